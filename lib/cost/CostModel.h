@@ -1,0 +1,29 @@
+// What a layer costs on a device. Models are pure, thread-safe and know nothing of search.
+#pragma once
+
+#include "ir/Cluster.h"
+#include "ir/LayerGraph.h"
+#include "support/Units.h"
+
+#include "llvm/Support/Error.h"
+
+namespace heterplan {
+
+/// Times of one layer on one device.
+struct LayerCost {
+  Seconds forward{};
+  Seconds backward{};
+  Seconds update{}; // parameter update, once an iteration
+  Provenance provenance = Provenance::Modelled;
+};
+
+class CostModel {
+public:
+  virtual ~CostModel() = default;
+  /// Time of one forward and backward pass of `layer` over `batch` samples on one device of type
+  /// `device`. Fails with Diag::NoProfile when the model cannot say; it never guesses in silence.
+  virtual llvm::Expected<LayerCost> price(const Layer &layer, const DeviceType &device,
+                                          Samples batch) const = 0;
+};
+
+} // namespace heterplan

@@ -1,0 +1,104 @@
+// The target: device types, nodes that hold devices, the links in a node and the network between
+// nodes, zones. Read from YAML; `lib/cost/Catalogue` fills in peak rates of catalogued hardware.
+#pragma once
+
+#include "support/Diagnostic.h"
+#include "support/Units.h"
+
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace heterplan {
+
+enum class DeviceKind { Cpu, Gpu };
+
+/// Where a figure comes from. Ordered from best to worst: a sum is as good as its worst part.
+enum class Provenance { Measured, Interpolated, Modelled, Assumed };
+const char *nameOf(Provenance provenance);
+
+/// Peak rates of a device as its maker states them, dense.
+struct PeakRates {
+  FlopsPerSecond fp32{};
+  FlopsPerSecond tf32{}; // 0 where the device has none
+  FlopsPerSecond bf16{}; // bf16 or fp16 tensor cores; 0 where the device has none
+  BytesPerSecond memory{};
+  std::string source; // where the figures were read
+  bool operator==(const PeakRates &) const = default;
+};
+
+struct DeviceType {
+  std::string name;
+  DeviceKind kind = DeviceKind::Gpu;
+  Bytes memory{};
+  DollarsPerHour price{};
+  std::string catalogue;          // entry of profiles/devices, or empty
+  std::optional<PeakRates> rates; // from the file itself or from the catalogue
+  Location location;
+};
+
+/// Bandwidth in one direction between two devices (or nodes), and latency of one message.
+struct Link {
+  std::string name;
+  BytesPerSecond bandwidth{};
+  Seconds latency{};
+  std::string source;
+};
+
+struct NodeGroup {
+  std::string name;
+  int count = 1;                      // nodes of this kind
+  std::map<std::string, int> devices; // type -> how many in each node
+  std::string linkName;               // entry of profiles/links, or empty when inline
+  Link link;                          // between devices of one node; resolved
+  std::string zone;                   // empty: the only zone
+  Location location;
+};
+
+struct Zone {
+  std::string name;
+  Link network;                    // between nodes of the zone
+  Dollars pricePerGigabyteLeaving{};
+  Location location;
+};
+
+struct Cluster {
+  std::string name;
+  std::string fingerprint; // of the file, hex SHA-256
+  std::vector<DeviceType> types;
+  std::vector<NodeGroup> nodes;
+  Link network; // between nodes, and between zones
+  std::vector<Zone> zones;
+
+  /// Index of the device type called `name`, or -1.
+  int typeIndex(llvm::StringRef name) const;
+  /// Devices of type `type` in the whole cluster.
+  int deviceCount(int type) const;
+  int totalDevices() const;
+  /// Counts positive and bounded, names unique, references resolve, rates positive.
+  llvm::Error verify() const;
+};
+
+/// One physical device: the `index`-th of its type in node `node` ("gpu-0" ... "gpu-3" for a group
+/// "gpu" of four; a group of one node is called by its plain name).
+struct DeviceRef {
+  std::string type;
+  std::string node;
+  int index = 0;
+  bool operator==(const DeviceRef &) const = default;
+  auto operator<=>(const DeviceRef &) const = default;
+};
+
+/// All devices of `type`, node by node in file order: the order in which plans take them.
+std::vector<DeviceRef> devicesOf(const Cluster &cluster, int type);
+
+/// Reads a cluster file (docs/formats.md). Errors carry line and column.
+llvm::Expected<Cluster> readCluster(llvm::StringRef path);
+/// Likewise from text; `path` is for messages.
+llvm::Expected<Cluster> parseCluster(llvm::StringRef text, llvm::StringRef path);
+
+} // namespace heterplan

@@ -1,0 +1,43 @@
+// The lossless file forms: each value to and from the JSON mapping of its message in
+// heterplan.proto. Reading checks the schema version, the syntax (located), and then the value's
+// own verifier; hostile files get an error, never a crash.
+#pragma once
+
+#include "ir/LayerGraph.h"
+#include "ir/Plan.h"
+#include "ir/Profile.h"
+#include "ir/Program.h"
+#include "ir/Timeline.h"
+
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+
+#include <string>
+
+namespace heterplan {
+
+/// Version that this program writes: "1.0".
+extern const char *const schemaVersion;
+
+std::string toJson(const LayerGraph &graph);
+std::string toJson(const Profile &profile);
+std::string toJson(const Plan &plan);
+std::string toJson(const Timeline &timeline);
+/// One rank's file.
+std::string toJson(const Program &program, int rank);
+
+/// `path` is for messages only; the fingerprint is set to the SHA-256 of `text`.
+llvm::Expected<LayerGraph> parseLayerGraph(llvm::StringRef text, llvm::StringRef path);
+llvm::Expected<Profile> parseProfile(llvm::StringRef text, llvm::StringRef path);
+llvm::Expected<Plan> parsePlan(llvm::StringRef text, llvm::StringRef path);
+llvm::Expected<Timeline> parseTimeline(llvm::StringRef text, llvm::StringRef path);
+
+llvm::Expected<LayerGraph> readLayerGraph(llvm::StringRef path);
+llvm::Expected<Profile> readProfile(llvm::StringRef path);
+/// `path` is plan.json or the directory that holds it.
+llvm::Expected<Plan> readPlan(llvm::StringRef path);
+llvm::Expected<Timeline> readTimeline(llvm::StringRef path);
+/// All ranks of `directory`/ranks, verified together.
+llvm::Expected<Program> readProgram(llvm::StringRef directory);
+
+} // namespace heterplan

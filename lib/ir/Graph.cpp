@@ -1,0 +1,55 @@
+#include "ir/Graph.h"
+
+namespace heterplan {
+
+int64_t sizeOf(DataType type) {
+  switch (type) {
+  case DataType::Undefined:
+  case DataType::String:
+    return 0;
+  case DataType::UInt8:
+  case DataType::Int8:
+  case DataType::Bool:
+    return 1;
+  case DataType::UInt16:
+  case DataType::Int16:
+  case DataType::Float16:
+  case DataType::BFloat16:
+    return 2;
+  case DataType::Float32:
+  case DataType::Int32:
+  case DataType::UInt32:
+    return 4;
+  case DataType::Float64:
+  case DataType::Int64:
+  case DataType::UInt64:
+  case DataType::Complex64:
+    return 8;
+  case DataType::Complex128:
+    return 16;
+  }
+  return 0;
+}
+
+const char *nameOf(DataType type) {
+  static constexpr const char *names[] = {
+      "undefined", "float32", "uint8",   "int8",    "uint16", "int16",     "int32",      "int64",
+      "string",    "bool",    "float16", "float64", "uint32", "uint64",    "complex64",  "complex128",
+      "bfloat16"};
+  return names[static_cast<int>(type)];
+}
+
+bool isFloating(DataType type) {
+  return type == DataType::Float32 || type == DataType::Float64 || type == DataType::Float16 ||
+         type == DataType::BFloat16;
+}
+
+double elementCount(llvm::ArrayRef<Dim> shape, int64_t batch) {
+  double count = 1;
+  for (const Dim &dim : shape)
+    count *= static_cast<double>(dim.perSample) * static_cast<double>(batch) +
+             static_cast<double>(dim.fixed);
+  return count;
+}
+
+} // namespace heterplan

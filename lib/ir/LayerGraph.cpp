@@ -1,0 +1,149 @@
+#include "ir/LayerGraph.h"
+
+#include "llvm/ADT/StringMap.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+constexpr struct {
+  LayerKind kind;
+  const char *name;
+} layerKinds[] = {
+#define HETERPLAN_LAYER_KIND(enumerator, name, help) {LayerKind::enumerator, name},
+#include "ir/Layers.def"
+};
+
+Location at(const std::string &element) { return {"", 0, 0, element}; }
+
+bool isSize(Bytes size) { return std::isfinite(size.value()) && size.value() >= 0; }
+bool isWork(Flops work) { return std::isfinite(work.value()) && work.value() >= 0; }
+
+Error verifyLayer(const Layer &layer, int index) {
+  Location place = at("layers[" + std::to_string(index) + "]");
+  if (layer.name.empty())
+    return Diagnostic(Diag::InvalidLayerGraph, place) << "a layer has no name";
+  if (layer.signature.empty())
+    return Diagnostic(Diag::InvalidLayerGraph, place)
+           << "layer '" << layer.name << "' has no signature";
+  bool sizesHold = isWork(layer.forwardFlops) && isWork(layer.backwardFlops);
+  for (Bytes size : {layer.forwardBytes, layer.backwardBytes, layer.parameterBytes,
+                     layer.bufferBytes, layer.activationBytes, layer.workspaceBytes})
+    sizesHold = sizesHold && isSize(size);
+  if (!sizesHold)
+    return Diagnostic(Diag::InvalidLayerGraph, place)
+           << "layer '" << layer.name << "' has a size that is negative or not finite";
+  return Error::success();
+}
+
+Error verifyTensor(const LayerTensor &tensor, int index, int layerCount) {
+  Location place = at("tensors[" + std::to_string(index) + "]");
+  if (tensor.name.empty())
+    return Diagnostic(Diag::InvalidLayerGraph, place) << "a tensor has no name";
+  if (!isSize(tensor.bytesPerSample) || !isSize(tensor.fixedBytes))
+    return Diagnostic(Diag::InvalidLayerGraph, place)
+           << "tensor '" << tensor.name << "' has a size that is negative or not finite";
+  if (tensor.producer < 0 || tensor.producer >= layerCount)
+    return Diagnostic(Diag::InvalidLayerGraph, place)
+           << "tensor '" << tensor.name << "' has no producer among the layers";
+  for (int consumer : tensor.consumers)
+    if (consumer <= tensor.producer || consumer >= layerCount)
+      return Diagnostic(Diag::CyclicGraph, place)
+             << "tensor '" << tensor.name << "' must flow from a layer to a later one; layers are "
+             << "listed in topological order";
+  return Error::success();
+}
+} // namespace
+
+const char *nameOf(LayerKind kind) { return layerKinds[static_cast<int>(kind)].name; }
+
+Expected<LayerKind> layerKind(StringRef name, const Location &location) {
+  std::string accepted;
+  for (const auto &entry : layerKinds) {
+    if (name == entry.name)
+      return entry.kind;
+    accepted += (accepted.empty() ? "" : ", ") + std::string(entry.name);
+  }
+  return Diagnostic(Diag::WrongType, location).note({}, "accepted are " + accepted)
+         << "'" << name << "' is not a kind of layer";
+}
+
+Error LayerGraph::verify() const {
+  if (layers.empty())
+    return Diagnostic(Diag::InvalidLayerGraph, at("layers")) << "the model has no layers";
+  StringMap<int> layerNames, tensorNames;
+  for (int i = 0; i < size(); ++i) {
+    if (Error error = verifyLayer(layers[i], i))
+      return error;
+    if (!layerNames.try_emplace(layers[i].name, i).second)
+      return Diagnostic(Diag::DuplicateName, at("layers[" + std::to_string(i) + "]"))
+             << "two layers are called '" << layers[i].name << "'";
+  }
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (Error error = verifyTensor(tensors[i], static_cast<int>(i), size()))
+      return error;
+    if (!tensorNames.try_emplace(tensors[i].name, i).second)
+      return Diagnostic(Diag::DuplicateName, at("tensors[" + std::to_string(i) + "]"))
+             << "two tensors are called '" << tensors[i].name << "'";
+  }
+  return Error::success();
+}
+
+std::vector<Cut> LayerGraph::cuts() const {
+  std::vector<Cut> result(size() + 1);
+  for (int position = 0; position <= size(); ++position)
+    result[position].position = position;
+  for (size_t index = 0; index < tensors.size(); ++index) {
+    const LayerTensor &tensor = tensors[index];
+    if (tensor.consumers.empty())
+      continue;
+    int last = *std::max_element(tensor.consumers.begin(), tensor.consumers.end());
+    for (int position = tensor.producer + 1; position <= last; ++position) {
+      Cut &cut = result[position];
+      cut.tensors.push_back(static_cast<int>(index));
+      cut.forwardBytes += tensor.bytesPerSample;
+      cut.fixedBytes += tensor.fixedBytes;
+      if (tensor.differentiable)
+        cut.backwardBytes += tensor.bytesPerSample;
+    }
+  }
+  return result;
+}
+
+int LayerGraph::find(StringRef name) const {
+  auto match = std::find_if(layers.begin(), layers.end(),
+                            [&](const Layer &layer) { return layer.name == name; });
+  return match == layers.end() ? -1 : static_cast<int>(match - layers.begin());
+}
+
+std::vector<bool> LayerGraph::allowedCuts() const {
+  StringMap<int> firstUse;
+  std::vector<bool> allowed(size() + 1, true);
+  for (int i = 0; i < size(); ++i)
+    for (const std::string &parameter : layers[i].parameters) {
+      auto [use, inserted] = firstUse.try_emplace(parameter, i);
+      if (!inserted)
+        std::fill(allowed.begin() + use->second + 1, allowed.begin() + i + 1, false);
+    }
+  return allowed;
+}
+
+Bytes totalParameterBytes(const LayerGraph &graph) {
+  Bytes total{};
+  for (const Layer &layer : graph.layers)
+    total += layer.parameterBytes;
+  return total;
+}
+
+Flops totalForwardFlops(const LayerGraph &graph) {
+  Flops total{};
+  for (const Layer &layer : graph.layers)
+    total += layer.forwardFlops;
+  return total;
+}
+
+} // namespace heterplan

@@ -1,0 +1,97 @@
+// The unit of placement. A layer is one heavy operator with the cheap ones that ride on it; it
+// knows what it costs per sample, not how long that takes anywhere. Layers are numbered in
+// topological order; a stage of a plan is a contiguous run of them.
+#pragma once
+
+#include "ir/Graph.h"
+#include "support/Diagnostic.h"
+#include "support/Units.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+
+#include <string>
+#include <vector>
+
+namespace heterplan {
+
+/// One enumerator for each line of Layers.def. Search and cost ask a layer for facts; only the
+/// tables (efficiency of the roofline, operators of the importer) look at the kind.
+enum class LayerKind : int {
+#define HETERPLAN_LAYER_KIND(enumerator, name, help) enumerator,
+#include "ir/Layers.def"
+};
+const char *nameOf(LayerKind kind);
+/// The kind called `name`, or an error that lists the accepted names.
+llvm::Expected<LayerKind> layerKind(llvm::StringRef name, const Location &location);
+
+struct Layer {
+  std::string name;
+  LayerKind kind = LayerKind::Opaque;
+  /// Layers with equal signatures cost the same on every device; never empty.
+  std::string signature;
+  std::vector<std::string> nodes; // of the Graph, in order
+
+  Flops forwardFlops{};  // per sample
+  Flops backwardFlops{}; // per sample
+  Bytes forwardBytes{};  // activations read and written per sample; parameters not counted
+  Bytes backwardBytes{}; // likewise
+  Bytes parameterBytes{}; // trained, held once a replica; a tied one counts in its first layer
+  Bytes bufferBytes{};    // not trained (running statistics, constants)
+  Bytes activationBytes{}; // kept from forward to backward, per sample
+  Bytes workspaceBytes{};  // scratch of the kernel, per sample
+  /// Names of the trained parameters; a name that two layers share is one tied parameter.
+  std::vector<std::string> parameters;
+  bool operator==(const Layer &) const = default;
+};
+
+/// A value that flows from one layer to others. Graph inputs are not listed: every stage can read
+/// them from the data loader.
+struct LayerTensor {
+  std::string name;
+  int producer = 0;
+  std::vector<int> consumers; // ascending, after the producer
+  Bytes bytesPerSample{};
+  Bytes fixedBytes{}; // of a tensor that does not grow with the batch
+  /// Whether a gradient of the same size flows back.
+  bool differentiable = true;
+  DataType type = DataType::Float32;
+  Shape shape; // empty in hand-written files
+  bool operator==(const LayerTensor &) const = default;
+};
+
+/// What crosses a cut: everything produced before layer `position` and used at or after it, each
+/// tensor once.
+struct Cut {
+  int position = 0;
+  Bytes forwardBytes{};  // per sample
+  Bytes backwardBytes{}; // per sample; gradients of the differentiable ones
+  Bytes fixedBytes{};    // per micro-batch
+  std::vector<int> tensors; // indices into LayerGraph::tensors
+};
+
+struct LayerGraph {
+  std::string model; // name
+  std::string fingerprint; // of the file it was read from, hex SHA-256
+  std::vector<Layer> layers;
+  std::vector<LayerTensor> tensors;
+  std::vector<std::string> notes; // what the importer had to assume
+
+  bool operator==(const LayerGraph &) const = default;
+  int size() const { return static_cast<int>(layers.size()); }
+
+  /// Checks names (unique, not empty), sizes (finite, not negative), that tensors flow forward.
+  llvm::Error verify() const;
+  /// All cuts, at positions 0..size(); the first and the last carry nothing. O(layers·live tensors).
+  std::vector<Cut> cuts() const;
+  /// Index of the layer called `name`, or -1.
+  int find(llvm::StringRef name) const;
+  /// Position p may be a stage boundary unless a tied parameter has users on both sides.
+  std::vector<bool> allowedCuts() const;
+};
+
+Bytes totalParameterBytes(const LayerGraph &graph); // a tied one is part of its first layer only
+Flops totalForwardFlops(const LayerGraph &graph);   // per sample
+
+} // namespace heterplan

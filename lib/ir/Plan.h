@@ -1,0 +1,114 @@
+// The decision: which stages, on which devices, with which share of the batch, and what that is
+// predicted to take and to cost. Plain data; lib/search makes it, everything after reads it.
+#pragma once
+
+#include "ir/Cluster.h"
+#include "support/Diagnostic.h"
+#include "support/Units.h"
+
+#include "llvm/Support/Error.h"
+
+#include <array>
+#include <string>
+#include <vector>
+
+namespace heterplan {
+
+enum class Objective { Throughput, Cost };
+/// Order of the passes in a pipeline. DataParallel is the name of a one-stage plan.
+enum class Schedule { DataParallel, OneForwardOneBackward, GPipe };
+enum class Optimizer { Sgd, Momentum, Adam };
+enum class Precision { Fp32, Tf32, Bf16 };
+const char *nameOf(Objective objective);   // "throughput" | "cost"
+const char *nameOf(Schedule schedule);     // "data-parallel" | "1f1b" | "gpipe"
+const char *nameOf(Optimizer optimizer);   // "sgd" | "momentum" | "adam"
+const char *nameOf(Precision precision);   // "fp32" | "tf32" | "bf16"
+
+/// A group of devices that together process `share` samples of each global batch. Groups have one
+/// device so far; nothing may assume it.
+struct Replica {
+  Samples share{};          // of the global batch; micro-batches · samples of one micro-batch
+  Seconds forward{};        // of its part of one micro-batch, computing only
+  Seconds backward{};
+  std::vector<DeviceRef> devices;
+  bool operator==(const Replica &) const = default;
+};
+
+struct Stage {
+  int id = 0;
+  std::vector<std::string> layers; // names, contiguous in topological order
+  std::vector<Replica> replicas;
+  /// Of one micro-batch on the slowest replica, the receipt of its input (or gradient) included.
+  Seconds forward{};
+  Seconds backward{};
+  /// At the end of the iteration: gradient all-reduce and parameter update.
+  Seconds sync{};
+  Seconds receive{};         // part of `forward`: activations from the stage before
+  Seconds receiveGradient{}; // part of `backward`: gradients from the stage after
+  Seconds update{};          // part of `sync`
+  Bytes memory{};            // largest need of its devices
+  Bytes parameterBytes{};
+  bool operator==(const Stage &) const = default;
+
+  Seconds time() const { return forward + backward; }
+};
+
+struct Check {
+  std::string name;
+  bool holds = false;
+  double slack = 0; // in the unit of the constraint; how much could be taken away
+  std::string unit;
+  bool operator==(const Check &) const = default;
+};
+
+struct Pin {
+  std::string layer, type;
+  bool operator==(const Pin &) const = default;
+};
+
+struct Plan {
+  std::string model, modelFingerprint;
+  std::string cluster, clusterFingerprint;
+  std::vector<std::string> profileFingerprints;
+  Samples globalBatch{};
+  int microBatches = 1;
+  Schedule schedule = Schedule::DataParallel;
+  Optimizer optimizer = Optimizer::Sgd;
+  Precision precision = Precision::Fp32;
+  std::string strategy;
+  uint64_t seed = 0;
+
+  Objective objective = Objective::Throughput;
+  double objectiveValue = 0; // samples/s when maximising throughput, dollars per 10^6 samples else
+  double lowerBound = 0;     // proven; an upper bound when maximising
+  double gap = 0;            // |objectiveValue − lowerBound| / |objectiveValue|
+  bool optimal = false;      // gap 0, proven
+  Seconds iteration{};
+  SamplesPerSecond throughput{};
+  DollarsPerHour costPerHour{};
+  Dollars costPerMillionSamples{};
+
+  /// Constraints that it was made under; 0 or empty: none.
+  SamplesPerSecond minThroughput{};
+  DollarsPerHour maxCostPerHour{};
+  std::vector<Pin> pins;
+
+  std::vector<Stage> stages;
+  std::vector<Check> checks;
+  /// Share of the predicted time by Provenance; sums to 1.
+  std::array<double, 4> provenance{};
+
+  bool operator==(const Plan &) const = default;
+  /// Structure only (shares, counts, finite figures); lib/search/verify checks it against inputs.
+  llvm::Error verify() const;
+};
+
+/// Iteration time of a pipeline with `microBatches` micro-batches:
+///   1F1B (and one stage):  Σ τ_s + (m−1)·max τ_s + exposed synchronisation,  τ_s = forward + backward
+///   GPipe:                 Σ τ_s + (m−1)·(max forward + max backward) + exposed synchronisation
+/// The first is the usual estimate of synchronous pipelines (Alpa, OSDI 2022, eq. 2). A stage may
+/// synchronise while the stages before it drain: R_S = sync_S, R_s = max(sync_s, R_{s+1} −
+/// backward_s); exposed = R_1.
+Seconds iterationTime(const std::vector<Stage> &stages, int microBatches, Schedule schedule);
+
+} // namespace heterplan

@@ -1,0 +1,50 @@
+// Measured times. An entry says how long one layer (by signature, or by name in one model) takes
+// on one device type at one local batch, with the circumstances of the measurement.
+#pragma once
+
+#include "support/Diagnostic.h"
+#include "support/Units.h"
+
+#include "llvm/Support/Error.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace heterplan {
+
+struct ProfileEntry {
+  std::string signature; // exactly one of signature and layer is set
+  std::string layer;     // name of a layer of `Profile::model`
+  std::string deviceType;
+  Samples batch{};       // samples in one pass on one device
+  Seconds forward{};     // of the whole batch
+  Seconds backward{};
+  std::optional<Seconds> update; // of the parameters; absent: counted in `backward`
+  double spread = 0;     // relative half-width of the 95% interval; 0: not stated
+  int repetitions = 0;
+  bool operator==(const ProfileEntry &) const = default;
+};
+
+/// A measured link: points of (bytes, seconds) are reduced to latency and bandwidth.
+struct LinkMeasurement {
+  std::string name;
+  BytesPerSecond bandwidth{};
+  Seconds latency{};
+  bool operator==(const LinkMeasurement &) const = default;
+};
+
+struct Profile {
+  std::string model; // for entries by layer name; empty: any
+  std::string date, device, driver, clocks, engine; // circumstances, free text
+  int threads = 0;
+  std::vector<ProfileEntry> entries;
+  std::vector<LinkMeasurement> links;
+  std::string fingerprint;
+
+  bool operator==(const Profile &) const = default;
+  /// Times finite and not negative, batches positive, one of signature and layer in each entry.
+  llvm::Error verify() const;
+};
+
+} // namespace heterplan
