@@ -1,0 +1,44 @@
+// Time to move data: point to point between two stages, and all-reduce within one. Pure functions
+// of the cluster's links and of how many devices of each type take part.
+#pragma once
+
+#include "ir/Cluster.h"
+
+#include "llvm/ADT/SmallVector.h"
+
+namespace heterplan {
+
+/// How many devices of each type; ascending types, counts positive.
+struct DeviceGroup {
+  llvm::SmallVector<std::pair<int, int>, 2> counts; // (type, count)
+
+  int size() const;
+  bool operator==(const DeviceGroup &) const = default;
+};
+
+/// How a group lies in the cluster: plans take devices node by node, so `count` devices of a type
+/// with d in each node fill ⌈count/d⌉ nodes.
+struct GroupShape {
+  int devices = 0;
+  int nodes = 0;
+  int devicesPerNode = 0; // most devices of the group in one node
+  Link intra;             // slowest link within a node of the group
+  bool operator==(const GroupShape &) const = delete;
+};
+GroupShape shapeOf(const Cluster &cluster, const DeviceGroup &group);
+
+/// Ring all-reduce of `size` bytes: 2(k−1)/k · size/β + 2(k−1)·α over the slowest link. Across n
+/// nodes of d devices it is hierarchical (reduce-scatter and all-gather in the node, a ring between
+/// nodes that share their network interface): 2(d−1)/d·size/β_i + 2(d−1)·α_i + 2(n−1)/n·size/β_n +
+/// 2(n−1)·α_n. Source: Patarasuk and Yuan, JPDC 2009; NCCL's cost model.
+Seconds allReduceTime(const Cluster &cluster, const DeviceGroup &group, Bytes size);
+
+/// Time until the slowest receiver has its part of a micro-batch at a stage boundary. `fromShare`
+/// and `toShare` are the most samples that one device of each group holds; `perSample` bytes move
+/// for each sample, `fixed` bytes once to each device. Between nodes a node's devices share its
+/// network interface. Stages that lie together in the only node of the cluster that has their types
+/// use its link; all others are priced over the network.
+Seconds transferTime(const Cluster &cluster, const DeviceGroup &from, Samples fromShare,
+                     const DeviceGroup &to, Samples toShare, Bytes perSample, Bytes fixed);
+
+} // namespace heterplan

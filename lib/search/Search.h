@@ -1,0 +1,44 @@
+// The entrance to planning: run a named strategy on a Problem. Infeasible is a result.
+#pragma once
+
+#include "search/Problem.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+
+#include <functional>
+#include <optional>
+
+namespace heterplan {
+
+struct SearchOptions {
+  uint64_t seed = 0;
+  /// Limit of the deterministic work counter (labels expanded); the same on every machine.
+  int64_t workLimit = 4'000'000;
+  /// Wall clock limit in seconds, 0: none. A plan that it cuts short is no longer reproducible.
+  Seconds timeLimit{};
+  /// Called now and then with the share of work done and the best objective so far.
+  std::function<void(double done, double best)> progress;
+};
+
+struct SearchOutcome {
+  /// The best plan found, priced, with bound, gap and strategy filled in. None: infeasible if
+  /// `proven`, else nothing was found within the limits.
+  std::optional<Plan> plan;
+  bool proven = false;
+};
+
+struct StrategyInfo {
+  const char *name;
+  const char *help;
+};
+/// The lines of Strategies.def, in order.
+llvm::ArrayRef<StrategyInfo> strategies();
+
+/// Runs strategy `name` ("auto": the default). Errors: UnknownStrategy (lists the names), NoProfile
+/// from the cost model, TooLarge where an exhaustive search would not end.
+llvm::Expected<SearchOutcome> search(const Problem &problem, llvm::StringRef name,
+                                     const SearchOptions &options);
+
+} // namespace heterplan
