@@ -39,6 +39,10 @@ struct DeviceType {
   std::string catalogue;          // entry of profiles/devices, or empty
   std::optional<PeakRates> rates; // from the file itself or from the catalogue
   Location location;
+  /// Whether the file says so itself; what it leaves out, the catalogue fills in.
+  bool statesKind = true;
+  bool statesPrice = true;
+  Location catalogueLocation{};
 };
 
 /// Bandwidth in one direction between two devices (or nodes), and latency of one message.
@@ -47,6 +51,7 @@ struct Link {
   BytesPerSecond bandwidth{};
   Seconds latency{};
   std::string source;
+  Location location{};
 };
 
 struct NodeGroup {

@@ -1,0 +1,37 @@
+#include "cost/Memory.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace heterplan {
+
+int parameterCopies(Optimizer optimizer) {
+  switch (optimizer) {
+  case Optimizer::Sgd:
+    return 2; // parameters, gradients
+  case Optimizer::Momentum:
+    return 3; // and velocity
+  case Optimizer::Adam:
+    return 4; // and two moments
+  }
+  assert(false && "an optimizer has no entry");
+  return 4;
+}
+
+Bytes deviceMemory(const LayerGraph &graph, int begin, int end, const Cut &boundary,
+                   Optimizer optimizer, Samples share, int inFlight) {
+  assert(0 <= begin && begin <= end && end <= graph.size());
+  Bytes parameters{}, buffers{}, activations = boundary.forwardBytes, workspace{};
+  for (int index = begin; index < end; ++index) {
+    const Layer &layer = graph.layers[index];
+    parameters += layer.parameterBytes;
+    buffers += layer.bufferBytes;
+    activations += layer.activationBytes;
+    workspace = std::max(workspace, layer.workspaceBytes);
+  }
+  double samples = static_cast<double>(share.value());
+  return parameters * parameterCopies(optimizer) + buffers +
+         (activations * samples + boundary.fixedBytes) * inFlight + workspace * samples;
+}
+
+} // namespace heterplan

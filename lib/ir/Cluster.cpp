@@ -1,0 +1,222 @@
+#include "ir/Cluster.h"
+
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+constexpr int mostDevices = 1'000'000;
+
+bool isPositive(double value) { return std::isfinite(value) && value > 0; }
+bool isNotNegative(double value) { return std::isfinite(value) && value >= 0; }
+
+std::string nodeName(const NodeGroup &group, int index) {
+  return group.count == 1 ? group.name : group.name + "-" + std::to_string(index);
+}
+
+Error verifyRates(const DeviceType &type) {
+  const PeakRates &rates = *type.rates;
+  if (!isPositive(rates.fp32.value()) || !isPositive(rates.memory.value()) ||
+      !isNotNegative(rates.tf32.value()) || !isNotNegative(rates.bf16.value()))
+    return Diagnostic(Diag::OutOfRange, type.location)
+           << "device type '" << type.name
+           << "' needs a positive fp32 rate and a positive memory bandwidth";
+  return Error::success();
+}
+
+/// What the catalogue is to fill in may be absent until it has done so.
+Error verifyType(const DeviceType &type) {
+  if (type.name.empty())
+    return Diagnostic(Diag::MissingField, type.location) << "a device type has no name";
+  bool awaitsCatalogue = !type.catalogue.empty();
+  if (!isPositive(type.memory.value()) && !(awaitsCatalogue && type.memory == Bytes()))
+    return Diagnostic(Diag::OutOfRange, type.location)
+           << "device type '" << type.name << "' needs a positive memory size";
+  if (!isNotNegative(type.price.value()))
+    return Diagnostic(Diag::OutOfRange, type.location)
+           << "the price of device type '" << type.name << "' is negative or not finite";
+  if (type.rates && !awaitsCatalogue)
+    return verifyRates(type);
+  return Error::success();
+}
+
+/// A link is inline, resolved, or a name that the catalogue knows.
+Error verifyLink(const Link &link, const Location &place, const Twine &owner) {
+  bool isNameOnly = !link.name.empty() && link.bandwidth == BytesPerSecond();
+  if (isNameOnly || (isPositive(link.bandwidth.value()) && isNotNegative(link.latency.value())))
+    return Error::success();
+  return Diagnostic(Diag::OutOfRange, link.location.file.empty() ? place : link.location)
+         << owner.str() << " needs a positive bandwidth and a latency that is not negative";
+}
+
+Error verifyDevices(const Cluster &cluster, const NodeGroup &group) {
+  if (group.devices.empty())
+    return Diagnostic(Diag::MissingField, group.location)
+           << "node '" << group.name << "' has no devices";
+  for (const auto &[type, count] : group.devices) {
+    if (cluster.typeIndex(type) < 0)
+      return Diagnostic(Diag::UnknownDevice, group.location)
+             << "node '" << group.name << "' has devices of type '" << type
+             << "', which device_types does not declare";
+    if (count < 1 || int64_t(count) * group.count > mostDevices)
+      return Diagnostic(Diag::OutOfRange, group.location)
+             << "node '" << group.name << "' has " << int64_t(count) * group.count
+             << " devices of type '" << type << "'; 1 to " << mostDevices << " are accepted";
+  }
+  return Error::success();
+}
+
+Error verifyZone(const Cluster &cluster, const NodeGroup &group) {
+  if (group.zone.empty()) {
+    if (cluster.zones.size() < 2)
+      return Error::success();
+    return Diagnostic(Diag::UnknownZone, group.location)
+           << "node '" << group.name << "' must name its zone, since there are several";
+  }
+  for (const Zone &zone : cluster.zones)
+    if (zone.name == group.zone)
+      return Error::success();
+  return Diagnostic(Diag::UnknownZone, group.location)
+         << "node '" << group.name << "' is in zone '" << group.zone
+         << "', which zones does not declare";
+}
+
+Error verifyNode(const Cluster &cluster, const NodeGroup &group) {
+  if (group.name.empty())
+    return Diagnostic(Diag::MissingField, group.location) << "a node has no name";
+  if (group.count < 1 || group.count > mostDevices)
+    return Diagnostic(Diag::OutOfRange, group.location)
+           << "count of node '" << group.name << "' is " << group.count << "; 1 to " << mostDevices
+           << " are accepted";
+  if (Error error = verifyDevices(cluster, group))
+    return error;
+  if (Error error = verifyLink(group.link, group.location, "the link of node '" + group.name + "'"))
+    return error;
+  return verifyZone(cluster, group);
+}
+
+/// Numbered names ("gpu-0") must not meet a plain one.
+Error verifyNodeNames(const Cluster &cluster) {
+  StringMap<const NodeGroup *> groups;
+  for (const NodeGroup &group : cluster.nodes)
+    if (!groups.try_emplace(group.name, &group).second)
+      return Diagnostic(Diag::DuplicateName, group.location)
+                 .note(groups[group.name]->location, "the first one is here")
+             << "two nodes are called '" << group.name << "'";
+  for (const NodeGroup &group : cluster.nodes) {
+    auto [stem, number] = StringRef(group.name).rsplit('-');
+    auto other = groups.find(stem);
+    unsigned index = 0;
+    if (group.count == 1 && other != groups.end() && !number.getAsInteger(10, index) &&
+        other->second->count > 1 && index < unsigned(other->second->count) &&
+        nodeName(*other->second, int(index)) == group.name)
+      return Diagnostic(Diag::DuplicateName, group.location)
+                 .note(other->second->location, "this group numbers its nodes")
+             << "node '" << group.name << "' has the name of a node of the group '" << stem << "'";
+  }
+  return Error::success();
+}
+
+template <typename Item> Error verifyUnique(const std::vector<Item> &items, const char *what) {
+  StringSet<> names;
+  for (const Item &item : items)
+    if (!names.insert(item.name).second)
+      return Diagnostic(Diag::DuplicateName, item.location)
+             << "two " << what << " are called '" << item.name << "'";
+  return Error::success();
+}
+
+Error verifyZones(const Cluster &cluster) {
+  for (const Zone &zone : cluster.zones) {
+    if (zone.name.empty())
+      return Diagnostic(Diag::MissingField, zone.location) << "a zone has no name";
+    if (!isNotNegative(zone.pricePerGigabyteLeaving.value()))
+      return Diagnostic(Diag::OutOfRange, zone.location)
+             << "price_per_gb of zone '" << zone.name << "' is negative or not finite";
+    if (Error error =
+            verifyLink(zone.network, zone.location, "the network of zone '" + zone.name + "'"))
+      return error;
+  }
+  return verifyUnique(cluster.zones, "zones");
+}
+
+Error verifySize(const Cluster &cluster) {
+  int64_t nodes = 0;
+  double devices = 0;
+  for (const NodeGroup &group : cluster.nodes) {
+    nodes += group.count;
+    for (const auto &[type, count] : group.devices)
+      devices += double(count) * group.count;
+  }
+  if (devices > mostDevices)
+    return Diagnostic(Diag::OutOfRange, cluster.nodes.front().location)
+           << "the cluster has " << devices << " devices; at most " << mostDevices
+           << " are accepted";
+  if (nodes > 1)
+    return verifyLink(cluster.network, {}, "a cluster of several nodes needs a network, which");
+  return Error::success();
+}
+} // namespace
+
+int Cluster::typeIndex(StringRef typeName) const {
+  auto match = std::find_if(types.begin(), types.end(),
+                            [&](const DeviceType &type) { return type.name == typeName; });
+  return match == types.end() ? -1 : static_cast<int>(match - types.begin());
+}
+
+int Cluster::deviceCount(int type) const {
+  int64_t count = 0;
+  for (const NodeGroup &group : nodes)
+    if (auto entry = group.devices.find(types[type].name); entry != group.devices.end())
+      count += int64_t(entry->second) * group.count;
+  return static_cast<int>(std::min<int64_t>(count, std::numeric_limits<int>::max()));
+}
+
+int Cluster::totalDevices() const {
+  int64_t count = 0;
+  for (int type = 0; type < int(types.size()); ++type)
+    count += deviceCount(type);
+  return static_cast<int>(std::min<int64_t>(count, std::numeric_limits<int>::max()));
+}
+
+Error Cluster::verify() const {
+  if (types.empty() || nodes.empty())
+    return Diagnostic(Diag::MissingField, {})
+           << "cluster '" << name << "' has no " << (types.empty() ? "device types" : "nodes");
+  for (const DeviceType &type : types)
+    if (Error error = verifyType(type))
+      return error;
+  if (Error error = verifyUnique(types, "device types"))
+    return error;
+  if (Error error = verifyZones(*this))
+    return error;
+  for (const NodeGroup &group : nodes)
+    if (Error error = verifyNode(*this, group))
+      return error;
+  if (Error error = verifyNodeNames(*this))
+    return error;
+  return verifySize(*this);
+}
+
+std::vector<DeviceRef> devicesOf(const Cluster &cluster, int type) {
+  std::vector<DeviceRef> devices;
+  const std::string &name = cluster.types[type].name;
+  for (const NodeGroup &group : cluster.nodes) {
+    auto entry = group.devices.find(name);
+    if (entry == group.devices.end())
+      continue;
+    for (int node = 0; node < group.count; ++node)
+      for (int index = 0; index < entry->second; ++index)
+        devices.push_back({name, nodeName(group, node), index});
+  }
+  return devices;
+}
+
+} // namespace heterplan

@@ -1,0 +1,42 @@
+#include "cost/Memory.h"
+
+#include "gtest/gtest.h"
+
+using namespace heterplan;
+
+namespace {
+Layer layer(const char *name, double parameters, double activations, double workspace) {
+  Layer result;
+  result.name = result.signature = name;
+  result.parameterBytes = Bytes(parameters);
+  result.bufferBytes = Bytes(1);
+  result.activationBytes = Bytes(activations);
+  result.workspaceBytes = Bytes(workspace);
+  return result;
+}
+
+LayerGraph threeLayers() {
+  LayerGraph graph;
+  graph.layers = {layer("a", 1000, 10, 5), layer("b", 200, 20, 70), layer("c", 30, 40, 6)};
+  return graph;
+}
+
+TEST(Memory, CopiesOfTheParameters) {
+  EXPECT_EQ(parameterCopies(Optimizer::Sgd), 2);
+  EXPECT_EQ(parameterCopies(Optimizer::Momentum), 3);
+  EXPECT_EQ(parameterCopies(Optimizer::Adam), 4);
+}
+
+TEST(Memory, IsTheFormula) {
+  Cut boundary;
+  boundary.forwardBytes = Bytes(100);
+  boundary.fixedBytes = Bytes(7);
+  // 3·230 + 2 + 4·(8·(20 + 40 + 100) + 7) + 8·70
+  EXPECT_EQ(deviceMemory(threeLayers(), 1, 3, boundary, Optimizer::Momentum, Samples(8), 4).value(),
+            690 + 2 + 4 * (8 * 160 + 7) + 560);
+}
+
+TEST(Memory, OfNoLayersAndNoSamplesIsNothing) {
+  EXPECT_EQ(deviceMemory(threeLayers(), 1, 1, Cut(), Optimizer::Adam, Samples(0), 1).value(), 0);
+}
+} // namespace
