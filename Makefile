@@ -1,0 +1,50 @@
+# A thin front over the CMake presets and scripts/; docs/development.md says more.
+PRESET ?= $(if $(CI),ci,release)
+BUILD := $(if $(filter release ci,$(PRESET)),build,build/$(PRESET))
+TARGETS ?= all
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build demo test bench fuzz format lint clean
+
+help: ## show this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
+
+setup: ## install Debian packages, and PyTorch into .venv
+	@scripts/setup.sh all
+
+build: ## build/bin/heterplan (needs neither Python nor PyTorch)
+	@scripts/setup.sh build
+	@$(MAKE) --no-print-directory compile TARGETS=heterplan
+
+demo: build setup ## plan ResNet-50 for a mixed cluster, then run a small plan on this machine
+	@scripts/demo.sh
+
+test: setup compile ## build everything and run every test
+	@scripts/test.sh $(BUILD) $(CTEST_ARGS)
+
+bench: ## measure planning, import and simulation times
+	@scripts/setup.sh build
+	@$(MAKE) --no-print-directory compile TARGETS=benchmarks
+	@scripts/bench.sh $(BUILD)
+
+fuzz: ## fuzz every file reader for FUZZ_SECONDS (60) each
+	@scripts/setup.sh fuzz
+	@$(MAKE) --no-print-directory compile PRESET=fuzz TARGETS=fuzzers
+	@scripts/fuzz.sh build/fuzz
+
+format: ## reformat the C++ sources
+	@scripts/setup.sh lint
+	@scripts/lint.sh format
+
+lint: ## check the format (clang-format) and the code (clang-tidy)
+	@scripts/setup.sh lint
+	@$(MAKE) --no-print-directory compile TARGETS=heterplan
+	@scripts/lint.sh check $(BUILD)
+
+clean: ## remove build/ (not .venv)
+	rm -rf build
+
+.PHONY: compile
+compile:
+	@cmake --preset $(PRESET) --log-level=WARNING >/dev/null
+	@cmake --build $(BUILD) --target $(TARGETS)
