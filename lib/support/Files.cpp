@@ -20,6 +20,9 @@ Expected<std::string> readFile(StringRef path, uint64_t limit) {
     return Diagnostic(Diag::CannotRead, place) << "cannot read: " << failure.message();
   if (sys::fs::is_directory(status))
     return Diagnostic(Diag::CannotRead, place) << "is a directory; give a file";
+  // A device or a pipe has no size to check, and may never end.
+  if (!sys::fs::is_regular_file(status))
+    return Diagnostic(Diag::CannotRead, place) << "is not a regular file";
   if (status.getSize() > limit)
     return Diagnostic(Diag::FileTooLarge, place)
            << "has " << double(status.getSize()) << " bytes; at most " << double(limit)
