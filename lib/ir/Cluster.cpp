@@ -133,35 +133,39 @@ template <typename Item> Error verifyUnique(const std::vector<Item> &items, cons
   return Error::success();
 }
 
-Error verifyZones(const Cluster &cluster) {
+Error verifyZones(const Cluster &cluster, bool needNetwork) {
   for (const Zone &zone : cluster.zones) {
     if (zone.name.empty())
       return Diagnostic(Diag::MissingField, zone.location) << "a zone has no name";
     if (!isNotNegative(zone.pricePerGigabyteLeaving.value()))
       return Diagnostic(Diag::OutOfRange, zone.location)
              << "price_per_gb of zone '" << zone.name << "' is negative or not finite";
-    if (Error error =
-            verifyLink(zone.network, zone.location, "the network of zone '" + zone.name + "'"))
-      return error;
+    if (needNetwork)
+      if (Error error =
+              verifyLink(zone.network, zone.location, "the network of zone '" + zone.name + "'"))
+        return error;
   }
   return verifyUnique(cluster.zones, "zones");
 }
 
 Error verifySize(const Cluster &cluster) {
-  int64_t nodes = 0;
   double devices = 0;
-  for (const NodeGroup &group : cluster.nodes) {
-    nodes += group.count;
+  for (const NodeGroup &group : cluster.nodes)
     for (const auto &[type, count] : group.devices)
       devices += double(count) * group.count;
-  }
   if (devices > mostDevices)
     return Diagnostic(Diag::OutOfRange, cluster.nodes.front().location)
            << "the cluster has " << devices << " devices; at most " << mostDevices
            << " are accepted";
-  if (nodes > 1)
-    return verifyLink(cluster.network, {}, "a cluster of several nodes needs a network, which");
   return Error::success();
+}
+
+Error verifyNetworks(const Cluster &cluster) {
+  bool hasSeveralNodes = cluster.nodes.size() > 1 || cluster.nodes.front().count > 1;
+  if (hasSeveralNodes)
+    if (Error error = verifyLink(cluster.network, {}, "the network between the nodes"))
+      return error;
+  return verifyZones(cluster, hasSeveralNodes);
 }
 } // namespace
 
@@ -195,14 +199,14 @@ Error Cluster::verify() const {
       return error;
   if (Error error = verifyUnique(types, "device types"))
     return error;
-  if (Error error = verifyZones(*this))
-    return error;
   for (const NodeGroup &group : nodes)
     if (Error error = verifyNode(*this, group))
       return error;
   if (Error error = verifyNodeNames(*this))
     return error;
-  return verifySize(*this);
+  if (Error error = verifySize(*this))
+    return error;
+  return verifyNetworks(*this);
 }
 
 std::vector<DeviceRef> devicesOf(const Cluster &cluster, int type) {
