@@ -23,21 +23,39 @@ struct GroupShape {
   int nodes = 0;
   int devicesPerNode = 0; // most devices of the group in one node
   Link intra;             // slowest link within a node of the group
-  bool operator==(const GroupShape &) const = delete;
 };
 GroupShape shapeOf(const Cluster &cluster, const DeviceGroup &group);
+
+/// Time of an all-reduce as a function of its size.
+struct AllReduceCost {
+  Seconds latency{};
+  double secondsPerByte = 0;
+
+  Seconds time(Bytes size) const;
+};
 
 /// Ring all-reduce of `size` bytes: 2(k−1)/k · size/β + 2(k−1)·α over the slowest link. Across n
 /// nodes of d devices it is hierarchical (reduce-scatter and all-gather in the node, a ring between
 /// nodes that share their network interface): 2(d−1)/d·size/β_i + 2(d−1)·α_i + 2(n−1)/n·size/β_n +
 /// 2(n−1)·α_n. Source: Patarasuk and Yuan, JPDC 2009; NCCL's cost model.
+AllReduceCost allReduceCost(const Cluster &cluster, const DeviceGroup &group);
 Seconds allReduceTime(const Cluster &cluster, const DeviceGroup &group, Bytes size);
 
-/// Time until the slowest receiver has its part of a micro-batch at a stage boundary. `fromShare`
-/// and `toShare` are the most samples that one device of each group holds; `perSample` bytes move
-/// for each sample, `fixed` bytes once to each device. Between nodes a node's devices share its
-/// network interface. Stages that lie together in the only node of the cluster that has their types
-/// use its link; all others are priced over the network.
+/// What lies between two neighbouring stages.
+struct TransferPath {
+  Link link;
+  int senders = 1, receivers = 1; // devices that share one end of the link
+
+  /// `fromShare` and `toShare` are the most samples that one device of each group holds;
+  /// `perSample` bytes move for each sample, `fixed` bytes once to each device.
+  Seconds time(Samples fromShare, Samples toShare, Bytes perSample, Bytes fixed) const;
+};
+
+/// Stages that lie together in the only node of the cluster that has their types use its link, one
+/// link for each device; all others are priced over the network, where a node's devices share its
+/// interface.
+TransferPath transferPath(const Cluster &cluster, const DeviceGroup &from, const DeviceGroup &to);
+/// Time until the slowest receiver has its part of a micro-batch at a stage boundary.
 Seconds transferTime(const Cluster &cluster, const DeviceGroup &from, Samples fromShare,
                      const DeviceGroup &to, Samples toShare, Bytes perSample, Bytes fixed);
 

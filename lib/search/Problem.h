@@ -25,7 +25,7 @@ struct Request {
   int microBatches = 0; // 0: searched
   Optimizer optimizer = Optimizer::Sgd;
   Precision precision = Precision::Fp32;
-  std::vector<Pin> pins; // layer name -> device type
+  std::vector<Pin> pins;     // layer name -> device type
   bool ignoreMemory = false; // used to explain infeasibility
 };
 

@@ -1,0 +1,143 @@
+#include "cost/Collectives.h"
+
+#include <algorithm>
+#include <cassert>
+#include <numeric>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+/// Where devices of one type lie, over the whole cluster. Groups of unequal nodes are priced by
+/// their smallest node and slowest link, so that the price does not depend on which ones are taken.
+struct TypeTopology {
+  int nodes = 0;
+  int devicesPerNode = 0;
+  const NodeGroup *only = nullptr; // set when all its devices lie in one node
+  Link intra;
+};
+
+Link slower(const Link &a, const Link &b) {
+  Link result = a.bandwidth <= b.bandwidth ? a : b;
+  result.latency = std::max(a.latency, b.latency);
+  return result;
+}
+
+TypeTopology topologyOf(const Cluster &cluster, int type) {
+  TypeTopology topology;
+  for (const NodeGroup &group : cluster.nodes) {
+    auto entry = group.devices.find(cluster.types[type].name);
+    if (entry == group.devices.end() || entry->second <= 0)
+      continue;
+    bool first = topology.nodes == 0;
+    topology.only = first && group.count == 1 ? &group : nullptr;
+    topology.devicesPerNode =
+        first ? entry->second : std::min(topology.devicesPerNode, entry->second);
+    topology.intra = first ? group.link : slower(topology.intra, group.link);
+    topology.nodes += group.count;
+  }
+  return topology;
+}
+
+/// The one node that holds every device of all types of `groups`, or null.
+const NodeGroup *commonNode(const Cluster &cluster, ArrayRef<const DeviceGroup *> groups) {
+  const NodeGroup *common = nullptr;
+  for (const DeviceGroup *group : groups)
+    for (auto [type, count] : group->counts) {
+      const NodeGroup *only = topologyOf(cluster, type).only;
+      if (!only || (common && common != only))
+        return nullptr;
+      common = only;
+    }
+  return common;
+}
+
+/// The network between the nodes of `groups`: of their zone when they share one, else the
+/// cluster's.
+const Link &networkOf(const Cluster &cluster, ArrayRef<const DeviceGroup *> groups) {
+  const std::string *zone = nullptr;
+  for (const NodeGroup &node : cluster.nodes)
+    for (const DeviceGroup *group : groups)
+      for (auto [type, count] : group->counts)
+        if (node.devices.count(cluster.types[type].name)) {
+          if (zone && *zone != node.zone)
+            return cluster.network;
+          zone = &node.zone;
+        }
+  for (const Zone &candidate : cluster.zones)
+    if (zone && candidate.name == *zone)
+      return candidate.network;
+  return cluster.network;
+}
+
+AllReduceCost ringCost(int members, const Link &link) {
+  if (members < 2)
+    return {};
+  double steps = 2.0 * (members - 1);
+  return {link.latency * steps, steps / members / link.bandwidth.value()};
+}
+} // namespace
+
+int DeviceGroup::size() const {
+  return std::accumulate(counts.begin(), counts.end(), 0,
+                         [](int sum, auto entry) { return sum + entry.second; });
+}
+
+GroupShape shapeOf(const Cluster &cluster, const DeviceGroup &group) {
+  GroupShape shape;
+  shape.devices = group.size();
+  if (const NodeGroup *node = commonNode(cluster, {&group})) {
+    shape.nodes = 1;
+    shape.devicesPerNode = shape.devices;
+    shape.intra = node->link;
+    return shape;
+  }
+  for (auto [type, count] : group.counts) {
+    TypeTopology topology = topologyOf(cluster, type);
+    assert(topology.devicesPerNode > 0 && "group of a type that the cluster does not have");
+    int perNode = std::min(count, topology.devicesPerNode);
+    shape.intra = shape.nodes == 0 ? topology.intra : slower(shape.intra, topology.intra);
+    shape.nodes += std::min((count + perNode - 1) / perNode, topology.nodes);
+    shape.devicesPerNode = std::max(shape.devicesPerNode, perNode);
+  }
+  return shape;
+}
+
+Seconds AllReduceCost::time(Bytes size) const {
+  return size == Bytes(0) ? Seconds(0) : latency + Seconds(secondsPerByte * size.value());
+}
+
+AllReduceCost allReduceCost(const Cluster &cluster, const DeviceGroup &group) {
+  if (group.size() < 2)
+    return {};
+  GroupShape shape = shapeOf(cluster, group);
+  AllReduceCost inside = ringCost(shape.devicesPerNode, shape.intra);
+  AllReduceCost between = ringCost(shape.nodes, networkOf(cluster, {&group}));
+  return {inside.latency + between.latency, inside.secondsPerByte + between.secondsPerByte};
+}
+
+Seconds allReduceTime(const Cluster &cluster, const DeviceGroup &group, Bytes size) {
+  return allReduceCost(cluster, group).time(size);
+}
+
+Seconds TransferPath::time(Samples fromShare, Samples toShare, Bytes perSample, Bytes fixed) const {
+  if (perSample == Bytes(0) && fixed == Bytes(0))
+    return Seconds(0);
+  int64_t samples = std::max(senders * fromShare.value(), receivers * toShare.value());
+  return link.latency + (perSample * double(samples) + fixed * double(receivers)) / link.bandwidth;
+}
+
+TransferPath transferPath(const Cluster &cluster, const DeviceGroup &from, const DeviceGroup &to) {
+  if (const NodeGroup *node = commonNode(cluster, {&from, &to}))
+    return {node->link, 1, 1};
+  return {networkOf(cluster, {&from, &to}), shapeOf(cluster, from).devicesPerNode,
+          shapeOf(cluster, to).devicesPerNode};
+}
+
+Seconds transferTime(const Cluster &cluster, const DeviceGroup &from, Samples fromShare,
+                     const DeviceGroup &to, Samples toShare, Bytes perSample, Bytes fixed) {
+  return transferPath(cluster, from, to).time(fromShare, toShare, perSample, fixed);
+}
+
+} // namespace heterplan

@@ -1,0 +1,239 @@
+#include "search/Evaluator.h"
+
+#include "cost/Memory.h"
+#include "search/Balance.h"
+
+#include <algorithm>
+#include <cassert>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+constexpr double tolerance = 1e-9;
+
+/// For each type and position, how many layers before it are pinned to another type.
+std::vector<std::vector<int>> countForbidden(const Problem &problem) {
+  int layers = problem.graph.size();
+  std::vector<std::vector<int>> forbidden(problem.cluster.types.size(),
+                                          std::vector<int>(layers + 1, 0));
+  for (const Pin &pin : problem.request.pins)
+    for (size_t type = 0; type < forbidden.size(); ++type)
+      if (problem.cluster.types[type].name != pin.type)
+        ++forbidden[type][problem.graph.find(pin.layer) + 1];
+  for (std::vector<int> &counts : forbidden)
+    for (int i = 0; i < layers; ++i)
+      counts[i + 1] += counts[i];
+  return forbidden;
+}
+
+/// Contiguous equal shares, largest first.
+std::vector<int64_t> evenShares(int64_t samples, int devices) {
+  std::vector<int64_t> shares(devices, samples / devices);
+  for (int64_t i = 0; i < samples % devices; ++i)
+    ++shares[i];
+  return shares;
+}
+} // namespace
+
+Evaluator::Evaluator(const Problem &problem)
+    : problem(problem), space(problem), cuts(problem.graph.cuts()), table(problem),
+      forbidden(countForbidden(problem)), parameters(problem.graph.layers.size() + 1) {
+  for (int i = 0; i < problem.graph.size(); ++i)
+    parameters[i + 1] = parameters[i] + problem.graph.layers[i].parameterBytes;
+}
+
+bool Evaluator::pinsAllow(int begin, int end, int type) const {
+  return forbidden[type][end] == forbidden[type][begin];
+}
+
+const Evaluator::MemoryNeed &Evaluator::memoryNeed(int begin, int end) const {
+  auto [entry, inserted] = memory.try_emplace({begin, end});
+  if (inserted) { // deviceMemory is fixed + samples·(inFlight·kept + scratch)
+    auto need = [&](int64_t samples, int inFlight) {
+      return deviceMemory(problem.graph, begin, end, cuts[begin], problem.request.optimizer,
+                          Samples(samples), inFlight)
+          .value();
+    };
+    entry->second.fixed = need(0, 1);
+    entry->second.kept = need(1, 2) - need(1, 1);
+    entry->second.scratch = need(1, 1) - entry->second.fixed - entry->second.kept;
+  }
+  return entry->second;
+}
+
+int64_t Evaluator::mostSamples(int begin, int end, int type, int inFlight, int64_t batch) const {
+  if (problem.request.ignoreMemory)
+    return batch;
+  const MemoryNeed &need = memoryNeed(begin, end);
+  double room = problem.cluster.types[type].memory.value() - need.fixed;
+  double perSample = inFlight * need.kept + need.scratch;
+  if (room < 0)
+    return 0;
+  return perSample * double(batch) <= room ? batch : static_cast<int64_t>(room / perSample);
+}
+
+StageTimes Evaluator::uniformTimes(int begin, int end, int type, int count,
+                                   const AllReduceCost &reduce, int64_t batch, int inFlight) {
+  StageTimes times;
+  int64_t share = (batch + count - 1) / count;
+  if (count > batch || !pinsAllow(begin, end, type) ||
+      mostSamples(begin, end, type, inFlight, batch) < share)
+    return times;
+  const PrefixSums &sums = table.at(type, share);
+  times.fits = true;
+  times.forward = sums.forwardOf(begin, end);
+  times.backward = sums.backwardOf(begin, end);
+  times.update = sums.updateOf(begin, end);
+  times.sync = reduce.time(parametersOf(begin, end)).value() + times.update;
+  times.largestShare = Samples(share);
+  return times;
+}
+
+std::vector<std::vector<int64_t>> Evaluator::balancedShares(int begin, int end,
+                                                            const DeviceGroup &group, int64_t batch,
+                                                            int inFlight) {
+  auto timeOn = [&](int type) {
+    return [this, type, begin, end](int64_t samples) {
+      const PrefixSums &sums = table.at(type, samples);
+      return sums.forwardOf(begin, end) + sums.backwardOf(begin, end);
+    };
+  };
+  std::vector<decltype(timeOn(0))> times;
+  times.reserve(group.counts.size()); // DeviceClass refers to them
+  std::vector<DeviceClass> classes;
+  for (auto [type, count] : group.counts) {
+    int64_t most = mostSamples(begin, end, type, inFlight, batch);
+    if (most < 1)
+      return {};
+    times.push_back(timeOn(type));
+    classes.push_back({count, most, times.back()});
+  }
+  return balance(classes, batch);
+}
+
+StageTimes Evaluator::mixedTimes(int begin, int end, const DeviceGroup &group,
+                                 const std::vector<std::vector<int64_t>> &shares, bool last) {
+  StageTimes times;
+  times.fits = true;
+  double slowest = -1;
+  for (size_t i = 0; i < group.counts.size(); ++i) {
+    int64_t share = shares[i].front();
+    const PrefixSums &sums = table.at(group.counts[i].first, share);
+    double forward = sums.forwardOf(begin, end), backward = sums.backwardOf(begin, end);
+    if (!last) {
+      times.forward = std::max(times.forward, forward);
+      times.backward = std::max(times.backward, backward);
+    } else if (forward + backward > slowest) {
+      slowest = forward + backward;
+      times.forward = forward;
+      times.backward = backward;
+    }
+    times.update = std::max(times.update, sums.updateOf(begin, end));
+    times.largestShare = std::max(times.largestShare, Samples(share));
+  }
+  return times;
+}
+
+StagePrice Evaluator::priceStage(int begin, int end, const DeviceGroup &group, int64_t batch,
+                                 bool last, int inFlight) {
+  AllReduceCost reduce = allReduceCost(problem.cluster, group);
+  if (group.counts.size() == 1) {
+    auto [type, count] = group.counts.front();
+    StageTimes times = uniformTimes(begin, end, type, count, reduce, batch, inFlight);
+    return {times, times.fits ? std::vector<std::vector<int64_t>>{evenShares(batch, count)}
+                              : std::vector<std::vector<int64_t>>{}};
+  }
+  for (auto [type, count] : group.counts)
+    if (!pinsAllow(begin, end, type))
+      return {};
+  if (group.size() > batch)
+    return {};
+  std::vector<std::vector<int64_t>> shares = balancedShares(begin, end, group, batch, inFlight);
+  if (shares.empty())
+    return {};
+  StageTimes times = mixedTimes(begin, end, group, shares, last);
+  times.sync = reduce.time(parametersOf(begin, end)).value() + times.update;
+  return {times, std::move(shares)};
+}
+
+Bytes Evaluator::parametersOf(int begin, int end) const {
+  return parameters[end] - parameters[begin];
+}
+
+bool Evaluator::devicesSuffice(const Placement &placement) const {
+  std::vector<int> left = space.available;
+  for (const PlacedStage &stage : placement.stages) {
+    GroupOption option = space.optionOf(problem, stage.group);
+    for (size_t type = 0; type < left.size(); ++type)
+      if ((left[type] -= option.slots[type]) < 0)
+        return false;
+  }
+  return true;
+}
+
+void Evaluator::fillTransfers(const Placement &placement, const std::vector<StagePrice> &prices,
+                              std::vector<Stage> &stages) const {
+  for (size_t i = 1; i < stages.size(); ++i) {
+    const Cut &cut = cuts[placement.stages[i].begin];
+    const DeviceGroup &from = placement.stages[i - 1].group, &to = placement.stages[i].group;
+    Samples fromShare = prices[i - 1].times.largestShare, toShare = prices[i].times.largestShare;
+    stages[i].receive = transferTime(problem.cluster, from, fromShare, to, toShare,
+                                     cut.forwardBytes, cut.fixedBytes);
+    stages[i - 1].receiveGradient =
+        transferTime(problem.cluster, to, toShare, from, fromShare, cut.backwardBytes, Bytes(0));
+    stages[i].forward += stages[i].receive;
+    stages[i - 1].backward += stages[i - 1].receiveGradient;
+  }
+}
+
+std::optional<Evaluation> Evaluator::evaluate(const Placement &placement) {
+  int count = static_cast<int>(placement.stages.size());
+  if (count < space.minStages || count > space.maxStages || !devicesSuffice(placement))
+    return std::nullopt;
+  int64_t batch = problem.request.globalBatch.value() / placement.microBatches;
+  Evaluation result;
+  std::vector<StagePrice> prices;
+  for (int i = 0; i < count; ++i) {
+    const PlacedStage &placed = placement.stages[i];
+    prices.push_back(priceStage(placed.begin, placed.end, placed.group, batch, i + 1 == count,
+                                std::min(placement.microBatches, count - i)));
+    const StageTimes &times = prices.back().times;
+    if (!times.fits)
+      return std::nullopt;
+    Stage stage;
+    stage.id = i;
+    stage.forward = Seconds(times.forward);
+    stage.backward = Seconds(times.backward);
+    stage.sync = Seconds(times.sync);
+    stage.update = Seconds(times.update);
+    result.stages.push_back(std::move(stage));
+    for (auto [type, devices] : placed.group.counts)
+      result.price += problem.cluster.types[type].price * double(devices);
+  }
+  fillTransfers(placement, prices, result.stages);
+  Schedule schedule = count == 1 ? Schedule::DataParallel : Schedule::OneForwardOneBackward;
+  result.iteration = iterationTime(result.stages, placement.microBatches, schedule);
+  if (!meetsLimits(result.iteration, result.price))
+    return std::nullopt;
+  result.objective = objectiveOf(result.iteration, result.price);
+  return result;
+}
+
+double Evaluator::objectiveOf(Seconds iteration, DollarsPerHour price) const {
+  if (problem.request.objective == Objective::Throughput)
+    return iteration.value();
+  return (price * iteration).value() / double(problem.request.globalBatch.value()) * 1e6;
+}
+
+bool Evaluator::meetsLimits(Seconds iteration, DollarsPerHour price) const {
+  const Request &request = problem.request;
+  if (request.minThroughput > SamplesPerSecond(0) &&
+      request.globalBatch / iteration < request.minThroughput * (1 - tolerance))
+    return false;
+  return request.maxCostPerHour == DollarsPerHour(0) ||
+         price <= request.maxCostPerHour * (1 + tolerance);
+}
+
+} // namespace heterplan

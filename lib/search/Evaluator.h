@@ -1,0 +1,100 @@
+// The one place that prices a placement. Strategies propose, the Evaluator says what it takes,
+// costs and needs, by the model that Plan.h states, and turns the chosen one into a Plan.
+#pragma once
+
+#include "search/PriceTable.h"
+#include "search/SearchSpace.h"
+
+#include <optional>
+#include <vector>
+
+namespace heterplan {
+
+struct PlacedStage {
+  int begin = 0, end = 0; // layers
+  DeviceGroup group;
+};
+
+/// What a strategy decides. Stages in order of the layers, covering all of them.
+struct Placement {
+  std::vector<PlacedStage> stages;
+  int microBatches = 1;
+};
+
+/// A stage on its own, without its neighbours: one micro-batch, computing only.
+struct StageTimes {
+  bool fits = false;                // memory holds, at least one sample a device, pins hold
+  double forward = 0, backward = 0; // seconds
+  double sync = 0, update = 0;      // seconds; sync includes update
+  Samples largestShare{};
+};
+struct StagePrice {
+  StageTimes times;
+  std::vector<std::vector<int64_t>> shares; // by type of the group, largest first
+};
+
+struct Evaluation {
+  std::vector<Stage> stages; // figures filled in; devices not yet
+  Seconds iteration{};
+  DollarsPerHour price{};
+  /// Larger is never better: seconds of an iteration, or dollars per 10^6 samples.
+  double objective = 0;
+};
+
+class Evaluator {
+public:
+  explicit Evaluator(const Problem &problem);
+
+  const Problem &problem;
+  const SearchSpace space;
+  const std::vector<Cut> cuts;
+
+  /// Prices layers [begin, end) on `group` for micro-batches of `batch` samples. `last`: no stage
+  /// follows, so that replicas need not wait for each other between the passes.
+  StagePrice priceStage(int begin, int end, const DeviceGroup &group, int64_t batch, bool last,
+                        int inFlight);
+  /// The same for `count` devices of one type, whose all-reduce costs `reduce`: the fast path.
+  StageTimes uniformTimes(int begin, int end, int type, int count, const AllReduceCost &reduce,
+                          int64_t batch, int inFlight);
+  /// Layers [begin, end) may run on `type` as far as pins go.
+  bool pinsAllow(int begin, int end, int type) const;
+  /// Most samples of a micro-batch that fit in the memory of one device of `type`.
+  int64_t mostSamples(int begin, int end, int type, int inFlight, int64_t batch) const;
+
+  Bytes parametersOf(int begin, int end) const;
+
+  /// None when it breaks a constraint: devices, memory, pins, floor or budget.
+  std::optional<Evaluation> evaluate(const Placement &placement);
+  /// Objective of a time and price, in the units of Evaluation::objective.
+  double objectiveOf(Seconds iteration, DollarsPerHour price) const;
+  /// Whether the floor and the budget hold (relative tolerance 1e-9).
+  bool meetsLimits(Seconds iteration, DollarsPerHour price) const;
+
+  /// The plan of a feasible placement, devices assigned; `bound` is in the units of
+  /// Evaluation::objective and at most the placement's.
+  llvm::Expected<Plan> plan(const Placement &placement, double bound);
+
+  PriceTable &prices() { return table; }
+
+private:
+  /// Memory of a device: fixed + samples·(inFlight·kept + scratch).
+  struct MemoryNeed {
+    double fixed = 0, kept = 0, scratch = 0;
+  };
+  const MemoryNeed &memoryNeed(int begin, int end) const;
+  bool devicesSuffice(const Placement &placement) const;
+  void fillTransfers(const Placement &placement, const std::vector<StagePrice> &prices,
+                     std::vector<Stage> &stages) const;
+  std::vector<std::vector<int64_t>> balancedShares(int begin, int end, const DeviceGroup &group,
+                                                   int64_t batch, int inFlight);
+  StageTimes mixedTimes(int begin, int end, const DeviceGroup &group,
+                        const std::vector<std::vector<int64_t>> &shares, bool last);
+  void fillProvenance(const Placement &placement, const Evaluation &evaluation, Plan &plan);
+
+  PriceTable table;
+  std::vector<std::vector<int>> forbidden; // [type][position]: pins against it before position
+  std::vector<Bytes> parameters;           // of the layers before each position
+  mutable llvm::DenseMap<std::pair<int, int>, MemoryNeed> memory;
+};
+
+} // namespace heterplan

@@ -1,0 +1,139 @@
+// From the chosen placement to a Plan.
+#include "cost/Memory.h"
+#include "search/Assignment.h"
+#include "search/Evaluator.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <numeric>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+/// Replicas in the order of `devices`: the shares of each type, largest first.
+std::vector<Replica> makeReplicas(const StagePrice &price, const std::vector<DeviceRef> &devices,
+                                  int microBatches) {
+  std::vector<Replica> replicas;
+  for (const std::vector<int64_t> &shares : price.shares)
+    for (int64_t share : shares) {
+      Replica replica;
+      replica.share = Samples(share * microBatches);
+      replica.devices = {devices[replicas.size()]};
+      replicas.push_back(std::move(replica));
+    }
+  return replicas;
+}
+
+void priceReplicas(PriceTable &table, const PlacedStage &placed, const StagePrice &price,
+                   std::vector<Replica> &replicas) {
+  size_t next = 0;
+  for (size_t i = 0; i < placed.group.counts.size(); ++i)
+    for (int64_t share : price.shares[i]) {
+      const PrefixSums &sums = table.at(placed.group.counts[i].first, share);
+      replicas[next].forward = Seconds(sums.forwardOf(placed.begin, placed.end));
+      replicas[next].backward = Seconds(sums.backwardOf(placed.begin, placed.end));
+      ++next;
+    }
+}
+
+void fillObjective(const Evaluator &evaluator, const Evaluation &evaluation, double bound,
+                   Plan &plan) {
+  const Request &request = evaluator.problem.request;
+  plan.objective = request.objective;
+  plan.iteration = evaluation.iteration;
+  plan.throughput = request.globalBatch / evaluation.iteration;
+  plan.costPerHour = evaluation.price;
+  plan.costPerMillionSamples =
+      evaluation.price * evaluation.iteration * (1e6 / double(request.globalBatch.value()));
+  bool maximise = request.objective == Objective::Throughput;
+  auto inUnits = [&](double value) {
+    return maximise ? double(request.globalBatch.value()) / value : value;
+  };
+  plan.objectiveValue = maximise ? plan.throughput.value() : plan.costPerMillionSamples.value();
+  plan.optimal = evaluation.objective - bound <= 1e-9 * std::abs(evaluation.objective);
+  plan.lowerBound = plan.optimal ? plan.objectiveValue : inUnits(bound);
+  plan.gap = plan.objectiveValue == 0
+                 ? 0
+                 : std::abs(plan.objectiveValue - plan.lowerBound) / std::abs(plan.objectiveValue);
+}
+} // namespace
+
+/// Shares of the compute, transfer and synchronisation time of each stage's slowest replica, by
+/// origin. Links come from the catalogue or the cluster file: modelled.
+void Evaluator::fillProvenance(const Placement &placement, const Evaluation &evaluation,
+                               Plan &plan) {
+  std::array<double, 4> &shares = plan.provenance;
+  double microBatches = plan.microBatches;
+  for (size_t i = 0; i < placement.stages.size(); ++i) {
+    const Stage &stage = evaluation.stages[i];
+    shares[static_cast<int>(Provenance::Modelled)] +=
+        microBatches * (stage.receive + stage.receiveGradient).value() +
+        (stage.sync - stage.update).value();
+    const PlacedStage &placed = placement.stages[i];
+    auto [type, count] = placed.group.counts.front();
+    Samples share = plan.stages[i].replicas.front().share;
+    for (int layer = placed.begin; layer < placed.end; ++layer) {
+      Expected<LayerCost> cost =
+          problem.costs->price(problem.graph.layers[layer], problem.cluster.types[type],
+                               Samples(share.value() / plan.microBatches));
+      if (!cost) {
+        consumeError(cost.takeError());
+        continue;
+      }
+      shares[static_cast<int>(cost->provenance)] +=
+          microBatches * (cost->forward + cost->backward).value() + cost->update.value();
+    }
+  }
+  double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
+  if (sum == 0)
+    shares[static_cast<int>(Provenance::Modelled)] = sum = 1;
+  for (double &share : shares)
+    share /= sum;
+}
+
+Expected<Plan> Evaluator::plan(const Placement &placement, double bound) {
+  std::optional<Evaluation> evaluation = evaluate(placement);
+  if (Error error = table.takeError())
+    return error;
+  assert(evaluation && "only feasible placements become plans");
+  const Request &request = problem.request;
+  Plan plan;
+  plan.model = problem.graph.model;
+  plan.modelFingerprint = problem.graph.fingerprint;
+  plan.cluster = problem.cluster.name;
+  plan.clusterFingerprint = problem.cluster.fingerprint;
+  plan.globalBatch = request.globalBatch;
+  plan.microBatches = placement.microBatches;
+  plan.optimizer = request.optimizer;
+  plan.precision = request.precision;
+  plan.minThroughput = request.minThroughput;
+  plan.maxCostPerHour = request.maxCostPerHour;
+  plan.pins = request.pins;
+  plan.stages = evaluation->stages;
+  int count = static_cast<int>(plan.stages.size());
+  plan.schedule = count == 1 ? Schedule::DataParallel : Schedule::OneForwardOneBackward;
+  std::vector<std::vector<DeviceRef>> devices = assignDevices(problem.cluster, placement);
+  int64_t batch = request.globalBatch.value() / placement.microBatches;
+  for (int i = 0; i < count; ++i) {
+    const PlacedStage &placed = placement.stages[i];
+    int inFlight = std::min(placement.microBatches, count - i);
+    StagePrice price =
+        priceStage(placed.begin, placed.end, placed.group, batch, i + 1 == count, inFlight);
+    Stage &stage = plan.stages[i];
+    for (int layer = placed.begin; layer < placed.end; ++layer)
+      stage.layers.push_back(problem.graph.layers[layer].name);
+    stage.replicas = makeReplicas(price, devices[i], placement.microBatches);
+    priceReplicas(table, placed, price, stage.replicas);
+    stage.parameterBytes = parametersOf(placed.begin, placed.end);
+    stage.memory = deviceMemory(problem.graph, placed.begin, placed.end, cuts[placed.begin],
+                                request.optimizer, price.times.largestShare, inFlight);
+  }
+  fillObjective(*this, *evaluation, bound, plan);
+  fillProvenance(placement, *evaluation, plan);
+  return plan;
+}
+
+} // namespace heterplan

@@ -1,0 +1,375 @@
+// Exact search. A label is a placement of the last layers: stages from some cut position to the
+// end. Labels grow stage by stage towards the front, the most promising (by its lower bound) first;
+// of two labels at one cut the dominated one is dropped. The first complete label that no open
+// label's bound can beat is optimal. Stopped early, the least bound of the open labels is a proven
+// bound of the optimum. See docs/rationale/search.md.
+#include "search/Bounds.h"
+#include "search/Strategy.h"
+
+#include "llvm/ADT/DenseMap.h"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <queue>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr int beamWidth = 6;
+
+struct Label {
+  double fill;    // Σ τ of its stages; the receipt of the first one's input is not known yet
+  double others;  // max τ of all its stages but the first
+  double first;   // τ of the first, without that receipt
+  double exposed; // R of the first stage
+  double price;
+  double bound;          // on the objective of any completion
+  int parent;            // index of the label without the first stage, -1 at the root
+  int16_t position, end; // its first stage covers positions [position, end)
+  int16_t option, depth; // group of the first stage; number of stages
+  int16_t choice;        // index of the micro-batch count
+  bool dominated;
+  Samples share; // largest of the first stage
+};
+
+/// Costs that depend on the number of micro-batches.
+struct MicroBatchCase {
+  int microBatches;
+  int64_t batch; // samples of one micro-batch
+  Bounds bounds;
+};
+
+class LabelSearch {
+public:
+  LabelSearch(Evaluator &evaluator, const SearchOptions &options);
+  Solution run();
+
+private:
+  // Growth
+  void addRoot(int choice);
+  template <typename Keep> void expand(int index, Keep keep);
+  bool takeSlots(int index, int option);
+  bool grow(int index, int option, int begin, Label &grown);
+  StageTimes stageTimes(const Label &label, int option, int begin);
+  void bound(Label &label);
+  void complete(const Label &label);
+  Placement placementOf(const Label &first) const;
+
+  // Pruning
+  double timeLimit() const;
+  bool promising(const Label &label) const { return label.bound < bestObjective * (1 - 1e-12); }
+  bool insert(const Label &label);
+  bool dominates(const Label &a, const int *aUsed, const Label &b, const int *bUsed) const;
+  const TransferPath &path(int from, int to);
+
+  // Order
+  void beam();
+  void bestFirst();
+  bool outOfWork();
+
+  Evaluator &evaluator;
+  const SearchOptions &options;
+  const SearchSpace &space;
+  const int types, last; // last: index of the last position
+  std::vector<MicroBatchCase> cases;
+  std::vector<AllReduceCost> reduce; // by option
+  DenseMap<std::pair<int, int>, TransferPath> paths;
+
+  std::vector<Label> labels;
+  std::vector<int> used;                                  // slots by label and type
+  DenseMap<std::pair<int, int>, std::vector<int>> fronts; // non-dominated labels by place
+  using Entry = std::pair<double, int>;                   // bound, label
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> open;
+
+  std::optional<Placement> best;
+  double bestObjective = infinity;
+  double bestTime = infinity;
+  int64_t work = 0;
+  std::vector<int> scratch; // slots of the label in hand
+  std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
+};
+
+LabelSearch::LabelSearch(Evaluator &evaluator, const SearchOptions &options)
+    : evaluator(evaluator), options(options), space(evaluator.space),
+      types(static_cast<int>(space.available.size())),
+      last(static_cast<int>(space.positions.size()) - 1), scratch(types) {
+  int64_t batch = evaluator.problem.request.globalBatch.value();
+  for (int m : space.microBatches)
+    cases.push_back({m, batch / m, Bounds(evaluator, m, /*wholeModelGroups=*/false)});
+  for (const GroupOption &option : space.options)
+    reduce.push_back(allReduceCost(evaluator.problem.cluster, option.group));
+}
+
+const TransferPath &LabelSearch::path(int from, int to) {
+  auto [entry, inserted] = paths.try_emplace({from, to});
+  if (inserted)
+    entry->second =
+        transferPath(evaluator.problem.cluster, space.options[from].group, space.options[to].group);
+  return entry->second;
+}
+
+void LabelSearch::addRoot(int choice) {
+  Label root{};
+  root.parent = -1;
+  root.position = root.end = static_cast<int16_t>(last);
+  root.option = -1;
+  root.choice = static_cast<int16_t>(choice);
+  std::fill(scratch.begin(), scratch.end(), 0);
+  bound(root);
+  if (!promising(root))
+    return;
+  labels.push_back(root);
+  used.insert(used.end(), types, 0);
+  open.push({root.bound, static_cast<int>(labels.size()) - 1});
+}
+
+/// Fills in the bound of `label`, whose slots are in `scratch`.
+void LabelSearch::bound(Label &label) {
+  const Bounds &bounds = cases[label.choice].bounds;
+  PartialPlacement partial;
+  partial.position = label.position;
+  partial.fill = label.fill;
+  partial.slowest = std::max(label.others, label.first);
+  partial.exposed = label.exposed;
+  partial.price = label.price;
+  for (int type = 0; type < types; ++type)
+    partial.freeSpeed += bounds.weight(type) * (space.available[type] - scratch[type]);
+  label.bound = bounds.objective(partial, timeLimit());
+}
+
+/// Slowest iteration that is still of interest.
+double LabelSearch::timeLimit() const {
+  const Request &request = evaluator.problem.request;
+  double limit = request.objective == Objective::Throughput ? bestTime : infinity;
+  if (request.minThroughput > SamplesPerSecond(0))
+    limit = std::min(limit, double(request.globalBatch.value()) / request.minThroughput.value() *
+                                (1 + 1e-9));
+  return limit;
+}
+
+StageTimes LabelSearch::stageTimes(const Label &label, int option, int begin) {
+  const MicroBatchCase &chosen = cases[label.choice];
+  const DeviceGroup &group = space.options[option].group;
+  int from = space.positions[begin], to = space.positions[label.position];
+  int inFlight = std::min<int>(chosen.microBatches, label.depth + 1);
+  if (group.counts.size() == 1)
+    return evaluator.uniformTimes(from, to, group.counts.front().first, group.counts.front().second,
+                                  reduce[option], chosen.batch, inFlight);
+  return evaluator.priceStage(from, to, group, chosen.batch, label.depth == 0, inFlight).times;
+}
+
+/// Puts the slots of label `index` and of `option` into `scratch`; false where they do not suffice.
+bool LabelSearch::takeSlots(int index, int option) {
+  for (int type = 0; type < types; ++type) {
+    scratch[type] = used[size_t(index) * types + type] + space.options[option].slots[type];
+    if (scratch[type] > space.available[type])
+      return false;
+  }
+  return true;
+}
+
+/// Puts a stage [begin, position) on `option` before label `index`. False: it does not fit.
+bool LabelSearch::grow(int index, int option, int begin, Label &grown) {
+  const Label &label = labels[index];
+  StageTimes times = stageTimes(label, option, begin);
+  if (!times.fits)
+    return false;
+  double receive = 0, receiveGradient = 0;
+  if (label.depth > 0) {
+    const Cut &cut = evaluator.cuts[space.positions[label.position]];
+    receive = path(option, label.option)
+                  .time(times.largestShare, label.share, cut.forwardBytes, cut.fixedBytes)
+                  .value();
+    receiveGradient = path(label.option, option)
+                          .time(label.share, times.largestShare, cut.backwardBytes, Bytes(0))
+                          .value();
+  }
+  double backward = times.backward + receiveGradient;
+  grown = label;
+  grown.first = times.forward + backward;
+  grown.fill = label.fill + receive + grown.first;
+  grown.others = label.depth > 0 ? std::max(label.others, label.first + receive) : 0;
+  grown.exposed = std::max(times.sync, label.exposed - backward);
+  grown.price = label.price + space.options[option].price.value();
+  grown.parent = index;
+  grown.position = static_cast<int16_t>(begin);
+  grown.end = label.position;
+  grown.option = static_cast<int16_t>(option);
+  grown.depth = static_cast<int16_t>(label.depth + 1);
+  grown.share = times.largestShare;
+  grown.dominated = false;
+  bound(grown);
+  return true;
+}
+
+/// Calls `keep` with each promising label that has one stage more than label `index`, whose slots
+/// are then in `scratch`; complete ones are considered as solutions instead.
+template <typename Keep> void LabelSearch::expand(int index, Keep keep) {
+  int position = labels[index].position, depth = labels[index].depth;
+  int64_t batch = cases[labels[index].choice].batch;
+  if (depth >= space.maxStages)
+    return;
+  for (int option = 0; option < static_cast<int>(space.options.size()); ++option) {
+    if (space.options[option].group.size() > batch || !takeSlots(index, option))
+      continue;
+    int from = position - 1, to = 0;
+    if (depth + 1 >= space.maxStages || space.options[option].wholeModelOnly)
+      from = 0; // the last stage that may be added has to take all the rest
+    if (space.options[option].wholeModelOnly && depth > 0)
+      continue;
+    for (int begin = from; begin >= to; --begin) {
+      ++work;
+      Label grown;
+      if (!grow(index, option, begin, grown) || !promising(grown))
+        continue;
+      if (begin > 0)
+        keep(grown);
+      else if (grown.depth >= space.minStages)
+        complete(grown);
+    }
+  }
+}
+
+void LabelSearch::complete(const Label &label) {
+  Placement placement = placementOf(label);
+  std::optional<Evaluation> evaluation = evaluator.evaluate(placement);
+  if (!evaluation || evaluation->objective >= bestObjective)
+    return;
+  bestObjective = evaluation->objective;
+  bestTime = evaluation->iteration.value();
+  best = std::move(placement);
+}
+
+Placement LabelSearch::placementOf(const Label &first) const {
+  Placement placement;
+  placement.microBatches = cases[first.choice].microBatches;
+  for (const Label *label = &first; label->option >= 0; label = &labels[label->parent])
+    placement.stages.push_back({space.positions[label->position], space.positions[label->end],
+                                space.options[label->option].group});
+  return placement;
+}
+
+/// Whether every completion of `b` is matched by one of `a` that is no worse. Both stand at the
+/// same cut; unless that cut carries nothing, their first stages have the same group.
+bool LabelSearch::dominates(const Label &a, const int *aUsed, const Label &b,
+                            const int *bUsed) const {
+  if (a.fill > b.fill || a.fill + a.exposed > b.fill + b.exposed || a.price > b.price ||
+      a.share > b.share)
+    return false;
+  int microBatches = cases[a.choice].microBatches;
+  if (std::min<int>(a.depth, microBatches) > std::min<int>(b.depth, microBatches))
+    return false; // more micro-batches in flight before it
+  if (microBatches > 1 && (a.others > std::max(b.others, b.first) || a.first > b.first))
+    return false;
+  for (int type = 0; type < types; ++type)
+    if (aUsed[type] > bUsed[type])
+      return false;
+  return true;
+}
+
+/// Adds `label`, whose slots are in `scratch`, unless one that stands there dominates it.
+bool LabelSearch::insert(const Label &label) {
+  const Cut &cut = evaluator.cuts[space.positions[label.position]];
+  bool free = cut.forwardBytes == Bytes(0) && cut.fixedBytes == Bytes(0);
+  int place = label.position * static_cast<int>(cases.size()) + label.choice;
+  std::vector<int> &front = fronts[{place, free ? -1 : label.option}];
+  for (int other : front)
+    if (dominates(labels[other], &used[size_t(other) * types], label, scratch.data()))
+      return false;
+  auto beaten = std::remove_if(front.begin(), front.end(), [&](int other) {
+    bool worse = dominates(label, scratch.data(), labels[other], &used[size_t(other) * types]);
+    labels[other].dominated |= worse;
+    return worse;
+  });
+  front.erase(beaten, front.end());
+  front.push_back(static_cast<int>(labels.size()));
+  labels.push_back(label);
+  used.insert(used.end(), scratch.begin(), scratch.end());
+  return true;
+}
+
+/// A first good plan: from each cut only the few most promising labels grow.
+void LabelSearch::beam() {
+  for (size_t choice = 0; choice < cases.size(); ++choice) {
+    labels.clear();
+    used.clear();
+    open = {};
+    addRoot(static_cast<int>(choice));
+    std::vector<std::vector<int>> waiting(last + 1);
+    if (labels.empty())
+      continue;
+    waiting[last] = {0};
+    for (int position = last; position > 0; --position) {
+      std::vector<int> &here = waiting[position];
+      std::stable_sort(here.begin(), here.end(),
+                       [&](int a, int b) { return labels[a].bound < labels[b].bound; });
+      here.resize(std::min<size_t>(here.size(), beamWidth));
+      for (int index : here)
+        expand(index, [&](const Label &grown) {
+          waiting[grown.position].push_back(static_cast<int>(labels.size()));
+          labels.push_back(grown);
+          used.insert(used.end(), scratch.begin(), scratch.end());
+        });
+    }
+  }
+  labels.clear();
+  used.clear();
+  open = {};
+}
+
+bool LabelSearch::outOfWork() {
+  if (work > options.workLimit)
+    return true;
+  if (options.timeLimit == Seconds(0))
+    return false;
+  std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - started;
+  return elapsed.count() > options.timeLimit.value();
+}
+
+void LabelSearch::bestFirst() {
+  for (size_t choice = 0; choice < cases.size(); ++choice)
+    addRoot(static_cast<int>(choice));
+  int64_t expanded = 0;
+  while (!open.empty() && !outOfWork()) {
+    auto [bound, index] = open.top();
+    if (bound >= bestObjective * (1 - 1e-12))
+      break;
+    open.pop();
+    if (labels[index].dominated)
+      continue;
+    expand(index, [&](const Label &grown) {
+      if (insert(grown))
+        open.push({grown.bound, static_cast<int>(labels.size()) - 1});
+    });
+    if (options.progress && (++expanded & 0xff) == 0)
+      options.progress(double(work) / double(options.workLimit), bestObjective);
+  }
+}
+
+Solution LabelSearch::run() {
+  Expected<Solution> start = Greedy::run(evaluator, options);
+  if (!start)
+    consumeError(start.takeError());
+  else if (start->placement) {
+    best = start->placement;
+    std::optional<Evaluation> evaluation = evaluator.evaluate(*best);
+    bestObjective = evaluation->objective;
+    bestTime = evaluation->iteration.value();
+  }
+  beam();
+  bestFirst();
+  bool complete = open.empty() || open.top().first >= bestObjective * (1 - 1e-12);
+  double bound = complete ? bestObjective : std::min(bestObjective, open.top().first);
+  return {best, bound, complete};
+}
+} // namespace
+
+Expected<Solution> LabelSetting::run(Evaluator &evaluator, const SearchOptions &options) {
+  return LabelSearch(evaluator, options).run();
+}
+
+} // namespace heterplan

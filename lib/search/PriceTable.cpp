@@ -1,0 +1,45 @@
+#include "search/PriceTable.h"
+
+#include <limits>
+
+using namespace llvm;
+
+namespace heterplan {
+
+const PrefixSums &PriceTable::at(int type, int64_t samples) {
+  std::unique_ptr<PrefixSums> &entry = tables[{type, samples}];
+  if (!entry)
+    entry = price(type, samples);
+  return *entry;
+}
+
+std::unique_ptr<PrefixSums> PriceTable::price(int type, int64_t samples) {
+  constexpr double unaffordable = std::numeric_limits<double>::max() / 1e6;
+  auto sums = std::make_unique<PrefixSums>();
+  size_t layers = problem.graph.layers.size();
+  for (std::vector<double> *sum : {&sums->forward, &sums->backward, &sums->update})
+    sum->assign(layers + 1, 0);
+  for (size_t i = 0; i < layers; ++i) {
+    Expected<LayerCost> cost = problem.costs->price(problem.graph.layers[i],
+                                                    problem.cluster.types[type], Samples(samples));
+    LayerCost known{Seconds(unaffordable), Seconds(0), Seconds(0)};
+    if (cost)
+      known = *cost;
+    else if (failure) // Error's bool is true when it holds a failure
+      consumeError(cost.takeError());
+    else
+      failure = cost.takeError();
+    sums->forward[i + 1] = sums->forward[i] + known.forward.value();
+    sums->backward[i + 1] = sums->backward[i] + known.backward.value();
+    sums->update[i + 1] = sums->update[i] + known.update.value();
+  }
+  return sums;
+}
+
+Error PriceTable::takeError() {
+  Error result = std::move(failure);
+  failure = Error::success();
+  return result;
+}
+
+} // namespace heterplan

@@ -1,0 +1,201 @@
+#include "search/SearchSpace.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+constexpr int mostPositions = 40;
+constexpr int mostMicroBatches = 256;
+constexpr size_t mostMicroBatchChoices = 16;
+/// Mixed groups are listed exhaustively up to this many count vectors.
+constexpr int64_t mostMixedGroups = 64;
+constexpr size_t mostTypesInSubsets = 6;
+
+} // namespace
+
+int devicesPerNode(const Cluster &cluster, int type) {
+  int smallest = 0, nodes = 0;
+  for (const NodeGroup &group : cluster.nodes) {
+    auto entry = group.devices.find(cluster.types[type].name);
+    if (entry == group.devices.end() || entry->second <= 0)
+      continue;
+    smallest = smallest ? std::min(smallest, entry->second) : entry->second;
+    nodes += group.count;
+  }
+  return nodes > 1 ? smallest : 0;
+}
+
+namespace {
+GroupOption makeOption(const Cluster &cluster, ArrayRef<int> counts, ArrayRef<int> available) {
+  GroupOption option;
+  option.slots.assign(counts.size(), 0);
+  for (int type = 0; type < static_cast<int>(counts.size()); ++type)
+    if (counts[type] > 0) {
+      option.group.counts.push_back({type, counts[type]});
+      option.slots[type] =
+          std::min(slotsFor(counts[type], devicesPerNode(cluster, type)), available[type]);
+      option.price += cluster.types[type].price * double(counts[type]);
+    }
+  return option;
+}
+
+/// Counts of one type worth considering: with k devices the largest share of a micro-batch of b is
+/// ⌈b/k⌉, and the least k for a share is never worse (fewer devices, a smaller ring). So only the k
+/// = ⌈b/share⌉ of each micro-batch size remain.
+std::set<int> usefulCounts(Samples batch, ArrayRef<int> microBatches, int available) {
+  std::set<int> counts;
+  for (int m : microBatches) {
+    int64_t b = batch.value() / m;
+    for (int64_t k = 1; k <= std::min<int64_t>(b, available);) {
+      int64_t share = (b + k - 1) / k;
+      counts.insert(static_cast<int>((b + share - 1) / share));
+      if (share == 1)
+        break;
+      k = (b + share - 2) / (share - 1); // the least count with a smaller share
+    }
+  }
+  return counts;
+}
+
+/// Every vector of counts with at least two types, if there are few.
+bool addAllMixed(const Cluster &cluster, ArrayRef<int> available,
+                 std::vector<GroupOption> &options) {
+  int64_t vectors = 1;
+  for (int count : available)
+    if ((vectors *= count + 1) > mostMixedGroups)
+      return false;
+  std::vector<int> counts(available.size(), 0);
+  for (int64_t code = 1; code < vectors; ++code) {
+    int64_t rest = code;
+    for (size_t type = 0; type < counts.size(); ++type) {
+      counts[type] = static_cast<int>(rest % (available[type] + 1));
+      rest /= available[type] + 1;
+    }
+    if (std::count_if(counts.begin(), counts.end(), [](int c) { return c > 0; }) > 1)
+      options.push_back(makeOption(cluster, counts, available));
+  }
+  return true;
+}
+
+/// Each subset of at least two types, whole, halved, quartered, ...: for one-stage plans.
+void addScaledSubsets(const Cluster &cluster, ArrayRef<int> available,
+                      std::vector<GroupOption> &options) {
+  size_t types = std::min(available.size(), mostTypesInSubsets);
+  std::set<std::vector<int>> seen;
+  for (unsigned subset = 1; subset < (1u << types); ++subset)
+    for (int shift = 0; shift < 4; ++shift) {
+      std::vector<int> counts(available.size(), 0);
+      int members = 0;
+      for (size_t type = 0; type < types; ++type)
+        if (subset >> type & 1) {
+          counts[type] = available[type] >> shift;
+          members += counts[type] > 0;
+        }
+      if (members < 2 || !seen.insert(counts).second)
+        continue;
+      options.push_back(makeOption(cluster, counts, available));
+      options.back().wholeModelOnly = true;
+    }
+}
+} // namespace
+
+int slotsFor(int count, int perNode) {
+  if (perNode <= 1)
+    return count;
+  int whole = count / perNode * perNode, rest = count - whole;
+  if (rest == 0)
+    return whole;
+  int size = perNode;
+  for (int prime = 2; prime <= size;) { // shrink along a chain of divisors while the rest fits
+    if (size % prime != 0) {
+      ++prime;
+      continue;
+    }
+    if (size / prime < rest)
+      break;
+    size /= prime;
+  }
+  return whole + size;
+}
+
+std::vector<int> microBatchChoices(Samples batch, int limit, size_t most) {
+  std::vector<int> divisors;
+  for (int m = 1; m <= limit && m <= batch.value(); ++m)
+    if (batch.value() % m == 0)
+      divisors.push_back(m);
+  if (divisors.size() <= most)
+    return divisors;
+  std::vector<int> chosen;
+  for (size_t i = 0; i < most; ++i)
+    chosen.push_back(divisors[i * (divisors.size() - 1) / (most - 1)]);
+  return chosen;
+}
+
+std::vector<int> cutPositions(const LayerGraph &graph, int limit) {
+  std::vector<Cut> cuts = graph.cuts();
+  std::vector<bool> allowed = graph.allowedCuts();
+  auto crossing = [&](const Cut &cut) {
+    return std::count_if(cut.tensors.begin(), cut.tensors.end(),
+                         [&](int tensor) { return graph.tensors[tensor].differentiable; });
+  };
+  std::vector<Cut> inner(cuts.begin() + 1, cuts.end() - 1);
+  inner.erase(std::remove_if(inner.begin(), inner.end(),
+                             [&](const Cut &cut) { return !allowed[cut.position]; }),
+              inner.end());
+  std::stable_sort(inner.begin(), inner.end(), [&](const Cut &a, const Cut &b) {
+    bool aBranched = crossing(a) > 1, bBranched = crossing(b) > 1;
+    return aBranched != bBranched ? bBranched : a.forwardBytes < b.forwardBytes;
+  });
+  size_t series =
+      std::count_if(inner.begin(), inner.end(), [&](const Cut &cut) { return crossing(cut) <= 1; });
+  std::vector<int> positions{0, graph.size()};
+  if (series > static_cast<size_t>(limit)) { // a long chain: spread evenly
+    std::sort(inner.begin(), inner.begin() + series,
+              [](const Cut &a, const Cut &b) { return a.position < b.position; });
+    for (int i = 0; i < limit; ++i)
+      positions.push_back(inner[i * series / limit].position);
+  } else {
+    for (size_t i = 0; i < std::min<size_t>(inner.size(), limit); ++i)
+      positions.push_back(inner[i].position);
+  }
+  std::sort(positions.begin(), positions.end());
+  return positions;
+}
+
+SearchSpace::SearchSpace(const Problem &problem) {
+  const Request &request = problem.request;
+  positions = cutPositions(problem.graph, mostPositions);
+  microBatches = request.microBatches > 0 ? std::vector<int>{request.microBatches}
+                                          : microBatchChoices(request.globalBatch, mostMicroBatches,
+                                                              mostMicroBatchChoices);
+  int types = static_cast<int>(problem.cluster.types.size());
+  for (int type = 0; type < types; ++type) {
+    available.push_back(problem.cluster.deviceCount(type));
+    perNode.push_back(devicesPerNode(problem.cluster, type));
+  }
+  for (int type = 0; type < types; ++type)
+    for (int count : usefulCounts(request.globalBatch, microBatches, available[type])) {
+      std::vector<int> counts(types, 0);
+      counts[type] = count;
+      options.push_back(makeOption(problem.cluster, counts, available));
+    }
+  if (!addAllMixed(problem.cluster, available, options))
+    addScaledSubsets(problem.cluster, available, options);
+  int pieces = static_cast<int>(positions.size()) - 1;
+  minStages = request.schedule == ScheduleChoice::Pipeline ? 2 : 1;
+  maxStages = request.schedule == ScheduleChoice::DataParallel ? 1 : pieces;
+}
+
+GroupOption SearchSpace::optionOf(const Problem &problem, const DeviceGroup &group) const {
+  std::vector<int> counts(available.size(), 0);
+  for (auto [type, count] : group.counts)
+    counts[type] = count;
+  return makeOption(problem.cluster, counts, available);
+}
+
+} // namespace heterplan

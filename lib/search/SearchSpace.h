@@ -1,0 +1,53 @@
+// The placements that strategies choose from: where stages may be cut, which groups of devices a
+// stage may have, and how many micro-batches. All strategies read the same space, so that "optimal"
+// means the same for each.
+#pragma once
+
+#include "cost/Collectives.h"
+#include "search/Problem.h"
+
+#include <vector>
+
+namespace heterplan {
+
+/// A group of devices that a stage may run on.
+struct GroupOption {
+  DeviceGroup group;
+  /// Devices of each type that are taken from the pool: more than the group has where a partly used
+  /// node cannot be shared without straddling nodes.
+  std::vector<int> slots;
+  DollarsPerHour price{};
+  bool wholeModelOnly = false; // considered for one-stage plans only
+};
+
+struct SearchSpace {
+  /// Positions 0 = p_0 < ... < p_n = layers where stages may be cut.
+  std::vector<int> positions;
+  std::vector<GroupOption> options;
+  std::vector<int> microBatches; // ascending divisors of the global batch
+  std::vector<int> available;    // devices of each type
+  std::vector<int> perNode;      // devicesPerNode of each type
+  int minStages = 1, maxStages = 1;
+
+  explicit SearchSpace(const Problem &problem);
+  /// The option of `group`, listed or not.
+  GroupOption optionOf(const Problem &problem, const DeviceGroup &group) const;
+};
+
+/// Cut positions of `graph`: all series positions (where one tensor crosses, or none), then the
+/// narrowest positions inside branched blocks, until `limit` are chosen.
+std::vector<int> cutPositions(const LayerGraph &graph, int limit);
+
+/// Devices of `type` in the smallest node that has any; 0 where they all lie in one node, so that
+/// no group can straddle nodes.
+int devicesPerNode(const Cluster &cluster, int type);
+
+/// Slots that `count` devices take where nodes hold `perNode` of them: whole nodes, and for the
+/// rest the next size in a chain of divisors of `perNode`. Groups of such sizes always pack into
+/// nodes without straddling.
+int slotsFor(int count, int perNode);
+
+/// Divisors of `batch` up to `limit`; at most `most` of them, spread evenly, 1 included.
+std::vector<int> microBatchChoices(Samples batch, int limit, size_t most);
+
+} // namespace heterplan

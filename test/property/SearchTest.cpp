@@ -1,0 +1,118 @@
+// Laws of search, on random small problems.
+#include "search/Search.h"
+#include "search/Evaluator.h"
+#include "support/RandomProblem.h"
+
+#include "gtest/gtest.h"
+
+using namespace heterplan;
+using heterplan::test::RandomProblem;
+
+namespace {
+constexpr int problems = 1000;
+
+SearchOutcome solve(const Problem &problem, const char *strategy) {
+  llvm::Expected<SearchOutcome> outcome = search(problem, strategy, {});
+  if (!outcome)
+    ADD_FAILURE() << toText(outcome.takeError());
+  return outcome ? std::move(*outcome) : SearchOutcome();
+}
+
+/// For an objective where larger is better, `a` is at least as good as `b`, up to rounding.
+bool atLeastAsGood(Objective objective, double a, double b) {
+  return objective == Objective::Throughput ? a >= b * (1 - 1e-9) : a <= b * (1 + 1e-9);
+}
+} // namespace
+
+TEST(SearchProperty, labelSettingEqualsExhaustive) {
+  int feasible = 0, pipelines = 0, mixed = 0;
+  for (int seed = 0; seed < problems; ++seed) {
+    RandomProblem random(seed);
+    Problem problem = llvm::cantFail(random.problem());
+    SearchOutcome oracle = solve(problem, "exhaustive");
+    SearchOutcome labels = solve(problem, "label-setting");
+    ASSERT_TRUE(labels.proven) << "seed " << seed;
+    ASSERT_EQ(oracle.plan.has_value(), labels.plan.has_value()) << "seed " << seed;
+    if (!oracle.plan)
+      continue;
+    ASSERT_NEAR(labels.plan->objectiveValue / oracle.plan->objectiveValue, 1, 1e-9)
+        << "seed " << seed;
+    ASSERT_TRUE(labels.plan->optimal) << "seed " << seed;
+    ++feasible;
+    pipelines += labels.plan->stages.size() > 1;
+    for (const Stage &stage : labels.plan->stages)
+      for (const Replica &replica : stage.replicas)
+        mixed += replica.devices[0].type != stage.replicas[0].devices[0].type;
+  }
+  // The problems are not trivial.
+  EXPECT_GT(feasible, problems / 2);
+  EXPECT_GT(pipelines, problems / 20);
+  EXPECT_GT(mixed, problems / 20);
+}
+
+TEST(SearchProperty, noPlanBeatsItsBoundAndGreedyIsNeverBetter) {
+  for (int seed = 0; seed < problems; ++seed) {
+    RandomProblem random(seed);
+    Problem problem = llvm::cantFail(random.problem());
+    SearchOutcome labels = solve(problem, "label-setting");
+    SearchOutcome greedy = solve(problem, "greedy");
+    if (!greedy.plan)
+      continue;
+    ASSERT_TRUE(labels.plan);
+    EXPECT_TRUE(atLeastAsGood(problem.request.objective, labels.plan->objectiveValue,
+                              greedy.plan->objectiveValue))
+        << "seed " << seed;
+    EXPECT_TRUE(atLeastAsGood(problem.request.objective, greedy.plan->lowerBound,
+                              labels.plan->objectiveValue))
+        << "seed " << seed << ": greedy's bound is beaten";
+  }
+}
+
+TEST(SearchProperty, cutShortItsBoundStillHolds) {
+  SearchOptions little;
+  little.workLimit = 40;
+  for (int seed = 0; seed < problems; ++seed) {
+    RandomProblem random(seed);
+    Problem problem = llvm::cantFail(random.problem());
+    SearchOutcome best = solve(problem, "label-setting");
+    SearchOutcome cut = llvm::cantFail(search(problem, "label-setting", little));
+    if (!cut.plan)
+      continue;
+    EXPECT_TRUE(
+        atLeastAsGood(problem.request.objective, cut.plan->lowerBound, best.plan->objectiveValue))
+        << "seed " << seed;
+    EXPECT_EQ(cut.plan->optimal, cut.plan->gap == 0) << "seed " << seed;
+  }
+}
+
+TEST(SearchProperty, aDeviceMoreNeverMakesTheOptimumWorse) {
+  for (int seed = 0; seed < problems / 4; ++seed) {
+    RandomProblem random(seed);
+    Problem before = llvm::cantFail(random.problem());
+    NodeGroup extra = random.cluster.nodes.back();
+    extra.name = "extra";
+    extra.count = 1;
+    random.cluster.nodes.push_back(extra);
+    // The only node of a type shares a link that is faster than the network; a second one ends
+    // that, so compare only where the type was already spread.
+    if (before.cluster.nodes.back().count < 2)
+      continue;
+    SearchOutcome small = solve(before, "label-setting");
+    SearchOutcome large = solve(llvm::cantFail(random.problem()), "label-setting");
+    if (!small.plan)
+      continue;
+    ASSERT_TRUE(large.plan) << "seed " << seed;
+    EXPECT_TRUE(atLeastAsGood(before.request.objective, large.plan->objectiveValue,
+                              small.plan->objectiveValue))
+        << "seed " << seed;
+  }
+}
+
+TEST(SearchProperty, sameSeedSamePlan) {
+  for (int seed = 0; seed < 100; ++seed) {
+    RandomProblem random(seed);
+    Problem problem = llvm::cantFail(random.problem());
+    SearchOutcome first = solve(problem, "auto"), second = solve(problem, "auto");
+    EXPECT_EQ(first.plan, second.plan) << "seed " << seed;
+  }
+}

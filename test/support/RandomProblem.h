@@ -1,0 +1,116 @@
+// Small random planning problems, for laws that must hold on all of them.
+#pragma once
+
+#include "cost/ConstantCostModel.h"
+#include "search/Problem.h"
+
+#include <random>
+#include <string>
+
+namespace heterplan::test {
+
+/// A problem with the cost model that it refers to. Deterministic by seed. About half of them have
+/// tight memory, a third have side branches, some have a floor, a budget or a pin.
+class RandomProblem {
+public:
+  explicit RandomProblem(uint64_t seed) : random(seed) {
+    makeGraph();
+    makeCluster();
+    makeRequest();
+  }
+
+  llvm::Expected<Problem> problem() const {
+    return Problem::create(graph, cluster, costs, request);
+  }
+
+  LayerGraph graph;
+  Cluster cluster;
+  ConstantCostModel costs;
+  Request request;
+
+private:
+  int uniform(int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); }
+  double real(double low, double high) {
+    return std::uniform_real_distribution<double>(low, high)(random);
+  }
+  bool chance(int percent) { return uniform(1, 100) <= percent; }
+
+  void makeGraph() {
+    graph.model = "random";
+    int layers = uniform(1, 5);
+    for (int i = 0; i < layers; ++i) {
+      Layer layer;
+      layer.name = "layer" + std::to_string(i);
+      layer.signature = layer.name;
+      layer.parameterBytes = Bytes(uniform(0, 400));
+      layer.activationBytes = Bytes(uniform(0, 40));
+      layer.workspaceBytes = Bytes(uniform(0, 10));
+      graph.layers.push_back(layer);
+    }
+    bool flows = chance(80);
+    for (int i = 0; flows && i + 1 < layers; ++i)
+      addTensor("t" + std::to_string(i), i, {i + 1});
+    if (flows && layers > 2 && chance(33))
+      addTensor("skip", 0, {layers - 1});
+  }
+
+  void addTensor(const std::string &name, int producer, std::vector<int> consumers) {
+    LayerTensor tensor;
+    tensor.name = name;
+    tensor.producer = producer;
+    tensor.consumers = std::move(consumers);
+    tensor.bytesPerSample = Bytes(uniform(0, 30));
+    tensor.differentiable = chance(90);
+    graph.tensors.push_back(tensor);
+  }
+
+  void makeCluster() {
+    cluster.name = "random";
+    int types = uniform(1, 3), devices = 0;
+    bool tight = chance(50);
+    for (int i = 0; i < types; ++i) {
+      DeviceType type;
+      type.name = "type" + std::to_string(i);
+      type.memory = Bytes(tight ? uniform(300, 3000) : 1e9);
+      type.price = DollarsPerHour(real(0.1, 4));
+      cluster.types.push_back(type);
+      NodeGroup group;
+      group.name = "group" + std::to_string(i);
+      int perNode = uniform(1, 3 - std::min(2, devices / 2));
+      group.count = devices + 2 * perNode <= 5 ? uniform(1, 2) : 1;
+      group.devices[type.name] = perNode;
+      devices += group.count * perNode;
+      group.link = {"", BytesPerSecond(real(50, 1000)), Seconds(real(0, 0.01)), ""};
+      cluster.nodes.push_back(group);
+      costs.speed(type.name, real(0.3, 3));
+    }
+    cluster.network = {"", BytesPerSecond(real(20, 500)), Seconds(real(0, 0.02)), ""};
+    for (const Layer &layer : graph.layers) {
+      costs.layer(layer.name, {Seconds(real(0.01, 1)), Seconds(real(0.01, 2)),
+                               Seconds(chance(50) ? 0 : real(0, 0.1)), Seconds(real(0, 0.2))});
+      if (chance(20)) // a layer that one type is unusually good or bad at
+        costs.entry(
+            layer.name, "type0",
+            {Seconds(real(0.01, 3)), Seconds(real(0.01, 3)), Seconds(0), Seconds(real(0, 0.1))});
+    }
+  }
+
+  void makeRequest() {
+    request.globalBatch = Samples(uniform(1, 8));
+    request.objective = chance(50) ? Objective::Throughput : Objective::Cost;
+    if (chance(30))
+      request.minThroughput = SamplesPerSecond(real(0.1, 3));
+    if (chance(30))
+      request.maxCostPerHour = DollarsPerHour(real(0.5, 10));
+    if (chance(20))
+      request.pins.push_back({graph.layers[uniform(0, graph.size() - 1)].name,
+                              cluster.types[uniform(0, int(cluster.types.size()) - 1)].name});
+    if (chance(20))
+      request.schedule = chance(50) ? ScheduleChoice::Pipeline : ScheduleChoice::DataParallel;
+    request.optimizer = static_cast<Optimizer>(uniform(0, 2));
+  }
+
+  std::mt19937_64 random;
+};
+
+} // namespace heterplan::test
