@@ -214,7 +214,7 @@ Error checkUses(const Cluster &cluster, const Uses &uses) {
              << "device_types does not declare '" << name << "'";
     }
   for (const auto &[name, place] : uses.zones)
-    if (none_of(cluster.zones, [&](const Zone &zone) { return zone.name == name; }))
+    if (none_of(cluster.zones, [&name = name](const Zone &zone) { return zone.name == name; }))
       return Diagnostic(Diag::UnknownZone, place) << "zones does not declare '" << name << "'";
   return Error::success();
 }
