@@ -22,6 +22,9 @@ if [[ ! -s $results ]]; then
   exit 1
 fi
 total=$(attribute tests) failed=$(attribute failures) skipped=$(attribute skipped)
+# CTest counts a program that could not be started as skipped; to us it has failed.
+absent=$(grep -c 'message="Unable to find executable"' "$results" || true)
+failed=$((failed + absent)) skipped=$((skipped - absent))
 ((skipped == 0)) || echo "$skipped skipped: see above for why"
 echo "$((total - failed - skipped)) passed, $failed failed"
 ((failed == 0)) || exit 1
