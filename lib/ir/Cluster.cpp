@@ -23,12 +23,14 @@ std::string nodeName(const NodeGroup &group, int index) {
 
 Error verifyRates(const DeviceType &type) {
   const PeakRates &rates = *type.rates;
-  if (!isPositive(rates.fp32.value()) || !isPositive(rates.memory.value()) ||
-      !isNotNegative(rates.tf32.value()) || !isNotNegative(rates.bf16.value()))
-    return Diagnostic(Diag::OutOfRange, type.location)
-           << "device type '" << type.name
-           << "' needs a positive fp32 rate and a positive memory bandwidth";
-  return Error::success();
+  // The catalogue fills in what is 0.
+  auto holds = type.catalogue.empty() ? isPositive : isNotNegative;
+  if (holds(rates.fp32.value()) && holds(rates.memory.value()) &&
+      isNotNegative(rates.tf32.value()) && isNotNegative(rates.bf16.value()))
+    return Error::success();
+  return Diagnostic(Diag::OutOfRange, type.location)
+         << "device type '" << type.name
+         << "' needs a positive fp32 rate and a positive memory bandwidth";
 }
 
 /// What the catalogue is to fill in may be absent until it has done so.
@@ -42,7 +44,7 @@ Error verifyType(const DeviceType &type) {
   if (!isNotNegative(type.price.value()))
     return Diagnostic(Diag::OutOfRange, type.location)
            << "the price of device type '" << type.name << "' is negative or not finite";
-  if (type.rates && !awaitsCatalogue)
+  if (type.rates)
     return verifyRates(type);
   return Error::success();
 }

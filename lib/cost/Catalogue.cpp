@@ -1,0 +1,236 @@
+#include "cost/Catalogue.h"
+
+#include "support/Files.h"
+#include "support/Yaml.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+constexpr auto required = Presence::Required;
+constexpr auto optional = Presence::Optional;
+
+/// The names of `entries` that look most like `name`, for a note.
+template <typename Entry>
+std::string nearest(StringRef name, const std::map<std::string, Entry> &entries) {
+  constexpr size_t shown = 4;
+  std::vector<std::pair<unsigned, StringRef>> ranked;
+  for (const auto &[known, entry] : entries)
+    ranked.emplace_back(name.take_front(100).edit_distance(known), known);
+  llvm::sort(ranked);
+  std::string text = ranked.empty() ? "the catalogue is empty" : "the nearest are ";
+  for (size_t i = 0; i < std::min(shown, ranked.size()); ++i)
+    text += (i ? ", " : "") + ranked[i].second.str();
+  return text;
+}
+
+/// Paths of the *.yaml files of `folder`, sorted.
+Expected<std::vector<std::string>> yamlFiles(const Twine &folder) {
+  std::vector<std::string> paths;
+  std::error_code failure;
+  for (sys::fs::directory_iterator file(folder, failure), end; file != end && !failure;
+       file.increment(failure))
+    if (sys::path::extension(file->path()) == ".yaml")
+      paths.push_back(file->path());
+  if (failure)
+    return Diagnostic(Diag::CannotRead, {folder.str(), 0, 0, ""})
+           << "cannot list the folder: " << failure.message();
+  llvm::sort(paths);
+  return paths;
+}
+
+template <typename Entry>
+Error loadFolder(const Twine &folder, Expected<Entry> (*parse)(StringRef, StringRef),
+                 std::map<std::string, Entry> &entries) {
+  Expected<std::vector<std::string>> paths = yamlFiles(folder);
+  if (!paths)
+    return paths.takeError();
+  for (const std::string &path : *paths) {
+    Expected<std::string> text = readFile(path, largestYaml);
+    if (!text)
+      return text.takeError();
+    Expected<Entry> entry = parse(*text, path);
+    if (!entry)
+      return entry.takeError();
+    Location place = entry->location;
+    std::string name = entry->name;
+    if (!entries.try_emplace(name, std::move(*entry)).second)
+      return Diagnostic(Diag::DuplicateName, place) << "the catalogue has '" << name << "' twice";
+  }
+  return Error::success();
+}
+
+YamlField textField(const char *key, Presence presence, std::string &result) {
+  return {key, presence,
+          [=, &result](const YamlNode &node) { return readText(node, key, result); }};
+}
+
+YamlField rateField(const char *key, Presence presence, FlopsPerSecond &result) {
+  return {key, presence,
+          [=, &result](const YamlNode &node) { return readFlopRate(node, key, result); }};
+}
+
+YamlField bandwidthField(BytesPerSecond &result) {
+  return {"bandwidth", required,
+          [&](const YamlNode &node) { return readBandwidth(node, "bandwidth", result); }};
+}
+
+void merge(const DeviceType &known, DeviceType &type) {
+  const PeakRates stated = type.rates.value_or(PeakRates());
+  PeakRates &rates = type.rates.emplace(*known.rates);
+  auto keep = [](auto statedRate, auto &rate) {
+    if (statedRate.value() > 0)
+      rate = statedRate;
+  };
+  keep(stated.fp32, rates.fp32);
+  keep(stated.tf32, rates.tf32);
+  keep(stated.bf16, rates.bf16);
+  keep(stated.memory, rates.memory);
+  if (!stated.source.empty())
+    rates.source = stated.source + "; the rest: " + rates.source;
+  if (!type.statesKind)
+    type.kind = known.kind;
+  if (type.memory == Bytes())
+    type.memory = known.memory;
+  if (!type.statesPrice)
+    type.price = known.price;
+}
+} // namespace
+
+Expected<DeviceType> parseCatalogueDevice(StringRef text, StringRef path) {
+  Expected<YamlNode> root = parseYaml(text, path);
+  if (!root)
+    return root.takeError();
+  DeviceType device;
+  device.location = root->location;
+  PeakRates rates;
+  std::string kind, priceSource, note;
+  double price = 0;
+  if (Error error = readMapping(
+          *root, "a device of the catalogue",
+          {textField("name", required, device.name),
+           textField("kind", required, kind),
+           {"memory", required,
+            [&](const YamlNode &node) { return readBytes(node, "memory", device.memory); }},
+           rateField("fp32", required, rates.fp32),
+           rateField("tf32", optional, rates.tf32),
+           rateField("bf16", optional, rates.bf16),
+           bandwidthField(rates.memory),
+           {"price_per_hour", required,
+            [&](const YamlNode &node) { return readNumber(node, "price_per_hour", 1e6, price); }},
+           textField("source", required, rates.source),
+           textField("price_source", required, priceSource),
+           textField("note", optional, note)}))
+    return error;
+  if (kind != "cpu" && kind != "gpu")
+    return Diagnostic(Diag::WrongType, root->location)
+           << "kind is '" << kind << "'; cpu and gpu are accepted";
+  if (rates.fp32 == FlopsPerSecond())
+    return Diagnostic(Diag::OutOfRange, root->location) << "fp32 must be positive";
+  device.kind = kind == "cpu" ? DeviceKind::Cpu : DeviceKind::Gpu;
+  device.price = DollarsPerHour(price);
+  device.catalogue = device.name;
+  device.rates = rates;
+  return device;
+}
+
+Expected<Link> parseCatalogueLink(StringRef text, StringRef path) {
+  Expected<YamlNode> root = parseYaml(text, path);
+  if (!root)
+    return root.takeError();
+  Link link;
+  link.location = root->location;
+  if (Error error = readMapping(
+          *root, "a link of the catalogue",
+          {textField("name", required, link.name),
+           bandwidthField(link.bandwidth),
+           {"latency", required,
+            [&](const YamlNode &node) { return readLatency(node, "latency", link.latency); }},
+           textField("source", required, link.source)}))
+    return error;
+  return link;
+}
+
+Expected<Catalogue> Catalogue::load(StringRef folder) {
+  Catalogue catalogue;
+  if (Error error = loadFolder(folder + "/devices", parseCatalogueDevice, catalogue.deviceEntries))
+    return error;
+  if (Error error = loadFolder(folder + "/links", parseCatalogueLink, catalogue.linkEntries))
+    return error;
+  return catalogue;
+}
+
+const DeviceType *Catalogue::device(StringRef name) const {
+  auto entry = deviceEntries.find(name.str());
+  return entry == deviceEntries.end() ? nullptr : &entry->second;
+}
+
+const Link *Catalogue::link(StringRef name) const {
+  auto entry = linkEntries.find(name.str());
+  return entry == linkEntries.end() ? nullptr : &entry->second;
+}
+
+Error Catalogue::resolve(Cluster &cluster) const {
+  for (DeviceType &type : cluster.types) {
+    if (type.catalogue.empty())
+      continue;
+    const DeviceType *known = device(type.catalogue);
+    if (!known)
+      return Diagnostic(Diag::NoCatalogueEntry, type.catalogueLocation)
+                 .note({}, nearest(type.catalogue, deviceEntries))
+             << "the catalogue has no device '" << type.catalogue << "'";
+    merge(*known, type);
+  }
+  std::vector<Link *> links = {&cluster.network};
+  for (NodeGroup &group : cluster.nodes)
+    links.push_back(&group.link);
+  for (Zone &zone : cluster.zones)
+    links.push_back(&zone.network);
+  for (Link *used : links) {
+    if (used->name.empty() || used->bandwidth.value() > 0)
+      continue;
+    const Link *known = link(used->name);
+    if (!known)
+      return Diagnostic(Diag::UnknownLink, used->location)
+                 .note({}, nearest(used->name, linkEntries))
+             << "the catalogue has no link '" << used->name << "'";
+    Location place = used->location;
+    *used = *known;
+    used->location = place;
+  }
+  return cluster.verify();
+}
+
+Expected<std::string> findProfiles(StringRef executablePath) {
+  std::vector<std::string> candidates;
+  if (const char *stated = std::getenv("HETERPLAN_PROFILES"); stated && *stated) {
+    candidates.push_back(stated);
+  } else {
+    StringRef folder = sys::path::parent_path(executablePath);
+    for (const char *relative : {"../share/heterplan/profiles", "../../profiles"}) {
+      SmallString<128> path(folder);
+      sys::path::append(path, relative);
+      sys::path::remove_dots(path, /*remove_dot_dot=*/true);
+      candidates.push_back(path.str().str());
+    }
+  }
+  std::string tried;
+  for (const std::string &candidate : candidates) {
+    if (sys::fs::is_directory(candidate + "/devices"))
+      return candidate;
+    tried += (tried.empty() ? "" : ", ") + candidate;
+  }
+  return Diagnostic(Diag::CannotRead, {})
+             .note({}, "set HETERPLAN_PROFILES to the folder that holds devices/ and links/")
+         << "no hardware catalogue; tried " << tried;
+}
+
+} // namespace heterplan

@@ -1,0 +1,46 @@
+// The hardware catalogue: what profiles/devices and profiles/links say of known hardware, each
+// figure with its source. It completes what a cluster file leaves out.
+#pragma once
+
+#include "ir/Cluster.h"
+
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+
+#include <map>
+#include <string>
+
+namespace heterplan {
+
+class Catalogue {
+public:
+  /// Reads devices/*.yaml and links/*.yaml of `folder`. Errors carry file, line and column.
+  static llvm::Expected<Catalogue> load(llvm::StringRef folder);
+
+  /// Fills in rates, kind, memory and price of the device types that name an entry, and every link
+  /// that is only a name; what the cluster file states itself wins. NoCatalogueEntry and
+  /// UnknownLink (at the name, with the nearest known names).
+  llvm::Error resolve(Cluster &cluster) const;
+
+  /// The entry called `name`, or null. Of a device: its location is the file, `rates` is set.
+  const DeviceType *device(llvm::StringRef name) const;
+  const Link *link(llvm::StringRef name) const;
+  /// In order of names.
+  const std::map<std::string, DeviceType> &devices() const { return deviceEntries; }
+  const std::map<std::string, Link> &links() const { return linkEntries; }
+
+private:
+  std::map<std::string, DeviceType> deviceEntries;
+  std::map<std::string, Link> linkEntries;
+};
+
+/// One entry from its text; `path` is for messages.
+llvm::Expected<DeviceType> parseCatalogueDevice(llvm::StringRef text, llvm::StringRef path);
+llvm::Expected<Link> parseCatalogueLink(llvm::StringRef text, llvm::StringRef path);
+
+/// The folder that holds devices/, links/ and clusters/: $HETERPLAN_PROFILES if set, else
+/// ../share/heterplan/profiles (installed) or ../../profiles (source tree) beside the executable's
+/// folder. CannotRead, with all that was tried, when there is none.
+llvm::Expected<std::string> findProfiles(llvm::StringRef executablePath);
+
+} // namespace heterplan

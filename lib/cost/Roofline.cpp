@@ -1,0 +1,120 @@
+#include "cost/Roofline.h"
+
+#include <algorithm>
+#include <cassert>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+struct Efficiency {
+  double fp32, tensor, bandwidth;
+};
+
+struct ParameterTraffic {
+  double forward = 1, backward = 2;
+};
+
+/// Dispatch of one pass over a layer: a kernel launch and the framework around it.
+constexpr Seconds launchOverhead(DeviceKind kind) {
+  return Seconds(kind == DeviceKind::Gpu ? 10e-6 : 20e-6);
+}
+
+Efficiency efficiencyOf(LayerKind layer, DeviceKind device) {
+#define HETERPLAN_EFFICIENCY(kind, deviceKind, fp32, tensor, bandwidth)                            \
+  if (layer == LayerKind::kind && device == DeviceKind::deviceKind)                                \
+    return {fp32, tensor, bandwidth};
+#include "cost/Efficiency.def"
+  assert(false && "Efficiency.def has no line for this kind");
+  return {0.1, 0, 0.1};
+}
+
+ParameterTraffic parameterTraffic(LayerKind layer) {
+#define HETERPLAN_PARAMETER_TRAFFIC(kind, forward, backward)                                       \
+  if (layer == LayerKind::kind)                                                                    \
+    return {forward, backward};
+#include "cost/Efficiency.def"
+  return {};
+}
+
+/// What limits a layer on a device at a precision.
+struct Limits {
+  FlopsPerSecond compute;
+  BytesPerSecond bandwidth;
+  double bytesScale = 1; // bytes moved, of those in fp32
+};
+
+Limits limitsOf(LayerKind kind, const DeviceType &device, Precision precision) {
+  const PeakRates &rates = *device.rates;
+  Efficiency share = efficiencyOf(kind, device.kind);
+  Limits limits{rates.fp32 * share.fp32, rates.memory * share.bandwidth};
+  FlopsPerSecond tensorPeak{};
+  if (precision == Precision::Tf32)
+    tensorPeak = rates.tf32;
+  if (precision == Precision::Bf16)
+    tensorPeak = rates.bf16;
+  if (share.tensor > 0)
+    limits.compute = std::max(limits.compute, tensorPeak * share.tensor);
+  if (precision == Precision::Bf16 && rates.bf16.value() > 0)
+    limits.bytesScale = 0.5;
+  return limits;
+}
+
+Seconds passTime(const Limits &limits, Flops work, Bytes moved) {
+  return std::max(work / limits.compute, moved * limits.bytesScale / limits.bandwidth);
+}
+
+bool saysNothing(const Layer &layer) {
+  return layer.kind == LayerKind::Opaque && layer.forwardFlops == Flops() &&
+         layer.backwardFlops == Flops() && layer.forwardBytes == Bytes() &&
+         layer.backwardBytes == Bytes();
+}
+} // namespace
+
+int updateTraffic(Optimizer optimizer) {
+  switch (optimizer) {
+  case Optimizer::Sgd:
+    return 3;
+  case Optimizer::Momentum:
+    return 5;
+  case Optimizer::Adam:
+    return 7;
+  }
+  assert(false && "an optimizer has no entry");
+  return 7;
+}
+
+Expected<LayerCost> RooflineModel::price(const Layer &layer, const DeviceType &device,
+                                         Samples batch) const {
+  if (!device.rates)
+    return Diagnostic(Diag::NoProfile, device.location)
+               .note({}, "name an entry of profiles/devices ('catalogue: ...'), state 'fp32' and "
+                         "'bandwidth', or give a profile")
+           << "device type '" << device.name << "' has no peak rates, so layer '" << layer.name
+           << "' cannot be modelled on it";
+  if (saysNothing(layer))
+    return Diagnostic(Diag::NoProfile, {})
+               .note({}, "give a profile with an entry for it, or state its flops and bytes")
+           << "layer '" << layer.name << "' is opaque and states no work, so its time on '"
+           << device.name << "' cannot be modelled";
+  double samples = static_cast<double>(batch.value());
+  Limits limits = limitsOf(layer.kind, device, precision);
+  ParameterTraffic traffic = parameterTraffic(layer.kind);
+  Seconds overhead = launchOverhead(device.kind);
+  LayerCost cost;
+  cost.forward =
+      overhead + passTime(limits, layer.forwardFlops * samples,
+                          layer.forwardBytes * samples + layer.parameterBytes * traffic.forward);
+  cost.backward =
+      overhead + passTime(limits, layer.backwardFlops * samples,
+                          layer.backwardBytes * samples + layer.parameterBytes * traffic.backward);
+  if (layer.parameterBytes.value() > 0) {
+    double share = efficiencyOf(LayerKind::Elementwise, device.kind).bandwidth;
+    cost.update = overhead + layer.parameterBytes * double(updateTraffic(optimizer)) /
+                                 (device.rates->memory * share);
+  }
+  return cost;
+}
+
+} // namespace heterplan

@@ -1,0 +1,144 @@
+#include "cost/Roofline.h"
+
+#include "gtest/gtest.h"
+
+using namespace heterplan;
+
+namespace {
+constexpr double gpuOverhead = 10e-6;
+
+/// 10 TFLOP/s in fp32, 40 in tf32, 80 in bf16, 1 TB/s.
+DeviceType gpu() {
+  DeviceType type;
+  type.name = "gpu";
+  type.rates = PeakRates{FlopsPerSecond(10e12), FlopsPerSecond(40e12), FlopsPerSecond(80e12),
+                         BytesPerSecond(1e12), "test"};
+  return type;
+}
+
+Layer heavy(LayerKind kind) {
+  Layer layer;
+  layer.name = layer.signature = "l";
+  layer.kind = kind;
+  layer.forwardFlops = Flops(1e9);
+  layer.backwardFlops = Flops(2e9);
+  layer.forwardBytes = Bytes(1e6);
+  layer.backwardBytes = Bytes(2e6);
+  layer.parameterBytes = Bytes(4e6);
+  return layer;
+}
+
+LayerCost cost(const Layer &layer, const DeviceType &type, int64_t batch,
+               Precision precision = Precision::Fp32, Optimizer optimizer = Optimizer::Sgd) {
+  auto result = RooflineModel(optimizer, precision).price(layer, type, Samples(batch));
+  EXPECT_TRUE(bool(result)) << toText(result.takeError());
+  return *result;
+}
+
+TEST(Roofline, ComputeLimits) {
+  LayerCost matmul = cost(heavy(LayerKind::MatMul), gpu(), 10);
+  EXPECT_DOUBLE_EQ(matmul.forward.value(), gpuOverhead + 10 * 1e9 / (10e12 * 0.75));
+  EXPECT_DOUBLE_EQ(matmul.backward.value(), gpuOverhead + 10 * 2e9 / (10e12 * 0.75));
+  EXPECT_EQ(matmul.provenance, Provenance::Modelled);
+}
+
+TEST(Roofline, MemoryLimitsAndParametersAreReadOnceAPass) {
+  Layer layer = heavy(LayerKind::Elementwise);
+  layer.forwardFlops = layer.backwardFlops = Flops(0);
+  LayerCost light = cost(layer, gpu(), 10);
+  EXPECT_DOUBLE_EQ(light.forward.value(), gpuOverhead + (10 * 1e6 + 4e6) / (1e12 * 0.85));
+  EXPECT_DOUBLE_EQ(light.backward.value(), gpuOverhead + (10 * 2e6 + 8e6) / (1e12 * 0.85));
+}
+
+TEST(Roofline, AnEmbeddingReadsOnlyItsRows) {
+  Layer layer = heavy(LayerKind::Embedding);
+  layer.forwardFlops = layer.backwardFlops = Flops(0);
+  layer.parameterBytes = Bytes(1e9);
+  LayerCost embedding = cost(layer, gpu(), 10);
+  EXPECT_DOUBLE_EQ(embedding.forward.value(), gpuOverhead + 10 * 1e6 / (1e12 * 0.5));
+  EXPECT_DOUBLE_EQ(embedding.backward.value(), gpuOverhead + (10 * 2e6 + 1e9) / (1e12 * 0.5));
+}
+
+TEST(Roofline, PrecisionChoosesThePeak) {
+  auto forward = [](LayerKind kind, Precision precision) {
+    return cost(heavy(kind), gpu(), 100, precision).forward.value() - gpuOverhead;
+  };
+  EXPECT_NEAR(forward(LayerKind::MatMul, Precision::Tf32), 1e11 / (40e12 * 0.55), 1e-12);
+  EXPECT_NEAR(forward(LayerKind::MatMul, Precision::Bf16), 1e11 / (80e12 * 0.55), 1e-12);
+  // Softmax has no use for tensor cores.
+  EXPECT_EQ(forward(LayerKind::Softmax, Precision::Tf32),
+            forward(LayerKind::Softmax, Precision::Fp32));
+  DeviceType old = gpu();
+  old.rates->tf32 = old.rates->bf16 = FlopsPerSecond(0);
+  for (Precision precision : {Precision::Tf32, Precision::Bf16})
+    EXPECT_EQ(cost(heavy(LayerKind::MatMul), old, 7, precision).forward,
+              cost(heavy(LayerKind::MatMul), old, 7, Precision::Fp32).forward);
+}
+
+TEST(Roofline, Bf16HalvesTheBytes) {
+  Layer layer = heavy(LayerKind::Elementwise);
+  layer.forwardFlops = Flops(0);
+  double full = cost(layer, gpu(), 10, Precision::Fp32).forward.value() - gpuOverhead;
+  double half = cost(layer, gpu(), 10, Precision::Bf16).forward.value() - gpuOverhead;
+  EXPECT_NEAR(half, full / 2, 1e-12);
+}
+
+TEST(Roofline, UpdateIsTheTrafficOfTheOptimizer) {
+  const double rate = 1e12 * 0.85;
+  Layer layer = heavy(LayerKind::MatMul);
+  auto update = [&](Optimizer optimizer) {
+    return cost(layer, gpu(), 1, Precision::Fp32, optimizer).update.value();
+  };
+  EXPECT_DOUBLE_EQ(update(Optimizer::Sgd), gpuOverhead + 3 * 4e6 / rate);
+  EXPECT_DOUBLE_EQ(update(Optimizer::Momentum), gpuOverhead + 5 * 4e6 / rate);
+  EXPECT_DOUBLE_EQ(update(Optimizer::Adam), gpuOverhead + 7 * 4e6 / rate);
+  layer.parameterBytes = Bytes(0);
+  EXPECT_EQ(update(Optimizer::Adam), 0);
+}
+
+TEST(Roofline, NeverFallsWithTheBatchOnAnyKindOrDevice) {
+  constexpr LayerKind kinds[] = {
+#define HETERPLAN_LAYER_KIND(enumerator, name, help) LayerKind::enumerator,
+#include "ir/Layers.def"
+  };
+  for (DeviceKind deviceKind : {DeviceKind::Cpu, DeviceKind::Gpu})
+    for (LayerKind kind : kinds) {
+      DeviceType type = gpu();
+      type.kind = deviceKind;
+      LayerCost before = cost(heavy(kind), type, 1);
+      EXPECT_GT(before.forward.value(), 0);
+      for (int64_t batch = 2; batch < 600; batch += batch / 3 + 1) {
+        LayerCost now = cost(heavy(kind), type, batch);
+        EXPECT_GE(now.forward, before.forward);
+        EXPECT_GE(now.backward, before.backward);
+        before = now;
+      }
+    }
+}
+
+TEST(Roofline, WorklessLayersCostTheOverhead) {
+  Layer layer;
+  layer.name = layer.signature = "reshape";
+  layer.kind = LayerKind::DataMovement;
+  EXPECT_DOUBLE_EQ(cost(layer, gpu(), 8).forward.value(), gpuOverhead);
+  EXPECT_EQ(cost(layer, gpu(), 8).update.value(), 0);
+}
+
+TEST(Roofline, SaysWhenItCannotSay) {
+  RooflineModel model(Optimizer::Sgd, Precision::Fp32);
+  DeviceType bare = gpu();
+  bare.rates.reset();
+  auto noRates = model.price(heavy(LayerKind::MatMul), bare, Samples(1));
+  ASSERT_FALSE(bool(noRates));
+  std::string problem = toText(noRates.takeError());
+  EXPECT_NE(problem.find("[HP1401]"), std::string::npos);
+  EXPECT_NE(problem.find("catalogue"), std::string::npos);
+  Layer opaque;
+  opaque.name = opaque.signature = "black-box";
+  auto noWork = model.price(opaque, gpu(), Samples(1));
+  ASSERT_FALSE(bool(noWork));
+  EXPECT_NE(toText(noWork.takeError()).find("black-box"), std::string::npos);
+  opaque.forwardBytes = Bytes(1);
+  EXPECT_GT(cost(opaque, gpu(), 1).forward.value(), 0);
+}
+} // namespace
