@@ -1,0 +1,200 @@
+"""Messages between the ranks of a Program, on torch.distributed.
+
+Gloo carries them between CPUs, NCCL where every rank has a GPU of its own; otherwise tensors on a
+GPU are staged through the CPU. Activations and gradients travel in groups of their own: NCCL
+matches the messages of two ranks by order, and in 1F1B the two directions interleave.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from .errors import RuntimeFault
+from .program import RankProgram, TensorSpec
+
+T = TypeVar("T")
+Group = tuple[int, ...]
+
+_BUCKET_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class RosterEntry:
+    """What each rank tells the others before the first step."""
+
+    rank: int
+    stage: int
+    place: tuple[str, int] | None  # host and GPU; None on a CPU
+    groups: tuple[Group, ...]
+
+
+def choose_device(kind: str, wanted: str) -> torch.device:
+    """The device of this rank; a plan for GPUs falls back to the CPU where there is none."""
+    if kind != "gpu" or wanted == "cpu" or not torch.cuda.is_available():
+        return torch.device("cpu")
+    index = int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count()
+    torch.cuda.set_device(index)
+    return torch.device("cuda", index)
+
+
+class Communicator:
+    """Sends, receives and sums. Made by all ranks together, with the same timeout."""
+
+    def __init__(self, program: RankProgram, device: torch.device, timeout: timedelta) -> None:
+        self.rank, self.world_size = program.rank, program.world_size
+        self.device = device
+        self._pending: dict[tuple[int, int], list[tuple[dist.Work, Tensor]]] = {}
+        dist.init_process_group("gloo", timeout=timeout)
+        if (dist.get_rank(), dist.get_world_size()) != (self.rank, self.world_size):
+            raise RuntimeFault(
+                f"launched as rank {dist.get_rank()} of {dist.get_world_size()}; "
+                f"the plan is for {self.world_size} ranks"
+            )
+        self.roster = self._exchange(program)
+        self.backend = self._common_backend()
+        self._forward = dist.new_group(backend=self.backend)
+        self._backward = dist.new_group(backend=self.backend)
+        self._patient = dist.new_group(backend="gloo", timeout=timedelta(days=7))
+        self._groups: dict[Group, Any] = {}
+        self._add_groups(group for entry in self.roster for group in entry.groups)
+        self._add_groups(self.stage_group(entry.stage) for entry in self.roster)
+        if self.backend == "nccl":
+            self._connect(program)
+
+    def _exchange(self, program: RankProgram) -> list[RosterEntry]:
+        place = (socket.gethostname(), self.device.index) if self.device.type == "cuda" else None
+        groups = {instruction.group for instruction in program.instructions if instruction.group}
+        own = RosterEntry(self.rank, program.stage, place, tuple(sorted(groups)))
+        return self.gather(own)
+
+    def _common_backend(self) -> str:
+        places = [entry.place for entry in self.roster]
+        own_gpu_each = None not in places and len(set(places)) == len(places)
+        return "nccl" if own_gpu_each and dist.is_nccl_available() else "gloo"
+
+    @property
+    def staged(self) -> bool:
+        """True when tensors on the GPU travel through the CPU."""
+        return self.device.type == "cuda" and self.backend != "nccl"
+
+    def _add_groups(self, groups: Iterable[Group]) -> None:
+        """Every rank makes every group, in one order."""
+        for group in sorted(set(groups) - self._groups.keys()):
+            if len(group) > 1:
+                self._groups[group] = dist.new_group(list(group), backend=self.backend)
+
+    def share_across_stages(self, stages: Iterable[tuple[int, ...]]) -> None:
+        """Makes the groups of parameters that several stages use; all ranks call it alike."""
+        self._add_groups(self.stages_group(several) for several in stages)
+
+    def stage_group(self, stage: int) -> Group:
+        return tuple(entry.rank for entry in self.roster if entry.stage == stage)
+
+    def stages_group(self, stages: Iterable[int]) -> Group:
+        return tuple(sorted(rank for stage in stages for rank in self.stage_group(stage)))
+
+    def _connect(self, program: RankProgram) -> None:
+        """NCCL connects a pair at its first message and both sides wait: do it in one order."""
+        peers = {instruction.peer for instruction in program.instructions if instruction.peer >= 0}
+        token = torch.zeros(1, device=self.device)
+        for low, high in sorted((min(self.rank, p), max(self.rank, p)) for p in peers):
+            for group, source in ((self._forward, low), (self._backward, high)):
+                if self.rank == source:
+                    dist.send(token, high if source == low else low, group=group)
+                else:
+                    dist.recv(token, source, group=group)
+
+    # Messages between two ranks. `tag` tells the tensors of one micro-batch apart.
+
+    def send(
+        self, tensor: Tensor, peer: int, micro_batch: int, tag: int, gradient: bool = False
+    ) -> None:
+        """Starts a send; the tensor is kept until settle() or drain()."""
+        home = self.device if self.backend == "nccl" else torch.device("cpu")
+        message = tensor.detach().to(home).contiguous()
+        group = self._backward if gradient else self._forward
+        work = dist.isend(message, peer, group=group, tag=tag)
+        if work is None:
+            raise RuntimeFault(f"rank {self.rank} is not in the group of its messages")
+        self._pending.setdefault((peer, micro_batch), []).append((work, message))
+
+    def receive(
+        self, spec: TensorSpec, samples: int, peer: int, tag: int, gradient: bool = False
+    ) -> Tensor:
+        """Blocks until the tensor is here."""
+        home = self.device if self.backend == "nccl" else torch.device("cpu")
+        message = torch.empty(spec.shape(samples), dtype=spec.dtype, device=home)
+        dist.recv(message, peer, group=self._backward if gradient else self._forward, tag=tag)
+        return message.to(self.device)
+
+    def settle(self, peer: int, micro_batch: int) -> None:
+        """The peer has answered for this micro-batch: what was sent for it can be let go."""
+        for work, _ in self._pending.pop((peer, micro_batch), []):
+            work.wait()
+
+    def drain(self) -> None:
+        for peer, micro_batch in list(self._pending):
+            self.settle(peer, micro_batch)
+
+    # Collectives.
+
+    def sum(self, tensor: Tensor, group: Group) -> Tensor:
+        """The sum over the group, on every member."""
+        if len(group) < 2:
+            return tensor
+        total = tensor.to("cpu") if self.staged else tensor.clone()
+        dist.all_reduce(total, group=self._groups[group])
+        return total.to(self.device)
+
+    def sum_in_place(self, tensors: list[Tensor], group: Group) -> None:
+        """Sums each tensor over the group, many in one message."""
+        for bucket in _buckets(tensors):
+            total = self.sum(torch.cat([tensor.reshape(-1) for tensor in bucket]), group)
+            for tensor, part in zip(bucket, torch.split(total, [t.numel() for t in bucket])):
+                tensor.copy_(part.view_as(tensor))
+
+    def total(self, value: float) -> float:
+        """The sum of one number over all ranks; also a barrier."""
+        tensor = torch.tensor([value], dtype=torch.float64)
+        dist.all_reduce(tensor)
+        return float(tensor.item())
+
+    def barrier(self) -> None:
+        dist.barrier()
+
+    def gather(self, value: T) -> list[T]:
+        """The values of all ranks, by rank."""
+        values: list[Any] = [None] * self.world_size
+        dist.all_gather_object(values, value)
+        return values
+
+    def wait_for_rank0(self, value: T) -> T:
+        """Waits, however long it takes, for the value of rank 0."""
+        values = [value]
+        dist.broadcast_object_list(values, 0, group=self._patient)
+        return values[0]
+
+    def close(self) -> None:
+        dist.destroy_process_group()
+
+
+def _buckets(tensors: list[Tensor]) -> list[list[Tensor]]:
+    """Runs of tensors of one type, up to the bucket size; at least one tensor in each."""
+    buckets: list[list[Tensor]] = []
+    size = 0
+    for tensor in tensors:
+        size += tensor.nbytes
+        if not buckets or buckets[-1][0].dtype != tensor.dtype or size > _BUCKET_BYTES:
+            buckets.append([])
+            size = tensor.nbytes
+        buckets[-1].append(tensor)
+    return buckets

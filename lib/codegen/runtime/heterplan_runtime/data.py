@@ -1,0 +1,97 @@
+"""Samples and targets of a step, each a function of (seed, step, sample) alone: a rank makes just
+the samples that it needs, and they equal those of any other split of the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from .errors import RuntimeFault
+from .losses import Loss, class_targets, import_function
+from .model import Model, seed_of
+from .program import TensorSpec
+
+
+@dataclass(frozen=True)
+class Batch:
+    inputs: dict[str, Tensor]
+    targets: Any
+
+
+class DataSource(Protocol):
+    def load(self, step: int, samples: range) -> Batch:
+        """`samples` count from the first sample of the global batch of `step`."""
+
+
+class RandomData:
+    """Floats are normal; integers uniform below their bound, which is 2 where none is known; an
+    integer input that is called a mask is all ones."""
+
+    def __init__(self, model: Model, loss: Loss, seed: int) -> None:
+        self._model = model
+        self._seed = seed
+        prediction = model.prediction
+        self._targets = class_targets(prediction) if loss.takes_classes else prediction
+        self._target_range = (0, prediction.dims[-1][1]) if loss.takes_classes else (0, 2)
+
+    def load(self, step: int, samples: range) -> Batch:
+        inputs = {
+            name: self._draw(spec, step, samples, self._range(name))
+            for name, spec in self._model.inputs.items()
+        }
+        return Batch(inputs, self._draw(self._targets, step, samples, self._target_range))
+
+    def _range(self, name: str) -> tuple[int, int]:
+        """Integers are drawn from low up to, not including, high."""
+        if name in self._model.bounds:
+            return (0, max(1, self._model.bounds[name]))
+        return (1, 2) if "mask" in name.lower() else (0, 2)
+
+    def _draw(
+        self, spec: TensorSpec, step: int, samples: range, limits: tuple[int, int]
+    ) -> Tensor:
+        if spec.batch_axis is None:
+            return self._one(spec, step, -1, limits)
+        parts = [self._one(spec, step, sample, limits) for sample in samples]
+        return torch.cat(parts, spec.batch_axis)
+
+    def _one(self, spec: TensorSpec, step: int, sample: int, limits: tuple[int, int]) -> Tensor:
+        seed = seed_of("data", spec.name, self._seed, step, sample)
+        generator = torch.Generator().manual_seed(seed)
+        shape = spec.shape(1)
+        if spec.dtype.is_floating_point:
+            return torch.randn(shape, generator=generator).to(spec.dtype)
+        return torch.randint(*limits, shape, generator=generator).to(spec.dtype)
+
+
+class UserData:
+    """`--data module:function`: function(step, sample_indices) -> (inputs by name, targets)."""
+
+    def __init__(self, text: str, model: Model) -> None:
+        self._function: Callable[..., Any] = import_function(text, "--data")
+        self._text = text
+        self._model = model
+
+    def load(self, step: int, samples: range) -> Batch:
+        try:
+            inputs, targets = self._function(step, list(samples))
+        except (TypeError, ValueError) as error:
+            raise RuntimeFault(f"--data {self._text}: {error}") from error
+        for name, spec in self._model.inputs.items():
+            if name not in inputs:
+                raise RuntimeFault(f"--data {self._text}: gives no input '{name}'")
+            spec.check(inputs[name], len(samples))
+        return Batch(dict(inputs), targets)
+
+
+def make_data(text: str, model: Model, loss: Loss, seed: int) -> DataSource:
+    if text == "random":
+        return RandomData(model, loss, seed)
+    if ":" in text:
+        return UserData(text, model)
+    raise RuntimeFault(f"--data {text}: expected random or module:function")

@@ -1,0 +1,264 @@
+"""Executes the instructions of one rank, in order, on one stage of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .communication import Communicator
+from .data import Batch, DataSource
+from .errors import RuntimeFault
+from .losses import Loss
+from .program import Instruction, RankProgram, SampleRange, TensorSpec
+from .recorder import Recorder
+
+
+@dataclass
+class MicroBatch:
+    """What a rank holds of a micro-batch between its instructions."""
+
+    batch: Batch | None = None
+    received: list[list[tuple[int, Tensor]]] = field(default_factory=list)  # by tensor: begin, part
+    leaves: list[Tensor] = field(default_factory=list)  # received tensors, whole
+    outputs: tuple[Tensor, ...] = ()
+    output_gradients: list[Tensor | None] = field(default_factory=list)
+    input_gradients: list[Tensor] = field(default_factory=list)
+    returned: int = 0  # samples whose input gradients are sent
+
+
+def make_optimizer(name: str, stage: nn.Module, rate: float) -> torch.optim.Optimizer | None:
+    """None for a stage without parameters."""
+    parameters = list(stage.parameters())
+    if not parameters:
+        return None
+    if name == "adam":
+        return torch.optim.Adam(parameters, lr=rate)
+    return torch.optim.SGD(parameters, lr=rate, momentum=0.9 if name == "momentum" else 0.0)
+
+
+class Interpreter:
+    def __init__(
+        self,
+        program: RankProgram,
+        stage: nn.Module,
+        communicator: Communicator,
+        data: DataSource,
+        loss: Loss,
+        optimizer: torch.optim.Optimizer | None,
+        recorder: Recorder,
+        shared: dict[str, tuple[int, ...]],
+    ) -> None:
+        self._program = program
+        self._stage: Any = stage
+        self._communicator = communicator
+        self._data = data
+        self._loss = loss
+        self._optimizer = optimizer
+        self._recorder = recorder
+        self._shared = {name: stages for name, stages in shared.items() if program.stage in stages}
+        self._step = 0
+        self._losses: list[Tensor] = []
+        self._micro_batches: dict[int, MicroBatch] = {}
+        self._handlers: dict[str, Callable[[Instruction], None]] = {
+            "load": self._load,
+            "receive": self._receive,
+            "forward": self._forward,
+            "send": self._send,
+            "receiveGradient": self._receive_gradient,
+            "backward": self._backward,
+            "sendGradient": self._send_gradient,
+            "allReduce": self._all_reduce,
+            "step": self._update,
+        }
+
+    def run_step(self, step: int) -> float:
+        """One iteration; returns this rank's part of the loss of the global batch."""
+        self._step = step
+        self._losses = []
+        self._micro_batches = {}
+        for index, instruction in enumerate(self._program.instructions):
+            with self._located(index, instruction), self._recorder.instruction(index, instruction):
+                self._handlers[instruction.op](instruction)
+        self._communicator.drain()
+        return sum(float(loss) for loss in self._losses)
+
+    def _located(self, index: int, instruction: Instruction) -> _Located:
+        return _Located(self._program, self._step, index, instruction)
+
+    def _state(self, instruction: Instruction) -> MicroBatch:
+        return self._micro_batches.setdefault(instruction.micro_batch, MicroBatch())
+
+    def _load(self, instruction: Instruction) -> None:
+        program = self._program
+        first = instruction.micro_batch * program.micro_batch_samples + program.samples.begin
+        batch = self._data.load(self._step, range(first, first + program.samples.count))
+        device = self._communicator.device
+        inputs = {name: tensor.to(device) for name, tensor in batch.inputs.items()}
+        targets = batch.targets.to(device) if isinstance(batch.targets, Tensor) else batch.targets
+        self._state(instruction).batch = Batch(inputs, targets)
+
+    def _messages(
+        self, instruction: Instruction, specs: tuple[TensorSpec, ...], gradients: bool
+    ) -> Iterator[tuple[int, TensorSpec, int]]:
+        """Index, specification and tag of each tensor that a transfer moves."""
+        for index, spec in enumerate(specs):
+            if spec.differentiable or not gradients:
+                yield index, spec, instruction.micro_batch * len(specs) + index
+
+    def _receive(self, instruction: Instruction) -> None:
+        specs = self._program.receives
+        state = self._state(instruction)
+        state.received = state.received or [[] for _ in specs]
+        part = instruction.samples
+        for index, spec, tag in self._messages(instruction, specs, gradients=False):
+            tensor = self._communicator.receive(spec, part.count, instruction.peer, tag)
+            state.received[index].append((part.begin, tensor))
+
+    def _forward(self, instruction: Instruction) -> None:
+        state = self._state(instruction)
+        state.leaves = [
+            self._assemble(spec, parts)
+            for spec, parts in zip(self._program.receives, state.received, strict=True)
+        ]
+        state.received = []
+        state.outputs = tuple(self._stage(*state.leaves, *self._inputs(instruction, state)))
+        if self._program.is_last:
+            return
+        for spec, output in zip(self._program.sends, state.outputs, strict=True):
+            spec.check(output, self._program.samples.count)
+        state.output_gradients = [None] * len(state.outputs)
+
+    def _inputs(self, instruction: Instruction, state: MicroBatch) -> list[Tensor]:
+        if self._stage.inputs and state.batch is None:
+            self._load(instruction)
+        return [state.batch.inputs[name] for name in self._stage.inputs] if state.batch else []
+
+    def _assemble(self, spec: TensorSpec, parts: list[tuple[int, Tensor]]) -> Tensor:
+        """The parts in sample order; of a tensor that has no samples, the first one."""
+        tensors = [tensor for _, tensor in sorted(parts, key=lambda part: part[0])]
+        axis = spec.batch_axis
+        whole = tensors[0] if axis is None or len(tensors) == 1 else torch.cat(tensors, axis)
+        spec.check(whole, self._program.samples.count)
+        return whole.requires_grad_(spec.differentiable)
+
+    def _send(self, instruction: Instruction) -> None:
+        outputs = self._state(instruction).outputs
+        for index, spec, tag in self._messages(instruction, self._program.sends, gradients=False):
+            part = spec.slice(outputs[index], self._program.samples, instruction.samples)
+            self._communicator.send(part, instruction.peer, instruction.micro_batch, tag)
+
+    def _receive_gradient(self, instruction: Instruction) -> None:
+        state = self._state(instruction)
+        part, own = instruction.samples, self._program.samples
+        for index, spec, tag in self._messages(instruction, self._program.sends, gradients=True):
+            gradient = self._communicator.receive(
+                spec, part.count, instruction.peer, tag, gradient=True
+            )
+            whole = state.output_gradients[index]
+            if whole is None:
+                whole = torch.zeros_like(state.outputs[index], requires_grad=False)
+                state.output_gradients[index] = whole
+            spec.slice(whole, own, part).add_(gradient)
+        self._communicator.settle(instruction.peer, instruction.micro_batch)
+
+    def _backward(self, instruction: Instruction) -> None:
+        state = self._state(instruction)
+        if self._program.is_last:
+            self._backward_from_loss(state)
+        else:
+            pairs = [
+                (output, gradient)
+                for output, gradient in zip(state.outputs, state.output_gradients, strict=True)
+                if gradient is not None and output.requires_grad
+            ]
+            if pairs:
+                torch.autograd.backward([p[0] for p in pairs], [p[1] for p in pairs])
+        state.input_gradients = [
+            torch.zeros_like(leaf, requires_grad=False) if leaf.grad is None else leaf.grad
+            for leaf in state.leaves
+        ]
+        state.outputs, state.output_gradients, state.leaves, state.batch = (), [], [], None
+
+    def _backward_from_loss(self, state: MicroBatch) -> None:
+        if state.batch is None:
+            raise RuntimeFault("the last stage has not loaded the targets")
+        part = self._program.samples.count / self._program.global_batch
+        loss = self._loss.function(state.outputs, state.batch.targets) * part
+        self._losses.append(loss.detach())
+        if loss.requires_grad:
+            torch.autograd.backward(loss)
+
+    def _send_gradient(self, instruction: Instruction) -> None:
+        state = self._state(instruction)
+        own, part = self._program.samples, instruction.samples
+        for index, spec, tag in self._messages(instruction, self._program.receives, gradients=True):
+            gradient = self._gradient_slice(spec, state.input_gradients[index], own, part)
+            self._communicator.send(
+                gradient, instruction.peer, instruction.micro_batch, tag, gradient=True
+            )
+        state.returned += part.count
+        if state.returned >= own.count:
+            del self._micro_batches[instruction.micro_batch]
+
+    def _gradient_slice(
+        self, spec: TensorSpec, whole: Tensor, own: SampleRange, part: SampleRange
+    ) -> Tensor:
+        """The gradient of a tensor that has no samples goes to the first peer, once: the peers are
+        replicas, whose gradients are summed."""
+        if spec.batch_axis is None and part.begin != own.begin:
+            return torch.zeros_like(whole)
+        return spec.slice(whole, own, part)
+
+    def _gradients(self) -> dict[str, Tensor]:
+        """Gradients by parameter name; zeros where a parameter took no part."""
+        gradients = {}
+        for name, parameter in self._stage.named_parameters():
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            gradients[name] = parameter.grad
+        return gradients
+
+    def _all_reduce(self, instruction: Instruction) -> None:
+        if len(instruction.group) > 1:
+            self._communicator.sum_in_place(list(self._gradients().values()), instruction.group)
+
+    def _update(self, instruction: Instruction) -> None:
+        if self._shared:
+            self._sum_shared()
+        if self._optimizer is not None:
+            self._optimizer.step()
+            self._optimizer.zero_grad(set_to_none=True)
+
+    def _sum_shared(self) -> None:
+        """A parameter that several stages use: each stage has its part of the gradient, the same
+        on all its replicas, of which the first speaks for it."""
+        gradients = self._gradients()
+        for name, stages in self._shared.items():
+            group = self._communicator.stages_group(stages)
+            speaks = self._communicator.stage_group(self._program.stage)[0] == self._program.rank
+            gradient = gradients[name]
+            total = self._communicator.sum(gradient if speaks else torch.zeros_like(gradient), group)
+            gradient.copy_(total)
+
+
+class _Located:
+    """Says which instruction failed."""
+
+    def __init__(self, program: RankProgram, step: int, index: int, what: Instruction) -> None:
+        self._program, self._step, self._index, self._what = program, step, index, what
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, Exception):
+            place = f"stage {self._program.stage}, replica {self._program.replica}"
+            reason = str(error) if isinstance(error, RuntimeFault) else f"{kind.__name__}: {error}"
+            raise RuntimeFault(
+                f"{place}, step {self._step + 1}: instruction {self._index} {self._what} failed: "
+                f"{reason}"
+            ) from error

@@ -1,0 +1,26 @@
+"""Starts the ranks of a plan on this machine when nobody else (torchrun, Slurm) has."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+from torch.distributed.run import main as torchrun
+
+
+def launch(world_size: int, arguments: list[str]) -> int:
+    """Runs torchrun here; returns the exit status of the first rank that failed, or 0."""
+    package = Path(__file__).resolve().parent
+    paths = [str(package.parent), os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // world_size)))
+    options = ["--standalone", f"--nproc-per-node={world_size}", "-m", package.name]
+    try:
+        torchrun([*options, *arguments])
+    except ChildFailedError as error:
+        rank, failure = error.get_first_failure()
+        print(f"heterplan: rank {rank} failed; the others were stopped", file=sys.stderr)
+        return failure.exitcode if failure.exitcode > 0 else 1
+    return 0

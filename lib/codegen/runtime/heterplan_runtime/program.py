@@ -1,0 +1,323 @@
+"""Reads ranks/NNNN.json and plan.json: Protobuf's JSON mapping of heterplan.v1.RankProgram and Plan.
+
+Fields at their default value may be left out of the file, unknown fields are skipped, and a newer
+major version is refused. Every complaint names the file and the field.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .errors import RuntimeFault
+
+SCHEMA_MAJOR = 1
+
+OPS = (
+    "load",
+    "receive",
+    "forward",
+    "send",
+    "receiveGradient",
+    "backward",
+    "sendGradient",
+    "allReduce",
+    "step",
+)
+OPTIMIZERS = ("sgd", "momentum", "adam")
+TRANSFERS = ("receive", "send", "receiveGradient", "sendGradient")
+
+DTYPES: dict[str, torch.dtype] = {
+    "float32": torch.float32,
+    "float64": torch.float64,
+    "float16": torch.float16,
+    "bfloat16": torch.bfloat16,
+    "int8": torch.int8,
+    "int16": torch.int16,
+    "int32": torch.int32,
+    "int64": torch.int64,
+    "uint8": torch.uint8,
+    "bool": torch.bool,
+}
+
+
+def dtype_of(name: str, where: str) -> torch.dtype:
+    if name not in DTYPES:
+        raise RuntimeFault(f"{where}: tensors of type '{name}' are not supported")
+    return DTYPES[name]
+
+
+@dataclass(frozen=True)
+class SampleRange:
+    """A contiguous run of the samples of one micro-batch, counted from its first sample."""
+
+    begin: int
+    count: int
+
+    @property
+    def end(self) -> int:
+        return self.begin + self.count
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """Name, type and shape of a tensor; each dimension is `per_sample * samples + fixed`."""
+
+    name: str
+    dtype: torch.dtype
+    dims: tuple[tuple[int, int], ...]
+    differentiable: bool = False
+
+    def __post_init__(self) -> None:
+        growing = [dim for dim in self.dims if dim[0]]
+        if len(growing) > 1 or any(fixed for _, fixed in growing):
+            raise RuntimeFault(
+                f"tensor '{self.name}' cannot be split by sample: its shape "
+                f"{[f'{p}N+{f}' for p, f in self.dims]} must have at most one dimension that is a "
+                "multiple of the batch"
+            )
+
+    @property
+    def batch_axis(self) -> int | None:
+        """The axis that the samples lie on; None when the tensor is the same for all samples."""
+        return next((axis for axis, dim in enumerate(self.dims) if dim[0]), None)
+
+    def shape(self, samples: int) -> tuple[int, ...]:
+        return tuple(per_sample * samples + fixed for per_sample, fixed in self.dims)
+
+    def slice(self, tensor: torch.Tensor, own: SampleRange, part: SampleRange) -> torch.Tensor:
+        """The rows of `part` in a tensor that holds the samples `own`."""
+        axis = self.batch_axis
+        if axis is None:
+            return tensor
+        rows = self.dims[axis][0]
+        return tensor.narrow(axis, (part.begin - own.begin) * rows, part.count * rows)
+
+    def check(self, tensor: torch.Tensor, samples: int) -> None:
+        """Refuses a tensor that is not what the plan says would be moved."""
+        expected = self.shape(samples)
+        if tuple(tensor.shape) != expected or tensor.dtype != self.dtype:
+            raise RuntimeFault(
+                f"tensor '{self.name}' is {tensor.dtype} {list(tensor.shape)}; "
+                f"the plan says {self.dtype} {list(expected)}"
+            )
+
+
+@dataclass(frozen=True)
+class Instruction:
+    op: str
+    micro_batch: int  # -1: of the whole iteration
+    peer: int  # -1: none
+    samples: SampleRange
+    group: tuple[int, ...]
+
+    def __str__(self) -> str:
+        parts = [f"'{self.op}'"]
+        if self.micro_batch >= 0:
+            parts.append(f"of micro-batch {self.micro_batch}")
+        if self.op in ("receive", "receiveGradient"):
+            parts.append(f"from rank {self.peer}")
+        if self.op in ("send", "sendGradient"):
+            parts.append(f"to rank {self.peer}")
+        return " ".join(parts)
+
+
+@dataclass(frozen=True)
+class RankProgram:
+    model: str
+    rank: int
+    world_size: int
+    stage: int
+    stages: int
+    replica: int
+    device_kind: str
+    global_batch: int
+    micro_batches: int
+    optimizer: str
+    samples: SampleRange
+    receives: tuple[TensorSpec, ...]
+    sends: tuple[TensorSpec, ...]
+    instructions: tuple[Instruction, ...]
+
+    @property
+    def micro_batch_samples(self) -> int:
+        return self.global_batch // self.micro_batches
+
+    @property
+    def is_last(self) -> bool:
+        return self.stage == self.stages - 1
+
+
+@dataclass(frozen=True)
+class PlanSummary:
+    """What the runtime needs of plan.json."""
+
+    predicted_seconds: float
+    precision: str
+
+
+class Fields:
+    """One JSON object with typed access; errors name the file and the path of the field."""
+
+    def __init__(self, value: Any, where: str) -> None:
+        if not isinstance(value, dict):
+            raise RuntimeFault(f"{where}: expected an object, found {json.dumps(value)[:60]}")
+        self._value = value
+        self.where = where
+
+    def _wrong(self, name: str, wanted: str) -> RuntimeFault:
+        found = json.dumps(self._value.get(name))[:60]
+        return RuntimeFault(f"{self.where}: field '{name}' is {found}; expected {wanted}")
+
+    def number(self, name: str, default: float = 0.0) -> float:
+        value = self._value.get(name, default)
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise self._wrong(name, "a number")
+        if not math.isfinite(value):
+            raise self._wrong(name, "a finite number")
+        return float(value)
+
+    def integer(self, name: str, default: int = 0, least: int = 0) -> int:
+        value = self.number(name, default)
+        if value != int(value) or not least <= value <= 2**53:
+            raise self._wrong(name, f"a whole number of at least {least}")
+        return int(value)
+
+    def text(self, name: str, accepted: tuple[str, ...] = (), default: str = "") -> str:
+        value = self._value.get(name, default)
+        if not isinstance(value, str):
+            raise self._wrong(name, "a text")
+        if accepted and value not in accepted:
+            raise self._wrong(name, "one of " + ", ".join(accepted))
+        return value
+
+    def flag(self, name: str) -> bool:
+        value = self._value.get(name, False)
+        if not isinstance(value, bool):
+            raise self._wrong(name, "true or false")
+        return value
+
+    def _list(self, name: str) -> list[Any]:
+        value = self._value.get(name, [])
+        if not isinstance(value, list):
+            raise self._wrong(name, "a list")
+        return value
+
+    def objects(self, name: str) -> list[Fields]:
+        return [
+            Fields(item, f"{self.where}: {name}[{index}]")
+            for index, item in enumerate(self._list(name))
+        ]
+
+    def ranks(self, name: str, world_size: int) -> tuple[int, ...]:
+        values = self._list(name)
+        for value in values:
+            if type(value) is not int or not 0 <= value < world_size:
+                raise self._wrong(name, f"ranks below {world_size}")
+        return tuple(sorted(set(values)))
+
+    def range(self, name: str) -> SampleRange:
+        fields = Fields(self._value.get(name, {}), f"{self.where}: {name}")
+        return SampleRange(fields.integer("begin"), fields.integer("count"))
+
+
+def _read(path: Path) -> Fields:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise RuntimeFault(f"{path}: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise RuntimeFault(f"{path}: not JSON: {error}") from error
+    fields = Fields(value, str(path))
+    major = fields.text("schemaVersion", default="1.0").split(".")[0]
+    if major != str(SCHEMA_MAJOR):
+        raise RuntimeFault(
+            f"{path}: schemaVersion {major}.x is not known; this runtime reads {SCHEMA_MAJOR}.x"
+        )
+    return fields
+
+
+def _tensor(fields: Fields) -> TensorSpec:
+    name = fields.text("name")
+    dtype = dtype_of(fields.text("type", default="float32"), fields.where)
+    dims = tuple((d.integer("perSample"), d.integer("fixed")) for d in fields.objects("shape"))
+    return TensorSpec(name, dtype, dims, fields.flag("differentiable"))
+
+
+def _instruction(fields: Fields, world_size: int, micro_batches: int) -> Instruction:
+    op = fields.text("op", OPS)
+    micro_batch = fields.integer("microBatch", -1, least=-1)
+    peer = fields.integer("peer", -1, least=-1)
+    if micro_batch >= micro_batches or (micro_batch < 0 and op not in ("allReduce", "step")):
+        raise RuntimeFault(f"{fields.where}: '{op}' needs a micro-batch below {micro_batches}")
+    if op in TRANSFERS and not 0 <= peer < world_size:
+        raise RuntimeFault(f"{fields.where}: '{op}' needs a peer below {world_size}")
+    group = fields.ranks("group", world_size)
+    return Instruction(op, micro_batch, peer, fields.range("samples"), group)
+
+
+def read_rank_program(directory: Path, rank: int) -> RankProgram:
+    """Reads and checks the program of one rank."""
+    path = directory / "ranks" / f"{rank:04d}.json"
+    fields = _read(path)
+    world_size = fields.integer("worldSize", least=1)
+    micro_batches = fields.integer("microBatches", least=1)
+    program = RankProgram(
+        model=fields.text("model"),
+        rank=fields.integer("rank"),
+        world_size=world_size,
+        stage=fields.integer("stage"),
+        stages=fields.integer("stages", least=1),
+        replica=fields.integer("replica"),
+        device_kind=fields.text("deviceKind", ("cpu", "gpu"), default="cpu"),
+        global_batch=fields.integer("globalBatch", least=1),
+        micro_batches=micro_batches,
+        optimizer=fields.text("optimizer", OPTIMIZERS, default="sgd"),
+        samples=fields.range("samples"),
+        receives=tuple(_tensor(item) for item in fields.objects("receives")),
+        sends=tuple(_tensor(item) for item in fields.objects("sends")),
+        instructions=tuple(
+            _instruction(item, world_size, micro_batches)
+            for item in fields.objects("instructions")
+        ),
+    )
+    _check(program, path, rank)
+    return program
+
+
+def _check(program: RankProgram, path: Path, rank: int) -> None:
+    if program.rank != rank:
+        raise RuntimeFault(f"{path}: holds the program of rank {program.rank}")
+    if program.stage >= program.stages:
+        raise RuntimeFault(f"{path}: stage {program.stage} of {program.stages}")
+    if program.global_batch % program.micro_batches:
+        raise RuntimeFault(
+            f"{path}: globalBatch {program.global_batch} is no multiple of "
+            f"microBatches {program.micro_batches}"
+        )
+    own = program.samples
+    if not own.count or own.end > program.micro_batch_samples:
+        raise RuntimeFault(
+            f"{path}: samples {own.begin}..{own.end} do not lie in a micro-batch "
+            f"of {program.micro_batch_samples}"
+        )
+    for index, instruction in enumerate(program.instructions):
+        part = instruction.samples
+        if instruction.op in TRANSFERS and not own.begin <= part.begin < part.end <= own.end:
+            raise RuntimeFault(
+                f"{path}: instructions[{index}]: samples {part.begin}..{part.end} are not part of "
+                f"those of the rank, {own.begin}..{own.end}"
+            )
+
+
+def read_plan(directory: Path) -> PlanSummary:
+    fields = _read(directory / "plan.json")
+    return PlanSummary(
+        predicted_seconds=fields.number("iterationSeconds"),
+        precision=fields.text("precision", ("fp32", "tf32", "bf16"), default="fp32"),
+    )

@@ -1,0 +1,84 @@
+"""The same training in one process: what --check compares the distributed run with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .data import DataSource
+from .interpreter import make_optimizer
+from .losses import Loss
+from .model import Model, build_stage
+from .program import RankProgram
+
+
+class Reference:
+    """All stages in a chain; each micro-batch passes whole, so no message and no sum is needed."""
+
+    def __init__(
+        self,
+        program: RankProgram,
+        model: Model,
+        directory: Path,
+        data: DataSource,
+        loss: Loss,
+        seed: int,
+        rate: float,
+        device: torch.device,
+    ) -> None:
+        self._program, self._model = program, model
+        self._data, self._loss, self._device = data, loss, device
+        count = range(len(model.stages))
+        self._stages = [build_stage(model, index, directory, seed, device) for index in count]
+        optimizers = [make_optimizer(program.optimizer, stage, rate) for stage in self._stages]
+        self._optimizers = [optimizer for optimizer in optimizers if optimizer is not None]
+
+    def run_step(self, step: int) -> float:
+        total = 0.0
+        for micro_batch in range(self._program.micro_batches):
+            total += self._micro_batch(step, micro_batch)
+        for name, stages in self._model.shared_parameters().items():
+            _sum_gradients(name, [self._stages[index] for index in stages])
+        for optimizer in self._optimizers:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+        return total
+
+    def _micro_batch(self, step: int, micro_batch: int) -> float:
+        samples = self._program.micro_batch_samples
+        first = micro_batch * samples
+        batch = self._data.load(step, range(first, first + samples))
+        inputs = {name: tensor.to(self._device) for name, tensor in batch.inputs.items()}
+        tensors: tuple[Tensor, ...] = ()
+        for stage in self._stages:
+            described: Any = stage
+            tensors = tuple(stage(*tensors, *(inputs[name] for name in described.inputs)))
+        targets = batch.targets
+        if isinstance(targets, Tensor):
+            targets = targets.to(self._device)
+        loss = self._loss.function(tensors, targets) / self._program.micro_batches
+        torch.autograd.backward(loss)
+        return float(loss.detach())
+
+
+def _sum_gradients(name: str, stages: Iterable[nn.Module]) -> None:
+    """Copies of one parameter get the gradient of all their uses."""
+    copies = [stage.get_parameter(name) for stage in stages]
+    gradients = [copy.grad for copy in copies if copy.grad is not None]
+    if gradients:
+        total = torch.stack(gradients).sum(0)
+        for copy in copies:
+            copy.grad = total.clone()
+
+
+def largest_difference(losses: list[float], reference: list[float]) -> float:
+    """Largest relative difference of two series of losses; infinite where one is not a number."""
+    worst = 0.0
+    for found, wanted in zip(losses, reference, strict=True):
+        difference = abs(found - wanted) / max(abs(wanted), 1e-12)
+        worst = max(worst, difference if difference == difference else float("inf"))
+    return worst

@@ -1,0 +1,245 @@
+"""One rank's run: set up, steps, report, check."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from .batchnorm import SynchronisedBatchNorm
+from .communication import Communicator, choose_device
+from .data import DataSource, make_data
+from .errors import CheckFailed, RuntimeFault
+from .interpreter import Interpreter, make_optimizer
+from .losses import Loss, make_loss
+from .model import Model, build_stage, check_model, load_model
+from .program import PlanSummary, RankProgram, read_plan, read_rank_program
+from .recorder import Recorder, write_trace
+from .reference import Reference, largest_difference
+
+TOLERANCE = 1e-4
+
+
+@dataclass
+class Result:
+    """What --json writes."""
+
+    predicted_seconds: float
+    global_batch: int
+    losses: list[float] = field(default_factory=list)
+    step_seconds: list[float] = field(default_factory=list)
+    reference_losses: list[float] | None = None
+    warmup: int = 0
+
+    @property
+    def measured_seconds(self) -> float:
+        """Median of the steps after the warm-up; of all when there are no others."""
+        return statistics.median(self.step_seconds[self.warmup :] or self.step_seconds)
+
+    @property
+    def difference(self) -> float:
+        return largest_difference(self.losses, self.reference_losses or [])
+
+    @property
+    def passed(self) -> bool:
+        return self.reference_losses is None or self.difference <= TOLERANCE
+
+    def to_json(self) -> str:
+        facts: dict[str, object] = {
+            "losses": self.losses,
+            "stepSeconds": self.step_seconds,
+            "predictedSeconds": self.predicted_seconds,
+            "measuredSeconds": self.measured_seconds,
+            "samplesPerSecond": self.global_batch / self.measured_seconds,
+        }
+        if self.reference_losses is not None:
+            facts["referenceLosses"] = self.reference_losses
+            facts["checkPassed"] = self.passed
+        return json.dumps(facts, indent=1) + "\n"
+
+
+@dataclass
+class Run:
+    """Everything that one rank trains with."""
+
+    options: argparse.Namespace
+    program: RankProgram
+    plan: PlanSummary
+    model: Model
+    communicator: Communicator
+    data: DataSource
+    loss: Loss
+    recorder: Recorder
+
+    @property
+    def leads(self) -> bool:
+        return self.program.rank == 0
+
+    def say(self, text: str) -> None:
+        if self.leads:
+            print(text, flush=True)
+
+
+def _prepare(options: argparse.Namespace) -> Run:
+    directory: Path = options.directory
+    program = read_rank_program(directory, _environment_rank())
+    plan = read_plan(directory)
+    sys.path[:0] = [os.getcwd(), str(directory)]
+    model = load_model(directory)
+    check_model(model, program)
+    _set_precision(plan.precision)
+    torch.set_num_threads(options.threads or _default_threads())
+    device = choose_device(program.device_kind, options.device)
+    loss = make_loss(options.loss, model.prediction)
+    data = make_data(options.data, model, loss, options.seed)
+    communicator = Communicator(program, device, timedelta(seconds=options.timeout))
+    return Run(
+        options, program, plan, model, communicator, data, loss, Recorder(program, device)
+    )
+
+
+def _environment_rank() -> int:
+    text = os.environ["RANK"]
+    if not text.isdigit():
+        raise RuntimeFault(f"RANK is '{text}'; expected a number")
+    return int(text)
+
+
+def _default_threads() -> int:
+    """An even part of the cores for each rank on this machine."""
+    local = max(1, int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+    return max(1, (os.cpu_count() or 1) // local)
+
+
+def _set_precision(precision: str) -> None:
+    tf32 = precision == "tf32"
+    torch.backends.cuda.matmul.allow_tf32 = tf32
+    torch.backends.cudnn.allow_tf32 = tf32
+
+
+def _notes(run: Run) -> list[str]:
+    """What differs from the plan; nothing of it happens in silence."""
+    notes = []
+    device = run.communicator.device
+    if run.program.device_kind == "gpu" and device.type == "cpu":
+        notes.append("planned for a GPU, runs on the CPU")
+    if run.communicator.staged:
+        notes.append("messages are staged through the CPU (gloo)")
+    if run.plan.precision == "bf16":
+        notes.append("planned in bf16, runs in fp32")
+    return [f"note: rank {run.program.rank}: {note}" for note in notes]
+
+
+def _print_notes(run: Run) -> None:
+    for notes in run.communicator.gather(_notes(run)):
+        for note in notes:
+            run.say(note)
+
+
+def _make_interpreter(run: Run) -> Interpreter:
+    program, communicator = run.program, run.communicator
+    shared = run.model.shared_parameters()
+    communicator.share_across_stages(shared.values())
+    stage = build_stage(
+        run.model, program.stage, run.options.directory, run.options.seed, communicator.device
+    )
+    _synchronise_batch_norm(stage, program.stage, communicator)
+    optimizer = make_optimizer(program.optimizer, stage, run.options.lr)
+    return Interpreter(
+        program, stage, communicator, run.data, run.loss, optimizer, run.recorder, shared
+    )
+
+
+def _synchronise_batch_norm(stage: nn.Module, index: int, communicator: Communicator) -> None:
+    replicas = communicator.stage_group(index)
+    if len(replicas) > 1 and hasattr(stage, "batch_norm"):
+        batch_norm = SynchronisedBatchNorm(lambda tensor: communicator.sum(tensor, replicas))
+        setattr(stage, "batch_norm", batch_norm)
+
+
+def _steps(run: Run, interpreter: Interpreter, result: Result) -> None:
+    steps = run.options.steps
+    for step in range(steps):
+        run.communicator.barrier()
+        begin = time.perf_counter()
+        if step == steps - 1 and run.options.trace is not None:
+            run.recorder.start()
+        own = interpreter.run_step(step)
+        if run.communicator.device.type == "cuda":
+            torch.cuda.synchronize(run.communicator.device)
+        loss = run.communicator.total(own)  # and every rank is done
+        seconds = time.perf_counter() - begin
+        result.losses.append(loss)
+        result.step_seconds.append(seconds)
+        rate = result.global_batch / seconds
+        run.say(f"step {step + 1}  loss {loss:.6f}  {seconds * 1e3:.2f} ms  {rate:.1f} samples/s")
+
+
+def _report(run: Run, result: Result) -> None:
+    predicted, measured = result.predicted_seconds, result.measured_seconds
+    ratio = f", {measured / predicted:.2f} times the prediction" if predicted > 0 else ""
+    counted = max(1, len(result.step_seconds) - result.warmup)
+    run.say(
+        f"predicted {predicted * 1e3:.2f} ms, measured {measured * 1e3:.2f} ms a step "
+        f"(median of {counted}){ratio}"
+    )
+
+
+def _write_trace(run: Run) -> None:
+    if run.options.trace is None:
+        return
+    events = run.communicator.gather(run.recorder.events)
+    if run.leads:
+        write_trace(run.options.trace, run.program.model, [e for rank in events for e in rank])
+
+
+def _check(run: Run, result: Result) -> None:
+    """Rank 0 trains alone; the others wait for its losses."""
+    losses: list[float] = []
+    if run.leads:
+        reference = Reference(
+            run.program, run.model, run.options.directory, run.data, run.loss,
+            run.options.seed, run.options.lr, run.communicator.device,
+        )  # fmt: skip
+        losses = [reference.run_step(step) for step in range(run.options.steps)]
+    result.reference_losses = run.communicator.wait_for_rank0(losses)
+
+
+def train(options: argparse.Namespace) -> None:
+    """Raises CheckFailed on every rank when --check finds other losses."""
+    run = _prepare(options)
+    _print_notes(run)
+    result = Result(run.plan.predicted_seconds, run.program.global_batch, warmup=options.warmup)
+    _steps(run, _make_interpreter(run), result)
+    _report(run, result)
+    _write_trace(run)
+    if options.check:
+        _check(run, result)
+    if run.leads and options.json is not None:
+        options.json.write_text(result.to_json(), encoding="utf-8")
+    if not result.passed:
+        _explain_difference(run, result)
+    if options.check:
+        run.say(
+            f"check: {len(result.losses)} losses equal those of one process "
+            f"(largest relative difference {result.difference:.1e})"
+        )
+    run.communicator.close()
+
+
+def _explain_difference(run: Run, result: Result) -> None:
+    for step, (found, wanted) in enumerate(zip(result.losses, result.reference_losses or [])):
+        run.say(f"check: step {step + 1}: {found:.8g} here, {wanted:.8g} in one process")
+    raise CheckFailed(
+        f"losses differ from those of one process by {result.difference:.1e} (relative; "
+        f"accepted {TOLERANCE:.0e})"
+    )

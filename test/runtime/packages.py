@@ -1,0 +1,272 @@
+"""Hand-made plan directories for the tests of the runtime: what `heterplan compile` would write.
+
+The lowering here is an independent small one (1F1B over any widths); the model has everything that
+is awkward at once: batch normalisation, a skip tensor that a stage relays, an integer tensor, a
+tensor without samples, and a parameter that two stages use.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+RUNTIME = Path(__file__).resolve().parents[2] / "lib/codegen/runtime"
+
+BASE = '''
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class Stage(nn.Module):
+    receives = inputs = sends = layers = ()
+    parameters_spec = {}
+    buffers_spec = {}
+    constants_spec = {}
+
+    def __init__(self):
+        super().__init__()
+        for table, trained in ((self.parameters_spec, True), (self.buffers_spec, False),
+                               (self.constants_spec, False)):
+            for name, spec in table.items():
+                home = self
+                *path, leaf = name.split(".")
+                for part in path:
+                    if not hasattr(home, part):
+                        home.add_module(part, nn.Module())
+                    home = getattr(home, part)
+                tensor = torch.empty(spec[0], dtype=getattr(torch, spec[1]))
+                if trained:
+                    home.register_parameter(leaf, nn.Parameter(tensor))
+                else:
+                    home.register_buffer(leaf, tensor)
+
+    def batch_norm(self, x, weight, bias, running_mean, running_var, momentum, eps, training):
+        return F.batch_norm(x, running_mean, running_var, weight, bias, training, momentum, eps)
+
+    def norm(self, bn, x):
+        return self.batch_norm(x, bn.weight, bn.bias, bn.running_mean, bn.running_var, 0.1, 1e-5,
+                               self.training)
+
+
+def norm_spec(name, channels):
+    shape = (channels,)
+    return ({name + ".weight": (shape, "float32", "ones"), name + ".bias": (shape, "float32", "zeros")},
+            {name + ".running_mean": (shape, "float32", "zeros"),
+             name + ".running_var": (shape, "float32", "ones")})
+'''
+
+AWKWARD = (
+    BASE
+    + '''
+MODEL = "awkward"
+INPUTS = {"image": ("float32", ((1, 0), (0, 3), (0, 6), (0, 6))), "kind": ("int64", ((1, 0),))}
+INPUT_BOUNDS = {"kind": 5}
+OUTPUTS = {"logits": ("float32", ((1, 0), (0, 7)))}
+BN1, BN2 = norm_spec("bn1", 4), norm_spec("bn2", 4)
+
+
+class Stage0(Stage):
+    inputs = ("image", "kind")
+    sends = ("a", "b", "s", "k")
+    parameters_spec = {"conv1.weight": ((4, 3, 3, 3), "float32", "kaiming"),
+                       "tied.scale": ((4,), "float32", "ones"), **BN1[0]}
+    buffers_spec = BN1[1]
+
+    def forward(self, image, kind):
+        a = F.conv2d(image, self.conv1.weight, padding=1)
+        return a, F.relu(self.norm(self.bn1, a)), self.tied.scale * 2, kind + 1
+
+
+class Stage1(Stage):
+    receives = ("a", "b", "s", "k")
+    sends = ("a", "c", "k")
+    parameters_spec = {"conv2.weight": ((4, 4, 3, 3), "float32", "kaiming"), **BN2[0]}
+    buffers_spec = BN2[1]
+
+    def forward(self, a, b, s, k):
+        c = F.conv2d(b, self.conv2.weight, padding=1) * s.view(1, 4, 1, 1)
+        return a, self.norm(self.bn2, c), k
+
+
+class Stage2(Stage):
+    receives = ("a", "c", "k")
+    sends = ("logits",)
+    parameters_spec = {"embedding.weight": ((6, 4), "float32", "normal"),
+                       "fc.weight": ((7, 4), "float32", "kaiming"),
+                       "fc.bias": ((7,), "float32", "zeros"),
+                       "tied.scale": ((4,), "float32", "ones")}
+
+    def forward(self, a, c, k):
+        x = (F.relu(a + c).mean((2, 3)) + F.embedding(k, self.embedding.weight)) * self.tied.scale
+        return (F.linear(x, self.fc.weight, self.fc.bias),)
+
+
+STAGES = (Stage0, Stage1, Stage2)
+'''
+)
+
+MAP = [{"perSample": 1}, {"fixed": 4}, {"fixed": 6}, {"fixed": 6}]
+AWKWARD_BOUNDARIES = [
+    [
+        {"name": "a", "type": "float32", "shape": MAP, "differentiable": True},
+        {"name": "b", "type": "float32", "shape": MAP, "differentiable": True},
+        {"name": "s", "type": "float32", "shape": [{"fixed": 4}], "differentiable": True},
+        {"name": "k", "type": "int64", "shape": [{"perSample": 1}]},
+    ],
+    [
+        {"name": "a", "type": "float32", "shape": MAP, "differentiable": True},
+        {"name": "c", "type": "float32", "shape": MAP, "differentiable": True},
+        {"name": "k", "type": "int64", "shape": [{"perSample": 1}]},
+    ],
+]
+
+LINEAR = (
+    BASE
+    + '''
+MODEL = "linear"
+INPUTS = {"x": ("float32", ((1, 0), (0, 6)))}
+OUTPUTS = {"y": ("float32", ((1, 0), (0, 3)))}
+
+
+class Whole(Stage):
+    inputs = ("x",)
+    sends = ("y",)
+    parameters_spec = {"up.weight": ((8, 6), "float32", "kaiming"),
+                       "down.weight": ((3, 8), "float32", "kaiming")}
+
+    def forward(self, x):
+        return (F.linear(torch.tanh(F.linear(x, self.up.weight)), self.down.weight),)
+
+
+STAGES = (Whole,)
+'''
+)
+
+
+@dataclass
+class Package:
+    """A plan directory to be written: `widths` holds the samples of each replica of each stage."""
+
+    model: str
+    boundaries: list[list[dict[str, Any]]]
+    widths: list[list[int]]
+    micro_batches: int
+    optimizer: str = "sgd"
+
+    @property
+    def samples(self) -> int:
+        return sum(self.widths[0])
+
+    @property
+    def world_size(self) -> int:
+        return sum(len(stage) for stage in self.widths)
+
+    def write(self, folder: Path) -> Path:
+        (folder / "ranks").mkdir(parents=True)
+        (folder / "model.py").write_text(self.model)
+        plan = {"schemaVersion": "1.0", "iterationSeconds": 0.001, "optimizer": self.optimizer}
+        (folder / "plan.json").write_text(json.dumps(plan))
+        for rank, program in enumerate(self.programs()):
+            (folder / "ranks" / f"{rank:04d}.json").write_text(json.dumps(program))
+        shutil.copytree(
+            RUNTIME / "heterplan_runtime",
+            folder / "heterplan_runtime",
+            ignore=shutil.ignore_patterns("__pycache__"),
+        )
+        return folder
+
+    def ranks(self, stage: int) -> list[int]:
+        first = sum(len(s) for s in self.widths[:stage])
+        return list(range(first, first + len(self.widths[stage])))
+
+    def ranges(self, stage: int) -> list[tuple[int, int]]:
+        begins = [sum(self.widths[stage][:i]) for i in range(len(self.widths[stage]))]
+        return list(zip(begins, self.widths[stage]))
+
+    def overlaps(self, stage: int, own: tuple[int, int]) -> list[tuple[int, dict[str, int]]]:
+        """Ranks of `stage` whose samples meet those of `own`, with the common range."""
+        found = []
+        for rank, (begin, count) in zip(self.ranks(stage), self.ranges(stage)):
+            low, high = max(begin, own[0]), min(begin + count, own[0] + own[1])
+            if low < high:
+                found.append((rank, {"begin": low, "count": high - low}))
+        return found
+
+    def programs(self) -> list[dict[str, Any]]:
+        return [
+            self.program(stage, replica)
+            for stage in range(len(self.widths))
+            for replica in range(len(self.widths[stage]))
+        ]
+
+    def program(self, stage: int, replica: int) -> dict[str, Any]:
+        last = len(self.widths) - 1
+        own = self.ranges(stage)[replica]
+        program: dict[str, Any] = {
+            "schemaVersion": "1.0",
+            "rank": self.ranks(stage)[replica],
+            "worldSize": self.world_size,
+            "stage": stage,
+            "stages": len(self.widths),
+            "replica": replica,
+            "deviceKind": "cpu",
+            "globalBatch": self.samples * self.micro_batches,
+            "microBatches": self.micro_batches,
+            "optimizer": self.optimizer,
+            "samples": {"begin": own[0], "count": own[1]},
+            "receives": self.boundaries[stage - 1] if stage else [],
+            "sends": self.boundaries[stage] if stage < last else [],
+        }
+        program["instructions"] = self.instructions(stage, own)
+        return program
+
+    def instructions(self, stage: int, own: tuple[int, int]) -> list[dict[str, Any]]:
+        last, m = len(self.widths) - 1, self.micro_batches
+        ahead = min(m, len(self.widths) - stage)
+        order = [("F", i) for i in range(ahead)]
+        for i in range(m):
+            order.append(("B", i))
+            if i + ahead < m:
+                order.append(("F", i + ahead))
+        steps: list[dict[str, Any]] = []
+        for kind, i in order:
+            steps += self.forward(stage, own, i) if kind == "F" else self.backward(stage, own, i)
+        if len(self.widths[stage]) > 1:
+            steps.append({"op": "allReduce", "group": self.ranks(stage)})
+        return [*steps, {"op": "step"}]
+
+    def transfers(self, op: str, stage: int, own: tuple[int, int], i: int) -> list[dict[str, Any]]:
+        if not 0 <= stage < len(self.widths):
+            return []
+        return [
+            {"op": op, "microBatch": i, "peer": peer, "samples": part}
+            for peer, part in self.overlaps(stage, own)
+        ]
+
+    def forward(self, stage: int, own: tuple[int, int], i: int) -> list[dict[str, Any]]:
+        loads = stage in (0, len(self.widths) - 1)
+        return [
+            *([{"op": "load", "microBatch": i}] if loads else []),
+            *self.transfers("receive", stage - 1, own, i),
+            {"op": "forward", "microBatch": i},
+            *self.transfers("send", stage + 1, own, i),
+        ]
+
+    def backward(self, stage: int, own: tuple[int, int], i: int) -> list[dict[str, Any]]:
+        return [
+            *self.transfers("receiveGradient", stage + 1, own, i),
+            {"op": "backward", "microBatch": i},
+            *self.transfers("sendGradient", stage - 1, own, i),
+        ]
+
+
+def awkward(widths: list[list[int]], micro_batches: int, optimizer: str = "sgd") -> Package:
+    return Package(AWKWARD, AWKWARD_BOUNDARIES, widths, micro_batches, optimizer)
+
+
+def linear(widths: list[int], micro_batches: int, optimizer: str = "sgd") -> Package:
+    return Package(LINEAR, [], [widths], micro_batches, optimizer)

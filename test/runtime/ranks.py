@@ -1,0 +1,87 @@
+"""Runs the ranks of a package as processes forked from one that has torch loaded: what torchrun
+does, less the seconds that each import of torch takes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import socket
+import sys
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+
+from packages import RUNTIME
+
+
+@dataclass
+class Outcome:
+    status: int | None  # None: still running when the time was up, or killed
+    out: str
+    err: str
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _rank_main(rank: int, world: int, port: int, logs: Path, arguments: list[str]) -> None:
+    for descriptor, name in ((1, "out"), (2, "err")):
+        os.dup2(os.open(logs / f"{name}{rank}", os.O_CREAT | os.O_WRONLY), descriptor)
+    os.environ.update(
+        RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(world), LOCAL_WORLD_SIZE=str(world),
+        MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
+    )  # fmt: skip
+    try:
+        from heterplan_runtime.main import main
+
+        status = main(arguments)
+    except BaseException:
+        traceback.print_exc()
+        status = 99
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
+def _context() -> multiprocessing.context.ForkServerContext:
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(RUNTIME), str(Path(__file__).parent)])
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["heterplan_runtime.training", "ranks"])
+    return context
+
+
+def run_ranks(
+    world: int, logs: Path, arguments: list[str], seconds: int = 100, stop_on_failure: bool = True
+) -> list[Outcome]:
+    """Starts `world` ranks. Like torchrun, stops the others when one has failed."""
+    logs.mkdir(exist_ok=True)
+    context, port = _context(), _free_port()
+    processes = [
+        context.Process(target=_rank_main, args=(rank, world, port, logs, arguments), daemon=True)
+        for rank in range(world)
+    ]
+    for process in processes:
+        process.start()
+    waiting = list(processes)
+    for _ in range(seconds * 10):
+        waiting = [process for process in waiting if process.exitcode is None]
+        failed = any(process.exitcode for process in processes)
+        if not waiting or (failed and stop_on_failure):
+            break
+        waiting[0].join(0.1)
+    for process in processes:
+        process.join(0.5)
+        if process.exitcode is None:
+            process.kill()
+            process.join()
+    return [
+        Outcome(
+            process.exitcode if (process.exitcode or 0) >= 0 else None,
+            (logs / f"out{rank}").read_text(),
+            (logs / f"err{rank}").read_text(),
+        )
+        for rank, process in enumerate(processes)
+    ]

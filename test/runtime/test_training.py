@@ -1,0 +1,71 @@
+"""Distributed runs give the losses of one process, whatever the split."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from packages import awkward, linear
+
+CHECK = ("--check", "--steps", "10", "--lr", "0.05")
+
+
+@pytest.mark.parametrize(
+    "widths",
+    [
+        [[4], [4], [4]],  # a pipeline
+        [[3, 1], [4], [2, 2]],  # re-sharding 2 -> 1 -> 2
+        [[1, 3], [3, 1], [2, 2]],  # ranges that overlap askew
+    ],
+)
+def test_awkward_pipeline_equals_one_process(train, widths):
+    result = train(awkward(widths, micro_batches=3, optimizer="momentum"), *CHECK)
+    assert result["checkPassed"]
+    assert len(result["losses"]) == 10
+    assert result["losses"][-1] != pytest.approx(result["losses"][0], rel=1e-3), "nothing trained"
+
+
+@pytest.mark.parametrize(("widths", "optimizer"), [([2, 5], "adam"), ([1, 2, 4], "sgd")])
+def test_uneven_data_parallel_equals_one_process(train, widths, optimizer):
+    result = train(linear(widths, micro_batches=2, optimizer=optimizer), "--loss", "mse", *CHECK)
+    assert result["checkPassed"]
+
+
+def test_widths_1_to_3_with_a_trace(train, tmp_path: Path):
+    trace_path = tmp_path / "trace.json"
+    package = awkward([[1, 2], [3], [1, 1, 1]], micro_batches=2)
+    result = train(package, "--check", "--steps", "3", "--trace", str(trace_path))
+    assert result["checkPassed"]
+    trace = json.loads(trace_path.read_text())
+    assert trace["otherData"]["measured"] is True
+    events = trace["traceEvents"]
+    for rank, program in enumerate(package.programs()):
+        own = [event for event in events if event["tid"] == rank]
+        assert [event["name"] for event in own] == [i["op"] for i in program["instructions"]]
+        assert {event["pid"] for event in own} == {program["stage"]}
+        ends = [event["ts"] + event["dur"] for event in own]
+        assert all(later["ts"] >= end - 0.01 for end, later in zip(ends, own[1:]))
+
+
+def test_losses_do_not_depend_on_the_cut(train, tmp_path: Path):
+    split = train(awkward([[1, 3], [4], [4]], micro_batches=2), "--steps", "4")
+    package = awkward([[4], [4], [4]], micro_batches=2)
+    assert "referenceLosses" not in split
+    from ranks import run_ranks
+
+    folder = package.write(tmp_path / "whole")
+    result = tmp_path / "whole.json"
+    outcomes = run_ranks(3, tmp_path / "logs2", [str(folder), "--steps", "4", "--json", str(result)])
+    assert [outcome.status for outcome in outcomes] == [0, 0, 0], outcomes
+    whole = json.loads(result.read_text())
+    assert split["losses"] == pytest.approx(whole["losses"], rel=1e-4)
+
+
+def test_report(train):
+    result = train(linear([3, 2], micro_batches=1), "--steps", "3", "--warmup", "2")
+    assert result["measuredSeconds"] == result["stepSeconds"][2]
+    assert result["samplesPerSecond"] == pytest.approx(5 / result["measuredSeconds"])
+    assert result["predictedSeconds"] == 0.001
+    assert result["out"].count("samples/s") == 3
+    assert "predicted 1.00 ms, measured" in result["out"]
