@@ -66,10 +66,7 @@ size_t slowestClass(const std::vector<DeviceClass> &classes,
 
 /// Lowers shares until `surplus` samples are gone: from the slowest class, in turn within it.
 void takeBack(const std::vector<DeviceClass> &classes, std::vector<std::vector<int64_t>> &shares,
-              int64_t surplus) {
-  int64_t devices = 0;
-  for (const DeviceClass &deviceClass : classes)
-    devices += deviceClass.count;
+              int64_t devices, int64_t surplus) {
   while (surplus > 0) {
     std::vector<int64_t> &chosen = shares[slowestClass(classes, shares)];
     int64_t largest = chosen.front();
@@ -87,6 +84,11 @@ void takeBack(const std::vector<DeviceClass> &classes, std::vector<std::vector<i
 
 std::vector<std::vector<int64_t>> balance(const std::vector<DeviceClass> &classes,
                                           int64_t samples) {
+  int64_t devices = 0;
+  for (const DeviceClass &deviceClass : classes)
+    devices += deviceClass.count;
+  if (samples < devices)
+    return {};
   double time = leastTime(classes, samples);
   if (time == std::numeric_limits<double>::infinity())
     return {};
@@ -96,7 +98,7 @@ std::vector<std::vector<int64_t>> balance(const std::vector<DeviceClass> &classe
     shares.emplace_back(deviceClass.count, samplesWithin(deviceClass, time, samples));
     surplus += shares.back().front() * deviceClass.count;
   }
-  takeBack(classes, shares, surplus);
+  takeBack(classes, shares, devices, surplus);
   return shares;
 }
 

@@ -1,0 +1,59 @@
+#include "cost/Collectives.h"
+
+#include "gtest/gtest.h"
+
+using namespace heterplan;
+
+namespace {
+/// `count` nodes of `perNode` devices; 100 B/s and 1 s in a node, 10 B/s and 2 s between nodes.
+Cluster clusterOf(int count, int perNode) {
+  Cluster cluster;
+  DeviceType type;
+  type.name = "gpu";
+  cluster.types.push_back(type);
+  NodeGroup group;
+  group.name = "node";
+  group.count = count;
+  group.devices["gpu"] = perNode;
+  group.link = {"", BytesPerSecond(100), Seconds(1), ""};
+  cluster.nodes.push_back(group);
+  cluster.network = {"", BytesPerSecond(10), Seconds(2), ""};
+  return cluster;
+}
+DeviceGroup devices(int count) { return DeviceGroup{{{0, count}}}; }
+} // namespace
+
+TEST(Collectives, oneDeviceHasNothingToReduce) {
+  EXPECT_EQ(allReduceTime(clusterOf(4, 2), devices(1), Bytes(1000)), Seconds(0));
+  EXPECT_EQ(allReduceTime(clusterOf(4, 2), devices(2), Bytes(0)), Seconds(0));
+}
+
+TEST(Collectives, ringInOneNode) {
+  // 2·3/4 · 200/100 + 6·1
+  EXPECT_DOUBLE_EQ(allReduceTime(clusterOf(1, 4), devices(4), Bytes(200)).value(), 9);
+}
+
+TEST(Collectives, ringOverTheNetwork) {
+  // 2·2/3 · 300/10 + 4·2
+  EXPECT_DOUBLE_EQ(allReduceTime(clusterOf(3, 1), devices(3), Bytes(300)).value(), 48);
+}
+
+TEST(Collectives, hierarchicalAcrossNodes) {
+  // in the node 2·1/2·200/100 + 2·1, between two nodes 2·1/2·200/10 + 2·2
+  EXPECT_DOUBLE_EQ(allReduceTime(clusterOf(2, 2), devices(4), Bytes(200)).value(), 4 + 24);
+}
+
+TEST(Collectives, transferInOneNodeUsesALinkForEachDevice) {
+  Seconds time = transferTime(clusterOf(1, 4), devices(1), Samples(6), devices(3), Samples(2),
+                              Bytes(50), Bytes(0));
+  EXPECT_DOUBLE_EQ(time.value(), 1 + 300.0 / 100);
+}
+
+TEST(Collectives, transferBetweenNodesSharesTheInterface) {
+  Seconds time = transferTime(clusterOf(4, 2), devices(2), Samples(3), devices(4), Samples(2),
+                              Bytes(50), Bytes(10));
+  EXPECT_DOUBLE_EQ(time.value(), 2 + (2 * 3 * 50 + 2 * 10) / 10.0);
+  EXPECT_EQ(transferTime(clusterOf(4, 2), devices(2), Samples(3), devices(4), Samples(2), Bytes(0),
+                         Bytes(0)),
+            Seconds(0));
+}

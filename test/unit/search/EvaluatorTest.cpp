@@ -1,0 +1,133 @@
+// Placements priced by hand.
+#include "search/Evaluator.h"
+#include "cost/ConstantCostModel.h"
+#include "search/Search.h"
+
+#include "gtest/gtest.h"
+
+using namespace heterplan;
+
+namespace {
+/// Two layers, 1 s + 2 s and 2 s + 4 s a sample (forward + backward); 100 bytes a sample between
+/// them. Two machines of one device each, 100 B/s and 0.5 s between them, $3.60 an hour each.
+struct TwoMachines {
+  LayerGraph graph;
+  Cluster cluster;
+  ConstantCostModel costs;
+  Request request;
+
+  TwoMachines() {
+    for (const char *name : {"a", "b"}) {
+      Layer layer;
+      layer.name = layer.signature = name;
+      layer.parameterBytes = Bytes(200);
+      graph.layers.push_back(layer);
+    }
+    LayerTensor tensor;
+    tensor.name = "t";
+    tensor.consumers = {1};
+    tensor.bytesPerSample = Bytes(100);
+    graph.tensors.push_back(tensor);
+    DeviceType type;
+    type.name = "box";
+    type.memory = Bytes(1e6);
+    type.price = DollarsPerHour(3.6);
+    cluster.types.push_back(type);
+    NodeGroup group;
+    group.name = "node";
+    group.count = 2;
+    group.devices["box"] = 1;
+    group.link = {"", BytesPerSecond(1e9), Seconds(0), ""};
+    cluster.nodes.push_back(group);
+    cluster.network = {"", BytesPerSecond(100), Seconds(0.5), ""};
+    costs.layer("a", {Seconds(1), Seconds(2), Seconds(0), Seconds(0)});
+    costs.layer("b", {Seconds(2), Seconds(4), Seconds(0), Seconds(0)});
+    request.globalBatch = Samples(4);
+  }
+  Problem problem() const {
+    return llvm::cantFail(Problem::create(graph, cluster, costs, request));
+  }
+};
+} // namespace
+
+TEST(Evaluator, dataParallelByHand) {
+  TwoMachines setup;
+  Problem problem = setup.problem();
+  Evaluator evaluator(problem);
+  auto evaluation = evaluator.evaluate({{{0, 2, DeviceGroup{{{0, 2}}}}}, 1});
+  ASSERT_TRUE(evaluation);
+  // 2 samples each: 2·9 s; ring of two over 400 bytes: 2·(1/2)·400/100 + 2·0.5.
+  EXPECT_DOUBLE_EQ(evaluation->iteration.value(), 18 + 4 + 1);
+  EXPECT_DOUBLE_EQ(evaluation->price.value(), 7.2);
+}
+
+TEST(Evaluator, pipelineByHand) {
+  TwoMachines setup;
+  Problem problem = setup.problem();
+  Evaluator evaluator(problem);
+  DeviceGroup one{{{0, 1}}};
+  auto evaluation = evaluator.evaluate({{{0, 1, one}, {1, 2, one}}, 4});
+  ASSERT_TRUE(evaluation);
+  // One sample a micro-batch. Transfers: 0.5 + 100/100 = 1.5 s each way.
+  // τ_1 = 1 + (2 + 1.5) = 4.5, τ_2 = (2 + 1.5) + 4 = 7.5; 4.5 + 7.5 + 3·7.5.
+  EXPECT_DOUBLE_EQ(evaluation->stages[0].time().value(), 4.5);
+  EXPECT_DOUBLE_EQ(evaluation->stages[1].time().value(), 7.5);
+  EXPECT_DOUBLE_EQ(evaluation->iteration.value(), 34.5);
+}
+
+TEST(Evaluator, refusesWhatDoesNotFit) {
+  TwoMachines setup;
+  setup.cluster.types[0].memory = Bytes(500); // a stage of both layers needs 2·400
+  Problem problem = setup.problem();
+  Evaluator evaluator(problem);
+  DeviceGroup one{{{0, 1}}};
+  EXPECT_FALSE(evaluator.evaluate({{{0, 2, one}}, 1}));
+  EXPECT_TRUE(evaluator.evaluate({{{0, 1, one}, {1, 2, one}}, 4}));
+  EXPECT_FALSE(evaluator.evaluate({{{0, 1, one}, {1, 2, one}}, 1})) << "4 received samples";
+  EXPECT_FALSE(evaluator.evaluate({{{0, 1, one}, {1, 2, DeviceGroup{{{0, 2}}}}}, 1}))
+      << "three devices of two";
+}
+
+TEST(Search, errors) {
+  TwoMachines setup;
+  Problem problem = setup.problem();
+  auto unknown = search(problem, "magic", {});
+  ASSERT_FALSE(unknown);
+  std::string text = toText(unknown.takeError());
+  EXPECT_NE(text.find("HP1502"), std::string::npos) << text;
+  EXPECT_NE(text.find("label-setting"), std::string::npos) << text;
+
+  ConstantCostModel nothing;
+  Problem unpriced =
+      llvm::cantFail(Problem::create(setup.graph, setup.cluster, nothing, setup.request));
+  auto missing = search(unpriced, "auto", {});
+  ASSERT_FALSE(missing);
+  text = toText(missing.takeError());
+  EXPECT_NE(text.find("HP1401"), std::string::npos) << text;
+}
+
+TEST(Search, infeasibleIsAResult) {
+  TwoMachines setup;
+  setup.request.minThroughput = SamplesPerSecond(1000);
+  SearchOutcome outcome = llvm::cantFail(search(setup.problem(), "auto", {}));
+  EXPECT_FALSE(outcome.plan);
+  EXPECT_TRUE(outcome.proven);
+}
+
+TEST(Problem, badRequests) {
+  auto codeOf = [](const TwoMachines &setup) {
+    auto problem = Problem::create(setup.graph, setup.cluster, setup.costs, setup.request);
+    return problem ? std::string("accepted") : toText(problem.takeError());
+  };
+  TwoMachines batch, pin, type, limit, micro;
+  batch.request.globalBatch = Samples(0);
+  EXPECT_NE(codeOf(batch).find("HP1216"), std::string::npos);
+  pin.request.pins = {{"z", "box"}};
+  EXPECT_NE(codeOf(pin).find("HP1301"), std::string::npos);
+  type.request.pins = {{"a", "tpu"}};
+  EXPECT_NE(codeOf(type).find("HP1213"), std::string::npos);
+  limit.request.minThroughput = SamplesPerSecond(-1);
+  EXPECT_NE(codeOf(limit).find("HP1216"), std::string::npos);
+  micro.request.microBatches = 3;
+  EXPECT_NE(codeOf(micro).find("HP1216"), std::string::npos);
+}
