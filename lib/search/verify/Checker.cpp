@@ -1,0 +1,62 @@
+#include "search/verify/Checker.h"
+
+#include "search/verify/Constraints.h"
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+std::vector<Constraint> constraintsOf(const CheckInputs &in) {
+  std::vector<Constraint> result{layersOnce(in),      stageOrder(in),        tiedParameters(in),
+                                 scheduleFits(in),    deviceGroups(in),      devicesExist(in),
+                                 devicesUsedOnce(in), memoryFits(in),        sharesSum(in),
+                                 timingIsRight(in),   boundIsConsistent(in), fingerprintsMatch(in)};
+  if (in.plan.minThroughput != SamplesPerSecond(0))
+    result.push_back(throughputFloor(in));
+  if (in.plan.maxCostPerHour != DollarsPerHour(0))
+    result.push_back(budget(in));
+  if (!in.plan.pins.empty())
+    result.push_back(pinsKept(in));
+  return result;
+}
+
+/// Rounding may leave a limit that holds with a slack just below zero, which is none.
+Finding findingOf(const Constraint &constraint, const Verdict &verdict) {
+  Finding result{{constraint.name, verdict.truth == Truth::Holds, verdict.slack, constraint.unit},
+                 verdict.because};
+  if (result.check.holds)
+    result.check.slack = std::max(0.0, verdict.slack);
+  if (verdict.truth == Truth::Unknown)
+    result.because = "Z3 could not decide it within its limit of steps";
+  return result;
+}
+} // namespace
+
+Expected<std::vector<Finding>> examinePlan(const Plan &plan, const LayerGraph &graph,
+                                           const Cluster &cluster, const CostModel &costs) {
+  Expected<Recomputation> recomputed = recompute(plan, graph, cluster, costs);
+  if (!recomputed)
+    return recomputed.takeError();
+  std::vector<Constraint> constraints = constraintsOf({plan, graph, cluster, *recomputed});
+  Expected<std::vector<Verdict>> verdicts = decide(constraints);
+  if (!verdicts)
+    return verdicts.takeError();
+  std::vector<Finding> findings;
+  for (size_t i = 0; i < constraints.size(); ++i)
+    findings.push_back(findingOf(constraints[i], (*verdicts)[i]));
+  return findings;
+}
+
+Expected<std::vector<Check>> checkPlan(const Plan &plan, const LayerGraph &graph,
+                                       const Cluster &cluster, const CostModel &costs) {
+  Expected<std::vector<Finding>> findings = examinePlan(plan, graph, cluster, costs);
+  if (!findings)
+    return findings.takeError();
+  std::vector<Check> checks;
+  for (Finding &finding : *findings)
+    checks.push_back(std::move(finding.check));
+  return checks;
+}
+
+} // namespace heterplan

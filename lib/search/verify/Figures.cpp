@@ -1,0 +1,249 @@
+// Constraints on what the plan states in numbers: memory, times, money, bound.
+#include "search/verify/Constraints.h"
+
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <limits>
+#include <set>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+constexpr double agreement = 1e-6; // of a stated figure with its recomputation
+constexpr double rounding = 1e-9;  // of a limit, for sums of doubles
+
+Formula number(double value) { return Formula::number(value); }
+template <typename Tag> Formula number(Quantity<Tag> value) {
+  return Formula::number(value.value());
+}
+
+std::string text(double value) {
+  std::string result;
+  raw_string_ostream(result) << format("%.9g", value);
+  return result;
+}
+
+/// |a − b| as a part of the larger of them.
+Formula deviation(const Formula &a, const Formula &b) {
+  Formula larger = Formula::maximum(
+      {Formula::magnitude(a), Formula::magnitude(b), number(std::numeric_limits<double>::min())});
+  return Formula::quotient(Formula::magnitude(Formula::difference(a, b)), larger);
+}
+
+/// Figures that the plan states, each beside what it must be.
+class Figures {
+public:
+  void add(const std::string &what, Formula stated, Formula recomputed) {
+    Formula distance = deviation(stated, recomputed);
+    worst.push_back(distance);
+    parts.push_back({what, Formula::atMost(distance, number(agreement))});
+  }
+  void add(const std::string &what, Seconds stated, Seconds recomputed) {
+    add(what + " is stated as " + text(stated.value()) + " s and is " + text(recomputed.value()) +
+            " s",
+        number(stated), number(recomputed));
+  }
+  /// How much of the agreement is left.
+  Formula slack() const { return Formula::difference(number(agreement), Formula::maximum(worst)); }
+
+  std::vector<Part> parts;
+
+private:
+  std::vector<Formula> worst{Formula::integer(0)};
+};
+
+/// Iteration time of the recomputed stages, from its definition in ir/Plan.h.
+Formula iteration(const CheckInputs &in) {
+  std::vector<Formula> times, forwards, backwards;
+  Formula exposed = Formula::integer(0);
+  for (auto stage = in.recomputed.stages.rbegin(); stage != in.recomputed.stages.rend(); ++stage) {
+    Formula backward = number(stage->backward);
+    forwards.push_back(number(stage->forward));
+    backwards.push_back(backward);
+    times.push_back(Formula::sum({number(stage->forward), backward}));
+    exposed =
+        Formula::maximum({number(stage->sync), Formula::difference(exposed, std::move(backward))});
+  }
+  Formula period = Formula::maximum(times);
+  if (in.plan.schedule == Schedule::GPipe)
+    period = Formula::sum({Formula::maximum(forwards), Formula::maximum(backwards)});
+  times.push_back(Formula::product(Formula::integer(in.plan.microBatches - int64_t(1)), period));
+  times.push_back(exposed);
+  return Formula::sum(std::move(times));
+}
+
+Formula throughput(const CheckInputs &in) {
+  return Formula::quotient(Formula::integer(in.plan.globalBatch.value()), iteration(in));
+}
+
+/// Price of all devices of the plan; a device that is named twice is paid once.
+Formula costPerHour(const CheckInputs &in) {
+  std::set<DeviceRef> devices;
+  for (const Stage &stage : in.plan.stages)
+    for (const Replica &replica : stage.replicas)
+      devices.insert(replica.devices.begin(), replica.devices.end());
+  std::vector<int64_t> counts(in.cluster.types.size());
+  for (const DeviceRef &device : devices)
+    if (int type = in.cluster.typeIndex(device.type); type >= 0)
+      ++counts[type];
+  std::vector<Formula> prices;
+  for (size_t type = 0; type < counts.size(); ++type)
+    prices.push_back(
+        Formula::product(Formula::integer(counts[type]), number(in.cluster.types[type].price)));
+  return Formula::sum(std::move(prices));
+}
+
+/// Dollars an hour, times the hours that a million samples take.
+Formula costPerMillionSamples(const CheckInputs &in) {
+  Formula perMillion =
+      Formula::quotient(Formula::integer(1'000'000), Formula::integer(in.plan.globalBatch.value()));
+  Formula hours = Formula::quotient(iteration(in), Formula::integer(3600));
+  return Formula::product(costPerHour(in), Formula::product(hours, perMillion));
+}
+
+Part cannotTell(const CheckInputs &in) { return {in.recomputed.obstacle, Formula::truth(false)}; }
+
+void addStage(const Stage &stated, const RecomputedStage &facts, const std::string &name,
+              Figures &figures) {
+  figures.add("forward of " + name, stated.forward, facts.forward);
+  figures.add("backward of " + name, stated.backward, facts.backward);
+  figures.add("receive of " + name, stated.receive, facts.receive);
+  figures.add("receiveGradient of " + name, stated.receiveGradient, facts.receiveGradient);
+  figures.add("update of " + name, stated.update, facts.update);
+  figures.add("sync of " + name, stated.sync, facts.sync);
+  for (size_t r = 0; r < stated.replicas.size(); ++r) {
+    std::string replica = "replica " + std::to_string(r) + " of " + name;
+    figures.add("forward of " + replica, stated.replicas[r].forward, facts.replicas[r].forward);
+    figures.add("backward of " + replica, stated.replicas[r].backward, facts.replicas[r].backward);
+  }
+}
+
+void addTotals(const CheckInputs &in, Figures &figures) {
+  const Plan &plan = in.plan;
+  auto add = [&](const char *name, double stated, Formula recomputed) {
+    figures.add(std::string(name) + " is stated as " + text(stated) +
+                    ", which is not what the stages give",
+                number(stated), std::move(recomputed));
+  };
+  add("iteration", plan.iteration.value(), iteration(in));
+  add("throughput", plan.throughput.value(), throughput(in));
+  add("costPerHour", plan.costPerHour.value(), costPerHour(in));
+  add("costPerMillionSamples", plan.costPerMillionSamples.value(), costPerMillionSamples(in));
+}
+
+/// `least ≤ value` up to rounding, the distance being the slack.
+void limit(Constraint &constraint, std::string label, Formula least, Formula value) {
+  Formula tolerance = Formula::product(number(rounding), Formula::magnitude(least));
+  Formula room = Formula::difference(value, least);
+  constraint.parts.push_back(
+      {std::move(label), Formula::atMost(Formula::integer(0), Formula::sum({room, tolerance}))});
+  constraint.slack = std::move(room);
+}
+} // namespace
+
+Constraint memoryFits(const CheckInputs &in) {
+  Constraint result{"memory", "bytes", Formula::integer(0), {}};
+  std::vector<Formula> rooms;
+  for (size_t s = 0; s < in.plan.stages.size(); ++s) {
+    const RecomputedStage &facts = in.recomputed.stages[s];
+    std::string name = "stage " + std::to_string(s);
+    if (!facts.obstacle.empty()) {
+      result.parts.push_back({name + ": " + facts.obstacle, Formula::truth(false)});
+      continue;
+    }
+    Figures figures;
+    std::vector<Formula> needs;
+    std::set<std::pair<int, Samples>> seen;
+    for (const RecomputedReplica &replica : facts.replicas) {
+      if (!seen.insert({replica.type, replica.samples}).second)
+        continue;
+      const DeviceType &type = in.cluster.types[replica.type];
+      needs.push_back(number(replica.need));
+      Constraint one;
+      limit(one,
+            name + " needs " + text(replica.need.value()) + " bytes on " + type.name +
+                ", which has " + text(type.memory.value()),
+            needs.back(), number(type.memory));
+      rooms.push_back(one.slack);
+      result.parts.push_back(one.parts.front());
+    }
+    Formula most = Formula::maximum(needs);
+    figures.add(name + " is stated to need " + text(in.plan.stages[s].memory.value()) +
+                    " bytes, which is not what its layers give",
+                number(in.plan.stages[s].memory), most);
+    figures.add(name + " is stated to have " + text(in.plan.stages[s].parameterBytes.value()) +
+                    " bytes of parameters, which is not what its layers give",
+                number(in.plan.stages[s].parameterBytes), number(facts.parameterBytes));
+    result.parts.insert(result.parts.end(), figures.parts.begin(), figures.parts.end());
+  }
+  if (!rooms.empty())
+    result.slack = Formula::minimum(std::move(rooms));
+  return result;
+}
+
+Constraint timingIsRight(const CheckInputs &in) {
+  Constraint result{"timing", "relative", Formula::integer(0), {}};
+  if (!in.recomputed.obstacle.empty()) {
+    result.parts.push_back(cannotTell(in));
+    return result;
+  }
+  Figures figures;
+  for (size_t s = 0; s < in.plan.stages.size(); ++s)
+    addStage(in.plan.stages[s], in.recomputed.stages[s], "stage " + std::to_string(s), figures);
+  addTotals(in, figures);
+  result.parts = figures.parts;
+  result.slack = figures.slack();
+  return result;
+}
+
+/// The bound itself is the search's word; what is checked is that value, bound and gap agree.
+Constraint boundIsConsistent(const CheckInputs &in) {
+  const Plan &plan = in.plan;
+  bool most = plan.objective == Objective::Throughput;
+  Constraint result{"bound", most ? "samples/s" : "dollars/10^6 samples", Formula::integer(0), {}};
+  Formula value = number(plan.objectiveValue), bound = number(plan.lowerBound);
+  limit(result, "the plan is better than its own bound", most ? value : bound,
+        most ? bound : value);
+  auto part = [&](const char *label, Formula formula) {
+    result.parts.push_back({label, std::move(formula)});
+  };
+  part("objectiveValue is not the plan's figure for the objective",
+       Formula::atMost(
+           deviation(value, most ? number(plan.throughput) : number(plan.costPerMillionSamples)),
+           number(agreement)));
+  part("gap is not |objectiveValue - lowerBound| / |objectiveValue|",
+       Formula::atMost(Formula::magnitude(Formula::difference(
+                           Formula::product(number(plan.gap), Formula::magnitude(value)),
+                           Formula::magnitude(Formula::difference(value, bound)))),
+                       Formula::product(number(agreement), Formula::magnitude(value))));
+  part("gap is negative", Formula::atMost(Formula::integer(0), number(plan.gap)));
+  if (plan.optimal)
+    part("a plan with a gap is called optimal",
+         Formula::atMost(number(plan.gap), number(agreement)));
+  return result;
+}
+
+Constraint throughputFloor(const CheckInputs &in) {
+  Constraint result{"throughput-floor", "samples/s", Formula::integer(0), {}};
+  if (!in.recomputed.obstacle.empty()) {
+    result.parts.push_back(cannotTell(in));
+    return result;
+  }
+  limit(result, "throughput is below " + text(in.plan.minThroughput.value()) + " samples/s",
+        number(in.plan.minThroughput), throughput(in));
+  return result;
+}
+
+Constraint budget(const CheckInputs &in) {
+  Constraint result{"budget", "dollars/hour", Formula::integer(0), {}};
+  Formula cost = Formula::maximum({costPerHour(in), number(in.plan.costPerHour)});
+  limit(result,
+        "the devices cost more than " + text(in.plan.maxCostPerHour.value()) + " dollars an hour",
+        cost, number(in.plan.maxCostPerHour));
+  return result;
+}
+
+} // namespace heterplan

@@ -1,0 +1,230 @@
+#include "search/verify/Recomputation.h"
+
+#include "cost/Memory.h"
+
+#include "llvm/ADT/StringMap.h"
+
+#include <algorithm>
+#include <map>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+constexpr Samples mostShare(int64_t(1) << 40); // keeps products with device counts in range
+
+/// Whether `node` is the name of one of the nodes of `group`.
+bool isNodeOf(const NodeGroup &group, StringRef node) {
+  if (group.count == 1)
+    return node == group.name;
+  int index = 0;
+  if (!node.consume_front(group.name) || !node.consume_front("-"))
+    return false;
+  return !node.getAsInteger(10, index) && index >= 0 && index < group.count &&
+         node == std::to_string(index);
+}
+
+class Recomputer {
+public:
+  Recomputer(const Plan &plan, const LayerGraph &graph, const Cluster &cluster,
+             const CostModel &costs)
+      : plan(plan), graph(graph), cluster(cluster), costs(costs), cuts(graph.cuts()) {
+    for (int i = 0; i < graph.size(); ++i)
+      layerIndex[graph.layers[i].name] = i;
+  }
+
+  Expected<Recomputation> run();
+
+private:
+  std::string placeLayers(const Stage &stage, RecomputedStage &facts) const;
+  std::string placeReplicas(const Stage &stage, RecomputedStage &facts) const;
+  Error price(RecomputedStage &facts) const;
+  Expected<RecomputedReplica> priceRange(const RecomputedStage &facts, int type,
+                                         Samples samples) const;
+  int inFlight(size_t stage) const;
+  void addMemory(RecomputedStage &facts, size_t stage) const;
+  void addTransfers(std::vector<RecomputedStage> &stages) const;
+  void addTimes(RecomputedStage &facts, const Stage &stated, bool isLast) const;
+
+  const Plan &plan;
+  const LayerGraph &graph;
+  const Cluster &cluster;
+  const CostModel &costs;
+  std::vector<Cut> cuts;
+  StringMap<int> layerIndex;
+};
+
+std::string Recomputer::placeLayers(const Stage &stage, RecomputedStage &facts) const {
+  if (stage.layers.empty())
+    return "it has no layers";
+  int next = -1;
+  for (const std::string &name : stage.layers) {
+    auto found = layerIndex.find(name);
+    if (found == layerIndex.end())
+      return "the model has no layer '" + name + "'";
+    if (next < 0)
+      facts.begin = next = found->second;
+    if (found->second != next++)
+      return "layer '" + name + "' does not follow the one before it";
+  }
+  facts.end = next;
+  for (int i = facts.begin; i < facts.end; ++i)
+    facts.parameterBytes += graph.layers[i].parameterBytes;
+  return "";
+}
+
+std::string Recomputer::placeReplicas(const Stage &stage, RecomputedStage &facts) const {
+  if (stage.replicas.empty())
+    return "it has no replicas";
+  std::map<int, int> counts;
+  for (const Replica &replica : stage.replicas) {
+    if (replica.devices.size() != 1)
+      return "a replica of " + std::to_string(replica.devices.size()) + " devices has no price yet";
+    const DeviceRef &device = replica.devices.front();
+    if (!exists(cluster, device))
+      return "the cluster has no device " + nameOf(device);
+    if (replica.share < Samples(1) || plan.microBatches < 1)
+      return "a replica has no samples";
+    if (replica.share > mostShare)
+      return "a share of " + std::to_string(replica.share.value()) + " samples is out of range";
+    int type = cluster.typeIndex(device.type);
+    int64_t share = replica.share.value(), parts = plan.microBatches;
+    facts.replicas.push_back({type, Samples(share / parts + (share % parts != 0)), {}, {}, {}, {}});
+    facts.mostSamples = std::max(facts.mostSamples, facts.replicas.back().samples);
+    ++counts[type];
+  }
+  facts.group.counts.assign(counts.begin(), counts.end());
+  return "";
+}
+
+Expected<RecomputedReplica> Recomputer::priceRange(const RecomputedStage &facts, int type,
+                                                   Samples samples) const {
+  RecomputedReplica result{type, samples, {}, {}, {}, {}};
+  for (int i = facts.begin; i < facts.end; ++i) {
+    Expected<LayerCost> cost = costs.price(graph.layers[i], cluster.types[type], samples);
+    if (!cost)
+      return cost.takeError();
+    result.forward += cost->forward;
+    result.backward += cost->backward;
+    result.update += cost->update;
+  }
+  return result;
+}
+
+Error Recomputer::price(RecomputedStage &facts) const {
+  std::map<std::pair<int, Samples>, RecomputedReplica> priced;
+  for (RecomputedReplica &replica : facts.replicas) {
+    std::pair key(replica.type, replica.samples);
+    auto known = priced.find(key);
+    if (known == priced.end()) {
+      Expected<RecomputedReplica> fresh = priceRange(facts, replica.type, replica.samples);
+      if (!fresh)
+        return fresh.takeError();
+      known = priced.emplace(key, *fresh).first;
+    }
+    replica = known->second;
+    facts.update = std::max(facts.update, replica.update);
+  }
+  return Error::success();
+}
+
+int Recomputer::inFlight(size_t stage) const {
+  if (plan.schedule == Schedule::GPipe)
+    return plan.microBatches;
+  return int(std::min<size_t>(size_t(plan.microBatches), plan.stages.size() - stage));
+}
+
+void Recomputer::addMemory(RecomputedStage &facts, size_t stage) const {
+  for (RecomputedReplica &replica : facts.replicas)
+    replica.need = deviceMemory(graph, facts.begin, facts.end, cuts[facts.begin], plan.optimizer,
+                                replica.samples, inFlight(stage));
+}
+
+/// Receipts of neighbours that are both known; they are as wide as the wider side needs.
+void Recomputer::addTransfers(std::vector<RecomputedStage> &stages) const {
+  for (size_t s = 0; s + 1 < stages.size(); ++s) {
+    RecomputedStage &from = stages[s], &to = stages[s + 1];
+    if (!from.obstacle.empty() || !to.obstacle.empty())
+      continue;
+    const Cut &cut = cuts[to.begin];
+    to.receive = transferTime(cluster, from.group, from.mostSamples, to.group, to.mostSamples,
+                              cut.forwardBytes, cut.fixedBytes);
+    from.receiveGradient = transferTime(cluster, to.group, to.mostSamples, from.group,
+                                        from.mostSamples, cut.backwardBytes, Bytes(0));
+  }
+}
+
+/// The boundary behind a stage is a barrier, so its passes last as long as the slowest replica of
+/// each; the last stage turns round at once, so there it is the replica with the slowest sum. Among
+/// equally slow ones the plan may name any.
+void Recomputer::addTimes(RecomputedStage &facts, const Stage &stated, bool isLast) const {
+  Seconds forward{}, backward{};
+  for (const RecomputedReplica &replica : facts.replicas) {
+    Seconds gain = replica.forward + replica.backward - forward - backward;
+    Seconds tie = (forward + backward) * 1e-9;
+    if (!isLast) {
+      forward = std::max(forward, replica.forward);
+      backward = std::max(backward, replica.backward);
+      continue;
+    }
+    auto distance = [&](Seconds time) {
+      return std::abs((time + facts.receive - stated.forward).value());
+    };
+    if (gain > tie || (gain >= Seconds(0) - tie && distance(replica.forward) < distance(forward))) {
+      forward = replica.forward;
+      backward = replica.backward;
+    }
+  }
+  facts.forward = facts.receive + forward;
+  facts.backward = facts.receiveGradient + backward;
+  facts.sync = facts.update;
+  if (facts.replicas.size() > 1)
+    facts.sync += allReduceTime(cluster, facts.group, facts.parameterBytes);
+}
+
+Expected<Recomputation> Recomputer::run() {
+  Recomputation result;
+  for (const Stage &stage : plan.stages) {
+    RecomputedStage &facts = result.stages.emplace_back();
+    facts.obstacle = placeLayers(stage, facts);
+    if (facts.obstacle.empty())
+      facts.obstacle = placeReplicas(stage, facts);
+    if (!facts.obstacle.empty())
+      continue;
+    if (Error error = price(facts))
+      return error;
+    addMemory(facts, result.stages.size() - 1);
+  }
+  addTransfers(result.stages);
+  for (size_t s = 0; s < result.stages.size(); ++s) {
+    RecomputedStage &facts = result.stages[s];
+    if (facts.obstacle.empty())
+      addTimes(facts, plan.stages[s], s + 1 == result.stages.size());
+    else if (result.obstacle.empty())
+      result.obstacle = "stage " + std::to_string(s) + ": " + facts.obstacle;
+  }
+  if (plan.stages.empty())
+    result.obstacle = "the plan has no stages";
+  return result;
+}
+} // namespace
+
+std::string nameOf(const DeviceRef &device) {
+  return device.type + " " + std::to_string(device.index) + " of node '" + device.node + "'";
+}
+
+bool exists(const Cluster &cluster, const DeviceRef &device) {
+  return std::any_of(cluster.nodes.begin(), cluster.nodes.end(), [&](const NodeGroup &group) {
+    auto held = group.devices.find(device.type);
+    return isNodeOf(group, device.node) && held != group.devices.end() && device.index >= 0 &&
+           device.index < held->second && cluster.typeIndex(device.type) >= 0;
+  });
+}
+
+Expected<Recomputation> recompute(const Plan &plan, const LayerGraph &graph, const Cluster &cluster,
+                                  const CostModel &costs) {
+  return Recomputer(plan, graph, cluster, costs).run();
+}
+
+} // namespace heterplan

@@ -1,0 +1,240 @@
+// Constraints on what is where: layers, stages, devices, shares.
+#include "search/verify/Constraints.h"
+
+#include "llvm/ADT/StringMap.h"
+
+#include <algorithm>
+#include <map>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+Formula whole(size_t value) { return Formula::integer(int64_t(value)); }
+
+/// 0 where all parts hold, else minus how many fail: the slack of a constraint that has none.
+Formula failures(const std::vector<Part> &parts) {
+  std::vector<Formula> counts;
+  for (const Part &part : parts)
+    counts.push_back(Formula::indicator(part.formula));
+  return Formula::difference(Formula::sum(std::move(counts)), whole(parts.size()));
+}
+
+std::string stageName(size_t index) { return "stage " + std::to_string(index); }
+
+/// Positions of the stages that name each layer.
+StringMap<std::vector<size_t>> stagesOfLayers(const Plan &plan) {
+  StringMap<std::vector<size_t>> result;
+  for (size_t s = 0; s < plan.stages.size(); ++s)
+    for (const std::string &layer : plan.stages[s].layers)
+      result[layer].push_back(s);
+  return result;
+}
+
+/// Each layer that the plan places at all, with one stage that has it.
+std::vector<std::optional<size_t>> placement(const CheckInputs &in) {
+  StringMap<std::vector<size_t>> stages = stagesOfLayers(in.plan);
+  std::vector<std::optional<size_t>> result;
+  for (const Layer &layer : in.graph.layers) {
+    auto found = stages.find(layer.name);
+    result.push_back(found == stages.end() ? std::nullopt : std::optional(found->second.front()));
+  }
+  return result;
+}
+
+/// Whether the layers of a stage are the `expected`-th of the model and those that follow.
+Part contiguous(const CheckInputs &in, size_t stage, size_t expected) {
+  const std::vector<std::string> &layers = in.plan.stages[stage].layers;
+  std::vector<Formula> places;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    size_t place = expected + i;
+    places.push_back(
+        Formula::truth(place < in.graph.layers.size() && in.graph.layers[place].name == layers[i]));
+  }
+  return {stageName(stage) + " does not continue the layers where the stage before it ends",
+          Formula::all(std::move(places))};
+}
+} // namespace
+
+Constraint layersOnce(const CheckInputs &in) {
+  Constraint result{"layers-once", "layers", Formula::integer(0), {}};
+  StringMap<std::vector<size_t>> stages = stagesOfLayers(in.plan);
+  for (const Layer &layer : in.graph.layers) {
+    size_t times = stages.lookup(layer.name).size();
+    stages.erase(layer.name);
+    result.parts.push_back(
+        {"layer '" + layer.name + "' is placed " + std::to_string(times) + " times",
+         Formula::equal(whole(times), whole(1))});
+  }
+  std::map<std::string, size_t> unknown; // ordered: the map above is not
+  for (const auto &entry : stages)
+    unknown[entry.first().str()] = entry.second.front();
+  for (const auto &[layer, stage] : unknown)
+    result.parts.push_back(
+        {stageName(stage) + " has layer '" + layer + "', which the model does not have",
+         Formula::truth(false)});
+  result.slack = failures(result.parts);
+  return result;
+}
+
+Constraint stageOrder(const CheckInputs &in) {
+  Constraint result{"stage-order", "tensors", Formula::integer(0), {}};
+  std::vector<std::optional<size_t>> stageOf = placement(in);
+  for (const LayerTensor &tensor : in.graph.tensors)
+    for (int consumer : tensor.consumers)
+      if (stageOf[tensor.producer] && stageOf[consumer])
+        result.parts.push_back(
+            {"tensor '" + tensor.name + "' flows back from " +
+                 stageName(*stageOf[tensor.producer]) + " to " + stageName(*stageOf[consumer]),
+             Formula::atMost(whole(*stageOf[tensor.producer]), whole(*stageOf[consumer]))});
+  size_t next = 0;
+  for (size_t s = 0; s < in.plan.stages.size(); ++s) {
+    result.parts.push_back(contiguous(in, s, next));
+    result.parts.push_back({stageName(s) + " is numbered " + std::to_string(in.plan.stages[s].id),
+                            Formula::equal(Formula::integer(in.plan.stages[s].id), whole(s))});
+    next += in.plan.stages[s].layers.size();
+  }
+  result.slack = failures(result.parts);
+  return result;
+}
+
+Constraint tiedParameters(const CheckInputs &in) {
+  Constraint result{"tied-parameters", "parameters", Formula::integer(0), {}};
+  std::vector<std::optional<size_t>> stageOf = placement(in);
+  StringMap<int> firstUse;
+  for (int layer = 0; layer < in.graph.size(); ++layer)
+    for (const std::string &parameter : in.graph.layers[layer].parameters) {
+      int first = firstUse.try_emplace(parameter, layer).first->second;
+      if (first != layer && stageOf[first] && stageOf[layer])
+        result.parts.push_back({"tied parameter '" + parameter + "' is split over " +
+                                    stageName(*stageOf[first]) + " and " +
+                                    stageName(*stageOf[layer]),
+                                Formula::equal(whole(*stageOf[first]), whole(*stageOf[layer]))});
+    }
+  result.slack = failures(result.parts);
+  return result;
+}
+
+Constraint scheduleFits(const CheckInputs &in) {
+  Constraint result{"schedule", "stages", Formula::integer(0), {}};
+  size_t stages = in.plan.stages.size();
+  result.parts.push_back({"the plan has no stages", Formula::atMost(whole(1), whole(stages))});
+  if (in.plan.schedule == Schedule::DataParallel)
+    result.parts.push_back({"schedule data-parallel has " + std::to_string(stages) + " stages",
+                            Formula::equal(whole(stages), whole(1))});
+  result.slack = failures(result.parts);
+  return result;
+}
+
+Constraint deviceGroups(const CheckInputs &in) {
+  Constraint result{"device-groups", "replicas", Formula::integer(0), {}};
+  for (size_t s = 0; s < in.plan.stages.size(); ++s) {
+    const Stage &stage = in.plan.stages[s];
+    result.parts.push_back(
+        {stageName(s) + " has no layers", Formula::atMost(whole(1), whole(stage.layers.size()))});
+    result.parts.push_back({stageName(s) + " has no replicas",
+                            Formula::atMost(whole(1), whole(stage.replicas.size()))});
+    for (const Replica &replica : stage.replicas) {
+      bool oneType =
+          std::all_of(replica.devices.begin(), replica.devices.end(), [&](const DeviceRef &device) {
+            return device.type == replica.devices.front().type;
+          });
+      result.parts.push_back({"a replica of " + stageName(s) + " has no devices",
+                              Formula::atMost(whole(1), whole(replica.devices.size()))});
+      result.parts.push_back(
+          {"a replica of " + stageName(s) + " mixes device types", Formula::truth(oneType)});
+    }
+  }
+  result.slack = failures(result.parts);
+  return result;
+}
+
+Constraint devicesExist(const CheckInputs &in) {
+  Constraint result{"devices-exist", "devices", Formula::integer(0), {}};
+  for (size_t s = 0; s < in.plan.stages.size(); ++s)
+    for (const Replica &replica : in.plan.stages[s].replicas)
+      for (const DeviceRef &device : replica.devices)
+        result.parts.push_back(
+            {stageName(s) + " uses " + nameOf(device) + ", which the cluster does not have",
+             Formula::truth(exists(in.cluster, device))});
+  result.slack = failures(result.parts);
+  return result;
+}
+
+Constraint devicesUsedOnce(const CheckInputs &in) {
+  Constraint result{"devices-used-once", "devices", Formula::integer(0), {}};
+  std::map<DeviceRef, size_t> uses;
+  for (const Stage &stage : in.plan.stages)
+    for (const Replica &replica : stage.replicas)
+      for (const DeviceRef &device : replica.devices)
+        ++uses[device];
+  for (const auto &[device, count] : uses)
+    result.parts.push_back({nameOf(device) + " is used " + std::to_string(count) + " times",
+                            Formula::atMost(whole(count), whole(1))});
+  result.slack = failures(result.parts);
+  return result;
+}
+
+Constraint sharesSum(const CheckInputs &in) {
+  Constraint result{"shares-sum", "samples", Formula::integer(0), {}};
+  Formula parts = Formula::integer(in.plan.microBatches);
+  Formula batch = Formula::integer(in.plan.globalBatch.value());
+  std::string ofMicroBatches =
+      " samples, not a positive multiple of " + std::to_string(in.plan.microBatches);
+  auto multiple = [&](Formula samples) {
+    return Formula::all({Formula::atMost(Formula::integer(1), samples),
+                         Formula::atMost(Formula::integer(1), parts),
+                         Formula::divides(parts, samples)});
+  };
+  result.parts.push_back(
+      {"the global batch is " + std::to_string(in.plan.globalBatch.value()) + ofMicroBatches,
+       multiple(batch)});
+  std::vector<Formula> surpluses{Formula::integer(0)};
+  for (size_t s = 0; s < in.plan.stages.size(); ++s) {
+    std::vector<Formula> shares;
+    for (const Replica &replica : in.plan.stages[s].replicas) {
+      shares.push_back(Formula::integer(replica.share.value()));
+      result.parts.push_back({"a replica of " + stageName(s) + " has " +
+                                  std::to_string(replica.share.value()) + ofMicroBatches,
+                              multiple(shares.back())});
+    }
+    Formula sum = Formula::sum(std::move(shares));
+    surpluses.push_back(Formula::magnitude(Formula::difference(sum, batch)));
+    result.parts.push_back({"the shares of " + stageName(s) + " do not sum to the global batch",
+                            Formula::equal(sum, batch)});
+  }
+  result.slack = Formula::product(Formula::integer(-1), Formula::maximum(std::move(surpluses)));
+  return result;
+}
+
+Constraint pinsKept(const CheckInputs &in) {
+  Constraint result{"pins", "pins", Formula::integer(0), {}};
+  StringMap<std::vector<size_t>> stages = stagesOfLayers(in.plan);
+  for (const Pin &pin : in.plan.pins) {
+    std::vector<size_t> places = stages.lookup(pin.layer);
+    bool kept = !places.empty();
+    for (size_t stage : places)
+      for (const Replica &replica : in.plan.stages[stage].replicas)
+        for (const DeviceRef &device : replica.devices)
+          kept = kept && device.type == pin.type;
+    result.parts.push_back(
+        {"layer '" + pin.layer + "' is pinned to " + pin.type + " and is not (or not only) there",
+         Formula::truth(kept)});
+  }
+  result.slack = failures(result.parts);
+  return result;
+}
+
+Constraint fingerprintsMatch(const CheckInputs &in) {
+  Constraint result{"fingerprints", "files", Formula::integer(0), {}};
+  result.parts.push_back({"the plan was made for another version of model '" + in.plan.model + "'",
+                          Formula::truth(in.plan.modelFingerprint == in.graph.fingerprint)});
+  result.parts.push_back(
+      {"the plan was made for another version of cluster '" + in.plan.cluster + "'",
+       Formula::truth(in.plan.clusterFingerprint == in.cluster.fingerprint)});
+  result.slack = failures(result.parts);
+  return result;
+}
+
+} // namespace heterplan
