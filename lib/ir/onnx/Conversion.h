@@ -1,0 +1,23 @@
+// From ONNX's messages to a raw Graph: names become numbers, attributes and constants become
+// values. Everything that the rest of the importer relies on is checked here, with a place.
+#pragma once
+
+#include "ir/onnx/ModelFile.h"
+
+#include "llvm/Support/Error.h"
+
+#include <vector>
+
+namespace onnx {
+class ModelProto;
+}
+
+namespace heterplan {
+
+/// Fills `file.graph` and `file.inputDims` from `model`; `protoOf[i]` is the index in the model of
+/// node i of the graph. Fails on names that are missing, twice defined or never produced, on
+/// cycles, on sizes that overflow, on paths that leave the folder, and on what this version does
+/// not take: subgraphs, functions, sequences, sparse tensors, opset above 17.
+llvm::Error convert(const onnx::ModelProto &model, ModelFile &file, std::vector<int> &protoOf);
+
+} // namespace heterplan

@@ -1,0 +1,251 @@
+#include "ir/onnx/Grouping.h"
+
+#include "ir/onnx/Operators.h"
+#include "ir/onnx/Signature.h"
+
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
+
+#include <algorithm>
+#include <map>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+
+constexpr int noLayer = -1;
+/// Notes of one kind beyond these are counted, not listed.
+constexpr int mostNotes = 5;
+
+class Grouper {
+public:
+  explicit Grouper(const Graph &graph) : graph(graph), facts(graph) {}
+
+  Expected<LayerGraph> run() {
+    if (graph.nodes.empty())
+      return Diagnostic(Diag::InvalidLayerGraph, {graph.name, 0, 0, ""})
+             << "the model has no operators left after constants are folded";
+    for (const GraphNode &node : graph.nodes)
+      costs.push_back(costOf(node, facts));
+    assignLayers();
+    collectNodes();
+    for (size_t i = 0; i < members.size(); ++i)
+      addLayer(static_cast<int>(i));
+    addTensors();
+    addNotes();
+    result.model = graph.name;
+    result.fingerprint = graph.fingerprint;
+    if (Error error = result.verify())
+      return error;
+    return std::move(result);
+  }
+
+private:
+  const Graph &graph;
+  GraphFacts facts;
+  std::vector<OperatorCost> costs;
+  std::vector<int> producer; // by tensor: node, or -1
+  std::vector<int> layerOf;  // by node
+  std::vector<int> heads;    // by layer: the heavy node
+  std::vector<std::vector<int>> members;
+  LayerGraph result;
+  StringMap<int> names;
+  StringSet<> counted;    // parameters and buffers whose bytes are counted
+  std::vector<bool> kept; // by tensor: its storage is counted as activation
+  int superlinear = 0;
+
+  void assignLayers() {
+    producer.assign(graph.tensors.size(), -1);
+    layerOf.assign(graph.nodes.size(), noLayer);
+    for (size_t i = 0; i < graph.nodes.size(); ++i) {
+      for (TensorId id : graph.nodes[i].outputs)
+        if (id != noTensor)
+          producer[id] = static_cast<int>(i);
+      if (costs[i].heavy) {
+        layerOf[i] = static_cast<int>(heads.size());
+        heads.push_back(static_cast<int>(i));
+      } else {
+        layerOf[i] = lastProducerLayer(graph.nodes[i]);
+      }
+    }
+    if (heads.empty())
+      heads.push_back(heaviest());
+    joinFirstUsers();
+  }
+
+  int lastProducerLayer(const GraphNode &node) const {
+    int layer = noLayer;
+    for (TensorId id : node.inputs)
+      if (id != noTensor && producer[id] >= 0)
+        layer = std::max(layer, layerOf[producer[id]]);
+    return layer;
+  }
+
+  /// Without heavy operators the model is one layer, named after the one with most work.
+  int heaviest() const {
+    auto most = std::max_element(costs.begin(), costs.end(), [](const auto &a, const auto &b) {
+      return a.forwardFlops < b.forwardFlops;
+    });
+    return static_cast<int>(most - costs.begin());
+  }
+
+  /// Nodes that depend on no layer go to the first layer that uses them.
+  void joinFirstUsers() {
+    std::vector<int> firstUse(graph.tensors.size(), static_cast<int>(heads.size()));
+    for (size_t i = graph.nodes.size(); i-- > 0;) {
+      const GraphNode &node = graph.nodes[i];
+      if (layerOf[i] == noLayer) {
+        int layer = static_cast<int>(heads.size());
+        for (TensorId id : node.outputs)
+          if (id != noTensor)
+            layer = std::min(layer, firstUse[id]);
+        layerOf[i] = layer == static_cast<int>(heads.size()) ? 0 : layer;
+      }
+      for (TensorId id : node.inputs)
+        if (id != noTensor)
+          firstUse[id] = std::min(firstUse[id], layerOf[i]);
+    }
+  }
+
+  void collectNodes() {
+    members.resize(heads.size());
+    for (size_t i = 0; i < layerOf.size(); ++i)
+      members[layerOf[i]].push_back(static_cast<int>(i));
+    kept.assign(graph.tensors.size(), false);
+  }
+
+  /// The name of the heavy node without white space and control characters, made unique.
+  std::string uniqueName(const GraphNode &node) {
+    std::string wanted = node.name.substr(0, 200);
+    for (char &c : wanted)
+      if (static_cast<unsigned char>(c) <= 0x20 || c == 0x7f)
+        c = '_';
+    std::string name = wanted;
+    while (!names.try_emplace(name, 2).second)
+      name = wanted + "_" + std::to_string(names[wanted]++);
+    return name;
+  }
+
+  void addLayer(int index) {
+    Layer layer;
+    layer.name = uniqueName(graph.nodes[heads[index]]);
+    layer.kind = costs[heads[index]].kind;
+    layer.signature = signatureOf(facts, members[index], heads[index]);
+    StringSet<> listed;
+    for (int i : members[index]) {
+      layer.nodes.push_back(graph.nodes[i].name);
+      addCosts(layer, costs[i]);
+      addWeights(layer, graph.nodes[i], listed);
+    }
+    result.layers.push_back(std::move(layer));
+  }
+
+  void addCosts(Layer &layer, const OperatorCost &cost) {
+    layer.forwardFlops += Flops(cost.forwardFlops);
+    layer.backwardFlops += Flops(cost.backwardFlops);
+    layer.forwardBytes += Bytes(cost.forwardBytes);
+    layer.backwardBytes += Bytes(cost.backwardBytes);
+    layer.activationBytes += Bytes(cost.keepsBytes);
+    layer.workspaceBytes = std::max(layer.workspaceBytes, Bytes(cost.workspaceBytes));
+    for (TensorId id : cost.keeps)
+      if (id != noTensor)
+        keep(layer, id);
+  }
+
+  /// Storage is kept once, by the first layer that keeps any view of it.
+  void keep(Layer &layer, TensorId id) {
+    TensorId storage = facts.storage[id];
+    TensorRole role = graph.tensors[storage].role;
+    if (kept[storage] || facts.weight[storage] || role == TensorRole::Constant ||
+        role == TensorRole::Buffer)
+      return;
+    kept[storage] = true;
+    layer.activationBytes += Bytes(facts.bytes(storage));
+  }
+
+  void addWeights(Layer &layer, const GraphNode &node, StringSet<> &listed) {
+    for (TensorId id : node.inputs) {
+      if (id == noTensor)
+        continue;
+      const GraphTensor &tensor = graph.tensors[id];
+      bool parameter = tensor.role == TensorRole::Parameter;
+      if (!parameter && tensor.role != TensorRole::Buffer && tensor.role != TensorRole::Constant)
+        continue;
+      if (parameter && listed.insert(tensor.name).second)
+        layer.parameters.push_back(tensor.name);
+      if (!counted.insert(tensor.name).second)
+        continue;
+      (parameter ? layer.parameterBytes : layer.bufferBytes) += Bytes(facts.bytes(id));
+    }
+  }
+
+  void addTensors() {
+    std::vector<std::vector<int>> users(graph.tensors.size());
+    for (size_t i = 0; i < graph.nodes.size(); ++i)
+      for (TensorId id : graph.nodes[i].inputs)
+        if (id != noTensor && producer[id] >= 0 && layerOf[producer[id]] != layerOf[i])
+          users[id].push_back(layerOf[i]);
+    for (size_t id = 0; id < users.size(); ++id)
+      if (!users[id].empty())
+        addTensor(static_cast<TensorId>(id), std::move(users[id]));
+  }
+
+  void addTensor(TensorId id, std::vector<int> users) {
+    const GraphTensor &source = graph.tensors[id];
+    std::sort(users.begin(), users.end());
+    users.erase(std::unique(users.begin(), users.end()), users.end());
+    LayerTensor tensor;
+    tensor.name = source.name;
+    tensor.producer = layerOf[producer[id]];
+    tensor.consumers = std::move(users);
+    double size = static_cast<double>(sizeOf(source.type));
+    double none = std::max(0.0, elementCount(source.shape, 0));
+    double one = std::max(none, elementCount(source.shape, 1));
+    double two = elementCount(source.shape, 2);
+    superlinear += two - one > one - none;
+    tensor.bytesPerSample = Bytes((one - none) * size);
+    tensor.fixedBytes = Bytes(none * size);
+    tensor.differentiable = source.differentiable;
+    tensor.type = source.type;
+    tensor.shape = source.shape;
+    result.tensors.push_back(std::move(tensor));
+  }
+
+  void addNotes() {
+    int listed = 0;
+    for (const CoverageRow &row : coverage(graph))
+      if (!row.costed && listed++ < mostNotes)
+        result.notes.push_back("operator " + row.op + " (" + std::to_string(row.nodes) +
+                               " nodes) has no formula of its own; it counts as cheap "
+                               "elementwise work");
+    if (listed > mostNotes)
+      result.notes.push_back("and " + std::to_string(listed - mostNotes) + " more operators");
+    if (superlinear)
+      result.notes.push_back(std::to_string(superlinear) +
+                             " tensors grow faster than the batch; their sizes are those at a "
+                             "batch of one");
+  }
+};
+
+} // namespace
+
+Expected<LayerGraph> groupLayers(const Graph &graph) { return Grouper(graph).run(); }
+
+std::vector<CoverageRow> coverage(const Graph &graph) {
+  std::map<std::string, CoverageRow> rows;
+  for (const GraphNode &node : graph.nodes) {
+    CoverageRow &row = rows[node.op];
+    row.op = node.op;
+    row.costed = hasFormula(node.op);
+    row.how = row.costed ? "formula" : "default elementwise";
+    ++row.nodes;
+  }
+  std::vector<CoverageRow> result;
+  for (auto &[op, row] : rows)
+    result.push_back(std::move(row));
+  return result;
+}
+
+} // namespace heterplan

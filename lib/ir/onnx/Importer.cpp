@@ -1,0 +1,208 @@
+#include "ir/onnx/Importer.h"
+
+#include "ir/onnx/Batch.h"
+#include "ir/onnx/Evaluation.h"
+#include "ir/onnx/ModelFile.h"
+#include "ir/onnx/Roles.h"
+
+#include <algorithm>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+
+/// Batches that shapes are inferred at, times the batch as written: primes, so that they are not
+/// mistaken for a dimension of the model. Two determine a line; the third checks it.
+constexpr int64_t probes[] = {31, 37, 41};
+
+class Import {
+public:
+  Import(ModelFile &file, const ImportOptions &options) : file(file), options(options) {}
+
+  Expected<Graph> run() {
+    roles = decideRoles(file);
+    for (TensorRole role : roles)
+      trained.push_back(role == TensorRole::Parameter || role == TensorRole::Buffer);
+    auto found = findBatch(file, options);
+    if (!found)
+      return found.takeError();
+    batch = std::move(*found);
+    if (Error error = probe())
+      return error;
+    if (Error error = setTypes())
+      return error;
+    setConstants();
+    dropShapeOperands();
+    prune();
+    markDifferentiable(file.graph);
+    return std::move(file.graph);
+  }
+
+private:
+  ModelFile &file;
+  const ImportOptions &options;
+  Batch batch;
+  std::vector<TensorRole> roles;
+  std::vector<bool> trained;
+  std::vector<Evaluation> evaluations; // at each probe
+  std::vector<int64_t> sizes;
+
+  Error probe() {
+    Setting setting;
+    setting.trained = &trained;
+    Evaluation asWritten;
+    if (batch.asWritten) {
+      setting.inputs = batch.at(batch.asWritten);
+      auto evaluation = evaluate(file, setting);
+      if (!evaluation)
+        return evaluation.takeError();
+      asWritten = std::move(*evaluation);
+      setting.asWritten = &asWritten;
+      setting.batchAsWritten = batch.asWritten;
+    }
+    for (int64_t prime : probes) {
+      setting.batch = prime * std::max<int64_t>(1, batch.asWritten);
+      setting.inputs = batch.at(setting.batch);
+      auto evaluation = evaluate(file, setting);
+      if (!evaluation)
+        return evaluation.takeError();
+      evaluations.push_back(std::move(*evaluation));
+      sizes.push_back(setting.batch);
+    }
+    return Error::success();
+  }
+
+  Error notLinear(const GraphTensor &tensor) {
+    return Diagnostic(Diag::UnknownShape, file.at(tensor.name))
+               .note({}, "each dimension must be a multiple of the batch plus a constant")
+           << "the shape of '" << tensor.name << "' does not grow linearly with the batch";
+  }
+
+  /// The line through the dimensions at the probes.
+  std::optional<Dim> fit(size_t id, size_t axis) const {
+    auto dim = [&](int probe) { return evaluations[probe].types[id].dims[axis]; };
+    int64_t rise = dim(1) - dim(0), run = sizes[1] - sizes[0];
+    if (rise % run)
+      return std::nullopt;
+    Dim line{rise / run, dim(0) - rise / run * sizes[0]};
+    if (line.perSample < 0 || line.at(sizes[2]) != dim(2))
+      return std::nullopt;
+    return line;
+  }
+
+  Error setTypes() {
+    for (size_t id = 0; id < file.graph.tensors.size(); ++id) {
+      GraphTensor &tensor = file.graph.tensors[id];
+      const TensorType &type = evaluations[0].types[id];
+      tensor.role = roles[id];
+      tensor.type = type.type;
+      tensor.shape.clear();
+      if (!type.known)
+        continue; // unused, or it would have been refused
+      for (const Evaluation &evaluation : evaluations)
+        if (evaluation.types[id].dims.size() != type.dims.size())
+          return notLinear(tensor);
+      for (size_t axis = 0; axis < type.dims.size(); ++axis) {
+        auto dim = fit(id, axis);
+        if (!dim)
+          return notLinear(tensor);
+        tensor.shape.push_back(*dim);
+      }
+    }
+    return Error::success();
+  }
+
+  /// Tensors whose value does not depend on the batch become constants.
+  void setConstants() {
+    for (size_t id = 0; id < file.graph.tensors.size(); ++id) {
+      GraphTensor &tensor = file.graph.tensors[id];
+      const TensorData *value = evaluations[0].values[id];
+      bool same = tensor.role == TensorRole::Activation && value;
+      for (const Evaluation &evaluation : evaluations)
+        same = same && evaluation.values[id] && *evaluation.values[id] == *value;
+      if (!same)
+        continue;
+      tensor.role = TensorRole::Constant;
+      tensor.data = *value;
+    }
+  }
+
+  bool isConstant(TensorId id) const {
+    return id == noTensor || file.graph.tensors[id].role == TensorRole::Constant;
+  }
+
+  /// Whoever runs these nodes takes the shape from that of the output, so the arithmetic that
+  /// computes it from the batch is not needed.
+  void dropShapeOperands() {
+    for (GraphNode &node : file.graph.nodes) {
+      size_t operand = node.op == "Reshape" || node.op == "Expand" ? 1
+                       : node.op == "ConstantOfShape"              ? 0
+                       : node.op == "Resize"                       ? 3
+                                                                   : node.inputs.size();
+      if (operand < node.inputs.size() && !isConstant(node.inputs[operand]))
+        node.inputs[operand] = noTensor;
+    }
+  }
+
+  /// Drops nodes that compute constants or nothing that is used, and tensors that are left over.
+  void prune() {
+    Graph &graph = file.graph;
+    std::vector<bool> needed(graph.tensors.size()), kept(graph.nodes.size());
+    for (TensorId id : graph.outputs)
+      needed[id] = true;
+    for (size_t i = graph.nodes.size(); i-- > 0;) {
+      GraphNode &node = graph.nodes[i];
+      for (TensorId &id : node.outputs) {
+        if (id != noTensor && (!needed[id] || isConstant(id)))
+          id = needed[id] && !isConstant(id) ? id : noTensor;
+        kept[i] = kept[i] || id != noTensor;
+      }
+      if (kept[i])
+        for (TensorId id : node.inputs)
+          if (id != noTensor)
+            needed[id] = true;
+    }
+    for (TensorId id : graph.inputs)
+      needed[id] = true;
+    compact(needed, kept);
+  }
+
+  void compact(const std::vector<bool> &needed, const std::vector<bool> &kept) {
+    Graph &graph = file.graph;
+    std::vector<TensorId> number(graph.tensors.size(), noTensor);
+    std::vector<GraphTensor> tensors;
+    for (size_t id = 0; id < number.size(); ++id)
+      if (needed[id]) {
+        number[id] = static_cast<TensorId>(tensors.size());
+        tensors.push_back(std::move(graph.tensors[id]));
+      }
+    std::vector<GraphNode> nodes;
+    auto renumber = [&](auto &ids) {
+      for (TensorId &id : ids)
+        id = id == noTensor ? noTensor : number[id];
+    };
+    for (size_t i = 0; i < kept.size(); ++i)
+      if (kept[i]) {
+        renumber(graph.nodes[i].inputs);
+        renumber(graph.nodes[i].outputs);
+        nodes.push_back(std::move(graph.nodes[i]));
+      }
+    renumber(graph.inputs);
+    renumber(graph.outputs);
+    graph.tensors = std::move(tensors);
+    graph.nodes = std::move(nodes);
+  }
+};
+
+} // namespace
+
+Expected<Graph> importGraph(StringRef path, const ImportOptions &options) {
+  auto file = ModelFile::read(path);
+  if (!file)
+    return file.takeError();
+  return Import(*file, options).run();
+}
+
+} // namespace heterplan

@@ -1,0 +1,30 @@
+// Reads an ONNX model into a Graph: shapes and types inferred with the batch left open, shape
+// arithmetic folded away, every tensor given its role. Weights are not needed and not read: only
+// their shapes are.
+#pragma once
+
+#include "ir/Graph.h"
+
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+
+#include <map>
+#include <optional>
+#include <string>
+
+namespace heterplan {
+
+struct ImportOptions {
+  /// Axis of the inputs that counts samples. Default: the symbolic leading axis, the only symbol,
+  /// or the leading axis.
+  std::optional<int> batchDim;
+  /// Values of symbolic dimensions other than the batch, by name.
+  std::map<std::string, int64_t> dims;
+};
+
+/// The graph of the model at `path`. Any defect of the file is one diagnostic whose location names
+/// the file and the node or tensor; the operators of opset 17 and below are accepted, without
+/// subgraphs, functions and sequences. The time is near-linear in the size of the file.
+llvm::Expected<Graph> importGraph(llvm::StringRef path, const ImportOptions &options = {});
+
+} // namespace heterplan

@@ -1,0 +1,233 @@
+#include "ir/onnx/ModelFile.h"
+
+#include "ir/onnx/Conversion.h"
+#include "ir/onnx/TensorReader.h"
+#include "support/Files.h"
+
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/Path.h"
+
+#include "onnx/checker.h"
+#include "onnx/defs/schema.h"
+#include "onnx/onnx_pb.h"
+#include "onnx/shape_inference/implementation.h"
+
+#include <google/protobuf/io/coded_stream.h>
+
+#include <exception>
+#include <limits>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+constexpr int newestIrVersion = 8; // of libonnx 1.12; later ones changed nothing that we read
+constexpr int deepestMessage = 64;
+constexpr size_t largestValue = size_t(1) << 20; // no operator's shape depends on more
+
+void setType(onnx::TypeProto &proto, const TensorType &type) {
+  auto *tensor = proto.mutable_tensor_type();
+  tensor->set_elem_type(static_cast<int>(type.type));
+  if (!type.known)
+    return;
+  auto *shape = tensor->mutable_shape();
+  for (int64_t dim : type.dims)
+    shape->add_dim()->set_dim_value(dim);
+}
+
+/// What a schema sees of one node.
+class Context : public onnx::InferenceContext {
+public:
+  Context(const onnx::NodeProto &node, ArrayRef<KnownInput> inputs, size_t outputCount)
+      : node(node), inputs(inputs), types(inputs.size()), values(inputs.size()),
+        results(outputCount) {
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (inputs[i].type)
+        setType(types[i], *inputs[i].type);
+  }
+
+  const onnx::AttributeProto *getAttribute(const std::string &name) const override {
+    for (const auto &attribute : node.attribute())
+      if (attribute.name() == name)
+        return &attribute;
+    return nullptr;
+  }
+  size_t getNumInputs() const override { return inputs.size(); }
+  const onnx::TypeProto *getInputType(size_t index) const override {
+    return index < inputs.size() && inputs[index].type ? &types[index] : nullptr;
+  }
+  const onnx::TensorProto *getInputData(size_t index) const override {
+    if (index >= inputs.size() || !inputs[index].value ||
+        inputs[index].value->bytes.size() > largestValue)
+      return nullptr;
+    if (!values[index])
+      values[index] = protoOf(*inputs[index].value);
+    return values[index].get();
+  }
+  const onnx::SparseTensorProto *getInputSparseData(size_t) const override { return nullptr; }
+  const onnx::TensorShapeProto *getSymbolicInput(size_t) const override { return nullptr; }
+  size_t getNumOutputs() const override { return results.size(); }
+  onnx::TypeProto *getOutputType(size_t index) override {
+    return index < results.size() ? &results[index] : &spare;
+  }
+  onnx::GraphInferencer *getGraphAttributeInferencer(const std::string &) override {
+    return nullptr;
+  }
+
+private:
+  static std::unique_ptr<onnx::TensorProto> protoOf(const TensorData &data) {
+    auto proto = std::make_unique<onnx::TensorProto>();
+    proto->set_data_type(static_cast<int>(data.type));
+    for (int64_t dim : data.shape)
+      proto->add_dims(dim);
+    proto->set_raw_data(data.bytes);
+    return proto;
+  }
+
+  const onnx::NodeProto &node;
+  ArrayRef<KnownInput> inputs;
+  std::vector<onnx::TypeProto> types;
+  mutable std::vector<std::unique_ptr<onnx::TensorProto>> values;
+  std::vector<onnx::TypeProto> results;
+  onnx::TypeProto spare;
+};
+
+TensorType typeOf(const onnx::TypeProto &proto) {
+  TensorType type;
+  if (!proto.has_tensor_type())
+    return type;
+  type.type = static_cast<DataType>(proto.tensor_type().elem_type());
+  if (!proto.tensor_type().has_shape())
+    return type;
+  type.known = type.type != DataType::Undefined;
+  for (const auto &dim : proto.tensor_type().shape().dim()) {
+    type.known = type.known && dim.has_dim_value();
+    type.dims.push_back(dim.dim_value());
+  }
+  return type;
+}
+
+/// First line of what libonnx says, without its decoration.
+std::string firstLine(const std::exception &exception) {
+  StringRef text(exception.what());
+  for (StringRef prefix : {"[ShapeInferenceError] ", "[TypeInferenceError] "})
+    text.consume_front(prefix);
+  return text.split('\n').first.take_front(300).str();
+}
+
+} // namespace
+
+struct ModelFile::Protos {
+  onnx::ModelProto model;
+  std::vector<int> protoOf; // node of the graph to node of the model
+  StringMap<const onnx::OpSchema *> schemas;
+
+  Error parse(StringRef bytes, const Location &place);
+  Error check(const ModelFile &file);
+  Error findSchemas(const ModelFile &file);
+};
+
+Error ModelFile::Protos::parse(StringRef bytes, const Location &place) {
+  google::protobuf::io::CodedInputStream stream(reinterpret_cast<const uint8_t *>(bytes.data()),
+                                                static_cast<int>(bytes.size()));
+  stream.SetTotalBytesLimit(std::numeric_limits<int>::max());
+  stream.SetRecursionLimit(deepestMessage);
+  if (!model.ParseFromCodedStream(&stream) || !stream.ConsumedEntireMessage())
+    return Diagnostic(Diag::MalformedModel, place)
+           << "is not an ONNX model, or is cut off: it does not parse as ModelProto";
+  return Error::success();
+}
+
+/// Runs the checker on the model with its initializers declared as inputs, since it refuses
+/// external data that is absent; we have checked the initializers ourselves.
+Error ModelFile::Protos::check(const ModelFile &file) {
+  auto *graph = model.mutable_graph();
+  StringSet<> inputs;
+  for (const auto &input : graph->input())
+    inputs.insert(input.name());
+  for (const auto &initializer : graph->initializer()) {
+    if (inputs.count(initializer.name()))
+      continue;
+    auto *input = graph->add_input();
+    input->set_name(initializer.name());
+    auto *type = input->mutable_type()->mutable_tensor_type();
+    type->set_elem_type(initializer.data_type());
+    for (int64_t dim : initializer.dims())
+      type->mutable_shape()->add_dim()->set_dim_value(dim);
+  }
+  graph->clear_initializer();
+  if (graph->name().empty())
+    graph->set_name("graph");
+  if (model.ir_version() > newestIrVersion)
+    model.set_ir_version(newestIrVersion);
+  try {
+    onnx::checker::check_model(model);
+  } catch (const std::exception &exception) {
+    return Diagnostic(Diag::MalformedModel, file.at("")) << firstLine(exception);
+  }
+  return Error::success();
+}
+
+Error ModelFile::Protos::findSchemas(const ModelFile &file) {
+  for (const GraphNode &node : file.graph.nodes) {
+    auto [entry, inserted] = schemas.try_emplace(node.op, nullptr);
+    if (inserted)
+      entry->second =
+          onnx::OpSchemaRegistry::Schema(node.op, static_cast<int>(file.graph.opset), node.domain);
+    if (!entry->second)
+      return Diagnostic(Diag::UnsupportedOperator, file.at(node.name))
+             << "operator '" << node.op << "' is not part of operator set " << file.graph.opset;
+  }
+  return Error::success();
+}
+
+ModelFile::ModelFile(std::unique_ptr<Protos> protos) : protos(std::move(protos)) {}
+ModelFile::ModelFile(ModelFile &&) = default;
+ModelFile &ModelFile::operator=(ModelFile &&) = default;
+ModelFile::~ModelFile() = default;
+
+Expected<ModelFile> ModelFile::read(StringRef path) {
+  auto bytes = readFile(path, std::numeric_limits<int>::max());
+  if (!bytes)
+    return bytes.takeError();
+  ModelFile file(std::make_unique<Protos>());
+  file.path = path.str();
+  if (Error error = file.protos->parse(*bytes, file.at("")))
+    return error;
+  file.graph.fingerprint = sha256(*bytes);
+  bytes->clear();
+  bytes->shrink_to_fit();
+  file.graph.name = sys::path::stem(path).str();
+  file.graph.folder = sys::path::parent_path(path).str();
+  if (Error error = convert(file.protos->model, file, file.protos->protoOf))
+    return error;
+  if (Error error = file.protos->findSchemas(file))
+    return error;
+  if (Error error = file.protos->check(file))
+    return error;
+  return file;
+}
+
+Error ModelFile::infer(int index, ArrayRef<KnownInput> inputs,
+                       MutableArrayRef<TensorType> outputs) const {
+  const GraphNode &node = graph.nodes[index];
+  const onnx::OpSchema *schema = protos->schemas.find(node.op)->second;
+  Context context(protos->model.graph().node(protos->protoOf[index]), inputs, outputs.size());
+  try {
+    if (schema->has_type_and_shape_inference_function())
+      schema->GetTypeAndShapeInferenceFunction()(context);
+    else if (schema->HasFunction())
+      onnx::shape_inference::InferShapeForFunctionNode(*schema->GetFunction(),
+                                                       onnx::OpSchemaRegistry::Instance(), context);
+  } catch (const std::exception &exception) {
+    return Diagnostic(Diag::MalformedModel, at(node.name))
+           << "operator '" << node.op << "': " << firstLine(exception);
+  }
+  for (size_t i = 0; i < outputs.size(); ++i)
+    outputs[i] = typeOf(*context.getOutputType(i));
+  return Error::success();
+}
+
+} // namespace heterplan

@@ -1,0 +1,70 @@
+// The only door to libonnx: holds the parsed file, hands out its contents as our own types, and
+// asks the operator schemas for the types of a node's outputs. Its exceptions stop here.
+#pragma once
+
+#include "ir/Graph.h"
+#include "support/Diagnostic.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace heterplan {
+
+/// A dimension as a graph input declares it: a value, a symbol, or neither.
+struct DeclaredDim {
+  std::string symbol;
+  std::optional<int64_t> value;
+};
+
+/// Element type and dimensions of a tensor at one batch size.
+struct TensorType {
+  DataType type = DataType::Undefined;
+  llvm::SmallVector<int64_t, 4> dims;
+  bool known = false;
+};
+
+/// What is known of one input of a node when its outputs are inferred; both null where the input is
+/// left out.
+struct KnownInput {
+  const TensorType *type = nullptr;
+  const TensorData *value = nullptr; // where it is a known constant
+};
+
+class ModelFile {
+public:
+  ModelFile(ModelFile &&);
+  ModelFile &operator=(ModelFile &&);
+  ~ModelFile();
+
+  /// Reads, parses and checks the file. Afterwards names are unique, every input of a node is
+  /// produced before it, external data stays in the model's folder, and the checker is content.
+  static llvm::Expected<ModelFile> read(llvm::StringRef path);
+
+  /// As the file has it: initializers and Constant nodes are tensors with role Constant, shape and
+  /// type; inputs and results of nodes have no shape yet.
+  Graph graph;
+  std::vector<std::vector<DeclaredDim>> inputDims; // one for each of graph.inputs
+  std::vector<bool> literal; // by tensor: the value of a Constant node, never trained
+  std::string path;
+
+  Location at(llvm::StringRef element) const { return {path, 0, 0, element.str()}; }
+
+  /// Types of the outputs of node `index` of `graph` as read (numbers stay valid if nodes are
+  /// dropped from a copy). Unknown ones have known == false.
+  llvm::Error infer(int index, llvm::ArrayRef<KnownInput> inputs,
+                    llvm::MutableArrayRef<TensorType> outputs) const;
+
+private:
+  struct Protos;
+  explicit ModelFile(std::unique_ptr<Protos> protos);
+  std::unique_ptr<Protos> protos;
+};
+
+} // namespace heterplan

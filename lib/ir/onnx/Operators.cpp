@@ -1,0 +1,292 @@
+#include "ir/onnx/Operators.h"
+
+#include "ir/onnx/Roles.h"
+
+#include "llvm/ADT/StringMap.h"
+
+#include <algorithm>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+
+enum class Weight { Heavy, Cheap, View };
+enum class Keeps { Nothing, Others, Inputs, Outputs, InputsAndIndices, InputsAndGates };
+
+/// A node with the facts around it.
+struct View {
+  const GraphNode &node;
+  const GraphFacts &facts;
+
+  TensorId input(size_t index) const {
+    return index < node.inputs.size() ? node.inputs[index] : noTensor;
+  }
+  TensorId output(size_t index) const {
+    return index < node.outputs.size() ? node.outputs[index] : noTensor;
+  }
+  ArrayRef<Dim> shape(TensorId id) const {
+    return id == noTensor ? ArrayRef<Dim>() : ArrayRef<Dim>(facts.graph.tensors[id].shape);
+  }
+  double outputElements() const {
+    double total = 0;
+    for (TensorId id : node.outputs)
+      total += facts.elements(id);
+    return total;
+  }
+  int64_t integer(const char *name, int64_t otherwise) const {
+    auto found = node.attributes.find(name);
+    const auto *value =
+        found == node.attributes.end() ? nullptr : std::get_if<int64_t>(&found->second);
+    return value ? *value : otherwise;
+  }
+  bool differentiable(TensorId id) const {
+    return id != noTensor && facts.graph.tensors[id].differentiable;
+  }
+};
+
+double product(ArrayRef<Dim> shape) { return elementCount(shape, 1); }
+
+// ---- forward operations for a batch of one; a multiply-accumulate counts as two
+
+double nothing(const View &) { return 0; }
+template <int operations> double perOutput(const View &view) {
+  return operations * view.outputElements();
+}
+template <int operations> double perInput(const View &view) {
+  return operations * view.facts.elements(view.input(0));
+}
+
+/// Every output element is a sum over a filter: W is [M, C/group, k...].
+double convolution(const View &view) {
+  ArrayRef<Dim> weight = view.shape(view.input(1));
+  if (weight.empty())
+    return 0;
+  return 2 * view.outputElements() * product(weight.drop_front(1));
+}
+
+/// Every input element meets a filter: W is [C, M/group, k...].
+double transposedConvolution(const View &view) {
+  ArrayRef<Dim> weight = view.shape(view.input(1));
+  if (weight.empty())
+    return 0;
+  return 2 * view.facts.elements(view.input(0)) * product(weight.drop_front(1));
+}
+
+double gemm(const View &view) {
+  ArrayRef<Dim> a = view.shape(view.input(0));
+  if (a.size() != 2)
+    return 0;
+  const Dim &inner = view.integer("transA", 0) ? a[0] : a[1];
+  return 2 * view.outputElements() * static_cast<double>(inner.at(1));
+}
+
+double matrixProduct(const View &view) {
+  ArrayRef<Dim> a = view.shape(view.input(0));
+  return a.empty() ? 0 : 2 * view.outputElements() * static_cast<double>(a.back().at(1));
+}
+
+/// Upper estimate: the larger operand meets each element of the output's remaining axes.
+double einsum(const View &view) {
+  double operands = 1;
+  for (TensorId id : view.node.inputs)
+    operands *= std::max(1.0, view.facts.elements(id));
+  return 2 * std::sqrt(operands * std::max(1.0, view.outputElements()));
+}
+
+/// X is [T, N, I], W [D, gates·H, I], R [D, gates·H, H].
+template <int gates> double recurrent(const View &view) {
+  ArrayRef<Dim> x = view.shape(view.input(0));
+  if (x.size() != 3)
+    return 0;
+  double steps = static_cast<double>(x[0].at(1)) * static_cast<double>(x[1].at(1));
+  return 2 * steps * (view.facts.elements(view.input(1)) + view.facts.elements(view.input(2)));
+}
+
+double pooling(const View &view) {
+  auto found = view.node.attributes.find("kernel_shape");
+  double window = 1;
+  if (found != view.node.attributes.end())
+    if (const auto *kernel = std::get_if<std::vector<int64_t>>(&found->second))
+      for (int64_t extent : *kernel)
+        window *= static_cast<double>(extent);
+  return window * view.facts.elements(view.output(0));
+}
+
+struct Entry {
+  const char *name;
+  LayerKind kind;
+  Weight weight;
+  double (*work)(const View &);
+  Keeps keeps;
+};
+
+constexpr Entry entries[] = {
+#define HETERPLAN_OPERATOR(name, kind, weight, work, keeps)                                        \
+  {#name, LayerKind::kind, Weight::weight, work, Keeps::keeps},
+#include "ir/onnx/Operators.def"
+};
+constexpr Entry otherwise = {"", LayerKind::Elementwise, Weight::Cheap, perOutput<1>,
+                             Keeps::Inputs};
+
+const Entry *findEntry(StringRef op) {
+  static const StringMap<const Entry *> table = [] {
+    StringMap<const Entry *> result;
+    for (const Entry &entry : entries)
+      result[entry.name] = &entry;
+    return result;
+  }();
+  auto found = table.find(op);
+  return found == table.end() ? nullptr : found->second;
+}
+
+// ---- refinements by operand
+
+/// A lookup of rows: the table is trained and the indices vary.
+bool isLookup(const View &view) {
+  TensorId table = view.input(0), indices = view.input(1);
+  return view.node.op == "Gather" && table != noTensor && indices != noTensor &&
+         view.facts.weight[table] && view.facts.graph.tensors[indices].role != TensorRole::Constant;
+}
+
+bool isProductOfActivations(const View &view) {
+  return (view.node.op == "MatMul" || view.node.op == "Einsum" || view.node.op == "Gemm") &&
+         view.input(0) != noTensor && view.input(1) != noTensor &&
+         !view.facts.weight[view.input(0)] && !view.facts.weight[view.input(1)];
+}
+
+bool isDepthwise(const View &view) {
+  ArrayRef<Dim> weight = view.shape(view.input(1));
+  return view.node.op == "Conv" && view.integer("group", 1) > 1 && weight.size() > 1 &&
+         weight[1].at(1) == 1;
+}
+
+LayerKind kindOf(const View &view, const Entry &entry) {
+  if (view.node.op == "Gather")
+    return isLookup(view) ? LayerKind::Embedding : LayerKind::DataMovement;
+  if (isProductOfActivations(view))
+    return LayerKind::BatchedMatMul;
+  return isDepthwise(view) ? LayerKind::DepthwiseConvolution : entry.kind;
+}
+
+/// Operations of the backward pass. A product needs one more product for each operand with a
+/// gradient; other operators about as much as forward for each, at most twice.
+double backwardFlops(const View &view, const Entry &entry, double forward) {
+  size_t operands = entry.weight == Weight::Heavy ? 2 : view.node.inputs.size();
+  int gradients = 0;
+  for (size_t i = 0; i < operands; ++i)
+    gradients += view.differentiable(view.input(i));
+  return forward * std::min(gradients, 2);
+}
+
+void countKept(const View &view, const Entry &entry, OperatorCost &cost) {
+  bool carries = false;
+  for (TensorId id : view.node.outputs)
+    carries = carries || view.differentiable(id);
+  if (!carries || entry.keeps == Keeps::Nothing)
+    return;
+  if (entry.keeps == Keeps::Outputs) {
+    cost.keeps.append(view.node.outputs.begin(), view.node.outputs.end());
+    return;
+  }
+  for (size_t i = 0; i < view.node.inputs.size(); ++i) {
+    bool needed = entry.keeps != Keeps::Others;
+    for (size_t j = 0; j < view.node.inputs.size(); ++j)
+      needed = needed || (j != i && j < 2 && view.differentiable(view.input(j)));
+    if (needed && (entry.keeps != Keeps::Others || i < 2))
+      cost.keeps.push_back(view.input(i));
+  }
+  if (entry.keeps == Keeps::InputsAndIndices)
+    cost.keepsBytes = 8 * view.facts.elements(view.output(0));
+  if (entry.keeps == Keeps::InputsAndGates) // cuDNN's reserve: gates and cell of each step
+    cost.keepsBytes = 6 * view.facts.bytes(view.output(0));
+}
+
+/// Reads each operand and writes each result once; parameters are not counted. A lookup touches
+/// only the rows that it reads.
+void countForwardBytes(const View &view, OperatorCost &cost) {
+  for (TensorId id : view.node.inputs)
+    if (id != noTensor && !view.facts.weight[id])
+      cost.forwardBytes += view.facts.bytes(id);
+  for (TensorId id : view.node.outputs)
+    cost.forwardBytes += view.facts.bytes(id);
+  if (isLookup(view))
+    cost.forwardBytes += view.facts.bytes(view.output(0));
+}
+
+/// Reads the gradient of the results once for each operand with a gradient (at most twice) and
+/// what was kept; writes the gradients of the operands.
+void countBackwardBytes(const View &view, OperatorCost &cost) {
+  double results = 0;
+  int gradients = 0;
+  for (TensorId id : view.node.outputs)
+    results += view.differentiable(id) ? view.facts.bytes(id) : 0;
+  for (TensorId id : view.node.inputs) {
+    if (!view.differentiable(id))
+      continue;
+    ++gradients;
+    cost.backwardBytes += view.facts.weight[id] ? 0 : view.facts.bytes(id);
+  }
+  cost.backwardBytes += results * std::min(gradients, 2);
+  if (isLookup(view) && gradients)
+    cost.backwardBytes += results; // the touched rows of the gradient
+  for (TensorId id : cost.keeps)
+    if (id != noTensor && !view.facts.weight[id])
+      cost.backwardBytes += view.facts.bytes(id);
+}
+
+} // namespace
+
+GraphFacts::GraphFacts(const Graph &graph)
+    : graph(graph), weight(graph.tensors.size()), storage(graph.tensors.size()) {
+  for (size_t id = 0; id < graph.tensors.size(); ++id) {
+    weight[id] = graph.tensors[id].role == TensorRole::Parameter;
+    storage[id] = static_cast<TensorId>(id);
+  }
+  for (const GraphNode &node : graph.nodes) {
+    bool some = false, all = true;
+    for (TensorId id : node.inputs) {
+      if (id == noTensor)
+        continue;
+      some = some || weight[id];
+      all = all && (weight[id] || graph.tensors[id].role == TensorRole::Constant);
+    }
+    for (TensorId id : node.outputs) {
+      if (id == noTensor)
+        continue;
+      weight[id] = some && all;
+      if (isView(node.op) && !node.inputs.empty() && node.inputs[0] != noTensor)
+        storage[id] = storage[node.inputs[0]];
+    }
+  }
+}
+
+double GraphFacts::elements(TensorId id) const {
+  return id == noTensor ? 0 : std::max(0.0, elementCount(graph.tensors[id].shape, 1));
+}
+
+double GraphFacts::bytes(TensorId id) const {
+  return id == noTensor ? 0 : elements(id) * static_cast<double>(sizeOf(graph.tensors[id].type));
+}
+
+OperatorCost costOf(const GraphNode &node, const GraphFacts &facts) {
+  View view{node, facts};
+  const Entry *known = findEntry(node.op);
+  const Entry &entry = known ? *known : otherwise;
+  OperatorCost cost;
+  cost.kind = kindOf(view, entry);
+  cost.heavy = entry.weight == Weight::Heavy || isLookup(view);
+  cost.forwardFlops = entry.work(view);
+  cost.backwardFlops = backwardFlops(view, entry, cost.forwardFlops);
+  if (entry.weight == Weight::View)
+    return cost;
+  countKept(view, entry, cost);
+  countForwardBytes(view, cost);
+  countBackwardBytes(view, cost);
+  return cost;
+}
+
+bool hasFormula(StringRef op) { return findEntry(op) != nullptr; }
+
+} // namespace heterplan

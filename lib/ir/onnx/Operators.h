@@ -1,0 +1,44 @@
+// What one operator costs, per sample. One table, Operators.def; what is not in it counts as cheap
+// elementwise work.
+#pragma once
+
+#include "ir/Graph.h"
+#include "ir/LayerGraph.h"
+
+namespace heterplan {
+
+/// Where the operands of the nodes of a graph come from; computed once.
+class GraphFacts {
+public:
+  explicit GraphFacts(const Graph &graph);
+
+  const Graph &graph;
+  /// By tensor: computed from parameters and constants alone, with at least one parameter.
+  std::vector<bool> weight;
+  /// By tensor: the tensor whose storage it shows (itself where it is no view).
+  std::vector<TensorId> storage;
+
+  /// Elements and bytes for a batch of one; nothing for an operand that is left out.
+  double elements(TensorId id) const;
+  double bytes(TensorId id) const;
+};
+
+/// Costs of one node for a batch of one.
+struct OperatorCost {
+  LayerKind kind = LayerKind::Elementwise;
+  bool heavy = false;
+  double forwardFlops = 0;
+  double backwardFlops = 0;
+  double forwardBytes = 0;
+  double backwardBytes = 0;
+  double workspaceBytes = 0;
+  llvm::SmallVector<TensorId, 4> keeps; // tensors kept for the backward pass
+  double keepsBytes = 0;                // kept besides tensors: indices, gates
+};
+
+OperatorCost costOf(const GraphNode &node, const GraphFacts &facts);
+
+/// Whether Operators.def lists `op`.
+bool hasFormula(llvm::StringRef op);
+
+} // namespace heterplan

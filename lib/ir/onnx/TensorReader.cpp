@@ -1,0 +1,187 @@
+#include "ir/onnx/TensorReader.h"
+
+#include "llvm/ADT/SmallString.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+
+#include "onnx/onnx_pb.h"
+
+#include <cstring>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+
+/// Appends the lowest `size` bytes of each element of `values`.
+template <typename Values> std::string packed(const Values &values, size_t size) {
+  std::string bytes;
+  bytes.reserve(static_cast<size_t>(values.size()) * size);
+  for (const auto &value : values)
+    bytes.append(reinterpret_cast<const char *>(&value), size);
+  return bytes;
+}
+
+/// The field of the typed values that holds elements of `type`.
+std::string typedBytes(const onnx::TensorProto &tensor, DataType type) {
+  switch (type) {
+  case DataType::Float32:
+  case DataType::Complex64:
+    return packed(tensor.float_data(), 4);
+  case DataType::Float64:
+  case DataType::Complex128:
+    return packed(tensor.double_data(), 8);
+  case DataType::Int64:
+    return packed(tensor.int64_data(), 8);
+  case DataType::UInt32:
+  case DataType::UInt64:
+    return packed(tensor.uint64_data(), static_cast<size_t>(sizeOf(type)));
+  default:
+    return packed(tensor.int32_data(), static_cast<size_t>(sizeOf(type)));
+  }
+}
+
+struct ExternalFields {
+  std::string location;
+  int64_t offset = 0;
+  std::optional<int64_t> length;
+};
+
+Expected<int64_t> sizeField(StringRef key, StringRef text, const Location &place) {
+  int64_t value = 0;
+  if (text.getAsInteger(10, value) || value < 0)
+    return Diagnostic(Diag::MalformedModel, place)
+           << "external data has " << key << " '" << text << "'; a number of bytes is expected";
+  return value;
+}
+
+Expected<ExternalFields> externalFields(const onnx::TensorProto &tensor, const Location &place) {
+  ExternalFields fields;
+  for (const auto &entry : tensor.external_data()) {
+    if (entry.key() == "location") {
+      fields.location = entry.value();
+    } else if (entry.key() == "offset" || entry.key() == "length") {
+      auto value = sizeField(entry.key(), entry.value(), place);
+      if (!value)
+        return value.takeError();
+      if (entry.key() == "offset")
+        fields.offset = *value;
+      else
+        fields.length = *value;
+    }
+  }
+  return fields;
+}
+
+Error leaves(StringRef location, const Location &place) {
+  return Diagnostic(Diag::ExternalDataPath, place)
+             .note({}, "a path relative to the model, without '..' and without links that lead "
+                       "outside, is accepted")
+         << "external data '" << location << "' is not inside the model's folder";
+}
+
+/// Fails where `location` is not a plain relative path.
+Error checkPath(StringRef location, const Location &place) {
+  if (location.empty() || location.size() > 4096 || location.contains('\0') ||
+      location.contains('\\') || sys::path::is_absolute(location))
+    return leaves(location, place);
+  for (auto part = sys::path::begin(location), end = sys::path::end(location); part != end; ++part)
+    if (*part == "..")
+      return leaves(location, place);
+  return Error::success();
+}
+
+/// Size of the regular file `location` of `folder`; nothing where there is none.
+Expected<std::optional<int64_t>> fileSize(StringRef folder, StringRef location,
+                                          const Location &place) {
+  SmallString<256> path(folder), realFolder, realPath;
+  sys::path::append(path, location);
+  if (sys::fs::real_path(folder.empty() ? "." : folder, realFolder) ||
+      sys::fs::real_path(path, realPath))
+    return std::nullopt;
+  StringRef inside(realPath);
+  bool within = inside.consume_front(realFolder);
+  if (!within || (!inside.startswith("/") && realFolder != "/"))
+    return leaves(location, place);
+  sys::fs::file_status status;
+  if (sys::fs::status(realPath, status) || !sys::fs::is_regular_file(status))
+    return std::nullopt;
+  return static_cast<int64_t>(status.getSize());
+}
+
+} // namespace
+
+Expected<int64_t> checkedCount(ArrayRef<int64_t> dims, const Location &place) {
+  int64_t count = 1;
+  bool zero = false;
+  for (int64_t dim : dims) {
+    if (dim < 0)
+      return Diagnostic(Diag::AbsurdSize, place) << "has a dimension of " << dim;
+    zero = zero || dim == 0;
+    if (dim > maxElements || (dim && count > maxElements / dim))
+      return Diagnostic(Diag::AbsurdSize, place) << "has more than " << maxElements << " elements";
+    count *= dim ? dim : 1;
+  }
+  return zero ? 0 : count;
+}
+
+Expected<DataType> elementType(int number, const Location &place) {
+  if (number <= 0 || number > static_cast<int>(DataType::BFloat16))
+    return Diagnostic(Diag::MalformedModel, place)
+           << "has element type " << number << "; 1 to 16 are defined";
+  return static_cast<DataType>(number);
+}
+
+bool isExternal(const onnx::TensorProto &tensor) {
+  return tensor.data_location() == onnx::TensorProto::EXTERNAL;
+}
+
+Expected<TensorData> inlineData(const onnx::TensorProto &tensor, const Location &place) {
+  auto type = elementType(tensor.data_type(), place);
+  if (!type)
+    return type.takeError();
+  if (*type == DataType::String)
+    return Diagnostic(Diag::UnsupportedOperator, place)
+           << "holds strings, which are not supported; numbers and booleans are accepted";
+  TensorData data;
+  data.type = *type;
+  data.shape.assign(tensor.dims().begin(), tensor.dims().end());
+  auto count = checkedCount(data.shape, place);
+  if (!count)
+    return count.takeError();
+  data.bytes = tensor.has_raw_data() ? tensor.raw_data() : typedBytes(tensor, *type);
+  if (static_cast<int64_t>(data.bytes.size()) != *count * sizeOf(*type))
+    return Diagnostic(Diag::MalformedModel, place)
+           << "has " << data.bytes.size() << " bytes of values; its shape needs "
+           << *count * sizeOf(*type);
+  return data;
+}
+
+Expected<std::optional<ExternalData>> externalData(const onnx::TensorProto &tensor,
+                                                   StringRef folder, const Location &place) {
+  auto fields = externalFields(tensor, place);
+  if (!fields)
+    return fields.takeError();
+  if (Error error = checkPath(fields->location, place))
+    return error;
+  auto type = elementType(tensor.data_type(), place);
+  if (!type)
+    return type.takeError();
+  SmallVector<int64_t, 4> dims(tensor.dims().begin(), tensor.dims().end());
+  auto count = checkedCount(dims, place);
+  if (!count)
+    return count.takeError();
+  int64_t need = *count * sizeOf(*type);
+  if (fields->length && *fields->length != need)
+    return Diagnostic(Diag::MalformedModel, place)
+           << "has " << *fields->length << " bytes of external data; its shape needs " << need;
+  auto size = fileSize(folder, fields->location, place);
+  if (!size)
+    return size.takeError();
+  if (!*size || **size < need || fields->offset > **size - need)
+    return std::nullopt;
+  return ExternalData{fields->location, fields->offset, need};
+}
+
+} // namespace heterplan

@@ -1,0 +1,38 @@
+// Turns the tensors of an ONNX file into ours, trusting nothing: dimensions, lengths and paths are
+// checked before they are used.
+#pragma once
+
+#include "ir/Graph.h"
+#include "support/Diagnostic.h"
+
+#include "llvm/Support/Error.h"
+
+#include <optional>
+
+namespace onnx {
+class TensorProto;
+}
+
+namespace heterplan {
+
+/// Largest number of elements of any tensor; its bytes are exact in an int64 and a double.
+constexpr int64_t maxElements = int64_t(1) << 45;
+
+/// Product of `dims`; AbsurdSize where one is negative or the product exceeds maxElements.
+llvm::Expected<int64_t> checkedCount(llvm::ArrayRef<int64_t> dims, const Location &place);
+
+/// The values that lie in the file itself, little-endian. MalformedModel where their length differs
+/// from what the dimensions need, UnsupportedOperator for strings.
+llvm::Expected<TensorData> inlineData(const onnx::TensorProto &tensor, const Location &place);
+
+bool isExternal(const onnx::TensorProto &tensor);
+
+/// Where the values of an external tensor lie, or nothing where the file is absent or too short.
+/// ExternalDataPath where the path leaves `folder`.
+llvm::Expected<std::optional<ExternalData>>
+externalData(const onnx::TensorProto &tensor, llvm::StringRef folder, const Location &place);
+
+/// Element type; MalformedModel where the number is none.
+llvm::Expected<DataType> elementType(int number, const Location &place);
+
+} // namespace heterplan
