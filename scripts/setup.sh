@@ -19,7 +19,7 @@ readonly build_packages=(
   llvm-14-dev libonnx-dev libprotobuf-dev protobuf-compiler libz3-dev libcli11-dev
   libgtest-dev libbenchmark-dev
 )
-readonly test_packages=(llvm-14-tools python3)
+readonly test_packages=(llvm-14-tools python3 clang-format-14)
 readonly lint_packages=(clang-format-14 clang-tidy-14)
 readonly fuzz_packages=(clang-14 libclang-rt-14-dev)
 
