@@ -189,12 +189,7 @@ Error Catalogue::resolve(Cluster &cluster) const {
              << "the catalogue has no device '" << type.catalogue << "'";
     merge(*known, type);
   }
-  std::vector<Link *> links = {&cluster.network};
-  for (NodeGroup &group : cluster.nodes)
-    links.push_back(&group.link);
-  for (Zone &zone : cluster.zones)
-    links.push_back(&zone.network);
-  for (Link *used : links) {
+  for (Link *used : linksOf(cluster)) {
     if (used->name.empty() || used->bandwidth.value() > 0)
       continue;
     const Link *known = link(used->name);

@@ -83,9 +83,22 @@ std::vector<std::string> ProfileDatabase::add(const Profile &profile, StringRef 
                        entry.deviceType + "' at batch " + Twine(entry.batch.value()))
                           .str());
   }
+  for (const LinkMeasurement &link : profile.links)
+    links[link.name] = {link.name, link.bandwidth, link.latency, ("measured: " + path).str(), {}};
   paths.push_back(path.str());
   hashes.push_back(profile.fingerprint);
   return notes;
+}
+
+void ProfileDatabase::applyLinks(Cluster &cluster) const {
+  for (Link *used : linksOf(cluster)) {
+    auto measured = links.find(used->name);
+    if (used->name.empty() || measured == links.end())
+      continue;
+    Location place = used->location;
+    *used = measured->second;
+    used->location = place;
+  }
 }
 
 const ProfileSeries *ProfileDatabase::find(const Device &device, const Layer &layer,

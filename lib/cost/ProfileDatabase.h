@@ -49,6 +49,10 @@ public:
   const ProfileSeries *find(const Layer &layer, llvm::StringRef model,
                             const DeviceType &device) const;
 
+  /// Puts measured bandwidth and latency in place of those of the links of `cluster` that have the
+  /// name of a measured one.
+  void applyLinks(Cluster &cluster) const;
+
   /// The files taken in, in order.
   const std::vector<std::string> &files() const { return paths; }
   const std::vector<std::string> &fingerprints() const { return hashes; }
@@ -62,6 +66,7 @@ private:
   static const ProfileSeries *find(const Device &device, const Layer &layer, llvm::StringRef model);
 
   llvm::StringMap<Device> devices;
+  llvm::StringMap<Link> links; // measured
   std::vector<std::string> paths, hashes;
 };
 

@@ -225,4 +225,13 @@ std::vector<DeviceRef> devicesOf(const Cluster &cluster, int type) {
   return devices;
 }
 
+std::vector<Link *> linksOf(Cluster &cluster) {
+  std::vector<Link *> links = {&cluster.network};
+  for (NodeGroup &group : cluster.nodes)
+    links.push_back(&group.link);
+  for (Zone &zone : cluster.zones)
+    links.push_back(&zone.network);
+  return links;
+}
+
 } // namespace heterplan

@@ -66,7 +66,7 @@ struct NodeGroup {
 
 struct Zone {
   std::string name;
-  Link network;                    // between nodes of the zone
+  Link network; // between nodes of the zone
   Dollars pricePerGigabyteLeaving{};
   Location location;
 };
@@ -101,7 +101,10 @@ struct DeviceRef {
 /// All devices of `type`, node by node in file order: the order in which plans take them.
 std::vector<DeviceRef> devicesOf(const Cluster &cluster, int type);
 
-/// Reads a cluster file (docs/formats.md). Errors carry line and column.
+/// Every link of the cluster: the network, those of the nodes, those of the zones.
+std::vector<Link *> linksOf(Cluster &cluster);
+
+/// Reads a cluster file (docs/clusters.md). Errors carry line and column.
 llvm::Expected<Cluster> readCluster(llvm::StringRef path);
 /// Likewise from text; `path` is for messages.
 llvm::Expected<Cluster> parseCluster(llvm::StringRef text, llvm::StringRef path);

@@ -86,6 +86,15 @@ TEST(Catalogue, BundledClustersResolve) {
   }
 }
 
+TEST(Catalogue, TheDocumentedExampleResolves) {
+  auto text = readFile(HETERPLAN_TEST_DATA "/../../docs/clusters.md");
+  ASSERT_TRUE(bool(text)) << toText(text.takeError());
+  llvm::StringRef example = llvm::StringRef(*text).split("```yaml\n").second.split("```").first;
+  Cluster cluster = clusterOf(example.str());
+  EXPECT_EQ(toText(bundled().resolve(cluster)), "");
+  EXPECT_EQ(cluster.totalDevices(), 44);
+}
+
 TEST(Catalogue, WhatTheClusterStatesWins) {
   Cluster cluster = clusterOf(R"(
 device_types:

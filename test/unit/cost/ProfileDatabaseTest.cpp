@@ -170,6 +170,22 @@ TEST(ProfileDatabase, LaterFilesWinAndSaySo) {
   EXPECT_EQ(database.fingerprints().size(), 3u);
 }
 
+TEST(ProfileDatabase, MeasuredLinksReplaceThoseOfTheirName) {
+  Profile profile;
+  profile.links = {{"nvlink2", BytesPerSecond(120e9), Seconds(4e-6)}};
+  ProfileDatabase database;
+  database.add(profile, "p");
+  Cluster cluster;
+  cluster.nodes.resize(2);
+  cluster.nodes[0].link = {"nvlink2", BytesPerSecond(150e9), Seconds(3e-6), "datasheet", {}};
+  cluster.nodes[1].link = {"", BytesPerSecond(1e9), Seconds(1e-6), "", {}};
+  database.applyLinks(cluster);
+  EXPECT_EQ(cluster.nodes[0].link.bandwidth, BytesPerSecond(120e9));
+  EXPECT_EQ(cluster.nodes[0].link.latency, Seconds(4e-6));
+  EXPECT_EQ(cluster.nodes[0].link.source, "measured: p");
+  EXPECT_EQ(cluster.nodes[1].link.bandwidth, BytesPerSecond(1e9));
+}
+
 TEST(ProfiledModel, FallsBackOnTheModelAndSaysSo) {
   ProfileDatabase database = threePoints();
   ConstantCostModel constant({Seconds(7), Seconds(8)});
