@@ -15,7 +15,7 @@ from typing import Any
 
 RUNTIME = Path(__file__).resolve().parents[2] / "lib/codegen/runtime"
 
-BASE = '''
+BASE = """
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -54,14 +54,15 @@ class Stage(nn.Module):
 
 def norm_spec(name, channels):
     shape = (channels,)
-    return ({name + ".weight": (shape, "float32", "ones"), name + ".bias": (shape, "float32", "zeros")},
+    return ({name + ".weight": (shape, "float32", "ones"),
+             name + ".bias": (shape, "float32", "zeros")},
             {name + ".running_mean": (shape, "float32", "zeros"),
              name + ".running_var": (shape, "float32", "ones")})
-'''
+"""
 
 AWKWARD = (
     BASE
-    + '''
+    + """
 MODEL = "awkward"
 INPUTS = {"image": ("float32", ((1, 0), (0, 3), (0, 6), (0, 6))), "kind": ("int64", ((1, 0),))}
 INPUT_BOUNDS = {"kind": 5}
@@ -88,8 +89,8 @@ class Stage1(Stage):
     buffers_spec = BN2[1]
 
     def forward(self, a, b, s, k):
-        c = F.conv2d(b, self.conv2.weight, padding=1) * s.view(1, 4, 1, 1)
-        return a, self.norm(self.bn2, c), k
+        c = F.conv2d(b, self.conv2.weight, padding=1)
+        return a, self.norm(self.bn2, c) * s.view(1, 4, 1, 1), k
 
 
 class Stage2(Stage):
@@ -106,7 +107,7 @@ class Stage2(Stage):
 
 
 STAGES = (Stage0, Stage1, Stage2)
-'''
+"""
 )
 
 MAP = [{"perSample": 1}, {"fixed": 4}, {"fixed": 6}, {"fixed": 6}]
@@ -126,7 +127,7 @@ AWKWARD_BOUNDARIES = [
 
 LINEAR = (
     BASE
-    + '''
+    + """
 MODEL = "linear"
 INPUTS = {"x": ("float32", ((1, 0), (0, 6)))}
 OUTPUTS = {"y": ("float32", ((1, 0), (0, 3)))}
@@ -143,7 +144,7 @@ class Whole(Stage):
 
 
 STAGES = (Whole,)
-'''
+"""
 )
 
 
@@ -225,7 +226,7 @@ class Package:
         return program
 
     def instructions(self, stage: int, own: tuple[int, int]) -> list[dict[str, Any]]:
-        last, m = len(self.widths) - 1, self.micro_batches
+        m = self.micro_batches
         ahead = min(m, len(self.widths) - stage)
         order = [("F", i) for i in range(ahead)]
         for i in range(m):

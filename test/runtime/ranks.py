@@ -49,7 +49,7 @@ def _rank_main(rank: int, world: int, port: int, logs: Path, arguments: list[str
 def _context() -> multiprocessing.context.ForkServerContext:
     os.environ["PYTHONPATH"] = os.pathsep.join([str(RUNTIME), str(Path(__file__).parent)])
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["heterplan_runtime.training", "ranks"])
+    context.set_forkserver_preload(["torch._dynamo", "heterplan_runtime.training", "ranks"])
     return context
 
 

@@ -17,6 +17,7 @@ CHECK = ("--check", "--steps", "10", "--lr", "0.05")
         [[4], [4], [4]],  # a pipeline
         [[3, 1], [4], [2, 2]],  # re-sharding 2 -> 1 -> 2
         [[1, 3], [3, 1], [2, 2]],  # ranges that overlap askew
+        [[4], [1, 3], [4]],  # one rank gets gradients of two
     ],
 )
 def test_awkward_pipeline_equals_one_process(train, widths):
@@ -56,7 +57,9 @@ def test_losses_do_not_depend_on_the_cut(train, tmp_path: Path):
 
     folder = package.write(tmp_path / "whole")
     result = tmp_path / "whole.json"
-    outcomes = run_ranks(3, tmp_path / "logs2", [str(folder), "--steps", "4", "--json", str(result)])
+    outcomes = run_ranks(
+        3, tmp_path / "logs2", [str(folder), "--steps", "4", "--json", str(result)]
+    )
     assert [outcome.status for outcome in outcomes] == [0, 0, 0], outcomes
     whole = json.loads(result.read_text())
     assert split["losses"] == pytest.approx(whole["losses"], rel=1e-4)

@@ -137,7 +137,9 @@ def main() -> None:
     torch.manual_seed(0)
     export(Cnn(), torch.randn(2, 3, 16, 16), "input", folder / "cnn.onnx", 13)
     export(mlp(), torch.randn(2, 32), "input", folder / "mlp.onnx", 14)
-    export(Transformer(), torch.zeros(2, 8, dtype=torch.int64), "ids", folder / "transformer.onnx", 17)
+    export(
+        Transformer(), torch.zeros(2, 8, dtype=torch.int64), "ids", folder / "transformer.onnx", 17
+    )
 
 
 if __name__ == "__main__":

@@ -52,7 +52,8 @@ class Communicator:
     def __init__(self, program: RankProgram, device: torch.device, timeout: timedelta) -> None:
         self.rank, self.world_size = program.rank, program.world_size
         self.device = device
-        self._pending: dict[tuple[int, int], list[tuple[dist.Work, Tensor]]] = {}
+        self._timeout = timeout
+        self._pending: dict[tuple[int, int], list[tuple[dist.Work | None, Tensor]]] = {}
         dist.init_process_group("gloo", timeout=timeout)
         if (dist.get_rank(), dist.get_world_size()) != (self.rank, self.world_size):
             raise RuntimeFault(
@@ -123,8 +124,6 @@ class Communicator:
         message = tensor.detach().to(home).contiguous()
         group = self._backward if gradient else self._forward
         work = dist.isend(message, peer, group=group, tag=tag)
-        if work is None:
-            raise RuntimeFault(f"rank {self.rank} is not in the group of its messages")
         self._pending.setdefault((peer, micro_batch), []).append((work, message))
 
     def receive(
@@ -133,13 +132,23 @@ class Communicator:
         """Blocks until the tensor is here."""
         home = self.device if self.backend == "nccl" else torch.device("cpu")
         message = torch.empty(spec.shape(samples), dtype=spec.dtype, device=home)
-        dist.recv(message, peer, group=self._backward if gradient else self._forward, tag=tag)
+        group = self._backward if gradient else self._forward
+        self._finish(dist.irecv(message, peer, group=group, tag=tag))
         return message.to(self.device)
+
+    def _finish(self, work: dist.Work | None) -> None:
+        """Gloo minds the timeout of a message only where it is given; NCCL has a watchdog."""
+        if work is None:
+            raise RuntimeFault(f"rank {self.rank} is not in the group of its messages")
+        if self.backend == "gloo":
+            work.wait(self._timeout)
+        else:
+            work.wait()
 
     def settle(self, peer: int, micro_batch: int) -> None:
         """The peer has answered for this micro-batch: what was sent for it can be let go."""
         for work, _ in self._pending.pop((peer, micro_batch), []):
-            work.wait()
+            self._finish(work)
 
     def drain(self) -> None:
         for peer, micro_batch in list(self._pending):

@@ -52,9 +52,7 @@ class RandomData:
             return (0, max(1, self._model.bounds[name]))
         return (1, 2) if "mask" in name.lower() else (0, 2)
 
-    def _draw(
-        self, spec: TensorSpec, step: int, samples: range, limits: tuple[int, int]
-    ) -> Tensor:
+    def _draw(self, spec: TensorSpec, step: int, samples: range, limits: tuple[int, int]) -> Tensor:
         if spec.batch_axis is None:
             return self._one(spec, step, -1, limits)
         parts = [self._one(spec, step, sample, limits) for sample in samples]

@@ -241,7 +241,9 @@ class Interpreter:
             group = self._communicator.stages_group(stages)
             speaks = self._communicator.stage_group(self._program.stage)[0] == self._program.rank
             gradient = gradients[name]
-            total = self._communicator.sum(gradient if speaks else torch.zeros_like(gradient), group)
+            total = self._communicator.sum(
+                gradient if speaks else torch.zeros_like(gradient), group
+            )
             gradient.copy_(total)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
@@ -22,16 +23,13 @@ class _Parser(argparse.ArgumentParser):
         self.exit(1, f"{self.prog}: error: {message}\n")
 
 
-def _natural(least: int) -> type[int]:
-    class Natural(int):
-        def __new__(cls, text: str) -> int:  # type: ignore[misc]
-            value = int(text)
-            if value < least:
-                raise argparse.ArgumentTypeError(f"must be at least {least}")
-            return value
+def _natural(least: int) -> Callable[[str], int]:
+    def parse_natural(text: str) -> int:
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"expected a whole number of at least {least}")
+        return int(text)
 
-    Natural.__name__ = "whole number"
-    return Natural
+    return parse_natural
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:

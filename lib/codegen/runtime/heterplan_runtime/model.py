@@ -79,12 +79,16 @@ def load_model(directory: Path) -> Model:
             stages=tuple(module.STAGES),
             inputs=_tensor_specs(module.INPUTS, f"{path}: INPUTS"),
             outputs=_tensor_specs(module.OUTPUTS, f"{path}: OUTPUTS"),
-            bounds={name: int(bound) for name, bound in getattr(module, "INPUT_BOUNDS", {}).items()},
+            bounds={
+                name: int(bound) for name, bound in getattr(module, "INPUT_BOUNDS", {}).items()
+            },
         )
     except RuntimeFault:
         raise
     except Exception as error:
-        raise RuntimeFault(f"{path}: cannot be imported: {type(error).__name__}: {error}") from error
+        raise RuntimeFault(
+            f"{path}: cannot be imported: {type(error).__name__}: {error}"
+        ) from error
 
 
 def check_model(model: Model, program: RankProgram) -> None:

@@ -1,22 +1,14 @@
-"""Reads ranks/NNNN.json and plan.json: Protobuf's JSON mapping of heterplan.v1.RankProgram and Plan.
-
-Fields at their default value may be left out of the file, unknown fields are skipped, and a newer
-major version is refused. Every complaint names the file and the field.
-"""
+"""Reads ranks/NNNN.json and plan.json: heterplan.v1.RankProgram and Plan."""
 
 from __future__ import annotations
 
-import json
-import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from .errors import RuntimeFault
-
-SCHEMA_MAJOR = 1
+from .fields import Fields, read_fields
 
 OPS = (
     "load",
@@ -161,85 +153,8 @@ class PlanSummary:
     precision: str
 
 
-class Fields:
-    """One JSON object with typed access; errors name the file and the path of the field."""
-
-    def __init__(self, value: Any, where: str) -> None:
-        if not isinstance(value, dict):
-            raise RuntimeFault(f"{where}: expected an object, found {json.dumps(value)[:60]}")
-        self._value = value
-        self.where = where
-
-    def _wrong(self, name: str, wanted: str) -> RuntimeFault:
-        found = json.dumps(self._value.get(name))[:60]
-        return RuntimeFault(f"{self.where}: field '{name}' is {found}; expected {wanted}")
-
-    def number(self, name: str, default: float = 0.0) -> float:
-        value = self._value.get(name, default)
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise self._wrong(name, "a number")
-        if not math.isfinite(value):
-            raise self._wrong(name, "a finite number")
-        return float(value)
-
-    def integer(self, name: str, default: int = 0, least: int = 0) -> int:
-        value = self.number(name, default)
-        if value != int(value) or not least <= value <= 2**53:
-            raise self._wrong(name, f"a whole number of at least {least}")
-        return int(value)
-
-    def text(self, name: str, accepted: tuple[str, ...] = (), default: str = "") -> str:
-        value = self._value.get(name, default)
-        if not isinstance(value, str):
-            raise self._wrong(name, "a text")
-        if accepted and value not in accepted:
-            raise self._wrong(name, "one of " + ", ".join(accepted))
-        return value
-
-    def flag(self, name: str) -> bool:
-        value = self._value.get(name, False)
-        if not isinstance(value, bool):
-            raise self._wrong(name, "true or false")
-        return value
-
-    def _list(self, name: str) -> list[Any]:
-        value = self._value.get(name, [])
-        if not isinstance(value, list):
-            raise self._wrong(name, "a list")
-        return value
-
-    def objects(self, name: str) -> list[Fields]:
-        return [
-            Fields(item, f"{self.where}: {name}[{index}]")
-            for index, item in enumerate(self._list(name))
-        ]
-
-    def ranks(self, name: str, world_size: int) -> tuple[int, ...]:
-        values = self._list(name)
-        for value in values:
-            if type(value) is not int or not 0 <= value < world_size:
-                raise self._wrong(name, f"ranks below {world_size}")
-        return tuple(sorted(set(values)))
-
-    def range(self, name: str) -> SampleRange:
-        fields = Fields(self._value.get(name, {}), f"{self.where}: {name}")
-        return SampleRange(fields.integer("begin"), fields.integer("count"))
-
-
-def _read(path: Path) -> Fields:
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise RuntimeFault(f"{path}: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise RuntimeFault(f"{path}: not JSON: {error}") from error
-    fields = Fields(value, str(path))
-    major = fields.text("schemaVersion", default="1.0").split(".")[0]
-    if major != str(SCHEMA_MAJOR):
-        raise RuntimeFault(
-            f"{path}: schemaVersion {major}.x is not known; this runtime reads {SCHEMA_MAJOR}.x"
-        )
-    return fields
+def _range(fields: Fields) -> SampleRange:
+    return SampleRange(fields.integer("begin"), fields.integer("count"))
 
 
 def _tensor(fields: Fields) -> TensorSpec:
@@ -258,13 +173,13 @@ def _instruction(fields: Fields, world_size: int, micro_batches: int) -> Instruc
     if op in TRANSFERS and not 0 <= peer < world_size:
         raise RuntimeFault(f"{fields.where}: '{op}' needs a peer below {world_size}")
     group = fields.ranks("group", world_size)
-    return Instruction(op, micro_batch, peer, fields.range("samples"), group)
+    return Instruction(op, micro_batch, peer, _range(fields.object("samples")), group)
 
 
 def read_rank_program(directory: Path, rank: int) -> RankProgram:
     """Reads and checks the program of one rank."""
     path = directory / "ranks" / f"{rank:04d}.json"
-    fields = _read(path)
+    fields = read_fields(path)
     world_size = fields.integer("worldSize", least=1)
     micro_batches = fields.integer("microBatches", least=1)
     program = RankProgram(
@@ -278,12 +193,11 @@ def read_rank_program(directory: Path, rank: int) -> RankProgram:
         global_batch=fields.integer("globalBatch", least=1),
         micro_batches=micro_batches,
         optimizer=fields.text("optimizer", OPTIMIZERS, default="sgd"),
-        samples=fields.range("samples"),
+        samples=_range(fields.object("samples")),
         receives=tuple(_tensor(item) for item in fields.objects("receives")),
         sends=tuple(_tensor(item) for item in fields.objects("sends")),
         instructions=tuple(
-            _instruction(item, world_size, micro_batches)
-            for item in fields.objects("instructions")
+            _instruction(item, world_size, micro_batches) for item in fields.objects("instructions")
         ),
     )
     _check(program, path, rank)
@@ -316,7 +230,7 @@ def _check(program: RankProgram, path: Path, rank: int) -> None:
 
 
 def read_plan(directory: Path) -> PlanSummary:
-    fields = _read(directory / "plan.json")
+    fields = read_fields(directory / "plan.json")
     return PlanSummary(
         predicted_seconds=fields.number("iterationSeconds"),
         precision=fields.text("precision", ("fp32", "tf32", "bf16"), default="fp32"),

@@ -67,7 +67,7 @@ class Reference:
 
 def _sum_gradients(name: str, stages: Iterable[nn.Module]) -> None:
     """Copies of one parameter get the gradient of all their uses."""
-    copies = [stage.get_parameter(name) for stage in stages]
+    copies = [dict(stage.named_parameters())[name] for stage in stages]
     gradients = [copy.grad for copy in copies if copy.grad is not None]
     if gradients:
         total = torch.stack(gradients).sum(0)

@@ -47,7 +47,9 @@ def read_tensors(path: Path) -> dict[str, torch.Tensor]:
     if not isinstance(header, dict):
         raise RuntimeFault(f"{path}: the header is not an object")
     header.pop("__metadata__", None)
-    return {name: _tensor(data, start, entry, f"{path}: '{name}'") for name, entry in header.items()}
+    return {
+        name: _tensor(data, start, entry, f"{path}: '{name}'") for name, entry in header.items()
+    }
 
 
 def _naturals(value: Any) -> list[int] | None:

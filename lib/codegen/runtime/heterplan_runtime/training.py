@@ -102,9 +102,7 @@ def _prepare(options: argparse.Namespace) -> Run:
     loss = make_loss(options.loss, model.prediction)
     data = make_data(options.data, model, loss, options.seed)
     communicator = Communicator(program, device, timedelta(seconds=options.timeout))
-    return Run(
-        options, program, plan, model, communicator, data, loss, Recorder(program, device)
-    )
+    return Run(options, program, plan, model, communicator, data, loss, Recorder(program, device))
 
 
 def _environment_rank() -> int:
