@@ -9,7 +9,7 @@ namespace heterplan {
 
 namespace {
 struct Efficiency {
-  double fp32, tensor, bandwidth;
+  double fp32, tf32, bf16, bandwidth;
 };
 
 struct ParameterTraffic {
@@ -22,12 +22,12 @@ constexpr Seconds launchOverhead(DeviceKind kind) {
 }
 
 Efficiency efficiencyOf(LayerKind layer, DeviceKind device) {
-#define HETERPLAN_EFFICIENCY(kind, deviceKind, fp32, tensor, bandwidth)                            \
+#define HETERPLAN_EFFICIENCY(kind, deviceKind, fp32, tf32, bf16, bandwidth)                        \
   if (layer == LayerKind::kind && device == DeviceKind::deviceKind)                                \
-    return {fp32, tensor, bandwidth};
+    return {fp32, tf32, bf16, bandwidth};
 #include "cost/Efficiency.def"
   assert(false && "Efficiency.def has no line for this kind");
-  return {0.1, 0, 0.1};
+  return {0.1, 0, 0, 0.1};
 }
 
 ParameterTraffic parameterTraffic(LayerKind layer) {
@@ -49,13 +49,10 @@ Limits limitsOf(LayerKind kind, const DeviceType &device, Precision precision) {
   const PeakRates &rates = *device.rates;
   Efficiency share = efficiencyOf(kind, device.kind);
   Limits limits{rates.fp32 * share.fp32, rates.memory * share.bandwidth};
-  FlopsPerSecond tensorPeak{};
   if (precision == Precision::Tf32)
-    tensorPeak = rates.tf32;
+    limits.compute = std::max(limits.compute, rates.tf32 * share.tf32);
   if (precision == Precision::Bf16)
-    tensorPeak = rates.bf16;
-  if (share.tensor > 0)
-    limits.compute = std::max(limits.compute, tensorPeak * share.tensor);
+    limits.compute = std::max(limits.compute, rates.bf16 * share.bf16);
   if (precision == Precision::Bf16 && rates.bf16.value() > 0)
     limits.bytesScale = 0.5;
   return limits;
