@@ -25,12 +25,23 @@ std::string toJson(const Plan &plan);
 std::string toJson(const Timeline &timeline);
 /// One rank's file.
 std::string toJson(const Program &program, int rank);
+/// "0007.json": name of a rank's file in the folder `ranks`.
+std::string rankFileName(int rank);
 
-/// `path` is for messages only; the fingerprint is set to the SHA-256 of `text`.
+/// `path` is for messages only; a fingerprint that the file does not state is set to the SHA-256 of
+/// `text`.
 llvm::Expected<LayerGraph> parseLayerGraph(llvm::StringRef text, llvm::StringRef path);
 llvm::Expected<Profile> parseProfile(llvm::StringRef text, llvm::StringRef path);
 llvm::Expected<Plan> parsePlan(llvm::StringRef text, llvm::StringRef path);
 llvm::Expected<Timeline> parseTimeline(llvm::StringRef text, llvm::StringRef path);
+
+/// One rank's file: a program of that rank alone, with how many ranks belong together.
+struct RankFile {
+  Program program;
+  int worldSize = 0;
+};
+/// Checks the file by itself; Program::verify() needs all ranks.
+llvm::Expected<RankFile> parseRankFile(llvm::StringRef text, llvm::StringRef path);
 
 llvm::Expected<LayerGraph> readLayerGraph(llvm::StringRef path);
 llvm::Expected<Profile> readProfile(llvm::StringRef path);

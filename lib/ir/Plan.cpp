@@ -1,6 +1,11 @@
 #include "ir/Plan.h"
 
+#include "llvm/ADT/StringSet.h"
+
 #include <algorithm>
+#include <cmath>
+
+using namespace llvm;
 
 namespace heterplan {
 
@@ -39,6 +44,149 @@ Seconds iterationTime(const std::vector<Stage> &stages, int microBatches, Schedu
   }
   Seconds period = schedule == Schedule::GPipe ? slowestForward + slowestBackward : slowest;
   return fill + period * double(microBatches - 1) + exposed;
+}
+
+namespace {
+constexpr int64_t mostSamples = 2147483647;
+
+bool isFigure(double number) { return std::isfinite(number) && number >= 0; }
+bool isTime(Seconds time) { return isFigure(time.value()); }
+/// Up to rounding.
+bool isPart(Seconds part, Seconds whole) {
+  return isTime(part) && part.value() <= whole.value() * (1 + 1e-9);
+}
+
+Location placeOf(size_t stage) { return {"", 0, 0, "stages[" + std::to_string(stage) + "]"}; }
+
+Error verifyReplica(const Replica &replica, const Plan &plan, const Location &place) {
+  int64_t share = replica.share.value();
+  if (share < 1 || share % plan.microBatches)
+    return Diagnostic(Diag::InvalidPlan, place)
+           << "share " << share << " is not a positive multiple of the " << plan.microBatches
+           << " micro-batches";
+  if (replica.devices.empty())
+    return Diagnostic(Diag::InvalidPlan, place) << "the replica has no devices";
+  for (const DeviceRef &device : replica.devices)
+    if (device.index < 0 || device.type.empty() || device.node.empty())
+      return Diagnostic(Diag::InvalidPlan, place) << "a device lacks type, node or index";
+  if (!isTime(replica.forward) || !isTime(replica.backward))
+    return Diagnostic(Diag::InvalidPlan, place) << "a time is negative or not finite";
+  return Error::success();
+}
+
+Error verifyTimes(const Stage &stage, const Location &place) {
+  bool hold = isTime(stage.forward) && isTime(stage.backward) && isTime(stage.sync) &&
+              isPart(stage.receive, stage.forward) &&
+              isPart(stage.receiveGradient, stage.backward) && isPart(stage.update, stage.sync) &&
+              isFigure(stage.memory.value()) && isFigure(stage.parameterBytes.value());
+  if (hold)
+    return Error::success();
+  return Diagnostic(Diag::InvalidPlan, place)
+         << "a time or size of the stage is negative, not finite, or greater than the time that "
+         << "it is a part of";
+}
+
+Error verifyDevices(const Stage &stage, const Location &place) {
+  std::vector<DeviceRef> devices;
+  for (const Replica &replica : stage.replicas)
+    devices.insert(devices.end(), replica.devices.begin(), replica.devices.end());
+  std::sort(devices.begin(), devices.end());
+  auto twice = std::adjacent_find(devices.begin(), devices.end());
+  if (twice == devices.end())
+    return Error::success();
+  return Diagnostic(Diag::InvalidPlan, place)
+         << "device " << twice->index << " of type '" << twice->type << "' in node '" << twice->node
+         << "' is used twice";
+}
+
+Error verifyStage(const Plan &plan, size_t index, StringSet<> &layers) {
+  const Stage &stage = plan.stages[index];
+  Location place = placeOf(index);
+  if (stage.id != static_cast<int>(index))
+    return Diagnostic(Diag::InvalidPlan, place)
+           << "stage " << stage.id << " stands at position " << index;
+  if (stage.layers.empty() || stage.replicas.empty())
+    return Diagnostic(Diag::InvalidPlan, place)
+           << "the stage has no " << (stage.layers.empty() ? "layers" : "replicas");
+  for (const std::string &layer : stage.layers)
+    if (!layers.insert(layer).second)
+      return Diagnostic(Diag::InvalidPlan, place) << "layer '" << layer << "' is placed twice";
+  int64_t sum = 0;
+  for (size_t i = 0; i < stage.replicas.size(); ++i) {
+    Location replicaPlace = place;
+    replicaPlace.element += ".replicas[" + std::to_string(i) + "]";
+    if (Error error = verifyReplica(stage.replicas[i], plan, replicaPlace))
+      return error;
+    if (stage.replicas[i].share.value() > plan.globalBatch.value() - sum)
+      return Diagnostic(Diag::InvalidPlan, place)
+             << "the shares exceed the global batch of " << plan.globalBatch.value();
+    sum += stage.replicas[i].share.value();
+  }
+  if (sum != plan.globalBatch.value())
+    return Diagnostic(Diag::InvalidPlan, place)
+           << "the shares sum to " << sum << ", not to the global batch of "
+           << plan.globalBatch.value();
+  if (Error error = verifyDevices(stage, place))
+    return error;
+  return verifyTimes(stage, place);
+}
+
+Error verifyFigures(const Plan &plan) {
+  struct {
+    const char *name;
+    double value;
+  } figures[] = {{"objectiveValue", plan.objectiveValue},
+                 {"lowerBound", plan.lowerBound},
+                 {"gap", plan.gap},
+                 {"iterationSeconds", plan.iteration.value()},
+                 {"throughput", plan.throughput.value()},
+                 {"costPerHour", plan.costPerHour.value()},
+                 {"costPerMillionSamples", plan.costPerMillionSamples.value()},
+                 {"minThroughput", plan.minThroughput.value()},
+                 {"maxCostPerHour", plan.maxCostPerHour.value()}};
+  for (const auto &figure : figures)
+    if (!isFigure(figure.value))
+      return Diagnostic(Diag::InvalidPlan, Location{"", 0, 0, figure.name})
+             << "'" << figure.name << "' is negative or not finite";
+  for (double share : plan.provenance)
+    if (!isFigure(share) || share > 1 + 1e-6)
+      return Diagnostic(Diag::InvalidPlan, Location{"", 0, 0, "provenance"})
+             << "shares of the predicted time lie between 0 and 1";
+  for (size_t i = 0; i < plan.checks.size(); ++i)
+    if (!std::isfinite(plan.checks[i].slack))
+      return Diagnostic(Diag::InvalidPlan, Location{"", 0, 0, "checks[" + std::to_string(i) + "]"})
+             << "the slack of '" << plan.checks[i].name << "' is not finite";
+  return Error::success();
+}
+
+Error verifyBatch(const Plan &plan) {
+  int64_t batch = plan.globalBatch.value();
+  if (batch < 1 || batch > mostSamples)
+    return Diagnostic(Diag::InvalidPlan, Location{"", 0, 0, "globalBatch"})
+           << "the global batch is " << batch << "; accepted are 1 to " << mostSamples;
+  if (plan.microBatches < 1 || batch % plan.microBatches)
+    return Diagnostic(Diag::InvalidPlan, Location{"", 0, 0, "microBatches"})
+           << plan.microBatches << " micro-batches do not divide the global batch of " << batch;
+  if (plan.seed > (uint64_t(1) << 53))
+    return Diagnostic(Diag::InvalidPlan, Location{"", 0, 0, "seed"})
+           << "a seed is at most 2^53, so that JSON carries it exactly";
+  return Error::success();
+}
+} // namespace
+
+Error Plan::verify() const {
+  if (Error error = verifyBatch(*this))
+    return error;
+  if (stages.empty())
+    return Diagnostic(Diag::InvalidPlan, Location{"", 0, 0, "stages"}) << "the plan has no stages";
+  if (schedule == Schedule::DataParallel && stages.size() > 1)
+    return Diagnostic(Diag::InvalidPlan, Location{"", 0, 0, "schedule"})
+           << "a data-parallel plan has one stage, not " << stages.size();
+  StringSet<> layers;
+  for (size_t i = 0; i < stages.size(); ++i)
+    if (Error error = verifyStage(*this, i, layers))
+      return error;
+  return verifyFigures(*this);
 }
 
 } // namespace heterplan

@@ -1,0 +1,158 @@
+#include "ir/FileForms.h"
+#include "ir/TensorForm.h"
+
+#include "support/Files.h"
+
+#include "llvm/ADT/StringMap.h"
+
+#include <algorithm>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+constexpr int layerKindCount = 0
+#define HETERPLAN_LAYER_KIND(enumerator, name, help) +1
+#include "ir/Layers.def"
+    ;
+
+void writeLayer(const Layer &layer, v1::Layer &form) {
+  form.set_name(layer.name);
+  form.set_kind(nameOf(layer.kind));
+  form.set_signature(layer.signature);
+  for (const std::string &node : layer.nodes)
+    form.add_nodes(node);
+  form.set_forward_flops(layer.forwardFlops.value());
+  form.set_backward_flops(layer.backwardFlops.value());
+  form.set_forward_bytes(layer.forwardBytes.value());
+  form.set_backward_bytes(layer.backwardBytes.value());
+  form.set_parameter_bytes(layer.parameterBytes.value());
+  form.set_buffer_bytes(layer.bufferBytes.value());
+  form.set_activation_bytes(layer.activationBytes.value());
+  form.set_workspace_bytes(layer.workspaceBytes.value());
+  for (const std::string &parameter : layer.parameters)
+    form.add_parameters(parameter);
+}
+
+Layer readLayer(const v1::Layer &form, const std::string &place, NameReader &names) {
+  Layer layer;
+  layer.name = form.name();
+  if (!form.kind().empty())
+    layer.kind = names.named<LayerKind>(form.kind(), layerKindCount, place + ".kind");
+  layer.signature = form.signature().empty() ? form.name() : form.signature();
+  layer.nodes.assign(form.nodes().begin(), form.nodes().end());
+  layer.forwardFlops = Flops(form.forward_flops());
+  layer.backwardFlops = Flops(form.backward_flops());
+  layer.forwardBytes = Bytes(form.forward_bytes());
+  layer.backwardBytes = Bytes(form.backward_bytes());
+  layer.parameterBytes = Bytes(form.parameter_bytes());
+  layer.bufferBytes = Bytes(form.buffer_bytes());
+  layer.activationBytes = Bytes(form.activation_bytes());
+  layer.workspaceBytes = Bytes(form.workspace_bytes());
+  layer.parameters.assign(form.parameters().begin(), form.parameters().end());
+  return layer;
+}
+
+void writeTensor(const LayerTensor &tensor, const LayerGraph &graph, v1::LayerTensor &form) {
+  form.set_name(tensor.name);
+  form.set_producer(graph.layers[tensor.producer].name);
+  for (int consumer : tensor.consumers)
+    form.add_consumers(graph.layers[consumer].name);
+  form.set_bytes_per_sample(tensor.bytesPerSample.value());
+  form.set_fixed_bytes(tensor.fixedBytes.value());
+  form.set_differentiable(tensor.differentiable);
+  form.set_type(nameOf(tensor.type));
+  writeShape(tensor.shape, form);
+}
+
+/// Index of each layer by name; the first of two equal names, which verify() refuses.
+using LayerIndex = StringMap<int>;
+
+Expected<int> layerCalled(StringRef name, const LayerIndex &layers, const JsonSource &source,
+                          const Twine &element) {
+  auto match = layers.find(name);
+  if (match != layers.end())
+    return match->second;
+  return Diagnostic(Diag::UnknownLayer, source.at(element))
+         << "no layer is called '" << name << "'";
+}
+
+Expected<LayerTensor> readTensor(const v1::LayerTensor &form, const LayerIndex &layers,
+                                 const JsonSource &source, const std::string &place,
+                                 NameReader &names) {
+  LayerTensor tensor;
+  tensor.name = form.name();
+  auto producer = layerCalled(form.producer(), layers, source, place + ".producer");
+  if (!producer)
+    return producer.takeError();
+  tensor.producer = *producer;
+  for (int i = 0; i < form.consumers_size(); ++i) {
+    auto consumer =
+        layerCalled(form.consumers(i), layers, source, place + ".consumers[" + Twine(i) + "]");
+    if (!consumer)
+      return consumer.takeError();
+    tensor.consumers.push_back(*consumer);
+  }
+  std::sort(tensor.consumers.begin(), tensor.consumers.end());
+  tensor.consumers.erase(std::unique(tensor.consumers.begin(), tensor.consumers.end()),
+                         tensor.consumers.end());
+  tensor.bytesPerSample = Bytes(form.bytes_per_sample());
+  tensor.fixedBytes = Bytes(form.fixed_bytes());
+  tensor.differentiable = !form.has_differentiable() || form.differentiable();
+  if (!form.type().empty())
+    tensor.type = names.named<DataType>(form.type(), dataTypeCount, place + ".type");
+  tensor.shape = readShape(form);
+  return tensor;
+}
+} // namespace
+
+std::string toJson(const LayerGraph &graph) {
+  v1::LayerGraph form;
+  form.set_schema_version(schemaVersion);
+  form.set_model(graph.model);
+  form.set_fingerprint(graph.fingerprint);
+  for (const Layer &layer : graph.layers)
+    writeLayer(layer, *form.add_layers());
+  for (const LayerTensor &tensor : graph.tensors)
+    writeTensor(tensor, graph, *form.add_tensors());
+  for (const std::string &note : graph.notes)
+    form.add_notes(note);
+  return printMessage(form);
+}
+
+Expected<LayerGraph> parseLayerGraph(StringRef text, StringRef path) {
+  JsonSource source{text, path};
+  v1::LayerGraph form;
+  if (Error error = parseMessage(source, form, "schemaVersion", /*versionOptional=*/true))
+    return error;
+  LayerGraph graph;
+  NameReader names(source);
+  LayerIndex layers;
+  graph.model = form.model();
+  graph.fingerprint = form.fingerprint().empty() ? sha256(text) : form.fingerprint();
+  for (int i = 0; i < form.layers_size(); ++i) {
+    graph.layers.push_back(readLayer(form.layers(i), ("layers[" + Twine(i) + "]").str(), names));
+    layers.try_emplace(graph.layers.back().name, i);
+  }
+  for (int i = 0; i < form.tensors_size(); ++i) {
+    auto tensor =
+        readTensor(form.tensors(i), layers, source, ("tensors[" + Twine(i) + "]").str(), names);
+    if (!tensor)
+      return tensor.takeError();
+    graph.tensors.push_back(std::move(*tensor));
+  }
+  graph.notes.assign(form.notes().begin(), form.notes().end());
+  if (Error error = names.take())
+    return error;
+  if (Error error = graph.verify())
+    return source.located(std::move(error));
+  return graph;
+}
+
+Expected<LayerGraph> readLayerGraph(StringRef path) {
+  auto text = readFile(path, largestJson);
+  return text ? parseLayerGraph(*text, path) : text.takeError();
+}
+
+} // namespace heterplan

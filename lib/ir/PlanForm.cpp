@@ -1,0 +1,196 @@
+#include "ir/DeviceForm.h"
+#include "ir/FileForms.h"
+#include "ir/JsonForm.h"
+
+#include "support/Files.h"
+
+#include "llvm/ADT/SmallString.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+void writeReplica(const Replica &replica, v1::Replica &form) {
+  form.set_share(double(replica.share.value()));
+  for (const DeviceRef &device : replica.devices)
+    writeDevice(device, *form.add_devices());
+  form.set_forward_seconds(replica.forward.value());
+  form.set_backward_seconds(replica.backward.value());
+}
+
+Replica readReplica(const v1::Replica &form) {
+  Replica replica;
+  replica.share = Samples(int64_t(form.share()));
+  replica.forward = Seconds(form.forward_seconds());
+  replica.backward = Seconds(form.backward_seconds());
+  for (const v1::Device &device : form.devices())
+    replica.devices.push_back(readDevice(device));
+  return replica;
+}
+
+void writeStage(const Stage &stage, v1::Stage &form) {
+  form.set_id(stage.id);
+  for (const std::string &layer : stage.layers)
+    form.add_layers(layer);
+  for (const Replica &replica : stage.replicas)
+    writeReplica(replica, *form.add_replicas());
+  form.set_forward_seconds(stage.forward.value());
+  form.set_backward_seconds(stage.backward.value());
+  form.set_sync_seconds(stage.sync.value());
+  form.set_receive_seconds(stage.receive.value());
+  form.set_receive_gradient_seconds(stage.receiveGradient.value());
+  form.set_update_seconds(stage.update.value());
+  form.set_memory_bytes(stage.memory.value());
+  form.set_parameter_bytes(stage.parameterBytes.value());
+}
+
+Stage readStage(const v1::Stage &form) {
+  Stage stage;
+  stage.id = form.id();
+  stage.layers.assign(form.layers().begin(), form.layers().end());
+  for (const v1::Replica &replica : form.replicas())
+    stage.replicas.push_back(readReplica(replica));
+  stage.forward = Seconds(form.forward_seconds());
+  stage.backward = Seconds(form.backward_seconds());
+  stage.sync = Seconds(form.sync_seconds());
+  stage.receive = Seconds(form.receive_seconds());
+  stage.receiveGradient = Seconds(form.receive_gradient_seconds());
+  stage.update = Seconds(form.update_seconds());
+  stage.memory = Bytes(form.memory_bytes());
+  stage.parameterBytes = Bytes(form.parameter_bytes());
+  return stage;
+}
+
+void writeRequest(const Plan &plan, v1::Plan &form) {
+  form.set_model(plan.model);
+  form.set_model_fingerprint(plan.modelFingerprint);
+  form.set_cluster(plan.cluster);
+  form.set_cluster_fingerprint(plan.clusterFingerprint);
+  for (const std::string &fingerprint : plan.profileFingerprints)
+    form.add_profile_fingerprints(fingerprint);
+  form.set_strategy(plan.strategy);
+  form.set_seed(double(plan.seed));
+  form.set_objective(nameOf(plan.objective));
+  form.set_min_throughput(plan.minThroughput.value());
+  form.set_max_cost_per_hour(plan.maxCostPerHour.value());
+  for (const Pin &pin : plan.pins) {
+    v1::Pin &pinForm = *form.add_pins();
+    pinForm.set_layer(pin.layer);
+    pinForm.set_type(pin.type);
+  }
+}
+
+void writeDecision(const Plan &plan, v1::Plan &form) {
+  form.set_global_batch(double(plan.globalBatch.value()));
+  form.set_micro_batches(plan.microBatches);
+  form.set_schedule(nameOf(plan.schedule));
+  form.set_optimizer(nameOf(plan.optimizer));
+  form.set_precision(nameOf(plan.precision));
+  for (const Stage &stage : plan.stages)
+    writeStage(stage, *form.add_stages());
+}
+
+void writePrediction(const Plan &plan, v1::Plan &form) {
+  form.set_objective_value(plan.objectiveValue);
+  form.set_lower_bound(plan.lowerBound);
+  form.set_gap(plan.gap);
+  form.set_optimal(plan.optimal);
+  form.set_iteration_seconds(plan.iteration.value());
+  form.set_throughput(plan.throughput.value());
+  form.set_cost_per_hour(plan.costPerHour.value());
+  form.set_cost_per_million_samples(plan.costPerMillionSamples.value());
+  for (const Check &check : plan.checks) {
+    v1::Check &checkForm = *form.add_checks();
+    checkForm.set_name(check.name);
+    checkForm.set_holds(check.holds);
+    checkForm.set_slack(check.slack);
+    checkForm.set_unit(check.unit);
+  }
+  v1::Provenance &provenance = *form.mutable_provenance();
+  provenance.set_measured(plan.provenance[0]);
+  provenance.set_interpolated(plan.provenance[1]);
+  provenance.set_modelled(plan.provenance[2]);
+  provenance.set_assumed(plan.provenance[3]);
+}
+
+void readRequest(const v1::Plan &form, Plan &plan) {
+  plan.model = form.model();
+  plan.modelFingerprint = form.model_fingerprint();
+  plan.cluster = form.cluster();
+  plan.clusterFingerprint = form.cluster_fingerprint();
+  plan.profileFingerprints.assign(form.profile_fingerprints().begin(),
+                                  form.profile_fingerprints().end());
+  plan.strategy = form.strategy();
+  plan.seed = uint64_t(form.seed());
+  plan.minThroughput = SamplesPerSecond(form.min_throughput());
+  plan.maxCostPerHour = DollarsPerHour(form.max_cost_per_hour());
+  for (const v1::Pin &pin : form.pins())
+    plan.pins.push_back({pin.layer(), pin.type()});
+}
+
+void readDecision(const v1::Plan &form, NameReader &names, Plan &plan) {
+  plan.objective = names.named<Objective>(form.objective(), 2, "objective");
+  plan.globalBatch = Samples(int64_t(form.global_batch()));
+  plan.microBatches = form.micro_batches();
+  plan.schedule = names.named<Schedule>(form.schedule(), 3, "schedule");
+  plan.optimizer = names.named<Optimizer>(form.optimizer(), 3, "optimizer");
+  plan.precision = names.named<Precision>(form.precision(), 3, "precision");
+  for (const v1::Stage &stage : form.stages())
+    plan.stages.push_back(readStage(stage));
+}
+
+void readPrediction(const v1::Plan &form, Plan &plan) {
+  plan.objectiveValue = form.objective_value();
+  plan.lowerBound = form.lower_bound();
+  plan.gap = form.gap();
+  plan.optimal = form.optimal();
+  plan.iteration = Seconds(form.iteration_seconds());
+  plan.throughput = SamplesPerSecond(form.throughput());
+  plan.costPerHour = DollarsPerHour(form.cost_per_hour());
+  plan.costPerMillionSamples = Dollars(form.cost_per_million_samples());
+  for (const v1::Check &check : form.checks())
+    plan.checks.push_back({check.name(), check.holds(), check.slack(), check.unit()});
+  const v1::Provenance &provenance = form.provenance();
+  plan.provenance = {provenance.measured(), provenance.interpolated(), provenance.modelled(),
+                     provenance.assumed()};
+}
+} // namespace
+
+std::string toJson(const Plan &plan) {
+  v1::Plan form;
+  form.set_schema_version(schemaVersion);
+  writeRequest(plan, form);
+  writeDecision(plan, form);
+  writePrediction(plan, form);
+  return printMessage(form);
+}
+
+Expected<Plan> parsePlan(StringRef text, StringRef path) {
+  JsonSource source{text, path};
+  v1::Plan form;
+  if (Error error = parseMessage(source, form, "schemaVersion", /*versionOptional=*/false))
+    return error;
+  Plan plan;
+  NameReader names(source);
+  readRequest(form, plan);
+  readDecision(form, names, plan);
+  readPrediction(form, plan);
+  if (Error error = names.take())
+    return error;
+  if (Error error = plan.verify())
+    return source.located(std::move(error));
+  return plan;
+}
+
+Expected<Plan> readPlan(StringRef path) {
+  SmallString<128> file(path);
+  if (sys::fs::is_directory(path))
+    sys::path::append(file, "plan.json");
+  auto text = readFile(file, largestJson);
+  return text ? parsePlan(*text, file) : text.takeError();
+}
+
+} // namespace heterplan

@@ -1,0 +1,55 @@
+#include "ir/Profile.h"
+
+#include <cmath>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+bool isTime(Seconds time) { return std::isfinite(time.value()) && time.value() >= 0; }
+
+Error verifyEntry(const ProfileEntry &entry, size_t index) {
+  Location place{"", 0, 0, "entries[" + std::to_string(index) + "]"};
+  if (entry.signature.empty() == entry.layer.empty())
+    return Diagnostic(Diag::InvalidProfile, place)
+           << "an entry names either a 'signature' or a 'layer', exactly one of them";
+  if (entry.deviceType.empty())
+    return Diagnostic(Diag::InvalidProfile, place) << "the entry has no device type";
+  if (entry.batch.value() < 1)
+    return Diagnostic(Diag::InvalidProfile, place)
+           << "the batch is " << entry.batch.value() << "; at least one sample is processed";
+  if (!isTime(entry.forward) || !isTime(entry.backward) ||
+      !isTime(entry.update.value_or(Seconds())))
+    return Diagnostic(Diag::InvalidProfile, place) << "a time is negative or not finite";
+  if (!std::isfinite(entry.spread) || entry.spread < 0 || entry.repetitions < 0)
+    return Diagnostic(Diag::InvalidProfile, place)
+           << "spread and repetitions are finite and not negative";
+  return Error::success();
+}
+
+Error verifyLink(const LinkMeasurement &link, size_t index) {
+  Location place{"", 0, 0, "links[" + std::to_string(index) + "]"};
+  if (link.name.empty())
+    return Diagnostic(Diag::InvalidProfile, place) << "the link has no name";
+  if (!std::isfinite(link.bandwidth.value()) || !(link.bandwidth.value() > 0))
+    return Diagnostic(Diag::InvalidProfile, place)
+           << "bandwidth of link '" << link.name << "' is not positive";
+  if (!isTime(link.latency))
+    return Diagnostic(Diag::InvalidProfile, place)
+           << "latency of link '" << link.name << "' is negative or not finite";
+  return Error::success();
+}
+} // namespace
+
+Error Profile::verify() const {
+  for (size_t i = 0; i < entries.size(); ++i)
+    if (Error error = verifyEntry(entries[i], i))
+      return error;
+  for (size_t i = 0; i < links.size(); ++i)
+    if (Error error = verifyLink(links[i], i))
+      return error;
+  return Error::success();
+}
+
+} // namespace heterplan

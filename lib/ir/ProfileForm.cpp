@@ -1,0 +1,92 @@
+#include "ir/FileForms.h"
+#include "ir/JsonForm.h"
+
+#include "heterplan.pb.h"
+
+#include "support/Files.h"
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+void writeEntry(const ProfileEntry &entry, v1::ProfileEntry &form) {
+  form.set_signature(entry.signature);
+  form.set_layer(entry.layer);
+  form.set_device_type(entry.deviceType);
+  form.set_batch(double(entry.batch.value()));
+  form.set_forward_seconds(entry.forward.value());
+  form.set_backward_seconds(entry.backward.value());
+  if (entry.update)
+    form.set_update_seconds(entry.update->value());
+  form.set_spread(entry.spread);
+  form.set_repetitions(entry.repetitions);
+}
+
+ProfileEntry readEntry(const v1::ProfileEntry &form) {
+  ProfileEntry entry;
+  entry.signature = form.signature();
+  entry.layer = form.layer();
+  entry.deviceType = form.device_type();
+  entry.batch = Samples(int64_t(form.batch()));
+  entry.forward = Seconds(form.forward_seconds());
+  entry.backward = Seconds(form.backward_seconds());
+  if (form.has_update_seconds())
+    entry.update = Seconds(form.update_seconds());
+  entry.spread = form.spread();
+  entry.repetitions = form.repetitions();
+  return entry;
+}
+} // namespace
+
+std::string toJson(const Profile &profile) {
+  v1::Profile form;
+  form.set_schema_version(schemaVersion);
+  form.set_model(profile.model);
+  form.set_date(profile.date);
+  form.set_device(profile.device);
+  form.set_driver(profile.driver);
+  form.set_clocks(profile.clocks);
+  form.set_engine(profile.engine);
+  form.set_threads(profile.threads);
+  for (const ProfileEntry &entry : profile.entries)
+    writeEntry(entry, *form.add_entries());
+  for (const LinkMeasurement &link : profile.links) {
+    v1::LinkMeasurement &linkForm = *form.add_links();
+    linkForm.set_name(link.name);
+    linkForm.set_bandwidth_bytes_per_second(link.bandwidth.value());
+    linkForm.set_latency_seconds(link.latency.value());
+  }
+  return printMessage(form);
+}
+
+Expected<Profile> parseProfile(StringRef text, StringRef path) {
+  JsonSource source{text, path};
+  v1::Profile form;
+  if (Error error = parseMessage(source, form, "schemaVersion", /*versionOptional=*/true))
+    return error;
+  Profile profile;
+  profile.model = form.model();
+  profile.date = form.date();
+  profile.device = form.device();
+  profile.driver = form.driver();
+  profile.clocks = form.clocks();
+  profile.engine = form.engine();
+  profile.threads = form.threads();
+  profile.fingerprint = sha256(text);
+  for (const v1::ProfileEntry &entry : form.entries())
+    profile.entries.push_back(readEntry(entry));
+  for (const v1::LinkMeasurement &link : form.links())
+    profile.links.push_back({link.name(), BytesPerSecond(link.bandwidth_bytes_per_second()),
+                             Seconds(link.latency_seconds())});
+  if (Error error = profile.verify())
+    return source.located(std::move(error));
+  return profile;
+}
+
+Expected<Profile> readProfile(StringRef path) {
+  auto text = readFile(path, largestJson);
+  return text ? parseProfile(*text, path) : text.takeError();
+}
+
+} // namespace heterplan

@@ -1,0 +1,208 @@
+#include "ir/DeviceForm.h"
+#include "ir/FileForms.h"
+#include "ir/TensorForm.h"
+
+#include "support/Files.h"
+
+#include "llvm/ADT/SmallString.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/Path.h"
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+constexpr int opCount = 0
+#define HETERPLAN_INSTRUCTION(enumerator, name, help) +1
+#include "ir/Instructions.def"
+    ;
+
+const char *nameOf(DeviceKind kind) { return kind == DeviceKind::Cpu ? "cpu" : "gpu"; }
+
+void writeSamples(SampleRange samples, v1::SampleRange &form) {
+  form.set_begin(double(samples.begin));
+  form.set_count(double(samples.count));
+}
+
+SampleRange readSamples(const v1::SampleRange &form) {
+  return {int64_t(form.begin()), int64_t(form.count())};
+}
+
+void writeInstruction(const Instruction &instruction, v1::Instruction &form) {
+  form.set_op(nameOf(instruction.op));
+  if (instruction.microBatch >= 0)
+    form.set_micro_batch(instruction.microBatch);
+  if (instruction.peer >= 0)
+    form.set_peer(instruction.peer);
+  if (!(instruction.samples == SampleRange()))
+    writeSamples(instruction.samples, *form.mutable_samples());
+  if (instruction.boundary >= 0)
+    form.set_boundary(instruction.boundary);
+  for (int rank : instruction.group)
+    form.add_group(rank);
+  form.set_seconds(instruction.seconds.value());
+}
+
+Instruction readInstruction(const v1::Instruction &form, const Twine &place, NameReader &names) {
+  Instruction instruction;
+  instruction.op = names.named<Op>(form.op(), opCount, place + ".op");
+  if (form.has_micro_batch())
+    instruction.microBatch = form.micro_batch();
+  if (form.has_peer())
+    instruction.peer = form.peer();
+  instruction.samples = readSamples(form.samples());
+  if (form.has_boundary())
+    instruction.boundary = form.boundary();
+  instruction.group.assign(form.group().begin(), form.group().end());
+  instruction.seconds = Seconds(form.seconds());
+  return instruction;
+}
+
+void writeTensor(const BoundaryTensor &tensor, v1::BoundaryTensor &form) {
+  form.set_name(tensor.name);
+  form.set_type(heterplan::nameOf(tensor.type));
+  form.set_differentiable(tensor.differentiable);
+  writeShape(tensor.shape, form);
+}
+
+BoundaryTensor readTensor(const v1::BoundaryTensor &form, const Twine &place, NameReader &names) {
+  BoundaryTensor tensor;
+  tensor.name = form.name();
+  if (!form.type().empty())
+    tensor.type = names.named<DataType>(form.type(), dataTypeCount, place + ".type");
+  tensor.differentiable = form.differentiable();
+  tensor.shape = readShape(form);
+  return tensor;
+}
+
+void readCommon(const v1::RankProgram &form, NameReader &names, Program &program) {
+  program.model = form.model();
+  program.schedule = names.named<Schedule>(form.schedule(), 3, "schedule");
+  program.optimizer = names.named<Optimizer>(form.optimizer(), 3, "optimizer");
+  program.stages = form.stages();
+  program.microBatches = form.micro_batches();
+  program.globalBatch = Samples(int64_t(form.global_batch()));
+  program.predictedIteration = Seconds(form.predicted_iteration_seconds());
+}
+
+RankProgram readRank(const v1::RankProgram &form, NameReader &names) {
+  RankProgram rank;
+  rank.rank = form.rank();
+  rank.stage = form.stage();
+  rank.replica = form.replica();
+  rank.device = readDevice(form.device());
+  rank.kind = form.device_kind() == nameOf(DeviceKind::Cpu) ? DeviceKind::Cpu : DeviceKind::Gpu;
+  rank.samples = readSamples(form.samples());
+  for (int i = 0; i < form.receives_size(); ++i)
+    rank.receives.push_back(readTensor(form.receives(i), "receives[" + Twine(i) + "]", names));
+  for (int i = 0; i < form.sends_size(); ++i)
+    rank.sends.push_back(readTensor(form.sends(i), "sends[" + Twine(i) + "]", names));
+  for (int i = 0; i < form.instructions_size(); ++i)
+    rank.instructions.push_back(
+        readInstruction(form.instructions(i), "instructions[" + Twine(i) + "]", names));
+  return rank;
+}
+
+/// Whether two files belong to one program.
+bool sameProgram(const Program &a, const Program &b) {
+  return a.model == b.model && a.schedule == b.schedule && a.optimizer == b.optimizer &&
+         a.stages == b.stages && a.microBatches == b.microBatches &&
+         a.globalBatch == b.globalBatch && a.predictedIteration == b.predictedIteration;
+}
+
+Expected<RankFile> readRankFile(StringRef folder, int rank) {
+  SmallString<128> path(folder);
+  sys::path::append(path, rankFileName(rank));
+  auto text = readFile(path, largestJson);
+  if (!text)
+    return text.takeError();
+  auto file = parseRankFile(*text, path);
+  if (file && file->program.ranks[0].rank != rank)
+    return Diagnostic(Diag::InvalidProgram, Location{path.str().str(), 0, 0, "rank"})
+           << "the file of rank " << rank << " says that it is of rank "
+           << file->program.ranks[0].rank;
+  return file;
+}
+} // namespace
+
+std::string rankFileName(int rank) {
+  std::string name;
+  raw_string_ostream(name) << format("%04d.json", rank);
+  return name;
+}
+
+std::string toJson(const Program &program, int rankIndex) {
+  const RankProgram &rank = program.ranks[rankIndex];
+  v1::RankProgram form;
+  form.set_schema_version(schemaVersion);
+  form.set_model(program.model);
+  form.set_rank(rank.rank);
+  form.set_world_size(static_cast<int>(program.ranks.size()));
+  form.set_stage(rank.stage);
+  form.set_stages(program.stages);
+  form.set_replica(rank.replica);
+  writeDevice(rank.device, *form.mutable_device());
+  form.set_device_kind(nameOf(rank.kind));
+  form.set_global_batch(double(program.globalBatch.value()));
+  form.set_micro_batches(program.microBatches);
+  form.set_schedule(heterplan::nameOf(program.schedule));
+  form.set_optimizer(heterplan::nameOf(program.optimizer));
+  writeSamples(rank.samples, *form.mutable_samples());
+  for (const BoundaryTensor &tensor : rank.receives)
+    writeTensor(tensor, *form.add_receives());
+  for (const BoundaryTensor &tensor : rank.sends)
+    writeTensor(tensor, *form.add_sends());
+  for (const Instruction &instruction : rank.instructions)
+    writeInstruction(instruction, *form.add_instructions());
+  form.set_predicted_iteration_seconds(program.predictedIteration.value());
+  return printMessage(form);
+}
+
+Expected<RankFile> parseRankFile(StringRef text, StringRef path) {
+  JsonSource source{text, path};
+  v1::RankProgram form;
+  if (Error error = parseMessage(source, form, "schemaVersion", /*versionOptional=*/false))
+    return error;
+  NameReader names(source);
+  RankFile file;
+  readCommon(form, names, file.program);
+  file.program.ranks.push_back(readRank(form, names));
+  file.worldSize = form.world_size();
+  if (Error error = names.take())
+    return error;
+  if (form.rank() >= form.world_size())
+    return Diagnostic(Diag::InvalidProgram, source.at("rank"))
+           << "rank " << form.rank() << " of " << form.world_size() << " ranks; they count from 0";
+  if (form.device_kind() != "cpu" && form.device_kind() != "gpu")
+    return Diagnostic(Diag::WrongType, source.at("deviceKind"))
+           << "'" << form.device_kind() << "' is not known here; accepted are cpu, gpu";
+  return file;
+}
+
+Expected<Program> readProgram(StringRef directory) {
+  SmallString<128> folder(directory);
+  sys::path::append(folder, "ranks");
+  Program program;
+  int worldSize = 1; // until rank 0 says more
+  for (int rank = 0; rank < worldSize; ++rank) {
+    auto file = readRankFile(folder, rank);
+    if (!file)
+      return file.takeError();
+    RankProgram ranked = std::move(file->program.ranks[0]);
+    if (rank == 0) {
+      program = file->program;
+      program.ranks.clear();
+      worldSize = file->worldSize;
+    } else if (!sameProgram(program, file->program) || worldSize != file->worldSize) {
+      return Diagnostic(Diag::InvalidProgram, Location{folder.str().str(), 0, 0, ""})
+             << "the files of ranks 0 and " << rank << " belong to different programs";
+    }
+    program.ranks.push_back(std::move(ranked));
+  }
+  if (Error error = program.verify())
+    return error;
+  return program;
+}
+
+} // namespace heterplan

@@ -1,0 +1,97 @@
+#include "ir/FileForms.h"
+#include "ir/JsonForm.h"
+
+#include "heterplan.pb.h"
+
+#include "support/Files.h"
+
+#include <algorithm>
+#include <tuple>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+constexpr double microsecond = 1e-6;
+constexpr int opCount = 0
+#define HETERPLAN_INSTRUCTION(enumerator, name, help) +1
+#include "ir/Instructions.def"
+    ;
+
+void writeEvent(const TimelineEvent &event, bool measured, v1::TraceEvent &form) {
+  form.set_name(nameOf(event.op));
+  form.set_cat(measured ? "measured" : "predicted");
+  form.set_ph("X");
+  form.set_ts(event.begin.value() / microsecond);
+  form.set_dur((event.end - event.begin).value() / microsecond);
+  form.set_pid(event.stage);
+  form.set_tid(event.rank);
+  v1::TraceArguments &arguments = *form.mutable_args();
+  arguments.set_index(event.index);
+  if (event.microBatch >= 0)
+    arguments.set_micro_batch(event.microBatch);
+  arguments.set_begin_seconds(event.begin.value());
+  arguments.set_end_seconds(event.end.value());
+}
+
+TimelineEvent readEvent(const v1::TraceEvent &form, const Twine &place, NameReader &names) {
+  const v1::TraceArguments &arguments = form.args();
+  TimelineEvent event;
+  event.op = names.named<Op>(form.name(), opCount, place + ".name");
+  event.stage = form.pid();
+  event.rank = form.tid();
+  event.index = arguments.index();
+  event.microBatch = arguments.has_micro_batch() ? arguments.micro_batch() : -1;
+  event.begin =
+      Seconds(arguments.has_begin_seconds() ? arguments.begin_seconds() : form.ts() * microsecond);
+  event.end = Seconds(arguments.has_end_seconds() ? arguments.end_seconds()
+                                                  : (form.ts() + form.dur()) * microsecond);
+  return event;
+}
+} // namespace
+
+std::string toJson(const Timeline &timeline) {
+  v1::Trace form;
+  for (const TimelineEvent &event : timeline.events)
+    writeEvent(event, timeline.measured, *form.add_trace_events());
+  form.set_display_time_unit("ms");
+  v1::TraceMetadata &metadata = *form.mutable_other_data();
+  metadata.set_schema_version(schemaVersion);
+  metadata.set_model(timeline.model);
+  metadata.set_measured(timeline.measured);
+  metadata.set_iteration_seconds(timeline.iteration.value());
+  return printMessage(form);
+}
+
+Expected<Timeline> parseTimeline(StringRef text, StringRef path) {
+  JsonSource source{text, path};
+  v1::Trace form;
+  if (Error error =
+          parseMessage(source, form, "otherData.schemaVersion", /*versionOptional=*/false))
+    return error;
+  Timeline timeline;
+  NameReader names(source);
+  timeline.model = form.other_data().model();
+  timeline.measured = form.other_data().measured();
+  timeline.iteration = Seconds(form.other_data().iteration_seconds());
+  for (int i = 0; i < form.trace_events_size(); ++i)
+    timeline.events.push_back(
+        readEvent(form.trace_events(i), "traceEvents[" + Twine(i) + "]", names));
+  if (Error error = names.take())
+    return error;
+  std::stable_sort(timeline.events.begin(), timeline.events.end(),
+                   [](const TimelineEvent &a, const TimelineEvent &b) {
+                     return std::tie(a.rank, a.begin) < std::tie(b.rank, b.begin);
+                   });
+  if (Error error = timeline.verify())
+    return source.located(std::move(error));
+  return timeline;
+}
+
+Expected<Timeline> readTimeline(StringRef path) {
+  auto text = readFile(path, largestJson);
+  return text ? parseTimeline(*text, path) : text.takeError();
+}
+
+} // namespace heterplan
