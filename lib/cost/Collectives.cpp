@@ -140,4 +140,21 @@ Seconds transferTime(const Cluster &cluster, const DeviceGroup &from, Samples fr
   return transferPath(cluster, from, to).time(fromShare, toShare, perSample, fixed);
 }
 
+Seconds leastTransferTime(const Cluster &cluster, const DeviceGroup &group, Samples share,
+                          Bytes perSample, Bytes fixed) {
+  if (perSample == Bytes(0) && fixed == Bytes(0))
+    return Seconds(0);
+  Link best = cluster.network;
+  for (const Zone &zone : cluster.zones) {
+    best.bandwidth = std::max(best.bandwidth, zone.network.bandwidth);
+    best.latency = std::min(best.latency, zone.network.latency);
+  }
+  int perNode = shapeOf(cluster, group).devicesPerNode;
+  Seconds least = TransferPath{best, perNode, 1}.time(share, Samples(0), perSample, fixed);
+  if (const NodeGroup *node = commonNode(cluster, {&group}))
+    least =
+        std::min(least, TransferPath{node->link, 1, 1}.time(share, Samples(0), perSample, fixed));
+  return least;
+}
+
 } // namespace heterplan

@@ -59,4 +59,8 @@ TransferPath transferPath(const Cluster &cluster, const DeviceGroup &from, const
 Seconds transferTime(const Cluster &cluster, const DeviceGroup &from, Samples fromShare,
                      const DeviceGroup &to, Samples toShare, Bytes perSample, Bytes fixed);
 
+/// Lower bound of transferTime to (or from) `group`, whatever the group at the other end.
+Seconds leastTransferTime(const Cluster &cluster, const DeviceGroup &group, Samples share,
+                          Bytes perSample, Bytes fixed);
+
 } // namespace heterplan

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <set>
 
 using namespace llvm;
 
@@ -13,116 +12,122 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 /// Rounding must not make a bound exceed the true value.
 constexpr double safety = 1 - 1e-12;
-/// Balanced shares of mixed groups can be any number; up to here each one is priced.
-constexpr int64_t mostSharesPriced = 128;
-
-/// A share, and the largest share that its time is a lower bound for.
-using ShareRange = std::pair<int64_t, int64_t>;
-
-/// The shares that stages can give a device of `type` for micro-batches of `batch`.
-std::vector<ShareRange> possibleShares(const SearchSpace &space, int type, int64_t batch,
-                                       bool wholeModel) {
-  std::set<int64_t> exact;
-  bool mixed = false;
-  for (const GroupOption &option : space.options) {
-    if (option.group.counts.size() > 1)
-      mixed |= wholeModel || !option.wholeModelOnly;
-    else if (option.group.counts.front().first == type && option.group.size() <= batch)
-      exact.insert((batch + option.group.size() - 1) / option.group.size());
-  }
-  std::vector<ShareRange> ranges;
-  for (int64_t share : exact)
-    ranges.push_back({share, share});
-  if (mixed && space.available[type] > 0)
-    for (int64_t share = 1; share <= batch;) {
-      int64_t next = share < mostSharesPriced ? share + 1 : share + share / 16;
-      ranges.push_back({share, std::min(next - 1, batch)}); // times never fall with the share
-      share = next;
-    }
-  return ranges;
-}
 } // namespace
 
-Bounds::Bounds(Evaluator &evaluator, int microBatches, bool wholeModelGroups)
-    : evaluator(evaluator), microBatches(microBatches) {
+Bounds::Bounds(const Evaluator &evaluator, const StageTable &table, bool wholeModelGroups)
+    : evaluator(evaluator), microBatches(table.microBatches) {
   const Problem &problem = evaluator.problem;
-  int64_t batch = problem.request.globalBatch.value() / microBatches;
   cheapest = infinity;
   for (size_t type = 0; type < problem.cluster.types.size(); ++type)
     if (evaluator.space.available[type] > 0)
       cheapest = std::min(cheapest, problem.cluster.types[type].price.value());
-  std::vector<LeastTimes> layers = leastTimes(evaluator, batch, wholeModelGroups);
-  setWeights(layers);
-  accumulate(layers, batch);
+  setWeights(table);
+  solve(table, wholeModelGroups);
 }
 
-std::vector<Bounds::LeastTimes> Bounds::leastTimes(Evaluator &evaluator, int64_t batch,
-                                                   bool wholeModel) {
-  int types = static_cast<int>(evaluator.problem.cluster.types.size());
-  std::vector<LeastTimes> layers(evaluator.problem.graph.size(),
-                                 {std::vector<double>(types, infinity), infinity, infinity});
-  for (int type = 0; type < types; ++type)
-    for (auto [share, largest] : possibleShares(evaluator.space, type, batch, wholeModel)) {
-      const PrefixSums &sums = evaluator.prices().at(type, share);
-      for (int i = 0; i < static_cast<int>(layers.size()); ++i) {
-        if (!evaluator.pinsAllow(i, i + 1, type))
-          continue;
-        double forward = sums.forwardOf(i, i + 1), total = forward + sums.backwardOf(i, i + 1);
-        layers[i].unit[type] = std::min(layers[i].unit[type], total / double(largest));
-        layers[i].forward = std::min(layers[i].forward, forward);
-        layers[i].total = std::min(layers[i].total, total);
-      }
+/// λ: how fast a type runs the whole model, so that equal work weighs about the same everywhere. A
+/// type that cannot run it weighs as much as the fastest; any weights give a valid bound.
+void Bounds::setWeights(const StageTable &table) {
+  const SearchSpace &space = evaluator.space;
+  int last = static_cast<int>(space.positions.size()) - 1;
+  weights.assign(space.available.size(), 0);
+  for (size_t option = 0; option < space.options.size(); ++option) {
+    const DeviceGroup &group = space.options[option].group;
+    double time = 0;
+    for (int position = 1; position <= last; ++position) {
+      const StageEntry &entry = table.at(position - 1, position, static_cast<int>(option));
+      time += entry.forward + entry.backward;
     }
-  return layers;
+    if (group.counts.size() == 1 && time > 0) {
+      double &weight = weights[group.counts.front().first];
+      weight = std::max(weight, 1 / (time * group.counts.front().second));
+    }
+  }
+  double fastest = *std::max_element(weights.begin(), weights.end());
+  for (double &weight : weights)
+    if (weight == 0)
+      weight = fastest > 0 ? fastest : 1;
 }
 
-/// λ: the speed of a type on the layers that it may hold, so that equal work weighs about the same
-/// everywhere. Any weights give a valid bound.
-void Bounds::setWeights(const std::vector<LeastTimes> &layers) {
-  weights.assign(evaluator.problem.cluster.types.size(), 0);
-  for (size_t type = 0; type < weights.size(); ++type) {
-    double total = 0;
-    for (const LeastTimes &layer : layers)
-      total += std::isfinite(layer.unit[type]) ? layer.unit[type] : 0;
-    weights[type] = total > 0 ? 1 / total : 1;
+int Bounds::levelOf(double speed) const {
+  return std::clamp(static_cast<int>(std::ceil(speed / levelStep - 1e-9)) - 1, -1, levels - 1);
+}
+
+/// Level l stands for at most (l+1)·levelStep of speed.
+void Bounds::solve(const StageTable &table, bool wholeModelGroups) {
+  const SearchSpace &space = evaluator.space;
+  int count = static_cast<int>(space.positions.size());
+  double total = 0;
+  for (size_t type = 0; type < weights.size(); ++type)
+    total += weights[type] * space.available[type];
+  levelStep = total / levels;
+  for (const GroupOption &option : space.options) {
+    double speed = 0;
+    for (size_t type = 0; type < weights.size(); ++type)
+      speed += weights[type] * option.slots[type];
+    optionLevels.push_back(static_cast<int>(std::floor(speed / levelStep + 1e-9)));
+  }
+  leastForward.assign(count, 0);
+  rests.assign(size_t(count) * levels, {0, 0, 0});
+  for (int position = 1; position < count; ++position) {
+    double forward = infinity;
+    for (size_t option = 0; option < space.options.size(); ++option) {
+      const StageEntry &entry = table.at(position - 1, position, static_cast<int>(option));
+      if (entry.estimate)
+        forward = 0; // in another place its balance may be another
+      else if (entry.share > 0)
+        forward = std::min(forward, entry.forward);
+    }
+    leastForward[position] = leastForward[position - 1] + forward * safety;
+    for (int level = 0; level < levels; ++level)
+      rests[position * levels + level] = leastRest(table, position, level, wholeModelGroups);
   }
 }
 
-void Bounds::accumulate(const std::vector<LeastTimes> &layers, int64_t batch) {
-  double fill = 0, forward = 0, slowest = 0, weighted = 0, paid = 0;
-  int next = 0;
-  for (int position : evaluator.space.positions) {
-    for (; next < position; ++next) {
-      const LeastTimes &layer = layers[next];
-      fill += layer.total;
-      forward += layer.forward;
-      slowest = std::max(slowest, layer.total);
-      double leastWork = infinity, leastCost = infinity;
-      for (size_t type = 0; type < weights.size(); ++type) {
-        double price = evaluator.problem.cluster.types[type].price.value();
-        leastWork = std::min(leastWork, weights[type] * layer.unit[type]);
-        if (std::isfinite(layer.unit[type]))
-          leastCost = std::min(leastCost, price * layer.unit[type]);
-      }
-      weighted += leastWork * double(batch);
-      paid += leastCost * double(batch) * microBatches;
+/// Over the last open stage [begin, position) on some option: its own share, and the rest before it
+/// with the speed that it leaves.
+Bounds::Rest Bounds::leastRest(const StageTable &table, int position, int level,
+                               bool wholeModelGroups) const {
+  const SearchSpace &space = evaluator.space;
+  bool last = position + 1 == static_cast<int>(space.positions.size());
+  int inFlight = std::min(microBatches, last ? 1 : 2);
+  Rest least{infinity, infinity, infinity};
+  for (int option = 0; option < static_cast<int>(space.options.size()); ++option) {
+    if (optionLevels[option] > level + 1)
+      continue;
+    bool whole = space.options[option].wholeModelOnly;
+    if (whole && (!last || !wholeModelGroups))
+      continue;
+    double price = space.options[option].price.value();
+    for (int begin = whole ? 0 : position - 1; begin >= 0; --begin) {
+      const StageEntry &entry = table.at(begin, position, option);
+      if (entry.mostInFlight < inFlight)
+        continue;
+      double receive = begin > 0 ? table.leastReceive(begin, option, entry.share) : 0;
+      double gradient = last ? 0 : table.leastReceiveGradient(position, option, entry.share);
+      double time = (entry.forward + entry.backward + receive + gradient) * safety;
+      Rest before{0, 0, 0};
+      int left = level - optionLevels[option];
+      if (begin > 0)
+        before = left >= 0 ? rest(begin, left) : Rest{infinity, infinity, infinity};
+      double behind = std::max(before.fill, entry.sync * safety + leastForward[begin]);
+      least.fill = std::min(least.fill, time + behind);
+      least.slowest = std::min(least.slowest, std::max(time, before.slowest));
+      least.paid = std::min(least.paid, price * microBatches * time + before.paid);
     }
-    leastFill.push_back(fill * safety);
-    leastForward.push_back(forward * safety);
-    leastSlowest.push_back(slowest * safety);
-    work.push_back(weighted * safety);
-    cost.push_back(paid * safety);
   }
+  return least;
 }
 
 double Bounds::time(const PartialPlacement &partial) const {
-  int i = partial.position;
-  double slowest = std::max({partial.slowest, leastSlowest[i],
-                             partial.freeSpeed > 0 ? work[i] / partial.freeSpeed
-                             : work[i] > 0         ? infinity
-                                                   : 0});
-  double rest = std::max(leastFill[i], partial.exposed + leastForward[i]);
-  return partial.fill + rest + (microBatches - 1) * slowest;
+  if (partial.position == 0)
+    return partial.fill + partial.exposed + (microBatches - 1) * partial.slowest;
+  int level = levelOf(partial.freeSpeed);
+  if (level < 0)
+    return infinity;
+  const Rest &open = rest(partial.position, level);
+  double behind = std::max(open.fill, partial.exposed + leastForward[partial.position]);
+  return partial.fill + behind + (microBatches - 1) * std::max(partial.slowest, open.slowest);
 }
 
 double Bounds::objective(const PartialPlacement &partial, double timeLimit) const {
@@ -130,17 +135,17 @@ double Bounds::objective(const PartialPlacement &partial, double timeLimit) cons
   double least = time(partial);
   if (!(least <= timeLimit))
     return infinity;
-  double open = cost[partial.position];
+  double paid = partial.position > 0 ? rest(partial.position, levelOf(partial.freeSpeed)).paid : 0;
   double price = partial.price + (partial.position > 0 ? cheapest : 0);
   if (request.maxCostPerHour > DollarsPerHour(0)) {
-    double priceByWork = std::isfinite(timeLimit) ? partial.price + open / timeLimit : 0;
+    double priceByWork = std::isfinite(timeLimit) ? partial.price + paid / timeLimit : 0;
     if (std::max(price, priceByWork) > request.maxCostPerHour.value() * (1 + 1e-9))
       return infinity;
   }
   if (request.objective == Objective::Throughput)
     return least;
-  double paid = std::max(price * least, partial.price * least + open);
-  return paid / 3600 / double(request.globalBatch.value()) * 1e6 * safety;
+  double cost = std::max(price * least, partial.price * least + paid);
+  return cost / 3600 / double(request.globalBatch.value()) * 1e6 * safety;
 }
 
 double Bounds::root() const {
@@ -151,7 +156,7 @@ double Bounds::root() const {
   double limit = infinity;
   const Request &request = evaluator.problem.request;
   if (request.minThroughput > SamplesPerSecond(0))
-    limit = request.globalBatch.value() / request.minThroughput.value() * (1 + 1e-9);
+    limit = double(request.globalBatch.value()) / request.minThroughput.value() * (1 + 1e-9);
   return objective(open, limit);
 }
 

@@ -2,7 +2,7 @@
 // of the search space, so a bound on the best completion is proven, not estimated.
 #pragma once
 
-#include "search/Evaluator.h"
+#include "search/StageTable.h"
 
 #include <vector>
 
@@ -18,18 +18,16 @@ struct PartialPlacement {
   double freeSpeed = 0; // Σ over types of weight · devices left
 };
 
-/// Bounds for one number of micro-batches. With u[l][t] the least time per sample of layer l on one
-/// device of type t, at any share that the space allows:
-///   - a stage of k devices of type t takes at least Σ_l u[l][t]·b/k, so for any weights λ_t ≥ 0
-///   all
-///     open stages satisfy max τ · Σ_t λ_t·free_t ≥ Σ_l min_t λ_t·u[l][t]·b   (Lagrangian bound);
-///   - each layer costs at least m·b·min_t price_t·u[l][t], because devices are paid for the whole
-///     iteration, which is at least m·τ of their stage.
+/// Bounds for one number of micro-batches, by a surrogate relaxation: the limits on the devices of
+/// each type are replaced by one on their weighted sum Σ_t λ_t·devices_t (valid for any λ ≥ 0), in
+/// `levels` steps, rounded up. Under it a dynamic programme over cut positions finds, for every
+/// position and level, the least Σ τ plus exposed synchronisation, the least max τ, and the least
+/// Σ price·m·τ (devices are paid for the whole iteration, which is at least m·τ of their stage).
+/// Transfers enter by what they take at least, memory by what is in flight at least.
 class Bounds {
 public:
-  /// Asks the evaluator's price table for the shares that can occur. `wholeModelGroups`: whether
-  /// groups that are for one-stage plans only count too.
-  Bounds(Evaluator &evaluator, int microBatches, bool wholeModelGroups);
+  /// `wholeModelGroups`: whether groups that are for one-stage plans only count too.
+  Bounds(const Evaluator &evaluator, const StageTable &table, bool wholeModelGroups);
 
   /// Least iteration time of any completion.
   double time(const PartialPlacement &partial) const;
@@ -41,24 +39,26 @@ public:
   double weight(int type) const { return weights[type]; }
 
 private:
-  /// Least times of one layer over all types and shares.
-  struct LeastTimes {
-    std::vector<double> unit; // u, by type
-    double forward, total;    // of one micro-batch
+  static constexpr int levels = 24;
+  /// What the open layers before a position add at least, at some level.
+  struct Rest {
+    double fill, slowest, paid; // seconds, seconds, dollars per hour · seconds
   };
-  static std::vector<LeastTimes> leastTimes(Evaluator &evaluator, int64_t batch, bool wholeModel);
-  void setWeights(const std::vector<LeastTimes> &layers);
-  void accumulate(const std::vector<LeastTimes> &layers, int64_t batch);
+
+  void setWeights(const StageTable &table);
+  void solve(const StageTable &table, bool wholeModelGroups);
+  Rest leastRest(const StageTable &table, int position, int level, bool wholeModelGroups) const;
+  int levelOf(double speed) const;
+  const Rest &rest(int position, int level) const { return rests[position * levels + level]; }
 
   const Evaluator &evaluator;
   int microBatches;
-  std::vector<double> weights; // λ, by type
-  // By position, of the layers before it:
-  std::vector<double> leastFill, leastForward; // Σ of least times
-  std::vector<double> leastSlowest;            // largest least time of one layer
-  std::vector<double> work;                    // b·Σ min λ·u
-  std::vector<double> cost;                    // m·b·Σ min price·u; dollars per hour · seconds
-  double cheapest = 0;                         // price of the cheapest device
+  std::vector<double> weights;      // λ, by type
+  double levelStep = 1;             // speed of one level
+  std::vector<int> optionLevels;    // levels that an option takes, rounded down
+  std::vector<double> leastForward; // by position: Σ of the open layers' least forward times
+  std::vector<Rest> rests;          // by position and level
+  double cheapest = 0;              // price of the cheapest device
 };
 
 } // namespace heterplan

@@ -74,6 +74,19 @@ int64_t Evaluator::mostSamples(int begin, int end, int type, int inFlight, int64
   return perSample * double(batch) <= room ? batch : static_cast<int64_t>(room / perSample);
 }
 
+int Evaluator::mostInFlight(int begin, int end, int type, int64_t share) const {
+  constexpr double unlimited = 1 << 20;
+  if (problem.request.ignoreMemory)
+    return static_cast<int>(unlimited);
+  const MemoryNeed &need = memoryNeed(begin, end);
+  double room =
+      problem.cluster.types[type].memory.value() - need.fixed - need.scratch * double(share);
+  double kept = need.kept * double(share);
+  if (room < 0 || kept > room)
+    return 0;
+  return static_cast<int>(kept > 0 ? std::min(room / kept, unlimited) : unlimited);
+}
+
 StageTimes Evaluator::uniformTimes(int begin, int end, int type, int count,
                                    const AllReduceCost &reduce, int64_t batch, int inFlight) {
   StageTimes times;

@@ -58,6 +58,9 @@ public:
                           int64_t batch, int inFlight);
   /// Layers [begin, end) may run on `type` as far as pins go.
   bool pinsAllow(int begin, int end, int type) const;
+  /// Most micro-batches of `share` samples that fit in the memory of one device of `type`; 0: not
+  /// even one.
+  int mostInFlight(int begin, int end, int type, int64_t share) const;
   /// Most samples of a micro-batch that fit in the memory of one device of `type`.
   int64_t mostSamples(int begin, int end, int type, int inFlight, int64_t batch) const;
 

@@ -82,13 +82,22 @@ private:
 };
 } // namespace
 
-Expected<Solution> Greedy::run(Evaluator &evaluator, const SearchOptions &) {
+std::optional<Placement> greedyPlacement(Evaluator &evaluator) {
   GreedySearch search(evaluator);
   search.run();
+  return std::move(search.best);
+}
+
+Expected<Solution> Greedy::run(Evaluator &evaluator, const SearchOptions &) {
+  std::optional<Placement> best = greedyPlacement(evaluator);
   double bound = std::numeric_limits<double>::infinity();
-  for (int m : evaluator.space.microBatches)
-    bound = std::min(bound, Bounds(evaluator, m, /*wholeModelGroups=*/true).root());
-  return Solution{search.best, std::min(bound, search.bestObjective), false};
+  if (best)
+    bound = evaluator.evaluate(*best)->objective;
+  for (int m : evaluator.space.microBatches) {
+    StageTable table(evaluator, m);
+    bound = std::min(bound, Bounds(evaluator, table, /*wholeModelGroups=*/true).root());
+  }
+  return Solution{std::move(best), bound, false};
 }
 
 } // namespace heterplan

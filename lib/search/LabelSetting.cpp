@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <deque>
 #include <limits>
 #include <queue>
 
@@ -36,10 +37,12 @@ struct Label {
   Samples share; // largest of the first stage
 };
 
-/// Costs that depend on the number of micro-batches.
+/// What depends on the number of micro-batches.
 struct MicroBatchCase {
-  int microBatches;
-  int64_t batch; // samples of one micro-batch
+  MicroBatchCase(Evaluator &evaluator, int microBatches)
+      : table(evaluator, microBatches), bounds(evaluator, table, /*wholeModelGroups=*/false) {}
+
+  StageTable table;
   Bounds bounds;
 };
 
@@ -54,7 +57,7 @@ private:
   template <typename Keep> void expand(int index, Keep keep);
   bool takeSlots(int index, int option);
   bool grow(int index, int option, int begin, Label &grown);
-  StageTimes stageTimes(const Label &label, int option, int begin);
+  StageEntry stageBefore(const Label &label, int option, int begin);
   void bound(Label &label);
   void complete(const Label &label);
   Placement placementOf(const Label &first) const;
@@ -74,9 +77,8 @@ private:
   Evaluator &evaluator;
   const SearchOptions &options;
   const SearchSpace &space;
-  const int types, last; // last: index of the last position
-  std::vector<MicroBatchCase> cases;
-  std::vector<AllReduceCost> reduce; // by option
+  const int types, last;            // last: index of the last position
+  std::deque<MicroBatchCase> cases; // Bounds refer to the tables
   DenseMap<std::pair<int, int>, TransferPath> paths;
 
   std::vector<Label> labels;
@@ -97,11 +99,8 @@ LabelSearch::LabelSearch(Evaluator &evaluator, const SearchOptions &options)
     : evaluator(evaluator), options(options), space(evaluator.space),
       types(static_cast<int>(space.available.size())),
       last(static_cast<int>(space.positions.size()) - 1), scratch(types) {
-  int64_t batch = evaluator.problem.request.globalBatch.value();
   for (int m : space.microBatches)
-    cases.push_back({m, batch / m, Bounds(evaluator, m, /*wholeModelGroups=*/false)});
-  for (const GroupOption &option : space.options)
-    reduce.push_back(allReduceCost(evaluator.problem.cluster, option.group));
+    cases.emplace_back(evaluator, m);
 }
 
 const TransferPath &LabelSearch::path(int from, int to) {
@@ -130,10 +129,14 @@ void LabelSearch::addRoot(int choice) {
 /// Fills in the bound of `label`, whose slots are in `scratch`.
 void LabelSearch::bound(Label &label) {
   const Bounds &bounds = cases[label.choice].bounds;
+  double receive = 0; // of its first stage, at least
+  if (label.position > 0 && label.option >= 0)
+    receive =
+        cases[label.choice].table.leastReceive(label.position, label.option, label.share.value());
   PartialPlacement partial;
   partial.position = label.position;
-  partial.fill = label.fill;
-  partial.slowest = std::max(label.others, label.first);
+  partial.fill = label.fill + receive;
+  partial.slowest = std::max(label.others, label.first + receive);
   partial.exposed = label.exposed;
   partial.price = label.price;
   for (int type = 0; type < types; ++type)
@@ -151,15 +154,22 @@ double LabelSearch::timeLimit() const {
   return limit;
 }
 
-StageTimes LabelSearch::stageTimes(const Label &label, int option, int begin) {
-  const MicroBatchCase &chosen = cases[label.choice];
-  const DeviceGroup &group = space.options[option].group;
-  int from = space.positions[begin], to = space.positions[label.position];
-  int inFlight = std::min<int>(chosen.microBatches, label.depth + 1);
-  if (group.counts.size() == 1)
-    return evaluator.uniformTimes(from, to, group.counts.front().first, group.counts.front().second,
-                                  reduce[option], chosen.batch, inFlight);
-  return evaluator.priceStage(from, to, group, chosen.batch, label.depth == 0, inFlight).times;
+/// The stage [begin, position) before `label`; `mostInFlight` 0 where it does not fit.
+StageEntry LabelSearch::stageBefore(const Label &label, int option, int begin) {
+  const StageTable &table = cases[label.choice].table;
+  StageEntry entry = table.at(begin, label.position, option);
+  int inFlight = std::min<int>(table.microBatches, label.depth + 1);
+  if (entry.mostInFlight < inFlight)
+    entry.mostInFlight = 0;
+  if (entry.mostInFlight == 0 || !entry.estimate)
+    return entry;
+  StageTimes times = evaluator
+                         .priceStage(space.positions[begin], space.positions[label.position],
+                                     space.options[option].group, table.batch,
+                                     /*last=*/label.depth == 0, inFlight)
+                         .times;
+  return {times.forward, times.backward, times.sync, times.largestShare.value(),
+          times.fits ? inFlight : 0};
 }
 
 /// Puts the slots of label `index` and of `option` into `scratch`; false where they do not suffice.
@@ -175,32 +185,32 @@ bool LabelSearch::takeSlots(int index, int option) {
 /// Puts a stage [begin, position) on `option` before label `index`. False: it does not fit.
 bool LabelSearch::grow(int index, int option, int begin, Label &grown) {
   const Label &label = labels[index];
-  StageTimes times = stageTimes(label, option, begin);
-  if (!times.fits)
+  StageEntry stage = stageBefore(label, option, begin);
+  if (stage.mostInFlight == 0)
     return false;
   double receive = 0, receiveGradient = 0;
   if (label.depth > 0) {
     const Cut &cut = evaluator.cuts[space.positions[label.position]];
     receive = path(option, label.option)
-                  .time(times.largestShare, label.share, cut.forwardBytes, cut.fixedBytes)
+                  .time(Samples(stage.share), label.share, cut.forwardBytes, cut.fixedBytes)
                   .value();
     receiveGradient = path(label.option, option)
-                          .time(label.share, times.largestShare, cut.backwardBytes, Bytes(0))
+                          .time(label.share, Samples(stage.share), cut.backwardBytes, Bytes(0))
                           .value();
   }
-  double backward = times.backward + receiveGradient;
+  double backward = stage.backward + receiveGradient;
   grown = label;
-  grown.first = times.forward + backward;
+  grown.first = stage.forward + backward;
   grown.fill = label.fill + receive + grown.first;
   grown.others = label.depth > 0 ? std::max(label.others, label.first + receive) : 0;
-  grown.exposed = std::max(times.sync, label.exposed - backward);
+  grown.exposed = std::max(stage.sync, label.exposed - backward);
   grown.price = label.price + space.options[option].price.value();
   grown.parent = index;
   grown.position = static_cast<int16_t>(begin);
   grown.end = label.position;
   grown.option = static_cast<int16_t>(option);
   grown.depth = static_cast<int16_t>(label.depth + 1);
-  grown.share = times.largestShare;
+  grown.share = Samples(stage.share);
   grown.dominated = false;
   bound(grown);
   return true;
@@ -210,7 +220,7 @@ bool LabelSearch::grow(int index, int option, int begin, Label &grown) {
 /// are then in `scratch`; complete ones are considered as solutions instead.
 template <typename Keep> void LabelSearch::expand(int index, Keep keep) {
   int position = labels[index].position, depth = labels[index].depth;
-  int64_t batch = cases[labels[index].choice].batch;
+  int64_t batch = cases[labels[index].choice].table.batch;
   if (depth >= space.maxStages)
     return;
   for (int option = 0; option < static_cast<int>(space.options.size()); ++option) {
@@ -246,7 +256,7 @@ void LabelSearch::complete(const Label &label) {
 
 Placement LabelSearch::placementOf(const Label &first) const {
   Placement placement;
-  placement.microBatches = cases[first.choice].microBatches;
+  placement.microBatches = cases[first.choice].table.microBatches;
   for (const Label *label = &first; label->option >= 0; label = &labels[label->parent])
     placement.stages.push_back({space.positions[label->position], space.positions[label->end],
                                 space.options[label->option].group});
@@ -260,7 +270,7 @@ bool LabelSearch::dominates(const Label &a, const int *aUsed, const Label &b,
   if (a.fill > b.fill || a.fill + a.exposed > b.fill + b.exposed || a.price > b.price ||
       a.share > b.share)
     return false;
-  int microBatches = cases[a.choice].microBatches;
+  int microBatches = cases[a.choice].table.microBatches;
   if (std::min<int>(a.depth, microBatches) > std::min<int>(b.depth, microBatches))
     return false; // more micro-batches in flight before it
   if (microBatches > 1 && (a.others > std::max(b.others, b.first) || a.first > b.first))
@@ -351,11 +361,8 @@ void LabelSearch::bestFirst() {
 }
 
 Solution LabelSearch::run() {
-  Expected<Solution> start = Greedy::run(evaluator, options);
-  if (!start)
-    consumeError(start.takeError());
-  else if (start->placement) {
-    best = start->placement;
+  best = greedyPlacement(evaluator);
+  if (best) {
     std::optional<Evaluation> evaluation = evaluator.evaluate(*best);
     bestObjective = evaluation->objective;
     bestTime = evaluation->iteration.value();

@@ -15,6 +15,9 @@ struct Solution {
   bool complete = false;
 };
 
+/// The best placement that Greedy finds; LabelSetting starts from it.
+std::optional<Placement> greedyPlacement(Evaluator &evaluator);
+
 #define HETERPLAN_STRATEGY(name, cls, help)                                                        \
   struct cls {                                                                                     \
     static llvm::Expected<Solution> run(Evaluator &evaluator, const SearchOptions &options);       \

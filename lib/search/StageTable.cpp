@@ -1,0 +1,71 @@
+#include "search/StageTable.h"
+
+#include <algorithm>
+
+namespace heterplan {
+
+StageTable::StageTable(Evaluator &evaluator, int microBatches)
+    : microBatches(microBatches),
+      batch(evaluator.problem.request.globalBatch.value() / microBatches), evaluator(evaluator),
+      options(evaluator.space.options.size()) {
+  const std::vector<int> &positions = evaluator.space.positions;
+  std::vector<AllReduceCost> reduce;
+  for (const GroupOption &option : evaluator.space.options) {
+    const Cluster &cluster = evaluator.problem.cluster;
+    reduce.push_back(allReduceCost(cluster, option.group));
+    auto least = [&](double bytes) {
+      return leastTransferTime(cluster, option.group, Samples(1), Bytes(bytes), Bytes(0)).value();
+    };
+    leastPerSampleByte.push_back((least(2e9) - least(1e9)) / 1e9);
+    leastLatency.push_back(std::max(0.0, least(1e9) - 1e9 * leastPerSampleByte.back()));
+  }
+  size_t count = positions.size();
+  entries.resize(count * (count - 1) / 2 * options);
+  for (size_t end = 1; end < count; ++end)
+    for (size_t begin = 0; begin < end; ++begin)
+      for (size_t option = 0; option < options; ++option)
+        if (begin == 0 || !evaluator.space.options[option].wholeModelOnly)
+          entries[(end * (end - 1) / 2 + begin) * options + option] = price(
+              positions[begin], positions[end], evaluator.space.options[option], reduce[option]);
+}
+
+StageEntry StageTable::price(int begin, int end, const GroupOption &option,
+                             const AllReduceCost &reduce) {
+  StageEntry entry;
+  int64_t devices = option.group.size();
+  if (devices > batch)
+    return entry;
+  if (option.group.counts.size() > 1) {
+    StageTimes times = evaluator.priceStage(begin, end, option.group, batch, true, 1).times;
+    return {times.forward,
+            times.backward,
+            times.sync,
+            (batch + devices - 1) / devices,
+            times.fits ? microBatches : 0,
+            /*estimate=*/true};
+  }
+  int type = option.group.counts.front().first;
+  if (!evaluator.pinsAllow(begin, end, type))
+    return entry;
+  entry.share = (batch + devices - 1) / devices;
+  const PrefixSums &sums = evaluator.prices().at(type, entry.share);
+  entry.forward = sums.forwardOf(begin, end);
+  entry.backward = sums.backwardOf(begin, end);
+  entry.sync = reduce.time(evaluator.parametersOf(begin, end)).value() + sums.updateOf(begin, end);
+  entry.mostInFlight = evaluator.mostInFlight(begin, end, type, entry.share);
+  return entry;
+}
+
+double StageTable::leastReceive(int position, int option, int64_t share) const {
+  const Cut &cut = evaluator.cuts[evaluator.space.positions[position]];
+  double bytes = cut.forwardBytes.value();
+  return bytes == 0 ? 0 : leastLatency[option] + bytes * double(share) * leastPerSampleByte[option];
+}
+
+double StageTable::leastReceiveGradient(int position, int option, int64_t share) const {
+  const Cut &cut = evaluator.cuts[evaluator.space.positions[position]];
+  double bytes = cut.backwardBytes.value();
+  return bytes == 0 ? 0 : leastLatency[option] + bytes * double(share) * leastPerSampleByte[option];
+}
+
+} // namespace heterplan
