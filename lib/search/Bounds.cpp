@@ -15,14 +15,23 @@ constexpr double safety = 1 - 1e-12;
 } // namespace
 
 Bounds::Bounds(const Evaluator &evaluator, const StageTable &table, bool wholeModelGroups)
-    : evaluator(evaluator), microBatches(table.microBatches) {
+    : evaluator(evaluator), microBatches(table.microBatches),
+      positions(static_cast<int>(evaluator.space.positions.size())) {
   const Problem &problem = evaluator.problem;
   cheapest = infinity;
   for (size_t type = 0; type < problem.cluster.types.size(); ++type)
     if (evaluator.space.available[type] > 0)
       cheapest = std::min(cheapest, problem.cluster.types[type].price.value());
   setWeights(table);
-  solve(table, wholeModelGroups);
+  setLevels();
+  setLeastForward(table);
+  fillBuckets(table, wholeModelGroups);
+  solveRests();
+  setThresholds();
+  fills.assign(thresholds.size() * rests.size(), 0);
+  for (size_t threshold = 0; threshold < thresholds.size(); ++threshold)
+    solveFills(static_cast<int>(threshold));
+  bucketTable = {}; // only needed above
 }
 
 /// λ: how fast a type runs the whole model, so that equal work weighs about the same everywhere. A
@@ -54,24 +63,25 @@ int Bounds::levelOf(double speed) const {
 }
 
 /// Level l stands for at most (l+1)·levelStep of speed.
-void Bounds::solve(const StageTable &table, bool wholeModelGroups) {
-  const SearchSpace &space = evaluator.space;
-  int count = static_cast<int>(space.positions.size());
+void Bounds::setLevels() {
   double total = 0;
   for (size_t type = 0; type < weights.size(); ++type)
-    total += weights[type] * space.available[type];
+    total += weights[type] * evaluator.space.available[type];
   levelStep = total / levels;
-  for (const GroupOption &option : space.options) {
+  for (const GroupOption &option : evaluator.space.options) {
     double speed = 0;
     for (size_t type = 0; type < weights.size(); ++type)
       speed += weights[type] * option.slots[type];
-    optionLevels.push_back(static_cast<int>(std::floor(speed / levelStep + 1e-9)));
+    int level = static_cast<int>(std::floor(speed / levelStep + 1e-9));
+    optionLevels.push_back(std::min(level, levels));
   }
-  leastForward.assign(count, 0);
-  rests.assign(size_t(count) * levels, {0, 0, 0});
-  for (int position = 1; position < count; ++position) {
+}
+
+void Bounds::setLeastForward(const StageTable &table) {
+  leastForward.assign(positions, 0);
+  for (int position = 1; position < positions; ++position) {
     double forward = infinity;
-    for (size_t option = 0; option < space.options.size(); ++option) {
+    for (size_t option = 0; option < optionLevels.size(); ++option) {
       const StageEntry &entry = table.at(position - 1, position, static_cast<int>(option));
       if (entry.estimate)
         forward = 0; // in another place its balance may be another
@@ -79,44 +89,82 @@ void Bounds::solve(const StageTable &table, bool wholeModelGroups) {
         forward = std::min(forward, entry.forward);
     }
     leastForward[position] = leastForward[position - 1] + forward * safety;
-    for (int level = 0; level < levels; ++level)
-      rests[position * levels + level] = leastRest(table, position, level, wholeModelGroups);
   }
 }
 
-/// Over the last open stage [begin, position) on some option: its own share, and the rest before it
-/// with the speed that it leaves.
-Bounds::Rest Bounds::leastRest(const StageTable &table, int position, int level,
-                               bool wholeModelGroups) const {
-  const SearchSpace &space = evaluator.space;
-  bool last = position + 1 == static_cast<int>(space.positions.size());
-  int inFlight = std::min(microBatches, last ? 1 : 2);
-  Rest least{infinity, infinity, infinity};
-  for (int option = 0; option < static_cast<int>(space.options.size()); ++option) {
-    if (optionLevels[option] > level + 1)
-      continue;
-    bool whole = space.options[option].wholeModelOnly;
-    if (whole && (!last || !wholeModelGroups))
-      continue;
-    double price = space.options[option].price.value();
-    for (int begin = whole ? 0 : position - 1; begin >= 0; --begin) {
-      const StageEntry &entry = table.at(begin, position, option);
-      if (entry.mostInFlight < inFlight)
-        continue;
-      double receive = begin > 0 ? table.leastReceive(begin, option, entry.share) : 0;
-      double gradient = last ? 0 : table.leastReceiveGradient(position, option, entry.share);
-      double time = (entry.forward + entry.backward + receive + gradient) * safety;
-      Rest before{0, 0, 0};
-      int left = level - optionLevels[option];
-      if (begin > 0)
-        before = left >= 0 ? rest(begin, left) : Rest{infinity, infinity, infinity};
-      double behind = std::max(before.fill, entry.sync * safety + leastForward[begin]);
-      least.fill = std::min(least.fill, time + behind);
-      least.slowest = std::min(least.slowest, std::max(time, before.slowest));
-      least.paid = std::min(least.paid, price * microBatches * time + before.paid);
+void Bounds::fillBuckets(const StageTable &table, bool wholeModelGroups) {
+  bucketTable.assign(size_t(positions) * (positions - 1) / 2 * (levels + 1),
+                     {infinity, infinity, infinity});
+  for (int end = 1; end < positions; ++end)
+    for (int begin = 0; begin < end; ++begin)
+      for (int option = 0; option < static_cast<int>(optionLevels.size()); ++option) {
+        bool whole = begin == 0 && end + 1 == positions;
+        if (!evaluator.space.options[option].wholeModelOnly || (whole && wholeModelGroups))
+          addToBucket(table, begin, end, option);
+      }
+}
+
+void Bounds::addToBucket(const StageTable &table, int begin, int end, int option) {
+  const StageEntry &entry = table.at(begin, end, option);
+  bool last = end + 1 == positions;
+  if (entry.mostInFlight < std::min(microBatches, last ? 1 : 2))
+    return;
+  double receive = begin > 0 ? table.leastReceive(begin, option, entry.share) : 0;
+  double gradient = last ? 0 : table.leastReceiveGradient(end, option, entry.share);
+  double time = (entry.forward + entry.backward + receive + gradient) * safety;
+  Bucket &bucket = buckets(begin, end)[optionLevels[option]];
+  bucket.time = std::min(bucket.time, time);
+  bucket.sync = std::min(bucket.sync, entry.sync * safety);
+  bucket.paid =
+      std::min(bucket.paid, evaluator.space.options[option].price.value() * microBatches * time);
+}
+
+/// Over the last open stage [begin, position) and the levels it takes: its own share, and the rest
+/// before it with the levels that it leaves. A stage that takes all levels leaves no device.
+void Bounds::solveRests() {
+  rests.assign(size_t(positions) * levels, {0, 0});
+  for (int position = 1; position < positions; ++position)
+    for (int level = 0; level < levels; ++level) {
+      Rest least{infinity, infinity};
+      for (int begin = 0; begin < position; ++begin)
+        for (int taken = 0; taken <= level + (begin == 0); ++taken) {
+          const Bucket &bucket = buckets(begin, position)[taken];
+          Rest before = begin > 0 ? rests[place(begin, level - taken)] : Rest{0, 0};
+          least.slowest = std::min(least.slowest, std::max(bucket.time, before.slowest));
+          least.paid = std::min(least.paid, bucket.paid + before.paid);
+        }
+      rests[place(position, level)] = least;
     }
-  }
-  return least;
+}
+
+/// A geometric grid from the least possible slowest stage.
+void Bounds::setThresholds() {
+  constexpr int steps = 10;
+  constexpr double ratio = 1.15;
+  double least = rests[place(positions - 1, levels - 1)].slowest;
+  if (microBatches > 1 && std::isfinite(least) && least > 0)
+    for (int step = 1; step <= steps; ++step)
+      thresholds.push_back(least * std::pow(ratio, step));
+  thresholds.push_back(infinity);
+}
+
+void Bounds::solveFills(int threshold) {
+  double limit = thresholds[threshold];
+  double *fill = &fills[size_t(threshold) * rests.size()];
+  for (int position = 1; position < positions; ++position)
+    for (int level = 0; level < levels; ++level) {
+      double least = infinity;
+      for (int begin = 0; begin < position; ++begin)
+        for (int taken = 0; taken <= level + (begin == 0); ++taken) {
+          const Bucket &bucket = buckets(begin, position)[taken];
+          if (bucket.time > limit || bucket.time >= least)
+            continue;
+          double before = begin > 0 ? fill[place(begin, level - taken)] : 0;
+          double behind = std::max(before, bucket.sync + leastForward[begin]);
+          least = std::min(least, bucket.time + behind);
+        }
+      fill[place(position, level)] = least;
+    }
 }
 
 double Bounds::time(const PartialPlacement &partial) const {
@@ -125,9 +173,17 @@ double Bounds::time(const PartialPlacement &partial) const {
   int level = levelOf(partial.freeSpeed);
   if (level < 0)
     return infinity;
-  const Rest &open = rest(partial.position, level);
-  double behind = std::max(open.fill, partial.exposed + leastForward[partial.position]);
-  return partial.fill + behind + (microBatches - 1) * std::max(partial.slowest, open.slowest);
+  double behind = partial.exposed + leastForward[partial.position];
+  double atLeast = rests[place(partial.position, level)].slowest; // T_{k−1}
+  double least = infinity;
+  for (size_t k = 0; k < thresholds.size(); ++k) {
+    if (thresholds[k] < atLeast)
+      continue;
+    double open = std::max(fillOf(static_cast<int>(k), partial.position, level), behind);
+    least = std::min(least, open + (microBatches - 1) * std::max(partial.slowest, atLeast));
+    atLeast = thresholds[k];
+  }
+  return partial.fill + least;
 }
 
 double Bounds::objective(const PartialPlacement &partial, double timeLimit) const {
@@ -135,7 +191,9 @@ double Bounds::objective(const PartialPlacement &partial, double timeLimit) cons
   double least = time(partial);
   if (!(least <= timeLimit))
     return infinity;
-  double paid = partial.position > 0 ? rest(partial.position, levelOf(partial.freeSpeed)).paid : 0;
+  double paid = 0;
+  if (partial.position > 0)
+    paid = rests[place(partial.position, levelOf(partial.freeSpeed))].paid;
   double price = partial.price + (partial.position > 0 ? cheapest : 0);
   if (request.maxCostPerHour > DollarsPerHour(0)) {
     double priceByWork = std::isfinite(timeLimit) ? partial.price + paid / timeLimit : 0;

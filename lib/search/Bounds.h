@@ -18,11 +18,16 @@ struct PartialPlacement {
   double freeSpeed = 0; // Σ over types of weight · devices left
 };
 
-/// Bounds for one number of micro-batches, by a surrogate relaxation: the limits on the devices of
-/// each type are replaced by one on their weighted sum Σ_t λ_t·devices_t (valid for any λ ≥ 0), in
-/// `levels` steps, rounded up. Under it a dynamic programme over cut positions finds, for every
-/// position and level, the least Σ τ plus exposed synchronisation, the least max τ, and the least
-/// Σ price·m·τ (devices are paid for the whole iteration, which is at least m·τ of their stage).
+/// Bounds for one number of micro-batches m, by a surrogate relaxation: the limits on the devices
+/// of each type are replaced by one on their weighted sum Σ_t λ_t·devices_t (valid for any λ ≥ 0),
+/// in `levels` steps, rounded up. Under it a dynamic programme over cut positions finds for every
+/// position and level
+///   - the least max τ of the open stages,
+///   - the least Σ τ plus exposed synchronisation when no open stage takes longer than T_k, for a
+///     few thresholds T_k: an open part whose slowest stage lies in (T_{k−1}, T_k] adds at least
+///     that and (m−1)·T_{k−1},
+///   - the least Σ price·m·τ (devices are paid for the whole iteration, which is at least m·τ of
+///     their stage).
 /// Transfers enter by what they take at least, memory by what is in flight at least.
 class Bounds {
 public:
@@ -39,26 +44,45 @@ public:
   double weight(int type) const { return weights[type]; }
 
 private:
-  static constexpr int levels = 24;
-  /// What the open layers before a position add at least, at some level.
+  static constexpr int levels = 32;
+  /// The best figures of the stages between two positions that take the same number of levels.
+  struct Bucket {
+    double time, sync, paid;
+  };
+  /// Least figures of the open layers before a position at some level: seconds, dollars per hour ·
+  /// seconds.
   struct Rest {
-    double fill, slowest, paid; // seconds, seconds, dollars per hour · seconds
+    double slowest, paid;
   };
 
   void setWeights(const StageTable &table);
-  void solve(const StageTable &table, bool wholeModelGroups);
-  Rest leastRest(const StageTable &table, int position, int level, bool wholeModelGroups) const;
+  void setLevels();
+  void setLeastForward(const StageTable &table);
+  void fillBuckets(const StageTable &table, bool wholeModelGroups);
+  void addToBucket(const StageTable &table, int begin, int end, int option);
+  void solveRests();
+  void setThresholds();
+  void solveFills(int threshold);
   int levelOf(double speed) const;
-  const Rest &rest(int position, int level) const { return rests[position * levels + level]; }
+  size_t place(int position, int level) const { return size_t(position) * levels + level; }
+  Bucket *buckets(int begin, int end) {
+    return &bucketTable[(size_t(end) * (end - 1) / 2 + begin) * (levels + 1)];
+  }
+  double fillOf(int threshold, int position, int level) const {
+    return fills[size_t(threshold) * rests.size() + place(position, level)];
+  }
 
   const Evaluator &evaluator;
-  int microBatches;
+  const int microBatches, positions;
   std::vector<double> weights;      // λ, by type
   double levelStep = 1;             // speed of one level
   std::vector<int> optionLevels;    // levels that an option takes, rounded down
   std::vector<double> leastForward; // by position: Σ of the open layers' least forward times
-  std::vector<Rest> rests;          // by position and level
-  double cheapest = 0;              // price of the cheapest device
+  std::vector<Bucket> bucketTable;
+  std::vector<Rest> rests;        // by position and level
+  std::vector<double> thresholds; // T_k, ascending; the last is infinite
+  std::vector<double> fills;      // by threshold, position and level
+  double cheapest = 0;            // price of the cheapest device
 };
 
 } // namespace heterplan

@@ -37,6 +37,20 @@ struct Label {
   Samples share; // largest of the first stage
 };
 
+/// What dominance looks at, kept together for the cache; `used` follows in a vector of its own.
+struct FrontEntry {
+  double fill, fillAndExposed, others, first, price;
+  int64_t share;
+  int depth; // beyond the number of micro-batches it does not matter
+  int label;
+};
+
+/// Non-dominated labels that stand at one place.
+struct Front {
+  std::vector<FrontEntry> entries;
+  std::vector<int> used; // slots, by entry and type
+};
+
 /// What depends on the number of micro-batches.
 struct MicroBatchCase {
   MicroBatchCase(Evaluator &evaluator, int microBatches)
@@ -66,7 +80,8 @@ private:
   double timeLimit() const;
   bool promising(const Label &label) const { return label.bound < bestObjective * (1 - 1e-12); }
   bool insert(const Label &label);
-  bool dominates(const Label &a, const int *aUsed, const Label &b, const int *bUsed) const;
+  bool dominates(const FrontEntry &a, const int *aUsed, const FrontEntry &b, const int *bUsed,
+                 bool pipelined) const;
   const TransferPath &path(int from, int to);
 
   // Order
@@ -78,13 +93,14 @@ private:
   const SearchOptions &options;
   const SearchSpace &space;
   const int types, last;            // last: index of the last position
+  const bool priceMatters;
   std::deque<MicroBatchCase> cases; // Bounds refer to the tables
   DenseMap<std::pair<int, int>, TransferPath> paths;
 
   std::vector<Label> labels;
-  std::vector<int> used;                                  // slots by label and type
-  DenseMap<std::pair<int, int>, std::vector<int>> fronts; // non-dominated labels by place
-  using Entry = std::pair<double, int>;                   // bound, label
+  std::vector<int> used; // slots by label and type
+  DenseMap<std::pair<int, int>, Front> fronts;
+  using Entry = std::pair<double, int>; // bound, label
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> open;
 
   std::optional<Placement> best;
@@ -98,7 +114,10 @@ private:
 LabelSearch::LabelSearch(Evaluator &evaluator, const SearchOptions &options)
     : evaluator(evaluator), options(options), space(evaluator.space),
       types(static_cast<int>(space.available.size())),
-      last(static_cast<int>(space.positions.size()) - 1), scratch(types) {
+      last(static_cast<int>(space.positions.size()) - 1),
+      priceMatters(evaluator.problem.request.objective == Objective::Cost ||
+                   evaluator.problem.request.maxCostPerHour > DollarsPerHour(0)),
+      scratch(types) {
   for (int m : space.microBatches)
     cases.emplace_back(evaluator, m);
 }
@@ -265,15 +284,12 @@ Placement LabelSearch::placementOf(const Label &first) const {
 
 /// Whether every completion of `b` is matched by one of `a` that is no worse. Both stand at the
 /// same cut; unless that cut carries nothing, their first stages have the same group.
-bool LabelSearch::dominates(const Label &a, const int *aUsed, const Label &b,
-                            const int *bUsed) const {
-  if (a.fill > b.fill || a.fill + a.exposed > b.fill + b.exposed || a.price > b.price ||
-      a.share > b.share)
+bool LabelSearch::dominates(const FrontEntry &a, const int *aUsed, const FrontEntry &b,
+                            const int *bUsed, bool pipelined) const {
+  if (a.fill > b.fill || a.fillAndExposed > b.fillAndExposed || a.price > b.price ||
+      a.share > b.share || a.depth > b.depth)
     return false;
-  int microBatches = cases[a.choice].table.microBatches;
-  if (std::min<int>(a.depth, microBatches) > std::min<int>(b.depth, microBatches))
-    return false; // more micro-batches in flight before it
-  if (microBatches > 1 && (a.others > std::max(b.others, b.first) || a.first > b.first))
+  if (pipelined && (a.others > std::max(b.others, b.first) || a.first > b.first))
     return false;
   for (int type = 0; type < types; ++type)
     if (aUsed[type] > bUsed[type])
@@ -286,17 +302,36 @@ bool LabelSearch::insert(const Label &label) {
   const Cut &cut = evaluator.cuts[space.positions[label.position]];
   bool free = cut.forwardBytes == Bytes(0) && cut.fixedBytes == Bytes(0);
   int place = label.position * static_cast<int>(cases.size()) + label.choice;
-  std::vector<int> &front = fronts[{place, free ? -1 : label.option}];
-  for (int other : front)
-    if (dominates(labels[other], &used[size_t(other) * types], label, scratch.data()))
+  int microBatches = cases[label.choice].table.microBatches;
+  FrontEntry entry{label.fill,
+                   label.fill + label.exposed,
+                   label.others,
+                   label.first,
+                   priceMatters ? label.price : 0,
+                   label.share.value(),
+                   std::min<int>(label.depth, microBatches),
+                   static_cast<int>(labels.size())};
+  Front &front = fronts[{place, free ? -1 : label.option}];
+  size_t count = front.entries.size();
+  for (size_t i = 0; i < count; ++i)
+    if (dominates(front.entries[i], &front.used[i * types], entry, scratch.data(),
+                  microBatches > 1))
       return false;
-  auto beaten = std::remove_if(front.begin(), front.end(), [&](int other) {
-    bool worse = dominates(label, scratch.data(), labels[other], &used[size_t(other) * types]);
-    labels[other].dominated |= worse;
-    return worse;
-  });
-  front.erase(beaten, front.end());
-  front.push_back(static_cast<int>(labels.size()));
+  size_t kept = 0;
+  for (size_t i = 0; i < count; ++i) {
+    if (dominates(entry, scratch.data(), front.entries[i], &front.used[i * types],
+                  microBatches > 1)) {
+      labels[front.entries[i].label].dominated = true;
+      continue;
+    }
+    front.entries[kept] = front.entries[i];
+    std::copy_n(&front.used[i * types], types, &front.used[kept * types]);
+    ++kept;
+  }
+  front.entries.resize(kept);
+  front.used.resize(kept * types);
+  front.entries.push_back(entry);
+  front.used.insert(front.used.end(), scratch.begin(), scratch.end());
   labels.push_back(label);
   used.insert(used.end(), scratch.begin(), scratch.end());
   return true;

@@ -15,7 +15,7 @@ namespace heterplan {
 struct SearchOptions {
   uint64_t seed = 0;
   /// Limit of the deterministic work counter (stages priced); the same on every machine.
-  int64_t workLimit = 20'000'000;
+  int64_t workLimit = 8'000'000;
   /// Wall clock limit in seconds, 0: none. A plan that it cuts short is no longer reproducible.
   Seconds timeLimit{};
   /// Called now and then with the share of work done and the best objective so far.
