@@ -1,0 +1,224 @@
+#include "codegen/ModelEmitter.h"
+
+#include "codegen/Constants.h"
+#include "codegen/Initializers.h"
+
+using namespace llvm;
+using heterplan::python::quote;
+
+namespace heterplan {
+namespace {
+constexpr const char *preamble = R"py(
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class Stage(nn.Module):
+    """A part of the model. Its state_dict() has the parameters and buffers by their ONNX names.
+
+    receives, inputs: arguments of forward(), from the stage before and from the data
+    sends: what forward() returns, always a tuple; for the last stage, the outputs of the model
+    parameters_spec, buffers_spec: name -> (shape, dtype, how it starts)
+    constants_spec: name -> (shape, dtype), to be read from the file of weights
+    """
+
+    layers = ()
+    inputs = ()
+    receives = ()
+    sends = ()
+    parameters_spec = {}
+    buffers_spec = {}
+    constants_spec = {}
+
+    def __init__(self):
+        super().__init__()
+        self._places = {}
+        for name, (shape, dtype, _) in self.parameters_spec.items():
+            tensor = torch.zeros(shape, dtype=getattr(torch, dtype))
+            module, leaf = self._place(name)
+            module._parameters[leaf] = nn.Parameter(tensor)
+        for name, (shape, dtype, *_) in (self.buffers_spec | self.constants_spec).items():
+            module, leaf = self._place(name)
+            module._buffers[leaf] = torch.zeros(shape, dtype=getattr(torch, dtype))
+
+    def _place(self, name):
+        """The module that holds the tensor `a.b.c`, nested as its name says, and its name there."""
+        *path, leaf = name.split(".")
+        module = self
+        for part in path:
+            if part not in module._modules:
+                module._modules[part] = nn.Module()
+            module = module._modules[part]
+        self._places[name] = module, leaf
+        return module, leaf
+
+    def tensor(self, name):
+        """The parameter or buffer with this ONNX name."""
+        module, leaf = self._places[name]
+        return module._parameters[leaf] if leaf in module._parameters else module._buffers[leaf]
+
+    def constant(self, name, values, dtype):
+        """Keeps a small constant, which state_dict() leaves out."""
+        module, leaf = self._place(name)
+        module._buffers[leaf] = torch.tensor(values, dtype=dtype)
+        module._non_persistent_buffers_set.add(leaf)
+
+    def batch_norm(self, x, weight, bias, running_mean, running_var, momentum, eps, training):
+        """Batch normalisation of one process; replicas of a stage replace it by one of them all."""
+        return F.batch_norm(
+            x, running_mean, running_var, weight, bias, training, momentum, eps
+        )
+)py";
+
+class ModelWriter {
+public:
+  ModelWriter(const Graph &graph, const std::vector<StageModule> &stages)
+      : graph(graph), stages(stages), use(graph) {}
+
+  std::string write();
+
+private:
+  const GraphTensor &tensor(TensorId id) const { return graph.tensors[id]; }
+  void writeSignature(StringRef name, ArrayRef<TensorId> tensors);
+  void writeBounds();
+  void writeNames(StringRef field, ArrayRef<TensorId> tensors);
+  void writeStored(const StageModule &stage);
+  void writeStage(const StageModule &stage, size_t index);
+  void writeConstructor(const StageModule &stage);
+  std::string shapeOf(TensorId id) const;
+
+  const Graph &graph;
+  const std::vector<StageModule> &stages;
+  GraphUse use;
+  std::string text;
+};
+
+/// `name = {` and one line an entry.
+std::string dictionary(int indent, StringRef name, const std::vector<std::string> &entries) {
+  std::string margin(indent, ' ');
+  if (entries.empty())
+    return margin + name.str() + " = {}\n";
+  std::string result = margin + name.str() + " = {\n";
+  for (const std::string &entry : entries)
+    result += margin + "    " + entry + ",\n";
+  return result + margin + "}\n";
+}
+
+void ModelWriter::writeSignature(StringRef name, ArrayRef<TensorId> tensors) {
+  std::vector<std::string> entries;
+  for (TensorId id : tensors) {
+    std::vector<std::string> dims;
+    for (Dim dim : tensor(id).shape)
+      dims.push_back(python::tuple(ArrayRef<int64_t>{dim.perSample, dim.fixed}));
+    entries.push_back(quote(tensor(id).name) + ": (" + quote(nameOf(tensor(id).type)) + ", " +
+                      python::tuple(dims) + ")");
+  }
+  text += dictionary(0, name, entries);
+}
+
+/// Random data for an input of indices must stay within the table that they are looked up in.
+void ModelWriter::writeBounds() {
+  std::vector<std::string> entries;
+  for (TensorId id : graph.inputs)
+    if (int64_t bound = indexBound(graph, use, id))
+      entries.push_back(quote(tensor(id).name) + ": " + std::to_string(bound));
+  if (!entries.empty())
+    text += "# indices: below the size of the table\n" + dictionary(0, "INPUT_BOUNDS", entries);
+}
+
+void ModelWriter::writeNames(StringRef field, ArrayRef<TensorId> tensors) {
+  std::vector<std::string> names;
+  for (TensorId id : tensors)
+    names.push_back(quote(tensor(id).name));
+  text += python::statement(4, field.str() + " = " + python::tuple(names));
+}
+
+std::string ModelWriter::shapeOf(TensorId id) const {
+  std::vector<int64_t> sizes;
+  for (Dim dim : tensor(id).shape)
+    sizes.push_back(dim.fixed);
+  return python::tuple(sizes);
+}
+
+void ModelWriter::writeStored(const StageModule &stage) {
+  auto entry = [&](TensorId id) {
+    return quote(tensor(id).name) + ": (" + shapeOf(id) + ", " + quote(nameOf(tensor(id).type));
+  };
+  for (auto [field, ids] : {std::pair("parameters_spec", &stage.parameters),
+                            std::pair("buffers_spec", &stage.buffers)}) {
+    std::vector<std::string> entries;
+    for (TensorId id : *ids)
+      entries.push_back(entry(id) + ", " + quote(initializerOf(graph, use, id)) + ")");
+    if (!entries.empty())
+      text += dictionary(4, field, entries);
+  }
+  std::vector<std::string> entries;
+  for (TensorId id : stage.constants)
+    entries.push_back(entry(id) + ")");
+  if (!entries.empty())
+    text += dictionary(4, "constants_spec", entries);
+}
+
+void ModelWriter::writeConstructor(const StageModule &stage) {
+  if (stage.literals.empty())
+    return;
+  text += "\n    def __init__(self):\n        super().__init__()\n";
+  for (TensorId id : stage.literals)
+    text += python::statement(
+        8, python::call("self.constant", {quote(tensor(id).name), listLiteral(tensor(id)),
+                                          std::string("torch.") + nameOf(tensor(id).type)}));
+}
+
+void ModelWriter::writeStage(const StageModule &stage, size_t index) {
+  text += "\n\nclass Stage" + std::to_string(index) + "(Stage):\n";
+  std::vector<std::string> layers;
+  for (const std::string &layer : stage.layers)
+    layers.push_back(quote(layer));
+  text += python::statement(4, "layers = " + python::tuple(layers));
+  writeNames("inputs", stage.inputs);
+  writeNames("receives", stage.receives);
+  writeNames("sends", stage.sends);
+  writeStored(stage);
+  writeConstructor(stage);
+  std::vector<std::string> arguments = stage.arguments;
+  arguments.insert(arguments.begin(), "self");
+  std::string head = python::statement(4, python::call("def forward", arguments));
+  text += "\n" + StringRef(head).rtrim().str() + ":\n";
+  if (StringRef(stage.body).contains("p(\""))
+    text += "        p = self.tensor\n";
+  text += stage.body + "\n";
+  text += python::statement(8, "return " + python::tuple(stage.results));
+}
+
+std::string ModelWriter::write() {
+  text = "\"\"\"" + python::comment(graph.name) + " in " + std::to_string(stages.size()) +
+         (stages.size() == 1 ? " stage" : " stages") +
+         ". Generated by heterplan; do not edit.\"\"\"\n" + preamble;
+  text += "\n\nMODEL = " + quote(graph.name) + "\n";
+  text += "# name -> dtype, and (per sample, fixed) of each dimension: per sample * N + fixed\n";
+  writeSignature("INPUTS", graph.inputs);
+  writeBounds();
+  writeSignature("OUTPUTS", stages.back().sends);
+  for (size_t index = 0; index < stages.size(); ++index)
+    writeStage(stages[index], index);
+  std::vector<std::string> names;
+  for (size_t index = 0; index < stages.size(); ++index)
+    names.push_back("Stage" + std::to_string(index));
+  text += "\n\n" + python::statement(0, "STAGES = " + python::tuple(names));
+  return std::move(text);
+}
+} // namespace
+
+std::string emitModel(const Graph &graph, const std::vector<StageModule> &stages) {
+  return ModelWriter(graph, stages).write();
+}
+
+Expected<std::string> emitModel(const Graph &graph, const LayerGraph &layers, const Plan &plan) {
+  auto stages = buildModules(graph, layers, plan);
+  if (!stages)
+    return stages.takeError();
+  return emitModel(graph, *stages);
+}
+
+} // namespace heterplan

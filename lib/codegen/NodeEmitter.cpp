@@ -1,0 +1,219 @@
+#include "codegen/NodeEmitter.h"
+
+#include "codegen/Constants.h"
+#include "codegen/Operators.h"
+#include "support/Diagnostic.h"
+
+#include "llvm/ADT/StringSwitch.h"
+
+using namespace llvm;
+
+namespace heterplan {
+
+bool NodeEmitter::has(int index) const {
+  return index < inputCount() && node.inputs[index] != noTensor;
+}
+
+bool NodeEmitter::isUsed(int index) const {
+  if (index >= outputCount() || node.outputs[index] == noTensor)
+    return false;
+  TensorId tensor = node.outputs[index];
+  return scope.use().returned[tensor] || !scope.use().consumers[tensor].empty();
+}
+
+const GraphTensor &NodeEmitter::input(int index) const {
+  return scope.graph().tensors[node.inputs[index]];
+}
+
+const GraphTensor &NodeEmitter::output(int index) const {
+  return scope.graph().tensors[node.outputs[index]];
+}
+
+std::string NodeEmitter::operand(int index, int beside) {
+  const GraphTensor &tensor = input(index), &other = input(beside);
+  auto isNumber = [](const GraphTensor &t) { return isLiteral(t) && *fixedElementCount(t) == 1; };
+  bool harmless = tensor.shape.size() <= other.shape.size() && !isNumber(other);
+  return isNumber(tensor) && harmless ? elementLiteral(tensor, 0) : in(index);
+}
+
+std::vector<std::string> NodeEmitter::allInputs() {
+  std::vector<std::string> result;
+  for (int i = 0; i < inputCount(); ++i)
+    if (has(i))
+      result.push_back(in(i));
+  return result;
+}
+
+int64_t NodeEmitter::integer(StringRef name, int64_t fallback) const {
+  auto entry = node.attributes.find(name.str());
+  if (entry == node.attributes.end())
+    return fallback;
+  const auto *value = std::get_if<int64_t>(&entry->second);
+  return value ? *value : fallback;
+}
+
+double NodeEmitter::real(StringRef name, double fallback) const {
+  auto entry = node.attributes.find(name.str());
+  if (entry == node.attributes.end())
+    return fallback;
+  const auto *value = std::get_if<double>(&entry->second);
+  return value ? *value : fallback;
+}
+
+std::string NodeEmitter::text(StringRef name, StringRef fallback) const {
+  auto entry = node.attributes.find(name.str());
+  if (entry == node.attributes.end())
+    return fallback.str();
+  const auto *value = std::get_if<std::string>(&entry->second);
+  return value ? *value : fallback.str();
+}
+
+const TensorData *NodeEmitter::tensor(StringRef name) const {
+  auto entry = node.attributes.find(name.str());
+  return entry == node.attributes.end() ? nullptr : std::get_if<TensorData>(&entry->second);
+}
+
+Integers NodeEmitter::integers(StringRef name) const {
+  auto entry = node.attributes.find(name.str());
+  if (entry == node.attributes.end())
+    return {};
+  const auto *values = std::get_if<Integers>(&entry->second);
+  return values ? *values : Integers{};
+}
+
+Expected<Integers> NodeEmitter::integers(StringRef name, size_t count, int64_t fallback) const {
+  if (!hasAttribute(name))
+    return Integers(count, fallback);
+  Integers values = integers(name);
+  if (values.size() != count)
+    return refuse(
+        ("attribute '" + name + "' has " + Twine(values.size()) + " values, not " + Twine(count))
+            .str());
+  return values;
+}
+
+bool NodeEmitter::isConstant(int index) const {
+  return has(index) && input(index).role == TensorRole::Constant && hasValues(input(index));
+}
+
+Expected<Integers> NodeEmitter::constantIntegers(int index) const {
+  auto values = has(index) ? integerValues(input(index)) : std::nullopt;
+  if (!values)
+    return refuse(("input " + Twine(index) + " must be a constant with known values").str());
+  return *values;
+}
+
+Expected<double> NodeEmitter::constantReal(int index) const {
+  if (!isConstant(index) || fixedElementCount(input(index)) != 1)
+    return refuse(("input " + Twine(index) + " must be a constant of one element").str());
+  return elementValue(input(index), 0);
+}
+
+Expected<std::optional<Integers>> NodeEmitter::attributeOrInput(StringRef name, int index) const {
+  if (hasAttribute(name))
+    return std::optional<Integers>(integers(name));
+  if (!has(index))
+    return std::optional<Integers>();
+  auto values = constantIntegers(index);
+  if (!values)
+    return values.takeError();
+  return std::optional<Integers>(std::move(*values));
+}
+
+Expected<int64_t> NodeEmitter::axis(int64_t axis, int rank) const {
+  if (axis < -rank || axis >= rank)
+    return refuse(("axis " + Twine(axis) + " is outside a tensor of rank " + Twine(rank)).str());
+  return axis < 0 ? axis + rank : axis;
+}
+
+Expected<Integers> NodeEmitter::fixedSizes(const GraphTensor &tensor, size_t count) const {
+  Integers sizes;
+  if (tensor.shape.size() < count)
+    return refuse("a tensor has too few dimensions");
+  for (Dim dim : ArrayRef<Dim>(tensor.shape).take_back(count)) {
+    if (dim.perSample)
+      return refuse("a dimension that must be fixed depends on the batch");
+    sizes.push_back(dim.fixed);
+  }
+  return sizes;
+}
+
+std::string NodeEmitter::outputSizes(int index) {
+  const Shape &shape = output(index).shape;
+  int open = 0;
+  bool empty = false;
+  for (Dim dim : shape) {
+    open += dim.perSample != 0;
+    empty |= dim == Dim{};
+  }
+  std::vector<std::string> sizes;
+  for (Dim dim : shape)
+    sizes.push_back(dim.perSample && open == 1 && !empty ? "-1" : size(dim));
+  return shape.empty() ? "()" : python::join(sizes);
+}
+
+Error NodeEmitter::refuse(StringRef why) const {
+  return Diagnostic(Diag::NotGeneratable, {scope.graph().name, 0, 0, node.name})
+         << "operator " << node.op << " cannot be written in PyTorch: " << why;
+}
+
+namespace {
+using EmitFunction = Expression (*)(NodeEmitter &);
+
+EmitFunction functionOf(StringRef op) {
+  return StringSwitch<EmitFunction>(op)
+#define HETERPLAN_OPERATOR(op, function) .Case(op, emit##function)
+#define HETERPLAN_UNARY(op, before, after)                                                         \
+  .Case(op, [](NodeEmitter &e) -> Expression { return before + e.in(0) + after; })
+#include "codegen/Operators.def"
+      .Default(nullptr);
+}
+
+Error checkOperands(const Scope &scope, const GraphNode &node, const NodeEmitter &emitter) {
+  if (node.inputs.empty() || node.inputs[0] == noTensor)
+    return emitter.refuse("it has no first input");
+  if (node.outputs.empty() || node.outputs[0] == noTensor)
+    return emitter.refuse("it has no first output");
+  for (TensorId tensor : node.inputs)
+    if (tensor != noTensor && !scope.knows(tensor))
+      return emitter.refuse("its input '" + scope.graph().tensors[tensor].name +
+                            "' is computed neither in this stage nor before it");
+  return Error::success();
+}
+
+/// "a", or "a, b, _" for an operator that returns a tuple.
+std::string targets(Scope &scope, const GraphNode &node, bool tuple) {
+  std::vector<std::string> names;
+  for (TensorId tensor : node.outputs)
+    if (names.empty() || tuple)
+      names.push_back(tensor == noTensor ? "_" : scope.define(tensor));
+  return python::join(names) + (tuple && names.size() == 1 ? "," : "");
+}
+} // namespace
+
+Error emitNode(Scope &scope, const GraphNode &node) {
+  NodeEmitter emitter(scope, node);
+  bool standard = node.domain.empty() || node.domain == "ai.onnx";
+  EmitFunction function = standard ? functionOf(node.op) : nullptr;
+  if (!function)
+    return emitter.refuse("there is no rule for it" +
+                          (standard ? "" : " in domain '" + node.domain + "'"));
+  if (Error error = checkOperands(scope, node, emitter))
+    return error;
+  if (node.op == "Identity") { // nothing to compute
+    scope.alias(node.outputs[0], node.inputs[0]);
+    return Error::success();
+  }
+  Expression expression = function(emitter);
+  if (!expression)
+    return expression.takeError();
+  for (int i = 1; !emitter.returnsTuple && i < emitter.outputCount(); ++i)
+    if (emitter.isUsed(i))
+      return emitter.refuse(("its output " + Twine(i) + " is used").str());
+  std::string shape = python::shapeText(emitter.output().shape);
+  scope.consume(node.inputs); // the result may take the name of an operand
+  scope.add(targets(scope, node, emitter.returnsTuple) + " = " + *expression, shape);
+  return Error::success();
+}
+
+} // namespace heterplan

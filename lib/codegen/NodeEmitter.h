@@ -1,0 +1,95 @@
+// One node on its way to Python: its operands as expressions, its attributes with their defaults,
+// the values of its constant inputs. The functions of Operators.def write an operator in terms of
+// it.
+#pragma once
+
+#include "codegen/Scope.h"
+#include "ir/Graph.h"
+
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace heterplan {
+
+using Integers = std::vector<int64_t>;
+/// The Python expression that computes a node.
+using Expression = llvm::Expected<std::string>;
+
+class NodeEmitter {
+public:
+  NodeEmitter(Scope &scope, const GraphNode &node) : scope(scope), node(node) {}
+
+  llvm::StringRef op() const { return node.op; }
+  int64_t opset() const { return scope.graph().opset; }
+  int inputCount() const { return static_cast<int>(node.inputs.size()); }
+  int outputCount() const { return static_cast<int>(node.outputs.size()); }
+  /// Whether input `index` is given.
+  bool has(int index) const;
+  /// Whether some node reads output `index`, or the model returns it.
+  bool isUsed(int index) const;
+  /// Whether the node has output `index`.
+  bool isPresent(int index) const {
+    return index < outputCount() && node.outputs[index] != noTensor;
+  }
+  /// The tensor of an input that is given.
+  const GraphTensor &input(int index) const;
+  const GraphTensor &output(int index = 0) const;
+  int rank(int index) const { return static_cast<int>(input(index).shape.size()); }
+
+  /// An expression for input `index`, always a tensor.
+  std::string in(int index) { return scope.expression(node.inputs[index]); }
+  /// Likewise, but a number where the input is a constant of one element which, beside the tensor
+  /// at input `beside`, changes neither shape nor type of the result.
+  std::string operand(int index, int beside);
+  /// All inputs that are given.
+  std::vector<std::string> allInputs();
+
+  bool hasAttribute(llvm::StringRef name) const { return node.attributes.count(name.str()); }
+  int64_t integer(llvm::StringRef name, int64_t fallback) const;
+  double real(llvm::StringRef name, double fallback) const;
+  std::string text(llvm::StringRef name, llvm::StringRef fallback) const;
+  /// Null where absent.
+  const TensorData *tensor(llvm::StringRef name) const;
+  /// Empty where absent.
+  Integers integers(llvm::StringRef name) const;
+  /// `count` numbers; `fallback` repeated where absent. Fails when there are more or fewer.
+  llvm::Expected<Integers> integers(llvm::StringRef name, size_t count, int64_t fallback) const;
+
+  /// The values of an input that must be constant.
+  llvm::Expected<Integers> constantIntegers(int index) const;
+  /// The value of an input that must be a constant of one element.
+  llvm::Expected<double> constantReal(int index) const;
+  /// Whether the values of input `index` are known.
+  bool isConstant(int index) const;
+  /// Values of the attribute `name` or, where inputs took its place, of input `index`; nothing
+  /// where both are absent.
+  llvm::Expected<std::optional<Integers>> attributeOrInput(llvm::StringRef name, int index) const;
+
+  /// `axis` counted from the front; fails outside [-rank, rank).
+  llvm::Expected<int64_t> axis(int64_t axis, int rank) const;
+  /// Sizes of the last `count` dimensions of `tensor`; fails where one depends on the batch.
+  llvm::Expected<Integers> fixedSizes(const GraphTensor &tensor, size_t count) const;
+  /// The sizes of output `index` as the arguments of reshape(): at most one of them is -1.
+  std::string outputSizes(int index = 0);
+  /// The size `dim` in terms of the batch.
+  std::string size(Dim dim) { return scope.size(dim); }
+
+  /// The error NotGeneratable for this node.
+  llvm::Error refuse(llvm::StringRef why) const;
+
+  /// Set by operators whose expression is a tuple with one item for each output.
+  bool returnsTuple = false;
+
+private:
+  Scope &scope;
+  const GraphNode &node;
+};
+
+/// Statements that compute `node`, added to `scope`.
+llvm::Error emitNode(Scope &scope, const GraphNode &node);
+
+} // namespace heterplan

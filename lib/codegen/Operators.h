@@ -1,0 +1,9 @@
+// One function for each rule of Operators.def; several operators may share one.
+#pragma once
+
+#include "codegen/NodeEmitter.h"
+
+namespace heterplan {
+#define HETERPLAN_OPERATOR(op, function) Expression emit##function(NodeEmitter &e);
+#include "codegen/Operators.def"
+} // namespace heterplan

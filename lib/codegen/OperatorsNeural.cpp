@@ -1,0 +1,261 @@
+// Convolution, pooling and normalisation.
+#include "codegen/Operators.h"
+#include "codegen/Windows.h"
+
+using namespace llvm;
+using heterplan::python::call;
+using heterplan::python::compactTuple;
+
+namespace heterplan {
+namespace {
+std::string withAxes(StringRef function, size_t axes) {
+  return (function + Twine(axes) + "d").str();
+}
+
+bool all(const Integers &values, int64_t value) {
+  return all_of(values, [&](int64_t v) { return v == value; });
+}
+
+/// The kernel of a convolution is in the shape of its weight.
+Expected<Windows> convolutionWindows(NodeEmitter &e) {
+  if (!e.has(1) || e.rank(1) < 3)
+    return e.refuse("it needs a weight of rank 3 or more");
+  auto kernel = e.fixedSizes(e.input(1), e.rank(1) - 2);
+  if (!kernel)
+    return kernel.takeError();
+  return windowsOf(e, *kernel);
+}
+
+std::vector<std::string> convolutionArguments(NodeEmitter &e, const Windows &windows) {
+  std::vector<std::string> arguments{e.in(0), e.in(1)};
+  if (e.has(2))
+    arguments.push_back(e.in(2));
+  if (!all(windows.strides, 1))
+    arguments.push_back("stride=" + compactTuple(windows.strides));
+  if (windows.isSymmetric() && windows.isPadded())
+    arguments.push_back("padding=" + compactTuple(windows.before));
+  if (!all(windows.dilations, 1))
+    arguments.push_back("dilation=" + compactTuple(windows.dilations));
+  if (int64_t groups = e.integer("group", 1); groups != 1)
+    arguments.push_back("groups=" + std::to_string(groups));
+  return arguments;
+}
+
+Expected<Windows> poolingWindows(NodeEmitter &e) {
+  auto windows = windowsOf(e, e.integers("kernel_shape"));
+  if (!windows || !e.integer("ceil_mode", 0))
+    return windows;
+  // The inferred output says how far the last windows reach; pad that far.
+  auto inputs = e.fixedSizes(e.input(0), windows->axes());
+  if (!inputs)
+    return inputs.takeError();
+  auto outputs = e.fixedSizes(e.output(), windows->axes());
+  if (!outputs)
+    return outputs.takeError();
+  for (size_t i = 0; i < windows->axes(); ++i) {
+    int64_t extent = (windows->kernel[i] - 1) * windows->dilations[i] + 1;
+    int64_t reach = ((*outputs)[i] - 1) * windows->strides[i] + extent;
+    windows->after[i] = std::max(windows->after[i], reach - (*inputs)[i] - windows->before[i]);
+  }
+  return windows;
+}
+
+/// Whether the pooling functions of PyTorch take this padding themselves.
+bool isPoolingPadding(const Windows &windows) {
+  for (size_t i = 0; i < windows.axes(); ++i)
+    if (windows.before[i] != windows.after[i] || windows.before[i] > windows.kernel[i] / 2)
+      return false;
+  return true;
+}
+
+std::string padded(const std::string &x, const Windows &windows, StringRef value) {
+  return call("F.pad", {x, paddingTuple(windows.before, windows.after), ("value=" + value).str()});
+}
+
+/// Average over the cells that are not padding: the mean of the padded input over the mean of
+/// padded ones. `border` pads the ones as far as padding counts as cells.
+std::string averageOfCells(NodeEmitter &e, const Windows &windows, const Windows *border) {
+  std::string function = withAxes("F.avg_pool", windows.axes());
+  std::string kernel = compactTuple(windows.kernel), stride = compactTuple(windows.strides);
+  std::string ones = "torch.ones_like(" + e.in(0) + "[:1, :1])";
+  Windows rest = windows;
+  if (border) {
+    ones = padded(ones, *border, "1.0");
+    for (size_t i = 0; i < windows.axes(); ++i) {
+      rest.before[i] -= border->before[i];
+      rest.after[i] -= border->after[i];
+    }
+  }
+  return call(function, {padded(e.in(0), windows, "0.0"), kernel, stride}) + " / " +
+         call(function, {padded(ones, rest, "0.0"), kernel, stride});
+}
+
+std::string spatialAxes(const NodeEmitter &e) {
+  Integers axes;
+  for (int i = 2; i < e.rank(0); ++i)
+    axes.push_back(i);
+  return python::tuple(axes);
+}
+} // namespace
+
+Expression emitConv(NodeEmitter &e) {
+  auto windows = convolutionWindows(e);
+  if (!windows)
+    return windows.takeError();
+  std::vector<std::string> arguments = convolutionArguments(e, *windows);
+  if (!windows->isSymmetric())
+    arguments[0] = call("F.pad", {e.in(0), paddingTuple(windows->before, windows->after)});
+  return call(withAxes("F.conv", windows->axes()), arguments);
+}
+
+Expression emitConvTranspose(NodeEmitter &e) {
+  if (e.text("auto_pad", "NOTSET") != "NOTSET" || e.hasAttribute("output_shape"))
+    return e.refuse("auto_pad and output_shape are not supported");
+  auto windows = convolutionWindows(e);
+  if (!windows)
+    return windows.takeError();
+  auto extra = e.integers("output_padding", windows->axes(), 0);
+  if (!extra)
+    return extra.takeError();
+  std::vector<std::string> arguments = convolutionArguments(e, *windows);
+  if (!all(*extra, 0))
+    arguments.push_back("output_padding=" + compactTuple(*extra));
+  std::string result = call(withAxes("F.conv_transpose", windows->axes()), arguments);
+  if (windows->isSymmetric())
+    return result;
+  // Padding takes away from the result; take it away by hand where the ends differ.
+  Integers before, after;
+  for (size_t i = 0; i < windows->axes(); ++i) {
+    before.push_back(-windows->before[i]);
+    after.push_back(-windows->after[i]);
+  }
+  return call("F.pad", {result, paddingTuple(before, after)});
+}
+
+Expression emitMaxPool(NodeEmitter &e) {
+  auto windows = poolingWindows(e);
+  if (!windows)
+    return windows.takeError();
+  std::vector<std::string> arguments{e.in(0), compactTuple(windows->kernel),
+                                     compactTuple(windows->strides)};
+  if (!isPoolingPadding(*windows))
+    arguments[0] = padded(e.in(0), *windows, "-float(\"inf\")");
+  else if (windows->isPadded())
+    arguments.push_back("padding=" + compactTuple(windows->before));
+  if (!all(windows->dilations, 1))
+    arguments.push_back("dilation=" + compactTuple(windows->dilations));
+  return call(withAxes("F.max_pool", windows->axes()), arguments);
+}
+
+Expression emitAveragePool(NodeEmitter &e) {
+  auto windows = poolingWindows(e);
+  if (!windows)
+    return windows.takeError();
+  if (!all(windows->dilations, 1))
+    return e.refuse("dilations are not supported");
+  auto stated = windowsOf(e, windows->kernel); // without what ceil_mode adds
+  if (!stated)
+    return stated.takeError();
+  bool countsPadding = e.integer("count_include_pad", 0);
+  bool plain = isPoolingPadding(*windows) && windows->after == stated->after;
+  if (!plain)
+    return averageOfCells(e, *windows, countsPadding ? &*stated : nullptr);
+  std::vector<std::string> arguments{e.in(0), compactTuple(windows->kernel),
+                                     compactTuple(windows->strides)};
+  if (windows->isPadded()) {
+    arguments.push_back("padding=" + compactTuple(windows->before));
+    if (!countsPadding)
+      arguments.push_back("count_include_pad=False");
+  }
+  return call(withAxes("F.avg_pool", windows->axes()), arguments);
+}
+
+Expression emitGlobalPool(NodeEmitter &e) {
+  if (e.rank(0) < 3)
+    return e.refuse("its input has no spatial axes");
+  std::string function = e.op() == "GlobalMaxPool" ? ".amax" : ".mean";
+  return call(e.in(0) + function, {"dim=" + spatialAxes(e), "keepdim=True"});
+}
+
+Expression emitBatchNormalization(NodeEmitter &e) {
+  for (int i = 1; i < 5; ++i)
+    if (!e.has(i))
+      return e.refuse("it needs five inputs");
+  std::string momentum = python::literal(static_cast<float>(1 - e.real("momentum", 0.9)));
+  std::string epsilon = python::literal(static_cast<float>(e.real("epsilon", 1e-5)));
+  return call("self.batch_norm",
+              {e.in(0), e.in(1), e.in(2), e.in(3), e.in(4), momentum, epsilon, "self.training"});
+}
+
+Expression emitInstanceNormalization(NodeEmitter &e) {
+  if (!e.has(1) || !e.has(2))
+    return e.refuse("it needs three inputs");
+  std::string epsilon = python::literal(static_cast<float>(e.real("epsilon", 1e-5)));
+  return call("F.instance_norm",
+              {e.in(0), "weight=" + e.in(1), "bias=" + e.in(2), "eps=" + epsilon});
+}
+
+Expression emitGroupNormalization(NodeEmitter &e) {
+  auto channels =
+      e.rank(0) > 1 && e.has(2) ? e.fixedSizes(e.input(1), 1) : Expected<Integers>(Integers{-1});
+  if (!channels)
+    return channels.takeError();
+  if (channels->back() != e.input(0).shape[1].fixed)
+    return e.refuse("its scale and bias must have one value a channel");
+  std::string epsilon = python::literal(static_cast<float>(e.real("epsilon", 1e-5)));
+  return call("F.group_norm",
+              {e.in(0), std::to_string(e.integer("num_groups", 1)), e.in(1), e.in(2), epsilon});
+}
+
+Expression emitLayerNormalization(NodeEmitter &e) {
+  auto axis = e.axis(e.integer("axis", -1), e.rank(0));
+  if (!axis)
+    return axis.takeError();
+  auto sizes = e.fixedSizes(e.input(0), e.rank(0) - *axis);
+  if (!sizes)
+    return sizes.takeError();
+  std::vector<std::string> arguments{e.in(0), python::tuple(*sizes)};
+  ArrayRef<Dim> normalised = ArrayRef<Dim>(e.input(0).shape).drop_front(*axis);
+  bool scaled = e.has(1), shifted = e.has(2);
+  bool direct = (!scaled || normalised.equals(e.input(1).shape)) &&
+                (!shifted || normalised.equals(e.input(2).shape));
+  if (direct && scaled)
+    arguments.push_back("weight=" + e.in(1));
+  if (direct && shifted)
+    arguments.push_back("bias=" + e.in(2));
+  arguments.push_back("eps=" + python::literal(static_cast<float>(e.real("epsilon", 1e-5))));
+  std::string result = call("F.layer_norm", arguments);
+  if (!direct && scaled)
+    result += " * " + e.in(1);
+  if (!direct && shifted)
+    result += " + " + e.in(2);
+  return result;
+}
+
+Expression emitLocalResponseNormalization(NodeEmitter &e) {
+  std::vector<std::string> arguments{e.in(0), std::to_string(e.integer("size", 1))};
+  for (auto [name, python, fallback] :
+       {std::tuple("alpha", "alpha", 1e-4), std::tuple("beta", "beta", 0.75),
+        std::tuple("bias", "k", 1.0)})
+    arguments.push_back(std::string(python) + "=" +
+                        python::literal(static_cast<float>(e.real(name, fallback))));
+  if (e.integer("size", 1) % 2 == 0)
+    return e.refuse("an even size is centred differently in PyTorch");
+  return call("F.local_response_norm", arguments);
+}
+
+Expression emitDropout(NodeEmitter &e) {
+  double ratio = e.real("ratio", 0.5);
+  if (e.has(1)) {
+    auto given = e.constantReal(1);
+    if (!given)
+      return given.takeError();
+    ratio = *given;
+  }
+  if (e.isUsed(1))
+    return e.refuse("its mask is used");
+  return call("F.dropout",
+              {e.in(0), python::literal(static_cast<float>(ratio)), "training=self.training"});
+}
+
+} // namespace heterplan

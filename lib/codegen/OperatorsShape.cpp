@@ -1,0 +1,252 @@
+// Operators that change the shape, the type or the order of elements.
+#include "codegen/Operators.h"
+
+#include "codegen/Constants.h"
+
+#include "llvm/ADT/StringSwitch.h"
+
+using namespace llvm;
+using heterplan::python::call;
+
+namespace heterplan {
+namespace {
+/// Axes of a Squeeze or Unsqueeze, counted from the front, ascending.
+Expected<Integers> sortedAxes(NodeEmitter &e, const Integers &axes, int rank) {
+  Integers result;
+  for (int64_t axis : axes) {
+    auto positive = e.axis(axis, rank);
+    if (!positive)
+      return positive.takeError();
+    result.push_back(*positive);
+  }
+  llvm::sort(result);
+  return result;
+}
+
+std::string torchType(DataType type) { return std::string("torch.") + nameOf(type); }
+
+/// Input `index`, a tensor of indices that may count from the end, as int64 ones that do not.
+std::string positiveIndices(NodeEmitter &e, int index, const std::string &dim) {
+  std::string type = e.input(index).type == DataType::Int64 ? "" : ".to(torch.int64)";
+  return e.in(index) + type + ".remainder(" + e.in(0) + ".shape[" + dim + "])";
+}
+
+/// Whether torch has a type of this name that it computes with.
+bool isTorchType(DataType type) {
+  return sizeOf(type) > 0 && type != DataType::UInt16 && type != DataType::UInt32 &&
+         type != DataType::UInt64;
+}
+} // namespace
+
+Expression emitIdentity(NodeEmitter &e) { return e.in(0); }
+
+Expression emitCast(NodeEmitter &e) {
+  auto type = static_cast<DataType>(e.integer("to", 0));
+  if (!isTorchType(type))
+    return e.refuse("PyTorch has no such type");
+  return e.in(0) + ".to(" + torchType(type) + ")";
+}
+
+Expression emitCastLike(NodeEmitter &e) {
+  if (!isTorchType(e.output().type))
+    return e.refuse("PyTorch has no such type");
+  return e.in(0) + ".to(" + torchType(e.output().type) + ")";
+}
+
+Expression emitTranspose(NodeEmitter &e) {
+  Integers order = e.integers("perm");
+  for (int axis = e.hasAttribute("perm") ? 0 : e.rank(0); axis-- > 0;)
+    order.push_back(axis);
+  if (static_cast<int>(order.size()) != e.rank(0))
+    return e.refuse("attribute 'perm' has the wrong length");
+  return e.in(0) + ".permute" + python::tuple(order);
+}
+
+Expression emitReshape(NodeEmitter &e) { return e.in(0) + ".reshape(" + e.outputSizes() + ")"; }
+
+Expression emitFlatten(NodeEmitter &e) {
+  if (e.integer("axis", 1) == 1 && e.rank(0) > 1)
+    return e.in(0) + ".flatten(1)";
+  return emitReshape(e);
+}
+
+Expression emitSqueeze(NodeEmitter &e) {
+  auto given = e.attributeOrInput("axes", 1);
+  if (!given)
+    return given.takeError();
+  if (!*given) // the axes of size one are in the shapes
+    return emitReshape(e);
+  auto axes = sortedAxes(e, **given, e.rank(0));
+  if (!axes)
+    return axes.takeError();
+  return axes->size() == 1 ? e.in(0) + ".squeeze(" + std::to_string(axes->front()) + ")"
+                           : e.in(0) + ".squeeze(" + python::tuple(*axes) + ")";
+}
+
+Expression emitUnsqueeze(NodeEmitter &e) {
+  auto given = e.attributeOrInput("axes", 1);
+  if (!given)
+    return given.takeError();
+  if (!*given)
+    return e.refuse("it needs axes");
+  auto axes = sortedAxes(e, **given, static_cast<int>(e.output().shape.size()));
+  if (!axes)
+    return axes.takeError();
+  std::string result = e.in(0);
+  for (int64_t axis : *axes)
+    result += ".unsqueeze(" + std::to_string(axis) + ")";
+  return result;
+}
+
+Expression emitExpand(NodeEmitter &e) {
+  std::vector<std::string> sizes;
+  for (Dim dim : e.output().shape)
+    sizes.push_back(e.size(dim));
+  return e.in(0) + ".expand(" + (sizes.empty() ? "()" : python::join(sizes)) + ")";
+}
+
+Expression emitTile(NodeEmitter &e) {
+  auto repeats = e.constantIntegers(1);
+  if (!repeats)
+    return repeats.takeError();
+  return call("torch.tile", {e.in(0), python::tuple(*repeats)});
+}
+
+Expression emitConcat(NodeEmitter &e) {
+  auto axis = e.axis(e.integer("axis", 0), e.rank(0));
+  if (!axis)
+    return axis.takeError();
+  return call("torch.cat",
+              {"[" + python::join(e.allInputs()) + "]", "dim=" + std::to_string(*axis)});
+}
+
+Expression emitSplit(NodeEmitter &e) {
+  auto axis = e.axis(e.integer("axis", 0), e.rank(0));
+  if (!axis)
+    return axis.takeError();
+  std::vector<std::string> sizes;
+  for (int i = 0; i < e.outputCount(); ++i) {
+    if (!e.isPresent(i) || e.output(i).shape.size() != e.input(0).shape.size())
+      return e.refuse("one of its outputs is left out");
+    sizes.push_back(e.size(e.output(i).shape[*axis]));
+  }
+  e.returnsTuple = true;
+  return "torch.split(" + e.in(0) + ", [" + python::join(sizes) +
+         "], dim=" + std::to_string(*axis) + ")";
+}
+
+Expression emitGather(NodeEmitter &e) {
+  auto axis = e.has(1) ? e.axis(e.integer("axis", 0), e.rank(0)) : Expected<int64_t>(0);
+  if (!axis)
+    return axis.takeError();
+  if (!e.has(1))
+    return e.refuse("it needs indices");
+  const GraphTensor &table = e.input(0), &indices = e.input(1);
+  if (table.role == TensorRole::Parameter && *axis == 0 && e.rank(0) == 2 && e.rank(1) > 0)
+    return call("F.embedding", {e.in(1), e.in(0)});
+  std::string before;
+  for (int64_t i = 0; i < *axis; ++i)
+    before += ":, ";
+  bool number = isLiteral(indices) && indices.shape.empty();
+  if (number)
+    return e.in(0) + "[" + before + std::to_string((*integerValues(indices))[0]) + "]";
+  return e.in(0) + "[" + before + e.in(1) + "]";
+}
+
+Expression emitGatherElements(NodeEmitter &e) {
+  auto axis = e.axis(e.integer("axis", 0), e.rank(0));
+  if (!axis)
+    return axis.takeError();
+  if (!e.has(1))
+    return e.refuse("it needs indices");
+  std::string dim = std::to_string(*axis);
+  return call("torch.gather", {e.in(0), dim, positiveIndices(e, 1, dim)});
+}
+
+Expression emitGatherND(NodeEmitter &e) {
+  if (e.integer("batch_dims", 0) || !e.has(1))
+    return e.refuse("batch_dims are not supported");
+  return e.in(0) + "[tuple(" + e.in(1) + ".unbind(-1))]";
+}
+
+Expression emitScatterND(NodeEmitter &e) {
+  std::string reduction = e.text("reduction", "none");
+  if (!e.has(1) || !e.has(2) || (reduction != "none" && reduction != "add"))
+    return e.refuse("only reduction 'none' and 'add' are supported");
+  std::vector<std::string> arguments{"tuple(" + e.in(1) + ".unbind(-1))", e.in(2)};
+  if (reduction == "add")
+    arguments.push_back("accumulate=True");
+  return call(e.in(0) + ".index_put", arguments);
+}
+
+Expression emitScatterElements(NodeEmitter &e) {
+  auto axis = e.axis(e.integer("axis", 0), e.rank(0));
+  if (!axis)
+    return axis.takeError();
+  std::string reduction = e.text("reduction", "none"), dim = std::to_string(*axis);
+  if (!e.has(1) || !e.has(2) || (reduction != "none" && reduction != "add"))
+    return e.refuse("only reduction 'none' and 'add' are supported");
+  return call(e.in(0) + (reduction == "add" ? ".scatter_add" : ".scatter"),
+              {dim, positiveIndices(e, 1, dim), e.in(2)});
+}
+
+Expression emitTrilu(NodeEmitter &e) {
+  std::vector<std::string> arguments{e.in(0)};
+  if (e.has(1)) {
+    auto diagonal = e.constantReal(1);
+    if (!diagonal)
+      return diagonal.takeError();
+    arguments.push_back("diagonal=" + std::to_string(static_cast<int64_t>(*diagonal)));
+  }
+  return call(e.integer("upper", 1) ? "torch.triu" : "torch.tril", arguments);
+}
+
+Expression emitShapeOf(NodeEmitter &e) {
+  int64_t rank = e.rank(0);
+  auto clamp = [&](int64_t axis) {
+    return std::clamp<int64_t>(axis < 0 ? axis + rank : axis, 0, rank);
+  };
+  int64_t begin = clamp(e.integer("start", 0)), end = clamp(e.integer("end", rank));
+  return "torch.tensor(" + e.in(0) + ".shape[" + std::to_string(begin) + ":" + std::to_string(end) +
+         "], device=" + e.in(0) + ".device)";
+}
+
+Expression emitSizeOf(NodeEmitter &e) {
+  return "torch.tensor(" + e.in(0) + ".numel(), device=" + e.in(0) + ".device)";
+}
+
+Expression emitConstantOfShape(NodeEmitter &e) {
+  std::string value = "0.0";
+  if (const TensorData *data = e.tensor("value")) {
+    GraphTensor tensor;
+    tensor.type = data->type;
+    tensor.shape = {Dim{0, 1}};
+    tensor.data = *data;
+    if (!hasValues(tensor))
+      return e.refuse("its value must have one element");
+    value = elementLiteral(tensor, 0);
+  }
+  std::vector<std::string> sizes;
+  for (Dim dim : e.output().shape)
+    sizes.push_back(e.size(dim));
+  return call("torch.full", {python::tuple(sizes), value, "dtype=" + torchType(e.output().type),
+                             "device=" + e.in(0) + ".device"});
+}
+
+Expression emitOneHot(NodeEmitter &e) {
+  auto depth = e.constantReal(1);
+  if (!depth)
+    return depth.takeError();
+  if (!e.isConstant(2) || fixedElementCount(e.input(2)) != 2)
+    return e.refuse("its values must be two constants");
+  auto axis = e.axis(e.integer("axis", -1), e.rank(0) + 1);
+  if (!axis)
+    return axis.takeError();
+  std::string count = std::to_string(static_cast<int64_t>(*depth));
+  std::string on = elementLiteral(e.input(2), 1), off = elementLiteral(e.input(2), 0);
+  std::string hot = "F.one_hot(" + e.in(0) + ".to(torch.int64).remainder(" + count + "), " + count +
+                    ").bool().movedim(-1, " + std::to_string(*axis) + ")";
+  return call("torch.where", {hot, on, off}) + ".to(" + torchType(e.output().type) + ")";
+}
+
+} // namespace heterplan

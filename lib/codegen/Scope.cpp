@@ -1,0 +1,148 @@
+#include "codegen/Scope.h"
+
+using namespace llvm;
+
+namespace heterplan {
+
+GraphUse::GraphUse(const Graph &graph)
+    : consumers(graph.tensors.size()), producers(graph.tensors.size(), -1),
+      returned(graph.tensors.size()) {
+  python::Identifiers identifiers;
+  for (const GraphTensor &tensor : graph.tensors)
+    names.push_back(tensor.role == TensorRole::Input || tensor.role == TensorRole::Activation
+                        ? identifiers.make(tensor.name)
+                        : "");
+  for (const std::string &name : names)
+    allNames.insert(name);
+  for (size_t node = 0; node < graph.nodes.size(); ++node) {
+    for (TensorId tensor : graph.nodes[node].inputs)
+      if (tensor != noTensor)
+        consumers[tensor].push_back(static_cast<int>(node));
+    for (TensorId tensor : graph.nodes[node].outputs)
+      if (tensor != noTensor)
+        producers[tensor] = static_cast<int>(node);
+  }
+  for (TensorId tensor : graph.outputs)
+    returned[tensor] = true;
+}
+
+namespace {
+bool isStored(const GraphTensor &tensor) {
+  return tensor.role == TensorRole::Parameter || tensor.role == TensorRole::Buffer ||
+         tensor.role == TensorRole::Constant;
+}
+} // namespace
+
+void Scope::addArgument(TensorId tensor) {
+  variables[tensor] = tensor;
+  if (!batchExpression.empty())
+    return;
+  const Shape &shape = theGraph.tensors[tensor].shape;
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    if (shape[axis].perSample <= 0)
+      continue;
+    std::string text = theUse.names[tensor] + ".shape[" + std::to_string(axis) + "]";
+    if (shape[axis].fixed)
+      text = "(" + text + (shape[axis].fixed < 0 ? " + " : " - ") +
+             std::to_string(std::abs(shape[axis].fixed)) + ")";
+    if (shape[axis].perSample > 1)
+      text += " // " + std::to_string(shape[axis].perSample);
+    batchExpression = text;
+    return;
+  }
+}
+
+void Scope::beginLayer(DenseMap<TensorId, int> local) { localUses = std::move(local); }
+
+void Scope::consume(ArrayRef<TensorId> operands) {
+  for (TensorId tensor : operands) {
+    auto entry = localUses.find(tensor);
+    if (entry == localUses.end() || --entry->second > 0)
+      continue;
+    auto name = llvm::find(names, shortNames[tensor]);
+    if (name != names.end())
+      taken[name - names.begin()] = false;
+  }
+}
+
+std::vector<std::string> Scope::endLayer() {
+  localUses.clear();
+  taken.clear();
+  return std::exchange(names, {});
+}
+
+std::string Scope::takeShortName(TensorId tensor) {
+  size_t index = llvm::find(taken, false) - taken.begin();
+  for (int number = 0; index == names.size() && names.size() == taken.size(); ++number) {
+    std::string name(1, "xyzuvwabcdefghijklmqrst"[number % 23]);
+    name += number < 23 ? "" : std::to_string(number / 23);
+    if (!theUse.allNames.contains(name) && !llvm::is_contained(names, name))
+      names.push_back(name);
+  }
+  taken.resize(names.size());
+  taken[index] = true;
+  return shortNames[tensor] = names[index];
+}
+
+std::string Scope::define(TensorId tensor) {
+  variables[tensor] = tensor;
+  auto local = localUses.find(tensor);
+  if (local != localUses.end())
+    return local->second ? takeShortName(tensor) : "_";
+  defined.push_back(tensor);
+  return theUse.names[tensor];
+}
+
+void Scope::alias(TensorId tensor, TensorId source) {
+  auto variable = variables.find(source);
+  variables[tensor] = variable == variables.end() ? source : variable->second;
+}
+
+bool Scope::knows(TensorId tensor) const {
+  return variables.count(tensor) || isStored(theGraph.tensors[tensor]);
+}
+
+TensorId Scope::variable(TensorId tensor) const {
+  auto entry = variables.find(tensor);
+  TensorId source = entry == variables.end() ? tensor : entry->second;
+  return isStored(theGraph.tensors[source]) ? noTensor : source;
+}
+
+std::string Scope::expression(TensorId tensor) {
+  auto entry = variables.find(tensor);
+  TensorId source = entry == variables.end() ? tensor : entry->second;
+  if (!isStored(theGraph.tensors[source]))
+    return nameOf(source);
+  registerStored(source);
+  return "p(" + python::quote(theGraph.tensors[source].name) + ")";
+}
+
+std::string Scope::nameOf(TensorId variable) const {
+  auto name = shortNames.find(variable);
+  return name == shortNames.end() ? theUse.names[variable] : name->second;
+}
+
+void Scope::registerStored(TensorId tensor) {
+  if (!stored.try_emplace(tensor, true).second)
+    return;
+  TensorRole role = theGraph.tensors[tensor].role;
+  (role == TensorRole::Parameter ? parameters
+   : role == TensorRole::Buffer  ? buffers
+                                 : constants)
+      .push_back(tensor);
+}
+
+std::string Scope::size(Dim dim) {
+  usesBatch |= dim.perSample != 0;
+  return python::dimension(dim, "n");
+}
+
+std::string Scope::batchStatement() const {
+  return usesBatch ? python::statement(8, "n = " + batchExpression) : "";
+}
+
+void Scope::add(StringRef statement, StringRef remark) {
+  body += python::statement(8, statement, remark);
+}
+
+} // namespace heterplan

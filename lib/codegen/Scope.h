@@ -1,0 +1,89 @@
+// What the forward function of one stage knows: which Python expression stands for which tensor of
+// the graph, and which parameters, buffers and constants it has used so far.
+#pragma once
+
+#include "codegen/Python.h"
+#include "ir/Graph.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/Error.h"
+
+#include <string>
+#include <vector>
+
+namespace heterplan {
+
+/// Facts about the graph that every stage shares.
+struct GraphUse {
+  explicit GraphUse(const Graph &graph);
+
+  std::vector<std::string> names; // of each tensor, a Python identifier
+  llvm::StringSet<> allNames;
+  std::vector<std::vector<int>> consumers; // of each tensor: indices of nodes
+  std::vector<int> producers;              // of each tensor: index of its node, or -1
+  std::vector<bool> returned;              // by the model
+};
+
+class Scope {
+public:
+  Scope(const Graph &graph, const GraphUse &use) : theGraph(graph), theUse(use) {}
+
+  const Graph &graph() const { return theGraph; }
+  const GraphUse &use() const { return theUse; }
+
+  /// Begins a layer. `local` are the tensors that only this layer uses, with how often: they share
+  /// a few short names, so that a value is let go as soon as the next one takes its name.
+  void beginLayer(llvm::DenseMap<TensorId, int> local);
+  /// The operands of a node have been used.
+  void consume(llvm::ArrayRef<TensorId> operands);
+  /// Ends the layer; returns the short names that it has used.
+  std::vector<std::string> endLayer();
+
+  /// Makes `tensor` an argument of the function.
+  void addArgument(TensorId tensor);
+  /// Gives `tensor` its own variable, and returns its name.
+  std::string define(TensorId tensor);
+  /// From now on `tensor` is another name of `source`.
+  void alias(TensorId tensor, TensorId source);
+  /// Whether `tensor` can be used: it is an argument, has been defined, or is stored in the model.
+  bool knows(TensorId tensor) const;
+  /// The expression of a tensor that is known; a stored one is registered.
+  std::string expression(TensorId tensor);
+  /// The variable or argument that holds `tensor`; noTensor when it is stored.
+  TensorId variable(TensorId tensor) const;
+
+  /// The size `dim`, in terms of the number of samples `n`.
+  std::string size(Dim dim);
+  /// The statement that computes `n`, or "" when nothing uses it.
+  std::string batchStatement() const;
+  /// Whether `n` is used but no argument has it.
+  bool lacksBatch() const { return usesBatch && batchExpression.empty(); }
+
+  void add(llvm::StringRef statement, llvm::StringRef remark = "");
+
+  std::string body;
+  std::vector<TensorId> defined;    // variables with names of their own, in order
+  std::vector<TensorId> parameters; // in order of first use
+  std::vector<TensorId> buffers;
+  std::vector<TensorId> constants;
+
+private:
+  void registerStored(TensorId tensor);
+  std::string nameOf(TensorId variable) const;
+  /// The first short name that no value has.
+  std::string takeShortName(TensorId tensor);
+
+  const Graph &theGraph;
+  const GraphUse &theUse;
+  llvm::DenseMap<TensorId, TensorId> variables; // tensor -> the tensor whose name it has
+  llvm::DenseMap<TensorId, bool> stored;
+  llvm::DenseMap<TensorId, int> localUses;          // still to come
+  llvm::DenseMap<TensorId, std::string> shortNames; // of local tensors
+  std::vector<std::string> names;                   // short ones used in this layer
+  std::vector<bool> taken;                          // each of them
+  bool usesBatch = false;
+  std::string batchExpression;
+};
+
+} // namespace heterplan

@@ -1,0 +1,292 @@
+#include "codegen/StageModule.h"
+
+#include "codegen/Constants.h"
+#include "codegen/NodeEmitter.h"
+#include "support/Diagnostic.h"
+
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/StringMap.h"
+
+using namespace llvm;
+
+namespace heterplan {
+namespace {
+/// What building a stage needs to know about the whole model.
+struct Model {
+  Model(const Graph &graph, const LayerGraph &layers)
+      : graph(graph), layers(layers), use(graph), cuts(layers.cuts()) {
+    for (size_t i = 0; i < graph.tensors.size(); ++i)
+      tensorByName[graph.tensors[i].name] = static_cast<TensorId>(i);
+    for (size_t i = 0; i < graph.nodes.size(); ++i)
+      nodeByName[graph.nodes[i].name] = static_cast<int>(i);
+    for (const Layer &layer : layers.layers)
+      for (const std::string &name : layer.nodes)
+        if (auto node = nodeByName.find(name); node != nodeByName.end())
+          owned.insert(node->second);
+  }
+
+  const Graph &graph;
+  const LayerGraph &layers;
+  GraphUse use;
+  std::vector<Cut> cuts;
+  StringMap<TensorId> tensorByName;
+  StringMap<int> nodeByName;
+  DenseSet<int> owned; // nodes that belong to a layer
+};
+
+class StageBuilder {
+public:
+  StageBuilder(const Model &model, int begin, int end)
+      : model(model), begin(begin), end(end), scope(model.graph, model.use) {}
+
+  Expected<StageModule> build();
+
+private:
+  Error addBoundary();
+  Error findInputs();
+  Error collect(int node);
+  Error emitLayer(int layer);
+  Error emitNodes(ArrayRef<int> nodes);
+  Error addResults();
+  Error addOutputs();
+  DenseMap<TensorId, int> localTensors(ArrayRef<int> nodes) const;
+  void release(std::vector<std::string> dead);
+  Error invalid(StringRef why, StringRef name) const;
+  std::vector<int> nodesOf(int layer) const { return layerNodes[layer - begin]; }
+
+  const Model &model;
+  int begin, end;
+  Scope scope;
+  StageModule stage;
+  std::vector<std::vector<int>> layerNodes;
+  DenseSet<int> collected;               // nodes of this stage
+  std::vector<int> preamble;             // nodes of no layer that it needs
+  DenseMap<TensorId, int> remainingUses; // within this stage
+};
+
+Error StageBuilder::invalid(StringRef why, StringRef name) const {
+  return Diagnostic(Diag::InvalidPlan, {model.layers.model, 0, 0, ""})
+         << why << " '" << name << "'; plan, layers and model do not belong together";
+}
+
+Error StageBuilder::addBoundary() {
+  if (begin == 0)
+    return Error::success();
+  for (int index : model.cuts[begin].tensors) {
+    const std::string &name = model.layers.tensors[index].name;
+    auto tensor = model.tensorByName.find(name);
+    if (tensor == model.tensorByName.end())
+      return invalid("the graph has no tensor", name);
+    stage.receives.push_back(tensor->second);
+    scope.addArgument(tensor->second);
+  }
+  return Error::success();
+}
+
+/// Adds `node` to the stage, and before it what it needs that no layer computes (say, a mask made
+/// from an input): each stage that reads such a value computes it for itself.
+Error StageBuilder::collect(int first) {
+  std::vector<std::pair<int, bool>> stack{{first, false}};
+  while (!stack.empty()) {
+    auto [node, ready] = stack.back();
+    stack.pop_back();
+    if (ready && node != first)
+      preamble.push_back(node);
+    if (ready || !collected.insert(node).second)
+      continue;
+    stack.push_back({node, true});
+    for (TensorId tensor : model.graph.nodes[node].inputs) {
+      int producer = tensor == noTensor ? -1 : model.use.producers[tensor];
+      if (producer >= 0 && !model.owned.count(producer))
+        stack.push_back({producer, false});
+    }
+  }
+  return Error::success();
+}
+
+Error StageBuilder::findInputs() {
+  for (int layer = begin; layer < end; ++layer) {
+    layerNodes.emplace_back();
+    for (const std::string &name : model.layers.layers[layer].nodes) {
+      auto node = model.nodeByName.find(name);
+      if (node == model.nodeByName.end())
+        return invalid("the graph has no node", name);
+      layerNodes.back().push_back(node->second);
+      if (Error error = collect(node->second))
+        return error;
+    }
+  }
+  DenseSet<TensorId> read;
+  for (int node : collected)
+    for (TensorId tensor : model.graph.nodes[node].inputs)
+      if (tensor != noTensor)
+        read.insert(tensor), ++remainingUses[tensor];
+  for (TensorId input : model.graph.inputs)
+    if (read.count(input) || (end == model.layers.size() && model.use.returned[input])) {
+      stage.inputs.push_back(input);
+      scope.addArgument(input);
+    }
+  return Error::success();
+}
+
+Error StageBuilder::emitNodes(ArrayRef<int> nodes) {
+  for (int node : nodes)
+    if (Error error = emitNode(scope, model.graph.nodes[node]))
+      return error;
+  return Error::success();
+}
+
+/// The tensors that only `nodes` use, with how often.
+DenseMap<TensorId, int> StageBuilder::localTensors(ArrayRef<int> nodes) const {
+  DenseMap<TensorId, int> uses, result;
+  DenseSet<TensorId> renamed;
+  for (int node : nodes) {
+    const GraphNode &value = model.graph.nodes[node];
+    for (TensorId tensor : value.inputs)
+      if (tensor != noTensor)
+        ++uses[tensor];
+    if (value.op == "Identity" && !value.inputs.empty())
+      renamed.insert(value.inputs[0]);
+  }
+  for (int node : nodes)
+    for (TensorId tensor : model.graph.nodes[node].outputs) {
+      bool local = tensor != noTensor && remainingUses.lookup(tensor) == uses.lookup(tensor) &&
+                   !renamed.count(tensor) && !is_contained(stage.sends, tensor);
+      if (local)
+        result[tensor] = uses.lookup(tensor);
+    }
+  return result;
+}
+
+/// Lets go of variables after their last use: autograd keeps what the backward pass needs.
+void StageBuilder::release(std::vector<std::string> dead) {
+  DenseSet<TensorId> kept;
+  for (TensorId tensor : stage.sends)
+    kept.insert(scope.variable(tensor));
+  for (const auto &[tensor, uses] : remainingUses)
+    if (uses > 0)
+      kept.insert(scope.variable(tensor));
+  auto isDead = [&](TensorId tensor) { return !kept.count(tensor); };
+  for (TensorId tensor : scope.defined)
+    if (isDead(tensor))
+      dead.push_back(model.use.names[tensor]);
+  llvm::erase_if(scope.defined, isDead);
+  constexpr size_t namesInLine = 6;
+  for (ArrayRef<std::string> rest = dead; !rest.empty();) {
+    ArrayRef<std::string> line = rest.take_front(std::min(rest.size(), namesInLine));
+    scope.add("del " + python::join(line));
+    rest = rest.drop_front(line.size());
+  }
+}
+
+Error StageBuilder::emitLayer(int layer) {
+  std::vector<int> nodes = nodesOf(layer);
+  const Layer &value = model.layers.layers[layer];
+  scope.body += "\n";
+  scope.add("# " + python::comment(value.name) + " (" + nameOf(value.kind) + ")");
+  scope.beginLayer(localTensors(nodes));
+  if (Error error = emitNodes(nodes))
+    return error;
+  for (int node : nodes)
+    for (TensorId tensor : model.graph.nodes[node].inputs)
+      if (tensor != noTensor)
+        --remainingUses[tensor];
+  std::vector<std::string> shortNames = scope.endLayer();
+  if (layer + 1 < end)
+    release(std::move(shortNames));
+  return Error::success();
+}
+
+/// The last stage returns the outputs of the model. Those that are computed earlier and do not
+/// reach it cannot be returned; without the first, there is nothing to compute the loss from.
+Error StageBuilder::addOutputs() {
+  for (TensorId output : model.graph.outputs) {
+    bool here = scope.variable(output) != noTensor && scope.knows(output);
+    if (here || model.graph.tensors[output].role != TensorRole::Activation)
+      stage.sends.push_back(output);
+    else if (stage.sends.empty())
+      return Diagnostic(Diag::NotGeneratable, {model.graph.name, 0, 0, ""})
+             << "output '" << model.graph.tensors[output].name
+             << "' is computed in an earlier stage and not carried to the last one";
+  }
+  return Error::success();
+}
+
+Error StageBuilder::addResults() {
+  for (TensorId tensor : stage.sends) {
+    if (!scope.knows(tensor))
+      return invalid("no layer up to here computes the tensor", model.graph.tensors[tensor].name);
+    stage.results.push_back(scope.expression(tensor));
+  }
+  return Error::success();
+}
+
+Expected<StageModule> StageBuilder::build() {
+  if (Error error = addBoundary())
+    return error;
+  if (Error error = findInputs())
+    return error;
+  bool last = end == model.layers.size();
+  if (last)
+    for (TensorId output : model.graph.outputs)
+      ++remainingUses[output];
+  else
+    for (int index : model.cuts[end].tensors) {
+      auto tensor = model.tensorByName.find(model.layers.tensors[index].name);
+      if (tensor == model.tensorByName.end())
+        return invalid("the graph has no tensor", model.layers.tensors[index].name);
+      stage.sends.push_back(tensor->second);
+    }
+  if (Error error = emitNodes(preamble))
+    return error;
+  for (int layer = begin; layer < end; ++layer) {
+    stage.layers.push_back(model.layers.layers[layer].name);
+    if (Error error = emitLayer(layer))
+      return error;
+  }
+  if (last)
+    if (Error error = addOutputs())
+      return error;
+  if (Error error = addResults())
+    return error;
+  if (scope.lacksBatch())
+    return Diagnostic(Diag::NotGeneratable, {model.graph.name, 0, 0, ""})
+           << "a size depends on the batch, but no argument of the stage does";
+  for (const auto *tensors : {&stage.receives, &stage.inputs})
+    for (TensorId tensor : *tensors)
+      stage.arguments.push_back(model.use.names[tensor]);
+  stage.parameters = scope.parameters;
+  stage.buffers = scope.buffers;
+  for (TensorId tensor : scope.constants)
+    (isLiteral(model.graph.tensors[tensor]) ? stage.literals : stage.constants).push_back(tensor);
+  stage.body = scope.batchStatement() + scope.body;
+  return std::move(stage);
+}
+} // namespace
+
+Expected<std::vector<StageModule>> buildModules(const Graph &graph, const LayerGraph &layers,
+                                                const Plan &plan) {
+  Model model(graph, layers);
+  std::vector<StageModule> modules;
+  int position = 0;
+  for (const Stage &stage : plan.stages) {
+    int begin = position;
+    for (const std::string &name : stage.layers) {
+      if (position == layers.size() || layers.layers[position].name != name)
+        return Diagnostic(Diag::InvalidPlan, {plan.model, 0, 0, ""})
+               << "layer '" << name << "' of stage " << stage.id
+               << " does not follow the one before";
+      ++position;
+    }
+    auto module = StageBuilder(model, begin, position).build();
+    if (!module)
+      return module.takeError();
+    modules.push_back(std::move(*module));
+  }
+  if (position != layers.size())
+    return Diagnostic(Diag::InvalidPlan, {plan.model, 0, 0, ""})
+           << "no stage has layer '" << layers.layers[position].name << "'";
+  return modules;
+}
+
+} // namespace heterplan

@@ -1,0 +1,36 @@
+// One stage of a plan as a module: what enters and leaves it, what it stores, the text of its
+// forward function.
+#pragma once
+
+#include "codegen/Scope.h"
+#include "ir/Graph.h"
+#include "ir/LayerGraph.h"
+#include "ir/Plan.h"
+
+#include "llvm/Support/Error.h"
+
+#include <string>
+#include <vector>
+
+namespace heterplan {
+
+struct StageModule {
+  std::vector<std::string> layers;
+  std::vector<TensorId> inputs;     // of the model, that it reads
+  std::vector<TensorId> receives;   // from the stage before, in the order of the cut
+  std::vector<TensorId> sends;      // to the stage after, or the outputs of the model
+  std::vector<TensorId> parameters; // in order of first use
+  std::vector<TensorId> buffers;
+  std::vector<TensorId> literals;              // constants written into the module
+  std::vector<TensorId> constants;             // constants kept in the file of weights
+  std::string body;                            // of forward()
+  std::vector<std::string> arguments, results; // Python names of receives and inputs, of sends
+};
+
+/// The stages of `plan`. Fails with InvalidPlan where its layers are not those of `layers` in
+/// order or `layers` does not belong to `graph`, with NotGeneratable where PyTorch lacks an
+/// operator.
+llvm::Expected<std::vector<StageModule>> buildModules(const Graph &graph, const LayerGraph &layers,
+                                                      const Plan &plan);
+
+} // namespace heterplan
