@@ -1,0 +1,25 @@
+// weights/stage-NNNN.safetensors: the values of a stage's parameters, buffers and large constants,
+// in the safetensors layout (8 bytes of header length, a JSON header, the tensors). They are
+// streamed: a model of many gigabytes is never in memory.
+#pragma once
+
+#include "codegen/StageModule.h"
+#include "ir/Graph.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/Support/Error.h"
+
+#include <vector>
+
+namespace heterplan {
+
+/// What of `stage` is stored in its file and has values in the graph or in files beside the model.
+std::vector<TensorId> storedTensors(const Graph &graph, const StageModule &stage);
+
+/// Writes `tensors` to `path`. Values in other files are copied from `graph.folder`. Fails with
+/// CannotRead when such a file is absent or too short, with CannotWrite when the disk is full; the
+/// file may then be incomplete.
+llvm::Error writeWeights(llvm::StringRef path, const Graph &graph,
+                         llvm::ArrayRef<TensorId> tensors);
+
+} // namespace heterplan
