@@ -1,0 +1,204 @@
+#include "codegen/Report.h"
+
+#include "codegen/Gantt.h"
+#include "codegen/Html.h"
+
+#include "llvm/ADT/ArrayRef.h"
+
+#include <map>
+#include <vector>
+
+using namespace llvm;
+using namespace heterplan::html;
+
+namespace heterplan {
+namespace {
+constexpr const char *style = R"css(
+:root { color-scheme: light dark; --ink: #1d2430; --soft: #667085; --line: #dfe3e8; --paper: #fff;
+  --forward: #4878a8; --backward: #b8683c; --transfer: #a9b1bb; --sync: #5d8a66; --bad: #b42318; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6e9ee; --soft: #98a2b3; --line: #343b46;
+  --paper: #14181f; } }
+body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper);
+  max-width: 70rem; margin: 2.5rem auto; padding: 0 1.5rem; }
+h1 { font-size: 1.5rem; margin: 0; } h2 { font-size: 1.05rem; margin: 2.2rem 0 .6rem; }
+p.lead, p.note, footer { color: var(--soft); } p.note, footer { font-size: .85rem; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+th { text-align: left; font-weight: 600; font-size: .8rem; color: var(--soft); }
+th, td { padding: .35rem .8rem .35rem 0; border-bottom: 1px solid var(--line);
+  vertical-align: top; overflow-wrap: anywhere; }
+td.n, th.n { text-align: right; white-space: nowrap; }
+dl { display: grid; grid-template-columns: repeat(auto-fill, minmax(13rem, 1fr)); gap: 1rem;
+  margin: 1.4rem 0 0; }
+dt { font-size: .8rem; color: var(--soft); } dd { margin: 0; font-size: 1.15rem; }
+svg { width: 100%; height: auto; font: 11px system-ui, sans-serif; }
+svg text { fill: var(--ink); } svg .tick { fill: var(--soft); }
+svg .number { fill: #fff; text-anchor: middle; } svg line { stroke: var(--line); }
+.forward { fill: var(--forward); } .backward { fill: var(--backward); }
+.transfer { fill: var(--transfer); } .sync { fill: var(--sync); }
+.key span { display: inline-block; width: .8em; height: .8em; margin: 0 .4em 0 1.2em; }
+.key .forward { background: var(--forward); } .key .backward { background: var(--backward); }
+.key .transfer { background: var(--transfer); } .key .sync { background: var(--sync); }
+.bad { color: var(--bad); font-weight: 600; }
+.bar { display: flex; height: .7rem; border-radius: .35rem; overflow: hidden; }
+details summary { cursor: pointer; color: var(--soft); }
+)css";
+
+std::string term(StringRef name, const std::string &value) {
+  return "<div>" + element("dt", name) + element("dd", value) + "</div>\n";
+}
+
+std::string dollars(double value) { return "$" + number(value); }
+
+std::string optimality(const Plan &plan) {
+  if (plan.optimal)
+    return "proven optimal";
+  return "within " + number(100 * plan.gap, 3) + " % of the bound";
+}
+
+std::string summary(const Plan &plan) {
+  std::string html = "<dl>\n";
+  html += term("throughput", number(plan.throughput.value()) + " samples/s");
+  html += term("iteration", readable(plan.iteration));
+  html += term("cost", dollars(plan.costPerHour.value()) + " an hour");
+  html += term("cost of a million samples", dollars(plan.costPerMillionSamples.value()));
+  html += term("global batch", std::to_string(plan.globalBatch.value()) + " in " +
+                                   std::to_string(plan.microBatches) + " micro-batches");
+  html += term("schedule", nameOf(plan.schedule));
+  html += term("optimizer, precision",
+               std::string(nameOf(plan.optimizer)) + ", " + nameOf(plan.precision));
+  html += term("objective", std::string(nameOf(plan.objective)) + ", " + optimality(plan));
+  return html + "</dl>\n";
+}
+
+std::string row(const std::vector<std::string> &cells, ArrayRef<bool> numeric,
+                StringRef tag = "td") {
+  std::string html = "<tr>";
+  for (size_t i = 0; i < cells.size(); ++i)
+    html += element(tag, cells[i], numeric[i] ? "class=\"n\"" : "");
+  return html + "</tr>\n";
+}
+
+/// "8 × v100 (gpu-0), 2 × t4 (gpu-1)".
+std::string devicesText(const Stage &stage) {
+  std::map<std::pair<std::string, std::string>, int> counts; // node, type
+  for (const Replica &replica : stage.replicas)
+    for (const DeviceRef &device : replica.devices)
+      ++counts[{device.node, device.type}];
+  std::string text;
+  for (const auto &[key, count] : counts)
+    text += (text.empty() ? "" : ", ") + std::to_string(count) + " × " + key.second + " (" +
+            key.first + ")";
+  return text;
+}
+
+/// "8 × 32" or "2 × 40 + 1 × 16": replicas by share.
+std::string sharesText(const Stage &stage) {
+  std::map<int64_t, int, std::greater<int64_t>> counts;
+  for (const Replica &replica : stage.replicas)
+    ++counts[replica.share.value()];
+  std::string text;
+  for (auto [share, count] : counts)
+    text += (text.empty() ? "" : " + ") + std::to_string(count) + " × " + std::to_string(share);
+  return text;
+}
+
+std::string layersText(const Stage &stage) {
+  if (stage.layers.empty())
+    return "";
+  return std::to_string(stage.layers.size()) + ": " + stage.layers.front() +
+         (stage.layers.size() > 1 ? " … " + stage.layers.back() : "");
+}
+
+std::string stagesTable(const Plan &plan) {
+  constexpr bool numeric[] = {true, false, false, false, true, true, true, true, true};
+  std::string html = "<table>\n" + row({"stage", "layers", "devices", "samples of a batch",
+                                        "forward", "backward", "sync", "memory", "parameters"},
+                                       numeric, "th");
+  for (const Stage &stage : plan.stages)
+    html += row({std::to_string(stage.id), layersText(stage), devicesText(stage), sharesText(stage),
+                 readable(stage.forward), readable(stage.backward), readable(stage.sync),
+                 readable(stage.memory), readable(stage.parameterBytes)},
+                numeric);
+  return html + "</table>\n<p class=\"note\">Times are those of one micro-batch on the slowest "
+                "replica, memory that of the fullest device.</p>\n";
+}
+
+std::string layerLists(const Plan &plan) {
+  std::string html;
+  for (const Stage &stage : plan.stages) {
+    html += "<details><summary>Layers of stage " + std::to_string(stage.id) + "</summary><p>";
+    for (size_t i = 0; i < stage.layers.size(); ++i)
+      html += (i ? ", " : "") + escape(stage.layers[i]);
+    html += "</p></details>\n";
+  }
+  return html;
+}
+
+std::string chart(const Timeline &timeline) {
+  std::string svg = emitGantt(timeline);
+  if (svg.empty())
+    return "";
+  std::string origin = timeline.measured ? "Measured" : "Predicted";
+  return "<h2>" + origin + " timeline</h2>\n" + svg +
+         "<p class=\"note key\">First rank of each stage.<span class=\"forward\"></span>forward"
+         "<span class=\"backward\"></span>backward<span class=\"transfer\"></span>receiving"
+         "<span class=\"sync\"></span>all-reduce and update</p>\n";
+}
+
+std::string checksTable(const Plan &plan) {
+  if (plan.checks.empty())
+    return "";
+  constexpr bool numeric[] = {false, false, true};
+  std::string html =
+      "<h2>Checks</h2>\n<table>\n" + row({"constraint", "holds", "slack"}, numeric, "th");
+  for (const Check &check : plan.checks)
+    html += "<tr>" + element("td", check.name) +
+            element("td", check.holds ? "yes" : "no", check.holds ? "" : "class=\"bad\"") +
+            element("td", number(check.slack) + " " + check.unit, "class=\"n\"") + "</tr>\n";
+  return html + "</table>\n";
+}
+
+std::string provenance(const Plan &plan) {
+  constexpr const char *classes[] = {"sync", "forward", "backward", "transfer"};
+  std::string bar, text;
+  for (int i = 0; i < 4; ++i) {
+    double share = plan.provenance[i];
+    if (!(share > 0))
+      continue;
+    bar += "<span class=\"" + std::string(classes[i]) +
+           "\" style=\"width:" + fixed(100 * share, 2) + "%\"></span>";
+    text += "<span class=\"" + std::string(classes[i]) + "\"></span>" +
+            nameOf(static_cast<Provenance>(i)) + " " + fixed(100 * share, 1) + " %";
+  }
+  if (bar.empty())
+    return "";
+  return "<h2>Where the predicted time comes from</h2>\n<div class=\"bar key\">" + bar +
+         "</div>\n<p class=\"note key\">" + text + "</p>\n";
+}
+
+std::string footer(const Plan &plan) {
+  std::string html = "<footer><p>Objective " + number(plan.objectiveValue) + ", proven bound " +
+                     number(plan.lowerBound) + "; strategy " + escape(plan.strategy) + ", seed " +
+                     std::to_string(plan.seed) + ".</p>\n<p>";
+  for (auto [name, print] :
+       {std::pair("model", &plan.modelFingerprint), std::pair("cluster", &plan.clusterFingerprint)})
+    if (!print->empty())
+      html += std::string(name) + " " + escape(*print) + "<br>";
+  for (const std::string &print : plan.profileFingerprints)
+    html += "profile " + escape(print) + "<br>";
+  return html + "</p>\n<p>heterplan " HETERPLAN_VERSION "</p></footer>\n";
+}
+} // namespace
+
+std::string emitReport(const Plan &plan, const Timeline &timeline) {
+  std::string title = escape(plan.model) + " on " + escape(plan.cluster);
+  return "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>" +
+         title + "</title>\n<style>" + style + "</style>\n</head>\n<body>\n<h1>" + title +
+         "</h1>\n<p class=\"lead\">" + std::to_string(plan.stages.size()) +
+         (plan.stages.size() == 1 ? " stage" : " stages") + "</p>\n" + summary(plan) +
+         "<h2>Stages</h2>\n" + stagesTable(plan) + layerLists(plan) + chart(timeline) +
+         checksTable(plan) + provenance(plan) + footer(plan) + "</body>\n</html>\n";
+}
+
+} // namespace heterplan

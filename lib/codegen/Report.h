@@ -1,0 +1,15 @@
+// report.html: what was decided, why it holds and what is predicted, in one self-contained page.
+#pragma once
+
+#include "ir/Plan.h"
+#include "ir/Timeline.h"
+
+#include <string>
+
+namespace heterplan {
+
+/// A page of HTML with inline styles and one inline SVG; no scripts, nothing from outside. Every
+/// name is escaped. `timeline` may be empty; then there is no chart.
+std::string emitReport(const Plan &plan, const Timeline &timeline);
+
+} // namespace heterplan

@@ -1,0 +1,91 @@
+#include "codegen/Launcher.h"
+
+#include "support/Files.h"
+
+#include "llvm/ADT/SmallString.h"
+#include "llvm/Support/FileSystem.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+
+using namespace heterplan;
+
+namespace {
+Program programOn(std::vector<std::string> nodes) {
+  Program program;
+  for (size_t rank = 0; rank < nodes.size(); ++rank) {
+    RankProgram part;
+    part.rank = static_cast<int>(rank);
+    part.device = {"cpu", nodes[rank], 0};
+    program.ranks.push_back(part);
+  }
+  return program;
+}
+
+struct Outcome {
+  int status;
+  std::string output;
+};
+
+/// Runs launch.sh with `options`; standard error is part of the output.
+Outcome launch(const Program &program, const std::string &options) {
+  llvm::SmallString<128> folder;
+  EXPECT_FALSE(llvm::sys::fs::createUniqueDirectory("launch er", folder));
+  llvm::cantFail(writeFile((folder + "/launch.sh").str(), emitLaunchScript(program)));
+  std::string command = "HETERPLAN_PYTHON=python-x OMP_NUM_THREADS=2 bash '" + folder.str().str() +
+                        "/launch.sh' " + options + " 2>&1";
+  FILE *pipe = popen(command.c_str(), "r");
+  Outcome outcome{-1, ""};
+  for (int c; pipe && (c = fgetc(pipe)) != EOF;)
+    outcome.output += static_cast<char>(c);
+  outcome.status = WEXITSTATUS(pclose(pipe));
+  llvm::sys::fs::remove_directories(folder);
+  return outcome;
+}
+
+bool has(const Outcome &outcome, const std::string &part) {
+  return outcome.output.find(part) != std::string::npos;
+}
+} // namespace
+
+TEST(Launcher, RunsAllRanksHere) {
+  Outcome outcome = launch(programOn({"a", "a", "b"}), "--dry-run --steps 3 --data 'my mod:f'");
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_TRUE(has(outcome, "OMP_NUM_THREADS=2 python-x -m heterplan_runtime ")) << outcome.output;
+  EXPECT_TRUE(has(outcome, " --steps 3 --data my\\ mod:f")) << outcome.output;
+}
+
+TEST(Launcher, GivesEachHostTheRanksOfItsNode) {
+  Outcome outcome = launch(programOn({"a", "a", "b"}), "--hosts h1,h2 --node-rank 0 --dry-run");
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_TRUE(has(outcome, "--nnodes 2 --node-rank 0 --nproc-per-node 2 --master-addr h1 "
+                           "--master-port 29400"))
+      << outcome.output;
+  outcome = launch(programOn({"a", "a", "b"}), "--hosts h1,h2 --dry-run");
+  EXPECT_TRUE(has(outcome, "ssh h2 ") && has(outcome, "ssh h1 ")) << outcome.output;
+}
+
+TEST(Launcher, SpreadsRanksOverOtherHostsAndSaysSo) {
+  Outcome outcome =
+      launch(programOn({"a", "b", "a"}), "--hosts h1,h2 --port 7 --node-rank 1 --dry-run");
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_TRUE(has(outcome, "note: planned for 3 nodes")) << outcome.output;
+  EXPECT_TRUE(has(outcome, "--node-rank 1 --nproc-per-node 2")) << outcome.output;
+}
+
+TEST(Launcher, RefusesWhatCannotBe) {
+  Program program = programOn({"a", "b"});
+  EXPECT_EQ(launch(program, "--hosts").status, 1);
+  EXPECT_EQ(launch(program, "--hosts a,b,c --dry-run").status, 1);
+  EXPECT_EQ(launch(program, "--hosts a,b --node-rank 2 --dry-run").status, 1);
+  Outcome outcome = launch(programOn(std::vector<std::string>(100'000, "n")), "--dry-run");
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_TRUE(has(outcome, "the plan has 100000 ranks")) << outcome.output;
+}
+
+TEST(Launcher, NamesOfNodesStayInStrings) {
+  Outcome outcome = launch(programOn({"$(echo pwned >&2)'; echo pwned #"}), "--dry-run");
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
+  EXPECT_FALSE(has(outcome, "pwned")) << outcome.output;
+}
