@@ -1,0 +1,36 @@
+// The directory that `compile` writes: all of it or nothing.
+#pragma once
+
+#include "ir/Graph.h"
+#include "ir/LayerGraph.h"
+#include "ir/Plan.h"
+#include "ir/Program.h"
+#include "ir/Timeline.h"
+
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+
+#include <string>
+
+namespace heterplan {
+
+struct Package {
+  const Plan &plan;
+  const LayerGraph &layers;
+  const Program &program;
+  const Timeline &timeline; // predicted
+  /// The model's operators. Null when it came from a layers file: then nothing can be run, and
+  /// model.py, launch.sh, weights/ and heterplan_runtime/ are left out.
+  const Graph *graph = nullptr;
+  std::string runtime; // folder of the Python package heterplan_runtime; see findRuntime()
+};
+
+/// Writes `package` into `directory`, which is made with its parents. Files there that heterplan
+/// did not write stay. Fails with
+///   OutputNotEmpty  when the directory has files, was not written by heterplan, and not `force`;
+///   NotGeneratable  when the model has an operator that PyTorch lacks;
+///   CannotRead, CannotWrite  when the runtime or weights cannot be read or the disk not written.
+/// After a failure the directory is as it was before.
+llvm::Error writePackage(llvm::StringRef directory, const Package &package, bool force);
+
+} // namespace heterplan
