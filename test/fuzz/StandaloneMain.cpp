@@ -2,6 +2,7 @@
 // are tests of the ordinary build.
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -12,6 +13,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 namespace {
 void replay(const std::filesystem::path &path) {
   std::ifstream stream(path, std::ios::binary);
+  if (!stream) {
+    std::fprintf(stderr, "%s: cannot read\n", path.c_str());
+    std::exit(1);
+  }
   std::string text((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
   std::fprintf(stderr, "%s\n", path.c_str()); // the last line names the culprit of a crash
   LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t *>(text.data()), text.size());

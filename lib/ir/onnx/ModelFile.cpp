@@ -154,8 +154,9 @@ Error ModelFile::Protos::check(const ModelFile &file) {
     input->set_name(initializer.name());
     auto *type = input->mutable_type()->mutable_tensor_type();
     type->set_elem_type(initializer.data_type());
+    auto *shape = type->mutable_shape(); // also of a scalar, which has no dimensions
     for (int64_t dim : initializer.dims())
-      type->mutable_shape()->add_dim()->set_dim_value(dim);
+      shape->add_dim()->set_dim_value(dim);
   }
   graph->clear_initializer();
   if (graph->name().empty())
