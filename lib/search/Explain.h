@@ -1,0 +1,60 @@
+// Why there is no plan: which wishes of the user clash, and how little of each would have to give
+// way. Every relaxation that is named was tried: with it there is a plan.
+#pragma once
+
+#include "search/Search.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <string>
+#include <vector>
+
+namespace heterplan {
+
+struct Relaxation {
+  std::string constraint; // "throughput of at least 50000 samples/s"
+  std::string current;    // "50000 samples/s"
+  std::string needed;     // "1234.5 samples/s"
+  std::string option;     // as typed: "--min-throughput 1234.5"; "" where no option does it
+  double value = 0;       // of `needed`, rounded so that it works when it is typed; 0: no number
+  /// Whether this relaxation alone gives a plan; else it does together with the others.
+  bool helps = false;
+  /// Whether it is proven that less does not help (up to rounding).
+  bool smallest = false;
+};
+
+struct Explanation {
+  /// The wishes that clash: they cannot hold together on this cluster, and without any one of them
+  /// the others can. Empty when no plan was found even without wishes.
+  std::vector<std::string> clash;
+  std::vector<Relaxation> relaxations;
+  /// False where the search stopped at its limit: there may be a plan that it did not see.
+  bool proven = false;
+  int devices = 0; // of the cluster
+};
+
+/// Runs a strategy on a problem.
+using Solve = llvm::function_ref<llvm::Expected<SearchOutcome>(const Problem &)>;
+/// Names wishes that provably clash, in the words of search/verify/NecessaryClash.h, or none.
+using Prove =
+    llvm::function_ref<llvm::Expected<std::optional<std::vector<std::string>>>(const Problem &)>;
+
+struct ExplainOptions {
+  /// Most problems to solve; a relaxation that was not reached by then is left out.
+  int mostSolves = 100;
+};
+
+/// Explains why `problem`, for which `solve` found no plan, has none. First asks `prove` (may be
+/// null), then drops wishes one by one and solves what is left. Fails only when `solve` or `prove`
+/// does. Deterministic as they are.
+llvm::Expected<Explanation> explain(const Problem &problem, Solve solve, Prove prove = nullptr,
+                                    const ExplainOptions &options = {});
+
+/// For the terminal: a sentence and one line for each relaxation, ending in a newline.
+std::string toText(const Explanation &explanation);
+
+/// `value` with six digits, rounded so that reading it back gives no more (no less) than it.
+std::string roundedDown(double value);
+std::string roundedUp(double value);
+
+} // namespace heterplan

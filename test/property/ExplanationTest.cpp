@@ -1,0 +1,94 @@
+// Explanations of infeasibility keep their word on random problems: what clashes cannot hold
+// together, and each relaxation gives a plan.
+#include "search/Explain.h"
+#include "search/verify/NecessaryClash.h"
+#include "support/RandomProblem.h"
+
+#include <gtest/gtest.h>
+
+using namespace heterplan;
+
+namespace {
+llvm::Expected<SearchOutcome> solveAll(const Problem &problem) {
+  return search(problem, "auto", {});
+}
+
+llvm::Expected<std::optional<std::vector<std::string>>> proveAll(const Problem &problem) {
+  const Request &request = problem.request;
+  return necessaryClash({problem.graph, problem.cluster, *problem.costs, request.globalBatch,
+                         request.optimizer, request.minThroughput, request.maxCostPerHour,
+                         request.pins, request.ignoreMemory});
+}
+
+bool feasible(const Problem &problem) {
+  llvm::Expected<SearchOutcome> outcome = solveAll(problem);
+  if (outcome)
+    return outcome->plan.has_value();
+  ADD_FAILURE() << toText(outcome.takeError());
+  return false;
+}
+
+bool startsWith(const std::string &text, const char *start) {
+  return llvm::StringRef(text).startswith(start);
+}
+
+/// The user does what `relaxation` says.
+void apply(const Relaxation &relaxation, Problem &problem) {
+  if (startsWith(relaxation.option, "--min-throughput"))
+    problem.request.minThroughput = SamplesPerSecond(relaxation.value);
+  else if (startsWith(relaxation.option, "--max-cost-per-hour"))
+    problem.request.maxCostPerHour = DollarsPerHour(relaxation.value);
+  else if (startsWith(relaxation.option, "without --pin"))
+    problem.request.pins.clear(); // these problems have one at most
+  else if (startsWith(relaxation.option, "--schedule auto"))
+    problem.request.schedule = ScheduleChoice::Auto;
+  for (size_t type = 0; type < problem.cluster.types.size(); ++type) {
+    DeviceType &device = problem.cluster.types[type];
+    if (relaxation.constraint == "memory of " + device.name ||
+        relaxation.constraint == "memory of all types")
+      device.memory = std::max(device.memory, Bytes(relaxation.value));
+    if (relaxation.constraint != "devices of type " + device.name)
+      continue;
+    for (NodeGroup &group : problem.cluster.nodes) // each type is in one group here
+      if (group.devices.count(device.name))
+        group.count = int(relaxation.value) / group.devices[device.name];
+  }
+}
+
+void keepsItsWord(const Problem &problem, const Explanation &explanation) {
+  Problem together = problem;
+  for (const Relaxation &relaxation : explanation.relaxations) {
+    Problem relaxed = problem;
+    apply(relaxation, relaxed);
+    EXPECT_TRUE(!relaxation.helps || feasible(relaxed))
+        << relaxation.constraint << ": " << relaxation.needed;
+    apply(relaxation, together);
+  }
+  EXPECT_TRUE(feasible(together)) << toText(explanation);
+}
+
+TEST(Explanation, RelaxationsGiveAPlan) {
+  int infeasible = 0, proofs = 0;
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    test::RandomProblem random(seed);
+    llvm::Expected<Problem> problem = random.problem();
+    ASSERT_TRUE(bool(problem));
+    auto proof = proveAll(*problem);
+    ASSERT_TRUE(bool(proof));
+    bool hasPlan = feasible(*problem);
+    ASSERT_FALSE(hasPlan && *proof) << "a plan that is proven impossible, seed " << seed;
+    if (hasPlan)
+      continue;
+    ++infeasible;
+    proofs += proof->has_value();
+    llvm::Expected<Explanation> explanation = explain(*problem, solveAll, proveAll);
+    ASSERT_TRUE(bool(explanation));
+    EXPECT_FALSE(explanation->clash.empty()) << "seed " << seed;
+    EXPECT_FALSE(explanation->relaxations.empty()) << "seed " << seed;
+    keepsItsWord(*problem, *explanation);
+    ASSERT_FALSE(HasFailure()) << "seed " << seed;
+  }
+  EXPECT_GT(infeasible, 30);
+  EXPECT_GT(proofs, 10);
+}
+} // namespace
