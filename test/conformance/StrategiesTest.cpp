@@ -1,0 +1,74 @@
+// Every line of Strategies.def, on the same problems.
+#include "search/Search.h"
+#include "search/verify/Checker.h"
+#include "support/RandomProblem.h"
+
+#include "gtest/gtest.h"
+
+using namespace heterplan;
+using heterplan::test::RandomProblem;
+
+namespace {
+class EveryStrategy : public testing::TestWithParam<const char *> {
+protected:
+  llvm::Expected<SearchOutcome> solve(const Problem &problem) {
+    return search(problem, GetParam(), {});
+  }
+};
+
+std::vector<const char *> names() {
+  std::vector<const char *> result;
+  for (const StrategyInfo &info : strategies())
+    result.push_back(info.name);
+  return result;
+}
+} // namespace
+
+TEST_P(EveryStrategy, itsPlansPassTheIndependentChecks) {
+  int plans = 0;
+  for (int seed = 0; seed < 60; ++seed) {
+    RandomProblem random(seed);
+    Problem problem = llvm::cantFail(random.problem());
+    SearchOutcome outcome = llvm::cantFail(solve(problem));
+    if (!outcome.plan)
+      continue;
+    ++plans;
+    EXPECT_EQ(outcome.plan->strategy, GetParam());
+    EXPECT_FALSE(bool(outcome.plan->verify())) << "seed " << seed;
+    auto checks =
+        llvm::cantFail(checkPlan(*outcome.plan, random.graph, random.cluster, random.costs));
+    EXPECT_FALSE(checks.empty());
+    for (const Check &check : checks)
+      EXPECT_TRUE(check.holds) << "seed " << seed << ": " << check.name;
+  }
+  EXPECT_GT(plans, 20);
+}
+
+TEST_P(EveryStrategy, isDeterministic) {
+  for (int seed = 0; seed < 20; ++seed) {
+    RandomProblem random(seed);
+    Problem problem = llvm::cantFail(random.problem());
+    EXPECT_EQ(llvm::cantFail(solve(problem)).plan, llvm::cantFail(solve(problem)).plan);
+  }
+}
+
+TEST_P(EveryStrategy, aFloorThatNothingReachesGivesNoPlan) {
+  RandomProblem random(1);
+  random.request.minThroughput = SamplesPerSecond(1e12);
+  EXPECT_FALSE(llvm::cantFail(solve(llvm::cantFail(random.problem()))).plan);
+}
+
+TEST_P(EveryStrategy, passesOnWhatTheCostModelCannotSay) {
+  RandomProblem random(1);
+  random.costs = ConstantCostModel();
+  auto outcome = solve(llvm::cantFail(random.problem()));
+  ASSERT_FALSE(outcome);
+  EXPECT_NE(toText(outcome.takeError()).find("HP1401"), std::string::npos);
+}
+
+INSTANTIATE_TEST_SUITE_P(Strategies, EveryStrategy, testing::ValuesIn(names()),
+                         [](const auto &info) {
+                           std::string name = info.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });

@@ -1,0 +1,67 @@
+// Every line of Layers.def and Instructions.def: a name of its own, and a price or a place in
+// files.
+#include "cost/Catalogue.h"
+#include "cost/Roofline.h"
+#include "ir/Program.h"
+
+#include "gtest/gtest.h"
+
+#include <set>
+
+using namespace heterplan;
+
+namespace {
+constexpr LayerKind kinds[] = {
+#define HETERPLAN_LAYER_KIND(enumerator, name, help) LayerKind::enumerator,
+#include "ir/Layers.def"
+};
+constexpr Op ops[] = {
+#define HETERPLAN_INSTRUCTION(enumerator, name, help) Op::enumerator,
+#include "ir/Instructions.def"
+};
+
+DeviceType deviceOf(DeviceKind kind) {
+  DeviceType device;
+  device.name = "device";
+  device.kind = kind;
+  device.rates = PeakRates{FlopsPerSecond(1e13), FlopsPerSecond(0), FlopsPerSecond(0),
+                           BytesPerSecond(1e12), "made up"};
+  return device;
+}
+} // namespace
+
+TEST(LayerKinds, namesAreReadBack) {
+  std::set<std::string> seen;
+  for (LayerKind kind : kinds) {
+    EXPECT_TRUE(seen.insert(nameOf(kind)).second) << nameOf(kind);
+    EXPECT_EQ(llvm::cantFail(layerKind(nameOf(kind), {})), kind);
+  }
+  auto unknown = layerKind("magic", {});
+  ASSERT_FALSE(unknown);
+  EXPECT_NE(toText(unknown.takeError()).find("convolution"), std::string::npos);
+}
+
+TEST(LayerKinds, workCostsTimeOnEveryKindOfDevice) {
+  RooflineModel model(Optimizer::Sgd, Precision::Fp32);
+  for (LayerKind kind : kinds)
+    for (DeviceKind deviceKind : {DeviceKind::Cpu, DeviceKind::Gpu}) {
+      Layer layer;
+      layer.name = layer.signature = "layer";
+      layer.kind = kind;
+      layer.forwardFlops = Flops(1e9);
+      layer.backwardFlops = Flops(2e9);
+      layer.forwardBytes = layer.backwardBytes = Bytes(1e6);
+      LayerCost one = llvm::cantFail(model.price(layer, deviceOf(deviceKind), Samples(1)));
+      LayerCost eight = llvm::cantFail(model.price(layer, deviceOf(deviceKind), Samples(8)));
+      EXPECT_GT(one.forward, Seconds(0)) << nameOf(kind);
+      EXPECT_GT(one.backward, Seconds(0)) << nameOf(kind);
+      EXPECT_GT(eight.forward, one.forward) << nameOf(kind);
+      EXPECT_LE(eight.forward, one.forward * 8.0 * (1 + 1e-12)) << nameOf(kind);
+    }
+}
+
+TEST(Instructions, namesAreDistinct) {
+  std::set<std::string> seen;
+  for (Op op : ops)
+    EXPECT_TRUE(seen.insert(nameOf(op)).second) << nameOf(op);
+}
