@@ -16,6 +16,7 @@ for name in "${names[@]}"; do
   seeds=test/fuzz/corpus/$name
   found=$build/corpus/$name
   words=test/fuzz/dictionaries/$name.dict dictionary=()
+  [[ -f $words || $name == onnx ]] || words=test/fuzz/dictionaries/json.dict
   [[ -f $words ]] && dictionary=(-dict="$words")
   mkdir -p "$found"
   echo "fuzz: $name for ${FUZZ_SECONDS:=60} seconds"
