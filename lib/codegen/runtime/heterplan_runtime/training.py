@@ -97,7 +97,8 @@ def _prepare(options: argparse.Namespace) -> Run:
     model = load_model(directory)
     check_model(model, program)
     _set_precision(plan.precision)
-    torch.set_num_threads(options.threads or _default_threads())
+    if options.threads:
+        torch.set_num_threads(options.threads)
     device = choose_device(program.device_kind, options.device)
     loss = make_loss(options.loss, model.prediction)
     data = make_data(options.data, model, loss, options.seed)
@@ -110,12 +111,6 @@ def _environment_rank() -> int:
     if not text.isdigit():
         raise RuntimeFault(f"RANK is '{text}'; expected a number")
     return int(text)
-
-
-def _default_threads() -> int:
-    """An even part of the cores for each rank on this machine."""
-    local = max(1, int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
-    return max(1, (os.cpu_count() or 1) // local)
 
 
 def _set_precision(precision: str) -> None:
