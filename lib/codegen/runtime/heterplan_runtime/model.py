@@ -114,18 +114,19 @@ def seed_of(*parts: object) -> int:
 
 
 def initial(name: str, shape: tuple[int, ...], kind: str, seed: int) -> Tensor:
-    """First values of a parameter. `kaiming`: He et al. 2015, fan-in of all axes but the first."""
+    """First values of a parameter. `kaiming`: uniform within 1/sqrt(fan-in), which is PyTorch's own
+    default; larger values explode in residual networks whose batch normalisation is folded away."""
     if kind == "ones":
         return torch.ones(shape)
     if kind == "zeros":
         return torch.zeros(shape)
     generator = torch.Generator().manual_seed(seed_of(name, seed))
-    values = torch.randn(shape, generator=generator)
     if kind == "normal":
-        return values * 0.02
+        return torch.randn(shape, generator=generator) * 0.02
     if kind == "kaiming":
         fan_in = math.prod(shape[1:]) if len(shape) > 1 else shape[0] if shape else 1
-        return values * math.sqrt(2.0 / max(1, fan_in))
+        bound = 1 / math.sqrt(max(1, fan_in))
+        return (torch.rand(shape, generator=generator) * 2 - 1) * bound
     raise RuntimeFault(f"model.py: parameter '{name}' has unknown initialiser '{kind}'")
 
 
