@@ -168,12 +168,11 @@ Expected<Explanation> Explainer::run() {
 }
 
 void print(raw_ostream &os, const Relaxation &relaxation) {
-  os << "    " << relaxation.constraint << ": " << relaxation.needed;
-  if (relaxation.current != relaxation.constraint)
-    os << " instead of " << relaxation.current;
+  os << "    " << relaxation.subject << ": " << relaxation.needed << " instead of "
+     << relaxation.current;
   if (!relaxation.option.empty())
     os << " (" << relaxation.option << ")";
-  os << (relaxation.smallest ? "\n" : "; less may do\n");
+  os << (relaxation.smallest ? "\n" : "; a smaller change may do\n");
 }
 } // namespace
 

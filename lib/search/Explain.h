@@ -12,7 +12,8 @@
 namespace heterplan {
 
 struct Relaxation {
-  std::string constraint; // "throughput of at least 50000 samples/s"
+  std::string constraint; // "throughput of at least 50000 samples/s", as in Explanation::clash
+  std::string subject;    // "best throughput": what the figures below are of
   std::string current;    // "50000 samples/s"
   std::string needed;     // "1234.5 samples/s"
   std::string option;     // as typed: "--min-throughput 1234.5"; "" where no option does it
@@ -53,7 +54,8 @@ llvm::Expected<Explanation> explain(const Problem &problem, Solve solve, Prove p
 /// For the terminal: a sentence and one line for each relaxation, ending in a newline.
 std::string toText(const Explanation &explanation);
 
-/// `value` with six digits, rounded so that reading it back gives no more (no less) than it.
+/// `value` with six digits, rounded so that reading it back gives no more (no less) than it, but
+/// for rounding errors of sums (1e-10), which limits allow for.
 std::string roundedDown(double value);
 std::string roundedUp(double value);
 

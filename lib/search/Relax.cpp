@@ -14,6 +14,7 @@ namespace heterplan {
 
 namespace {
 constexpr double closeEnough = 0.01;
+constexpr double rounding = 1e-10;
 constexpr int mostBisections = 16;
 
 /// Digits after the point that leave six in all.
@@ -37,12 +38,13 @@ std::string decimal(double value, int decimals) {
 /// The multiple of 10^-decimals next to `value` that is not beyond it in `direction`.
 std::string rounded(double value, int direction) {
   int decimals = decimalsOf(value);
-  double scale = std::pow(10.0, decimals), units = value * scale;
+  double nudged = value * (1 - direction * rounding);
+  double scale = std::pow(10.0, decimals), units = nudged * scale;
   units = direction < 0 ? std::floor(units) : std::ceil(units);
   for (int i = 0; i < 3; ++i, units += direction) {
     std::string text = decimal(units / scale, decimals);
     double back = std::strtod(text.c_str(), nullptr);
-    if (direction < 0 ? back <= value : back >= value)
+    if (direction < 0 ? back <= nudged : back >= nudged)
       return text;
   }
   return decimal(value, 17);
@@ -77,6 +79,7 @@ Expected<std::vector<Relaxed>> relaxFloor(const Problem &asked, Wish wish, const
   Relaxed result{{}, base};
   std::string text = roundedDown(best.throughput.value());
   result.relaxation = {describe(asked, wish),
+                       "best throughput",
                        decimal(asked.request.minThroughput.value(), 6) + " samples/s",
                        text + " samples/s",
                        "--min-throughput " + text,
@@ -123,20 +126,29 @@ Expected<Bisection::Result> Bisection::run(double low, double high, double resol
 
 Expected<std::vector<Relaxed>> relaxBudget(const Problem &asked, Wish wish, const Problem &base,
                                            const Plan &found, CountedSolver &solve) {
+  // Plans that are cheap for what they do are close to the cheapest; the fastest ones are far off.
   auto withBudget = [&](double budget) {
     Problem problem = base;
+    problem.request.objective = Objective::Cost;
     problem.request.maxCostPerHour = DollarsPerHour(budget);
     return problem;
   };
   auto needOf = [](const Plan &plan) { return plan.costPerHour.value(); };
-  double budget = asked.request.maxCostPerHour.value();
-  Expected<Bisection::Result> least = Bisection{withBudget, needOf, solve}.run(
-      budget, std::max(budget, needOf(found)), closeEnough / 10);
+  double budget = asked.request.maxCostPerHour.value(), enough = needOf(found);
+  Expected<SearchOutcome> cheap = solve(withBudget(enough));
+  if (!cheap)
+    return cheap.takeError();
+  if (cheap->plan)
+    enough = needOf(*cheap->plan);
+  Expected<Bisection::Result> least =
+      Bisection{withBudget, needOf, solve}.run(budget, std::max(budget, enough), closeEnough / 10);
   if (!least)
     return least.takeError();
   std::string text = roundedUp(least->least);
-  Relaxed result{{}, withBudget(read(text))};
+  Relaxed result{{}, base};
+  result.problem.request.maxCostPerHour = DollarsPerHour(read(text));
   result.relaxation = {describe(asked, wish),
+                       "least budget",
                        decimal(budget, 6) + " dollars/hour",
                        text + " dollars/hour",
                        "--max-cost-per-hour " + text,
@@ -188,7 +200,8 @@ Expected<std::optional<Relaxed>> relaxMemoryOf(const std::vector<int> &types, co
   Relaxation relaxation;
   std::string of = types.size() == 1 ? asked.cluster.types[types.front()].name : "all types";
   relaxation.needed = sizeText(least->least, relaxation.value);
-  relaxation.constraint = "memory of " + of;
+  relaxation.constraint = describe(asked, {WishKind::Memory});
+  relaxation.subject = "memory of " + of;
   relaxation.current = sizeText(now);
   relaxation.helps = true;
   relaxation.smallest = least->proven;
@@ -234,17 +247,24 @@ std::string typesOf(const Plan &plan, const std::string &layer) {
 /// Wishes without a degree: it helps to give them up, and this is what comes instead.
 Relaxation giveUp(const Problem &asked, Wish wish, const Plan &found) {
   Relaxation result;
-  result.constraint = result.current = describe(asked, wish);
+  result.constraint = describe(asked, wish);
   result.helps = result.smallest = true;
   if (wish.kind == WishKind::Pin) {
-    result.needed = "on " + typesOf(found, asked.request.pins[wish.pin].layer);
-    result.option = "without --pin " + asked.request.pins[wish.pin].layer + "=" +
-                    asked.request.pins[wish.pin].type;
+    const Pin &pin = asked.request.pins[wish.pin];
+    result.subject = "layer '" + pin.layer + "'";
+    result.current = "on " + pin.type;
+    result.needed = "on " + typesOf(found, pin.layer);
+    result.option = "without --pin " + pin.layer + "=" + pin.type;
   } else if (wish.kind == WishKind::Schedule) {
-    result.needed = std::string(nameOf(found.schedule));
+    result.subject = "schedule";
+    result.current =
+        asked.request.schedule == ScheduleChoice::Pipeline ? "pipeline" : "data-parallel";
+    result.needed = nameOf(found.schedule);
     result.option = "--schedule auto";
   } else {
-    result.needed = std::to_string(found.microBatches) + " micro-batches";
+    result.subject = "micro-batches";
+    result.current = std::to_string(asked.request.microBatches);
+    result.needed = std::to_string(found.microBatches);
     result.value = found.microBatches;
   }
   return result;
@@ -290,7 +310,8 @@ Expected<std::optional<Relaxed>> addNodes(const Problem &asked, size_t group, in
     }
   }
   int needed = now + least * perNode;
-  result->relaxation = {"devices of type " + name,
+  result->relaxation = {"the devices of the cluster",
+                        "devices of type " + name,
                         std::to_string(now),
                         std::to_string(needed),
                         "",

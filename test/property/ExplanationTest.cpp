@@ -44,10 +44,10 @@ void apply(const Relaxation &relaxation, Problem &problem) {
     problem.request.schedule = ScheduleChoice::Auto;
   for (size_t type = 0; type < problem.cluster.types.size(); ++type) {
     DeviceType &device = problem.cluster.types[type];
-    if (relaxation.constraint == "memory of " + device.name ||
-        relaxation.constraint == "memory of all types")
+    if (relaxation.subject == "memory of " + device.name ||
+        relaxation.subject == "memory of all types")
       device.memory = std::max(device.memory, Bytes(relaxation.value));
-    if (relaxation.constraint != "devices of type " + device.name)
+    if (relaxation.subject != "devices of type " + device.name)
       continue;
     for (NodeGroup &group : problem.cluster.nodes) // each type is in one group here
       if (group.devices.count(device.name))
@@ -61,7 +61,7 @@ void keepsItsWord(const Problem &problem, const Explanation &explanation) {
     Problem relaxed = problem;
     apply(relaxation, relaxed);
     EXPECT_TRUE(!relaxation.helps || feasible(relaxed))
-        << relaxation.constraint << ": " << relaxation.needed;
+        << relaxation.subject << ": " << relaxation.needed;
     apply(relaxation, together);
   }
   EXPECT_TRUE(feasible(together)) << toText(explanation);
