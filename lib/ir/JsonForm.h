@@ -8,10 +8,12 @@
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/Error.h"
 
-#include <google/protobuf/message.h>
-
 #include <optional>
 #include <string>
+
+namespace google::protobuf {
+class Message;
+}
 
 namespace heterplan {
 

@@ -1,6 +1,8 @@
-#include "ir/DeviceForm.h"
 #include "ir/FileForms.h"
-#include "ir/TensorForm.h"
+#include "ir/FormParts.h"
+#include "ir/JsonForm.h"
+
+#include "heterplan.pb.h"
 
 #include "support/Files.h"
 
