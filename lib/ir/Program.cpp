@@ -2,6 +2,7 @@
 
 #include "ir/ProgramExecution.h"
 
+#include <algorithm>
 #include <cmath>
 
 using namespace llvm;
@@ -156,6 +157,16 @@ private:
   int index = 0;
   std::vector<Passes> passes;
 };
+
+/// Also keeps a hostile count of stages from being allocated.
+bool everyStageHasRanks(const Program &program) {
+  std::vector<bool> present(std::min<size_t>(program.stages, program.ranks.size()));
+  for (const RankProgram &rank : program.ranks)
+    if (rank.stage >= 0 && rank.stage < static_cast<int>(present.size()))
+      present[rank.stage] = true;
+  return static_cast<size_t>(program.stages) == present.size() &&
+         std::find(present.begin(), present.end(), false) == present.end();
+}
 } // namespace
 
 Error Program::verify() const {
@@ -164,6 +175,8 @@ Error Program::verify() const {
       globalBatch.value() % microBatches)
     return Diagnostic(Diag::InvalidProgram, place)
            << "a program has ranks, stages, and micro-batches that divide the global batch";
+  if (!everyStageHasRanks(*this))
+    return Diagnostic(Diag::InvalidProgram, place) << "a stage has no ranks";
   if (!std::isfinite(predictedIteration.value()) || predictedIteration.value() < 0)
     return Diagnostic(Diag::InvalidProgram, place) << "the predicted iteration is not a time";
   for (size_t rank = 0; rank < ranks.size(); ++rank)

@@ -1,0 +1,230 @@
+#include "cost/Simulator.h"
+
+#include <algorithm>
+#include <map>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+/// Times of a stage's passes of one micro-batch, receipt included, over all ranks.
+struct StageTimes {
+  Seconds forward{}, backward{};
+  Seconds both{}; // of the rank for which the sum is largest
+};
+
+/// Largest times of `rank` over the micro-batches.
+StageTimes timesOf(const RankProgram &rank, int microBatches) {
+  std::vector<StageTimes> times(microBatches);
+  for (const Instruction &instruction : rank.instructions)
+    if (instruction.op == Op::Receive || instruction.op == Op::Forward)
+      times[instruction.microBatch].forward += instruction.seconds;
+    else if (instruction.op == Op::ReceiveGradient || instruction.op == Op::Backward)
+      times[instruction.microBatch].backward += instruction.seconds;
+  StageTimes largest;
+  for (const StageTimes &each : times) {
+    largest.forward = std::max(largest.forward, each.forward);
+    largest.backward = std::max(largest.backward, each.backward);
+    largest.both = std::max(largest.both, each.forward + each.backward);
+  }
+  return largest;
+}
+
+/// When the last stage may start on a micro-batch at the earliest.
+class Pace {
+public:
+  explicit Pace(const Program &program) : gpipe(program.schedule == Schedule::GPipe) {
+    std::vector<StageTimes> stages(program.stages);
+    for (const RankProgram &rank : program.ranks) {
+      StageTimes times = timesOf(rank, program.microBatches);
+      StageTimes &stage = stages[rank.stage];
+      stage.forward = std::max(stage.forward, times.forward);
+      stage.backward = std::max(stage.backward, times.backward);
+      stage.both = std::max(stage.both, times.both);
+    }
+    for (StageTimes &stage : stages) {
+      bool last = &stage == &stages.back();
+      Seconds time = last ? stage.both : stage.forward + stage.backward;
+      slowest = std::max(slowest, time);
+      slowestForward = std::max(slowestForward, stage.forward);
+      slowestBackward = std::max(slowestBackward, stage.backward);
+      forwards += stage.forward;
+      if (!last)
+        lead += stage.forward;
+    }
+    forwards += slowestForward * double(program.microBatches - 1);
+  }
+
+  /// Only the first instruction of a pass needs it, but it holds for all.
+  Seconds earliest(const Instruction &instruction) const {
+    if (gpipe)
+      return instruction.op == Op::Backward
+                 ? forwards + slowestBackward * double(instruction.microBatch)
+                 : Seconds();
+    if (instruction.op == Op::Receive || instruction.op == Op::Forward)
+      return lead + slowest * double(instruction.microBatch);
+    return Seconds();
+  }
+
+private:
+  bool gpipe;
+  Seconds lead{};     // forward passes of all stages but the last
+  Seconds forwards{}; // all forward passes of all micro-batches
+  Seconds slowest{}, slowestForward{}, slowestBackward{};
+};
+
+/// The ranks run each by itself until they wait for another; the outcome does not depend on which
+/// comes first, since every start is the latest of fixed events.
+class Simulator {
+public:
+  Simulator(const Program &program, const Pace *pace)
+      : program(program), pace(pace), ranks(program.ranks.size()), stageRanks(program.stages),
+        passes(size_t(program.stages) * program.microBatches * 2) {
+    for (const RankProgram &rank : program.ranks)
+      stageRanks[rank.stage].push_back(rank.rank);
+    for (int stage = 0; stage < program.stages; ++stage)
+      for (int microBatch = 0; microBatch < program.microBatches; ++microBatch)
+        for (bool forward : {true, false})
+          passAt(stage, microBatch, forward).missing = stageRanks[stage].size();
+  }
+
+  Expected<Timeline> run() {
+    for (size_t rank = program.ranks.size(); rank-- > 0;)
+      ready.push_back(static_cast<int>(rank));
+    while (!ready.empty()) {
+      int rank = ready.back();
+      ready.pop_back();
+      ranks[rank].waits = false;
+      while (ranks[rank].next < program.ranks[rank].instructions.size() && step(rank))
+        ;
+    }
+    return collect();
+  }
+
+private:
+  struct RankState {
+    size_t next = 0;
+    Seconds clock{};
+    bool waits = false;
+    std::vector<TimelineEvent> events;
+  };
+  /// One pass of a micro-batch on all ranks of a stage.
+  struct StagePass {
+    size_t missing = 0; // ranks that have not finished it
+    Seconds end{};
+  };
+  struct Meeting {
+    size_t present = 0;
+    Seconds begin{};
+  };
+
+  StagePass &passAt(int stage, int microBatch, bool forward) {
+    return passes[(size_t(stage) * program.microBatches + microBatch) * 2 + (forward ? 0 : 1)];
+  }
+
+  /// Executes the next instruction of `rank`, or returns false and leaves it waiting.
+  bool step(int rank) {
+    RankState &state = ranks[rank];
+    const Instruction &instruction = program.ranks[rank].instructions[state.next];
+    if (instruction.op == Op::AllReduce)
+      return meet(rank, instruction);
+    Seconds begin = state.clock;
+    if (instruction.op == Op::Receive || instruction.op == Op::ReceiveGradient) {
+      bool forward = instruction.op == Op::Receive;
+      int sender = program.ranks[instruction.peer].stage;
+      const StagePass &pass = passAt(sender, instruction.microBatch, forward);
+      if (pass.missing) {
+        state.waits = true;
+        return false;
+      }
+      begin = std::max(begin, pass.end);
+    }
+    if (pace && program.ranks[rank].stage == program.stages - 1)
+      begin = std::max(begin, pace->earliest(instruction));
+    record(rank, begin);
+    if (instruction.op == Op::Forward || instruction.op == Op::Backward)
+      finishPass(rank, instruction);
+    return true;
+  }
+
+  void record(int rank, Seconds begin) {
+    RankState &state = ranks[rank];
+    const Instruction &instruction = program.ranks[rank].instructions[state.next];
+    state.clock = begin + instruction.seconds;
+    state.events.push_back({rank, program.ranks[rank].stage, static_cast<int>(state.next),
+                            instruction.op, instruction.microBatch, begin, state.clock});
+    ++state.next;
+  }
+
+  void finishPass(int rank, const Instruction &instruction) {
+    bool forward = instruction.op == Op::Forward;
+    int stage = program.ranks[rank].stage, receiver = stage + (forward ? 1 : -1);
+    StagePass &pass = passAt(stage, instruction.microBatch, forward);
+    pass.end = std::max(pass.end, ranks[rank].clock);
+    if (--pass.missing == 0 && receiver >= 0 && receiver < program.stages)
+      for (int other : stageRanks[receiver])
+        wake(other);
+  }
+
+  void wake(int rank) {
+    if (!ranks[rank].waits)
+      return;
+    ranks[rank].waits = false;
+    ready.push_back(rank);
+  }
+
+  /// A collective begins when its last member is there, and that one releases the others.
+  bool meet(int rank, const Instruction &instruction) {
+    Meeting &meeting = meetings[instruction.group];
+    meeting.begin = std::max(meeting.begin, ranks[rank].clock);
+    if (++meeting.present < instruction.group.size())
+      return false;
+    for (int member : instruction.group) {
+      record(member, meeting.begin);
+      if (member != rank)
+        ready.push_back(member);
+    }
+    meeting = {};
+    return true;
+  }
+
+  Expected<Timeline> collect() {
+    Timeline timeline;
+    timeline.model = program.model;
+    for (size_t rank = 0; rank < ranks.size(); ++rank) {
+      if (ranks[rank].next < program.ranks[rank].instructions.size())
+        return Diagnostic(Diag::Deadlock, Location{})
+               << "rank " << rank << " waits for ever at instruction " << ranks[rank].next
+               << ": a replica of the sending stage comes later in the order";
+      timeline.iteration = std::max(timeline.iteration, ranks[rank].clock);
+      timeline.events.insert(timeline.events.end(), ranks[rank].events.begin(),
+                             ranks[rank].events.end());
+    }
+    return timeline;
+  }
+
+  const Program &program;
+  const Pace *pace; // null: eager
+  std::vector<RankState> ranks;
+  std::vector<std::vector<int>> stageRanks;
+  std::vector<StagePass> passes;
+  std::map<std::vector<int>, Meeting> meetings;
+  std::vector<int> ready;
+};
+} // namespace
+
+Expected<Simulation> simulate(const Program &program) {
+  if (Error error = program.verify())
+    return error;
+  Pace pace(program);
+  auto paced = Simulator(program, &pace).run();
+  if (!paced)
+    return paced.takeError();
+  auto eager = Simulator(program, nullptr).run();
+  if (!eager)
+    return eager.takeError();
+  return Simulation{std::move(*paced), eager->iteration};
+}
+
+} // namespace heterplan
