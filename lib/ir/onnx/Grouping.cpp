@@ -1,6 +1,8 @@
 #include "ir/onnx/Grouping.h"
 
+#include "ir/onnx/BatchLayout.h"
 #include "ir/onnx/Operators.h"
+#include "ir/onnx/Roles.h"
 #include "ir/onnx/Signature.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -21,7 +23,8 @@ constexpr int mostNotes = 5;
 
 class Grouper {
 public:
-  explicit Grouper(const Graph &graph) : graph(graph), facts(graph) {}
+  explicit Grouper(const Graph &graph)
+      : graph(graph), facts(graph), splits(splitsBySample(graph)) {}
 
   Expected<LayerGraph> run() {
     if (graph.nodes.empty())
@@ -30,6 +33,7 @@ public:
     for (const GraphNode &node : graph.nodes)
       costs.push_back(costOf(node, facts));
     assignLayers();
+    mergeUnsplit();
     collectNodes();
     for (size_t i = 0; i < members.size(); ++i)
       addLayer(static_cast<int>(i));
@@ -52,9 +56,11 @@ private:
   std::vector<std::vector<int>> members;
   LayerGraph result;
   StringMap<int> names;
-  StringSet<> counted;    // parameters and buffers whose bytes are counted
-  std::vector<bool> kept; // by tensor: its storage is counted as activation
+  StringSet<> counted;      // parameters and buffers whose bytes are counted
+  std::vector<bool> kept;   // by tensor: its storage is counted as activation
+  std::vector<bool> splits; // by tensor: may cross a cut
   int superlinear = 0;
+  int merged = 0;
 
   void assignLayers() {
     producer.assign(graph.tensors.size(), -1);
@@ -91,22 +97,54 @@ private:
     return static_cast<int>(most - costs.begin());
   }
 
+  /// A view that tears the samples apart stays with its user, so that it crosses no cut.
+  bool movesForward(const GraphNode &node) const {
+    return isView(node.op) && node.outputs[0] != noTensor && !splits[node.outputs[0]];
+  }
+
   /// Nodes that depend on no layer go to the first layer that uses them.
   void joinFirstUsers() {
     std::vector<int> firstUse(graph.tensors.size(), static_cast<int>(heads.size()));
     for (size_t i = graph.nodes.size(); i-- > 0;) {
       const GraphNode &node = graph.nodes[i];
-      if (layerOf[i] == noLayer) {
+      if (layerOf[i] == noLayer || movesForward(node)) {
         int layer = static_cast<int>(heads.size());
         for (TensorId id : node.outputs)
           if (id != noTensor)
             layer = std::min(layer, firstUse[id]);
-        layerOf[i] = layer == static_cast<int>(heads.size()) ? 0 : layer;
+        layerOf[i] = layer == static_cast<int>(heads.size()) ? std::max(0, layerOf[i]) : layer;
       }
       for (TensorId id : node.inputs)
         if (id != noTensor)
           firstUse[id] = std::min(firstUse[id], layerOf[i]);
     }
+  }
+
+  /// Merges the layers between which a tensor flows that cannot be split by sample.
+  void mergeUnsplit() {
+    std::vector<int> spans(heads.size() + 1, 0); // +1 where one begins, -1 where it ends
+    for (size_t i = 0; i < graph.nodes.size(); ++i)
+      for (TensorId id : graph.nodes[i].inputs)
+        if (id != noTensor && producer[id] >= 0 && !splits[id]) {
+          ++spans[layerOf[producer[id]]];
+          --spans[layerOf[i]];
+        }
+    std::vector<int> number(heads.size()), newHeads;
+    int open = 0;
+    for (size_t i = 0; i < heads.size(); ++i) {
+      if (!open) {
+        newHeads.push_back(heads[i]);
+      } else {
+        ++merged;
+        if (costs[heads[i]].forwardFlops > costs[newHeads.back()].forwardFlops)
+          newHeads.back() = heads[i];
+      }
+      number[i] = static_cast<int>(newHeads.size()) - 1;
+      open += spans[i];
+    }
+    for (int &layer : layerOf)
+      layer = number[layer];
+    heads = std::move(newHeads);
   }
 
   void collectNodes() {
@@ -222,6 +260,10 @@ private:
                                "elementwise work");
     if (listed > mostNotes)
       result.notes.push_back("and " + std::to_string(listed - mostNotes) + " more operators");
+    if (merged)
+      result.notes.push_back(std::to_string(merged) +
+                             " layers are merged with the one before, since what flows between "
+                             "them cannot be split by sample");
     if (superlinear)
       result.notes.push_back(std::to_string(superlinear) +
                              " tensors grow faster than the batch; their sizes are those at a "

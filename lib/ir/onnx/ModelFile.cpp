@@ -226,8 +226,15 @@ Error ModelFile::infer(int index, ArrayRef<KnownInput> inputs,
     return Diagnostic(Diag::MalformedModel, at(node.name))
            << "operator '" << node.op << "': " << firstLine(exception);
   }
-  for (size_t i = 0; i < outputs.size(); ++i)
-    outputs[i] = typeOf(*context.getOutputType(i));
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const onnx::TypeProto &type = *context.getOutputType(i);
+    if (type.value_case() != onnx::TypeProto::VALUE_NOT_SET && !type.has_tensor_type())
+      return Diagnostic(Diag::UnsupportedOperator, at(node.name))
+                 .note({}, "operators whose results are tensors are accepted")
+             << "operator '" << node.op
+             << "', whose result is a sequence, a map or optional, is not supported";
+    outputs[i] = typeOf(type);
+  }
   return Error::success();
 }
 

@@ -1,0 +1,14 @@
+// How the samples of a batch lie in each tensor. A stage is replicated by giving each replica a
+// contiguous range of samples, so a tensor may cross a cut only where samples are contiguous along
+// one axis: [128, N, 768] is, but reshaped to [128·N, 768] it is not.
+#pragma once
+
+#include "ir/Graph.h"
+
+namespace heterplan {
+
+/// By tensor: whether it is independent of the batch, or has one axis of `k·N` elements in which
+/// those of a sample are k neighbours.
+std::vector<bool> splitsBySample(const Graph &graph);
+
+} // namespace heterplan
