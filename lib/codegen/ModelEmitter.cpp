@@ -185,9 +185,11 @@ void ModelWriter::writeStage(const StageModule &stage, size_t index) {
   arguments.insert(arguments.begin(), "self");
   std::string head = python::statement(4, python::call("def forward", arguments));
   text += "\n" + StringRef(head).rtrim().str() + ":\n";
-  if (StringRef(stage.body).contains("p(\""))
+  if (!stage.parameters.empty() || !stage.buffers.empty() || !stage.literals.empty() ||
+      !stage.constants.empty())
     text += "        p = self.tensor\n";
-  text += stage.body + "\n";
+  bool atStart = text.back() == '\n' && StringRef(text).endswith(":\n");
+  text += (atStart ? StringRef(stage.body).ltrim('\n') : StringRef(stage.body)).str() + "\n";
   text += python::statement(8, "return " + python::tuple(stage.results));
 }
 

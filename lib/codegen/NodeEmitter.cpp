@@ -169,11 +169,19 @@ EmitFunction functionOf(StringRef op) {
       .Default(nullptr);
 }
 
+bool isTorchType(DataType type) {
+  return sizeOf(type) > 0 && type != DataType::UInt16 && type != DataType::UInt32 &&
+         type != DataType::UInt64;
+}
+
 Error checkOperands(const Scope &scope, const GraphNode &node, const NodeEmitter &emitter) {
   if (node.inputs.empty() || node.inputs[0] == noTensor)
     return emitter.refuse("it has no first input");
   if (node.outputs.empty() || node.outputs[0] == noTensor)
     return emitter.refuse("it has no first output");
+  for (TensorId tensor : node.outputs)
+    if (tensor != noTensor && !isTorchType(scope.graph().tensors[tensor].type))
+      return emitter.refuse("PyTorch does not compute with its type");
   for (TensorId tensor : node.inputs)
     if (tensor != noTensor && !scope.knows(tensor))
       return emitter.refuse("its input '" + scope.graph().tensors[tensor].name +

@@ -1,4 +1,5 @@
 // Resampling, and moves between depth and space.
+#include "codegen/Constants.h"
 #include "codegen/Operators.h"
 
 #include "llvm/ADT/StringSwitch.h"
@@ -19,6 +20,23 @@ struct Sizes {
     return true;
   }
 };
+
+/// Whether scales, where they are given, lead to whole sizes: PyTorch computes coordinates from the
+/// sizes, ONNX from the scales.
+Expected<bool> scalesAreExact(NodeEmitter &e, const Sizes &sizes) {
+  bool old = e.op() == "Upsample" || e.opset() < 11;
+  int index = old ? 1 : 2;
+  if (!e.has(index) || fixedElementCount(e.input(index)) == 0)
+    return true; // sizes are given
+  if (!e.isConstant(index) || fixedElementCount(e.input(index)) != e.rank(0))
+    return e.refuse("its scales must be constants, one an axis");
+  for (size_t i = 0; i < sizes.from.size(); ++i) {
+    double scale = elementValue(e.input(index), static_cast<int64_t>(i) + 2);
+    if (std::abs(scale * double(sizes.from[i]) - double(sizes.to[i])) > 1e-3)
+      return false;
+  }
+  return true;
+}
 
 Expected<Sizes> sizesOf(NodeEmitter &e) {
   if (e.rank(0) < 3 || e.rank(0) > 5)
@@ -66,6 +84,11 @@ Expression emitResize(NodeEmitter &e) {
   auto sizes = sizesOf(e);
   if (!sizes)
     return sizes.takeError();
+  auto exact = scalesAreExact(e, *sizes);
+  if (!exact)
+    return exact.takeError();
+  if (!*exact)
+    return e.refuse("its scales do not lead to whole sizes");
   bool old = e.op() == "Upsample" || e.opset() < 11;
   std::string mode = e.text("mode", "nearest");
   std::string coordinates =

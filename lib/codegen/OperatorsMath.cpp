@@ -177,10 +177,12 @@ Expression emitArgReduce(NodeEmitter &e) {
   auto axis = e.axis(e.integer("axis", 0), e.rank(0));
   if (!axis)
     return axis.takeError();
-  if (e.integer("select_last_index", 0))
-    return e.refuse("select_last_index is not supported");
-  return e.in(0) + (e.op() == "ArgMax" ? ".argmax(" : ".argmin(") + "dim=" + std::to_string(*axis) +
-         keepDimensions(e) + ")";
+  std::string dim = std::to_string(*axis);
+  std::string search =
+      (e.op() == "ArgMax" ? ".argmax(dim=" : ".argmin(dim=") + dim + keepDimensions(e) + ")";
+  if (e.integer("select_last_index", 0)) // the first from the end
+    return e.in(0) + ".shape[" + dim + "] - 1 - " + e.in(0) + ".flip(" + dim + ")" + search;
+  return e.in(0) + search;
 }
 
 Expression emitTopK(NodeEmitter &e) {
@@ -278,6 +280,8 @@ Expression emitThresholdedRelu(NodeEmitter &e) {
 Expression emitPRelu(NodeEmitter &e) {
   if (!e.has(1))
     return e.refuse("it needs a slope");
+  if (e.opset() < 7) // the slope lies along the channels
+    return call("F.prelu", {e.in(0), e.in(1)});
   return "F.relu(" + e.in(0) + ") - " + e.operand(1, 0) + " * F.relu(-" + e.in(0) + ")";
 }
 

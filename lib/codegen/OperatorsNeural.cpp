@@ -2,6 +2,8 @@
 #include "codegen/Operators.h"
 #include "codegen/Windows.h"
 
+#include <cmath>
+
 using namespace llvm;
 using heterplan::python::call;
 using heterplan::python::compactTuple;
@@ -32,13 +34,35 @@ std::vector<std::string> convolutionArguments(NodeEmitter &e, const Windows &win
     arguments.push_back(e.in(2));
   if (!all(windows.strides, 1))
     arguments.push_back("stride=" + compactTuple(windows.strides));
-  if (windows.isSymmetric() && windows.isPadded())
+  if (windows.isSymmetric() && windows.isPadded() && windows.isNatural())
     arguments.push_back("padding=" + compactTuple(windows.before));
   if (!all(windows.dilations, 1))
     arguments.push_back("dilation=" + compactTuple(windows.dilations));
   if (int64_t groups = e.integer("group", 1); groups != 1)
     arguments.push_back("groups=" + std::to_string(groups));
   return arguments;
+}
+
+/// With auto_pad or output_shape, the inferred output says how much of the result is cut off.
+Error cropToOutput(const NodeEmitter &e, Windows &windows, const Integers &extra) {
+  std::string mode = e.text("auto_pad", "NOTSET");
+  if ((mode == "NOTSET" || mode == "VALID") && !e.hasAttribute("output_shape"))
+    return Error::success();
+  auto inputs = e.fixedSizes(e.input(0), windows.axes());
+  if (!inputs)
+    return inputs.takeError();
+  auto outputs = e.fixedSizes(e.output(), windows.axes());
+  if (!outputs)
+    return outputs.takeError();
+  for (size_t i = 0; i < windows.axes(); ++i) {
+    int64_t extent = (windows.kernel[i] - 1) * windows.dilations[i] + 1;
+    int64_t whole = ((*inputs)[i] - 1) * windows.strides[i] + extent + extra[i];
+    int64_t cut = whole - (*outputs)[i]; // below zero: zeros are added
+    int64_t half = cut >> 1;             // rounded down, also below zero
+    windows.before[i] = mode == "SAME_UPPER" ? half : cut - half;
+    windows.after[i] = cut - windows.before[i];
+  }
+  return Error::success();
 }
 
 Expected<Windows> poolingWindows(NodeEmitter &e) {
@@ -109,19 +133,19 @@ Expression emitConv(NodeEmitter &e) {
 }
 
 Expression emitConvTranspose(NodeEmitter &e) {
-  if (e.text("auto_pad", "NOTSET") != "NOTSET" || e.hasAttribute("output_shape"))
-    return e.refuse("auto_pad and output_shape are not supported");
   auto windows = convolutionWindows(e);
   if (!windows)
     return windows.takeError();
   auto extra = e.integers("output_padding", windows->axes(), 0);
   if (!extra)
     return extra.takeError();
+  if (Error error = cropToOutput(e, *windows, *extra))
+    return error;
   std::vector<std::string> arguments = convolutionArguments(e, *windows);
   if (!all(*extra, 0))
     arguments.push_back("output_padding=" + compactTuple(*extra));
   std::string result = call(withAxes("F.conv_transpose", windows->axes()), arguments);
-  if (windows->isSymmetric())
+  if (windows->isSymmetric() && windows->isNatural())
     return result;
   // Padding takes away from the result; take it away by hand where the ends differ.
   Integers before, after;
@@ -181,10 +205,11 @@ Expression emitBatchNormalization(NodeEmitter &e) {
   for (int i = 1; i < 5; ++i)
     if (!e.has(i))
       return e.refuse("it needs five inputs");
-  std::string momentum = python::literal(static_cast<float>(1 - e.real("momentum", 0.9)));
+  // PyTorch weighs the new statistics, ONNX the old ones; round off what is left of float32.
+  double momentum = std::round((1 - e.real("momentum", 0.9)) * 1e7) / 1e7;
   std::string epsilon = python::literal(static_cast<float>(e.real("epsilon", 1e-5)));
-  return call("self.batch_norm",
-              {e.in(0), e.in(1), e.in(2), e.in(3), e.in(4), momentum, epsilon, "self.training"});
+  return call("self.batch_norm", {e.in(0), e.in(1), e.in(2), e.in(3), e.in(4),
+                                  python::literal(momentum), epsilon, "self.training"});
 }
 
 Expression emitInstanceNormalization(NodeEmitter &e) {

@@ -49,6 +49,7 @@ private:
   Error emitNodes(ArrayRef<int> nodes);
   Error addResults();
   Error addOutputs();
+  Error checkNames() const;
   DenseMap<TensorId, int> localTensors(ArrayRef<int> nodes) const;
   void release(std::vector<std::string> dead);
   Error invalid(StringRef why, StringRef name) const;
@@ -197,6 +198,18 @@ Error StageBuilder::emitLayer(int layer) {
   return Error::success();
 }
 
+/// Every name can be a key of state_dict() but one: PyTorch stores its own flag under it.
+Error StageBuilder::checkNames() const {
+  for (const auto *tensors : {&scope.parameters, &scope.buffers, &scope.constants})
+    for (TensorId tensor : *tensors)
+      if (StringRef(model.graph.tensors[tensor].name).rsplit('.').second == "training" ||
+          model.graph.tensors[tensor].name == "training")
+        return Diagnostic(Diag::NotGeneratable,
+                          {model.graph.name, 0, 0, model.graph.tensors[tensor].name})
+               << "a tensor cannot be called 'training' in PyTorch";
+  return Error::success();
+}
+
 /// The last stage returns the outputs of the model. Those that are computed earlier and do not
 /// reach it cannot be returned; without the first, there is nothing to compute the loss from.
 Error StageBuilder::addOutputs() {
@@ -248,6 +261,8 @@ Expected<StageModule> StageBuilder::build() {
     if (Error error = addOutputs())
       return error;
   if (Error error = addResults())
+    return error;
+  if (Error error = checkNames())
     return error;
   if (scope.lacksBatch())
     return Diagnostic(Diag::NotGeneratable, {model.graph.name, 0, 0, ""})

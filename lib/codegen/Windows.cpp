@@ -36,6 +36,11 @@ bool Windows::isPadded() const {
   return !all_of(before, isZero) || !all_of(after, isZero);
 }
 
+bool Windows::isNatural() const {
+  auto isNatural = [](int64_t pad) { return pad >= 0; };
+  return all_of(before, isNatural) && all_of(after, isNatural);
+}
+
 Expected<Windows> windowsOf(const NodeEmitter &e, Integers kernel) {
   Windows windows;
   windows.kernel = std::move(kernel);

@@ -13,6 +13,8 @@ struct Windows {
   size_t axes() const { return kernel.size(); }
   bool isSymmetric() const { return before == after; }
   bool isPadded() const;
+  /// Whether no padding is below zero.
+  bool isNatural() const;
 };
 
 /// The windows of a pooling or convolution over the last `kernel.size()` axes of its first input.

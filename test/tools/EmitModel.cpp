@@ -9,6 +9,9 @@
 
 #include "llvm/Support/FileSystem.h"
 
+#include <algorithm>
+#include <iostream>
+
 using namespace heterplan;
 using namespace llvm;
 
@@ -54,14 +57,31 @@ Error emit(StringRef model, StringRef directory, int stages) {
   }
   return writeFile((directory + "/model.py").str(), emitModel(*graph, *modules));
 }
+
+int emitAll() {
+  for (std::string line; std::getline(std::cin, line);) {
+    auto [model, rest] = StringRef(line).split('\t');
+    auto [directory, count] = rest.split('\t');
+    int stages = 1;
+    count.getAsInteger(10, stages);
+    std::string message;
+    if (Error error = emit(model, directory, std::max(1, stages)))
+      message = toText(std::move(error));
+    std::replace(message.begin(), message.end(), '\n', ' ');
+    outs() << message << '\n';
+  }
+  return 0;
+}
 } // namespace
 
 int main(int argc, char **argv) {
-  if (argc < 3 || argc > 4) {
-    errs() << "usage: emit-model MODEL.onnx DIR [STAGES]\n";
+  if (argc == 2 && StringRef(argv[1]) == "--all")
+    return emitAll();
+  int stages = 1;
+  if (argc < 3 || argc > 4 || (argc == 4 && StringRef(argv[3]).getAsInteger(10, stages))) {
+    errs() << "usage: emit-model MODEL.onnx DIR [STAGES] | emit-model --all\n";
     return 1;
   }
-  int stages = argc == 4 ? std::atoi(argv[3]) : 1;
   if (Error error = emit(argv[1], argv[2], std::max(1, stages))) {
     errs() << toText(std::move(error)) << '\n';
     return 1;

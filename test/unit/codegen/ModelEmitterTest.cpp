@@ -230,3 +230,10 @@ TEST(ModelEmitter, FirstOutputMustReachTheLastStage) {
   b.graph.outputs = {b.graph.nodes[1].outputs[0], b.graph.outputs[0]};
   EXPECT_TRUE(has(errorOf(b, {3}), "output 'relu' is computed in an earlier stage"));
 }
+
+TEST(ModelEmitter, NameThatPyTorchNeedsIsRefused) {
+  GraphBuilder b;
+  TensorId x = b.input("x", batched({4})), w = b.parameter("block.training", {4});
+  b.graph.outputs = {b.node("y", "Add", {x, w}, batched({4}))};
+  EXPECT_TRUE(has(errorOf(b), "cannot be called 'training'"));
+}

@@ -1,0 +1,154 @@
+#include "codegen/Package.h"
+
+#include "GraphBuilder.h"
+#include "codegen/Resources.h"
+#include "ir/FileForms.h"
+#include "support/Files.h"
+
+#include "llvm/ADT/SmallString.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+using namespace heterplan;
+namespace fs = llvm::sys::fs;
+
+namespace {
+class PackageTest : public testing::Test {
+protected:
+  void SetUp() override {
+    ASSERT_FALSE(fs::createUniqueDirectory("package", folder));
+    TensorId x = builder.input("x", batched({2})), w = builder.parameter("w", {2});
+    builder.graph.tensors[w].data = values<float>(DataType::Float32, {2}, {1.f, 2.f});
+    builder.graph.outputs = {builder.node("y", "Mul", {x, w}, batched({2}))};
+    layers = builder.layers();
+    plan = builder.plan();
+    plan.globalBatch = Samples(4);
+    plan.stages[0].replicas = {{Samples(4), {}, {}, {{"cpu", "node", 0}}}};
+    program.model = "tiny";
+    program.stages = 1;
+    program.globalBatch = Samples(4);
+    RankProgram rank;
+    rank.device = {"cpu", "node", 0};
+    rank.samples = {0, 4};
+    program.ranks = {rank};
+    runtime = path("runtime");
+    ASSERT_FALSE(fs::create_directories(runtime + "/__pycache__"));
+    write("runtime/__main__.py", "pass");
+    write("runtime/junk.txt", "junk");
+  }
+  void TearDown() override { fs::remove_directories(folder); }
+
+  std::string path(const std::string &name) { return (folder + "/" + name).str(); }
+  void write(const std::string &name, llvm::StringRef text) {
+    ASSERT_FALSE(bool(writeFile(path(name), text)));
+  }
+  std::string read(const std::string &name) { return llvm::cantFail(readFile(path(name))); }
+  std::string save(bool force = false, bool withGraph = true) {
+    Package package{plan, layers, program, timeline, withGraph ? &builder.graph : nullptr, runtime};
+    llvm::Error error = writePackage(path("a/b/out"), package, force);
+    return error ? toText(std::move(error)) : "";
+  }
+  std::vector<std::string> list(const std::string &name) {
+    std::vector<std::string> names;
+    std::error_code failure;
+    for (fs::directory_iterator entry(path(name), failure), end; entry != end && !failure;
+         entry.increment(failure))
+      names.push_back(llvm::sys::path::filename(entry->path()).str());
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  llvm::SmallString<128> folder;
+  GraphBuilder builder;
+  LayerGraph layers;
+  Plan plan;
+  Program program;
+  Timeline timeline;
+  std::string runtime;
+};
+
+using Names = std::vector<std::string>;
+const Names everything = {".heterplan", "heterplan_runtime", "launch.sh", "model.py", "plan.json",
+                          "ranks",      "report.html",       "weights"};
+} // namespace
+
+TEST_F(PackageTest, WritesEverything) {
+  EXPECT_EQ(save(), "");
+  EXPECT_EQ(list("a/b/out"), everything);
+  EXPECT_EQ(list("a/b"), Names{"out"});
+  EXPECT_EQ(list("a/b/out/heterplan_runtime"), Names{"__main__.py"});
+  EXPECT_EQ(list("a/b/out/weights"), Names{"stage-0000.safetensors"});
+  EXPECT_EQ(list("a/b/out/ranks"), Names{"0000.json"});
+  EXPECT_TRUE(fs::can_execute(path("a/b/out/launch.sh")));
+  auto readBack = parsePlan(read("a/b/out/plan.json"), "plan.json");
+  ASSERT_TRUE(bool(readBack)) << toText(readBack.takeError());
+  EXPECT_EQ(readBack->model, "tiny");
+}
+
+TEST_F(PackageTest, WithoutOperatorsNothingIsExecutable) {
+  EXPECT_EQ(save(false, false), "");
+  EXPECT_EQ(list("a/b/out"), (Names{".heterplan", "plan.json", "ranks", "report.html"}));
+}
+
+TEST_F(PackageTest, WritesAgainIntoItsOwnDirectory) {
+  EXPECT_EQ(save(), "");
+  write("a/b/out/notes.txt", "mine");
+  write("a/b/out/model.py", "changed");
+  EXPECT_EQ(save(false, false), "");
+  EXPECT_EQ(list("a/b/out"),
+            (Names{".heterplan", "notes.txt", "plan.json", "ranks", "report.html"}));
+  EXPECT_EQ(list("a/b"), Names{"out"});
+}
+
+TEST_F(PackageTest, LeavesAForeignDirectoryAlone) {
+  ASSERT_FALSE(fs::create_directories(path("a/b/out")));
+  EXPECT_EQ(save(), "");
+  ASSERT_FALSE(fs::remove(path("a/b/out/.heterplan")));
+  write("a/b/out/model.py", "mine");
+  EXPECT_NE(save().find("[HP1702]"), std::string::npos);
+  EXPECT_EQ(read("a/b/out/model.py"), "mine");
+  EXPECT_EQ(list("a/b"), Names{"out"});
+  EXPECT_EQ(save(/*force=*/true), "");
+  EXPECT_NE(read("a/b/out/model.py"), "mine");
+}
+
+TEST_F(PackageTest, NothingIsLeftAfterAFailure) {
+  builder.graph.nodes[0].op = "Nonsense";
+  EXPECT_NE(save().find("[HP1701]"), std::string::npos);
+  EXPECT_FALSE(fs::exists(path("a")));
+  builder.graph.nodes[0].op = "Mul";
+  runtime = path("nowhere");
+  EXPECT_NE(save().find("[HP1001]"), std::string::npos);
+  EXPECT_FALSE(fs::exists(path("a")));
+}
+
+TEST_F(PackageTest, FailureLeavesTheOldPlan) {
+  EXPECT_EQ(save(), "");
+  std::string before = read("a/b/out/model.py");
+  builder.graph.nodes[0].op = "Nonsense";
+  EXPECT_NE(save(true), "");
+  EXPECT_EQ(read("a/b/out/model.py"), before);
+  EXPECT_EQ(list("a/b/out"), everything);
+  EXPECT_EQ(list("a/b"), Names{"out"});
+}
+
+TEST_F(PackageTest, RefusesAFile) {
+  ASSERT_FALSE(fs::create_directories(path("a/b")));
+  write("a/b/out", "a file");
+  EXPECT_NE(save(true).find("[HP1002]"), std::string::npos);
+  EXPECT_EQ(read("a/b/out"), "a file");
+}
+
+TEST_F(PackageTest, FindsTheRuntimeBesideTheProgram) {
+  ASSERT_FALSE(fs::create_directories(path("share/heterplan/runtime/heterplan_runtime")));
+  write("share/heterplan/runtime/heterplan_runtime/__main__.py", "");
+  auto found = findRuntime(path("bin/heterplan"));
+  ASSERT_TRUE(bool(found)) << toText(found.takeError());
+  EXPECT_EQ(*found, path("share/heterplan/runtime/heterplan_runtime"));
+  auto nowhere = findRuntime(path("x/y/bin/heterplan"));
+  EXPECT_NE(toText(nowhere.takeError()).find("tried"), std::string::npos);
+}
