@@ -1,1 +1,121 @@
-int main() { return 3; }
+#include "Commands.h"
+#include "support/Diagnostic.h"
+
+#include "llvm/Support/ErrorHandling.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <csignal>
+#include <cstring>
+#include <optional>
+#include <unistd.h>
+
+using namespace heterplan;
+
+namespace {
+
+/// Broken invariants (assertions) and LLVM's fatal errors end as internal errors.
+void onAbort(int) {
+  constexpr char text[] = "heterplan: internal error: an invariant is broken; please report it\n";
+  [[maybe_unused]] ssize_t written = write(STDERR_FILENO, text, sizeof text - 1);
+  _exit(exitInternal);
+}
+
+void onFatal(void *, const char *reason, bool) {
+  llvm::errs() << "heterplan: internal error: " << reason << '\n';
+  _exit(exitInternal);
+}
+
+void onBadAlloc(void *, const char *, bool) {
+  constexpr char text[] = "heterplan: internal error: out of memory\n";
+  [[maybe_unused]] ssize_t written = write(STDERR_FILENO, text, sizeof text - 1);
+  _exit(exitInternal);
+}
+
+void installHandlers() {
+  std::signal(SIGPIPE, SIG_IGN); // a closed pipe is noticed when the output is flushed
+  std::signal(SIGABRT, onAbort);
+  llvm::install_fatal_error_handler(onFatal);
+  llvm::install_bad_alloc_error_handler(onBadAlloc);
+}
+
+/// "'foo' is not a command": CLI11 only says that one is required.
+std::string usageMessage(const CLI::App &app, const CLI::ParseError &error) {
+  std::vector<std::string> unread = app.remaining();
+  if (!app.get_subcommands().empty() || unread.empty())
+    return error.what();
+  std::string names;
+  for (const CLI::App *sub : app.get_subcommands([](const CLI::App *) { return true; }))
+    names += (names.empty() ? "" : ", ") + sub->get_name();
+  return "'" + unread.front() + "' is not a command; commands are " + names;
+}
+
+ExitStatus reportUsage(const CLI::App &app, const CLI::ParseError &error) {
+  std::string command = "heterplan";
+  for (const CLI::App *sub : app.get_subcommands())
+    command += " " + sub->get_name();
+  llvm::Error diagnostic = Diagnostic(Diag::Usage, {"", 0, 0, command})
+                               .note({}, "'" + command + " --help' lists what is accepted")
+                           << usageMessage(app, error);
+  llvm::errs() << toText(std::move(diagnostic)) << '\n';
+  return exitUsage;
+}
+
+/// Empty: go on and run the action.
+std::optional<ExitStatus> parse(CLI::App &app, int argc, char **argv) {
+  try {
+    app.parse(argc, argv);
+    return std::nullopt;
+  } catch (const CLI::ParseError &error) {
+    if (error.get_exit_code() != 0)
+      return reportUsage(app, error);
+    app.exit(error); // --help, --version
+    std::cout.flush();
+    return exitDone;
+  }
+}
+
+ExitStatus runCommandLine(int argc, char **argv) {
+  CLI::App app{"Plans and compiles the training of neural networks on unequal devices."};
+  app.name("heterplan");
+  app.set_version_flag("--version", "heterplan " HETERPLAN_VERSION);
+  app.require_subcommand(1);
+  Action action;
+#define HETERPLAN_COMMAND(enumerator) add##enumerator(app, action);
+#include "Commands.def"
+  if (std::optional<ExitStatus> status = parse(app, argc, argv))
+    return *status;
+  llvm::Expected<ExitStatus> status = action();
+  if (status)
+    return *status;
+  llvm::errs() << toText(status.takeError()) << '\n';
+  return exitUsage;
+}
+
+/// Output that nobody reads any more is no error; output that cannot be stored is.
+ExitStatus flushOutput(ExitStatus status) {
+  llvm::outs().flush();
+  std::error_code failure = llvm::outs().error();
+  llvm::outs().clear_error();
+  if (!failure || failure == std::errc::broken_pipe)
+    return status;
+  llvm::errs() << toText(Diagnostic(Diag::CannotWrite, {"standard output", 0, 0, ""})
+                         << "cannot write: " << failure.message())
+               << '\n';
+  return status == exitDone ? exitUsage : status;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  installHandlers();
+  try {
+    return flushOutput(runCommandLine(argc, argv));
+  } catch (const std::exception &error) {
+    llvm::errs() << "heterplan: internal error: " << error.what() << '\n';
+  } catch (...) {
+    llvm::errs() << "heterplan: internal error: unknown exception\n";
+  }
+  llvm::outs().flush();
+  llvm::outs().clear_error();
+  return exitInternal;
+}

@@ -1,0 +1,35 @@
+"""Writes the malformed ONNX models of the golden tests (needs the onnx package)."""
+from pathlib import Path
+
+from onnx import TensorProto, helper
+
+FLOAT = TensorProto.FLOAT
+HERE = Path(__file__).parent
+
+
+def save(name, nodes, inputs, outputs, initializers=()):
+    graph = helper.make_graph(
+        nodes, name,
+        [helper.make_tensor_value_info(n, FLOAT, s) for n, s in inputs],
+        [helper.make_tensor_value_info(n, FLOAT, s) for n, s in outputs],
+        list(initializers))
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    model.producer_name = ""
+    (HERE / f"{name}.onnx").write_bytes(model.SerializeToString(deterministic=True))
+
+
+node = helper.make_node
+save("cyclic",
+     [node("Add", ["x", "b"], ["a"], name="first"), node("Relu", ["a"], ["b"], name="second")],
+     [("x", ["N", 4])], [("b", ["N", 4])])
+save("missing-input",
+     [node("Add", ["x", "nowhere"], ["y"], name="sum")], [("x", ["N", 4])], [("y", ["N", 4])])
+save("absurd-size",
+     [node("MatMul", ["x", "w"], ["y"], name="product")],
+     [("x", ["N", 1 << 40]), ("w", [1 << 40, 1 << 40])], [("y", ["N", 1 << 40])])
+weight = TensorProto(name="w", data_type=FLOAT, dims=[1 << 40, 1 << 40])
+save("absurd-weight",
+     [node("MatMul", ["x", "w"], ["y"], name="product")],
+     [("x", ["N", 1 << 40])], [("y", ["N", 1 << 40])], [weight])
+save("unknown-operator",
+     [node("Frobnicate", ["x"], ["y"], name="odd")], [("x", ["N", 4])], [("y", ["N", 4])])

@@ -1,0 +1,172 @@
+// heterplan compile: model and cluster to a plan that can be run.
+#include "Commands.h"
+#include "CompileOptions.h"
+#include "InfeasibleText.h"
+#include "PlanText.h"
+#include "Table.h"
+
+#include "codegen/Package.h"
+#include "codegen/Resources.h"
+#include "cost/Simulator.h"
+#include "search/Explain.h"
+#include "search/verify/Checker.h"
+#include "search/verify/NecessaryClash.h"
+#include "support/JsonWriter.h"
+#include "support/Progress.h"
+
+using namespace heterplan;
+using namespace llvm;
+
+namespace {
+
+/// Everything that was read; the problem points into `costs`.
+struct Inputs {
+  std::optional<Graph> graph;
+  CostInputs costs;
+  Problem problem;
+  SearchOptions searching;
+};
+
+Expected<Inputs> readInputs(const CompileOptions &options) {
+  Expected<Request> request = readRequest(options);
+  if (!request)
+    return request.takeError();
+  Expected<SearchOptions> searching = readSearchOptions(options);
+  if (!searching)
+    return searching.takeError();
+  Expected<Model> model = readModel(options.model, options.reading);
+  if (!model)
+    return model.takeError();
+  Expected<CostInputs> costs =
+      readCosts(options.costs, model->layers.model, request->optimizer, request->precision);
+  if (!costs)
+    return costs.takeError();
+  Expected<Problem> problem =
+      Problem::create(std::move(model->layers), costs->cluster, *costs->model, *request);
+  if (!problem)
+    return problem.takeError();
+  return Inputs{std::move(model->graph), std::move(*costs), std::move(*problem), *searching};
+}
+
+Expected<SearchOutcome> plan(const Inputs &inputs, StringRef strategy) {
+  Progress progress = Progress::onStandardError("planning");
+  SearchOptions searching = inputs.searching;
+  searching.progress = [&](double done, double best) {
+    progress.update(done, objectiveText(inputs.problem.request.objective, best));
+  };
+  return search(inputs.problem, strategy, searching);
+}
+
+/// Says why there is no plan; an answer, so it goes to stdout.
+Expected<ExitStatus> reportInfeasible(const Inputs &inputs, const CompileOptions &options) {
+  auto solve = [&](const Problem &problem) {
+    return search(problem, options.strategy, inputs.searching);
+  };
+  auto prove = [](const Problem &problem) {
+    const Request &request = problem.request;
+    return necessaryClash({problem.graph, problem.cluster, *problem.costs, request.globalBatch,
+                           request.optimizer, request.minThroughput, request.maxCostPerHour,
+                           request.pins, request.ignoreMemory});
+  };
+  Expected<Explanation> explanation = explain(inputs.problem, solve, prove);
+  if (!explanation)
+    return explanation.takeError();
+  (options.json ? writeInfeasible : printInfeasible)(outs(), *explanation);
+  return exitInfeasible;
+}
+
+const Check *failedCheck(const Plan &plan) {
+  auto failed = std::find_if(plan.checks.begin(), plan.checks.end(),
+                             [](const Check &check) { return !check.holds; });
+  return failed == plan.checks.end() ? nullptr : &*failed;
+}
+
+/// The checks of `plan`, by the independent checker, become part of it.
+Error check(Plan &plan, const Problem &problem) {
+  Expected<std::vector<Check>> checks =
+      checkPlan(plan, problem.graph, problem.cluster, *problem.costs);
+  if (!checks)
+    return checks.takeError();
+  plan.checks = std::move(*checks);
+  return Error::success();
+}
+
+/// Lowers and simulates `plan`, and writes all of it.
+Error write(const Plan &plan, const Inputs &inputs, const CompileOptions &options) {
+  const Problem &problem = inputs.problem;
+  Expected<std::string> runtime = findRuntime(executablePath());
+  if (!runtime)
+    return runtime.takeError();
+  Expected<Program> program = lower(plan, problem.graph, problem.cluster);
+  if (!program)
+    return program.takeError();
+  Expected<Simulation> simulation = simulate(*program);
+  if (!simulation)
+    return simulation.takeError();
+  Package package{plan,
+                  problem.graph,
+                  *program,
+                  simulation->timeline,
+                  inputs.graph ? &*inputs.graph : nullptr,
+                  *runtime};
+  return writePackage(options.directory, package, options.force);
+}
+
+void printNext(const CompileOptions &options) {
+  const std::string &directory = options.directory;
+  outs() << "\nwrote " << directory << "; next:\n"
+         << "  heterplan inspect " << directory << " --format html > report.html\n"
+         << "  heterplan verify " << directory << " --model " << options.model << " --cluster "
+         << options.costs.cluster;
+  for (const std::string &profile : options.costs.profiles)
+    outs() << " --profile " << profile;
+  outs() << '\n';
+  if (StringRef(options.model).endswith(".onnx"))
+    outs() << "  heterplan run " << directory << " --steps 3\n";
+}
+
+void show(const Plan &plan, const CompileOptions &options) {
+  if (options.json) {
+    outs() << toJson(plan);
+    return;
+  }
+  printPlan(outs(), plan, ChecksShown::Summary);
+}
+
+Expected<ExitStatus> finish(Plan &plan, const Inputs &inputs, const CompileOptions &options) {
+  plan.profileFingerprints = inputs.costs.measured->fingerprints();
+  if (Error error = check(plan, inputs.problem))
+    return error;
+  if (const Check *failed = failedCheck(plan)) {
+    show(plan, options);
+    errs() << "nothing is written: the plan fails its check '" << failed->name << "'\n";
+    return exitInfeasible;
+  }
+  if (Error error = write(plan, inputs, options))
+    return error;
+  show(plan, options);
+  if (!options.json)
+    printNext(options);
+  return exitDone;
+}
+
+Expected<ExitStatus> compile(const CompileOptions &options) {
+  Expected<Inputs> inputs = readInputs(options);
+  if (!inputs)
+    return inputs.takeError();
+  Expected<SearchOutcome> outcome = plan(*inputs, options.strategy);
+  if (!outcome)
+    return outcome.takeError();
+  if (!outcome->plan)
+    return reportInfeasible(*inputs, options);
+  return finish(*outcome->plan, *inputs, options);
+}
+
+} // namespace
+
+void heterplan::addCompile(CLI::App &root, Action &action) {
+  CLI::App *command = root.add_subcommand("compile", "plan the training of a model on a cluster");
+  auto options = std::make_shared<CompileOptions>();
+  addCompileOptions(*command, *options);
+  command->callback([options, &action] { action = [options] { return compile(*options); }; });
+}

@@ -1,0 +1,147 @@
+#include "CompileOptions.h"
+
+#include "Commands.h"
+#include "Options.h"
+
+#include <cmath>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+const char *const objectives[] = {"throughput", "cost"};
+const char *const schedules[] = {"auto", "data-parallel", "pipeline", "burst"};
+const char *const optimizers[] = {"sgd", "momentum", "adam"};
+const char *const precisions[] = {"fp32", "tf32", "bf16"};
+
+void addLimits(CLI::App &command, CompileOptions &options) {
+  addText(command, "--batch", options.batch, "N", "samples of the global batch (256)");
+  addText(command, "--objective", options.objective, "GOAL",
+          "cost or throughput; default: cost if --min-throughput is given, else throughput");
+  addText(command, "--min-throughput", options.minThroughput, "SAMPLES/S",
+          "least throughput that is accepted");
+  addText(command, "--max-cost-per-hour", options.maxCostPerHour, "DOLLARS",
+          "highest price of the devices that is accepted");
+  addTexts(command, "--pin", options.pins, "LAYER=TYPE", "put this layer on this device type");
+  addText(command, "--amplification-limit", options.amplificationLimit, "A", "not supported yet");
+}
+
+void addSearch(CLI::App &command, CompileOptions &options) {
+  addText(command, "--schedule", options.schedule, "NAME",
+          "auto (default), pipeline or data-parallel; burst is not supported yet");
+  addText(command, "--micro-batches", options.microBatches, "M",
+          "micro-batches of an iteration; default: searched");
+  addText(command, "--optimizer", options.optimizer, "NAME", "sgd (default), momentum or adam");
+  addText(command, "--precision", options.precision, "NAME", "fp32 (default), tf32 or bf16");
+  std::string names;
+  for (const StrategyInfo &strategy : strategies())
+    names += std::string(", ") + strategy.name;
+  addText(command, "--strategy", options.strategy, "NAME", "auto (default)" + names);
+  addText(command, "--time-limit", options.timeLimit, "SECONDS",
+          "stop the search then; the plan is no longer reproducible");
+  addText(command, "--seed", options.seed, "N", "of strategies that draw at random (0)");
+  command.add_flag("--pareto", options.pareto, "not supported yet");
+}
+
+template <size_t N>
+Error readChoice(StringRef option, StringRef text, const char *const (&accepted)[N], auto &target) {
+  if (text.empty())
+    return Error::success();
+  Expected<size_t> index = choiceOption(option, text, accepted);
+  if (!index)
+    return index.takeError();
+  target = static_cast<std::remove_reference_t<decltype(target)>>(*index);
+  return Error::success();
+}
+
+Error readFigures(const CompileOptions &options, Request &request) {
+  Expected<double> floor =
+      realOption("--min-throughput", options.minThroughput, 0, 0, /*inclusive=*/true);
+  if (!floor)
+    return floor.takeError();
+  Expected<double> budget =
+      realOption("--max-cost-per-hour", options.maxCostPerHour, 0, 0, /*inclusive=*/false);
+  if (!budget)
+    return budget.takeError();
+  request.minThroughput = SamplesPerSecond(*floor);
+  request.maxCostPerHour = DollarsPerHour(*budget);
+  Expected<int64_t> batch = wholeOption("--batch", options.batch, 256, 1, largestBatch);
+  if (!batch)
+    return batch.takeError();
+  Expected<int64_t> micro = wholeOption("--micro-batches", options.microBatches, 0, 1,
+                                        std::min<int64_t>(*batch, 1 << 20));
+  if (!micro)
+    return micro.takeError();
+  request.globalBatch = Samples(*batch);
+  request.microBatches = static_cast<int>(*micro);
+  return Error::success();
+}
+
+Error readChoices(const CompileOptions &options, Request &request) {
+  request.objective = options.minThroughput.empty() ? Objective::Throughput : Objective::Cost;
+  if (Error error = readChoice("--objective", options.objective, objectives, request.objective))
+    return error;
+  if (Error error = readChoice("--schedule", options.schedule, schedules, request.schedule))
+    return error;
+  if (Error error = readChoice("--optimizer", options.optimizer, optimizers, request.optimizer))
+    return error;
+  return readChoice("--precision", options.precision, precisions, request.precision);
+}
+
+Error refuseUnsupported(const CompileOptions &options) {
+  if (options.pareto)
+    return notSupported("--pareto");
+  if (!options.amplificationLimit.empty())
+    return notSupported("--amplification-limit");
+  if (options.schedule == "burst")
+    return notSupported("--schedule burst");
+  return Error::success();
+}
+} // namespace
+
+void addCompileOptions(CLI::App &command, CompileOptions &options) {
+  addArgument(command, "MODEL", options.model, "a .onnx or .layers.json file");
+  addCostOptions(command, options.costs);
+  addText(command, "-o,--output", options.directory, "DIR", "where the plan is written")
+      ->required();
+  addLimits(command, options);
+  addSearch(command, options);
+  addReadingOptions(command, options.reading);
+  command.add_flag("--force", options.force, "replace what DIR holds");
+  command.add_flag("--json", options.json, "print the plan as JSON");
+  command.footer("An option with several values ends at the next option: put MODEL first.");
+}
+
+Expected<Request> readRequest(const CompileOptions &options) {
+  Request request;
+  if (Error error = refuseUnsupported(options))
+    return error;
+  if (Error error = readChoices(options, request))
+    return error;
+  if (Error error = readFigures(options, request))
+    return error;
+  for (const std::string &text : options.pins) {
+    Expected<std::pair<std::string, std::string>> pin = assignmentOption("--pin", text);
+    if (!pin)
+      return pin.takeError();
+    request.pins.push_back({pin->first, pin->second});
+  }
+  return request;
+}
+
+Expected<SearchOptions> readSearchOptions(const CompileOptions &options) {
+  SearchOptions result;
+  Expected<int64_t> seed =
+      wholeOption("--seed", options.seed, 0, 0, int64_t(1) << 53); // exact in JSON
+  if (!seed)
+    return seed.takeError();
+  Expected<double> limit = realOption("--time-limit", options.timeLimit, 0, 0, /*inclusive=*/false);
+  if (!limit)
+    return limit.takeError();
+  result.seed = static_cast<uint64_t>(*seed);
+  result.timeLimit = Seconds(*limit);
+  return result;
+}
+
+} // namespace heterplan

@@ -1,0 +1,33 @@
+// The options of `heterplan compile`: as given, and as the request that they make.
+#pragma once
+
+#include "Inputs.h"
+
+#include "search/Search.h"
+
+#include <CLI/CLI.hpp>
+
+#include <string>
+#include <vector>
+
+namespace heterplan {
+
+/// As given on the command line; empty: not given.
+struct CompileOptions {
+  std::string model, directory;
+  ModelOptions reading;
+  CostOptions costs;
+  std::vector<std::string> pins;
+  std::string batch, objective, minThroughput, maxCostPerHour, schedule,
+      strategy = "auto", timeLimit, seed, optimizer, precision, microBatches, amplificationLimit;
+  bool force = false, json = false, pareto = false;
+};
+
+void addCompileOptions(CLI::App &command, CompileOptions &options);
+
+/// The request that `options` make; usage errors name the option. The objective is cost when a
+/// floor of the throughput is given, throughput otherwise.
+llvm::Expected<Request> readRequest(const CompileOptions &options);
+llvm::Expected<SearchOptions> readSearchOptions(const CompileOptions &options);
+
+} // namespace heterplan

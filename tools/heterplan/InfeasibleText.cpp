@@ -1,0 +1,35 @@
+#include "InfeasibleText.h"
+
+#include "support/JsonWriter.h"
+
+using namespace llvm;
+
+namespace heterplan {
+
+void printInfeasible(raw_ostream &os, const Explanation &explanation) { os << toText(explanation); }
+
+void writeInfeasible(raw_ostream &os, const Explanation &explanation) {
+  JsonWriter json(os);
+  json.object([&] {
+    json.attribute("feasible", false);
+    json.attribute("proven", explanation.proven);
+    json.attributeArray("clash", [&] {
+      for (const std::string &wish : explanation.clash)
+        json.value(wish);
+    });
+    json.attributeArray("relaxations", [&] {
+      for (const Relaxation &relaxation : explanation.relaxations)
+        json.object([&] {
+          json.attribute("constraint", relaxation.constraint);
+          json.attribute("current", relaxation.current);
+          json.attribute("needed", relaxation.needed);
+          json.attribute("option", relaxation.option);
+          json.attribute("value", relaxation.value);
+          json.attribute("helps", relaxation.helps);
+          json.attribute("smallest", relaxation.smallest);
+        });
+    });
+  });
+}
+
+} // namespace heterplan

@@ -1,0 +1,67 @@
+// What the subcommands read: a model (ONNX or layers), a cluster with its prices, a plan by its
+// file or its directory; and the options that say how.
+#pragma once
+
+#include "cost/ProfileDatabase.h"
+#include "ir/FileForms.h"
+#include "ir/Graph.h"
+
+#include "llvm/Support/Error.h"
+
+#include <CLI/CLI.hpp>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace heterplan {
+
+/// A model; `graph` is there when it came from ONNX.
+struct Model {
+  std::optional<Graph> graph;
+  LayerGraph layers;
+};
+
+/// How an ONNX model is to be read; as given on the command line.
+struct ModelOptions {
+  std::string batchDim;          // --batch-dim, empty: found
+  std::vector<std::string> dims; // --dim NAME=VALUE
+};
+
+/// --batch-dim and --dim.
+void addReadingOptions(CLI::App &command, ModelOptions &options);
+
+/// Reads `path` by the end of its name: `.onnx`, or `.json` for layers.
+llvm::Expected<Model> readModel(llvm::StringRef path, const ModelOptions &options);
+
+/// Where the prices of layers and devices come from; as given on the command line.
+struct CostOptions {
+  std::string cluster;               // --cluster
+  std::vector<std::string> profiles; // --profile
+  bool requireMeasured = false;      // --require-measured
+};
+
+/// --cluster (required), --profile and --require-measured.
+void addCostOptions(CLI::App &command, CostOptions &options);
+
+/// The cluster with its catalogue figures, and the model that prices layers on it.
+struct CostInputs {
+  Cluster cluster;
+  std::unique_ptr<ProfileDatabase> measured; // kept for `model`
+  std::unique_ptr<CostModel> roofline;       // likewise
+  std::unique_ptr<CostModel> model;
+};
+
+/// For layers of the model called `model`. Entries of one profile that replace another's are told
+/// on stderr.
+llvm::Expected<CostInputs> readCosts(const CostOptions &options, llvm::StringRef model,
+                                     Optimizer optimizer, Precision precision);
+
+/// Where this program lies; resources are found from there.
+std::string executablePath();
+
+/// The directory of a plan: `path` itself or the folder of the file that it names.
+std::string planDirectory(llvm::StringRef path);
+
+} // namespace heterplan

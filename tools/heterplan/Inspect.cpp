@@ -1,0 +1,147 @@
+// heterplan inspect: shows a plan, and why a layer is where it is.
+#include "Commands.h"
+#include "Inputs.h"
+#include "Options.h"
+#include "PlanText.h"
+#include "Table.h"
+
+#include "codegen/Report.h"
+#include "cost/Simulator.h"
+#include "ir/FileForms.h"
+
+using namespace heterplan;
+using namespace llvm;
+
+namespace {
+
+struct InspectOptions {
+  std::string plan, format = "text", layer;
+  bool json = false;
+};
+
+enum Format : size_t { formatText, formatJson, formatDot, formatHtml, formatTrace };
+
+/// Stage and place of a layer; empty when the plan has no such layer.
+struct Found {
+  const Stage *stage = nullptr;
+  size_t index = 0;
+};
+
+Found findLayer(const Plan &plan, StringRef name) {
+  for (const Stage &stage : plan.stages)
+    for (size_t index = 0; index < stage.layers.size(); ++index)
+      if (stage.layers[index] == name)
+        return {&stage, index};
+  return {};
+}
+
+const Stage &slowestStage(const Plan &plan) {
+  return *std::max_element(plan.stages.begin(), plan.stages.end(),
+                           [](const Stage &a, const Stage &b) { return a.time() < b.time(); });
+}
+
+const Pin *pinOf(const Plan &plan, StringRef layer) {
+  for (const Pin &pin : plan.pins)
+    if (pin.layer == layer)
+      return &pin;
+  return nullptr;
+}
+
+void explainPace(raw_ostream &os, const Plan &plan, const Stage &stage) {
+  const Stage &slowest = slowestStage(plan);
+  if (plan.stages.size() == 1)
+    return;
+  if (&slowest == &stage)
+    os << "  this stage sets the pace: no other takes longer for a micro-batch\n";
+  else
+    os << "  stage " << slowest.id << " sets the pace with " << readable(slowest.time())
+       << "; this one uses " << percent(stage.time() / slowest.time()) << " of that\n";
+}
+
+void explainBoundary(raw_ostream &os, const Stage &stage, size_t index) {
+  if (index == 0 && stage.receive.value() > 0)
+    os << "  first of its stage: receiving its input takes " << readable(stage.receive)
+       << " of the forward pass\n";
+  if (index + 1 == stage.layers.size() && stage.receiveGradient.value() > 0)
+    os << "  last of its stage: receiving its gradient takes " << readable(stage.receiveGradient)
+       << " of the backward pass\n";
+}
+
+void explainLayer(raw_ostream &os, const Plan &plan, StringRef name, const Found &found) {
+  const Stage &stage = *found.stage;
+  os << "layer '" << name << "' is number " << found.index + 1 << " of " << stage.layers.size()
+     << " in stage " << stage.id << " of " << plan.stages.size() << "\n";
+  os << "  devices " << devicesText(stage) << ", samples " << sharesText(stage) << " of "
+     << plan.globalBatch.value() << "\n";
+  os << "  a micro-batch takes the stage " << readable(stage.forward) << " forward and "
+     << readable(stage.backward) << " backward; synchronisation " << readable(stage.sync) << "\n";
+  os << "  the stage needs " << readable(stage.memory) << " on its fullest device, "
+     << readable(stage.parameterBytes) << " of it parameters\n";
+  if (const Pin *pin = pinOf(plan, name))
+    os << "  it is pinned to '" << pin->type << "'\n";
+  explainBoundary(os, stage, found.index);
+  explainPace(os, plan, stage);
+  os << "  the placement was chosen by '" << plan.strategy << "' for least "
+     << (plan.objective == Objective::Cost ? "cost" : "iteration time")
+     << (plan.optimal ? ", and is proven optimal" : "") << "\n";
+}
+
+Expected<ExitStatus> showLayer(const Plan &plan, const InspectOptions &options) {
+  Found found = findLayer(plan, options.layer);
+  if (!found.stage)
+    return Diagnostic(Diag::UnknownLayer, {options.plan, 0, 0, ""})
+               .note({}, "'heterplan inspect PLAN --format json' lists the layers of each stage")
+           << "the plan has no layer '" << options.layer << "'";
+  explainLayer(outs(), plan, options.layer, found);
+  return exitDone;
+}
+
+/// The forms that need the Program too: the report and the timeline.
+Expected<ExitStatus> showPredicted(const Plan &plan, const InspectOptions &options, bool trace) {
+  Expected<Program> program = readProgram(planDirectory(options.plan));
+  if (!program)
+    return program.takeError();
+  Expected<Simulation> simulation = simulate(*program);
+  if (!simulation)
+    return simulation.takeError();
+  outs() << (trace ? toJson(simulation->timeline) : emitReport(plan, simulation->timeline));
+  return exitDone;
+}
+
+Expected<ExitStatus> inspect(const InspectOptions &options) {
+  Expected<size_t> format = choiceOption("--format", options.json ? "json" : options.format,
+                                         {"text", "json", "dot", "html", "trace"});
+  if (!format)
+    return format.takeError();
+  Expected<Plan> plan = readPlan(options.plan);
+  if (!plan)
+    return plan.takeError();
+  if (!options.layer.empty())
+    return showLayer(*plan, options);
+  switch (*format) {
+  case formatText:
+    printPlan(outs(), *plan, ChecksShown::Table);
+    break;
+  case formatJson:
+    outs() << toJson(*plan);
+    break;
+  case formatDot:
+    printPlanDot(outs(), *plan);
+    break;
+  default:
+    return showPredicted(*plan, options, *format == formatTrace);
+  }
+  return exitDone;
+}
+
+} // namespace
+
+void heterplan::addInspect(CLI::App &root, Action &action) {
+  CLI::App *command = root.add_subcommand("inspect", "show a plan; why each layer is where it is");
+  auto options = std::make_shared<InspectOptions>();
+  addArgument(*command, "PLAN", options->plan, "plan.json or the directory that holds it");
+  addText(*command, "--format", options->format, "FORMAT", "text, json, dot, html or trace");
+  addText(*command, "--layer", options->layer, "NAME", "explain where this layer is");
+  command->add_flag("--json", options->json, "the same as --format json");
+  command->callback([options, &action] { action = [options] { return inspect(*options); }; });
+}

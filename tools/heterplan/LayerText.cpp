@@ -1,0 +1,121 @@
+#include "LayerText.h"
+
+#include "Table.h"
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+/// Bytes that leave each layer's position: what a stage boundary after layer i would carry.
+std::vector<Bytes> cutBytes(const LayerGraph &graph, int64_t batch) {
+  std::vector<Bytes> result;
+  std::vector<Cut> cuts = graph.cuts();
+  for (size_t position = 1; position < cuts.size(); ++position)
+    result.push_back(cuts[position].forwardBytes * double(batch) + cuts[position].fixedBytes);
+  return result;
+}
+
+double parametersOf(const Layer &layer) { return layer.parameterBytes.value() / 4; }
+
+/// Work in units of 10^9 with four digits after the point, more where they would all be zero.
+std::string giga(Flops work, double batch) {
+  double value = work.value() * batch / 1e9;
+  return value == 0 ? "0" : value >= 0.001 ? fixed(value, 4) : fixed(value, 7);
+}
+
+std::string macsText(Flops forward) {
+  double macs = forward.value() / 2;
+  return macs >= 1e8 ? fixed(macs / 1e9, 2) + " GMAC" : fixed(macs / 1e6, 2) + " MMAC";
+}
+} // namespace
+
+LayerTotals totalsOf(const LayerGraph &graph) {
+  LayerTotals totals;
+  for (const Layer &layer : graph.layers) {
+    totals.parameters += parametersOf(layer);
+    totals.forward += layer.forwardFlops;
+    totals.backward += layer.backwardFlops;
+    totals.activations += layer.activationBytes;
+  }
+  return totals;
+}
+
+void printLayers(raw_ostream &os, const LayerGraph &graph, int64_t batch) {
+  std::vector<Bytes> cuts = cutBytes(graph, batch);
+  auto samples = double(batch);
+  Table table({"layer", "kind", ">GFLOP fwd", ">GFLOP bwd", ">parameters", ">activations", ">cut"});
+  for (int index = 0; index < graph.size(); ++index) {
+    const Layer &layer = graph.layers[index];
+    table.row({shortened(layer.name), nameOf(layer.kind), giga(layer.forwardFlops, samples),
+               giga(layer.backwardFlops, samples), readable(parametersOf(layer)),
+               readable(layer.activationBytes * samples), readable(cuts[index])});
+  }
+  LayerTotals totals = totalsOf(graph);
+  table.rule();
+  table.row({std::to_string(graph.size()) + " layers", "", giga(totals.forward, samples),
+             giga(totals.backward, samples), readable(totals.parameters),
+             readable(totals.activations * samples), ""});
+  table.print(os);
+  os << '\n'
+     << graph.model << ": " << fixed(totals.parameters / 1e6, 2) << " M parameters, "
+     << macsText(totals.forward) << " forward a sample; figures above are for " << batch
+     << (batch == 1 ? " sample\n" : " samples\n");
+}
+
+void writeLayers(JsonWriter &json, const LayerGraph &graph, int64_t batch) {
+  std::vector<Bytes> cuts = cutBytes(graph, batch);
+  auto samples = double(batch);
+  auto facts = [&](double parameters, Flops forward, Flops backward, Bytes activations) {
+    json.attribute("parameterCount", parameters);
+    json.attribute("forwardFlops", forward.value() * samples);
+    json.attribute("backwardFlops", backward.value() * samples);
+    json.attribute("activationBytes", activations.value() * samples);
+  };
+  json.attribute("batch", batch);
+  json.attributeArray("layers", [&] {
+    for (int index = 0; index < graph.size(); ++index)
+      json.object([&] {
+        const Layer &layer = graph.layers[index];
+        json.attribute("name", layer.name);
+        json.attribute("kind", nameOf(layer.kind));
+        facts(parametersOf(layer), layer.forwardFlops, layer.backwardFlops, layer.activationBytes);
+        json.attribute("parameterBytes", layer.parameterBytes.value());
+        json.attribute("cutBytes", cuts[index].value());
+      });
+  });
+  LayerTotals totals = totalsOf(graph);
+  json.attributeObject("totals", [&] {
+    json.attribute("layers", graph.size());
+    facts(totals.parameters, totals.forward, totals.backward, totals.activations);
+    json.attribute("parameterBytes", totalParameterBytes(graph).value());
+    json.attribute("forwardMacs", totals.forward.value() * samples / 2);
+  });
+}
+
+void printLayersDot(raw_ostream &os, const LayerGraph &graph) {
+  os << "digraph layers {\n  node [shape=box];\n";
+  for (int index = 0; index < graph.size(); ++index)
+    os << "  l" << index << " [label="
+       << dotQuoted(graph.layers[index].name + "\n" + nameOf(graph.layers[index].kind)) << "];\n";
+  for (const LayerTensor &tensor : graph.tensors)
+    for (int consumer : tensor.consumers)
+      os << "  l" << tensor.producer << " -> l" << consumer
+         << " [label=" << dotQuoted(readable(tensor.bytesPerSample)) << "];\n";
+  os << "}\n";
+}
+
+std::string dotQuoted(StringRef text) {
+  std::string result = "\"";
+  for (char c : text) {
+    if (c == '"' || c == '\\')
+      result += '\\';
+    if (c == '\n')
+      result += "\\n";
+    else
+      result += c;
+  }
+  return result + "\"";
+}
+
+} // namespace heterplan

@@ -1,0 +1,29 @@
+// How a LayerGraph is shown: a table of its layers with totals, the same facts as JSON, a graph.
+#pragma once
+
+#include "ir/LayerGraph.h"
+#include "support/JsonWriter.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+namespace heterplan {
+
+/// Totals of a model for one sample.
+struct LayerTotals {
+  double parameters = 0; // count, of four bytes each
+  Flops forward{}, backward{};
+  Bytes activations{};
+};
+LayerTotals totalsOf(const LayerGraph &graph);
+
+/// One row a layer and the totals; everything that grows with the batch is for `batch` samples.
+void printLayers(llvm::raw_ostream &os, const LayerGraph &graph, int64_t batch);
+/// The same facts as attributes "batch", "layers" and "totals" of the current object.
+void writeLayers(JsonWriter &json, const LayerGraph &graph, int64_t batch);
+/// Layers and the tensors between them as a Graphviz graph.
+void printLayersDot(llvm::raw_ostream &os, const LayerGraph &graph);
+
+/// `text` as a DOT string, with its quotes.
+std::string dotQuoted(llvm::StringRef text);
+
+} // namespace heterplan

@@ -1,0 +1,59 @@
+#include "Options.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+#include <cmath>
+
+using namespace llvm;
+
+namespace heterplan {
+
+Diagnostic usageError(StringRef option) {
+  return Diagnostic(Diag::Usage, {"", 0, 0, option.str()});
+}
+
+Error notSupported(StringRef what) {
+  return Diagnostic(Diag::NotSupported, {"", 0, 0, "heterplan"})
+         << what << " is not supported in this version";
+}
+
+Expected<double> realOption(StringRef option, StringRef text, double fallback, double lowest,
+                            bool inclusive) {
+  if (text.empty())
+    return fallback;
+  double number = 0;
+  bool reads = !text.getAsDouble(number, /*AllowInexact=*/true) && std::isfinite(number);
+  if (reads && (inclusive ? number >= lowest : number > lowest))
+    return number;
+  return usageError(option) << "'" << text << "' is not accepted; give a number "
+                            << (inclusive ? "of at least " : "above ") << lowest;
+}
+
+Expected<int64_t> wholeOption(StringRef option, StringRef text, int64_t fallback, int64_t lowest,
+                              int64_t highest) {
+  if (text.empty())
+    return fallback;
+  int64_t number = 0;
+  if (to_integer(text, number, 10) && number >= lowest && number <= highest)
+    return number;
+  return usageError(option) << "'" << text << "' is not accepted; give a whole number from "
+                            << lowest << " to " << highest;
+}
+
+Expected<size_t> choiceOption(StringRef option, StringRef text, ArrayRef<const char *> accepted) {
+  for (size_t index = 0; index < accepted.size(); ++index)
+    if (text == accepted[index])
+      return index;
+  return usageError(option) << "'" << text << "' is not accepted; give one of "
+                            << join(std::vector<std::string>(accepted.begin(), accepted.end()),
+                                    ", ");
+}
+
+Expected<std::pair<std::string, std::string>> assignmentOption(StringRef option, StringRef text) {
+  auto [name, value] = text.rsplit('=');
+  if (!name.empty() && !value.empty())
+    return std::make_pair(name.str(), value.str());
+  return usageError(option) << "'" << text << "' is not accepted; give NAME=VALUE";
+}
+
+} // namespace heterplan

@@ -1,0 +1,185 @@
+#include "PlanText.h"
+
+#include "LayerText.h"
+#include "Table.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+/// Runs of equal values as "3×a + 1×b".
+std::string runsText(ArrayRef<std::string> values) {
+  std::string text;
+  for (size_t begin = 0, end = 0; begin < values.size(); begin = end) {
+    while (end < values.size() && values[end] == values[begin])
+      ++end;
+    text += (text.empty() ? "" : " + ") + std::to_string(end - begin) + "×" + values[begin];
+  }
+  return text;
+}
+
+std::string bandText(const Plan &plan) {
+  std::string word = plan.objective == Objective::Throughput ? "at most " : "at least ";
+  std::string text = word + objectiveText(plan.objective, plan.lowerBound);
+  return text +
+         (plan.optimal ? "; this plan is optimal" : "; gap " + fixed(100 * plan.gap, 2) + "%");
+}
+
+std::string limitsText(const Plan &plan) {
+  std::vector<std::string> limits;
+  if (plan.minThroughput.value() > 0)
+    limits.push_back("at least " + plain(plan.minThroughput.value()) + " samples/s");
+  if (plan.maxCostPerHour.value() > 0)
+    limits.push_back("at most $" + fixed(plan.maxCostPerHour.value(), 2) + "/h");
+  for (const Pin &pin : plan.pins)
+    limits.push_back("'" + pin.layer + "' on " + pin.type);
+  return join(limits, "; ");
+}
+
+std::string batchText(const Plan &plan) {
+  int64_t micro = plan.globalBatch.value() / std::max(plan.microBatches, 1);
+  return std::to_string(plan.globalBatch.value()) +
+         " samples = " + std::to_string(plan.microBatches) +
+         (plan.microBatches == 1 ? " micro-batch" : " micro-batches") + " of " +
+         std::to_string(micro);
+}
+
+int deviceTotal(const Plan &plan) {
+  int total = 0;
+  for (const Stage &stage : plan.stages)
+    for (const Replica &replica : stage.replicas)
+      total += static_cast<int>(replica.devices.size());
+  return total;
+}
+
+void printFact(raw_ostream &os, StringRef name, const Twine &value) {
+  std::string text = value.str();
+  if (!text.empty())
+    os << left_justify(name, 15) << text << '\n';
+}
+
+void printFacts(raw_ostream &os, const Plan &plan) {
+  printFact(os, "plan",
+            plan.model + " on " + plan.cluster + ", " + Twine(deviceTotal(plan)) +
+                (deviceTotal(plan) == 1 ? " device" : " devices"));
+  printFact(os, "objective",
+            Twine(nameOf(plan.objective)) + ": " +
+                objectiveText(plan.objective, plan.objectiveValue));
+  printFact(os, "proven bound", bandText(plan));
+  printFact(os, "limits", limitsText(plan));
+  printFact(os, "batch", batchText(plan));
+  printFact(os, "schedule",
+            Twine(nameOf(plan.schedule)) + ", " + nameOf(plan.optimizer) + ", " +
+                nameOf(plan.precision));
+  printFact(os, "strategy", plan.strategy + ", seed " + Twine(plan.seed));
+  printFact(os, "iteration", readable(plan.iteration));
+  printFact(os, "throughput", plain(plan.throughput.value()) + " samples/s");
+  printFact(os, "price",
+            "$" + fixed(plan.costPerHour.value(), 2) + "/h, $" +
+                plain(plan.costPerMillionSamples.value()) + " per 10^6 samples");
+  printFact(os, "predicted from", provenanceText(plan));
+}
+
+std::string checksSummary(ArrayRef<Check> checks) {
+  std::vector<std::string> failed;
+  for (const Check &check : checks)
+    if (!check.holds)
+      failed.push_back(check.name);
+  return failed.empty() ? "all " + std::to_string(checks.size()) + " hold"
+                        : "FAILED: " + join(failed, ", ");
+}
+
+void printChecks(raw_ostream &os, ArrayRef<Check> checks) {
+  Table table({"check", "result", ">slack"});
+  for (const Check &check : checks)
+    table.row({check.name, check.holds ? "holds" : "FAILS", slackText(check)});
+  table.print(os);
+}
+} // namespace
+
+std::string devicesText(const Stage &stage) {
+  std::vector<std::string> types;
+  for (const Replica &replica : stage.replicas)
+    for (const DeviceRef &device : replica.devices)
+      types.push_back(device.type);
+  return runsText(types);
+}
+
+std::string sharesText(const Stage &stage) {
+  std::vector<std::string> shares;
+  for (const Replica &replica : stage.replicas)
+    shares.push_back(std::to_string(replica.share.value()));
+  return runsText(shares);
+}
+
+std::string layersText(const Stage &stage) {
+  if (stage.layers.empty())
+    return "none";
+  std::string first = shortened(stage.layers.front(), 28);
+  if (stage.layers.size() == 1)
+    return first;
+  return first + " .. " + shortened(stage.layers.back(), 28) + " (" +
+         std::to_string(stage.layers.size()) + ")";
+}
+
+std::string objectiveText(Objective objective, double value) {
+  return objective == Objective::Throughput ? plain(value) + " samples/s"
+                                            : "$" + plain(value) + " per 10^6 samples";
+}
+
+std::string provenanceText(const Plan &plan) {
+  std::vector<std::string> parts;
+  for (size_t index = 0; index < plan.provenance.size(); ++index)
+    if (plan.provenance[index] > 0)
+      parts.push_back(percent(plan.provenance[index]) + " " +
+                      nameOf(static_cast<Provenance>(index)));
+  return join(parts, ", ");
+}
+
+void printStages(raw_ostream &os, const Plan &plan) {
+  Table table({"stage", "layers", "devices", "share", ">forward ms", ">backward ms", ">sync ms",
+               ">memory"});
+  for (const Stage &stage : plan.stages)
+    table.row({std::to_string(stage.id), layersText(stage), devicesText(stage), sharesText(stage),
+               milliseconds(stage.forward), milliseconds(stage.backward), milliseconds(stage.sync),
+               readable(stage.memory)});
+  table.print(os);
+}
+
+std::string slackText(const Check &check) {
+  if (check.slack == 0)
+    return "-";
+  if (check.unit == "bytes")
+    return readable(Bytes(check.slack));
+  return plain(check.slack) + (check.unit.empty() ? "" : " ") + check.unit;
+}
+
+void printPlan(raw_ostream &os, const Plan &plan, ChecksShown checks) {
+  printFacts(os, plan);
+  if (checks == ChecksShown::Summary)
+    printFact(os, "checks", checksSummary(plan.checks));
+  os << '\n';
+  printStages(os, plan);
+  if (checks == ChecksShown::Summary || plan.checks.empty())
+    return;
+  os << '\n';
+  printChecks(os, plan.checks);
+}
+
+void printPlanDot(raw_ostream &os, const Plan &plan) {
+  os << "digraph plan {\n  rankdir=LR;\n  node [shape=box];\n";
+  for (const Stage &stage : plan.stages)
+    os << "  s" << stage.id << " [label="
+       << dotQuoted("stage " + std::to_string(stage.id) + "\n" + devicesText(stage) + "\n" +
+                    layersText(stage) + "\n" + readable(stage.time()) + " a micro-batch")
+       << "];\n";
+  for (size_t index = 1; index < plan.stages.size(); ++index)
+    os << "  s" << plan.stages[index - 1].id << " -> s" << plan.stages[index].id << ";\n";
+  os << "}\n";
+}
+
+} // namespace heterplan

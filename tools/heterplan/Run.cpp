@@ -1,0 +1,99 @@
+// heterplan run: starts the launcher of a compiled plan on this machine.
+#include "Commands.h"
+#include "Inputs.h"
+#include "Options.h"
+
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Program.h"
+
+#include <csignal>
+#include <cstdlib>
+
+using namespace heterplan;
+using namespace llvm;
+
+namespace {
+
+struct RunOptions {
+  std::string directory, steps;
+  bool check = false;
+  std::vector<std::string> passedOn;
+};
+
+/// The Python that has torch: $HETERPLAN_PYTHON, the project's own environment beside this build,
+/// or the one on the path.
+std::string findPython() {
+  if (const char *chosen = std::getenv("HETERPLAN_PYTHON"); chosen && *chosen)
+    return chosen;
+  std::string self = executablePath();
+  SmallString<256> candidate(sys::path::parent_path(self));
+  sys::path::append(candidate, "../../.venv/bin/python");
+  sys::path::remove_dots(candidate, /*remove_dot_dot=*/true);
+  return sys::fs::can_execute(candidate) ? candidate.str().str() : "python3";
+}
+
+Expected<std::string> findLauncher(const std::string &directory) {
+  SmallString<256> launcher(planDirectory(directory));
+  sys::path::append(launcher, "launch.sh");
+  if (sys::fs::exists(launcher))
+    return launcher.str().str();
+  return Diagnostic(Diag::CannotRead, {directory, 0, 0, ""})
+             .note({}, "'heterplan compile MODEL.onnx --cluster C.yaml -o DIR' writes one; a plan "
+                       "made from a layers file has none")
+         << "there is no launcher 'launch.sh' in it";
+}
+
+/// Starts `launcher` with the terminal of this process and waits.
+Expected<int> launch(const std::string &launcher, const std::vector<std::string> &arguments) {
+  ErrorOr<std::string> bash = sys::findProgramByName("bash");
+  if (!bash)
+    return Diagnostic(Diag::CannotRead, {launcher, 0, 0, ""}) << "needs bash, which is not found";
+  setenv("HETERPLAN_PYTHON", findPython().c_str(), /*overwrite=*/1);
+  std::signal(SIGPIPE, SIG_DFL); // inherited by the launcher
+  std::vector<StringRef> command = {*bash, launcher};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  outs().flush();
+  std::string message;
+  int status = sys::ExecuteAndWait(*bash, command, None, {}, 0, 0, &message);
+  std::signal(SIGPIPE, SIG_IGN);
+  if (status < 0)
+    return Diagnostic(Diag::CannotRead, {launcher, 0, 0, ""})
+           << "cannot be run to its end: " << message;
+  return status;
+}
+
+Expected<ExitStatus> run(const RunOptions &options) {
+  Expected<int64_t> steps = wholeOption("--steps", options.steps, 0, 1, 1'000'000'000);
+  if (!steps)
+    return steps.takeError();
+  Expected<std::string> launcher = findLauncher(options.directory);
+  if (!launcher)
+    return launcher.takeError();
+  std::vector<std::string> arguments;
+  if (*steps)
+    arguments.insert(arguments.end(), {"--steps", std::to_string(*steps)});
+  if (options.check)
+    arguments.push_back("--check");
+  arguments.insert(arguments.end(), options.passedOn.begin(), options.passedOn.end());
+  Expected<int> status = launch(*launcher, arguments);
+  if (!status)
+    return status.takeError();
+  return *status == 0 ? exitDone : *status == exitInfeasible ? exitInfeasible : exitUsage;
+}
+
+} // namespace
+
+void heterplan::addRun(CLI::App &root, Action &action) {
+  CLI::App *command = root.add_subcommand("run", "run the generated launcher on this machine");
+  auto options = std::make_shared<RunOptions>();
+  addArgument(*command, "DIR", options->directory, "what compile wrote");
+  addText(*command, "--steps", options->steps, "N", "training steps");
+  command->add_flag("--check", options->check, "compare the losses with one process");
+  command->allow_extras();
+  command->footer("Other options are passed on to launch.sh: DIR/launch.sh --help lists them.");
+  command->callback([options, command, &action] {
+    options->passedOn = command->remaining();
+    action = [options] { return run(*options); };
+  });
+}

@@ -1,0 +1,145 @@
+// heterplan simulate: runs the Program of a plan on the cost model.
+#include "Commands.h"
+#include "Inputs.h"
+#include "Options.h"
+#include "Table.h"
+
+#include "cost/Simulator.h"
+#include "ir/FileForms.h"
+#include "support/Files.h"
+#include "support/JsonWriter.h"
+
+using namespace heterplan;
+using namespace llvm;
+
+namespace {
+
+struct SimulateOptions {
+  std::string plan, trace, speeds, balance;
+  bool json = false;
+};
+
+/// What the ranks of a stage do, summed over them.
+struct StageUse {
+  int ranks = 0;
+  Seconds computing{}, moving{};
+};
+
+struct Result {
+  Program program;
+  Simulation simulation;
+  std::vector<StageUse> uses;
+
+  Seconds iteration() const { return simulation.timeline.iteration; }
+  /// Share of the iteration that the ranks of `use` spend on `busy`.
+  double share(const StageUse &use, Seconds busy) const {
+    return iteration().value() > 0 ? busy / (iteration() * double(use.ranks)) : 0;
+  }
+};
+
+bool isComputing(Op op) { return op == Op::Forward || op == Op::Backward || op == Op::Step; }
+
+std::vector<StageUse> usesOf(const Program &program, const Timeline &timeline) {
+  std::vector<StageUse> uses(program.stages);
+  for (const RankProgram &rank : program.ranks)
+    ++uses[rank.stage].ranks;
+  for (const TimelineEvent &event : timeline.events) {
+    StageUse &use = uses[event.stage];
+    (isComputing(event.op) ? use.computing : use.moving) += event.end - event.begin;
+  }
+  return uses;
+}
+
+/// Share of the time of all ranks in which they wait.
+double bubbleShare(const Result &result) {
+  StageUse all;
+  for (const StageUse &use : result.uses) {
+    all.ranks += use.ranks;
+    all.computing += use.computing;
+    all.moving += use.moving;
+  }
+  return std::max(0.0, 1 - result.share(all, all.computing + all.moving));
+}
+
+SamplesPerSecond throughputOf(const Result &result) {
+  return result.program.globalBatch / result.iteration();
+}
+
+void printText(const Result &result) {
+  Table table({"stage", ">ranks", ">compute", ">communicate", ">wait"});
+  for (size_t stage = 0; stage < result.uses.size(); ++stage) {
+    const StageUse &use = result.uses[stage];
+    double computing = result.share(use, use.computing), moving = result.share(use, use.moving);
+    table.row({std::to_string(stage), std::to_string(use.ranks), percent(computing),
+               percent(moving), percent(std::max(0.0, 1 - computing - moving))});
+  }
+  outs() << "iteration   " << readable(result.iteration()) << " (the plan says "
+         << readable(result.program.predictedIteration) << ")\n"
+         << "eager       " << readable(result.simulation.eager)
+         << " without the pace of the slowest stage\n"
+         << "throughput  " << plain(throughputOf(result).value()) << " samples/s\n"
+         << "bubble      " << percent(bubbleShare(result)) << " of all ranks' time is waiting\n\n";
+  table.print(outs());
+}
+
+void printJson(const Result &result) {
+  JsonWriter json(outs());
+  json.object([&] {
+    json.attribute("model", result.program.model);
+    json.attribute("iterationSeconds", result.iteration().value());
+    json.attribute("plannedSeconds", result.program.predictedIteration.value());
+    json.attribute("eagerSeconds", result.simulation.eager.value());
+    json.attribute("throughput", throughputOf(result).value());
+    json.attribute("bubbleShare", bubbleShare(result));
+    json.attributeArray("stages", [&] {
+      for (size_t stage = 0; stage < result.uses.size(); ++stage)
+        json.object([&] {
+          const StageUse &use = result.uses[stage];
+          json.attribute("id", stage);
+          json.attribute("ranks", use.ranks);
+          json.attribute("busySeconds", (use.computing + use.moving).value() / use.ranks);
+          json.attribute("utilisation", result.share(use, use.computing));
+          json.attribute("communication", result.share(use, use.moving));
+        });
+    });
+  });
+}
+
+Error refuseUnsupported(const SimulateOptions &options) {
+  if (!options.speeds.empty())
+    return notSupported("--speeds");
+  if (!options.balance.empty())
+    return notSupported("--balance");
+  return Error::success();
+}
+
+Expected<ExitStatus> simulate(const SimulateOptions &options) {
+  if (Error error = refuseUnsupported(options))
+    return error;
+  Expected<Program> program = readProgram(planDirectory(options.plan));
+  if (!program)
+    return program.takeError();
+  Expected<Simulation> simulation = heterplan::simulate(*program);
+  if (!simulation)
+    return simulation.takeError();
+  if (!options.trace.empty())
+    if (Error error = writeFile(options.trace, toJson(simulation->timeline)))
+      return error;
+  std::vector<StageUse> uses = usesOf(*program, simulation->timeline);
+  Result result{std::move(*program), std::move(*simulation), std::move(uses)};
+  (options.json ? printJson : printText)(result);
+  return exitDone;
+}
+
+} // namespace
+
+void heterplan::addSimulate(CLI::App &root, Action &action) {
+  CLI::App *command = root.add_subcommand("simulate", "run a plan on the cost model");
+  auto options = std::make_shared<SimulateOptions>();
+  addArgument(*command, "PLAN", options->plan, "plan.json or the directory that holds it");
+  addText(*command, "--trace", options->trace, "FILE", "write the timeline (Chrome trace)");
+  addText(*command, "--speeds", options->speeds, "FILE", "not supported yet");
+  addText(*command, "--balance", options->balance, "NAME", "not supported yet");
+  command->add_flag("--json", options->json, "print the figures as JSON");
+  command->callback([options, &action] { action = [options] { return simulate(*options); }; });
+}
