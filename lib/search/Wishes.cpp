@@ -79,10 +79,10 @@ std::string describe(const Problem &problem, Wish wish) {
     os << request.microBatches << " micro-batches";
     break;
   case WishKind::Budget:
-    os << "at most " << format("%.6g", request.maxCostPerHour.value()) << " dollars/hour";
+    os << "at most " << format("%.12g", request.maxCostPerHour.value()) << " dollars/hour";
     break;
   case WishKind::Floor:
-    os << "throughput of at least " << format("%.6g", request.minThroughput.value())
+    os << "throughput of at least " << format("%.12g", request.minThroughput.value())
        << " samples/s";
     break;
   }

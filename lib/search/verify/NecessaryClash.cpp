@@ -4,6 +4,7 @@
 #include "search/verify/Solver.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <tuple>
@@ -15,6 +16,17 @@ namespace heterplan {
 namespace {
 constexpr double rounding = 1e-9;
 constexpr double mostPrices = 500'000;
+
+/// `value` with few digits, at most (at least) as large: the conditions become a little weaker and
+/// Z3's rational numbers much shorter.
+double weakened(double value, bool up = false) {
+  constexpr int bits = 20;
+  if (!std::isfinite(value))
+    return value;
+  int exponent = 0;
+  double mantissa = std::ldexp(std::frexp(value, &exponent), bits);
+  return std::ldexp(up ? std::ceil(mantissa) : std::floor(mantissa), exponent - bits);
+}
 
 /// Layers that the conditions need not tell apart: of one signature and one size.
 struct LayerClass {
@@ -110,9 +122,12 @@ template <typename PerLayer>
 Formula Conditions::loadAtMost(size_t type, PerLayer perLayer, double each) const {
   std::vector<Formula> loads;
   for (size_t c = 0; c < classes.size(); ++c)
-    loads.push_back(Formula::product(Formula::number(perLayer(classes[c])), share(c, type)));
-  return Formula::atMost(Formula::sum(std::move(loads)),
-                         Formula::product(Formula::number(each * (1 + rounding)), devices[type]));
+    loads.push_back(
+        Formula::product(Formula::number(weakened(perLayer(classes[c]))), share(c, type)));
+  return Formula::atMost(
+      Formula::sum(std::move(loads)),
+      Formula::product(Formula::number(weakened(each * (1 + rounding), /*up=*/true)),
+                       devices[type]));
 }
 
 Formula Conditions::floor() const {
@@ -127,10 +142,11 @@ Formula Conditions::floor() const {
 Formula Conditions::budget() const {
   std::vector<Formula> prices;
   for (size_t t = 0; t < devices.size(); ++t)
-    prices.push_back(
-        Formula::product(Formula::number(wished.cluster.types[t].price.value()), devices[t]));
-  return Formula::atMost(Formula::sum(std::move(prices)),
-                         Formula::number(wished.maxCostPerHour.value() * (1 + rounding)));
+    prices.push_back(Formula::product(
+        Formula::number(weakened(wished.cluster.types[t].price.value())), devices[t]));
+  return Formula::atMost(
+      Formula::sum(std::move(prices)),
+      Formula::number(weakened(wished.maxCostPerHour.value() * (1 + rounding), /*up=*/true)));
 }
 
 bool Conditions::fitsAlone(const LayerClass &layerClass, const DeviceType &type) const {

@@ -17,7 +17,7 @@ namespace heterplan {
 
 namespace {
 using Kind = Formula::Kind;
-constexpr unsigned stepLimit = 200'000'000;
+constexpr unsigned stepLimit = 50'000'000;
 
 /// Turns formulas into Z3's expressions. A term that is not finite is nothing.
 class Translator {
