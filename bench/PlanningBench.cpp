@@ -1,6 +1,9 @@
-// How long planning takes, for the bundled models on the bundled clusters.
+// How long planning takes, for the bundled models on the bundled clusters; and how long it takes to
+// lower a found plan and simulate one iteration.
 #include "Bundled.h"
 
+#include "cost/Simulator.h"
+#include "ir/Program.h"
 #include "search/Search.h"
 
 #include "benchmark/benchmark.h"
@@ -39,6 +42,22 @@ void plan(benchmark::State &state, const Case &what) {
   state.counters["samples/s"] = outcome.plan->throughput.value();
 }
 
+void simulation(benchmark::State &state, const Case &what) {
+  llvm::ExitOnError check;
+  Problem problem = problemOf(what);
+  SearchOutcome outcome = check(search(problem, "auto", {}));
+  if (!outcome.plan)
+    return state.SkipWithError("no plan found");
+  size_t ranks = 0, instructions = 0;
+  for (auto _ : state) {
+    Program program = check(lower(*outcome.plan, problem.graph, problem.cluster));
+    ranks = program.ranks.size();
+    instructions = check(simulate(program)).timeline.events.size();
+  }
+  state.counters["ranks"] = static_cast<double>(ranks);
+  state.counters["instructions"] = static_cast<double>(instructions);
+}
+
 void add(const std::string &prefix, void (*function)(benchmark::State &, const Case &),
          const Case &what) {
   std::string name = prefix + "/" + what.model + "/" + what.cluster + "/" + nameOf(what.objective);
@@ -51,6 +70,9 @@ const bool registered = [] {
       for (const char *model :
            {"resnet50", "bert_base", "inception_v3", "vgg16", "mobilenet_v2", "gpt2_small", "dlrm"})
         add("plan", plan, {model, cluster, objective});
+  for (const char *cluster : {"mixed-64", "cloud-large"})
+    for (const char *model : {"resnet50", "gpt2_small"})
+      add("simulate", simulation, {model, cluster, Objective::Throughput});
   return true;
 }();
 
