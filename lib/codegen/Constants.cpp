@@ -10,6 +10,7 @@ using namespace llvm;
 
 namespace heterplan {
 namespace {
+constexpr size_t largestLiteralRank = 8;
 constexpr int64_t largestCount = int64_t(1) << 48;
 
 template <typename T> T read(const GraphTensor &tensor, int64_t index) {
@@ -135,7 +136,7 @@ bool isLiteral(const GraphTensor &tensor) {
   auto count = fixedElementCount(tensor);
   bool plain = isInteger(tensor.type) || isFloating(tensor.type);
   return tensor.role == TensorRole::Constant && plain && hasValues(tensor) &&
-         *count <= largestLiteral;
+         *count <= largestLiteral && tensor.shape.size() <= largestLiteralRank;
 }
 
 } // namespace heterplan

@@ -68,15 +68,19 @@ void Scope::consume(ArrayRef<TensorId> operands) {
 std::vector<std::string> Scope::endLayer() {
   localUses.clear();
   taken.clear();
+  shortNumber = 0;
   return std::exchange(names, {});
 }
 
 std::string Scope::takeShortName(TensorId tensor) {
+  static constexpr StringLiteral letters = "xyzuvwabcdefghijklmqrst";
   size_t index = llvm::find(taken, false) - taken.begin();
-  for (int number = 0; index == names.size() && names.size() == taken.size(); ++number) {
-    std::string name(1, "xyzuvwabcdefghijklmqrst"[number % 23]);
-    name += number < 23 ? "" : std::to_string(number / 23);
-    if (!theUse.allNames.contains(name) && !llvm::is_contained(names, name))
+  while (index == names.size()) {
+    std::string name(1, letters[shortNumber % letters.size()]);
+    if (shortNumber >= letters.size())
+      name += std::to_string(shortNumber / letters.size());
+    ++shortNumber;
+    if (!theUse.allNames.contains(name))
       names.push_back(name);
   }
   taken.resize(names.size());
@@ -95,7 +99,15 @@ std::string Scope::define(TensorId tensor) {
 
 void Scope::alias(TensorId tensor, TensorId source) {
   auto variable = variables.find(source);
-  variables[tensor] = variable == variables.end() ? source : variable->second;
+  TensorId target = variable == variables.end() ? source : variable->second;
+  variables[tensor] = target;
+  aliases[target].push_back(tensor);
+}
+
+SmallVector<TensorId, 2> Scope::namesOf(TensorId variable) const {
+  SmallVector<TensorId, 2> result{variable};
+  llvm::append_range(result, aliases.lookup(variable));
+  return result;
 }
 
 bool Scope::knows(TensorId tensor) const {

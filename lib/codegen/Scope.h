@@ -52,6 +52,8 @@ public:
   std::string expression(TensorId tensor);
   /// The variable or argument that holds `tensor`; noTensor when it is stored.
   TensorId variable(TensorId tensor) const;
+  /// `variable` and the tensors that are other names of it.
+  llvm::SmallVector<TensorId, 2> namesOf(TensorId variable) const;
 
   /// The size `dim`, in terms of the number of samples `n`.
   std::string size(Dim dim);
@@ -77,11 +79,13 @@ private:
   const Graph &theGraph;
   const GraphUse &theUse;
   llvm::DenseMap<TensorId, TensorId> variables; // tensor -> the tensor whose name it has
+  llvm::DenseMap<TensorId, llvm::SmallVector<TensorId, 1>> aliases; // variable -> other names
   llvm::DenseMap<TensorId, bool> stored;
   llvm::DenseMap<TensorId, int> localUses;          // still to come
   llvm::DenseMap<TensorId, std::string> shortNames; // of local tensors
   std::vector<std::string> names;                   // short ones used in this layer
   std::vector<bool> taken;                          // each of them
+  unsigned shortNumber = 0;                         // of the next one
   bool usesBatch = false;
   std::string batchExpression;
 };

@@ -161,13 +161,11 @@ DenseMap<TensorId, int> StageBuilder::localTensors(ArrayRef<int> nodes) const {
 
 /// Lets go of variables after their last use: autograd keeps what the backward pass needs.
 void StageBuilder::release(std::vector<std::string> dead) {
-  DenseSet<TensorId> kept;
-  for (TensorId tensor : stage.sends)
-    kept.insert(scope.variable(tensor));
-  for (const auto &[tensor, uses] : remainingUses)
-    if (uses > 0)
-      kept.insert(scope.variable(tensor));
-  auto isDead = [&](TensorId tensor) { return !kept.count(tensor); };
+  auto isDead = [&](TensorId variable) {
+    return none_of(scope.namesOf(variable), [&](TensorId tensor) {
+      return remainingUses.lookup(tensor) > 0 || is_contained(stage.sends, tensor);
+    });
+  };
   for (TensorId tensor : scope.defined)
     if (isDead(tensor))
       dead.push_back(model.use.names[tensor]);
