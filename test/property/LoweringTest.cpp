@@ -1,0 +1,86 @@
+// Laws of lowering: what it makes is a valid program, moves every sample once and carries the
+// plan's times.
+#include "RandomPipeline.h"
+
+#include "support/Diagnostic.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+using namespace heterplan;
+using heterplan::test::RandomPipeline;
+using heterplan::test::Ratio;
+
+namespace {
+constexpr uint64_t rounds = 1000;
+
+Program lowered(const RandomPipeline &pipeline) {
+  auto program = lower(pipeline.plan, pipeline.graph, pipeline.cluster);
+  EXPECT_TRUE(bool(program)) << toText(program.takeError());
+  return std::move(*program);
+}
+
+template <typename Check> void forEachProgram(Check check) {
+  for (Schedule schedule : {Schedule::OneForwardOneBackward, Schedule::GPipe})
+    for (uint64_t seed = 0; seed < rounds; ++seed) {
+      RandomPipeline pipeline(seed, Ratio::Independent, schedule);
+      SCOPED_TRACE(seed);
+      check(pipeline, lowered(pipeline));
+      if (testing::Test::HasFailure())
+        return;
+    }
+}
+} // namespace
+
+TEST(LoweringLaws, ProgramsAreValid) {
+  forEachProgram([](const RandomPipeline &, const Program &program) {
+    auto error = program.verify();
+    ASSERT_FALSE(bool(error)) << toText(std::move(error));
+  });
+}
+
+TEST(LoweringLaws, RanksOfAStageCoverTheMicroBatchInOrder) {
+  forEachProgram([](const RandomPipeline &pipeline, const Program &program) {
+    std::map<int, int64_t> covered;
+    for (const RankProgram &rank : program.ranks) {
+      ASSERT_EQ(rank.samples.begin, covered[rank.stage]);
+      covered[rank.stage] += rank.samples.count;
+    }
+    for (auto [stage, samples] : covered)
+      ASSERT_EQ(samples * program.microBatches, pipeline.plan.globalBatch.value());
+  });
+}
+
+TEST(LoweringLaws, DurationsAreThoseOfThePlan) {
+  forEachProgram([](const RandomPipeline &pipeline, const Program &program) {
+    for (const RankProgram &rank : program.ranks) {
+      std::map<Op, double> sums;
+      for (const Instruction &instruction : rank.instructions)
+        sums[instruction.op] += instruction.seconds.value();
+      const Stage &stage = pipeline.plan.stages[rank.stage];
+      const Replica &replica = stage.replicas[rank.replica];
+      double m = program.microBatches;
+      ASSERT_NEAR(sums[Op::Receive], m * stage.receive.value(), 1e-9);
+      ASSERT_NEAR(sums[Op::Forward], m * replica.forward.value(), 1e-9);
+      ASSERT_NEAR(sums[Op::ReceiveGradient], m * stage.receiveGradient.value(), 1e-9);
+      ASSERT_NEAR(sums[Op::Backward], m * replica.backward.value(), 1e-9);
+      ASSERT_NEAR(sums[Op::AllReduce] + sums[Op::Step], stage.sync.value(), 1e-9);
+      ASSERT_EQ(sums[Op::Send] + sums[Op::SendGradient], 0);
+    }
+  });
+}
+
+TEST(LoweringLaws, NoMoreMicroBatchesAreInFlightThanMemoryAllows) {
+  forEachProgram([](const RandomPipeline &, const Program &program) {
+    for (const RankProgram &rank : program.ranks) {
+      int inFlight = 0, most = 0;
+      for (const Instruction &instruction : rank.instructions) {
+        inFlight += (instruction.op == Op::Forward) - (instruction.op == Op::Backward);
+        most = std::max(most, inFlight);
+      }
+      int allowed = std::min(program.microBatches, program.stages - rank.stage);
+      ASSERT_EQ(most, program.schedule == Schedule::GPipe ? program.microBatches : allowed);
+    }
+  });
+}

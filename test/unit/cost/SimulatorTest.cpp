@@ -1,0 +1,121 @@
+#include "cost/Simulator.h"
+
+#include "unit/ir/Diagnosed.h"
+#include "unit/ir/SmallPlan.h"
+
+#include <gtest/gtest.h>
+
+using namespace heterplan;
+using namespace heterplan::test;
+
+namespace {
+Program smallProgram(const Plan &plan) {
+  auto program = lower(plan, smallGraph(), smallCluster());
+  EXPECT_TRUE(bool(program)) << toText(program.takeError());
+  return std::move(*program);
+}
+
+Simulation simulated(const Plan &plan) {
+  auto simulation = simulate(smallProgram(plan));
+  EXPECT_TRUE(bool(simulation)) << toText(simulation.takeError());
+  return std::move(*simulation);
+}
+
+const TimelineEvent &event(const Timeline &timeline, int rank, Op op, int microBatch) {
+  for (const TimelineEvent &each : timeline.events)
+    if (each.rank == rank && each.op == op && each.microBatch == microBatch)
+      return each;
+  ADD_FAILURE() << "no such event";
+  return timeline.events[0];
+}
+} // namespace
+
+TEST(Simulator, TakesThePredictedTime) {
+  Simulation simulation = simulated(smallPlan());
+  EXPECT_DOUBLE_EQ(simulation.timeline.iteration.value(), 12 + 7.5 + 3 * 12 + 5);
+  EXPECT_FALSE(simulation.timeline.measured);
+  EXPECT_EQ(simulation.timeline.model, "small");
+}
+
+TEST(Simulator, BoundariesWaitForTheSlowestReplica) {
+  Timeline timeline = simulated(smallPlan()).timeline;
+  // Rank 1 is ready after 2, rank 0 after 3.
+  EXPECT_EQ(event(timeline, 1, Op::Forward, 0).end, Seconds(2));
+  EXPECT_EQ(event(timeline, 2, Op::Receive, 0).begin, Seconds(3));
+  EXPECT_DOUBLE_EQ(event(timeline, 2, Op::Forward, 0).begin.value(), 3 + 1.5);
+}
+
+TEST(Simulator, LastStageIsPacedByTheSlowestOne) {
+  Timeline timeline = simulated(smallPlan()).timeline;
+  for (int microBatch = 0; microBatch < 4; ++microBatch)
+    EXPECT_DOUBLE_EQ(event(timeline, 2, Op::Receive, microBatch).begin.value(),
+                     3 + 12.0 * microBatch);
+}
+
+TEST(Simulator, EagerExecutionDoesNotWait) {
+  Simulation simulation = simulated(smallPlan());
+  EXPECT_LT(simulation.eager, simulation.timeline.iteration);
+  // The first gradient is ready after 3 + 7.5; from then on stage 0 is busy with four backward
+  // passes and the two forward passes that are left.
+  EXPECT_DOUBLE_EQ(simulation.eager.value(), 3 + 7.5 + 4 * 9 + 2 * 3 + 5);
+}
+
+TEST(Simulator, CollectiveBeginsWithItsLastMember) {
+  Timeline timeline = simulated(smallPlan()).timeline;
+  const TimelineEvent &first = event(timeline, 0, Op::AllReduce, -1);
+  EXPECT_EQ(first.begin, event(timeline, 0, Op::Backward, 3).end);
+  EXPECT_EQ(event(timeline, 1, Op::AllReduce, -1).begin, first.begin);
+  EXPECT_LT(event(timeline, 1, Op::Backward, 3).end, first.begin);
+}
+
+TEST(Simulator, GPipeByHand) {
+  Plan plan = smallPlan();
+  plan.schedule = Schedule::GPipe;
+  EXPECT_DOUBLE_EQ(simulated(plan).timeline.iteration.value(), 12 + 7.5 + 3 * (3.5 + 9) + 5);
+}
+
+TEST(Simulator, ForwardPassMayHoldUpABackwardPass) {
+  // The example of docs/rationale/simulator.md: the formula says 36.
+  Plan plan = smallPlan();
+  plan.globalBatch = Samples(2);
+  plan.microBatches = 2;
+  plan.stages.assign(3, Stage());
+  const double forward[] = {9, 1, 1}, backward[] = {1, 11, 1};
+  const char *const layers[] = {"a", "b", "c"};
+  for (int i = 0; i < 3; ++i) {
+    Stage &stage = plan.stages[i];
+    stage.id = i;
+    stage.layers = {layers[i]};
+    stage.replicas = {smallReplica(2, forward[i], "cpu", i)};
+    stage.replicas[0].backward = Seconds(backward[i]);
+    stage.forward = Seconds(forward[i]);
+    stage.backward = Seconds(backward[i]);
+  }
+  EXPECT_EQ(iterationTime(plan.stages, 2, plan.schedule), Seconds(36));
+  EXPECT_DOUBLE_EQ(simulated(plan).timeline.iteration.value(), 42);
+}
+
+TEST(Simulator, RefusesAnInvalidProgram) {
+  Program program = smallProgram(smallPlan());
+  program.ranks[0].instructions.pop_back();
+  program.ranks[0].instructions.pop_back();
+  EXPECT_EQ(diagnosed(simulate(program)).code, Diag::InvalidProgram);
+}
+
+TEST(Simulator, ReportsAWaitForAReplicaThatComesTooLate) {
+  // Two separate chains of ranks, of which the second takes the micro-batches in reverse. Their
+  // messages match, but each waits for the other's pass of a micro-batch that comes late.
+  Plan plan = smallPlan();
+  plan.globalBatch = Samples(6);
+  plan.microBatches = 3;
+  plan.stages[0].replicas = {smallReplica(3, 3, "cpu", 0), smallReplica(3, 2, "cpu", 1)};
+  plan.stages[1].replicas = {smallReplica(3, 2, "gpu", 0), smallReplica(3, 2, "gpu", 1)};
+  Program program = smallProgram(plan);
+  for (int rank : {1, 3})
+    for (Instruction &instruction : program.ranks[rank].instructions)
+      if (instruction.microBatch >= 0)
+        instruction.microBatch = 2 - instruction.microBatch;
+  auto error = program.verify();
+  ASSERT_FALSE(bool(error)) << toText(std::move(error));
+  EXPECT_EQ(diagnosed(simulate(program)).code, Diag::Deadlock);
+}

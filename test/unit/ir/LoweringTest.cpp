@@ -1,0 +1,152 @@
+#include "ir/Program.h"
+
+#include "Diagnosed.h"
+#include "SmallPlan.h"
+
+#include <gtest/gtest.h>
+
+using namespace heterplan;
+using heterplan::test::diagnosed;
+using namespace heterplan::test;
+
+namespace {
+Program lowered(const Plan &plan) {
+  auto program = lower(plan, smallGraph(), smallCluster());
+  EXPECT_TRUE(bool(program)) << toText(program.takeError());
+  auto error = program->verify();
+  EXPECT_FALSE(bool(error)) << toText(std::move(error));
+  return std::move(*program);
+}
+
+/// "F0 F1 B0 ...": the passes of a rank in order, "A" all-reduce, "S" step.
+std::string passes(const RankProgram &rank) {
+  std::string text;
+  for (const Instruction &instruction : rank.instructions) {
+    if (instruction.op == Op::Forward)
+      text += "F" + std::to_string(instruction.microBatch) + " ";
+    if (instruction.op == Op::Backward)
+      text += "B" + std::to_string(instruction.microBatch) + " ";
+    if (instruction.op == Op::AllReduce)
+      text += "A ";
+    if (instruction.op == Op::Step)
+      text += "S";
+  }
+  return text;
+}
+
+/// "load receive receive forward ...": the instructions of one micro-batch of a rank.
+std::string instructionsOf(const RankProgram &rank, int microBatch) {
+  std::string text;
+  for (const Instruction &instruction : rank.instructions)
+    if (instruction.microBatch == microBatch)
+      text += std::string(text.empty() ? "" : " ") + nameOf(instruction.op);
+  return text;
+}
+
+DiagnosticError refused(const Plan &plan) {
+  return diagnosed(lower(plan, smallGraph(), smallCluster()));
+}
+} // namespace
+
+TEST(Lowering, RanksAreNumberedStageByStage) {
+  Program program = lowered(smallPlan());
+  ASSERT_EQ(program.ranks.size(), 3u);
+  EXPECT_EQ(program.ranks[1].stage, 0);
+  EXPECT_EQ(program.ranks[1].replica, 1);
+  EXPECT_EQ(program.ranks[1].samples, (SampleRange{3, 1}));
+  EXPECT_EQ(program.ranks[1].kind, DeviceKind::Cpu);
+  EXPECT_EQ(program.ranks[2].stage, 1);
+  EXPECT_EQ(program.ranks[2].samples, (SampleRange{0, 4}));
+  EXPECT_EQ(program.ranks[2].kind, DeviceKind::Gpu);
+  EXPECT_EQ(program.ranks[2].device, (DeviceRef{"gpu", "node", 0}));
+}
+
+TEST(Lowering, OneForwardOneBackwardOrder) {
+  Program program = lowered(smallPlan());
+  EXPECT_EQ(passes(program.ranks[0]), "F0 F1 B0 F2 B1 F3 B2 B3 A S");
+  EXPECT_EQ(passes(program.ranks[2]), "F0 B0 F1 B1 F2 B2 F3 B3 S");
+}
+
+TEST(Lowering, GPipeOrder) {
+  Plan plan = smallPlan();
+  plan.schedule = Schedule::GPipe;
+  Program program = lowered(plan);
+  EXPECT_EQ(passes(program.ranks[0]), "F0 F1 F2 F3 B0 B1 B2 B3 A S");
+  EXPECT_EQ(passes(program.ranks[2]), "F0 F1 F2 F3 B0 B1 B2 B3 S");
+}
+
+TEST(Lowering, FewMicroBatchesShortenTheWarmUp) {
+  Plan plan = smallPlan();
+  plan.microBatches = 1;
+  EXPECT_EQ(passes(lowered(plan).ranks[0]), "F0 B0 A S");
+}
+
+TEST(Lowering, InstructionsOfAMicroBatch) {
+  Program program = lowered(smallPlan());
+  EXPECT_EQ(instructionsOf(program.ranks[0], 1), "load forward send receiveGradient backward");
+  EXPECT_EQ(instructionsOf(program.ranks[2], 1), "load receive receive forward backward "
+                                                 "sendGradient sendGradient");
+}
+
+TEST(Lowering, TransfersCoverTheCommonSamplesAndShareTheTime) {
+  const RankProgram last = lowered(smallPlan()).ranks[2];
+  const Instruction &first = last.instructions[1], &second = last.instructions[2];
+  EXPECT_EQ(first.peer, 0);
+  EXPECT_EQ(first.samples, (SampleRange{0, 3}));
+  EXPECT_EQ(second.peer, 1);
+  EXPECT_EQ(second.samples, (SampleRange{3, 1}));
+  EXPECT_EQ(first.boundary, 0);
+  EXPECT_DOUBLE_EQ(first.seconds.value(), 1.5 * 3 / 4);
+  EXPECT_EQ(first.seconds + second.seconds, Seconds(1.5));
+}
+
+TEST(Lowering, SynchronisationIsSplitIntoAllReduceAndStep) {
+  Program program = lowered(smallPlan());
+  const std::vector<Instruction> &shared = program.ranks[1].instructions;
+  EXPECT_EQ(shared[shared.size() - 2].group, (std::vector<int>{0, 1}));
+  EXPECT_EQ(shared[shared.size() - 2].seconds, Seconds(4));
+  EXPECT_EQ(shared.back().seconds, Seconds(1));
+  EXPECT_EQ(program.ranks[2].instructions.back().seconds, Seconds(2));
+}
+
+TEST(Lowering, BoundariesListTheTensorsThatCross) {
+  Program program = lowered(smallPlan());
+  ASSERT_EQ(program.ranks[0].sends.size(), 1u); // "ab" stays within the stage
+  EXPECT_EQ(program.ranks[0].sends[0].name, "ac");
+  EXPECT_EQ(program.ranks[0].sends[0].type, DataType::Int64);
+  EXPECT_FALSE(program.ranks[0].sends[0].differentiable);
+  EXPECT_TRUE(program.ranks[0].receives.empty());
+  EXPECT_EQ(program.ranks[2].receives, program.ranks[0].sends);
+}
+
+TEST(Lowering, PlanMustFitTheModel) {
+  Plan plan = smallPlan();
+  plan.stages[0].layers = {"a", "x"};
+  EXPECT_EQ(refused(plan).code, Diag::UnknownLayer);
+  plan.stages[0].layers = {"b", "a"};
+  DiagnosticError error = refused(plan);
+  EXPECT_EQ(error.code, Diag::InvalidPlan);
+  EXPECT_NE(error.message.find("out of order"), std::string::npos);
+  plan = smallPlan();
+  plan.stages.pop_back();
+  plan.schedule = Schedule::DataParallel;
+  EXPECT_NE(refused(plan).message.find("in no stage"), std::string::npos);
+}
+
+TEST(Lowering, PlanMustFitTheCluster) {
+  Plan plan = smallPlan();
+  plan.stages[1].replicas[0].devices[0].type = "tpu";
+  EXPECT_EQ(refused(plan).code, Diag::UnknownDevice);
+}
+
+TEST(Lowering, GroupsOfDevicesAreRefused) {
+  Plan plan = smallPlan();
+  plan.stages[1].replicas[0].devices.push_back({"gpu", "node", 1});
+  EXPECT_EQ(refused(plan).code, Diag::NotSupported);
+}
+
+TEST(Lowering, InvalidPlanIsRefused) {
+  Plan plan = smallPlan();
+  plan.globalBatch = Samples(17);
+  EXPECT_EQ(refused(plan).code, Diag::InvalidPlan);
+}

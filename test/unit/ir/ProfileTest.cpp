@@ -1,0 +1,62 @@
+#include "ir/Profile.h"
+
+#include "Diagnosed.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <limits>
+
+using namespace heterplan;
+using heterplan::test::diagnosed;
+
+namespace {
+constexpr double infinite = std::numeric_limits<double>::infinity();
+
+Profile smallProfile() {
+  ProfileEntry entry;
+  entry.signature = "conv";
+  entry.deviceType = "gpu";
+  entry.batch = Samples(8);
+  entry.forward = Seconds(0.5);
+  Profile profile;
+  profile.entries = {entry};
+  profile.links = {{"eth", BytesPerSecond(1e9), Seconds(1e-6)}};
+  return profile;
+}
+
+struct Mutation {
+  const char *message;
+  std::function<void(Profile &)> change;
+};
+class ProfileMutation : public testing::TestWithParam<Mutation> {};
+
+TEST_P(ProfileMutation, IsDiagnosed) {
+  Profile profile = smallProfile();
+  GetParam().change(profile);
+  DiagnosticError error = diagnosed(profile.verify());
+  EXPECT_EQ(error.code, Diag::InvalidProfile);
+  EXPECT_NE(error.message.find(GetParam().message), std::string::npos) << error.message;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Profile, ProfileMutation,
+    testing::Values(
+        Mutation{"exactly one", [](Profile &p) { p.entries[0].layer = "conv1"; }},
+        Mutation{"exactly one", [](Profile &p) { p.entries[0].signature = ""; }},
+        Mutation{"no device type", [](Profile &p) { p.entries[0].deviceType = ""; }},
+        Mutation{"batch is 0", [](Profile &p) { p.entries[0].batch = Samples(0); }},
+        Mutation{"a time", [](Profile &p) { p.entries[0].forward = Seconds(-1); }},
+        Mutation{"a time", [](Profile &p) { p.entries[0].backward = Seconds(infinite); }},
+        Mutation{"a time", [](Profile &p) { p.entries[0].update = Seconds(-1); }},
+        Mutation{"spread", [](Profile &p) { p.entries[0].spread = -1; }},
+        Mutation{"spread", [](Profile &p) { p.entries[0].repetitions = -1; }},
+        Mutation{"no name", [](Profile &p) { p.links[0].name = ""; }},
+        Mutation{"not positive", [](Profile &p) { p.links[0].bandwidth = BytesPerSecond(0); }},
+        Mutation{"latency", [](Profile &p) { p.links[0].latency = Seconds(-1); }}));
+} // namespace
+
+TEST(Profile, SmallOneIsValid) {
+  auto error = smallProfile().verify();
+  EXPECT_FALSE(bool(error)) << toText(std::move(error));
+}
