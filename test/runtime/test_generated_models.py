@@ -137,11 +137,22 @@ def tied(path: Path) -> Path:
     return b.save(path, b.node("MatMul", x, weight))
 
 
+def early(path: Path) -> Path:
+    """The first output is not that of the last layer."""
+    b = Builder()
+    x = b.node("MatMul", b.input("x", [5]), b.weight("first", 5, 5))
+    y = x
+    for index in range(3):
+        y = b.node("Tanh", b.node("MatMul", y, b.weight(f"w{index}", 5, 5)))
+    return b.save(path, x, y)
+
+
 MODELS: dict[str, Callable[[Path], Path]] = {
     "convolutions": convolutions,
     "attention": attention,
     "recommendation": recommendation,
     "tied": tied,
+    "early": early,
     **{name: lambda _, name=name: SMALL / f"{name}.onnx" for name in ("cnn", "mlp", "transformer")},
 }
 

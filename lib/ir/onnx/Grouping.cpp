@@ -225,6 +225,11 @@ private:
       for (TensorId id : graph.nodes[i].inputs)
         if (id != noTensor && producer[id] >= 0 && layerOf[producer[id]] != layerOf[i])
           users[id].push_back(layerOf[i]);
+    // The loss is computed from the first output, where the last layer is: it must get there.
+    int last = static_cast<int>(result.layers.size()) - 1;
+    for (TensorId id : ArrayRef<TensorId>(graph.outputs).take_front(1))
+      if (producer[id] >= 0 && layerOf[producer[id]] != last)
+        users[id].push_back(last);
     for (size_t id = 0; id < users.size(); ++id)
       if (!users[id].empty())
         addTensor(static_cast<TensorId>(id), std::move(users[id]));
