@@ -41,7 +41,7 @@ private:
   double x(Seconds time) const { return left + (width - left - 10) * (time / total); }
   void drawBox(const TimelineEvent &event, double y);
   void drawRow(int stage, const std::vector<const TimelineEvent *> &events);
-  void drawAxis();
+  std::string axis() const;
 
   std::map<int, std::vector<const TimelineEvent *>> rows; // by stage, of its first rank
   Seconds total;
@@ -86,7 +86,8 @@ void Chart::drawRow(int stage, const std::vector<const TimelineEvent *> &events)
   y += rowHeight;
 }
 
-void Chart::drawAxis() {
+std::string Chart::axis() const {
+  std::string svg;
   constexpr int ticks = 5;
   for (int tick = 0; tick <= ticks; ++tick) {
     Seconds time = total * (double(tick) / ticks);
@@ -98,6 +99,7 @@ void Chart::drawAxis() {
                              "\" y=\"" + fixed(y + 18, 0) + "\"") +
            "\n";
   }
+  return svg;
 }
 
 std::string Chart::draw() {
@@ -105,14 +107,13 @@ std::string Chart::draw() {
     return "";
   for (const auto &[stage, events] : rows)
     drawRow(stage, events);
-  drawAxis();
   std::string size = fixed(width, 0) + " " + fixed(y + axisHeight, 0);
   std::string note = boxes > mostBoxes ? "<p class=\"note\">The chart shows the first " +
                                              std::to_string(mostBoxes) + " of " +
                                              std::to_string(boxes) + " passes.</p>\n"
                                        : "";
-  return "<svg viewBox=\"0 0 " + size + "\" role=\"img\" aria-label=\"timeline\">\n" + svg +
-         "</svg>\n" + note;
+  return "<svg viewBox=\"0 0 " + size + "\" role=\"img\" aria-label=\"timeline\">\n" + axis() +
+         svg + "</svg>\n" + note;
 }
 } // namespace
 

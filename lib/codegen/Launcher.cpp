@@ -104,7 +104,7 @@ run_on_hosts() {
   local index status=0 processes=() command
   ((${#hosts[@]} <= world_size)) || fail "there are more hosts than ranks ($world_size)"
   if ((${#node_ranks[@]} != ${#hosts[@]})); then
-    echo "launch.sh: note: planned for ${#planned_nodes[@]} nodes (${planned_nodes[*]});" \
+    echo "launch.sh: note: planned for the nodes ${planned_nodes[*]};" \
       "the ranks are spread evenly over ${#hosts[@]} hosts" >&2
   fi
   if [[ $node_rank ]]; then

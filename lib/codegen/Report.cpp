@@ -36,8 +36,8 @@ svg .number { fill: #fff; text-anchor: middle; } svg line { stroke: var(--line);
 .forward { fill: var(--forward); } .backward { fill: var(--backward); }
 .transfer { fill: var(--transfer); } .sync { fill: var(--sync); }
 .key span { display: inline-block; width: .8em; height: .8em; margin: 0 .4em 0 1.2em; }
-.key .forward { background: var(--forward); } .key .backward { background: var(--backward); }
-.key .transfer { background: var(--transfer); } .key .sync { background: var(--sync); }
+.bar .forward, .key .forward { background: var(--forward); } .bar .backward, .key .backward { background: var(--backward); }
+.bar .transfer, .key .transfer { background: var(--transfer); } .bar .sync, .key .sync { background: var(--sync); }
 .bad { color: var(--bad); font-weight: 600; }
 .bar { display: flex; height: .7rem; border-radius: .35rem; overflow: hidden; }
 details summary { cursor: pointer; color: var(--soft); }
@@ -62,7 +62,8 @@ std::string summary(const Plan &plan) {
   html += term("cost", dollars(plan.costPerHour.value()) + " an hour");
   html += term("cost of a million samples", dollars(plan.costPerMillionSamples.value()));
   html += term("global batch", std::to_string(plan.globalBatch.value()) + " in " +
-                                   std::to_string(plan.microBatches) + " micro-batches");
+                                   std::to_string(plan.microBatches) +
+                                   (plan.microBatches == 1 ? " micro-batch" : " micro-batches"));
   html += term("schedule", nameOf(plan.schedule));
   html += term("optimizer, precision",
                std::string(nameOf(plan.optimizer)) + ", " + nameOf(plan.precision));
@@ -145,6 +146,12 @@ std::string chart(const Timeline &timeline) {
          "<span class=\"sync\"></span>all-reduce and update</p>\n";
 }
 
+std::string slackText(const Check &check) {
+  if (check.unit == "bytes")
+    return readable(Bytes(check.slack));
+  return number(check.slack) + " " + check.unit;
+}
+
 std::string checksTable(const Plan &plan) {
   if (plan.checks.empty())
     return "";
@@ -154,7 +161,7 @@ std::string checksTable(const Plan &plan) {
   for (const Check &check : plan.checks)
     html += "<tr>" + element("td", check.name) +
             element("td", check.holds ? "yes" : "no", check.holds ? "" : "class=\"bad\"") +
-            element("td", number(check.slack) + " " + check.unit, "class=\"n\"") + "</tr>\n";
+            element("td", slackText(check), "class=\"n\"") + "</tr>\n";
   return html + "</table>\n";
 }
 
@@ -172,7 +179,7 @@ std::string provenance(const Plan &plan) {
   }
   if (bar.empty())
     return "";
-  return "<h2>Where the predicted time comes from</h2>\n<div class=\"bar key\">" + bar +
+  return "<h2>Where the predicted time comes from</h2>\n<div class=\"bar\">" + bar +
          "</div>\n<p class=\"note key\">" + text + "</p>\n";
 }
 

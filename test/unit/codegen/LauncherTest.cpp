@@ -70,7 +70,7 @@ TEST(Launcher, SpreadsRanksOverOtherHostsAndSaysSo) {
   Outcome outcome =
       launch(programOn({"a", "b", "a"}), "--hosts h1,h2 --port 7 --node-rank 1 --dry-run");
   EXPECT_EQ(outcome.status, 0) << outcome.output;
-  EXPECT_TRUE(has(outcome, "note: planned for 3 nodes")) << outcome.output;
+  EXPECT_TRUE(has(outcome, "note: planned for the nodes a b a")) << outcome.output;
   EXPECT_TRUE(has(outcome, "--node-rank 1 --nproc-per-node 2")) << outcome.output;
 }
 
