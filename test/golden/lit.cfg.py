@@ -6,6 +6,7 @@ not a crash), `no-directory DIR` (DIR was not made).
 """
 import os
 import shutil
+import subprocess
 
 import lit.formats
 
@@ -39,6 +40,10 @@ config.substitutions += [
 ]
 if os.path.exists("/dev/full"):
     config.available_features.add("dev-full")
-for variable in ("HETERPLAN_PROFILES", "HETERPLAN_PYTHON"):
-    config.environment.pop(variable, None)
+python = os.environ.get("HETERPLAN_PYTHON", os.path.join(source, ".venv", "bin", "python"))
+if os.path.exists(python):
+    config.environment["HETERPLAN_PYTHON"] = python
+    found = "import importlib.util as u, sys; sys.exit(u.find_spec('torch') is None)"
+    if subprocess.call([python, "-c", found]) == 0:
+        config.available_features.add("torch")
 config.environment["HETERPLAN_BINARY"] = binary

@@ -113,7 +113,7 @@ Error write(const Plan &plan, const Inputs &inputs, const CompileOptions &option
 }
 
 void printNext(const CompileOptions &options) {
-  const std::string &directory = options.directory;
+  std::string directory = StringRef(options.directory).rtrim('/').str();
   outs() << "\nwrote " << directory << "; next:\n"
          << "  heterplan inspect " << directory << " --format html > report.html\n"
          << "  heterplan verify " << directory << " --model " << options.model << " --cluster "

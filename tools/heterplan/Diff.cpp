@@ -102,19 +102,28 @@ std::string changeText(const Figure &figure) {
   return (change >= 0 ? "+" : "") + fixed(change, 1) + "%";
 }
 
-void printMoves(const std::vector<Move> &moves) {
-  constexpr size_t shown = 40;
+/// One row for each run of layers that moved alike.
+void printMoves(ArrayRef<Move> moves) {
   if (moves.empty()) {
     outs() << "\nevery layer is on the same stage and kind of device\n";
     return;
   }
+  Table table({"layers", "A", "B"});
+  while (!moves.empty()) {
+    const Move &first = moves.front();
+    size_t alike = std::find_if(moves.begin(), moves.end(),
+                                [&](const Move &move) {
+                                  return move.before != first.before || move.after != first.after;
+                                }) -
+                   moves.begin();
+    std::string layers = shortened(first.layer, 28);
+    if (alike > 1)
+      layers += " .. " + shortened(moves[alike - 1].layer, 28) + " (" + std::to_string(alike) + ")";
+    table.row({layers, first.before, first.after});
+    moves = moves.drop_front(alike);
+  }
   outs() << '\n';
-  Table table({"layer", "A", "B"});
-  for (size_t index = 0; index < std::min(moves.size(), shown); ++index)
-    table.row({shortened(moves[index].layer), moves[index].before, moves[index].after});
   table.print(outs());
-  if (moves.size() > shown)
-    outs() << "... and " << moves.size() - shown << " more layers (--json lists them all)\n";
 }
 
 void printText(const Plan &a, const Plan &b) {

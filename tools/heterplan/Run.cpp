@@ -21,16 +21,21 @@ struct RunOptions {
   std::vector<std::string> passedOn;
 };
 
-/// The Python that has torch: $HETERPLAN_PYTHON, the project's own environment beside this build,
-/// or the one on the path.
+/// The Python that has torch: $HETERPLAN_PYTHON, the project's own environment in a folder above
+/// this program (build/bin, build/asan/bin), or the one on the path.
 std::string findPython() {
   if (const char *chosen = std::getenv("HETERPLAN_PYTHON"); chosen && *chosen)
     return chosen;
   std::string self = executablePath();
-  SmallString<256> candidate(sys::path::parent_path(self));
-  sys::path::append(candidate, "../../.venv/bin/python");
-  sys::path::remove_dots(candidate, /*remove_dot_dot=*/true);
-  return sys::fs::can_execute(candidate) ? candidate.str().str() : "python3";
+  StringRef folder = sys::path::parent_path(self);
+  for (int level = 0; level < 4 && !folder.empty(); ++level) {
+    folder = sys::path::parent_path(folder);
+    SmallString<256> candidate(folder);
+    sys::path::append(candidate, ".venv", "bin", "python");
+    if (sys::fs::can_execute(candidate))
+      return candidate.str().str();
+  }
+  return "python3";
 }
 
 Expected<std::string> findLauncher(const std::string &directory) {

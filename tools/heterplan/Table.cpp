@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 
 using namespace llvm;
 
@@ -99,7 +100,9 @@ std::string plain(double value) {
     raw_string_ostream(text) << format("%.4g", value);
     return text;
   }
-  return fixed(value, size >= 1000 || size == 0 ? 0 : size >= 100 ? 1 : size >= 10 ? 2 : 4);
+  if (value == std::floor(value))
+    return fixed(value, 0);
+  return fixed(value, size >= 1000 ? 0 : size >= 100 ? 1 : size >= 10 ? 2 : 4);
 }
 
 std::string readable(Seconds time) {

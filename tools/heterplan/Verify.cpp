@@ -25,11 +25,14 @@ bool allHold(const std::vector<Finding> &findings) {
 }
 
 void printText(const std::vector<Finding> &findings) {
-  Table table({"check", "result", ">slack", "reason"});
+  Table table({"check", "result", ">slack"});
   for (const Finding &finding : findings)
     table.row({finding.check.name, finding.check.holds ? "holds" : "FAILS",
-               slackText(finding.check), finding.because});
+               slackText(finding.check)});
   table.print(outs());
+  for (const Finding &finding : findings)
+    if (!finding.because.empty())
+      outs() << finding.check.name << ": " << finding.because << '\n';
   outs() << (allHold(findings) ? "\nthe plan holds\n" : "\nthe plan does not hold\n");
 }
 
