@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +20,11 @@ pytestmark = pytest.mark.skipif(not BINARY, reason="HETERPLAN_BINARY names no he
 
 def heterplan(*arguments: object) -> str:
     run = subprocess.run(
-        [BINARY, *map(str, arguments)], capture_output=True, text=True, timeout=120
+        [BINARY, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "HETERPLAN_PYTHON": sys.executable},
     )
     assert run.returncode == 0, run.stderr + run.stdout
     return run.stdout
@@ -80,9 +85,7 @@ def test_compiled_plan_trains_like_one_process(name: str, model: str, tmp_path: 
         assert len(shares) > 1
     result = tmp_path / "result.json"
     options = ["--check", "--steps", "10", "--lr", "0.05", "--json", str(result)]
-    outcomes = run_ranks(
-        sum(case.widths), tmp_path / "logs", [str(tmp_path / "plan"), *options]
-    )
+    outcomes = run_ranks(sum(case.widths), tmp_path / "logs", [str(tmp_path / "plan"), *options])
     assert [outcome.status for outcome in outcomes] == [0] * sum(case.widths), outcomes
     facts = json.loads(result.read_text())
     assert facts["checkPassed"] and len(facts["referenceLosses"]) == 10

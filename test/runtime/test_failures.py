@@ -165,6 +165,18 @@ def test_bad_files(tmp_path: Path, name, text, message):
     assert message in str(error.value)
 
 
+def test_python_without_torch_is_told_so(tmp_path: Path):
+    folder = linear([4], micro_batches=1).write(tmp_path / "plan")
+    run = subprocess.run(
+        [sys.executable, "-I", "-S", "-c",
+         f"import sys; sys.path.insert(0, {str(folder)!r}); "
+         f"from heterplan_runtime.main import main; main([{str(folder)!r}])"],
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert run.returncode == 1
+    assert "has no PyTorch" in run.stderr and "Traceback" not in run.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

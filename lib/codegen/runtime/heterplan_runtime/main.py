@@ -87,9 +87,20 @@ def main(arguments: list[str] | None = None) -> int:
     except RuntimeFault as error:
         print(f"heterplan: {_rank_text()}: error: {error}", file=sys.stderr)
         _leave(1)
-    except Exception:
-        import traceback
-
-        print(f"heterplan: {_rank_text()}: internal error", file=sys.stderr)
-        traceback.print_exc()
+    except Exception as error:
+        _print_unexpected(error)
         _leave(1)
+
+
+def _print_unexpected(error: Exception) -> None:
+    if isinstance(error, ModuleNotFoundError) and error.name == "torch":
+        print(
+            f"heterplan: error: {sys.executable} has no PyTorch; install it, or name a Python that "
+            "has it by HETERPLAN_PYTHON",
+            file=sys.stderr,
+        )
+        return
+    import traceback
+
+    print(f"heterplan: {_rank_text()}: internal error", file=sys.stderr)
+    traceback.print_exception(error)
