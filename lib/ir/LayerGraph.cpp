@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <queue>
 
 using namespace llvm;
 
@@ -53,8 +55,8 @@ Error verifyTensor(const LayerTensor &tensor, int index, int layerCount) {
   for (int consumer : tensor.consumers)
     if (consumer <= tensor.producer || consumer >= layerCount)
       return Diagnostic(Diag::CyclicGraph, place)
-             << "tensor '" << tensor.name << "' must flow from a layer to a later one; layers are "
-             << "listed in topological order";
+             << "tensor '" << tensor.name
+             << "' flows back to a layer that it depends on; the layers form a cycle";
   return Error::success();
 }
 } // namespace
@@ -130,6 +132,53 @@ std::vector<bool> LayerGraph::allowedCuts() const {
         std::fill(allowed.begin() + use->second + 1, allowed.begin() + i + 1, false);
     }
   return allowed;
+}
+
+namespace {
+/// The layers' indices in topological order, smallest first among those that are ready; shorter
+/// than the layers where there is a cycle.
+std::vector<int> topologicalOrder(const LayerGraph &graph) {
+  std::vector<std::vector<int>> consumers(graph.layers.size());
+  std::vector<int> waitingFor(graph.layers.size(), 0);
+  for (const LayerTensor &tensor : graph.tensors)
+    for (int consumer : tensor.consumers) {
+      consumers[tensor.producer].push_back(consumer);
+      ++waitingFor[consumer];
+    }
+  std::priority_queue<int, std::vector<int>, std::greater<>> ready;
+  for (int i = 0; i < graph.size(); ++i)
+    if (waitingFor[i] == 0)
+      ready.push(i);
+  std::vector<int> order;
+  while (!ready.empty()) {
+    int layer = ready.top();
+    ready.pop();
+    order.push_back(layer);
+    for (int consumer : consumers[layer])
+      if (--waitingFor[consumer] == 0)
+        ready.push(consumer);
+  }
+  return order;
+}
+} // namespace
+
+void sortTopologically(LayerGraph &graph) {
+  std::vector<int> order = topologicalOrder(graph);
+  if (order.size() != graph.layers.size() || std::is_sorted(order.begin(), order.end()))
+    return;
+  std::vector<int> number(order.size());
+  std::vector<Layer> layers;
+  for (int layer : order) {
+    number[layer] = static_cast<int>(layers.size());
+    layers.push_back(std::move(graph.layers[layer]));
+  }
+  graph.layers = std::move(layers);
+  for (LayerTensor &tensor : graph.tensors) {
+    tensor.producer = number[tensor.producer];
+    for (int &consumer : tensor.consumers)
+      consumer = number[consumer];
+    std::sort(tensor.consumers.begin(), tensor.consumers.end());
+  }
 }
 
 Bytes totalParameterBytes(const LayerGraph &graph) {

@@ -91,6 +91,10 @@ struct LayerGraph {
   std::vector<bool> allowedCuts() const;
 };
 
+/// Numbers the layers so that tensors flow forward, keeping the given order where it can. A graph
+/// with a cycle is left as it is: `verify` then names a tensor of it.
+void sortTopologically(LayerGraph &graph);
+
 Bytes totalParameterBytes(const LayerGraph &graph); // a tied one is part of its first layer only
 Flops totalForwardFlops(const LayerGraph &graph);   // per sample
 

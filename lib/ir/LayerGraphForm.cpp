@@ -148,6 +148,7 @@ Expected<LayerGraph> parseLayerGraph(StringRef text, StringRef path) {
   graph.notes.assign(form.notes().begin(), form.notes().end());
   if (Error error = names.take())
     return error;
+  sortTopologically(graph);
   if (Error error = graph.verify())
     return source.located(std::move(error));
   return graph;

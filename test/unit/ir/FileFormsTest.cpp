@@ -88,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(
             Diag::UnknownLayer, 77, "'c'"},
         Defect{
             R"({"layers":[{"name":"a"}],"tensors":[{"name":"t","producer":"a","consumers":["a"]}]})",
-            Diag::CyclicGraph, 37, "must flow"},
+            Diag::CyclicGraph, 37, "form a cycle"},
         Defect{R"({"layers":[{"name":"a"}],"tensors":[{"name":"t","producer":"a","type":"f"}]})",
                Diag::WrongType, 71, "'f'"},
         Defect{
