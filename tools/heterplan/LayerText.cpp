@@ -53,7 +53,7 @@ void printLayers(raw_ostream &os, const LayerGraph &graph, int64_t batch) {
   }
   LayerTotals totals = totalsOf(graph);
   table.rule();
-  table.row({std::to_string(graph.size()) + " layers", "", giga(totals.forward, samples),
+  table.row({std::to_string(graph.size()) + (graph.size() == 1 ? " layer" : " layers"), "", giga(totals.forward, samples),
              giga(totals.backward, samples), readable(totals.parameters),
              readable(totals.activations * samples), ""});
   table.print(os);
