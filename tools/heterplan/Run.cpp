@@ -3,12 +3,15 @@
 #include "Inputs.h"
 #include "Options.h"
 
+#include "support/Files.h"
+
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Program.h"
 
 #include <csignal>
 #include <cstdlib>
+#include <unistd.h>
 
 using namespace heterplan;
 using namespace llvm;
@@ -17,8 +20,18 @@ namespace {
 
 struct RunOptions {
   std::string directory, steps;
-  bool check = false;
+  std::string json; // file for the result
+  bool check = false, printJson = false;
   std::vector<std::string> passedOn;
+};
+
+/// A scratch file that is gone when this is.
+struct ScratchFile {
+  SmallString<128> path;
+  ~ScratchFile() {
+    if (!path.empty())
+      sys::fs::remove(path);
+  }
 };
 
 /// The Python that has torch: $HETERPLAN_PYTHON, the project's own environment in a folder above
@@ -49,8 +62,10 @@ Expected<std::string> findLauncher(const std::string &directory) {
          << "there is no launcher 'launch.sh' in it";
 }
 
-/// Starts `launcher` with the terminal of this process and waits.
-Expected<int> launch(const std::string &launcher, const std::vector<std::string> &arguments) {
+/// Starts `launcher` with the terminal of this process and waits; `quiet`: what it prints on stdout
+/// goes to stderr.
+Expected<int> launch(const std::string &launcher, const std::vector<std::string> &arguments,
+                     bool quiet) {
   ErrorOr<std::string> bash = sys::findProgramByName("bash");
   if (!bash)
     return Diagnostic(Diag::CannotRead, {launcher, 0, 0, ""}) << "needs bash, which is not found";
@@ -60,7 +75,14 @@ Expected<int> launch(const std::string &launcher, const std::vector<std::string>
   command.insert(command.end(), arguments.begin(), arguments.end());
   outs().flush();
   std::string message;
+  int out = quiet ? dup(STDOUT_FILENO) : -1;
+  if (quiet)
+    dup2(STDERR_FILENO, STDOUT_FILENO);
   int status = sys::ExecuteAndWait(*bash, command, None, {}, 0, 0, &message);
+  if (quiet) {
+    dup2(out, STDOUT_FILENO);
+    close(out);
+  }
   std::signal(SIGPIPE, SIG_IGN);
   if (status < 0)
     return Diagnostic(Diag::CannotRead, {launcher, 0, 0, ""})
@@ -68,23 +90,54 @@ Expected<int> launch(const std::string &launcher, const std::vector<std::string>
   return status;
 }
 
-Expected<ExitStatus> run(const RunOptions &options) {
+Expected<std::vector<std::string>> argumentsOf(const RunOptions &options) {
   Expected<int64_t> steps = wholeOption("--steps", options.steps, 0, 1, 1'000'000'000);
   if (!steps)
     return steps.takeError();
-  Expected<std::string> launcher = findLauncher(options.directory);
-  if (!launcher)
-    return launcher.takeError();
   std::vector<std::string> arguments;
   if (*steps)
     arguments.insert(arguments.end(), {"--steps", std::to_string(*steps)});
   if (options.check)
     arguments.push_back("--check");
   arguments.insert(arguments.end(), options.passedOn.begin(), options.passedOn.end());
-  Expected<int> status = launch(*launcher, arguments);
+  return arguments;
+}
+
+ExitStatus exitStatusOf(int launched) {
+  return launched == 0 ? exitDone : launched == exitInfeasible ? exitInfeasible : exitUsage;
+}
+
+/// Likewise, with the result of the runtime as JSON on stdout.
+Expected<ExitStatus> runForJson(const std::string &launcher, std::vector<std::string> arguments) {
+  ScratchFile result;
+  if (std::error_code failure = sys::fs::createTemporaryFile("heterplan-run", "json", result.path))
+    return Diagnostic(Diag::CannotWrite, {"", 0, 0, "heterplan run"}) << failure.message();
+  arguments.insert(arguments.end(), {"--json", result.path.str().str()});
+  Expected<int> status = launch(launcher, arguments, /*quiet=*/true);
   if (!status)
     return status.takeError();
-  return *status == 0 ? exitDone : *status == exitInfeasible ? exitInfeasible : exitUsage;
+  Expected<std::string> text = readFile(result.path);
+  if (!text)
+    return text.takeError();
+  outs() << *text;
+  return exitStatusOf(*status);
+}
+
+Expected<ExitStatus> run(const RunOptions &options) {
+  Expected<std::vector<std::string>> arguments = argumentsOf(options);
+  if (!arguments)
+    return arguments.takeError();
+  Expected<std::string> launcher = findLauncher(options.directory);
+  if (!launcher)
+    return launcher.takeError();
+  if (options.printJson && options.json.empty())
+    return runForJson(*launcher, std::move(*arguments));
+  if (options.printJson)
+    arguments->insert(arguments->end(), {"--json", options.json});
+  Expected<int> status = launch(*launcher, *arguments, /*quiet=*/false);
+  if (!status)
+    return status.takeError();
+  return exitStatusOf(*status);
 }
 
 } // namespace
@@ -95,10 +148,15 @@ void heterplan::addRun(CLI::App &root, Action &action) {
   addArgument(*command, "DIR", options->directory, "what compile wrote");
   addText(*command, "--steps", options->steps, "N", "training steps");
   command->add_flag("--check", options->check, "compare the losses with one process");
+  CLI::Option *json =
+      command->add_option("--json", options->json, "write the result to FILE, or print it as JSON")
+          ->type_name("[FILE]")
+          ->expected(0, 1);
   command->allow_extras();
   command->footer("Other options are passed on to launch.sh: DIR/launch.sh --help lists them.");
-  command->callback([options, command, &action] {
+  command->callback([options, command, json, &action] {
     options->passedOn = command->remaining();
+    options->printJson = json->count() > 0;
     action = [options] { return run(*options); };
   });
 }
