@@ -101,7 +101,7 @@ std::string dictionary(int indent, StringRef name, const std::vector<std::string
     return margin + name.str() + " = {}\n";
   std::string result = margin + name.str() + " = {\n";
   for (const std::string &entry : entries)
-    result += margin + "    " + entry + ",\n";
+    (((result += margin) += "    ") += entry) += ",\n";
   return result + margin + "}\n";
 }
 

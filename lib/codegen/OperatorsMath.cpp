@@ -99,15 +99,16 @@ Expression emitPow(NodeEmitter &e) {
 
 Expression emitVariadic(NodeEmitter &e) {
   std::vector<std::string> inputs = e.allInputs();
-  std::string result = inputs[0];
-  bool extremum = e.op() == "Min" || e.op() == "Max";
-  for (size_t i = 1; i < inputs.size(); ++i)
-    result = extremum
-                 ? call(e.op() == "Min" ? "torch.minimum" : "torch.maximum", {result, inputs[i]})
-                 : result + " + " + inputs[i];
+  if (e.op() == "Sum")
+    return python::join(inputs, " + ");
   if (e.op() == "Mean")
-    return "(" + result + ") / " + std::to_string(inputs.size());
-  return result;
+    return "(" + python::join(inputs, " + ") + ") / " + std::to_string(inputs.size());
+  std::string function = e.op() == "Min" ? "torch.minimum(" : "torch.maximum(", opening;
+  for (size_t i = 1; i < inputs.size(); ++i) {
+    opening += function;
+    inputs[i] += ")";
+  }
+  return opening + python::join(inputs);
 }
 
 Expression emitWhere(NodeEmitter &e) {

@@ -135,6 +135,7 @@ Expression emitSlice(NodeEmitter &e) {
   if (!cuts)
     return cuts.takeError();
   std::vector<std::string> subscripts;
+  subscripts.reserve(cuts->size());
   for (int axis = 0; axis < e.rank(0); ++axis)
     subscripts.push_back(subscript((*cuts)[axis], e.input(0).shape[axis]));
   while (subscripts.size() > 1 && subscripts.back() == ":")

@@ -49,7 +49,7 @@ public:
       return cannotWrite(beside, failure);
     return TemporaryFolder(made.str().str());
   }
-  TemporaryFolder(TemporaryFolder &&other) : folder(std::exchange(other.folder, "")) {}
+  TemporaryFolder(TemporaryFolder &&other) noexcept : folder(std::exchange(other.folder, "")) {}
   ~TemporaryFolder() {
     if (!folder.empty())
       fs::remove_directories(folder);

@@ -38,18 +38,16 @@ void Scope::addArgument(TensorId tensor) {
   if (!batchExpression.empty())
     return;
   const Shape &shape = theGraph.tensors[tensor].shape;
-  for (size_t axis = 0; axis < shape.size(); ++axis) {
-    if (shape[axis].perSample <= 0)
-      continue;
-    std::string text = theUse.names[tensor] + ".shape[" + std::to_string(axis) + "]";
-    if (shape[axis].fixed)
-      text = "(" + text + (shape[axis].fixed < 0 ? " + " : " - ") +
-             std::to_string(std::abs(shape[axis].fixed)) + ")";
-    if (shape[axis].perSample > 1)
-      text += " // " + std::to_string(shape[axis].perSample);
-    batchExpression = text;
+  const auto *grows = llvm::find_if(shape, [](Dim dim) { return dim.perSample > 0; });
+  if (grows == shape.end())
     return;
-  }
+  std::string size = theUse.names[tensor] + ".shape[" + std::to_string(grows - shape.begin()) + "]";
+  if (grows->fixed)
+    size = "(" + size + (grows->fixed < 0 ? " + " : " - ") +
+           std::to_string(std::abs(grows->fixed)) + ")";
+  if (grows->perSample > 1)
+    size += " // " + std::to_string(grows->perSample);
+  batchExpression = size;
 }
 
 void Scope::beginLayer(DenseMap<TensorId, int> local) { localUses = std::move(local); }
