@@ -15,9 +15,9 @@ show() {
   "$@"
 }
 
-title "1. ResNet-50 on CPUs, T4, V100 and A100: the cheapest plan that reaches 500 samples/s"
+title "1. ResNet-50 on CPUs, T4, V100 and A100: the cheapest plan that reaches 3000 samples/s"
 show "$heterplan" compile test/data/models/resnet50.onnx \
-  --cluster profiles/clusters/mixed-small.yaml --batch 512 --objective cost --min-throughput 500 \
+  --cluster profiles/clusters/mixed-small.yaml --batch 1024 --objective cost --min-throughput 3000 \
   -o "$out/resnet50"
 
 title "2. The plan, checked anew by the SMT solver"
@@ -26,7 +26,7 @@ show "$heterplan" verify "$out/resnet50" --model test/data/models/resnet50.onnx 
 
 title "3. A small network on CPU workers of this machine, really trained for three steps"
 show "$heterplan" compile test/data/small/cnn.onnx --cluster profiles/clusters/local-cpu.yaml \
-  --batch 16 -o "$out/cnn"
+  --batch 256 -o "$out/cnn"
 show "$heterplan" run "$out/cnn" --steps 3
 
 cat <<EOF
