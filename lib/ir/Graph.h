@@ -107,6 +107,7 @@ struct Graph {
   std::vector<GraphNode> nodes;
   std::vector<TensorId> inputs;
   std::vector<TensorId> outputs;
+  std::vector<std::string> notes; // what the importer had to assume
   bool operator==(const Graph &) const = default;
 };
 

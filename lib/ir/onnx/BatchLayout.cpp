@@ -50,7 +50,7 @@ public:
     for (const GraphNode &node : graph.nodes)
       for (TensorId id : node.outputs)
         if (id != noTensor)
-          runs[id] = keepsOrder(node.op) ? reshaped(node.inputs[0], id) : carried(node);
+          runs[id] = keepsOrder(node.op) ? reshaped(node.inputs[0], id) : carried(node, id);
     std::vector<bool> result(graph.tensors.size());
     for (size_t id = 0; id < result.size(); ++id) {
       int axis = batchAxis(graph.tensors[id].shape);
@@ -63,6 +63,11 @@ private:
   const Graph &graph;
   std::vector<int64_t> runs;
 
+  int64_t perSample(TensorId id) const {
+    int axis = batchAxis(graph.tensors[id].shape);
+    return axis < 0 ? axis : graph.tensors[id].shape[axis].perSample;
+  }
+
   int64_t reshaped(TensorId from, TensorId to) const {
     const Shape &before = graph.tensors[from].shape, &after = graph.tensors[to].shape;
     int source = batchAxis(before), target = batchAxis(after);
@@ -74,12 +79,14 @@ private:
     return outer * runs[from] / inner;
   }
 
-  int64_t carried(const GraphNode &node) const {
+  /// Other operators leave the batch axis as it is, unless they change its length (Concat, Slice or
+  /// Tile along it).
+  int64_t carried(const GraphNode &node, TensorId to) const {
     int64_t most = 1;
     for (TensorId id : node.inputs) {
       if (id == noTensor || batchAxis(graph.tensors[id].shape) == -1)
         continue;
-      if (runs[id] == unclear)
+      if (runs[id] == unclear || perSample(id) != perSample(to))
         return unclear;
       most = std::max(most, runs[id]);
     }
@@ -87,7 +94,27 @@ private:
   }
 };
 
+bool growsWithBatch(const Graph &graph, TensorId id) {
+  return id != noTensor && batchAxis(graph.tensors[id].shape) != -1;
+}
+
 } // namespace
+
+std::vector<int> mixingNodes(const Graph &graph) {
+  static const StringSet<> shapesOnly = {"Shape", "Size"};
+  std::vector<int> result;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const GraphNode &node = graph.nodes[i];
+    bool reads = false, writes = false;
+    for (TensorId id : node.inputs)
+      reads = reads || growsWithBatch(graph, id);
+    for (TensorId id : node.outputs)
+      writes = writes || growsWithBatch(graph, id);
+    if (reads && !writes && !shapesOnly.count(node.op))
+      result.push_back(static_cast<int>(i));
+  }
+  return result;
+}
 
 std::vector<bool> splitsBySample(const Graph &graph) { return Layout(graph).run(); }
 

@@ -11,4 +11,8 @@ namespace heterplan {
 /// those of a sample are k neighbours.
 std::vector<bool> splitsBySample(const Graph &graph);
 
+/// Nodes whose operands grow with the batch while no result does: they reduce over the samples or
+/// pick one, so that each replica of a stage computes them on its part alone.
+std::vector<int> mixingNodes(const Graph &graph);
+
 } // namespace heterplan

@@ -1,5 +1,6 @@
 #include "ir/onnx/Conversion.h"
 
+#include "ir/onnx/Attributes.h"
 #include "ir/onnx/TensorReader.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -284,6 +285,7 @@ private:
     std::string name = graph.tensors[*id].name;
     graph.tensors[*id] = graph.tensors[source];
     graph.tensors[*id].name = std::move(name);
+    ++file.separated;
     return true;
   }
 
@@ -303,62 +305,14 @@ private:
 
   Error readAttributes(const onnx::NodeProto &proto, GraphNode &node) {
     for (const auto &attribute : proto.attribute()) {
-      auto value = readAttribute(attribute, node.name);
+      auto value = readAttribute(attribute, file.at(node.name));
       if (!value)
         return value.takeError();
       if (!node.attributes.emplace(attribute.name(), std::move(*value)).second)
         return Diagnostic(Diag::DuplicateName, file.at(node.name))
                << "attribute '" << attribute.name() << "' is given twice";
     }
-    return checkAttributes(node);
-  }
-
-  Expected<Attribute> readAttribute(const onnx::AttributeProto &attribute, StringRef node) {
-    using Kind = onnx::AttributeProto;
-    switch (attribute.type()) {
-    case Kind::INT:
-      return Attribute(static_cast<int64_t>(attribute.i()));
-    case Kind::FLOAT:
-      return Attribute(static_cast<double>(attribute.f()));
-    case Kind::STRING:
-      return Attribute(attribute.s());
-    case Kind::INTS:
-      return Attribute(std::vector<int64_t>(attribute.ints().begin(), attribute.ints().end()));
-    case Kind::FLOATS:
-      return Attribute(std::vector<double>(attribute.floats().begin(), attribute.floats().end()));
-    case Kind::STRINGS:
-      return Attribute(
-          std::vector<std::string>(attribute.strings().begin(), attribute.strings().end()));
-    case Kind::TENSOR: {
-      if (isExternal(attribute.t()))
-        return unsupported(node, "external data in an attribute", "inline values are accepted");
-      auto data = inlineData(attribute.t(), file.at(node));
-      if (!data)
-        return data.takeError();
-      return Attribute(std::move(*data));
-    }
-    default:
-      return unsupported(node, "the type of attribute '" + attribute.name().substr(0, 60) + "'",
-                         "numbers, strings, lists of them and tensors are accepted");
-    }
-  }
-
-  /// Operators divide by these.
-  Error checkAttributes(const GraphNode &node) {
-    for (const char *name : {"strides", "dilations", "kernel_shape", "group", "blocksize"}) {
-      auto attribute = node.attributes.find(name);
-      if (attribute == node.attributes.end())
-        continue;
-      bool holds = true;
-      auto sane = [](int64_t value) { return value > 0 && value < (int64_t(1) << 31); };
-      if (const auto *value = std::get_if<int64_t>(&attribute->second))
-        holds = sane(*value);
-      if (const auto *values = std::get_if<std::vector<int64_t>>(&attribute->second))
-        holds = std::all_of(values->begin(), values->end(), sane);
-      if (!holds)
-        return malformed(node.name, std::string("attribute '") + name + "' must be positive");
-    }
-    return Error::success();
+    return checkAttributes(node, file.at(node.name));
   }
 
   Error readConstant(const onnx::NodeProto &proto, StringRef name) {
@@ -367,7 +321,7 @@ private:
     auto id = define(proto.output(0), name);
     if (!id)
       return id.takeError();
-    auto value = readAttribute(proto.attribute(0), name);
+    auto value = readAttribute(proto.attribute(0), file.at(name));
     if (!value)
       return value.takeError();
     auto data = constantData(*value);
@@ -382,31 +336,6 @@ private:
     tensor.data = std::move(*data);
     constants.push_back(*id);
     return Error::success();
-  }
-
-  template <typename T> static TensorData packed(DataType type, ArrayRef<T> values, bool scalar) {
-    TensorData data;
-    data.type = type;
-    if (!scalar)
-      data.shape.push_back(static_cast<int64_t>(values.size()));
-    data.bytes.assign(reinterpret_cast<const char *>(values.data()), values.size() * sizeof(T));
-    return data;
-  }
-
-  static std::optional<TensorData> constantData(const Attribute &value) {
-    if (const auto *tensor = std::get_if<TensorData>(&value))
-      return *tensor;
-    if (const auto *number = std::get_if<int64_t>(&value))
-      return packed<int64_t>(DataType::Int64, *number, true);
-    if (const auto *numbers = std::get_if<std::vector<int64_t>>(&value))
-      return packed<int64_t>(DataType::Int64, *numbers, false);
-    if (const auto *number = std::get_if<double>(&value))
-      return packed<float>(DataType::Float32, static_cast<float>(*number), true);
-    if (const auto *numbers = std::get_if<std::vector<double>>(&value)) {
-      std::vector<float> floats(numbers->begin(), numbers->end());
-      return packed<float>(DataType::Float32, floats, false);
-    }
-    return std::nullopt;
   }
 
   Error readOutputs() {

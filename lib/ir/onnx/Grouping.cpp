@@ -257,6 +257,13 @@ private:
   }
 
   void addNotes() {
+    result.notes = graph.notes;
+    std::vector<int> mixing = mixingNodes(graph);
+    if (!mixing.empty())
+      result.notes.push_back(
+          "operator '" + graph.nodes[mixing[0]].name.substr(0, 100) + "'" +
+          (mixing.size() > 1 ? " and " + std::to_string(mixing.size() - 1) + " more" : "") +
+          " combine the samples of a batch; a replica sees only its own");
     int listed = 0;
     for (const CoverageRow &row : coverage(graph))
       if (!row.costed && listed++ < mostNotes)

@@ -37,6 +37,7 @@ public:
     dropShapeOperands();
     prune();
     markDifferentiable(file.graph);
+    addNotes();
     return std::move(file.graph);
   }
 
@@ -72,6 +73,18 @@ private:
       sizes.push_back(setting.batch);
     }
     return Error::success();
+  }
+
+  void addNotes() {
+    if (batch.asWritten)
+      file.graph.notes.push_back("the model is written for a batch of " +
+                                 std::to_string(batch.asWritten) + "; axis " +
+                                 std::to_string(options.batchDim.value_or(0)) +
+                                 " of its inputs is taken to count samples");
+    if (file.separated)
+      file.graph.notes.push_back(std::to_string(file.separated) +
+                                 " vectors that the file shares, as exporters do with equal "
+                                 "initial values, are trained apart");
   }
 
   Error notLinear(const GraphTensor &tensor) {

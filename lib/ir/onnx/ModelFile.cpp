@@ -25,7 +25,7 @@ namespace heterplan {
 namespace {
 constexpr int newestIrVersion = 8; // of libonnx 1.12; later ones changed nothing that we read
 constexpr int deepestMessage = 64;
-constexpr size_t largestValue = size_t(1) << 20; // no operator's shape depends on more
+constexpr size_t largestValue = size_t(1) << 16; // no operator's shape depends on more
 
 void setType(onnx::TypeProto &proto, const TensorType &type) {
   auto *tensor = proto.mutable_tensor_type();

@@ -52,6 +52,7 @@ public:
   Graph graph;
   std::vector<std::vector<DeclaredDim>> inputDims; // one for each of graph.inputs
   std::vector<bool> literal; // by tensor: the value of a Constant node, never trained
+  int separated = 0;         // shared initializers that were made tensors of their own
   std::string path;
 
   Location at(llvm::StringRef element) const { return {path, 0, 0, element.str()}; }

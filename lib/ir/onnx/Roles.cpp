@@ -158,7 +158,7 @@ void markDifferentiable(Graph &graph) {
 
 bool isView(StringRef op) {
   static const StringSet<> ops = {"Identity",  "Reshape", "Flatten", "Squeeze", "Unsqueeze",
-                                  "Transpose", "Slice",   "Split",   "Expand",  "Dropout"};
+                                  "Transpose", "Slice",   "Split",   "Expand"};
   return ops.count(op) != 0;
 }
 

@@ -113,6 +113,9 @@ Expected<std::optional<int64_t>> fileSize(StringRef folder, StringRef location,
 } // namespace
 
 Expected<int64_t> checkedCount(ArrayRef<int64_t> dims, const Location &place) {
+  if (dims.size() > maxRank)
+    return Diagnostic(Diag::AbsurdSize, place)
+           << "has " << dims.size() << " dimensions; up to " << maxRank << " are accepted";
   int64_t count = 1;
   bool zero = false;
   for (int64_t dim : dims) {

@@ -18,7 +18,10 @@ namespace heterplan {
 /// Largest number of elements of any tensor; its bytes are exact in an int64 and a double.
 constexpr int64_t maxElements = int64_t(1) << 45;
 
-/// Product of `dims`; AbsurdSize where one is negative or the product exceeds maxElements.
+constexpr size_t maxRank = 64;
+
+/// Product of `dims`; AbsurdSize where there are more than maxRank, one is negative or the product
+/// exceeds maxElements.
 llvm::Expected<int64_t> checkedCount(llvm::ArrayRef<int64_t> dims, const Location &place);
 
 /// The values that lie in the file itself, little-endian. MalformedModel where their length differs

@@ -258,4 +258,31 @@ TEST(BatchLayout, LayersBetweenWhichSamplesAreTornAreMerged) {
   EXPECT_NE(layers.notes[0].find("merged"), std::string::npos);
 }
 
+TEST(BatchLayout, ConcatenatedBatchesAreNotSplit) {
+  Graph graph = imported(model("g (float[N, 3] x) => (float[M, 3] z) {"
+                               " y = Concat <axis = 0> (x, x) z = Relu(y) }"));
+  std::vector<bool> splits = splitsBySample(graph);
+  for (TensorId id : graph.outputs)
+    EXPECT_FALSE(splits[id]);
+}
+
+TEST(BatchLayout, CombiningSamplesIsNoted) {
+  LayerGraph layers = grouped(imported(model("g (float[N, 3] x) => (float[1, 3] y) {"
+                                             " y = ReduceMean <axes = [0]> (x) }")));
+  ASSERT_EQ(layers.notes.size(), 1u);
+  EXPECT_NE(layers.notes[0].find("combine"), std::string::npos) << layers.notes[0];
+}
+
+TEST(Notes, TellWhatTheImporterAssumed) {
+  auto proto = model("g (float[2, 3] x) => (float[2, 3] z) {"
+                     " b2 = Identity(b) y = Gemm(x, w, b) z = Gemm(y, v, b2) }");
+  weight(proto, "w", {3, 3});
+  weight(proto, "v", {3, 3});
+  weight(proto, "b", {3});
+  LayerGraph layers = grouped(imported(proto));
+  ASSERT_EQ(layers.notes.size(), 2u);
+  EXPECT_NE(layers.notes[0].find("batch of 2"), std::string::npos) << layers.notes[0];
+  EXPECT_NE(layers.notes[1].find("1 vectors"), std::string::npos) << layers.notes[1];
+}
+
 } // namespace

@@ -166,6 +166,14 @@ TEST(Malformed, ShapeThatOverflowsOnTheWay) {
   EXPECT_EQ(error.code, Diag::AbsurdSize) << error.text;
 }
 
+TEST(Malformed, TooManyDimensions) {
+  auto proto = plain();
+  weight(proto, "w", std::vector<int64_t>(65, 1), true);
+  Failure error = failure(import(proto));
+  EXPECT_EQ(error.code, Diag::AbsurdSize) << error.text;
+  EXPECT_EQ(error.location.element, "w");
+}
+
 TEST(Malformed, ValuesThatDoNotFillTheShape) {
   auto proto = plain();
   weight(proto, "w", {3}, true).clear_float_data();

@@ -82,4 +82,16 @@ INSTANTIATE_TEST_SUITE_P(
                     Known{"dlrm", 33, 17.1, 0.000545}),
     [](const testing::TestParamInfo<Known> &info) { return std::string(info.param.model); });
 
+TEST(SmallModels, AreImported) {
+  for (const char *name : {"cnn", "mlp", "transformer"}) {
+    auto graph = importGraph(std::string(HETERPLAN_TEST_DATA "/small/") + name + ".onnx");
+    ASSERT_TRUE(bool(graph)) << toText(graph.takeError());
+    auto layers = groupLayers(*graph);
+    ASSERT_TRUE(bool(layers)) << toText(layers.takeError());
+    EXPECT_GT(layers->size(), 2) << name;
+    for (const GraphTensor &tensor : graph->tensors)
+      EXPECT_TRUE(tensor.role != TensorRole::Parameter || tensor.data) << tensor.name;
+  }
+}
+
 } // namespace

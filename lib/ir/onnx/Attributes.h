@@ -1,0 +1,27 @@
+// Attributes of ONNX nodes as values of our own.
+#pragma once
+
+#include "ir/Graph.h"
+#include "support/Diagnostic.h"
+
+#include "llvm/Support/Error.h"
+
+#include <optional>
+
+namespace onnx {
+class AttributeProto;
+}
+
+namespace heterplan {
+
+/// UnsupportedOperator for subgraphs, types, sparse and external tensors; `place` names the node.
+llvm::Expected<Attribute> readAttribute(const onnx::AttributeProto &attribute,
+                                        const Location &place);
+
+/// Fails where an attribute that operators divide by is not positive.
+llvm::Error checkAttributes(const GraphNode &node, const Location &place);
+
+/// The tensor that a Constant node with attribute `value` gives; nothing for strings.
+std::optional<TensorData> constantData(const Attribute &value);
+
+} // namespace heterplan

@@ -1,0 +1,125 @@
+#include "ir/onnx/FoldingSupport.h"
+
+#include <limits>
+
+using namespace llvm;
+
+namespace heterplan::folding {
+
+namespace {
+
+using IntegerUnary = std::optional<int64_t> (*)(int64_t);
+using RealUnary = double (*)(double);
+using IntegerBinary = std::optional<int64_t> (*)(int64_t, int64_t);
+using RealBinary = double (*)(double, double);
+
+/// Elementwise; a null pointer: the kind of operand is not folded.
+bool unary(Operation &op, IntegerUnary integer, RealUnary real) {
+  const TensorData *source = op.operand(0);
+  if (!source || !isComputable(source->type) || !isComputable(op.result.type) ||
+      source->shape != op.result.shape)
+    return false;
+  bool isReal = isFloating(source->type);
+  if (isReal ? !real : !integer)
+    return false;
+  for (int64_t i = 0, count = countOf(op.result.shape); i < count; ++i) {
+    if (isReal) {
+      storeReal(op.result, i, real(loadReal(*source, i)));
+      continue;
+    }
+    auto value = integer(loadInteger(*source, i));
+    if (!value)
+      return false;
+    storeInteger(op.result, i, *value);
+  }
+  return true;
+}
+
+bool binary(Operation &op, IntegerBinary integer, RealBinary real) {
+  const TensorData *a = op.operand(0), *b = op.operand(1);
+  if (op.inputs.size() != 2 || !a || !b || !isComputable(a->type) || !isComputable(b->type) ||
+      !isComputable(op.result.type) || !broadcastsTo(a->shape, op.result.shape) ||
+      !broadcastsTo(b->shape, op.result.shape))
+    return false;
+  bool isReal = isFloating(a->type) || isFloating(b->type);
+  if (isReal ? !real : !integer)
+    return false;
+  bool holds = true;
+  eachElement(op.result.shape, [&](int64_t element, const Dims &at) {
+    int64_t i = broadcastIndex(a->shape, at), j = broadcastIndex(b->shape, at);
+    if (isReal)
+      return storeReal(op.result, element, real(loadReal(*a, i), loadReal(*b, j)));
+    auto value = integer(loadInteger(*a, i), loadInteger(*b, j));
+    holds = holds && value;
+    storeInteger(op.result, element, value.value_or(0));
+  });
+  return holds;
+}
+
+/// Arithmetic that gives up instead of overflowing.
+std::optional<int64_t> add(int64_t a, int64_t b) {
+  int64_t result = 0;
+  return __builtin_add_overflow(a, b, &result) ? std::nullopt : std::optional(result);
+}
+std::optional<int64_t> subtract(int64_t a, int64_t b) {
+  int64_t result = 0;
+  return __builtin_sub_overflow(a, b, &result) ? std::nullopt : std::optional(result);
+}
+std::optional<int64_t> multiply(int64_t a, int64_t b) {
+  int64_t result = 0;
+  return __builtin_mul_overflow(a, b, &result) ? std::nullopt : std::optional(result);
+}
+std::optional<int64_t> divide(int64_t a, int64_t b) {
+  if (b == 0 || (b == -1 && a == std::numeric_limits<int64_t>::min()))
+    return std::nullopt;
+  return a / b;
+}
+
+Folder one(IntegerUnary integer, RealUnary real) {
+  return [=](Operation &op) { return unary(op, integer, real); };
+}
+Folder two(IntegerBinary integer, RealBinary real) {
+  return [=](Operation &op) { return binary(op, integer, real); };
+}
+using Integer = std::optional<int64_t>;
+
+} // namespace
+
+const StringMap<Folder> &arithmeticFolders() {
+  static const StringMap<Folder> table = {
+      {"Neg", one([](int64_t a) { return subtract(0, a); }, [](double a) { return -a; })},
+      {"Abs", one([](int64_t a) { return a < 0 ? subtract(0, a) : Integer(a); },
+                  [](double a) { return std::fabs(a); })},
+      {"Not", one([](int64_t a) { return Integer(!a); }, nullptr)},
+      {"Floor", one(nullptr, [](double a) { return std::floor(a); })},
+      {"Ceil", one(nullptr, [](double a) { return std::ceil(a); })},
+      {"Sqrt", one(nullptr, [](double a) { return std::sqrt(a); })},
+      {"Exp", one(nullptr, [](double a) { return std::exp(a); })},
+      {"Sin", one(nullptr, [](double a) { return std::sin(a); })},
+      {"Cos", one(nullptr, [](double a) { return std::cos(a); })},
+      {"Reciprocal", one(nullptr, [](double a) { return 1 / a; })},
+      {"Add", two(add, [](double a, double b) { return a + b; })},
+      {"Sub", two(subtract, [](double a, double b) { return a - b; })},
+      {"Mul", two(multiply, [](double a, double b) { return a * b; })},
+      {"Div", two(divide, [](double a, double b) { return a / b; })},
+      {"Pow", two(nullptr, [](double a, double b) { return std::pow(a, b); })},
+      {"Min", two([](int64_t a, int64_t b) { return Integer(std::min(a, b)); }, nullptr)},
+      {"Max", two([](int64_t a, int64_t b) { return Integer(std::max(a, b)); }, nullptr)},
+      {"Equal", two([](int64_t a, int64_t b) { return Integer(a == b); },
+                    [](double a, double b) { return double(a == b); })},
+      {"Less", two([](int64_t a, int64_t b) { return Integer(a < b); },
+                   [](double a, double b) { return double(a < b); })},
+      {"Greater", two([](int64_t a, int64_t b) { return Integer(a > b); },
+                      [](double a, double b) { return double(a > b); })},
+      {"LessOrEqual", two([](int64_t a, int64_t b) { return Integer(a <= b); },
+                          [](double a, double b) { return double(a <= b); })},
+      {"GreaterOrEqual", two([](int64_t a, int64_t b) { return Integer(a >= b); },
+                             [](double a, double b) { return double(a >= b); })},
+      {"And", two([](int64_t a, int64_t b) { return Integer(a && b); }, nullptr)},
+      {"Or", two([](int64_t a, int64_t b) { return Integer(a || b); }, nullptr)},
+      {"Xor", two([](int64_t a, int64_t b) { return Integer(!a != !b); }, nullptr)},
+  };
+  return table;
+}
+
+} // namespace heterplan::folding
