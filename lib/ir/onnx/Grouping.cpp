@@ -129,6 +129,9 @@ private:
           ++spans[layerOf[producer[id]]];
           --spans[layerOf[i]];
         }
+    for (TensorId id : ArrayRef<TensorId>(graph.outputs).take_front(1)) // see addTensors
+      if (producer[id] >= 0 && !splits[id])
+        ++spans[layerOf[producer[id]]];
     std::vector<int> number(heads.size()), newHeads;
     int open = 0;
     for (size_t i = 0; i < heads.size(); ++i) {
