@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <numeric>
+#include <set>
 
 using namespace llvm;
 
@@ -133,6 +134,19 @@ TransferPath transferPath(const Cluster &cluster, const DeviceGroup &from, const
     return {node->link, 1, 1};
   return {networkOf(cluster, {&from, &to}), shapeOf(cluster, from).devicesPerNode,
           shapeOf(cluster, to).devicesPerNode};
+}
+
+std::string placeOf(const Cluster &cluster, const DeviceGroup &group) {
+  const NodeGroup *node = commonNode(cluster, {&group});
+  std::set<std::string> zones;
+  for (const NodeGroup &candidate : cluster.nodes)
+    for (auto [type, count] : group.counts)
+      if (candidate.devices.count(cluster.types[type].name))
+        zones.insert(candidate.zone);
+  std::string place = node ? node->name : "";
+  for (const std::string &zone : zones)
+    place += '\n' + zone;
+  return place;
 }
 
 Seconds transferTime(const Cluster &cluster, const DeviceGroup &from, Samples fromShare,

@@ -6,6 +6,8 @@
 
 #include "llvm/ADT/SmallVector.h"
 
+#include <string>
+
 namespace heterplan {
 
 /// How many devices of each type; ascending types, counts positive.
@@ -55,6 +57,9 @@ struct TransferPath {
 /// link for each device; all others are priced over the network, where a node's devices share its
 /// interface.
 TransferPath transferPath(const Cluster &cluster, const DeviceGroup &from, const DeviceGroup &to);
+/// Groups with equal places reach any third group over the same link: the node that holds them, if
+/// they lie in the only one of their types, and their zones.
+std::string placeOf(const Cluster &cluster, const DeviceGroup &group);
 /// Time until the slowest receiver has its part of a micro-batch at a stage boundary.
 Seconds transferTime(const Cluster &cluster, const DeviceGroup &from, Samples fromShare,
                      const DeviceGroup &to, Samples toShare, Bytes perSample, Bytes fixed);

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <deque>
 #include <limits>
+#include <map>
 #include <queue>
 
 using namespace llvm;
@@ -21,6 +22,8 @@ namespace heterplan {
 namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr int beamWidth = 6;
+/// Entries of a front that are compared in the time that it takes to price a stage.
+constexpr int64_t entriesPerStage = 16;
 
 struct Label {
   double fill;    // Σ τ of its stages; the receipt of the first one's input is not known yet
@@ -37,18 +40,17 @@ struct Label {
   Samples share; // largest of the first stage
 };
 
-/// What dominance looks at, kept together for the cache; `used` follows in a vector of its own.
+/// What dominance looks at, kept together for the cache.
 struct FrontEntry {
   double fill, fillAndExposed, others, first, price;
-  int64_t share;
-  int depth; // beyond the number of micro-batches it does not matter
+  int64_t share, nodeShare; // samples of one device and of one node of the first stage
+  int depth;                // beyond the number of micro-batches it does not matter
   int label;
 };
 
-/// Non-dominated labels that stand at one place.
-struct Front {
-  std::vector<FrontEntry> entries;
-  std::vector<int> used; // slots, by entry and type
+/// How a group looks to the stage before it: groups of one place are reached over the same link.
+struct Interface {
+  int place, perNode;
 };
 
 /// What depends on the number of micro-batches.
@@ -80,6 +82,7 @@ private:
   double timeLimit() const;
   bool promising(const Label &label) const { return label.bound < bestObjective * (1 - 1e-12); }
   bool insert(const Label &label);
+  FrontEntry frontEntry(const Label &label) const;
   bool dominates(const FrontEntry &a, const int *aUsed, const FrontEntry &b, const int *bUsed,
                  bool pipelined) const;
   const TransferPath &path(int from, int to);
@@ -92,14 +95,16 @@ private:
   Evaluator &evaluator;
   const SearchOptions &options;
   const SearchSpace &space;
-  const int types, last;            // last: index of the last position
+  const int types, last; // last: index of the last position
   const bool priceMatters;
   std::deque<MicroBatchCase> cases; // Bounds refer to the tables
   DenseMap<std::pair<int, int>, TransferPath> paths;
+  std::vector<Interface> interfaces; // by option
 
   std::vector<Label> labels;
   std::vector<int> used; // slots by label and type
-  DenseMap<std::pair<int, int>, Front> fronts;
+  /// Non-dominated labels by cut and micro-batches, and by place; ascending fill.
+  DenseMap<std::pair<int, int>, std::vector<FrontEntry>> fronts;
   using Entry = std::pair<double, int>; // bound, label
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> open;
 
@@ -120,6 +125,12 @@ LabelSearch::LabelSearch(Evaluator &evaluator, const SearchOptions &options)
       scratch(types) {
   for (int m : space.microBatches)
     cases.emplace_back(evaluator, m);
+  std::map<std::string, int> places;
+  const Cluster &cluster = evaluator.problem.cluster;
+  for (const GroupOption &option : space.options) {
+    auto place = places.try_emplace(placeOf(cluster, option.group), int(places.size())).first;
+    interfaces.push_back({place->second, shapeOf(cluster, option.group).devicesPerNode});
+  }
 }
 
 const TransferPath &LabelSearch::path(int from, int to) {
@@ -282,12 +293,32 @@ Placement LabelSearch::placementOf(const Label &first) const {
   return placement;
 }
 
+/// The entry of `label`, which is about to be added. Nothing that does not matter tells two labels
+/// apart: at a cut that carries nothing the shares, and the price where only time counts.
+FrontEntry LabelSearch::frontEntry(const Label &label) const {
+  const Cut &cut = evaluator.cuts[space.positions[label.position]];
+  bool carries = cut.forwardBytes > Bytes(0) || cut.fixedBytes > Bytes(0);
+  FrontEntry entry{};
+  entry.fill = label.fill;
+  entry.fillAndExposed = label.fill + label.exposed;
+  entry.others = label.others;
+  entry.first = label.first;
+  entry.price = priceMatters ? label.price : 0;
+  if (carries) {
+    entry.share = label.share.value();
+    entry.nodeShare = entry.share * interfaces[label.option].perNode;
+  }
+  entry.depth = std::min<int>(label.depth, cases[label.choice].table.microBatches);
+  entry.label = static_cast<int>(labels.size());
+  return entry;
+}
+
 /// Whether every completion of `b` is matched by one of `a` that is no worse. Both stand at the
-/// same cut; unless that cut carries nothing, their first stages have the same group.
+/// same cut, and what crosses it reaches their first stages over the same link.
 bool LabelSearch::dominates(const FrontEntry &a, const int *aUsed, const FrontEntry &b,
                             const int *bUsed, bool pipelined) const {
   if (a.fill > b.fill || a.fillAndExposed > b.fillAndExposed || a.price > b.price ||
-      a.share > b.share || a.depth > b.depth)
+      a.share > b.share || a.nodeShare > b.nodeShare || a.depth > b.depth)
     return false;
   if (pipelined && (a.others > std::max(b.others, b.first) || a.first > b.first))
     return false;
@@ -300,38 +331,26 @@ bool LabelSearch::dominates(const FrontEntry &a, const int *aUsed, const FrontEn
 /// Adds `label`, whose slots are in `scratch`, unless one that stands there dominates it.
 bool LabelSearch::insert(const Label &label) {
   const Cut &cut = evaluator.cuts[space.positions[label.position]];
-  bool free = cut.forwardBytes == Bytes(0) && cut.fixedBytes == Bytes(0);
-  int place = label.position * static_cast<int>(cases.size()) + label.choice;
-  int microBatches = cases[label.choice].table.microBatches;
-  FrontEntry entry{label.fill,
-                   label.fill + label.exposed,
-                   label.others,
-                   label.first,
-                   priceMatters ? label.price : 0,
-                   label.share.value(),
-                   std::min<int>(label.depth, microBatches),
-                   static_cast<int>(labels.size())};
-  Front &front = fronts[{place, free ? -1 : label.option}];
-  size_t count = front.entries.size();
-  for (size_t i = 0; i < count; ++i)
-    if (dominates(front.entries[i], &front.used[i * types], entry, scratch.data(),
-                  microBatches > 1))
+  FrontEntry entry = frontEntry(label);
+  int place = entry.share == 0 ? -1 : interfaces[label.option].place;
+  if (cut.fixedBytes > Bytes(0)) // each device of a node takes these: no two counts are alike
+    place = static_cast<int>(space.options.size()) + label.option;
+  int where = label.position * static_cast<int>(cases.size()) + label.choice;
+  std::vector<FrontEntry> &front = fronts[{where, place}];
+  bool pipelined = cases[label.choice].table.microBatches > 1;
+  auto usedBy = [&](const FrontEntry &other) { return &used[size_t(other.label) * types]; };
+  auto position = front.begin();
+  for (; position != front.end() && position->fill <= entry.fill; ++position)
+    if (dominates(*position, usedBy(*position), entry, scratch.data(), pipelined))
       return false;
-  size_t kept = 0;
-  for (size_t i = 0; i < count; ++i) {
-    if (dominates(entry, scratch.data(), front.entries[i], &front.used[i * types],
-                  microBatches > 1)) {
-      labels[front.entries[i].label].dominated = true;
-      continue;
-    }
-    front.entries[kept] = front.entries[i];
-    std::copy_n(&front.used[i * types], types, &front.used[kept * types]);
-    ++kept;
-  }
-  front.entries.resize(kept);
-  front.used.resize(kept * types);
-  front.entries.push_back(entry);
-  front.used.insert(front.used.end(), scratch.begin(), scratch.end());
+  work += static_cast<int64_t>(front.size()) / entriesPerStage;
+  auto end = std::remove_if(position, front.end(), [&](const FrontEntry &other) {
+    bool worse = dominates(entry, scratch.data(), other, usedBy(other), pipelined);
+    labels[other.label].dominated |= worse;
+    return worse;
+  });
+  front.erase(end, front.end());
+  front.insert(position, entry);
   labels.push_back(label);
   used.insert(used.end(), scratch.begin(), scratch.end());
   return true;
