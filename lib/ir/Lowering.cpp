@@ -32,6 +32,7 @@ struct Pass {
 std::vector<Pass> passOrder(Schedule schedule, int stage, int stages, int microBatches) {
   int warmUp = schedule == Schedule::GPipe ? microBatches : std::min(microBatches, stages - stage);
   std::vector<Pass> order;
+  order.reserve(2 * size_t(microBatches));
   for (int i = 0; i < warmUp; ++i)
     order.push_back({true, i});
   for (int i = 0; i < microBatches; ++i) {
