@@ -9,7 +9,7 @@ using namespace llvm;
 namespace heterplan {
 
 namespace {
-constexpr int64_t mostPlacements = 20'000'000;
+constexpr int64_t mostPlacements = 2'000'000;
 
 class Enumeration {
 public:

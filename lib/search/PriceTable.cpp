@@ -6,6 +6,15 @@ using namespace llvm;
 
 namespace heterplan {
 
+namespace {
+bool pinnedElsewhere(const Request &request, const Layer &layer, const std::string &type) {
+  for (const Pin &pin : request.pins)
+    if (pin.layer == layer.name && pin.type != type)
+      return true;
+  return false;
+}
+} // namespace
+
 const PrefixSums &PriceTable::at(int type, int64_t samples) {
   std::unique_ptr<PrefixSums> &entry = tables[{type, samples}];
   if (!entry)
@@ -19,7 +28,14 @@ std::unique_ptr<PrefixSums> PriceTable::price(int type, int64_t samples) {
   size_t layers = problem.graph.layers.size();
   for (std::vector<double> *sum : {&sums->forward, &sums->backward, &sums->update})
     sum->assign(layers + 1, 0);
+  const std::string &typeName = problem.cluster.types[type].name;
   for (size_t i = 0; i < layers; ++i) {
+    const Layer &layer = problem.graph.layers[i];
+    if (pinnedElsewhere(problem.request, layer, typeName)) { // never runs here: no price needed
+      for (std::vector<double> *sum : {&sums->forward, &sums->backward, &sums->update})
+        (*sum)[i + 1] = (*sum)[i];
+      continue;
+    }
     Expected<LayerCost> cost = problem.costs->price(problem.graph.layers[i],
                                                     problem.cluster.types[type], Samples(samples));
     LayerCost known{Seconds(unaffordable), Seconds(0), Seconds(0)};

@@ -106,6 +106,21 @@ TEST(Search, errors) {
   EXPECT_NE(text.find("HP1401"), std::string::npos) << text;
 }
 
+TEST(Search, aPinnedLayerNeedsNoPriceElsewhere) {
+  TwoMachines setup;
+  setup.cluster.types.push_back(setup.cluster.types[0]);
+  setup.cluster.types[1].name = "other";
+  setup.cluster.nodes.push_back(setup.cluster.nodes[0]);
+  setup.cluster.nodes[1].name = "others";
+  setup.cluster.nodes[1].devices = {{"other", 1}};
+  setup.costs = ConstantCostModel();
+  ConstantCostModel::Times times{Seconds(1), Seconds(2), Seconds(0), Seconds(0)};
+  setup.costs.entry("a", "box", times).entry("b", "box", times).entry("b", "other", times);
+  setup.request.pins = {{"a", "box"}};
+  SearchOutcome outcome = llvm::cantFail(search(setup.problem(), "auto", {}));
+  EXPECT_TRUE(outcome.plan);
+}
+
 TEST(Search, infeasibleIsAResult) {
   TwoMachines setup;
   setup.request.minThroughput = SamplesPerSecond(1000);
