@@ -12,8 +12,8 @@ int parameterCopies(Optimizer optimizer);
 
 /// Need of a device that holds layers [begin, end) of `graph` and processes `share` samples of each
 /// of `inFlight` micro-batches at a time:
-///   copies·parameters + buffers + inFlight·(share·(activations + received boundary) + fixed part of
-///   the boundary) + share·workspace
+///   copies·parameters + buffers + inFlight·(share·(activations + received boundary) + fixed part
+///   of the boundary) + share·workspace
 /// `boundary` is what crosses the cut at `begin`; workspace is that of the largest layer.
 Bytes deviceMemory(const LayerGraph &graph, int begin, int end, const Cut &boundary,
                    Optimizer optimizer, Samples share, int inFlight);

@@ -32,10 +32,10 @@ int64_t sizeOf(DataType type) {
 }
 
 const char *nameOf(DataType type) {
-  static constexpr const char *names[] = {
-      "undefined", "float32", "uint8",   "int8",    "uint16", "int16",     "int32",      "int64",
-      "string",    "bool",    "float16", "float64", "uint32", "uint64",    "complex64",  "complex128",
-      "bfloat16"};
+  static constexpr const char *names[] = {"undefined",  "float32", "uint8",  "int8",   "uint16",
+                                          "int16",      "int32",   "int64",  "string", "bool",
+                                          "float16",    "float64", "uint32", "uint64", "complex64",
+                                          "complex128", "bfloat16"};
   return names[static_cast<int>(type)];
 }
 

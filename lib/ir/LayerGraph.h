@@ -33,12 +33,12 @@ struct Layer {
   std::string signature;
   std::vector<std::string> nodes; // of the Graph, in order
 
-  Flops forwardFlops{};  // per sample
-  Flops backwardFlops{}; // per sample
-  Bytes forwardBytes{};  // activations read and written per sample; parameters not counted
-  Bytes backwardBytes{}; // likewise
-  Bytes parameterBytes{}; // trained, held once a replica; a tied one counts in its first layer
-  Bytes bufferBytes{};    // not trained (running statistics, constants)
+  Flops forwardFlops{};    // per sample
+  Flops backwardFlops{};   // per sample
+  Bytes forwardBytes{};    // activations read and written per sample; parameters not counted
+  Bytes backwardBytes{};   // likewise
+  Bytes parameterBytes{};  // trained, held once a replica; a tied one counts in its first layer
+  Bytes bufferBytes{};     // not trained (running statistics, constants)
   Bytes activationBytes{}; // kept from forward to backward, per sample
   Bytes workspaceBytes{};  // scratch of the kernel, per sample
   /// Names of the trained parameters; a name that two layers share is one tied parameter.
@@ -65,14 +65,14 @@ struct LayerTensor {
 /// tensor once.
 struct Cut {
   int position = 0;
-  Bytes forwardBytes{};  // per sample
-  Bytes backwardBytes{}; // per sample; gradients of the differentiable ones
-  Bytes fixedBytes{};    // per micro-batch
+  Bytes forwardBytes{};     // per sample
+  Bytes backwardBytes{};    // per sample; gradients of the differentiable ones
+  Bytes fixedBytes{};       // per micro-batch
   std::vector<int> tensors; // indices into LayerGraph::tensors
 };
 
 struct LayerGraph {
-  std::string model; // name
+  std::string model;       // name
   std::string fingerprint; // of the file it was read from, hex SHA-256
   std::vector<Layer> layers;
   std::vector<LayerTensor> tensors;
@@ -83,7 +83,8 @@ struct LayerGraph {
 
   /// Checks names (unique, not empty), sizes (finite, not negative), that tensors flow forward.
   llvm::Error verify() const;
-  /// All cuts, at positions 0..size(); the first and the last carry nothing. O(layers·live tensors).
+  /// All cuts, at positions 0..size(); the first and the last carry nothing. O(layers·live
+  /// tensors).
   std::vector<Cut> cuts() const;
   /// Index of the layer called `name`, or -1.
   int find(llvm::StringRef name) const;

@@ -19,16 +19,16 @@ enum class Objective { Throughput, Cost };
 enum class Schedule { DataParallel, OneForwardOneBackward, GPipe };
 enum class Optimizer { Sgd, Momentum, Adam };
 enum class Precision { Fp32, Tf32, Bf16 };
-const char *nameOf(Objective objective);   // "throughput" | "cost"
-const char *nameOf(Schedule schedule);     // "data-parallel" | "1f1b" | "gpipe"
-const char *nameOf(Optimizer optimizer);   // "sgd" | "momentum" | "adam"
-const char *nameOf(Precision precision);   // "fp32" | "tf32" | "bf16"
+const char *nameOf(Objective objective); // "throughput" | "cost"
+const char *nameOf(Schedule schedule);   // "data-parallel" | "1f1b" | "gpipe"
+const char *nameOf(Optimizer optimizer); // "sgd" | "momentum" | "adam"
+const char *nameOf(Precision precision); // "fp32" | "tf32" | "bf16"
 
 /// A group of devices that together process `share` samples of each global batch. Groups have one
 /// device so far; nothing may assume it.
 struct Replica {
-  Samples share{};          // of the global batch; micro-batches · samples of one micro-batch
-  Seconds forward{};        // of its part of one micro-batch, computing only
+  Samples share{};   // of the global batch; micro-batches · samples of one micro-batch
+  Seconds forward{}; // of its part of one micro-batch, computing only
   Seconds backward{};
   std::vector<DeviceRef> devices;
   bool operator==(const Replica &) const = default;
@@ -104,8 +104,9 @@ struct Plan {
 };
 
 /// Iteration time of a pipeline with `microBatches` micro-batches:
-///   1F1B (and one stage):  Σ τ_s + (m−1)·max τ_s + exposed synchronisation,  τ_s = forward + backward
-///   GPipe:                 Σ τ_s + (m−1)·(max forward + max backward) + exposed synchronisation
+///   1F1B (and one stage):  Σ τ_s + (m−1)·max τ_s + exposed synchronisation,  τ_s = forward +
+///   backward GPipe:                 Σ τ_s + (m−1)·(max forward + max backward) + exposed
+///   synchronisation
 /// The first is the usual estimate of synchronous pipelines (Alpa, OSDI 2022, eq. 2). A stage may
 /// synchronise while the stages before it drain: R_S = sync_S, R_s = max(sync_s, R_{s+1} −
 /// backward_s); exposed = R_1.

@@ -17,11 +17,11 @@ struct ProfileEntry {
   std::string signature; // exactly one of signature and layer is set
   std::string layer;     // name of a layer of `Profile::model`
   std::string deviceType;
-  Samples batch{};       // samples in one pass on one device
-  Seconds forward{};     // of the whole batch
+  Samples batch{};   // samples in one pass on one device
+  Seconds forward{}; // of the whole batch
   Seconds backward{};
   std::optional<Seconds> update; // of the parameters; absent: counted in `backward`
-  double spread = 0;     // relative half-width of the 95% interval; 0: not stated
+  double spread = 0;             // relative half-width of the 95% interval; 0: not stated
   int repetitions = 0;
   bool operator==(const ProfileEntry &) const = default;
 };
@@ -35,7 +35,7 @@ struct LinkMeasurement {
 };
 
 struct Profile {
-  std::string model; // for entries by layer name; empty: any
+  std::string model;                                // for entries by layer name; empty: any
   std::string date, device, driver, clocks, engine; // circumstances, free text
   int threads = 0;
   std::vector<ProfileEntry> entries;

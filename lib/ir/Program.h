@@ -27,12 +27,12 @@ struct SampleRange {
 
 struct Instruction {
   Op op{};
-  int microBatch = -1;       // -1: of the whole iteration
-  int peer = -1;             // rank at the other end of a send or receive
-  SampleRange samples;       // what is moved or computed
-  int boundary = -1;         // transfers: stage boundary b lies between stages b and b+1
-  std::vector<int> group;    // ranks of a collective
-  Seconds seconds{};         // predicted duration; waiting not included
+  int microBatch = -1;    // -1: of the whole iteration
+  int peer = -1;          // rank at the other end of a send or receive
+  SampleRange samples;    // what is moved or computed
+  int boundary = -1;      // transfers: stage boundary b lies between stages b and b+1
+  std::vector<int> group; // ranks of a collective
+  Seconds seconds{};      // predicted duration; waiting not included
   bool operator==(const Instruction &) const = default;
 };
 
@@ -50,7 +50,7 @@ struct RankProgram {
   int stage = 0, replica = 0;
   DeviceRef device;
   DeviceKind kind = DeviceKind::Cpu;
-  SampleRange samples; // its part of each micro-batch
+  SampleRange samples;                  // its part of each micro-batch
   std::vector<BoundaryTensor> receives; // of boundary stage−1
   std::vector<BoundaryTensor> sends;    // of boundary stage
   std::vector<Instruction> instructions;

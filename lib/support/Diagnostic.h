@@ -51,7 +51,8 @@ public:
 };
 
 /// Builder of a DiagnosticError:
-///   return Diagnostic(Diag::UnknownLayer, loc).note({}, "layers are ...") << "no layer '" << n << "'";
+///   return Diagnostic(Diag::UnknownLayer, loc).note({}, "layers are ...") << "no layer '" << n <<
+///   "'";
 /// Long interpolated strings are shortened, so that a hostile name cannot flood the terminal.
 class Diagnostic {
 public:

@@ -53,9 +53,9 @@ void printLayers(raw_ostream &os, const LayerGraph &graph, int64_t batch) {
   }
   LayerTotals totals = totalsOf(graph);
   table.rule();
-  table.row({std::to_string(graph.size()) + (graph.size() == 1 ? " layer" : " layers"), "", giga(totals.forward, samples),
-             giga(totals.backward, samples), readable(totals.parameters),
-             readable(totals.activations * samples), ""});
+  table.row({std::to_string(graph.size()) + (graph.size() == 1 ? " layer" : " layers"), "",
+             giga(totals.forward, samples), giga(totals.backward, samples),
+             readable(totals.parameters), readable(totals.activations * samples), ""});
   table.print(os);
   os << '\n'
      << graph.model << ": " << fixed(totals.parameters / 1e6, 2) << " M parameters, "

@@ -27,8 +27,8 @@ bool allHold(const std::vector<Finding> &findings) {
 void printText(const std::vector<Finding> &findings) {
   Table table({"check", "result", ">slack"});
   for (const Finding &finding : findings)
-    table.row({finding.check.name, finding.check.holds ? "holds" : "FAILS",
-               slackText(finding.check)});
+    table.row(
+        {finding.check.name, finding.check.holds ? "holds" : "FAILS", slackText(finding.check)});
   table.print(outs());
   for (const Finding &finding : findings)
     if (!finding.because.empty())

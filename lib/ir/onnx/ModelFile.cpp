@@ -185,8 +185,8 @@ Error ModelFile::Protos::findSchemas(const ModelFile &file) {
 }
 
 ModelFile::ModelFile(std::unique_ptr<Protos> protos) : protos(std::move(protos)) {}
-ModelFile::ModelFile(ModelFile &&) = default;
-ModelFile &ModelFile::operator=(ModelFile &&) = default;
+ModelFile::ModelFile(ModelFile &&) noexcept = default;
+ModelFile &ModelFile::operator=(ModelFile &&) noexcept = default;
 ModelFile::~ModelFile() = default;
 
 Expected<ModelFile> ModelFile::read(StringRef path) {

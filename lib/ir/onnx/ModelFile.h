@@ -39,8 +39,8 @@ struct KnownInput {
 
 class ModelFile {
 public:
-  ModelFile(ModelFile &&);
-  ModelFile &operator=(ModelFile &&);
+  ModelFile(ModelFile &&) noexcept;
+  ModelFile &operator=(ModelFile &&) noexcept;
   ~ModelFile();
 
   /// Reads, parses and checks the file. Afterwards names are unique, every input of a node is
