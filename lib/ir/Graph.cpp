@@ -44,6 +44,16 @@ bool isFloating(DataType type) {
          type == DataType::BFloat16;
 }
 
+const GraphBody *GraphNode::body(llvm::StringRef attribute) const {
+  for (const GraphBody &body : bodies)
+    if (body.attribute == attribute)
+      return &body;
+  return nullptr;
+}
+
+bool GraphNode::operator==(const GraphNode &) const = default;
+bool GraphBody::operator==(const GraphBody &) const = default;
+
 double elementCount(llvm::ArrayRef<Dim> shape, int64_t batch) {
   double count = 1;
   for (const Dim &dim : shape)

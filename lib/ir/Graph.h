@@ -7,6 +7,7 @@
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringRef.h"
 
 #include <cstdint>
 #include <map>
@@ -85,10 +86,25 @@ enum class TensorRole {
   Activation, // computed by a node
 };
 
+/// What a value holds besides one tensor.
+enum class Container {
+  None,             // it is a tensor
+  Sequence,         // of tensors
+  Optional,         // a tensor or nothing
+  OptionalSequence, // a sequence or nothing
+};
+
 struct GraphTensor {
   std::string name;
-  DataType type = DataType::Undefined;
+  DataType type = DataType::Undefined; // of an element where it is a container
+  /// Of the largest element, axis by axis, where it is a container.
   Shape shape;
+  Container container = Container::None;
+  /// The shapes of the elements of a sequence, where their number is known at import.
+  std::optional<std::vector<Shape>> elements;
+  /// The shape is an upper bound: the real one depends on values (NonZero, a Loop that ends early).
+  /// Code must not rely on it; such a tensor crosses no cut.
+  bool dynamic = false;
   TensorRole role = TensorRole::Activation;
   /// True where the tensor lies on a differentiable path from a parameter.
   bool differentiable = false;
@@ -97,18 +113,47 @@ struct GraphTensor {
   bool operator==(const GraphTensor &) const = default;
 };
 
-/// Attribute values. Subgraphs are not supported in this version.
+/// Attribute values. Subgraphs are not among them; see GraphBody.
 using Attribute = std::variant<int64_t, double, std::string, std::vector<int64_t>,
                                std::vector<double>, std::vector<std::string>, TensorData>;
 
+struct GraphBody;
+
 struct GraphNode {
-  std::string name;   // unique; made from the operator and its index where ONNX has none
+  std::string name;   // unique, in bodies too; made from the operator and its index where ONNX has
+                      // none
   std::string op;     // "Conv", "Gemm", ...
   std::string domain; // "" for the default one
-  llvm::SmallVector<TensorId, 4> inputs;  // noTensor where optional and absent
+  /// noTensor where optional and absent. The last `captures` of them are no operands: they are the
+  /// outer values that the bodies read, each once, so that whoever follows the inputs of a node
+  /// (liveness, grouping, cutting) sees all that it needs.
+  llvm::SmallVector<TensorId, 4> inputs;
   llvm::SmallVector<TensorId, 2> outputs; // noTensor where optional and absent
   std::map<std::string, Attribute> attributes;
-  bool operator==(const GraphNode &) const = default;
+  /// Subgraphs of If (then_branch, else_branch), Loop, Scan and SequenceMap (body).
+  std::vector<GraphBody> bodies;
+  int captures = 0;
+  int number = 0; // in the file, bodies included; only the importer needs it
+
+  llvm::ArrayRef<TensorId> operands() const {
+    return llvm::ArrayRef<TensorId>(inputs).drop_back(captures);
+  }
+  /// The body that is attribute `attribute`, or null.
+  const GraphBody *body(llvm::StringRef attribute) const;
+  bool operator==(const GraphNode &) const;
+};
+
+/// A subgraph. Its tensors are tensors of the Graph, numbered and named uniquely beside those
+/// outside, so code for it is written like code outside: `inputs` are variables that the operator
+/// sets (the operands of Loop's body are iteration number, condition, carried values), captured
+/// values and parameters are read by their own ids, `outputs` are what it returns (they may be
+/// inputs, captured values or constants). Bodies nest.
+struct GraphBody {
+  std::string attribute; // "body", "then_branch", "else_branch"
+  std::vector<TensorId> inputs;
+  std::vector<TensorId> outputs;
+  std::vector<GraphNode> nodes; // in topological order
+  bool operator==(const GraphBody &) const;
 };
 
 /// Nodes are in topological order; dead nodes and shape arithmetic are gone.

@@ -23,8 +23,9 @@ constexpr size_t copyLimit = size_t(64) << 20;
 
 class Converter {
 public:
-  Converter(const onnx::ModelProto &model, ModelFile &file, std::vector<int> &protoOf)
-      : model(model), file(file), graph(file.graph), protoOf(protoOf) {}
+  Converter(const onnx::ModelProto &model, ModelFile &file,
+            std::vector<const onnx::NodeProto *> &nodes)
+      : model(model), file(file), graph(file.graph), messages(nodes) {}
 
   Error run() {
     if (Error error = checkModel())
@@ -44,7 +45,7 @@ private:
   const onnx::ModelProto &model;
   ModelFile &file;
   Graph &graph;
-  std::vector<int> &protoOf;
+  std::vector<const onnx::NodeProto *> &messages;
   StringMap<TensorId> tensors;
   StringMap<int> producers; // tensor name to node of the model, to tell cycles from omissions
   StringMap<int> nodeNames;
@@ -218,8 +219,9 @@ private:
       return error;
     if (Error error = readAttributes(proto, node))
       return error;
+    node.number = static_cast<int>(messages.size());
+    messages.push_back(&proto);
     graph.nodes.push_back(std::move(node));
-    protoOf.push_back(index);
     return Error::success();
   }
 
@@ -358,8 +360,9 @@ private:
 
 } // namespace
 
-Error convert(const onnx::ModelProto &model, ModelFile &file, std::vector<int> &protoOf) {
-  return Converter(model, file, protoOf).run();
+Error convert(const onnx::ModelProto &model, ModelFile &file,
+              std::vector<const onnx::NodeProto *> &nodes) {
+  return Converter(model, file, nodes).run();
 }
 
 } // namespace heterplan

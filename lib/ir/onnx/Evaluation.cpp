@@ -81,7 +81,7 @@ private:
     TensorData rebound; // keeps the operand that `inputs` points to
     rebindExpand(node, inputs, rebound);
     SmallVector<TensorType, 2> outputs(node.outputs.size());
-    if (Error error = file.infer(index, inputs, outputs))
+    if (Error error = file.infer(node, inputs, outputs))
       return error;
     if (Error error = rebindReshape(node, outputs))
       return error;

@@ -121,7 +121,7 @@ std::string firstLine(const std::exception &exception) {
 
 struct ModelFile::Protos {
   onnx::ModelProto model;
-  std::vector<int> protoOf; // node of the graph to node of the model
+  std::vector<const onnx::NodeProto *> nodes; // by the number of the node
   StringMap<const onnx::OpSchema *> schemas;
 
   Error parse(StringRef bytes, const Location &place);
@@ -202,7 +202,7 @@ Expected<ModelFile> ModelFile::read(StringRef path) {
   bytes->shrink_to_fit();
   file.graph.name = sys::path::stem(path).str();
   file.graph.folder = sys::path::parent_path(path).str();
-  if (Error error = convert(file.protos->model, file, file.protos->protoOf))
+  if (Error error = convert(file.protos->model, file, file.protos->nodes))
     return error;
   if (Error error = file.protos->findSchemas(file))
     return error;
@@ -211,11 +211,10 @@ Expected<ModelFile> ModelFile::read(StringRef path) {
   return file;
 }
 
-Error ModelFile::infer(int index, ArrayRef<KnownInput> inputs,
+Error ModelFile::infer(const GraphNode &node, ArrayRef<KnownInput> inputs,
                        MutableArrayRef<TensorType> outputs) const {
-  const GraphNode &node = graph.nodes[index];
   const onnx::OpSchema *schema = protos->schemas.find(node.op)->second;
-  Context context(protos->model.graph().node(protos->protoOf[index]), inputs, outputs.size());
+  Context context(*protos->nodes[node.number], inputs, outputs.size());
   try {
     if (schema->has_type_and_shape_inference_function())
       schema->GetTypeAndShapeInferenceFunction()(context);

@@ -57,9 +57,9 @@ public:
 
   Location at(llvm::StringRef element) const { return {path, 0, 0, element.str()}; }
 
-  /// Types of the outputs of node `index` of `graph` as read (numbers stay valid if nodes are
-  /// dropped from a copy). Unknown ones have known == false.
-  llvm::Error infer(int index, llvm::ArrayRef<KnownInput> inputs,
+  /// Types of the outputs of `node`, which is one of `graph` or of a body in it. Unknown ones have
+  /// known == false.
+  llvm::Error infer(const GraphNode &node, llvm::ArrayRef<KnownInput> inputs,
                     llvm::MutableArrayRef<TensorType> outputs) const;
 
 private:
