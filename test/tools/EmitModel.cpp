@@ -1,5 +1,8 @@
 // emit-model MODEL.onnx DIR [STAGES]: model.py and weights/ of a model cut into about equally many
 // layers a stage, without a search or a cluster. The tests of the generated code use it.
+// emit-model --all: such jobs from standard input, their parts separated by tabs. Answers each at
+// once with a line of three parts: how far it came (refused, imported, generated), what has no cost
+// or "", why it came no further or "".
 #include "codegen/ModelEmitter.h"
 #include "codegen/Weights.h"
 #include "ir/onnx/Grouping.h"
@@ -33,29 +36,58 @@ Plan evenPlan(const LayerGraph &layers, int stages) {
   return plan;
 }
 
-Error emit(StringRef model, StringRef directory, int stages) {
-  auto graph = importGraph(model);
-  if (!graph)
-    return graph.takeError();
-  auto layers = groupLayers(*graph);
-  if (!layers)
-    return layers.takeError();
-  auto modules = buildModules(*graph, *layers, evenPlan(*layers, stages));
-  if (!modules)
-    return modules.takeError();
+Error writePackage(const Graph &graph, const std::vector<StageModule> &modules,
+                   StringRef directory) {
   if (std::error_code failure = sys::fs::create_directories(directory + "/weights"))
     return errorCodeToError(failure);
-  for (size_t stage = 0; stage < modules->size(); ++stage) {
+  for (size_t stage = 0; stage < modules.size(); ++stage) {
     std::string digits = std::to_string(stage);
     std::string file = (directory + "/weights/stage-").str() +
                        std::string(4 - std::min<size_t>(4, digits.size()), '0') + digits +
                        ".safetensors";
-    std::vector<TensorId> stored = storedTensors(*graph, (*modules)[stage]);
+    std::vector<TensorId> stored = storedTensors(graph, modules[stage]);
     if (!stored.empty())
-      if (Error error = writeWeights(file, *graph, stored))
+      if (Error error = writeWeights(file, graph, stored))
         return error;
   }
-  return writeFile((directory + "/model.py").str(), emitModel(*graph, *modules));
+  return writeFile((directory + "/model.py").str(), emitModel(graph, modules));
+}
+
+/// How far a model came.
+struct Outcome {
+  const char *state = "refused";
+  std::string uncosted; // operators without a cost of their own
+  Error error = Error::success();
+};
+
+std::string uncostedOperators(const Graph &graph) {
+  std::string result;
+  for (const CoverageRow &row : coverage(graph))
+    if (!row.costed)
+      result += (result.empty() ? "" : " ") + row.op;
+  return result;
+}
+
+Outcome emit(StringRef model, StringRef directory, int stages) {
+  Outcome outcome;
+  auto graph = importGraph(model);
+  if (!graph) {
+    outcome.error = graph.takeError();
+    return outcome;
+  }
+  outcome.state = "imported";
+  outcome.uncosted = uncostedOperators(*graph);
+  auto layers = groupLayers(*graph);
+  if (!layers) {
+    outcome.uncosted = "layers";
+    outcome.error = layers.takeError();
+    return outcome;
+  }
+  auto modules = buildModules(*graph, *layers, evenPlan(*layers, stages));
+  outcome.error = modules ? writePackage(*graph, *modules, directory) : modules.takeError();
+  if (!outcome.error)
+    outcome.state = "generated";
+  return outcome;
 }
 
 int emitAll() {
@@ -64,11 +96,14 @@ int emitAll() {
     auto [directory, count] = rest.split('\t');
     int stages = 1;
     count.getAsInteger(10, stages);
+    Outcome outcome = emit(model, directory, std::max(1, stages));
     std::string message;
-    if (Error error = emit(model, directory, std::max(1, stages)))
-      message = toText(std::move(error));
-    std::replace(message.begin(), message.end(), '\n', ' ');
-    outs() << message << '\n';
+    if (outcome.error)
+      message = toText(std::move(outcome.error));
+    std::replace_if(
+        message.begin(), message.end(), [](char c) { return c == '\n' || c == '\t'; }, ' ');
+    outs() << outcome.state << '\t' << outcome.uncosted << '\t' << message << '\n';
+    outs().flush(); // whoever waits learns which model comes next, should that one crash
   }
   return 0;
 }
@@ -82,8 +117,9 @@ int main(int argc, char **argv) {
     errs() << "usage: emit-model MODEL.onnx DIR [STAGES] | emit-model --all\n";
     return 1;
   }
-  if (Error error = emit(argv[1], argv[2], std::max(1, stages))) {
-    errs() << toText(std::move(error)) << '\n';
+  Outcome outcome = emit(argv[1], argv[2], std::max(1, stages));
+  if (outcome.error) {
+    errs() << toText(std::move(outcome.error)) << '\n';
     return 1;
   }
   return 0;
