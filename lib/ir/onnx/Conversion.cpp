@@ -62,9 +62,6 @@ private:
   Error checkModel() {
     if (!model.has_graph())
       return malformed("", "has no graph; it is not an ONNX model");
-    if (model.functions_size())
-      return unsupported(model.functions(0).name(), "a function of the model",
-                         "export the model with its functions inlined");
     if (model.graph().sparse_initializer_size())
       return unsupported("", "a sparse initializer", "dense initializers are accepted");
     graph.opset = 0;

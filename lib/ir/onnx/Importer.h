@@ -24,7 +24,8 @@ struct ImportOptions {
 
 /// The graph of the model at `path`. Any defect of the file is one diagnostic whose location names
 /// the file and the node or tensor; the operators of opset 17 and below are accepted, without
-/// subgraphs, functions and sequences. The time is near-linear in the size of the file.
+/// subgraphs and sequences; calls of model-local functions are inlined. The time is near-linear in
+/// the size of the file.
 llvm::Expected<Graph> importGraph(llvm::StringRef path, const ImportOptions &options = {});
 
 } // namespace heterplan

@@ -1,6 +1,7 @@
 #include "ir/onnx/ModelFile.h"
 
 #include "ir/onnx/Conversion.h"
+#include "ir/onnx/Functions.h"
 #include "ir/onnx/TensorReader.h"
 #include "support/Files.h"
 
@@ -202,6 +203,8 @@ Expected<ModelFile> ModelFile::read(StringRef path) {
   bytes->shrink_to_fit();
   file.graph.name = sys::path::stem(path).str();
   file.graph.folder = sys::path::parent_path(path).str();
+  if (Error error = inlineFunctions(file.protos->model, path))
+    return error;
   if (Error error = convert(file.protos->model, file, file.protos->nodes))
     return error;
   if (Error error = file.protos->findSchemas(file))

@@ -279,12 +279,6 @@ TEST(Unsupported, Subgraphs) {
   EXPECT_NE(error.text.find("without subgraphs"), std::string::npos) << error.text;
 }
 
-TEST(Unsupported, Functions) {
-  auto proto = plain();
-  proto.add_functions()->set_name("f");
-  EXPECT_EQ(failure(import(proto)).code, Diag::UnsupportedOperator);
-}
-
 TEST(Unsupported, OtherDomains) {
   auto proto = plain();
   proto.mutable_graph()->mutable_node(0)->set_domain("com.example");
