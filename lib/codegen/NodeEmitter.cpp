@@ -29,11 +29,41 @@ const GraphTensor &NodeEmitter::output(int index) const {
   return scope.graph().tensors[node.outputs[index]];
 }
 
+namespace {
+/// Whether `tensor` is one number that Python can write.
+bool isNumber(const GraphTensor &tensor) {
+  bool known = isLiteral(tensor) || tensor.role == TensorRole::Size;
+  return known && fixedElementCount(tensor) == 1;
+}
+} // namespace
+
 std::string NodeEmitter::operand(int index, int beside) {
   const GraphTensor &tensor = input(index), &other = input(beside);
-  auto isNumber = [](const GraphTensor &t) { return isLiteral(t) && *fixedElementCount(t) == 1; };
   bool harmless = tensor.shape.size() <= other.shape.size() && !isNumber(other);
-  return isNumber(tensor) && harmless ? elementLiteral(tensor, 0) : in(index);
+  return isNumber(tensor) && harmless ? *number(index) : in(index);
+}
+
+std::optional<std::string> NodeEmitter::number(int index) {
+  auto all = numbers(index);
+  return all && all->size() == 1 ? std::optional(all->front()) : std::nullopt;
+}
+
+std::optional<std::vector<std::string>> NodeEmitter::numbers(int index) {
+  if (!has(index))
+    return std::nullopt;
+  const GraphTensor &tensor = input(index);
+  std::vector<std::string> result;
+  if (tensor.role == TensorRole::Size)
+    for (Dim dim : tensor.sizes) {
+      std::string size = scope.size(dim);
+      result.push_back(StringRef(size).contains(' ') ? "(" + size + ")" : size);
+    }
+  else if (isLiteral(tensor))
+    for (int64_t i = 0, count = *fixedElementCount(tensor); i < count; ++i)
+      result.push_back(elementLiteral(tensor, i));
+  else
+    return std::nullopt;
+  return result;
 }
 
 std::vector<std::string> NodeEmitter::allInputs() {

@@ -45,6 +45,10 @@ public:
   /// Likewise, but a number where the input is a constant of one element which, beside the tensor
   /// at input `beside`, changes neither shape nor type of the result.
   std::string operand(int index, int beside);
+  /// Input `index` as a number, where it is known at import or in terms of the batch.
+  std::optional<std::string> number(int index);
+  /// Likewise each element of input `index`, in row-major order.
+  std::optional<std::vector<std::string>> numbers(int index);
   /// All inputs that are given.
   std::vector<std::string> allInputs();
 
@@ -77,6 +81,8 @@ public:
   std::string outputSizes(int index = 0);
   /// The size `dim` in terms of the batch.
   std::string size(Dim dim) { return scope.size(dim); }
+  /// The expression of the device that the stage runs on.
+  std::string device() { return scope.device(); }
 
   /// The error NotGeneratable for this node.
   llvm::Error refuse(llvm::StringRef why) const;

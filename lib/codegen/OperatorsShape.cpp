@@ -98,9 +98,9 @@ Expression emitExpand(NodeEmitter &e) {
 }
 
 Expression emitTile(NodeEmitter &e) {
-  auto repeats = e.constantIntegers(1);
+  auto repeats = e.numbers(1);
   if (!repeats)
-    return repeats.takeError();
+    return e.refuse("its repeats must be known, at least in terms of the batch");
   return call("torch.tile", {e.in(0), python::tuple(*repeats)});
 }
 
@@ -222,7 +222,22 @@ Expression emitConstantOfShape(NodeEmitter &e) {
   for (Dim dim : e.output().shape)
     sizes.push_back(e.size(dim));
   return call("torch.full", {python::tuple(sizes), value, "dtype=" + torchType(e.output().type),
-                             "device=" + e.in(0) + ".device"});
+                             "device=" + e.device()});
+}
+
+Expression emitRange(NodeEmitter &e) {
+  auto start = e.number(0), limit = e.number(1), delta = e.number(2);
+  if (!start || !limit || !delta)
+    return e.refuse("its bounds must be known, at least in terms of the batch");
+  std::vector<std::string> arguments{*limit};
+  if (*start != "0" || *delta != "1")
+    arguments.insert(arguments.begin(), *start);
+  if (*delta != "1")
+    arguments.push_back(*delta);
+  if (e.output().type != DataType::Int64)
+    arguments.push_back("dtype=" + torchType(e.output().type));
+  arguments.push_back("device=" + e.device());
+  return call("torch.arange", arguments);
 }
 
 Expression emitOneHot(NodeEmitter &e) {

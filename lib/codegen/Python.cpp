@@ -142,7 +142,7 @@ bool isKeyword(StringRef name) {
       "import", "in", "is", "lambda", "nonlocal", "not", "or", "pass", "raise", "return", "try",
       "while", "with", "yield",
       // names that the generated code uses itself
-      "self", "torch", "nn", "F", "p", "n", "float", "slice", "tuple"};
+      "self", "torch", "nn", "F", "p", "n", "device", "float", "slice", "tuple"};
   return is_contained(words, name);
 }
 
@@ -155,8 +155,12 @@ std::string sanitised(StringRef name) {
       result += keep ? c : '_';
   }
   StringRef text = StringRef(result).rtrim('_');
-  if (text.size() > longestIdentifier) // the last parts of a path tell most
+  if (text.size() > longestIdentifier) { // the last parts of a path tell most
+    bool midWord = text[text.size() - longestIdentifier - 1] != '_';
     text = text.take_back(longestIdentifier).ltrim('_');
+    if (midWord && text.contains('_'))
+      text = text.split('_').second;
+  }
   if (text.empty() || isDigit(text[0]) || isKeyword(text))
     return "t" + (text.empty() || isDigit(text[0]) ? "" : std::string("_")) + text.str();
   return text.str();

@@ -1,5 +1,7 @@
 #include "codegen/Scope.h"
 
+#include <functional>
+
 using namespace llvm;
 
 namespace heterplan {
@@ -35,6 +37,8 @@ bool isStored(const GraphTensor &tensor) {
 
 void Scope::addArgument(TensorId tensor) {
   variables[tensor] = tensor;
+  if (deviceExpression.empty())
+    deviceExpression = theUse.names[tensor] + ".device";
   if (!batchExpression.empty())
     return;
   const Shape &shape = theGraph.tensors[tensor].shape;
@@ -109,22 +113,40 @@ SmallVector<TensorId, 2> Scope::namesOf(TensorId variable) const {
 }
 
 bool Scope::knows(TensorId tensor) const {
-  return variables.count(tensor) || isStored(theGraph.tensors[tensor]);
+  return variables.count(tensor) || isStored(theGraph.tensors[tensor]) ||
+         theGraph.tensors[tensor].role == TensorRole::Size;
 }
 
 TensorId Scope::variable(TensorId tensor) const {
   auto entry = variables.find(tensor);
   TensorId source = entry == variables.end() ? tensor : entry->second;
-  return isStored(theGraph.tensors[source]) ? noTensor : source;
+  bool isVariable = theGraph.tensors[source].role == TensorRole::Input ||
+                    theGraph.tensors[source].role == TensorRole::Activation;
+  return isVariable ? source : noTensor;
 }
 
 std::string Scope::expression(TensorId tensor) {
   auto entry = variables.find(tensor);
   TensorId source = entry == variables.end() ? tensor : entry->second;
+  if (theGraph.tensors[source].role == TensorRole::Size)
+    return sizeTensor(theGraph.tensors[source]);
   if (!isStored(theGraph.tensors[source]))
     return nameOf(source);
   registerStored(source);
   return "p(" + python::quote(theGraph.tensors[source].name) + ")";
+}
+
+std::string Scope::sizeTensor(const GraphTensor &tensor) {
+  int64_t next = 0;
+  std::function<std::string(size_t)> nested = [&](size_t axis) {
+    if (axis == tensor.shape.size())
+      return size(tensor.sizes[next++]);
+    std::vector<std::string> items;
+    for (int64_t i = 0; i < tensor.shape[axis].fixed; ++i)
+      items.push_back(nested(axis + 1));
+    return "[" + python::join(items) + "]";
+  };
+  return python::call("torch.tensor", {nested(0), "device=" + device()});
 }
 
 std::string Scope::nameOf(TensorId variable) const {
@@ -147,8 +169,14 @@ std::string Scope::size(Dim dim) {
   return python::dimension(dim, "n");
 }
 
-std::string Scope::batchStatement() const {
-  return usesBatch ? python::statement(8, "n = " + batchExpression) : "";
+std::string Scope::device() {
+  usesDevice = true;
+  return "device";
+}
+
+std::string Scope::firstStatements() const {
+  return (usesBatch ? python::statement(8, "n = " + batchExpression) : "") +
+         (usesDevice ? python::statement(8, "device = " + deviceExpression) : "");
 }
 
 void Scope::add(StringRef statement, StringRef remark) {

@@ -57,10 +57,14 @@ public:
 
   /// The size `dim`, in terms of the number of samples `n`.
   std::string size(Dim dim);
-  /// The statement that computes `n`, or "" when nothing uses it.
-  std::string batchStatement() const;
-  /// Whether `n` is used but no argument has it.
-  bool lacksBatch() const { return usesBatch && batchExpression.empty(); }
+  /// The expression of the device that the stage runs on.
+  std::string device();
+  /// The statements that compute `n` and `device`, where they are used.
+  std::string firstStatements() const;
+  /// Whether `n` or `device` is used but no argument tells it.
+  bool lacksArgument() const {
+    return (usesBatch && batchExpression.empty()) || (usesDevice && deviceExpression.empty());
+  }
 
   void add(llvm::StringRef statement, llvm::StringRef remark = "");
 
@@ -72,6 +76,8 @@ public:
 
 private:
   void registerStored(TensorId tensor);
+  /// A tensor of role Size.
+  std::string sizeTensor(const GraphTensor &tensor);
   std::string nameOf(TensorId variable) const;
   /// The first short name that no value has.
   std::string takeShortName(TensorId tensor);
@@ -86,7 +92,8 @@ private:
   std::vector<std::string> names;                   // short ones used in this layer
   std::vector<bool> taken;                          // each of them
   unsigned shortNumber = 0;                         // of the next one
-  bool usesBatch = false;
+  bool usesBatch = false, usesDevice = false;
+  std::string deviceExpression;
   std::string batchExpression;
 };
 

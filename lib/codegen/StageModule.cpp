@@ -262,7 +262,12 @@ Expected<StageModule> StageBuilder::build() {
     return error;
   if (Error error = checkNames())
     return error;
-  if (scope.lacksBatch())
+  for (TensorId input : model.graph.inputs) // read for its size only
+    if (scope.lacksArgument() && !is_contained(stage.inputs, input)) {
+      stage.inputs.push_back(input);
+      scope.addArgument(input);
+    }
+  if (scope.lacksArgument())
     return Diagnostic(Diag::NotGeneratable, {model.graph.name, 0, 0, ""})
            << "a size depends on the batch, but no argument of the stage does";
   for (const auto *tensors : {&stage.receives, &stage.inputs})
@@ -272,7 +277,7 @@ Expected<StageModule> StageBuilder::build() {
   stage.buffers = scope.buffers;
   for (TensorId tensor : scope.constants)
     (isLiteral(model.graph.tensors[tensor]) ? stage.literals : stage.constants).push_back(tensor);
-  stage.body = scope.batchStatement() + scope.body;
+  stage.body = scope.firstStatements() + scope.body;
   return std::move(stage);
 }
 } // namespace

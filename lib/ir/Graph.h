@@ -37,26 +37,10 @@ enum class DataType : int {
   Complex64 = 14,
   Complex128 = 15,
   BFloat16 = 16,
-  Float8E4M3FN = 17,
-  Float8E4M3FNUZ = 18,
-  Float8E5M2 = 19,
-  Float8E5M2FNUZ = 20,
-  UInt4 = 21,
-  Int4 = 22,
-  Float4E2M1 = 23,
-  Float8E8M0 = 24,
-  UInt2 = 25,
-  Int2 = 26,
 };
 
-/// Whether `number` is that of a type of which there can be elements.
-constexpr bool isDataType(int64_t number) { return number > 0 && number <= 26; }
-/// Bytes of one element; 0 for String and Undefined; 1 for types below a byte, which files pack.
+/// Bytes of one element; 0 for String and Undefined.
 int64_t sizeOf(DataType type);
-/// Bytes of `count` elements as a file stores them.
-int64_t storedBytes(DataType type, int64_t count);
-/// Whether files store several elements in a byte. Their values are carried, not computed with.
-bool isPacked(DataType type);
 /// "float32", "int64", ...
 const char *nameOf(DataType type);
 bool isFloating(DataType type);
@@ -99,6 +83,7 @@ enum class TensorRole {
   Parameter,  // floating initializer that is trained
   Buffer,     // floating initializer that is state (running mean and variance)
   Constant,   // value known at import
+  Size,       // integers in terms of the batch: `sizes`; no node computes them
   Activation, // computed by a node
 };
 
@@ -125,6 +110,7 @@ struct GraphTensor {
   /// True where the tensor lies on a differentiable path from a parameter.
   bool differentiable = false;
   std::optional<TensorData> data;       // constants, and parameters whose values are inline
+  std::vector<Dim> sizes;               // values of a Size in row-major order
   std::optional<ExternalData> external; // parameters whose values lie in a file that exists
   bool operator==(const GraphTensor &) const = default;
 };

@@ -5,6 +5,8 @@
 #include "ir/onnx/ModelFile.h"
 #include "ir/onnx/Roles.h"
 
+#include "llvm/Support/Endian.h"
+
 #include <algorithm>
 
 using namespace llvm;
@@ -16,6 +18,8 @@ namespace {
 /// Batches that shapes are inferred at, times the batch as written: primes, so that they are not
 /// mistaken for a dimension of the model. Two determine a line; the third checks it.
 constexpr int64_t probes[] = {31, 37, 41};
+/// Elements of a tensor that is kept in terms of the batch: shapes have no more.
+constexpr size_t mostSizes = 64;
 
 class Import {
 public:
@@ -96,13 +100,22 @@ private:
   /// The line through the dimensions at the probes.
   std::optional<Dim> fit(size_t id, size_t axis) const {
     auto dim = [&](int probe) { return evaluations[probe].types[id].dims[axis]; };
-    int64_t rise = dim(1) - dim(0), run = sizes[1] - sizes[0];
-    if (rise % run)
+    auto line = lineThrough(dim(0), dim(1), dim(2));
+    return line && line->perSample >= 0 ? line : std::nullopt;
+  }
+
+  /// The line through values at the probes.
+  std::optional<Dim> lineThrough(int64_t first, int64_t second, int64_t third) const {
+    int64_t run = sizes[1] - sizes[0], rise = 0, offset = 0, last = 0, expected = 0;
+    if (__builtin_sub_overflow(second, first, &rise) || rise % run)
       return std::nullopt;
-    Dim line{rise / run, dim(0) - rise / run * sizes[0]};
-    if (line.perSample < 0 || line.at(sizes[2]) != dim(2))
+    int64_t slope = rise / run;
+    if (__builtin_mul_overflow(slope, sizes[0], &offset) ||
+        __builtin_sub_overflow(first, offset, &offset) ||
+        __builtin_mul_overflow(slope, sizes[2], &last) ||
+        __builtin_add_overflow(last, offset, &expected) || expected != third)
       return std::nullopt;
-    return line;
+    return Dim{slope, offset};
   }
 
   Error setTypes() {
@@ -127,23 +140,56 @@ private:
     return Error::success();
   }
 
-  /// Tensors whose value does not depend on the batch become constants.
+  /// Tensors whose value does not depend on the batch become constants, integers that grow linearly
+  /// with it become sizes.
   void setConstants() {
     for (size_t id = 0; id < file.graph.tensors.size(); ++id) {
       GraphTensor &tensor = file.graph.tensors[id];
       const TensorData *value = evaluations[0].values[id];
-      bool same = tensor.role == TensorRole::Activation && value;
-      for (const Evaluation &evaluation : evaluations)
-        same = same && evaluation.values[id] && *evaluation.values[id] == *value;
-      if (!same)
-        continue;
-      tensor.role = TensorRole::Constant;
-      tensor.data = *value;
+      bool known = tensor.role == TensorRole::Activation && value, same = known;
+      for (const Evaluation &evaluation : evaluations) {
+        known = known && evaluation.values[id];
+        same = known && same && *evaluation.values[id] == *value;
+      }
+      if (same) {
+        tensor.role = TensorRole::Constant;
+        tensor.data = *value;
+      } else if (known) {
+        setSizes(id);
+      }
     }
+  }
+
+  void setSizes(size_t id) {
+    GraphTensor &tensor = file.graph.tensors[id];
+    const TensorData &first = *evaluations[0].values[id];
+    size_t count = first.bytes.size() / sizeof(int64_t);
+    if (tensor.type != DataType::Int64 || count > mostSizes)
+      return;
+    std::vector<Dim> result;
+    for (size_t i = 0; i < count; ++i) {
+      auto value = [&](int probe) {
+        const std::string &bytes = evaluations[probe].values[id]->bytes;
+        return bytes.size() == first.bytes.size()
+                   ? support::endian::read64le(bytes.data() + i * sizeof(int64_t))
+                   : 0;
+      };
+      auto line = lineThrough(static_cast<int64_t>(value(0)), static_cast<int64_t>(value(1)),
+                              static_cast<int64_t>(value(2)));
+      if (!line)
+        return;
+      result.push_back(*line);
+    }
+    tensor.role = TensorRole::Size;
+    tensor.sizes = std::move(result);
   }
 
   bool isConstant(TensorId id) const {
     return id == noTensor || file.graph.tensors[id].role == TensorRole::Constant;
+  }
+  /// Whether no node needs to compute it.
+  bool isKnown(TensorId id) const {
+    return isConstant(id) || file.graph.tensors[id].role == TensorRole::Size;
   }
 
   /// Whoever runs these nodes takes the shape from that of the output, so the arithmetic that
@@ -151,7 +197,6 @@ private:
   void dropShapeOperands() {
     for (GraphNode &node : file.graph.nodes) {
       size_t operand = node.op == "Reshape" || node.op == "Expand" ? 1
-                       : node.op == "ConstantOfShape"              ? 0
                        : node.op == "Resize"                       ? 3
                                                                    : node.inputs.size();
       if (operand < node.inputs.size() && !isConstant(node.inputs[operand]))
@@ -168,8 +213,8 @@ private:
     for (size_t i = graph.nodes.size(); i-- > 0;) {
       GraphNode &node = graph.nodes[i];
       for (TensorId &id : node.outputs) {
-        if (id != noTensor && (!needed[id] || isConstant(id)))
-          id = needed[id] && !isConstant(id) ? id : noTensor;
+        if (id != noTensor && (!needed[id] || isKnown(id)))
+          id = noTensor;
         kept[i] = kept[i] || id != noTensor;
       }
       if (kept[i])

@@ -74,6 +74,30 @@ TEST(ModelEmitter, RelayedTensorIsReceivedAndSent) {
   EXPECT_TRUE(has(text, "STAGES = (Stage0, Stage1, Stage2, Stage3)\n"));
 }
 
+TEST(ModelEmitter, SizesAreNumbersInTermsOfTheBatch) {
+  GraphBuilder b;
+  b.input("x", batched({4}));
+  auto size = [&](std::string name, std::vector<Dim> sizes, Shape shape) {
+    TensorId id = b.tensor(std::move(name), TensorRole::Size, std::move(shape), DataType::Int64);
+    b.graph.tensors[id].sizes = std::move(sizes);
+    return id;
+  };
+  TensorId zero = b.constant("zero", values<int64_t>(DataType::Int64, {}, {0}));
+  TensorId one = b.constant("one", values<int64_t>(DataType::Int64, {}, {1}));
+  TensorId limit = size("limit", {Dim{3, 1}}, {});
+  TensorId range = b.node("range", "Range", {zero, limit, one}, {Dim{3, 1}}, {}, DataType::Int64);
+  TensorId shape = size("shape", {Dim{1, 0}, Dim{0, 2}}, fixedShape({2}));
+  TensorId tile =
+      b.node("tile", "Tile", {range, shape}, {Dim{1, 0}, Dim{0, 2}}, {}, DataType::Int64);
+  b.graph.outputs = {
+      b.node("sum", "Add", {tile, shape}, {Dim{1, 0}, Dim{0, 2}}, {}, DataType::Int64)};
+  std::string text = emitted(b);
+  EXPECT_TRUE(has(text, "n = x.shape[0]\n        device = x.device\n")) << text;
+  EXPECT_TRUE(has(text, "torch.arange((3 * n + 1), device=device)")) << text;
+  EXPECT_TRUE(has(text, "torch.tile(range, (n, 2))")) << text;
+  EXPECT_TRUE(has(text, "tile + torch.tensor([n, 2], device=device)")) << text;
+}
+
 TEST(ModelEmitter, EqualInputsGiveEqualBytes) {
   EXPECT_EQ(emitted(skipNetwork(), {2}), emitted(skipNetwork(), {2}));
 }

@@ -66,5 +66,7 @@ TEST(Python, IdentifiersAreValidAndUnique) {
   EXPECT_EQ(identifiers.make(""), "t");
   EXPECT_EQ(identifiers.make("\xff\xfe"), "t_2");
   EXPECT_EQ(identifiers.make("x); import os; ("), "x_import_os");
+  EXPECT_EQ(identifiers.make("/model/bert/encoder/layer.0/attention/self/Mul_1"),
+            "encoder_layer_0_attention_self_Mul_1"); // no half words
   EXPECT_LE(identifiers.make(std::string(10'000'000, 'a')).size(), 40u);
 }

@@ -124,6 +124,19 @@ TEST(ImporterFolding, ShapeArithmeticDisappears) {
   EXPECT_EQ(tensor(graph, "y").shape, shape({batch, fixed(24)}));
 }
 
+TEST(ImporterFolding, IntegersThatGrowWithTheBatchAreSizes) {
+  Graph graph = imported(model("g (float[N, 3] x) => (int64[N] r) {"
+                               " zero = Constant <value = int64 {0}> ()"
+                               " two = Constant <value = int64 {2}> ()"
+                               " s = Shape(x) n = Gather(s, zero) m = Mul(n, two)"
+                               " r = Range(zero, m, two) }"));
+  ASSERT_EQ(graph.nodes.size(), 1u);
+  const GraphTensor &limit = graph.tensors[graph.nodes[0].inputs[1]];
+  EXPECT_EQ(limit.role, TensorRole::Size);
+  EXPECT_EQ(limit.sizes, std::vector<Dim>{(Dim{2, 0})});
+  EXPECT_EQ(tensor(graph, "r").shape, shape({batch}));
+}
+
 TEST(ImporterFolding, WhatDoesNotDependOnTheBatchIsAConstant) {
   Graph graph = imported(model("g (float[N, 4] x) => (float[N, 4] y) {"
                                " s = Shape(x) one = Constant <value = int64[1] {1}> ()"
