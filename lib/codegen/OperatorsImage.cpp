@@ -24,8 +24,7 @@ struct Sizes {
 /// Whether scales, where they are given, lead to whole sizes: PyTorch computes coordinates from the
 /// sizes, ONNX from the scales.
 Expected<bool> scalesAreExact(NodeEmitter &e, const Sizes &sizes) {
-  bool old = e.op() == "Upsample" || e.opset() < 11;
-  int index = old ? 1 : 2;
+  constexpr int index = 2;
   if (!e.has(index) || fixedElementCount(e.input(index)) == 0)
     return true; // sizes are given
   if (!e.isConstant(index) || fixedElementCount(e.input(index)) != e.rank(0))
@@ -89,14 +88,10 @@ Expression emitResize(NodeEmitter &e) {
     return exact.takeError();
   if (!*exact)
     return e.refuse("its scales do not lead to whole sizes");
-  bool old = e.op() == "Upsample" || e.opset() < 11;
   std::string mode = e.text("mode", "nearest");
-  std::string coordinates =
-      e.text("coordinate_transformation_mode", old ? "asymmetric" : "half_pixel");
+  std::string coordinates = e.text("coordinate_transformation_mode", "half_pixel");
   std::vector<std::string> arguments;
-  if (mode == "nearest" && old)
-    arguments = {"mode=\"nearest\""};
-  else if (mode == "nearest") {
+  if (mode == "nearest") {
     StringRef nearest = nearestMode(e, *sizes, coordinates);
     if (!nearest.empty())
       arguments = {"mode=" + python::quote(nearest)};

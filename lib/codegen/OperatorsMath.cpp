@@ -200,12 +200,12 @@ Expression emitTopK(NodeEmitter &e) {
 }
 
 Expression emitSoftmax(NodeEmitter &e) {
-  auto axis = e.axis(e.integer("axis", e.opset() < 13 ? 1 : -1), e.rank(0));
+  auto axis = e.axis(e.integer("axis", -1), e.rank(0));
   if (!axis)
     return axis.takeError();
   std::string function = e.op() == "Softmax" ? "F.softmax" : "F.log_softmax";
   std::string dim = std::to_string(*axis);
-  if (e.opset() >= 13 || *axis + 1 == e.rank(0))
+  if (!e.integer("flattened", 0) || *axis + 1 == e.rank(0))
     return call(function, {e.in(0), "dim=" + dim});
   // Until opset 12 the axes from `axis` on count as one.
   return call(function, {e.in(0) + ".flatten(" + dim + ")", "dim=" + dim}) + ".reshape(" +
@@ -281,8 +281,6 @@ Expression emitThresholdedRelu(NodeEmitter &e) {
 Expression emitPRelu(NodeEmitter &e) {
   if (!e.has(1))
     return e.refuse("it needs a slope");
-  if (e.opset() < 7) // the slope lies along the channels
-    return call("F.prelu", {e.in(0), e.in(1)});
   return "F.relu(" + e.in(0) + ") - " + e.operand(1, 0) + " * F.relu(-" + e.in(0) + ")";
 }
 

@@ -37,10 +37,26 @@ enum class DataType : int {
   Complex64 = 14,
   Complex128 = 15,
   BFloat16 = 16,
+  Float8E4M3FN = 17,
+  Float8E4M3FNUZ = 18,
+  Float8E5M2 = 19,
+  Float8E5M2FNUZ = 20,
+  UInt4 = 21,
+  Int4 = 22,
+  Float4E2M1 = 23,
+  Float8E8M0 = 24,
+  UInt2 = 25,
+  Int2 = 26,
 };
 
-/// Bytes of one element; 0 for String and Undefined.
+/// Whether `number` is that of a type of which there can be elements.
+constexpr bool isDataType(int64_t number) { return number > 0 && number <= 26; }
+/// Bytes of one element; 0 for String and Undefined; 1 for types below a byte, which files pack.
 int64_t sizeOf(DataType type);
+/// Bytes of `count` elements as a file stores them.
+int64_t storedBytes(DataType type, int64_t count);
+/// Whether files store several elements in a byte. Their values are carried, not computed with.
+bool isPacked(DataType type);
 /// "float32", "int64", ...
 const char *nameOf(DataType type);
 bool isFloating(DataType type);

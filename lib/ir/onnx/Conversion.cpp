@@ -1,6 +1,7 @@
 #include "ir/onnx/Conversion.h"
 
 #include "ir/onnx/Attributes.h"
+#include "ir/onnx/Normalization.h"
 #include "ir/onnx/TensorReader.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -17,7 +18,6 @@ namespace heterplan {
 
 namespace {
 
-constexpr int64_t newestOpset = 17;
 /// Values that copies of shared initializers may take in all.
 constexpr size_t copyLimit = size_t(64) << 20;
 
@@ -64,17 +64,7 @@ private:
       return malformed("", "has no graph; it is not an ONNX model");
     if (model.graph().sparse_initializer_size())
       return unsupported("", "a sparse initializer", "dense initializers are accepted");
-    graph.opset = 0;
-    for (const auto &import : model.opset_import())
-      if (import.domain().empty() || import.domain() == "ai.onnx")
-        graph.opset = std::max<int64_t>(graph.opset, import.version());
-    if (graph.opset < 1)
-      return malformed("", "does not state the operator set that it uses");
-    if (graph.opset > newestOpset)
-      return Diagnostic(Diag::UnsupportedOperator, file.at(""))
-                 .note({}, "export the model with opset_version=17")
-             << "operator set " << graph.opset << " is not supported; up to " << newestOpset
-             << " are";
+    graph.opset = canonicalOpset;
     return Error::success();
   }
 
@@ -193,16 +183,12 @@ private:
       if (attribute.has_g() || attribute.graphs_size())
         return unsupported(name, "operator '" + proto.op_type() + "', which holds a subgraph,",
                            "operators without subgraphs are accepted");
-    if (!proto.domain().empty() && proto.domain() != "ai.onnx")
-      return unsupported(name,
-                         "operator '" + proto.op_type() + "' of domain '" +
-                             proto.domain().substr(0, 60) + "'",
-                         "operators of the default domain are accepted");
     if (proto.op_type() == "Constant")
       return readConstant(proto, name);
     GraphNode node;
     node.name = std::move(name);
     node.op = proto.op_type();
+    node.domain = proto.domain() == "ai.onnx" ? "" : proto.domain();
     if (Error error = readOperands(proto, index, node))
       return error;
     if (node.op == "Identity" && node.inputs.size() == 1 && proto.output_size() == 1) {

@@ -33,7 +33,7 @@ struct Operation {
   /// An operand whose elements are copied to the result: it must have the same type.
   const TensorData *source(size_t index) const {
     const TensorData *data = operand(index);
-    return data && data->type == result.type ? data : nullptr;
+    return data && data->type == result.type && !isPacked(data->type) ? data : nullptr;
   }
   int64_t integer(llvm::StringRef name, int64_t otherwise) const {
     auto found = node.attributes.find(name.str());
@@ -51,8 +51,20 @@ struct Operation {
 };
 
 inline bool isInteger(DataType type) {
-  return type != DataType::Undefined && type != DataType::String && !isFloating(type) &&
-         type != DataType::Complex64 && type != DataType::Complex128;
+  switch (type) {
+  case DataType::Bool:
+  case DataType::Int8:
+  case DataType::UInt8:
+  case DataType::Int16:
+  case DataType::UInt16:
+  case DataType::Int32:
+  case DataType::UInt32:
+  case DataType::Int64:
+  case DataType::UInt64:
+    return true;
+  default:
+    return false;
+  }
 }
 inline bool isComputable(DataType type) {
   return isInteger(type) || type == DataType::Float32 || type == DataType::Float64;

@@ -2,14 +2,14 @@
 
 #include "ir/onnx/Conversion.h"
 #include "ir/onnx/Functions.h"
+#include "ir/onnx/Inference.h"
+#include "ir/onnx/Normalization.h"
 #include "ir/onnx/TensorReader.h"
 #include "support/Files.h"
 
 #include "llvm/ADT/StringMap.h"
-#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/Path.h"
 
-#include "onnx/checker.h"
 #include "onnx/defs/schema.h"
 #include "onnx/onnx_pb.h"
 #include "onnx/shape_inference/implementation.h"
@@ -24,7 +24,6 @@ using namespace llvm;
 namespace heterplan {
 
 namespace {
-constexpr int newestIrVersion = 8; // of libonnx 1.12; later ones changed nothing that we read
 constexpr int deepestMessage = 64;
 constexpr size_t largestValue = size_t(1) << 16; // no operator's shape depends on more
 
@@ -120,13 +119,27 @@ std::string firstLine(const std::exception &exception) {
 
 } // namespace
 
+namespace {
+/// Who types the results of an operator; the rule comes first.
+struct Typing {
+  const InferenceRule *rule = nullptr;
+  const onnx::OpSchema *schema = nullptr;
+};
+
+Error unknownOperator(const GraphNode &node, const ModelFile &file) {
+  std::string domain =
+      node.domain.empty() ? "the ONNX operators" : "domain '" + node.domain.substr(0, 60) + "'";
+  return Diagnostic(Diag::UnsupportedOperator, file.at(node.name))
+         << "operator '" << node.op << "' of " << domain << " is not known";
+}
+} // namespace
+
 struct ModelFile::Protos {
   onnx::ModelProto model;
   std::vector<const onnx::NodeProto *> nodes; // by the number of the node
-  StringMap<const onnx::OpSchema *> schemas;
+  StringMap<Typing> schemas;                  // by domain.operator
 
   Error parse(StringRef bytes, const Location &place);
-  Error check(const ModelFile &file);
   Error findSchemas(const ModelFile &file);
 };
 
@@ -141,46 +154,15 @@ Error ModelFile::Protos::parse(StringRef bytes, const Location &place) {
   return Error::success();
 }
 
-/// Runs the checker on the model with its initializers declared as inputs, since it refuses
-/// external data that is absent; we have checked the initializers ourselves.
-Error ModelFile::Protos::check(const ModelFile &file) {
-  auto *graph = model.mutable_graph();
-  StringSet<> inputs;
-  for (const auto &input : graph->input())
-    inputs.insert(input.name());
-  for (const auto &initializer : graph->initializer()) {
-    if (inputs.count(initializer.name()))
-      continue;
-    auto *input = graph->add_input();
-    input->set_name(initializer.name());
-    auto *type = input->mutable_type()->mutable_tensor_type();
-    type->set_elem_type(initializer.data_type());
-    auto *shape = type->mutable_shape(); // also of a scalar, which has no dimensions
-    for (int64_t dim : initializer.dims())
-      shape->add_dim()->set_dim_value(dim);
-  }
-  graph->clear_initializer();
-  if (graph->name().empty())
-    graph->set_name("graph");
-  if (model.ir_version() > newestIrVersion)
-    model.set_ir_version(newestIrVersion);
-  try {
-    onnx::checker::check_model(model);
-  } catch (const std::exception &exception) {
-    return Diagnostic(Diag::MalformedModel, file.at("")) << firstLine(exception);
-  }
-  return Error::success();
-}
-
+/// Nodes are in their canonical form, so libonnx's newest schema is the one of the default domain.
 Error ModelFile::Protos::findSchemas(const ModelFile &file) {
   for (const GraphNode &node : file.graph.nodes) {
-    auto [entry, inserted] = schemas.try_emplace(node.op, nullptr);
+    auto [entry, inserted] = schemas.try_emplace(node.domain + "." + node.op);
     if (inserted)
-      entry->second =
-          onnx::OpSchemaRegistry::Schema(node.op, static_cast<int>(file.graph.opset), node.domain);
-    if (!entry->second)
-      return Diagnostic(Diag::UnsupportedOperator, file.at(node.name))
-             << "operator '" << node.op << "' is not part of operator set " << file.graph.opset;
+      entry->second = {findInference(node.domain, node.op),
+                       onnx::OpSchemaRegistry::Schema(node.op, node.domain)};
+    if (!entry->second.rule && !entry->second.schema)
+      return unknownOperator(node, file);
   }
   return Error::success();
 }
@@ -205,18 +187,24 @@ Expected<ModelFile> ModelFile::read(StringRef path) {
   file.graph.folder = sys::path::parent_path(path).str();
   if (Error error = inlineFunctions(file.protos->model, path))
     return error;
+  if (Error error = normalize(file.protos->model, file.at("")))
+    return error;
   if (Error error = convert(file.protos->model, file, file.protos->nodes))
     return error;
   if (Error error = file.protos->findSchemas(file))
-    return error;
-  if (Error error = file.protos->check(file))
     return error;
   return file;
 }
 
 Error ModelFile::infer(const GraphNode &node, ArrayRef<KnownInput> inputs,
                        MutableArrayRef<TensorType> outputs) const {
-  const onnx::OpSchema *schema = protos->schemas.find(node.op)->second;
+  const Typing typing = protos->schemas.lookup(node.domain + "." + node.op);
+  if (typing.rule) {
+    Location place = at(node.name);
+    Inference inference(node, inputs, outputs, place);
+    return typing.rule->infer(inference);
+  }
+  const onnx::OpSchema *schema = typing.schema;
   Context context(*protos->nodes[node.number], inputs, outputs.size());
   try {
     if (schema->has_type_and_shape_inference_function())

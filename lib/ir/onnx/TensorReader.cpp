@@ -37,7 +37,7 @@ std::string typedBytes(const onnx::TensorProto &tensor, DataType type) {
   case DataType::UInt32:
   case DataType::UInt64:
     return packed(tensor.uint64_data(), static_cast<size_t>(sizeOf(type)));
-  default:
+  default: // also of types below a byte, whose int32 values hold a byte each
     return packed(tensor.int32_data(), static_cast<size_t>(sizeOf(type)));
   }
 }
@@ -130,9 +130,9 @@ Expected<int64_t> checkedCount(ArrayRef<int64_t> dims, const Location &place) {
 }
 
 Expected<DataType> elementType(int number, const Location &place) {
-  if (number <= 0 || number > static_cast<int>(DataType::BFloat16))
+  if (!isDataType(number))
     return Diagnostic(Diag::MalformedModel, place)
-           << "has element type " << number << "; 1 to 16 are defined";
+           << "has element type " << number << "; 1 to 26 are defined";
   return static_cast<DataType>(number);
 }
 
@@ -154,10 +154,9 @@ Expected<TensorData> inlineData(const onnx::TensorProto &tensor, const Location 
   if (!count)
     return count.takeError();
   data.bytes = tensor.has_raw_data() ? tensor.raw_data() : typedBytes(tensor, *type);
-  if (static_cast<int64_t>(data.bytes.size()) != *count * sizeOf(*type))
+  if (int64_t need = storedBytes(*type, *count); static_cast<int64_t>(data.bytes.size()) != need)
     return Diagnostic(Diag::MalformedModel, place)
-           << "has " << data.bytes.size() << " bytes of values; its shape needs "
-           << *count * sizeOf(*type);
+           << "has " << data.bytes.size() << " bytes of values; its shape needs " << need;
   return data;
 }
 
@@ -175,7 +174,7 @@ Expected<std::optional<ExternalData>> externalData(const onnx::TensorProto &tens
   auto count = checkedCount(dims, place);
   if (!count)
     return count.takeError();
-  int64_t need = *count * sizeOf(*type);
+  int64_t need = storedBytes(*type, *count);
   if (fields->length && *fields->length != need)
     return Diagnostic(Diag::MalformedModel, place)
            << "has " << *fields->length << " bytes of external data; its shape needs " << need;

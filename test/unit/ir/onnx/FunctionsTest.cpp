@@ -131,7 +131,7 @@ TEST(Functions, GraphOfFunctionsNeedsNoOperatorSetOfItsOwn) {
   auto proto = caller("z = f.act(x)");
   proto.mutable_opset_import()->DeleteSubrange(0, 1);
   function(proto, "act (a) => (b) { b = Relu(a) }");
-  EXPECT_EQ(imported(proto).opset, 13);
+  EXPECT_TRUE(has(imported(proto), "Relu"));
 }
 
 TEST(Functions, ThatCallThemselvesAreRefused) {

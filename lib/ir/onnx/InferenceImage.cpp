@@ -1,0 +1,181 @@
+// Images, windows that slide over them, and signals.
+#include "ir/onnx/InferenceSupport.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace llvm;
+
+namespace heterplan::inference {
+
+namespace {
+
+int64_t scaled(int64_t size, double scale) {
+  double result = std::floor(static_cast<double>(size) * scale);
+  return result >= 0 && result < static_cast<double>(tooLarge) ? static_cast<int64_t>(result)
+                                                               : int64_t(-1);
+}
+
+/// With a policy that keeps the aspect ratio, one scale for all axes: the smallest or the largest.
+void keepAspect(const Inference &node, const std::vector<int64_t> &axes, const Dims &before,
+                std::vector<int64_t> &sizes) {
+  std::string policy = node.text("keep_aspect_ratio_policy", "stretch");
+  if (policy == "stretch" || sizes.empty())
+    return;
+  std::vector<double> scales;
+  for (size_t i = 0; i < axes.size(); ++i)
+    scales.push_back(static_cast<double>(sizes[i]) /
+                     static_cast<double>(std::max<int64_t>(1, before[axes[i]])));
+  double scale = policy == "not_larger" ? *std::min_element(scales.begin(), scales.end())
+                                        : *std::max_element(scales.begin(), scales.end());
+  for (size_t i = 0; i < axes.size(); ++i) {
+    double size = std::round(scale * static_cast<double>(before[axes[i]]));
+    sizes[i] = size < static_cast<double>(tooLarge) ? static_cast<int64_t>(size) : -1;
+  }
+}
+
+} // namespace
+
+/// Sizes (input 3), or scales (input 2), of all axes or of those that the attribute `axes` names.
+Error resize(Inference &node) {
+  node.setType(0, node.type(0));
+  Dims dims = node.dims(0);
+  std::vector<int64_t> axes;
+  for (int64_t axis : node.integers("axes")) {
+    auto counted = axisOf(node, axis, node.rank(0));
+    if (!counted)
+      return counted.takeError();
+    axes.push_back(*counted);
+  }
+  if (!node.hasAttribute("axes"))
+    for (int64_t axis = 0; axis < node.rank(0); ++axis)
+      axes.push_back(axis);
+  auto sizes = node.values(3);
+  auto scales = node.reals(2);
+  if (sizes && !sizes->empty()) {
+    if (sizes->size() != axes.size())
+      return node.fail(std::to_string(sizes->size()) + " sizes for " + std::to_string(axes.size()) +
+                       " axes");
+    keepAspect(node, axes, dims, *sizes);
+    for (size_t i = 0; i < axes.size(); ++i)
+      dims[axes[i]] = (*sizes)[i];
+  } else if (scales && !scales->empty()) {
+    if (scales->size() != axes.size())
+      return node.fail(std::to_string(scales->size()) + " scales for " +
+                       std::to_string(axes.size()) + " axes");
+    for (size_t i = 0; i < axes.size(); ++i)
+      dims[axes[i]] = scaled(dims[axes[i]], static_cast<float>((*scales)[i]));
+  } else {
+    return Error::success();
+  }
+  node.set(0, node.type(0), dims);
+  return Error::success();
+}
+
+/// [N, C·block, L] and the sizes of image and block: [N, C, image].
+Error columnsToImage(Inference &node) {
+  node.setType(0, node.type(0));
+  auto image = node.values(1), block = node.values(2);
+  if (!image || !block)
+    return Error::success();
+  int64_t window = product(*block);
+  if (node.rank(0) != 3 || window < 1 || node.dims(0)[1] % window)
+    return node.fail("the second axis of the input is no multiple of the block");
+  Dims dims{node.dims(0)[0], node.dims(0)[1] / window};
+  dims.append(image->begin(), image->end());
+  node.set(0, node.type(0), dims);
+  return Error::success();
+}
+
+/// theta [N, 2, 3] or [N, 3, 4] and the size [N, C, spatial]: [N, spatial, 2 or 3].
+Error affineGrid(Inference &node) {
+  node.setType(0, node.type(0));
+  auto size = node.values(1);
+  if (!size)
+    return Error::success();
+  if (size->size() < 4 || size->size() > 5)
+    return node.fail("the size has " + std::to_string(size->size()) + " elements, not 4 or 5");
+  Dims dims{(*size)[0]};
+  dims.append(size->begin() + 2, size->end());
+  dims.push_back(static_cast<int64_t>(size->size()) - 2);
+  node.set(0, node.type(0), dims);
+  return Error::success();
+}
+
+/// X [N, C, spatial] and grid [N, spatial of the result, rank - 2].
+Error gridSample(Inference &node) {
+  Dims grid = node.dims(1);
+  if (node.rank(0) < 3 || node.rank(1) != node.rank(0))
+    return node.fail("input and grid must have the same rank, of 3 or more");
+  Dims dims{node.dims(0)[0], node.dims(0)[1]};
+  dims.append(grid.begin() + 1, grid.end() - 1);
+  node.set(0, node.type(0), dims);
+  return Error::success();
+}
+
+/// Height and width lie in the encoded stream.
+Error decodedImage(Inference &node) {
+  node.setType(0, DataType::UInt8);
+  return Error::success();
+}
+
+/// X [N, C, H, W], W [M, C/group, kernel].
+Error deformableConvolution(Inference &node) {
+  Dims input = node.dims(0), weight = node.dims(1);
+  if (input.size() < 3 || weight.size() != input.size())
+    return node.fail("input and weight must have the same rank, of 3 or more");
+  size_t axes = input.size() - 2;
+  std::vector<int64_t> kernel = node.integers("kernel_shape");
+  if (kernel.empty())
+    kernel.assign(weight.begin() + 2, weight.end());
+  auto window = windowOf(node, kernel, axes);
+  if (!window)
+    return window.takeError();
+  auto spatial = slide(node, *window, ArrayRef<int64_t>(input).drop_front(2));
+  if (!spatial)
+    return spatial.takeError();
+  Dims dims{input[0], weight[0]};
+  dims.append(spatial->begin(), spatial->end());
+  node.set(0, node.type(0), dims);
+  return Error::success();
+}
+
+Error pool(Inference &node) {
+  Dims input = node.dims(0);
+  if (input.size() < 3)
+    return node.fail("the input has no spatial axes");
+  auto window = windowOf(node, node.integers("kernel_shape"), input.size() - 2);
+  if (!window)
+    return window.takeError();
+  auto spatial = slide(node, *window, ArrayRef<int64_t>(input).drop_front(2));
+  if (!spatial)
+    return spatial.takeError();
+  Dims dims{input[0], input[1]};
+  dims.append(spatial->begin(), spatial->end());
+  node.set(0, node.type(0), dims);
+  return Error::success();
+}
+
+/// The last axis is 1 (real) or 2 (complex) and becomes 2; one-sided, the axis keeps half and one.
+Error fourier(Inference &node) {
+  node.setType(0, node.type(0));
+  auto axes = node.values(2), length = node.values(1);
+  if ((node.has(2) && (!axes || axes->size() != 1)) ||
+      (node.has(1) && (!length || length->size() != 1)))
+    return Error::success();
+  Dims dims = node.dims(0);
+  auto axis = axisOf(node, axes ? axes->front() : -2, node.rank(0));
+  if (!axis)
+    return axis.takeError();
+  if (*axis + 1 == node.rank(0))
+    return node.fail("the last axis holds the parts of complex numbers");
+  if (length)
+    dims[*axis] = length->front();
+  if (node.integer("onesided", 0) && !node.integer("inverse", 0))
+    dims[*axis] = dims[*axis] / 2 + 1;
+  dims.back() = node.integer("onesided", 0) && node.integer("inverse", 0) ? 1 : 2;
+  node.set(0, node.type(0), dims);
+  return Error::success();
+}
+
+} // namespace heterplan::inference
