@@ -18,7 +18,8 @@ bool NodeEmitter::isUsed(int index) const {
   if (index >= outputCount() || node.outputs[index] == noTensor)
     return false;
   TensorId tensor = node.outputs[index];
-  return scope.use().returned[tensor] || !scope.use().consumers[tensor].empty();
+  return scope.use().returned[tensor] || scope.use().inBody[tensor] ||
+         !scope.use().consumers[tensor].empty();
 }
 
 const GraphTensor &NodeEmitter::input(int index) const {
@@ -160,6 +161,8 @@ Expected<Integers> NodeEmitter::fixedSizes(const GraphTensor &tensor, size_t cou
   Integers sizes;
   if (tensor.shape.size() < count)
     return refuse("a tensor has too few dimensions");
+  if (!isStatic(tensor))
+    return refuse("a dimension that must be fixed depends on values");
   for (Dim dim : ArrayRef<Dim>(tensor.shape).take_back(count)) {
     if (dim.perSample)
       return refuse("a dimension that must be fixed depends on the batch");
@@ -182,6 +185,65 @@ std::string NodeEmitter::outputSizes(int index) {
   return shape.empty() ? "()" : python::join(sizes);
 }
 
+namespace {
+struct PythonLiteral {
+  std::string operator()(int64_t value) const { return std::to_string(value); }
+  std::string operator()(double value) const { return python::literal(static_cast<float>(value)); }
+  std::string operator()(const std::string &value) const { return python::quote(value); }
+  std::string operator()(const Integers &values) const { return python::tuple(values); }
+  template <typename T> std::string operator()(const std::vector<T> &values) const {
+    std::vector<std::string> items;
+    for (const T &value : values)
+      items.push_back((*this)(value));
+    return python::tuple(items);
+  }
+  std::string operator()(const TensorData &) const { return "None"; }
+};
+} // namespace
+
+std::string NodeEmitter::helper(StringRef name, const std::vector<std::string> &arguments) {
+  scope.usesHelpers = true;
+  return python::call(("ops." + name).str(), arguments);
+}
+
+std::vector<std::string> NodeEmitter::arguments(StringRef settings) {
+  std::vector<std::string> arguments;
+  for (size_t i = 0; i < node.operands().size(); ++i)
+    arguments.push_back(optional(static_cast<int>(i)));
+  SmallVector<StringRef, 8> names;
+  settings.split(names, ' ', -1, false);
+  for (StringRef name : names)
+    if (int index = 0; name.consume_front("#") && !name.getAsInteger(10, index)) {
+      if (has(index))
+        arguments[index] = setting(index);
+    } else if (auto entry = node.attributes.find(name.str()); entry != node.attributes.end()) {
+      arguments.push_back((name + "=" + std::visit(PythonLiteral(), entry->second)).str());
+    }
+  return arguments;
+}
+
+std::string NodeEmitter::setting(int index) {
+  auto values = has(index) ? numbers(index) : std::nullopt;
+  if (!values || input(index).shape.size() > 1)
+    return optional(index);
+  return input(index).shape.empty() ? values->front() : "[" + python::join(*values) + "]";
+}
+
+Error NodeEmitter::defineBody(StringRef attribute) {
+  const GraphBody *body = node.body(attribute);
+  if (!body)
+    return refuse(("it has no body '" + attribute + "'").str());
+  scope.beginBody(attribute, body->inputs);
+  for (const GraphNode &inner : body->nodes)
+    if (Error error = emitNode(scope, inner))
+      return error;
+  for (TensorId tensor : body->outputs)
+    if (!scope.knows(tensor))
+      return refuse("its body returns what nothing computes");
+  scope.endBody(body->outputs);
+  return Error::success();
+}
+
 Error NodeEmitter::refuse(StringRef why) const {
   return Diagnostic(Diag::NotGeneratable, {scope.graph().name, 0, 0, node.name})
          << "operator " << node.op << " cannot be written in PyTorch: " << why;
@@ -193,10 +255,24 @@ using EmitFunction = Expression (*)(NodeEmitter &);
 EmitFunction functionOf(StringRef op) {
   return StringSwitch<EmitFunction>(op)
 #define HETERPLAN_OPERATOR(op, function) .Case(op, emit##function)
+#define HETERPLAN_SOURCE(op, function) .Case(op, emit##function)
 #define HETERPLAN_UNARY(op, before, after)                                                         \
   .Case(op, [](NodeEmitter &e) -> Expression { return before + e.in(0) + after; })
+#define HETERPLAN_HELPER(op, function, count, settings)                                            \
+  .Case(op, [](NodeEmitter &e) -> Expression {                                                     \
+    e.results = (count) == 1 ? 0 : (count);                                                        \
+    return e.helper(function, e.arguments(settings));                                              \
+  })
 #include "codegen/Operators.def"
       .Default(nullptr);
+}
+
+/// Whether `op` may be without inputs.
+bool isSource(StringRef op) {
+  return StringSwitch<bool>(op)
+#define HETERPLAN_SOURCE(op, function) .Case(op, true)
+#include "codegen/Operators.def"
+      .Default(false);
 }
 
 bool isTorchType(DataType type) {
@@ -205,12 +281,13 @@ bool isTorchType(DataType type) {
 }
 
 Error checkOperands(const Scope &scope, const GraphNode &node, const NodeEmitter &emitter) {
-  if (node.inputs.empty() || node.inputs[0] == noTensor)
+  if (!isSource(node.op) && (node.inputs.empty() || node.inputs[0] == noTensor))
     return emitter.refuse("it has no first input");
-  if (node.outputs.empty() || node.outputs[0] == noTensor)
-    return emitter.refuse("it has no first output");
   for (TensorId tensor : node.outputs)
     if (tensor != noTensor && !isTorchType(scope.graph().tensors[tensor].type))
+      return emitter.refuse("PyTorch does not compute with its type");
+  for (TensorId tensor : node.inputs)
+    if (tensor != noTensor && sizeOf(scope.graph().tensors[tensor].type) == 0)
       return emitter.refuse("PyTorch does not compute with its type");
   for (TensorId tensor : node.inputs)
     if (tensor != noTensor && !scope.knows(tensor))
@@ -220,12 +297,21 @@ Error checkOperands(const Scope &scope, const GraphNode &node, const NodeEmitter
 }
 
 /// "a", or "a, b, _" for an operator that returns a tuple.
-std::string targets(Scope &scope, const GraphNode &node, bool tuple) {
+std::string targets(Scope &scope, const GraphNode &node, int results) {
   std::vector<std::string> names;
   for (TensorId tensor : node.outputs)
-    if (names.empty() || tuple)
+    if (names.empty() || results)
       names.push_back(tensor == noTensor ? "_" : scope.define(tensor));
-  return python::join(names) + (tuple && names.size() == 1 ? "," : "");
+  names.resize(std::max<size_t>(names.size(), results), "_");
+  return python::join(names) + (results == 1 ? "," : "");
+}
+
+/// The shape of the first output that there is.
+std::string remark(const Scope &scope, const GraphNode &node) {
+  for (TensorId tensor : node.outputs)
+    if (tensor != noTensor)
+      return python::remark(scope.graph().tensors[tensor]);
+  return "";
 }
 } // namespace
 
@@ -245,12 +331,11 @@ Error emitNode(Scope &scope, const GraphNode &node) {
   Expression expression = function(emitter);
   if (!expression)
     return expression.takeError();
-  for (int i = 1; !emitter.returnsTuple && i < emitter.outputCount(); ++i)
+  for (int i = 1; !emitter.results && i < emitter.outputCount(); ++i)
     if (emitter.isUsed(i))
       return emitter.refuse(("its output " + Twine(i) + " is used").str());
-  std::string shape = python::shapeText(emitter.output().shape);
   scope.consume(node.inputs); // the result may take the name of an operand
-  scope.add(targets(scope, node, emitter.returnsTuple) + " = " + *expression, shape);
+  scope.add(targets(scope, node, emitter.results) + " = " + *expression, remark(scope, node));
   return Error::success();
 }
 

@@ -24,8 +24,11 @@ public:
   NodeEmitter(Scope &scope, const GraphNode &node) : scope(scope), node(node) {}
 
   llvm::StringRef op() const { return node.op; }
-  int64_t opset() const { return scope.graph().opset; }
   int inputCount() const { return static_cast<int>(node.inputs.size()); }
+  /// Inputs without what bodies capture.
+  int operandCount() const { return static_cast<int>(node.operands().size()); }
+  /// Of the only body.
+  int bodyInputCount() const { return static_cast<int>(node.bodies.front().inputs.size()); }
   int outputCount() const { return static_cast<int>(node.outputs.size()); }
   /// Whether input `index` is given.
   bool has(int index) const;
@@ -42,6 +45,8 @@ public:
 
   /// An expression for input `index`, always a tensor.
   std::string in(int index) { return scope.expression(node.inputs[index]); }
+  /// Likewise, or "None" where it is left out.
+  std::string optional(int index) { return has(index) ? in(index) : "None"; }
   /// Likewise, but a number where the input is a constant of one element which, beside the tensor
   /// at input `beside`, changes neither shape nor type of the result.
   std::string operand(int index, int beside);
@@ -87,8 +92,26 @@ public:
   /// The error NotGeneratable for this node.
   llvm::Error refuse(llvm::StringRef why) const;
 
-  /// Set by operators whose expression is a tuple with one item for each output.
-  bool returnsTuple = false;
+  /// Whether the shape of `tensor` is known when the code is written, up to the batch.
+  bool isStatic(const GraphTensor &tensor) const {
+    return !tensor.dynamic && tensor.container == Container::None;
+  }
+  /// Whether input `index` is given, but its values are computed or fed at run time.
+  bool isFed(int index) const { return has(index) && !isConstant(index); }
+  /// A call of a function of heterplan_runtime.operators: `name(arguments)`.
+  std::string helper(llvm::StringRef name, const std::vector<std::string> &arguments);
+  /// All inputs, "None" where one is left out, and then as keywords those attributes among
+  /// `settings` (names separated by blanks) that the node has: helpers have ONNX's defaults. A
+  /// setting "#2" stands for input 2, written as setting(2).
+  std::vector<std::string> arguments(llvm::StringRef settings = "");
+  /// Input `index` as a number or list where it is a small constant, a tensor otherwise.
+  std::string setting(int index);
+  /// Writes the body `attribute` as a local function of that name. Fails where it is absent or one
+  /// of its operators cannot be written.
+  llvm::Error defineBody(llvm::StringRef attribute);
+
+  /// Set where the expression is a tuple: its length. Outputs that are left out count.
+  int results = 0;
 
 private:
   Scope &scope;

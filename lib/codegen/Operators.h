@@ -5,5 +5,6 @@
 
 namespace heterplan {
 #define HETERPLAN_OPERATOR(op, function) Expression emit##function(NodeEmitter &e);
+#define HETERPLAN_SOURCE(op, function) Expression emit##function(NodeEmitter &e);
 #include "codegen/Operators.def"
 } // namespace heterplan

@@ -23,12 +23,12 @@ struct Sizes {
 
 /// Whether scales, where they are given, lead to whole sizes: PyTorch computes coordinates from the
 /// sizes, ONNX from the scales.
-Expected<bool> scalesAreExact(NodeEmitter &e, const Sizes &sizes) {
+bool scalesAreExact(NodeEmitter &e, const Sizes &sizes) {
   constexpr int index = 2;
   if (!e.has(index) || fixedElementCount(e.input(index)) == 0)
     return true; // sizes are given
   if (!e.isConstant(index) || fixedElementCount(e.input(index)) != e.rank(0))
-    return e.refuse("its scales must be constants, one an axis");
+    return false;
   for (size_t i = 0; i < sizes.from.size(); ++i) {
     double scale = elementValue(e.input(index), static_cast<int64_t>(i) + 2);
     if (std::abs(scale * double(sizes.from[i]) - double(sizes.to[i])) > 1e-3)
@@ -37,18 +37,20 @@ Expected<bool> scalesAreExact(NodeEmitter &e, const Sizes &sizes) {
   return true;
 }
 
-Expected<Sizes> sizesOf(NodeEmitter &e) {
-  if (e.rank(0) < 3 || e.rank(0) > 5)
-    return e.refuse("only images of 1, 2 or 3 axes are resized");
+/// The sizes of an image that F.interpolate can resize, or nothing.
+std::optional<Sizes> sizesOf(NodeEmitter &e) {
+  if (e.rank(0) < 3 || e.rank(0) > 5 || e.hasAttribute("axes") ||
+      e.hasAttribute("keep_aspect_ratio_policy"))
+    return std::nullopt;
   if (e.input(0).shape[0] != e.output().shape[0] || e.input(0).shape[1] != e.output().shape[1])
-    return e.refuse("batch and channels must stay");
+    return std::nullopt;
   auto from = e.fixedSizes(e.input(0), e.rank(0) - 2);
-  if (!from)
-    return from.takeError();
   auto to = e.fixedSizes(e.output(), e.rank(0) - 2);
-  if (!to)
-    return to.takeError();
-  return Sizes{std::move(*from), std::move(*to)};
+  if (from && to)
+    return Sizes{std::move(*from), std::move(*to)};
+  consumeError(joinErrors(from ? Error::success() : from.takeError(),
+                          to ? Error::success() : to.takeError()));
+  return std::nullopt;
 }
 
 /// The mode= of F.interpolate that picks the same neighbour, or "".
@@ -79,26 +81,58 @@ std::vector<std::string> smoothArguments(NodeEmitter &e, StringRef mode, StringR
 }
 } // namespace
 
-Expression emitResize(NodeEmitter &e) {
-  auto sizes = sizesOf(e);
-  if (!sizes)
-    return sizes.takeError();
-  auto exact = scalesAreExact(e, *sizes);
-  if (!exact)
-    return exact.takeError();
-  if (!*exact)
-    return e.refuse("its scales do not lead to whole sizes");
+namespace {
+/// The arguments of F.interpolate beyond image and size; empty where it lacks the mode.
+std::vector<std::string> interpolateArguments(NodeEmitter &e, const Sizes &sizes) {
   std::string mode = e.text("mode", "nearest");
   std::string coordinates = e.text("coordinate_transformation_mode", "half_pixel");
+  if (mode != "nearest")
+    return isFloating(e.input(0).type) ? smoothArguments(e, mode, coordinates)
+                                       : std::vector<std::string>();
+  if (!isFloating(e.input(0).type) && e.input(0).type != DataType::UInt8)
+    return {};
+  StringRef nearest = nearestMode(e, sizes, coordinates);
+  if (nearest.empty())
+    return {};
+  return {"mode=" + python::quote(nearest)};
+}
+
+/// Resize as ONNX has it, for what F.interpolate lacks.
+Expression resizeInFull(NodeEmitter &e) {
+  bool scaled = e.has(2) && fixedElementCount(e.input(2)) != 0;
+  std::vector<std::string> arguments{e.in(0), e.optional(1), scaled ? e.setting(2) : "None"};
+  if (!scaled && e.has(3)) {
+    arguments.push_back(e.setting(3));
+  } else if (!scaled) {
+    if (!e.isStatic(e.output()))
+      return e.refuse("its size depends on values");
+    std::vector<std::string> sizes;
+    Integers axes = e.integers("axes");
+    for (int i = 0; axes.empty() && i < e.rank(0); ++i)
+      axes.push_back(i);
+    for (int64_t axis : axes) {
+      auto positive = e.axis(axis, e.rank(0));
+      if (!positive)
+        return positive.takeError();
+      sizes.push_back(e.size(e.output().shape[*positive]));
+    }
+    arguments.push_back("[" + python::join(sizes) + "]");
+  }
+  std::vector<std::string> settings =
+      e.arguments("antialias axes coordinate_transformation_mode cubic_coeff_a exclude_outside "
+                  "extrapolation_value keep_aspect_ratio_policy mode nearest_mode");
+  arguments.insert(arguments.end(), settings.begin() + e.inputCount(), settings.end());
+  return e.helper("resize", arguments);
+}
+} // namespace
+
+Expression emitResize(NodeEmitter &e) {
+  auto sizes = sizesOf(e);
   std::vector<std::string> arguments;
-  if (mode == "nearest") {
-    StringRef nearest = nearestMode(e, *sizes, coordinates);
-    if (!nearest.empty())
-      arguments = {"mode=" + python::quote(nearest)};
-  } else
-    arguments = smoothArguments(e, mode, coordinates);
+  if (sizes && scalesAreExact(e, *sizes))
+    arguments = interpolateArguments(e, *sizes);
   if (arguments.empty())
-    return e.refuse("this combination of modes is not supported");
+    return resizeInFull(e);
   arguments.insert(arguments.begin(), {e.in(0), "size=" + python::tuple(sizes->to)});
   return call("F.interpolate", arguments);
 }

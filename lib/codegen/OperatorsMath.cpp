@@ -1,4 +1,5 @@
 // Arithmetic, reductions, matrix products and activation functions.
+#include "codegen/Constants.h"
 #include "codegen/Operators.h"
 
 #include "llvm/ADT/StringSwitch.h"
@@ -53,6 +54,33 @@ std::string reduction(NodeEmitter &e, const std::string &x, const std::string &d
       .Case("ReduceLogSumExp", x + ".logsumexp(" + arguments + ")")
       .Default(x + ".sum(" + arguments + type + ")");
 }
+/// "sum_square" of ReduceSumSquare
+std::string reductionName(StringRef op) {
+  return StringSwitch<std::string>(op)
+      .Case("ReduceL1", "l1")
+      .Case("ReduceL2", "l2")
+      .Case("ReduceSumSquare", "sum_square")
+      .Case("ReduceLogSum", "log_sum")
+      .Case("ReduceLogSumExp", "log_sum_exp")
+      .Default(op.drop_front(strlen("Reduce")).lower());
+}
+
+/// Largest and smallest of nothing are no error in ONNX.
+bool mayBeEmpty(const NodeEmitter &e) {
+  bool extreme = e.op() == "ReduceMax" || e.op() == "ReduceMin";
+  return extreme && (e.input(0).dynamic || is_contained(e.input(0).shape, Dim{}));
+}
+
+Expression reductionAtRunTime(NodeEmitter &e) {
+  std::vector<std::string> arguments = e.arguments("#1");
+  if (e.hasAttribute("axes"))
+    arguments.push_back(python::tuple(e.integers("axes")));
+  for (const char *name : {"keepdims", "noop_with_empty_axes"})
+    if (e.hasAttribute(name))
+      arguments.push_back(std::string(name) + "=" + std::to_string(e.integer(name, 0)));
+  arguments.push_back("how=" + python::quote(reductionName(e.op())));
+  return e.helper("reduce", arguments);
+}
 } // namespace
 
 Expression emitBinary(NodeEmitter &e) {
@@ -68,8 +96,8 @@ Expression emitBinary(NodeEmitter &e) {
                        .Case("LessOrEqual", "<=")
                        .Case("Greater", ">")
                        .Case("GreaterOrEqual", ">=")
-                       .Case("And", "&")
-                       .Case("Or", "|")
+                       .Cases("And", "BitwiseAnd", "&")
+                       .Cases("Or", "BitwiseOr", "|")
                        .Default("^");
   return a + " " + sign.str() + " " + b;
 }
@@ -111,6 +139,43 @@ Expression emitVariadic(NodeEmitter &e) {
   return opening + python::join(inputs);
 }
 
+Expression emitBitShift(NodeEmitter &e) {
+  if (!e.has(1))
+    return e.refuse("it needs two inputs");
+  return e.in(0) + (e.text("direction", "") == "LEFT" ? " << " : " >> ") + e.in(1);
+}
+
+Expression emitHardmax(NodeEmitter &e) {
+  auto axis = e.axis(e.integer("axis", -1), e.rank(0));
+  if (!axis)
+    return axis.takeError();
+  std::vector<std::string> arguments{e.in(0), "axis=" + std::to_string(*axis)};
+  if (e.integer("flattened", 0))
+    arguments.emplace_back("flat=True");
+  return e.helper("hardmax", arguments);
+}
+
+Expression emitIsInf(NodeEmitter &e) {
+  bool negative = e.integer("detect_negative", 1), positive = e.integer("detect_positive", 1);
+  if (negative && positive)
+    return call("torch.isinf", {e.in(0)});
+  if (!negative && !positive)
+    return call("torch.zeros_like", {e.in(0), "dtype=torch.bool"});
+  return call(negative ? "torch.isneginf" : "torch.isposinf", {e.in(0)});
+}
+
+Expression emitShrink(NodeEmitter &e) {
+  std::string x = e.in(0);
+  auto number = [&](const char *name, double fallback) {
+    return python::literal(static_cast<float>(e.real(name, fallback)));
+  };
+  std::string limit = number("lambd", 0.5), bias = number("bias", 0);
+  std::string inner = call("torch.where", {x + " > " + limit, x + " - " + bias, "0.0"});
+  std::string result = call("torch.where", {x + " < -" + limit, x + " + " + bias, inner});
+  return isInteger(e.input(0).type) ? result + ".to(" + python::torchType(e.input(0).type) + ")"
+                                    : result;
+}
+
 Expression emitWhere(NodeEmitter &e) {
   if (!e.has(1) || !e.has(2))
     return e.refuse("it needs three inputs");
@@ -132,6 +197,8 @@ Expression emitClip(NodeEmitter &e) {
 }
 
 Expression emitCumSum(NodeEmitter &e) {
+  if (e.isFed(1))
+    return e.helper("cumsum", e.arguments("#1 exclusive reverse"));
   auto given = e.constantReal(1);
   if (!given)
     return given.takeError();
@@ -148,6 +215,8 @@ Expression emitCumSum(NodeEmitter &e) {
 }
 
 Expression emitReduce(NodeEmitter &e) {
+  if (e.isFed(1) || mayBeEmpty(e))
+    return reductionAtRunTime(e);
   auto axes = reducedAxes(e);
   if (!axes)
     return axes.takeError();
@@ -162,6 +231,8 @@ Expression emitReduce(NodeEmitter &e) {
 }
 
 Expression emitReduceProd(NodeEmitter &e) {
+  if (e.isFed(1))
+    return reductionAtRunTime(e);
   auto axes = reducedAxes(e);
   if (!axes)
     return axes.takeError();
@@ -190,13 +261,12 @@ Expression emitTopK(NodeEmitter &e) {
   auto axis = e.axis(e.integer("axis", -1), e.rank(0));
   if (!axis)
     return axis.takeError();
-  auto count = e.constantReal(1);
-  if (!count)
-    return count.takeError();
-  e.returnsTuple = true;
-  std::string largest = e.integer("largest", 1) ? "" : ", largest=False";
-  return "torch.topk(" + e.in(0) + ", " + std::to_string(static_cast<int64_t>(*count)) +
-         ", dim=" + std::to_string(*axis) + largest + ")";
+  e.results = 2;
+  std::vector<std::string> arguments = e.arguments("largest");
+  if (e.isConstant(1))
+    arguments[1] = elementLiteral(e.input(1), 0);
+  arguments.push_back("axis=" + std::to_string(*axis));
+  return e.helper("top_k", arguments);
 }
 
 Expression emitSoftmax(NodeEmitter &e) {
@@ -209,7 +279,7 @@ Expression emitSoftmax(NodeEmitter &e) {
     return call(function, {e.in(0), "dim=" + dim});
   // Until opset 12 the axes from `axis` on count as one.
   return call(function, {e.in(0) + ".flatten(" + dim + ")", "dim=" + dim}) + ".reshape(" +
-         e.outputSizes() + ")";
+         (e.isStatic(e.output()) ? e.outputSizes() : e.in(0) + ".shape") + ")";
 }
 
 Expression emitGemm(NodeEmitter &e) {

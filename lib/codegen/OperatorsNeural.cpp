@@ -1,4 +1,5 @@
 // Convolution, pooling and normalisation.
+#include "codegen/Constants.h"
 #include "codegen/Operators.h"
 #include "codegen/Windows.h"
 
@@ -114,6 +115,12 @@ std::string averageOfCells(NodeEmitter &e, const Windows &windows, const Windows
          call(function, {padded(ones, rest, "0.0"), kernel, stride});
 }
 
+/// The windows as keywords of a helper: kernel, stride, dilation.
+std::vector<std::string> windowKeywords(const Windows &windows) {
+  return {"kernel=" + python::tuple(windows.kernel), "stride=" + python::tuple(windows.strides),
+          "dilation=" + python::tuple(windows.dilations)};
+}
+
 std::string spatialAxes(const NodeEmitter &e) {
   Integers axes;
   for (int i = 2; i < e.rank(0); ++i)
@@ -160,6 +167,16 @@ Expression emitMaxPool(NodeEmitter &e) {
   auto windows = poolingWindows(e);
   if (!windows)
     return windows.takeError();
+  if (e.isUsed(1)) {
+    e.results = 2;
+    std::vector<std::string> arguments = windowKeywords(*windows);
+    arguments.insert(arguments.begin(), e.in(0));
+    arguments.push_back("before=" + python::tuple(windows->before));
+    arguments.push_back("after=" + python::tuple(windows->after));
+    if (e.integer("storage_order", 0))
+      arguments.emplace_back("storage_order=1");
+    return e.helper("max_pool_with_indices", arguments);
+  }
   std::vector<std::string> arguments{e.in(0), compactTuple(windows->kernel),
                                      compactTuple(windows->strides)};
   if (!isPoolingPadding(*windows))
@@ -175,12 +192,20 @@ Expression emitAveragePool(NodeEmitter &e) {
   auto windows = poolingWindows(e);
   if (!windows)
     return windows.takeError();
-  if (!all(windows->dilations, 1))
-    return e.refuse("dilations are not supported");
   auto stated = windowsOf(e, windows->kernel); // without what ceil_mode adds
   if (!stated)
     return stated.takeError();
   bool countsPadding = e.integer("count_include_pad", 0);
+  if (!all(windows->dilations, 1)) {
+    std::vector<std::string> arguments = windowKeywords(*windows);
+    arguments.insert(arguments.begin(), e.in(0));
+    arguments.push_back("pads=" + paddingTuple(windows->before, windows->after));
+    Windows border;
+    border.before = countsPadding ? stated->before : Integers(windows->axes(), 0);
+    border.after = countsPadding ? stated->after : Integers(windows->axes(), 0);
+    arguments.push_back("counted=" + paddingTuple(border.before, border.after));
+    return e.helper("average_pool", arguments);
+  }
   bool plain = isPoolingPadding(*windows) && windows->after == stated->after;
   if (!plain)
     return averageOfCells(e, *windows, countsPadding ? &*stated : nullptr);
@@ -201,10 +226,44 @@ Expression emitGlobalPool(NodeEmitter &e) {
   return call(e.in(0) + function, {"dim=" + spatialAxes(e), "keepdim=True"});
 }
 
+Expression emitGlobalLpPool(NodeEmitter &e) {
+  if (e.rank(0) < 3)
+    return e.refuse("its input has no spatial axes");
+  return call("torch.linalg.vector_norm", {e.in(0), "ord=" + std::to_string(e.integer("p", 2)),
+                                           "dim=" + spatialAxes(e), "keepdim=True"});
+}
+
+Expression emitLpPool(NodeEmitter &e) {
+  auto windows = poolingWindows(e);
+  if (!windows)
+    return windows.takeError();
+  std::vector<std::string> arguments = windowKeywords(*windows);
+  arguments.insert(arguments.begin(), e.in(0));
+  arguments.push_back("pads=" + paddingTuple(windows->before, windows->after));
+  arguments.push_back("p=" + std::to_string(e.integer("p", 2)));
+  return e.helper("lp_pool", arguments);
+}
+
+Expression emitAttention(NodeEmitter &e) {
+  std::vector<std::string> arguments =
+      e.arguments("is_causal kv_num_heads q_num_heads qk_matmul_output_mode scale softcap");
+  if (e.hasAttribute("softmax_precision"))
+    arguments.push_back("softmax_precision=" + python::torchType(static_cast<DataType>(
+                                                   e.integer("softmax_precision", 1))));
+  if (!e.isUsed(3))
+    arguments.emplace_back("wants_scores=False");
+  e.results = 4;
+  return e.helper("attention", arguments);
+}
+
 Expression emitBatchNormalization(NodeEmitter &e) {
   for (int i = 1; i < 5; ++i)
     if (!e.has(i))
       return e.refuse("it needs five inputs");
+  if (e.isUsed(1) || e.isUsed(2)) {
+    e.results = 3;
+    return e.helper("train_batch_normalization", e.arguments("epsilon momentum"));
+  }
   // PyTorch weighs the new statistics, ONNX the old ones; round off what is left of float32.
   double momentum = std::round((1 - e.real("momentum", 0.9)) * 1e7) / 1e7;
   std::string epsilon = python::literal(static_cast<float>(e.real("epsilon", 1e-5)));
@@ -221,12 +280,12 @@ Expression emitInstanceNormalization(NodeEmitter &e) {
 }
 
 Expression emitGroupNormalization(NodeEmitter &e) {
-  auto channels =
-      e.rank(0) > 1 && e.has(2) ? e.fixedSizes(e.input(1), 1) : Expected<Integers>(Integers{-1});
-  if (!channels)
-    return channels.takeError();
-  if (channels->back() != e.input(0).shape[1].fixed)
-    return e.refuse("its scale and bias must have one value a channel");
+  if (e.rank(0) < 2 || !e.has(2))
+    return e.refuse("it needs channels, scale and bias");
+  bool perChannel = e.isStatic(e.input(1)) && e.input(1).shape.size() == 1 &&
+                    e.input(1).shape[0] == e.input(0).shape[1];
+  if (!perChannel) // until opset 20, one a group
+    return e.helper("group_normalization", e.arguments("epsilon num_groups"));
   std::string epsilon = python::literal(static_cast<float>(e.real("epsilon", 1e-5)));
   return call("F.group_norm",
               {e.in(0), std::to_string(e.integer("num_groups", 1)), e.in(1), e.in(2), epsilon});
@@ -236,10 +295,15 @@ Expression emitLayerNormalization(NodeEmitter &e) {
   auto axis = e.axis(e.integer("axis", -1), e.rank(0));
   if (!axis)
     return axis.takeError();
-  auto sizes = e.fixedSizes(e.input(0), e.rank(0) - *axis);
-  if (!sizes)
-    return sizes.takeError();
-  std::vector<std::string> arguments{e.in(0), python::tuple(*sizes)};
+  if (e.isUsed(1) || e.isUsed(2)) {
+    e.results = 3;
+    return e.helper("layer_normalization", e.arguments("axis epsilon"));
+  }
+  std::vector<std::string> sizes;
+  for (Dim dim : ArrayRef<Dim>(e.input(0).shape).drop_front(*axis))
+    sizes.push_back(e.size(dim));
+  std::string rest = e.in(0) + ".shape[" + std::to_string(*axis) + ":]";
+  std::vector<std::string> arguments{e.in(0), e.isStatic(e.input(0)) ? python::tuple(sizes) : rest};
   ArrayRef<Dim> normalised = ArrayRef<Dim>(e.input(0).shape).drop_front(*axis);
   bool scaled = e.has(1), shifted = e.has(2);
   bool direct = (!scaled || normalised.equals(e.input(1).shape)) &&
@@ -258,29 +322,30 @@ Expression emitLayerNormalization(NodeEmitter &e) {
 }
 
 Expression emitLocalResponseNormalization(NodeEmitter &e) {
+  if (e.integer("size", 1) % 2 == 0) // centred differently in PyTorch
+    return e.helper("local_response_normalization", e.arguments("alpha beta bias size"));
   std::vector<std::string> arguments{e.in(0), std::to_string(e.integer("size", 1))};
   for (auto [name, python, fallback] :
        {std::tuple("alpha", "alpha", 1e-4), std::tuple("beta", "beta", 0.75),
         std::tuple("bias", "k", 1.0)})
     arguments.push_back(std::string(python) + "=" +
                         python::literal(static_cast<float>(e.real(name, fallback))));
-  if (e.integer("size", 1) % 2 == 0)
-    return e.refuse("an even size is centred differently in PyTorch");
   return call("F.local_response_norm", arguments);
 }
 
 Expression emitDropout(NodeEmitter &e) {
-  double ratio = e.real("ratio", 0.5);
-  if (e.has(1)) {
-    auto given = e.constantReal(1);
-    if (!given)
-      return given.takeError();
-    ratio = *given;
-  }
-  if (e.isUsed(1))
-    return e.refuse("its mask is used");
-  return call("F.dropout",
-              {e.in(0), python::literal(static_cast<float>(ratio)), "training=self.training"});
+  std::string ratio = python::literal(static_cast<float>(e.real("ratio", 0.5)));
+  if (e.isConstant(1) && fixedElementCount(e.input(1)) == 1)
+    ratio = elementLiteral(e.input(1), 0);
+  else if (e.has(1))
+    ratio = "float(" + e.in(1) + ")";
+  std::string training = "self.training";
+  if (e.isFed(2))
+    training += " and bool(" + e.in(2) + ")";
+  if (!e.isUsed(1))
+    return call("F.dropout", {e.in(0), ratio, "training=" + training});
+  e.results = 2;
+  return e.helper("dropout", {e.in(0), ratio, training});
 }
 
 } // namespace heterplan

@@ -23,8 +23,6 @@ Expected<Integers> sortedAxes(NodeEmitter &e, const Integers &axes, int rank) {
   return result;
 }
 
-std::string torchType(DataType type) { return std::string("torch.") + nameOf(type); }
-
 /// Input `index`, a tensor of indices that may count from the end, as int64 ones that do not.
 std::string positiveIndices(NodeEmitter &e, int index, const std::string &dim) {
   std::string type = e.input(index).type == DataType::Int64 ? "" : ".to(torch.int64)";
@@ -38,11 +36,11 @@ Expression emitCast(NodeEmitter &e) {
   auto type = static_cast<DataType>(e.integer("to", 0));
   if (sizeOf(type) == 0)
     return e.refuse("its type is not one of numbers");
-  return e.in(0) + ".to(" + torchType(type) + ")";
+  return e.in(0) + ".to(" + python::torchType(type) + ")";
 }
 
 Expression emitCastLike(NodeEmitter &e) {
-  return e.in(0) + ".to(" + torchType(e.output().type) + ")";
+  return e.in(0) + ".to(" + python::torchType(e.output().type) + ")";
 }
 
 Expression emitTranspose(NodeEmitter &e) {
@@ -54,20 +52,45 @@ Expression emitTranspose(NodeEmitter &e) {
   return e.in(0) + ".permute" + python::tuple(order);
 }
 
-Expression emitReshape(NodeEmitter &e) { return e.in(0) + ".reshape(" + e.outputSizes() + ")"; }
+Expression emitReshape(NodeEmitter &e) {
+  if (e.isStatic(e.output()))
+    return e.in(0) + ".reshape(" + e.outputSizes() + ")";
+  if (!e.has(1))
+    return e.refuse("its shape depends on values");
+  if (!e.isConstant(1) || e.integer("allowzero", 0))
+    return e.helper("reshape", e.arguments("#1 allowzero"));
+  auto sizes = e.constantIntegers(1);
+  if (!sizes)
+    return sizes.takeError();
+  std::vector<std::string> texts;
+  for (size_t i = 0; i < sizes->size(); ++i)
+    texts.push_back((*sizes)[i] ? std::to_string((*sizes)[i])
+                                : e.in(0) + ".shape[" + std::to_string(i) + "]");
+  return e.in(0) + ".reshape(" + (texts.empty() ? "()" : python::join(texts)) + ")";
+}
 
 Expression emitFlatten(NodeEmitter &e) {
-  if (e.integer("axis", 1) == 1 && e.rank(0) > 1)
+  int64_t axis = e.integer("axis", 1), rank = e.rank(0);
+  if (axis == 1 && rank > 1)
     return e.in(0) + ".flatten(1)";
-  return emitReshape(e);
+  if (e.isStatic(e.output()))
+    return e.in(0) + ".reshape(" + e.outputSizes() + ")";
+  axis += axis < 0 ? rank : 0;
+  if (axis == 0)
+    return e.in(0) + ".reshape(1, -1)";
+  std::string front = axis > 1 ? ".flatten(0, " + std::to_string(axis - 1) + ")" : "";
+  return e.in(0) + (axis == rank ? ".unsqueeze(-1)" : ".flatten(" + std::to_string(axis) + ")") +
+         front;
 }
 
 Expression emitSqueeze(NodeEmitter &e) {
+  if (e.isFed(1) || (!e.has(1) && !e.hasAttribute("axes") && !e.isStatic(e.output())))
+    return e.helper("squeeze", e.arguments());
   auto given = e.attributeOrInput("axes", 1);
   if (!given)
     return given.takeError();
   if (!*given) // the axes of size one are in the shapes
-    return emitReshape(e);
+    return e.in(0) + ".reshape(" + e.outputSizes() + ")";
   auto axes = sortedAxes(e, **given, e.rank(0));
   if (!axes)
     return axes.takeError();
@@ -76,6 +99,8 @@ Expression emitSqueeze(NodeEmitter &e) {
 }
 
 Expression emitUnsqueeze(NodeEmitter &e) {
+  if (e.isFed(1))
+    return e.helper("unsqueeze", e.arguments());
   auto given = e.attributeOrInput("axes", 1);
   if (!given)
     return given.takeError();
@@ -91,6 +116,9 @@ Expression emitUnsqueeze(NodeEmitter &e) {
 }
 
 Expression emitExpand(NodeEmitter &e) {
+  if (!e.isStatic(e.output()))
+    return e.has(1) ? Expression(e.helper("expand", e.arguments("#1")))
+                    : e.refuse("its shape depends on values");
   std::vector<std::string> sizes;
   for (Dim dim : e.output().shape)
     sizes.push_back(e.size(dim));
@@ -100,7 +128,7 @@ Expression emitExpand(NodeEmitter &e) {
 Expression emitTile(NodeEmitter &e) {
   auto repeats = e.numbers(1);
   if (!repeats)
-    return e.refuse("its repeats must be known, at least in terms of the batch");
+    return call("torch.tile", {e.in(0), e.in(1) + ".tolist()"});
   return call("torch.tile", {e.in(0), python::tuple(*repeats)});
 }
 
@@ -116,13 +144,19 @@ Expression emitSplit(NodeEmitter &e) {
   auto axis = e.axis(e.integer("axis", 0), e.rank(0));
   if (!axis)
     return axis.takeError();
+  e.results = e.outputCount();
+  bool known = true;
+  for (int i = 0; i < e.outputCount(); ++i)
+    known = known && e.isPresent(i) && e.isStatic(e.output(i));
+  if (!known)
+    return e.helper("split", {e.in(0), e.setting(1), "axis=" + std::to_string(*axis),
+                              "count=" + std::to_string(e.outputCount())});
   std::vector<std::string> sizes;
   for (int i = 0; i < e.outputCount(); ++i) {
     if (!e.isPresent(i) || e.output(i).shape.size() != e.input(0).shape.size())
       return e.refuse("one of its outputs is left out");
     sizes.push_back(e.size(e.output(i).shape[*axis]));
   }
-  e.returnsTuple = true;
   return "torch.split(" + e.in(0) + ", [" + python::join(sizes) +
          "], dim=" + std::to_string(*axis) + ")";
 }
@@ -156,15 +190,19 @@ Expression emitGatherElements(NodeEmitter &e) {
 }
 
 Expression emitGatherND(NodeEmitter &e) {
-  if (e.integer("batch_dims", 0) || !e.has(1))
-    return e.refuse("batch_dims are not supported");
+  if (!e.has(1))
+    return e.refuse("it needs indices");
+  if (e.integer("batch_dims", 0))
+    return e.helper("gather_nd", e.arguments("batch_dims"));
   return e.in(0) + "[tuple(" + e.in(1) + ".unbind(-1))]";
 }
 
 Expression emitScatterND(NodeEmitter &e) {
   std::string reduction = e.text("reduction", "none");
-  if (!e.has(1) || !e.has(2) || (reduction != "none" && reduction != "add"))
-    return e.refuse("only reduction 'none' and 'add' are supported");
+  if (!e.has(1) || !e.has(2))
+    return e.refuse("it needs indices and updates");
+  if (reduction != "none" && reduction != "add")
+    return e.helper("scatter_nd", e.arguments("reduction"));
   std::vector<std::string> arguments{"tuple(" + e.in(1) + ".unbind(-1))", e.in(2)};
   if (reduction == "add")
     arguments.push_back("accumulate=True");
@@ -176,15 +214,25 @@ Expression emitScatterElements(NodeEmitter &e) {
   if (!axis)
     return axis.takeError();
   std::string reduction = e.text("reduction", "none"), dim = std::to_string(*axis);
-  if (!e.has(1) || !e.has(2) || (reduction != "none" && reduction != "add"))
-    return e.refuse("only reduction 'none' and 'add' are supported");
-  return call(e.in(0) + (reduction == "add" ? ".scatter_add" : ".scatter"),
-              {dim, positiveIndices(e, 1, dim), e.in(2)});
+  if (!e.has(1) || !e.has(2))
+    return e.refuse("it needs indices and updates");
+  std::vector<std::string> arguments{dim, positiveIndices(e, 1, dim), e.in(2)};
+  std::string how = StringSwitch<std::string>(reduction)
+                        .Case("mul", "prod")
+                        .Case("max", "amax")
+                        .Case("min", "amin")
+                        .Default("");
+  if (how.empty())
+    return call(e.in(0) + (reduction == "add" ? ".scatter_add" : ".scatter"), arguments);
+  arguments.push_back(python::quote(how));
+  return call(e.in(0) + ".scatter_reduce", arguments);
 }
 
 Expression emitTrilu(NodeEmitter &e) {
   std::vector<std::string> arguments{e.in(0)};
-  if (e.has(1)) {
+  if (e.isFed(1)) {
+    arguments.push_back("diagonal=int(" + e.in(1) + ")");
+  } else if (e.has(1)) {
     auto diagonal = e.constantReal(1);
     if (!diagonal)
       return diagonal.takeError();
@@ -221,26 +269,33 @@ Expression emitConstantOfShape(NodeEmitter &e) {
   std::vector<std::string> sizes;
   for (Dim dim : e.output().shape)
     sizes.push_back(e.size(dim));
-  return call("torch.full", {python::tuple(sizes), value, "dtype=" + torchType(e.output().type),
+  if (!e.isStatic(e.output()) && !e.has(0))
+    return e.refuse("its shape depends on values");
+  std::string shape = e.isStatic(e.output()) ? python::tuple(sizes) : e.in(0) + ".tolist()";
+  return call("torch.full", {shape, value, "dtype=" + python::torchType(e.output().type),
                              "device=" + e.device()});
 }
 
 Expression emitRange(NodeEmitter &e) {
-  auto start = e.number(0), limit = e.number(1), delta = e.number(2);
-  if (!start || !limit || !delta)
-    return e.refuse("its bounds must be known, at least in terms of the batch");
-  std::vector<std::string> arguments{*limit};
-  if (*start != "0" || *delta != "1")
-    arguments.insert(arguments.begin(), *start);
-  if (*delta != "1")
-    arguments.push_back(*delta);
+  auto bound = [&](int index) {
+    auto number = e.number(index);
+    return number ? *number : e.in(index) + ".item()";
+  };
+  std::string start = bound(0), limit = bound(1), delta = bound(2);
+  std::vector<std::string> arguments{limit};
+  if (start != "0" || delta != "1")
+    arguments.insert(arguments.begin(), start);
+  if (delta != "1")
+    arguments.push_back(delta);
   if (e.output().type != DataType::Int64)
-    arguments.push_back("dtype=" + torchType(e.output().type));
+    arguments.push_back("dtype=" + python::torchType(e.output().type));
   arguments.push_back("device=" + e.device());
   return call("torch.arange", arguments);
 }
 
 Expression emitOneHot(NodeEmitter &e) {
+  if (e.isFed(1) || e.isFed(2))
+    return e.helper("one_hot", e.arguments("#1 axis"));
   auto depth = e.constantReal(1);
   if (!depth)
     return depth.takeError();
@@ -253,7 +308,7 @@ Expression emitOneHot(NodeEmitter &e) {
   std::string on = elementLiteral(e.input(2), 1), off = elementLiteral(e.input(2), 0);
   std::string hot = "F.one_hot(" + e.in(0) + ".to(torch.int64).remainder(" + count + "), " + count +
                     ").bool().movedim(-1, " + std::to_string(*axis) + ")";
-  return call("torch.where", {hot, on, off}) + ".to(" + torchType(e.output().type) + ")";
+  return call("torch.where", {hot, on, off}) + ".to(" + python::torchType(e.output().type) + ")";
 }
 
 } // namespace heterplan

@@ -17,11 +17,11 @@ struct Cut {
 
 /// The subscript of one axis, for a positive step. ONNX and Python agree on negative and
 /// too large bounds.
-std::string subscript(const Cut &cut, Dim size) {
+std::string subscript(const Cut &cut, Dim size, bool known) {
   if (!cut.given)
     return ":";
-  bool whole =
-      cut.end == INT64_MAX || cut.end == INT32_MAX || (!size.perSample && cut.end >= size.fixed);
+  bool whole = cut.end == INT64_MAX || cut.end == INT32_MAX ||
+               (known && !size.perSample && cut.end >= size.fixed);
   std::string text =
       (cut.start ? std::to_string(cut.start) : "") + ":" + (whole ? "" : std::to_string(cut.end));
   return cut.step == 1 ? text : text + ":" + std::to_string(cut.step);
@@ -127,9 +127,35 @@ Expected<std::pair<Integers, Integers>> padSettings(NodeEmitter &e) {
   }
   return std::pair(before, after);
 }
+/// Whether a setting is computed or fed at run time.
+bool isFedAfterFirst(const NodeEmitter &e) {
+  for (int i = 1; i < e.inputCount(); ++i)
+    if (e.isFed(i))
+      return true;
+  return false;
+}
+
+/// Whether an axis of unknown size is walked backwards.
+bool flipsOpenAxis(NodeEmitter &e) {
+  auto settings = sliceSettings(e);
+  if (!settings) {
+    consumeError(settings.takeError());
+    return false;
+  }
+  for (size_t i = 0; i < settings->steps.size(); ++i) {
+    int64_t axis = settings->axes[i] + (settings->axes[i] < 0 ? e.rank(0) : 0);
+    bool inside = axis >= 0 && axis < e.rank(0);
+    if (settings->steps[i] < 0 && inside &&
+        (e.input(0).shape[axis].perSample || e.input(0).dynamic))
+      return true;
+  }
+  return false;
+}
 } // namespace
 
 Expression emitSlice(NodeEmitter &e) {
+  if (isFedAfterFirst(e) || flipsOpenAxis(e))
+    return e.helper("slice_axes", e.arguments("#1 #2 #3 #4"));
   Integers flips;
   auto cuts = cutsOf(e, flips);
   if (!cuts)
@@ -137,7 +163,7 @@ Expression emitSlice(NodeEmitter &e) {
   std::vector<std::string> subscripts;
   subscripts.reserve(cuts->size());
   for (int axis = 0; axis < e.rank(0); ++axis)
-    subscripts.push_back(subscript((*cuts)[axis], e.input(0).shape[axis]));
+    subscripts.push_back(subscript((*cuts)[axis], e.input(0).shape[axis], e.isStatic(e.input(0))));
   while (subscripts.size() > 1 && subscripts.back() == ":")
     subscripts.pop_back();
   std::string source = flips.empty() ? e.in(0) : e.in(0) + ".flip" + python::tuple(flips);
@@ -145,6 +171,8 @@ Expression emitSlice(NodeEmitter &e) {
 }
 
 Expression emitPad(NodeEmitter &e) {
+  if (isFedAfterFirst(e))
+    return e.helper("pad", e.arguments("#1 #2 #3 mode"));
   auto pads = padSettings(e);
   if (!pads)
     return pads.takeError();
@@ -162,8 +190,12 @@ Expression emitPad(NodeEmitter &e) {
     return e.in(0);
   std::vector<std::string> arguments{e.in(0), python::tuple(ends)};
   bool trailing = static_cast<int>(ends.size()) / 2 <= e.rank(0) - 2;
-  if (mode != "constant" && (!trailing || e.rank(0) > 5))
-    return e.refuse("only trailing axes can be padded in this mode");
+  if (mode != "constant" && (!trailing || e.rank(0) > 5)) {
+    Integers all = pads->first;
+    all.insert(all.end(), pads->second.begin(), pads->second.end());
+    std::string name = e.text("mode", "constant");
+    return e.helper("pad", {e.in(0), python::tuple(all), "mode=" + python::quote(name)});
+  }
   std::string value = e.has(2) ? "" : python::literal(static_cast<float>(e.real("value", 0)));
   if (e.has(2)) {
     if (!e.isConstant(2) || fixedElementCount(e.input(2)) != 1)

@@ -142,7 +142,8 @@ bool isKeyword(StringRef name) {
       "import", "in", "is", "lambda", "nonlocal", "not", "or", "pass", "raise", "return", "try",
       "while", "with", "yield",
       // names that the generated code uses itself
-      "self", "torch", "nn", "F", "p", "n", "device", "float", "slice", "tuple"};
+      "self", "torch", "nn", "F", "ops", "p", "n", "device", "body", "then_branch", "else_branch",
+      "int", "bool", "len", "float", "slice", "tuple"};
   return is_contained(words, name);
 }
 
@@ -226,6 +227,8 @@ std::string call(StringRef function, const std::vector<std::string> &arguments) 
   return function.str() + "(" + join(arguments) + ")";
 }
 
+std::string torchType(DataType type) { return std::string("torch.") + nameOf(type); }
+
 std::string dimension(Dim dim, StringRef batch) {
   if (!dim.perSample)
     return std::to_string(dim.fixed);
@@ -241,6 +244,12 @@ std::string shapeText(ArrayRef<Dim> shape) {
   for (Dim dim : shape)
     sizes.push_back(dimension(dim, "N"));
   return sizes.empty() ? "scalar" : join(sizes, " x ");
+}
+
+std::string remark(const GraphTensor &tensor) {
+  if (tensor.container == Container::Sequence || tensor.container == Container::OptionalSequence)
+    return "a list";
+  return (tensor.dynamic ? "at most " : "") + shapeText(tensor.shape);
 }
 
 std::string statement(int indent, StringRef text, StringRef remark) {

@@ -33,10 +33,14 @@ std::string compactTuple(llvm::ArrayRef<int64_t> items);
 std::string call(llvm::StringRef function, const std::vector<std::string> &arguments);
 std::string join(llvm::ArrayRef<std::string> items, llvm::StringRef separator = ", ");
 
+/// "torch.float32"
+std::string torchType(DataType type);
 /// The size of `dim` for a batch called `batch`: "128", "n", "2 * n", "n + 1".
 std::string dimension(Dim dim, llvm::StringRef batch);
 /// "N x 64 x 112 x 112", or "scalar".
 std::string shapeText(llvm::ArrayRef<Dim> shape);
+/// What a comment says of `tensor`: its shape, "at most" where that is a bound, or its container.
+std::string remark(const GraphTensor &tensor);
 
 /// Lines of `statement` indented by `indent`, none longer than 100 columns where a bracket allows
 /// it; `remark` follows as a comment, or stands above when there is no room.

@@ -8,7 +8,7 @@ namespace heterplan {
 
 GraphUse::GraphUse(const Graph &graph)
     : consumers(graph.tensors.size()), producers(graph.tensors.size(), -1),
-      returned(graph.tensors.size()) {
+      returned(graph.tensors.size()), inBody(graph.tensors.size()) {
   python::Identifiers identifiers;
   for (const GraphTensor &tensor : graph.tensors)
     names.push_back(tensor.role == TensorRole::Input || tensor.role == TensorRole::Activation
@@ -16,6 +16,8 @@ GraphUse::GraphUse(const Graph &graph)
                         : "");
   for (const std::string &name : names)
     allNames.insert(name);
+  for (const GraphNode &node : graph.nodes)
+    noteBodies(node);
   for (size_t node = 0; node < graph.nodes.size(); ++node) {
     for (TensorId tensor : graph.nodes[node].inputs)
       if (tensor != noTensor)
@@ -28,6 +30,20 @@ GraphUse::GraphUse(const Graph &graph)
     returned[tensor] = true;
 }
 
+/// What bodies read is used, though no node of the graph consumes it.
+void GraphUse::noteBodies(const GraphNode &node) {
+  for (const GraphBody &body : node.bodies) {
+    for (TensorId tensor : body.outputs)
+      inBody[tensor] = true;
+    for (const GraphNode &inner : body.nodes) {
+      for (TensorId tensor : inner.inputs)
+        if (tensor != noTensor)
+          inBody[tensor] = true;
+      noteBodies(inner);
+    }
+  }
+}
+
 namespace {
 bool isStored(const GraphTensor &tensor) {
   return tensor.role == TensorRole::Parameter || tensor.role == TensorRole::Buffer ||
@@ -37,7 +53,7 @@ bool isStored(const GraphTensor &tensor) {
 
 void Scope::addArgument(TensorId tensor) {
   variables[tensor] = tensor;
-  if (deviceExpression.empty())
+  if (deviceExpression.empty() && theGraph.tensors[tensor].container == Container::None)
     deviceExpression = theUse.names[tensor] + ".device";
   if (!batchExpression.empty())
     return;
@@ -56,7 +72,28 @@ void Scope::addArgument(TensorId tensor) {
 
 void Scope::beginLayer(DenseMap<TensorId, int> local) { localUses = std::move(local); }
 
+void Scope::beginBody(StringRef name, ArrayRef<TensorId> parameters) {
+  std::vector<std::string> names;
+  for (TensorId tensor : parameters) {
+    variables[tensor] = tensor;
+    names.push_back(theUse.names[tensor]);
+  }
+  add(python::call(("def " + name).str(), names) + ":");
+  ++depth;
+}
+
+void Scope::endBody(ArrayRef<TensorId> results) {
+  std::vector<std::string> values;
+  for (TensorId tensor : results)
+    values.push_back(expression(tensor));
+  add("return " + python::tuple(values));
+  --depth;
+  body += "\n";
+}
+
 void Scope::consume(ArrayRef<TensorId> operands) {
+  if (depth) // a body may run again
+    return;
   for (TensorId tensor : operands) {
     auto entry = localUses.find(tensor);
     if (entry == localUses.end() || --entry->second > 0)
@@ -95,7 +132,8 @@ std::string Scope::define(TensorId tensor) {
   auto local = localUses.find(tensor);
   if (local != localUses.end())
     return local->second ? takeShortName(tensor) : "_";
-  defined.push_back(tensor);
+  if (!depth) // locals of a body go with it
+    defined.push_back(tensor);
   return theUse.names[tensor];
 }
 
@@ -180,7 +218,7 @@ std::string Scope::firstStatements() const {
 }
 
 void Scope::add(StringRef statement, StringRef remark) {
-  body += python::statement(8, statement, remark);
+  body += python::statement(8 + 4 * depth, statement, remark);
 }
 
 } // namespace heterplan

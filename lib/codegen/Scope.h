@@ -23,6 +23,10 @@ struct GraphUse {
   std::vector<std::vector<int>> consumers; // of each tensor: indices of nodes
   std::vector<int> producers;              // of each tensor: index of its node, or -1
   std::vector<bool> returned;              // by the model
+  std::vector<bool> inBody;                // read or returned in a body
+
+private:
+  void noteBodies(const GraphNode &node);
 };
 
 class Scope {
@@ -39,6 +43,10 @@ public:
   void consume(llvm::ArrayRef<TensorId> operands);
   /// Ends the layer; returns the short names that it has used.
   std::vector<std::string> endLayer();
+
+  /// Begins a local function `name` of `arguments`, and ends it with what it returns.
+  void beginBody(llvm::StringRef name, llvm::ArrayRef<TensorId> arguments);
+  void endBody(llvm::ArrayRef<TensorId> results);
 
   /// Makes `tensor` an argument of the function.
   void addArgument(TensorId tensor);
@@ -68,6 +76,8 @@ public:
 
   void add(llvm::StringRef statement, llvm::StringRef remark = "");
 
+  bool usesHelpers = false; // of heterplan_runtime.operators
+
   std::string body;
   std::vector<TensorId> defined;    // variables with names of their own, in order
   std::vector<TensorId> parameters; // in order of first use
@@ -92,6 +102,7 @@ private:
   std::vector<std::string> names;                   // short ones used in this layer
   std::vector<bool> taken;                          // each of them
   unsigned shortNumber = 0;                         // of the next one
+  int depth = 0;                                    // of local functions
   bool usesBatch = false, usesDevice = false;
   std::string deviceExpression;
   std::string batchExpression;

@@ -278,6 +278,7 @@ Expected<StageModule> StageBuilder::build() {
   for (TensorId tensor : scope.constants)
     (isLiteral(model.graph.tensors[tensor]) ? stage.literals : stage.constants).push_back(tensor);
   stage.body = scope.firstStatements() + scope.body;
+  stage.usesHelpers = scope.usesHelpers;
   return std::move(stage);
 }
 } // namespace

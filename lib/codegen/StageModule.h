@@ -24,6 +24,7 @@ struct StageModule {
   std::vector<TensorId> literals;              // constants written into the module
   std::vector<TensorId> constants;             // constants kept in the file of weights
   std::string body;                            // of forward()
+  bool usesHelpers = false;                    // of heterplan_runtime.operators
   std::vector<std::string> arguments, results; // Python names of receives and inputs, of sends
 };
 

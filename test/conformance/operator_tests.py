@@ -150,14 +150,17 @@ def newer_cases(folder: Path) -> Iterator[Case]:
             yield Case(name, "opsets 18-23", path, test.model, test.data_sets[0], tolerances)
 
 
-def to_torch(value: Any) -> Any:
+def to_torch(value: Any, element: str) -> Any:
+    """`element`: the type that the model declares; older files hold bfloat16 as uint16."""
     if isinstance(value, (list, tuple)):
-        return [to_torch(item) for item in value]
+        return [to_torch(item, element) for item in value]
     if isinstance(value, onnx.TensorProto):
         value = numpy_helper.to_array(value)
     if value is None:
         return None
     value = np.array(value)
+    if element == "BFLOAT16" and value.dtype == np.uint16:
+        return torch.from_numpy(value.view(np.int16)).view(torch.bfloat16)
     if value.dtype.name in BITS:
         bits, dtype = BITS[value.dtype.name]
         return torch.from_numpy(value.view(bits)).view(dtype)
@@ -197,17 +200,20 @@ def mismatch(case: Case, directory: Path) -> str:
         for stage in stages:
             stage.train(case.trains())
         stored = {tensor.name for tensor in case.model.graph.initializer}
-        names = [value.name for value in case.model.graph.input if value.name not in stored]
-        inputs = dict(zip(names, map(to_torch, case.values("input"))))
+        fed = [value for value in case.model.graph.input if value.name not in stored]
+        inputs = {
+            info.name: to_torch(value, element_type(info.type))
+            for info, value in zip(fed, case.values("input"))
+        }
         torch.manual_seed(0)
         with torch.no_grad():
             results = generated.forward(stages, inputs)
-        expected = [to_torch(value) for value in case.values("output")]
-        names = [value.name for value in case.model.graph.output]
-        for name, value in zip(names, expected, strict=True):
-            if name not in results:
-                return f"output {name} is missing"
-            if wrong := difference(results[name], value, case):
+        infos = case.model.graph.output
+        for info, value in zip(infos, case.values("output"), strict=True):
+            if info.name not in results:
+                return f"output {info.name} is missing"
+            expected = to_torch(value, element_type(info.type))
+            if wrong := difference(results[info.name], expected, case):
                 return wrong
     except Exception as error:  # noqa: BLE001 - whatever it is, it is the finding
         lines = str(error).strip().split("\n")

@@ -226,11 +226,66 @@ TEST(ModelEmitter, BadAttributesAreRefused) {
       "'perm' has the wrong length"));
 }
 
-TEST(ModelEmitter, SettingsThatAreComputedAreRefused) {
+TEST(ModelEmitter, SettingsThatAreComputedAreReadAtRunTime) {
   GraphBuilder b;
   TensorId x = b.input("x", batched({4})), k = b.input("k", {}, DataType::Int64);
   b.graph.outputs = {b.node("y", "CumSum", {x, k}, batched({4}))};
-  EXPECT_TRUE(has(errorOf(b), "input 1 must be a constant"));
+  std::string text = emitted(b);
+  EXPECT_TRUE(has(text, "from heterplan_runtime import operators as ops\n")) << text;
+  EXPECT_TRUE(has(text, "y = ops.cumsum(x, k)  # N x 4\n")) << text;
+}
+
+TEST(ModelEmitter, HelpersAreImportedOnlyWhereTheyAreCalled) {
+  EXPECT_FALSE(has(emitted(skipNetwork()), "heterplan_runtime"));
+}
+
+TEST(ModelEmitter, StringsAreRefused) {
+  GraphBuilder b;
+  TensorId x = b.input("x", batched({4}), DataType::String);
+  b.graph.outputs = {b.node("y", "Equal", {x, x}, batched({4}))};
+  EXPECT_TRUE(has(errorOf(b), "operator Equal cannot be written in PyTorch: PyTorch does not "
+                              "compute with its type"))
+      << errorOf(b);
+}
+
+TEST(ModelEmitter, ResultsThatAreLeftOutAreStillTaken) {
+  GraphBuilder b;
+  TensorId x = b.input("x", batched({4}));
+  TensorId k = b.constant("k", values<int64_t>(DataType::Int64, {1}, {2}));
+  b.graph.outputs = {b.node("y", "TopK", {x, k}, batched({2}))};
+  EXPECT_TRUE(has(emitted(b), "y, _ = ops.top_k(x, 2, axis=1)")) << emitted(b);
+}
+
+TEST(ModelEmitter, ShapesThatAreBoundsAreNotReliedUpon) {
+  GraphBuilder b;
+  TensorId x = b.input("x", batched({4}));
+  TensorId places = b.node("places", "NonZero", {x}, {Dim{0, 2}, Dim{4, 0}});
+  b.graph.tensors[places].dynamic = true;
+  TensorId shape = b.constant("shape", values<int64_t>(DataType::Int64, {2}, {-1, 0}));
+  TensorId y = b.node("y", "Reshape", {places, shape}, {Dim{0, 2}, Dim{4, 0}});
+  b.graph.tensors[y].dynamic = true;
+  b.graph.outputs = {y};
+  EXPECT_TRUE(has(emitted(b), "y = places.reshape(-1, places.shape[1])  # at most 2 x 4 * N\n"))
+      << emitted(b);
+}
+
+TEST(ModelEmitter, BodiesAreLocalFunctions) {
+  GraphBuilder b;
+  TensorId x = b.input("x", batched({4})), c = b.input("c", {}, DataType::Bool);
+  TensorId y = b.node("y", "If", {c, x}, batched({4}));
+  TensorId negative = b.node("negative", "Neg", {x}, batched({4}));
+  GraphNode inner = b.graph.nodes.back();
+  b.graph.nodes.pop_back();
+  GraphNode &node = b.graph.nodes.back();
+  node.captures = 1;
+  node.bodies = {{"then_branch", {}, {x}, {}}, {"else_branch", {}, {negative}, {inner}}};
+  b.graph.outputs = {y};
+  std::string text = emitted(b);
+  EXPECT_TRUE(has(text, "        def then_branch():\n            return (x,)\n")) << text;
+  EXPECT_TRUE(has(text, "        def else_branch():\n            negative = -x  # N x 4\n"
+                        "            return (negative,)\n"))
+      << text;
+  EXPECT_TRUE(has(text, "        y, = then_branch() if c else else_branch()")) << text;
 }
 
 TEST(ModelEmitter, PlanOfAnotherModelIsRefused) {
