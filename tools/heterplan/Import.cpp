@@ -3,6 +3,7 @@
 #include "Inputs.h"
 #include "LayerText.h"
 #include "Options.h"
+#include "StructureText.h"
 #include "Table.h"
 
 #include "ir/onnx/Grouping.h"
@@ -44,6 +45,7 @@ void printFacts(const Model &model, int64_t batch) {
     json.attribute("model", model.layers.model);
     json.attribute("fingerprint", model.layers.fingerprint);
     writeLayers(json, model.layers, batch);
+    writeStructure(json, decompose(model.layers), model.layers, batch);
     writeCoverage(json, model);
   });
 }
@@ -62,6 +64,7 @@ void printCoverage(const Graph &graph) {
 
 void printText(const Model &model, int64_t batch) {
   printLayers(outs(), model.layers, batch);
+  printStructure(outs(), decompose(model.layers), model.layers, batch);
   for (const std::string &note : model.layers.notes)
     outs() << "note: " << note << '\n';
   if (model.graph)

@@ -2,6 +2,8 @@
 
 #include "Table.h"
 
+#include "ir/SeriesParallel.h"
+
 using namespace llvm;
 
 namespace heterplan {
@@ -10,9 +12,9 @@ namespace {
 /// Bytes that leave each layer's position: what a stage boundary after layer i would carry.
 std::vector<Bytes> cutBytes(const LayerGraph &graph, int64_t batch) {
   std::vector<Bytes> result;
-  std::vector<Cut> cuts = graph.cuts();
-  for (size_t position = 1; position < cuts.size(); ++position)
-    result.push_back(cuts[position].forwardBytes * double(batch) + cuts[position].fixedBytes);
+  std::vector<Flow> flows = cutFlows(graph);
+  for (const Flow &flow : ArrayRef<Flow>(flows).drop_front())
+    result.push_back(flow.forward * double(batch) + flow.fixed);
   return result;
 }
 
@@ -93,11 +95,37 @@ void writeLayers(JsonWriter &json, const LayerGraph &graph, int64_t batch) {
   });
 }
 
+namespace {
+/// A cluster for each branch of a parallel block, so that branches are drawn beside each other.
+void printNodes(raw_ostream &os, const LayerGraph &graph, const Block &block, unsigned depth,
+                int &clusters) {
+  if (block.kind == Block::Kind::Layer) {
+    const Layer &layer = graph.layers[block.layer];
+    os.indent(2 * depth) << "l" << block.layer
+                         << " [label=" << dotQuoted(layer.name + "\n" + nameOf(layer.kind))
+                         << "];\n";
+    return;
+  }
+  for (const Block &child : block.children) {
+    bool cluster = block.kind == Block::Kind::Parallel || child.kind == Block::Kind::Parallel;
+    if (cluster && child.kind != Block::Kind::Layer) {
+      os.indent(2 * depth) << "subgraph cluster_" << clusters++ << " {\n";
+      os.indent(2 * depth + 2) << "style="
+                               << (child.kind == Block::Kind::Parallel ? "dashed" : "dotted")
+                               << ";\n";
+      printNodes(os, graph, child, depth + 1, clusters);
+      os.indent(2 * depth) << "}\n";
+    } else {
+      printNodes(os, graph, child, depth, clusters);
+    }
+  }
+}
+} // namespace
+
 void printLayersDot(raw_ostream &os, const LayerGraph &graph) {
   os << "digraph layers {\n  node [shape=box];\n";
-  for (int index = 0; index < graph.size(); ++index)
-    os << "  l" << index << " [label="
-       << dotQuoted(graph.layers[index].name + "\n" + nameOf(graph.layers[index].kind)) << "];\n";
+  int clusters = 0;
+  printNodes(os, graph, decompose(graph), 1, clusters);
   for (const LayerTensor &tensor : graph.tensors)
     for (int consumer : tensor.consumers)
       os << "  l" << tensor.producer << " -> l" << consumer

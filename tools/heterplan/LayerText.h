@@ -20,7 +20,7 @@ LayerTotals totalsOf(const LayerGraph &graph);
 void printLayers(llvm::raw_ostream &os, const LayerGraph &graph, int64_t batch);
 /// The same facts as attributes "batch", "layers" and "totals" of the current object.
 void writeLayers(JsonWriter &json, const LayerGraph &graph, int64_t batch);
-/// Layers and the tensors between them as a Graphviz graph.
+/// Layers and the tensors between them as a Graphviz graph; branches are clusters.
 void printLayersDot(llvm::raw_ostream &os, const LayerGraph &graph);
 
 /// `text` as a DOT string, with its quotes.
