@@ -9,6 +9,7 @@
 #include "ir/onnx/Grouping.h"
 #include "ir/onnx/Importer.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
@@ -17,19 +18,49 @@ using namespace llvm;
 namespace heterplan {
 
 namespace {
+constexpr int64_t lastAxis = 63; // of tensors that are accepted
+
+/// INPUT=K, where K may be "none".
+Error addInputBatchDim(StringRef text, ImportOptions &options) {
+  auto pair = assignmentOption("--batch-dim", text);
+  if (!pair)
+    return pair.takeError();
+  if (pair->second == "none") {
+    options.inputBatchDims[pair->first] = -1;
+    return Error::success();
+  }
+  Expected<int64_t> axis = wholeOption("--batch-dim", pair->second, 0, 0, lastAxis);
+  if (!axis)
+    return axis.takeError();
+  options.inputBatchDims[pair->first] = static_cast<int>(*axis);
+  return Error::success();
+}
+
+/// An axis, the name of a dimension, or INPUT=K.
+Error addBatchDim(StringRef text, ImportOptions &options) {
+  if (text.contains('='))
+    return addInputBatchDim(text, options);
+  if (!isDigit(text[0]) && text[0] != '-') {
+    options.batchSymbol = text.str();
+    return Error::success();
+  }
+  Expected<int64_t> axis = wholeOption("--batch-dim", text, 0, 0, lastAxis);
+  if (!axis)
+    return axis.takeError();
+  options.batchDim = static_cast<int>(*axis);
+  return Error::success();
+}
+
 Expected<ImportOptions> importOptions(const ModelOptions &options) {
   ImportOptions result;
-  if (!options.batchDim.empty()) {
-    Expected<int64_t> axis = wholeOption("--batch-dim", options.batchDim, 0, 0, 7);
-    if (!axis)
-      return axis.takeError();
-    result.batchDim = static_cast<int>(*axis);
-  }
+  for (const std::string &text : options.batchDims)
+    if (Error error = addBatchDim(text, result))
+      return error;
   for (const std::string &text : options.dims) {
     auto pair = assignmentOption("--dim", text);
     if (!pair)
       return pair.takeError();
-    Expected<int64_t> size = wholeOption("--dim", pair->second, 0, 1, largestBatch);
+    Expected<int64_t> size = wholeOption("--dim", pair->second, 0, 0, largestBatch);
     if (!size)
       return size.takeError();
     result.dims[pair->first] = *size;
@@ -63,8 +94,11 @@ Expected<Model> readModel(StringRef path, const ModelOptions &options) {
 }
 
 void addReadingOptions(CLI::App &command, ModelOptions &options) {
-  addText(command, "--batch-dim", options.batchDim, "K", "axis of the inputs that counts samples");
-  addTexts(command, "--dim", options.dims, "NAME=N", "value of a symbolic dimension");
+  addTexts(command, "--batch-dim", options.batchDims, "K|NAME",
+           "what counts samples: an axis of the inputs, a symbol, or INPUT=K (INPUT=none)")
+      ->allow_extra_args(false);
+  addTexts(command, "--dim", options.dims, "NAME=N",
+           "value of a symbolic dimension; INPUT.K names one without a symbol");
 }
 
 void addCostOptions(CLI::App &command, CostOptions &options) {

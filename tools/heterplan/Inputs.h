@@ -25,8 +25,8 @@ struct Model {
 
 /// How an ONNX model is to be read; as given on the command line.
 struct ModelOptions {
-  std::string batchDim;          // --batch-dim, empty: found
-  std::vector<std::string> dims; // --dim NAME=VALUE
+  std::vector<std::string> batchDims; // --batch-dim K, SYMBOL or INPUT=K; empty: found
+  std::vector<std::string> dims;      // --dim NAME=VALUE
 };
 
 /// --batch-dim and --dim.

@@ -8,6 +8,20 @@
 
 namespace heterplan {
 
+/// An operand that has the batch of the export baked in, as Rebatching found it.
+struct Repair {
+  enum Kind {
+    Repeat, // its axis has one row and must have as many as the reference
+    Narrow, // it is a constant whose rows are equal: one of them is left, which broadcasts
+    Spread, // it is the target of the node, which becomes an Expand to the shape of its result
+  };
+  Kind kind = Repeat;
+  int node = 0; // GraphNode::number
+  size_t operand = 0, axis = 0;
+  size_t reference = 0, referenceAxis = 0; // another operand of the node
+  bool operator==(const Repair &) const = default;
+};
+
 /// Moves only: `values` points into `computed`.
 struct Evaluation {
   Evaluation() = default;
@@ -17,6 +31,7 @@ struct Evaluation {
   std::vector<TensorType> types;          // by tensor
   std::vector<const TensorData *> values; // by tensor; null where not known
   std::deque<TensorData> computed;        // owns the values that are not in the file
+  std::vector<Repair> repairs;            // in the order of the nodes
 };
 
 /// What is evaluated.
@@ -28,6 +43,8 @@ struct Setting {
   const Evaluation *asWritten = nullptr;
   int64_t batchAsWritten = 0;
   int64_t batch = 0;
+  /// Set where a Reshape fails that would hold at another batch as written: that batch.
+  int64_t *bakedBatch = nullptr;
 };
 
 /// Fails with UnknownShape where a shape that is used is not determined, with AbsurdSize where one

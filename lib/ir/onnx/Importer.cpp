@@ -3,8 +3,10 @@
 #include "ir/onnx/Batch.h"
 #include "ir/onnx/Evaluation.h"
 #include "ir/onnx/ModelFile.h"
+#include "ir/onnx/Rebatching.h"
 #include "ir/onnx/Roles.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Endian.h"
 
 #include <algorithm>
@@ -21,6 +23,19 @@ constexpr int64_t probes[] = {31, 37, 41};
 /// Elements of a tensor that is kept in terms of the batch: shapes have no more.
 constexpr size_t mostSizes = 64;
 
+/// The model at the probes.
+struct Probed {
+  Batch batch;
+  std::vector<Evaluation> evaluations;
+  std::vector<int64_t> sizes;
+
+  bool grows(const Graph &graph) const {
+    return any_of(graph.outputs, [&](TensorId id) {
+      return evaluations[0].types[id].dims != evaluations[1].types[id].dims;
+    });
+  }
+};
+
 class Import {
 public:
   Import(ModelFile &file, const ImportOptions &options) : file(file), options(options) {}
@@ -29,15 +44,12 @@ public:
     roles = decideRoles(file);
     for (TensorRole role : roles)
       trained.push_back(role == TensorRole::Parameter || role == TensorRole::Buffer);
-    auto found = findBatch(file, options);
-    if (!found)
-      return found.takeError();
-    batch = std::move(*found);
-    if (Error error = probe())
+    if (Error error = findEvaluations())
       return error;
     if (Error error = setTypes())
       return error;
     setConstants();
+    applyRepairs(file.graph, evaluations[0].repairs);
     dropShapeOperands();
     prune();
     markDifferentiable(file.graph);
@@ -54,37 +66,85 @@ private:
   std::vector<Evaluation> evaluations; // at each probe
   std::vector<int64_t> sizes;
 
-  Error probe() {
+  /// Evaluates the model at the probes, with the most plausible batch for which that succeeds and
+  /// an output grows; fails as the first does where it succeeds for none.
+  Error findEvaluations() {
+    auto batches = findBatches(file, options);
+    if (!batches)
+      return batches.takeError();
+    std::optional<Probed> found;
+    Error refusal = Error::success();
+    for (size_t i = 0; i < batches->size() && !(found && found->grows(file.graph)); ++i) {
+      int64_t baked = 0;
+      auto probed = probe((*batches)[i], baked);
+      if (probed) {
+        if (!found || probed->grows(file.graph))
+          found = std::move(*probed);
+        continue;
+      }
+      addBaked(*batches, i, baked);
+      if (refusal)
+        consumeError(probed.takeError());
+      else
+        refusal = probed.takeError();
+    }
+    if (!found)
+      return refusal;
+    consumeError(std::move(refusal));
+    batch = std::move(found->batch);
+    evaluations = std::move(found->evaluations);
+    sizes = std::move(found->sizes);
+    return Error::success();
+  }
+
+  /// The inputs leave the batch open, but inside may be that of the example: mostly one.
+  static void addBaked(std::vector<Batch> &batches, size_t failed, int64_t baked) {
+    if (batches[failed].asWritten)
+      return;
+    auto add = [&](int64_t size) {
+      Batch again = batches[failed];
+      again.asWritten = size;
+      again.notes.push_back("a batch of " + std::to_string(size) +
+                            " is baked into the model, whose inputs leave it open");
+      batches.push_back(std::move(again));
+    };
+    if (baked > 1)
+      add(baked);
+    add(1);
+  }
+
+  Expected<Probed> probe(const Batch &candidate, int64_t &baked) const {
+    Probed result;
+    result.batch = candidate;
     Setting setting;
     setting.trained = &trained;
+    setting.bakedBatch = &baked;
     Evaluation asWritten;
-    if (batch.asWritten) {
-      setting.inputs = batch.at(batch.asWritten);
+    if (candidate.asWritten) {
+      setting.batch = candidate.asWritten;
+      setting.inputs = candidate.at(candidate.asWritten);
       auto evaluation = evaluate(file, setting);
       if (!evaluation)
         return evaluation.takeError();
       asWritten = std::move(*evaluation);
       setting.asWritten = &asWritten;
-      setting.batchAsWritten = batch.asWritten;
+      setting.batchAsWritten = candidate.asWritten;
     }
     for (int64_t prime : probes) {
-      setting.batch = prime * std::max<int64_t>(1, batch.asWritten);
-      setting.inputs = batch.at(setting.batch);
+      setting.batch = prime * std::max<int64_t>(1, candidate.asWritten);
+      setting.inputs = candidate.at(setting.batch);
       auto evaluation = evaluate(file, setting);
       if (!evaluation)
         return evaluation.takeError();
-      evaluations.push_back(std::move(*evaluation));
-      sizes.push_back(setting.batch);
+      result.evaluations.push_back(std::move(*evaluation));
+      result.sizes.push_back(setting.batch);
     }
-    return Error::success();
+    return result;
   }
 
   void addNotes() {
-    if (batch.asWritten)
-      file.graph.notes.push_back("the model is written for a batch of " +
-                                 std::to_string(batch.asWritten) + "; axis " +
-                                 std::to_string(options.batchDim.value_or(0)) +
-                                 " of its inputs is taken to count samples");
+    for (std::string &note : batch.notes)
+      file.graph.notes.push_back(std::move(note));
     if (file.separated)
       file.graph.notes.push_back(std::to_string(file.separated) +
                                  " vectors that the file shares, as exporters do with equal "

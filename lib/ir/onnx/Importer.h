@@ -18,7 +18,12 @@ struct ImportOptions {
   /// Axis of the inputs that counts samples. Default: the symbolic leading axis, the only symbol,
   /// or the leading axis.
   std::optional<int> batchDim;
-  /// Values of symbolic dimensions other than the batch, by name.
+  /// Likewise of one input, by name; -1 where it has none.
+  std::map<std::string, int> inputBatchDims;
+  /// The symbolic dimension that counts samples, wherever it stands. Default: empty, found.
+  std::string batchSymbol;
+  /// Values of symbolic dimensions other than the batch, by name; "INPUT.AXIS" where the model
+  /// gives neither name nor value.
   std::map<std::string, int64_t> dims;
 };
 

@@ -206,8 +206,8 @@ TEST(Malformed, OperandsThatDoNotFit) {
 }
 
 TEST(Malformed, ReshapeThatLosesElements) {
-  Failure error = failure(import(model("g (float[N, 6] x) => (float[4, 6] y) {"
-                                       " s = Constant <value = int64[2] {4, 6}> ()"
+  Failure error = failure(import(model("g (float[N, 6] x) => (float[4, 5] y) {"
+                                       " s = Constant <value = int64[2] {4, 5}> ()"
                                        " y = Reshape(x, s) }")));
   EXPECT_EQ(error.code, Diag::MalformedModel) << error.text;
   EXPECT_NE(error.text.find("dynamic"), std::string::npos) << error.text;
