@@ -267,6 +267,10 @@ EmitFunction functionOf(StringRef op) {
       .Default(nullptr);
 }
 
+std::string tableKey(StringRef domain, StringRef op) {
+  return domain.empty() || domain == "ai.onnx" ? op.str() : (domain + ":" + op).str();
+}
+
 /// Whether `op` may be without inputs.
 bool isSource(StringRef op) {
   return StringSwitch<bool>(op)
@@ -315,13 +319,14 @@ std::string remark(const Scope &scope, const GraphNode &node) {
 }
 } // namespace
 
+bool hasRule(StringRef domain, StringRef op) { return functionOf(tableKey(domain, op)) != nullptr; }
+
 Error emitNode(Scope &scope, const GraphNode &node) {
   NodeEmitter emitter(scope, node);
-  bool standard = node.domain.empty() || node.domain == "ai.onnx";
-  EmitFunction function = standard ? functionOf(node.op) : nullptr;
+  EmitFunction function = functionOf(tableKey(node.domain, node.op));
   if (!function)
     return emitter.refuse("there is no rule for it" +
-                          (standard ? "" : " in domain '" + node.domain + "'"));
+                          (node.domain.empty() ? "" : " in domain '" + node.domain + "'"));
   if (Error error = checkOperands(scope, node, emitter))
     return error;
   if (node.op == "Identity") { // nothing to compute

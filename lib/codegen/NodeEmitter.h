@@ -118,6 +118,9 @@ private:
   const GraphNode &node;
 };
 
+/// Whether Operators.def says how operator `op` of `domain` is written.
+bool hasRule(llvm::StringRef domain, llvm::StringRef op);
+
 /// Statements that compute `node`, added to `scope`.
 llvm::Error emitNode(Scope &scope, const GraphNode &node);
 

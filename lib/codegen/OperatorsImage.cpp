@@ -144,7 +144,7 @@ Expression emitDepthToSpace(NodeEmitter &e) {
   if (e.rank(0) != 4)
     return e.refuse("its input must have rank 4");
   return e.in(0) + ".unflatten(1, (" + block + ", " + block + ", -1))" +
-         ".permute(0, 3, 4, 1, 5, 2).reshape(" + e.outputSizes() + ")";
+         ".permute(0, 3, 4, 1, 5, 2).flatten(4).flatten(2, 3)";
 }
 
 Expression emitSpaceToDepth(NodeEmitter &e) {
@@ -152,7 +152,7 @@ Expression emitSpaceToDepth(NodeEmitter &e) {
   if (e.rank(0) != 4)
     return e.refuse("its input must have rank 4");
   return e.in(0) + ".unflatten(3, (-1, " + block + ")).unflatten(2, (-1, " + block + "))" +
-         ".permute(0, 3, 5, 1, 2, 4).reshape(" + e.outputSizes() + ")";
+         ".permute(0, 3, 5, 1, 2, 4).flatten(1, 3)";
 }
 
 } // namespace heterplan

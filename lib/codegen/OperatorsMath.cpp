@@ -322,6 +322,14 @@ Expression emitGelu(NodeEmitter &e) {
                                : call("F.gelu", {e.in(0)});
 }
 
+Expression emitSwish(NodeEmitter &e) {
+  double alpha = e.real("alpha", 1);
+  if (alpha == 1)
+    return call("F.silu", {e.in(0)});
+  return e.in(0) + " * torch.sigmoid(" + python::literal(static_cast<float>(alpha)) + " * " +
+         e.in(0) + ")";
+}
+
 Expression emitLeakyRelu(NodeEmitter &e) {
   return call("F.leaky_relu",
               {e.in(0), python::literal(static_cast<float>(e.real("alpha", 0.01)))});

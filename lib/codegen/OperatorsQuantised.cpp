@@ -86,6 +86,22 @@ Expression emitRandom(NodeEmitter &e) {
   return first == 0 ? result : result + " + " + python::literal(static_cast<float>(first));
 }
 
+Expression emitOptimizer(NodeEmitter &e) {
+  int tensors = e.operandCount() - 2;
+  int states = e.op() == "Adam" ? 4 : 3; // values of each parameter: itself, its gradient, ...
+  int count = tensors / states;
+  e.results = tensors - count; // all of them but the gradients
+  std::vector<std::string> arguments =
+      e.arguments("alpha beta decay_factor epsilon mode norm_coefficient norm_coefficient_post");
+  std::vector<std::string> inputs(arguments.begin(), arguments.begin() + e.operandCount());
+  std::vector<std::string> grouped{inputs[0], inputs[1]};
+  for (int i = 0; i < states; ++i)
+    grouped.push_back(
+        "[" + python::join(ArrayRef<std::string>(inputs).slice(2 + i * count, count)) + "]");
+  grouped.insert(grouped.end(), arguments.begin() + e.operandCount(), arguments.end());
+  return e.helper(StringRef(e.op()).lower(), grouped);
+}
+
 Expression emitTfIdf(NodeEmitter &e) {
   if (!e.hasAttribute("pool_int64s"))
     return e.refuse("its n-grams are strings");

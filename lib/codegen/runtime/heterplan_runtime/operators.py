@@ -15,3 +15,4 @@ from .operators_regions import *  # noqa: F403
 from .operators_selection import *  # noqa: F403
 from .operators_shape import *  # noqa: F403
 from .operators_signal import *  # noqa: F403
+from .operators_training import *  # noqa: F403
