@@ -16,7 +16,8 @@ constexpr double safety = 1 - 1e-12;
 
 Bounds::Bounds(const Evaluator &evaluator, const StageTable &table, bool wholeModelGroups)
     : evaluator(evaluator), microBatches(table.microBatches),
-      positions(static_cast<int>(evaluator.space.positions.size())) {
+      positions(static_cast<int>(evaluator.space.positions.size())),
+      lagrangian(evaluator, table, wholeModelGroups) {
   const Problem &problem = evaluator.problem;
   cheapest = infinity;
   for (size_t type = 0; type < problem.cluster.types.size(); ++type)
@@ -60,6 +61,13 @@ void Bounds::setWeights(const StageTable &table) {
 
 int Bounds::levelOf(double speed) const {
   return std::clamp(static_cast<int>(std::ceil(speed / levelStep - 1e-9)) - 1, -1, levels - 1);
+}
+
+int Bounds::levelLeft(const PartialPlacement &partial) const {
+  double speed = 0;
+  for (size_t type = 0; type < weights.size(); ++type)
+    speed += weights[type] * (evaluator.space.available[type] - partial.used[type]);
+  return levelOf(speed);
 }
 
 /// Level l stands for at most (l+1)·levelStep of speed.
@@ -170,7 +178,7 @@ void Bounds::solveFills(int threshold) {
 double Bounds::time(const PartialPlacement &partial) const {
   if (partial.position == 0)
     return partial.fill + partial.exposed + (microBatches - 1) * partial.slowest;
-  int level = levelOf(partial.freeSpeed);
+  int level = levelLeft(partial);
   if (level < 0)
     return infinity;
   double behind = partial.exposed + leastForward[partial.position];
@@ -183,7 +191,7 @@ double Bounds::time(const PartialPlacement &partial) const {
     least = std::min(least, open + (microBatches - 1) * std::max(partial.slowest, atLeast));
     atLeast = thresholds[k];
   }
-  return partial.fill + least;
+  return std::max(partial.fill + least, lagrangian.time(partial));
 }
 
 double Bounds::objective(const PartialPlacement &partial, double timeLimit) const {
@@ -193,7 +201,7 @@ double Bounds::objective(const PartialPlacement &partial, double timeLimit) cons
     return infinity;
   double paid = 0;
   if (partial.position > 0)
-    paid = rests[place(partial.position, levelOf(partial.freeSpeed))].paid;
+    paid = rests[place(partial.position, levelLeft(partial))].paid;
   double price = partial.price + (partial.position > 0 ? cheapest : 0);
   if (request.maxCostPerHour > DollarsPerHour(0)) {
     double priceByWork = std::isfinite(timeLimit) ? partial.price + paid / timeLimit : 0;
@@ -209,8 +217,8 @@ double Bounds::objective(const PartialPlacement &partial, double timeLimit) cons
 double Bounds::root() const {
   PartialPlacement open;
   open.position = static_cast<int>(evaluator.space.positions.size()) - 1;
-  for (size_t type = 0; type < weights.size(); ++type)
-    open.freeSpeed += weights[type] * evaluator.space.available[type];
+  std::vector<int> none(weights.size(), 0);
+  open.used = none;
   double limit = infinity;
   const Request &request = evaluator.problem.request;
   if (request.minThroughput > SamplesPerSecond(0))

@@ -2,21 +2,12 @@
 // of the search space, so a bound on the best completion is proven, not estimated.
 #pragma once
 
+#include "search/Lagrangian.h"
 #include "search/StageTable.h"
 
 #include <vector>
 
 namespace heterplan {
-
-/// A placement whose stages are chosen from some position to the end.
-struct PartialPlacement {
-  int position = 0;     // index into SearchSpace::positions; layers before it are open
-  double fill = 0;      // Σ τ of the chosen stages, seconds
-  double slowest = 0;   // max τ of them
-  double exposed = 0;   // synchronisation not hidden, R of the first chosen stage
-  double price = 0;     // dollars per hour
-  double freeSpeed = 0; // Σ over types of weight · devices left
-};
 
 /// Bounds for one number of micro-batches m, by a surrogate relaxation: the limits on the devices
 /// of each type are replaced by one on their weighted sum Σ_t λ_t·devices_t (valid for any λ ≥ 0),
@@ -41,7 +32,8 @@ public:
   double objective(const PartialPlacement &partial, double timeLimit) const;
   /// Bound on the whole model.
   double root() const;
-  double weight(int type) const { return weights[type]; }
+  /// Tightens the bounds where they are below `timeLimit`, as `objective` has it.
+  void tighten(double timeLimit) { lagrangian.tighten(timeLimit); }
 
 private:
   static constexpr int levels = 32;
@@ -64,6 +56,7 @@ private:
   void setThresholds();
   void solveFills(int threshold);
   int levelOf(double speed) const;
+  int levelLeft(const PartialPlacement &partial) const;
   size_t place(int position, int level) const { return size_t(position) * levels + level; }
   Bucket *buckets(int begin, int end) {
     return &bucketTable[(size_t(end) * (end - 1) / 2 + begin) * (levels + 1)];
@@ -74,6 +67,7 @@ private:
 
   const Evaluator &evaluator;
   const int microBatches, positions;
+  Lagrangian lagrangian;
   std::vector<double> weights;      // λ, by type
   double levelStep = 1;             // speed of one level
   std::vector<int> optionLevels;    // levels that an option takes, rounded down

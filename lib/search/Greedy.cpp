@@ -91,11 +91,18 @@ std::optional<Placement> greedyPlacement(Evaluator &evaluator) {
 Expected<Solution> Greedy::run(Evaluator &evaluator, const SearchOptions &) {
   std::optional<Placement> best = greedyPlacement(evaluator);
   double bound = std::numeric_limits<double>::infinity();
-  if (best)
-    bound = evaluator.evaluate(*best)->objective;
+  double slowest = bound; // of interest
+  if (best) {
+    std::optional<Evaluation> evaluation = evaluator.evaluate(*best);
+    bound = evaluation->objective;
+    if (evaluator.problem.request.objective == Objective::Throughput)
+      slowest = evaluation->iteration.value();
+  }
   for (int m : evaluator.space.microBatches) {
     StageTable table(evaluator, m);
-    bound = std::min(bound, Bounds(evaluator, table, /*wholeModelGroups=*/true).root());
+    Bounds bounds(evaluator, table, /*wholeModelGroups=*/true);
+    bounds.tighten(slowest);
+    bound = std::min(bound, bounds.root());
   }
   return Solution{std::move(best), bound, false};
 }

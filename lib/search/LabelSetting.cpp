@@ -123,8 +123,6 @@ LabelSearch::LabelSearch(Evaluator &evaluator, const SearchOptions &options)
       priceMatters(evaluator.problem.request.objective == Objective::Cost ||
                    evaluator.problem.request.maxCostPerHour > DollarsPerHour(0)),
       scratch(types) {
-  for (int m : space.microBatches)
-    cases.emplace_back(evaluator, m);
   std::map<std::string, int> places;
   const Cluster &cluster = evaluator.problem.cluster;
   for (const GroupOption &option : space.options) {
@@ -169,8 +167,7 @@ void LabelSearch::bound(Label &label) {
   partial.slowest = std::max(label.others, label.first + receive);
   partial.exposed = label.exposed;
   partial.price = label.price;
-  for (int type = 0; type < types; ++type)
-    partial.freeSpeed += bounds.weight(type) * (space.available[type] - scratch[type]);
+  partial.used = scratch;
   label.bound = bounds.objective(partial, timeLimit());
 }
 
@@ -421,7 +418,13 @@ Solution LabelSearch::run() {
     bestObjective = evaluation->objective;
     bestTime = evaluation->iteration.value();
   }
+  for (int m : space.microBatches) {
+    cases.emplace_back(evaluator, m);
+    cases.back().bounds.tighten(timeLimit());
+  }
   beam();
+  for (MicroBatchCase &each : cases)
+    each.bounds.tighten(timeLimit());
   bestFirst();
   bool complete = open.empty() || open.top().first >= bestObjective * (1 - 1e-12);
   double bound = complete ? bestObjective : std::min(bestObjective, open.top().first);

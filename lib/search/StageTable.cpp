@@ -16,8 +16,9 @@ StageTable::StageTable(Evaluator &evaluator, int microBatches)
     auto least = [&](double bytes) {
       return leastTransferTime(cluster, option.group, Samples(1), Bytes(bytes), Bytes(0)).value();
     };
-    leastPerSampleByte.push_back((least(2e9) - least(1e9)) / 1e9);
-    leastLatency.push_back(std::max(0.0, least(1e9) - 1e9 * leastPerSampleByte.back()));
+    // The least of several links is concave in the size: its start, and its slope far out.
+    leastLatency.push_back(least(1e-9));
+    leastPerSampleByte.push_back((least(2e18) - least(1e18)) / 1e18);
   }
   size_t count = positions.size();
   entries.resize(count * (count - 1) / 2 * options);

@@ -1,0 +1,96 @@
+#include "search/Lagrangian.h"
+#include "support/RandomProblem.h"
+
+#include "search/Strategy.h"
+
+#include "gtest/gtest.h"
+
+#include <cmath>
+#include <limits>
+
+using namespace heterplan;
+using heterplan::test::RandomProblem;
+
+namespace {
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+double rootOf(Evaluator &evaluator, int microBatches, double target) {
+  StageTable table(evaluator, microBatches);
+  Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true);
+  lagrangian.tighten(target);
+  return lagrangian.root();
+}
+
+/// `layers` layers of 0.5 s forward and 0.5 s backward per sample and nothing to move, on
+/// `devices` devices of one type that cost $1/h each.
+struct Chain : RandomProblem {
+  Chain(int layers, int devices, int batch) : RandomProblem(0) {
+    graph = {};
+    cluster = {};
+    costs = {};
+    request = {};
+    graph.model = "chain";
+    for (int i = 0; i < layers; ++i) {
+      Layer layer;
+      layer.name = layer.signature = "layer" + std::to_string(i);
+      graph.layers.push_back(layer);
+      costs.layer(layer.name, {Seconds(0.5), Seconds(0.5), Seconds(0), Seconds(0)});
+    }
+    cluster.name = "pool";
+    DeviceType type;
+    type.name = "gpu";
+    type.memory = Bytes(1e9);
+    type.price = DollarsPerHour(1);
+    cluster.types.push_back(type);
+    costs.speed("gpu", 1);
+    NodeGroup group;
+    group.name = "node";
+    group.count = devices;
+    group.devices["gpu"] = 1;
+    group.link = {"", BytesPerSecond(1e9), Seconds(0), ""};
+    cluster.nodes.push_back(group);
+    cluster.network = {"", BytesPerSecond(1e9), Seconds(0), ""};
+    request.globalBatch = Samples(batch);
+  }
+};
+} // namespace
+
+TEST(Lagrangian, devicesLimitWhatIsOpen) {
+  // Four layers on two devices, two micro-batches of one sample: without the limit each layer has a
+  // device (Σ τ = 4, max τ = 1: 5 s); two stages of two layers take 4 + 2. The relaxation may mix
+  // paths.
+  Chain chain(4, 2, 2);
+  Problem problem = llvm::cantFail(chain.problem());
+  Evaluator evaluator(problem);
+  double root = rootOf(evaluator, 2, infinity);
+  EXPECT_LE(root, 6 + 1e-9);
+  EXPECT_GT(root, 5.7);
+}
+
+TEST(Lagrangian, theBudgetIsAResource) {
+  Chain chain(4, 8, 2);
+  chain.request.maxCostPerHour = DollarsPerHour(2);
+  Problem problem = llvm::cantFail(chain.problem());
+  Evaluator evaluator(problem);
+  double root = rootOf(evaluator, 2, infinity);
+  EXPECT_LE(root, 6 + 1e-9);
+  EXPECT_GT(root, 5.7);
+}
+
+// Also of problems where the link of a node has more bandwidth and more latency than the network.
+TEST(Lagrangian, neverAboveTheBestPlanOfItsMicroBatches) {
+  for (int seed = 0; seed < 500; ++seed) {
+    RandomProblem random(seed);
+    random.request.objective = Objective::Throughput;
+    random.request.microBatches = static_cast<int>(random.request.globalBatch.value());
+    Problem problem = llvm::cantFail(random.problem());
+    Evaluator evaluator(problem);
+    Solution best = llvm::cantFail(Exhaustive::run(evaluator, {}));
+    if (!best.placement)
+      continue;
+    double iteration = evaluator.evaluate(*best.placement)->iteration.value();
+    for (double target : {infinity, iteration * 1.5, iteration * (1 + 1e-9)})
+      EXPECT_LE(rootOf(evaluator, random.request.microBatches, target), iteration * (1 + 2e-9))
+          << "seed " << seed;
+  }
+}
