@@ -106,9 +106,8 @@ private:
                           const TensorType &type, int64_t count) {
     if (!canFold(node.op) || count * sizeOf(type.type) > largestFolded || budget <= 0)
       return nullptr;
-    bool needsValues = node.op != "Shape" && node.op != "Size";
-    for (const KnownInput &input : inputs)
-      if (needsValues && input.type && !input.value)
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (foldReads(node.op, i) && inputs[i].type && !inputs[i].value)
         return nullptr;
     budget -= 64 + count * sizeOf(type.type);
     for (const KnownInput &input : inputs)

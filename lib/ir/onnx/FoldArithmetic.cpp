@@ -35,11 +35,13 @@ bool unary(Operation &op, IntegerUnary integer, RealUnary real) {
   return true;
 }
 
+bool fits(const TensorData *operand, const Operation &op) {
+  return operand && isComputable(operand->type) && broadcastsTo(operand->shape, op.result.shape);
+}
+
 bool binary(Operation &op, IntegerBinary integer, RealBinary real) {
   const TensorData *a = op.operand(0), *b = op.operand(1);
-  if (op.inputs.size() != 2 || !a || !b || !isComputable(a->type) || !isComputable(b->type) ||
-      !isComputable(op.result.type) || !broadcastsTo(a->shape, op.result.shape) ||
-      !broadcastsTo(b->shape, op.result.shape))
+  if (op.inputs.size() != 2 || !isComputable(op.result.type) || !fits(a, op) || !fits(b, op))
     return false;
   bool isReal = isFloating(a->type) || isFloating(b->type);
   if (isReal ? !real : !integer)
@@ -53,6 +55,27 @@ bool binary(Operation &op, IntegerBinary integer, RealBinary real) {
     holds = holds && value;
     storeInteger(op.result, element, value.value_or(0));
   });
+  return holds;
+}
+
+/// Max, Min, Sum: any number of operands, one after another.
+bool variadic(Operation &op, IntegerBinary integer, RealBinary real) {
+  bool isReal = isFloating(op.result.type), holds = !op.inputs.empty();
+  for (size_t i = 0; i < op.inputs.size(); ++i)
+    holds = holds && fits(op.source(i), op) && isComputable(op.result.type);
+  for (size_t i = 0; holds && i < op.inputs.size(); ++i)
+    eachElement(op.result.shape, [&](int64_t element, const Dims &at) {
+      const TensorData &operand = *op.operand(i);
+      int64_t from = broadcastIndex(operand.shape, at);
+      if (i == 0)
+        return copyElement(operand, from, op.result, element);
+      if (isReal)
+        return storeReal(op.result, element,
+                         real(loadReal(op.result, element), loadReal(operand, from)));
+      auto value = integer(loadInteger(op.result, element), loadInteger(operand, from));
+      holds = holds && value;
+      storeInteger(op.result, element, value.value_or(0));
+    });
   return holds;
 }
 
@@ -75,11 +98,31 @@ std::optional<int64_t> divide(int64_t a, int64_t b) {
   return a / b;
 }
 
+/// The sign is that of the dividend.
+std::optional<int64_t> remainder(int64_t a, int64_t b) {
+  if (b == 0)
+    return std::nullopt;
+  return b == -1 ? 0 : a % b;
+}
+/// The sign is that of the divisor.
+std::optional<int64_t> modulo(int64_t a, int64_t b) {
+  auto rest = remainder(a, b);
+  return rest && *rest && (*rest < 0) != (b < 0) ? *rest + b : rest;
+}
+bool foldMod(Operation &op) {
+  if (op.integer("fmod", 0))
+    return binary(op, remainder, [](double a, double b) { return std::fmod(a, b); });
+  return binary(op, modulo, nullptr);
+}
+
 Folder one(IntegerUnary integer, RealUnary real) {
   return [=](Operation &op) { return unary(op, integer, real); };
 }
 Folder two(IntegerBinary integer, RealBinary real) {
   return [=](Operation &op) { return binary(op, integer, real); };
+}
+Folder several(IntegerBinary integer, RealBinary real) {
+  return [=](Operation &op) { return variadic(op, integer, real); };
 }
 using Integer = std::optional<int64_t>;
 
@@ -93,6 +136,12 @@ const StringMap<Folder> &arithmeticFolders() {
       {"Not", one([](int64_t a) { return Integer(!a); }, nullptr)},
       {"Floor", one(nullptr, [](double a) { return std::floor(a); })},
       {"Ceil", one(nullptr, [](double a) { return std::ceil(a); })},
+      {"Round", one(nullptr, [](double a) { return std::nearbyint(a); })},
+      {"Sign", one([](int64_t a) { return Integer((a > 0) - (a < 0)); },
+                   [](double a) { return double((a > 0) - (a < 0)); })},
+      {"IsNaN", one(nullptr, [](double a) { return double(std::isnan(a)); })},
+      {"Log", one(nullptr, [](double a) { return std::log(a); })},
+      {"BitwiseNot", one([](int64_t a) { return Integer(~a); }, nullptr)},
       {"Sqrt", one(nullptr, [](double a) { return std::sqrt(a); })},
       {"Exp", one(nullptr, [](double a) { return std::exp(a); })},
       {"Sin", one(nullptr, [](double a) { return std::sin(a); })},
@@ -103,8 +152,15 @@ const StringMap<Folder> &arithmeticFolders() {
       {"Mul", two(multiply, [](double a, double b) { return a * b; })},
       {"Div", two(divide, [](double a, double b) { return a / b; })},
       {"Pow", two(nullptr, [](double a, double b) { return std::pow(a, b); })},
-      {"Min", two([](int64_t a, int64_t b) { return Integer(std::min(a, b)); }, nullptr)},
-      {"Max", two([](int64_t a, int64_t b) { return Integer(std::max(a, b)); }, nullptr)},
+      {"Mod", foldMod},
+      {"Min", several([](int64_t a, int64_t b) { return Integer(std::min(a, b)); },
+                      [](double a, double b) { return std::isnan(a) ? a : std::min(b, a); })},
+      {"Max", several([](int64_t a, int64_t b) { return Integer(std::max(a, b)); },
+                      [](double a, double b) { return std::isnan(a) ? a : std::max(b, a); })},
+      {"Sum", several(add, [](double a, double b) { return a + b; })},
+      {"BitwiseAnd", two([](int64_t a, int64_t b) { return Integer(a & b); }, nullptr)},
+      {"BitwiseOr", two([](int64_t a, int64_t b) { return Integer(a | b); }, nullptr)},
+      {"BitwiseXor", two([](int64_t a, int64_t b) { return Integer(a ^ b); }, nullptr)},
       {"Equal", two([](int64_t a, int64_t b) { return Integer(a == b); },
                     [](double a, double b) { return double(a == b); })},
       {"Less", two([](int64_t a, int64_t b) { return Integer(a < b); },

@@ -261,12 +261,16 @@ bool foldTrilu(Operation &op) {
 
 const StringMap<Folder> &movementFolders() {
   static const StringMap<Folder> table = {
-      {"Identity", foldView}, {"Reshape", foldView},   {"Flatten", foldView},
-      {"Squeeze", foldView},  {"Unsqueeze", foldView}, {"Shape", foldShape},
-      {"Size", foldSize},     {"Cast", foldCast},      {"ConstantOfShape", foldConstantOfShape},
-      {"Expand", foldExpand}, {"Tile", foldTile},      {"Transpose", foldTranspose},
-      {"Concat", foldConcat}, {"Gather", foldGather},  {"Slice", foldSlice},
-      {"Where", foldWhere},   {"Range", foldRange},    {"Trilu", foldTrilu},
+      {"Identity", foldView},       {"Reshape", foldView},
+      {"Flatten", foldView},        {"Squeeze", foldView},
+      {"Unsqueeze", foldView},      {"Shape", foldShape},
+      {"Size", foldSize},           {"Cast", foldCast},
+      {"CastLike", foldCast},       {"ConstantOfShape", foldConstantOfShape},
+      {"Expand", foldExpand},       {"Tile", foldTile},
+      {"Transpose", foldTranspose}, {"Concat", foldConcat},
+      {"Gather", foldGather},       {"Slice", foldSlice},
+      {"Where", foldWhere},         {"Range", foldRange},
+      {"Trilu", foldTrilu},
   };
   return table;
 }

@@ -2,6 +2,8 @@
 
 #include "ir/onnx/FoldingSupport.h"
 
+#include "llvm/ADT/StringSet.h"
+
 using namespace llvm;
 
 namespace heterplan {
@@ -10,7 +12,8 @@ using namespace folding;
 
 namespace {
 const Folder *findFolder(StringRef op) {
-  for (const StringMap<Folder> *table : {&movementFolders(), &arithmeticFolders()})
+  for (const StringMap<Folder> *table :
+       {&movementFolders(), &arithmeticFolders(), &reductionFolders()})
     if (auto found = table->find(op); found != table->end())
       return &found->second;
   return nullptr;
@@ -18,6 +21,11 @@ const Folder *findFolder(StringRef op) {
 } // namespace
 
 bool canFold(StringRef op) { return findFolder(op) != nullptr; }
+
+bool foldReads(StringRef op, size_t input) {
+  static const StringSet<> none = {"Shape", "Size", "EyeLike"};
+  return !none.count(op) && (op != "CastLike" || input == 0);
+}
 
 std::optional<TensorData> fold(const GraphNode &node, ArrayRef<KnownInput> inputs,
                                const TensorType &type, size_t output) {

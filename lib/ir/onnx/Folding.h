@@ -14,9 +14,12 @@ constexpr int64_t largestFolded = int64_t(16) << 20;
 /// Whether folding knows `op` at all.
 bool canFold(llvm::StringRef op);
 
+/// Whether folding `op` needs the value of input `input`, not its type alone.
+bool foldReads(llvm::StringRef op, size_t input);
+
 /// The value of output `output` of `node`, of type and dimensions `type`. Nothing where the
 /// operator, the element type or an operand is not one that folding handles; that is never an
-/// error, since the node can be kept. Shape and Size need only the types of `inputs`.
+/// error, since the node can be kept.
 std::optional<TensorData> fold(const GraphNode &node, llvm::ArrayRef<KnownInput> inputs,
                                const TensorType &type, size_t output);
 

@@ -1,5 +1,5 @@
 // What the folding of operators shares: operands, elements by type, broadcasting. Internal to
-// Folding.cpp, FoldMovement.cpp and FoldArithmetic.cpp.
+// the Fold*.cpp files.
 #pragma once
 
 #include "ir/onnx/Folding.h"
@@ -15,6 +15,7 @@
 namespace heterplan::folding {
 
 using Dims = llvm::SmallVector<int64_t, 4>;
+using Integers = std::vector<int64_t>;
 
 inline int64_t countOf(llvm::ArrayRef<int64_t> dims) {
   return std::accumulate(dims.begin(), dims.end(), int64_t(1), std::multiplies<>());
@@ -210,6 +211,8 @@ using Folder = std::function<bool(Operation &)>;
 
 /// Operators that move, make or convert elements: Reshape, Slice, Concat, Range, Cast, ...
 const llvm::StringMap<Folder> &movementFolders();
+/// Operators that combine or place elements along axes: ReduceSum, Split, ScatterND, ...
+const llvm::StringMap<Folder> &reductionFolders();
 /// Elementwise arithmetic, comparisons and logic.
 const llvm::StringMap<Folder> &arithmeticFolders();
 

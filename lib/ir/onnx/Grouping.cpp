@@ -293,9 +293,10 @@ Expected<LayerGraph> groupLayers(const Graph &graph) { return Grouper(graph).run
 std::vector<CoverageRow> coverage(const Graph &graph) {
   std::map<std::string, CoverageRow> rows;
   for (const GraphNode &node : graph.nodes) {
-    CoverageRow &row = rows[node.op];
-    row.op = node.op;
-    row.costed = hasFormula(node.op);
+    std::string name = node.domain.empty() ? node.op : node.domain + "." + node.op;
+    CoverageRow &row = rows[name];
+    row.op = name;
+    row.costed = hasFormula(node);
     row.how = row.costed ? "formula" : "default elementwise";
     ++row.nodes;
   }

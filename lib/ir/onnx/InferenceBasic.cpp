@@ -211,6 +211,17 @@ Error centerCropPad(Inference &node) {
   return Error::success();
 }
 
+/// [rank, count]; the count depends on the values.
+Error nonZero(Inference &node) {
+  node.setType(0, DataType::Int64);
+  auto values = node.reals(0);
+  if (values)
+    node.set(0, DataType::Int64,
+             {node.rank(0), static_cast<int64_t>(values->size()) -
+                                std::count(values->begin(), values->end(), 0.0)});
+  return Error::success();
+}
+
 /// Types of one size only.
 Error bitCast(Inference &node) {
   auto type = typeNumber(node, node.integer("to", 0));

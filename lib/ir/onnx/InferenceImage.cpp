@@ -140,6 +140,7 @@ Error deformableConvolution(Inference &node) {
   return Error::success();
 }
 
+/// The second result, of MaxPool, are indices.
 Error pool(Inference &node) {
   Dims input = node.dims(0);
   if (input.size() < 3)
@@ -153,6 +154,7 @@ Error pool(Inference &node) {
   Dims dims{input[0], input[1]};
   dims.append(spatial->begin(), spatial->end());
   node.set(0, node.type(0), dims);
+  node.set(1, DataType::Int64, dims);
   return Error::success();
 }
 

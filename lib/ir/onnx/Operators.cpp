@@ -1,5 +1,6 @@
 #include "ir/onnx/Operators.h"
 
+#include "ir/onnx/OperatorWork.h"
 #include "ir/onnx/Roles.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -10,134 +11,53 @@ using namespace llvm;
 
 namespace heterplan {
 
+using work::View;
+
 namespace {
 
 enum class Weight { Heavy, Cheap, View };
-enum class Keeps { Nothing, Others, Inputs, Outputs, InputsAndIndices, InputsAndGates };
-
-/// A node with the facts around it.
-struct View {
-  const GraphNode &node;
-  const GraphFacts &facts;
-
-  TensorId input(size_t index) const {
-    return index < node.inputs.size() ? node.inputs[index] : noTensor;
-  }
-  TensorId output(size_t index) const {
-    return index < node.outputs.size() ? node.outputs[index] : noTensor;
-  }
-  ArrayRef<Dim> shape(TensorId id) const {
-    return id == noTensor ? ArrayRef<Dim>() : ArrayRef<Dim>(facts.graph.tensors[id].shape);
-  }
-  double outputElements() const {
-    double total = 0;
-    for (TensorId id : node.outputs)
-      total += facts.elements(id);
-    return total;
-  }
-  int64_t integer(const char *name, int64_t otherwise) const {
-    auto found = node.attributes.find(name);
-    const auto *value =
-        found == node.attributes.end() ? nullptr : std::get_if<int64_t>(&found->second);
-    return value ? *value : otherwise;
-  }
-  bool differentiable(TensorId id) const {
-    return id != noTensor && facts.graph.tensors[id].differentiable;
-  }
+enum class Keeps {
+  Nothing,
+  Others,
+  Inputs,
+  Outputs,
+  InputsAndOutputs,
+  InputsAndIndices,
+  InputsAndGates
 };
-
-double product(ArrayRef<Dim> shape) { return elementCount(shape, 1); }
-
-// ---- forward operations for a batch of one; a multiply-accumulate counts as two
-
-double nothing(const View &) { return 0; }
-template <int operations> double perOutput(const View &view) {
-  return operations * view.outputElements();
-}
-template <int operations> double perInput(const View &view) {
-  return operations * view.facts.elements(view.input(0));
-}
-
-/// Every output element is a sum over a filter: W is [M, C/group, k...].
-double convolution(const View &view) {
-  ArrayRef<Dim> weight = view.shape(view.input(1));
-  if (weight.empty())
-    return 0;
-  return 2 * view.outputElements() * product(weight.drop_front(1));
-}
-
-/// Every input element meets a filter: W is [C, M/group, k...].
-double transposedConvolution(const View &view) {
-  ArrayRef<Dim> weight = view.shape(view.input(1));
-  if (weight.empty())
-    return 0;
-  return 2 * view.facts.elements(view.input(0)) * product(weight.drop_front(1));
-}
-
-double gemm(const View &view) {
-  ArrayRef<Dim> a = view.shape(view.input(0));
-  if (a.size() != 2)
-    return 0;
-  const Dim &inner = view.integer("transA", 0) ? a[0] : a[1];
-  return 2 * view.outputElements() * static_cast<double>(inner.at(1));
-}
-
-double matrixProduct(const View &view) {
-  ArrayRef<Dim> a = view.shape(view.input(0));
-  return a.empty() ? 0 : 2 * view.outputElements() * static_cast<double>(a.back().at(1));
-}
-
-/// Upper estimate: the larger operand meets each element of the output's remaining axes.
-double einsum(const View &view) {
-  double operands = 1;
-  for (TensorId id : view.node.inputs)
-    operands *= std::max(1.0, view.facts.elements(id));
-  return 2 * std::sqrt(operands * std::max(1.0, view.outputElements()));
-}
-
-/// X is [T, N, I], W [D, gates·H, I], R [D, gates·H, H].
-template <int gates> double recurrent(const View &view) {
-  ArrayRef<Dim> x = view.shape(view.input(0));
-  if (x.size() != 3)
-    return 0;
-  double steps = static_cast<double>(x[0].at(1)) * static_cast<double>(x[1].at(1));
-  return 2 * steps * (view.facts.elements(view.input(1)) + view.facts.elements(view.input(2)));
-}
-
-double pooling(const View &view) {
-  auto found = view.node.attributes.find("kernel_shape");
-  double window = 1;
-  if (found != view.node.attributes.end())
-    if (const auto *kernel = std::get_if<std::vector<int64_t>>(&found->second))
-      for (int64_t extent : *kernel)
-        window *= static_cast<double>(extent);
-  return window * view.facts.elements(view.output(0));
-}
+enum class Flow { Gradient, NoGradient };
 
 struct Entry {
+  const char *domain;
   const char *name;
   LayerKind kind;
   Weight weight;
   double (*work)(const View &);
   Keeps keeps;
+  Flow flow;
 };
 
 constexpr Entry entries[] = {
-#define HETERPLAN_OPERATOR(name, kind, weight, work, keeps)                                        \
-  {#name, LayerKind::kind, Weight::weight, work, Keeps::keeps},
+#define HETERPLAN_OPERATOR(domain, name, kind, weight, function, keeps, gradient)                  \
+  {domain, name, LayerKind::kind, Weight::weight, work::function, Keeps::keeps, Flow::gradient},
 #include "ir/onnx/Operators.def"
 };
-constexpr Entry otherwise = {"", LayerKind::Elementwise, Weight::Cheap, perOutput<1>,
-                             Keeps::Inputs};
+constexpr Entry otherwise = {"",
+                             "",
+                             LayerKind::Elementwise,
+                             Weight::Cheap,
+                             work::perOutput<1>,
+                             Keeps::Inputs,
+                             Flow::Gradient};
 
-const Entry *findEntry(StringRef op) {
+const Entry *findEntry(const GraphNode &node) {
   static const StringMap<const Entry *> table = [] {
     StringMap<const Entry *> result;
     for (const Entry &entry : entries)
-      result[entry.name] = &entry;
+      result[(StringRef(entry.domain) + "." + entry.name).str()] = &entry;
     return result;
   }();
-  auto found = table.find(op);
+  auto found = table.find(node.domain + "." + node.op);
   return found == table.end() ? nullptr : found->second;
 }
 
@@ -150,10 +70,10 @@ bool isLookup(const View &view) {
          view.facts.weight[table] && view.facts.graph.tensors[indices].role != TensorRole::Constant;
 }
 
-bool isProductOfActivations(const View &view) {
-  return (view.node.op == "MatMul" || view.node.op == "Einsum" || view.node.op == "Gemm") &&
-         view.input(0) != noTensor && view.input(1) != noTensor &&
-         !view.facts.weight[view.input(0)] && !view.facts.weight[view.input(1)];
+bool isProductOfActivations(const View &view, const Entry &entry) {
+  return entry.kind == LayerKind::MatMul && view.input(0) != noTensor &&
+         view.input(1) != noTensor && !view.facts.weight[view.input(0)] &&
+         !view.facts.weight[view.input(1)];
 }
 
 bool isDepthwise(const View &view) {
@@ -165,7 +85,7 @@ bool isDepthwise(const View &view) {
 LayerKind kindOf(const View &view, const Entry &entry) {
   if (view.node.op == "Gather")
     return isLookup(view) ? LayerKind::Embedding : LayerKind::DataMovement;
-  if (isProductOfActivations(view))
+  if (isProductOfActivations(view, entry))
     return LayerKind::BatchedMatMul;
   return isDepthwise(view) ? LayerKind::DepthwiseConvolution : entry.kind;
 }
@@ -190,6 +110,8 @@ void countKept(const View &view, const Entry &entry, OperatorCost &cost) {
     cost.keeps.append(view.node.outputs.begin(), view.node.outputs.end());
     return;
   }
+  if (entry.keeps == Keeps::InputsAndOutputs)
+    cost.keeps.append(view.node.outputs.begin(), view.node.outputs.end());
   for (size_t i = 0; i < view.node.inputs.size(); ++i) {
     bool needed = entry.keeps != Keeps::Others;
     for (size_t j = 0; j < view.node.inputs.size(); ++j)
@@ -272,7 +194,7 @@ double GraphFacts::bytes(TensorId id) const {
 
 OperatorCost costOf(const GraphNode &node, const GraphFacts &facts) {
   View view{node, facts};
-  const Entry *known = findEntry(node.op);
+  const Entry *known = findEntry(node);
   const Entry &entry = known ? *known : otherwise;
   OperatorCost cost;
   cost.kind = kindOf(view, entry);
@@ -287,6 +209,11 @@ OperatorCost costOf(const GraphNode &node, const GraphFacts &facts) {
   return cost;
 }
 
-bool hasFormula(StringRef op) { return findEntry(op) != nullptr; }
+bool hasFormula(const GraphNode &node) { return findEntry(node) != nullptr; }
+
+bool passesGradients(const GraphNode &node) {
+  const Entry *entry = findEntry(node);
+  return !entry || entry->flow == Flow::Gradient;
+}
 
 } // namespace heterplan

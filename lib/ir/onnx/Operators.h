@@ -1,5 +1,5 @@
-// What one operator costs, per sample. One table, Operators.def; what is not in it counts as cheap
-// elementwise work.
+// What one operator costs, per sample, and whether it passes gradients on. One table,
+// Operators.def; what is not in it counts as cheap elementwise work.
 #pragma once
 
 #include "ir/Graph.h"
@@ -38,7 +38,11 @@ struct OperatorCost {
 
 OperatorCost costOf(const GraphNode &node, const GraphFacts &facts);
 
-/// Whether Operators.def lists `op`.
-bool hasFormula(llvm::StringRef op);
+/// Whether Operators.def lists the operator of `node`.
+bool hasFormula(const GraphNode &node);
+
+/// Whether floating results of `node` carry the gradients of floating operands; custom operators
+/// are taken to.
+bool passesGradients(const GraphNode &node);
 
 } // namespace heterplan

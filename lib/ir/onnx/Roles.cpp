@@ -1,5 +1,7 @@
 #include "ir/onnx/Roles.h"
 
+#include "ir/onnx/Operators.h"
+
 #include "llvm/ADT/StringSet.h"
 
 #include <cstring>
@@ -20,7 +22,9 @@ const StringSet<> &handingOn() {
 
 /// Operators whose floating operands beyond the data are settings, not weights.
 const StringSet<> &settingsOnly() {
-  static const StringSet<> ops = {"Where",
+  static const StringSet<> ops = {"Shape",
+                                  "Size",
+                                  "Where",
                                   "Clip",
                                   "Pow",
                                   "Pad",
@@ -41,6 +45,15 @@ const StringSet<> &settingsOnly() {
                                   "DequantizeLinear",
                                   "NonMaxSuppression",
                                   "RoiAlign",
+                                  "RotaryEmbedding",
+                                  "GroupQueryAttention",
+                                  "GridSample",
+                                  "STFT",
+                                  "QLinearConv",
+                                  "QLinearMatMul",
+                                  "MatMulNBits",
+                                  "SoftmaxCrossEntropyLoss",
+                                  "NegativeLogLikelihoodLoss",
                                   "IsInf",
                                   "IsNaN"};
   return ops;
@@ -51,7 +64,10 @@ const StringSet<> &elementwise() {
   return ops;
 }
 
+/// One element; results of nodes have no shape yet.
 bool isSingle(const GraphTensor &tensor) {
+  if (tensor.role == TensorRole::Activation)
+    return false;
   for (const Dim &dim : tensor.shape)
     if (dim.fixed != 1)
       return false;
@@ -108,7 +124,8 @@ private:
         continue;
       if (node.op == "BatchNormalization" && i >= 3)
         state[id] = true;
-      else if (handingOn().count(node.op) ? result : trains(node, id))
+      else if (handingOn().count(node.op) ? result && !isSingle(graph.tensors[id])
+                                          : trains(node, id))
         trained[id] = true;
     }
   }
@@ -150,6 +167,7 @@ void markDifferentiable(Graph &graph) {
     bool carries = false;
     for (TensorId id : node.inputs)
       carries = carries || (id != noTensor && graph.tensors[id].differentiable);
+    carries = carries && passesGradients(node);
     for (TensorId id : node.outputs)
       if (id != noTensor)
         graph.tensors[id].differentiable = carries && isFloating(graph.tensors[id].type);

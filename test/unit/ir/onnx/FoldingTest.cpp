@@ -159,4 +159,73 @@ TEST(Folding, LeavesTheRestAlone) {
   EXPECT_FALSE(folded("Expand", {floats({1}, {1}), integers({1}, {1})}, large));
 }
 
+TEST(Folding, ReductionsTakeAxesAsInput) {
+  TensorData table = integers({2, 3}, {1, 2, 3, 4, 5, 6}), axis = integers({1}, {-1});
+  for (auto [op, first, second] : {std::tuple("ReduceSum", 6, 15),
+                                   {"ReduceProd", 6, 120},
+                                   {"ReduceMax", 3, 6},
+                                   {"ReduceMin", 1, 4}}) {
+    TensorData expected = integers({2, 1}, {first, second});
+    EXPECT_EQ(folded(op, {table, axis}, expected), expected) << op;
+  }
+  EXPECT_EQ(folded("ReduceSum", {table}, integers({}, {21})), integers({}, {21}));
+  TensorData mean = floats({2}, {2, 5});
+  EXPECT_EQ(folded("ReduceMean", {floats({2, 3}, {1, 2, 3, 4, 5, 6}), axis}, mean), mean);
+  EXPECT_EQ(folded("ReduceSum", {integers({2}, {INT64_MAX, 1})}, integers({}, {0})), std::nullopt);
+  EXPECT_EQ(folded("ReduceMax", {integers({0}, {})}, integers({}, {0})), std::nullopt);
+  EXPECT_EQ(folded("ReduceSum", {table, integers({1}, {7})}, integers({2}, {0, 0})), std::nullopt);
+}
+
+TEST(Folding, RemaindersFollowTheirSigns) {
+  TensorData a = integers({3}, {-7, 7, INT64_MIN}), b = integers({3}, {3, -3, -1});
+  TensorData python = integers({3}, {2, -2, 0}), c = integers({3}, {-1, 1, 0});
+  EXPECT_EQ(folded("Mod", {a, b}, python), python);
+  EXPECT_EQ(folded("Mod", {a, b}, c, {{"fmod", int64_t(1)}}), c);
+  EXPECT_EQ(folded("Mod", {a, integers({}, {0})}, a), std::nullopt);
+}
+
+TEST(Folding, RunningSums) {
+  TensorData a = integers({2, 2}, {1, 2, 3, 4}), axis = integers({}, {1});
+  TensorData sums = integers({2, 2}, {1, 3, 3, 7}), behind = integers({2, 2}, {2, 0, 4, 0});
+  EXPECT_EQ(folded("CumSum", {a, axis}, sums), sums);
+  EXPECT_EQ(
+      folded("CumSum", {a, axis}, behind, {{"exclusive", int64_t(1)}, {"reverse", int64_t(1)}}),
+      behind);
+}
+
+TEST(Folding, ScattersAndGathersStayInside) {
+  TensorData data = integers({3}, {1, 2, 3}), at = integers({1, 1}, {-1});
+  TensorData expected = integers({3}, {1, 2, 9});
+  EXPECT_EQ(folded("ScatterND", {data, at, integers({1}, {9})}, expected), expected);
+  EXPECT_EQ(folded("ScatterND", {data, integers({1, 1}, {3}), integers({1}, {9})}, expected),
+            std::nullopt);
+  EXPECT_EQ(folded("GatherND", {data, at}, integers({1}, {3})), integers({1}, {3}));
+  EXPECT_EQ(folded("GatherND", {data, integers({1, 1}, {-4})}, integers({1}, {3})), std::nullopt);
+  EXPECT_EQ(folded("GatherElements", {data, integers({2}, {2, 0})}, integers({2}, {3, 1})),
+            integers({2}, {3, 1}));
+  EXPECT_EQ(folded("GatherElements", {data, integers({2}, {3, 0})}, integers({2}, {3, 1})),
+            std::nullopt);
+}
+
+TEST(Folding, SeveralOperands) {
+  TensorData a = integers({2}, {1, 5}), b = integers({}, {3}), expected = integers({2}, {4, 5});
+  EXPECT_EQ(folded("Max", {a, b, integers({2}, {4, 0})}, expected), expected);
+  EXPECT_EQ(folded("Sum", {a, b}, integers({2}, {4, 8})), integers({2}, {4, 8}));
+}
+
+TEST(Folding, CoordinatesOfWhatIsNotZero) {
+  TensorData expected = integers({2, 2}, {0, 1, 1, 0});
+  EXPECT_EQ(folded("NonZero", {integers({2, 2}, {0, 7, 7, 0})}, expected), expected);
+  EXPECT_EQ(folded("NonZero", {integers({2, 2}, {0, 7, 7, 7})}, expected), std::nullopt);
+}
+
+TEST(Folding, OneHotRowsAndDiagonals) {
+  TensorData expected = integers({2, 3}, {0, 1, 0, 0, 0, 1});
+  EXPECT_EQ(folded("OneHot", {integers({2}, {1, -1}), integers({}, {3}), integers({2}, {0, 1})},
+                   expected),
+            expected);
+  TensorData diagonal = integers({2, 3}, {0, 1, 0, 0, 0, 1});
+  EXPECT_EQ(folded("EyeLike", {expected}, diagonal, {{"k", int64_t(1)}}), diagonal);
+}
+
 } // namespace

@@ -29,6 +29,24 @@ std::vector<int64_t> constant(const Graph &graph, const GraphNode &node, size_t 
   return values;
 }
 
+/// The model of `text` with all its nodes in the domain com.microsoft.
+onnx::ModelProto microsoft(const std::string &text) {
+  auto proto = model(text, 17);
+  auto *import = proto.add_opset_import();
+  import->set_domain("com.microsoft");
+  import->set_version(1);
+  for (auto &node : *proto.mutable_graph()->mutable_node())
+    node.set_domain("com.microsoft");
+  return proto;
+}
+
+std::string ops(const Graph &graph) {
+  std::string text;
+  for (const GraphNode &node : graph.nodes)
+    text += (text.empty() ? "" : " ") + node.op;
+  return text;
+}
+
 TEST(Normalization, EveryGraphHasOneOperatorSet) {
   for (int opset : {7, 13, 17, 18, 21, 23, 25})
     EXPECT_EQ(imported(model("g (float[N, 3] x) => (float[N, 3] y) { y = Relu(x) }", opset)).opset,
@@ -122,15 +140,120 @@ TEST(Normalization, ScalesOfGroupsBecomeThoseOfChannels) {
 }
 
 TEST(Normalization, FusedOperatorsAreTakenApart) {
-  auto proto = model("g (float[N, 3] x) => (float[N, 3] y) { y = BiasGelu(x, b) }", 14);
+  auto proto = microsoft("g (float[N, 3] x) => (float[N, 3] y) { y = BiasGelu(x, b) }");
   weight(proto, "b", {3}, true);
-  auto *import = proto.add_opset_import();
-  import->set_domain("com.microsoft");
-  import->set_version(1);
-  proto.mutable_graph()->mutable_node(0)->set_domain("com.microsoft");
   Graph graph = imported(proto);
   EXPECT_TRUE(has(graph, "Add"));
   EXPECT_EQ(node(graph, "Gelu").domain, "");
+}
+
+TEST(Normalization, SkipLayerNormalizationAddsAndNormalizes) {
+  auto proto =
+      microsoft("g (float[N, 4, 8] x, float[N, 4, 8] s) => (float[N, 4, 8] y, float[N, 4, 8] z)"
+                " { y, m, v, z = SkipLayerNormalization <epsilon = 0.001> (x, s, w, b, c) }");
+  for (const char *name : {"w", "b", "c"})
+    weight(proto, name, {8}, true);
+  Graph graph = imported(proto);
+  EXPECT_EQ(ops(graph), "Add Add Identity LayerNormalization");
+  EXPECT_FLOAT_EQ(std::get<double>(node(graph, "LayerNormalization").attributes.at("epsilon")),
+                  0.001);
+  EXPECT_EQ(tensor(graph, "w").role, TensorRole::Parameter);
+  EXPECT_EQ(tensor(graph, "z").shape, shape({{1, 0}, {0, 4}, {0, 8}}));
+  auto simple = microsoft("g (float[N, 4, 8] x, float[N, 4, 8] s) => (float[N, 4, 8] y)"
+                          " { y = SkipSimplifiedLayerNormalization(x, s, w) }");
+  weight(simple, "w", {8}, true);
+  EXPECT_EQ(ops(imported(simple)), "Add RMSNormalization");
+}
+
+TEST(Normalization, RuntimesNormalizationInTheDefaultDomain) {
+  auto proto = model("g (float[N, 8] x) => (float[N, 8] y) {"
+                     " y = SimplifiedLayerNormalization <axis = -1, epsilon = 0.01> (x, w) }");
+  weight(proto, "w", {8}, true);
+  Graph graph = imported(proto);
+  EXPECT_EQ(ops(graph), "RMSNormalization");
+  proto.mutable_graph()->mutable_node(0)->add_output("deviation");
+  EXPECT_EQ(failure(import(proto)).code, Diag::UnsupportedOperator);
+}
+
+TEST(Normalization, EmbeddingsAreGathered) {
+  auto proto = microsoft("g (int32[N, 4] t, int32[N, 4] s, int32[N, 4] m)"
+                         " => (float[N, 4, 8] y, int32[N] l) {"
+                         " y, l = EmbedLayerNormalization(t, s, words, places, parts, w, b, m) }");
+  weight(proto, "words", {100, 8});
+  weight(proto, "places", {16, 8});
+  weight(proto, "parts", {2, 8});
+  weight(proto, "w", {8}, true);
+  weight(proto, "b", {8}, true);
+  Graph graph = imported(proto);
+  EXPECT_EQ(ops(graph), "Gather Slice Add Gather Add ReduceSum LayerNormalization");
+  EXPECT_EQ(tensor(graph, "y").shape, shape({{1, 0}, {0, 4}, {0, 8}}));
+  EXPECT_EQ(tensor(graph, "l").shape, shape({{1, 0}}));
+  EXPECT_EQ(tensor(graph, "places").role, TensorRole::Parameter);
+}
+
+TEST(Normalization, FusedProductsKeepTheirActivation) {
+  auto proto = microsoft("g (float[N, 8] x) => (float[N, 4] y) {"
+                         " y = FusedGemm <transB = 1, activation = \"LeakyRelu\","
+                         " activation_alpha = 0.25> (x, w, b) }");
+  weight(proto, "w", {4, 8});
+  weight(proto, "b", {4}, true);
+  Graph graph = imported(proto);
+  EXPECT_EQ(ops(graph), "Gemm LeakyRelu");
+  EXPECT_EQ(std::get<double>(node(graph, "LeakyRelu").attributes.at("alpha")), 0.25);
+  EXPECT_EQ(node(graph, "Gemm").attributes.size(), 1u);
+  auto unknown = microsoft("g (float[N, 8] x) => (float[N, 4] y) {"
+                           " y = FusedGemm <activation = \"Magic\"> (x, w) }");
+  weight(unknown, "w", {8, 4});
+  EXPECT_EQ(failure(import(unknown)).code, Diag::UnsupportedOperator);
+}
+
+TEST(Normalization, ChannelsThatComeLastAreTransposed) {
+  auto proto = microsoft("g (float[N, 6, 6, 2] x) => (float[N, 4, 4, 5] y) {"
+                         " y = NhwcConv(x, w) }");
+  weight(proto, "w", {5, 2, 3, 3});
+  Graph graph = imported(proto);
+  EXPECT_EQ(ops(graph), "Transpose Conv Transpose");
+  EXPECT_EQ(tensor(graph, "y").shape, shape({{1, 0}, {0, 4}, {0, 4}, {0, 5}}));
+}
+
+TEST(Normalization, AttentionOfTheRuntimeKeepsItsDomain) {
+  auto proto = microsoft("g (float[N, 6, 8] x) => (float[N, 6, 8] y) {"
+                         " y = Attention <num_heads = 2> (x, w, b) }");
+  weight(proto, "w", {8, 24});
+  weight(proto, "b", {24}, true);
+  Graph graph = imported(proto);
+  EXPECT_EQ(node(graph, "Attention").domain, "com.microsoft");
+  EXPECT_EQ(tensor(graph, "y").shape, shape({{1, 0}, {0, 6}, {0, 8}}));
+}
+
+TEST(Normalization, FusedOperatorsWithoutOperandsAreRefused) {
+  for (const char *op : {"Gelu",
+                         "FastGelu",
+                         "QuickGelu",
+                         "BiasSplitGelu",
+                         "BiasAdd",
+                         "FusedGemm",
+                         "FusedConv",
+                         "NhwcConv",
+                         "SkipLayerNormalization",
+                         "SkipSimplifiedLayerNormalization",
+                         "GroupNorm",
+                         "EmbedLayerNormalization",
+                         "SimplifiedLayerNormalization",
+                         "LayerNormalization",
+                         "Attention",
+                         "MultiHeadAttention",
+                         "GroupQueryAttention",
+                         "RotaryEmbedding",
+                         "FusedMatMul",
+                         "MatMulNBits"}) {
+    auto proto = microsoft("g (float[N, 8] x) => (float[N, 8] y) { y = Relu(x) }");
+    proto.mutable_graph()->mutable_node(0)->set_op_type(op);
+    proto.mutable_graph()->mutable_node(0)->clear_input();
+    Failure error = failure(import(proto));
+    EXPECT_FALSE(error.text.empty()) << op;
+    EXPECT_EQ(error.text.find("not a diagnostic"), std::string::npos) << op << error.text;
+  }
 }
 
 TEST(Normalization, CountsOfNewerOperatorsAreChecked) {
