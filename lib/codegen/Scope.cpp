@@ -51,10 +51,24 @@ bool isStored(const GraphTensor &tensor) {
 }
 } // namespace
 
+std::string Scope::deviceOf(TensorId tensor) const {
+  const std::string &name = theUse.names[tensor];
+  switch (theGraph.tensors[tensor].container) {
+  case Container::None:
+    return name + ".device";
+  case Container::Optional:
+    return "None if " + name + " is None else " + name + ".device";
+  default: // None is PyTorch's default device
+    return name + "[0].device if " + name + " else None";
+  }
+}
+
 void Scope::addArgument(TensorId tensor) {
   variables[tensor] = tensor;
-  if (deviceExpression.empty() && theGraph.tensors[tensor].container == Container::None)
-    deviceExpression = theUse.names[tensor] + ".device";
+  bool plain = theGraph.tensors[tensor].container == Container::None;
+  if (deviceExpression.empty() || (plain && !deviceOfTensor))
+    deviceExpression = deviceOf(tensor);
+  deviceOfTensor |= plain;
   if (!batchExpression.empty())
     return;
   const Shape &shape = theGraph.tensors[tensor].shape;

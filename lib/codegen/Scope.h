@@ -86,6 +86,7 @@ public:
 
 private:
   void registerStored(TensorId tensor);
+  std::string deviceOf(TensorId argument) const;
   /// A tensor of role Size.
   std::string sizeTensor(const GraphTensor &tensor);
   std::string nameOf(TensorId variable) const;
@@ -105,6 +106,7 @@ private:
   int depth = 0;                                    // of local functions
   bool usesBatch = false, usesDevice = false;
   std::string deviceExpression;
+  bool deviceOfTensor = false; // rather than of what a container may hold
   std::string batchExpression;
 };
 
