@@ -1,5 +1,7 @@
 #include "ir/onnx/BatchLayout.h"
 
+#include "ir/onnx/Mixing.h"
+
 #include "llvm/ADT/StringSet.h"
 
 #include <algorithm>
@@ -94,6 +96,14 @@ private:
   }
 };
 
+/// Whether `node` combines along the batch axis of its first operand.
+bool mixesAxis(const Graph &graph, const GraphNode &node) {
+  if (node.inputs.empty() || node.inputs[0] == noTensor)
+    return false;
+  int axis = batchAxis(graph.tensors[node.inputs[0]].shape);
+  return axis >= 0 && combinesAlong(graph, node, axis);
+}
+
 bool growsWithBatch(const Graph &graph, TensorId id) {
   return id != noTensor && batchAxis(graph.tensors[id].shape) != -1;
 }
@@ -110,7 +120,8 @@ std::vector<int> mixingNodes(const Graph &graph) {
       reads = reads || growsWithBatch(graph, id);
     for (TensorId id : node.outputs)
       writes = writes || growsWithBatch(graph, id);
-    if (reads && !writes && !shapesOnly.count(node.op))
+    bool mixes = reads && (!writes || mixesAxis(graph, node)) && !shapesOnly.count(node.op);
+    if (mixes)
       result.push_back(static_cast<int>(i));
   }
   return result;

@@ -11,8 +11,9 @@ namespace heterplan {
 /// those of a sample are k neighbours.
 std::vector<bool> splitsBySample(const Graph &graph);
 
-/// Nodes whose operands grow with the batch while no result does: they reduce over the samples or
-/// pick one, so that each replica of a stage computes them on its part alone.
+/// Nodes whose operands grow with the batch while no result does, or that combine along the batch
+/// axis (Mixing.h): they reduce over the samples, sort them or pick one, so that each replica of a
+/// stage computes them on its part alone.
 std::vector<int> mixingNodes(const Graph &graph);
 
 } // namespace heterplan

@@ -10,10 +10,13 @@ namespace heterplan::inference {
 
 namespace {
 
+/// -1, which is refused, where `size` is none.
+int64_t wholeSize(double size) {
+  return size >= 0 && size < static_cast<double>(tooLarge) ? static_cast<int64_t>(size) : -1;
+}
+
 int64_t scaled(int64_t size, double scale) {
-  double result = std::floor(static_cast<double>(size) * scale);
-  return result >= 0 && result < static_cast<double>(tooLarge) ? static_cast<int64_t>(result)
-                                                               : int64_t(-1);
+  return wholeSize(std::floor(static_cast<double>(size) * scale));
 }
 
 /// With a policy that keeps the aspect ratio, one scale for all axes: the smallest or the largest.
@@ -29,8 +32,7 @@ void keepAspect(const Inference &node, const std::vector<int64_t> &axes, const D
   double scale = policy == "not_larger" ? *std::min_element(scales.begin(), scales.end())
                                         : *std::max_element(scales.begin(), scales.end());
   for (size_t i = 0; i < axes.size(); ++i) {
-    double size = std::round(scale * static_cast<double>(before[axes[i]]));
-    sizes[i] = size < static_cast<double>(tooLarge) ? static_cast<int64_t>(size) : -1;
+    sizes[i] = wholeSize(std::round(scale * static_cast<double>(before[axes[i]])));
   }
 }
 
