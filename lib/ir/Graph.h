@@ -137,6 +137,13 @@ using Attribute = std::variant<int64_t, double, std::string, std::vector<int64_t
 
 struct GraphBody;
 
+/// How often the body of a Loop, Scan or SequenceMap runs.
+struct Iterations {
+  Dim count;
+  bool bound = false; // it may run less often
+  bool operator==(const Iterations &) const = default;
+};
+
 struct GraphNode {
   std::string name;   // unique, in bodies too; made from the operator and its index where ONNX has
                       // none
@@ -151,7 +158,8 @@ struct GraphNode {
   /// Subgraphs of If (then_branch, else_branch), Loop, Scan and SequenceMap (body).
   std::vector<GraphBody> bodies;
   int captures = 0;
-  int number = 0; // in the file, bodies included; only the importer needs it
+  std::optional<Iterations> iterations; // of a loop, where they follow from the inputs' shapes
+  int number = 0;                       // in the file, bodies included; only the importer needs it
 
   llvm::ArrayRef<TensorId> operands() const {
     return llvm::ArrayRef<TensorId>(inputs).drop_back(captures);

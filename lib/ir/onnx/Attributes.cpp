@@ -23,6 +23,8 @@ Expected<Attribute> tensorAttribute(const onnx::TensorProto &tensor, const Locat
   auto data = inlineData(tensor, place);
   if (!data)
     return data.takeError();
+  if (data->type == DataType::String)
+    return unsupported(place, "an attribute of strings", "numbers and booleans are accepted");
   return Attribute(std::move(*data));
 }
 
@@ -79,20 +81,29 @@ Error checkAttributes(const GraphNode &node, const Location &place) {
   return Error::success();
 }
 
-std::optional<TensorData> constantData(const Attribute &value) {
-  if (const auto *tensor = std::get_if<TensorData>(&value))
-    return *tensor;
-  if (const auto *number = std::get_if<int64_t>(&value))
+Expected<TensorData> constantData(const onnx::AttributeProto &attribute, const Location &place) {
+  if (attribute.type() == onnx::AttributeProto::SPARSE_TENSOR)
+    return sparseData(attribute.sparse_tensor(), place);
+  if (attribute.type() == onnx::AttributeProto::TENSOR && !isExternal(attribute.t()))
+    return inlineData(attribute.t(), place);
+  auto value = readAttribute(attribute, place);
+  if (!value)
+    return value.takeError();
+  if (const auto *number = std::get_if<int64_t>(&*value))
     return packed<int64_t>(DataType::Int64, *number, true);
-  if (const auto *numbers = std::get_if<std::vector<int64_t>>(&value))
+  if (const auto *numbers = std::get_if<std::vector<int64_t>>(&*value))
     return packed<int64_t>(DataType::Int64, *numbers, false);
-  if (const auto *number = std::get_if<double>(&value))
+  if (const auto *number = std::get_if<double>(&*value))
     return packed<float>(DataType::Float32, static_cast<float>(*number), true);
-  if (const auto *numbers = std::get_if<std::vector<double>>(&value)) {
+  if (const auto *numbers = std::get_if<std::vector<double>>(&*value)) {
     std::vector<float> floats(numbers->begin(), numbers->end());
     return packed<float>(DataType::Float32, floats, false);
   }
-  return std::nullopt;
+  TensorData strings;
+  strings.type = DataType::String;
+  if (const auto *list = std::get_if<std::vector<std::string>>(&*value))
+    strings.shape.push_back(static_cast<int64_t>(list->size()));
+  return strings;
 }
 
 } // namespace heterplan

@@ -6,22 +6,21 @@
 
 #include "llvm/Support/Error.h"
 
-#include <optional>
-
 namespace onnx {
 class AttributeProto;
 }
 
 namespace heterplan {
 
-/// UnsupportedOperator for subgraphs, types, sparse and external tensors; `place` names the node.
+/// UnsupportedOperator for graphs, types, sparse and external tensors; `place` names the node.
 llvm::Expected<Attribute> readAttribute(const onnx::AttributeProto &attribute,
                                         const Location &place);
 
 /// Fails where an attribute that operators divide by is not positive.
 llvm::Error checkAttributes(const GraphNode &node, const Location &place);
 
-/// The tensor that a Constant node with attribute `value` gives; nothing for strings.
-std::optional<TensorData> constantData(const Attribute &value);
+/// The tensor that a Constant node with this attribute gives; of strings only type and shape.
+llvm::Expected<TensorData> constantData(const onnx::AttributeProto &attribute,
+                                        const Location &place);
 
 } // namespace heterplan

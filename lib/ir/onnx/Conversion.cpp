@@ -1,11 +1,12 @@
 #include "ir/onnx/Conversion.h"
 
+#include "ir/Bodies.h"
 #include "ir/onnx/Attributes.h"
 #include "ir/onnx/Normalization.h"
+#include "ir/onnx/Scopes.h"
 #include "ir/onnx/TensorReader.h"
 
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 
 #include "onnx/onnx_pb.h"
@@ -25,20 +26,26 @@ class Converter {
 public:
   Converter(const onnx::ModelProto &model, ModelFile &file,
             std::vector<const onnx::NodeProto *> &nodes)
-      : model(model), file(file), graph(file.graph), messages(nodes) {}
+      : model(model), file(file), graph(file.graph), messages(nodes), scopes(file) {}
 
   Error run() {
     if (Error error = checkModel())
       return error;
-    if (Error error = readInitializers())
+    scopes.enter(model.graph());
+    if (Error error = readInitializers(model.graph()))
       return error;
     if (Error error = readInputs())
       return error;
-    indexProducers();
-    for (int i = 0; i < model.graph().node_size(); ++i)
-      if (Error error = readNode(i))
-        return error;
-    return readOutputs();
+    if (Error error = readNodes(model.graph(), "", graph.nodes))
+      return error;
+    if (Error error = readOutputs(model.graph(), "", graph.outputs))
+      return error;
+    if (graph.outputs.empty())
+      return malformed("", "the graph has no outputs");
+    file.literal.assign(graph.tensors.size(), false);
+    for (TensorId id : literals)
+      file.literal[id] = true;
+    return Error::success();
   }
 
 private:
@@ -46,9 +53,8 @@ private:
   ModelFile &file;
   Graph &graph;
   std::vector<const onnx::NodeProto *> &messages;
-  StringMap<TensorId> tensors;
-  StringMap<int> producers; // tensor name to node of the model, to tell cycles from omissions
-  StringMap<int> nodeNames;
+  Scopes scopes;
+  std::vector<TensorId> literals; // values of Constant nodes: never trained
   size_t copied = 0;
 
   Error unsupported(StringRef element, StringRef what, StringRef accepted) {
@@ -62,23 +68,8 @@ private:
   Error checkModel() {
     if (!model.has_graph())
       return malformed("", "has no graph; it is not an ONNX model");
-    if (model.graph().sparse_initializer_size())
-      return unsupported("", "a sparse initializer", "dense initializers are accepted");
     graph.opset = canonicalOpset;
     return Error::success();
-  }
-
-  /// A new tensor called `name`; fails where the name is taken or empty.
-  Expected<TensorId> define(StringRef name, StringRef what) {
-    if (name.empty())
-      return malformed(what, "a tensor has no name");
-    TensorId id = static_cast<TensorId>(graph.tensors.size());
-    if (!tensors.try_emplace(name, id).second)
-      return Diagnostic(Diag::DuplicateName, file.at(name))
-             << "tensor '" << name << "' is defined twice";
-    graph.tensors.emplace_back();
-    graph.tensors.back().name = name.str();
-    return id;
   }
 
   Error fill(GraphTensor &tensor, const onnx::TensorProto &proto) {
@@ -104,19 +95,38 @@ private:
     auto data = inlineData(proto, place);
     if (!data)
       return data.takeError();
-    tensor.data = std::move(*data);
+    if (data->type != DataType::String)
+      tensor.data = std::move(*data);
     return Error::success();
   }
 
-  Error readInitializers() {
-    for (const auto &initializer : model.graph().initializer()) {
-      auto id = define(initializer.name(), "initializer");
+  Error readInitializers(const onnx::GraphProto &proto) {
+    for (const auto &initializer : proto.initializer()) {
+      auto id = scopes.define(initializer.name(), "initializer");
       if (!id)
         return id.takeError();
       if (Error error = fill(graph.tensors[*id], initializer))
         return error;
     }
+    for (const auto &initializer : proto.sparse_initializer()) {
+      auto id = scopes.define(initializer.values().name(), "sparse initializer");
+      if (!id)
+        return id.takeError();
+      auto data = sparseData(initializer, file.at(initializer.values().name()));
+      if (!data)
+        return data.takeError();
+      setConstant(graph.tensors[*id], std::move(*data));
+    }
     return Error::success();
+  }
+
+  static void setConstant(GraphTensor &tensor, TensorData &&data) {
+    tensor.type = data.type;
+    tensor.role = TensorRole::Constant;
+    for (int64_t dim : data.shape)
+      tensor.shape.push_back({0, dim});
+    if (data.type != DataType::String)
+      tensor.data = std::move(data);
   }
 
   Error readInputs() {
@@ -132,17 +142,36 @@ private:
     return Error::success();
   }
 
+  /// The type of what a container holds, and which container it is.
+  static const onnx::TypeProto &elementOf(const onnx::TypeProto &type, Container &container) {
+    const onnx::TypeProto *inner = &type;
+    bool optional = inner->has_optional_type();
+    if (optional)
+      inner = &inner->optional_type().elem_type();
+    bool sequence = inner->has_sequence_type();
+    if (sequence)
+      inner = &inner->sequence_type().elem_type();
+    container = optional && sequence ? Container::OptionalSequence
+                : optional           ? Container::Optional
+                : sequence           ? Container::Sequence
+                                     : Container::None;
+    return *inner;
+  }
+
   Error readInput(const onnx::ValueInfoProto &input) {
-    auto id = define(input.name(), "input");
+    auto id = scopes.define(input.name(), "input");
     if (!id)
       return id.takeError();
-    if (!input.type().has_tensor_type())
-      return unsupported(input.name(), "an input that is not a tensor", "tensors are accepted");
-    const auto &type = input.type().tensor_type();
+    Container container = Container::None;
+    const onnx::TypeProto &inner = elementOf(input.type(), container);
+    if (!inner.has_tensor_type())
+      return unsupported(input.name(), "an input of this kind",
+                         "tensors, sequences and optionals of them are accepted");
+    const auto &type = inner.tensor_type();
     auto element = elementType(type.elem_type(), file.at(input.name()));
     if (!element)
       return element.takeError();
-    if (!type.has_shape())
+    if (!type.has_shape() && container == Container::None)
       return Diagnostic(Diag::UnknownShape, file.at(input.name()))
              << "input '" << input.name() << "' has no shape";
     std::vector<DeclaredDim> dims;
@@ -153,43 +182,42 @@ private:
     GraphTensor &tensor = graph.tensors[*id];
     tensor.type = *element;
     tensor.role = TensorRole::Input;
+    tensor.container = container;
+    tensor.dynamic = !type.has_shape();
     graph.inputs.push_back(*id);
     file.inputDims.push_back(std::move(dims));
     return Error::success();
   }
 
-  void indexProducers() {
-    for (int i = 0; i < model.graph().node_size(); ++i)
-      for (const std::string &output : model.graph().node(i).output())
-        producers.try_emplace(output, i);
+  /// Appends the nodes of `proto`, which is the model's graph or a body of the node `parent`.
+  Error readNodes(const onnx::GraphProto &proto, StringRef parent, std::vector<GraphNode> &nodes) {
+    for (int i = 0; i < proto.node_size(); ++i) {
+      scopes.advance(i);
+      if (Error error = readNode(proto.node(i), i, parent, nodes))
+        return error;
+    }
+    return Error::success();
   }
 
-  std::string uniqueNodeName(const onnx::NodeProto &node, int index) {
-    std::string wanted = node.name();
-    if (wanted.empty())
-      wanted = node.op_type() + "_" + std::to_string(index);
-    std::string name = wanted;
-    while (!nodeNames.try_emplace(name, 2).second)
-      name = wanted + "_" + std::to_string(nodeNames[wanted]++);
-    return name;
+  std::string nodeName(const onnx::NodeProto &proto, int index, StringRef parent) {
+    if (!proto.name().empty())
+      return scopes.uniqueNodeName(proto.name());
+    std::string name = proto.op_type() + "_" + std::to_string(index);
+    return scopes.uniqueNodeName(parent.empty() ? name : parent.str() + "/" + name);
   }
 
-  Error readNode(int index) {
-    const onnx::NodeProto &proto = model.graph().node(index);
-    std::string name = uniqueNodeName(proto, index);
+  Error readNode(const onnx::NodeProto &proto, int index, StringRef parent,
+                 std::vector<GraphNode> &nodes) {
+    std::string name = nodeName(proto, index, parent);
     if (proto.op_type().empty())
       return malformed(name, "a node has no operator");
-    for (const auto &attribute : proto.attribute())
-      if (attribute.has_g() || attribute.graphs_size())
-        return unsupported(name, "operator '" + proto.op_type() + "', which holds a subgraph,",
-                           "operators without subgraphs are accepted");
     if (proto.op_type() == "Constant")
       return readConstant(proto, name);
     GraphNode node;
     node.name = std::move(name);
     node.op = proto.op_type();
     node.domain = proto.domain() == "ai.onnx" ? "" : proto.domain();
-    if (Error error = readOperands(proto, index, node))
+    if (Error error = readOperands(proto, node))
       return error;
     if (node.op == "Identity" && node.inputs.size() == 1 && proto.output_size() == 1) {
       Expected<bool> dropped = readIdentity(node.inputs[0], proto.output(0));
@@ -198,55 +226,25 @@ private:
       if (*dropped)
         return Error::success();
     }
-    if (Error error = readResults(proto, node))
-      return error;
     if (Error error = readAttributes(proto, node))
+      return error;
+    if (Error error = readResults(proto, node))
       return error;
     node.number = static_cast<int>(messages.size());
     messages.push_back(&proto);
-    graph.nodes.push_back(std::move(node));
+    nodes.push_back(std::move(node));
     return Error::success();
   }
 
-  Error readOperands(const onnx::NodeProto &proto, int index, GraphNode &node) {
+  Error readOperands(const onnx::NodeProto &proto, GraphNode &node) {
     for (const std::string &input : proto.input()) {
-      if (input.empty()) {
-        node.inputs.push_back(noTensor);
-        continue;
-      }
-      auto known = tensors.find(input);
-      if (known == tensors.end())
-        return missing(input, index, node);
-      node.inputs.push_back(known->second);
+      node.inputs.push_back(input.empty() ? noTensor : scopes.find(input));
+      if (!input.empty() && node.inputs.back() == noTensor)
+        return scopes.missing(input, node);
     }
     while (!node.inputs.empty() && node.inputs.back() == noTensor)
       node.inputs.pop_back();
     return Error::success();
-  }
-
-  /// Why `input` is not there yet: never produced, produced later, or on a cycle.
-  Error missing(StringRef input, int index, const GraphNode &node) {
-    if (!producers.count(input))
-      return malformed(node.name,
-                       "reads '" + input.take_front(100).str() + "', which nothing produces");
-    std::vector<bool> seen(model.graph().node_size());
-    std::vector<int> work{producers[input]};
-    while (!work.empty()) {
-      int current = work.back();
-      work.pop_back();
-      if (current == index)
-        return Diagnostic(Diag::CyclicGraph, file.at(node.name))
-               << "operator '" << node.op << "' depends on its own result through '" << input
-               << "'";
-      if (seen[current])
-        continue;
-      seen[current] = true;
-      for (const std::string &name : model.graph().node(current).input())
-        if (auto producer = producers.find(name); producer != producers.end())
-          work.push_back(producer->second);
-    }
-    return malformed(node.name, "reads '" + input.take_front(100).str() +
-                                    "', which a later node produces; nodes must be in order");
   }
 
   /// Exporters share initializers of equal initial values through Identity nodes. Vectors (biases,
@@ -256,15 +254,14 @@ private:
       return false;
     bool share = !isFloating(graph.tensors[source].type) || graph.tensors[source].shape.size() != 1;
     if (share) {
-      if (!tensors.try_emplace(output, source).second)
-        return Diagnostic(Diag::DuplicateName, file.at(output))
-               << "tensor '" << output << "' is defined twice";
+      if (Error error = scopes.alias(output, source))
+        return error;
       return true;
     }
     copied += graph.tensors[source].data ? graph.tensors[source].data->bytes.size() : 0;
     if (copied > copyLimit)
       return false;
-    auto id = define(output, "Identity");
+    auto id = scopes.define(output, "Identity");
     if (!id)
       return id.takeError();
     std::string name = graph.tensors[*id].name;
@@ -280,7 +277,7 @@ private:
         node.outputs.push_back(noTensor);
         continue;
       }
-      auto id = define(output, node.name);
+      auto id = scopes.define(output, node.name);
       if (!id)
         return id.takeError();
       node.outputs.push_back(*id);
@@ -290,6 +287,13 @@ private:
 
   Error readAttributes(const onnx::NodeProto &proto, GraphNode &node) {
     for (const auto &attribute : proto.attribute()) {
+      if (attribute.has_g()) {
+        if (Error error = readBody(attribute, node))
+          return error;
+        continue;
+      }
+      if (attribute.type() == onnx::AttributeProto::TYPE_PROTO)
+        continue; // of Optional; inference reads it from the message
       auto value = readAttribute(attribute, file.at(node.name));
       if (!value)
         return value.takeError();
@@ -297,48 +301,63 @@ private:
         return Diagnostic(Diag::DuplicateName, file.at(node.name))
                << "attribute '" << attribute.name() << "' is given twice";
     }
+    setCaptures(node);
     return checkAttributes(node, file.at(node.name));
+  }
+
+  /// The subgraph that is an attribute of `node`. Its tensors join those of the graph; initializers
+  /// and constants become captured values, so that parameters are found where they are used.
+  Error readBody(const onnx::AttributeProto &attribute, GraphNode &node) {
+    const onnx::GraphProto &proto = attribute.g();
+    if (node.body(attribute.name()))
+      return Diagnostic(Diag::DuplicateName, file.at(node.name))
+             << "attribute '" << attribute.name() << "' is given twice";
+    GraphBody body;
+    body.attribute = attribute.name();
+    scopes.enter(proto);
+    if (Error error = readInitializers(proto))
+      return error;
+    for (const auto &input : proto.input()) {
+      auto id = scopes.define(input.name(), node.name);
+      if (!id)
+        return id.takeError();
+      body.inputs.push_back(*id);
+    }
+    if (Error error = readNodes(proto, node.name, body.nodes))
+      return error;
+    if (Error error = readOutputs(proto, node.name, body.outputs))
+      return error;
+    scopes.leave();
+    node.bodies.push_back(std::move(body));
+    return Error::success();
   }
 
   Error readConstant(const onnx::NodeProto &proto, StringRef name) {
     if (proto.output_size() != 1 || proto.attribute_size() != 1 || proto.input_size())
       return malformed(name, "a Constant has one output and one attribute");
-    auto id = define(proto.output(0), name);
+    auto id = scopes.define(proto.output(0), name);
     if (!id)
       return id.takeError();
-    auto value = readAttribute(proto.attribute(0), file.at(name));
-    if (!value)
-      return value.takeError();
-    auto data = constantData(*value);
+    auto data = constantData(proto.attribute(0), file.at(name));
     if (!data)
-      return unsupported(name, "a Constant of this type",
-                         "numbers, lists of them and tensors are accepted");
-    GraphTensor &tensor = graph.tensors[*id];
-    tensor.type = data->type;
-    tensor.role = TensorRole::Constant;
-    for (int64_t dim : data->shape)
-      tensor.shape.push_back({0, dim});
-    tensor.data = std::move(*data);
-    constants.push_back(*id);
+      return data.takeError();
+    setConstant(graph.tensors[*id], std::move(*data));
+    literals.push_back(*id);
     return Error::success();
   }
 
-  Error readOutputs() {
-    for (const auto &output : model.graph().output()) {
-      auto known = tensors.find(output.name());
-      if (known == tensors.end())
-        return malformed(output.name(), "is an output of the model that nothing produces");
-      graph.outputs.push_back(known->second);
+  Error readOutputs(const onnx::GraphProto &proto, StringRef parent,
+                    std::vector<TensorId> &outputs) {
+    for (const auto &output : proto.output()) {
+      outputs.push_back(scopes.find(output.name()));
+      if (outputs.back() == noTensor)
+        return malformed(parent.empty() ? StringRef(output.name()) : parent,
+                         parent.empty() ? "is an output of the model that nothing produces"
+                                        : "a subgraph returns '" + output.name().substr(0, 100) +
+                                              "', which nothing produces");
     }
-    if (graph.outputs.empty())
-      return malformed("", "the graph has no outputs");
-    file.literal.assign(graph.tensors.size(), false);
-    for (TensorId id : constants)
-      file.literal[id] = true;
     return Error::success();
   }
-
-  std::vector<TensorId> constants; // values of Constant nodes: never trained
 };
 
 } // namespace

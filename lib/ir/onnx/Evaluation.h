@@ -5,6 +5,7 @@
 #include "ir/onnx/ModelFile.h"
 
 #include <deque>
+#include <map>
 
 namespace heterplan {
 
@@ -32,6 +33,13 @@ struct Evaluation {
   std::vector<const TensorData *> values; // by tensor; null where not known
   std::deque<TensorData> computed;        // owns the values that are not in the file
   std::vector<Repair> repairs;            // in the order of the nodes
+  /// By tensor: the value supposes that a shape which depends on values is as large as it can be.
+  std::vector<bool> assumed;
+  struct Count {
+    int64_t count = 0;
+    bool bound = false;
+  };
+  std::map<int, Count> iterations; // of loops, by the number of the node
 };
 
 /// What is evaluated.

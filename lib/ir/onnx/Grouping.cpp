@@ -1,5 +1,6 @@
 #include "ir/onnx/Grouping.h"
 
+#include "ir/Bodies.h"
 #include "ir/onnx/BatchLayout.h"
 #include "ir/onnx/Operators.h"
 #include "ir/onnx/Roles.h"
@@ -23,8 +24,11 @@ constexpr int mostNotes = 5;
 
 class Grouper {
 public:
-  explicit Grouper(const Graph &graph)
-      : graph(graph), facts(graph), splits(splitsBySample(graph)) {}
+  explicit Grouper(const Graph &graph) : graph(graph), facts(graph), splits(splitsBySample(graph)) {
+    for (size_t id = 0; id < splits.size(); ++id) // what is sent has a size that both sides know
+      splits[id] = splits[id] && !graph.tensors[id].dynamic &&
+                   graph.tensors[id].container == Container::None;
+  }
 
   Expected<LayerGraph> run() {
     if (graph.nodes.empty())
@@ -259,6 +263,36 @@ private:
     result.tensors.push_back(std::move(tensor));
   }
 
+  /// "'name' and 3 more": nodes or tensors of which a note speaks.
+  static std::string named(const std::vector<std::string> &names) {
+    return "'" + StringRef(names[0]).take_front(100).str() + "'" +
+           (names.size() > 1 ? " and " + std::to_string(names.size() - 1) + " more" : "");
+  }
+
+  /// What costs suppose of loops, branches and shapes that depend on values.
+  void addStructureNotes() {
+    std::vector<std::string> branches, unknown, bounded, dynamic;
+    eachNode(graph.nodes, [&](const GraphNode &node) {
+      if (node.op == "If")
+        branches.push_back(node.name);
+      else if (!node.bodies.empty() && !node.iterations)
+        unknown.push_back(node.name);
+      else if (node.iterations && node.iterations->bound)
+        bounded.push_back(node.name);
+      for (TensorId id : node.outputs)
+        if (id != noTensor && graph.tensors[id].dynamic)
+          dynamic.push_back(graph.tensors[id].name);
+    });
+    auto note = [&](const std::vector<std::string> &names, const char *text) {
+      if (!names.empty())
+        result.notes.push_back(named(names) + text);
+    };
+    note(branches, ": an If costs what its dearer branch does");
+    note(unknown, ": the number of iterations is not known; one is assumed");
+    note(bounded, ": the loop may end early; costs are those of all its iterations");
+    note(dynamic, ": the shape depends on values; costs are those of its upper bound");
+  }
+
   void addNotes() {
     result.notes = graph.notes;
     std::vector<int> mixing = mixingNodes(graph);
@@ -279,6 +313,7 @@ private:
       result.notes.push_back(std::to_string(merged) +
                              " layers are merged with the one before, since what flows between "
                              "them cannot be split by sample");
+    addStructureNotes();
     if (superlinear)
       result.notes.push_back(std::to_string(superlinear) +
                              " tensors grow faster than the batch; their sizes are those at a "
@@ -292,14 +327,15 @@ Expected<LayerGraph> groupLayers(const Graph &graph) { return Grouper(graph).run
 
 std::vector<CoverageRow> coverage(const Graph &graph) {
   std::map<std::string, CoverageRow> rows;
-  for (const GraphNode &node : graph.nodes) {
+  eachNode(graph.nodes, [&](const GraphNode &node) {
     std::string name = node.domain.empty() ? node.op : node.domain + "." + node.op;
     CoverageRow &row = rows[name];
     row.op = name;
-    row.costed = hasFormula(node);
-    row.how = row.costed ? "formula" : "default elementwise";
+    bool byBody = !node.bodies.empty();
+    row.costed = byBody || hasFormula(node);
+    row.how = byBody ? "sum of its body" : row.costed ? "formula" : "default elementwise";
     ++row.nodes;
-  }
+  });
   std::vector<CoverageRow> result;
   for (auto &[op, row] : rows)
     result.push_back(std::move(row));

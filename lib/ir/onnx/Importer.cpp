@@ -1,10 +1,13 @@
 #include "ir/onnx/Importer.h"
 
+#include "ir/Bodies.h"
 #include "ir/onnx/Batch.h"
 #include "ir/onnx/Evaluation.h"
 #include "ir/onnx/ModelFile.h"
 #include "ir/onnx/Rebatching.h"
 #include "ir/onnx/Roles.h"
+#include "ir/onnx/Simplification.h"
+#include "ir/onnx/Types.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Endian.h"
@@ -50,8 +53,10 @@ public:
       return error;
     setConstants();
     applyRepairs(file.graph, evaluations[0].repairs);
-    dropShapeOperands();
-    prune();
+    setIterations();
+    takeBranches(file.graph);
+    dropShapeOperands(file.graph);
+    prune(file.graph);
     markDifferentiable(file.graph);
     addNotes();
     return std::move(file.graph);
@@ -157,10 +162,9 @@ private:
            << "the shape of '" << tensor.name << "' does not grow linearly with the batch";
   }
 
-  /// The line through the dimensions at the probes.
-  std::optional<Dim> fit(size_t id, size_t axis) const {
-    auto dim = [&](int probe) { return evaluations[probe].types[id].dims[axis]; };
-    auto line = lineThrough(dim(0), dim(1), dim(2));
+  /// The line through `sizesAt`, sizes at the probes.
+  std::optional<Dim> fit(ArrayRef<int64_t> sizesAt) const {
+    auto line = lineThrough(sizesAt[0], sizesAt[1], sizesAt[2]);
     return line && line->perSample >= 0 ? line : std::nullopt;
   }
 
@@ -178,37 +182,98 @@ private:
     return Dim{slope, offset};
   }
 
+  /// The lines through the dimensions that `dims(probe)` gives.
+  template <typename DimsOf> std::optional<Shape> fitShape(DimsOf dims) const {
+    Shape shape;
+    for (size_t axis = 0; axis < dims(0).size(); ++axis) {
+      int64_t sizesAt[std::size(probes)];
+      for (size_t probe = 0; probe < std::size(probes); ++probe) {
+        if (dims(probe).size() != dims(0).size())
+          return std::nullopt;
+        sizesAt[probe] = dims(probe)[axis];
+      }
+      auto line = fit(sizesAt);
+      if (!line)
+        return std::nullopt;
+      shape.push_back(*line);
+    }
+    return shape;
+  }
+
   Error setTypes() {
     for (size_t id = 0; id < file.graph.tensors.size(); ++id) {
       GraphTensor &tensor = file.graph.tensors[id];
       const TensorType &type = evaluations[0].types[id];
       tensor.role = roles[id];
       tensor.type = type.type;
+      tensor.container = type.container;
       tensor.shape.clear();
-      if (!type.known)
-        continue; // unused, or it would have been refused
-      for (const Evaluation &evaluation : evaluations)
-        if (evaluation.types[id].dims.size() != type.dims.size())
-          return notLinear(tensor);
-      for (size_t axis = 0; axis < type.dims.size(); ++axis) {
-        auto dim = fit(id, axis);
-        if (!dim)
-          return notLinear(tensor);
-        tensor.shape.push_back(*dim);
+      bool everywhere = type.known;
+      for (const Evaluation &evaluation : evaluations) {
+        tensor.dynamic |= evaluation.types[id].dynamic || evaluation.types[id].shapeless;
+        everywhere = everywhere && evaluation.types[id].known;
       }
+      if (!everywhere)
+        continue; // unused, in a branch that is not taken, or it would have been refused
+      auto shape = fitShape(
+          [&](size_t probe) -> const Sizes & { return evaluations[probe].types[id].dims; });
+      if (!shape)
+        return notLinear(tensor);
+      tensor.shape = std::move(*shape);
+      setElements(id);
     }
     return Error::success();
+  }
+
+  void setElements(size_t id) {
+    const auto &first = evaluations[0].types[id].elements;
+    for (const Evaluation &evaluation : evaluations)
+      if (!first || !evaluation.types[id].elements ||
+          evaluation.types[id].elements->size() != first->size())
+        return;
+    std::vector<Shape> shapes;
+    for (size_t i = 0; i < first->size(); ++i) {
+      auto shape = fitShape([&](size_t probe) -> const Sizes & {
+        return (*evaluations[probe].types[id].elements)[i];
+      });
+      if (!shape)
+        return;
+      shapes.push_back(std::move(*shape));
+    }
+    file.graph.tensors[id].elements = std::move(shapes);
+  }
+
+  void setIterations() {
+    eachNode(file.graph.nodes, [&](GraphNode &node) {
+      int64_t counts[std::size(probes)];
+      bool bound = false;
+      for (size_t probe = 0; probe < std::size(probes); ++probe) {
+        auto found = evaluations[probe].iterations.find(node.number);
+        if (found == evaluations[probe].iterations.end())
+          return;
+        counts[probe] = found->second.count;
+        bound |= found->second.bound;
+      }
+      if (auto line = fit(counts))
+        node.iterations = Iterations{*line, bound};
+    });
   }
 
   /// Tensors whose value does not depend on the batch become constants, integers that grow linearly
   /// with it become sizes.
   void setConstants() {
+    std::vector<bool> variable(file.graph.tensors.size()); // Loop's condition, true in its body
+    eachNode(file.graph.nodes, [&](const GraphNode &node) {
+      for (const GraphBody &body : node.bodies)
+        for (TensorId id : body.inputs)
+          variable[id] = true;
+    });
     for (size_t id = 0; id < file.graph.tensors.size(); ++id) {
       GraphTensor &tensor = file.graph.tensors[id];
       const TensorData *value = evaluations[0].values[id];
-      bool known = tensor.role == TensorRole::Activation && value, same = known;
+      bool known = tensor.role == TensorRole::Activation && value && !variable[id], same = known;
       for (const Evaluation &evaluation : evaluations) {
-        known = known && evaluation.values[id];
+        known = known && evaluation.values[id] && !evaluation.assumed[id];
         same = known && same && *evaluation.values[id] == *value;
       }
       if (same) {
@@ -242,75 +307,6 @@ private:
     }
     tensor.role = TensorRole::Size;
     tensor.sizes = std::move(result);
-  }
-
-  bool isConstant(TensorId id) const {
-    return id == noTensor || file.graph.tensors[id].role == TensorRole::Constant;
-  }
-  /// Whether no node needs to compute it.
-  bool isKnown(TensorId id) const {
-    return isConstant(id) || file.graph.tensors[id].role == TensorRole::Size;
-  }
-
-  /// Whoever runs these nodes takes the shape from that of the output, so the arithmetic that
-  /// computes it from the batch is not needed.
-  void dropShapeOperands() {
-    for (GraphNode &node : file.graph.nodes) {
-      size_t operand = node.op == "Reshape" || node.op == "Expand" ? 1
-                       : node.op == "Resize"                       ? 3
-                                                                   : node.inputs.size();
-      if (operand < node.inputs.size() && !isConstant(node.inputs[operand]))
-        node.inputs[operand] = noTensor;
-    }
-  }
-
-  /// Drops nodes that compute constants or nothing that is used, and tensors that are left over.
-  void prune() {
-    Graph &graph = file.graph;
-    std::vector<bool> needed(graph.tensors.size()), kept(graph.nodes.size());
-    for (TensorId id : graph.outputs)
-      needed[id] = true;
-    for (size_t i = graph.nodes.size(); i-- > 0;) {
-      GraphNode &node = graph.nodes[i];
-      for (TensorId &id : node.outputs) {
-        if (id != noTensor && (!needed[id] || isKnown(id)))
-          id = noTensor;
-        kept[i] = kept[i] || id != noTensor;
-      }
-      if (kept[i])
-        for (TensorId id : node.inputs)
-          if (id != noTensor)
-            needed[id] = true;
-    }
-    for (TensorId id : graph.inputs)
-      needed[id] = true;
-    compact(needed, kept);
-  }
-
-  void compact(const std::vector<bool> &needed, const std::vector<bool> &kept) {
-    Graph &graph = file.graph;
-    std::vector<TensorId> number(graph.tensors.size(), noTensor);
-    std::vector<GraphTensor> tensors;
-    for (size_t id = 0; id < number.size(); ++id)
-      if (needed[id]) {
-        number[id] = static_cast<TensorId>(tensors.size());
-        tensors.push_back(std::move(graph.tensors[id]));
-      }
-    std::vector<GraphNode> nodes;
-    auto renumber = [&](auto &ids) {
-      for (TensorId &id : ids)
-        id = id == noTensor ? noTensor : number[id];
-    };
-    for (size_t i = 0; i < kept.size(); ++i)
-      if (kept[i]) {
-        renumber(graph.nodes[i].inputs);
-        renumber(graph.nodes[i].outputs);
-        nodes.push_back(std::move(graph.nodes[i]));
-      }
-    renumber(graph.inputs);
-    renumber(graph.outputs);
-    graph.tensors = std::move(tensors);
-    graph.nodes = std::move(nodes);
   }
 };
 

@@ -1,5 +1,6 @@
 #include "ir/onnx/ModelFile.h"
 
+#include "ir/Bodies.h"
 #include "ir/onnx/Conversion.h"
 #include "ir/onnx/Functions.h"
 #include "ir/onnx/Inference.h"
@@ -27,10 +28,28 @@ namespace {
 constexpr int deepestMessage = 64;
 constexpr size_t largestValue = size_t(1) << 16; // no operator's shape depends on more
 
+/// The message of the tensor in a container.
+onnx::TypeProto &elementOf(onnx::TypeProto &proto, Container container) {
+  switch (container) {
+  case Container::None:
+    return proto;
+  case Container::Sequence:
+    return *proto.mutable_sequence_type()->mutable_elem_type();
+  case Container::Optional:
+    return *proto.mutable_optional_type()->mutable_elem_type();
+  case Container::OptionalSequence:
+    return *proto.mutable_optional_type()
+                ->mutable_elem_type()
+                ->mutable_sequence_type()
+                ->mutable_elem_type();
+  }
+  return proto;
+}
+
 void setType(onnx::TypeProto &proto, const TensorType &type) {
-  auto *tensor = proto.mutable_tensor_type();
+  auto *tensor = elementOf(proto, type.container).mutable_tensor_type();
   tensor->set_elem_type(static_cast<int>(type.type));
-  if (!type.known)
+  if (!type.known || type.shapeless)
     return;
   auto *shape = tensor->mutable_shape();
   for (int64_t dim : type.dims)
@@ -94,8 +113,22 @@ private:
   onnx::TypeProto spare;
 };
 
+/// Not known for a map.
 TensorType typeOf(const onnx::TypeProto &proto) {
   TensorType type;
+  if (proto.has_sequence_type() || proto.has_optional_type()) {
+    type = typeOf(proto.has_sequence_type() ? proto.sequence_type().elem_type()
+                                            : proto.optional_type().elem_type());
+    bool nested = type.container == Container::Sequence && proto.has_optional_type();
+    if (type.container != Container::None && !nested)
+      return {};
+    type.container = nested                      ? Container::OptionalSequence
+                     : proto.has_sequence_type() ? Container::Sequence
+                                                 : Container::Optional;
+    type.shapeless = type.shapeless || !type.known;
+    type.known = type.type != DataType::Undefined;
+    return type;
+  }
   if (!proto.has_tensor_type())
     return type;
   type.type = static_cast<DataType>(proto.tensor_type().elem_type());
@@ -156,15 +189,16 @@ Error ModelFile::Protos::parse(StringRef bytes, const Location &place) {
 
 /// Nodes are in their canonical form, so libonnx's newest schema is the one of the default domain.
 Error ModelFile::Protos::findSchemas(const ModelFile &file) {
-  for (const GraphNode &node : file.graph.nodes) {
+  const GraphNode *unknown = nullptr;
+  eachNode(file.graph.nodes, [&](const GraphNode &node) {
     auto [entry, inserted] = schemas.try_emplace(node.domain + "." + node.op);
     if (inserted)
       entry->second = {findInference(node.domain, node.op),
                        onnx::OpSchemaRegistry::Schema(node.op, node.domain)};
-    if (!entry->second.rule && !entry->second.schema)
-      return unknownOperator(node, file);
-  }
-  return Error::success();
+    if (!entry->second.rule && !entry->second.schema && !unknown)
+      unknown = &node;
+  });
+  return unknown ? unknownOperator(*unknown, file) : Error::success();
 }
 
 ModelFile::ModelFile(std::unique_ptr<Protos> protos) : protos(std::move(protos)) {}
@@ -218,12 +252,12 @@ Error ModelFile::infer(const GraphNode &node, ArrayRef<KnownInput> inputs,
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     const onnx::TypeProto &type = *context.getOutputType(i);
-    if (type.value_case() != onnx::TypeProto::VALUE_NOT_SET && !type.has_tensor_type())
-      return Diagnostic(Diag::UnsupportedOperator, at(node.name))
-                 .note({}, "operators whose results are tensors are accepted")
-             << "operator '" << node.op
-             << "', whose result is a sequence, a map or optional, is not supported";
     outputs[i] = typeOf(type);
+    if (type.value_case() != onnx::TypeProto::VALUE_NOT_SET &&
+        outputs[i].type == DataType::Undefined)
+      return Diagnostic(Diag::UnsupportedOperator, at(node.name))
+                 .note({}, "tensors, sequences and optionals of them are accepted")
+             << "operator '" << node.op << "', whose result is of another kind, is not supported";
   }
   return Error::success();
 }

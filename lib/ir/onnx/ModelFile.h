@@ -23,12 +23,22 @@ struct DeclaredDim {
   std::optional<int64_t> value;
 };
 
-/// Element type and dimensions of a tensor at one batch size.
+using Sizes = llvm::SmallVector<int64_t, 4>;
+
+/// Element type and dimensions of a tensor at one batch size. For containers see GraphTensor.
 struct TensorType {
   DataType type = DataType::Undefined;
-  llvm::SmallVector<int64_t, 4> dims;
+  Sizes dims;
   bool known = false;
+  Container container = Container::None;
+  bool shapeless = false; // a container the shape of whose elements is not known
+  bool dynamic = false;   // dimensions are upper bounds
+  uint64_t bounds = 0;    // which, bit i for axis i; 0 means any may be
+  std::shared_ptr<const std::vector<Sizes>> elements = {}; // null where their number is not known
 };
+
+/// Whether both are null or hold the same sizes.
+bool equalElements(const TensorType &a, const TensorType &b);
 
 /// What is known of one input of a node when its outputs are inferred; both null where the input is
 /// left out.

@@ -1,5 +1,6 @@
 #include "ir/onnx/Operators.h"
 
+#include "ir/Bodies.h"
 #include "ir/onnx/OperatorWork.h"
 #include "ir/onnx/Roles.h"
 
@@ -166,8 +167,8 @@ GraphFacts::GraphFacts(const Graph &graph)
     weight[id] = graph.tensors[id].role == TensorRole::Parameter;
     storage[id] = static_cast<TensorId>(id);
   }
-  for (const GraphNode &node : graph.nodes) {
-    bool some = false, all = true;
+  eachNode(graph.nodes, [&](const GraphNode &node) {
+    bool some = false, all = node.bodies.empty();
     for (TensorId id : node.inputs) {
       if (id == noTensor)
         continue;
@@ -181,18 +182,80 @@ GraphFacts::GraphFacts(const Graph &graph)
       if (isView(node.op) && !node.inputs.empty() && node.inputs[0] != noTensor)
         storage[id] = storage[node.inputs[0]];
     }
-  }
+  });
 }
 
 double GraphFacts::elements(TensorId id) const {
-  return id == noTensor ? 0 : std::max(0.0, elementCount(graph.tensors[id].shape, 1));
+  if (id == noTensor)
+    return 0;
+  const GraphTensor &tensor = graph.tensors[id];
+  if (!tensor.elements)
+    return std::max(0.0, elementCount(tensor.shape, 1));
+  double total = 0;
+  for (const Shape &shape : *tensor.elements)
+    total += std::max(0.0, elementCount(shape, 1));
+  return total;
 }
 
 double GraphFacts::bytes(TensorId id) const {
   return id == noTensor ? 0 : elements(id) * static_cast<double>(sizeOf(graph.tensors[id].type));
 }
 
+namespace {
+
+void add(OperatorCost &total, const OperatorCost &cost, double times) {
+  total.heavy |= cost.heavy;
+  total.forwardFlops += times * cost.forwardFlops;
+  total.backwardFlops += times * cost.backwardFlops;
+  total.forwardBytes += times * cost.forwardBytes;
+  total.backwardBytes += times * cost.backwardBytes;
+  total.workspaceBytes = std::max(total.workspaceBytes, cost.workspaceBytes);
+  total.keepsBytes += times * cost.keepsBytes;
+}
+
+/// What the nodes of a body cost. What is kept of each iteration is kept besides the tensors.
+OperatorCost costOf(const GraphBody &body, const GraphFacts &facts) {
+  OperatorCost total;
+  double most = -1;
+  for (const GraphNode &node : body.nodes) {
+    OperatorCost cost = costOf(node, facts);
+    for (TensorId id : cost.keeps)
+      if (id != noTensor && !facts.weight[id] &&
+          facts.graph.tensors[id].role == TensorRole::Activation)
+        cost.keepsBytes += facts.bytes(id);
+    if (cost.forwardFlops > most) {
+      most = cost.forwardFlops;
+      total.kind = cost.kind;
+    }
+    add(total, cost, 1);
+  }
+  return total;
+}
+
+/// If costs what its dearer branch does, a loop its body as often as it runs; once where that is
+/// not known, which the notes say.
+OperatorCost costOfBodies(const GraphNode &node, const GraphFacts &facts) {
+  double times =
+      node.iterations ? std::max(0.0, static_cast<double>(node.iterations->count.at(1))) : 1;
+  OperatorCost dearest;
+  bool heavy = false;
+  for (const GraphBody &body : node.bodies) {
+    OperatorCost once = costOf(body, facts), cost;
+    cost.kind = once.kind;
+    add(cost, once, times);
+    heavy |= cost.heavy;
+    if (cost.forwardFlops + cost.forwardBytes >= dearest.forwardFlops + dearest.forwardBytes)
+      dearest = std::move(cost);
+  }
+  dearest.heavy = heavy;
+  return dearest;
+}
+
+} // namespace
+
 OperatorCost costOf(const GraphNode &node, const GraphFacts &facts) {
+  if (!node.bodies.empty())
+    return costOfBodies(node, facts);
   View view{node, facts};
   const Entry *known = findEntry(node);
   const Entry &entry = known ? *known : otherwise;

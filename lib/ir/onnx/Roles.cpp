@@ -1,5 +1,6 @@
 #include "ir/onnx/Roles.h"
 
+#include "ir/Bodies.h"
 #include "ir/onnx/Operators.h"
 
 #include "llvm/ADT/StringSet.h"
@@ -96,13 +97,13 @@ public:
         fromProduct(graph.tensors.size()) {}
 
   std::vector<TensorRole> run() {
-    for (const GraphNode &node : graph.nodes)
+    eachNode(graph.nodes, [&](const GraphNode &node) {
       if (node.op == "MatMul" || node.op == "Gemm" || node.op == "Conv")
         for (TensorId id : node.outputs)
           if (id != noTensor)
             fromProduct[id] = true;
-    for (size_t i = graph.nodes.size(); i-- > 0;)
-      visit(graph.nodes[i]);
+    });
+    visitAll(graph.nodes);
     std::vector<TensorRole> roles(graph.tensors.size());
     for (size_t id = 0; id < roles.size(); ++id)
       roles[id] = roleOf(id);
@@ -113,6 +114,28 @@ private:
   const ModelFile &file;
   const Graph &graph;
   std::vector<bool> trained, state, fromProduct;
+
+  void visitAll(const std::vector<GraphNode> &nodes) {
+    for (size_t i = nodes.size(); i-- > 0;)
+      nodes[i].bodies.empty() ? visit(nodes[i]) : visitBodies(nodes[i]);
+  }
+
+  /// A value that a body reads is trained if it is used so in the body; what a loop begins with is
+  /// state, not a weight.
+  void visitBodies(const GraphNode &node) {
+    for (const GraphBody &body : node.bodies) {
+      BodyFlow flow = flowOf(node, body);
+      for (auto [inner, outer] : flow.out)
+        trained[inner] = trained[inner] || trained[outer];
+      visitAll(body.nodes);
+      for (auto [outer, inner] : flow.in) {
+        bool carried = false;
+        for (auto [output, input] : flow.carried)
+          carried = carried || input == inner;
+        trained[outer] = trained[outer] || (trained[inner] && !carried);
+      }
+    }
+  }
 
   void visit(const GraphNode &node) {
     bool result = false;
@@ -160,10 +183,39 @@ private:
 
 std::vector<TensorRole> decideRoles(const ModelFile &file) { return RoleFinder(file).run(); }
 
-void markDifferentiable(Graph &graph) {
-  for (GraphTensor &tensor : graph.tensors)
-    tensor.differentiable = tensor.role == TensorRole::Parameter;
-  for (const GraphNode &node : graph.nodes) {
+namespace {
+void markDifferentiable(Graph &graph, const std::vector<GraphNode> &nodes);
+
+/// Marks `to` where `from` is marked; tells whether that is news.
+bool handOn(Graph &graph, const BodyFlow::Pairs &pairs) {
+  bool news = false;
+  for (auto [from, to] : pairs)
+    if (graph.tensors[from].differentiable && !graph.tensors[to].differentiable &&
+        isFloating(graph.tensors[to].type))
+      news = graph.tensors[to].differentiable = true;
+  return news;
+}
+
+void markBodies(Graph &graph, const GraphNode &node) {
+  for (const GraphBody &body : node.bodies) {
+    BodyFlow flow = flowOf(node, body);
+    handOn(graph, flow.in);
+    markDifferentiable(graph, body.nodes);
+    if (handOn(graph, flow.carried)) { // what is carried may take the gradient elsewhere
+      for (auto [output, input] : flow.carried)
+        graph.tensors[input].differentiable |= isFloating(graph.tensors[input].type);
+      markDifferentiable(graph, body.nodes);
+    }
+    handOn(graph, flow.out);
+  }
+}
+
+void markDifferentiable(Graph &graph, const std::vector<GraphNode> &nodes) {
+  for (const GraphNode &node : nodes) {
+    if (!node.bodies.empty()) {
+      markBodies(graph, node);
+      continue;
+    }
     bool carries = false;
     for (TensorId id : node.inputs)
       carries = carries || (id != noTensor && graph.tensors[id].differentiable);
@@ -172,6 +224,13 @@ void markDifferentiable(Graph &graph) {
       if (id != noTensor)
         graph.tensors[id].differentiable = carries && isFloating(graph.tensors[id].type);
   }
+}
+} // namespace
+
+void markDifferentiable(Graph &graph) {
+  for (GraphTensor &tensor : graph.tensors)
+    tensor.differentiable = tensor.role == TensorRole::Parameter;
+  markDifferentiable(graph, graph.nodes);
 }
 
 bool isView(StringRef op) {

@@ -6,6 +6,8 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <functional>
+
 using namespace llvm;
 
 namespace heterplan {
@@ -102,15 +104,32 @@ std::string fullText(const GraphFacts &facts, ArrayRef<int> nodes) {
            : tensor.role == TensorRole::Constant ? " constant"
                                                  : "");
   };
-  for (int index : nodes) {
-    printOperator(os, graph.nodes[index]);
-    for (TensorId id : graph.nodes[index].inputs)
+  auto printOne = [&](const GraphNode &node) {
+    printOperator(os, node);
+    for (TensorId id : node.inputs)
       printTensor(id);
     os << " ->";
-    for (TensorId id : graph.nodes[index].outputs)
+    for (TensorId id : node.outputs)
       printTensor(id);
+    if (node.iterations) {
+      os << " x";
+      print(os, node.iterations->count);
+    }
     os << '\n';
-  }
+  };
+  std::function<void(const GraphNode &)> printNode = [&](const GraphNode &node) {
+    for (const GraphBody &body : node.bodies) {
+      os << body.attribute << '{';
+      for (const GraphNode &inner : body.nodes)
+        printNode(inner);
+      for (TensorId id : body.outputs)
+        printTensor(id);
+      os << "}\n";
+    }
+    printOne(node);
+  };
+  for (int index : nodes)
+    printNode(graph.nodes[index]);
   return os.str();
 }
 

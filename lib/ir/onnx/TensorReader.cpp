@@ -144,19 +144,86 @@ Expected<TensorData> inlineData(const onnx::TensorProto &tensor, const Location 
   auto type = elementType(tensor.data_type(), place);
   if (!type)
     return type.takeError();
-  if (*type == DataType::String)
-    return Diagnostic(Diag::UnsupportedOperator, place)
-           << "holds strings, which are not supported; numbers and booleans are accepted";
   TensorData data;
   data.type = *type;
   data.shape.assign(tensor.dims().begin(), tensor.dims().end());
   auto count = checkedCount(data.shape, place);
   if (!count)
     return count.takeError();
+  if (*type == DataType::String) {
+    if (tensor.string_data_size() == *count)
+      return data;
+    return Diagnostic(Diag::MalformedModel, place)
+           << "has " << tensor.string_data_size() << " strings; its shape needs " << *count;
+  }
   data.bytes = tensor.has_raw_data() ? tensor.raw_data() : typedBytes(tensor, *type);
   if (int64_t need = storedBytes(*type, *count); static_cast<int64_t>(data.bytes.size()) != need)
     return Diagnostic(Diag::MalformedModel, place)
            << "has " << data.bytes.size() << " bytes of values; its shape needs " << need;
+  return data;
+}
+
+namespace {
+/// Where a value of a sparse tensor belongs: `index` is a position, or coordinates along `dims`.
+std::optional<int64_t> position(ArrayRef<int64_t> index, ArrayRef<int64_t> dims, int64_t count) {
+  if (index.size() == 1)
+    return index[0] >= 0 && index[0] < count ? std::optional(index[0]) : std::nullopt;
+  int64_t result = 0;
+  for (size_t axis = 0; axis < dims.size(); ++axis) {
+    if (index[axis] < 0 || index[axis] >= dims[axis])
+      return std::nullopt;
+    result = result * dims[axis] + index[axis];
+  }
+  return result;
+}
+
+/// Writes `values` to their places in `data`; false where `indices` do not fit.
+bool scatter(const TensorData &values, const TensorData &indices, TensorData &data) {
+  size_t size = static_cast<size_t>(sizeOf(data.type)), stored = values.bytes.size() / size;
+  size_t width = indices.shape.size() == 2 ? static_cast<size_t>(indices.shape[1]) : 1;
+  if (indices.type != DataType::Int64 || (width != 1 && width != data.shape.size()) || !width ||
+      indices.bytes.size() != stored * width * sizeof(int64_t))
+    return false;
+  std::vector<int64_t> index(width);
+  for (size_t i = 0; i < stored; ++i) {
+    std::memcpy(index.data(), indices.bytes.data() + i * width * sizeof(int64_t),
+                width * sizeof(int64_t));
+    auto at = position(index, data.shape, static_cast<int64_t>(data.bytes.size() / size));
+    if (!at)
+      return false;
+    std::memcpy(data.bytes.data() + static_cast<size_t>(*at) * size, values.bytes.data() + i * size,
+                size);
+  }
+  return true;
+}
+} // namespace
+
+Expected<TensorData> sparseData(const onnx::SparseTensorProto &sparse, const Location &place) {
+  constexpr int64_t largest = int64_t(16) << 20;
+  if (isExternal(sparse.values()) || isExternal(sparse.indices()))
+    return Diagnostic(Diag::UnsupportedOperator, place)
+           << "is a sparse tensor with external data; inline values are accepted";
+  auto values = inlineData(sparse.values(), place);
+  if (!values)
+    return values.takeError();
+  auto indices = inlineData(sparse.indices(), place);
+  if (!indices)
+    return indices.takeError();
+  TensorData data;
+  data.type = values->type;
+  data.shape.assign(sparse.dims().begin(), sparse.dims().end());
+  auto count = checkedCount(data.shape, place);
+  if (!count)
+    return count.takeError();
+  int64_t size = sizeOf(data.type);
+  if (!size || *count * size > largest)
+    return Diagnostic(Diag::UnsupportedOperator, place)
+               .note({}, "make it dense; sparse numbers of up to 16 MiB are written out")
+           << "is a sparse tensor of " << *count << " elements of type " << nameOf(data.type);
+  data.bytes.assign(static_cast<size_t>(*count * size), '\0');
+  if (!scatter(*values, *indices, data))
+    return Diagnostic(Diag::MalformedModel, place)
+           << "is a sparse tensor whose indices do not fit its values and its shape";
   return data;
 }
 

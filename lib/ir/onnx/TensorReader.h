@@ -10,8 +10,9 @@
 #include <optional>
 
 namespace onnx {
+class SparseTensorProto;
 class TensorProto;
-}
+} // namespace onnx
 
 namespace heterplan {
 
@@ -25,8 +26,12 @@ constexpr size_t maxRank = 64;
 llvm::Expected<int64_t> checkedCount(llvm::ArrayRef<int64_t> dims, const Location &place);
 
 /// The values that lie in the file itself, little-endian. MalformedModel where their length differs
-/// from what the dimensions need, UnsupportedOperator for strings.
+/// from what the dimensions need, of strings only type and shape are kept.
 llvm::Expected<TensorData> inlineData(const onnx::TensorProto &tensor, const Location &place);
+
+/// The values of a sparse tensor, written out. MalformedModel where indices and values do not fit,
+/// UnsupportedOperator where that would take more than 16 MiB.
+llvm::Expected<TensorData> sparseData(const onnx::SparseTensorProto &sparse, const Location &place);
 
 bool isExternal(const onnx::TensorProto &tensor);
 

@@ -1,0 +1,20 @@
+// What is known after evaluation leaves the graph: branches that are never taken, operands that
+// only state a shape, nodes that compute constants or nothing that is used.
+#pragma once
+
+#include "ir/Graph.h"
+
+namespace heterplan {
+
+/// Replaces each If whose condition is a constant by the branch that it takes.
+void takeBranches(Graph &graph);
+
+/// Drops computed operands that state a shape: whoever runs these nodes takes it from the output.
+/// They stay where the shape is only a bound.
+void dropShapeOperands(Graph &graph);
+
+/// Drops nodes that compute constants or nothing that is used, in bodies too, and tensors that are
+/// left over.
+void prune(Graph &graph);
+
+} // namespace heterplan
