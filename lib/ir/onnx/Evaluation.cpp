@@ -2,6 +2,7 @@
 
 #include "ir/Bodies.h"
 #include "ir/onnx/ControlFlow.h"
+#include "ir/onnx/Declarations.h"
 #include "ir/onnx/Folding.h"
 #include "ir/onnx/Rebatching.h"
 #include "ir/onnx/TensorReader.h"
@@ -23,7 +24,8 @@ constexpr int64_t mostElementsInAll = int64_t(1) << 20;
 class Evaluator {
 public:
   Evaluator(const ModelFile &file, const Setting &setting)
-      : file(file), graph(file.graph), setting(setting), rebatching(file, setting, result) {}
+      : file(file), graph(file.graph), setting(setting), rebatching(file, setting, result),
+        declarations(file, setting) {}
 
   Expected<Evaluation> run() {
     result.types.resize(graph.tensors.size());
@@ -47,6 +49,7 @@ private:
   const Setting &setting;
   Evaluation result;
   Rebatching rebatching;
+  Declarations declarations;
   std::vector<bool> used;
   int64_t budget = foldingBudget;
   int64_t bodyNodes = 0, elements = 0;
@@ -153,6 +156,7 @@ private:
     if (Error error = rebatching.mendResults(node, outputs))
       return error;
     boundShapes(node, inputs, outputs);
+    declarations.apply(node, outputs);
     if (uncertain(node))
       markDynamic(node, outputs);
     return Error::success();

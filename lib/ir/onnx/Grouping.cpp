@@ -290,7 +290,9 @@ private:
     note(branches, ": an If costs what its dearer branch does");
     note(unknown, ": the number of iterations is not known; one is assumed");
     note(bounded, ": the loop may end early; costs are those of all its iterations");
-    note(dynamic, ": the shape depends on values; costs are those of its upper bound");
+    note(dynamic,
+         ": the shape depends on values; costs are those of its upper bound, or of the shape that "
+         "the file declares");
   }
 
   void addNotes() {

@@ -2,6 +2,7 @@
 
 #include "ir/Bodies.h"
 #include "ir/onnx/Conversion.h"
+#include "ir/onnx/Declarations.h"
 #include "ir/onnx/Functions.h"
 #include "ir/onnx/Inference.h"
 #include "ir/onnx/Normalization.h"
@@ -227,6 +228,7 @@ Expected<ModelFile> ModelFile::read(StringRef path) {
     return error;
   if (Error error = file.protos->findSchemas(file))
     return error;
+  readDeclarations(file.protos->model, file);
   return file;
 }
 

@@ -10,6 +10,7 @@
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,6 +25,12 @@ struct DeclaredDim {
 };
 
 using Sizes = llvm::SmallVector<int64_t, 4>;
+
+/// The type that the file states for the result of a node.
+struct DeclaredType {
+  DataType type = DataType::Undefined;
+  std::vector<DeclaredDim> dims;
+};
 
 /// Element type and dimensions of a tensor at one batch size. For containers see GraphTensor.
 struct TensorType {
@@ -61,6 +68,7 @@ public:
   /// type; inputs and results of nodes have no shape yet.
   Graph graph;
   std::vector<std::vector<DeclaredDim>> inputDims; // one for each of graph.inputs
+  std::map<TensorId, DeclaredType> declared;       // of results of nodes
   std::vector<bool> literal; // by tensor: the value of a Constant node, never trained
   int separated = 0;         // shared initializers that were made tensors of their own
   std::string path;

@@ -102,10 +102,14 @@ private:
     if (Error error = checkNode(node, domain, version))
       return error;
     Rewriting rewriting(node, version, out, names, place);
-    for (const Rule *rule : rulesOf(domain, node.op_type()))
-      if (version < rule->below && !rewriting.replaced)
-        if (Error error = rule->rewrite(rewriting))
-          return error;
+    for (const Rule *rule : rulesOf(domain, node.op_type())) {
+      if (version >= rule->below || rewriting.replaced)
+        continue;
+      if (Error error = checkRequired(node, rule->required))
+        return error;
+      if (Error error = rule->rewrite(rewriting))
+        return error;
+    }
     if (!rewriting.replaced)
       out.Add()->Swap(&node);
     return Error::success();
@@ -154,8 +158,12 @@ private:
     if (!within(node.output_size(), rule.outputs))
       return malformed(node, Twine(node.output_size()) + " outputs; " + Twine(rule.outputs.least) +
                                  " to " + Twine(rule.outputs.most) + " are accepted");
-    for (int i = 0; i < rule.required; ++i)
-      if (node.input(i).empty())
+    return checkRequired(node, rule.required);
+  }
+
+  Error checkRequired(const onnx::NodeProto &node, int count) {
+    for (int i = 0; i < count; ++i)
+      if (i >= node.input_size() || node.input(i).empty())
         return malformed(node, "input " + Twine(i) + " is left out, but required");
     return Error::success();
   }

@@ -257,23 +257,24 @@ Error embedLayerNormalization(Rewriting &r) {
 }
 
 constexpr Rule rules[] = {
-    {"com.microsoft", "BiasAdd", always, biasAdd},
-    {"com.microsoft", "BiasGelu", always, exactGelu},
-    {"com.microsoft", "BiasSplitGelu", always, biasSplitGelu},
-    {"com.microsoft", "EmbedLayerNormalization", always, embedLayerNormalization},
-    {"com.microsoft", "FastGelu", always, fastGelu},
-    {"com.microsoft", "FusedConv", always, fusedConv},
-    {"com.microsoft", "FusedGemm", always, fusedGemm},
-    {"com.microsoft", "Gelu", always, exactGelu},
-    {"com.microsoft", "GroupNorm", always, groupNormalization},
-    {"com.microsoft", "LayerNormalization", always, layerNormalization},
-    {"com.microsoft", "NhwcConv", always, channelsLastConv},
-    {"com.microsoft", "QuickGelu", always, quickGelu},
-    {"com.microsoft", "SimplifiedLayerNormalization", always, simplifiedLayerNormalization},
-    {"com.microsoft", "SkipLayerNormalization", always, skipLayerNormalization},
-    {"com.microsoft", "SkipSimplifiedLayerNormalization", always, skipSimplifiedLayerNormalization},
+    {"com.microsoft", "BiasAdd", always, biasAdd, 3},
+    {"com.microsoft", "BiasGelu", always, exactGelu, 2},
+    {"com.microsoft", "BiasSplitGelu", always, biasSplitGelu, 2},
+    {"com.microsoft", "EmbedLayerNormalization", always, embedLayerNormalization, 1},
+    {"com.microsoft", "FastGelu", always, fastGelu, 1},
+    {"com.microsoft", "FusedConv", always, fusedConv, 2},
+    {"com.microsoft", "FusedGemm", always, fusedGemm, 2},
+    {"com.microsoft", "Gelu", always, exactGelu, 1},
+    {"com.microsoft", "GroupNorm", always, groupNormalization, 3},
+    {"com.microsoft", "LayerNormalization", always, layerNormalization, 2},
+    {"com.microsoft", "NhwcConv", always, channelsLastConv, 2},
+    {"com.microsoft", "QuickGelu", always, quickGelu, 1},
+    {"com.microsoft", "SimplifiedLayerNormalization", always, simplifiedLayerNormalization, 2},
+    {"com.microsoft", "SkipLayerNormalization", always, skipLayerNormalization, 3},
+    {"com.microsoft", "SkipSimplifiedLayerNormalization", always, skipSimplifiedLayerNormalization,
+     3},
     // ONNX Runtime writes this one into the default domain.
-    {"", "SimplifiedLayerNormalization", always, simplifiedLayerNormalization},
+    {"", "SimplifiedLayerNormalization", always, simplifiedLayerNormalization, 2},
 };
 
 } // namespace

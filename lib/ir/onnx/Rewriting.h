@@ -92,6 +92,7 @@ struct Rule {
   const char *op;
   int64_t below;
   llvm::Error (*rewrite)(Rewriting &);
+  int required = 0; // how many of the first inputs must be there, where no schema tells
 };
 
 /// In the order of versions for each operator.
