@@ -9,11 +9,17 @@
 #include "llvm/Support/SHA256.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <vector>
+
 using namespace llvm;
 
 namespace heterplan {
 
-Expected<std::string> readFile(StringRef path, uint64_t limit) {
+namespace {
+constexpr size_t pieceSize = size_t(1) << 20;
+}
+
+Expected<std::unique_ptr<MemoryBuffer>> mapFile(StringRef path, uint64_t limit) {
   Location place{path.str(), 0, 0, ""};
   sys::fs::file_status status;
   if (std::error_code failure = sys::fs::status(path, status))
@@ -30,6 +36,13 @@ Expected<std::string> readFile(StringRef path, uint64_t limit) {
   auto buffer = MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
   if (!buffer)
     return Diagnostic(Diag::CannotRead, place) << "cannot read: " << buffer.getError().message();
+  return std::move(*buffer);
+}
+
+Expected<std::string> readFile(StringRef path, uint64_t limit) {
+  auto buffer = mapFile(path, limit);
+  if (!buffer)
+    return buffer.takeError();
   return (*buffer)->getBuffer().str();
 }
 
@@ -49,6 +62,32 @@ Error writeFile(StringRef path, StringRef contents) {
 std::string sha256(StringRef contents) {
   SHA256 hash;
   hash.update(contents);
+  return toHex(hash.final(), /*LowerCase=*/true);
+}
+
+Expected<std::string> sha256OfFile(StringRef path) {
+  Location place{path.str(), 0, 0, ""};
+  auto file = sys::fs::openNativeFileForRead(path);
+  if (!file)
+    return Diagnostic(Diag::CannotRead, place) << "cannot read: " << toText(file.takeError());
+  SHA256 hash;
+  std::vector<char> buffer(pieceSize);
+  uint64_t offset = 0;
+  Error failure = Error::success();
+  while (!failure) {
+    auto size = sys::fs::readNativeFileSlice(*file, buffer, offset);
+    if (!size)
+      failure = Diagnostic(Diag::CannotRead, place) << "cannot read: " << toText(size.takeError());
+    else if (!*size)
+      break;
+    else
+      hash.update(StringRef(buffer.data(), *size));
+    offset += size ? *size : 0;
+  }
+  if (std::error_code closing = sys::fs::closeFile(*file); closing && !failure)
+    failure = Diagnostic(Diag::CannotRead, place) << "cannot read: " << closing.message();
+  if (failure)
+    return failure;
   return toHex(hash.final(), /*LowerCase=*/true);
 }
 

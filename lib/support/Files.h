@@ -3,16 +3,23 @@
 
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
+#include "llvm/Support/MemoryBuffer.h"
 
+#include <memory>
 #include <string>
 
 namespace heterplan {
 
 /// The whole file; CannotRead when absent, FileTooLarge above `limit` bytes.
 llvm::Expected<std::string> readFile(llvm::StringRef path, uint64_t limit = uint64_t(1) << 30);
+/// Its pages, which the system reads where they are looked at and may drop again; errors likewise.
+llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> mapFile(llvm::StringRef path, uint64_t limit);
 /// Writes a temporary file beside `path` and renames it.
 llvm::Error writeFile(llvm::StringRef path, llvm::StringRef contents);
 /// Hex SHA-256.
 std::string sha256(llvm::StringRef contents);
+/// Hex SHA-256 of the file at `path`, read in pieces: in constant memory. CannotRead where it
+/// fails.
+llvm::Expected<std::string> sha256OfFile(llvm::StringRef path);
 
 } // namespace heterplan

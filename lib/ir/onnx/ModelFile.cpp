@@ -6,10 +6,13 @@
 #include "ir/onnx/Functions.h"
 #include "ir/onnx/Inference.h"
 #include "ir/onnx/Normalization.h"
+#include "ir/onnx/Skeleton.h"
 #include "ir/onnx/TensorReader.h"
 #include "support/Files.h"
 
+#include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
 #include "onnx/defs/schema.h"
@@ -173,6 +176,7 @@ struct ModelFile::Protos {
   std::vector<const onnx::NodeProto *> nodes; // by the number of the node
   StringMap<Typing> schemas;                  // by domain.operator
 
+  Error parseFile(StringRef path, const Location &place);
   Error parse(StringRef bytes, const Location &place);
   Error findSchemas(const ModelFile &file);
 };
@@ -207,17 +211,39 @@ ModelFile::ModelFile(ModelFile &&) noexcept = default;
 ModelFile &ModelFile::operator=(ModelFile &&) noexcept = default;
 ModelFile::~ModelFile() = default;
 
+namespace {
+/// The name under which the folder `path` seems to be in has the file; empty where it is a link to
+/// another folder, out of which no data is taken.
+std::string nameInFolder(StringRef path) {
+  StringRef parent = sys::path::parent_path(path);
+  SmallString<256> folder, file;
+  if (sys::fs::real_path(parent.empty() ? "." : parent, folder) || sys::fs::real_path(path, file) ||
+      sys::path::parent_path(file) != folder || file.str().contains('\\'))
+    return "";
+  return sys::path::filename(file).str();
+}
+} // namespace
+
+/// The weights in the file stay there: neither they nor the file are in memory afterwards.
+Error ModelFile::Protos::parseFile(StringRef path, const Location &place) {
+  auto buffer = mapFile(path, std::numeric_limits<int>::max());
+  if (!buffer)
+    return buffer.takeError();
+  std::string name = nameInFolder(path);
+  if (name.empty())
+    return parse((*buffer)->getBuffer(), place);
+  return parse(skeletonOf((*buffer)->getBuffer(), name), place);
+}
+
 Expected<ModelFile> ModelFile::read(StringRef path) {
-  auto bytes = readFile(path, std::numeric_limits<int>::max());
-  if (!bytes)
-    return bytes.takeError();
   ModelFile file(std::make_unique<Protos>());
   file.path = path.str();
-  if (Error error = file.protos->parse(*bytes, file.at("")))
+  if (Error error = file.protos->parseFile(path, file.at("")))
     return error;
-  file.graph.fingerprint = sha256(*bytes);
-  bytes->clear();
-  bytes->shrink_to_fit();
+  auto fingerprint = sha256OfFile(path);
+  if (!fingerprint)
+    return fingerprint.takeError();
+  file.graph.fingerprint = std::move(*fingerprint);
   file.graph.name = sys::path::stem(path).str();
   file.graph.folder = sys::path::parent_path(path).str();
   if (Error error = inlineFunctions(file.protos->model, path))

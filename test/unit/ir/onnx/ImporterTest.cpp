@@ -275,4 +275,39 @@ TEST(ImporterExternal, LengthMustFitTheShape) {
             Diag::MalformedModel);
 }
 
+TEST(ImporterExternal, OffsetsAndLengthsAreHeldToTheFile) {
+  struct Case {
+    std::vector<std::pair<std::string, std::string>> fields;
+    std::optional<ExternalData> expected; // nothing: as if absent
+  };
+  const Case cases[] = {
+      {{{"location", "w.bin"}}, ExternalData{"w.bin", 0, 36}},
+      {{{"location", "w.bin"}, {"offset", "64"}}, ExternalData{"w.bin", 64, 36}},
+      {{{"location", "w.bin"}, {"offset", "64"}, {"length", "36"}}, ExternalData{"w.bin", 64, 36}},
+      {{{"location", "./w.bin"}, {"checksum", "x"}}, ExternalData{"./w.bin", 0, 36}},
+      {{{"location", "w.bin"}, {"offset", "65"}}, std::nullopt},
+      {{{"location", "w.bin"}, {"offset", "9223372036854775807"}}, std::nullopt},
+      {{{"location", "folder"}}, std::nullopt},
+      {{{"location", "absent/w.bin"}}, std::nullopt},
+  };
+  Folder folder;
+  folder.write("w.bin", std::string(100, 'x'));
+  ASSERT_FALSE(llvm::sys::fs::create_directory(folder.path + "/folder"));
+  for (const Case &sample : cases) {
+    auto proto = withExternal("w.bin");
+    auto &weight = *proto.mutable_graph()->mutable_initializer(0);
+    weight.clear_external_data();
+    std::string text;
+    for (const auto &[key, value] : sample.fields) {
+      auto *entry = weight.add_external_data();
+      entry->set_key(key);
+      entry->set_value(value);
+      text += key + "=" + value + " ";
+    }
+    auto graph = importGraph(folder.write("m.onnx", proto.SerializeAsString()));
+    ASSERT_TRUE(bool(graph)) << text << toText(graph.takeError());
+    EXPECT_EQ(tensor(*graph, "w").external, sample.expected) << text;
+  }
+}
+
 } // namespace
