@@ -72,7 +72,8 @@ void Declarations::apply(const GraphNode &node, MutableArrayRef<TensorType> outp
       continue;
     TensorType type;
     type.type = outputs[i].type == DataType::Undefined ? found->second.type : outputs[i].type;
-    type.known = type.dynamic = true;
+    type.known = true;
+    type.dynamic = !file.isOpaque(node);
     if (bind(found->second.dims, type))
       outputs[i] = std::move(type);
   }

@@ -22,8 +22,8 @@ public:
   Declarations(const ModelFile &file, const Setting &setting);
 
   /// Gives each result of `node` that is not known the shape that the file declares, where its
-  /// symbols are those of inputs. It is marked dynamic: the values decide. A leading dimension
-  /// that is the batch as written grows with the batch.
+  /// symbols are those of inputs. It is marked dynamic, since the values decide, unless the
+  /// operator is opaque. A leading dimension that is the batch as written grows with the batch.
   void apply(const GraphNode &node, llvm::MutableArrayRef<TensorType> outputs) const;
 
 private:

@@ -205,6 +205,12 @@ private:
     elements += type.elements ? static_cast<int64_t>(type.elements->size()) : 0;
     if (elements > mostElementsInAll)
       type.elements.reset();
+    if (!type.known && used[id] && file.isOpaque(node))
+      return Diagnostic(Diag::UnknownShape, file.at(node.name))
+                 .note({}, "state it in the model: a value_info of that name, as "
+                           "onnx.helper.make_tensor_value_info makes them")
+             << "operator '" << node.op << "' of domain '" << node.domain.substr(0, 60)
+             << "' is not known, and so is the shape of its result '" << name << "'";
     if (!type.known && used[id])
       return Diagnostic(Diag::UnknownShape, file.at(node.name))
                  .note({}, "shapes must follow from those of the inputs, not from their values")

@@ -21,6 +21,7 @@ namespace {
 constexpr int noLayer = -1;
 /// Notes of one kind beyond these are counted, not listed.
 constexpr int mostNotes = 5;
+constexpr const char *profileOnly = "profile only";
 
 class Grouper {
 public:
@@ -179,12 +180,23 @@ private:
     layer.kind = costs[heads[index]].kind;
     layer.signature = signatureOf(facts, members[index], heads[index]);
     StringSet<> listed;
+    bool opaque = false;
     for (int i : members[index]) {
       layer.nodes.push_back(graph.nodes[i].name);
       addCosts(layer, costs[i]);
+      opaque |= costs[i].opaque;
       addWeights(layer, graph.nodes[i], listed);
     }
+    if (opaque)
+      makeOpaque(layer);
     result.layers.push_back(std::move(layer));
+  }
+
+  /// A layer that contains what nobody knows costs what its profile says, and nothing else does.
+  static void makeOpaque(Layer &layer) {
+    layer.kind = LayerKind::Opaque;
+    layer.forwardFlops = layer.backwardFlops = Flops();
+    layer.forwardBytes = layer.backwardBytes = Bytes();
   }
 
   void addCosts(Layer &layer, const OperatorCost &cost) {
@@ -271,8 +283,10 @@ private:
 
   /// What costs suppose of loops, branches and shapes that depend on values.
   void addStructureNotes() {
-    std::vector<std::string> branches, unknown, bounded, dynamic;
+    std::vector<std::string> branches, unknown, bounded, dynamic, opaque;
     eachNode(graph.nodes, [&](const GraphNode &node) {
+      if (node.bodies.empty() && costOf(node, facts).opaque)
+        opaque.push_back(node.domain + "." + node.op);
       if (node.op == "If")
         branches.push_back(node.name);
       else if (!node.bodies.empty() && !node.iterations)
@@ -293,6 +307,7 @@ private:
     note(dynamic,
          ": the shape depends on values; costs are those of its upper bound, or of the shape that "
          "the file declares");
+    note(opaque, ": not a known operator; the costs of its layer can only come from a profile");
   }
 
   void addNotes() {
@@ -305,7 +320,7 @@ private:
           " combine the samples of a batch; a replica sees only its own");
     int listed = 0;
     for (const CoverageRow &row : coverage(graph))
-      if (!row.costed && listed++ < mostNotes)
+      if (!row.costed && row.how != profileOnly && listed++ < mostNotes)
         result.notes.push_back("operator " + row.op + " (" + std::to_string(row.nodes) +
                                " nodes) has no formula of its own; it counts as cheap "
                                "elementwise work");
@@ -335,7 +350,10 @@ std::vector<CoverageRow> coverage(const Graph &graph) {
     row.op = name;
     bool byBody = !node.bodies.empty();
     row.costed = byBody || hasFormula(node);
-    row.how = byBody ? "sum of its body" : row.costed ? "formula" : "default elementwise";
+    row.how = byBody                 ? "sum of its body"
+              : row.costed           ? "formula"
+              : !node.domain.empty() ? profileOnly
+                                     : "default elementwise";
     ++row.nodes;
   });
   std::vector<CoverageRow> result;

@@ -21,7 +21,7 @@ struct CoverageRow {
   std::string op;
   int nodes = 0;
   bool costed = false; // by a formula of its own; otherwise counted as cheap elementwise work
-  std::string how;     // "formula" or "default elementwise"
+  std::string how;     // "formula", "sum of its body", "default elementwise", "profile only"
 };
 
 /// One row for each operator that occurs, by name.

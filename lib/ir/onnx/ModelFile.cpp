@@ -164,10 +164,9 @@ struct Typing {
 };
 
 Error unknownOperator(const GraphNode &node, const ModelFile &file) {
-  std::string domain =
-      node.domain.empty() ? "the ONNX operators" : "domain '" + node.domain.substr(0, 60) + "'";
   return Diagnostic(Diag::UnsupportedOperator, file.at(node.name))
-         << "operator '" << node.op << "' of " << domain << " is not known";
+             .note({}, "an operator of one's own has a domain of its own")
+         << "operator '" << node.op << "' of the ONNX operators is not known";
 }
 } // namespace
 
@@ -200,8 +199,8 @@ Error ModelFile::Protos::findSchemas(const ModelFile &file) {
     if (inserted)
       entry->second = {findInference(node.domain, node.op),
                        onnx::OpSchemaRegistry::Schema(node.op, node.domain)};
-    if (!entry->second.rule && !entry->second.schema && !unknown)
-      unknown = &node;
+    if (!entry->second.rule && !entry->second.schema && !unknown && node.domain.empty())
+      unknown = &node; // of other domains: opaque
   });
   return unknown ? unknownOperator(*unknown, file) : Error::success();
 }
@@ -267,6 +266,8 @@ Error ModelFile::infer(const GraphNode &node, ArrayRef<KnownInput> inputs,
     return typing.rule->infer(inference);
   }
   const onnx::OpSchema *schema = typing.schema;
+  if (!schema)
+    return Error::success();
   Context context(*protos->nodes[node.number], inputs, outputs.size());
   try {
     if (schema->has_type_and_shape_inference_function())
@@ -288,6 +289,11 @@ Error ModelFile::infer(const GraphNode &node, ArrayRef<KnownInput> inputs,
              << "operator '" << node.op << "', whose result is of another kind, is not supported";
   }
   return Error::success();
+}
+
+bool ModelFile::isOpaque(const GraphNode &node) const {
+  const Typing typing = protos->schemas.lookup(node.domain + "." + node.op);
+  return !typing.rule && !typing.schema;
 }
 
 } // namespace heterplan

@@ -75,6 +75,10 @@ public:
 
   Location at(llvm::StringRef element) const { return {path, 0, 0, element.str()}; }
 
+  /// Whether nothing but its name is known of the operator of `node`, which is of a domain of its
+  /// own.
+  bool isOpaque(const GraphNode &node) const;
+
   /// Types of the outputs of `node`, which is one of `graph` or of a body in it. Unknown ones have
   /// known == false.
   llvm::Error infer(const GraphNode &node, llvm::ArrayRef<KnownInput> inputs,

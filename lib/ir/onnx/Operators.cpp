@@ -205,6 +205,7 @@ namespace {
 
 void add(OperatorCost &total, const OperatorCost &cost, double times) {
   total.heavy |= cost.heavy;
+  total.opaque |= cost.opaque;
   total.forwardFlops += times * cost.forwardFlops;
   total.backwardFlops += times * cost.backwardFlops;
   total.forwardBytes += times * cost.forwardBytes;
@@ -238,16 +239,18 @@ OperatorCost costOfBodies(const GraphNode &node, const GraphFacts &facts) {
   double times =
       node.iterations ? std::max(0.0, static_cast<double>(node.iterations->count.at(1))) : 1;
   OperatorCost dearest;
-  bool heavy = false;
+  bool heavy = false, opaque = false;
   for (const GraphBody &body : node.bodies) {
     OperatorCost once = costOf(body, facts), cost;
     cost.kind = once.kind;
     add(cost, once, times);
     heavy |= cost.heavy;
+    opaque |= cost.opaque;
     if (cost.forwardFlops + cost.forwardBytes >= dearest.forwardFlops + dearest.forwardBytes)
       dearest = std::move(cost);
   }
   dearest.heavy = heavy;
+  dearest.opaque = opaque;
   return dearest;
 }
 
@@ -258,8 +261,13 @@ OperatorCost costOf(const GraphNode &node, const GraphFacts &facts) {
     return costOfBodies(node, facts);
   View view{node, facts};
   const Entry *known = findEntry(node);
-  const Entry &entry = known ? *known : otherwise;
   OperatorCost cost;
+  if (!known && !node.domain.empty()) {
+    cost.kind = LayerKind::Opaque;
+    cost.heavy = cost.opaque = true;
+    return cost;
+  }
+  const Entry &entry = known ? *known : otherwise;
   cost.kind = kindOf(view, entry);
   cost.heavy = entry.weight == Weight::Heavy || isLookup(view);
   cost.forwardFlops = entry.work(view);

@@ -27,6 +27,7 @@ public:
 struct OperatorCost {
   LayerKind kind = LayerKind::Elementwise;
   bool heavy = false;
+  bool opaque = false; // of an operator of which nothing is known: no figure below is given
   double forwardFlops = 0;
   double backwardFlops = 0;
   double forwardBytes = 0;

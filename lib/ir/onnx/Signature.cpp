@@ -58,7 +58,7 @@ struct AttributePrinter {
 };
 
 void printOperator(raw_ostream &os, const GraphNode &node) {
-  os << node.op;
+  os << node.domain << (node.domain.empty() ? "" : ".") << node.op;
   if (node.attributes.empty())
     return;
   const char *separator = "[";

@@ -277,12 +277,40 @@ TEST(Unsupported, SubgraphsOfOtherOperators) {
   EXPECT_EQ(error.location.element, "the node");
 }
 
-TEST(Unsupported, OtherDomains) {
+/// y = com.example.Mystery(x), z = Exp(y)
+onnx::ModelProto mysterious() {
   auto proto = plain();
   proto.mutable_graph()->mutable_node(0)->set_domain("com.example");
-  Failure error = failure(import(proto));
-  EXPECT_EQ(error.code, Diag::UnsupportedOperator);
-  EXPECT_NE(error.text.find("com.example"), std::string::npos) << error.text;
+  proto.mutable_graph()->mutable_node(0)->set_op_type("Mystery");
+  return proto;
+}
+
+TEST(Opaque, NeedsTheShapeOfItsResult) {
+  Failure error = failure(import(mysterious()));
+  EXPECT_EQ(error.code, Diag::UnknownShape);
+  EXPECT_NE(error.text.find("value_info"), std::string::npos) << error.text;
+  EXPECT_NE(error.text.find("'Mystery' of domain 'com.example'"), std::string::npos) << error.text;
+}
+
+TEST(Opaque, IsALayerWithoutCosts) {
+  auto proto = mysterious();
+  auto &info = *proto.mutable_graph()->add_value_info();
+  info.set_name("y");
+  auto &type = *info.mutable_type()->mutable_tensor_type();
+  type.set_elem_type(onnx::TensorProto::FLOAT);
+  type.mutable_shape()->add_dim()->set_dim_param("N");
+  type.mutable_shape()->add_dim()->set_dim_value(7);
+  Graph graph = imported(proto);
+  EXPECT_EQ(tensor(graph, "y").shape, shape({{1, 0}, {0, 7}}));
+  EXPECT_EQ(tensor(graph, "z").shape, shape({{1, 0}, {0, 7}}));
+  LayerGraph layers = grouped(graph);
+  EXPECT_EQ(layers.layers[0].kind, LayerKind::Opaque);
+  EXPECT_EQ(layers.layers[0].forwardFlops, Flops());
+  EXPECT_EQ(layers.layers[0].forwardBytes, Bytes());
+  bool noted = false;
+  for (const std::string &note : layers.notes)
+    noted |= note.find("com.example.Mystery") != std::string::npos;
+  EXPECT_TRUE(noted);
 }
 
 TEST(Unsupported, UnknownOperators) {
