@@ -52,8 +52,8 @@ BITS = {"bfloat16": (np.int16, torch.bfloat16)}
 # Why a module that is generated may differ from what a test expects.
 REASONS = {
     r"cast\w*_BFLOAT16": "the file rounds bfloat16 towards zero, ONNX to the nearest",
-    r"attention.*_(bf16|fp16)": "PyTorch's fused kernel rounds once, the test at every step: the last"
-    " bit differs",
+    r"attention.*_(bf16|fp16)": "PyTorch keeps more digits within a product than the test: the last"
+    " bit of half precision differs",
     r"adam_multiple": "the file leaves out the epsilon that its results were computed with",
     r"dft_inverse": "zeros that are float32's noise in the test",
 }

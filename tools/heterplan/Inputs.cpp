@@ -36,10 +36,14 @@ Error addInputBatchDim(StringRef text, ImportOptions &options) {
   return Error::success();
 }
 
-/// An axis, the name of a dimension, or INPUT=K.
+/// An axis, the name of a dimension, "none", or INPUT=K.
 Error addBatchDim(StringRef text, ImportOptions &options) {
   if (text.contains('='))
     return addInputBatchDim(text, options);
+  if (text == "none") {
+    options.noBatch = true;
+    return Error::success();
+  }
   if (!isDigit(text[0]) && text[0] != '-') {
     options.batchSymbol = text.str();
     return Error::success();
@@ -95,7 +99,7 @@ Expected<Model> readModel(StringRef path, const ModelOptions &options) {
 
 void addReadingOptions(CLI::App &command, ModelOptions &options) {
   addTexts(command, "--batch-dim", options.batchDims, "K|NAME",
-           "what counts samples: an axis of the inputs, a symbol, or INPUT=K (INPUT=none)")
+           "what counts samples: an axis of the inputs, a symbol, none, or INPUT=K (INPUT=none)")
       ->allow_extra_args(false);
   addTexts(command, "--dim", options.dims, "NAME=N",
            "value of a symbolic dimension; INPUT.K names one without a symbol");

@@ -33,20 +33,24 @@ public:
   BatchFinder(const ModelFile &file, const ImportOptions &options) : file(file), options(options) {}
 
   Expected<std::vector<Batch>> run() {
-    if (file.graph.inputs.empty())
+    if (file.graph.inputs.empty() && !options.noBatch)
       return Diagnostic(Diag::NoBatchDimension, file.at(""))
              << "the model has no inputs, so no batch";
     bindGiven();
     collectSymbols();
     if (Error error = checkOptions())
       return error;
-    chooseSymbols();
+    if (!options.noBatch)
+      chooseSymbols();
     std::vector<int64_t> written{0};
-    if (chosen.empty() && !anonymous)
+    if (options.noBatch)
+      notes.push_back("no axis counts samples: one run of the model is taken to be one sample");
+    else if (chosen.empty() && !anonymous)
       written = fixedBatches();
     if (written.empty())
       return Diagnostic(Diag::NoBatchDimension, file.at(""))
-                 .note({}, "name the axis of the inputs that counts samples with --batch-dim")
+                 .note({},
+                       "name the axis of the inputs that counts samples with --batch-dim, or none")
              << "no axis " << options.batchDim.value_or(0)
              << " that could count samples is found in the inputs";
     std::vector<Batch> result;
@@ -78,6 +82,8 @@ private:
 
   /// The axis that counts samples, or -1.
   int axisOf(size_t input) const {
+    if (options.noBatch)
+      return -1;
     auto own = options.inputBatchDims.find(inputName(input).str());
     int axis = own != options.inputBatchDims.end() ? own->second : options.batchDim.value_or(0);
     return axis < static_cast<int>(dims[input].size()) ? axis : -1;

@@ -20,6 +20,8 @@ struct ImportOptions {
   std::optional<int> batchDim;
   /// Likewise of one input, by name; -1 where it has none.
   std::map<std::string, int> inputBatchDims;
+  /// No axis counts samples: one run of the model, at the sizes of the file, is one sample.
+  bool noBatch = false;
   /// The symbolic dimension that counts samples, wherever it stands. Default: empty, found.
   std::string batchSymbol;
   /// Values of symbolic dimensions other than the batch, by name; "INPUT.AXIS" where the model

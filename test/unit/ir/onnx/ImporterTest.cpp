@@ -33,6 +33,18 @@ TEST(ImporterBatch, CanBeNamedByAxis) {
   EXPECT_EQ(tensor(graph, "y").shape, shape({fixed(7), batch, fixed(3)}));
 }
 
+TEST(ImporterBatch, CanBeNone) {
+  auto proto = model("g (float[7, 5] x, float[5] y) => (float[7, 5] z) { z = Add(x, y) }");
+  ImportOptions options;
+  options.noBatch = true;
+  Graph graph = imported(proto, options);
+  EXPECT_EQ(tensor(graph, "z").shape, shape({fixed(7), fixed(5)}));
+  EXPECT_EQ(graph.notes.front(),
+            "no axis counts samples: one run of the model is taken to be one sample");
+  auto open = model("g (float[N, 5] x) => (float[N, 5] y) { y = Relu(x) }");
+  EXPECT_EQ(failure(import(open, options)).code, Diag::UnknownShape);
+}
+
 TEST(ImporterBatch, MultipliesWhereAxesAreMerged) {
   Graph graph = imported(model("g (float[N, 5, 3] x) => (float[M, 3] y) {"
                                " s = Constant <value = int64[2] {-1, 3}> () y = Reshape(x, s) }"));
