@@ -45,6 +45,7 @@ void printFacts(const Model &model, int64_t batch) {
     json.attribute("model", model.layers.model);
     json.attribute("fingerprint", model.layers.fingerprint);
     writeLayers(json, model.layers, batch);
+    writeBlocks(json, model.layers);
     writeStructure(json, decompose(model.layers), model.layers, batch);
     writeCoverage(json, model);
   });
@@ -64,6 +65,7 @@ void printCoverage(const Graph &graph) {
 
 void printText(const Model &model, int64_t batch) {
   printLayers(outs(), model.layers, batch);
+  printBlocks(outs(), model.layers);
   printStructure(outs(), decompose(model.layers), model.layers, batch);
   for (const std::string &note : model.layers.notes)
     outs() << "note: " << note << '\n';

@@ -2,6 +2,7 @@
 
 #include "Table.h"
 
+#include "ir/Blocks.h"
 #include "ir/SeriesParallel.h"
 
 using namespace llvm;
@@ -63,6 +64,24 @@ void printLayers(raw_ostream &os, const LayerGraph &graph, int64_t batch) {
      << graph.model << ": " << fixed(totals.parameters / 1e6, 2) << " M parameters, "
      << macsText(totals.forward) << " forward a sample; figures above are for " << batch
      << (batch == 1 ? " sample\n" : " samples\n");
+}
+
+void printBlocks(raw_ostream &os, const LayerGraph &graph) {
+  for (const RepeatedBlock &block : repeatedBlocks(graph))
+    os << block.count << " x block of " << block.layers
+       << (block.layers == 1 ? " layer, from " : " layers, from ")
+       << shortened(graph.layers[block.first].name) << '\n';
+}
+
+void writeBlocks(JsonWriter &json, const LayerGraph &graph) {
+  json.attributeArray("blocks", [&] {
+    for (const RepeatedBlock &block : repeatedBlocks(graph))
+      json.object([&] {
+        json.attribute("first", graph.layers[block.first].name);
+        json.attribute("layers", block.layers);
+        json.attribute("count", block.count);
+      });
+  });
 }
 
 void writeLayers(JsonWriter &json, const LayerGraph &graph, int64_t batch) {

@@ -18,6 +18,9 @@ LayerTotals totalsOf(const LayerGraph &graph);
 
 /// One row a layer and the totals; everything that grows with the batch is for `batch` samples.
 void printLayers(llvm::raw_ostream &os, const LayerGraph &graph, int64_t batch);
+/// One line for each run of identical blocks.
+void printBlocks(llvm::raw_ostream &os, const LayerGraph &graph);
+void writeBlocks(JsonWriter &json, const LayerGraph &graph);
 /// The same facts as attributes "batch", "layers" and "totals" of the current object.
 void writeLayers(JsonWriter &json, const LayerGraph &graph, int64_t batch);
 /// Layers and the tensors between them as a Graphviz graph; branches are clusters.
