@@ -27,6 +27,13 @@ struct Inputs {
   SearchOptions searching;
 };
 
+/// Whether an input grows with the number of samples.
+bool hasBatch(const Graph &graph) {
+  return any_of(graph.inputs, [&](TensorId id) {
+    return any_of(graph.tensors[id].shape, [](const Dim &dim) { return dim.perSample != 0; });
+  });
+}
+
 Expected<Inputs> readInputs(const CompileOptions &options) {
   Expected<Request> request = readRequest(options);
   if (!request)
@@ -37,6 +44,10 @@ Expected<Inputs> readInputs(const CompileOptions &options) {
   Expected<Model> model = readModel(options.model, options.reading);
   if (!model)
     return model.takeError();
+  if (model->graph && !hasBatch(*model->graph))
+    return Diagnostic(Diag::NoBatchDimension, {options.model, 0, 0, ""})
+               .note({}, "only import takes --batch-dim none")
+           << "no input counts samples, so there is no batch to plan for";
   Expected<CostInputs> costs =
       readCosts(options.costs, model->layers.model, request->optimizer, request->precision);
   if (!costs)

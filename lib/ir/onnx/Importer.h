@@ -30,9 +30,9 @@ struct ImportOptions {
 };
 
 /// The graph of the model at `path`. Any defect of the file is one diagnostic whose location names
-/// the file and the node or tensor; the operators of opset 17 and below are accepted, without
-/// subgraphs and sequences; calls of model-local functions are inlined. The time is near-linear in
-/// the size of the file.
+/// the file and the node or tensor. Operator sets up to canonicalOpset (Normalization.h) are
+/// accepted; calls of model-local functions are inlined. The time is near-linear in the size of the
+/// file.
 llvm::Expected<Graph> importGraph(llvm::StringRef path, const ImportOptions &options = {});
 
 } // namespace heterplan

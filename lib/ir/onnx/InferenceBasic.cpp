@@ -211,6 +211,31 @@ Error centerCropPad(Inference &node) {
   return Error::success();
 }
 
+/// A new axis as long as the depth says (input 1).
+Error oneHot(Inference &node) {
+  node.setType(0, node.type(2));
+  auto axis = axisOf(node, node.integer("axis", -1), node.rank(0) + 1);
+  if (!axis)
+    return axis.takeError();
+  auto depth = node.reals(1);
+  if (!depth || depth->size() != 1)
+    return Error::success();
+  if (!(depth->front() >= 0 && depth->front() < static_cast<double>(tooLarge)))
+    return node.fail("the depth is not a size");
+  Dims dims = node.dims(0);
+  dims.insert(dims.begin() + *axis, static_cast<int64_t>(depth->front()));
+  node.set(0, node.type(2), dims);
+  return Error::success();
+}
+
+/// Without stop words none is left out.
+Error normalizedStrings(Inference &node) {
+  node.setType(0, DataType::String);
+  if (!node.hasAttribute("stopwords"))
+    node.set(0, DataType::String, node.dims(0));
+  return Error::success();
+}
+
 /// [rank, count]; the count depends on the values.
 Error nonZero(Inference &node) {
   node.setType(0, DataType::Int64);

@@ -154,6 +154,15 @@ TEST(Inference, ShapesThatDependOnValuesStayUnknown) {
   }
 }
 
+TEST(Inference, OneHotHasAnAxisAsLongAsTheDepth) {
+  EXPECT_EQ(dims("OneHot", {{{2, 3}}, Operand::values({5}), {{2}}}, {{"axis", number(1)}}),
+            (Dims{2, 5, 3}));
+  EXPECT_EQ(dims("OneHot", {{{2, 3}}, Operand::values({5}), {{2}}}), (Dims{2, 3, 5}));
+  EXPECT_FALSE(infer("OneHot", {{{2, 3}}, {{}, DataType::Int64}, {{2}}})[0].known);
+  EXPECT_NE(refusal("OneHot", {{{2}}, Operand::values({-1}), {{2}}}), "");
+  EXPECT_NE(refusal("OneHot", {{{2}}, Operand::values({5}), {{2}}}, {{"axis", number(2)}}), "");
+}
+
 TEST(Inference, ElementTypes) {
   EXPECT_EQ(infer("Cast", {{{2}}}, {{"to", number(17)}})[0].type, DataType::Float8E4M3FN);
   EXPECT_NE(refusal("Cast", {{{2}}}, {{"to", number(99)}}), "");
