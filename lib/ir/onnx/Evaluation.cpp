@@ -17,7 +17,7 @@ namespace {
 /// Bytes that folding may read and write in all; afterwards values count as unknown.
 constexpr int64_t foldingBudget = int64_t(2) << 30;
 /// Nodes of bodies that are evaluated in all; loops that change shapes are run.
-constexpr int64_t mostBodyNodes = int64_t(1) << 22;
+constexpr int64_t mostBodyNodes = int64_t(1) << 21;
 /// Elements of sequences that are told apart in all.
 constexpr int64_t mostElementsInAll = int64_t(1) << 20;
 

@@ -44,7 +44,7 @@ public:
   Import(ModelFile &file, const ImportOptions &options) : file(file), options(options) {}
 
   Expected<Graph> run() {
-    roles = decideRoles(file);
+    roles = decideRoles(file, file.graph.notes);
     for (TensorRole role : roles)
       trained.push_back(role == TensorRole::Parameter || role == TensorRole::Buffer);
     if (Error error = findEvaluations())

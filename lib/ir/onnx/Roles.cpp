@@ -5,6 +5,7 @@
 
 #include "llvm/ADT/StringSet.h"
 
+#include <cmath>
 #include <cstring>
 
 using namespace llvm;
@@ -90,11 +91,46 @@ bool isAdditiveMask(const GraphTensor &tensor) {
   return negative;
 }
 
+/// Whether each column of a table, one row for each position, is the sine or cosine of the position
+/// times a frequency: with v(0) = 0 or 1, v(t+1) = 2·cos θ·v(t) - v(t-1). No training ends there.
+bool isSinusoidal(const GraphTensor &tensor) {
+  size_t rank = tensor.shape.size();
+  if (!tensor.data || tensor.data->type != DataType::Float32 || rank < 2)
+    return false;
+  for (size_t axis = 0; axis + 2 < rank; ++axis)
+    if (tensor.shape[axis].fixed != 1)
+      return false;
+  auto rows = static_cast<size_t>(tensor.shape[rank - 2].fixed),
+       columns = static_cast<size_t>(tensor.shape[rank - 1].fixed);
+  if (rows < 3)
+    return false;
+  auto at = [&](size_t row, size_t column) {
+    float value = 0;
+    std::memcpy(&value, tensor.data->bytes.data() + (row * columns + column) * sizeof value,
+                sizeof value);
+    return static_cast<double>(value);
+  };
+  bool moves = false;
+  for (size_t column = 0; column < columns; ++column) {
+    double first = at(0, column), second = at(1, column);
+    if ((first != 0 && first != 1) || std::abs(second) > 1)
+      return false;
+    moves = moves || std::abs(second - first) > 1e-3;
+    double cosine = first == 1 ? second : std::sqrt(1 - second * second);
+    for (size_t row = 2; row < rows; ++row)
+      if (!(std::abs(2 * cosine * at(row - 1, column) - at(row - 2, column) - at(row, column)) <
+            1e-4))
+        return false;
+  }
+  return moves;
+}
+
 class RoleFinder {
 public:
-  explicit RoleFinder(const ModelFile &file)
-      : file(file), graph(file.graph), trained(graph.tensors.size()), state(graph.tensors.size()),
-        fromProduct(graph.tensors.size()) {}
+  RoleFinder(const ModelFile &file, std::vector<std::string> &notes)
+      : file(file), graph(file.graph), notes(notes), trained(graph.tensors.size()),
+        state(graph.tensors.size()), fromProduct(graph.tensors.size()), uses(graph.tensors.size()),
+        phases(graph.tensors.size()) {}
 
   std::vector<TensorRole> run() {
     eachNode(graph.nodes, [&](const GraphNode &node) {
@@ -103,17 +139,60 @@ public:
           if (id != noTensor)
             fromProduct[id] = true;
     });
+    for (TensorId id : graph.outputs)
+      ++uses[id];
     visitAll(graph.nodes);
     std::vector<TensorRole> roles(graph.tensors.size());
-    for (size_t id = 0; id < roles.size(); ++id)
+    std::vector<std::string> waves;
+    for (size_t id = 0; id < roles.size(); ++id) {
       roles[id] = roleOf(id);
+      if (roles[id] == TensorRole::Parameter &&
+          (isFrequency(id) || isSinusoidal(graph.tensors[id]))) {
+        roles[id] = TensorRole::Constant;
+        waves.push_back(graph.tensors[id].name);
+      }
+    }
+    if (!waves.empty())
+      notes.push_back(
+          "'" + StringRef(waves[0]).take_front(100).str() + "'" +
+          (waves.size() > 1 ? " and " + std::to_string(waves.size() - 1) + " more" : "") +
+          ": sines of positions or their frequencies, taken to be constants, not "
+          "trained");
     return roles;
   }
 
 private:
   const ModelFile &file;
   const Graph &graph;
+  std::vector<std::string> &notes;
   std::vector<bool> trained, state, fromProduct;
+  std::vector<int> uses, phases; // by tensor: how many nodes read it, and how many for a phase
+
+  /// Whether all that is made of a tensor is the argument of a sine or cosine.
+  bool isPhase(size_t id) const { return uses[id] && uses[id] == phases[id]; }
+
+  /// Frequencies are a vector; a matrix before a sine is a layer of its own kind.
+  bool isFrequency(size_t id) const {
+    int extents = 0;
+    for (const Dim &dim : graph.tensors[id].shape)
+      extents += dim.fixed != 1;
+    return extents <= 1 && isPhase(id);
+  }
+
+  void countUses(const GraphNode &node) {
+    static const StringSet<> linear = {"Mul", "MatMul", "Einsum"};
+    bool phase = node.op == "Sin" || node.op == "Cos";
+    if (linear.count(node.op) || handingOn().count(node.op)) {
+      phase = true;
+      for (TensorId id : node.outputs)
+        phase = phase && (id == noTensor || isPhase(id));
+    }
+    for (TensorId id : node.inputs)
+      if (id != noTensor) {
+        ++uses[id];
+        phases[id] += phase;
+      }
+  }
 
   void visitAll(const std::vector<GraphNode> &nodes) {
     for (size_t i = nodes.size(); i-- > 0;)
@@ -123,6 +202,11 @@ private:
   /// A value that a body reads is trained if it is used so in the body; what a loop begins with is
   /// state, not a weight.
   void visitBodies(const GraphNode &node) {
+    for (const GraphBody &body : node.bodies)
+      for (TensorId id : body.outputs)
+        ++uses[id];
+    for (TensorId id : node.operands())
+      uses[id == noTensor ? 0 : id] += id != noTensor;
     for (const GraphBody &body : node.bodies) {
       BodyFlow flow = flowOf(node, body);
       for (auto [inner, outer] : flow.out)
@@ -138,6 +222,7 @@ private:
   }
 
   void visit(const GraphNode &node) {
+    countUses(node);
     bool result = false;
     for (TensorId id : node.outputs)
       result = result || (id != noTensor && trained[id]);
@@ -181,7 +266,9 @@ private:
 
 } // namespace
 
-std::vector<TensorRole> decideRoles(const ModelFile &file) { return RoleFinder(file).run(); }
+std::vector<TensorRole> decideRoles(const ModelFile &file, std::vector<std::string> &notes) {
+  return RoleFinder(file, notes).run();
+}
 
 namespace {
 void markDifferentiable(Graph &graph, const std::vector<GraphNode> &nodes);

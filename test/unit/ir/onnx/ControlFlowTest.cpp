@@ -271,6 +271,27 @@ TEST(ControlFlow, OperatorsWithoutTheirBodiesAreRefused) {
   EXPECT_EQ(failure(import(more)).code, Diag::MalformedModel);
 }
 
+/// Loops in loops, `depth` deep; the innermost makes what it carries longer.
+std::string nest(int depth) {
+  std::string d = std::to_string(depth), inside = "h1" + d + " = Concat<axis = 1>(h" + d + ", x)";
+  return "b" + d + " (int64 i" + d + ", bool c" + d + ", float[N, K] h" + d + ") => (bool k" + d +
+         ", float[N, K] h1" + d + ") { k" + d + " = Identity(c" + d + ") " +
+         (depth ? "h1" + d + " = Loop(trips, , h" + d + ")" : inside) + " }";
+}
+
+TEST(ControlFlow, LoopsThatWouldRunForeverAreRefused) {
+  auto proto = model("g (float[N, 3] x) => (float[N, K] z) { z = Loop(trips, , x) }");
+  integers(proto, "trips", {40});
+  proto.mutable_graph()->mutable_initializer(0)->clear_dims();
+  onnx::NodeProto *loop = &node(proto, 0);
+  for (int depth = 8; depth >= 0; --depth) {
+    setBody(*loop, "body", nest(depth));
+    loop = loop->mutable_attribute(0)->mutable_g()->mutable_node(1);
+  }
+  Failure error = failure(import(proto));
+  EXPECT_EQ(error.code, Diag::AbsurdSize) << error.text;
+}
+
 TEST(Containers, ElementsKeepTheirShapes) {
   auto proto = model("g (float[N, 3] x, float[N, 5] y) => (float[N, 8] z) { s = "
                      "SequenceConstruct(x, y) n = SequenceLength(s) e = SequenceAt(s, one) f = "
