@@ -200,19 +200,25 @@ def difference(found: Any, expected: Any, case: Case) -> str:
     return ""
 
 
+def inputs_of(case: Case) -> dict[str, Any]:
+    stored = {tensor.name for tensor in case.model.graph.initializer}
+    fed = [value for value in case.model.graph.input if value.name not in stored]
+    return {
+        info.name: to_torch(value, element_type(info.type))
+        for info, value in zip(fed, case.values("input"))
+    }
+
+
+def modules_of(case: Case, directory: Path) -> list[torch.nn.Module]:
+    stages = generated.stages(generated.load(directory), directory)
+    return [stage.train(case.trains()) for stage in stages]
+
+
 def mismatch(case: Case, directory: Path) -> str:
     """What is wrong with the generated code; "" for nothing."""
     try:
-        module = generated.load(directory)
-        stages = generated.stages(module, directory)
-        for stage in stages:
-            stage.train(case.trains())
-        stored = {tensor.name for tensor in case.model.graph.initializer}
-        fed = [value for value in case.model.graph.input if value.name not in stored]
-        inputs = {
-            info.name: to_torch(value, element_type(info.type))
-            for info, value in zip(fed, case.values("input"))
-        }
+        stages = modules_of(case, directory)
+        inputs = inputs_of(case)
         torch.manual_seed(0)
         with torch.no_grad():
             results = generated.forward(stages, inputs)
@@ -227,6 +233,28 @@ def mismatch(case: Case, directory: Path) -> str:
         lines = str(error).strip().split("\n")
         return f"{type(error).__name__}: {lines[0]}"
     return ""
+
+
+def moved(value: Any, device: str) -> Any:
+    if isinstance(value, list):
+        return [moved(item, device) for item in value]
+    return None if value is None else value.to(device)
+
+
+def strays(case: Case, directory: Path) -> str:
+    """What of a module that matches stays on the CPU when it and its inputs are elsewhere. The
+    device `meta` stands for any other; where values decide, it cannot tell."""
+    stages = [stage.to("meta") for stage in modules_of(case, directory)]
+    inputs = {name: moved(value, "meta") for name, value in inputs_of(case).items()}
+    try:
+        with torch.no_grad():
+            results = generated.forward(stages, inputs)
+    except NotImplementedError:
+        return ""
+    except RuntimeError as error:
+        return "" if "cannot be called on meta tensors" in str(error) else str(error)
+    tensors = [value for value in results.values() if isinstance(value, Tensor)]
+    return "a result is on the CPU" if any(t.device.type != "meta" for t in tensors) else ""
 
 
 def gist(diagnostic: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import operator_tests
@@ -16,10 +17,24 @@ def states(lines: list[str]) -> dict[str, str]:
     return {name: state for name, state, *_ in (line.split(": ", 2) for line in lines)}
 
 
-@pytest.mark.skipif(not operator_tests.DEBIAN.is_dir(), reason="libonnx-testdata is not installed")
-def test_operator_tests_reach_the_listed_states(tmp_path: Path) -> None:
-    cases = operator_tests.all_cases(tmp_path)
-    verdicts = operator_tests.judge(cases, tmp_path)
+@dataclass(frozen=True)
+class Judged:
+    cases: list[operator_tests.Case]
+    verdicts: dict[str, operator_tests.Verdict]
+    folder: Path
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Judged:
+    if not operator_tests.DEBIAN.is_dir():
+        pytest.skip("libonnx-testdata is not installed")
+    folder = tmp_path_factory.mktemp("operators")
+    cases = operator_tests.all_cases(folder)
+    return Judged(cases, operator_tests.judge(cases, folder), folder)
+
+
+def test_operator_tests_reach_the_listed_states(judged: Judged) -> None:
+    cases, verdicts = judged.cases, judged.verdicts
     for suite, share in operator_tests.shares_by_suite(cases, verdicts).items():
         print(f"{suite}: {share}")
         reached = (share.imported, share.costed, share.supported_match)
@@ -29,10 +44,19 @@ def test_operator_tests_reach_the_listed_states(tmp_path: Path) -> None:
     found = operator_tests.exceptions(verdicts)
     before, now = states(listed), states(found)
     changed = [name for name in sorted(before | now) if before.get(name) != now.get(name)]
+    differences = [
+        f"{before.get(name, 'matches')} -> {verdicts[name].line(name) if name in verdicts else name}"
+        for name in changed
+    ]
     assert not changed, "run scripts/operator-tests.sh --update and look at the difference:\n" + (
-        "\n".join(
-            f"{name}: {before.get(name, 'matches')} -> {verdicts[name] if name in verdicts else 'gone'}"
-            f" ({verdicts[name].reason if name in verdicts else ''})"
-            for name in changed
-        )
+        "\n".join(differences)
     )
+
+
+def test_modules_run_on_another_device(judged: Judged) -> None:
+    wrong = {}
+    for index, case in enumerate(judged.cases):
+        containers = any(not value.type.HasField("tensor_type") for value in case.model.graph.input)
+        if judged.verdicts[case.name].state == "matches" and not containers:
+            wrong[case.name] = operator_tests.strays(case, judged.folder / f"out-{index}")
+    assert not {name: why for name, why in wrong.items() if why}

@@ -135,8 +135,9 @@ def split_to_sequence(
 ) -> list[Tensor]:
     if split is None:
         return list(x.split(1, dim=axis) if keepdims else x.unbind(axis))
-    whole = isinstance(split, int) or (isinstance(split, Tensor) and split.dim() == 0)
-    return list(x.split(int(split) if whole else integers(split), dim=axis))  # type: ignore[arg-type]
+    if isinstance(split, int) or (isinstance(split, Tensor) and split.dim() == 0):
+        return list(x.split(int(split), dim=axis))
+    return list(x.split(integers(split), dim=axis))
 
 
 def concat_from_sequence(sequence: list[Tensor], *, axis: int, new_axis: int = 0) -> Tensor:

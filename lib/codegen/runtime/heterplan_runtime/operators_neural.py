@@ -87,8 +87,8 @@ def attention(
     groups = q.shape[1] // k.shape[1]
     if groups > 1:
         k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
-    plain = not softcap and not wants_scores and softmax_precision is None
-    if plain and nonpad_kv_seqlen is None and not past and not (is_causal and attn_mask is not None):
+    plain = not softcap and not wants_scores and softmax_precision is None and not past
+    if plain and nonpad_kv_seqlen is None and not (is_causal and attn_mask is not None):
         same_length = attn_mask is None or attn_mask.shape[-1] == k.shape[2]
         if same_length and (attn_mask is None or attn_mask.is_floating_point()):
             y = F.scaled_dot_product_attention(

@@ -1,5 +1,5 @@
-"""Random values. They follow PyTorch's generator, not ONNX's seed: a stage that runs many times must
-not draw the same numbers each time."""
+"""Random values. They follow PyTorch's generator, not ONNX's seed: a stage that runs many times
+must not draw the same numbers each time."""
 
 from __future__ import annotations
 

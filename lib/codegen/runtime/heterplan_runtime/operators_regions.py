@@ -78,8 +78,8 @@ def max_unpool(
 
 
 def _sample(plane: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-    """The four neighbours of each point of C x H x W and their weights (last axis); points more than
-    one beyond the edge have no weight."""
+    """The four neighbours of each point of C x H x W and their weights (last axis); points more
+    than one beyond the edge have no weight."""
     height, width = plane.shape[-2:]
     inside = (y >= -1) & (y <= height) & (x >= -1) & (x <= width)
     y, x = y.clamp(0, height - 1), x.clamp(0, width - 1)
@@ -89,10 +89,8 @@ def _sample(plane: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     weights = torch.stack(
         [(1 - down) * (1 - along), (1 - down) * along, down * (1 - along), down * along], dim=-1
     )
-    values = torch.stack(
-        [plane[:, top, left], plane[:, top, right], plane[:, bottom, left], plane[:, bottom, right]],
-        dim=-1,
-    )
+    corners = ((top, left), (top, right), (bottom, left), (bottom, right))
+    values = torch.stack([plane[:, row, column] for row, column in corners], dim=-1)
     return values, weights * inside.unsqueeze(-1).to(weights.dtype)
 
 

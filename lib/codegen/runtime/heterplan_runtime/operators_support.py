@@ -11,4 +11,4 @@ Number = Tensor | float
 
 
 def integers(values: Integers) -> list[int]:
-    return values.tolist() if isinstance(values, Tensor) else list(values)  # type: ignore[no-any-return]
+    return [int(value) for value in values.tolist()] if isinstance(values, Tensor) else list(values)

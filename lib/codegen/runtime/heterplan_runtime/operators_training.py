@@ -1,5 +1,5 @@
-"""One step of an optimizer, as the domain ai.onnx.preview.training has them: from parameters, gradients
-and states to new parameters and states."""
+"""One step of an optimizer, as the domain ai.onnx.preview.training has them: from parameters,
+gradients and states to new parameters and states."""
 
 from __future__ import annotations
 
