@@ -123,8 +123,8 @@ void Bounds::addToBucket(const StageTable &table, int begin, int end, int option
   Bucket &bucket = buckets(begin, end)[optionLevels[option]];
   bucket.time = std::min(bucket.time, time);
   bucket.sync = std::min(bucket.sync, entry.sync * safety);
-  bucket.paid =
-      std::min(bucket.paid, evaluator.space.options[option].price.value() * microBatches * time);
+  double wholeTime = microBatches * time + entry.sync * safety; // see Lagrangian.h
+  bucket.paid = std::min(bucket.paid, evaluator.space.options[option].price.value() * wholeTime);
 }
 
 /// Over the last open stage [begin, position) and the levels it takes: its own share, and the rest
@@ -210,8 +210,15 @@ double Bounds::objective(const PartialPlacement &partial, double timeLimit) cons
   }
   if (request.objective == Objective::Throughput)
     return least;
-  double cost = std::max(price * least, partial.price * least + paid);
+  double cost = std::max({price * least, partial.price * least + paid, lagrangian.cost(partial)});
   return cost / 3600 / double(request.globalBatch.value()) * 1e6 * safety;
+}
+
+void Bounds::tighten(double timeLimit, double best) {
+  const Request &request = evaluator.problem.request;
+  bool isCost = request.objective == Objective::Cost;
+  lagrangian.tighten(timeLimit,
+                     isCost ? best * 3600 * double(request.globalBatch.value()) / 1e6 : infinity);
 }
 
 double Bounds::root() const {

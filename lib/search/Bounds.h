@@ -17,8 +17,8 @@ namespace heterplan {
 ///   - the least Σ τ plus exposed synchronisation when no open stage takes longer than T_k, for a
 ///     few thresholds T_k: an open part whose slowest stage lies in (T_{k−1}, T_k] adds at least
 ///     that and (m−1)·T_{k−1},
-///   - the least Σ price·m·τ (devices are paid for the whole iteration, which is at least m·τ of
-///     their stage).
+///   - the least Σ price·(m·τ + sync) (devices are paid for the whole iteration, which is at least
+///     that of their stage).
 /// Transfers enter by what they take at least, memory by what is in flight at least.
 class Bounds {
 public:
@@ -32,8 +32,9 @@ public:
   double objective(const PartialPlacement &partial, double timeLimit) const;
   /// Bound on the whole model.
   double root() const;
-  /// Tightens the bounds where they are below `timeLimit`, as `objective` has it.
-  void tighten(double timeLimit) { lagrangian.tighten(timeLimit); }
+  /// Tightens the bounds where they are below what is of interest: `timeLimit` as `objective` has
+  /// it, and an objective of `best`.
+  void tighten(double timeLimit, double best);
 
 private:
   static constexpr int levels = 32;

@@ -98,10 +98,11 @@ Expected<Solution> Greedy::run(Evaluator &evaluator, const SearchOptions &) {
     if (evaluator.problem.request.objective == Objective::Throughput)
       slowest = evaluation->iteration.value();
   }
+  const double reached = bound;
   for (int m : evaluator.space.microBatches) {
     StageTable table(evaluator, m);
     Bounds bounds(evaluator, table, /*wholeModelGroups=*/true);
-    bounds.tighten(slowest);
+    bounds.tighten(slowest, reached);
     bound = std::min(bound, bounds.root());
   }
   return Solution{std::move(best), bound, false};

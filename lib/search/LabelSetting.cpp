@@ -420,11 +420,13 @@ Solution LabelSearch::run() {
   }
   for (int m : space.microBatches) {
     cases.emplace_back(evaluator, m);
-    cases.back().bounds.tighten(timeLimit());
+    if (cases.back().bounds.root() < bestObjective)
+      cases.back().bounds.tighten(timeLimit(), bestObjective);
   }
   beam();
   for (MicroBatchCase &each : cases)
-    each.bounds.tighten(timeLimit());
+    if (each.bounds.root() < bestObjective)
+      each.bounds.tighten(timeLimit(), bestObjective);
   bestFirst();
   bool complete = open.empty() || open.top().first >= bestObjective * (1 - 1e-12);
   double bound = complete ? bestObjective : std::min(bestObjective, open.top().first);

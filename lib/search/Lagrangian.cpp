@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 using namespace llvm;
 
@@ -15,6 +16,7 @@ constexpr double safety = 1 - 1e-12;
 constexpr double intervalRatio = 1.2;
 constexpr size_t mostIntervals = 32;
 constexpr int ascentSteps = 40;
+constexpr int stepsOfHalves = 12; // of an interval that was ascended whole
 /// An interval is not split further when that could not raise its bound by more than this share.
 constexpr double worthSplitting = 0.002;
 
@@ -24,7 +26,9 @@ size_t pairIndex(int begin, int end) { return size_t(end) * (end - 1) / 2 + begi
 Lagrangian::Lagrangian(const Evaluator &evaluator, const StageTable &table, bool wholeModelGroups)
     : evaluator(evaluator), microBatches(table.microBatches),
       positions(static_cast<int>(evaluator.space.positions.size())),
-      types(static_cast<int>(evaluator.space.available.size())), solved(infinity) {
+      types(static_cast<int>(evaluator.space.available.size())),
+      costMatters(evaluator.problem.request.objective == Objective::Cost), timeLimit(infinity),
+      costLimit(infinity), solvedTime(infinity), solvedCost(infinity) {
   listResources();
   listChoices(table, wholeModelGroups);
 }
@@ -36,6 +40,8 @@ void Lagrangian::listResources() {
   if (budget > 0)
     limits.push_back(budget);
   use.assign(space.options.size() * limits.size(), 0);
+  for (const GroupOption &option : space.options)
+    prices.push_back(option.price.value());
   for (size_t option = 0; option < space.options.size(); ++option) {
     double *share = &use[option * limits.size()];
     for (int type = 0; type < types; ++type)
@@ -93,75 +99,158 @@ double Lagrangian::leastSlowest() const {
   return least[positions - 1];
 }
 
-/// A geometric grid over the slowest stage, up to where (m−1)·low alone passes the target.
-void Lagrangian::startIntervals(double target) {
+/// A geometric grid over the slowest stage, up to where (m−1)·low alone passes the limit.
+void Lagrangian::startIntervals() {
   started = true;
   double low = leastSlowest();
   if (!std::isfinite(low))
     return; // no placement at all: no interval
   auto add = [&](double from, double to) {
-    intervals.push_back({from, to, std::vector<double>(limits.size(), 0), {}, 0});
+    std::vector<double> none(limits.size(), 0);
+    intervals.push_back({from, to, none, {}, 0, none, {}, 0});
   };
   while (microBatches > 1 && low > 0 && intervals.size() + 1 < mostIntervals / 2 &&
-         (microBatches - 1) * low * intervalRatio < target) {
+         (microBatches - 1) * low * intervalRatio < timeLimit) {
     add(low, low * intervalRatio);
     low *= intervalRatio;
   }
   add(low, infinity);
 }
 
-void Lagrangian::tighten(double target) {
+void Lagrangian::tighten(double newTimeLimit, double newCostLimit) {
+  timeLimit = newTimeLimit;
+  costLimit = newCostLimit;
   if (!started)
-    startIntervals(target);
+    startIntervals();
   for (size_t i = intervals.size(); i-- > 0;) {
-    if (i + 1 < intervals.size())
-      intervals[i].multipliers = intervals[i + 1].multipliers; // a good start
-    ascend(intervals[i], target);
+    if (i + 1 < intervals.size()) { // a good start
+      intervals[i].multipliers = intervals[i + 1].multipliers;
+      intervals[i].costMultipliers = intervals[i + 1].costMultipliers;
+    }
+    improve(intervals[i], ascentSteps);
   }
-  dropSolved(target);
-  splitDeciding(target);
+  dropSolved();
+  splitDeciding();
 }
 
-/// Intervals that cannot hold anything better than the target need no bounds of their own.
-void Lagrangian::dropSolved(double target) {
+double Lagrangian::objectiveOf(const Interval &interval) const {
+  return costMatters ? interval.cost : interval.time;
+}
+
+bool Lagrangian::isSolved(const Interval &interval) const {
+  return interval.time >= timeLimit || (costMatters && interval.cost >= costLimit);
+}
+
+/// Intervals that cannot hold anything of interest need no bounds of their own.
+void Lagrangian::dropSolved() {
   auto done = std::remove_if(intervals.begin(), intervals.end(), [&](const Interval &interval) {
-    bool drop = interval.root >= target;
-    if (drop)
-      solved = std::min(solved, interval.root);
-    return drop;
+    if (!isSolved(interval))
+      return false;
+    solvedTime = std::min(solvedTime, interval.time);
+    if (interval.time < timeLimit)
+      solvedCost = std::min(solvedCost, interval.cost);
+    return true;
   });
   intervals.erase(done, intervals.end());
 }
 
 /// Halves the interval that decides the bound until that gains little.
-void Lagrangian::splitDeciding(double target) {
-  while (!intervals.empty() && intervals.size() < mostIntervals) {
-    auto least =
-        std::min_element(intervals.begin(), intervals.end(),
-                         [](const Interval &a, const Interval &b) { return a.root < b.root; });
-    if (microBatches == 1 || least->root >= target)
-      return;
+void Lagrangian::splitDeciding() {
+  while (microBatches > 1 && !intervals.empty() && intervals.size() < mostIntervals) {
+    auto least = std::min_element(
+        intervals.begin(), intervals.end(),
+        [&](const Interval &a, const Interval &b) { return objectiveOf(a) < objectiveOf(b); });
     double high = least->high;
     if (!std::isfinite(high))
-      high = std::min(least->low * 4, target / (microBatches - 1));
-    if (!std::isfinite(high) || (microBatches - 1) * (high - least->low) < worthSplitting * target)
+      high = std::min(least->low * 4, timeLimit / (microBatches - 1));
+    if ((microBatches - 1) * (high - least->low) < worthSplitting * least->time)
       return;
     Interval upper = *least;
     upper.low = least->high = (least->low + high) / 2;
-    ascend(*least, target);
-    ascend(upper, target);
+    improve(*least, stepsOfHalves);
+    improve(upper, stepsOfHalves);
     intervals.insert(least + 1, std::move(upper));
-    dropSolved(target);
+    dropSolved();
   }
 }
 
-/// Shortest paths under the multipliers; returns the bound of Σ τ + exposed synchronisation.
-double Lagrangian::solve(const std::vector<double> &multipliers, double high, Costs &costs) {
+void Lagrangian::improve(Interval &interval, int steps) {
+  improveTime(interval, steps);
+  if (costMatters && interval.time < timeLimit)
+    improveCost(interval, steps);
+}
+
+void Lagrangian::improveTime(Interval &interval, int steps) {
+  double base = (microBatches - 1) * interval.low;
+  bool anyTime = costMatters && !std::isfinite(timeLimit); // the cheapest plans leave devices
+  Costs costs;
+  double least = ascend(
+      interval.multipliers, anyTime ? 1 : steps, timeLimit - base,
+      [&](const std::vector<double> &current) { return solveTime(current, interval.high, costs); },
+      [&] { interval.costs = costs; });
+  interval.time = base + least;
+}
+
+void Lagrangian::improveCost(Interval &interval, int steps) {
+  std::vector<double> paid;
+  interval.cost = ascend(
+      interval.costMultipliers, steps, costLimit,
+      [&](const std::vector<double> &current) { return solveCost(current, interval, paid); },
+      [&] { interval.paid = paid; });
+}
+
+/// Polyak's steps from `multipliers` towards `goal`, shortened when they do not help. Returns the
+/// best value; `multipliers` becomes where it is had, and `keep` is called there.
+template <typename Solve, typename Keep>
+double Lagrangian::ascend(std::vector<double> &multipliers, int steps, double goal, Solve solve,
+                          Keep keep) const {
+  double best = -infinity, stride = 1;
+  std::vector<double> current = multipliers;
+  int stalled = 0;
+  for (int step = 0; step < steps && stride > 0.02; ++step) {
+    double value = solve(current);
+    stalled = value > best + 1e-3 * std::abs(best) ? 0 : stalled + 1;
+    if (value > best) {
+      best = value;
+      multipliers = current;
+      keep();
+    }
+    if (best >= goal || !std::isfinite(best))
+      break;
+    std::vector<double> slope = surplus();
+    double norm = 0;
+    for (size_t i = 0; i < slope.size(); ++i)
+      norm += current[i] > 0 || slope[i] > 0 ? slope[i] * slope[i] : 0;
+    if (norm == 0)
+      break; // no multiplier can grow, none can shrink: the optimum
+    if (stalled >= 3) {
+      stride /= 2;
+      stalled = 0;
+    }
+    double reach = (std::isfinite(goal) ? goal : best + std::abs(best)) - value;
+    for (size_t i = 0; i < slope.size(); ++i)
+      current[i] = std::max(0.0, current[i] + stride * reach / norm * slope[i]);
+  }
+  return best;
+}
+
+void Lagrangian::chargeOptions(const std::vector<double> &multipliers) {
   size_t resources = limits.size();
   optionCosts.assign(evaluator.space.options.size(), 0);
   for (size_t option = 0; option < optionCosts.size(); ++option)
     for (size_t resource = 0; resource < resources; ++resource)
       optionCosts[option] += multipliers[resource] * use[option * resources + resource];
+}
+
+/// The value of the relaxation where the shortest path takes `least`.
+double Lagrangian::bound(double least, const std::vector<double> &multipliers) const {
+  double paid = std::accumulate(multipliers.begin(), multipliers.end(), 0.0);
+  return std::isfinite(least) ? least - paid - 1e-12 * (least + paid) : infinity;
+}
+
+/// Shortest paths under the multipliers: Σ τ + exposed synchronisation, and Σ forward.
+double Lagrangian::solveTime(const std::vector<double> &multipliers, double high, Costs &costs) {
+  chargeOptions(multipliers);
   costs.fill.assign(positions, infinity);
   costs.forward.assign(positions, infinity);
   steps.assign(positions, {});
@@ -197,11 +286,33 @@ double Lagrangian::solve(const std::vector<double> &multipliers, double high, Co
     costs.forward[end] = leastForward;
     steps[end] = step;
   }
-  double paid = 0;
-  for (double multiplier : multipliers)
-    paid += multiplier;
-  double least = costs.fill[positions - 1];
-  return std::isfinite(least) ? least - paid - 1e-12 * (least + paid) : infinity;
+  return bound(costs.fill[positions - 1], multipliers);
+}
+
+/// Shortest paths under the multipliers: what stages are paid for an iteration in the interval.
+double Lagrangian::solveCost(const std::vector<double> &multipliers, const Interval &interval,
+                             std::vector<double> &paid) {
+  chargeOptions(multipliers);
+  paid.assign(positions, infinity);
+  steps.assign(positions, {});
+  paid[0] = 0;
+  for (int end = 1; end < positions; ++end)
+    for (int begin = 0; begin < end; ++begin) {
+      size_t pair = pairIndex(begin, end);
+      for (size_t i = firstChoice[pair]; i < firstChoice[pair + 1]; ++i) {
+        const Choice &choice = choices[i];
+        if (choice.time > interval.high)
+          continue;
+        double time = std::max(interval.time, microBatches * choice.time + choice.sync) * safety;
+        double sum = paid[begin] + prices[choice.option] * time + optionCosts[choice.option];
+        if (sum >= paid[end])
+          continue;
+        paid[end] = sum;
+        steps[end].fillBegin = begin;
+        steps[end].fillChoice = static_cast<int>(i);
+      }
+    }
+  return bound(paid[positions - 1], multipliers);
 }
 
 /// How much more of each resource than there is the path of the last solve takes, as a share.
@@ -219,52 +330,26 @@ std::vector<double> Lagrangian::surplus() const {
   return result;
 }
 
-/// Polyak's steps towards the target, shortened when they do not help.
-void Lagrangian::ascend(Interval &interval, double target) {
-  double base = (microBatches - 1) * interval.low, best = -infinity, stride = 1;
-  std::vector<double> current = interval.multipliers;
-  Costs costs;
-  int stalled = 0;
-  for (int step = 0; step < ascentSteps && stride > 0.02; ++step) {
-    double value = solve(current, interval.high, costs);
-    if (value > best) {
-      stalled = value > best + 1e-3 * std::abs(best) ? 0 : stalled + 1;
-      best = value;
-      interval.multipliers = current;
-      interval.costs = costs;
-    } else {
-      ++stalled;
-    }
-    if (base + best >= target || !std::isfinite(best))
-      break;
-    std::vector<double> slope = surplus();
-    double norm = 0;
-    for (size_t i = 0; i < slope.size(); ++i)
-      norm += current[i] > 0 || slope[i] > 0 ? slope[i] * slope[i] : 0;
-    if (norm == 0)
-      break; // no multiplier can grow, none can shrink: the optimum
-    if (stalled >= 3) {
-      stride /= 2;
-      stalled = 0;
-    }
-    double goal = std::isfinite(target) ? target - base : best + std::abs(best);
-    for (size_t i = 0; i < slope.size(); ++i)
-      current[i] = std::max(0.0, current[i] + stride * (goal - value) / norm * slope[i]);
-  }
-  interval.root = base + best;
+/// What the resources that `partial` leaves are worth.
+double Lagrangian::refund(const std::vector<double> &multipliers,
+                          const PartialPlacement &partial) const {
+  double sum = 0;
+  for (int type = 0; type < types; ++type)
+    if (limits[type] > 0)
+      sum += multipliers[type] * (1 - partial.used[type] / limits[type]);
+  if (limits.size() > size_t(types))
+    sum += multipliers[types] * (1 - partial.price / limits[types]);
+  return sum;
 }
 
-double Lagrangian::openBound(const Interval &interval, const PartialPlacement &partial) const {
+/// The least of the iteration time of completions whose slowest stage lies in the interval.
+double Lagrangian::openTime(const Interval &interval, const PartialPlacement &partial) const {
   if (partial.slowest > interval.high)
     return infinity;
   double open = std::max(interval.costs.fill[partial.position],
                          partial.exposed + interval.costs.forward[partial.position]);
-  for (int type = 0; type < types; ++type)
-    if (limits[type] > 0)
-      open -= interval.multipliers[type] * (1 - partial.used[type] / limits[type]);
-  if (limits.size() > size_t(types))
-    open -= interval.multipliers[types] * (1 - partial.price / limits[types]);
-  return open + (microBatches - 1) * std::max(partial.slowest, interval.low);
+  return partial.fill + open - refund(interval.multipliers, partial) +
+         (microBatches - 1) * std::max(partial.slowest, interval.low);
 }
 
 double Lagrangian::time(const PartialPlacement &partial) const {
@@ -272,16 +357,23 @@ double Lagrangian::time(const PartialPlacement &partial) const {
     return 0;
   if (partial.position == 0)
     return partial.fill + partial.exposed + (microBatches - 1) * partial.slowest;
-  double least = solved - partial.fill;
+  double least = solvedTime;
   for (const Interval &interval : intervals)
-    least = std::min(least, openBound(interval, partial));
-  return partial.fill + least;
+    least = std::min(least, openTime(interval, partial));
+  return least;
 }
 
-double Lagrangian::root() const {
-  double least = started ? solved : 0;
-  for (const Interval &interval : intervals)
-    least = std::min(least, interval.root);
+double Lagrangian::cost(const PartialPlacement &partial) const {
+  if (!started || !costMatters || partial.position == 0)
+    return 0;
+  double least = solvedCost;
+  for (const Interval &interval : intervals) {
+    double time = openTime(interval, partial);
+    if (time > timeLimit)
+      continue;
+    double open = interval.paid[partial.position] - refund(interval.costMultipliers, partial);
+    least = std::min(least, time * partial.price + std::max(0.0, open));
+  }
   return least;
 }
 

@@ -27,18 +27,24 @@ struct PartialPlacement {
 /// synchronisation of stages ≤ high. Each interval has its own multipliers, found by subgradient
 /// ascent; intervals that decide the bound are split further. The budget, if there is one, is a
 /// limit like those on devices.
+///
+/// Where the objective is cost, each interval also has multipliers for the least Σ price ·
+/// iteration: a stage is paid for the whole iteration, which is at least the bound of the interval,
+/// and at least m·τ + sync of that stage (what comes before it hides no more of its sync than it
+/// takes itself).
 class Lagrangian {
 public:
   /// `wholeModelGroups`: whether groups that are for one-stage plans only count too.
   Lagrangian(const Evaluator &evaluator, const StageTable &table, bool wholeModelGroups);
 
-  /// Tightens the bounds where they are below `target`, the slowest iteration of interest; may be
-  /// infinite. Placements slower than that are bounded by `target` at most.
-  void tighten(double target);
+  /// Tightens the bounds where they are below the limits of interest: seconds of an iteration, and
+  /// price · iteration in dollars per hour · seconds; either may be infinite.
+  void tighten(double timeLimit, double costLimit);
   /// Least iteration time of any completion; infinite where there is none. 0 before `tighten`.
   double time(const PartialPlacement &partial) const;
-  /// The same for the whole model.
-  double root() const;
+  /// Least price · iteration of any completion within the `timeLimit` of `tighten`; 0 where the
+  /// objective is not cost.
+  double cost(const PartialPlacement &partial) const;
 
 private:
   /// One stage between two positions; times with the least that its transfers take.
@@ -55,7 +61,10 @@ private:
     double low, high;                // of max τ
     std::vector<double> multipliers; // seconds for all there is of each resource
     Costs costs;
-    double root; // on the iteration time
+    double time;                         // bound of the whole model
+    std::vector<double> costMultipliers; // dollars per hour · seconds for all there is
+    std::vector<double> paid;            // by position: least paid for the stages before it
+    double cost;                         // bound of the whole model
   };
   /// Which choice reached a position: the least fill, and the least forward time.
   struct Step {
@@ -68,22 +77,37 @@ private:
   void listChoices(const StageTable &table, bool wholeModelGroups);
   void listChoicesOf(const StageTable &table, bool wholeModelGroups, int begin, int end);
   double leastSlowest() const;
-  void startIntervals(double target);
-  void ascend(Interval &interval, double target);
-  void splitDeciding(double target);
-  void dropSolved(double target);
-  double solve(const std::vector<double> &multipliers, double high, Costs &costs);
+  void startIntervals();
+  void improve(Interval &interval, int steps);
+  void improveTime(Interval &interval, int steps);
+  void improveCost(Interval &interval, int steps);
+  template <typename Solve, typename Keep>
+  double ascend(std::vector<double> &multipliers, int steps, double goal, Solve solve,
+                Keep keep) const;
+  void splitDeciding();
+  void dropSolved();
+  double objectiveOf(const Interval &interval) const;
+  bool isSolved(const Interval &interval) const;
+  void chargeOptions(const std::vector<double> &multipliers);
+  double bound(double least, const std::vector<double> &multipliers) const;
+  double solveTime(const std::vector<double> &multipliers, double high, Costs &costs);
+  double solveCost(const std::vector<double> &multipliers, const Interval &interval,
+                   std::vector<double> &paid);
   std::vector<double> surplus() const;
-  double openBound(const Interval &interval, const PartialPlacement &partial) const;
+  double refund(const std::vector<double> &multipliers, const PartialPlacement &partial) const;
+  double openTime(const Interval &interval, const PartialPlacement &partial) const;
 
   const Evaluator &evaluator;
   const int microBatches, positions, types;
+  const bool costMatters;
   std::vector<double> limits;      // of each resource: devices of a type, then the budget
   std::vector<double> use;         // by option and resource, as a share of the limit
+  std::vector<double> prices;      // by option, dollars per hour
   std::vector<Choice> choices;     // by end, then begin
   std::vector<size_t> firstChoice; // of each pair of positions
   std::vector<Interval> intervals; // ascending
-  double solved = 0;               // least bound of the intervals that were dropped
+  double timeLimit, costLimit;     // of interest
+  double solvedTime, solvedCost;   // least bounds of the intervals that were dropped
   bool started = false;
   std::vector<Step> steps;         // of the last solve
   std::vector<double> optionCosts; // of the last solve

@@ -14,11 +14,20 @@ using heterplan::test::RandomProblem;
 namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
+/// Nothing is chosen yet.
+PartialPlacement open(const Evaluator &evaluator) {
+  static const std::vector<int> none(8, 0);
+  PartialPlacement partial;
+  partial.position = static_cast<int>(evaluator.space.positions.size()) - 1;
+  partial.used = none;
+  return partial;
+}
+
 double rootOf(Evaluator &evaluator, int microBatches, double target) {
   StageTable table(evaluator, microBatches);
   Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true);
-  lagrangian.tighten(target);
-  return lagrangian.root();
+  lagrangian.tighten(target, infinity);
+  return lagrangian.time(open(evaluator));
 }
 
 /// `layers` layers of 0.5 s forward and 0.5 s backward per sample and nothing to move, on
@@ -75,6 +84,40 @@ TEST(Lagrangian, theBudgetIsAResource) {
   double root = rootOf(evaluator, 2, infinity);
   EXPECT_LE(root, 6 + 1e-9);
   EXPECT_GT(root, 5.7);
+}
+
+TEST(Lagrangian, costCountsTheDevicesThatTheFloorTakes) {
+  Chain chain(4, 8, 4);
+  chain.request.objective = Objective::Cost;
+  Problem problem = llvm::cantFail(chain.problem());
+  Evaluator evaluator(problem);
+  StageTable table(evaluator, 4);
+  Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true);
+  // Four micro-batches of one sample. One device takes 16 s for 1 dollar/h; four take 4 + 3·1 s.
+  lagrangian.tighten(7 * (1 + 1e-9), infinity);
+  EXPECT_LE(lagrangian.cost(open(evaluator)), 4 * 7 * (1 + 1e-9));
+  EXPECT_GT(lagrangian.cost(open(evaluator)), 4 * 6.9);
+}
+
+TEST(Lagrangian, costNeverAboveTheBestPlan) {
+  for (int seed = 0; seed < 500; ++seed) {
+    RandomProblem random(seed);
+    random.request.objective = Objective::Cost;
+    random.request.microBatches = static_cast<int>(random.request.globalBatch.value());
+    Problem problem = llvm::cantFail(random.problem());
+    Evaluator evaluator(problem);
+    Solution best = llvm::cantFail(Exhaustive::run(evaluator, {}));
+    if (!best.placement)
+      continue;
+    Evaluation evaluation = *evaluator.evaluate(*best.placement);
+    double cost = evaluation.iteration.value() * evaluation.price.value();
+    StageTable table(evaluator, random.request.microBatches);
+    for (double limit : {infinity, cost * 1.5, cost * (1 + 1e-9)}) {
+      Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true);
+      lagrangian.tighten(evaluation.iteration.value() * (1 + 1e-9), limit);
+      EXPECT_LE(lagrangian.cost(open(evaluator)), cost * (1 + 3e-9)) << "seed " << seed;
+    }
+  }
 }
 
 // Also of problems where the link of a node has more bandwidth and more latency than the network.
