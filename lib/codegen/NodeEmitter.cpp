@@ -123,6 +123,12 @@ Expected<Integers> NodeEmitter::integers(StringRef name, size_t count, int64_t f
   return values;
 }
 
+bool NodeEmitter::isStored(int index) const {
+  TensorRole role = has(index) ? input(index).role : TensorRole::Activation;
+  return role == TensorRole::Parameter || role == TensorRole::Buffer ||
+         role == TensorRole::Constant;
+}
+
 bool NodeEmitter::isConstant(int index) const {
   return has(index) && input(index).role == TensorRole::Constant && hasValues(input(index));
 }

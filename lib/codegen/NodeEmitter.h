@@ -72,6 +72,8 @@ public:
   llvm::Expected<Integers> constantIntegers(int index) const;
   /// The value of an input that must be a constant of one element.
   llvm::Expected<double> constantReal(int index) const;
+  /// Whether input `index` is given and stored in the model.
+  bool isStored(int index) const;
   /// Whether the values of input `index` are known.
   bool isConstant(int index) const;
   /// Values of the attribute `name` or, where inputs took its place, of input `index`; nothing

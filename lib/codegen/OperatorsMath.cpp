@@ -99,7 +99,8 @@ Expression emitBinary(NodeEmitter &e) {
                        .Cases("And", "BitwiseAnd", "&")
                        .Cases("Or", "BitwiseOr", "|")
                        .Default("^");
-  return a + " " + sign.str() + " " + b;
+  bool biasFirst = (sign == "+" || sign == "*") && e.isStored(0) && !e.isStored(1);
+  return biasFirst ? b + " " + sign.str() + " " + a : a + " " + sign.str() + " " + b;
 }
 
 Expression emitDiv(NodeEmitter &e) {
@@ -179,6 +180,10 @@ Expression emitShrink(NodeEmitter &e) {
 Expression emitWhere(NodeEmitter &e) {
   if (!e.has(1) || !e.has(2))
     return e.refuse("it needs three inputs");
+  auto yes = e.number(1), no = e.number(2);
+  bool defaultType = e.output().type == DataType::Float32 || e.output().type == DataType::Int64;
+  if (yes && no && defaultType && e.input(0).shape == e.output().shape)
+    return call("torch.where", {e.in(0), *yes, *no});
   return call("torch.where", {e.in(0), e.operand(1, 2), e.operand(2, 1)});
 }
 

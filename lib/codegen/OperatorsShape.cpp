@@ -25,6 +25,10 @@ Expected<Integers> sortedAxes(NodeEmitter &e, const Integers &axes, int rank) {
 
 /// Input `index`, a tensor of indices that may count from the end, as int64 ones that do not.
 std::string positiveIndices(NodeEmitter &e, int index, const std::string &dim) {
+  auto known = integerValues(e.input(index));
+  if (known && e.input(index).type == DataType::Int64 &&
+      llvm::all_of(*known, [](int64_t value) { return value >= 0; }))
+    return e.in(index);
   std::string type = e.input(index).type == DataType::Int64 ? "" : ".to(torch.int64)";
   return e.in(index) + type + ".remainder(" + e.in(0) + ".shape[" + dim + "])";
 }

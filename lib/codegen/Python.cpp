@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 
 using namespace llvm;
 
@@ -195,7 +196,10 @@ std::string literal(double value) {
 std::string literal(float value) {
   if (!std::isfinite(value))
     return special(value);
-  return shortest(value, [&](double other) { return static_cast<float>(other) == value; });
+  return shortest(value, [&](double other) { // PyTorch refuses what is beyond the largest float
+    return std::abs(other) <= std::numeric_limits<float>::max() &&
+           static_cast<float>(other) == value;
+  });
 }
 
 std::string literal(int64_t value) {

@@ -19,10 +19,10 @@ struct Model {
       tensorByName[graph.tensors[i].name] = static_cast<TensorId>(i);
     for (size_t i = 0; i < graph.nodes.size(); ++i)
       nodeByName[graph.nodes[i].name] = static_cast<int>(i);
-    for (const Layer &layer : layers.layers)
-      for (const std::string &name : layer.nodes)
+    for (int layer = 0; layer < layers.size(); ++layer)
+      for (const std::string &name : layers.layers[layer].nodes)
         if (auto node = nodeByName.find(name); node != nodeByName.end())
-          owned.insert(node->second);
+          layerOf[node->second] = layer;
   }
 
   const Graph &graph;
@@ -31,7 +31,7 @@ struct Model {
   std::vector<Cut> cuts;
   StringMap<TensorId> tensorByName;
   StringMap<int> nodeByName;
-  DenseSet<int> owned; // nodes that belong to a layer
+  DenseMap<int, int> layerOf; // of the nodes that belong to one
 };
 
 class StageBuilder {
@@ -44,6 +44,7 @@ public:
 private:
   Error addBoundary();
   Error findInputs();
+  bool computesAgain(TensorId tensor) const;
   Error collect(int node);
   Error emitLayer(int layer);
   Error emitNodes(ArrayRef<int> nodes);
@@ -84,8 +85,18 @@ Error StageBuilder::addBoundary() {
   return Error::success();
 }
 
-/// Adds `node` to the stage, and before it what it needs that no layer computes (say, a mask made
-/// from an input): each stage that reads such a value computes it for itself.
+/// Whether this stage computes `tensor`, which its layers do not: no layer does, or one of an
+/// earlier stage that does not send it, since it depends on the inputs only (say, a mask).
+bool StageBuilder::computesAgain(TensorId tensor) const {
+  int producer = tensor == noTensor ? -1 : model.use.producers[tensor];
+  if (producer < 0 || is_contained(stage.receives, tensor))
+    return false;
+  auto layer = model.layerOf.find(producer);
+  return layer == model.layerOf.end() ||
+         (layer->second < begin && !model.graph.tensors[tensor].differentiable);
+}
+
+/// Adds `node` to the stage, and before it what it needs that the stage computes again.
 Error StageBuilder::collect(int first) {
   std::vector<std::pair<int, bool>> stack{{first, false}};
   while (!stack.empty()) {
@@ -96,11 +107,9 @@ Error StageBuilder::collect(int first) {
     if (ready || !collected.insert(node).second)
       continue;
     stack.push_back({node, true});
-    for (TensorId tensor : model.graph.nodes[node].inputs) {
-      int producer = tensor == noTensor ? -1 : model.use.producers[tensor];
-      if (producer >= 0 && !model.owned.count(producer))
-        stack.push_back({producer, false});
-    }
+    for (TensorId tensor : model.graph.nodes[node].inputs)
+      if (computesAgain(tensor))
+        stack.push_back({model.use.producers[tensor], false});
   }
   return Error::success();
 }

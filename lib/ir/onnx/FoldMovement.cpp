@@ -159,6 +159,48 @@ bool foldGather(Operation &op) {
   return true;
 }
 
+bool foldGatherElements(Operation &op) {
+  const TensorData *data = op.source(0), *indices = op.operand(1);
+  if (!data || !indices || !isInteger(indices->type) || indices->shape != op.result.shape ||
+      data->shape.size() != op.result.shape.size())
+    return false;
+  auto axis = axisOf(op.integer("axis", 0), data->shape.size());
+  if (!axis)
+    return false;
+  bool inside = true;
+  eachElement(op.result.shape, [&](int64_t element, const Dims &at) {
+    int64_t index = 0;
+    for (size_t i = 0; i < at.size(); ++i) {
+      int64_t place = i == static_cast<size_t>(*axis) ? loadInteger(*indices, element) : at[i];
+      place += place < 0 ? data->shape[i] : 0;
+      inside = inside && place >= 0 && place < data->shape[i];
+      index = index * data->shape[i] + place;
+    }
+    if (inside)
+      copyElement(*data, index, op.result, element);
+  });
+  return inside;
+}
+
+bool foldOneHot(Operation &op) {
+  const TensorData *indices = op.operand(0), *values = op.source(2);
+  if (!indices || !values || !isInteger(indices->type) || countOf(values->shape) != 2)
+    return false;
+  auto axis = axisOf(op.integer("axis", -1), op.result.shape.size());
+  if (!axis || op.result.shape.size() != indices->shape.size() + 1)
+    return false;
+  int64_t depth = op.result.shape[*axis];
+  eachElement(op.result.shape, [&](int64_t element, const Dims &at) {
+    int64_t source = 0;
+    for (size_t i = 0, from = 0; i < at.size(); ++i)
+      if (i != static_cast<size_t>(*axis))
+        source = source * indices->shape[from++] + at[i];
+    int64_t index = loadInteger(*indices, source), own = at[*axis];
+    copyElement(*values, index == own || index == own - depth, op.result, element);
+  });
+  return true;
+}
+
 /// Start and step of each axis of a Slice; false where they lead outside.
 bool slicePlan(const Operation &op, const TensorData &data, Dims &starts, Dims &steps) {
   std::vector<int64_t> from = op.integers("starts"), axes = op.integers("axes"), by;
@@ -270,7 +312,8 @@ const StringMap<Folder> &movementFolders() {
       {"Transpose", foldTranspose}, {"Concat", foldConcat},
       {"Gather", foldGather},       {"Slice", foldSlice},
       {"Where", foldWhere},         {"Range", foldRange},
-      {"Trilu", foldTrilu},
+      {"Trilu", foldTrilu},         {"GatherElements", foldGatherElements},
+      {"OneHot", foldOneHot},
   };
   return table;
 }

@@ -61,15 +61,17 @@ private:
   std::vector<std::vector<int>> members;
   LayerGraph result;
   StringMap<int> names;
-  StringSet<> counted;      // parameters and buffers whose bytes are counted
-  std::vector<bool> kept;   // by tensor: its storage is counted as activation
-  std::vector<bool> splits; // by tensor: may cross a cut
+  StringSet<> counted;        // parameters and buffers whose bytes are counted
+  std::vector<bool> kept;     // by tensor: its storage is counted as activation
+  std::vector<bool> splits;   // by tensor: may cross a cut
+  std::vector<bool> ofInputs; // by node: cheap, and depends on no layer and no parameter
   int superlinear = 0;
   int merged = 0;
 
   void assignLayers() {
     producer.assign(graph.tensors.size(), -1);
     layerOf.assign(graph.nodes.size(), noLayer);
+    ofInputs.assign(graph.nodes.size(), false);
     for (size_t i = 0; i < graph.nodes.size(); ++i) {
       for (TensorId id : graph.nodes[i].outputs)
         if (id != noTensor)
@@ -79,11 +81,33 @@ private:
         heads.push_back(static_cast<int>(i));
       } else {
         layerOf[i] = lastProducerLayer(graph.nodes[i]);
+        ofInputs[i] = dependsOnInputsOnly(graph.nodes[i]);
       }
     }
     if (heads.empty())
       heads.push_back(heaviest());
     joinFirstUsers();
+  }
+
+  /// Such a value (say, an attention mask) crosses no cut: every stage that reads it computes it
+  /// from the inputs.
+  bool dependsOnInputsOnly(const GraphNode &node) const {
+    static const StringSet<> random = {"RandomNormal", "RandomNormalLike",  "RandomUniform",
+                                       "Bernoulli",    "RandomUniformLike", "Multinomial",
+                                       "Dropout"};
+    return !random.count(node.op) && all_of(node.inputs, [&](TensorId id) {
+      if (id == noTensor)
+        return true;
+      if (producer[id] >= 0)
+        return static_cast<bool>(ofInputs[producer[id]]);
+      TensorRole role = graph.tensors[id].role;
+      return role != TensorRole::Parameter && role != TensorRole::Buffer;
+    });
+  }
+
+  /// Whether a layer other than that of its producer has to receive it.
+  bool flows(TensorId id) const {
+    return id != noTensor && producer[id] >= 0 && !ofInputs[producer[id]];
   }
 
   int lastProducerLayer(const GraphNode &node) const {
@@ -130,7 +154,7 @@ private:
     std::vector<int> spans(heads.size() + 1, 0); // +1 where one begins, -1 where it ends
     for (size_t i = 0; i < graph.nodes.size(); ++i)
       for (TensorId id : graph.nodes[i].inputs)
-        if (id != noTensor && producer[id] >= 0 && !splits[id]) {
+        if (flows(id) && !splits[id]) {
           ++spans[layerOf[producer[id]]];
           --spans[layerOf[i]];
         }
@@ -242,7 +266,7 @@ private:
     std::vector<std::vector<int>> users(graph.tensors.size());
     for (size_t i = 0; i < graph.nodes.size(); ++i)
       for (TensorId id : graph.nodes[i].inputs)
-        if (id != noTensor && producer[id] >= 0 && layerOf[producer[id]] != layerOf[i])
+        if (flows(id) && layerOf[producer[id]] != layerOf[i])
           users[id].push_back(layerOf[i]);
     // The loss is computed from the first output, where the last layer is: it must get there.
     int last = static_cast<int>(result.layers.size()) - 1;

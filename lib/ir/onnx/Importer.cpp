@@ -3,6 +3,7 @@
 #include "ir/Bodies.h"
 #include "ir/onnx/Batch.h"
 #include "ir/onnx/Evaluation.h"
+#include "ir/onnx/Identities.h"
 #include "ir/onnx/ModelFile.h"
 #include "ir/onnx/Rebatching.h"
 #include "ir/onnx/Roles.h"
@@ -55,6 +56,7 @@ public:
     applyRepairs(file.graph, evaluations[0].repairs);
     setIterations();
     takeBranches(file.graph);
+    removeIdentities(file.graph, evaluations);
     dropShapeOperands(file.graph);
     prune(file.graph);
     markDifferentiable(file.graph);

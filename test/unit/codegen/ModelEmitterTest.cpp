@@ -98,6 +98,37 @@ TEST(ModelEmitter, SizesAreNumbersInTermsOfTheBatch) {
   EXPECT_TRUE(has(text, "tile + torch.tensor([n, 2], device=device)")) << text;
 }
 
+TEST(ModelEmitter, WhatTheCutDoesNotCarryIsComputedAgain) {
+  GraphBuilder b;
+  TensorId x = b.input("x", batched({4})), mask = b.input("mask", batched({4}));
+  TensorId barrier = b.node("barrier", "Exp", {mask}, batched({4}));
+  TensorId first = b.node("first", "Mul", {x, barrier}, batched({4}));
+  b.graph.outputs = {b.node("second", "Mul", {first, barrier}, batched({4}))};
+  LayerGraph layers = b.layers();
+  llvm::erase_if(layers.tensors, [](const LayerTensor &t) { return t.name == "barrier"; });
+  auto text = emitModel(b.graph, layers, b.plan({2}));
+  ASSERT_TRUE(bool(text)) << toText(text.takeError());
+  EXPECT_TRUE(has(*text, "    inputs = (\"mask\",)\n    receives = (\"first\",)\n")) << *text;
+  EXPECT_TRUE(has(*text, "barrier = torch.exp(mask)")) << *text;
+  b.graph.tensors[barrier].differentiable = true; // then a plan that leaves it out is wrong
+  text = emitModel(b.graph, layers, b.plan({2}));
+  EXPECT_FALSE(bool(text));
+  llvm::consumeError(text.takeError());
+}
+
+TEST(ModelEmitter, ConstantsStandBehindAndNumbersAreWrittenOut) {
+  GraphBuilder b;
+  TensorId x = b.input("x", batched({4}));
+  TensorId c = b.node("c", "Greater", {x, x}, batched({4}), {}, DataType::Bool);
+  TensorId zero = b.constant("zero", values<float>(DataType::Float32, {1}, {0.0f}));
+  TensorId far = b.constant("far", values<float>(DataType::Float32, {1}, {-1e4f}));
+  TensorId barrier = b.node("barrier", "Where", {c, zero, far}, batched({4}));
+  b.graph.outputs = {b.node("y", "Add", {b.parameter("bias", {4}), barrier}, batched({4}))};
+  std::string text = emitted(b);
+  EXPECT_TRUE(has(text, "barrier = torch.where(c, 0.0, (-1e+04))")) << text;
+  EXPECT_TRUE(has(text, "y = barrier + p(\"bias\")")) << text;
+}
+
 TEST(ModelEmitter, EqualInputsGiveEqualBytes) {
   EXPECT_EQ(emitted(skipNetwork(), {2}), emitted(skipNetwork(), {2}));
 }

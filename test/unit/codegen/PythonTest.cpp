@@ -27,6 +27,7 @@ TEST(Python, NumbersReadBackAsTheSame) {
   EXPECT_EQ(python::literal(1.0 / 3), "0.3333333333333333");
   EXPECT_EQ(python::literal(std::numeric_limits<double>::infinity()), "float(\"inf\")");
   EXPECT_EQ(python::literal(-std::numeric_limits<float>::infinity()), "(-float(\"inf\"))");
+  EXPECT_EQ(python::literal(std::numeric_limits<float>::lowest()), "(-3.402823466e+38)");
   EXPECT_EQ(python::literal(std::numeric_limits<double>::quiet_NaN()), "float(\"nan\")");
   EXPECT_EQ(python::literal(int64_t(-3)), "(-3)");
 }

@@ -212,7 +212,7 @@ TEST(BatchLayout, FollowsSamplesThroughReshapes) {
                                " flat = Constant <value = int64[2] {-1, 6}> ()"
                                " back = Constant <value = int64[3] {4, -1, 6}> ()"
                                " a = Reshape(x, flat) t = Transpose <perm = [1, 0, 2]> (x)"
-                               " b = Reshape(t, flat) c = Reshape(b, back)"
+                               " b = Reshape(t, flat) m = Neg(b) c = Reshape(m, back)"
                                " u = Transpose <perm = [1, 0, 2]> (c) d = Reshape(a, flat)"
                                " e = Relu(b) f = Reshape(e, back)"
                                " v = Transpose <perm = [1, 0, 2]> (f) y = Add(u, v)"
@@ -230,6 +230,18 @@ TEST(BatchLayout, FollowsSamplesThroughReshapes) {
   EXPECT_TRUE(splitsAt("c"));
   EXPECT_FALSE(splitsAt("e"));
   EXPECT_TRUE(splitsAt("v"));
+}
+
+TEST(Grouping, ValuesOfTheInputsAloneCrossNoCut) {
+  auto proto = model("g (float[N, 4] x, float[N, 4] mask) => (float[N, 4] y) {"
+                     " m = Exp(mask) a = MatMul(x, v) b = Mul(a, m) c = MatMul(b, w)"
+                     " y = Mul(c, m) }");
+  weight(proto, "v", {4, 4});
+  weight(proto, "w", {4, 4});
+  LayerGraph layers = grouped(imported(proto));
+  ASSERT_EQ(layers.size(), 2);
+  ASSERT_EQ(layers.tensors.size(), 1u);
+  EXPECT_EQ(layers.tensors[0].name, "b");
 }
 
 TEST(BatchLayout, ViewsThatTearSamplesApartStayWithTheirUser) {
