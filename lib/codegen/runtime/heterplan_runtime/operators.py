@@ -6,6 +6,7 @@ attributes as keywords with ONNX's defaults. Gradients flow wherever ONNX's oper
 
 from .operators_control import *  # noqa: F403
 from .operators_image import *  # noqa: F403
+from .operators_microsoft import *  # noqa: F403
 from .operators_neural import *  # noqa: F403
 from .operators_quantised import *  # noqa: F403
 from .operators_random import *  # noqa: F403
