@@ -18,7 +18,7 @@ import zoo  # noqa: E402
 BINARY = os.environ.get("HETERPLAN_BINARY", "")
 CLUSTER = generated.SOURCE / "profiles/clusters/cloud-large.yaml"
 SAMPLES = 3  # not the batch of the export
-CASES = [(name, "torchscript") for name in zoo.TINY if name != "mixtral"]
+CASES = [(name, exporter) for exporter in zoo.EXPORTERS for name in zoo.TINY]
 
 pytestmark = pytest.mark.skipif(not BINARY, reason="HETERPLAN_BINARY names no heterplan")
 

@@ -138,11 +138,34 @@ def whisper(vocabulary: int = VOCABULARY, frames: int = 3000, **sizes: object) -
     return Example(lambda: t.WhisperForConditionalGeneration(config), inputs)
 
 
+class Recommender(nn.Module):
+    """A small DLRM: an embedding a feature, their pairwise products, a tower below and above."""
+
+    def __init__(self, rows: int = 50, features: int = 4, width: int = 8) -> None:
+        super().__init__()
+        self.bottom = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, width), nn.ReLU())
+        self.tables = nn.ModuleList(nn.Embedding(rows, width) for _ in range(features))
+        pairs = torch.tril_indices(features + 1, features + 1, -1)
+        self.register_buffer("rows", pairs[0], persistent=False)
+        self.register_buffer("columns", pairs[1], persistent=False)
+        self.top = nn.Sequential(nn.Linear(width + len(pairs[0]), 16), nn.ReLU(), nn.Linear(16, 2))
+
+    def forward(self, dense: Tensor, sparse: Tensor) -> dict[str, Tensor]:
+        low = self.bottom(dense)
+        rows = [table(sparse[:, i]) for i, table in enumerate(self.tables)]
+        stack = torch.stack([low, *rows], 1)
+        products = stack @ stack.transpose(1, 2)
+        pairs = products[:, self.rows, self.columns]
+        return {"logits": self.top(torch.cat([low, pairs], 1))}
+
+
+def dlrm() -> Example:
+    return Example(Recommender, {"dense": noise(6), "sparse": tokens(50, 4)})
+
+
+SMALL_BERT = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
 TINY: dict[str, Example] = {
-    "bert": bert(
-        hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64,
-        max_position_embeddings=SEQUENCE,
-    ),
+    "bert": bert(**SMALL_BERT, intermediate_size=64, max_position_embeddings=SEQUENCE),
     "gpt2": gpt2(n_embd=32, n_layer=2, n_head=4, n_positions=16),
     "llama": llama(
         hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
@@ -166,6 +189,24 @@ TINY: dict[str, Example] = {
         intermediate_size=48, max_position_embeddings=32, num_local_experts=4,
         num_experts_per_tok=2,
     ),
+}
+
+# Without dropout, which no two programs draw alike.
+BERT_TO_TRAIN = {
+    **SMALL_BERT, "intermediate_size": 64, "max_position_embeddings": SEQUENCE,
+    "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0,
+}
+GPT2_TO_TRAIN = {
+    "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 16, "resid_pdrop": 0.0,
+    "embd_pdrop": 0.0, "attn_pdrop": 0.0,
+}
+TRAINED: dict[str, Example] = {
+    "bert": bert(**BERT_TO_TRAIN),
+    "bert-untied": bert(**BERT_TO_TRAIN, tie_word_embeddings=False),
+    "gpt2": gpt2(**GPT2_TO_TRAIN),
+    "gpt2-untied": gpt2(**GPT2_TO_TRAIN, tie_word_embeddings=False),
+    "resnet": TINY["resnet"],
+    "dlrm": dlrm(),
 }
 
 FULL: dict[str, Example] = {
