@@ -55,7 +55,8 @@ class Example:
 
 
 def tokens(bound: int, length: int) -> Maker:
-    return lambda samples: torch.randint(0, bound, (samples, length))
+    """Never 0: torch.nn.Embedding(padding_idx=0) does not train its row, but ONNX cannot say so."""
+    return lambda samples: torch.randint(1, bound, (samples, length))
 
 
 def padding(length: int) -> Maker:
