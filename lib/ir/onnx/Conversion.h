@@ -18,7 +18,7 @@ namespace heterplan {
 /// Fills `file.graph` and `file.inputDims` from `model`; `nodes[i]` is the message of
 /// the node whose number is i. Fails on names that are missing, twice defined or never produced, on
 /// cycles, on sizes that overflow, on paths that leave the folder, and on what this version does
-/// not take: subgraphs, sequences, sparse tensors, opset above 17.
+
 llvm::Error convert(const onnx::ModelProto &model, ModelFile &file,
                     std::vector<const onnx::NodeProto *> &nodes);
 
