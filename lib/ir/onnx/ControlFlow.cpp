@@ -120,6 +120,12 @@ private:
     return &result.computed.back();
   }
 
+  const TensorData *numberValue(int64_t value) {
+    std::string bytes(reinterpret_cast<const char *>(&value), sizeof value);
+    result.computed.push_back({DataType::Int64, {}, std::move(bytes)});
+    return &result.computed.back();
+  }
+
   Error loop(const GraphBody &body) {
     size_t operands = node.operands().size(), carried = operands > 2 ? operands - 2 : 0;
     if (body.inputs.size() != carried + 2 || body.outputs.size() < carried + 1 ||
@@ -132,6 +138,10 @@ private:
     std::optional<int64_t> limit = given(0) ? number(operandValue(0)) : std::nullopt;
     if (limit && (*limit < 0 || *limit > largestCount))
       limit = *limit < 0 ? std::optional<int64_t>(0) : std::nullopt;
+    if (limit && *limit > 0) { // sizes by the iteration are those of the last
+      setInput(body.inputs[0], tensorType(DataType::Int64, {}), numberValue(*limit - 1));
+      result.assumed[body.inputs[0]] = true;
+    }
     if (Error error = rounds(body, carried, 1, 2, limit))
       return error;
     setLoopResults(body, carried, limit);

@@ -15,10 +15,10 @@ class NodeProto;
 
 namespace heterplan {
 
-/// Fills `file.graph` and `file.inputDims` from `model`; `nodes[i]` is the message of
-/// the node whose number is i. Fails on names that are missing, twice defined or never produced, on
-/// cycles, on sizes that overflow, on paths that leave the folder, and on what this version does
-
+/// Fills `file.graph` and `file.inputDims` from `model`, whose functions are inlined and whose
+/// nodes are in their canonical form; `nodes[i]` is the message of the node whose number is i.
+/// Fails on names that are missing, twice defined or never produced, on cycles, on sizes that
+/// overflow, on paths that leave the folder, on maps and on large sparse tensors.
 llvm::Error convert(const onnx::ModelProto &model, ModelFile &file,
                     std::vector<const onnx::NodeProto *> &nodes);
 

@@ -189,6 +189,27 @@ TEST(ControlFlow, LoopMayGrowWhatItCarries) {
   EXPECT_NE(error.text.find("changes the shape of 'h'"), std::string::npos) << error.text;
 }
 
+TEST(ControlFlow, SizesByTheIterationAreThoseOfTheLast) {
+  auto proto = model("g (float[N, 9] x) => (float[N, 1] z) { z, all = Loop(trips, , h0) }");
+  weight(proto, "h0", {1, 1});
+  integers(proto, "trips", {5});
+  integers(proto, "one", {1});
+  proto.mutable_graph()->mutable_initializer(1)->clear_dims();
+  setBody(node(proto, 0), "body",
+          "b (int64 i, bool c, float[K, 1] h) => (bool c1, float[K, 1] h1, float[N, 1] e) { c1 = "
+          "Identity(c) h1 = Identity(h) from = Unsqueeze(i, zero) to = Add(from, one) e = Slice(x, "
+          "from, to, one) }");
+  integers(proto, "zero", {0});
+  auto *all = proto.mutable_graph()->add_output();
+  *all = proto.graph().output(0);
+  all->set_name("all");
+  all->mutable_type()->mutable_tensor_type()->clear_shape();
+  Graph graph = imported(proto);
+  EXPECT_EQ(tensor(graph, "e").shape, shape({{1, 0}, {0, 1}}));
+  EXPECT_TRUE(tensor(graph, "e").dynamic);
+  EXPECT_EQ(tensor(graph, "all").shape, shape({{0, 5}, {1, 0}, {0, 1}}));
+}
+
 TEST(ControlFlow, ScanTakesItsAxisOffAndAddsIt) {
   auto proto = model("g (float[N, 3] s, float[7, N, 3] x) => (float[N, 3] last, float[7, N, 3] y) {"
                      " last, y = Scan(s, x) }");
