@@ -63,4 +63,37 @@ TEST(Roles, AnotherUseMakesAWeightOfAFrequency) {
   EXPECT_EQ(tensor(imported(layer), "w").role, TensorRole::Parameter);
 }
 
+TEST(TrainingMode, StatisticsAndMasksAreResults) {
+  auto proto = model("g (float[N, 3, 4, 4] x) => (float[N, 3, 4, 4] z) { y, m, v = "
+                     "BatchNormalization<training_mode = 1>(x, s, b, mean, var) z, mask = "
+                     "Dropout(y, ratio, training) }",
+                     15);
+  for (const char *name : {"s", "b", "mean", "var"})
+    weight(proto, name, {3});
+  weight(proto, "ratio", {}, true, 0.5F);
+  auto &training = *proto.mutable_graph()->add_initializer();
+  training.set_name("training");
+  training.set_data_type(onnx::TensorProto::BOOL);
+  training.add_int32_data(1);
+  for (const char *name : {"m", "v"}) {
+    auto &output = *proto.mutable_graph()->add_output();
+    output.set_name(name);
+    output.mutable_type()->mutable_tensor_type()->set_elem_type(onnx::TensorProto::FLOAT);
+  }
+  Graph graph = imported(proto);
+  EXPECT_EQ(tensor(graph, "s").role, TensorRole::Parameter);
+  EXPECT_EQ(tensor(graph, "mean").role, TensorRole::Buffer);
+  EXPECT_EQ(tensor(graph, "m").shape, shape({{0, 3}}));
+  EXPECT_EQ(tensor(graph, "z").shape, shape({{1, 0}, {0, 3}, {0, 4}, {0, 4}}));
+}
+
+TEST(TrainingMode, LossesAreOperators) {
+  auto proto = model("g (float[N, 3] x, int64[N] t) => (float loss) { y = MatMul(x, w) loss = "
+                     "SoftmaxCrossEntropyLoss(y, t) }");
+  weight(proto, "w", {3, 5});
+  Graph graph = imported(proto);
+  EXPECT_EQ(tensor(graph, "loss").shape, shape({}));
+  EXPECT_TRUE(tensor(graph, "loss").differentiable);
+}
+
 } // namespace
