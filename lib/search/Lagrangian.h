@@ -22,11 +22,12 @@ struct PartialPlacement {
   llvm::ArrayRef<int> used; // slots of each type
 };
 
-/// For one number of micro-batches m. Placements are split by their slowest stage: those whose max
-/// τ lies in an interval (low, high] take at least (m−1)·low, and the least Σ τ + exposed
-/// synchronisation of stages ≤ high. Each interval has its own multipliers, found by subgradient
-/// ascent; intervals that decide the bound are split further. The budget, if there is one, is a
-/// limit like those on devices.
+/// For one number of micro-batches m, where an iteration takes Σ τ + (m−1)·max τ + exposed
+/// synchronisation; under any other formula `tighten` must not be called. Placements are split by
+/// their slowest stage: those whose max τ lies in an interval (low, high] take at least (m−1)·low,
+/// and the least Σ τ + exposed synchronisation of stages ≤ high. Each interval has its own
+/// multipliers, found by subgradient ascent; intervals that decide the bound are split further. The
+/// budget, if there is one, is a limit like those on devices.
 ///
 /// Where the objective is cost, each interval also has multipliers for the least Σ price ·
 /// iteration: a stage is paid for the whole iteration, which is at least the bound of the interval,
