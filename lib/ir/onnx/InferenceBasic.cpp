@@ -247,23 +247,6 @@ Error nonZero(Inference &node) {
   return Error::success();
 }
 
-/// A depth that is not known leaves the shape open.
-Error oneHot(Inference &node) {
-  auto axis = axisOf(node, node.integer("axis", -1), node.rank(0) + 1);
-  if (!axis)
-    return axis.takeError();
-  node.setType(0, node.type(2));
-  auto depth = node.reals(1);
-  if (!depth)
-    return Error::success();
-  if (depth->size() != 1 || !((*depth)[0] >= 0) || (*depth)[0] > static_cast<double>(tooLarge))
-    return node.fail("the depth must be one number, not negative");
-  Dims dims = node.dims(0);
-  dims.insert(dims.begin() + *axis, static_cast<int64_t>((*depth)[0]));
-  node.set(0, node.type(2), dims);
-  return Error::success();
-}
-
 /// Types of one size only.
 Error bitCast(Inference &node) {
   auto type = typeNumber(node, node.integer("to", 0));
