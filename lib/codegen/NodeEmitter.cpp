@@ -199,6 +199,7 @@ struct PythonLiteral {
   std::string operator()(const Integers &values) const { return python::tuple(values); }
   template <typename T> std::string operator()(const std::vector<T> &values) const {
     std::vector<std::string> items;
+    items.reserve(values.size());
     for (const T &value : values)
       items.push_back((*this)(value));
     return python::tuple(items);
