@@ -3,6 +3,7 @@
 #include "ir/Bodies.h"
 #include "ir/onnx/Batch.h"
 #include "ir/onnx/Evaluation.h"
+#include "ir/onnx/FedWeights.h"
 #include "ir/onnx/Identities.h"
 #include "ir/onnx/ModelFile.h"
 #include "ir/onnx/Rebatching.h"
@@ -45,6 +46,7 @@ public:
   Import(ModelFile &file, const ImportOptions &options) : file(file), options(options) {}
 
   Expected<Graph> run() {
+    takeFedWeights(file);
     roles = decideRoles(file, file.graph.notes);
     for (TensorRole role : roles)
       trained.push_back(role == TensorRole::Parameter || role == TensorRole::Buffer);

@@ -96,4 +96,27 @@ TEST(TrainingMode, LossesAreOperators) {
   EXPECT_TRUE(tensor(graph, "loss").differentiable);
 }
 
+TEST(Roles, WeightsThatAreInputsAreParameters) {
+  Graph graph =
+      imported(model("g (float[N, 4] x, float[8, 4] w, float[8] b) => (float[N, 8] z) { t "
+                     "= Transpose(w) y = MatMul(x, t) z = Add(y, b) }"));
+  EXPECT_EQ(graph.inputs.size(), 1u);
+  EXPECT_EQ(tensor(graph, "w").role, TensorRole::Parameter);
+  EXPECT_EQ(tensor(graph, "b").role, TensorRole::Parameter);
+  ASSERT_FALSE(graph.notes.empty());
+  EXPECT_NE(graph.notes[0].find("2 inputs are used as weights"), std::string::npos);
+}
+
+TEST(Roles, InputsThatMayBeSamplesStayInputs) {
+  // used beside the product too; a product of two inputs that both have the batch
+  for (const char *text :
+       {"g (float[N, 4] x, float[4, 4] w) => (float[N, 4] z, float[4, 4] v) { z = MatMul(x, w) v = "
+        "Relu(w) }",
+        "g (float[N, 4, 4] x, float[N, 4, 4] w) => (float[N, 4, 4] z) { z = MatMul(x, w) }"}) {
+    Graph graph = imported(model(text));
+    EXPECT_EQ(graph.inputs.size(), 2u) << text;
+    EXPECT_EQ(tensor(graph, "w").role, TensorRole::Input) << text;
+  }
+}
+
 } // namespace
