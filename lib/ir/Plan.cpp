@@ -28,12 +28,24 @@ const char *nameOf(Precision precision) {
   return names[static_cast<int>(precision)];
 }
 
+namespace {
+constexpr PricingInfo pricingInfos[] = {
+#define HETERPLAN_COST_MODEL(enumerator, name, steady, help) {name, steady, help},
+#include "ir/CostModels.def"
+};
+} // namespace
+
+ArrayRef<PricingInfo> pricings() { return pricingInfos; }
+const char *nameOf(Pricing pricing) { return pricingInfos[static_cast<int>(pricing)].name; }
+bool isSteady(Pricing pricing) { return pricingInfos[static_cast<int>(pricing)].steady; }
+
 const char *nameOf(Provenance provenance) {
   static constexpr const char *names[] = {"measured", "interpolated", "modelled", "assumed"};
   return names[static_cast<int>(provenance)];
 }
 
-Seconds iterationTime(const std::vector<Stage> &stages, int microBatches, Schedule schedule) {
+Seconds iterationTime(const std::vector<Stage> &stages, int microBatches, Schedule schedule,
+                      Pricing pricing) {
   Seconds fill{}, slowest{}, slowestForward{}, slowestBackward{}, exposed{};
   for (auto stage = stages.rbegin(); stage != stages.rend(); ++stage) {
     fill += stage->time();
@@ -42,6 +54,8 @@ Seconds iterationTime(const std::vector<Stage> &stages, int microBatches, Schedu
     slowestBackward = std::max(slowestBackward, stage->backward);
     exposed = std::max(stage->sync, exposed - stage->backward);
   }
+  if (isSteady(pricing))
+    return slowest * double(microBatches);
   Seconds period = schedule == Schedule::GPipe ? slowestForward + slowestBackward : slowest;
   return fill + period * double(microBatches - 1) + exposed;
 }

@@ -6,6 +6,7 @@
 #include "support/Diagnostic.h"
 #include "support/Units.h"
 
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/Error.h"
 
 #include <array>
@@ -19,10 +20,26 @@ enum class Objective { Throughput, Cost };
 enum class Schedule { DataParallel, OneForwardOneBackward, GPipe };
 enum class Optimizer { Sgd, Momentum, Adam };
 enum class Precision { Fp32, Tf32, Bf16 };
+/// How stages and iterations are priced: one enumerator for each line of CostModels.def.
+enum class Pricing : int {
+#define HETERPLAN_COST_MODEL(enumerator, name, steady, help) enumerator,
+#include "ir/CostModels.def"
+};
 const char *nameOf(Objective objective); // "throughput" | "cost"
 const char *nameOf(Schedule schedule);   // "data-parallel" | "1f1b" | "gpipe"
 const char *nameOf(Optimizer optimizer); // "sgd" | "momentum" | "adam"
 const char *nameOf(Precision precision); // "fp32" | "tf32" | "bf16"
+const char *nameOf(Pricing pricing);     // "heterplan" | "heterps"
+/// Whether the slowest stage alone sets the pace; see CostModels.def.
+bool isSteady(Pricing pricing);
+
+struct PricingInfo {
+  const char *name;
+  bool steady;
+  const char *help;
+};
+/// The lines of CostModels.def, in order.
+llvm::ArrayRef<PricingInfo> pricings();
 
 /// A group of devices that together process `share` samples of each global batch. Groups have one
 /// device so far; nothing may assume it.
@@ -75,6 +92,7 @@ struct Plan {
   Schedule schedule = Schedule::DataParallel;
   Optimizer optimizer = Optimizer::Sgd;
   Precision precision = Precision::Fp32;
+  Pricing pricing = Pricing::HeterPlan;
   std::string strategy;
   uint64_t seed = 0;
 
@@ -110,6 +128,9 @@ struct Plan {
 /// The first is the usual estimate of synchronous pipelines (Alpa, OSDI 2022, eq. 2). A stage may
 /// synchronise while the stages before it drain: R_S = sync_S, R_s = max(sync_s, R_{s+1} −
 /// backward_s); exposed = R_1.
-Seconds iterationTime(const std::vector<Stage> &stages, int microBatches, Schedule schedule);
+/// Where the pricing is steady it is the time between two iterations of a pipeline that never
+/// drains, m·max τ_s (HeterPS, section 4: throughput = min_i B/ET_i).
+Seconds iterationTime(const std::vector<Stage> &stages, int microBatches, Schedule schedule,
+                      Pricing pricing = Pricing::HeterPlan);
 
 } // namespace heterplan

@@ -91,6 +91,7 @@ void writeDecision(const Plan &plan, v1::Plan &form) {
   form.set_schedule(nameOf(plan.schedule));
   form.set_optimizer(nameOf(plan.optimizer));
   form.set_precision(nameOf(plan.precision));
+  form.set_cost_model(nameOf(plan.pricing));
   for (const Stage &stage : plan.stages)
     writeStage(stage, *form.add_stages());
 }
@@ -140,6 +141,9 @@ void readDecision(const v1::Plan &form, NameReader &names, Plan &plan) {
   plan.schedule = names.named<Schedule>(form.schedule(), 3, "schedule");
   plan.optimizer = names.named<Optimizer>(form.optimizer(), 3, "optimizer");
   plan.precision = names.named<Precision>(form.precision(), 3, "precision");
+  if (!form.cost_model().empty())
+    plan.pricing =
+        names.named<Pricing>(form.cost_model(), static_cast<int>(pricings().size()), "costModel");
   for (const v1::Stage &stage : form.stages())
     plan.stages.push_back(readStage(stage));
 }

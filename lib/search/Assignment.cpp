@@ -32,13 +32,13 @@ std::vector<Piece> piecesOf(const Placement &placement, int type, int perNode) {
 }
 } // namespace
 
-std::vector<std::vector<DeviceRef>> assignDevices(const Cluster &cluster,
-                                                  const Placement &placement) {
+std::vector<std::vector<DeviceRef>>
+assignDevices(const Cluster &cluster, const Placement &placement, ArrayRef<int> perNode) {
   std::vector<std::vector<DeviceRef>> assigned(placement.stages.size());
   for (int type = 0; type < static_cast<int>(cluster.types.size()); ++type) {
     std::vector<DeviceRef> devices = devicesOf(cluster, type);
     size_t next = 0;
-    for (const Piece &piece : piecesOf(placement, type, devicesPerNode(cluster, type))) {
+    for (const Piece &piece : piecesOf(placement, type, perNode[type])) {
       assert(next + piece.devices <= devices.size() && "placement does not fit the cluster");
       for (int i = 0; i < piece.devices; ++i)
         assigned[piece.stage].push_back(devices[next + i]);

@@ -96,7 +96,8 @@ void Bounds::setLeastForward(const StageTable &table) {
       else if (entry.share > 0)
         forward = std::min(forward, entry.forward);
     }
-    leastForward[position] = leastForward[position - 1] + forward * safety;
+    leastForward[position] =
+        leastForward[position - 1] + evaluator.fillWeight() * forward * safety;
   }
 }
 
@@ -150,7 +151,7 @@ void Bounds::setThresholds() {
   constexpr int steps = 10;
   constexpr double ratio = 1.15;
   double least = rests[place(positions - 1, levels - 1)].slowest;
-  if (microBatches > 1 && std::isfinite(least) && least > 0)
+  if (microBatches > evaluator.fillWeight() && std::isfinite(least) && least > 0)
     for (int step = 1; step <= steps; ++step)
       thresholds.push_back(least * std::pow(ratio, step));
   thresholds.push_back(infinity);
@@ -165,30 +166,31 @@ void Bounds::solveFills(int threshold) {
       for (int begin = 0; begin < position; ++begin)
         for (int taken = 0; taken <= level + (begin == 0); ++taken) {
           const Bucket &bucket = buckets(begin, position)[taken];
-          if (bucket.time > limit || bucket.time >= least)
+          if (bucket.time > limit || evaluator.fillWeight() * bucket.time >= least)
             continue;
           double before = begin > 0 ? fill[place(begin, level - taken)] : 0;
           double behind = std::max(before, bucket.sync + leastForward[begin]);
-          least = std::min(least, bucket.time + behind);
+          least = std::min(least, evaluator.fillWeight() * bucket.time + behind);
         }
       fill[place(position, level)] = least;
     }
 }
 
 double Bounds::time(const PartialPlacement &partial) const {
+  double weight = evaluator.fillWeight();
   if (partial.position == 0)
-    return partial.fill + partial.exposed + (microBatches - 1) * partial.slowest;
+    return partial.fill + weight * partial.exposed + (microBatches - weight) * partial.slowest;
   int level = levelLeft(partial);
   if (level < 0)
     return infinity;
-  double behind = partial.exposed + leastForward[partial.position];
+  double behind = weight * partial.exposed + leastForward[partial.position];
   double atLeast = rests[place(partial.position, level)].slowest; // T_{k−1}
   double least = infinity;
   for (size_t k = 0; k < thresholds.size(); ++k) {
     if (thresholds[k] < atLeast)
       continue;
     double open = std::max(fillOf(static_cast<int>(k), partial.position, level), behind);
-    least = std::min(least, open + (microBatches - 1) * std::max(partial.slowest, atLeast));
+    least = std::min(least, open + (microBatches - weight) * std::max(partial.slowest, atLeast));
     atLeast = thresholds[k];
   }
   return std::max(partial.fill + least, lagrangian.time(partial));

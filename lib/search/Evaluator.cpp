@@ -42,6 +42,16 @@ Evaluator::Evaluator(const Problem &problem)
       forbidden(countForbidden(problem)), parameters(problem.graph.layers.size() + 1) {
   for (int i = 0; i < problem.graph.size(); ++i)
     parameters[i + 1] = parameters[i] + problem.graph.layers[i].parameterBytes;
+  if (!isSteady(problem.request.pricing))
+    return;
+  int microBatches = space.microBatches.front();
+  steadyModel = std::make_unique<const HeterPsModel>(
+      problem.graph, problem.cluster, Samples(problem.request.globalBatch.value() / microBatches),
+      microBatches, [&](int layer, int type, Samples samples) {
+        const PrefixSums &sums = table.at(type, samples.value());
+        return LayerCost{Seconds(sums.forwardOf(layer, layer + 1)),
+                         Seconds(sums.backwardOf(layer, layer + 1)), Seconds(0)};
+      });
 }
 
 bool Evaluator::pinsAllow(int begin, int end, int type) const {
@@ -94,6 +104,8 @@ StageTimes Evaluator::uniformTimes(int begin, int end, int type, int count,
   if (count > batch || !pinsAllow(begin, end, type) ||
       mostSamples(begin, end, type, inFlight, batch) < share)
     return times;
+  if (steadyModel)
+    return steadyTimes(begin, end, type, count, share);
   const PrefixSums &sums = table.at(type, share);
   times.fits = true;
   times.forward = sums.forwardOf(begin, end);
@@ -102,6 +114,40 @@ StageTimes Evaluator::uniformTimes(int begin, int end, int type, int count,
   times.sync = reduce.time(parametersOf(begin, end)).value() + times.update;
   times.largestShare = Samples(share);
   return times;
+}
+
+/// HeterPS has one time for a stage; forward and backward divide it as its computing does.
+StageTimes Evaluator::steadyTimes(int begin, int end, int type, int count, int64_t share) const {
+  StageTimes times;
+  double all = steadyModel->stageTime(begin, end, type, count);
+  times.fits = true;
+  times.forward = all * steadyModel->forwardShare(begin, end, type);
+  times.backward = all - times.forward;
+  times.largestShare = Samples(share);
+  return times;
+}
+
+int Evaluator::leastCount(int begin, int end, int type, double limit, int64_t batch, int inFlight) {
+  if (!pinsAllow(begin, end, type))
+    return 0;
+  auto enough = [&](int count) {
+    int64_t share = (batch + count - 1) / count;
+    if (mostSamples(begin, end, type, inFlight, batch) < share)
+      return false;
+    if (steadyModel)
+      return true;
+    const PrefixSums &sums = table.at(type, share);
+    return sums.forwardOf(begin, end) + sums.backwardOf(begin, end) <= limit;
+  };
+  int low = steadyModel ? steadyModel->unitsFor(begin, end, type, limit) : 1;
+  int high = static_cast<int>(std::min<int64_t>(space.available[type], batch));
+  if (low == 0 || low > high || !enough(high))
+    return 0;
+  while (low < high) {
+    int middle = low + (high - low) / 2;
+    enough(middle) ? high = middle : low = middle + 1;
+  }
+  return low;
 }
 
 std::vector<std::vector<int64_t>> Evaluator::balancedShares(int begin, int end,
@@ -151,7 +197,7 @@ StageTimes Evaluator::mixedTimes(int begin, int end, const DeviceGroup &group,
 
 StagePrice Evaluator::priceStage(int begin, int end, const DeviceGroup &group, int64_t batch,
                                  bool last, int inFlight) {
-  AllReduceCost reduce = allReduceCost(problem.cluster, group);
+  const AllReduceCost reduce = reduceCost(group);
   if (group.counts.size() == 1) {
     auto [type, count] = group.counts.front();
     StageTimes times = uniformTimes(begin, end, type, count, reduce, batch, inFlight);
@@ -175,6 +221,36 @@ Bytes Evaluator::parametersOf(int begin, int end) const {
   return parameters[end] - parameters[begin];
 }
 
+const AllReduceCost &Evaluator::reduceCost(const DeviceGroup &group) {
+  std::pair<int, int> key =
+      group.counts.size() == 1 ? group.counts.front() : std::pair(-1, group.size());
+  auto [entry, isNew] = reduceCosts.try_emplace(key);
+  if (isNew || key.first < 0)
+    entry->second = allReduceCost(problem.cluster, group);
+  return entry->second;
+}
+
+TransferPath Evaluator::pathBetween(const DeviceGroup &from, const DeviceGroup &to) {
+  if (from.counts.size() > 1 || to.counts.size() > 1)
+    return transferPath(problem.cluster, from, to);
+  auto [a, b] = from.counts.front();
+  auto [c, d] = to.counts.front();
+  auto [entry, isNew] = paths.try_emplace({a, b, c, d});
+  if (isNew)
+    entry->second = transferPath(problem.cluster, from, to);
+  return entry->second;
+}
+
+bool Evaluator::stagesAllowed(const Placement &placement) const {
+  int count = static_cast<int>(placement.stages.size());
+  if (count < space.minStages || count > space.maxStages)
+    return false;
+  for (int i = 1; i < count; ++i)
+    if (!space.mayFollow(placement.stages[i - 1].group, placement.stages[i].group))
+      return false;
+  return true;
+}
+
 bool Evaluator::devicesSuffice(const Placement &placement) const {
   std::vector<int> left = space.available;
   for (const PlacedStage &stage : placement.stages) {
@@ -187,23 +263,32 @@ bool Evaluator::devicesSuffice(const Placement &placement) const {
 }
 
 void Evaluator::fillTransfers(const Placement &placement, const std::vector<StagePrice> &prices,
-                              std::vector<Stage> &stages) const {
+                              std::vector<Stage> &stages) {
+  if (steadyModel) // they are part of the stages
+    return;
   for (size_t i = 1; i < stages.size(); ++i) {
     const Cut &cut = cuts[placement.stages[i].begin];
     const DeviceGroup &from = placement.stages[i - 1].group, &to = placement.stages[i].group;
     Samples fromShare = prices[i - 1].times.largestShare, toShare = prices[i].times.largestShare;
-    stages[i].receive = transferTime(problem.cluster, from, fromShare, to, toShare,
-                                     cut.forwardBytes, cut.fixedBytes);
+    stages[i].receive =
+        pathBetween(from, to).time(fromShare, toShare, cut.forwardBytes, cut.fixedBytes);
     stages[i - 1].receiveGradient =
-        transferTime(problem.cluster, to, toShare, from, fromShare, cut.backwardBytes, Bytes(0));
+        pathBetween(to, from).time(toShare, fromShare, cut.backwardBytes, Bytes(0));
     stages[i].forward += stages[i].receive;
     stages[i - 1].backward += stages[i - 1].receiveGradient;
   }
 }
 
 std::optional<Evaluation> Evaluator::evaluate(const Placement &placement) {
+  std::optional<Evaluation> result = measure(placement);
+  if (result && !meetsLimits(result->iteration, result->price))
+    return std::nullopt;
+  return result;
+}
+
+std::optional<Evaluation> Evaluator::measure(const Placement &placement) {
   int count = static_cast<int>(placement.stages.size());
-  if (count < space.minStages || count > space.maxStages || !devicesSuffice(placement))
+  if (!stagesAllowed(placement) || !devicesSuffice(placement))
     return std::nullopt;
   int64_t batch = problem.request.globalBatch.value() / placement.microBatches;
   Evaluation result;
@@ -227,9 +312,8 @@ std::optional<Evaluation> Evaluator::evaluate(const Placement &placement) {
   }
   fillTransfers(placement, prices, result.stages);
   Schedule schedule = count == 1 ? Schedule::DataParallel : Schedule::OneForwardOneBackward;
-  result.iteration = iterationTime(result.stages, placement.microBatches, schedule);
-  if (!meetsLimits(result.iteration, result.price))
-    return std::nullopt;
+  result.iteration =
+      iterationTime(result.stages, placement.microBatches, schedule, problem.request.pricing);
   result.objective = objectiveOf(result.iteration, result.price);
   return result;
 }

@@ -2,9 +2,13 @@
 // costs and needs, by the model that Plan.h states, and turns the chosen one into a Plan.
 #pragma once
 
+#include "cost/HeterPs.h"
 #include "search/PriceTable.h"
 #include "search/SearchSpace.h"
 
+#include <array>
+#include <map>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -66,6 +70,19 @@ public:
 
   Bytes parametersOf(int begin, int end) const;
 
+  /// Fewest devices of `type` with which a micro-batch takes layers [begin, end) at most `limit`
+  /// seconds, transfers of heterplan's own pricing not counted; 0: no number that there is.
+  int leastCount(int begin, int end, int type, double limit, int64_t batch, int inFlight);
+
+  /// The fitted model of HeterPS, or null where plans are not priced by it.
+  const HeterPsModel *heterPs() const { return steadyModel.get(); }
+  /// iteration = w·(Σ τ + exposed synchronisation) + (m − w)·max τ with this w: 1, or 0 where the
+  /// pricing is steady.
+  double fillWeight() const { return steadyModel ? 0 : 1; }
+
+  /// Figures of a placement whatever its throughput and price; none when devices, memory or pins do
+  /// not allow it.
+  std::optional<Evaluation> measure(const Placement &placement);
   /// None when it breaks a constraint: devices, memory, pins, floor or budget.
   std::optional<Evaluation> evaluate(const Placement &placement);
   /// Objective of a time and price, in the units of Evaluation::objective.
@@ -86,8 +103,12 @@ private:
   };
   const MemoryNeed &memoryNeed(int begin, int end) const;
   bool devicesSuffice(const Placement &placement) const;
+  bool stagesAllowed(const Placement &placement) const;
+  const AllReduceCost &reduceCost(const DeviceGroup &group);
   void fillTransfers(const Placement &placement, const std::vector<StagePrice> &prices,
-                     std::vector<Stage> &stages) const;
+                     std::vector<Stage> &stages);
+  TransferPath pathBetween(const DeviceGroup &from, const DeviceGroup &to);
+  StageTimes steadyTimes(int begin, int end, int type, int count, int64_t share) const;
   std::vector<std::vector<int64_t>> balancedShares(int begin, int end, const DeviceGroup &group,
                                                    int64_t batch, int inFlight);
   StageTimes mixedTimes(int begin, int end, const DeviceGroup &group,
@@ -95,6 +116,9 @@ private:
   void fillProvenance(const Placement &placement, const Evaluation &evaluation, Plan &plan);
 
   PriceTable table;
+  std::unique_ptr<const HeterPsModel> steadyModel;
+  std::map<std::pair<int, int>, AllReduceCost> reduceCosts; // by type and count
+  std::map<std::array<int, 4>, TransferPath> paths;         // by types and counts
   std::vector<std::vector<int>> forbidden; // [type][position]: pins against it before position
   std::vector<Bytes> parameters;           // of the layers before each position
   mutable llvm::DenseMap<std::pair<int, int>, MemoryNeed> memory;

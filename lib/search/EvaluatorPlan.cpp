@@ -39,6 +39,14 @@ void priceReplicas(PriceTable &table, const PlacedStage &placed, const StagePric
     }
 }
 
+/// HeterPS knows no replicas: each is as fast as its stage.
+void priceSteadily(const Stage &stage, std::vector<Replica> &replicas) {
+  for (Replica &replica : replicas) {
+    replica.forward = stage.forward;
+    replica.backward = stage.backward;
+  }
+}
+
 void fillObjective(const Evaluator &evaluator, const Evaluation &evaluation, double bound,
                    Plan &plan) {
   const Request &request = evaluator.problem.request;
@@ -109,13 +117,14 @@ Expected<Plan> Evaluator::plan(const Placement &placement, double bound) {
   plan.microBatches = placement.microBatches;
   plan.optimizer = request.optimizer;
   plan.precision = request.precision;
+  plan.pricing = request.pricing;
   plan.minThroughput = request.minThroughput;
   plan.maxCostPerHour = request.maxCostPerHour;
   plan.pins = request.pins;
   plan.stages = evaluation->stages;
   int count = static_cast<int>(plan.stages.size());
   plan.schedule = count == 1 ? Schedule::DataParallel : Schedule::OneForwardOneBackward;
-  std::vector<std::vector<DeviceRef>> devices = assignDevices(problem.cluster, placement);
+  std::vector<std::vector<DeviceRef>> devices = assignDevices(problem.cluster, placement, space.perNode);
   int64_t batch = request.globalBatch.value() / placement.microBatches;
   for (int i = 0; i < count; ++i) {
     const PlacedStage &placed = placement.stages[i];
@@ -126,7 +135,10 @@ Expected<Plan> Evaluator::plan(const Placement &placement, double bound) {
     for (int layer = placed.begin; layer < placed.end; ++layer)
       stage.layers.push_back(problem.graph.layers[layer].name);
     stage.replicas = makeReplicas(price, devices[i], placement.microBatches);
-    priceReplicas(table, placed, price, stage.replicas);
+    if (steadyModel)
+      priceSteadily(stage, stage.replicas);
+    else
+      priceReplicas(table, placed, price, stage.replicas);
     stage.parameterBytes = parametersOf(placed.begin, placed.end);
     stage.memory = deviceMemory(problem.graph, placed.begin, placed.end, cuts[placed.begin],
                                 request.optimizer, price.times.largestShare, inFlight);

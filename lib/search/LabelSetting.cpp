@@ -126,7 +126,9 @@ LabelSearch::LabelSearch(Evaluator &evaluator, const SearchOptions &options)
   std::map<std::string, int> places;
   const Cluster &cluster = evaluator.problem.cluster;
   for (const GroupOption &option : space.options) {
-    auto place = places.try_emplace(placeOf(cluster, option.group), int(places.size())).first;
+    std::string name = space.steady ? std::to_string(option.group.counts.front().first)
+                                    : placeOf(cluster, option.group);
+    auto place = places.try_emplace(std::move(name), int(places.size())).first;
     interfaces.push_back({place->second, shapeOf(cluster, option.group).devicesPerNode});
   }
 }
@@ -163,7 +165,7 @@ void LabelSearch::bound(Label &label) {
         cases[label.choice].table.leastReceive(label.position, label.option, label.share.value());
   PartialPlacement partial;
   partial.position = label.position;
-  partial.fill = label.fill + receive;
+  partial.fill = label.fill + evaluator.fillWeight() * receive;
   partial.slowest = std::max(label.others, label.first + receive);
   partial.exposed = label.exposed;
   partial.price = label.price;
@@ -216,7 +218,7 @@ bool LabelSearch::grow(int index, int option, int begin, Label &grown) {
   if (stage.mostInFlight == 0)
     return false;
   double receive = 0, receiveGradient = 0;
-  if (label.depth > 0) {
+  if (label.depth > 0 && !space.steady) {
     const Cut &cut = evaluator.cuts[space.positions[label.position]];
     receive = path(option, label.option)
                   .time(Samples(stage.share), label.share, cut.forwardBytes, cut.fixedBytes)
@@ -228,7 +230,7 @@ bool LabelSearch::grow(int index, int option, int begin, Label &grown) {
   double backward = stage.backward + receiveGradient;
   grown = label;
   grown.first = stage.forward + backward;
-  grown.fill = label.fill + receive + grown.first;
+  grown.fill = label.fill + evaluator.fillWeight() * (receive + grown.first);
   grown.others = label.depth > 0 ? std::max(label.others, label.first + receive) : 0;
   grown.exposed = std::max(stage.sync, label.exposed - backward);
   grown.price = label.price + space.options[option].price.value();
@@ -257,6 +259,9 @@ template <typename Keep> void LabelSearch::expand(int index, Keep keep) {
     if (depth + 1 >= space.maxStages || space.options[option].wholeModelOnly)
       from = 0; // the last stage that may be added has to take all the rest
     if (space.options[option].wholeModelOnly && depth > 0)
+      continue;
+    if (depth > 0 &&
+        !space.mayFollow(space.options[option].group, space.options[labels[index].option].group))
       continue;
     for (int begin = from; begin >= to; --begin) {
       ++work;
@@ -294,7 +299,7 @@ Placement LabelSearch::placementOf(const Label &first) const {
 /// apart: at a cut that carries nothing the shares, and the price where only time counts.
 FrontEntry LabelSearch::frontEntry(const Label &label) const {
   const Cut &cut = evaluator.cuts[space.positions[label.position]];
-  bool carries = cut.forwardBytes > Bytes(0) || cut.fixedBytes > Bytes(0);
+  bool carries = !space.steady && (cut.forwardBytes > Bytes(0) || cut.fixedBytes > Bytes(0));
   FrontEntry entry{};
   entry.fill = label.fill;
   entry.fillAndExposed = label.fill + label.exposed;
@@ -329,12 +334,12 @@ bool LabelSearch::dominates(const FrontEntry &a, const int *aUsed, const FrontEn
 bool LabelSearch::insert(const Label &label) {
   const Cut &cut = evaluator.cuts[space.positions[label.position]];
   FrontEntry entry = frontEntry(label);
-  int place = entry.share == 0 ? -1 : interfaces[label.option].place;
-  if (cut.fixedBytes > Bytes(0)) // each device of a node takes these: no two counts are alike
+  int place = entry.share == 0 && !space.steady ? -1 : interfaces[label.option].place;
+  if (cut.fixedBytes > Bytes(0) && !space.steady) // each device of a node takes these: no two counts are alike
     place = static_cast<int>(space.options.size()) + label.option;
   int where = label.position * static_cast<int>(cases.size()) + label.choice;
   std::vector<FrontEntry> &front = fronts[{where, place}];
-  bool pipelined = cases[label.choice].table.microBatches > 1;
+  bool pipelined = cases[label.choice].table.microBatches > evaluator.fillWeight();
   auto usedBy = [&](const FrontEntry &other) { return &used[size_t(other.label) * types]; };
   auto position = front.begin();
   for (; position != front.end() && position->fill <= entry.fill; ++position)

@@ -25,6 +25,7 @@ struct Request {
   int microBatches = 0; // 0: searched
   Optimizer optimizer = Optimizer::Sgd;
   Precision precision = Precision::Fp32;
+  Pricing pricing = Pricing::HeterPlan;
   std::vector<Pin> pins;     // layer name -> device type
   bool ignoreMemory = false; // used to explain infeasibility
 };

@@ -10,6 +10,7 @@ namespace heterplan {
 
 namespace {
 constexpr int mostPositions = 40;
+constexpr int mostSteadyPositions = 256;
 constexpr int mostMicroBatches = 256;
 constexpr size_t mostMicroBatchChoices = 16;
 /// Mixed groups are listed exhaustively up to this many count vectors.
@@ -31,14 +32,15 @@ int devicesPerNode(const Cluster &cluster, int type) {
 }
 
 namespace {
-GroupOption makeOption(const Cluster &cluster, ArrayRef<int> counts, ArrayRef<int> available) {
+GroupOption makeOption(const Cluster &cluster, ArrayRef<int> counts, ArrayRef<int> available,
+                       ArrayRef<int> perNode) {
   GroupOption option;
   option.slots.assign(counts.size(), 0);
   for (int type = 0; type < static_cast<int>(counts.size()); ++type)
     if (counts[type] > 0) {
       option.group.counts.push_back({type, counts[type]});
       option.slots[type] =
-          std::min(slotsFor(counts[type], devicesPerNode(cluster, type)), available[type]);
+          std::min(slotsFor(counts[type], perNode[type]), available[type]);
       option.price += cluster.types[type].price * double(counts[type]);
     }
   return option;
@@ -62,8 +64,26 @@ std::set<int> usefulCounts(Samples batch, ArrayRef<int> microBatches, int availa
   return counts;
 }
 
+/// Amdahl's law gains with every unit.
+std::set<int> everyCount(Samples batch, int microBatches, int available) {
+  std::set<int> counts;
+  for (int k = 1; k <= std::min<int64_t>(batch.value() / microBatches, available); ++k)
+    counts.insert(k);
+  return counts;
+}
+
+/// HeterPS measures layers at a small batch: most micro-batches that leave a sample for each device
+/// of a type.
+int steadyMicroBatches(Samples batch, int mostDevices) {
+  int best = 1;
+  for (int m = 1; m <= mostMicroBatches && m <= batch.value(); ++m)
+    if (batch.value() % m == 0 && batch.value() / m >= mostDevices)
+      best = m;
+  return best;
+}
+
 /// Every vector of counts with at least two types, if there are few.
-bool addAllMixed(const Cluster &cluster, ArrayRef<int> available,
+bool addAllMixed(const Cluster &cluster, ArrayRef<int> available, ArrayRef<int> perNode,
                  std::vector<GroupOption> &options) {
   int64_t vectors = 1;
   for (int count : available)
@@ -77,13 +97,13 @@ bool addAllMixed(const Cluster &cluster, ArrayRef<int> available,
       rest /= available[type] + 1;
     }
     if (std::count_if(counts.begin(), counts.end(), [](int c) { return c > 0; }) > 1)
-      options.push_back(makeOption(cluster, counts, available));
+      options.push_back(makeOption(cluster, counts, available, perNode));
   }
   return true;
 }
 
 /// Each subset of at least two types, whole, halved, quartered, ...: for one-stage plans.
-void addScaledSubsets(const Cluster &cluster, ArrayRef<int> available,
+void addScaledSubsets(const Cluster &cluster, ArrayRef<int> available, ArrayRef<int> perNode,
                       std::vector<GroupOption> &options) {
   size_t types = std::min(available.size(), mostTypesInSubsets);
   std::set<std::vector<int>> seen;
@@ -98,7 +118,7 @@ void addScaledSubsets(const Cluster &cluster, ArrayRef<int> available,
         }
       if (members < 2 || !seen.insert(counts).second)
         continue;
-      options.push_back(makeOption(cluster, counts, available));
+      options.push_back(makeOption(cluster, counts, available, perNode));
       options.back().wholeModelOnly = true;
     }
 }
@@ -169,33 +189,45 @@ std::vector<int> cutPositions(const LayerGraph &graph, int limit) {
 
 SearchSpace::SearchSpace(const Problem &problem) {
   const Request &request = problem.request;
-  positions = cutPositions(problem.graph, mostPositions);
-  microBatches = request.microBatches > 0 ? std::vector<int>{request.microBatches}
-                                          : microBatchChoices(request.globalBatch, mostMicroBatches,
-                                                              mostMicroBatchChoices);
-  int types = static_cast<int>(problem.cluster.types.size());
-  for (int type = 0; type < types; ++type) {
+  steady = isSteady(request.pricing);
+  positions = cutPositions(problem.graph, steady ? mostSteadyPositions : mostPositions);
+  for (int type = 0; type < static_cast<int>(problem.cluster.types.size()); ++type) {
     available.push_back(problem.cluster.deviceCount(type));
-    perNode.push_back(devicesPerNode(problem.cluster, type));
+    perNode.push_back(steady ? 0 : devicesPerNode(problem.cluster, type));
   }
-  for (int type = 0; type < types; ++type)
-    for (int count : usefulCounts(request.globalBatch, microBatches, available[type])) {
-      std::vector<int> counts(types, 0);
-      counts[type] = count;
-      options.push_back(makeOption(problem.cluster, counts, available));
-    }
-  if (!addAllMixed(problem.cluster, available, options))
-    addScaledSubsets(problem.cluster, available, options);
+  if (request.microBatches > 0)
+    microBatches = {request.microBatches};
+  else if (steady)
+    microBatches = {steadyMicroBatches(request.globalBatch,
+                                       *std::max_element(available.begin(), available.end()))};
+  else
+    microBatches =
+        microBatchChoices(request.globalBatch, mostMicroBatches, mostMicroBatchChoices);
+  listOptions(problem);
   int pieces = static_cast<int>(positions.size()) - 1;
   minStages = request.schedule == ScheduleChoice::Pipeline ? 2 : 1;
   maxStages = request.schedule == ScheduleChoice::DataParallel ? 1 : pieces;
+}
+
+void SearchSpace::listOptions(const Problem &problem) {
+  const Request &request = problem.request;
+  int types = static_cast<int>(available.size());
+  for (int type = 0; type < types; ++type)
+    for (int count : steady ? everyCount(request.globalBatch, microBatches.front(), available[type])
+                            : usefulCounts(request.globalBatch, microBatches, available[type])) {
+      std::vector<int> counts(types, 0);
+      counts[type] = count;
+      options.push_back(makeOption(problem.cluster, counts, available, perNode));
+    }
+  if (!steady && !addAllMixed(problem.cluster, available, perNode, options))
+    addScaledSubsets(problem.cluster, available, perNode, options);
 }
 
 GroupOption SearchSpace::optionOf(const Problem &problem, const DeviceGroup &group) const {
   std::vector<int> counts(available.size(), 0);
   for (auto [type, count] : group.counts)
     counts[type] = count;
-  return makeOption(problem.cluster, counts, available);
+  return makeOption(problem.cluster, counts, available, perNode);
 }
 
 } // namespace heterplan

@@ -26,12 +26,21 @@ struct SearchSpace {
   std::vector<GroupOption> options;
   std::vector<int> microBatches; // ascending divisors of the global batch
   std::vector<int> available;    // devices of each type
-  std::vector<int> perNode;      // devicesPerNode of each type
+  std::vector<int> perNode;      // devicesPerNode of each type; 0 where groups may straddle nodes
+  bool steady = false;           // see isSteady
   int minStages = 1, maxStages = 1;
 
   explicit SearchSpace(const Problem &problem);
   /// The option of `group`, listed or not.
   GroupOption optionOf(const Problem &problem, const DeviceGroup &group) const;
+  /// Whether a stage on `next` may follow one on `group`: where the pricing is steady a stage takes
+  /// in all of its neighbours of its own type.
+  bool mayFollow(const DeviceGroup &group, const DeviceGroup &next) const {
+    return !steady || group.counts.front().first != next.counts.front().first;
+  }
+
+private:
+  void listOptions(const Problem &problem);
 };
 
 /// Cut positions of `graph`: all series positions (where one tensor crosses, or none), then the

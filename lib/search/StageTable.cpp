@@ -49,6 +49,14 @@ StageEntry StageTable::price(int begin, int end, const GroupOption &option,
   if (!evaluator.pinsAllow(begin, end, type))
     return entry;
   entry.share = (batch + devices - 1) / devices;
+  if (evaluator.heterPs()) {
+    StageTimes times =
+        evaluator.uniformTimes(begin, end, type, static_cast<int>(devices), reduce, batch, 1);
+    entry.forward = times.forward;
+    entry.backward = times.backward;
+    entry.mostInFlight = evaluator.mostInFlight(begin, end, type, entry.share);
+    return entry;
+  }
   const PrefixSums &sums = evaluator.prices().at(type, entry.share);
   entry.forward = sums.forwardOf(begin, end);
   entry.backward = sums.backwardOf(begin, end);
@@ -59,13 +67,13 @@ StageEntry StageTable::price(int begin, int end, const GroupOption &option,
 
 double StageTable::leastReceive(int position, int option, int64_t share) const {
   const Cut &cut = evaluator.cuts[evaluator.space.positions[position]];
-  double bytes = cut.forwardBytes.value();
+  double bytes = evaluator.fillWeight() * cut.forwardBytes.value(); // else part of the stage
   return bytes == 0 ? 0 : leastLatency[option] + bytes * double(share) * leastPerSampleByte[option];
 }
 
 double StageTable::leastReceiveGradient(int position, int option, int64_t share) const {
   const Cut &cut = evaluator.cuts[evaluator.space.positions[position]];
-  double bytes = cut.backwardBytes.value();
+  double bytes = evaluator.fillWeight() * cut.backwardBytes.value();
   return bytes == 0 ? 0 : leastLatency[option] + bytes * double(share) * leastPerSampleByte[option];
 }
 

@@ -26,8 +26,9 @@ std::vector<const char *> names() {
 
 TEST_P(EveryStrategy, itsPlansPassTheIndependentChecks) {
   int plans = 0;
-  for (int seed = 0; seed < 60; ++seed) {
-    RandomProblem random(seed);
+  for (int seed = 0; seed < 120; ++seed) {
+    RandomProblem random(seed / 2);
+    random.request.pricing = seed % 2 ? Pricing::HeterPs : Pricing::HeterPlan;
     Problem problem = llvm::cantFail(random.problem());
     SearchOutcome outcome = llvm::cantFail(solve(problem));
     if (!outcome.plan)
@@ -41,7 +42,7 @@ TEST_P(EveryStrategy, itsPlansPassTheIndependentChecks) {
     for (const Check &check : checks)
       EXPECT_TRUE(check.holds) << "seed " << seed << ": " << check.name;
   }
-  EXPECT_GT(plans, 20);
+  EXPECT_GT(plans, 40);
 }
 
 TEST_P(EveryStrategy, isDeterministic) {

@@ -34,6 +34,11 @@ void addSearch(CLI::App &command, CompileOptions &options) {
           "micro-batches of an iteration; default: searched");
   addText(command, "--optimizer", options.optimizer, "NAME", "sgd (default), momentum or adam");
   addText(command, "--precision", options.precision, "NAME", "fp32 (default), tf32 or bf16");
+  std::string models;
+  for (const PricingInfo &pricing : pricings())
+    models += (models.empty() ? "" : "; ") + std::string(pricing.name) + ": " + pricing.help;
+  addText(command, "--cost-model", options.costModel, "NAME",
+          "how plans are priced (heterplan); " + models);
   std::string names;
   for (const StrategyInfo &strategy : strategies())
     names += std::string(", ") + strategy.name;
@@ -44,8 +49,14 @@ void addSearch(CLI::App &command, CompileOptions &options) {
   command.add_flag("--pareto", options.pareto, "not supported yet");
 }
 
-template <size_t N>
-Error readChoice(StringRef option, StringRef text, const char *const (&accepted)[N], auto &target) {
+std::vector<const char *> pricingNames() {
+  std::vector<const char *> names;
+  for (const PricingInfo &pricing : pricings())
+    names.push_back(pricing.name);
+  return names;
+}
+
+Error readChoice(StringRef option, StringRef text, ArrayRef<const char *> accepted, auto &target) {
   if (text.empty())
     return Error::success();
   Expected<size_t> index = choiceOption(option, text, accepted);
@@ -85,6 +96,8 @@ Error readChoices(const CompileOptions &options, Request &request) {
   if (Error error = readChoice("--schedule", options.schedule, schedules, request.schedule))
     return error;
   if (Error error = readChoice("--optimizer", options.optimizer, optimizers, request.optimizer))
+    return error;
+  if (Error error = readChoice("--cost-model", options.costModel, pricingNames(), request.pricing))
     return error;
   return readChoice("--precision", options.precision, precisions, request.precision);
 }

@@ -19,7 +19,8 @@ struct CompileOptions {
   CostOptions costs;
   std::vector<std::string> pins;
   std::string batch, objective, minThroughput, maxCostPerHour, schedule,
-      strategy = "auto", timeLimit, seed, optimizer, precision, microBatches, amplificationLimit;
+      strategy = "auto", timeLimit, seed, optimizer, precision, microBatches, amplificationLimit,
+      costModel;
   bool force = false, json = false, pareto = false;
 };
 

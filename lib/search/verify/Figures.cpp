@@ -68,6 +68,8 @@ Formula iteration(const CheckInputs &in) {
         Formula::maximum({number(stage->sync), Formula::difference(exposed, std::move(backward))});
   }
   Formula period = Formula::maximum(times);
+  if (isSteady(in.plan.pricing))
+    return Formula::product(Formula::integer(in.plan.microBatches), period);
   if (in.plan.schedule == Schedule::GPipe)
     period = Formula::sum({Formula::maximum(forwards), Formula::maximum(backwards)});
   times.push_back(Formula::product(Formula::integer(in.plan.microBatches - int64_t(1)), period));

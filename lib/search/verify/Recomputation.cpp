@@ -1,11 +1,13 @@
 #include "search/verify/Recomputation.h"
 
+#include "cost/HeterPs.h"
 #include "cost/Memory.h"
 
 #include "llvm/ADT/StringMap.h"
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 using namespace llvm;
 
@@ -46,6 +48,7 @@ private:
   void addMemory(RecomputedStage &facts, size_t stage) const;
   void addTransfers(std::vector<RecomputedStage> &stages) const;
   void addTimes(RecomputedStage &facts, const Stage &stated, bool isLast) const;
+  Error addSteadyTimes(std::vector<RecomputedStage> &stages) const;
 
   const Plan &plan;
   const LayerGraph &graph;
@@ -183,6 +186,42 @@ void Recomputer::addTimes(RecomputedStage &facts, const Stage &stated, bool isLa
     facts.sync += allReduceTime(cluster, facts.group, facts.parameterBytes);
 }
 
+/// HeterPS, section 4: a stage computes and communicates at the same time, by Amdahl's law.
+Error Recomputer::addSteadyTimes(std::vector<RecomputedStage> &stages) const {
+  std::set<int> used;
+  for (RecomputedStage &facts : stages) {
+    if (!facts.obstacle.empty())
+      continue;
+    if (facts.group.counts.size() > 1)
+      facts.obstacle = "HeterPS has one type of device in a stage";
+    used.insert(facts.group.counts.front().first);
+  }
+  Error failure = Error::success();
+  Samples batch(std::max<int64_t>(1, plan.globalBatch.value() / std::max(1, plan.microBatches)));
+  HeterPsModel model(graph, cluster, batch, std::max(1, plan.microBatches),
+                     [&](int layer, int type, Samples samples) {
+                       if (!used.count(type) || failure)
+                         return LayerCost{};
+                       auto cost = costs.price(graph.layers[layer], cluster.types[type], samples);
+                       if (!cost)
+                         failure = cost.takeError();
+                       return cost ? *cost : LayerCost{};
+                     });
+  for (RecomputedStage &facts : stages) {
+    if (!facts.obstacle.empty())
+      continue;
+    auto [type, units] = facts.group.counts.front();
+    Seconds all(model.stageTime(facts.begin, facts.end, type, units));
+    facts.forward = all * model.forwardShare(facts.begin, facts.end, type);
+    facts.backward = all - facts.forward;
+    for (RecomputedReplica &replica : facts.replicas) {
+      replica.forward = facts.forward;
+      replica.backward = facts.backward;
+    }
+  }
+  return failure;
+}
+
 Expected<Recomputation> Recomputer::run() {
   Recomputation result;
   for (const Stage &stage : plan.stages) {
@@ -192,16 +231,20 @@ Expected<Recomputation> Recomputer::run() {
       facts.obstacle = placeReplicas(stage, facts);
     if (!facts.obstacle.empty())
       continue;
-    if (Error error = price(facts))
-      return error;
+    if (!isSteady(plan.pricing))
+      if (Error error = price(facts))
+        return error;
     addMemory(facts, result.stages.size() - 1);
   }
-  addTransfers(result.stages);
+  if (!isSteady(plan.pricing))
+    addTransfers(result.stages);
+  else if (Error error = addSteadyTimes(result.stages))
+    return error;
   for (size_t s = 0; s < result.stages.size(); ++s) {
     RecomputedStage &facts = result.stages[s];
-    if (facts.obstacle.empty())
+    if (facts.obstacle.empty() && !isSteady(plan.pricing))
       addTimes(facts, plan.stages[s], s + 1 == result.stages.size());
-    else if (result.obstacle.empty())
+    else if (!facts.obstacle.empty() && result.obstacle.empty())
       result.obstacle = "stage " + std::to_string(s) + ": " + facts.obstacle;
   }
   if (plan.stages.empty())

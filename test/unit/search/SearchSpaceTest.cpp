@@ -91,7 +91,7 @@ TEST(Assignment, groupsNoLargerThanANodeDoNotStraddle) {
   Placement placement;
   for (int count : {3, 4, 8})
     placement.stages.push_back({0, 1, DeviceGroup{{{0, count}}}});
-  auto devices = assignDevices(cluster, placement);
+  auto devices = assignDevices(cluster, placement, {devicesPerNode(cluster, 0)});
   std::set<std::pair<std::string, int>> seen;
   for (const auto &stage : devices) {
     std::set<std::string> nodes;

@@ -1,0 +1,81 @@
+// The cost model of HeterPS (Liu et al., arXiv 2111.10635, section 4): a stage of consecutive layers
+// on k units of one type takes CT = OCT·(1−α+α/k) to compute and DT = ODT·(1−β+β/k) to communicate
+// a micro-batch, at the same time, so max(CT, DT). OCT, ODT, α and β of each layer and type are
+// fitted to prices at several k.
+#pragma once
+
+#include "cost/CostModel.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+
+#include <vector>
+
+namespace heterplan {
+
+/// Amdahl's law: t(k) = serial + parallel/k, seconds.
+struct AmdahlFit {
+  double serial = 0, parallel = 0;
+  /// Largest |fit − point| / point.
+  double residual = 0;
+
+  double original() const { return serial + parallel; } // OCT or ODT
+  double fraction() const { return original() > 0 ? parallel / original() : 0; } // α or β
+  double at(int units) const { return serial + parallel / units; }
+};
+
+/// Least squares of the relative deviations, neither part below 0. `points`: (units, seconds).
+AmdahlFit fitAmdahl(llvm::ArrayRef<std::pair<int, double>> points);
+
+/// What HeterPS profiles: one layer on one type.
+struct LayerFit {
+  AmdahlFit compute;  // OCT, α: forward and backward of a micro-batch
+  AmdahlFit transfer; // ODT, β: its part of the synchronisation of parameters
+  double forwardShare = 0.5;
+};
+
+class HeterPsModel {
+public:
+  /// Forward and backward of `layer` on one device of `type` with `samples` samples.
+  using Price = llvm::function_ref<LayerCost(int layer, int type, Samples samples)>;
+
+  /// Fits every layer and type of `cluster` at 1, 2, 4, ... units, and all there are, for
+  /// micro-batches of `batch` samples of which an iteration has `microBatches`. Communication:
+  /// - each unit pushes the gradients and pulls the parameters of its layers once an iteration,
+  ///   whatever the number of units (a parameter server, dense layers);
+  /// - the first layer of a stage receives its input, the last one the gradient of its output, over
+  ///   the network, of which units of one node share the interface.
+  HeterPsModel(const LayerGraph &graph, const Cluster &cluster, Samples batch, int microBatches,
+               Price price);
+
+  /// ET of layers [begin, end) on `units` devices of `type`: one micro-batch, seconds.
+  double stageTime(int begin, int end, int type, int units) const;
+  /// Fewest units with which ET is at most `limit`; 0: no number is enough.
+  int unitsFor(int begin, int end, int type, double limit) const;
+  /// Part of the compute time that is forward.
+  double forwardShare(int begin, int end, int type) const;
+
+  const LayerFit &layer(int layer, int type) const { return fits[type][layer]; }
+  /// Largest residual of any fit that stands for more than a thousandth of its type's time.
+  double worstResidual() const;
+
+private:
+  /// Sums over the first i layers, and what crosses position i.
+  struct TypeSums {
+    std::vector<AmdahlFit> compute, transfer;  // prefix sums
+    std::vector<AmdahlFit> receive, gradients; // of a stage that begins (ends) there
+    std::vector<double> forward;               // seconds with one unit
+  };
+  AmdahlFit computeOf(int begin, int end, int type) const;
+  AmdahlFit transferOf(int begin, int end, int type) const;
+  void fitType(const LayerGraph &graph, const Cluster &cluster, int type, Price price);
+  void fitCuts(const LayerGraph &graph, const Cluster &cluster, int type);
+  std::vector<int> unitsToFit(const Cluster &cluster, int type) const;
+
+  Samples batch;
+  int microBatches;
+  std::vector<std::vector<LayerFit>> fits; // by type and layer
+  std::vector<TypeSums> sums;
+};
+
+} // namespace heterplan
