@@ -217,6 +217,8 @@ double Bounds::objective(const PartialPlacement &partial, double timeLimit) cons
 }
 
 void Bounds::tighten(double timeLimit, double best) {
+  if (evaluator.fillWeight() == 0) // no fill to bound
+    return;
   const Request &request = evaluator.problem.request;
   bool isCost = request.objective == Objective::Cost;
   lagrangian.tighten(timeLimit,

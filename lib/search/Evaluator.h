@@ -70,6 +70,8 @@ public:
 
   Bytes parametersOf(int begin, int end) const;
 
+  TransferPath pathBetween(const DeviceGroup &from, const DeviceGroup &to);
+
   /// Fewest devices of `type` with which a micro-batch takes layers [begin, end) at most `limit`
   /// seconds, transfers of heterplan's own pricing not counted; 0: no number that there is.
   int leastCount(int begin, int end, int type, double limit, int64_t batch, int inFlight);
@@ -107,7 +109,6 @@ private:
   const AllReduceCost &reduceCost(const DeviceGroup &group);
   void fillTransfers(const Placement &placement, const std::vector<StagePrice> &prices,
                      std::vector<Stage> &stages);
-  TransferPath pathBetween(const DeviceGroup &from, const DeviceGroup &to);
   StageTimes steadyTimes(int begin, int end, int type, int count, int64_t share) const;
   std::vector<std::vector<int64_t>> balancedShares(int begin, int end, const DeviceGroup &group,
                                                    int64_t batch, int inFlight);

@@ -1,6 +1,5 @@
 // A quick feasible plan: every one-stage plan, and pipelines of 2 to 8 stages of equal work on
-// equal parts of one type. Its bound is the one of the open problem.
-#include "search/Bounds.h"
+// equal parts of one type.
 #include "search/Strategy.h"
 
 #include <algorithm>
@@ -89,23 +88,7 @@ std::optional<Placement> greedyPlacement(Evaluator &evaluator) {
 }
 
 Expected<Solution> Greedy::run(Evaluator &evaluator, const SearchOptions &) {
-  std::optional<Placement> best = greedyPlacement(evaluator);
-  double bound = std::numeric_limits<double>::infinity();
-  double slowest = bound; // of interest
-  if (best) {
-    std::optional<Evaluation> evaluation = evaluator.evaluate(*best);
-    bound = evaluation->objective;
-    if (evaluator.problem.request.objective == Objective::Throughput)
-      slowest = evaluation->iteration.value();
-  }
-  const double reached = bound;
-  for (int m : evaluator.space.microBatches) {
-    StageTable table(evaluator, m);
-    Bounds bounds(evaluator, table, /*wholeModelGroups=*/true);
-    bounds.tighten(slowest, reached);
-    bound = std::min(bound, bounds.root());
-  }
-  return Solution{std::move(best), bound, false};
+  return Solution{greedyPlacement(evaluator), Solution::noBound, false};
 }
 
 } // namespace heterplan

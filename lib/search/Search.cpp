@@ -56,6 +56,10 @@ Expected<SearchOutcome> search(const Problem &problem, StringRef name,
   outcome.proven = solution->complete;
   if (!solution->placement)
     return outcome;
+  if (solution->bound == Solution::noBound)
+    solution->bound = rootBound(evaluator, solution->placement);
+  if (Error error = evaluator.prices().takeError())
+    return error;
   Expected<Plan> plan = evaluator.plan(*solution->placement, solution->bound);
   if (!plan)
     return plan.takeError();

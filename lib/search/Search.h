@@ -7,6 +7,8 @@
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 
+#include <atomic>
+#include <chrono>
 #include <functional>
 #include <optional>
 
@@ -16,8 +18,16 @@ struct SearchOptions {
   uint64_t seed = 0;
   /// Limit of the deterministic work counter (stages priced); the same on every machine.
   int64_t workLimit = 8'000'000;
-  /// Wall clock limit in seconds, 0: none. A plan that it cuts short is no longer reproducible.
+  /// Wall clock limit in seconds since `started`, 0: none. A plan that it cuts short is no longer
+  /// reproducible.
   Seconds timeLimit{};
+  std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
+  /// Set by another thread: end soon, with the best plan so far and its bound.
+  const std::atomic<bool> *stop = nullptr;
+  /// `auto` ends when the gap is at most this.
+  double gap = 0;
+  /// Threads of `auto`; the plan does not depend on it.
+  int threads = 1;
   /// Called now and then with the share of work done and the best objective so far.
   std::function<void(double done, double best)> progress;
 };

@@ -7,16 +7,21 @@
 namespace heterplan {
 
 struct Solution {
+  static constexpr double noBound = -1;
+
   std::optional<Placement> placement; // best found
   /// Proven: no placement of the space has a smaller Evaluation::objective. Infinite when none is
-  /// feasible.
-  double bound = 0;
+  /// feasible. `noBound`: not this strategy's business.
+  double bound = noBound;
   /// The whole space was searched: without a placement the problem is infeasible.
   bool complete = false;
 };
 
 /// The best placement that Greedy finds; LabelSetting starts from it.
 std::optional<Placement> greedyPlacement(Evaluator &evaluator);
+
+/// A bound that takes no search: on the objective of every placement, at most that of `best`.
+double rootBound(Evaluator &evaluator, const std::optional<Placement> &best);
 
 #define HETERPLAN_STRATEGY(name, cls, help)                                                        \
   struct cls {                                                                                     \

@@ -45,9 +45,30 @@ TEST_P(EveryStrategy, itsPlansPassTheIndependentChecks) {
   EXPECT_GT(plans, 40);
 }
 
+TEST_P(EveryStrategy, neitherPlanNorBoundPassesTheOptimum) {
+  for (int seed = 0; seed < 200; ++seed) {
+    RandomProblem random(seed / 2);
+    random.request.pricing = seed % 2 ? Pricing::HeterPs : Pricing::HeterPlan;
+    Problem problem = llvm::cantFail(random.problem());
+    SearchOutcome outcome = llvm::cantFail(solve(problem));
+    SearchOutcome best = llvm::cantFail(search(problem, "label-setting", {}));
+    if (outcome.proven) {
+      EXPECT_EQ(outcome.plan.has_value(), best.plan.has_value()) << "seed " << seed;
+    }
+    if (!outcome.plan)
+      continue;
+    ASSERT_TRUE(best.plan) << "seed " << seed;
+    double sign = random.request.objective == Objective::Throughput ? -1 : 1;
+    double optimum = sign * best.plan->objectiveValue, tolerance = 1e-9 * std::abs(optimum);
+    EXPECT_GE(sign * outcome.plan->objectiveValue, optimum - tolerance) << "seed " << seed;
+    EXPECT_LE(sign * outcome.plan->lowerBound, optimum + tolerance) << "seed " << seed;
+  }
+}
+
 TEST_P(EveryStrategy, isDeterministic) {
   for (int seed = 0; seed < 20; ++seed) {
     RandomProblem random(seed);
+    random.request.pricing = seed % 2 ? Pricing::HeterPs : Pricing::HeterPlan;
     Problem problem = llvm::cantFail(random.problem());
     EXPECT_EQ(llvm::cantFail(solve(problem)).plan, llvm::cantFail(solve(problem)).plan);
   }

@@ -55,6 +55,36 @@ TEST_P(EveryPricing, labelSettingEqualsExhaustive) {
   }
 }
 
+TEST(SearchProperty, parametricEqualsExhaustiveUnderHeterPsWhereItSaysSo) {
+  int optimal = 0, feasible = 0;
+  for (int seed = 0; seed < problems; ++seed) {
+    RandomProblem random(seed);
+    random.request.pricing = Pricing::HeterPs;
+    Problem problem = llvm::cantFail(random.problem());
+    SearchOutcome oracle = solve(problem, "exhaustive"), found = solve(problem, "parametric");
+    if (found.proven) {
+      ASSERT_EQ(oracle.plan.has_value(), found.plan.has_value()) << "seed " << seed;
+    }
+    if (!oracle.plan)
+      continue;
+    ++feasible;
+    if (!found.plan)
+      continue;
+    ASSERT_TRUE(atLeastAsGood(problem.request.objective, found.plan->lowerBound,
+                              oracle.plan->objectiveValue))
+        << "seed " << seed << ": the bound is beaten";
+    if (!found.plan->optimal)
+      continue;
+    ++optimal;
+    ASSERT_NEAR(found.plan->objectiveValue / oracle.plan->objectiveValue, 1, 1e-9)
+        << "seed " << seed;
+  }
+  // Where devices are scarce the multipliers may leave a gap.
+  EXPECT_GT(optimal, feasible / 2);
+  RecordProperty("optimal", optimal);
+  RecordProperty("feasible", feasible);
+}
+
 INSTANTIATE_TEST_SUITE_P(SearchProperty, EveryPricing,
                          testing::Values(Pricing::HeterPlan, Pricing::HeterPs),
                          [](const auto &info) { return std::string(nameOf(info.param)); });
