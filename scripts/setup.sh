@@ -17,6 +17,7 @@ cd "$(dirname "$0")/.."
 readonly build_packages=(
   cmake ninja-build pkg-config ccache
   llvm-14-dev libonnx-dev libprotobuf-dev protobuf-compiler libz3-dev libcli11-dev
+  libeigen3-dev coinor-libclp-dev coinor-libcbc-dev
   libgtest-dev libbenchmark-dev
 )
 readonly test_packages=(llvm-14-tools python3 clang-format-14)

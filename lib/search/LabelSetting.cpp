@@ -4,12 +4,12 @@
 // label's bound can beat is optimal. Stopped early, the least bound of the open labels is a proven
 // bound of the optimum. See docs/rationale/search.md.
 #include "search/Bounds.h"
+#include "search/Meter.h"
 #include "search/Strategy.h"
 
 #include "llvm/ADT/DenseMap.h"
 
 #include <algorithm>
-#include <chrono>
 #include <deque>
 #include <limits>
 #include <map>
@@ -113,7 +113,6 @@ private:
   double bestTime = infinity;
   int64_t work = 0;
   std::vector<int> scratch; // slots of the label in hand
-  std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
 };
 
 LabelSearch::LabelSearch(Evaluator &evaluator, const SearchOptions &options)
@@ -387,14 +386,7 @@ void LabelSearch::beam() {
   open = {};
 }
 
-bool LabelSearch::outOfWork() {
-  if (work > options.workLimit)
-    return true;
-  if (options.timeLimit == Seconds(0))
-    return false;
-  std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - started;
-  return elapsed.count() > options.timeLimit.value();
-}
+bool LabelSearch::outOfWork() { return work > options.workLimit || Meter(options).interrupted(); }
 
 void LabelSearch::bestFirst() {
   for (size_t choice = 0; choice < cases.size(); ++choice)
@@ -402,7 +394,7 @@ void LabelSearch::bestFirst() {
   int64_t expanded = 0;
   while (!open.empty() && !outOfWork()) {
     auto [bound, index] = open.top();
-    if (bound >= bestObjective * (1 - 1e-12))
+    if (bound >= bestObjective * (1 - std::max(1e-12, options.gap / (1 + options.gap))))
       break;
     open.pop();
     if (labels[index].dominated)

@@ -12,13 +12,13 @@ namespace {
 using Run = Expected<Solution> (*)(Evaluator &, const SearchOptions &);
 
 constexpr StrategyInfo infos[] = {
-    {"auto", "label-setting from a greedy start; the best plan and its proven gap at the limit"},
+    {"auto", "exact within its limits, then local search and learning from its plan"},
 #define HETERPLAN_STRATEGY(name, cls, help) {name, help},
 #include "search/Strategies.def"
 };
 
 constexpr Run runs[] = {
-    LabelSetting::run, // auto
+    runPortfolio, // auto
 #define HETERPLAN_STRATEGY(name, cls, help) cls::run,
 #include "search/Strategies.def"
 };

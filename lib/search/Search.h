@@ -11,6 +11,7 @@
 #include <chrono>
 #include <functional>
 #include <optional>
+#include <string>
 
 namespace heterplan {
 
@@ -28,6 +29,8 @@ struct SearchOptions {
   double gap = 0;
   /// Threads of `auto`; the plan does not depend on it.
   int threads = 1;
+  /// Of the RL strategies: a saved policy to start from, and where to save the trained one.
+  std::string policyIn, policyOut;
   /// Called now and then with the share of work done and the best objective so far.
   std::function<void(double done, double best)> progress;
 };

@@ -20,6 +20,16 @@ struct Solution {
 /// The best placement that Greedy finds; LabelSetting starts from it.
 std::optional<Placement> greedyPlacement(Evaluator &evaluator);
 
+/// Members of the portfolio: they start from `incumbent` and never end with worse; `workShare` is
+/// that of the work which `options` allow.
+Solution improveLocally(Evaluator &evaluator, const SearchOptions &options, double workShare,
+                        const std::optional<Placement> &incumbent);
+Solution learn(Evaluator &evaluator, const SearchOptions &options, double workShare,
+               const std::optional<Placement> &incumbent);
+
+/// The strategy `auto`.
+llvm::Expected<Solution> runPortfolio(Evaluator &evaluator, const SearchOptions &options);
+
 /// A bound that takes no search: on the objective of every placement, at most that of `best`.
 double rootBound(Evaluator &evaluator, const std::optional<Placement> &best);
 

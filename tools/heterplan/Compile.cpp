@@ -14,6 +14,9 @@
 #include "support/JsonWriter.h"
 #include "support/Progress.h"
 
+#include <atomic>
+#include <csignal>
+
 using namespace heterplan;
 using namespace llvm;
 
@@ -59,9 +62,20 @@ Expected<Inputs> readInputs(const CompileOptions &options) {
   return Inputs{std::move(model->graph), std::move(*costs), std::move(*problem), *searching};
 }
 
+std::atomic<bool> interrupted;
+
+/// Ctrl-C ends the search with the best plan so far; a second one ends the program.
+void interrupt(int signal) {
+  interrupted = true;
+  std::signal(signal, SIG_DFL);
+}
+
 Expected<SearchOutcome> plan(const Inputs &inputs, StringRef strategy) {
   Progress progress = Progress::onStandardError("planning");
   SearchOptions searching = inputs.searching;
+  std::signal(SIGINT, interrupt);
+  searching.stop = &interrupted;
+  searching.started = std::chrono::steady_clock::now();
   searching.progress = [&](double done, double best) {
     progress.update(done, objectiveText(inputs.problem.request.objective, best));
   };

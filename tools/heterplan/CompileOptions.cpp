@@ -45,6 +45,12 @@ void addSearch(CLI::App &command, CompileOptions &options) {
   addText(command, "--strategy", options.strategy, "NAME", "auto (default)" + names);
   addText(command, "--time-limit", options.timeLimit, "SECONDS",
           "stop the search then; the plan is no longer reproducible");
+  addText(command, "--gap", options.gap, "G",
+          "end when the plan is proven to be within this of the optimum, e.g. 0.01 (0)");
+  addText(command, "--threads", options.threads, "N",
+          "threads of the search; the plan does not depend on it (1)");
+  addText(command, "--policy-in", options.policyIn, "FILE", "start rl-* from a saved policy");
+  addText(command, "--policy-out", options.policyOut, "FILE", "save the policy that rl-* trained");
   addText(command, "--seed", options.seed, "N", "of strategies that draw at random (0)");
   command.add_flag("--pareto", options.pareto, "not supported yet");
 }
@@ -152,6 +158,16 @@ Expected<SearchOptions> readSearchOptions(const CompileOptions &options) {
   Expected<double> limit = realOption("--time-limit", options.timeLimit, 0, 0, /*inclusive=*/false);
   if (!limit)
     return limit.takeError();
+  Expected<double> gap = realOption("--gap", options.gap, 0, 0, /*inclusive=*/true);
+  if (!gap)
+    return gap.takeError();
+  Expected<int64_t> threads = wholeOption("--threads", options.threads, 1, 1, 1024);
+  if (!threads)
+    return threads.takeError();
+  result.gap = *gap;
+  result.threads = static_cast<int>(*threads);
+  result.policyIn = options.policyIn;
+  result.policyOut = options.policyOut;
   result.seed = static_cast<uint64_t>(*seed);
   result.timeLimit = Seconds(*limit);
   return result;

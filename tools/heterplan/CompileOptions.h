@@ -20,7 +20,7 @@ struct CompileOptions {
   std::vector<std::string> pins;
   std::string batch, objective, minThroughput, maxCostPerHour, schedule,
       strategy = "auto", timeLimit, seed, optimizer, precision, microBatches, amplificationLimit,
-      costModel;
+      costModel, gap, threads, policyIn, policyOut;
   bool force = false, json = false, pareto = false;
 };
 

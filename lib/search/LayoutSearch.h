@@ -1,0 +1,43 @@
+// What strategies that try layouts share: scores, the best one so far, work and randomness.
+#pragma once
+
+#include "search/Meter.h"
+#include "search/Provisioning.h"
+#include "search/Strategy.h"
+
+#include <map>
+
+namespace heterplan {
+
+class LayoutSearch {
+public:
+  /// Starts with all layers on one type, for each type.
+  LayoutSearch(Evaluator &evaluator, const SearchOptions &options, double workShare);
+
+  Evaluator &evaluator;
+  const LayoutSpace layouts;
+  Meter meter;
+  std::mt19937_64 random;
+
+  /// Objective of the best sizing of `layout`; infinite where there is none.
+  double score(const Layout &layout);
+  /// Lets `placement` be the best if it is.
+  void consider(const std::optional<Placement> &placement);
+
+  const Layout &bestLayout() const { return best; }
+  double bestScore() const { return bestObjective; }
+  Solution solution() const { return {placement, Solution::noBound, false}; }
+
+private:
+  Provisioner provisioner;
+  std::map<std::pair<int, std::vector<int>>, double> known;
+  Layout best;
+  std::optional<Placement> placement;
+  double bestObjective;
+};
+
+/// Another layout near `layout`: a boundary moved, a run of blocks put on another type, two runs
+/// made one, a cut set or taken out, or other micro-batches.
+Layout neighbour(const LayoutSpace &layouts, Layout layout, std::mt19937_64 &random);
+
+} // namespace heterplan
