@@ -56,7 +56,8 @@ AmdahlFit fitAmdahl(ArrayRef<std::pair<int, double>> points) {
   if (determinant > 1e-9 * normal.ones * normal.squares) {
     fit.serial =
         (normal.times * normal.squares - normal.inverseTimes * normal.inverse) / determinant;
-    fit.parallel = (normal.ones * normal.inverseTimes - normal.inverse * normal.times) / determinant;
+    fit.parallel =
+        (normal.ones * normal.inverseTimes - normal.inverse * normal.times) / determinant;
   } else { // one number of units only: nothing tells what is serial
     fit.parallel = normal.inverseTimes / normal.squares;
   }

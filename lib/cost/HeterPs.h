@@ -1,7 +1,7 @@
-// The cost model of HeterPS (Liu et al., arXiv 2111.10635, section 4): a stage of consecutive layers
-// on k units of one type takes CT = OCT·(1−α+α/k) to compute and DT = ODT·(1−β+β/k) to communicate
-// a micro-batch, at the same time, so max(CT, DT). OCT, ODT, α and β of each layer and type are
-// fitted to prices at several k.
+// The cost model of HeterPS (Liu et al., arXiv 2111.10635, section 4): a stage of consecutive
+// layers on k units of one type takes CT = OCT·(1−α+α/k) to compute and DT = ODT·(1−β+β/k) to
+// communicate a micro-batch, at the same time, so max(CT, DT). OCT, ODT, α and β of each layer and
+// type are fitted to prices at several k.
 #pragma once
 
 #include "cost/CostModel.h"
@@ -19,7 +19,7 @@ struct AmdahlFit {
   /// Largest |fit − point| / point.
   double residual = 0;
 
-  double original() const { return serial + parallel; } // OCT or ODT
+  double original() const { return serial + parallel; }                          // OCT or ODT
   double fraction() const { return original() > 0 ? parallel / original() : 0; } // α or β
   double at(int units) const { return serial + parallel / units; }
 };

@@ -96,8 +96,7 @@ void Bounds::setLeastForward(const StageTable &table) {
       else if (entry.share > 0)
         forward = std::min(forward, entry.forward);
     }
-    leastForward[position] =
-        leastForward[position - 1] + evaluator.fillWeight() * forward * safety;
+    leastForward[position] = leastForward[position - 1] + evaluator.fillWeight() * forward * safety;
   }
 }
 

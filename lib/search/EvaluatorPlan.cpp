@@ -124,7 +124,8 @@ Expected<Plan> Evaluator::plan(const Placement &placement, double bound) {
   plan.stages = evaluation->stages;
   int count = static_cast<int>(plan.stages.size());
   plan.schedule = count == 1 ? Schedule::DataParallel : Schedule::OneForwardOneBackward;
-  std::vector<std::vector<DeviceRef>> devices = assignDevices(problem.cluster, placement, space.perNode);
+  std::vector<std::vector<DeviceRef>> devices =
+      assignDevices(problem.cluster, placement, space.perNode);
   int64_t batch = request.globalBatch.value() / placement.microBatches;
   for (int i = 0; i < count; ++i) {
     const PlacedStage &placed = placement.stages[i];

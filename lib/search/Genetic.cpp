@@ -1,5 +1,5 @@
-// A genetic algorithm over layouts: tournaments, two-point crossover, mutation of runs; the best few
-// stay.
+// A genetic algorithm over layouts: tournaments, two-point crossover, mutation of runs; the best
+// few stay.
 #include "search/LayoutSearch.h"
 
 #include <algorithm>
@@ -26,14 +26,14 @@ public:
     while (static_cast<int>(people.size()) < population)
       add(people, search.layouts.random(search.random));
     while (!search.meter.exhausted()) {
-      std::stable_sort(people.begin(), people.end(), [](const Individual &a, const Individual &b) {
-        return a.score < b.score;
-      });
+      std::stable_sort(people.begin(), people.end(),
+                       [](const Individual &a, const Individual &b) { return a.score < b.score; });
       std::vector<Individual> next(people.begin(), people.begin() + elite);
       while (static_cast<int>(next.size()) < population && !search.meter.exhausted()) {
         Layout child = cross(winner(), winner());
-        add(next, draw(search.random, 2) ? neighbour(search.layouts, std::move(child), search.random)
-                                         : std::move(child));
+        add(next, draw(search.random, 2)
+                      ? neighbour(search.layouts, std::move(child), search.random)
+                      : std::move(child));
       }
       people = std::move(next);
     }

@@ -334,7 +334,8 @@ bool LabelSearch::insert(const Label &label) {
   const Cut &cut = evaluator.cuts[space.positions[label.position]];
   FrontEntry entry = frontEntry(label);
   int place = entry.share == 0 && !space.steady ? -1 : interfaces[label.option].place;
-  if (cut.fixedBytes > Bytes(0) && !space.steady) // each device of a node takes these: no two counts are alike
+  if (cut.fixedBytes > Bytes(0) &&
+      !space.steady) // each device of a node takes these: no two counts are alike
     place = static_cast<int>(space.options.size()) + label.option;
   int where = label.position * static_cast<int>(cases.size()) + label.choice;
   std::vector<FrontEntry> &front = fronts[{where, place}];

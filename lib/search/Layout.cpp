@@ -70,8 +70,9 @@ Layout LayoutSpace::of(const Placement &placement) const {
     int type = stage.group.counts.front().first;
     for (int block = 0; block < blocks; ++block)
       if (positions[block] >= stage.begin && positions[block] < stage.end)
-        layout.symbols[block] =
-            positions[block] == stage.begin && type == last && symbols > types ? type + types : type;
+        layout.symbols[block] = positions[block] == stage.begin && type == last && symbols > types
+                                    ? type + types
+                                    : type;
     last = type;
   }
   return layout;

@@ -39,7 +39,8 @@ public:
   /// `uniform` in stages of about the same time.
   Layout even(Evaluator &evaluator, int type, int stages, int choice) const;
   Layout random(std::mt19937_64 &generator) const;
-  /// The types of `placement`, which is of this space; groups of several types count as their first.
+  /// The types of `placement`, which is of this space; groups of several types count as their
+  /// first.
   Layout of(const Placement &placement) const;
 
 private:
@@ -52,8 +53,6 @@ private:
 inline int draw(std::mt19937_64 &generator, int count) {
   return static_cast<int>(generator() % static_cast<uint64_t>(count));
 }
-inline double drawReal(std::mt19937_64 &generator) {
-  return double(generator() >> 11) * 0x1p-53;
-}
+inline double drawReal(std::mt19937_64 &generator) { return double(generator() >> 11) * 0x1p-53; }
 
 } // namespace heterplan

@@ -26,8 +26,7 @@ public:
   Expected<Answer> solve(const CountTable &counts, int microBatches, double cutoff) override {
     listStages(counts);
     if (stages.size() > mostStages)
-      return Diagnostic(Diag::TooLarge, {"", 0, 0, "strategy milp"})
-                 .note({}, "use --strategy auto")
+      return Diagnostic(Diag::TooLarge, {"", 0, 0, "strategy milp"}).note({}, "use --strategy auto")
              << "more than " << mostStages << " stages to choose from";
     if (stages.empty())
       return Answer{infinity, {}};
@@ -109,8 +108,9 @@ private:
       answer.price = infinity;
       return answer;
     }
-    answer.price = (model.isProvenOptimal() ? model.getObjValue() : model.getBestPossibleObjValue()) *
-                   (1 - 1e-9);
+    answer.price =
+        (model.isProvenOptimal() ? model.getObjValue() : model.getBestPossibleObjValue()) *
+        (1 - 1e-9);
     if (const double *solution = model.bestSolution())
       answer.placements.push_back(placementOf(solution, microBatches));
     if (answer.price > cutoff)
@@ -127,8 +127,8 @@ private:
         byBegin[stages[i].begin] = &stages[i];
     const std::vector<int> &positions = evaluator.space.positions;
     for (auto [begin, stage] : byBegin)
-      placement.stages.push_back({positions[begin], positions[stage->end],
-                                  DeviceGroup{{{stage->type, stage->count}}}});
+      placement.stages.push_back(
+          {positions[begin], positions[stage->end], DeviceGroup{{{stage->type, stage->count}}}});
     return placement;
   }
 

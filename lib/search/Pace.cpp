@@ -169,8 +169,8 @@ Expected<Solution> PaceSearch::runSteadily() {
 
 /// A micro-batch with all layers on one device of the slowest type.
 double PaceSearch::slowestDevice(int choice) {
-  int64_t batch = evaluator.problem.request.globalBatch.value() /
-                  evaluator.space.microBatches[choice];
+  int64_t batch =
+      evaluator.problem.request.globalBatch.value() / evaluator.space.microBatches[choice];
   double slowest = 0;
   for (int type = 0; type < layouts.types; ++type) {
     const PrefixSums &sums = evaluator.prices().at(type, batch);

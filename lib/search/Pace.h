@@ -1,6 +1,7 @@
 // Search by pace: the cheapest devices with which no stage takes longer than some limit is an
 // additive problem, solved exactly by dynamic programming or by integer programming. Where the
-// pricing is steady the limit is the throughput, and a search over limits is exact and gives a bound.
+// pricing is steady the limit is the throughput, and a search over limits is exact and gives a
+// bound.
 #pragma once
 
 #include "search/Meter.h"

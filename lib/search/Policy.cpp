@@ -249,8 +249,7 @@ void Policy::addGradient(const PolicyInput &input, const Rollout &rollout, doubl
   }
   double *next = gradient.data();
   auto put = [&](const auto &part) {
-    Eigen::Map<VectorXd>(next, part.size()) +=
-        Eigen::Map<const VectorXd>(part.data(), part.size());
+    Eigen::Map<VectorXd>(next, part.size()) += Eigen::Map<const VectorXd>(part.data(), part.size());
     next += part.size();
   };
   put(cellIn), put(cellBack), put(cellBias), put(attend), put(look), put(lookBias), put(vote);
@@ -271,14 +270,13 @@ std::string Policy::text() const {
 Expected<Policy> Policy::parse(StringRef text, StringRef path, Cell cell) {
   Policy policy(cell, 0);
   auto bad = [&](unsigned line) {
-    return Diagnostic(Diag::Syntax, {path.str(), line, 1, ""}).note(
-        {}, "--policy-out of the same strategy writes such files");
+    return Diagnostic(Diag::Syntax, {path.str(), line, 1, ""})
+        .note({}, "--policy-out of the same strategy writes such files");
   };
   SmallVector<StringRef, 0> lines;
   text.rtrim().split(lines, '\n');
-  std::string header = "heterplan-policy 1 " +
-                       std::string(cell == Cell::Lstm ? "lstm" : "rnn") + " " +
-                       std::to_string(policy.size());
+  std::string header = "heterplan-policy 1 " + std::string(cell == Cell::Lstm ? "lstm" : "rnn") +
+                       " " + std::to_string(policy.size());
   if (lines.front().rtrim() != header)
     return bad(1) << "this is not a policy of this strategy; its first line has to be '" << header
                   << "'";
@@ -286,8 +284,7 @@ Expected<Policy> Policy::parse(StringRef text, StringRef path, Cell cell) {
     return bad(1) << "the policy has " << lines.size() - 1 << " weights, not " << policy.size();
   for (int i = 0; i < policy.size(); ++i) {
     double weight = 0;
-    if (lines[i + 1].trim().getAsDouble(weight) || !std::isfinite(weight) ||
-        std::abs(weight) > 1e6)
+    if (lines[i + 1].trim().getAsDouble(weight) || !std::isfinite(weight) || std::abs(weight) > 1e6)
       return bad(unsigned(i + 2)) << "'" << lines[i + 1].take_front(40).str()
                                   << "' is not a weight; weights lie within ±10^6";
     policy.theta[i] = weight;

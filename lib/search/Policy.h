@@ -1,7 +1,7 @@
-// The policy network of the RL strategies: reads the blocks of layers in order and gives each symbol
-// of a layout a probability. A recurrent cell (LSTM or plain RNN) remembers; a scorer that is the
-// same for every symbol looks at what the symbol means for the block, so that one policy serves
-// any number of types and carries over to other models and clusters.
+// The policy network of the RL strategies: reads the blocks of layers in order and gives each
+// symbol of a layout a probability. A recurrent cell (LSTM or plain RNN) remembers; a scorer that
+// is the same for every symbol looks at what the symbol means for the block, so that one policy
+// serves any number of types and carries over to other models and clusters.
 #pragma once
 
 #include "llvm/ADT/StringRef.h"

@@ -69,8 +69,8 @@ private:
   }
 
   void improve(int round) {
-    using Member = Solution (*)(Evaluator &, const SearchOptions &, double,
-                                const std::optional<Placement> &);
+    using Member =
+        Solution (*)(Evaluator &, const SearchOptions &, double, const std::optional<Placement> &);
     constexpr Member members[] = {improveLocally, learn};
     std::vector<Solution> results(std::size(members));
     auto work = [&](size_t member) {

@@ -132,8 +132,7 @@ Placement Provisioner::placement() const {
   result.microBatches = microBatches;
   for (const Sizing &stage : stages)
     result.stages.push_back(
-        {stage.begin, stage.end,
-         DeviceGroup{{{stage.type, sizes[stage.type][stage.size].count}}}});
+        {stage.begin, stage.end, DeviceGroup{{{stage.type, sizes[stage.type][stage.size].count}}}});
   return result;
 }
 
@@ -164,9 +163,9 @@ std::optional<Provisioner::Sized> Provisioner::size(const Layout &layout) {
       bestObjective = objective;
       best = Sized{placement(), objective};
     }
-    auto slowest = std::max_element(
-        stages.begin(), stages.end(),
-        [](const Sizing &a, const Sizing &b) { return a.time() < b.time(); });
+    auto slowest =
+        std::max_element(stages.begin(), stages.end(),
+                         [](const Sizing &a, const Sizing &b) { return a.time() < b.time(); });
     if (!grow(static_cast<int>(slowest - stages.begin())))
       break;
   }

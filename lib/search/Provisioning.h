@@ -1,6 +1,6 @@
-// Provisioning: how many devices each stage of a layout gets (HeterPS, section 5). The slowest stage
-// grows by one step again and again; where the pricing is steady that meets every balanced sizing,
-// so that the best one is found, else it is a good heuristic.
+// Provisioning: how many devices each stage of a layout gets (HeterPS, section 5). The slowest
+// stage grows by one step again and again; where the pricing is steady that meets every balanced
+// sizing, so that the best one is found, else it is a good heuristic.
 #pragma once
 
 #include "search/Layout.h"

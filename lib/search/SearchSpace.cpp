@@ -39,8 +39,7 @@ GroupOption makeOption(const Cluster &cluster, ArrayRef<int> counts, ArrayRef<in
   for (int type = 0; type < static_cast<int>(counts.size()); ++type)
     if (counts[type] > 0) {
       option.group.counts.push_back({type, counts[type]});
-      option.slots[type] =
-          std::min(slotsFor(counts[type], perNode[type]), available[type]);
+      option.slots[type] = std::min(slotsFor(counts[type], perNode[type]), available[type]);
       option.price += cluster.types[type].price * double(counts[type]);
     }
   return option;
@@ -201,8 +200,7 @@ SearchSpace::SearchSpace(const Problem &problem) {
     microBatches = {steadyMicroBatches(request.globalBatch,
                                        *std::max_element(available.begin(), available.end()))};
   else
-    microBatches =
-        microBatchChoices(request.globalBatch, mostMicroBatches, mostMicroBatchChoices);
+    microBatches = microBatchChoices(request.globalBatch, mostMicroBatches, mostMicroBatchChoices);
   listOptions(problem);
   int pieces = static_cast<int>(positions.size()) - 1;
   minStages = request.schedule == ScheduleChoice::Pipeline ? 2 : 1;

@@ -29,8 +29,8 @@ private:
   Placement path(const CountTable &counts, int microBatches) const;
 
   const Evaluator &evaluator;
-  std::vector<Step> steps;   // by position and type of the stage that ends there
-  int last = -1;             // type of the last stage of the shortest path
+  std::vector<Step> steps; // by position and type of the stage that ends there
+  int last = -1;           // type of the last stage of the shortest path
 };
 
 /// Cost of the shortest path where a device of type t costs prices[t].
@@ -134,12 +134,11 @@ Expected<PaceSolver::Answer> ShortestPaths::solve(const CountTable &counts, int 
     }
     if (within && slack <= 1e-12 * std::max(1.0, paid))
       break; // optimal: nothing that costs extra is left over
-    double step = scale * std::max(ceiling == infinity ? paid : std::min(ceiling, paid * 1.5),
-                                   paid * 0.05) *
-                  0.2 / std::max(norm, 1e-12);
+    double step =
+        scale * std::max(ceiling == infinity ? paid : std::min(ceiling, paid * 1.5), paid * 0.05) *
+        0.2 / std::max(norm, 1e-12);
     for (size_t type = 0; type < available.size(); ++type)
-      multipliers[type] =
-          std::max(0.0, multipliers[type] + step * (use[type] - available[type]));
+      multipliers[type] = std::max(0.0, multipliers[type] + step * (use[type] - available[type]));
     if (scale < 1e-3)
       break;
   }

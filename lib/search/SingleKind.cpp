@@ -1,5 +1,5 @@
-// What people do without a search, as HeterPS compares with: everything on CPUs, everything on GPUs,
-// and the sparse layers on CPUs with the rest on GPUs.
+// What people do without a search, as HeterPS compares with: everything on CPUs, everything on
+// GPUs, and the sparse layers on CPUs with the rest on GPUs.
 #include "search/Provisioning.h"
 #include "search/Strategy.h"
 

@@ -40,9 +40,9 @@ void addSearch(CLI::App &command, CompileOptions &options) {
   addText(command, "--cost-model", options.costModel, "NAME",
           "how plans are priced (heterplan); " + models);
   std::string names;
-  for (const StrategyInfo &strategy : strategies())
-    names += std::string(", ") + strategy.name;
-  addText(command, "--strategy", options.strategy, "NAME", "auto (default)" + names);
+  for (const StrategyInfo &strategy : strategies()) // auto comes first
+    names += names.empty() ? "auto (default)" : std::string(", ") + strategy.name;
+  addText(command, "--strategy", options.strategy, "NAME", names);
   addText(command, "--time-limit", options.timeLimit, "SECONDS",
           "stop the search then; the plan is no longer reproducible");
   addText(command, "--gap", options.gap, "G",

@@ -1,0 +1,85 @@
+// The cost model of HeterPS, by hand.
+#include "cost/HeterPs.h"
+
+#include "gtest/gtest.h"
+
+using namespace heterplan;
+
+TEST(AmdahlFit, isExactWhereTheLawHolds) {
+  AmdahlFit fit = fitAmdahl({{1, 5.0}, {2, 3.0}, {4, 2.0}}); // 1 + 4/k
+  EXPECT_NEAR(fit.original(), 5, 1e-9);
+  EXPECT_NEAR(fit.fraction(), 0.8, 1e-9);
+  EXPECT_NEAR(fit.at(8), 1.5, 1e-9);
+  EXPECT_NEAR(fit.residual, 0, 1e-9);
+}
+
+TEST(AmdahlFit, isNeverNegativeAndSaysHowFarOffItIs) {
+  AmdahlFit better = fitAmdahl({{1, 4.0}, {2, 1.0}}); // better than linear
+  EXPECT_EQ(better.serial, 0);
+  EXPECT_GT(better.residual, 0.1);
+  AmdahlFit worse = fitAmdahl({{1, 1.0}, {2, 3.0}});
+  EXPECT_EQ(worse.parallel, 0);
+  EXPECT_EQ(fitAmdahl({}).original(), 0);
+  AmdahlFit single = fitAmdahl({{1, 3.0}});
+  EXPECT_NEAR(single.original(), 3, 1e-9);
+}
+
+namespace {
+/// Two layers on one type of four devices in four nodes; 1 s + 2 s a sample and layer, 80 bytes a
+/// sample between them, 100 bytes of parameters each, 100 B/s.
+struct Chain {
+  LayerGraph graph;
+  Cluster cluster;
+
+  Chain() {
+    for (const char *name : {"a", "b"}) {
+      Layer layer;
+      layer.name = layer.signature = name;
+      layer.parameterBytes = Bytes(100);
+      graph.layers.push_back(layer);
+    }
+    LayerTensor tensor;
+    tensor.name = "t";
+    tensor.consumers = {1};
+    tensor.bytesPerSample = Bytes(80);
+    graph.tensors.push_back(tensor);
+    DeviceType type;
+    type.name = "box";
+    cluster.types.push_back(type);
+    NodeGroup group;
+    group.name = "node";
+    group.count = 4;
+    group.devices["box"] = 1;
+    cluster.nodes.push_back(group);
+    cluster.network = {"", BytesPerSecond(100), Seconds(0), ""};
+  }
+  HeterPsModel model() const {
+    return HeterPsModel(graph, cluster, Samples(4), 2, [](int, int, Samples samples) {
+      return LayerCost{Seconds(double(samples.value())), Seconds(2.0 * samples.value())};
+    });
+  }
+};
+} // namespace
+
+TEST(HeterPs, aStageTakesTheLongerOfComputingAndCommunicating) {
+  HeterPsModel model = Chain().model();
+  // 4 samples: OCT 12 s a layer, all parallel. Both layers on one unit: 24 s.
+  EXPECT_NEAR(model.stageTime(0, 2, 0, 1), 24, 1e-9);
+  EXPECT_NEAR(model.stageTime(0, 2, 0, 4), 6, 1e-9);
+  EXPECT_NEAR(model.layer(0, 0).compute.fraction(), 1, 1e-9);
+  // Parameters: 200 bytes pushed and pulled over 100 B/s, once in two micro-batches, by each unit.
+  EXPECT_NEAR(model.layer(0, 0).transfer.original(), 1, 1e-9);
+  EXPECT_NEAR(model.layer(0, 0).transfer.fraction(), 0, 1e-9);
+  // Layer a alone on four units: 3 s of computing, 1 s + 80·4/100/4 s of communicating.
+  EXPECT_NEAR(model.stageTime(0, 1, 0, 4), 3, 1e-9);
+  EXPECT_NEAR(model.forwardShare(0, 2, 0), 1.0 / 3, 1e-9);
+  EXPECT_LT(model.worstResidual(), 1e-9);
+}
+
+TEST(HeterPs, unitsForInvertsTheLaw) {
+  HeterPsModel model = Chain().model();
+  EXPECT_EQ(model.unitsFor(0, 2, 0, 24), 1);
+  EXPECT_EQ(model.unitsFor(0, 2, 0, 12), 2);
+  EXPECT_EQ(model.unitsFor(0, 2, 0, 11.9), 3);
+  EXPECT_EQ(model.unitsFor(0, 2, 0, 1.9), 0); // the parameters alone take 2 s
+}
