@@ -15,6 +15,8 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 /// Work of a count, in stages priced.
 constexpr int64_t countsPerStage = 4;
+/// Work of a solve besides: paths and their placements.
+constexpr int64_t workOfSolve = 1000;
 
 class PaceSearch {
 public:
@@ -69,7 +71,7 @@ Expected<double> PaceSearch::solve(double limit, int choice, double &reached) {
   int microBatches = evaluator.space.microBatches[choice];
   CountTable counts(evaluator, evaluator.problem.request.globalBatch.value() / microBatches, limit);
   int64_t entries = int64_t(counts.positions) * counts.positions / 2 * counts.types;
-  meter.add(entries / countsPerStage + 1);
+  meter.add(entries / countsPerStage + workOfSolve);
   Expected<PaceSolver::Answer> answer = solver.solve(counts, microBatches, budget());
   if (!answer)
     return answer.takeError();
