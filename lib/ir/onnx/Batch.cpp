@@ -301,8 +301,9 @@ private:
     return {};
   }
 
+  /// There may be many: only those that a message names are told apart.
   static void addOnce(std::vector<std::string> &names, const std::string &name) {
-    if (!is_contained(names, name))
+    if (names.size() < mostNames && !is_contained(names, name))
       names.push_back(name);
   }
 

@@ -15,7 +15,7 @@ namespace heterplan {
 namespace {
 
 /// Bytes that folding may read and write in all; afterwards values count as unknown.
-constexpr int64_t foldingBudget = int64_t(2) << 30;
+constexpr int64_t foldingBudget = int64_t(512) << 20;
 /// Nodes of bodies that are evaluated in all; loops that change shapes are run.
 constexpr int64_t mostBodyNodes = int64_t(1) << 21;
 /// Elements of sequences that are told apart in all.

@@ -249,6 +249,20 @@ TEST(Malformed, ManyNodesTakeNoTimeToSpeakOf) {
   EXPECT_EQ(imported(proto).nodes.size(), 50001u);
 }
 
+TEST(Malformed, ManyOpenDimensionsTakeNoTimeToSpeakOf) {
+  auto proto = plain();
+  for (int i = 0; i < 200000; ++i) {
+    auto *input = proto.mutable_graph()->add_input();
+    input->CopyFrom(proto.graph().input(0));
+    input->set_name("x" + std::to_string(i));
+    auto *shape = input->mutable_type()->mutable_tensor_type()->mutable_shape();
+    shape->mutable_dim(1)->set_dim_param("d" + std::to_string(i));
+  }
+  Failure error = failure(import(proto));
+  EXPECT_EQ(error.code, Diag::UnknownShape) << error.text;
+  EXPECT_LT(error.text.size(), 2000u);
+}
+
 // ---- not supported in this version
 
 TEST(Unsupported, NewerOperatorSet) {
