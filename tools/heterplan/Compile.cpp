@@ -87,8 +87,10 @@ Expected<ExitStatus> reportInfeasible(const Inputs &inputs, const CompileOptions
   auto solve = [&](const Problem &problem) {
     return search(problem, options.strategy, inputs.searching);
   };
-  auto prove = [](const Problem &problem) {
+  auto prove = [](const Problem &problem) -> Expected<std::optional<std::vector<std::string>>> {
     const Request &request = problem.request;
+    if (request.pricing != Pricing::HeterPlan)
+      return std::nullopt; // the conditions bound the times of that cost model only
     return necessaryClash({problem.graph, problem.cluster, *problem.costs, request.globalBatch,
                            request.optimizer, request.minThroughput, request.maxCostPerHour,
                            request.pins, request.ignoreMemory});
