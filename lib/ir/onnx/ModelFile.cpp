@@ -168,6 +168,20 @@ Error unknownOperator(const GraphNode &node, const ModelFile &file) {
              .note({}, "an operator of one's own has a domain of its own")
          << "operator '" << node.op << "' of the ONNX operators is not known";
 }
+/// What libonnx takes for granted: its inference of ConvTranspose reads as many extents of the
+/// weight as the input has.
+Error checkRanks(const GraphNode &node, ArrayRef<KnownInput> inputs, const Location &place) {
+  if (node.op != "ConvTranspose" || inputs.size() < 2 || !inputs[0].type || !inputs[1].type ||
+      !inputs[0].type->known || !inputs[1].type->known)
+    return Error::success();
+  size_t data = inputs[0].type->dims.size(), weight = inputs[1].type->dims.size();
+  if (data >= 2 && data == weight)
+    return Error::success();
+  return Diagnostic(Diag::MalformedModel, place)
+         << "operator 'ConvTranspose': an input of rank " << data << " and a weight of rank "
+         << weight << " do not fit";
+}
+
 } // namespace
 
 struct ModelFile::Protos {
@@ -268,6 +282,8 @@ Error ModelFile::infer(const GraphNode &node, ArrayRef<KnownInput> inputs,
   const onnx::OpSchema *schema = typing.schema;
   if (!schema)
     return Error::success();
+  if (Error error = checkRanks(node, inputs, at(node.name)))
+    return error;
   Context context(*protos->nodes[node.number], inputs, outputs.size());
   try {
     if (schema->has_type_and_shape_inference_function())
