@@ -32,14 +32,6 @@ Error stringSplit(Inference &node) {
   return Error::success();
 }
 
-namespace {
-Expected<DataType> typeNumber(const Inference &node, int64_t number) {
-  if (!isDataType(number))
-    return node.fail("element type " + std::to_string(number) + " is not defined");
-  return static_cast<DataType>(number);
-}
-} // namespace
-
 Error cast(Inference &node) {
   auto type = typeNumber(node, node.integer("to", 0));
   if (!type)
@@ -225,6 +217,38 @@ Error oneHot(Inference &node) {
   Dims dims = node.dims(0);
   dims.insert(dims.begin() + *axis, static_cast<int64_t>(depth->front()));
   node.set(0, node.type(2), dims);
+  return Error::success();
+}
+
+/// data and indices [batch, ..., k], each of which names the first k axes behind the batch.
+Error gatherSlices(Inference &node) {
+  Dims data = node.dims(0), indices = node.dims(1);
+  int64_t batch = node.integer("batch_dims", 0), rank = node.rank(0);
+  if (batch < 0 || batch >= std::min(rank, node.rank(1)))
+    return node.fail("'batch_dims' is " + std::to_string(batch) + ", of a tensor of rank " +
+                     std::to_string(rank) + " and indices of rank " + std::to_string(node.rank(1)));
+  int64_t named = indices.pop_back_val();
+  if (named < 1 || named > rank - batch)
+    return node.fail("indices of " + std::to_string(named) + " axes, of " +
+                     std::to_string(rank - batch));
+  indices.append(data.begin() + batch + named, data.end());
+  node.set(0, node.type(0), indices);
+  return Error::success();
+}
+
+/// Mean and inverse deviation have 1 in place of the axes that are normalized.
+Error layerNormalization(Inference &node) {
+  auto axis = axisOf(node, node.integer("axis", -1), node.rank(0));
+  if (!axis)
+    return axis.takeError();
+  auto type = typeNumber(node, node.integer("stash_type", static_cast<int>(DataType::Float32)));
+  if (!type)
+    return type.takeError();
+  Dims dims = node.dims(0);
+  node.set(0, node.type(0), dims);
+  std::fill(dims.begin() + *axis, dims.end(), 1);
+  node.set(1, *type, dims);
+  node.set(2, *type, dims);
   return Error::success();
 }
 

@@ -1,4 +1,4 @@
-// Images, windows that slide over them, and signals.
+// Images and signals.
 #include "ir/onnx/InferenceSupport.h"
 
 #include <algorithm>
@@ -121,45 +121,6 @@ Error decodedImage(Inference &node) {
   return Error::success();
 }
 
-/// X [N, C, H, W], W [M, C/group, kernel].
-Error deformableConvolution(Inference &node) {
-  Dims input = node.dims(0), weight = node.dims(1);
-  if (input.size() < 3 || weight.size() != input.size())
-    return node.fail("input and weight must have the same rank, of 3 or more");
-  size_t axes = input.size() - 2;
-  std::vector<int64_t> kernel = node.integers("kernel_shape");
-  if (kernel.empty())
-    kernel.assign(weight.begin() + 2, weight.end());
-  auto window = windowOf(node, kernel, axes);
-  if (!window)
-    return window.takeError();
-  auto spatial = slide(node, *window, ArrayRef<int64_t>(input).drop_front(2));
-  if (!spatial)
-    return spatial.takeError();
-  Dims dims{input[0], weight[0]};
-  dims.append(spatial->begin(), spatial->end());
-  node.set(0, node.type(0), dims);
-  return Error::success();
-}
-
-/// The second result, of MaxPool, are indices.
-Error pool(Inference &node) {
-  Dims input = node.dims(0);
-  if (input.size() < 3)
-    return node.fail("the input has no spatial axes");
-  auto window = windowOf(node, node.integers("kernel_shape"), input.size() - 2);
-  if (!window)
-    return window.takeError();
-  auto spatial = slide(node, *window, ArrayRef<int64_t>(input).drop_front(2));
-  if (!spatial)
-    return spatial.takeError();
-  Dims dims{input[0], input[1]};
-  dims.append(spatial->begin(), spatial->end());
-  node.set(0, node.type(0), dims);
-  node.set(1, DataType::Int64, dims);
-  return Error::success();
-}
-
 /// The last axis is 1 (real) or 2 (complex) and becomes 2; one-sided, the axis keeps half and one.
 Error fourier(Inference &node) {
   node.setType(0, node.type(0));
@@ -179,6 +140,73 @@ Error fourier(Inference &node) {
     dims[*axis] = dims[*axis] / 2 + 1;
   dims.back() = node.integer("onesided", 0) && node.integer("inverse", 0) ? 1 : 2;
   node.set(0, node.type(0), dims);
+  return Error::success();
+}
+
+/// signal [N, length, 1 or 2], the step, a window or the length of a frame: [N, frames, bins, 2].
+Error shortTimeFourier(Inference &node) {
+  node.setType(0, node.type(0));
+  if (node.rank(0) != 3)
+    return node.fail("the signal has rank " + std::to_string(node.rank(0)) + ", not 3");
+  if (node.has(2) && node.rank(2) != 1)
+    return node.fail("the window has rank " + std::to_string(node.rank(2)) + ", not 1");
+  auto step = node.values(1), given = node.values(3);
+  if (!node.has(2) && !node.has(3))
+    return node.fail("neither a window nor the length of a frame is given");
+  if (!step || (node.has(3) && !given))
+    return Error::success();
+  if (step->size() != 1 || step->front() < 1 || (given && given->size() != 1))
+    return node.fail("step and length of a frame must be one positive number each");
+  int64_t length = given ? given->front() : node.dims(2)[0], whole = node.dims(0)[1];
+  if (length < 1 || length > whole || (node.has(2) && node.dims(2)[0] != length))
+    return node.fail("frames of " + std::to_string(length) +
+                     " samples do not fit window and signal");
+  int64_t bins = node.integer("onesided", 1) ? length / 2 + 1 : length;
+  node.set(0, node.type(0), {node.dims(0)[0], (whole - length) / step->front() + 1, bins, 2});
+  return Error::success();
+}
+
+/// X [N, C, H, W] and regions [R, 5]: [R, C, pooled_shape].
+Error regionPool(Inference &node) {
+  std::vector<int64_t> pooled = node.integers("pooled_shape");
+  if (node.rank(0) != 4 || node.rank(1) != 2 || pooled.size() != 2)
+    return node.fail("an input of rank 4, regions of rank 2 and two pooled sizes are accepted");
+  node.set(0, node.type(0), {node.dims(1)[0], node.dims(0)[1], pooled[0], pooled[1]});
+  return Error::success();
+}
+
+namespace {
+/// The side of the blocks that [N, C, H, W] is cut into.
+Expected<int64_t> blockOf(const Inference &node) {
+  int64_t block = node.integer("blocksize", 0);
+  if (node.rank(0) != 4 || block < 1 || block >= tooLarge)
+    return node.fail("an input of rank 4 and a positive blocksize are accepted");
+  return block;
+}
+} // namespace
+
+Error depthToSpace(Inference &node) {
+  auto block = blockOf(node);
+  if (!block)
+    return block.takeError();
+  Dims dims = node.dims(0);
+  if (dims[1] % times(*block, *block))
+    return node.fail(std::to_string(dims[1]) + " channels are no multiple of the block");
+  node.set(
+      0, node.type(0),
+      {dims[0], dims[1] / times(*block, *block), times(dims[2], *block), times(dims[3], *block)});
+  return Error::success();
+}
+
+Error spaceToDepth(Inference &node) {
+  auto block = blockOf(node);
+  if (!block)
+    return block.takeError();
+  Dims dims = node.dims(0);
+  if (dims[2] % *block || dims[3] % *block)
+    return node.fail("height or width is no multiple of the block");
+  node.set(0, node.type(0),
+           {dims[0], times(dims[1], times(*block, *block)), dims[2] / *block, dims[3] / *block});
   return Error::success();
 }
 

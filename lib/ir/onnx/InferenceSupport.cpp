@@ -19,6 +19,12 @@ int64_t product(ArrayRef<int64_t> dims) {
   return result;
 }
 
+Expected<DataType> typeNumber(const Inference &node, int64_t number) {
+  if (!isDataType(number))
+    return node.fail("element type " + std::to_string(number) + " is not defined");
+  return static_cast<DataType>(number);
+}
+
 Expected<int64_t> axisOf(const Inference &node, int64_t axis, int64_t rank) {
   int64_t counted = axis < 0 ? axis + rank : axis;
   if (counted < 0 || counted >= rank)

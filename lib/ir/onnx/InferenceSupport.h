@@ -16,6 +16,8 @@ inline int64_t plus(int64_t a, int64_t b) { return clamped(static_cast<__int128>
 inline int64_t times(int64_t a, int64_t b) { return clamped(static_cast<__int128>(a) * b); }
 int64_t product(llvm::ArrayRef<int64_t> dims);
 
+/// The element type that an attribute states by its number.
+llvm::Expected<DataType> typeNumber(const Inference &node, int64_t number);
 /// `axis` counted from the front; fails outside [-rank, rank).
 llvm::Expected<int64_t> axisOf(const Inference &node, int64_t axis, int64_t rank);
 /// Dimensions broadcast by NumPy's rule.

@@ -10,6 +10,7 @@
 #include "ir/onnx/TensorReader.h"
 #include "support/Files.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/FileSystem.h"
@@ -135,10 +136,12 @@ TensorType typeOf(const onnx::TypeProto &proto) {
   }
   if (!proto.has_tensor_type())
     return type;
+  if (!isDataType(proto.tensor_type().elem_type()))
+    return type;
   type.type = static_cast<DataType>(proto.tensor_type().elem_type());
   if (!proto.tensor_type().has_shape())
     return type;
-  type.known = type.type != DataType::Undefined;
+  type.known = true;
   for (const auto &dim : proto.tensor_type().shape().dim()) {
     type.known = type.known && dim.has_dim_value();
     type.dims.push_back(dim.dim_value());
@@ -168,20 +171,6 @@ Error unknownOperator(const GraphNode &node, const ModelFile &file) {
              .note({}, "an operator of one's own has a domain of its own")
          << "operator '" << node.op << "' of the ONNX operators is not known";
 }
-/// What libonnx takes for granted: its inference of ConvTranspose reads as many extents of the
-/// weight as the input has.
-Error checkRanks(const GraphNode &node, ArrayRef<KnownInput> inputs, const Location &place) {
-  if (node.op != "ConvTranspose" || inputs.size() < 2 || !inputs[0].type || !inputs[1].type ||
-      !inputs[0].type->known || !inputs[1].type->known)
-    return Error::success();
-  size_t data = inputs[0].type->dims.size(), weight = inputs[1].type->dims.size();
-  if (data >= 2 && data == weight)
-    return Error::success();
-  return Diagnostic(Diag::MalformedModel, place)
-         << "operator 'ConvTranspose': an input of rank " << data << " and a weight of rank "
-         << weight << " do not fit";
-}
-
 } // namespace
 
 struct ModelFile::Protos {
@@ -277,13 +266,15 @@ Error ModelFile::infer(const GraphNode &node, ArrayRef<KnownInput> inputs,
   if (typing.rule) {
     Location place = at(node.name);
     Inference inference(node, inputs, outputs, place);
+    if (any_of(inputs, [](const KnownInput &input) {
+          return input.type && input.type->container != Container::None;
+        }))
+      return inference.fail("a sequence or optional is no operand of it");
     return typing.rule->infer(inference);
   }
   const onnx::OpSchema *schema = typing.schema;
   if (!schema)
     return Error::success();
-  if (Error error = checkRanks(node, inputs, at(node.name)))
-    return error;
   Context context(*protos->nodes[node.number], inputs, outputs.size());
   try {
     if (schema->has_type_and_shape_inference_function())

@@ -172,4 +172,106 @@ TEST(Inference, ElementTypes) {
   EXPECT_EQ(infer("IsNaN", {{{2}, DataType::Float8E5M2}})[0].type, DataType::Bool);
 }
 
+TEST(Inference, Convolutions) {
+  Attributes wide = {{"strides", list({2, 1})}, {"pads", list({1, 0, 0, 2})}};
+  EXPECT_EQ(dims("Conv", {{{2, 4, 8, 5}}, {{6, 4, 3, 3}}}, wide), (Dims{2, 6, 4, 5}));
+  EXPECT_EQ(dims("Conv", {{{2, 4, 9}}, {{6, 2, 3}}}, {{"group", number(2)}}), (Dims{2, 6, 7}));
+  EXPECT_EQ(dims("ConvTranspose", {{{2, 6, 4, 5}}, {{6, 4, 3, 3}}}, wide), (Dims{2, 4, 8, 5}));
+  EXPECT_EQ(dims("ConvTranspose", {{{1, 6, 4}}, {{6, 2, 3}}},
+                 {{"group", number(2)}, {"strides", list({3})}, {"output_padding", list({1})}}),
+            (Dims{1, 4, 13}));
+  EXPECT_EQ(dims("ConvTranspose", {{{1, 6, 4}}, {{6, 2, 3}}}, {{"output_shape", list({7})}}),
+            (Dims{1, 2, 7}));
+  EXPECT_EQ(dims("ConvTranspose", {{{1, 6, 4}}, {{6, 2, 3}}},
+                 {{"auto_pad", std::string("SAME_UPPER")}, {"strides", list({2})}}),
+            (Dims{1, 2, 8}));
+  EXPECT_EQ(infer("ConvInteger", {{{1, 1, 3}}, {{1, 1, 2}}})[0].type, DataType::Int32);
+  Operand bytes({1, 1, 3}, DataType::UInt8), scale({}), zero({}, DataType::UInt8);
+  Operand result({}, DataType::Int8);
+  TensorType type =
+      infer("QLinearConv", {bytes, scale, zero, bytes, scale, zero, scale, result})[0];
+  EXPECT_EQ(type.type, DataType::Int8);
+  EXPECT_EQ(Dims(type.dims.begin(), type.dims.end()), (Dims{1, 1, 1}));
+}
+
+TEST(Inference, ConvolutionsThatDoNotFitTheirWeights) {
+  for (const char *op : {"Conv", "ConvTranspose", "ConvInteger", "DeformConv"}) {
+    EXPECT_NE(refusal(op, {{{1, 1, 3}}, {{1, 2}}}), "") << op;
+    EXPECT_NE(refusal(op, {{{1, 3}}, {{1, 2, 3}}}), "") << op;
+    EXPECT_NE(refusal(op, {{std::vector<int64_t>()}, {std::vector<int64_t>()}}), "") << op;
+    EXPECT_NE(refusal(op, {{{1, 2, 3}}, {{3, 3, 3}}}), "") << op;
+    for (const char *name : {"kernel_shape", "strides", "dilations", "pads"})
+      EXPECT_NE(refusal(op, {{{1, 1, 3}}, {{1, 1, 2}}}, {{name, list({1, 1, 1})}}), "")
+          << op << name;
+    EXPECT_NE(refusal(op, {{{1, 1, 3}}, {{1, 1, 2}}}, {{"strides", list({0})}}), "") << op;
+    EXPECT_NE(refusal(op, {{{1, 1, 3}}, {{1, 1, 2}}}, {{"group", number(-1)}}), "") << op;
+  }
+  for (const char *name : {"output_padding", "output_shape"})
+    EXPECT_NE(refusal("ConvTranspose", {{{1, 1, 3}}, {{1, 1, 2}}}, {{name, list({1, 1})}}), "");
+}
+
+TEST(Inference, PoolingIsUndone) {
+  Attributes pool = {{"kernel_shape", list({2, 2})}, {"strides", list({2, 2})}};
+  Operand halves({1, 3, 2, 2}), indices({1, 3, 2, 2}, DataType::Int64);
+  EXPECT_EQ(dims("MaxUnpool", {halves, indices}, pool), (Dims{1, 3, 4, 4}));
+  EXPECT_EQ(dims("MaxUnpool", {halves, indices, Operand::values({1, 3, 5, 5})}, pool),
+            (Dims{1, 3, 5, 5}));
+  EXPECT_NE(refusal("MaxUnpool", {halves, indices, Operand::values({5, 5})}, pool), "");
+  EXPECT_NE(refusal("MaxUnpool", {halves, {{1}}}, pool), "");
+  EXPECT_NE(refusal("MaxUnpool", {halves, indices}, {{"kernel_shape", list({2})}}), "");
+}
+
+TEST(Inference, RegionsAndBlocks) {
+  Operand image({2, 12, 4, 6}), regions({5, 5});
+  EXPECT_EQ(dims("MaxRoiPool", {image, regions}, {{"pooled_shape", list({2, 3})}}),
+            (Dims{5, 12, 2, 3}));
+  EXPECT_NE(refusal("MaxRoiPool", {image, regions}, {{"pooled_shape", list({2})}}), "");
+  EXPECT_NE(refusal("MaxRoiPool", {{{2, 3}}, regions}, {{"pooled_shape", list({})}}), "");
+  Attributes two = {{"blocksize", number(2)}};
+  EXPECT_EQ(dims("DepthToSpace", {image}, two), (Dims{2, 3, 8, 12}));
+  EXPECT_EQ(dims("SpaceToDepth", {image}, two), (Dims{2, 48, 2, 3}));
+  for (const char *op : {"DepthToSpace", "SpaceToDepth"}) {
+    EXPECT_NE(refusal(op, {{{2, 12, 4}}}, two), "");
+    for (int64_t block : {int64_t(0), int64_t(-2), int64_t(5), int64_t(1) << 32, INT64_MAX})
+      EXPECT_NE(refusal(op, {image}, {{"blocksize", number(block)}}), "") << op << block;
+  }
+}
+
+TEST(Inference, FramesOfASignal) {
+  Operand signal({2, 128, 1}), step = Operand::values({8}), window({16});
+  EXPECT_EQ(dims("STFT", {signal, step, window}), (Dims{2, 15, 9, 2}));
+  EXPECT_EQ(dims("STFT", {signal, step, window, Operand::values({16})}, {{"onesided", number(0)}}),
+            (Dims{2, 15, 16, 2}));
+  EXPECT_NE(refusal("STFT", {{{2}}, step, window}), "");
+  EXPECT_NE(refusal("STFT", {signal, step}), "");
+  EXPECT_NE(refusal("STFT", {signal, Operand::values({0}), window}), "");
+  EXPECT_NE(refusal("STFT", {signal, step, {{2, 8}}}), "");
+  EXPECT_NE(refusal("STFT", {signal, step, window, Operand::values({8})}), "");
+  EXPECT_NE(refusal("STFT", {signal, step, {{256}}}), "");
+}
+
+TEST(Inference, SlicesByIndex) {
+  Operand data({2, 3, 4, 5});
+  EXPECT_EQ(dims("GatherND", {data, {{7, 2}}}), (Dims{7, 4, 5}));
+  EXPECT_EQ(dims("GatherND", {data, {{2, 7, 2}}}, {{"batch_dims", number(1)}}), (Dims{2, 7, 5}));
+  for (int64_t batch : {int64_t(-1), int64_t(2), INT64_MIN, INT64_MAX})
+    EXPECT_NE(refusal("GatherND", {data, {{7, 2}}}, {{"batch_dims", number(batch)}}), "") << batch;
+  EXPECT_NE(refusal("GatherND", {data, {{7, 5}}}), "");
+  EXPECT_NE(refusal("GatherND", {data, {{7, 0}}}), "");
+  EXPECT_NE(refusal("GatherND", {data, {std::vector<int64_t>()}}), "");
+}
+
+TEST(Inference, MeanAndDeviationOfALayer) {
+  std::vector<TensorType> types = infer("LayerNormalization", {{{2, 3, 4}}, {{3, 4}}},
+                                        {{"axis", number(-2)}, {"stash_type", number(11)}}, 3);
+  auto of = [&](size_t i) { return Dims(types[i].dims.begin(), types[i].dims.end()); };
+  EXPECT_EQ(of(0), (Dims{2, 3, 4}));
+  EXPECT_EQ(of(1), (Dims{2, 1, 1}));
+  EXPECT_EQ(of(2), (Dims{2, 1, 1}));
+  EXPECT_EQ(types[2].type, DataType::Float64);
+  for (int64_t axis : {int64_t(-4), int64_t(3), INT64_MIN})
+    EXPECT_NE(refusal("LayerNormalization", {{{2, 3, 4}}, {{4}}}, {{"axis", number(axis)}}), "");
+  EXPECT_NE(refusal("LayerNormalization", {{{2}}, {{2}}}, {{"stash_type", number(99)}}), "");
+}
+
 } // namespace

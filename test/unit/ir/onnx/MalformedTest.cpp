@@ -403,14 +403,4 @@ TEST(Unsupported, ShapesThatDependOnValuesWithoutBound) {
   EXPECT_NE(error.text.find("Reshape"), std::string::npos);
 }
 
-TEST(Malformed, TransposedConvolutionOfAnotherRankThanItsWeight) {
-  for (const char *text :
-       {"g (float[N, 1, 3] x, float[1, 2] w) => (float[N, 2, 5] y) { y = ConvTranspose(x, w) }",
-        "g (float[N, 3] x, float[1, 2, 3] w) => (float[N, 2, 5] y) { y = ConvTranspose(x, w) }"}) {
-    Failure error = failure(import(model(text)));
-    EXPECT_EQ(error.code, Diag::MalformedModel) << error.text;
-    EXPECT_NE(error.text.find("rank"), std::string::npos) << error.text;
-  }
-}
-
 } // namespace
