@@ -218,10 +218,23 @@ double Bounds::objective(const PartialPlacement &partial, double timeLimit) cons
 void Bounds::tighten(double timeLimit, double best) {
   if (evaluator.fillWeight() == 0) // no fill to bound
     return;
+  lagrangian.tighten(timeLimit, costOf(best));
+}
+
+/// Price · iteration of an objective, in dollars per hour · seconds; infinite where it is time.
+double Bounds::costOf(double objective) const {
   const Request &request = evaluator.problem.request;
-  bool isCost = request.objective == Objective::Cost;
-  lagrangian.tighten(timeLimit,
-                     isCost ? best * 3600 * double(request.globalBatch.value()) / 1e6 : infinity);
+  if (request.objective == Objective::Throughput)
+    return infinity;
+  return objective * 3600 * double(request.globalBatch.value()) / 1e6;
+}
+
+bool Bounds::listExtensions(const PartialPlacement &partial, double timeLimit, double best,
+                            SmallVectorImpl<Lagrangian::Extension> &found) {
+  if (!lagrangian.isTight())
+    return false;
+  lagrangian.listExtensions(partial, timeLimit, costOf(best), found);
+  return true;
 }
 
 double Bounds::root() const {

@@ -35,6 +35,10 @@ public:
   /// Tightens the bounds where they are below what is of interest: `timeLimit` as `objective` has
   /// it, and an objective of `best`.
   void tighten(double timeLimit, double best);
+  /// Appends the stages before `partial` that a completion of interest may have; false where the
+  /// bounds were never tightened, so that it may be any stage.
+  bool listExtensions(const PartialPlacement &partial, double timeLimit, double best,
+                      llvm::SmallVectorImpl<Lagrangian::Extension> &found);
 
 private:
   static constexpr int levels = 32;
@@ -56,6 +60,7 @@ private:
   void solveRests();
   void setThresholds();
   void solveFills(int threshold);
+  double costOf(double objective) const;
   int levelOf(double speed) const;
   int levelLeft(const PartialPlacement &partial) const;
   size_t place(int position, int level) const { return size_t(position) * levels + level; }

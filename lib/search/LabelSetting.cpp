@@ -24,6 +24,8 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr int beamWidth = 6;
 /// Entries of a front that are compared in the time that it takes to price a stage.
 constexpr int64_t entriesPerStage = 16;
+/// Stages that are listed in that time.
+constexpr int64_t listedPerStage = 16;
 
 struct Label {
   double fill;    // Σ τ of its stages; the receipt of the first one's input is not known yet
@@ -74,7 +76,10 @@ private:
   bool takeSlots(int index, int option);
   bool grow(int index, int option, int begin, Label &grown);
   StageEntry stageBefore(const Label &label, int option, int begin);
+  PartialPlacement partialOf(const Label &label);
   void bound(Label &label);
+  void listStages(int index);
+  bool mayStand(const Lagrangian::Extension &stage, const Label &label) const;
   void complete(const Label &label);
   Placement placementOf(const Label &first) const;
 
@@ -113,6 +118,8 @@ private:
   double bestTime = infinity;
   int64_t work = 0;
   std::vector<int> scratch; // slots of the label in hand
+  std::vector<int> wholeModelOptions;
+  SmallVector<Lagrangian::Extension, 0> stages; // that may stand before the label in hand
 };
 
 LabelSearch::LabelSearch(Evaluator &evaluator, const SearchOptions &options)
@@ -128,6 +135,8 @@ LabelSearch::LabelSearch(Evaluator &evaluator, const SearchOptions &options)
     std::string name = space.steady ? std::to_string(option.group.counts.front().first)
                                     : placeOf(cluster, option.group);
     auto place = places.try_emplace(std::move(name), int(places.size())).first;
+    if (option.wholeModelOnly)
+      wholeModelOptions.push_back(static_cast<int>(interfaces.size()));
     interfaces.push_back({place->second, shapeOf(cluster, option.group).devicesPerNode});
   }
 }
@@ -155,9 +164,8 @@ void LabelSearch::addRoot(int choice) {
   open.push({root.bound, static_cast<int>(labels.size()) - 1});
 }
 
-/// Fills in the bound of `label`, whose slots are in `scratch`.
-void LabelSearch::bound(Label &label) {
-  const Bounds &bounds = cases[label.choice].bounds;
+/// What the bounds look at of `label`, whose slots are in `scratch`.
+PartialPlacement LabelSearch::partialOf(const Label &label) {
   double receive = 0; // of its first stage, at least
   if (label.position > 0 && label.option >= 0)
     receive =
@@ -169,7 +177,11 @@ void LabelSearch::bound(Label &label) {
   partial.exposed = label.exposed;
   partial.price = label.price;
   partial.used = scratch;
-  label.bound = bounds.objective(partial, timeLimit());
+  return partial;
+}
+
+void LabelSearch::bound(Label &label) {
+  label.bound = cases[label.choice].bounds.objective(partialOf(label), timeLimit());
 }
 
 /// Slowest iteration that is still of interest.
@@ -244,34 +256,49 @@ bool LabelSearch::grow(int index, int option, int begin, Label &grown) {
   return true;
 }
 
+/// Lists the stages that may stand before label `index` into `stages`.
+void LabelSearch::listStages(int index) {
+  const Label &label = labels[index];
+  std::copy_n(&used[size_t(index) * types], types, scratch.begin());
+  stages.clear();
+  Bounds &bounds = cases[label.choice].bounds;
+  if (!bounds.listExtensions(partialOf(label), timeLimit(), bestObjective, stages))
+    for (int option = 0; option < static_cast<int>(space.options.size()); ++option)
+      for (int begin = label.position; begin-- > 0;)
+        stages.push_back({begin, option});
+  else if (label.depth == 0)
+    for (int option : wholeModelOptions)
+      stages.push_back({0, option});
+}
+
+bool LabelSearch::mayStand(const Lagrangian::Extension &stage, const Label &label) const {
+  const GroupOption &option = space.options[stage.option];
+  if (option.wholeModelOnly && (label.depth > 0 || stage.begin > 0))
+    return false;
+  if (stage.begin > 0 && label.depth + 1 >= space.maxStages)
+    return false; // the last stage that may be added has to take all the rest
+  return option.group.size() <= cases[label.choice].table.batch &&
+         (label.depth == 0 || space.mayFollow(option.group, space.options[label.option].group));
+}
+
 /// Calls `keep` with each promising label that has one stage more than label `index`, whose slots
 /// are then in `scratch`; complete ones are considered as solutions instead.
 template <typename Keep> void LabelSearch::expand(int index, Keep keep) {
-  int position = labels[index].position, depth = labels[index].depth;
-  int64_t batch = cases[labels[index].choice].table.batch;
-  if (depth >= space.maxStages)
+  if (labels[index].depth >= space.maxStages)
     return;
-  for (int option = 0; option < static_cast<int>(space.options.size()); ++option) {
-    if (space.options[option].group.size() > batch || !takeSlots(index, option))
+  listStages(index);
+  work += static_cast<int64_t>(stages.size()) / listedPerStage;
+  for (const Lagrangian::Extension &stage : stages) {
+    if (!mayStand(stage, labels[index]) || !takeSlots(index, stage.option))
       continue;
-    int from = position - 1, to = 0;
-    if (depth + 1 >= space.maxStages || space.options[option].wholeModelOnly)
-      from = 0; // the last stage that may be added has to take all the rest
-    if (space.options[option].wholeModelOnly && depth > 0)
+    ++work;
+    Label grown;
+    if (!grow(index, stage.option, stage.begin, grown) || !promising(grown))
       continue;
-    if (depth > 0 &&
-        !space.mayFollow(space.options[option].group, space.options[labels[index].option].group))
-      continue;
-    for (int begin = from; begin >= to; --begin) {
-      ++work;
-      Label grown;
-      if (!grow(index, option, begin, grown) || !promising(grown))
-        continue;
-      if (begin > 0)
-        keep(grown);
-      else if (grown.depth >= space.minStages)
-        complete(grown);
-    }
+    if (stage.begin > 0)
+      keep(grown);
+    else if (grown.depth >= space.minStages)
+      complete(grown);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <tuple>
 
 using namespace llvm;
 
@@ -13,6 +14,8 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 /// Rounding must not make a bound exceed the true value.
 constexpr double safety = 1 - 1e-12;
+/// What is near enough to a limit to be looked at.
+constexpr double tolerance = 1 + 1e-9;
 constexpr double intervalRatio = 1.2;
 constexpr size_t mostIntervals = 32;
 constexpr int ascentSteps = 40;
@@ -64,6 +67,7 @@ void Lagrangian::listChoices(const StageTable &table, bool wholeModelGroups) {
 void Lagrangian::listChoicesOf(const StageTable &table, bool wholeModelGroups, int begin, int end) {
   firstChoice.push_back(choices.size());
   bool last = end + 1 == positions, whole = begin == 0 && last;
+  int64_t shareBefore = 0;
   const std::vector<GroupOption> &options = evaluator.space.options;
   for (int option = 0; option < static_cast<int>(options.size()); ++option) {
     const StageEntry &entry = table.at(begin, end, option);
@@ -78,12 +82,14 @@ void Lagrangian::listChoicesOf(const StageTable &table, bool wholeModelGroups, i
     if (choices.size() > firstChoice.back()) {
       const Choice &before = choices.back();
       const GroupOption &fewer = options[before.option], &more = options[option];
-      if (fewer.group.counts.size() == 1 && more.group.counts.size() == 1 &&
+      if (entry.share == shareBefore && fewer.group.counts.size() == 1 &&
+          more.group.counts.size() == 1 &&
           fewer.group.counts[0].first == more.group.counts[0].first && before.time <= choice.time &&
           before.forward <= choice.forward && before.sync <= choice.sync)
         continue;
     }
     choices.push_back(choice);
+    shareBefore = entry.share;
   }
 }
 
@@ -107,7 +113,7 @@ void Lagrangian::startIntervals() {
     return; // no placement at all: no interval
   auto add = [&](double from, double to) {
     std::vector<double> none(limits.size(), 0);
-    intervals.push_back({from, to, none, {}, 0, none, {}, 0});
+    intervals.push_back({from, to, none, {}, 0, none, {}, 0, {}, {}});
   };
   while (microBatches > 1 && low > 0 && intervals.size() + 1 < mostIntervals / 2 &&
          (microBatches - 1) * low * intervalRatio < timeLimit) {
@@ -131,6 +137,8 @@ void Lagrangian::tighten(double newTimeLimit, double newCostLimit) {
   }
   dropSolved();
   splitDeciding();
+  for (Interval &interval : intervals)
+    rankChoices(interval);
 }
 
 double Lagrangian::objectiveOf(const Interval &interval) const {
@@ -289,6 +297,12 @@ double Lagrangian::solveTime(const std::vector<double> &multipliers, double high
   return bound(costs.fill[positions - 1], multipliers);
 }
 
+/// What a stage is paid for an iteration in the interval, at least.
+double Lagrangian::paidFor(const Choice &choice, const Interval &interval) const {
+  return prices[choice.option] *
+         std::max(interval.time, microBatches * choice.time + choice.sync) * safety;
+}
+
 /// Shortest paths under the multipliers: what stages are paid for an iteration in the interval.
 double Lagrangian::solveCost(const std::vector<double> &multipliers, const Interval &interval,
                              std::vector<double> &paid) {
@@ -303,8 +317,7 @@ double Lagrangian::solveCost(const std::vector<double> &multipliers, const Inter
         const Choice &choice = choices[i];
         if (choice.time > interval.high)
           continue;
-        double time = std::max(interval.time, microBatches * choice.time + choice.sync) * safety;
-        double sum = paid[begin] + prices[choice.option] * time + optionCosts[choice.option];
+        double sum = paid[begin] + paidFor(choice, interval) + optionCosts[choice.option];
         if (sum >= paid[end])
           continue;
         paid[end] = sum;
@@ -348,7 +361,12 @@ double Lagrangian::openTime(const Interval &interval, const PartialPlacement &pa
     return infinity;
   double open = std::max(interval.costs.fill[partial.position],
                          partial.exposed + interval.costs.forward[partial.position]);
-  return partial.fill + open - refund(interval.multipliers, partial) +
+  return chosenTime(interval, partial) + open;
+}
+
+/// The part of it that does not depend on the stages before `partial`.
+double Lagrangian::chosenTime(const Interval &interval, const PartialPlacement &partial) const {
+  return partial.fill - refund(interval.multipliers, partial) +
          (microBatches - 1) * std::max(partial.slowest, interval.low);
 }
 
@@ -375,6 +393,83 @@ double Lagrangian::cost(const PartialPlacement &partial) const {
     least = std::min(least, time * partial.price + std::max(0.0, open));
   }
   return least;
+}
+
+/// By position: the least Σ τ of the stages behind it.
+std::vector<double> Lagrangian::leastBehind(const Interval &interval) const {
+  std::vector<double> least(positions, infinity);
+  least[positions - 1] = 0;
+  for (int begin = positions - 1; begin-- > 0;)
+    for (int end = begin + 1; end < positions; ++end) {
+      size_t pair = pairIndex(begin, end);
+      for (size_t i = firstChoice[pair]; i < firstChoice[pair + 1]; ++i)
+        if (choices[i].time <= interval.high)
+          least[begin] =
+              std::min(least[begin], choices[i].time + optionCosts[choices[i].option] + least[end]);
+    }
+  return least;
+}
+
+/// Keeps the choices that a placement of interest may have in this interval.
+void Lagrangian::rankChoices(Interval &interval) {
+  interval.ranked.clear();
+  interval.firstRanked.assign(1, 0);
+  chargeOptions(interval.costMultipliers);
+  std::vector<double> costCosts = std::move(optionCosts);
+  chargeOptions(interval.multipliers);
+  std::vector<double> behind = leastBehind(interval);
+  PartialPlacement none;
+  std::vector<int> nothing(types, 0);
+  none.used = nothing;
+  double limit = timeLimit * tolerance - chosenTime(interval, none);
+  for (int end = 0; end < positions; ++end) {
+    for (int begin = 0; begin < end; ++begin) {
+      size_t pair = pairIndex(begin, end);
+      double fillBefore = interval.costs.fill[begin], forwardBefore = interval.costs.forward[begin];
+      for (size_t i = firstChoice[pair]; i < firstChoice[pair + 1]; ++i) {
+        const Choice &choice = choices[i];
+        double time = optionCosts[choice.option] + choice.time +
+                      std::max(fillBefore, choice.sync + forwardBefore);
+        if (choice.time > interval.high || time + behind[end] > limit)
+          continue;
+        double paid = 0;
+        if (costMatters)
+          paid = interval.paid[begin] + costCosts[choice.option] + paidFor(choice, interval);
+        interval.ranked.push_back({time, paid, begin, static_cast<int>(i)});
+      }
+    }
+    auto first = interval.ranked.begin() + interval.firstRanked.back();
+    std::sort(first, interval.ranked.end(), [&](const Ranked &a, const Ranked &b) {
+      return std::tie(a.time, a.choice) < std::tie(b.time, b.choice);
+    });
+    interval.firstRanked.push_back(interval.ranked.size());
+  }
+}
+
+void Lagrangian::listExtensions(const PartialPlacement &partial, double timeLimit,
+                                double costLimit, SmallVectorImpl<Extension> &found) {
+  seen.resize(choices.size(), 0);
+  ++listing;
+  for (const Interval &interval : intervals) {
+    double time = openTime(interval, partial);
+    if (time > timeLimit * tolerance)
+      continue;
+    double timeLeft = timeLimit * tolerance - chosenTime(interval, partial);
+    double costLeft = infinity;
+    if (costMatters)
+      costLeft = costLimit * tolerance - time * partial.price +
+                 refund(interval.costMultipliers, partial);
+    for (size_t i = interval.firstRanked[partial.position];
+         i < interval.firstRanked[partial.position + 1]; ++i) {
+      const Ranked &ranked = interval.ranked[i];
+      if (ranked.time > timeLeft)
+        break;
+      if (ranked.paid > costLeft || seen[ranked.choice] == listing)
+        continue;
+      seen[ranked.choice] = listing;
+      found.push_back({ranked.begin, choices[ranked.choice].option});
+    }
+  }
 }
 
 } // namespace heterplan

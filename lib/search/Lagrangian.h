@@ -7,6 +7,7 @@
 #include "search/StageTable.h"
 
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/SmallVector.h"
 
 #include <vector>
 
@@ -47,11 +48,29 @@ public:
   /// objective is not cost.
   double cost(const PartialPlacement &partial) const;
 
+  /// Whether `tighten` was called.
+  bool isTight() const { return started; }
+  /// A stage from position `begin` to where a partial placement starts.
+  struct Extension {
+    int begin, option;
+  };
+  /// Appends to `found` the stages before `partial` that a completion below both limits may have:
+  /// at least these, each once. After `tighten`; its limits were no smaller. Groups for one-stage
+  /// plans are among them only where they count.
+  void listExtensions(const PartialPlacement &partial, double timeLimit, double costLimit,
+                      llvm::SmallVectorImpl<Extension> &found);
+
 private:
   /// One stage between two positions; times with the least that its transfers take.
   struct Choice {
     double time, forward, sync;
     int option;
+  };
+  /// A choice, and the least that it and the layers before it add under the multipliers.
+  struct Ranked {
+    double time; // Σ τ + exposed synchronisation
+    double paid; // dollars per hour · seconds
+    int begin, choice;
   };
   /// By position: the least of the layers before it, with what they pay for their devices.
   struct Costs {
@@ -66,6 +85,8 @@ private:
     std::vector<double> costMultipliers; // dollars per hour · seconds for all there is
     std::vector<double> paid;            // by position: least paid for the stages before it
     double cost;                         // bound of the whole model
+    std::vector<Ranked> ranked;          // by end; then those that add least come first
+    std::vector<size_t> firstRanked;     // by end
   };
   /// Which choice reached a position: the least fill, and the least forward time.
   struct Step {
@@ -79,6 +100,8 @@ private:
   void listChoicesOf(const StageTable &table, bool wholeModelGroups, int begin, int end);
   double leastSlowest() const;
   void startIntervals();
+  void rankChoices(Interval &interval);
+  std::vector<double> leastBehind(const Interval &interval) const;
   void improve(Interval &interval, int steps);
   void improveTime(Interval &interval, int steps);
   void improveCost(Interval &interval, int steps);
@@ -94,8 +117,10 @@ private:
   double solveTime(const std::vector<double> &multipliers, double high, Costs &costs);
   double solveCost(const std::vector<double> &multipliers, const Interval &interval,
                    std::vector<double> &paid);
+  double paidFor(const Choice &choice, const Interval &interval) const;
   std::vector<double> surplus() const;
   double refund(const std::vector<double> &multipliers, const PartialPlacement &partial) const;
+  double chosenTime(const Interval &interval, const PartialPlacement &partial) const;
   double openTime(const Interval &interval, const PartialPlacement &partial) const;
 
   const Evaluator &evaluator;
@@ -112,6 +137,8 @@ private:
   bool started = false;
   std::vector<Step> steps;         // of the last solve
   std::vector<double> optionCosts; // of the last solve
+  std::vector<unsigned> seen;      // by choice: the listing that found it last
+  unsigned listing = 0;
 };
 
 } // namespace heterplan
