@@ -35,6 +35,7 @@ public:
   /// Tightens the bounds where they are below what is of interest: `timeLimit` as `objective` has
   /// it, and an objective of `best`.
   void tighten(double timeLimit, double best);
+  double slowestAtLeast() const { return lagrangian.slowestAtLeast(); }
   /// Appends the stages before `partial` that a completion of interest may have; false where the
   /// bounds were never tightened, so that it may be any stage.
   bool listExtensions(const PartialPlacement &partial, double timeLimit, double best,

@@ -299,8 +299,8 @@ double Lagrangian::solveTime(const std::vector<double> &multipliers, double high
 
 /// What a stage is paid for an iteration in the interval, at least.
 double Lagrangian::paidFor(const Choice &choice, const Interval &interval) const {
-  return prices[choice.option] *
-         std::max(interval.time, microBatches * choice.time + choice.sync) * safety;
+  return prices[choice.option] * std::max(interval.time, microBatches * choice.time + choice.sync) *
+         safety;
 }
 
 /// Shortest paths under the multipliers: what stages are paid for an iteration in the interval.
@@ -395,6 +395,8 @@ double Lagrangian::cost(const PartialPlacement &partial) const {
   return least;
 }
 
+double Lagrangian::slowestAtLeast() const { return intervals.empty() ? 0 : intervals.front().low; }
+
 /// By position: the least Σ τ of the stages behind it.
 std::vector<double> Lagrangian::leastBehind(const Interval &interval) const {
   std::vector<double> least(positions, infinity);
@@ -446,8 +448,8 @@ void Lagrangian::rankChoices(Interval &interval) {
   }
 }
 
-void Lagrangian::listExtensions(const PartialPlacement &partial, double timeLimit,
-                                double costLimit, SmallVectorImpl<Extension> &found) {
+void Lagrangian::listExtensions(const PartialPlacement &partial, double timeLimit, double costLimit,
+                                SmallVectorImpl<Extension> &found) {
   seen.resize(choices.size(), 0);
   ++listing;
   for (const Interval &interval : intervals) {
@@ -457,8 +459,8 @@ void Lagrangian::listExtensions(const PartialPlacement &partial, double timeLimi
     double timeLeft = timeLimit * tolerance - chosenTime(interval, partial);
     double costLeft = infinity;
     if (costMatters)
-      costLeft = costLimit * tolerance - time * partial.price +
-                 refund(interval.costMultipliers, partial);
+      costLeft =
+          costLimit * tolerance - time * partial.price + refund(interval.costMultipliers, partial);
     for (size_t i = interval.firstRanked[partial.position];
          i < interval.firstRanked[partial.position + 1]; ++i) {
       const Ranked &ranked = interval.ranked[i];

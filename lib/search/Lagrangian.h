@@ -50,6 +50,8 @@ public:
 
   /// Whether `tighten` was called.
   bool isTight() const { return started; }
+  /// The slowest stage of a placement within the limits of `tighten` takes at least this; 0 before.
+  double slowestAtLeast() const;
   /// A stage from position `begin` to where a partial placement starts.
   struct Extension {
     int begin, option;
