@@ -19,20 +19,20 @@ progress too, and only on a terminal. The same inputs, options and seed give the
 
 MODEL is `.onnx` or `.layers.json`. PLAN is `plan.json` or the directory that holds it. [guide.md](guide.md) shows the commands at work.
 TEXT
-for command in import compile inspect diff verify simulate run; do
+for command in import profile compile inspect diff verify simulate run; do
   printf '\n## heterplan %s\n\n```\n' "$command"
   "$heterplan" "$command" --help | sed -e 's/[[:space:]]*$//' -e '/./,$!d' | sed -e :a -e '/^\n*$/{$d;N;ba' -e '}'
   printf '```\n'
 done
 cat <<'TEXT'
 
-`profile`, `schedule` and `replan` are announced and answer HP1802, as do `compile --pareto`, `--amplification-limit` and
-`--schedule burst`, and `simulate --speeds` and `--balance`.
+`schedule` and `replan` are announced and answer HP1802, as do `profile --engine native`, `compile --pareto`, `--amplification-limit`
+and `--schedule burst`, and `simulate --speeds` and `--balance`.
 
 ## Environment
 
 | variable | is |
 | --- | --- |
 | `HETERPLAN_PROFILES` | the folder with `devices/`, `links/` and `clusters/`; otherwise the one beside the executable |
-| `HETERPLAN_PYTHON` | the Python (with torch) that `run` uses; otherwise the `.venv` beside the build, then `python3` |
+| `HETERPLAN_PYTHON` | the Python (with torch) that `run` and `profile` use; otherwise the `.venv` beside the build, then `python3` |
 TEXT

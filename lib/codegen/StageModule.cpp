@@ -36,13 +36,17 @@ struct Model {
 
 class StageBuilder {
 public:
-  StageBuilder(const Model &model, int begin, int end)
-      : model(model), begin(begin), end(end), scope(model.graph, model.use) {}
+  /// `alone`: it receives and sends only what its layers read and make, not what passes by.
+  StageBuilder(const Model &model, int begin, int end, bool alone = false)
+      : model(model), begin(begin), end(end), alone(alone), scope(model.graph, model.use) {}
 
   Expected<StageModule> build();
 
 private:
   Error addBoundary();
+  bool isRead(const LayerTensor &tensor) const;
+  Error findSends();
+  void addOwnResults();
   Error findInputs();
   bool computesAgain(TensorId tensor) const;
   Error collect(int node);
@@ -58,6 +62,7 @@ private:
 
   const Model &model;
   int begin, end;
+  bool alone;
   Scope scope;
   StageModule stage;
   std::vector<std::vector<int>> layerNodes;
@@ -71,10 +76,16 @@ Error StageBuilder::invalid(StringRef why, StringRef name) const {
          << why << " '" << name << "'; plan, layers and model do not belong together";
 }
 
+bool StageBuilder::isRead(const LayerTensor &tensor) const {
+  return any_of(tensor.consumers, [&](int layer) { return layer >= begin && layer < end; });
+}
+
 Error StageBuilder::addBoundary() {
   if (begin == 0)
     return Error::success();
   for (int index : model.cuts[begin].tensors) {
+    if (alone && !isRead(model.layers.tensors[index]))
+      continue;
     const std::string &name = model.layers.tensors[index].name;
     auto tensor = model.tensorByName.find(name);
     if (tensor == model.tensorByName.end())
@@ -241,22 +252,41 @@ Error StageBuilder::addResults() {
   return Error::success();
 }
 
+/// What crosses the cut behind the stage; of it what the stage makes itself where it is alone.
+Error StageBuilder::findSends() {
+  for (int index : model.cuts[end].tensors) {
+    const LayerTensor &value = model.layers.tensors[index];
+    auto tensor = model.tensorByName.find(value.name);
+    if (tensor == model.tensorByName.end())
+      return invalid("the graph has no tensor", value.name);
+    if (!alone || value.producer >= begin)
+      stage.sends.push_back(tensor->second);
+  }
+  return Error::success();
+}
+
+/// Outputs of the model that no later layer reads.
+void StageBuilder::addOwnResults() {
+  for (TensorId output : model.graph.outputs) {
+    int producer = model.use.producers[output];
+    if (producer >= 0 && collected.count(producer) && !is_contained(stage.sends, output))
+      stage.sends.push_back(output);
+  }
+}
+
 Expected<StageModule> StageBuilder::build() {
   if (Error error = addBoundary())
     return error;
   if (Error error = findInputs())
     return error;
-  bool last = end == model.layers.size();
+  bool last = end == model.layers.size() && !alone;
   if (last)
     for (TensorId output : model.graph.outputs)
       ++remainingUses[output];
-  else
-    for (int index : model.cuts[end].tensors) {
-      auto tensor = model.tensorByName.find(model.layers.tensors[index].name);
-      if (tensor == model.tensorByName.end())
-        return invalid("the graph has no tensor", model.layers.tensors[index].name);
-      stage.sends.push_back(tensor->second);
-    }
+  else if (Error error = findSends())
+    return error;
+  if (alone)
+    addOwnResults();
   if (Error error = emitNodes(preamble))
     return error;
   for (int layer = begin; layer < end; ++layer) {
@@ -314,6 +344,21 @@ Expected<std::vector<StageModule>> buildModules(const Graph &graph, const LayerG
   if (position != layers.size())
     return Diagnostic(Diag::InvalidPlan, {plan.model, 0, 0, ""})
            << "no stage has layer '" << layers.layers[position].name << "'";
+  return modules;
+}
+
+std::vector<StageModule> buildLayerModules(const Graph &graph, const LayerGraph &layers,
+                                           ArrayRef<int> which,
+                                           function_ref<void(int, Error)> failed) {
+  Model model(graph, layers);
+  std::vector<StageModule> modules;
+  for (int layer : which) {
+    auto module = StageBuilder(model, layer, layer + 1, /*alone=*/true).build();
+    if (module)
+      modules.push_back(std::move(*module));
+    else
+      failed(layer, module.takeError());
+  }
   return modules;
 }
 

@@ -7,6 +7,8 @@
 #include "ir/LayerGraph.h"
 #include "ir/Plan.h"
 
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Error.h"
 
 #include <string>
@@ -33,5 +35,13 @@ struct StageModule {
 /// operator.
 llvm::Expected<std::vector<StageModule>> buildModules(const Graph &graph, const LayerGraph &layers,
                                                       const Plan &plan);
+
+/// Each layer of `which` (indices into `layers`) as a module of its own, to be measured: it
+/// receives what it reads of earlier layers and sends what it makes for later ones, and the outputs
+/// of the model that it computes. A layer that cannot be generated is left out and handed to
+/// `failed`, with the error that buildModules() gives.
+std::vector<StageModule> buildLayerModules(const Graph &graph, const LayerGraph &layers,
+                                           llvm::ArrayRef<int> which,
+                                           llvm::function_ref<void(int, llvm::Error)> failed);
 
 } // namespace heterplan

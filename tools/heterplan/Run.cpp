@@ -2,16 +2,15 @@
 #include "Commands.h"
 #include "Inputs.h"
 #include "Options.h"
+#include "Python.h"
+#include "ScratchFile.h"
 
 #include "support/Files.h"
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Support/Program.h"
 
-#include <csignal>
 #include <cstdlib>
-#include <unistd.h>
 
 using namespace heterplan;
 using namespace llvm;
@@ -25,32 +24,6 @@ struct RunOptions {
   std::vector<std::string> passedOn;
 };
 
-/// A scratch file that is gone when this is.
-struct ScratchFile {
-  SmallString<128> path;
-  ~ScratchFile() {
-    if (!path.empty())
-      sys::fs::remove(path);
-  }
-};
-
-/// The Python that has torch: $HETERPLAN_PYTHON, the project's own environment in a folder above
-/// this program (build/bin, build/asan/bin), or the one on the path.
-std::string findPython() {
-  if (const char *chosen = std::getenv("HETERPLAN_PYTHON"); chosen && *chosen)
-    return chosen;
-  std::string self = executablePath();
-  StringRef folder = sys::path::parent_path(self);
-  for (int level = 0; level < 4 && !folder.empty(); ++level) {
-    folder = sys::path::parent_path(folder);
-    SmallString<256> candidate(folder);
-    sys::path::append(candidate, ".venv", "bin", "python");
-    if (sys::fs::can_execute(candidate))
-      return candidate.str().str();
-  }
-  return "python3";
-}
-
 Expected<std::string> findLauncher(const std::string &directory) {
   SmallString<256> launcher(planDirectory(directory));
   sys::path::append(launcher, "launch.sh");
@@ -62,32 +35,11 @@ Expected<std::string> findLauncher(const std::string &directory) {
          << "there is no launcher 'launch.sh' in it";
 }
 
-/// Starts `launcher` with the terminal of this process and waits; `quiet`: what it prints on stdout
-/// goes to stderr.
-Expected<int> launch(const std::string &launcher, const std::vector<std::string> &arguments,
-                     bool quiet) {
-  ErrorOr<std::string> bash = sys::findProgramByName("bash");
-  if (!bash)
-    return Diagnostic(Diag::CannotRead, {launcher, 0, 0, ""}) << "needs bash, which is not found";
+/// Starts `launcher` and waits; `quiet`: what it prints on stdout goes to stderr.
+Expected<int> launch(const std::string &launcher, std::vector<std::string> arguments, bool quiet) {
   setenv("HETERPLAN_PYTHON", findPython().c_str(), /*overwrite=*/1);
-  std::signal(SIGPIPE, SIG_DFL); // inherited by the launcher
-  std::vector<StringRef> command = {*bash, launcher};
-  command.insert(command.end(), arguments.begin(), arguments.end());
-  outs().flush();
-  std::string message;
-  int out = quiet ? dup(STDOUT_FILENO) : -1;
-  if (quiet)
-    dup2(STDERR_FILENO, STDOUT_FILENO);
-  int status = sys::ExecuteAndWait(*bash, command, None, {}, 0, 0, &message);
-  if (quiet) {
-    dup2(out, STDOUT_FILENO);
-    close(out);
-  }
-  std::signal(SIGPIPE, SIG_IGN);
-  if (status < 0)
-    return Diagnostic(Diag::CannotRead, {launcher, 0, 0, ""})
-           << "cannot be run to its end: " << message;
-  return status;
+  arguments.insert(arguments.begin(), launcher);
+  return runProgram("bash", arguments, quiet);
 }
 
 Expected<std::vector<std::string>> argumentsOf(const RunOptions &options) {

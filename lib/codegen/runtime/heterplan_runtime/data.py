@@ -28,6 +28,13 @@ class DataSource(Protocol):
         """`samples` count from the first sample of the global batch of `step`."""
 
 
+def integer_range(name: str, bound: int) -> tuple[int, int]:
+    """Integers of input `name` are drawn from low up to, not including, high. 0: no known bound."""
+    if bound:
+        return (0, max(1, bound))
+    return (1, 2) if "mask" in name.lower() else (0, 2)
+
+
 class RandomData:
     """Floats are normal; integers uniform below their bound, which is 2 where none is known; an
     integer input that is called a mask is all ones."""
@@ -40,17 +47,12 @@ class RandomData:
         self._target_range = (0, prediction.dims[-1][1]) if loss.takes_classes else (0, 2)
 
     def load(self, step: int, samples: range) -> Batch:
+        bounds = self._model.bounds
         inputs = {
-            name: self._draw(spec, step, samples, self._range(name))
+            name: self._draw(spec, step, samples, integer_range(name, bounds.get(name, 0)))
             for name, spec in self._model.inputs.items()
         }
         return Batch(inputs, self._draw(self._targets, step, samples, self._target_range))
-
-    def _range(self, name: str) -> tuple[int, int]:
-        """Integers are drawn from low up to, not including, high."""
-        if name in self._model.bounds:
-            return (0, max(1, self._model.bounds[name]))
-        return (1, 2) if "mask" in name.lower() else (0, 2)
 
     def _draw(self, spec: TensorSpec, step: int, samples: range, limits: tuple[int, int]) -> Tensor:
         if spec.batch_axis is None:

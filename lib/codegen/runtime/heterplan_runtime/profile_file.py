@@ -1,0 +1,125 @@
+"""The profile file: what is in it already, and how it grows by one measurement at a time.
+
+It is written whole beside its place and renamed, so that whoever reads it, and whatever ends the
+process, finds every measurement that was finished.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .errors import RuntimeFault
+from .fields import read_fields
+
+CIRCUMSTANCES = ("device", "driver", "engine", "threads")
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    """Under which all entries of one file were measured."""
+
+    device: str
+    driver: str
+    clocks: str
+    engine: str
+    threads: int
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "device": self.device,
+            "driver": self.driver,
+            "clocks": self.clocks,
+            "engine": self.engine,
+            "threads": self.threads,
+        }
+
+
+def circumstances(device: torch.device, threads: int, optimizer: str) -> Circumstances:
+    engine = f"torch {torch.__version__}, update by {optimizer}"
+    if device.type == "cuda":
+        properties = torch.cuda.get_device_properties(device)
+        driver = f"CUDA {torch.version.cuda}, cuDNN {torch.backends.cudnn.version()}"
+        return Circumstances(properties.name, driver, "", engine, 0)
+    return Circumstances(
+        _cpu_field("model name") or platform.processor() or platform.machine(),
+        f"{platform.system()} {platform.release()}",
+        _clocks(),
+        engine,
+        threads,
+    )
+
+
+def _cpu_field(name: str) -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            key, _, value = line.partition(":")
+            if key.strip() == name:
+                return value.strip()
+    except OSError:
+        pass
+    return ""
+
+
+def _clocks() -> str:
+    megahertz = _cpu_field("cpu MHz")
+    governor = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+    parts = [f"{float(megahertz):.0f} MHz"] if megahertz else []
+    if governor.exists():
+        parts.append("governor " + governor.read_text(encoding="utf-8").strip())
+    return ", ".join(parts)
+
+
+class ProfileFile:
+    """Entries by (signature, device type, batch). Fails when the file was measured elsewhere."""
+
+    def __init__(self, path: Path, model: str, now: Circumstances) -> None:
+        self._path = path
+        self._head = {"schemaVersion": "1.0", "model": model, **now.as_json()}
+        self._entries: dict[tuple[str, str, int], dict[str, Any]] = {}
+        self._rest: dict[str, Any] = {}
+        if path.exists():
+            self._resume()
+
+    def _resume(self) -> None:
+        fields = read_fields(self._path)
+        for name in CIRCUMSTANCES:
+            found = fields.integer(name) if name == "threads" else fields.text(name)
+            if found != self._head[name]:
+                raise RuntimeFault(
+                    f"{self._path}: was measured with {name} '{found}', and here it is "
+                    f"'{self._head[name]}'; give another file, or remove this one"
+                )
+        for entry in json.loads(self._path.read_text(encoding="utf-8")).get("entries", []):
+            key = (entry.get("signature", ""), entry.get("deviceType", ""), int(entry["batch"]))
+            self._entries[key] = entry
+
+    def has(self, signature: str, device_type: str, batch: int) -> bool:
+        return (signature, device_type, batch) in self._entries
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def add(self, entry: dict[str, Any]) -> None:
+        """Adds an entry and writes the file."""
+        key = (entry["signature"], entry["deviceType"], entry["batch"])
+        self._entries[key] = entry
+        self.write()
+
+    def write(self) -> None:
+        date = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        entries = [self._entries[key] for key in sorted(self._entries)]
+        text = json.dumps({**self._head, "date": date, "entries": entries}, indent=1) + "\n"
+        beside = self._path.with_name(f".{self._path.name}.{os.getpid()}.tmp")
+        try:
+            beside.write_text(text, encoding="utf-8")
+            beside.replace(self._path)
+        except OSError as error:
+            raise RuntimeFault(f"{self._path}: cannot be written: {error.strerror}") from error

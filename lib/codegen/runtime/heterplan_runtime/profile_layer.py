@@ -1,0 +1,272 @@
+"""One layer of a model, run by itself: what its forward pass, backward pass and update take.
+
+A layer in a training run finds its weights and inputs in memory rather than in a cache, since the
+rest of the model ran in between. So several copies of it are used in turn, more than a cache holds.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .data import integer_range
+from .errors import RuntimeFault
+from .interpreter import make_optimizer
+from .model import initial, seed_of
+from .program import dtype_of
+
+MOST_COPIES = 16
+Range = tuple[int, int]  # of integers, the upper one excluded
+
+
+@dataclass(frozen=True)
+class Argument:
+    """A tensor that the layer reads. Each dimension is `per_sample * samples + fixed`."""
+
+    name: str
+    dtype: torch.dtype
+    dims: tuple[tuple[int, int], ...]
+    differentiable: bool
+    bound: int  # integers are below it; 0: not known
+
+    def random(self, samples: int, seed: int) -> Tensor:
+        shape = tuple(per_sample * samples + fixed for per_sample, fixed in self.dims)
+        values = random_values(shape, self.dtype, integer_range(self.name, self.bound), seed)
+        return values.requires_grad_(self.differentiable and self.dtype.is_floating_point)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A line of LAYERS in the script. `count` layers of the model are like this one."""
+
+    name: str
+    signature: str
+    count: int
+    modelled_seconds: float  # of one sample, for the order of measuring
+    stage: Callable[[], nn.Module]
+    arguments: tuple[Argument, ...]
+    constants: dict[str, Range]  # where the values of an integer constant lie
+
+    @staticmethod
+    def of(line: dict[str, Any]) -> Layer:
+        arguments = tuple(
+            Argument(name, dtype_of(dtype, line["name"]), dims, differentiable, bound)
+            for name, dtype, dims, differentiable, bound in line["arguments"]
+        )
+        return Layer(
+            line["name"],
+            line["signature"],
+            line["count"],
+            line["modelledSeconds"],
+            line["stage"],
+            arguments,
+            line["constants"],
+        )
+
+
+def random_values(shape: tuple[int, ...], dtype: torch.dtype, limits: Range, seed: int) -> Tensor:
+    """Normal floats, uniform integers within `limits`, true Booleans; complex as pairs of floats."""
+    generator = torch.Generator().manual_seed(seed)
+    if dtype.is_floating_point:
+        return torch.randn(shape, generator=generator).to(dtype)
+    if dtype == torch.bool:
+        return torch.ones(shape, dtype=dtype)
+    return torch.randint(limits[0], max(limits[1], limits[0] + 1), shape, generator=generator).to(
+        dtype
+    )
+
+
+@dataclass
+class Times:
+    """Medians in seconds; `spread` is the relative half-width of the 95% interval of forward and
+    backward together."""
+
+    forward: float
+    backward: float
+    update: float
+    spread: float
+    repetitions: int
+
+
+@dataclass
+class Samples:
+    """What the repetitions took, in their order."""
+
+    forward: list[float] = field(default_factory=list)
+    backward: list[float] = field(default_factory=list)
+    update: list[float] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.forward)
+
+    @property
+    def passes(self) -> list[float]:
+        return [f + b for f, b in zip(self.forward, self.backward, strict=True)]
+
+    def times(self) -> Times:
+        return Times(
+            statistics.median(self.forward),
+            statistics.median(self.backward),
+            statistics.median(self.update),
+            spread_of(self.passes),
+            len(self),
+        )
+
+
+def spread_of(values: list[float]) -> float:
+    """Relative half-width of the interval that holds the median with 95%, by order statistics;
+    with few values it is their whole range."""
+    ordered = sorted(values)
+    median = statistics.median(ordered)
+    outside = max(0, math.floor((len(ordered) - 1.96 * math.sqrt(len(ordered))) / 2))
+    width = ordered[len(ordered) - 1 - outside] - ordered[outside]
+    return width / 2 / median if median > 0 else 0.0
+
+
+class Copy:
+    """The layer with weights, arguments and output gradients of its own."""
+
+    def __init__(
+        self, layer: Layer, samples: int, number: int, device: torch.device, optimizer: str
+    ) -> None:
+        self._stage = _stage(layer, number).to(device).train()
+        self._arguments = [
+            argument.random(samples, seed_of("argument", argument.name, number))
+            .to(device)
+            .detach()
+            .requires_grad_(argument.differentiable and argument.dtype.is_floating_point)
+            for argument in layer.arguments
+        ]
+        self._optimizer = make_optimizer(optimizer, self._stage, 1e-6)
+        self._gradients = [
+            torch.randn_like(output) for output in self.forward() if _takes_gradient(output)
+        ]
+        stored = [*self._arguments, *self._gradients, *self._stage.state_dict().values()]
+        self.bytes = sum(tensor.numel() * tensor.element_size() for tensor in stored)
+
+    def forward(self) -> tuple[Any, ...]:
+        return tuple(self._stage(*self._arguments))
+
+    def backward(self, outputs: tuple[Any, ...]) -> None:
+        ends = [output for output in outputs if _takes_gradient(output)]
+        if ends:
+            torch.autograd.backward(ends, self._gradients)
+
+    def update(self) -> None:
+        if self._optimizer is not None:
+            self._optimizer.step()
+            self._optimizer.zero_grad(set_to_none=True)
+
+    def forget(self) -> None:
+        for argument in self._arguments:
+            argument.grad = None
+
+
+def _takes_gradient(output: Any) -> bool:
+    return isinstance(output, Tensor) and output.requires_grad and output.grad_fn is not None
+
+
+def _stage(layer: Layer, number: int) -> nn.Module:
+    stage: Any = layer.stage()
+    with torch.no_grad():
+        for name, (shape, dtype, kind) in (stage.parameters_spec | stage.buffers_spec).items():
+            values = initial(name, tuple(shape), kind, number)
+            stage.tensor(name).copy_(values.to(dtype_of(dtype, layer.name)))
+        for name, (shape, dtype) in stage.constants_spec.items():
+            limits = layer.constants.get(name, (0, 1))
+            seed = seed_of("constant", name, number)
+            stage.tensor(name).copy_(
+                random_values(tuple(shape), dtype_of(dtype, layer.name), limits, seed)
+            )
+    return stage  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class Effort:
+    """When a measurement is good enough: after `least` repetitions, once the spread is at most
+    `spread` or `seconds` have passed; never after more than `most`."""
+
+    least: int = 7
+    most: int = 200
+    seconds: float = 1.0
+    spread: float = 0.01
+    settle: float = 0.05  # seconds that even a steady measurement takes
+
+    def suffices(self, samples: Samples, elapsed: float) -> bool:
+        if len(samples) < self.least:
+            return False
+        if len(samples) >= self.most or elapsed >= self.seconds:
+            return True
+        return elapsed >= self.settle and spread_of(samples.passes) <= self.spread
+
+
+class Bench:
+    """Measures one layer at one number of samples."""
+
+    def __init__(
+        self,
+        layer: Layer,
+        samples: int,
+        device: torch.device,
+        optimizer: str = "sgd",
+        cache_bytes: int = 64 << 20,
+        memory_bytes: int = 1 << 30,
+    ) -> None:
+        self._device = device
+        first = Copy(layer, samples, 0, device, optimizer)
+        copies = math.ceil(cache_bytes / max(1, first.bytes)) + 1
+        copies = max(1, min(copies, MOST_COPIES, memory_bytes // max(1, first.bytes)))
+        self._copies = [first]
+        for number in range(1, copies):
+            self._copies.append(Copy(layer, samples, number, device, optimizer))
+
+    @property
+    def copies(self) -> int:
+        return len(self._copies)
+
+    def measure(self, effort: Effort) -> Times:
+        """Warms every copy up, then repeats until `effort` suffices."""
+        for copy in self._copies:
+            self._repeat(copy, Samples())
+        samples = Samples()
+        begin = time.perf_counter()
+        gc.collect()
+        gc.disable()  # a collection would count as part of a pass
+        try:
+            for copy in self._rotation():
+                self._repeat(copy, samples)
+                if effort.suffices(samples, time.perf_counter() - begin):
+                    return samples.times()
+        finally:
+            gc.enable()
+        raise RuntimeFault("there is nothing to repeat")
+
+    def _rotation(self) -> Iterator[Copy]:
+        while True:
+            yield from self._copies
+
+    def _now(self) -> float:
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
+        return time.perf_counter()
+
+    def _repeat(self, copy: Copy, samples: Samples) -> None:
+        begin = self._now()
+        outputs = copy.forward()
+        computed = self._now()
+        copy.backward(outputs)
+        returned = self._now()
+        copy.update()
+        updated = self._now()
+        copy.forget()
+        samples.forward.append(computed - begin)
+        samples.backward.append(returned - computed)
+        samples.update.append(updated - returned)

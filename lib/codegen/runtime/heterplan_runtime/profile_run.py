@@ -1,0 +1,220 @@
+"""The command line of the script that `heterplan profile --emit-script` writes.
+
+It measures each distinct layer at each number of samples and saves every measurement at once: a
+second run goes on where the first was ended. Exit status: 0 done, 1 wrong usage or a fault, 130
+interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .errors import RuntimeFault
+from .profile_file import ProfileFile, circumstances
+from .profile_layer import Bench, Effort, Layer, Times
+
+Task = tuple[Layer, int]  # at a number of samples
+LARGEST_ROTATION = 128 << 20
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Measures the layers of a model with PyTorch.")
+    add = parser.add_argument
+    add("-o", "--output", type=Path, required=True, help="profile file; one that is there grows")
+    add("--device", default="cpu", help="cpu or cuda:N")
+    add("--device-type", required=True, help="the device's name in cluster files")
+    add("--batches", type=_batches, required=True, help="samples of a pass: 1,2,4")
+    add("--threads", type=int, default=1, help="CPU threads")
+    add("--cores", type=_cores, help="run on these cores only: 0-3,8")
+    add("--optimizer", choices=("sgd", "momentum", "adam"), default="sgd")
+    add("--time-budget", type=float, help="stop after so many seconds; what matters most is first")
+    add("--parent", type=int, help="stop when this process is gone")
+    return parser.parse_args(arguments)
+
+
+def _batches(text: str) -> list[int]:
+    return [int(part) for part in text.split(",")]
+
+
+def _cores(text: str) -> list[int]:
+    cores: list[int] = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        cores.extend(range(int(first), int(last or first) + 1))
+    return cores
+
+
+def tasks_of(layers: Sequence[Layer], batches: Sequence[int]) -> list[Task]:
+    """The largest batch first, then the smallest, so that what lies between can be interpolated
+    early; for each, the layers with the largest part of the model's time first."""
+    ordered = sorted(set(batches))
+    passes = [ordered[-1], *ordered[:-1]]
+    heavy = sorted(layers, key=lambda layer: -layer.count * layer.modelled_seconds)
+    return [(layer, batch) for batch in passes for layer in heavy]
+
+
+class Progress:
+    """One line on a terminal, rewritten in place."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._begin = time.monotonic()
+        self._done = 0
+        self._shown = sys.stderr.isatty()
+
+    def update(self, layer: Layer, batch: int) -> None:
+        if not self._shown:
+            return
+        left = ""
+        if self._done:
+            seconds = (time.monotonic() - self._begin) / self._done * (self._total - self._done)
+            left = f", {seconds:.0f} s left" if seconds < 120 else f", {seconds / 60:.0f} min left"
+        what = f"profiling {self._done}/{self._total}: {layer.name[:40]}, batch {batch}{left}"
+        print(f"\r\033[K{what}", end="", file=sys.stderr, flush=True)
+
+    def step(self) -> None:
+        self._done += 1
+
+    def clear(self) -> None:
+        if self._shown:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+def say(text: str) -> None:
+    print(f"heterplan: {text}", file=sys.stderr)
+
+
+def available_memory() -> int:
+    try:
+        for line in Path("/proc/meminfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError):
+        pass
+    return 4 << 30
+
+
+def cache_bytes() -> int:
+    """Of the largest cache of the first core, within reason: a cache that many cores, or guests of
+    one host, share is not one layer's."""
+    largest = 0
+    for size in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
+        text = size.read_text(encoding="utf-8").strip()
+        unit = {"K": 1 << 10, "M": 1 << 20}.get(text[-1:], 1)
+        largest = max(largest, int(text.rstrip("KM")) * unit)
+    return min(largest or LARGEST_ROTATION, LARGEST_ROTATION)
+
+
+def entry_of(layer: Layer, batch: int, device_type: str, times: Times) -> dict[str, Any]:
+    return {
+        "signature": layer.signature,
+        "deviceType": device_type,
+        "batch": batch,
+        "forwardSeconds": times.forward,
+        "backwardSeconds": times.backward,
+        "updateSeconds": times.update,
+        "spread": times.spread,
+        "repetitions": times.repetitions,
+    }
+
+
+class Run:
+    """Measures tasks until they are done, the time is up, or nobody waits any more."""
+
+    def __init__(self, options: argparse.Namespace, file: ProfileFile) -> None:
+        self._options = options
+        self._file = file
+        self._device = torch.device(options.device)
+        self._begin = time.monotonic()
+        self._failed: dict[str, str] = {}  # layer -> why
+
+    def go(self, tasks: list[Task]) -> int:
+        """How many tasks are left."""
+        device_type = self._options.device_type
+        tasks = [t for t in tasks if not self._file.has(t[0].signature, device_type, t[1])]
+        progress = Progress(len(tasks))
+        try:
+            for done, (layer, batch) in enumerate(tasks):
+                if self._over():
+                    return len(tasks) - done
+                progress.update(layer, batch)
+                self._measure(layer, batch)
+                progress.step()
+        finally:
+            progress.clear()
+        return 0
+
+    @property
+    def failed(self) -> dict[str, str]:
+        return self._failed
+
+    def _over(self) -> bool:
+        budget, parent = self._options.time_budget, self._options.parent
+        if parent is not None and os.getppid() != parent:
+            raise RuntimeFault("whoever started this is gone")
+        return budget is not None and time.monotonic() - self._begin >= budget
+
+    def _measure(self, layer: Layer, batch: int) -> None:
+        """A layer that does not run alone is left to the model of costs, and said to be."""
+        try:
+            bench = Bench(
+                layer,
+                batch,
+                self._device,
+                self._options.optimizer,
+                cache_bytes(),
+                available_memory() // 4,
+            )
+            times = bench.measure(Effort())
+        except Exception as error:  # whatever PyTorch raises
+            lines = str(error).strip().splitlines()
+            self._failed[layer.name] = f"{type(error).__name__}: {lines[0] if lines else ''}"
+            return
+        self._file.add(entry_of(layer, batch, self._options.device_type, times))
+
+
+def _prepare(options: argparse.Namespace) -> None:
+    if options.cores:
+        try:
+            os.sched_setaffinity(0, options.cores)
+        except (OSError, AttributeError) as error:
+            raise RuntimeFault(f"--cores: {error}") from error
+    torch.set_num_threads(options.threads)
+    if options.device.startswith("cuda") and not torch.cuda.is_available():
+        raise RuntimeFault(f"--device {options.device}: PyTorch finds no GPU here")
+
+
+def _profile(options: argparse.Namespace, model: str, lines: Sequence[dict[str, Any]]) -> int:
+    _prepare(options)
+    now = circumstances(torch.device(options.device), options.threads, options.optimizer)
+    file = ProfileFile(options.output, model, now)
+    run = Run(options, file)
+    try:
+        left = run.go(tasks_of([Layer.of(line) for line in lines], options.batches))
+    except KeyboardInterrupt:
+        say(f"interrupted; {options.output} keeps {len(file)} measurements, run again to go on")
+        return 130
+    file.write()
+    for name, why in run.failed.items():
+        say(f"note: layer '{name}' does not run by itself and stays modelled: {why}")
+    if left:
+        say(f"note: the time is up with {left} measurements left; run again to go on")
+    return 0
+
+
+def main(model: str, layers: Sequence[dict[str, Any]], arguments: Sequence[str]) -> int:
+    try:
+        return _profile(parse(arguments), model, layers)
+    except RuntimeFault as error:
+        say(f"error: {error}")
+        return 1
+    except KeyboardInterrupt:
+        return 130

@@ -1,0 +1,253 @@
+"""`heterplan profile --engine torch`: layers measured one by one, and what of it survives a kill."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from heterplan_runtime.errors import RuntimeFault
+from heterplan_runtime.profile_file import Circumstances, ProfileFile
+from heterplan_runtime.profile_layer import Argument, Bench, Effort, Layer, Samples, spread_of
+from heterplan_runtime.profile_run import main, tasks_of
+from torch import Tensor, nn
+
+MODELS = Path(__file__).resolve().parents[1] / "data/small"
+BINARY = os.environ.get("HETERPLAN_BINARY", "")
+FLOAT = ((1, 0), (0, 4))
+HERE = Circumstances("a processor", "a system", "", "torch", 1)
+
+needs_binary = pytest.mark.skipif(not BINARY, reason="HETERPLAN_BINARY names no heterplan")
+
+
+class Linear(nn.Module):
+    """As model.py has it, and how often it ran forward and backward."""
+
+    parameters_spec = {"w": ((4, 4), "float32", "kaiming")}
+    buffers_spec: dict[str, Any] = {}
+    constants_spec = {"shift": ((4,), "int64")}
+    passes: list[str] = []
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = nn.Parameter(torch.zeros(4, 4))
+        self.register_buffer("shift", torch.zeros(4, dtype=torch.int64))
+
+    def tensor(self, name: str) -> Tensor:
+        return getattr(self, name)  # type: ignore[no-any-return]
+
+    def forward(self, x: Tensor) -> tuple[Tensor]:
+        self.passes.append("forward")
+        y = x @ self.w
+        y.register_hook(lambda _: self.passes.append("backward"))
+        return (y,)
+
+
+class Broken(Linear):
+    def forward(self, x: Tensor) -> tuple[Tensor]:
+        raise ValueError("no such shape")
+
+
+def line(name: str, stage: type[nn.Module] = Linear, seconds: float = 1, count: int = 1) -> Any:
+    return {
+        "name": name,
+        "signature": f"sig {name}",
+        "count": count,
+        "modelledSeconds": seconds,
+        "stage": stage,
+        "arguments": (("x", "float32", FLOAT, True, 0),),
+        "constants": {"shift": (3, 5)},
+    }
+
+
+def options(file: Path, *more: str) -> list[str]:
+    return ["-o", str(file), "--device-type", "core", "--batches", "1,3", *more]
+
+
+def entries(file: Path) -> dict[tuple[str, int], Any]:
+    found = json.loads(file.read_text())["entries"]
+    return {(entry["signature"], entry["batch"]): entry for entry in found}
+
+
+def test_every_copy_runs_each_pass_equally_often() -> None:
+    Linear.passes.clear()
+    bench = Bench(Layer.of(line("a")), 3, torch.device("cpu"), cache_bytes=1000)
+    assert bench.copies == 7  # of 160 to 200 bytes each
+    times = bench.measure(Effort(least=14, most=14))
+    assert times.repetitions == 14
+    assert times.forward > 0 and times.backward > 0 and times.update > 0
+    forward, backward = Linear.passes.count("forward"), Linear.passes.count("backward")
+    assert forward == backward + bench.copies  # one more to see what comes out
+    assert backward == 14 + bench.copies  # which warmed up
+
+
+def test_integers_keep_within_the_table_that_they_look_up() -> None:
+    indices = Argument("words", torch.int64, ((1, 0), (0, 100)), False, 7).random(50, 1)
+    assert indices.shape == (50, 100)
+    assert 0 <= int(indices.min()) and int(indices.max()) == 6
+    mask = Argument("attention_mask", torch.int64, ((1, 0),), False, 0).random(9, 1)
+    assert mask.tolist() == [1] * 9
+
+
+def test_the_spread_is_that_of_the_median() -> None:
+    assert spread_of([1.0] * 9) == 0
+    assert spread_of([1.0, 2.0, 3.0]) == pytest.approx(0.5)  # few: their whole range
+    # of 100 values the 41st and the 60th enclose the median with 95%
+    assert spread_of([float(v) for v in range(1, 101)]) == pytest.approx(9.5 / 50.5)
+
+
+@pytest.mark.parametrize(
+    ("repetitions", "value", "elapsed", "enough"),
+    [(6, 1.0, 9.0, False), (7, 1.0, 0.01, False), (7, 1.0, 0.06, True), (200, 1.0, 0.0, True)],
+)
+def test_a_measurement_ends_when_it_is_steady(
+    repetitions: int, value: float, elapsed: float, enough: bool
+) -> None:
+    samples = Samples([value] * repetitions, [0.0] * repetitions, [0.0] * repetitions)
+    assert Effort().suffices(samples, elapsed) is enough
+
+
+def test_an_unsteady_measurement_goes_on_until_its_time_is_up() -> None:
+    samples = Samples([1.0, 2.0] * 10, [0.0] * 20, [0.0] * 20)
+    assert not Effort().suffices(samples, 0.5)
+    assert Effort().suffices(samples, 1.0)
+
+
+def test_what_matters_most_is_measured_first() -> None:
+    layers = [
+        Layer.of(line("light", seconds=1)),
+        Layer.of(line("often", seconds=2, count=9)),
+        Layer.of(line("heavy", seconds=10)),
+    ]
+    order = [(layer.name, batch) for layer, batch in tasks_of(layers, [1, 2, 8])]
+    assert order[:3] == [("often", 8), ("heavy", 8), ("light", 8)]
+    assert [batch for _, batch in order] == [8] * 3 + [1] * 3 + [2] * 3
+
+
+def test_a_second_run_keeps_what_the_first_one_measured(tmp_path: Path) -> None:
+    file = tmp_path / "p.json"
+    assert main("m", [line("a")], options(file)) == 0
+    kept = entries(file)
+    assert set(kept) == {("sig a", 1), ("sig a", 3)}
+    assert main("m", [line("a"), line("b")], options(file)) == 0
+    assert len(entries(file)) == 4
+    assert {key: entries(file)[key] for key in kept} == kept
+
+
+def test_the_time_budget_leaves_the_rest_for_another_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "p.json"
+    assert main("m", [line("a")], options(file, "--time-budget", "0")) == 0
+    assert "the time is up with 2 measurements left" in capsys.readouterr().err
+    assert entries(file) == {}
+    assert main("m", [line("a")], options(file)) == 0
+    assert len(entries(file)) == 2
+
+
+def test_a_layer_that_does_not_run_is_said_to_be_modelled(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "p.json"
+    assert main("m", [line("a"), line("b", Broken)], options(file)) == 0
+    assert {signature for signature, _ in entries(file)} == {"sig a"}
+    assert "layer 'b' does not run by itself and stays modelled: ValueError: no such shape" in (
+        capsys.readouterr().err
+    )
+
+
+def test_a_file_of_another_machine_is_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / "p.json"
+    ProfileFile(file, "m", HERE).write()
+    before = file.read_text()
+    with pytest.raises(RuntimeFault, match="was measured with device 'a processor', and here it is"):
+        ProfileFile(file, "m", Circumstances("another", "a system", "", "torch", 1))
+    assert main("m", [line("a")], options(file)) == 1
+    assert file.read_text() == before
+
+
+def test_no_part_of_a_file_is_ever_seen(tmp_path: Path) -> None:
+    file = ProfileFile(tmp_path / "p.json", "m", HERE)
+    for batch in (1, 2, 3):
+        file.add({"signature": "s", "deviceType": "core", "batch": batch})
+        assert len(entries(tmp_path / "p.json")) == batch
+        assert [path.name for path in tmp_path.iterdir()] == ["p.json"]
+
+
+def emit(folder: Path, *more: str) -> Path:
+    script = folder / "measure.py"
+    run = subprocess.run(
+        [BINARY, "profile", MODELS / "cnn.onnx", "--device", "cpu", "--emit-script", script, *more],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        timeout=120,
+    )
+    assert run.returncode == 0, run.stderr
+    return script
+
+
+def start(script: Path) -> subprocess.Popen[str]:
+    """Far from the sources, so that it finds nothing but what it carries."""
+    return subprocess.Popen(
+        [sys.executable, "-I", script], cwd=script.parent, stderr=subprocess.PIPE, text=True
+    )
+
+
+@needs_binary
+def test_killed_at_any_moment_it_keeps_what_was_finished(tmp_path: Path) -> None:
+    """SIGKILL as soon as the file has 1, then 2, ... measurements, until one run reaches its end."""
+    script = emit(tmp_path, "--batches", "1,2,3", "-o", "cnn.profile.json")
+    file = tmp_path / "cnn.profile.json"
+    before: dict[tuple[str, int], Any] = {}
+    ended = False
+    while not ended:
+        process = start(script)
+        while process.poll() is None and (
+            not file.exists() or len(entries(file)) < len(before) + 4
+        ):
+            time.sleep(0.001)
+        ended = process.poll() == 0
+        process.send_signal(signal.SIGKILL)
+        _, err = process.communicate()
+        now = entries(file)  # it reads
+        assert len(now) >= len(before) + 4 or ended, err
+        assert {key: now[key] for key in before} == before  # nothing measured was lost
+        before = now
+    assert len(before) == 5 * 3
+    assert list(tmp_path.glob("*.json")) == [file]
+
+
+@needs_binary
+def test_profiled_times_are_what_a_plan_is_made_of(tmp_path: Path) -> None:
+    profile = tmp_path / "cnn.profile.json"
+    environment = {**os.environ, "HETERPLAN_PYTHON": sys.executable}
+    model = MODELS / "cnn.onnx"
+    cluster = MODELS.parents[2] / "profiles/clusters/local-cpu.yaml"
+    run = subprocess.run(
+        [BINARY, "profile", model, "--device", "cpu", "--batches", "1,2,4", "-o", profile, "--json"],
+        capture_output=True, text=True, timeout=120, env=environment,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    said = json.loads(run.stdout)
+    assert said["measuredShare"] == 1 and said["modelled"] == [] and said["entries"] == 15
+    plan = subprocess.run(
+        [BINARY, "compile", model, "--cluster", cluster, "--batch", "16", "--micro-batches", "4",
+         "--schedule", "data-parallel", "--profile", profile, "--require-measured", "--json",
+         "-o", tmp_path / "plan"],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert plan.returncode == 0, plan.stderr
+    provenance = json.loads(plan.stdout)["provenance"]
+    assert provenance["measured"] > 0.5  # the rest is communication
+    assert provenance.get("interpolated", 0) == 0
+    stage = json.loads(plan.stdout)["stages"][0]
+    measured = [entry for (_, batch), entry in entries(profile).items() if batch == 1]
+    assert stage["replicas"][0]["forwardSeconds"] >= max(e["forwardSeconds"] for e in measured)

@@ -1,0 +1,137 @@
+// heterplan profile: measures the layers of a model on this machine.
+#include "ProfileJob.h"
+
+#include "Commands.h"
+#include "Options.h"
+#include "Python.h"
+#include "ScratchFile.h"
+#include "Table.h"
+
+#include "ir/FileForms.h"
+#include "support/Files.h"
+#include "support/JsonWriter.h"
+
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+
+#include <algorithm>
+#include <unistd.h>
+
+using namespace heterplan;
+using namespace llvm;
+
+namespace {
+
+/// The entry of `layer` at the largest batch that was measured, or null.
+const ProfileEntry *largest(const Profile &profile, const ProfileJob &job, const JobLayer &layer) {
+  const ProfileEntry *result = nullptr;
+  for (const ProfileEntry &entry : profile.entries)
+    if (entry.signature == layer.signature && entry.deviceType == job.deviceType &&
+        (!result || entry.batch > result->batch))
+      result = &entry;
+  return result;
+}
+
+/// Share of the time of the roofline that lies in measured layers.
+double measuredShare(const Profile &profile, const ProfileJob &job) {
+  Seconds all, measured;
+  for (const JobLayer &layer : job.layers) {
+    Seconds time = layer.modelled * layer.count;
+    all += time;
+    if (largest(profile, job, layer))
+      measured += time;
+  }
+  return all > Seconds(0) ? measured / all : 0;
+}
+
+void printProfile(const Profile &profile, const ProfileJob &job, StringRef file) {
+  Table table(
+      {"layer", ">like it", ">batch", ">forward", ">backward", ">update", ">spread", ">runs"});
+  size_t measured = 0;
+  for (const JobLayer &layer : job.layers) {
+    std::vector<std::string> row = {shortened(layer.name), std::to_string(layer.count)};
+    if (const ProfileEntry *entry = largest(profile, job, layer)) {
+      ++measured;
+      for (const std::string &cell :
+           {std::to_string(entry->batch.value()), milliseconds(entry->forward),
+            milliseconds(entry->backward), milliseconds(entry->update.value_or(Seconds(0))),
+            percent(entry->spread), std::to_string(entry->repetitions)})
+        row.push_back(cell);
+    } else {
+      row.insert(row.end(), {"", "modelled", "", "", "", ""});
+    }
+    table.row(std::move(row));
+  }
+  table.print(outs());
+  outs() << "times in ms, of the largest batch measured; " << measured << " of "
+         << job.layers.size() << " distinct layers measured, "
+         << percent(measuredShare(profile, job)) << " of the modelled time\nwrote " << file << '\n';
+}
+
+void writeProfile(const Profile &profile, const ProfileJob &job, StringRef file) {
+  JsonWriter json(outs());
+  json.object([&] {
+    json.attribute("profile", file);
+    json.attribute("deviceType", job.deviceType);
+    json.attribute("measuredShare", measuredShare(profile, job));
+    json.attribute("entries", int64_t(profile.entries.size()));
+    json.attributeArray("modelled", [&] {
+      for (const JobLayer &layer : job.layers)
+        if (!largest(profile, job, layer))
+          json.value(layer.name);
+    });
+  });
+}
+
+/// Runs `script` here; what it has measured is in the file even when it was interrupted.
+Expected<ExitStatus> runScript(const ProfileCommand &command, StringRef script) {
+  ScratchFile file;
+  if (std::error_code failure = sys::fs::createTemporaryFile("heterplan-profile", "py", file.path))
+    return Diagnostic(Diag::CannotWrite, {"", 0, 0, "heterplan profile"}) << failure.message();
+  if (Error error = writeFile(file.path, script))
+    return error;
+  Expected<int> status = runProgram(
+      findPython(), {file.path.str().str(), "--parent", std::to_string(getpid())}, command.json);
+  if (!status)
+    return status.takeError();
+  return *status == 0 ? exitDone : exitUsage;
+}
+
+Expected<ExitStatus> measure(const ProfileCommand &command, const ProfileJob &job) {
+  Expected<std::string> script = scriptOf(job);
+  if (!script)
+    return script.takeError();
+  if (!command.script.empty()) {
+    if (Error error = writeFile(command.script, *script))
+      return error;
+    outs() << "wrote " << command.script << "; on the machine to be measured: python "
+           << sys::path::filename(command.script) << '\n';
+    return exitDone;
+  }
+  Expected<ExitStatus> status = runScript(command, *script);
+  if (!status || *status != exitDone)
+    return status;
+  Expected<Profile> profile = readProfile(job.output);
+  if (!profile)
+    return profile.takeError();
+  (command.json ? writeProfile : printProfile)(*profile, job, job.output);
+  return exitDone;
+}
+
+Expected<ExitStatus> profile(const ProfileCommand &command) {
+  Expected<ProfileJob> job = readProfileJob(command);
+  if (!job)
+    return job.takeError();
+  for (const std::string &note : job->notes)
+    errs() << command.model << ": note: " << note << '\n';
+  return measure(command, *job);
+}
+
+} // namespace
+
+void heterplan::addProfile(CLI::App &root, Action &action) {
+  CLI::App *command = root.add_subcommand("profile", "measure the layers of a model");
+  auto options = std::make_shared<ProfileCommand>();
+  addProfileOptions(*command, *options);
+  command->callback([options, &action] { action = [options] { return profile(*options); }; });
+}

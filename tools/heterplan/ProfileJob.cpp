@@ -1,0 +1,232 @@
+#include "ProfileJob.h"
+
+#include "Commands.h"
+#include "Options.h"
+
+#include "codegen/ProfileScript.h"
+#include "codegen/Resources.h"
+#include "cost/Catalogue.h"
+#include "cost/Roofline.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/Path.h"
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+constexpr const char *coreType = "cpu-core"; // entry of the catalogue for one core
+const char *const optimizers[] = {"sgd", "momentum", "adam"};
+
+/// "1,2,4", each at least 1.
+Expected<std::string> batchesOf(StringRef text) {
+  SmallVector<StringRef, 8> parts;
+  (text.empty() ? StringRef("1,2,4,8,16,32") : text).split(parts, ',');
+  for (StringRef part : parts) {
+    Expected<int64_t> batch =
+        wholeOption("--batches", part.empty() ? "''" : part, 1, 1, largestBatch);
+    if (!batch)
+      return batch.takeError();
+  }
+  return join(parts, ",");
+}
+
+/// "0-3,8": cores, and how many they are.
+Expected<int64_t> countCores(StringRef text) {
+  SmallVector<StringRef, 8> parts;
+  text.split(parts, ',');
+  int64_t count = 0;
+  for (StringRef part : parts) {
+    auto [first, last] = part.split('-');
+    int64_t low = 0, high = 0;
+    constexpr int64_t most = 1 << 16;
+    if (!to_integer(first, low, 10) || low < 0 || low > most ||
+        !to_integer(part.contains('-') ? last : first, high, 10) || high < low || high > most)
+      return usageError("--cores") << "'" << text << "' is not accepted; give e.g. 0-3,8";
+    count += high - low + 1;
+  }
+  return count;
+}
+
+bool isGpu(StringRef device) { return device.startswith("cuda"); }
+
+Error checkDevice(StringRef device) {
+  StringRef number = device;
+  int64_t index = 0;
+  bool gpu = number.consume_front("cuda:") && to_integer(number, index, 10) && index >= 0;
+  if (device == "cpu" || gpu)
+    return Error::success();
+  return usageError("--device") << "'" << device << "' is not accepted; give cpu or cuda:N";
+}
+
+/// The name under which plans find the times: never another device's by default.
+Expected<std::string> deviceTypeOf(const ProfileCommand &command, int64_t threads) {
+  if (!command.deviceType.empty())
+    return command.deviceType;
+  if (command.device == "cpu" && threads == 1)
+    return std::string(coreType);
+  return usageError("--device-type")
+         << "is needed: the name of this device type in cluster files or the catalogue (one CPU "
+            "core is '"
+         << coreType << "' by default)";
+}
+
+Error addSettings(const ProfileCommand &command, ProfileJob &job) {
+  if (Error error = checkDevice(command.device))
+    return error;
+  Expected<std::string> batches = batchesOf(command.batches);
+  if (!batches)
+    return batches.takeError();
+  Expected<int64_t> cores =
+      command.cores.empty() ? Expected<int64_t>(1) : countCores(command.cores);
+  if (!cores)
+    return cores.takeError();
+  Expected<int64_t> threads = wholeOption("--threads", command.threads, *cores, 1, 4096);
+  if (!threads)
+    return threads.takeError();
+  Expected<std::string> type = deviceTypeOf(command, *threads);
+  if (!type)
+    return type.takeError();
+  StringRef optimizer = command.optimizer.empty() ? StringRef("sgd") : StringRef(command.optimizer);
+  if (auto choice = choiceOption("--optimizer", optimizer, optimizers); !choice)
+    return choice.takeError();
+  Expected<double> budget =
+      realOption("--time-budget", command.timeBudget, 0, 0, /*inclusive=*/false);
+  if (!budget)
+    return budget.takeError();
+  job.deviceType = *type;
+  job.settings = {"--device",  command.device, "--device-type", *type,
+                  "--batches", *batches,       "--threads",     std::to_string(*threads),
+                  "--output",  job.output,     "--optimizer",   optimizer.str()};
+  if (!command.cores.empty())
+    job.settings.insert(job.settings.end(), {"--cores", command.cores});
+  if (!command.timeBudget.empty())
+    job.settings.insert(job.settings.end(), {"--time-budget", command.timeBudget});
+  return Error::success();
+}
+
+/// A catalogued device, which tells the heavy layers from the light ones.
+Expected<DeviceType> yardstick(StringRef type, StringRef device) {
+  Expected<std::string> folder = findProfiles(executablePath());
+  if (!folder)
+    return folder.takeError();
+  Expected<Catalogue> catalogue = Catalogue::load(*folder);
+  if (!catalogue)
+    return catalogue.takeError();
+  for (StringRef name : {type, StringRef(isGpu(device) ? "v100-sxm2-16gb" : coreType)})
+    if (const DeviceType *found = catalogue->device(name))
+      return *found;
+  return Diagnostic(Diag::NoCatalogueEntry, {*folder, 0, 0, ""})
+         << "the catalogue has no device '" << coreType << "'";
+}
+
+/// One sample forward and backward; 0 where nothing is known of the layer.
+Seconds modelledTime(const Layer &layer, const DeviceType &device) {
+  RooflineModel roofline(Optimizer::Sgd, Precision::Fp32);
+  Expected<LayerCost> cost = roofline.price(layer, device, Samples(1));
+  if (!cost) {
+    consumeError(cost.takeError());
+    return Seconds(0);
+  }
+  return cost->forward + cost->backward;
+}
+
+void addDistinctLayers(const LayerGraph &graph, const DeviceType &device, ProfileJob &job) {
+  StringMap<size_t> known;
+  for (int index = 0; index < graph.size(); ++index) {
+    const Layer &layer = graph.layers[index];
+    auto [place, isNew] = known.try_emplace(layer.signature, job.layers.size());
+    if (isNew)
+      job.layers.push_back({layer.name, layer.signature, index, 0, modelledTime(layer, device)});
+    ++job.layers[place->second].count;
+  }
+}
+
+void addModules(ProfileJob &job) {
+  std::vector<int> which;
+  for (const JobLayer &layer : job.layers)
+    which.push_back(layer.index);
+  job.modules = buildLayerModules(job.graph, job.model, which, [&](int index, Error error) {
+    job.notes.push_back("layer '" + job.model.layers[index].name +
+                        "' stays modelled: " + toText(std::move(error)));
+  });
+}
+
+std::string defaultOutput(const ProfileCommand &command) {
+  if (!command.output.empty())
+    return command.output;
+  return sys::path::stem(command.model).str() + ".profile.json";
+}
+} // namespace
+
+void addProfileOptions(CLI::App &command, ProfileCommand &options) {
+  addArgument(command, "MODEL", options.model, "a .onnx file");
+  addText(command, "--device", options.device, "DEVICE", "cpu or cuda:N")->required();
+  addText(command, "-o,--output", options.output, "FILE",
+          "profile file (MODEL.profile.json); one that is there is gone on with");
+  addText(command, "--engine", options.engine, "ENGINE",
+          "torch: the generated PyTorch modules (default); native is not supported yet");
+  addText(command, "--batches", options.batches, "1,2,4", "samples of a pass (1,2,4,8,16,32)");
+  addText(command, "--device-type", options.deviceType, "NAME",
+          "what cluster files call this device (one CPU core: cpu-core)");
+  addText(command, "--threads", options.threads, "N", "CPU threads (as many as --cores, or 1)");
+  addText(command, "--cores", options.cores, "LIST", "run on these CPU cores only: 0-3,8");
+  addText(command, "--optimizer", options.optimizer, "NAME",
+          "whose update is measured: sgd (default), momentum or adam");
+  addText(command, "--time-budget", options.timeBudget, "SECONDS",
+          "stop then; the layers that matter most are measured first");
+  addText(command, "--emit-script", options.script, "FILE",
+          "write a script that measures where there are only Python and PyTorch");
+  addReadingOptions(command, options.reading);
+  command.add_flag("--json", options.json, "print the outcome as JSON");
+}
+
+Expected<ProfileJob> readProfileJob(const ProfileCommand &command) {
+  Expected<size_t> engine = choiceOption(
+      "--engine", command.engine.empty() ? StringRef("torch") : StringRef(command.engine),
+      {"torch", "native"});
+  if (!engine)
+    return engine.takeError();
+  if (*engine)
+    return notSupported("--engine native");
+  ProfileJob job;
+  job.output = defaultOutput(command);
+  if (Error error = addSettings(command, job))
+    return error;
+  Expected<DeviceType> device = yardstick(job.deviceType, command.device);
+  if (!device)
+    return device.takeError();
+  Expected<Model> model = readModel(command.model, command.reading);
+  if (!model)
+    return model.takeError();
+  if (!model->graph)
+    return usageError("MODEL") << "'" << command.model
+                               << "' has no operators to run; give the .onnx file";
+  job.graph = std::move(*model->graph);
+  job.model = std::move(model->layers);
+  addDistinctLayers(job.model, *device, job);
+  addModules(job);
+  if (job.modules.empty())
+    return Diagnostic(Diag::NotGeneratable, {command.model, 0, 0, ""})
+           << "no layer can be run by itself";
+  return job;
+}
+
+Expected<std::string> scriptOf(const ProfileJob &job) {
+  std::vector<ProfiledLayer> layers;
+  size_t next = 0;
+  for (const StageModule &module : job.modules) {
+    while (job.layers[next].name != module.layers.front())
+      ++next;
+    layers.push_back(
+        {module, job.layers[next].signature, job.layers[next].count, job.layers[next].modelled});
+  }
+  Expected<std::string> runtime = findRuntime(executablePath());
+  if (!runtime)
+    return runtime.takeError();
+  return emitProfileScript(job.graph, layers, *runtime, job.settings);
+}
+
+} // namespace heterplan

@@ -1,0 +1,47 @@
+// What `heterplan profile` is to measure: its options, read, and the distinct layers of the model.
+#pragma once
+
+#include "Inputs.h"
+
+#include "codegen/StageModule.h"
+
+#include <string>
+#include <vector>
+
+namespace heterplan {
+
+/// As given on the command line.
+struct ProfileCommand {
+  std::string model, output, device, deviceType, engine, batches, threads, cores, optimizer;
+  std::string timeBudget, script;
+  ModelOptions reading;
+  bool json = false;
+};
+
+void addProfileOptions(CLI::App &command, ProfileCommand &options);
+
+/// A distinct layer: the first of those with its signature.
+struct JobLayer {
+  std::string name, signature;
+  int index = 0; // in the layers of the model
+  int count = 0; // layers with this signature
+  Seconds modelled{};
+};
+
+struct ProfileJob {
+  Graph graph;
+  LayerGraph model;
+  std::vector<JobLayer> layers;      // in the order of the model
+  std::vector<StageModule> modules;  // of those that can be generated
+  std::vector<std::string> notes;    // what cannot be measured, and why
+  std::vector<std::string> settings; // options of the script
+  std::string deviceType, output;
+};
+
+/// Errors of usage, and those of reading the model.
+llvm::Expected<ProfileJob> readProfileJob(const ProfileCommand &command);
+
+/// The script that measures `job`; see codegen/ProfileScript.h.
+llvm::Expected<std::string> scriptOf(const ProfileJob &job);
+
+} // namespace heterplan
