@@ -32,7 +32,7 @@ std::string findPython() {
 Expected<int> runProgram(StringRef program, const std::vector<std::string> &arguments, bool quiet) {
   Location place{arguments.empty() ? program.str() : arguments.front(), 0, 0, ""};
   ErrorOr<std::string> found = sys::findProgramByName(program);
-  if (!found)
+  if (!found || !sys::fs::can_execute(*found))
     return Diagnostic(Diag::CannotRead, place) << "needs " << program << ", which is not found";
   std::signal(SIGPIPE, SIG_DFL); // inherited by the program
   std::vector<StringRef> command = {*found};
