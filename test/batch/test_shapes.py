@@ -153,6 +153,21 @@ def masked(n: int) -> ModelProto:
     return b.model(b.op("Softmax", b.op("Add", b.op("Add", x, causal), mask)))
 
 
+def indexed(n: int) -> ModelProto:
+    """A padding mask, looked up by constant indices of the samples, as exporters write both."""
+    b = Builder()
+    x = b.input("x", [n, HEADS, LENGTH, LENGTH])
+    mask = b.input("mask", [n, LENGTH])
+    samples, places = np.indices((n, LENGTH))
+    stacked = np.stack([samples, places], -1).reshape(n, 1, 1, LENGTH, 2)
+    first = b.op("GatherND", mask, b.constant(stacked))
+    flat = (samples * LENGTH + places).reshape(n, 1, 1, LENGTH)
+    picked = b.op("Gather", b.op("Flatten", mask, axis=2), b.constant(flat))
+    second = b.reshape(b.reshape(picked, -1), n, 1, 1, LENGTH)
+    last = b.op("Gather", b.reshape(x, -1, LENGTH), b.constant(HEADS * LENGTH * np.arange(n)))
+    return b.model(b.op("Add", b.op("Add", x, first), second), last)
+
+
 def recurrent(n: int) -> ModelProto:
     """Time leads; the initial states are zeros for the batch of the export."""
     b, hidden = Builder(), 5
@@ -204,6 +219,8 @@ FIXED: list[tuple[Callable[[int], ModelProto], int, list[str]]] = [
     (class_token_spread, 4, []),
     (masked, 1, []),
     (masked, 4, []),
+    (indexed, 1, []),
+    (indexed, 4, []),
     (recurrent, 1, ["--batch-dim", "1"]),
     (recurrent, 4, ["--batch-dim", "1"]),
     (attention_behind_time, 1, ["--batch-dim", "1"]),

@@ -14,12 +14,14 @@ struct Repair {
   enum Kind {
     Repeat, // its axis has one row and must have as many as the reference
     Narrow, // it is a constant whose rows are equal: one of them is left, which broadcasts
+    Number, // it indexes the samples of the example: a row for each sample, `step` apart
     Spread, // it is the target of the node, which becomes an Expand to the shape of its result
   };
   Kind kind = Repeat;
   int node = 0; // GraphNode::number
   size_t operand = 0, axis = 0;
   size_t reference = 0, referenceAxis = 0; // another operand of the node
+  int64_t step = 0;
   bool operator==(const Repair &) const = default;
 };
 

@@ -41,6 +41,11 @@ std::vector<int64_t> Inference::integers(StringRef name) const {
   return value ? *value : std::vector<int64_t>();
 }
 
+std::optional<DataType> Inference::tensorType(StringRef name) const {
+  const auto *value = attribute<TensorData>(node, name);
+  return value ? std::optional(value->type) : std::nullopt;
+}
+
 std::optional<std::vector<int64_t>> Inference::values(size_t index) const {
   const TensorData *data = index < inputs.size() ? inputs[index].value : nullptr;
   if (!data || !folding::isInteger(data->type))

@@ -220,6 +220,28 @@ Error oneHot(Inference &node) {
   return Error::success();
 }
 
+/// To a shape, which the input broadcasts with.
+Error expand(Inference &node) {
+  node.setType(0, node.type(0));
+  auto shape = node.values(1);
+  if (!shape)
+    return Error::success();
+  auto dims = broadcast(node, node.dims(0), *shape);
+  if (!dims)
+    return dims.takeError();
+  node.set(0, node.type(0), *dims);
+  return Error::success();
+}
+
+/// Its type is that of the attribute's one value.
+Error constantOfShape(Inference &node) {
+  DataType type = node.tensorType("value").value_or(DataType::Float32);
+  node.setType(0, type);
+  if (auto shape = node.values(0))
+    node.set(0, type, *shape);
+  return Error::success();
+}
+
 /// data and indices [batch, ..., k], each of which names the first k axes behind the batch.
 Error gatherSlices(Inference &node) {
   Dims data = node.dims(0), indices = node.dims(1);

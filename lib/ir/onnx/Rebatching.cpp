@@ -1,11 +1,9 @@
 #include "ir/onnx/Rebatching.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 
 #include <cstring>
-#include <map>
 #include <numeric>
 
 using namespace llvm;
@@ -116,32 +114,29 @@ const TensorType *Rebatching::typeBefore(const GraphNode &node, size_t index) co
   return type.known ? &type : nullptr;
 }
 
-/// Whether the operand is a constant, or an initializer that counts as trained, that has the batch
-/// as written along `axis`, in equal rows.
-bool Rebatching::isUniform(const GraphNode &node, size_t index, size_t axis) const {
-  const TensorData *data = constantOperand(node, index);
-  if (!data && setting.asWritten && node.inputs[index] != noTensor) {
-    const GraphTensor &tensor = file.graph.tensors[node.inputs[index]];
-    data = tensor.role == TensorRole::Constant && tensor.data ? &*tensor.data : nullptr;
-  }
-  if (!data || axis >= data->shape.size() || data->shape[axis] != setting.batchAsWritten ||
-      data->bytes.empty())
+/// The values of a constant, or of an initializer that counts as trained; empty where they are not
+/// to be had.
+StringRef Rebatching::valuesOf(const GraphNode &node, size_t index) {
+  if (const TensorData *data = constantOperand(node, index))
+    return data->bytes;
+  const GraphTensor &tensor = file.graph.tensors[node.inputs[index]];
+  return tensor.role == TensorRole::Constant ? constants.bytesOf(tensor) : StringRef();
+}
+
+/// Whether the operand is a constant that has the batch as written along `axis`, in equal rows.
+bool Rebatching::isUniform(const GraphNode &node, size_t index, size_t axis) {
+  const TensorType *type = typeBefore(node, index);
+  if (!type || axis >= type->dims.size() || type->dims[axis] != setting.batchAsWritten)
     return false;
-  size_t inner = static_cast<size_t>(sizeOf(data->type));
-  for (size_t i = axis + 1; i < data->shape.size(); ++i)
-    inner *= static_cast<size_t>(data->shape[i]);
-  size_t rows = static_cast<size_t>(data->shape[axis]);
-  if (!inner)
+  // Of values in a file, one row is told by where it ends: it must be what they begin with.
+  const GraphTensor &tensor = file.graph.tensors[node.inputs[index]];
+  if (tensor.external && productOf(ArrayRef<int64_t>(type->dims).take_front(axis)) != 1)
     return false;
-  for (size_t i = 0; i < data->bytes.size() / inner; ++i)
-    if (std::memcmp(data->bytes.data() + i * inner, data->bytes.data() + i / rows * rows * inner,
-                    inner) != 0)
-      return false;
-  return true;
+  return hasEqualRows(valuesOf(node, index), type->dims, axis, sizeOf(type->type));
 }
 
 Rebatching::Rebatching(const ModelFile &file, const Setting &setting, Evaluation &result)
-    : file(file), setting(setting), result(result) {
+    : file(file), setting(setting), result(result), constants(file.graph.folder) {
   for (const GraphNode &node : file.graph.nodes)
     outermost.insert(node.number);
 }
@@ -155,6 +150,8 @@ void Rebatching::mendOperands(const GraphNode &node, MutableArrayRef<KnownInput>
     mendTarget(node, inputs);
   else if (node.op == "Concat")
     mendConcat(node, inputs);
+  else if (node.op == "Gather" || node.op == "GatherND")
+    mendIndices(node, inputs);
   else if (broadcasts(node.op))
     mendBroadcast(node, inputs);
   else
@@ -238,6 +235,31 @@ void Rebatching::mendConcat(const GraphNode &node, MutableArrayRef<KnownInput> i
   }
 }
 
+/// Constant indices along an axis that holds the samples, with a row for each of the example, as
+/// torch.arange(batch) makes them, alone or stacked with others: a row for each sample instead.
+void Rebatching::mendIndices(const GraphNode &node, MutableArrayRef<KnownInput> inputs) {
+  const TensorType *before = typeBefore(node, 0), *indices = typeBefore(node, 1);
+  if (!before || !indices || !inputs[0].type->known || indices->type != DataType::Int64 ||
+      indices->dims.empty() || indices->dims[0] != setting.batchAsWritten ||
+      inputs[1].type->dims != indices->dims)
+    return;
+  bool slices = node.op == "GatherND";
+  int64_t written = integerAttribute(node, slices ? "batch_dims" : "axis", 0),
+          rank = static_cast<int64_t>(before->dims.size());
+  auto axis = static_cast<size_t>(written < 0 ? written + rank : written);
+  const Sizes &now = inputs[0].type->dims;
+  if (axis >= before->dims.size() || grownAxis(before->dims, now) != axis || (slices && axis) ||
+      runs.lookup(node.inputs[0]) > 1)
+    return;
+  int64_t step = before->dims[axis] / setting.batchAsWritten;
+  if (before->dims[axis] % setting.batchAsWritten || now[axis] != step * setting.batch ||
+      (slices && step != 1) ||
+      !numbersSamples(valuesOf(node, 1), indices->dims, slices ? indices->dims.back() : 1, step))
+    return;
+  result.repairs.push_back({Repair::Number, node.number, 1, 0, 0, 0, step});
+  setDim(inputs[1], 0, setting.batch);
+}
+
 void Rebatching::mendEqual(const GraphNode &node, MutableArrayRef<KnownInput> inputs) {
   for (const EqualRows &row : equalRows) {
     if (node.op != row.op || row.operand >= inputs.size())
@@ -318,100 +340,6 @@ Error Rebatching::mendResults(const GraphNode &node, MutableArrayRef<TensorType>
                        "with that axis dynamic")
          << "Reshape from " << dimsText(input.dims) << " to " << dimsText(outputs[0].dims)
          << " does not keep the number of elements (at a batch of " << setting.batch << ")";
-}
-
-namespace {
-
-/// Rows equal along `axis`: the first of each.
-TensorData oneRow(const TensorData &data, size_t axis) {
-  TensorData result{data.type, data.shape, ""};
-  size_t inner = static_cast<size_t>(sizeOf(data.type));
-  for (size_t i = axis + 1; i < data.shape.size(); ++i)
-    inner *= static_cast<size_t>(data.shape[i]);
-  size_t step = inner * static_cast<size_t>(data.shape[axis]);
-  for (size_t begin = 0; step && begin < data.bytes.size(); begin += step)
-    result.bytes.append(data.bytes, begin, inner);
-  result.shape[axis] = 1;
-  return result;
-}
-
-class Repairer {
-public:
-  Repairer(Graph &graph, ArrayRef<Repair> repairs) : graph(graph), repairs(repairs) {
-    for (const GraphNode &node : graph.nodes)
-      names.try_emplace(node.name, 1);
-    for (const GraphTensor &tensor : graph.tensors)
-      names.try_emplace(tensor.name, 1);
-  }
-
-  void run() {
-    std::map<int, std::vector<Repair>> byNode;
-    for (const Repair &repair : repairs)
-      byNode[repair.node].push_back(repair);
-    std::vector<GraphNode> nodes;
-    nodes.reserve(graph.nodes.size() + repairs.size());
-    for (GraphNode &node : graph.nodes) {
-      if (auto found = byNode.find(node.number); found != byNode.end())
-        for (const Repair &repair : found->second)
-          apply(repair, node, nodes);
-      nodes.push_back(std::move(node));
-    }
-    graph.nodes = std::move(nodes);
-  }
-
-private:
-  Graph &graph;
-  ArrayRef<Repair> repairs;
-  StringMap<int> names; // and how many more were made of each
-
-  void apply(const Repair &repair, GraphNode &node, std::vector<GraphNode> &nodes) {
-    if (repair.kind == Repair::Spread) {
-      node.op = "Expand";
-      node.inputs[1] = noTensor;
-      return;
-    }
-    TensorId source = node.inputs[repair.operand];
-    GraphTensor made = graph.tensors[source];
-    made.name = unique(made.name.substr(0, 200) + "_row");
-    if (repair.kind == Repair::Narrow) {
-      made.data = oneRow(*made.data, repair.axis);
-      made.shape[repair.axis] = {0, 1};
-    } else {
-      const GraphTensor &reference = graph.tensors[node.inputs[repair.reference]];
-      made.role = TensorRole::Activation;
-      made.data.reset();
-      made.external.reset();
-      made.shape[repair.axis] = reference.shape[repair.referenceAxis];
-      nodes.push_back(expand(source));
-    }
-    node.inputs[repair.operand] = static_cast<TensorId>(graph.tensors.size());
-    graph.tensors.push_back(std::move(made));
-  }
-
-  /// To the shape of the tensor that is made next.
-  GraphNode expand(TensorId source) {
-    GraphNode node;
-    node.op = "Expand";
-    node.name = unique("Expand_" + graph.tensors[source].name.substr(0, 200));
-    node.inputs = {source, noTensor};
-    node.outputs = {static_cast<TensorId>(graph.tensors.size())};
-    node.number = -1;
-    return node;
-  }
-
-  std::string unique(const std::string &wanted) {
-    std::string name = wanted;
-    while (!names.try_emplace(name, 1).second)
-      name = wanted + "_" + std::to_string(++names[wanted]);
-    return name;
-  }
-};
-
-} // namespace
-
-void applyRepairs(Graph &graph, ArrayRef<Repair> repairs) {
-  if (!repairs.empty())
-    Repairer(graph, repairs).run();
 }
 
 } // namespace heterplan

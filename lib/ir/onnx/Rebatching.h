@@ -1,9 +1,11 @@
 // Exporters bake the batch of their example into constants: shapes of Reshape and Expand, repeats
-// of Tile, a class token or an initial state of one row. Here such operands are mended while a
-// model is evaluated at another batch, and what the graph must say in their place is recorded.
+// of Tile, a class token or an initial state of one row, indices of its samples. Here such
+// operands are mended while a model is evaluated at another batch, and what the graph must say in
+// their place is recorded.
 #pragma once
 
 #include "ir/onnx/Evaluation.h"
+#include "ir/onnx/SampleRows.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
@@ -31,12 +33,15 @@ private:
   llvm::DenseMap<TensorId, int64_t> runs;
   std::deque<TensorType> types;  // of mended operands
   std::deque<TensorData> values; // likewise
+  ConstantValues constants;
 
   const TensorData *constantOperand(const GraphNode &node, size_t index) const;
   const TensorType *typeBefore(const GraphNode &node, size_t index) const;
-  bool isUniform(const GraphNode &node, size_t index, size_t axis) const;
+  llvm::StringRef valuesOf(const GraphNode &node, size_t index);
+  bool isUniform(const GraphNode &node, size_t index, size_t axis);
   void mendTarget(const GraphNode &node, llvm::MutableArrayRef<KnownInput> inputs);
   void mendConcat(const GraphNode &node, llvm::MutableArrayRef<KnownInput> inputs);
+  void mendIndices(const GraphNode &node, llvm::MutableArrayRef<KnownInput> inputs);
   void mendEqual(const GraphNode &node, llvm::MutableArrayRef<KnownInput> inputs);
   void mendBroadcast(const GraphNode &node, llvm::MutableArrayRef<KnownInput> inputs);
   void resize(const GraphNode &node, llvm::MutableArrayRef<KnownInput> inputs, size_t operand,
@@ -47,7 +52,7 @@ private:
 };
 
 /// Says in `graph`, whose shapes are set, what `repairs` recorded: operands of one row are repeated
-/// by an Expand, constants of equal rows keep one.
+/// by an Expand, constants of equal rows keep one, indices of samples are computed.
 void applyRepairs(Graph &graph, llvm::ArrayRef<Repair> repairs);
 
 } // namespace heterplan

@@ -261,6 +261,18 @@ TEST(Inference, SlicesByIndex) {
   EXPECT_NE(refusal("GatherND", {data, {std::vector<int64_t>()}}), "");
 }
 
+TEST(Inference, ShapesOfAnyLength) {
+  EXPECT_EQ(dims("Expand", {{{3, 1}}, Operand::values({2, 1, 5})}), (Dims{2, 3, 5}));
+  EXPECT_NE(refusal("Expand", {{{3, 1}}, Operand::values({2, 5})}), "");
+  EXPECT_EQ(dims("ConstantOfShape", {Operand::values({2, 0})}), (Dims{2, 0}));
+  TensorData half{DataType::Float16, {1}, std::string(2, '\0')};
+  Operand huge({int64_t(1) << 31}, DataType::Int64);
+  TensorType type = infer("ConstantOfShape", {huge}, {{"value", half}})[0];
+  EXPECT_EQ(type.type, DataType::Float16);
+  EXPECT_FALSE(type.known);
+  EXPECT_FALSE(infer("Expand", {{{3, 1}}, huge})[0].known);
+}
+
 TEST(Inference, MeanAndDeviationOfALayer) {
   std::vector<TensorType> types = infer("LayerNormalization", {{{2, 3, 4}}, {{3, 4}}},
                                         {{"axis", number(-2)}, {"stash_type", number(11)}}, 3);
