@@ -79,18 +79,9 @@ bool variadic(Operation &op, IntegerBinary integer, RealBinary real) {
   return holds;
 }
 
-/// Arithmetic that gives up instead of overflowing.
-std::optional<int64_t> add(int64_t a, int64_t b) {
-  int64_t result = 0;
-  return __builtin_add_overflow(a, b, &result) ? std::nullopt : std::optional(result);
-}
 std::optional<int64_t> subtract(int64_t a, int64_t b) {
   int64_t result = 0;
   return __builtin_sub_overflow(a, b, &result) ? std::nullopt : std::optional(result);
-}
-std::optional<int64_t> multiply(int64_t a, int64_t b) {
-  int64_t result = 0;
-  return __builtin_mul_overflow(a, b, &result) ? std::nullopt : std::optional(result);
 }
 std::optional<int64_t> divide(int64_t a, int64_t b) {
   if (b == 0 || (b == -1 && a == std::numeric_limits<int64_t>::min()))

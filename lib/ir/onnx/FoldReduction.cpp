@@ -78,14 +78,6 @@ bool foldReduction(Operation &op, Reduction<int64_t> integer, Reduction<double> 
   return sums.has_value();
 }
 
-std::optional<int64_t> sum(int64_t a, int64_t b) {
-  int64_t result = 0;
-  return __builtin_add_overflow(a, b, &result) ? std::nullopt : std::optional(result);
-}
-std::optional<int64_t> times(int64_t a, int64_t b) {
-  int64_t result = 0;
-  return __builtin_mul_overflow(a, b, &result) ? std::nullopt : std::optional(result);
-}
 template <typename T> std::optional<T> larger(T a, T b) { return std::max(a, b); }
 template <typename T> std::optional<T> smaller(T a, T b) { return std::min(a, b); }
 std::optional<double> plus(double a, double b) { return a + b; }
@@ -95,9 +87,9 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr int64_t lowest = std::numeric_limits<int64_t>::min();
 constexpr int64_t highest = std::numeric_limits<int64_t>::max();
 
-bool foldSum(Operation &op) { return foldReduction(op, {0, sum}, {0, plus}, false); }
-bool foldMean(Operation &op) { return foldReduction(op, {0, sum}, {0, plus}, true); }
-bool foldProduct(Operation &op) { return foldReduction(op, {1, times}, {1, multiplied}, false); }
+bool foldSum(Operation &op) { return foldReduction(op, {0, add}, {0, plus}, false); }
+bool foldMean(Operation &op) { return foldReduction(op, {0, add}, {0, plus}, true); }
+bool foldProduct(Operation &op) { return foldReduction(op, {1, multiply}, {1, multiplied}, false); }
 bool foldMax(Operation &op) {
   return foldReduction(op, {lowest, larger<int64_t>}, {-infinity, larger<double>}, false);
 }
@@ -130,7 +122,7 @@ bool foldRunningSum(Operation &op) {
         int64_t position = backward ? line.extent - 1 - i : i;
         int64_t element = (row * line.extent + position) * line.inner + rest;
         int64_t before = *total;
-        total = sum(before, loadInteger(*source, element));
+        total = add(before, loadInteger(*source, element));
         if (!total)
           return false;
         storeInteger(op.result, element, exclusive ? before : *total);

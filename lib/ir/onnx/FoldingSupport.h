@@ -107,6 +107,16 @@ template <typename Use> auto withType(DataType type, Use use) {
   }
 }
 
+/// Arithmetic that gives up instead of overflowing.
+inline std::optional<int64_t> add(int64_t a, int64_t b) {
+  int64_t result = 0;
+  return __builtin_add_overflow(a, b, &result) ? std::nullopt : std::optional(result);
+}
+inline std::optional<int64_t> multiply(int64_t a, int64_t b) {
+  int64_t result = 0;
+  return __builtin_mul_overflow(a, b, &result) ? std::nullopt : std::optional(result);
+}
+
 inline int64_t toInteger(double value) {
   if (std::isnan(value))
     return 0;
