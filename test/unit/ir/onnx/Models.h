@@ -52,6 +52,11 @@ inline onnx::ModelProto model(const std::string &text, int opset = 13) {
   return proto;
 }
 
+/// Two nodes, and nothing wrong with them.
+inline onnx::ModelProto plain() {
+  return model("g (float[N, 3] x) => (float[N, 3] z) { y = Relu(x) z = Exp(y) }");
+}
+
 /// Adds an initializer of `dims`; its values count up from `first`, or lie in an absent file.
 inline onnx::TensorProto &weight(onnx::ModelProto &model, const std::string &name,
                                  std::vector<int64_t> dims, bool inlined = false, float first = 1) {
