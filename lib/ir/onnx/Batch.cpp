@@ -230,7 +230,7 @@ private:
     std::vector<int64_t> order;
     std::map<int64_t, Rank> ranks;
     for (size_t i = 0; i < dims.size(); ++i)
-      if (int axis = axisOf(i); axis >= 0 && dims[i][axis].value.value_or(0) > 0) {
+      if (int axis = axisOf(i); axis >= 0 && isSize(dims[i][axis].value.value_or(0))) {
         Rank &rank = ranks[*dims[i][axis].value];
         if (!rank.matrices && !rank.vectors)
           order.push_back(*dims[i][axis].value);
@@ -251,6 +251,7 @@ private:
     return order;
   }
   static constexpr size_t mostCandidates = 3;
+  static bool isSize(int64_t number) { return number > 0 && number <= maxElements; }
 
   Expected<Batch> bind(int64_t asWritten) {
     Batch batch;

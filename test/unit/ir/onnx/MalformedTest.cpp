@@ -149,6 +149,11 @@ TEST(Malformed, AbsurdDimensions) {
   }
 }
 
+TEST(Malformed, BatchBeyondEveryTensor) {
+  auto proto = model("g (float[9223372036854775807] x) => (float[M] z) { z = Exp(x) }");
+  EXPECT_EQ(failure(import(proto)).code, Diag::NoBatchDimension);
+}
+
 TEST(Malformed, ProductOfDimensionsOverflows) {
   auto proto = model("g (float[N, 3] x) => (float[N, 3] z) { z = Relu(x) }");
   weight(proto, "w", {1 << 30}).add_dims(1 << 30);
