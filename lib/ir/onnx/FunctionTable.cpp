@@ -45,6 +45,10 @@ template <typename Proto> int64_t defaultOpset(const Proto &proto) {
 
 } // namespace
 
+Function::Function() = default;
+Function::Function(Function &&) noexcept = default;
+Function::~Function() = default;
+
 std::string Function::name() const { return StringRef(proto->name()).take_front(200).str(); }
 
 Error FunctionTable::read() {

@@ -33,6 +33,10 @@ template <typename Nodes, typename Use> void eachProto(Nodes &nodes, Use use) {
 }
 
 struct Function {
+  Function();
+  Function(Function &&) noexcept;
+  ~Function();
+
   /// For messages: clipped.
   std::string name() const;
 
