@@ -44,8 +44,8 @@ const char *nameOf(Provenance provenance) {
   return names[static_cast<int>(provenance)];
 }
 
-Seconds iterationTime(const std::vector<Stage> &stages, int microBatches, Schedule schedule,
-                      Pricing pricing) {
+Seconds leastIterationTime(const std::vector<Stage> &stages, int microBatches, Schedule schedule,
+                           Pricing pricing) {
   Seconds fill{}, slowest{}, slowestForward{}, slowestBackward{}, exposed{};
   for (auto stage = stages.rbegin(); stage != stages.rend(); ++stage) {
     fill += stage->time();

@@ -83,6 +83,9 @@ struct Pin {
   bool operator==(const Pin &) const = default;
 };
 
+/// Names of layers, at least two.
+using LayerSet = std::vector<std::string>;
+
 struct Plan {
   std::string model, modelFingerprint;
   std::string cluster, clusterFingerprint;
@@ -110,6 +113,8 @@ struct Plan {
   SamplesPerSecond minThroughput{};
   DollarsPerHour maxCostPerHour{};
   std::vector<Pin> pins;
+  std::vector<LayerSet> colocations; // the layers of each are in one stage
+  std::vector<LayerSet> separations; // no two layers of one are in the same stage
 
   std::vector<Stage> stages;
   std::vector<Check> checks;
@@ -121,7 +126,7 @@ struct Plan {
   llvm::Error verify() const;
 };
 
-/// Iteration time of a pipeline with `microBatches` micro-batches:
+/// Iteration time of a pipeline with `microBatches` micro-batches, by a formula:
 ///   1F1B (and one stage):  Σ τ_s + (m−1)·max τ_s + exposed synchronisation,  τ_s = forward +
 ///   backward GPipe:                 Σ τ_s + (m−1)·(max forward + max backward) + exposed
 ///   synchronisation
@@ -130,6 +135,13 @@ struct Plan {
 /// backward_s); exposed = R_1.
 /// Where the pricing is steady it is the time between two iterations of a pipeline that never
 /// drains, m·max τ_s (HeterPS, section 4: throughput = min_i B/ET_i).
+/// Exact but for 1F1B with three stages or more, which may take longer than this, never less.
+Seconds leastIterationTime(const std::vector<Stage> &stages, int microBatches, Schedule schedule,
+                           Pricing pricing = Pricing::HeterPlan);
+
+/// Iteration time of the schedule itself, as the simulator finds it (cost/Simulator.h): what a plan
+/// states. A stage without replicas counts as one replica with the stage's times. O(stages ·
+/// microBatches).
 Seconds iterationTime(const std::vector<Stage> &stages, int microBatches, Schedule schedule,
                       Pricing pricing = Pricing::HeterPlan);
 

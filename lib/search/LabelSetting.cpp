@@ -9,6 +9,7 @@
 #include "search/Strategy.h"
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <limits>
 #include <queue>
@@ -74,6 +75,7 @@ private:
   std::optional<Placement> best;
   double bestObjective = infinity;
   double bestTime = infinity;
+  double leastMisjudged = infinity; // by the formula, of placements that are worse than it says
   int64_t priced = 0, steps = 0; // stages; stages listed
   std::vector<int> scratch;      // slots of the label in hand
   std::vector<int> wholeModelOptions;
@@ -242,9 +244,13 @@ template <typename Keep> void LabelSearch::expand(int index, Keep keep) {
   }
 }
 
+/// Labels are compared by the formula of the iteration time. Where the schedule itself takes
+/// longer, what this one stands for, others that it dominated too, is bounded by the formula only.
 void LabelSearch::complete(const Label &label) {
   Placement placement = placementOf(label);
   std::optional<Evaluation> evaluation = evaluator.evaluate(placement);
+  if (!evaluation || evaluation->objective > label.bound * (1 + 1e-9))
+    leastMisjudged = std::min(leastMisjudged, label.bound);
   if (!evaluation || evaluation->objective >= bestObjective)
     return;
   bestObjective = evaluation->objective;
@@ -296,7 +302,7 @@ void LabelSearch::bestFirst() {
   int64_t expanded = 0;
   while (!open.empty() && work() <= options.workLimit && !Meter(options).interrupted()) {
     auto [bound, index] = open.top();
-    if (bound >= bestObjective * (1 - std::max(1e-12, options.gap / (1 + options.gap))))
+    if (bound >= bestObjective * (1 - std::max(1e-12, 1 - 1 / (1 + options.gap))))
       break;
     open.pop();
     if (labels[index].dominated)
@@ -327,9 +333,9 @@ Solution LabelSearch::run() {
     if (each.bounds.root() < bestObjective)
       each.bounds.tighten(timeLimit(), bestObjective);
   bestFirst();
-  bool complete = open.empty() || open.top().first >= bestObjective * (1 - 1e-12);
-  double bound = complete ? bestObjective : std::min(bestObjective, open.top().first);
-  return {best, bound, complete};
+  double least = std::min(leastMisjudged, open.empty() ? infinity : open.top().first);
+  bool complete = least >= bestObjective * (1 - 1e-12);
+  return {best, complete ? bestObjective : std::min(bestObjective, least), complete};
 }
 } // namespace
 

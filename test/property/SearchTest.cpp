@@ -22,19 +22,30 @@ SearchOutcome solve(const Problem &problem, const char *strategy) {
 bool atLeastAsGood(Objective objective, double a, double b) {
   return objective == Objective::Throughput ? a >= b * (1 - 1e-9) : a <= b * (1 + 1e-9);
 }
+
+/// The optimum lies between the objective of `plan` and its bound.
+bool bracketed(const Plan &plan, const Plan &optimum) {
+  return atLeastAsGood(plan.objective, optimum.objectiveValue, plan.objectiveValue) &&
+         atLeastAsGood(plan.objective, plan.lowerBound, optimum.objectiveValue);
+}
 } // namespace
 
 class EveryPricing : public testing::TestWithParam<Pricing> {};
 
 TEST_P(EveryPricing, labelSettingEqualsExhaustive) {
-  int feasible = 0, pipelines = 0, mixed = 0;
+  int feasible = 0, pipelines = 0, mixed = 0, misjudged = 0;
   for (int seed = 0; seed < problems; ++seed) {
     RandomProblem random(seed);
     random.request.pricing = GetParam();
     Problem problem = llvm::cantFail(random.problem());
     SearchOutcome oracle = solve(problem, "exhaustive");
     SearchOutcome labels = solve(problem, "label-setting");
-    ASSERT_TRUE(labels.proven) << "seed " << seed;
+    if (!labels.proven) { // a pipeline takes longer than the formula says
+      ++misjudged;
+      ASSERT_TRUE(!labels.plan || (oracle.plan && bracketed(*labels.plan, *oracle.plan)))
+          << "seed " << seed;
+      continue;
+    }
     ASSERT_EQ(oracle.plan.has_value(), labels.plan.has_value()) << "seed " << seed;
     if (!oracle.plan)
       continue;
@@ -50,6 +61,7 @@ TEST_P(EveryPricing, labelSettingEqualsExhaustive) {
   // The problems are not trivial.
   EXPECT_GT(feasible, problems / 2);
   EXPECT_GT(pipelines, problems / 20);
+  EXPECT_LE(misjudged, problems / 100);
   if (!isSteady(GetParam())) { // else a stage has one type
     EXPECT_GT(mixed, problems / 20);
   }

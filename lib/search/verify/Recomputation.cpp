@@ -2,6 +2,7 @@
 
 #include "cost/HeterPs.h"
 #include "cost/Memory.h"
+#include "search/verify/ScheduledTime.h"
 
 #include "llvm/ADT/StringMap.h"
 
@@ -15,6 +16,7 @@ namespace heterplan {
 
 namespace {
 constexpr Samples mostShare(int64_t(1) << 40); // keeps products with device counts in range
+constexpr double mostPasses = 1 << 24;
 
 /// Whether `node` is the name of one of the nodes of `group`.
 bool isNodeOf(const NodeGroup &group, StringRef node) {
@@ -249,6 +251,14 @@ Expected<Recomputation> Recomputer::run() {
   }
   if (plan.stages.empty())
     result.obstacle = "the plan has no stages";
+  bool formulaIsExact = plan.schedule != Schedule::OneForwardOneBackward ||
+                        isSteady(plan.pricing) || plan.stages.size() < 3;
+  if (!result.obstacle.empty() || formulaIsExact || plan.microBatches < 2)
+    return result;
+  if (double(plan.microBatches) * double(plan.stages.size()) > mostPasses)
+    result.obstacle = std::to_string(plan.microBatches) + " micro-batches are too many to schedule";
+  else
+    result.scheduled = scheduledTime(result.stages, plan.microBatches);
   return result;
 }
 } // namespace

@@ -42,8 +42,11 @@ struct RecomputedStage {
 
 struct Recomputation {
   std::vector<RecomputedStage> stages;
-  /// First obstacle of a stage, "" when all times below are known.
+  /// First obstacle of a stage, "" when all times are known.
   std::string obstacle;
+  /// How long the passes take as scheduled, where the formula in ir/Plan.h need not be exact; 0
+  /// elsewhere.
+  Seconds scheduled{};
 };
 
 /// Fails only when the cost model does (NoProfile).

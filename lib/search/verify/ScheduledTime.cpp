@@ -1,0 +1,113 @@
+#include "search/verify/ScheduledTime.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+enum class Direction { Forward, Backward };
+/// A pass of one micro-batch through one stage.
+struct Pass {
+  int stage, microBatch;
+  Direction direction;
+  auto operator<=>(const Pass &) const = default;
+};
+
+/// What stage `stage` of `stages` does, in order.
+std::vector<Pass> orderOf(int stage, int stages, int microBatches) {
+  std::vector<Pass> order;
+  int ahead = std::min(microBatches, stages - stage); // forward passes before a backward pass
+  for (int turn = 0; turn < microBatches + ahead; ++turn) {
+    if (turn >= ahead)
+      order.push_back({stage, turn - ahead, Direction::Backward});
+    if (turn < microBatches)
+      order.push_back({stage, turn, Direction::Forward});
+  }
+  return order;
+}
+
+/// A replica's own part of the passes; equal ones need no second look.
+using Durations = std::pair<Seconds, Seconds>;
+
+std::vector<Durations> durationsOf(const RecomputedStage &stage) {
+  std::set<Durations> distinct;
+  for (const RecomputedReplica &replica : stage.replicas)
+    distinct.insert({stage.receive + replica.forward, stage.receiveGradient + replica.backward});
+  return {distinct.begin(), distinct.end()};
+}
+
+class Execution {
+public:
+  Execution(const std::vector<RecomputedStage> &stages, int microBatches)
+      : stages(stages), microBatches(microBatches) {
+    int count = int(stages.size());
+    for (int s = 0; s < count; ++s) {
+      orders.push_back(orderOf(s, count, microBatches));
+      durations.push_back(durationsOf(stages[s]));
+      clocks.emplace_back(durations.back().size());
+      if (s + 1 < count)
+        lead += stages[s].forward;
+      period = std::max(period, stages[s].forward + stages[s].backward);
+    }
+  }
+
+  Seconds run() {
+    std::vector<size_t> next(stages.size());
+    for (size_t left = stages.size() * size_t(microBatches) * 2; left > 0;)
+      for (size_t s = 0; s < stages.size(); ++s)
+        while (next[s] < orders[s].size() && execute(orders[s][next[s]])) {
+          ++next[s];
+          --left;
+        }
+    Seconds end{};
+    for (size_t s = 0; s < stages.size(); ++s)
+      end = std::max(end, lastOf(s) + stages[s].sync);
+    return end;
+  }
+
+private:
+  Seconds lastOf(size_t stage) const {
+    return *std::max_element(clocks[stage].begin(), clocks[stage].end());
+  }
+
+  /// False where what the pass needs is not there yet.
+  bool execute(const Pass &pass) {
+    bool forward = pass.direction == Direction::Forward;
+    int from = forward ? pass.stage - 1 : pass.stage + 1, last = int(stages.size()) - 1;
+    Seconds earliest{};
+    if (from >= 0 && from <= last) {
+      auto needed = ends.find({from, pass.microBatch, pass.direction});
+      if (needed == ends.end())
+        return false;
+      earliest = needed->second;
+    }
+    if (forward && pass.stage == last)
+      earliest = std::max(earliest, lead + period * double(pass.microBatch));
+    for (size_t r = 0; r < durations[pass.stage].size(); ++r) {
+      Seconds duration = forward ? durations[pass.stage][r].first : durations[pass.stage][r].second;
+      Seconds &clock = clocks[pass.stage][r];
+      clock = std::max(clock, earliest) + duration;
+    }
+    ends[pass] = lastOf(size_t(pass.stage));
+    return true;
+  }
+
+  const std::vector<RecomputedStage> &stages;
+  const int microBatches;
+  Seconds lead{}, period{};
+  std::vector<std::vector<Pass>> orders;
+  std::vector<std::vector<Durations>> durations;
+  std::vector<std::vector<Seconds>> clocks; // by stage and distinct replica
+  std::map<Pass, Seconds> ends;
+};
+} // namespace
+
+Seconds scheduledTime(const std::vector<RecomputedStage> &stages, int microBatches) {
+  return Execution(stages, microBatches).run();
+}
+
+} // namespace heterplan

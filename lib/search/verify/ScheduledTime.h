@@ -1,0 +1,13 @@
+// The time that a 1F1B pipeline takes as scheduled, for the checker: from the rules in
+// docs/rationale/simulator.md, sharing no code with what stated the time.
+#pragma once
+
+#include "search/verify/Recomputation.h"
+
+namespace heterplan {
+
+/// From the beginning of the first forward pass to the end of the last synchronisation, for at
+/// least two stages that are all without an obstacle.
+Seconds scheduledTime(const std::vector<RecomputedStage> &stages, int microBatches);
+
+} // namespace heterplan
