@@ -83,6 +83,10 @@ void writeRequest(const Plan &plan, v1::Plan &form) {
     pinForm.set_layer(pin.layer);
     pinForm.set_type(pin.type);
   }
+  for (const LayerSet &layers : plan.colocations)
+    *form.add_colocations()->mutable_layers() = {layers.begin(), layers.end()};
+  for (const LayerSet &layers : plan.separations)
+    *form.add_separations()->mutable_layers() = {layers.begin(), layers.end()};
 }
 
 void writeDecision(const Plan &plan, v1::Plan &form) {
@@ -132,6 +136,10 @@ void readRequest(const v1::Plan &form, Plan &plan) {
   plan.maxCostPerHour = DollarsPerHour(form.max_cost_per_hour());
   for (const v1::Pin &pin : form.pins())
     plan.pins.push_back({pin.layer(), pin.type()});
+  for (const v1::LayerSet &set : form.colocations())
+    plan.colocations.emplace_back(set.layers().begin(), set.layers().end());
+  for (const v1::LayerSet &set : form.separations())
+    plan.separations.emplace_back(set.layers().begin(), set.layers().end());
 }
 
 void readDecision(const v1::Plan &form, NameReader &names, Plan &plan) {

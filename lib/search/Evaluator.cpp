@@ -28,6 +28,17 @@ std::vector<std::vector<int>> countForbidden(const Problem &problem) {
   return forbidden;
 }
 
+/// For each position, where a stage that begins there has to end at the latest, so that it has no
+/// two layers that are to be apart.
+std::vector<int> farthestEnds(const Problem &problem) {
+  std::vector<int> ends(problem.graph.layers.size() + 1, problem.graph.size());
+  for (auto [first, second] : separatedPairs(problem))
+    ends[first] = std::min(ends[first], second);
+  for (size_t position = ends.size() - 1; position-- > 0;)
+    ends[position] = std::min(ends[position], ends[position + 1]);
+  return ends;
+}
+
 /// Contiguous equal shares, largest first.
 std::vector<int64_t> evenShares(int64_t samples, int devices) {
   std::vector<int64_t> shares(devices, samples / devices);
@@ -39,7 +50,8 @@ std::vector<int64_t> evenShares(int64_t samples, int devices) {
 
 Evaluator::Evaluator(const Problem &problem)
     : problem(problem), space(problem), cuts(problem.graph.cuts()), table(problem),
-      forbidden(countForbidden(problem)), parameters(problem.graph.layers.size() + 1) {
+      forbidden(countForbidden(problem)), farthestEnd(farthestEnds(problem)),
+      parameters(problem.graph.layers.size() + 1) {
   for (int i = 0; i < problem.graph.size(); ++i)
     parameters[i + 1] = parameters[i] + problem.graph.layers[i].parameterBytes;
   if (!isSteady(problem.request.pricing))
@@ -54,8 +66,8 @@ Evaluator::Evaluator(const Problem &problem)
       });
 }
 
-bool Evaluator::pinsAllow(int begin, int end, int type) const {
-  return forbidden[type][end] == forbidden[type][begin];
+bool Evaluator::mayRun(int begin, int end, int type) const {
+  return forbidden[type][end] == forbidden[type][begin] && end <= farthestEnd[begin];
 }
 
 const Evaluator::MemoryNeed &Evaluator::memoryNeed(int begin, int end) const {
@@ -101,7 +113,7 @@ StageTimes Evaluator::uniformTimes(int begin, int end, int type, int count,
                                    const AllReduceCost &reduce, int64_t batch, int inFlight) {
   StageTimes times;
   int64_t share = (batch + count - 1) / count;
-  if (count > batch || !pinsAllow(begin, end, type) ||
+  if (count > batch || !mayRun(begin, end, type) ||
       mostSamples(begin, end, type, inFlight, batch) < share)
     return times;
   if (steadyModel)
@@ -128,7 +140,7 @@ StageTimes Evaluator::steadyTimes(int begin, int end, int type, int count, int64
 }
 
 int Evaluator::leastCount(int begin, int end, int type, double limit, int64_t batch, int inFlight) {
-  if (!pinsAllow(begin, end, type))
+  if (!mayRun(begin, end, type))
     return 0;
   auto enough = [&](int count) {
     int64_t share = (batch + count - 1) / count;
@@ -205,7 +217,7 @@ StagePrice Evaluator::priceStage(int begin, int end, const DeviceGroup &group, i
                               : std::vector<std::vector<int64_t>>{}};
   }
   for (auto [type, count] : group.counts)
-    if (!pinsAllow(begin, end, type))
+    if (!mayRun(begin, end, type))
       return {};
   if (group.size() > batch)
     return {};
@@ -215,6 +227,19 @@ StagePrice Evaluator::priceStage(int begin, int end, const DeviceGroup &group, i
   StageTimes times = mixedTimes(begin, end, group, shares, last);
   times.sync = reduce.time(parametersOf(begin, end)).value() + times.update;
   return {times, std::move(shares)};
+}
+
+/// One replica for each type, with the times of its largest share: what the schedule depends on.
+std::vector<Replica> Evaluator::slowestOfEachType(const PlacedStage &placed,
+                                                  const StagePrice &price) {
+  std::vector<Replica> replicas;
+  for (size_t i = 0; i < price.shares.size(); ++i) {
+    const PrefixSums &sums = table.at(placed.group.counts[i].first, price.shares[i].front());
+    Replica &replica = replicas.emplace_back();
+    replica.forward = Seconds(sums.forwardOf(placed.begin, placed.end));
+    replica.backward = Seconds(sums.backwardOf(placed.begin, placed.end));
+  }
+  return replicas;
 }
 
 Bytes Evaluator::parametersOf(int begin, int end) const {
@@ -245,9 +270,12 @@ bool Evaluator::stagesAllowed(const Placement &placement) const {
   int count = static_cast<int>(placement.stages.size());
   if (count < space.minStages || count > space.maxStages)
     return false;
-  for (int i = 1; i < count; ++i)
-    if (!space.mayFollow(placement.stages[i - 1].group, placement.stages[i].group))
+  for (int i = 1; i < count; ++i) {
+    const PlacedStage &before = placement.stages[i - 1], &stage = placement.stages[i];
+    bool isCut = std::binary_search(space.positions.begin(), space.positions.end(), stage.begin);
+    if (!isCut || !space.mayFollow(before.group, stage.group))
       return false;
+  }
   return true;
 }
 
@@ -306,6 +334,8 @@ std::optional<Evaluation> Evaluator::measure(const Placement &placement) {
     stage.backward = Seconds(times.backward);
     stage.sync = Seconds(times.sync);
     stage.update = Seconds(times.update);
+    if (placed.group.counts.size() > 1) // else the largest share is the slowest in both passes
+      stage.replicas = slowestOfEachType(placed, prices.back());
     result.stages.push_back(std::move(stage));
     for (auto [type, devices] : placed.group.counts)
       result.price += problem.cluster.types[type].price * double(devices);

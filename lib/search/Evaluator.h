@@ -27,7 +27,7 @@ struct Placement {
 
 /// A stage on its own, without its neighbours: one micro-batch, computing only.
 struct StageTimes {
-  bool fits = false;                // memory holds, at least one sample a device, pins hold
+  bool fits = false; // memory holds, at least one sample a device, pins and separations hold
   double forward = 0, backward = 0; // seconds
   double sync = 0, update = 0;      // seconds; sync includes update
   Samples largestShare{};
@@ -60,8 +60,8 @@ public:
   /// The same for `count` devices of one type, whose all-reduce costs `reduce`: the fast path.
   StageTimes uniformTimes(int begin, int end, int type, int count, const AllReduceCost &reduce,
                           int64_t batch, int inFlight);
-  /// Layers [begin, end) may run on `type` as far as pins go.
-  bool pinsAllow(int begin, int end, int type) const;
+  /// Layers [begin, end) may be one stage on `type` as far as pins and separations go.
+  bool mayRun(int begin, int end, int type) const;
   /// Most micro-batches of `share` samples that fit in the memory of one device of `type`; 0: not
   /// even one.
   int mostInFlight(int begin, int end, int type, int64_t share) const;
@@ -114,6 +114,7 @@ private:
                                                    int64_t batch, int inFlight);
   StageTimes mixedTimes(int begin, int end, const DeviceGroup &group,
                         const std::vector<std::vector<int64_t>> &shares, bool last);
+  std::vector<Replica> slowestOfEachType(const PlacedStage &placed, const StagePrice &price);
   void fillProvenance(const Placement &placement, const Evaluation &evaluation, Plan &plan);
 
   PriceTable table;
@@ -121,7 +122,8 @@ private:
   std::map<std::pair<int, int>, AllReduceCost> reduceCosts; // by type and count
   std::map<std::array<int, 4>, TransferPath> paths;         // by types and counts
   std::vector<std::vector<int>> forbidden; // [type][position]: pins against it before position
-  std::vector<Bytes> parameters;           // of the layers before each position
+  std::vector<int> farthestEnd;  // by position: end of the longest stage there without a separation
+  std::vector<Bytes> parameters; // of the layers before each position
   mutable llvm::DenseMap<std::pair<int, int>, MemoryNeed> memory;
 };
 

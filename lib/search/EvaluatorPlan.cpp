@@ -121,6 +121,8 @@ Expected<Plan> Evaluator::plan(const Placement &placement, double bound) {
   plan.minThroughput = request.minThroughput;
   plan.maxCostPerHour = request.maxCostPerHour;
   plan.pins = request.pins;
+  plan.colocations = request.colocations;
+  plan.separations = request.separations;
   plan.stages = evaluation->stages;
   int count = static_cast<int>(plan.stages.size());
   plan.schedule = count == 1 ? Schedule::DataParallel : Schedule::OneForwardOneBackward;

@@ -16,7 +16,7 @@ LayoutSpace::LayoutSpace(const Evaluator &evaluator)
     std::vector<int> &list = lists.emplace_back();
     for (int type = 0; type < types; ++type)
       mask.push_back(evaluator.space.available[type] > 0 &&
-                     evaluator.pinsAllow(positions[block], positions[block + 1], type));
+                     evaluator.mayRun(positions[block], positions[block + 1], type));
     for (int symbol = 0; symbol < symbols; ++symbol)
       if (allowed(block, symbol))
         list.push_back(symbol);

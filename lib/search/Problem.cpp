@@ -1,6 +1,9 @@
 #include "search/Problem.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 #include <cmath>
+#include <set>
 
 using namespace llvm;
 
@@ -27,16 +30,35 @@ Error verifyLimits(const Request &request) {
   return Error::success();
 }
 
+Error verifyLayer(const Problem &problem, const std::string &layer, const Location &place) {
+  if (problem.graph.find(layer) >= 0)
+    return Error::success();
+  return Diagnostic(Diag::UnknownLayer, place)
+             .note({}, "'heterplan import' lists the layers of a model")
+         << "the model has no layer '" << layer << "'";
+}
+
+Error verifySets(const Problem &problem, ArrayRef<LayerSet> sets, const char *what) {
+  for (const LayerSet &layers : sets) {
+    Location place{"", 0, 0, what + (" " + join(layers, ","))};
+    for (const std::string &layer : layers)
+      if (Error error = verifyLayer(problem, layer, place))
+        return error;
+    if (std::set<std::string>(layers.begin(), layers.end()).size() < layers.size() ||
+        layers.size() < 2)
+      return Diagnostic(Diag::OutOfRange, place) << "give at least two layers, each once";
+  }
+  return Error::success();
+}
+
 Error verifyPins(const Problem &problem) {
   std::string types;
   for (const DeviceType &type : problem.cluster.types)
     types += (types.empty() ? "" : ", ") + type.name;
   for (const Pin &pin : problem.request.pins) {
     Location place{"", 0, 0, "pin " + pin.layer + "=" + pin.type};
-    if (problem.graph.find(pin.layer) < 0)
-      return Diagnostic(Diag::UnknownLayer, place)
-                 .note({}, "'heterplan import' lists the layers of a model")
-             << "the model has no layer '" << pin.layer << "'";
+    if (Error error = verifyLayer(problem, pin.layer, place))
+      return error;
     if (problem.cluster.typeIndex(pin.type) < 0)
       return Diagnostic(Diag::UnknownDevice, place)
              << "the cluster has no device type '" << pin.type << "'; it has " << types;
@@ -55,6 +77,10 @@ Expected<Problem> Problem::create(LayerGraph graph, Cluster cluster, const CostM
   if (Error error = verifyLimits(problem.request))
     return error;
   if (Error error = verifyPins(problem))
+    return error;
+  if (Error error = verifySets(problem, problem.request.colocations, "colocate"))
+    return error;
+  if (Error error = verifySets(problem, problem.request.separations, "separate"))
     return error;
   return problem;
 }

@@ -26,8 +26,10 @@ struct Request {
   Optimizer optimizer = Optimizer::Sgd;
   Precision precision = Precision::Fp32;
   Pricing pricing = Pricing::HeterPlan;
-  std::vector<Pin> pins;     // layer name -> device type
-  bool ignoreMemory = false; // used to explain infeasibility
+  std::vector<Pin> pins;             // layer name -> device type
+  std::vector<LayerSet> colocations; // the layers of each in one stage
+  std::vector<LayerSet> separations; // no two layers of one in the same stage
+  bool ignoreMemory = false;         // used to explain infeasibility
 };
 
 struct Problem {
@@ -37,7 +39,8 @@ struct Problem {
   Request request;
 
   /// Checks the request against model and cluster: batch positive, pins name a layer and a type,
-  /// figures finite. UnknownLayer, UnknownDevice, OutOfRange otherwise.
+  /// colocations and separations at least two layers, figures finite. UnknownLayer, UnknownDevice,
+  /// OutOfRange otherwise.
   static llvm::Expected<Problem> create(LayerGraph graph, Cluster cluster, const CostModel &costs,
                                         Request request);
 };

@@ -40,7 +40,7 @@ bool Provisioner::start(const Layout &layout) {
     return false;
   for (int stage = 0; stage < count; ++stage) {
     Sizing &sizing = stages[stage];
-    if (!evaluator.pinsAllow(sizing.begin, sizing.end, sizing.type))
+    if (!evaluator.mayRun(sizing.begin, sizing.end, sizing.type))
       return false;
     while (sizing.size < sizes[sizing.type].size() && !fits(stage))
       ++sizing.size;

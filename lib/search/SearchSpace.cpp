@@ -1,5 +1,7 @@
 #include "search/SearchSpace.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -71,16 +73,6 @@ std::set<int> everyCount(Samples batch, int microBatches, int available) {
   return counts;
 }
 
-/// HeterPS measures layers at a small batch: most micro-batches that leave a sample for each device
-/// of a type.
-int steadyMicroBatches(Samples batch, int mostDevices) {
-  int best = 1;
-  for (int m = 1; m <= mostMicroBatches && m <= batch.value(); ++m)
-    if (batch.value() % m == 0 && batch.value() / m >= mostDevices)
-      best = m;
-  return best;
-}
-
 /// Every vector of counts with at least two types, if there are few.
 bool addAllMixed(const Cluster &cluster, ArrayRef<int> available, ArrayRef<int> perNode,
                  std::vector<GroupOption> &options) {
@@ -142,6 +134,17 @@ int slotsFor(int count, int perNode) {
   return whole + size;
 }
 
+int steadyMicroBatches(const Problem &problem) {
+  int64_t batch = problem.request.globalBatch.value();
+  int mostDevices = 0, best = 1;
+  for (int type = 0; type < static_cast<int>(problem.cluster.types.size()); ++type)
+    mostDevices = std::max(mostDevices, problem.cluster.deviceCount(type));
+  for (int m = 1; m <= mostMicroBatches && m <= batch; ++m)
+    if (batch % m == 0 && batch / m >= mostDevices)
+      best = m;
+  return best;
+}
+
 std::vector<int> microBatchChoices(Samples batch, int limit, size_t most) {
   std::vector<int> divisors;
   for (int m = 1; m <= limit && m <= batch.value(); ++m)
@@ -155,9 +158,45 @@ std::vector<int> microBatchChoices(Samples batch, int limit, size_t most) {
   return chosen;
 }
 
-std::vector<int> cutPositions(const LayerGraph &graph, int limit) {
+std::vector<std::pair<int, int>> separatedPairs(const Problem &problem) {
+  const LayerGraph &graph = problem.graph;
+  std::vector<std::pair<int, int>> pairs;
+  for (const LayerSet &set : problem.request.separations) {
+    std::set<int> layers;
+    for (const std::string &layer : set)
+      layers.insert(graph.find(layer));
+    for (auto layer = layers.begin(); std::next(layer) != layers.end(); ++layer)
+      pairs.push_back({*layer, *std::next(layer)});
+  }
+  std::map<int, std::string> pinned;
+  for (const Pin &pin : problem.request.pins)
+    pinned.emplace(graph.find(pin.layer), pin.type);
+  for (auto pin = pinned.begin(); pin != pinned.end(); ++pin)
+    if (auto next = std::next(pin); next != pinned.end() && next->second != pin->second)
+      pairs.push_back({pin->first, next->first});
+  return pairs;
+}
+
+namespace {
+/// Where a cut parts neither a tied parameter nor layers that are to be together.
+std::vector<bool> allowedCuts(const Problem &problem) {
+  std::vector<bool> allowed = problem.graph.allowedCuts();
+  for (const LayerSet &set : problem.request.colocations) {
+    int first = problem.graph.size(), last = 0;
+    for (const std::string &layer : set) {
+      first = std::min(first, problem.graph.find(layer));
+      last = std::max(last, problem.graph.find(layer));
+    }
+    std::fill(allowed.begin() + first + 1, allowed.begin() + last + 1, false);
+  }
+  return allowed;
+}
+
+/// The cuts that may be, the best first: series positions, then narrow ones; how many are series.
+std::pair<std::vector<Cut>, size_t> rankedCuts(const Problem &problem) {
+  const LayerGraph &graph = problem.graph;
   std::vector<Cut> cuts = graph.cuts();
-  std::vector<bool> allowed = graph.allowedCuts();
+  std::vector<bool> allowed = allowedCuts(problem);
   auto crossing = [&](const Cut &cut) {
     return std::count_if(cut.tensors.begin(), cut.tensors.end(),
                          [&](int tensor) { return graph.tensors[tensor].differentiable; });
@@ -172,24 +211,39 @@ std::vector<int> cutPositions(const LayerGraph &graph, int limit) {
   });
   size_t series =
       std::count_if(inner.begin(), inner.end(), [&](const Cut &cut) { return crossing(cut) <= 1; });
-  std::vector<int> positions{0, graph.size()};
+  return {std::move(inner), series};
+}
+} // namespace
+
+std::vector<int> cutPositions(const Problem &problem, int limit) {
+  auto [ranked, series] = rankedCuts(problem);
+  std::set<int> positions{0, problem.graph.size()};
   if (series > static_cast<size_t>(limit)) { // a long chain: spread evenly
-    std::sort(inner.begin(), inner.begin() + series,
-              [](const Cut &a, const Cut &b) { return a.position < b.position; });
+    std::vector<int> chain;
+    for (size_t i = 0; i < series; ++i)
+      chain.push_back(ranked[i].position);
+    std::sort(chain.begin(), chain.end());
     for (int i = 0; i < limit; ++i)
-      positions.push_back(inner[i * series / limit].position);
+      positions.insert(chain[i * series / limit]);
   } else {
-    for (size_t i = 0; i < std::min<size_t>(inner.size(), limit); ++i)
-      positions.push_back(inner[i].position);
+    for (size_t i = 0; i < std::min<size_t>(ranked.size(), limit); ++i)
+      positions.insert(ranked[i].position);
   }
-  std::sort(positions.begin(), positions.end());
-  return positions;
+  for (auto [first, second] : separatedPairs(problem)) {
+    auto between = [first = first, second = second](int position) {
+      return position > first && position <= second;
+    };
+    auto best = find_if(ranked, [&](const Cut &cut) { return between(cut.position); });
+    if (best != ranked.end() && none_of(positions, between))
+      positions.insert(best->position);
+  }
+  return {positions.begin(), positions.end()};
 }
 
 SearchSpace::SearchSpace(const Problem &problem) {
   const Request &request = problem.request;
   steady = isSteady(request.pricing);
-  positions = cutPositions(problem.graph, steady ? mostSteadyPositions : mostPositions);
+  positions = cutPositions(problem, steady ? mostSteadyPositions : mostPositions);
   for (int type = 0; type < static_cast<int>(problem.cluster.types.size()); ++type) {
     available.push_back(problem.cluster.deviceCount(type));
     perNode.push_back(steady ? 0 : devicesPerNode(problem.cluster, type));
@@ -197,8 +251,7 @@ SearchSpace::SearchSpace(const Problem &problem) {
   if (request.microBatches > 0)
     microBatches = {request.microBatches};
   else if (steady)
-    microBatches = {steadyMicroBatches(request.globalBatch,
-                                       *std::max_element(available.begin(), available.end()))};
+    microBatches = {steadyMicroBatches(problem)};
   else
     microBatches = microBatchChoices(request.globalBatch, mostMicroBatches, mostMicroBatchChoices);
   listOptions(problem);

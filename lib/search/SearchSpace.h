@@ -43,9 +43,15 @@ private:
   void listOptions(const Problem &problem);
 };
 
-/// Cut positions of `graph`: all series positions (where one tensor crosses, or none), then the
-/// narrowest positions inside branched blocks, until `limit` are chosen.
-std::vector<int> cutPositions(const LayerGraph &graph, int limit);
+/// Layers that wishes keep apart, the earlier first: neighbours among the layers of a separation,
+/// and among those that are pinned to unequal types.
+std::vector<std::pair<int, int>> separatedPairs(const Problem &problem);
+
+/// Cut positions of the model: all series positions (where one tensor crosses, or none), then the
+/// narrowest positions inside branched blocks, until `limit` are chosen. Layers that are to be
+/// together have no cut between them; those that are to be apart have one, if need be beyond the
+/// limit.
+std::vector<int> cutPositions(const Problem &problem, int limit);
 
 /// Devices of `type` in the smallest node that has any; 0 where they all lie in one node, so that
 /// no group can straddle nodes.
@@ -55,6 +61,10 @@ int devicesPerNode(const Cluster &cluster, int type);
 /// rest the next size in a chain of divisors of `perNode`. Groups of such sizes always pack into
 /// nodes without straddling.
 int slotsFor(int count, int perNode);
+
+/// Micro-batches where the pricing is steady and none are asked for: HeterPS measures layers at a
+/// small batch, so the most that leave a sample for each device of a type.
+int steadyMicroBatches(const Problem &problem);
 
 /// Divisors of `batch` up to `limit`; at most `most` of them, spread evenly, 1 included.
 std::vector<int> microBatchChoices(Samples batch, int limit, size_t most);

@@ -46,7 +46,7 @@ StageEntry StageTable::price(int begin, int end, const GroupOption &option,
             /*estimate=*/true};
   }
   int type = option.group.counts.front().first;
-  if (!evaluator.pinsAllow(begin, end, type))
+  if (!evaluator.mayRun(begin, end, type))
     return entry;
   entry.share = (batch + devices - 1) / devices;
   if (evaluator.heterPs()) {

@@ -1,9 +1,11 @@
 #include "search/Wishes.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
 
-#include <algorithm>
+#include <map>
+#include <set>
 
 using namespace llvm;
 
@@ -16,6 +18,10 @@ std::vector<Wish> wishesOf(const Problem &problem) {
     result.push_back({WishKind::Memory});
   for (size_t i = 0; i < request.pins.size(); ++i)
     result.push_back({WishKind::Pin, i});
+  for (size_t i = 0; i < request.colocations.size(); ++i)
+    result.push_back({WishKind::Colocation, i});
+  for (size_t i = 0; i < request.separations.size(); ++i)
+    result.push_back({WishKind::Separation, i});
   if (request.schedule != ScheduleChoice::Auto)
     result.push_back({WishKind::Schedule});
   if (request.microBatches > 0)
@@ -27,17 +33,27 @@ std::vector<Wish> wishesOf(const Problem &problem) {
   return result;
 }
 
+namespace {
+/// Takes the elements at `indices` out of `list`.
+template <typename T> void takeOut(std::vector<T> &list, const std::set<size_t> &indices) {
+  for (auto index = indices.rbegin(); index != indices.rend(); ++index)
+    list.erase(list.begin() + ptrdiff_t(*index));
+}
+} // namespace
+
 Problem without(Problem problem, const std::vector<Wish> &dropped) {
   Request &request = problem.request;
-  std::vector<bool> pinDropped(request.pins.size());
+  std::map<WishKind, std::set<size_t>> indices;
   for (Wish wish : dropped) {
+    indices[wish.kind].insert(wish.index);
     switch (wish.kind) {
     case WishKind::Memory:
       request.ignoreMemory = true;
       break;
     case WishKind::Pin:
-      pinDropped[wish.pin] = true;
-      break;
+    case WishKind::Colocation:
+    case WishKind::Separation:
+      break; // below
     case WishKind::Schedule:
       request.schedule = ScheduleChoice::Auto;
       break;
@@ -52,11 +68,9 @@ Problem without(Problem problem, const std::vector<Wish> &dropped) {
       break;
     }
   }
-  std::vector<Pin> kept;
-  for (size_t i = 0; i < request.pins.size(); ++i)
-    if (!pinDropped[i])
-      kept.push_back(request.pins[i]);
-  request.pins = std::move(kept);
+  takeOut(request.pins, indices[WishKind::Pin]);
+  takeOut(request.colocations, indices[WishKind::Colocation]);
+  takeOut(request.separations, indices[WishKind::Separation]);
   return problem;
 }
 
@@ -69,7 +83,13 @@ std::string describe(const Problem &problem, Wish wish) {
     os << "the memory of the devices";
     break;
   case WishKind::Pin:
-    os << "layer '" << request.pins[wish.pin].layer << "' on " << request.pins[wish.pin].type;
+    os << "layer '" << request.pins[wish.index].layer << "' on " << request.pins[wish.index].type;
+    break;
+  case WishKind::Colocation:
+    os << "layers '" << join(request.colocations[wish.index], "', '") << "' in one stage";
+    break;
+  case WishKind::Separation:
+    os << "layers '" << join(request.separations[wish.index], "', '") << "' in a stage each";
     break;
   case WishKind::Schedule:
     os << (request.schedule == ScheduleChoice::Pipeline ? "a pipeline of at least two stages"
@@ -90,19 +110,24 @@ std::string describe(const Problem &problem, Wish wish) {
 }
 
 std::string nameInProof(const Problem &problem, Wish wish) {
+  const Request &request = problem.request;
   switch (wish.kind) {
   case WishKind::Memory:
     return "memory";
   case WishKind::Pin:
-    return "pin " + problem.request.pins[wish.pin].layer + "=" +
-           problem.request.pins[wish.pin].type;
+    return "pin " + request.pins[wish.index].layer + "=" + request.pins[wish.index].type;
+  case WishKind::Colocation:
+    return "colocate " + join(request.colocations[wish.index], ",");
+  case WishKind::Separation:
+    return "separate " + join(request.separations[wish.index], ",");
+  case WishKind::Schedule:
+    return "schedule";
+  case WishKind::MicroBatches:
+    return "micro-batches";
   case WishKind::Budget:
     return "budget";
   case WishKind::Floor:
     return "throughput-floor";
-  case WishKind::Schedule:
-  case WishKind::MicroBatches:
-    break;
   }
   return "";
 }

@@ -10,11 +10,11 @@
 namespace heterplan {
 
 /// In the order in which explanations try to do without them: the later ones are blamed first.
-enum class WishKind { Memory, Pin, Schedule, MicroBatches, Budget, Floor };
+enum class WishKind { Memory, Pin, Colocation, Separation, Schedule, MicroBatches, Budget, Floor };
 
 struct Wish {
   WishKind kind;
-  size_t pin = 0; // index into Request::pins
+  size_t index = 0; // into Request::pins, ::colocations or ::separations
   bool operator==(const Wish &) const = default;
 };
 
@@ -25,7 +25,7 @@ Problem without(Problem problem, const std::vector<Wish> &dropped);
 
 /// "throughput of at least 5000 samples/s", "layer 'fc' on v100", ...
 std::string describe(const Problem &problem, Wish wish);
-/// Its name in search/verify/NecessaryClash.h; "" where that has none.
+/// Its name in search/verify/NecessaryClash.h.
 std::string nameInProof(const Problem &problem, Wish wish);
 
 } // namespace heterplan

@@ -195,6 +195,18 @@ const Mutation mutations[] = {
        plan.pins.push_back({anyStage(plan, random).layers.front(), "elsewhere"});
        return true;
      }},
+    {"layers together that are not",
+     [](Plan &plan, auto &) {
+       plan.colocations.push_back(
+           {plan.stages.front().layers.front(), plan.stages.back().layers.back()});
+       return plan.stages.size() > 1;
+     }},
+    {"layers apart that are not",
+     [](Plan &plan, auto &random) {
+       const std::vector<std::string> &layers = anyStage(plan, random).layers;
+       plan.separations.push_back({layers.front(), layers.back()});
+       return true;
+     }},
     {"another model",
      [](Plan &plan, auto &) {
        plan.modelFingerprint += "0";

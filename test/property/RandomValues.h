@@ -189,6 +189,10 @@ inline Plan RandomValues::plan() {
   plan.maxCostPerHour = DollarsPerHour(number());
   if (coin())
     plan.pins.push_back({name(), name()});
+  if (coin())
+    plan.colocations.push_back({name(), name()});
+  if (coin())
+    plan.separations.push_back({name(), name(), name()});
   plan.checks.push_back({name(), coin(), coin() ? number() : 0 - number(), text()});
   plan.provenance = {0.25, 0.5, 0, 1};
   for (int id = 0; id < stages; ++id) {

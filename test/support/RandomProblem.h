@@ -4,13 +4,15 @@
 #include "cost/ConstantCostModel.h"
 #include "search/Problem.h"
 
+#include <algorithm>
 #include <random>
 #include <string>
 
 namespace heterplan::test {
 
 /// A problem with the cost model that it refers to. Deterministic by seed. About half of them have
-/// tight memory, a third have side branches, some have a floor, a budget or a pin.
+/// tight memory, a third have side branches, some have a floor, a budget, a pin, or layers
+/// that are to be together or apart.
 class RandomProblem {
 public:
   explicit RandomProblem(uint64_t seed) : random(seed) {
@@ -109,6 +111,22 @@ private:
     if (chance(20))
       request.schedule = chance(50) ? ScheduleChoice::Pipeline : ScheduleChoice::DataParallel;
     request.optimizer = static_cast<Optimizer>(uniform(0, 2));
+    if (chance(12))
+      request.colocations = layerSets(2);
+    if (chance(12))
+      request.separations = layerSets(uniform(2, 3));
+  }
+
+  /// One set of `size` layers, or none where the model has fewer.
+  std::vector<LayerSet> layerSets(size_t size) {
+    LayerSet names;
+    for (const Layer &layer : graph.layers)
+      names.push_back(layer.name);
+    std::shuffle(names.begin(), names.end(), random);
+    if (names.size() < size)
+      return {};
+    names.resize(size);
+    return {names};
   }
 
   std::mt19937_64 random;

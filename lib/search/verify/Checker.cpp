@@ -18,6 +18,10 @@ std::vector<Constraint> constraintsOf(const CheckInputs &in) {
     result.push_back(budget(in));
   if (!in.plan.pins.empty())
     result.push_back(pinsKept(in));
+  if (!in.plan.colocations.empty())
+    result.push_back(colocationsKept(in));
+  if (!in.plan.separations.empty())
+    result.push_back(separationsKept(in));
   return result;
 }
 

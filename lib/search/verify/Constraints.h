@@ -27,6 +27,8 @@ Constraint devicesExist(const CheckInputs &in);
 Constraint devicesUsedOnce(const CheckInputs &in);
 Constraint sharesSum(const CheckInputs &in);
 Constraint pinsKept(const CheckInputs &in);
+Constraint colocationsKept(const CheckInputs &in);
+Constraint separationsKept(const CheckInputs &in);
 Constraint fingerprintsMatch(const CheckInputs &in);
 
 /// About its figures.

@@ -1,10 +1,12 @@
 // Constraints on what is where: layers, stages, devices, shares.
 #include "search/verify/Constraints.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 using namespace llvm;
 
@@ -224,6 +226,41 @@ Constraint pinsKept(const CheckInputs &in) {
   }
   result.slack = failures(result.parts);
   return result;
+}
+
+namespace {
+/// For each set of layers, whether their stages (one each) are as few as one, or as many as they.
+Constraint setsKept(const CheckInputs &in, const char *name, ArrayRef<LayerSet> sets,
+                    bool together) {
+  Constraint result{name, "sets", Formula::integer(0), {}};
+  StringMap<std::vector<size_t>> stages = stagesOfLayers(in.plan);
+  for (const LayerSet &layers : sets) {
+    std::set<size_t> used;
+    bool placed = true;
+    for (const std::string &layer : layers) {
+      std::vector<size_t> places = stages.lookup(layer);
+      placed = placed && places.size() == 1;
+      used.insert(places.begin(), places.end());
+    }
+    std::string label = "layers '" + join(layers, "', '") + "' are " +
+                        (together ? "to be in one stage" : "to be in a stage each") +
+                        " and are in " + std::to_string(used.size());
+    result.parts.push_back(
+        {std::move(label),
+         Formula::all({Formula::truth(placed),
+                       Formula::equal(whole(used.size()), whole(together ? 1 : layers.size()))})});
+  }
+  result.slack = failures(result.parts);
+  return result;
+}
+} // namespace
+
+Constraint colocationsKept(const CheckInputs &in) {
+  return setsKept(in, "colocations", in.plan.colocations, /*together=*/true);
+}
+
+Constraint separationsKept(const CheckInputs &in) {
+  return setsKept(in, "separations", in.plan.separations, /*together=*/false);
 }
 
 Constraint fingerprintsMatch(const CheckInputs &in) {

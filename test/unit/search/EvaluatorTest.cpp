@@ -134,7 +134,7 @@ TEST(Problem, badRequests) {
     auto problem = Problem::create(setup.graph, setup.cluster, setup.costs, setup.request);
     return problem ? std::string("accepted") : toText(problem.takeError());
   };
-  TwoMachines batch, pin, type, limit, micro;
+  TwoMachines batch, pin, type, limit, micro, together, apart, one;
   batch.request.globalBatch = Samples(0);
   EXPECT_NE(codeOf(batch).find("HP1216"), std::string::npos);
   pin.request.pins = {{"z", "box"}};
@@ -145,4 +145,10 @@ TEST(Problem, badRequests) {
   EXPECT_NE(codeOf(limit).find("HP1216"), std::string::npos);
   micro.request.microBatches = 3;
   EXPECT_NE(codeOf(micro).find("HP1216"), std::string::npos);
+  together.request.colocations = {{"a", "z"}};
+  EXPECT_NE(codeOf(together).find("HP1301"), std::string::npos);
+  apart.request.separations = {{"a", "a"}};
+  EXPECT_NE(codeOf(apart).find("HP1216"), std::string::npos);
+  one.request.separations = {{"a"}};
+  EXPECT_NE(codeOf(one).find("HP1216"), std::string::npos);
 }

@@ -27,6 +27,12 @@ LayerGraph chain(const std::vector<double> &bytes) {
   return graph;
 }
 
+Problem problemOf(LayerGraph graph) {
+  Problem problem;
+  problem.graph = std::move(graph);
+  return problem;
+}
+
 Cluster nodesOf(int count, int perNode) {
   Cluster cluster;
   DeviceType type;
@@ -52,6 +58,27 @@ TEST(SearchSpace, slotsAreWholeNodesAndDivisors) {
   EXPECT_EQ(slotsFor(4, 5), 5);
 }
 
+TEST(SearchSpace, layersTogetherHaveNoCutBetweenThem) {
+  Problem problem = problemOf(chain({1, 1, 1, 1, 1}));
+  problem.request.colocations = {{"l3", "l1"}};
+  EXPECT_EQ(cutPositions(problem, 40), (std::vector<int>{0, 1, 4, 5, 6}));
+}
+
+TEST(SearchSpace, layersApartHaveACutBetweenThemBeyondTheLimit) {
+  std::vector<double> bytes(99, 1);
+  bytes[71] = 0.5; // the narrowest cut between 70 and 75: behind layer 71
+  Problem problem = problemOf(chain(bytes));
+  problem.request.separations = {{"l75", "l70"}};
+  std::vector<int> few = cutPositions(problem, 3);
+  EXPECT_EQ(few.size(), 6u);
+  EXPECT_TRUE(std::count(few.begin(), few.end(), 72));
+  problem.request.separations.clear();
+  problem.request.pins = {{"l70", "a"}, {"l75", "b"}};
+  EXPECT_EQ(cutPositions(problem, 3), few);
+  problem.request.pins = {{"l70", "a"}, {"l75", "a"}};
+  EXPECT_EQ(cutPositions(problem, 3).size(), 5u);
+}
+
 TEST(SearchSpace, microBatchesDivideTheBatch) {
   EXPECT_EQ(microBatchChoices(Samples(12), 100, 16), (std::vector<int>{1, 2, 3, 4, 6, 12}));
   EXPECT_EQ(microBatchChoices(Samples(7), 100, 16), (std::vector<int>{1, 7}));
@@ -64,17 +91,17 @@ TEST(SearchSpace, microBatchesDivideTheBatch) {
 
 TEST(SearchSpace, narrowSeriesCutsComeFirst) {
   LayerGraph graph = chain({10, 1, 5, 2});
-  EXPECT_EQ(cutPositions(graph, 40), (std::vector<int>{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(cutPositions(problemOf(graph), 40), (std::vector<int>{0, 1, 2, 3, 4, 5}));
   LayerTensor skip;
   skip.name = "skip";
   skip.producer = 0;
   skip.consumers = {2};
   graph.tensors.push_back(skip);
-  EXPECT_EQ(cutPositions(graph, 3), (std::vector<int>{0, 2, 3, 4, 5}));
+  EXPECT_EQ(cutPositions(problemOf(graph), 3), (std::vector<int>{0, 2, 3, 4, 5}));
 }
 
 TEST(SearchSpace, longChainsAreSpreadEvenly) {
-  std::vector<int> positions = cutPositions(chain(std::vector<double>(999, 1)), 40);
+  std::vector<int> positions = cutPositions(problemOf(chain(std::vector<double>(999, 1))), 40);
   EXPECT_EQ(positions.size(), 42u);
   for (size_t i = 1; i < positions.size(); ++i)
     EXPECT_LE(positions[i] - positions[i - 1], 26);
@@ -83,7 +110,7 @@ TEST(SearchSpace, longChainsAreSpreadEvenly) {
 TEST(SearchSpace, tiedParametersForbidCuts) {
   LayerGraph graph = chain({1, 1, 1});
   graph.layers[1].parameters = graph.layers[3].parameters = {"shared"};
-  EXPECT_EQ(cutPositions(graph, 40), (std::vector<int>{0, 1, 4}));
+  EXPECT_EQ(cutPositions(problemOf(graph), 40), (std::vector<int>{0, 1, 4}));
 }
 
 TEST(Assignment, groupsNoLargerThanANodeDoNotStraddle) {

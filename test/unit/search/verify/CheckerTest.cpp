@@ -368,6 +368,22 @@ TEST_F(CheckerTest, Pins) {
   EXPECT_EQ(failing(), (Names{"pins"}));
 }
 
+TEST_F(CheckerTest, LayersTogetherAndApart) {
+  plan.colocations = {{"a", "b"}, {"c", "d"}};
+  plan.separations = {{"b", "c"}, {"a", "d"}};
+  EXPECT_EQ(failing(), (Names{}));
+  plan.colocations = {{"a", "b"}, {"a", "c"}};
+  plan.separations = {{"a", "b", "c"}};
+  EXPECT_EQ(failing(), (Names{"colocations", "separations"}));
+  EXPECT_EQ(finding("colocations").check.slack, -1);
+  EXPECT_EQ(finding("colocations").because, "layers 'a', 'c' are to be in one stage and are in 2");
+  EXPECT_EQ(finding("separations").because,
+            "layers 'a', 'b', 'c' are to be in a stage each and are in 2");
+  plan.colocations = {{"a", "nobody"}};
+  plan.separations.clear();
+  EXPECT_EQ(failing(), (Names{"colocations"}));
+}
+
 TEST_F(CheckerTest, StalePlans) {
   graph.fingerprint = "other";
   Finding fingerprints = finding("fingerprints");

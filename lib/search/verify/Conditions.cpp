@@ -1,0 +1,226 @@
+#include "search/verify/Conditions.h"
+
+#include "cost/Memory.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <tuple>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+constexpr double rounding = 1e-9;
+
+/// `value` with few digits, at most (at least) as large: the conditions become a little weaker and
+/// Z3's rational numbers much shorter.
+double weakened(double value, bool up = false) {
+  constexpr int bits = 20;
+  if (!std::isfinite(value))
+    return value;
+  int exponent = 0;
+  double mantissa = std::ldexp(std::frexp(value, &exponent), bits);
+  return std::ldexp(up ? std::ceil(mantissa) : std::floor(mantissa), exponent - bits);
+}
+
+Formula whole(size_t value) { return Formula::integer(int64_t(value)); }
+} // namespace
+
+std::vector<LayerClass> classesOf(const WishedPlan &wished) {
+  std::set<int> apart; // layers that a wish is about
+  for (const Pin &pin : wished.pins)
+    apart.insert(wished.graph.find(pin.layer));
+  for (const LayerSet &set : wished.colocations) {
+    auto [first, last] = extentOf(wished.graph, set);
+    for (int layer = first; layer <= last; ++layer)
+      apart.insert(layer);
+  }
+  std::map<std::tuple<std::string, Bytes, Bytes, Bytes, Bytes>, size_t> classOf;
+  std::vector<LayerClass> classes;
+  for (int i = 0; i < wished.graph.size(); ++i) {
+    const Layer &layer = wished.graph.layers[i];
+    std::tuple key(apart.count(i) ? "layer " + layer.name : "like " + layer.signature,
+                   layer.parameterBytes, layer.bufferBytes, layer.activationBytes,
+                   layer.workspaceBytes);
+    auto [entry, isNew] = classOf.try_emplace(std::move(key), classes.size());
+    if (isNew)
+      classes.push_back({i, 0});
+    ++classes[entry->second].count;
+  }
+  return classes;
+}
+
+Conditions::Conditions(const WishedPlan &wished, std::vector<LayerClass> layerClasses)
+    : classes(std::move(layerClasses)), wished(wished) {
+  for (size_t t = 0; t < wished.cluster.types.size(); ++t)
+    devices.push_back(
+        Formula::count("devices of " + std::to_string(t), wished.cluster.deviceCount(int(t))));
+  for (size_t c = 0; c < classes.size(); ++c)
+    for (size_t t = 0; t < devices.size(); ++t)
+      shares.push_back(Formula::real("share " + std::to_string(c) + " " + std::to_string(t)));
+  for (const LayerSet &set : wished.colocations) {
+    auto [first, last] = extentOf(wished.graph, set);
+    ranges.push_back({nameOfSet("colocate", set), {first, last + 1}});
+  }
+  if (wished.schedule == WishedSchedule::OneStage)
+    ranges.push_back({"schedule", {0, wished.graph.size()}});
+}
+
+std::vector<Formula> Conditions::facts() const {
+  std::vector<Formula> result;
+  for (size_t c = 0; c < classes.size(); ++c) {
+    Formula count = Formula::integer(classes[c].count);
+    std::vector<Formula> onTypes;
+    for (size_t t = 0; t < devices.size(); ++t) {
+      onTypes.push_back(share(c, t));
+      result.push_back(Formula::atMost(share(c, t), Formula::product(count, devices[t])));
+    }
+    result.push_back(Formula::equal(Formula::sum(std::move(onTypes)), count));
+  }
+  return result;
+}
+
+std::vector<Part> Conditions::wishes() const {
+  std::vector<Part> parts;
+  for (const Pin &each : wished.pins)
+    parts.push_back({nameOfPin(each), pin(each)});
+  for (const auto &[name, range] : ranges)
+    parts.push_back({name, together(range.first, range.second, name)});
+  for (const LayerSet &set : wished.separations)
+    parts.push_back({nameOfSet("separate", set), atLeastDevices(set.size())});
+  if (wished.schedule == WishedSchedule::Pipeline)
+    parts.push_back({"schedule", atLeastDevices(2)});
+  if (!wished.ignoreMemory)
+    parts.push_back({"memory", memory()});
+  if (wished.maxCostPerHour > DollarsPerHour(0))
+    parts.push_back({"budget", budget()});
+  if (wished.microBatches > 0)
+    parts.push_back({"micro-batches", hasWishedMicroBatches()});
+  return parts;
+}
+
+Formula Conditions::loadsAtMost(const Demand &demand, double each) const {
+  std::vector<Formula> result;
+  for (size_t t = 0; t < devices.size(); ++t) {
+    std::vector<Formula> loads;
+    for (size_t c = 0; c < classes.size(); ++c)
+      loads.push_back(
+          Formula::product(Formula::number(weakened(demand(classes[c], int(t)))), share(c, t)));
+    result.push_back(Formula::atMost(
+        Formula::sum(std::move(loads)),
+        Formula::product(Formula::number(weakened(each * (1 + rounding), /*up=*/true)),
+                         devices[t])));
+  }
+  return Formula::all(std::move(result));
+}
+
+Formula Conditions::devicesAtLeast(const Demand &demand) const {
+  std::vector<Formula> result;
+  for (size_t c = 0; c < classes.size(); ++c)
+    for (size_t t = 0; t < devices.size(); ++t) {
+      double least = demand(classes[c], int(t));
+      result.push_back(
+          least == 0 ? noneOn(c, t)
+                     : Formula::atMost(
+                           Formula::product(Formula::number(least), share(c, t)),
+                           Formula::product(Formula::integer(classes[c].count), devices[t])));
+    }
+  return Formula::all(std::move(result));
+}
+
+size_t Conditions::classOf(int layer) const {
+  auto found = std::find_if(classes.begin(), classes.end(),
+                            [&](const LayerClass &each) { return each.layer == layer; });
+  return size_t(found - classes.begin());
+}
+
+Formula Conditions::noneOn(size_t layerClass, size_t type) const {
+  return Formula::atMost(share(layerClass, type), Formula::integer(0));
+}
+
+Formula Conditions::sameShares(size_t a, size_t b) const {
+  std::vector<Formula> result;
+  for (size_t t = 0; t < devices.size(); ++t)
+    result.push_back(
+        Formula::equal(Formula::product(Formula::integer(classes[b].count), share(a, t)),
+                       Formula::product(Formula::integer(classes[a].count), share(b, t))));
+  return Formula::all(std::move(result));
+}
+
+/// Layers [begin, end) with one sample on one device of `type`.
+bool Conditions::fits(int begin, int end, size_t type) const {
+  Bytes need =
+      deviceMemory(wished.graph, begin, end, Cut(), wished.optimizer, Samples(1), /*inFlight=*/1);
+  return need <= wished.cluster.types[type].memory * (1 + rounding);
+}
+
+Formula Conditions::budget() const {
+  std::vector<Formula> prices;
+  for (size_t t = 0; t < devices.size(); ++t)
+    prices.push_back(Formula::product(
+        Formula::number(weakened(wished.cluster.types[t].price.value())), devices[t]));
+  return Formula::atMost(
+      Formula::sum(std::move(prices)),
+      Formula::number(weakened(wished.maxCostPerHour.value() * (1 + rounding), /*up=*/true)));
+}
+
+Formula Conditions::memory() const {
+  std::vector<Formula> result;
+  double copies = parameterCopies(wished.optimizer);
+  for (size_t t = 0; t < devices.size(); ++t) {
+    std::vector<Formula> parameters;
+    for (size_t c = 0; c < classes.size(); ++c) {
+      double bytes = copies * wished.graph.layers[classes[c].layer].parameterBytes.value();
+      parameters.push_back(Formula::product(Formula::number(weakened(bytes)), share(c, t)));
+      if (!fits(classes[c].layer, classes[c].layer + 1, t))
+        result.push_back(noneOn(c, t));
+    }
+    double each = wished.cluster.types[t].memory.value() * (1 + rounding);
+    result.push_back(Formula::atMost(
+        Formula::sum(std::move(parameters)),
+        Formula::product(Formula::number(weakened(each, /*up=*/true)), devices[t])));
+  }
+  for (const auto &[name, range] : ranges)
+    result.push_back(memoryTogether(range.first, range.second, name));
+  return Formula::all(std::move(result));
+}
+
+/// The layers of [begin, end) are in one stage; of layers in one class one stands for all.
+Formula Conditions::together(int begin, int end, const std::string &name) const {
+  std::vector<Formula> result{Formula::boolean(name)};
+  bool isWhole = begin == 0 && end == wished.graph.size();
+  size_t first = isWhole ? 0 : classOf(begin);
+  for (size_t c = 0; c < classes.size(); ++c)
+    if (c != first && (isWhole || (classes[c].layer >= begin && classes[c].layer < end)))
+      result.push_back(sameShares(first, c));
+  return Formula::all(std::move(result));
+}
+
+/// Memory where the wish `name` for one stage of [begin, end) holds.
+Formula Conditions::memoryTogether(int begin, int end, const std::string &name) const {
+  std::vector<Formula> result;
+  size_t first = begin == 0 && end == wished.graph.size() ? 0 : classOf(begin);
+  for (size_t t = 0; t < devices.size(); ++t)
+    if (!fits(begin, end, t))
+      result.push_back(
+          Formula::any({Formula::negation(Formula::boolean(name)), noneOn(first, t)}));
+  return Formula::all(std::move(result));
+}
+
+Formula Conditions::atLeastDevices(size_t count) const {
+  return Formula::atMost(whole(count), Formula::sum(devices));
+}
+
+Formula Conditions::pin(const Pin &pin) const {
+  std::vector<Formula> result;
+  size_t layerClass = classOf(wished.graph.find(pin.layer));
+  for (size_t t = 0; t < devices.size(); ++t)
+    if (wished.cluster.types[t].name != pin.type)
+      result.push_back(noneOn(layerClass, t));
+  return Formula::all(std::move(result));
+}
+
+} // namespace heterplan

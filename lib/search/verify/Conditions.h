@@ -1,0 +1,63 @@
+// The conditions of NecessaryClash.h as formulas.
+#pragma once
+
+#include "search/verify/Solver.h"
+#include "search/verify/WishedPlan.h"
+
+#include <functional>
+#include <vector>
+
+namespace heterplan {
+
+/// Layers that the conditions need not tell apart: of one signature and one size, and no wish is
+/// about one of them only.
+struct LayerClass {
+  int layer = 0; // one of them
+  int64_t count = 0;
+};
+
+std::vector<LayerClass> classesOf(const WishedPlan &wished);
+
+class Conditions {
+public:
+  Conditions(const WishedPlan &wished, std::vector<LayerClass> classes);
+
+  /// What holds whatever is wished.
+  std::vector<Formula> facts() const;
+  /// The wishes but for the floor, each by its name.
+  std::vector<Part> wishes() const;
+
+  /// What one layer of a class asks of a type.
+  using Demand = std::function<double(const LayerClass &, int type)>;
+  /// Σ over the classes of what their layers on a type ask of it is at most `each` for each device
+  /// in use, on every type.
+  Formula loadsAtMost(const Demand &demand, double each) const;
+  /// A type that has one of the layers has at least so many devices; 0: it can have none of them.
+  Formula devicesAtLeast(const Demand &demand) const;
+  /// Whether the number of micro-batches is the wished one.
+  static Formula hasWishedMicroBatches() { return Formula::boolean("micro-batches"); }
+
+  const std::vector<LayerClass> classes;
+
+private:
+  const Formula &share(size_t layerClass, size_t type) const {
+    return shares[layerClass * devices.size() + type];
+  }
+  size_t classOf(int layer) const;
+  Formula noneOn(size_t layerClass, size_t type) const;
+  Formula sameShares(size_t a, size_t b) const;
+  bool fits(int begin, int end, size_t type) const;
+  Formula budget() const;
+  Formula memory() const;
+  Formula together(int begin, int end, const std::string &name) const;
+  Formula memoryTogether(int begin, int end, const std::string &name) const;
+  Formula atLeastDevices(size_t count) const;
+  Formula pin(const Pin &pin) const;
+
+  const WishedPlan &wished;
+  std::vector<Formula> devices; // n_t
+  std::vector<Formula> shares;  // count · z, by class and type
+  std::vector<std::pair<std::string, std::pair<int, int>>> ranges; // layers to be together
+};
+
+} // namespace heterplan
