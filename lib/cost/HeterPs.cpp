@@ -42,6 +42,11 @@ int leastUnits(const AmdahlFit &fit, double limit) {
     return 0;
   return static_cast<int>(std::ceil(fit.parallel / room * (1 - 1e-12)));
 }
+
+int unitsForBoth(const AmdahlFit &compute, const AmdahlFit &transfer, double limit) {
+  int computing = leastUnits(compute, limit), sending = leastUnits(transfer, limit);
+  return computing == 0 || sending == 0 ? 0 : std::max(computing, sending);
+}
 } // namespace
 
 AmdahlFit fitAmdahl(ArrayRef<std::pair<int, double>> points) {
@@ -151,9 +156,12 @@ double HeterPsModel::stageTime(int begin, int end, int type, int units) const {
 }
 
 int HeterPsModel::unitsFor(int begin, int end, int type, double limit) const {
-  int computing = leastUnits(computeOf(begin, end, type), limit);
-  int sending = leastUnits(transferOf(begin, end, type), limit);
-  return computing == 0 || sending == 0 ? 0 : std::max(computing, sending);
+  return unitsForBoth(computeOf(begin, end, type), transferOf(begin, end, type), limit);
+}
+
+int HeterPsModel::leastUnits(int layer, int type, double limit) const {
+  const LayerFit &fit = fits[type][layer];
+  return unitsForBoth(fit.compute, fit.transfer, limit);
 }
 
 double HeterPsModel::forwardShare(int begin, int end, int type) const {

@@ -50,8 +50,14 @@ public:
 
   /// ET of layers [begin, end) on `units` devices of `type`: one micro-batch, seconds.
   double stageTime(int begin, int end, int type, int units) const;
+  /// CT and DT of layers [begin, end) on `type`, by the number of units.
+  AmdahlFit computeOf(int begin, int end, int type) const;
+  AmdahlFit transferOf(int begin, int end, int type) const;
   /// Fewest units with which ET is at most `limit`; 0: no number is enough.
   int unitsFor(int begin, int end, int type, double limit) const;
+  /// Fewest units of `type` with which `layer` is within `limit` in any stage: what a stage
+  /// receives and sends is not counted; 0: no number is enough.
+  int leastUnits(int layer, int type, double limit) const;
   /// Part of the compute time that is forward.
   double forwardShare(int begin, int end, int type) const;
 
@@ -66,8 +72,6 @@ private:
     std::vector<AmdahlFit> receive, gradients; // of a stage that begins (ends) there
     std::vector<double> forward;               // seconds with one unit
   };
-  AmdahlFit computeOf(int begin, int end, int type) const;
-  AmdahlFit transferOf(int begin, int end, int type) const;
   void fitType(const LayerGraph &graph, const Cluster &cluster, int type, Price price);
   void fitCuts(const LayerGraph &graph, const Cluster &cluster, int type);
   std::vector<int> unitsToFit(const Cluster &cluster, int type) const;

@@ -20,6 +20,11 @@ Wishes minus(Wishes from, const Wishes &taken) {
   return from;
 }
 
+bool hasDegree(Wish wish) {
+  return wish.kind == WishKind::Memory || wish.kind == WishKind::Budget ||
+         wish.kind == WishKind::Floor;
+}
+
 class Explainer {
 public:
   Explainer(const Problem &problem, Solve solve, Prove prove, const ExplainOptions &options)
@@ -46,7 +51,7 @@ private:
 
 /// A plan that keeps the wishes of `kept` and none of the others.
 Expected<std::optional<Plan>> Explainer::planWith(const Wishes &kept) {
-  Expected<SearchOutcome> outcome = solve(without(problem, minus(wishes, kept)));
+  Expected<SearchOutcome> outcome = solve.any(without(problem, minus(wishes, kept)));
   if (!outcome)
     return outcome.takeError();
   result.proven &= outcome->plan || outcome->proven;
@@ -91,7 +96,8 @@ Error Explainer::findClash() {
 Error Explainer::relaxOneByOne() {
   for (Wish wish : clash) {
     Problem base = without(problem, {wish});
-    Expected<SearchOutcome> outcome = solve(base);
+    // A wish without a degree is given up: what comes instead is told from the plan.
+    Expected<SearchOutcome> outcome = hasDegree(wish) ? solve.any(base) : solve.best(base);
     if (!outcome)
       return outcome.takeError();
     if (!outcome->plan)
@@ -120,7 +126,7 @@ Error Explainer::relaxTogether() {
   Wishes given = minus(wishes, kept);
   Problem current = without(problem, given);
   for (Wish wish : given) {
-    Expected<SearchOutcome> outcome = solve(current);
+    Expected<SearchOutcome> outcome = solve.any(current);
     if (!outcome)
       return outcome.takeError();
     if (!outcome->plan)
@@ -139,7 +145,8 @@ Error Explainer::relaxTogether() {
 
 Error Explainer::addMoreDevices() {
   bool concernsDevices = any_of(clash, [](Wish wish) {
-    return wish.kind == WishKind::Floor || wish.kind == WishKind::Memory;
+    return wish.kind == WishKind::Floor || wish.kind == WishKind::Memory ||
+           wish.kind == WishKind::Separation || wish.kind == WishKind::Schedule;
   });
   if (!concernsDevices)
     return Error::success();

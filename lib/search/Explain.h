@@ -14,6 +14,7 @@ namespace heterplan {
 struct Relaxation {
   std::string constraint; // "throughput of at least 50000 samples/s", as in Explanation::clash
   std::string subject;    // "best throughput": what the figures below are of
+  std::string deviceType; // whose memory or number it is; "" where it is about none, or about all
   std::string current;    // "50000 samples/s"
   std::string needed;     // "1234.5 samples/s"
   std::string option;     // as typed: "--min-throughput 1234.5"; "" where no option does it
@@ -34,8 +35,10 @@ struct Explanation {
   int devices = 0; // of the cluster
 };
 
+/// What a question needs: whether there is a plan, or the best one.
+enum class Effort { AnyPlan, BestPlan };
 /// Runs a strategy on a problem.
-using Solve = llvm::function_ref<llvm::Expected<SearchOutcome>(const Problem &)>;
+using Solve = llvm::function_ref<llvm::Expected<SearchOutcome>(const Problem &, Effort)>;
 /// Names wishes that provably clash, in the words of search/verify/NecessaryClash.h, or none.
 using Prove =
     llvm::function_ref<llvm::Expected<std::optional<std::vector<std::string>>>(const Problem &)>;

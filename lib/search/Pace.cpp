@@ -147,7 +147,8 @@ Expected<Solution> PaceSearch::runSteadily() {
   double settled = infinity; // least bound of the intervals that are too narrow to split
   while (!open.empty() && !meter.exhausted()) {
     Interval interval = open.top();
-    if (interval.bound >= bestObjective * (1 - std::max(1e-12, options.gap / 2)))
+    if (std::isfinite(bestObjective) &&
+        interval.bound >= bestObjective * (1 - std::max(1e-12, options.gap / 2)))
       break;
     open.pop();
     double middle = split(interval);

@@ -23,7 +23,9 @@ public:
       : evaluator(evaluator), options(options), meter(options) {}
 
   Expected<Solution> run() {
-    if (evaluator.space.steady) {
+    if (std::isinf(options.gap)) // any plan will do: the quickest way to one first
+      merge({greedyPlacement(evaluator), /*bound=*/0, /*complete=*/false});
+    if (!done() && evaluator.space.steady) {
       auto solver = makeShortestPaths(evaluator);
       Expected<Solution> byPace = searchByPace(evaluator, *solver, options, 0.5, std::nullopt);
       if (!byPace)
@@ -53,6 +55,8 @@ private:
   }
 
   bool done() const {
+    if (std::isinf(options.gap) && best.placement)
+      return true;
     return best.complete || objective <= best.bound * (1 + options.gap) * (1 + 1e-12);
   }
 

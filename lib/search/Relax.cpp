@@ -1,5 +1,6 @@
 #include "search/Relax.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -72,7 +73,7 @@ Expected<std::vector<Relaxed>> relaxFloor(const Problem &asked, Wish wish, const
                                           const Plan &found, CountedSolver &solve) {
   Problem fastest = base;
   fastest.request.objective = Objective::Throughput;
-  Expected<SearchOutcome> outcome = solve(fastest);
+  Expected<SearchOutcome> outcome = solve.best(fastest);
   if (!outcome)
     return outcome.takeError();
   const Plan &best = outcome->plan ? *outcome->plan : found;
@@ -80,6 +81,7 @@ Expected<std::vector<Relaxed>> relaxFloor(const Problem &asked, Wish wish, const
   std::string text = roundedDown(best.throughput.value());
   result.relaxation = {describe(asked, wish),
                        "best throughput",
+                       "",
                        decimal(asked.request.minThroughput.value(), 6) + " samples/s",
                        text + " samples/s",
                        "--min-throughput " + text,
@@ -95,7 +97,7 @@ Expected<std::vector<Relaxed>> relaxFloor(const Problem &asked, Wish wish, const
 struct Bisection {
   function_ref<Problem(double)> withValue;
   function_ref<double(const Plan &)> needOf;
-  CountedSolver &solve;
+  function_ref<Expected<SearchOutcome>(const Problem &)> solve;
 
   struct Result {
     double least;
@@ -135,13 +137,14 @@ Expected<std::vector<Relaxed>> relaxBudget(const Problem &asked, Wish wish, cons
   };
   auto needOf = [](const Plan &plan) { return plan.costPerHour.value(); };
   double budget = asked.request.maxCostPerHour.value(), enough = needOf(found);
-  Expected<SearchOutcome> cheap = solve(withBudget(enough));
+  Expected<SearchOutcome> cheap = solve.best(withBudget(enough));
   if (!cheap)
     return cheap.takeError();
   if (cheap->plan)
     enough = needOf(*cheap->plan);
   Expected<Bisection::Result> least =
-      Bisection{withBudget, needOf, solve}.run(budget, std::max(budget, enough), closeEnough / 10);
+      Bisection{withBudget, needOf, [&](const Problem &p) { return solve.best(p); }}.run(
+          budget, std::max(budget, enough), closeEnough / 10);
   if (!least)
     return least.takeError();
   std::string text = roundedUp(least->least);
@@ -149,6 +152,7 @@ Expected<std::vector<Relaxed>> relaxBudget(const Problem &asked, Wish wish, cons
   result.problem.request.maxCostPerHour = DollarsPerHour(read(text));
   result.relaxation = {describe(asked, wish),
                        "least budget",
+                       "",
                        decimal(budget, 6) + " dollars/hour",
                        text + " dollars/hour",
                        "--max-cost-per-hour " + text,
@@ -182,7 +186,7 @@ double memoryNeed(const Plan &plan, const Cluster &cluster, const std::vector<in
 Expected<std::optional<Relaxed>> relaxMemoryOf(const std::vector<int> &types, const Problem &asked,
                                                const Problem &base, CountedSolver &solve) {
   constexpr double unlimited = 1e18;
-  Expected<SearchOutcome> outcome = solve(withMemory(base, types, unlimited));
+  Expected<SearchOutcome> outcome = solve.any(withMemory(base, types, unlimited));
   if (!outcome)
     return outcome.takeError();
   if (!outcome->plan)
@@ -194,7 +198,8 @@ Expected<std::optional<Relaxed>> relaxMemoryOf(const std::vector<int> &types, co
     now = std::min(now, asked.cluster.types[type].memory);
   double need = std::max(needOf(*outcome->plan), now.value());
   Expected<Bisection::Result> least =
-      Bisection{withBytes, needOf, solve}.run(now.value(), need, closeEnough);
+      Bisection{withBytes, needOf, [&](const Problem &p) { return solve.any(p); }}.run(
+          now.value(), need, closeEnough);
   if (!least)
     return least.takeError();
   Relaxation relaxation;
@@ -202,6 +207,7 @@ Expected<std::optional<Relaxed>> relaxMemoryOf(const std::vector<int> &types, co
   relaxation.needed = sizeText(least->least, relaxation.value);
   relaxation.constraint = describe(asked, {WishKind::Memory});
   relaxation.subject = "memory of " + of;
+  relaxation.deviceType = types.size() == 1 ? of : "";
   relaxation.current = sizeText(now);
   relaxation.helps = true;
   relaxation.smallest = least->proven;
@@ -244,27 +250,48 @@ std::string typesOf(const Plan &plan, const std::string &layer) {
   return join(types, " and ");
 }
 
+/// "2 stages": how many have a layer of `layers`.
+std::string stagesOf(const Plan &plan, const LayerSet &layers) {
+  auto stages = count_if(plan.stages, [&](const Stage &stage) {
+    return any_of(layers, [&](const std::string &l) { return is_contained(stage.layers, l); });
+  });
+  return std::to_string(stages) + (stages == 1 ? " stage" : " stages");
+}
+
+void giveUpSet(const char *option, const LayerSet &layers, const Plan &found, Relaxation &result) {
+  result.subject = "layers '" + join(layers, "', '") + "'";
+  result.needed = "in " + stagesOf(found, layers);
+  result.option = std::string("without --") + option + " " + join(layers, ",");
+}
+
 /// Wishes without a degree: it helps to give them up, and this is what comes instead.
 Relaxation giveUp(const Problem &asked, Wish wish, const Plan &found) {
+  const Request &request = asked.request;
   Relaxation result;
   result.constraint = describe(asked, wish);
   result.helps = result.smallest = true;
   if (wish.kind == WishKind::Pin) {
-    const Pin &pin = asked.request.pins[wish.pin];
+    const Pin &pin = request.pins[wish.index];
     result.subject = "layer '" + pin.layer + "'";
     result.current = "on " + pin.type;
     result.needed = "on " + typesOf(found, pin.layer);
     result.option = "without --pin " + pin.layer + "=" + pin.type;
+  } else if (wish.kind == WishKind::Colocation) {
+    giveUpSet("colocate", request.colocations[wish.index], found, result);
+    result.current = "in one stage";
+  } else if (wish.kind == WishKind::Separation) {
+    giveUpSet("separate", request.separations[wish.index], found, result);
+    result.current = "in a stage each";
   } else if (wish.kind == WishKind::Schedule) {
     result.subject = "schedule";
-    result.current =
-        asked.request.schedule == ScheduleChoice::Pipeline ? "pipeline" : "data-parallel";
+    result.current = request.schedule == ScheduleChoice::Pipeline ? "pipeline" : "data-parallel";
     result.needed = nameOf(found.schedule);
     result.option = "--schedule auto";
   } else {
     result.subject = "micro-batches";
-    result.current = std::to_string(asked.request.microBatches);
+    result.current = std::to_string(request.microBatches);
     result.needed = std::to_string(found.microBatches);
+    result.option = "--micro-batches " + result.needed;
     result.value = found.microBatches;
   }
   return result;
@@ -296,7 +323,7 @@ Expected<std::optional<Relaxed>> addNodes(const Problem &asked, size_t group, in
   for (int nodes = least; least - low > 1 || !result; nodes = (low + least) / 2) {
     Problem more = asked;
     more.cluster = withNodes(std::move(more.cluster), group, name, nodes);
-    Expected<SearchOutcome> outcome = solve(more);
+    Expected<SearchOutcome> outcome = solve.any(more);
     if (!outcome)
       return outcome.takeError();
     if (!outcome->plan && !result)
@@ -312,6 +339,7 @@ Expected<std::optional<Relaxed>> addNodes(const Problem &asked, size_t group, in
   int needed = now + least * perNode;
   result->relaxation = {"the devices of the cluster",
                         "devices of type " + name,
+                        name,
                         std::to_string(now),
                         std::to_string(needed),
                         "",
@@ -325,11 +353,11 @@ Expected<std::optional<Relaxed>> addNodes(const Problem &asked, size_t group, in
 std::string roundedDown(double value) { return rounded(value, -1); }
 std::string roundedUp(double value) { return rounded(value, 1); }
 
-Expected<SearchOutcome> CountedSolver::operator()(const Problem &problem) {
+Expected<SearchOutcome> CountedSolver::run(const Problem &problem, Effort effort) {
   if (left <= 0)
     return SearchOutcome{std::nullopt, false};
   --left;
-  return solve(problem);
+  return solve(problem, effort);
 }
 
 Expected<std::vector<Relaxed>> relax(const Problem &asked, Wish wish, const Problem &base,

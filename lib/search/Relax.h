@@ -10,13 +10,21 @@
 
 namespace heterplan {
 
-/// Solves problems until a limit; what comes after counts as unsolved.
+/// Solves problems until a limit; what comes after counts as unsolved. `any` asks whether there is
+/// a plan, `best` for the best one.
 class CountedSolver {
 public:
   CountedSolver(Solve solve, int most) : solve(solve), left(most) {}
-  llvm::Expected<SearchOutcome> operator()(const Problem &problem);
+  llvm::Expected<SearchOutcome> any(const Problem &problem) {
+    return run(problem, Effort::AnyPlan);
+  }
+  llvm::Expected<SearchOutcome> best(const Problem &problem) {
+    return run(problem, Effort::BestPlan);
+  }
 
 private:
+  llvm::Expected<SearchOutcome> run(const Problem &problem, Effort effort);
+
   Solve solve;
   int left;
 };

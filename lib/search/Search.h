@@ -25,7 +25,7 @@ struct SearchOptions {
   std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
   /// Set by another thread: end soon, with the best plan so far and its bound.
   const std::atomic<bool> *stop = nullptr;
-  /// `auto` ends when the gap is at most this.
+  /// `auto` ends when the gap is at most this; infinite: with any plan.
   double gap = 0;
   /// Threads of `auto`; the plan does not depend on it.
   int threads = 1;

@@ -1,7 +1,7 @@
 // Explanations of infeasibility keep their word on random problems: what clashes cannot hold
 // together, and each relaxation gives a plan.
 #include "search/Explain.h"
-#include "search/verify/NecessaryClash.h"
+#include "support/Prove.h"
 #include "support/RandomProblem.h"
 
 #include <gtest/gtest.h>
@@ -9,15 +9,8 @@
 using namespace heterplan;
 
 namespace {
-llvm::Expected<SearchOutcome> solveAll(const Problem &problem) {
+llvm::Expected<SearchOutcome> solveAll(const Problem &problem, Effort = Effort::BestPlan) {
   return search(problem, "auto", {});
-}
-
-llvm::Expected<std::optional<std::vector<std::string>>> proveAll(const Problem &problem) {
-  const Request &request = problem.request;
-  return necessaryClash({problem.graph, problem.cluster, *problem.costs, request.globalBatch,
-                         request.optimizer, request.minThroughput, request.maxCostPerHour,
-                         request.pins, request.ignoreMemory});
 }
 
 bool feasible(const Problem &problem) {
@@ -40,6 +33,10 @@ void apply(const Relaxation &relaxation, Problem &problem) {
     problem.request.maxCostPerHour = DollarsPerHour(relaxation.value);
   else if (startsWith(relaxation.option, "without --pin"))
     problem.request.pins.clear(); // these problems have one at most
+  else if (startsWith(relaxation.option, "without --colocate"))
+    problem.request.colocations.clear();
+  else if (startsWith(relaxation.option, "without --separate"))
+    problem.request.separations.clear();
   else if (startsWith(relaxation.option, "--schedule auto"))
     problem.request.schedule = ScheduleChoice::Auto;
   for (size_t type = 0; type < problem.cluster.types.size(); ++type) {
@@ -67,13 +64,16 @@ void keepsItsWord(const Problem &problem, const Explanation &explanation) {
   EXPECT_TRUE(feasible(together)) << toText(explanation);
 }
 
-TEST(Explanation, RelaxationsGiveAPlan) {
+class ExplanationOf : public testing::TestWithParam<Pricing> {};
+
+TEST_P(ExplanationOf, RelaxationsGiveAPlan) {
   int infeasible = 0, proofs = 0;
   for (uint64_t seed = 0; seed < 300; ++seed) {
     test::RandomProblem random(seed);
+    random.request.pricing = GetParam();
     llvm::Expected<Problem> problem = random.problem();
     ASSERT_TRUE(bool(problem));
-    auto proof = proveAll(*problem);
+    auto proof = test::proveClash(*problem);
     ASSERT_TRUE(bool(proof));
     bool hasPlan = feasible(*problem);
     ASSERT_FALSE(hasPlan && *proof) << "a plan that is proven impossible, seed " << seed;
@@ -81,7 +81,7 @@ TEST(Explanation, RelaxationsGiveAPlan) {
       continue;
     ++infeasible;
     proofs += proof->has_value();
-    llvm::Expected<Explanation> explanation = explain(*problem, solveAll, proveAll);
+    llvm::Expected<Explanation> explanation = explain(*problem, solveAll, test::proveClash);
     ASSERT_TRUE(bool(explanation));
     EXPECT_FALSE(explanation->clash.empty()) << "seed " << seed;
     EXPECT_FALSE(explanation->relaxations.empty()) << "seed " << seed;
@@ -90,5 +90,11 @@ TEST(Explanation, RelaxationsGiveAPlan) {
   }
   EXPECT_GT(infeasible, 30);
   EXPECT_GT(proofs, 10);
+  RecordProperty("infeasible", infeasible);
+  RecordProperty("proofs", proofs);
 }
+
+INSTANTIATE_TEST_SUITE_P(Explanation, ExplanationOf,
+                         testing::Values(Pricing::HeterPlan, Pricing::HeterPs),
+                         [](const auto &info) { return std::string(nameOf(info.param)); });
 } // namespace

@@ -178,6 +178,10 @@ public:
     solver.add(z3::implies(trackers.back(), translator.truth(formula)));
   }
   double value(const Formula &formula) { return valueOf(translator.term(formula)); }
+  /// In the model of the last check, which was satisfiable.
+  double modelValue(const Formula &formula) {
+    return valueOf(solver.get_model().eval(*translator.term(formula), /*model_completion=*/true));
+  }
 
   z3::check_result check(ArrayRef<unsigned> active) {
     for (; boundsAdded < translator.bounds.size(); ++boundsAdded)
@@ -279,8 +283,8 @@ Expected<std::vector<Verdict>> decide(ArrayRef<Constraint> constraints) {
   }
 }
 
-Expected<std::optional<std::vector<std::string>>> contradiction(ArrayRef<Formula> facts,
-                                                                ArrayRef<Part> parts) {
+Expected<Decision> decideTogether(ArrayRef<Formula> facts, ArrayRef<Part> parts,
+                                  ArrayRef<Formula> counts) {
   try {
     Tracked tracked;
     std::vector<unsigned> all;
@@ -290,15 +294,31 @@ Expected<std::optional<std::vector<std::string>>> contradiction(ArrayRef<Formula
       all.push_back(unsigned(all.size()));
       tracked.part(part.formula);
     }
-    if (tracked.check(all) != z3::unsat)
-      return std::nullopt;
-    std::vector<std::string> labels;
-    for (unsigned index : minimal(tracked, tracked.core()))
-      labels.push_back(parts[index].label);
-    return std::optional(std::move(labels));
+    Decision decision;
+    z3::check_result answer = tracked.check(all);
+    if (answer == z3::unknown)
+      return decision;
+    decision.truth = answer == z3::sat ? Truth::Holds : Truth::Fails;
+    if (answer == z3::sat)
+      for (const Formula &count : counts)
+        decision.values.push_back(int64_t(tracked.modelValue(count)));
+    else
+      for (unsigned index : minimal(tracked, tracked.core()))
+        decision.core.push_back(parts[index].label);
+    return decision;
   } catch (const z3::exception &exception) {
     return solverFailed(exception);
   }
+}
+
+Expected<std::optional<std::vector<std::string>>> contradiction(ArrayRef<Formula> facts,
+                                                                ArrayRef<Part> parts) {
+  Expected<Decision> decision = decideTogether(facts, parts, {});
+  if (!decision)
+    return decision.takeError();
+  if (decision->truth != Truth::Fails)
+    return std::nullopt;
+  return std::optional(std::move(decision->core));
 }
 
 } // namespace heterplan

@@ -46,4 +46,15 @@ llvm::Expected<std::vector<Verdict>> decide(llvm::ArrayRef<Constraint> constrain
 llvm::Expected<std::optional<std::vector<std::string>>> contradiction(llvm::ArrayRef<Formula> facts,
                                                                       llvm::ArrayRef<Part> parts);
 
+struct Decision {
+  Truth truth = Truth::Unknown;
+  std::vector<int64_t> values;   // where it holds: of the counts that were asked for
+  std::vector<std::string> core; // where it fails: as contradiction() has it
+};
+
+/// Decides whether `parts` can hold together given `facts`; `counts` are terms made by
+/// Formula::count.
+llvm::Expected<Decision> decideTogether(llvm::ArrayRef<Formula> facts, llvm::ArrayRef<Part> parts,
+                                        llvm::ArrayRef<Formula> counts);
+
 } // namespace heterplan

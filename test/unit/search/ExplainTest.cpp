@@ -1,7 +1,7 @@
 #include "search/Explain.h"
 
 #include "cost/ConstantCostModel.h"
-#include "search/verify/NecessaryClash.h"
+#include "support/Prove.h"
 
 #include <gtest/gtest.h>
 
@@ -12,15 +12,8 @@ using namespace heterplan;
 namespace {
 using Names = std::vector<std::string>;
 
-llvm::Expected<SearchOutcome> solveAll(const Problem &problem) {
+llvm::Expected<SearchOutcome> solveAll(const Problem &problem, Effort = Effort::BestPlan) {
   return search(problem, "auto", {});
-}
-
-llvm::Expected<std::optional<Names>> proveAll(const Problem &problem) {
-  const Request &request = problem.request;
-  return necessaryClash({problem.graph, problem.cluster, *problem.costs, request.globalBatch,
-                         request.optimizer, request.minThroughput, request.maxCostPerHour,
-                         request.pins, request.ignoreMemory});
 }
 
 /// Two layers of 1 s and 2 s per sample (3 s in all); four fast devices of twice that speed and 3
@@ -54,6 +47,11 @@ struct ExplainTest : ::testing::Test {
     problem.cluster.network = link;
     problem.costs = &costs;
     problem.request.globalBatch = Samples(8);
+  }
+
+  void setMemory(double bytes) {
+    for (DeviceType &type : problem.cluster.types)
+      type.memory = Bytes(bytes);
   }
 
   void setType(size_t index, const char *name, double price) {
@@ -134,7 +132,7 @@ TEST_F(ExplainTest, AFloorAndABudgetThatEachCouldBeHad) {
   problem.request.minThroughput = SamplesPerSecond(1.9); // 9 $/h at 2/3 samples/s each
   problem.request.maxCostPerHour = DollarsPerHour(4);
   for (bool proof : {false, true}) {
-    Explanation result = proof ? explanation(proveAll) : explanation();
+    Explanation result = proof ? explanation(test::proveClash) : explanation();
     EXPECT_EQ(result.clash,
               (Names{"at most 4 dollars/hour", "throughput of at least 1.9 samples/s"}));
     const Relaxation *budget = find(result, "least budget");
@@ -155,7 +153,7 @@ TEST_F(ExplainTest, AFloorAndABudgetThatEachCouldBeHad) {
 
 TEST_F(ExplainTest, MemoryThatHoldsNoLayer) {
   problem.cluster.types[0].memory = problem.cluster.types[1].memory = Bytes(1500);
-  Explanation result = explanation(proveAll);
+  Explanation result = explanation(test::proveClash);
   EXPECT_EQ(result.clash, (Names{"the memory of the devices"}));
   const Relaxation *memory = find(result, "memory of slow");
   ASSERT_TRUE(memory);
@@ -198,7 +196,7 @@ TEST_F(ExplainTest, APinToADeviceThatIsTooSmall) {
 TEST_F(ExplainTest, TwoPinsOfOneLayer) {
   problem.request.pins = {{"a", "slow"}, {"a", "fast"}};
   for (bool proof : {false, true}) {
-    Explanation result = proof ? explanation(proveAll) : explanation();
+    Explanation result = proof ? explanation(test::proveClash) : explanation();
     EXPECT_EQ(result.clash, (Names{"layer 'a' on slow", "layer 'a' on fast"}));
     EXPECT_EQ(result.relaxations.size(), 2u);
   }
@@ -251,8 +249,58 @@ TEST_F(ExplainTest, TwoClashesAtOnceMustGiveWayTogether) {
   EXPECT_TRUE(feasible(problem));
 }
 
+TEST_F(ExplainTest, LayersTogetherThatDoNotFit) {
+  setMemory(3500); // both need 4000
+  problem.request.colocations = {{"a", "b"}};
+  for (bool proof : {false, true}) {
+    Explanation result = proof ? explanation(test::proveClash) : explanation();
+    EXPECT_EQ(result.clash, (Names{"the memory of the devices", "layers 'a', 'b' in one stage"}));
+    const Relaxation *apart = find(result, "layers 'a', 'b'");
+    ASSERT_TRUE(apart);
+    EXPECT_EQ(apart->needed, "in 2 stages");
+    EXPECT_EQ(apart->option, "without --colocate a,b");
+    EXPECT_TRUE(find(result, "memory of slow"));
+  }
+}
+
+TEST_F(ExplainTest, LayersApartOnTooFewDevices) {
+  problem.cluster.nodes[0].devices["fast"] = 1;
+  problem.cluster.nodes.pop_back();
+  problem.request.separations = {{"b", "a"}};
+  for (bool proof : {false, true}) {
+    Explanation result = proof ? explanation(test::proveClash) : explanation();
+    EXPECT_EQ(result.clash, (Names{"layers 'b', 'a' in a stage each"}));
+    const Relaxation *devices = find(result, "devices of type fast");
+    ASSERT_TRUE(devices);
+    EXPECT_EQ(devices->deviceType, "fast");
+    EXPECT_EQ(devices->needed, "2");
+    EXPECT_TRUE(find(result, "layers 'b', 'a'"));
+  }
+}
+
+TEST_F(ExplainTest, UnderHeterPsAFloorAndABudgetAreProven) {
+  problem.request.pricing = Pricing::HeterPs;
+  problem.request.minThroughput = SamplesPerSecond(1.9);
+  problem.request.maxCostPerHour = DollarsPerHour(4);
+  Names expected{"budget", "throughput-floor"};
+  EXPECT_EQ(llvm::cantFail(test::proveClash(problem)), expected);
+  problem.request.minThroughput = SamplesPerSecond(0.1);
+  EXPECT_FALSE(llvm::cantFail(test::proveClash(problem)));
+}
+
+TEST_F(ExplainTest, ATypeWithoutDevicesNeedsNoPrice) {
+  problem.cluster.types.resize(3);
+  setType(2, "gone", 1);
+  costs = ConstantCostModel();
+  for (const char *layer : {"a", "b"})
+    for (const char *type : {"fast", "slow"})
+      costs.entry(layer, type, {Seconds(1), Seconds(1), Seconds(0), Seconds(0)});
+  problem.request.minThroughput = SamplesPerSecond(100);
+  EXPECT_EQ(llvm::cantFail(test::proveClash(problem)), Names{"throughput-floor"});
+}
+
 TEST_F(ExplainTest, NothingAtAll) {
-  auto solve = [](const Problem &) -> llvm::Expected<SearchOutcome> {
+  auto solve = [](const Problem &, Effort) -> llvm::Expected<SearchOutcome> {
     return SearchOutcome{std::nullopt, true};
   };
   llvm::Expected<Explanation> result = explain(problem, solve);
@@ -264,7 +312,7 @@ TEST_F(ExplainTest, NothingAtAll) {
 
 TEST_F(ExplainTest, WhatIsNotProvenSaysSo) {
   problem.request.minThroughput = SamplesPerSecond(50000);
-  auto solve = [](const Problem &problem) -> llvm::Expected<SearchOutcome> {
+  auto solve = [](const Problem &problem, Effort) -> llvm::Expected<SearchOutcome> {
     llvm::Expected<SearchOutcome> outcome = search(problem, "auto", {});
     if (outcome)
       outcome->proven = false;
@@ -280,7 +328,7 @@ TEST_F(ExplainTest, TheNumberOfSolvesIsLimited) {
   problem.request.minThroughput = SamplesPerSecond(1.9);
   problem.request.maxCostPerHour = DollarsPerHour(4);
   int solves = 0;
-  auto solve = [&](const Problem &problem) {
+  auto solve = [&](const Problem &problem, Effort) {
     ++solves;
     return search(problem, "auto", {});
   };
@@ -294,7 +342,7 @@ TEST_F(ExplainTest, ErrorsOfTheSearchAreHandedOn) {
   llvm::Expected<Explanation> result = explain(problem, solveAll);
   ASSERT_FALSE(bool(result));
   EXPECT_NE(toText(result.takeError()).find("HP1401"), std::string::npos);
-  result = explain(problem, solveAll, proveAll);
+  result = explain(problem, solveAll, test::proveClash);
   ASSERT_FALSE(bool(result));
   EXPECT_NE(toText(result.takeError()).find("HP1401"), std::string::npos);
 }
@@ -305,8 +353,8 @@ TEST_F(ExplainTest, TheTextNamesTheClashAndTheWaysOut) {
   result.devices = 8;
   result.proven = true;
   result.relaxations = {
-      {"A", "best A", "5 samples/s", "3 samples/s", "--min-throughput 3", 3, true, true},
-      {"B", "layer 'b'", "on fast", "on slow", "", 0, true, false}};
+      {"A", "best A", "", "5 samples/s", "3 samples/s", "--min-throughput 3", 3, true, true},
+      {"B", "layer 'b'", "", "on fast", "on slow", "", 0, true, false}};
   EXPECT_EQ(toText(result), "no plan meets the constraints: A, B and C clash on the 8 devices of "
                             "the cluster\n"
                             "  there is a plan with any one of these:\n"

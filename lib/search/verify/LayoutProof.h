@@ -1,0 +1,53 @@
+// Provisioning decided exactly: whether the stages of a given layout can be sized at all. By the
+// prices of HeterPS each limit is linear in the numbers of units, so that Z3 decides small problems
+// over exact rational numbers, with one tracked assertion for each wish.
+#pragma once
+
+#include "search/verify/Solver.h"
+#include "search/verify/WishedPlan.h"
+
+#include "llvm/Support/Error.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace heterplan {
+
+/// A stage without its size: layers [begin, end) on units of `type`.
+struct LaidOutStage {
+  int begin = 0, end = 0, type = 0;
+};
+
+struct SizingAnswer {
+  Truth truth = Truth::Unknown;
+  /// Where it holds: units of each stage that meet every wish.
+  std::vector<int64_t> units;
+  /// Where it fails: names of wishes (WishedPlan.h), and "devices" for those that there are, that
+  /// contradict for this layout, none of which can be left out.
+  std::vector<std::string> clash;
+};
+
+/// Decides whether there are k_s units for each stage s of `layout` such that, for micro-batches of
+/// b samples, and P the pace of the floor,
+///   1 ≤ k_s ≤ b
+///   devices: Σ k_s over the stages of a type is at most what the cluster has
+///   throughput-floor: serial·k_s + parallel ≤ P·k_s, both to compute and to communicate
+///   budget: Σ price·k_s ≤ budget
+///   memory: k_s·S_s ≥ b, where S_s samples are the most that one unit holds
+///   pin, colocate, separate, schedule: as the layout has it
+/// The layout's stages follow each other and cover the model; the pricing is steady. Fails when the
+/// cost model does.
+llvm::Expected<SizingAnswer> decideSizes(const WishedPlan &wished,
+                                         const std::vector<LaidOutStage> &layout);
+
+/// The layout that the wishes leave when every layer has one type only that it may run on, by its
+/// pin or because the cluster has no other; none where there is a choice or the pricing is not
+/// steady.
+std::optional<std::vector<LaidOutStage>> onlyLayout(const WishedPlan &wished);
+
+/// Names of wishes that contradict each other where they leave one layout only, the pins that make
+/// it so among them. None when it can be sized, when there are more layouts, or when Z3 cannot tell.
+llvm::Expected<std::optional<std::vector<std::string>>> onlyLayoutClash(const WishedPlan &wished);
+
+} // namespace heterplan

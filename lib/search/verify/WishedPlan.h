@@ -1,0 +1,50 @@
+// What a user asks for, as the checks see it: they do not see the search.
+#pragma once
+
+#include "cost/CostModel.h"
+#include "cost/HeterPs.h"
+#include "ir/Cluster.h"
+#include "ir/LayerGraph.h"
+#include "ir/Plan.h"
+
+#include "llvm/Support/Error.h"
+
+#include <string>
+#include <vector>
+
+namespace heterplan {
+
+enum class WishedSchedule { Any, OneStage, Pipeline };
+
+/// A model, a cluster and wishes; 0 or empty: no such wish. Each wish has a name: "memory" (plans
+/// fit), "pin LAYER=TYPE", "colocate LAYER,...", "separate LAYER,...", "schedule", "micro-batches",
+/// "budget", "throughput-floor".
+struct WishedPlan {
+  const LayerGraph &graph;
+  const Cluster &cluster;
+  const CostModel &costs;
+  Samples globalBatch{};
+  Optimizer optimizer = Optimizer::Sgd;
+  Pricing pricing = Pricing::HeterPlan;
+  int usualMicroBatches = 1; // where none are asked for; matters where the pricing is steady only
+  SamplesPerSecond minThroughput{};
+  DollarsPerHour maxCostPerHour{};
+  WishedSchedule schedule = WishedSchedule::Any;
+  int microBatches = 0;
+  std::vector<Pin> pins;
+  std::vector<LayerSet> colocations, separations;
+  bool ignoreMemory = false;
+};
+
+/// First and last layer of a set of the model's layers.
+std::pair<int, int> extentOf(const LayerGraph &graph, const LayerSet &layers);
+
+/// The fit of HeterPS to all layers and types for so many micro-batches. Fails when the cost model
+/// does.
+llvm::Expected<HeterPsModel> heterPsModelOf(const WishedPlan &wished, int microBatches);
+
+/// The names of wishes about layers.
+std::string nameOfPin(const Pin &pin);
+std::string nameOfSet(const char *what, const LayerSet &layers);
+
+} // namespace heterplan
