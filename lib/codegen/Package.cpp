@@ -21,7 +21,8 @@ namespace {
 /// Tells a directory of ours; holds what wrote it.
 constexpr const char *marker = ".heterplan";
 constexpr const char *entries[] = {"plan.json", "ranks",       "model.py",          "weights",
-                                   "launch.sh", "report.html", "heterplan_runtime", marker};
+                                   "launch.sh", "report.html", "heterplan_runtime", "pareto.json",
+                                   "pareto",    marker};
 
 std::string inFolder(StringRef folder, const Twine &name) {
   SmallString<256> result(folder);
@@ -121,6 +122,19 @@ Error writeLauncher(StringRef file, const Program &program) {
   return Error::success();
 }
 
+Error writeFront(StringRef folder, const Front &front) {
+  for (size_t i = 0; i < front.plans.size(); ++i) {
+    std::string file = inFolder(folder, frontPath(i));
+    if (Error error = makeDirectory(path::parent_path(file)))
+      return error;
+    if (Error error = writeFile(file, toJson(front.plans[i])))
+      return error;
+  }
+  if (front.plans.empty())
+    return Error::success();
+  return writeFile(inFolder(folder, "pareto.json"), emitFront(front));
+}
+
 /// What needs the operators of the model.
 Error writeExecutable(StringRef folder, const Package &package) {
   auto stages = buildModules(*package.graph, package.layers, package.plan);
@@ -143,8 +157,10 @@ Error writeContents(StringRef folder, const Package &package) {
     return error;
   if (Error error = writeRanks(folder, package.program))
     return error;
-  if (Error error =
-          writeFile(inFolder(folder, "report.html"), emitReport(package.plan, package.timeline)))
+  if (Error error = writeFront(folder, package.front))
+    return error;
+  if (Error error = writeFile(inFolder(folder, "report.html"),
+                              emitReport(package.plan, package.timeline, package.front)))
     return error;
   return writeFile(inFolder(folder, marker), "heterplan " HETERPLAN_VERSION "\n");
 }

@@ -33,6 +33,7 @@ dt { font-size: .8rem; color: var(--soft); } dd { margin: 0; font-size: 1.15rem;
 svg { width: 100%; height: auto; font: 11px system-ui, sans-serif; }
 svg text { fill: var(--ink); } svg .tick { fill: var(--soft); }
 svg .number { fill: #fff; text-anchor: middle; } svg line { stroke: var(--line); }
+svg .front { fill: none; stroke: var(--soft); } svg line.bound { stroke: var(--backward); }
 .forward { fill: var(--forward); } .backward { fill: var(--backward); }
 .transfer { fill: var(--transfer); } .sync { fill: var(--sync); }
 .key span { display: inline-block; width: .8em; height: .8em; margin: 0 .4em 0 1.2em; }
@@ -146,6 +147,14 @@ std::string chart(const Timeline &timeline) {
          "<span class=\"sync\"></span>all-reduce and update</p>\n";
 }
 
+std::string frontSection(const Front &front) {
+  if (front.plans.empty())
+    return "";
+  return "<h2>Cost against throughput</h2>\n" + emitFrontChart(front) + emitFrontTable(front) +
+         "<p class=\"note\">Each plan is the cheapest found for a floor on the throughput. A line "
+         "below a point ends where it is proven that none is cheaper.</p>\n";
+}
+
 std::string slackText(const Check &check) {
   if (check.unit == "bytes")
     return readable(Bytes(check.slack));
@@ -197,7 +206,7 @@ std::string footer(const Plan &plan) {
 }
 } // namespace
 
-std::string emitReport(const Plan &plan, const Timeline &timeline) {
+std::string emitReport(const Plan &plan, const Timeline &timeline, const Front &front) {
   std::string title = escape(plan.model) + " on " + escape(plan.cluster);
   return "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>" +
@@ -205,7 +214,8 @@ std::string emitReport(const Plan &plan, const Timeline &timeline) {
          "</h1>\n<p class=\"lead\">" + std::to_string(plan.stages.size()) +
          (plan.stages.size() == 1 ? " stage" : " stages") + "</p>\n" + summary(plan) +
          "<h2>Stages</h2>\n" + stagesTable(plan) + layerLists(plan) + chart(timeline) +
-         checksTable(plan) + provenance(plan) + footer(plan) + "</body>\n</html>\n";
+         frontSection(front) + checksTable(plan) + provenance(plan) + footer(plan) +
+         "</body>\n</html>\n";
 }
 
 } // namespace heterplan

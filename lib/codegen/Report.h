@@ -1,6 +1,7 @@
 // report.html: what was decided, why it holds and what is predicted, in one self-contained page.
 #pragma once
 
+#include "codegen/Front.h"
 #include "ir/Plan.h"
 #include "ir/Timeline.h"
 
@@ -9,7 +10,8 @@
 namespace heterplan {
 
 /// A page of HTML with inline styles and one inline SVG; no scripts, nothing from outside. Every
-/// name is escaped. `timeline` may be empty; then there is no chart.
-std::string emitReport(const Plan &plan, const Timeline &timeline);
+/// name is escaped. `timeline` may be empty; then there is no chart of it. With a front of several
+/// plans it has a chart and a table of that.
+std::string emitReport(const Plan &plan, const Timeline &timeline, const Front &front = {});
 
 } // namespace heterplan

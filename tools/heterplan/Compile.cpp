@@ -1,6 +1,7 @@
 // heterplan compile: model and cluster to a plan that can be run.
 #include "Commands.h"
 #include "CompileOptions.h"
+#include "FrontText.h"
 #include "InfeasibleText.h"
 #include "PlanText.h"
 #include "Table.h"
@@ -9,13 +10,17 @@
 #include "codegen/Resources.h"
 #include "cost/Simulator.h"
 #include "search/Explain.h"
+#include "search/Pareto.h"
+#include "search/SearchSpace.h"
 #include "search/verify/Checker.h"
+#include "search/verify/LayoutProof.h"
 #include "search/verify/NecessaryClash.h"
 #include "support/JsonWriter.h"
 #include "support/Progress.h"
 
 #include <atomic>
 #include <csignal>
+#include <limits>
 
 using namespace heterplan;
 using namespace llvm;
@@ -82,18 +87,42 @@ Expected<SearchOutcome> plan(const Inputs &inputs, StringRef strategy) {
   return search(inputs.problem, strategy, searching);
 }
 
+WishedPlan wishedPlan(const Problem &problem) {
+  const Request &request = problem.request;
+  auto schedule = request.schedule == ScheduleChoice::Auto           ? WishedSchedule::Any
+                  : request.schedule == ScheduleChoice::DataParallel ? WishedSchedule::OneStage
+                                                                     : WishedSchedule::Pipeline;
+  return {problem.graph,
+          problem.cluster,
+          *problem.costs,
+          request.globalBatch,
+          request.optimizer,
+          request.pricing,
+          steadyMicroBatches(problem),
+          request.minThroughput,
+          request.maxCostPerHour,
+          schedule,
+          request.microBatches,
+          request.pins,
+          request.colocations,
+          request.separations,
+          request.ignoreMemory};
+}
+
 /// Says why there is no plan; an answer, so it goes to stdout.
 Expected<ExitStatus> reportInfeasible(const Inputs &inputs, const CompileOptions &options) {
-  auto solve = [&](const Problem &problem) {
-    return search(problem, options.strategy, inputs.searching);
+  auto solve = [&](const Problem &problem, Effort effort) {
+    SearchOptions searching = inputs.searching;
+    searching.started = std::chrono::steady_clock::now();
+    searching.stop = &interrupted;
+    if (effort == Effort::AnyPlan)
+      searching.gap = std::numeric_limits<double>::infinity();
+    return search(problem, options.strategy, searching);
   };
-  auto prove = [](const Problem &problem) -> Expected<std::optional<std::vector<std::string>>> {
-    const Request &request = problem.request;
-    if (request.pricing != Pricing::HeterPlan)
-      return std::nullopt; // the conditions bound the times of that cost model only
-    return necessaryClash({problem.graph, problem.cluster, *problem.costs, request.globalBatch,
-                           request.optimizer, request.minThroughput, request.maxCostPerHour,
-                           request.pins, request.ignoreMemory});
+  auto prove = [](const Problem &problem) {
+    WishedPlan wished = wishedPlan(problem);
+    auto clash = necessaryClash(wished);
+    return clash && !*clash ? onlyLayoutClash(wished) : std::move(clash);
   };
   Expected<Explanation> explanation = explain(inputs.problem, solve, prove);
   if (!explanation)
@@ -119,7 +148,8 @@ Error check(Plan &plan, const Problem &problem) {
 }
 
 /// Lowers and simulates `plan`, and writes all of it.
-Error write(const Plan &plan, const Inputs &inputs, const CompileOptions &options) {
+Error write(const Plan &plan, const Front &front, const Inputs &inputs,
+            const CompileOptions &options) {
   const Problem &problem = inputs.problem;
   Expected<std::string> runtime = findRuntime(executablePath());
   if (!runtime)
@@ -135,7 +165,8 @@ Error write(const Plan &plan, const Inputs &inputs, const CompileOptions &option
                   *program,
                   simulation->timeline,
                   inputs.graph ? &*inputs.graph : nullptr,
-                  *runtime};
+                  *runtime,
+                  front};
   return writePackage(options.directory, package, options.force);
 }
 
@@ -160,16 +191,26 @@ void show(const Plan &plan, const CompileOptions &options) {
   printPlan(outs(), plan, ChecksShown::Summary);
 }
 
-Expected<ExitStatus> finish(Plan &plan, const Inputs &inputs, const CompileOptions &options) {
+/// Checks `plan`; false, and says so, where a check fails.
+Expected<bool> passesChecks(Plan &plan, const Inputs &inputs, const CompileOptions &options) {
   plan.profileFingerprints = inputs.costs.measured->fingerprints();
   if (Error error = check(plan, inputs.problem))
     return error;
-  if (const Check *failed = failedCheck(plan)) {
-    show(plan, options);
-    errs() << "nothing is written: the plan fails its check '" << failed->name << "'\n";
+  const Check *failed = failedCheck(plan);
+  if (!failed)
+    return true;
+  show(plan, options);
+  errs() << "nothing is written: the plan fails its check '" << failed->name << "'\n";
+  return false;
+}
+
+Expected<ExitStatus> finish(Plan &plan, const Inputs &inputs, const CompileOptions &options) {
+  Expected<bool> passes = passesChecks(plan, inputs, options);
+  if (!passes)
+    return passes.takeError();
+  if (!*passes)
     return exitInfeasible;
-  }
-  if (Error error = write(plan, inputs, options))
+  if (Error error = write(plan, {}, inputs, options))
     return error;
   show(plan, options);
   if (!options.json)
@@ -177,10 +218,81 @@ Expected<ExitStatus> finish(Plan &plan, const Inputs &inputs, const CompileOptio
   return exitDone;
 }
 
+/// Sweeps the front; the time limit is for all of it, what is left of it shared evenly.
+Expected<ParetoFront> sweep(const Inputs &inputs, const CompileOptions &options, int points) {
+  using Clock = std::chrono::steady_clock;
+  Progress progress = Progress::onStandardError("planning the front");
+  std::signal(SIGINT, interrupt);
+  const Clock::time_point started = Clock::now();
+  int done = 0, all = 1;
+  auto run = [&](const Problem &problem, int searchesLeft) {
+    SearchOptions searching = inputs.searching;
+    searching.stop = &interrupted;
+    searching.started = Clock::now();
+    std::chrono::duration<double> elapsed = searching.started - started;
+    double left = searching.timeLimit.value() - elapsed.count();
+    if (searching.timeLimit > Seconds(0))
+      searching.timeLimit = Seconds(std::max(left, 1e-3) / searchesLeft);
+    searching.progress = [&](double share, double best) {
+      progress.update((done + std::min(share, 1.0)) / all,
+                      "plan " + std::to_string(done + 1) + ", " +
+                          objectiveText(problem.request.objective, best));
+    };
+    return search(problem, options.strategy, searching);
+  };
+  ParetoOptions sweeping;
+  sweeping.points = points;
+  sweeping.stop = [] { return interrupted.load(); };
+  sweeping.progress = [&](int searched, int searches) {
+    done = searched;
+    all = searches;
+  };
+  return paretoFront(inputs.problem, run, sweeping);
+}
+
+/// The plan that is written in full: the end that --objective names, else the knee.
+size_t choose(const ParetoFront &front, const CompileOptions &options) {
+  if (options.objective == "cost")
+    return 0;
+  return options.objective == "throughput" ? front.plans.size() - 1 : front.knee;
+}
+
+Expected<ExitStatus> compileFront(const Inputs &inputs, const CompileOptions &options) {
+  Expected<int> points = readParetoPoints(options);
+  if (!points)
+    return points.takeError();
+  Expected<ParetoFront> found = sweep(inputs, options, *points);
+  if (!found)
+    return found.takeError();
+  if (found->plans.empty())
+    return reportInfeasible(inputs, options);
+  for (Plan &plan : found->plans) {
+    Expected<bool> passes = passesChecks(plan, inputs, options);
+    if (!passes)
+      return passes.takeError();
+    if (!*passes)
+      return exitInfeasible;
+  }
+  Front front{found->plans, choose(*found, options)};
+  const Plan &chosen = front.plans[front.chosen];
+  if (Error error = write(chosen, front, inputs, options))
+    return error;
+  if (options.json) {
+    outs() << emitFront(front);
+    return exitDone;
+  }
+  printFront(outs(), front);
+  show(chosen, options);
+  printNext(options);
+  return exitDone;
+}
+
 Expected<ExitStatus> compile(const CompileOptions &options) {
   Expected<Inputs> inputs = readInputs(options);
   if (!inputs)
     return inputs.takeError();
+  if (options.pareto)
+    return compileFront(*inputs, options);
   Expected<SearchOutcome> outcome = plan(*inputs, options.strategy);
   if (!outcome)
     return outcome.takeError();

@@ -24,6 +24,10 @@ void addLimits(CLI::App &command, CompileOptions &options) {
   addText(command, "--max-cost-per-hour", options.maxCostPerHour, "DOLLARS",
           "highest price of the devices that is accepted");
   addTexts(command, "--pin", options.pins, "LAYER=TYPE", "put this layer on this device type");
+  addTexts(command, "--colocate", options.colocations, "LAYER,LAYER[,...]",
+           "put these layers, and those between them, in one stage");
+  addTexts(command, "--separate", options.separations, "LAYER,LAYER[,...]",
+           "put no two of these layers in one stage");
   addText(command, "--amplification-limit", options.amplificationLimit, "A", "not supported yet");
 }
 
@@ -45,6 +49,8 @@ void addSearch(CLI::App &command, CompileOptions &options) {
   addText(command, "--strategy", options.strategy, "NAME", names);
   addText(command, "--time-limit", options.timeLimit, "SECONDS",
           "stop the search then; the plan is no longer reproducible");
+  addText(command, "--work-limit", options.workLimit, "N",
+          "stop the search after so many stages priced, the same on every machine (8000000)");
   addText(command, "--gap", options.gap, "G",
           "end when the plan is proven to be within this of the optimum, e.g. 0.01 (0)");
   addText(command, "--threads", options.threads, "N",
@@ -52,7 +58,12 @@ void addSearch(CLI::App &command, CompileOptions &options) {
   addText(command, "--policy-in", options.policyIn, "FILE", "start rl-* from a saved policy");
   addText(command, "--policy-out", options.policyOut, "FILE", "save the policy that rl-* trained");
   addText(command, "--seed", options.seed, "N", "of strategies that draw at random (0)");
-  command.add_flag("--pareto", options.pareto, "not supported yet");
+  command.add_flag(
+      "--pareto", options.pareto,
+      "plan the front of cost against throughput; DIR gets pareto.json, pareto/ and, in "
+      "full, the plan at the knee (or the end that --objective names)");
+  addText(command, "--pareto-points", options.paretoPoints, "N",
+          "floors of the throughput that --pareto sweeps (12)");
 }
 
 std::vector<const char *> pricingNames() {
@@ -108,9 +119,17 @@ Error readChoices(const CompileOptions &options, Request &request) {
   return readChoice("--precision", options.precision, precisions, request.precision);
 }
 
+Error readSets(StringRef option, ArrayRef<std::string> texts, std::vector<LayerSet> &sets) {
+  for (const std::string &text : texts) {
+    Expected<std::vector<std::string>> layers = listOption(option, text, 2);
+    if (!layers)
+      return layers.takeError();
+    sets.push_back(std::move(*layers));
+  }
+  return Error::success();
+}
+
 Error refuseUnsupported(const CompileOptions &options) {
-  if (options.pareto)
-    return notSupported("--pareto");
   if (!options.amplificationLimit.empty())
     return notSupported("--amplification-limit");
   if (options.schedule == "burst")
@@ -146,6 +165,10 @@ Expected<Request> readRequest(const CompileOptions &options) {
       return pin.takeError();
     request.pins.push_back({pin->first, pin->second});
   }
+  if (Error error = readSets("--colocate", options.colocations, request.colocations))
+    return error;
+  if (Error error = readSets("--separate", options.separations, request.separations))
+    return error;
   return request;
 }
 
@@ -164,6 +187,11 @@ Expected<SearchOptions> readSearchOptions(const CompileOptions &options) {
   Expected<int64_t> threads = wholeOption("--threads", options.threads, 1, 1, 1024);
   if (!threads)
     return threads.takeError();
+  Expected<int64_t> work =
+      wholeOption("--work-limit", options.workLimit, result.workLimit, 1, int64_t(1) << 53);
+  if (!work)
+    return work.takeError();
+  result.workLimit = *work;
   result.gap = *gap;
   result.threads = static_cast<int>(*threads);
   result.policyIn = options.policyIn;
@@ -171,6 +199,13 @@ Expected<SearchOptions> readSearchOptions(const CompileOptions &options) {
   result.seed = static_cast<uint64_t>(*seed);
   result.timeLimit = Seconds(*limit);
   return result;
+}
+
+Expected<int> readParetoPoints(const CompileOptions &options) {
+  Expected<int64_t> points = wholeOption("--pareto-points", options.paretoPoints, 12, 2, 99);
+  if (!points)
+    return points.takeError();
+  return static_cast<int>(*points);
 }
 
 } // namespace heterplan

@@ -17,10 +17,10 @@ struct CompileOptions {
   std::string model, directory;
   ModelOptions reading;
   CostOptions costs;
-  std::vector<std::string> pins;
+  std::vector<std::string> pins, colocations, separations;
   std::string batch, objective, minThroughput, maxCostPerHour, schedule,
       strategy = "auto", timeLimit, seed, optimizer, precision, microBatches, amplificationLimit,
-      costModel, gap, threads, policyIn, policyOut;
+      costModel, gap, threads, policyIn, policyOut, paretoPoints, workLimit;
   bool force = false, json = false, pareto = false;
 };
 
@@ -30,5 +30,7 @@ void addCompileOptions(CLI::App &command, CompileOptions &options);
 /// floor of the throughput is given, throughput otherwise.
 llvm::Expected<Request> readRequest(const CompileOptions &options);
 llvm::Expected<SearchOptions> readSearchOptions(const CompileOptions &options);
+/// Floors of --pareto.
+llvm::Expected<int> readParetoPoints(const CompileOptions &options);
 
 } // namespace heterplan

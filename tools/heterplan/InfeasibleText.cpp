@@ -21,6 +21,8 @@ void writeInfeasible(raw_ostream &os, const Explanation &explanation) {
       for (const Relaxation &relaxation : explanation.relaxations)
         json.object([&] {
           json.attribute("constraint", relaxation.constraint);
+          json.attribute("subject", relaxation.subject);
+          json.attribute("deviceType", relaxation.deviceType);
           json.attribute("current", relaxation.current);
           json.attribute("needed", relaxation.needed);
           json.attribute("option", relaxation.option);

@@ -56,4 +56,21 @@ Expected<std::pair<std::string, std::string>> assignmentOption(StringRef option,
   return usageError(option) << "'" << text << "' is not accepted; give NAME=VALUE";
 }
 
+Expected<std::vector<std::string>> listOption(StringRef option, StringRef text, size_t least) {
+  std::vector<std::string> parts;
+  for (StringRef rest = text;;) {
+    auto [part, after] = rest.split(',');
+    if (part.empty())
+      break;
+    parts.push_back(part.str());
+    if (part.size() == rest.size())
+      return parts.size() >= least ? Expected<std::vector<std::string>>(std::move(parts))
+                                   : usageError(option)
+                                         << "'" << text << "' has too few parts; give at least "
+                                         << least << ", with commas between them";
+    rest = after;
+  }
+  return usageError(option) << "'" << text << "' has an empty part; give names with commas between";
+}
+
 } // namespace heterplan

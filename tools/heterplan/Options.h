@@ -33,6 +33,10 @@ llvm::Expected<size_t> choiceOption(llvm::StringRef option, llvm::StringRef text
 llvm::Expected<std::pair<std::string, std::string>> assignmentOption(llvm::StringRef option,
                                                                      llvm::StringRef text);
 
+/// "A,B,...": at least `least` parts, none of them empty.
+llvm::Expected<std::vector<std::string>> listOption(llvm::StringRef option, llvm::StringRef text,
+                                                    size_t least);
+
 /// Largest batch that is accepted anywhere: far above any use, far below overflow.
 constexpr int64_t largestBatch = int64_t(1) << 30;
 

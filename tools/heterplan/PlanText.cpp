@@ -37,6 +37,10 @@ std::string limitsText(const Plan &plan) {
     limits.push_back("at most $" + fixed(plan.maxCostPerHour.value(), 2) + "/h");
   for (const Pin &pin : plan.pins)
     limits.push_back("'" + pin.layer + "' on " + pin.type);
+  for (const LayerSet &layers : plan.colocations)
+    limits.push_back("'" + join(layers, "', '") + "' in one stage");
+  for (const LayerSet &layers : plan.separations)
+    limits.push_back("'" + join(layers, "', '") + "' in a stage each");
   return join(limits, "; ");
 }
 

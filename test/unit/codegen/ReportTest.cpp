@@ -74,6 +74,25 @@ TEST(Report, ChartShowsTheFirstRankOfEachStage) {
   EXPECT_NE(svg.find("forward 0: 0 ns to 1 ms"), std::string::npos) << svg;
 }
 
+TEST(Report, AFrontHasAChartAndATable) {
+  std::vector<Plan> plans(3, smallPlan());
+  for (int i = 0; i < 3; ++i) {
+    plans[i].throughput = SamplesPerSecond(100 + 100 * i);
+    plans[i].costPerMillionSamples = Dollars(1 + i);
+    plans[i].objective = Objective::Cost;
+    plans[i].lowerBound = 0.9 + i;
+    plans[i].optimal = i == 0;
+  }
+  Front front{plans, 1};
+  std::string html = emitReport(plans[1], smallTimeline(), front);
+  EXPECT_EQ(count(html, "<circle"), 3);
+  EXPECT_EQ(count(html, "<line class=\"bound\""), 2); // the optimal one has no room below it
+  EXPECT_EQ(count(html, "<svg"), 2);
+  EXPECT_NE(html.find("pareto/01/plan.json, shown above"), std::string::npos);
+  EXPECT_EQ(emitReport(plans[1], smallTimeline()).find("<circle"), std::string::npos);
+  EXPECT_EQ(emitFrontChart({llvm::ArrayRef(plans).take_front(1), 0}), "");
+}
+
 TEST(Report, EmptyTimelineHasNoChart) {
   EXPECT_EQ(emitGantt({}), "");
   EXPECT_EQ(emitReport(smallPlan(), {}).find("<svg"), std::string::npos);
