@@ -67,8 +67,9 @@ public:
 
   std::string draw() const {
     std::string size = fixed(width, 0) + " " + fixed(height, 0);
-    return "<svg viewBox=\"0 0 " + size + "\" role=\"img\" aria-label=\"cost against throughput\">\n" +
-           axes() + steps() + points() + "</svg>\n";
+    return "<svg viewBox=\"0 0 " + size +
+           "\" role=\"img\" aria-label=\"cost against throughput\">\n" + axes() + steps() +
+           points() + "</svg>\n";
   }
 
 private:
@@ -99,9 +100,10 @@ private:
                          attribute("y", height - bottom + 18)) +
              "\n";
     }
-    return svg + element("text", "samples/s",
-                         "text-anchor=\"end\"" + attribute("x", width - right) +
-                             attribute("y", height - 8)) +
+    return svg +
+           element("text", "samples/s",
+                   "text-anchor=\"end\"" + attribute("x", width - right) +
+                       attribute("y", height - 8)) +
            element("text", "dollars for a million samples",
                    attribute("x", left + 6) + attribute("y", top - 4)) +
            "\n";
@@ -111,8 +113,8 @@ private:
   std::string steps() const {
     std::string path = "M" + fixed(x(leastSpeed), 1) + " " + fixed(y(costOf(front.plans[0])), 1);
     for (size_t i = 1; i < front.plans.size(); ++i)
-      path += "V" + fixed(y(costOf(front.plans[i])), 1) + "H" +
-              fixed(x(speedOf(front.plans[i])), 1);
+      path +=
+          "V" + fixed(y(costOf(front.plans[i])), 1) + "H" + fixed(x(speedOf(front.plans[i])), 1);
     return "<path class=\"front\" d=\"" + path + "\"/>\n";
   }
 

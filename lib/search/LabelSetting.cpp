@@ -76,8 +76,8 @@ private:
   double bestObjective = infinity;
   double bestTime = infinity;
   double leastMisjudged = infinity; // by the formula, of placements that are worse than it says
-  int64_t priced = 0, steps = 0; // stages; stages listed
-  std::vector<int> scratch;      // slots of the label in hand
+  int64_t priced = 0, steps = 0;    // stages; stages listed
+  std::vector<int> scratch;         // slots of the label in hand
   std::vector<int> wholeModelOptions;
   SmallVector<Lagrangian::Extension, 0> stages; // that may stand before the label in hand
 };

@@ -38,8 +38,7 @@ Placement placementOf(const std::vector<LaidOutStage> &layout, const std::vector
 bool anySizes(Evaluator &evaluator, const std::vector<LaidOutStage> &layout,
               std::vector<int64_t> &units, size_t stage) {
   if (stage == layout.size())
-    return evaluator
-        .evaluate(placementOf(layout, units, evaluator.space.microBatches.front()))
+    return evaluator.evaluate(placementOf(layout, units, evaluator.space.microBatches.front()))
         .has_value();
   for (units[stage] = 1; units[stage] <= evaluator.space.available[layout[stage].type];
        ++units[stage])

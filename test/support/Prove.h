@@ -12,13 +12,20 @@ inline WishedPlan wishedPlan(const Problem &problem) {
   auto schedule = request.schedule == ScheduleChoice::Auto           ? WishedSchedule::Any
                   : request.schedule == ScheduleChoice::DataParallel ? WishedSchedule::OneStage
                                                                      : WishedSchedule::Pipeline;
-  return {problem.graph,         problem.cluster,
-          *problem.costs,        request.globalBatch,
-          request.optimizer,     request.pricing,
-          steadyMicroBatches(problem), request.minThroughput,
-          request.maxCostPerHour, schedule,
-          request.microBatches,  request.pins,
-          request.colocations,   request.separations,
+  return {problem.graph,
+          problem.cluster,
+          *problem.costs,
+          request.globalBatch,
+          request.optimizer,
+          request.pricing,
+          steadyMicroBatches(problem),
+          request.minThroughput,
+          request.maxCostPerHour,
+          schedule,
+          request.microBatches,
+          request.pins,
+          request.colocations,
+          request.separations,
           request.ignoreMemory};
 }
 

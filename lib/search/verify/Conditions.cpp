@@ -123,10 +123,10 @@ Formula Conditions::devicesAtLeast(const Demand &demand) const {
     for (size_t t = 0; t < devices.size(); ++t) {
       double least = demand(classes[c], int(t));
       result.push_back(
-          least == 0 ? noneOn(c, t)
-                     : Formula::atMost(
-                           Formula::product(Formula::number(least), share(c, t)),
-                           Formula::product(Formula::integer(classes[c].count), devices[t])));
+          least == 0
+              ? noneOn(c, t)
+              : Formula::atMost(Formula::product(Formula::number(least), share(c, t)),
+                                Formula::product(Formula::integer(classes[c].count), devices[t])));
     }
   return Formula::all(std::move(result));
 }
@@ -205,8 +205,7 @@ Formula Conditions::memoryTogether(int begin, int end, const std::string &name) 
   size_t first = begin == 0 && end == wished.graph.size() ? 0 : classOf(begin);
   for (size_t t = 0; t < devices.size(); ++t)
     if (!fits(begin, end, t))
-      result.push_back(
-          Formula::any({Formula::negation(Formula::boolean(name)), noneOn(first, t)}));
+      result.push_back(Formula::any({Formula::negation(Formula::boolean(name)), noneOn(first, t)}));
   return Formula::all(std::move(result));
 }
 

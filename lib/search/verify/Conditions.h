@@ -55,8 +55,8 @@ private:
   Formula pin(const Pin &pin) const;
 
   const WishedPlan &wished;
-  std::vector<Formula> devices; // n_t
-  std::vector<Formula> shares;  // count · z, by class and type
+  std::vector<Formula> devices;                                    // n_t
+  std::vector<Formula> shares;                                     // count · z, by class and type
   std::vector<std::pair<std::string, std::pair<int, int>>> ranges; // layers to be together
 };
 

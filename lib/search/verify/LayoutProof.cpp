@@ -109,9 +109,8 @@ int64_t Sizing::mostSamples(size_t stage) const {
 Formula Sizing::memory() const {
   std::vector<Formula> result;
   for (size_t s = 0; s < layout.size(); ++s)
-    result.push_back(
-        Formula::atMost(Formula::integer(batch),
-                        Formula::product(Formula::integer(mostSamples(s)), units[s])));
+    result.push_back(Formula::atMost(Formula::integer(batch),
+                                     Formula::product(Formula::integer(mostSamples(s)), units[s])));
   return Formula::all(std::move(result));
 }
 
@@ -134,9 +133,9 @@ Formula Sizing::inStages(const LayerSet &layers, size_t count) const {
 std::vector<Part> Sizing::parts() const {
   std::vector<Part> result{{"devices", devices()}};
   for (const Pin &pin : wished.pins)
-    result.push_back({nameOfPin(pin),
-                      Formula::truth(wished.cluster.types[layout[stageOf(pin.layer)].type].name ==
-                                     pin.type)});
+    result.push_back(
+        {nameOfPin(pin),
+         Formula::truth(wished.cluster.types[layout[stageOf(pin.layer)].type].name == pin.type)});
   for (const LayerSet &set : wished.colocations)
     result.push_back({nameOfSet("colocate", set), inStages(set, 1)});
   for (const LayerSet &set : wished.separations)

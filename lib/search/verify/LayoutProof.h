@@ -47,7 +47,8 @@ llvm::Expected<SizingAnswer> decideSizes(const WishedPlan &wished,
 std::optional<std::vector<LaidOutStage>> onlyLayout(const WishedPlan &wished);
 
 /// Names of wishes that contradict each other where they leave one layout only, the pins that make
-/// it so among them. None when it can be sized, when there are more layouts, or when Z3 cannot tell.
+/// it so among them. None when it can be sized, when there are more layouts, or when Z3 cannot
+/// tell.
 llvm::Expected<std::optional<std::vector<std::string>>> onlyLayoutClash(const WishedPlan &wished);
 
 } // namespace heterplan

@@ -22,8 +22,7 @@ Expected<HeterPsModel> heterPsModelOf(const WishedPlan &wished, int microBatches
   auto price = [&](int layer, int type, Samples samples) {
     if (failure)
       return LayerCost{};
-    auto cost =
-        wished.costs.price(wished.graph.layers[layer], wished.cluster.types[type], samples);
+    auto cost = wished.costs.price(wished.graph.layers[layer], wished.cluster.types[type], samples);
     if (!cost)
       failure = cost.takeError();
     return cost ? *cost : LayerCost{};
