@@ -229,7 +229,7 @@ private:
 
   const TensorData *value(const GraphNode &node, size_t output, ArrayRef<KnownInput> inputs,
                           const TensorType &type, int64_t count) {
-    if (!canFold(node.op) || count * sizeOf(type.type) > largestFolded || budget <= 0)
+    if (!canFold(node) || count * sizeOf(type.type) > largestFolded || budget <= 0)
       return nullptr;
     for (size_t i = 0; i < inputs.size(); ++i)
       if (foldReads(node.op, i) && inputs[i].type && !inputs[i].value)

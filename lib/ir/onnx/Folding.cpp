@@ -11,16 +11,19 @@ namespace heterplan {
 using namespace folding;
 
 namespace {
-const Folder *findFolder(StringRef op) {
+/// Operators of other domains may have the names of ONNX's.
+const Folder *findFolder(const GraphNode &node) {
+  if (!node.domain.empty())
+    return nullptr;
   for (const StringMap<Folder> *table :
        {&movementFolders(), &arithmeticFolders(), &reductionFolders()})
-    if (auto found = table->find(op); found != table->end())
+    if (auto found = table->find(node.op); found != table->end())
       return &found->second;
   return nullptr;
 }
 } // namespace
 
-bool canFold(StringRef op) { return findFolder(op) != nullptr; }
+bool canFold(const GraphNode &node) { return findFolder(node) != nullptr; }
 
 bool foldReads(StringRef op, size_t input) {
   static const StringSet<> none = {"Shape", "Size", "EyeLike"};
@@ -29,7 +32,7 @@ bool foldReads(StringRef op, size_t input) {
 
 std::optional<TensorData> fold(const GraphNode &node, ArrayRef<KnownInput> inputs,
                                const TensorType &type, size_t output) {
-  const Folder *folder = findFolder(node.op);
+  const Folder *folder = findFolder(node);
   int64_t size = sizeOf(type.type);
   if (!folder || !type.known || !size)
     return std::nullopt;

@@ -11,8 +11,8 @@ namespace heterplan {
 /// Largest value that is computed at import, in bytes.
 constexpr int64_t largestFolded = int64_t(16) << 20;
 
-/// Whether folding knows `op` at all.
-bool canFold(llvm::StringRef op);
+/// Whether folding knows the operator of `node` at all.
+bool canFold(const GraphNode &node);
 
 /// Whether folding `op` needs the value of input `input`, not its type alone.
 bool foldReads(llvm::StringRef op, size_t input);

@@ -144,7 +144,7 @@ Rebatching::Rebatching(const ModelFile &file, const Setting &setting, Evaluation
 void Rebatching::mendOperands(const GraphNode &node, MutableArrayRef<KnownInput> inputs) {
   types.clear();
   values.clear();
-  if (!outermost.count(node.number))
+  if (!outermost.count(node.number) || !node.domain.empty())
     return; // what a body needs instead would have to be captured by the node around it
   if (node.op == "Expand" || node.op == "Tile")
     mendTarget(node, inputs);
@@ -324,7 +324,8 @@ void Rebatching::carryRuns(const GraphNode &node) {
 Error Rebatching::mendResults(const GraphNode &node, MutableArrayRef<TensorType> outputs) {
   if (setting.asWritten && node.op != "Reshape")
     carryRuns(node);
-  if (node.op != "Reshape" || node.inputs.empty() || node.inputs[0] == noTensor)
+  if (node.op != "Reshape" || !node.domain.empty() || node.inputs.empty() ||
+      node.inputs[0] == noTensor)
     return Error::success();
   const TensorType &input = result.types[node.inputs[0]];
   if (constantOperand(node, 1) && node.outputs[0] != noTensor) {

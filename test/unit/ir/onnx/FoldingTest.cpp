@@ -154,7 +154,9 @@ TEST(Folding, ShapeNeedsOnlyTheType) {
 }
 
 TEST(Folding, LeavesTheRestAlone) {
-  EXPECT_FALSE(canFold("Conv"));
+  GraphNode convolution;
+  convolution.op = "Conv";
+  EXPECT_FALSE(canFold(convolution));
   TensorData large = floats({largestFolded}, {});
   EXPECT_FALSE(folded("Expand", {floats({1}, {1}), integers({1}, {1})}, large));
 }
@@ -226,6 +228,15 @@ TEST(Folding, OneHotRowsAndDiagonals) {
             expected);
   TensorData diagonal = integers({2, 3}, {0, 1, 0, 0, 0, 1});
   EXPECT_EQ(folded("EyeLike", {expected}, diagonal, {{"k", int64_t(1)}}), diagonal);
+}
+
+TEST(Folding, LeavesOperatorsOfOtherDomainsAlone) {
+  GraphNode node;
+  node.op = "Shape";
+  EXPECT_TRUE(canFold(node));
+  node.domain = "com.example";
+  EXPECT_FALSE(canFold(node));
+  EXPECT_FALSE(fold(node, {}, {DataType::Int64, {1}, true}, 0));
 }
 
 } // namespace
