@@ -23,6 +23,8 @@ const char *classOf(Op op) {
     return "backward";
   case Op::Receive:
   case Op::ReceiveGradient:
+  case Op::Lookup:
+  case Op::LookupGradient:
     return "transfer";
   case Op::AllReduce:
   case Op::Step:

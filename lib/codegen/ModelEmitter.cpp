@@ -25,6 +25,8 @@ class Stage(nn.Module):
     sends: what forward() returns, always a tuple; for the last stage, the outputs of the model
     parameters_spec, buffers_spec: name -> (shape, dtype, how it starts)
     constants_spec: name -> (shape, dtype), to be read from the file of weights
+    tables_spec: as parameters_spec, sparse tables, of which lookup() reads rows
+    lookups: the table of each lookup, in the order of forward(); indices() returns what each reads
     """
 
     layers = ()
@@ -34,11 +36,15 @@ class Stage(nn.Module):
     parameters_spec = {}
     buffers_spec = {}
     constants_spec = {}
+    tables_spec = {}
+    lookups = ()
 
-    def __init__(self):
+    def __init__(self, tables=True):
+        """Without tables something else must take the place of lookup()."""
         super().__init__()
         self._places = {}
-        for name, (shape, dtype, _) in self.parameters_spec.items():
+        trained = self.parameters_spec | (self.tables_spec if tables else {})
+        for name, (shape, dtype, _) in trained.items():
             tensor = torch.zeros(shape, dtype=getattr(torch, dtype))
             module, leaf = self._place(name)
             module._parameters[leaf] = nn.Parameter(tensor)
@@ -68,6 +74,14 @@ class Stage(nn.Module):
         module._buffers[leaf] = torch.tensor(values, dtype=dtype)
         module._non_persistent_buffers_set.add(leaf)
 
+    def lookup(self, name, indices):
+        """Rows of a sparse table."""
+        return F.embedding(indices, self.tensor(name))
+
+    def indices(self):
+        """What each lookup reads, computed from the inputs alone."""
+        return ()
+
     def batch_norm(self, x, weight, bias, running_mean, running_var, momentum, eps, training):
         """Batch normalisation of one process; replicas of a stage replace it by one of them all."""
         return F.batch_norm(
@@ -90,6 +104,7 @@ private:
   void writeStored(const StageModule &stage);
   void writeStage(const StageModule &stage, size_t index);
   void writeConstructor(const StageModule &stage);
+  void writeIndices(const StageModule &stage);
   std::string shapeOf(TensorId id) const;
 
   const Graph &graph;
@@ -149,8 +164,9 @@ void ModelWriter::writeStored(const StageModule &stage) {
   auto entry = [&](TensorId id) {
     return quote(tensor(id).name) + ": (" + shapeOf(id) + ", " + quote(nameOf(tensor(id).type));
   };
-  for (auto [field, ids] : {std::pair("parameters_spec", &stage.parameters),
-                            std::pair("buffers_spec", &stage.buffers)}) {
+  for (auto [field, ids] :
+       {std::pair("parameters_spec", &stage.parameters), std::pair("tables_spec", &stage.tables),
+        std::pair("buffers_spec", &stage.buffers)}) {
     std::vector<std::string> entries;
     for (TensorId id : *ids)
       entries.push_back(entry(id) + ", " + quote(initializerOf(graph, use, id)) + ")");
@@ -167,11 +183,21 @@ void ModelWriter::writeStored(const StageModule &stage) {
 void ModelWriter::writeConstructor(const StageModule &stage) {
   if (stage.literals.empty())
     return;
-  text += "\n    def __init__(self):\n        super().__init__()\n";
+  text += "\n    def __init__(self, tables=True):\n        super().__init__(tables)\n";
   for (TensorId id : stage.literals)
     text += python::statement(
         8, python::call("self.constant", {quote(tensor(id).name), listLiteral(tensor(id)),
                                           std::string("torch.") + nameOf(tensor(id).type)}));
+}
+
+void ModelWriter::writeIndices(const StageModule &stage) {
+  if (stage.lookups.empty())
+    return;
+  std::vector<std::string> arguments = stage.inputArguments;
+  arguments.insert(arguments.begin(), "self");
+  std::string head = python::statement(4, python::call("def indices", arguments));
+  text += "\n" + StringRef(head).rtrim().str() + ":\n" + stage.indicesBody;
+  text += python::statement(8, "return " + python::tuple(stage.indices));
 }
 
 void ModelWriter::writeStage(const StageModule &stage, size_t index) {
@@ -184,7 +210,13 @@ void ModelWriter::writeStage(const StageModule &stage, size_t index) {
   writeNames("receives", stage.receives);
   writeNames("sends", stage.sends);
   writeStored(stage);
+  std::vector<std::string> lookups;
+  for (const TableLookup &lookup : stage.lookups)
+    lookups.push_back(quote(tensor(lookup.table).name));
+  if (!lookups.empty())
+    text += python::statement(4, "lookups = " + python::tuple(lookups));
   writeConstructor(stage);
+  writeIndices(stage);
   std::vector<std::string> arguments = stage.arguments;
   arguments.insert(arguments.begin(), "self");
   std::string head = python::statement(4, python::call("def forward", arguments));

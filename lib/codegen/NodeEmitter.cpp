@@ -123,6 +123,13 @@ Expected<Integers> NodeEmitter::integers(StringRef name, size_t count, int64_t f
   return values;
 }
 
+std::string NodeEmitter::lookup(int table, int indices) {
+  if (!scope.tables.contains(node.inputs[table]))
+    return "";
+  scope.lookups.push_back({node.inputs[table], node.inputs[indices]});
+  return python::call("self.lookup", {python::quote(input(table).name), in(indices)});
+}
+
 bool NodeEmitter::isStored(int index) const {
   TensorRole role = has(index) ? input(index).role : TensorRole::Activation;
   return role == TensorRole::Parameter || role == TensorRole::Buffer ||

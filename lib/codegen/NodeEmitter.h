@@ -45,7 +45,10 @@ public:
 
   /// An expression for input `index`, always a tensor.
   std::string in(int index) { return scope.expression(node.inputs[index]); }
-  /// Likewise, or "None" where it is left out.
+  /// The call that reads rows `indices` of the shared table `table`, or "" where that input is a
+  /// parameter like any other.
+  std::string lookup(int table, int indices);
+  /// As `in`, or "None" where it is left out.
   std::string optional(int index) { return has(index) ? in(index) : "None"; }
   /// Likewise, but a number where the input is a constant of one element which, beside the tensor
   /// at input `beside`, changes neither shape nor type of the result.

@@ -171,6 +171,8 @@ Expression emitGather(NodeEmitter &e) {
     return axis.takeError();
   if (!e.has(1))
     return e.refuse("it needs indices");
+  if (std::string rows = e.lookup(0, 1); !rows.empty())
+    return rows;
   const GraphTensor &table = e.input(0), &indices = e.input(1);
   if (table.role == TensorRole::Parameter && *axis == 0 && e.rank(0) == 2 && e.rank(1) > 0)
     return call("F.embedding", {e.in(1), e.in(0)});

@@ -125,6 +125,30 @@ std::string stagesTable(const Plan &plan) {
                 "replica, memory that of the fullest device.</p>\n";
 }
 
+/// "2 × 20000000": the shards of a table by their rows, in order.
+std::string shardsText(const TableShards &shards) {
+  std::string text;
+  for (size_t i = 0, next = 0; i < shards.rows.size(); i = next) {
+    while (next < shards.rows.size() && shards.rows[next] == shards.rows[i])
+      ++next;
+    text += (text.empty() ? "" : " + ") + std::to_string(next - i) + " × " +
+            std::to_string(shards.rows[i]);
+  }
+  return text;
+}
+
+std::string tablesTable(const Plan &plan) {
+  constexpr bool numeric[] = {true, false, false};
+  std::string rows;
+  for (const Stage &stage : plan.stages)
+    for (const TableShards &shards : stage.tables)
+      rows += row({std::to_string(stage.id), shards.table, shardsText(shards)}, numeric);
+  if (rows.empty())
+    return "";
+  return "<h2>Sparse tables</h2>\n<table>\n" +
+         row({"stage", "table", "rows of each device"}, numeric, "th") + rows + "</table>\n";
+}
+
 std::string layerLists(const Plan &plan) {
   std::string html;
   for (const Stage &stage : plan.stages) {
@@ -143,7 +167,8 @@ std::string chart(const Timeline &timeline) {
   std::string origin = timeline.measured ? "Measured" : "Predicted";
   return "<h2>" + origin + " timeline</h2>\n" + svg +
          "<p class=\"note key\">First rank of each stage.<span class=\"forward\"></span>forward"
-         "<span class=\"backward\"></span>backward<span class=\"transfer\"></span>receiving"
+         "<span class=\"backward\"></span>backward<span class=\"transfer\"></span>receiving and "
+         "looking up"
          "<span class=\"sync\"></span>all-reduce and update</p>\n";
 }
 
@@ -213,9 +238,9 @@ std::string emitReport(const Plan &plan, const Timeline &timeline, const Front &
          title + "</title>\n<style>" + style + "</style>\n</head>\n<body>\n<h1>" + title +
          "</h1>\n<p class=\"lead\">" + std::to_string(plan.stages.size()) +
          (plan.stages.size() == 1 ? " stage" : " stages") + "</p>\n" + summary(plan) +
-         "<h2>Stages</h2>\n" + stagesTable(plan) + layerLists(plan) + chart(timeline) +
-         frontSection(front) + checksTable(plan) + provenance(plan) + footer(plan) +
-         "</body>\n</html>\n";
+         "<h2>Stages</h2>\n" + stagesTable(plan) + tablesTable(plan) + layerLists(plan) +
+         chart(timeline) + frontSection(front) + checksTable(plan) + provenance(plan) +
+         footer(plan) + "</body>\n</html>\n";
 }
 
 } // namespace heterplan

@@ -6,6 +6,7 @@
 #include "ir/Graph.h"
 
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/Error.h"
 
@@ -27,6 +28,11 @@ struct GraphUse {
 
 private:
   void noteBodies(const GraphNode &node);
+};
+
+/// Rows of a sparse table that a stage reads.
+struct TableLookup {
+  TensorId table, indices;
 };
 
 class Scope {
@@ -75,6 +81,11 @@ public:
   }
 
   void add(llvm::StringRef statement, llvm::StringRef remark = "");
+
+  /// Parameters that replicas share, so that they are not stored in the module; what reads them is
+  /// a lookup.
+  llvm::DenseSet<TensorId> tables;
+  std::vector<TableLookup> lookups; // in the order of the code
 
   bool usesHelpers = false; // of heterplan_runtime.operators
 

@@ -7,6 +7,8 @@
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringMap.h"
 
+#include <set>
+
 using namespace llvm;
 
 namespace heterplan {
@@ -36,13 +38,17 @@ struct Model {
 
 class StageBuilder {
 public:
-  /// `alone`: it receives and sends only what its layers read and make, not what passes by.
-  StageBuilder(const Model &model, int begin, int end, bool alone = false)
-      : model(model), begin(begin), end(end), alone(alone), scope(model.graph, model.use) {}
+  /// `tables`: those that the replicas share. `alone`: it receives and sends only what its layers
+  /// read and make, not what passes by.
+  StageBuilder(const Model &model, int begin, int end, ArrayRef<TableShards> tables,
+               bool alone = false)
+      : model(model), begin(begin), end(end), tables(tables), alone(alone),
+        scope(model.graph, model.use) {}
 
   Expected<StageModule> build();
 
 private:
+  Error addTables();
   Error addBoundary();
   bool isRead(const LayerTensor &tensor) const;
   Error findSends();
@@ -53,6 +59,7 @@ private:
   Error emitLayer(int layer);
   Error emitNodes(ArrayRef<int> nodes);
   Error addResults();
+  Error addIndices();
   Error addOutputs();
   Error checkNames() const;
   DenseMap<TensorId, int> localTensors(ArrayRef<int> nodes) const;
@@ -62,6 +69,7 @@ private:
 
   const Model &model;
   int begin, end;
+  ArrayRef<TableShards> tables;
   bool alone;
   Scope scope;
   StageModule stage;
@@ -78,6 +86,17 @@ Error StageBuilder::invalid(StringRef why, StringRef name) const {
 
 bool StageBuilder::isRead(const LayerTensor &tensor) const {
   return any_of(tensor.consumers, [&](int layer) { return layer >= begin && layer < end; });
+}
+
+Error StageBuilder::addTables() {
+  for (const TableShards &shards : tables) {
+    auto tensor = model.tensorByName.find(shards.table);
+    if (tensor == model.tensorByName.end())
+      return invalid("the graph has no table", shards.table);
+    stage.tables.push_back(tensor->second);
+    scope.tables.insert(tensor->second);
+  }
+  return Error::success();
 }
 
 Error StageBuilder::addBoundary() {
@@ -218,7 +237,7 @@ Error StageBuilder::emitLayer(int layer) {
 
 /// Every name can be a key of state_dict() but one: PyTorch stores its own flag under it.
 Error StageBuilder::checkNames() const {
-  for (const auto *tensors : {&scope.parameters, &scope.buffers, &scope.constants})
+  for (const auto *tensors : {&scope.parameters, &stage.tables, &scope.buffers, &scope.constants})
     for (TensorId tensor : *tensors)
       if (StringRef(model.graph.tensors[tensor].name).rsplit('.').second == "training" ||
           model.graph.tensors[tensor].name == "training")
@@ -274,7 +293,39 @@ void StageBuilder::addOwnResults() {
   }
 }
 
+/// The indices of the lookups are computed from the inputs alone, so that rows can be fetched
+/// before the forward pass, which computes them again.
+Error StageBuilder::addIndices() {
+  Scope ahead(model.graph, model.use);
+  for (TensorId input : stage.inputs)
+    ahead.addArgument(input);
+  std::set<int> nodes; // in topological order
+  std::vector<TensorId> open;
+  for (const TableLookup &lookup : scope.lookups)
+    open.push_back(lookup.indices);
+  while (!open.empty()) {
+    TensorId tensor = open.back();
+    open.pop_back();
+    int producer = tensor == noTensor ? -1 : model.use.producers[tensor];
+    if (producer < 0 || !nodes.insert(producer).second)
+      continue;
+    llvm::append_range(open, model.graph.nodes[producer].inputs);
+  }
+  for (int node : nodes)
+    if (Error error = emitNode(ahead, model.graph.nodes[node]))
+      return error;
+  for (const TableLookup &lookup : scope.lookups)
+    stage.indices.push_back(ahead.expression(lookup.indices));
+  bool reads = !ahead.parameters.empty() || !ahead.buffers.empty() || !ahead.constants.empty();
+  stage.indicesBody =
+      (reads ? "        p = self.tensor\n" : "") + ahead.firstStatements() + ahead.body;
+  scope.usesHelpers |= ahead.usesHelpers;
+  return Error::success();
+}
+
 Expected<StageModule> StageBuilder::build() {
+  if (Error error = addTables())
+    return error;
   if (Error error = addBoundary())
     return error;
   if (Error error = findInputs())
@@ -306,12 +357,17 @@ Expected<StageModule> StageBuilder::build() {
       stage.inputs.push_back(input);
       scope.addArgument(input);
     }
+  if (Error error = addIndices())
+    return error;
   if (scope.lacksArgument())
     return Diagnostic(Diag::NotGeneratable, {model.graph.name, 0, 0, ""})
            << "a size depends on the batch, but no argument of the stage does";
   for (const auto *tensors : {&stage.receives, &stage.inputs})
     for (TensorId tensor : *tensors)
       stage.arguments.push_back(model.use.names[tensor]);
+  for (TensorId tensor : stage.inputs)
+    stage.inputArguments.push_back(model.use.names[tensor]);
+  stage.lookups = scope.lookups;
   stage.parameters = scope.parameters;
   stage.buffers = scope.buffers;
   for (TensorId tensor : scope.constants)
@@ -336,7 +392,7 @@ Expected<std::vector<StageModule>> buildModules(const Graph &graph, const LayerG
                << " does not follow the one before";
       ++position;
     }
-    auto module = StageBuilder(model, begin, position).build();
+    auto module = StageBuilder(model, begin, position, stage.tables).build();
     if (!module)
       return module.takeError();
     modules.push_back(std::move(*module));
@@ -353,7 +409,7 @@ std::vector<StageModule> buildLayerModules(const Graph &graph, const LayerGraph 
   Model model(graph, layers);
   std::vector<StageModule> modules;
   for (int layer : which) {
-    auto module = StageBuilder(model, layer, layer + 1, /*alone=*/true).build();
+    auto module = StageBuilder(model, layer, layer + 1, {}, /*alone=*/true).build();
     if (module)
       modules.push_back(std::move(*module));
     else

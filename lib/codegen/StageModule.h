@@ -23,11 +23,15 @@ struct StageModule {
   std::vector<TensorId> sends;      // to the stage after, or the outputs of the model
   std::vector<TensorId> parameters; // in order of first use
   std::vector<TensorId> buffers;
+  std::vector<TensorId> tables; // sparse ones, that replicas share
+  std::vector<TableLookup> lookups;
   std::vector<TensorId> literals;              // constants written into the module
   std::vector<TensorId> constants;             // constants kept in the file of weights
   std::string body;                            // of forward()
+  std::string indicesBody;                     // of indices(), which returns those of `lookups`
   bool usesHelpers = false;                    // of heterplan_runtime.operators
   std::vector<std::string> arguments, results; // Python names of receives and inputs, of sends
+  std::vector<std::string> inputArguments, indices; // of inputs alone, of what indices() returns
 };
 
 /// The stages of `plan`. Fails with InvalidPlan where its layers are not those of `layers` in

@@ -72,7 +72,7 @@ const Link &networkOf(const Cluster &cluster, ArrayRef<const DeviceGroup *> grou
   return cluster.network;
 }
 
-AllReduceCost ringCost(int members, const Link &link) {
+CollectiveCost ringCost(int members, const Link &link) {
   if (members < 2)
     return {};
   double steps = 2.0 * (members - 1);
@@ -105,21 +105,41 @@ GroupShape shapeOf(const Cluster &cluster, const DeviceGroup &group) {
   return shape;
 }
 
-Seconds AllReduceCost::time(Bytes size) const {
+Seconds CollectiveCost::time(Bytes size) const {
   return size == Bytes(0) ? Seconds(0) : latency + Seconds(secondsPerByte * size.value());
 }
 
-AllReduceCost allReduceCost(const Cluster &cluster, const DeviceGroup &group) {
+CollectiveCost allReduceCost(const Cluster &cluster, const DeviceGroup &group) {
   if (group.size() < 2)
     return {};
   GroupShape shape = shapeOf(cluster, group);
-  AllReduceCost inside = ringCost(shape.devicesPerNode, shape.intra);
-  AllReduceCost between = ringCost(shape.nodes, networkOf(cluster, {&group}));
+  CollectiveCost inside = ringCost(shape.devicesPerNode, shape.intra);
+  CollectiveCost between = ringCost(shape.nodes, networkOf(cluster, {&group}));
   return {inside.latency + between.latency, inside.secondsPerByte + between.secondsPerByte};
 }
 
 Seconds allReduceTime(const Cluster &cluster, const DeviceGroup &group, Bytes size) {
   return allReduceCost(cluster, group).time(size);
+}
+
+CollectiveCost lookupGradientCost(const Cluster &cluster, const DeviceGroup &group) {
+  if (group.size() < 2)
+    return {};
+  GroupShape shape = shapeOf(cluster, group);
+  const Link &network = networkOf(cluster, {&group});
+  double devices = shape.devices, inNode = shape.devicesPerNode, outside = devices - inNode;
+  CollectiveCost cost{shape.intra.latency * (inNode - 1) + network.latency * outside, 0};
+  if (inNode > 1)
+    cost.secondsPerByte += (inNode - 1) / devices / shape.intra.bandwidth.value();
+  if (outside > 0)
+    cost.secondsPerByte += outside / devices * inNode / network.bandwidth.value();
+  return cost;
+}
+
+CollectiveCost lookupCost(const Cluster &cluster, const DeviceGroup &group) {
+  CollectiveCost cost = lookupGradientCost(cluster, group);
+  cost.latency = cost.latency * 2;
+  return cost;
 }
 
 Seconds TransferPath::time(Samples fromShare, Samples toShare, Bytes perSample, Bytes fixed) const {

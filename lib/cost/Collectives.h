@@ -28,8 +28,8 @@ struct GroupShape {
 };
 GroupShape shapeOf(const Cluster &cluster, const DeviceGroup &group);
 
-/// Time of an all-reduce as a function of its size.
-struct AllReduceCost {
+/// Time of a collective as a function of its size; nothing takes no time.
+struct CollectiveCost {
   Seconds latency{};
   double secondsPerByte = 0;
 
@@ -40,8 +40,18 @@ struct AllReduceCost {
 /// nodes of d devices it is hierarchical (reduce-scatter and all-gather in the node, a ring between
 /// nodes that share their network interface): 2(d−1)/d·size/β_i + 2(d−1)·α_i + 2(n−1)/n·size/β_n +
 /// 2(n−1)·α_n. Source: Patarasuk and Yuan, JPDC 2009; NCCL's cost model.
-AllReduceCost allReduceCost(const Cluster &cluster, const DeviceGroup &group);
+CollectiveCost allReduceCost(const Cluster &cluster, const DeviceGroup &group);
 Seconds allReduceTime(const Cluster &cluster, const DeviceGroup &group, Bytes size);
+
+/// Lookup of table rows, by the bytes of the rows that the replica with most samples reads. The
+/// rows lie spread over the k devices, so that each device receives (k−1)/k of its rows from the
+/// others, pairwise: across n nodes of d devices, (d−1)/k of them over the node's link with d−1
+/// messages and (k−d)/k over the network interface, which the d devices share, with k−d messages.
+/// Asking for the rows takes as many messages again, whose size does not count. Source: pairwise
+/// exchange, Thakur et al., IJHPCA 2005, section 4.4.
+CollectiveCost lookupCost(const Cluster &cluster, const DeviceGroup &group);
+/// The same rows' gradients on their way back, which nobody has to ask for.
+CollectiveCost lookupGradientCost(const Cluster &cluster, const DeviceGroup &group);
 
 /// What lies between two neighbouring stages.
 struct TransferPath {

@@ -106,15 +106,18 @@ void HeterPsModel::fitType(const LayerGraph &graph, const Cluster &cluster, int 
   for (int layer = 0; layer < graph.size(); ++layer) {
     std::vector<std::pair<int, double>> computing, syncing;
     LayerFit fit;
-    Bytes pushed = graph.layers[layer].parameterBytes * 2;
+    Bytes pushed = graph.layers[layer].denseBytes() * 2;
+    Bytes rows = graph.layers[layer].lookupBytes() * 2;
     for (int k : units) {
-      LayerCost cost = price(layer, type, Samples((batch.value() + k - 1) / k));
+      Samples share((batch.value() + k - 1) / k);
+      LayerCost cost = price(layer, type, share);
       double both = (cost.forward + cost.backward).value();
       if (k == 1 && both > 0)
         fit.forwardShare = cost.forward.value() / both;
       computing.push_back({k, both});
       Seconds sync = leastTransferTime(cluster, {{{type, k}}}, Samples(0), Bytes(0), pushed);
-      syncing.push_back({k, sync.value() / microBatches});
+      Seconds lookup = leastTransferTime(cluster, {{{type, k}}}, share, rows, Bytes(0));
+      syncing.push_back({k, sync.value() / microBatches + lookup.value()});
     }
     fit.compute = fitAmdahl(computing);
     fit.transfer = fitAmdahl(syncing);

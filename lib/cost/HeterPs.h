@@ -43,6 +43,8 @@ public:
   /// micro-batches of `batch` samples of which an iteration has `microBatches`. Communication:
   /// - each unit pushes the gradients and pulls the parameters of its layers once an iteration,
   ///   whatever the number of units (a parameter server, dense layers);
+  /// - of sparse tables it pulls the rows that its samples look up, and pushes their gradients,
+  ///   with every micro-batch;
   /// - the first layer of a stage receives its input, the last one the gradient of its output, over
   ///   the network, of which units of one node share the interface.
   HeterPsModel(const LayerGraph &graph, const Cluster &cluster, Samples batch, int microBatches,

@@ -18,13 +18,24 @@ int parameterCopies(Optimizer optimizer) {
   return 4;
 }
 
+int64_t mostRows(const SparseTable &table, int devices) {
+  return (table.rows + devices - 1) / devices;
+}
+
+Bytes tableMemory(const SparseTable &table, int64_t rows, Optimizer optimizer,
+                  Samples globalBatch) {
+  double held = double(rows);
+  double touched = std::min(held, double(globalBatch.value()) * double(table.lookups));
+  return table.rowBytes() * (held * (parameterCopies(optimizer) - 1) + touched);
+}
+
 Bytes deviceMemory(const LayerGraph &graph, int begin, int end, const Cut &boundary,
                    Optimizer optimizer, Samples share, int inFlight) {
   assert(0 <= begin && begin <= end && end <= graph.size());
   Bytes parameters{}, buffers{}, activations = boundary.forwardBytes, workspace{};
   for (int index = begin; index < end; ++index) {
     const Layer &layer = graph.layers[index];
-    parameters += layer.parameterBytes;
+    parameters += layer.denseBytes();
     buffers += layer.bufferBytes;
     activations += layer.activationBytes;
     workspace = std::max(workspace, layer.workspaceBytes);

@@ -100,16 +100,17 @@ Expected<LayerCost> RooflineModel::price(const Layer &layer, const DeviceType &d
   ParameterTraffic traffic = parameterTraffic(layer.kind);
   Seconds overhead = launchOverhead(device.kind);
   LayerCost cost;
-  cost.forward =
-      overhead + passTime(limits, layer.forwardFlops * samples,
-                          layer.forwardBytes * samples + layer.parameterBytes * traffic.forward);
+  Bytes dense = layer.denseBytes();
+  Bytes rows = layer.lookupBytes() * (samples * updateTraffic(optimizer));
+  cost.forward = overhead + passTime(limits, layer.forwardFlops * samples,
+                                     layer.forwardBytes * samples + dense * traffic.forward);
   cost.backward =
       overhead + passTime(limits, layer.backwardFlops * samples,
-                          layer.backwardBytes * samples + layer.parameterBytes * traffic.backward);
-  if (layer.parameterBytes.value() > 0) {
+                          layer.backwardBytes * samples + dense * traffic.backward + rows);
+  if (dense.value() > 0) {
     double share = efficiencyOf(LayerKind::Elementwise, device.kind).bandwidth;
-    cost.update = overhead + layer.parameterBytes * double(updateTraffic(optimizer)) /
-                                 (device.rates->memory * share);
+    cost.update =
+        overhead + dense * double(updateTraffic(optimizer)) / (device.rates->memory * share);
   }
   return cost;
 }

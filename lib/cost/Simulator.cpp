@@ -1,5 +1,7 @@
 #include "cost/Simulator.h"
 
+#include "ir/ProgramExecution.h"
+
 #include <algorithm>
 #include <map>
 
@@ -18,9 +20,11 @@ struct StageTimes {
 StageTimes timesOf(const RankProgram &rank, int microBatches) {
   std::vector<StageTimes> times(microBatches);
   for (const Instruction &instruction : rank.instructions)
-    if (instruction.op == Op::Receive || instruction.op == Op::Forward)
+    if (instruction.op == Op::Receive || instruction.op == Op::Lookup ||
+        instruction.op == Op::Forward)
       times[instruction.microBatch].forward += instruction.seconds;
-    else if (instruction.op == Op::ReceiveGradient || instruction.op == Op::Backward)
+    else if (instruction.op == Op::ReceiveGradient || instruction.op == Op::Backward ||
+             instruction.op == Op::LookupGradient)
       times[instruction.microBatch].backward += instruction.seconds;
   StageTimes largest;
   for (const StageTimes &each : times) {
@@ -62,7 +66,8 @@ public:
       return instruction.op == Op::Backward
                  ? forwards + slowestBackward * double(instruction.microBatch)
                  : Seconds();
-    if (instruction.op == Op::Receive || instruction.op == Op::Forward)
+    if (instruction.op == Op::Receive || instruction.op == Op::Lookup ||
+        instruction.op == Op::Forward)
       return lead + slowest * double(instruction.microBatch);
     return Seconds();
   }
@@ -127,7 +132,7 @@ private:
   bool step(int rank) {
     RankState &state = ranks[rank];
     const Instruction &instruction = program.ranks[rank].instructions[state.next];
-    if (instruction.op == Op::AllReduce)
+    if (isCollective(instruction.op))
       return meet(rank, instruction);
     Seconds begin = state.clock;
     if (instruction.op == Op::Receive || instruction.op == Op::ReceiveGradient) {
@@ -140,12 +145,17 @@ private:
       }
       begin = std::max(begin, pass.end);
     }
-    if (pace && program.ranks[rank].stage == program.stages - 1)
-      begin = std::max(begin, pace->earliest(instruction));
-    record(rank, begin);
-    if (instruction.op == Op::Forward || instruction.op == Op::Backward)
+    record(rank, std::max(begin, earliest(rank, instruction)));
+    bool endsBackward =
+        instruction.op == Op::Backward && program.ranks[rank].tables.empty(); // see meet()
+    if (instruction.op == Op::Forward || endsBackward)
       finishPass(rank, instruction);
     return true;
+  }
+
+  Seconds earliest(int rank, const Instruction &instruction) const {
+    bool paced = pace && program.ranks[rank].stage == program.stages - 1;
+    return paced ? pace->earliest(instruction) : Seconds();
   }
 
   void record(int rank, Seconds begin) {
@@ -174,14 +184,17 @@ private:
     ready.push_back(rank);
   }
 
-  /// A collective begins when its last member is there, and that one releases the others.
+  /// A collective begins when its last member is there, and that one releases the others. A stage
+  /// with tables ends its backward pass with the exchange of their gradients.
   bool meet(int rank, const Instruction &instruction) {
     Meeting &meeting = meetings[instruction.group];
-    meeting.begin = std::max(meeting.begin, ranks[rank].clock);
+    meeting.begin = std::max({meeting.begin, ranks[rank].clock, earliest(rank, instruction)});
     if (++meeting.present < instruction.group.size())
       return false;
     for (int member : instruction.group) {
       record(member, meeting.begin);
+      if (instruction.op == Op::LookupGradient)
+        finishPass(member, instruction);
       if (member != rank)
         ready.push_back(member);
     }

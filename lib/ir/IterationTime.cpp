@@ -60,6 +60,17 @@ private:
     return size_t(stage) * microBatches + microBatch;
   }
 
+  /// The replicas of a stage with sparse tables meet to exchange rows: before a forward pass,
+  /// though not before the last stage may take the micro-batch, and after a backward pass.
+  void exchange(int stage, Seconds time, Seconds earliest) {
+    const Stage &of = stages[stage];
+    if (of.tables.empty() && of.lookup == Seconds() && of.lookupGradient == Seconds())
+      return;
+    Seconds begin = std::max(latest(stage), earliest);
+    for (Seconds &clock : clocks[stage])
+      clock = begin + time;
+  }
+
   bool step(int stage) {
     if (done[stage].backward == microBatches)
       return false;
@@ -75,15 +86,20 @@ private:
     if (forward && stage == count - 1)
       arrival = std::max(arrival, pace.lead + pace.slowest * double(microBatch));
     const Stage &of = stages[stage];
+    if (forward)
+      exchange(stage, of.lookup,
+               stage == count - 1 ? pace.lead + pace.slowest * double(microBatch) : Seconds());
     for (size_t replica = 0; replica < clocks[stage].size(); ++replica) {
       Seconds &clock = clocks[stage][replica];
       clock = std::max(clock, arrival);
       if (of.replicas.empty())
-        clock += forward ? of.forward : of.backward;
+        clock += forward ? of.forward - of.lookup : of.backward - of.lookupGradient;
       else
         clock += forward ? of.receive + of.replicas[replica].forward
                          : of.receiveGradient + of.replicas[replica].backward;
     }
+    if (!forward)
+      exchange(stage, of.lookupGradient, Seconds());
     (forward ? forwardEnd : backwardEnd)[place(stage, microBatch)] = latest(stage);
     ++(done[stage].*kind);
     return true;

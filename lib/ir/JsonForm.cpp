@@ -181,9 +181,14 @@ private:
     return zeros->contain(element);
   }
 
-  /// Lists of names that must not be empty must not hold empty names either.
+  /// Lists of names that must not be empty must not hold empty names either; each number of a list
+  /// is checked like one that stands alone.
   Error checkNames(const Message &message, const FieldDescriptor &field, const std::string &path) {
     const Reflection &fields = *message.GetReflection();
+    if (field.cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE)
+      for (int i = 0; i < fields.FieldSize(message, &field); ++i)
+        if (Error error = checkNumber(fields.GetRepeatedDouble(message, &field, i), field, path))
+          return error;
     if (field.cpp_type() != FieldDescriptor::CPPTYPE_STRING ||
         !field.options().GetExtension(v1::required))
       return Error::success();

@@ -25,6 +25,24 @@ Location at(const std::string &element) { return {"", 0, 0, element}; }
 bool isSize(Bytes size) { return std::isfinite(size.value()) && size.value() >= 0; }
 bool isWork(Flops work) { return std::isfinite(work.value()) && work.value() >= 0; }
 
+bool isTable(const SparseTable &table, const Layer &layer) {
+  return table.rows > 0 && table.columns > 0 && table.lookups > 0 && sizeOf(table.type) > 0 &&
+         std::count(layer.parameters.begin(), layer.parameters.end(), table.parameter) == 1;
+}
+
+Error verifyTables(const Layer &layer, const Location &place) {
+  for (const SparseTable &table : layer.tables)
+    if (!isTable(table, layer))
+      return Diagnostic(Diag::InvalidLayerGraph, place)
+             << "table '" << table.parameter << "' of layer '" << layer.name
+             << "' is not one of its parameters with rows, columns and lookups";
+  if (layer.tableBytes() > layer.parameterBytes)
+    return Diagnostic(Diag::InvalidLayerGraph, place)
+           << "the tables of layer '" << layer.name << "' have " << layer.tableBytes().value()
+           << " bytes, more than its parameters";
+  return Error::success();
+}
+
 Error verifyLayer(const Layer &layer, int index) {
   Location place = at("layers[" + std::to_string(index) + "]");
   if (layer.name.empty())
@@ -39,7 +57,7 @@ Error verifyLayer(const Layer &layer, int index) {
   if (!sizesHold)
     return Diagnostic(Diag::InvalidLayerGraph, place)
            << "layer '" << layer.name << "' has a size that is negative or not finite";
-  return Error::success();
+  return verifyTables(layer, place);
 }
 
 Error verifyTensor(const LayerTensor &tensor, int index, int layerCount) {
@@ -59,6 +77,18 @@ Error verifyTensor(const LayerTensor &tensor, int index, int layerCount) {
              << "' flows back to a layer that it depends on; the layers form a cycle";
   return Error::success();
 }
+
+/// Each table is in one layer, the first that uses it.
+Error verifyTablesApart(const LayerGraph &graph) {
+  StringMap<const Layer *> owners;
+  for (const Layer &layer : graph.layers)
+    for (const SparseTable &table : layer.tables)
+      if (!owners.try_emplace(table.parameter, &layer).second)
+        return Diagnostic(Diag::DuplicateName, at("layers"))
+               << "table '" << table.parameter << "' is listed twice, in layers '"
+               << owners.lookup(table.parameter)->name << "' and '" << layer.name << "'";
+  return Error::success();
+}
 } // namespace
 
 const char *nameOf(LayerKind kind) { return layerKinds[static_cast<int>(kind)].name; }
@@ -72,6 +102,22 @@ Expected<LayerKind> layerKind(StringRef name, const Location &location) {
   }
   return Diagnostic(Diag::WrongType, location).note({}, "accepted are " + accepted)
          << "'" << name << "' is not a kind of layer";
+}
+
+Bytes Layer::tableBytes() const {
+  Bytes total{};
+  for (const SparseTable &table : tables)
+    total += table.bytes();
+  return total;
+}
+
+Bytes Layer::denseBytes() const { return parameterBytes - tableBytes(); }
+
+Bytes Layer::lookupBytes() const {
+  Bytes total{};
+  for (const SparseTable &table : tables)
+    total += table.lookupBytes();
+  return total;
 }
 
 Error LayerGraph::verify() const {
@@ -92,7 +138,7 @@ Error LayerGraph::verify() const {
       return Diagnostic(Diag::DuplicateName, at("tensors[" + std::to_string(i) + "]"))
              << "two tensors are called '" << tensors[i].name << "'";
   }
-  return Error::success();
+  return verifyTablesApart(*this);
 }
 
 std::vector<Cut> LayerGraph::cuts() const {

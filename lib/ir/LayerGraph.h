@@ -26,6 +26,22 @@ const char *nameOf(LayerKind kind);
 /// The kind called `name`, or an error that lists the accepted names.
 llvm::Expected<LayerKind> layerKind(llvm::StringRef name, const Location &location);
 
+/// A trained table of which a sample reads a few rows only, so that its gradient is sparse. Such a
+/// table is never all-reduced: the replicas of a stage each hold a part of its rows and exchange
+/// those that their samples look up.
+struct SparseTable {
+  std::string parameter; // one of Layer::parameters
+  int64_t rows = 0, columns = 0;
+  DataType type = DataType::Float32;
+  int64_t lookups = 0; // rows that one sample reads, repeated ones included
+  bool operator==(const SparseTable &) const = default;
+
+  Bytes rowBytes() const { return Bytes(double(columns * sizeOf(type))); }
+  Bytes bytes() const { return rowBytes() * double(rows); }
+  /// Of the rows that one sample reads, and of their gradients.
+  Bytes lookupBytes() const { return rowBytes() * double(lookups); }
+};
+
 struct Layer {
   std::string name;
   LayerKind kind = LayerKind::Opaque;
@@ -37,13 +53,22 @@ struct Layer {
   Flops backwardFlops{};   // per sample
   Bytes forwardBytes{};    // activations read and written per sample; parameters not counted
   Bytes backwardBytes{};   // likewise
-  Bytes parameterBytes{};  // trained, held once a replica; a tied one counts in its first layer
+  Bytes parameterBytes{};  // trained, `tables` included; a tied one counts in its first layer
   Bytes bufferBytes{};     // not trained (running statistics, constants)
   Bytes activationBytes{}; // kept from forward to backward, per sample
   Bytes workspaceBytes{};  // scratch of the kernel, per sample
   /// Names of the trained parameters; a name that two layers share is one tied parameter.
   std::vector<std::string> parameters;
+  /// The sparse ones among them; one that several layers use is listed in the first, with the
+  /// lookups of all.
+  std::vector<SparseTable> tables;
   bool operator==(const Layer &) const = default;
+
+  Bytes tableBytes() const;
+  /// Of the parameters of which every replica holds all.
+  Bytes denseBytes() const;
+  /// Of the rows of `tables` that one sample reads.
+  Bytes lookupBytes() const;
 };
 
 /// A value that flows from one layer to others. Graph inputs are not listed: every stage can read
@@ -81,7 +106,8 @@ struct LayerGraph {
   bool operator==(const LayerGraph &) const = default;
   int size() const { return static_cast<int>(layers.size()); }
 
-  /// Checks names (unique, not empty), sizes (finite, not negative), that tensors flow forward.
+  /// Checks names (unique, not empty), sizes (finite, not negative; tables no larger than the
+  /// parameters), that tensors flow forward.
   llvm::Error verify() const;
   /// All cuts, at positions 0..size(); the first and the last carry nothing. O(layers·live
   /// tensors).

@@ -36,6 +36,25 @@ void writeLayer(const Layer &layer, v1::Layer &form) {
   form.set_workspace_bytes(layer.workspaceBytes.value());
   for (const std::string &parameter : layer.parameters)
     form.add_parameters(parameter);
+  for (const SparseTable &table : layer.tables) {
+    v1::SparseTable &tableForm = *form.add_tables();
+    tableForm.set_parameter(table.parameter);
+    tableForm.set_rows(double(table.rows));
+    tableForm.set_columns(double(table.columns));
+    tableForm.set_type(nameOf(table.type));
+    tableForm.set_lookups(double(table.lookups));
+  }
+}
+
+SparseTable readTable(const v1::SparseTable &form, const Twine &place, NameReader &names) {
+  SparseTable table;
+  table.parameter = form.parameter();
+  table.rows = int64_t(form.rows());
+  table.columns = int64_t(form.columns());
+  table.lookups = int64_t(form.lookups());
+  if (!form.type().empty())
+    table.type = names.named<DataType>(form.type(), dataTypeCount, place + ".type");
+  return table;
 }
 
 Layer readLayer(const v1::Layer &form, const std::string &place, NameReader &names) {
@@ -54,6 +73,8 @@ Layer readLayer(const v1::Layer &form, const std::string &place, NameReader &nam
   layer.activationBytes = Bytes(form.activation_bytes());
   layer.workspaceBytes = Bytes(form.workspace_bytes());
   layer.parameters.assign(form.parameters().begin(), form.parameters().end());
+  for (int i = 0; i < form.tables_size(); ++i)
+    layer.tables.push_back(readTable(form.tables(i), place + ".tables[" + Twine(i) + "]", names));
   return layer;
 }
 

@@ -4,6 +4,7 @@
 #include "llvm/ADT/StringMap.h"
 
 #include <algorithm>
+#include <numeric>
 
 using namespace llvm;
 
@@ -62,6 +63,9 @@ public:
     program.predictedIteration = plan.iteration;
     for (int stage = 0; stage < program.stages; ++stage)
       if (Error error = createRanks(stage))
+        return error;
+    for (RankProgram &rank : program.ranks)
+      if (Error error = addTables(rank))
         return error;
     for (RankProgram &rank : program.ranks)
       emit(rank);
@@ -124,6 +128,29 @@ private:
     return Error::success();
   }
 
+  /// The sparse tables of the stage, as the plan shards them.
+  Error addTables(RankProgram &rank) {
+    const std::vector<TableShards> &shards = plan.stages[rank.stage].tables;
+    size_t end = begins[rank.stage] + plan.stages[rank.stage].layers.size();
+    size_t next = 0;
+    for (size_t layer = begins[rank.stage]; layer < end; ++layer)
+      for (const SparseTable &table : graph.layers[layer].tables) {
+        if (next == shards.size() || shards[next].table != table.parameter)
+          return Diagnostic(Diag::InvalidPlan, placeOf(rank.stage, ".tables"))
+                 << "the shards of table '" << table.parameter << "' are missing or out of order";
+        const std::vector<int64_t> &rows = shards[next++].rows;
+        if (int64_t sum = std::accumulate(rows.begin(), rows.end(), int64_t(0)); sum != table.rows)
+          return Diagnostic(Diag::InvalidPlan, placeOf(rank.stage, ".tables"))
+                 << "the shards of table '" << table.parameter << "' have " << sum << " rows, not "
+                 << table.rows;
+        rank.tables.push_back({table.parameter, table.type, table.columns, rows});
+      }
+    if (next == shards.size())
+      return Error::success();
+    return Diagnostic(Diag::InvalidPlan, placeOf(rank.stage, ".tables"))
+           << "no layer of the stage has a table '" << shards[next].table << "'";
+  }
+
   std::vector<BoundaryTensor> tensorsAt(int boundary) {
     if (boundary < 0 || boundary + 1 >= program.stages)
       return {};
@@ -156,6 +183,7 @@ private:
   void emitForward(RankProgram &rank, int microBatch) {
     const Stage &stage = plan.stages[rank.stage];
     emitPass(rank, Op::Load, microBatch, Seconds());
+    emitLookup(rank, Op::Lookup, microBatch, stage.lookup);
     emitTransfers(rank, Op::Receive, microBatch, rank.stage - 1, stage.receive);
     emitPass(rank, Op::Forward, microBatch, stage.replicas[rank.replica].forward);
     emitTransfers(rank, Op::Send, microBatch, rank.stage + 1, Seconds());
@@ -165,7 +193,17 @@ private:
     const Stage &stage = plan.stages[rank.stage];
     emitTransfers(rank, Op::ReceiveGradient, microBatch, rank.stage + 1, stage.receiveGradient);
     emitPass(rank, Op::Backward, microBatch, stage.replicas[rank.replica].backward);
+    emitLookup(rank, Op::LookupGradient, microBatch, stage.lookupGradient);
     emitTransfers(rank, Op::SendGradient, microBatch, rank.stage - 1, Seconds());
+  }
+
+  /// The rows do not depend on what is received, so that their exchange fills the wait for it.
+  void emitLookup(RankProgram &rank, Op op, int microBatch, Seconds seconds) {
+    if (rank.tables.empty())
+      return;
+    emitPass(rank, op, microBatch, seconds);
+    for (const RankProgram &member : ranksOf(rank.stage))
+      rank.instructions.back().group.push_back(member.rank);
   }
 
   void emitPass(RankProgram &rank, Op op, int microBatch, Seconds seconds) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 using namespace llvm;
 
@@ -90,8 +91,10 @@ Error verifyReplica(const Replica &replica, const Plan &plan, const Location &pl
 
 Error verifyTimes(const Stage &stage, const Location &place) {
   bool hold = isTime(stage.forward) && isTime(stage.backward) && isTime(stage.sync) &&
-              isPart(stage.receive, stage.forward) &&
-              isPart(stage.receiveGradient, stage.backward) && isPart(stage.update, stage.sync) &&
+              isTime(stage.receive) && isPart(stage.receive + stage.lookup, stage.forward) &&
+              isTime(stage.lookup) && isTime(stage.lookupGradient) &&
+              isTime(stage.receiveGradient) && isPart(stage.update, stage.sync) &&
+              isPart(stage.receiveGradient + stage.lookupGradient, stage.backward) &&
               isFigure(stage.memory.value()) && isFigure(stage.parameterBytes.value());
   if (hold)
     return Error::success();
@@ -111,6 +114,24 @@ Error verifyDevices(const Stage &stage, const Location &place) {
   return Diagnostic(Diag::InvalidPlan, place)
          << "device " << twice->index << " of type '" << twice->type << "' in node '" << twice->node
          << "' is used twice";
+}
+
+/// Which tables a stage has, and how many rows, only the model can tell.
+Error verifyTables(const Stage &stage, const Location &place) {
+  size_t devices = 0;
+  for (const Replica &replica : stage.replicas)
+    devices += replica.devices.size();
+  for (const TableShards &shards : stage.tables) {
+    constexpr double mostRows = 1LL << 53;
+    bool negative =
+        std::any_of(shards.rows.begin(), shards.rows.end(), [](int64_t rows) { return rows < 0; });
+    double sum = std::accumulate(shards.rows.begin(), shards.rows.end(), 0.0);
+    if (shards.table.empty() || shards.rows.size() != devices || negative || sum > mostRows)
+      return Diagnostic(Diag::InvalidPlan, place)
+             << "table '" << shards.table << "' has " << shards.rows.size() << " shards on "
+             << devices << " devices; accepted is a number of rows for each";
+  }
+  return Error::success();
 }
 
 Error verifyStage(const Plan &plan, size_t index, StringSet<> &layers) {
@@ -141,6 +162,8 @@ Error verifyStage(const Plan &plan, size_t index, StringSet<> &layers) {
            << "the shares sum to " << sum << ", not to the global batch of "
            << plan.globalBatch.value();
   if (Error error = verifyDevices(stage, place))
+    return error;
+  if (Error error = verifyTables(stage, place))
     return error;
   return verifyTimes(stage, place);
 }

@@ -51,10 +51,19 @@ struct Replica {
   bool operator==(const Replica &) const = default;
 };
 
+/// A sparse table of a stage, split by rows: a device holds rows [Σ of the devices before it, + its
+/// own). Tables that lie whole on one device are split as well: all their rows are that device's.
+struct TableShards {
+  std::string table;         // name of the parameter
+  std::vector<int64_t> rows; // of each device of the stage, replica by replica
+  bool operator==(const TableShards &) const = default;
+};
+
 struct Stage {
   int id = 0;
   std::vector<std::string> layers; // names, contiguous in topological order
   std::vector<Replica> replicas;
+  std::vector<TableShards> tables; // of the sparse tables of its layers, in their order
   /// Of one micro-batch on the slowest replica, the receipt of its input (or gradient) included.
   Seconds forward{};
   Seconds backward{};
@@ -62,6 +71,8 @@ struct Stage {
   Seconds sync{};
   Seconds receive{};         // part of `forward`: activations from the stage before
   Seconds receiveGradient{}; // part of `backward`: gradients from the stage after
+  Seconds lookup{};          // part of `forward`: rows of the tables from other replicas
+  Seconds lookupGradient{};  // part of `backward`: their gradients to the replicas that hold them
   Seconds update{};          // part of `sync`
   Bytes memory{};            // largest need of its devices
   Bytes parameterBytes{};

@@ -47,6 +47,14 @@ void writeStage(const Stage &stage, v1::Stage &form) {
   form.set_update_seconds(stage.update.value());
   form.set_memory_bytes(stage.memory.value());
   form.set_parameter_bytes(stage.parameterBytes.value());
+  form.set_lookup_seconds(stage.lookup.value());
+  form.set_lookup_gradient_seconds(stage.lookupGradient.value());
+  for (const TableShards &shards : stage.tables) {
+    v1::TableShards &shardsForm = *form.add_tables();
+    shardsForm.set_table(shards.table);
+    for (int64_t rows : shards.rows)
+      shardsForm.add_rows(double(rows));
+  }
 }
 
 Stage readStage(const v1::Stage &form) {
@@ -63,6 +71,10 @@ Stage readStage(const v1::Stage &form) {
   stage.update = Seconds(form.update_seconds());
   stage.memory = Bytes(form.memory_bytes());
   stage.parameterBytes = Bytes(form.parameter_bytes());
+  stage.lookup = Seconds(form.lookup_seconds());
+  stage.lookupGradient = Seconds(form.lookup_gradient_seconds());
+  for (const v1::TableShards &shards : form.tables())
+    stage.tables.push_back({shards.table(), {shards.rows().begin(), shards.rows().end()}});
   return stage;
 }
 

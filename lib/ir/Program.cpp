@@ -38,7 +38,17 @@ bool contains(SampleRange outer, SampleRange inner) {
 struct Passes {
   int64_t received = 0, gradientsReceived = 0;
   bool forward = false, backward = false;
+  bool lookup = false, lookupGradient = false;
 };
+
+/// The ranks of `stage`, ascending.
+std::vector<int> ranksOf(const Program &program, int stage) {
+  std::vector<int> ranks;
+  for (const RankProgram &rank : program.ranks)
+    if (rank.stage == stage)
+      ranks.push_back(rank.rank);
+  return ranks;
+}
 
 /// Checks the instructions of one rank, each by itself and in their order.
 class RankVerifier {
@@ -54,7 +64,7 @@ public:
       if (const char *problem = check(rank.instructions[index]))
         return refuse(describe(program, number, index) + ": " + problem);
     for (const Passes &done : passes)
-      if (!done.backward)
+      if (!done.backward || done.lookupGradient == rank.tables.empty())
         return refuse("rank " + std::to_string(number) + " leaves a micro-batch unfinished");
     return Error::success();
   }
@@ -64,18 +74,38 @@ private:
     return Diagnostic(Diag::InvalidProgram, Location{}) << message;
   }
 
-  Error verifyHeader() const {
+  Error verifyHeader() {
     std::string name = "rank " + std::to_string(number);
     if (rank.rank != number)
       return refuse(name + " is called rank " + std::to_string(rank.rank));
     if (rank.stage < 0 || rank.stage >= program.stages)
       return refuse(name + " belongs to a stage that does not exist");
+    if (Error error = verifyTables())
+      return error;
     SampleRange all{0, program.globalBatch.value() / program.microBatches};
     if (rank.samples.count < 1 || !contains(all, rank.samples))
       return refuse(name + " has samples that are not in the micro-batch");
     // Also keeps a hostile count of micro-batches from being allocated.
     if (rank.instructions.size() < static_cast<size_t>(program.microBatches))
       return refuse(name + " has fewer instructions than micro-batches");
+    return Error::success();
+  }
+
+  Error verifyTables() {
+    if (rank.tables.empty())
+      return Error::success();
+    members = ranksOf(program, rank.stage);
+    for (const ProgramTable &table : rank.tables) {
+      bool negative =
+          std::any_of(table.rows.begin(), table.rows.end(), [](int64_t rows) { return rows < 0; });
+      if (table.name.empty() || table.columns < 1 || negative ||
+          table.rows.size() != members.size())
+        return refuse("rank " + std::to_string(number) + " has a table '" + table.name +
+                      "' without columns, or without a number of rows for each rank of its stage");
+    }
+    if (rank.tables != program.ranks[members.front()].tables)
+      return refuse("ranks " + std::to_string(members.front()) + " and " + std::to_string(number) +
+                    " of one stage disagree on its tables");
     return Error::success();
   }
 
@@ -89,6 +119,8 @@ private:
     if (instruction.op == Op::Load || instruction.op == Op::Forward ||
         instruction.op == Op::Backward)
       return checkPass(instruction);
+    if (instruction.op == Op::Lookup || instruction.op == Op::LookupGradient)
+      return checkLookup(instruction);
     return checkTransfer(instruction);
   }
 
@@ -117,6 +149,8 @@ private:
     if (instruction.op == Op::Forward) {
       if (done.forward)
         return "the forward pass is there twice";
+      if (!rank.tables.empty() && !done.lookup)
+        return "the rows of its tables are not looked up before it";
       if (rank.stage > 0 && done.received != rank.samples.count)
         return "the receives before it do not bring exactly its samples";
       done.forward = true;
@@ -127,6 +161,20 @@ private:
     if (rank.stage + 1 < program.stages && done.gradientsReceived != rank.samples.count)
       return "the gradients received before it are not those of exactly its samples";
     done.backward = true;
+    return nullptr;
+  }
+
+  const char *checkLookup(const Instruction &instruction) {
+    if (rank.tables.empty() || instruction.group != members)
+      return "its group is not that of the ranks of a stage with tables";
+    if (!(instruction.samples == rank.samples))
+      return "its samples are not those of the rank";
+    Passes &done = passes[instruction.microBatch];
+    bool isForward = instruction.op == Op::Lookup;
+    if (isForward ? done.forward || done.lookup : !done.backward || done.lookupGradient)
+      return "rows are looked up once, before the forward pass, and their gradients follow the "
+             "backward pass, once";
+    (isForward ? done.lookup : done.lookupGradient) = true;
     return nullptr;
   }
 
@@ -156,6 +204,7 @@ private:
   int number;
   int index = 0;
   std::vector<Passes> passes;
+  std::vector<int> members; // ranks of the stage, where it has tables
 };
 
 /// Also keeps a hostile count of stages from being allocated.

@@ -45,6 +45,15 @@ struct BoundaryTensor {
   bool operator==(const BoundaryTensor &) const = default;
 };
 
+/// A sparse table that the ranks of a stage hold together.
+struct ProgramTable {
+  std::string name; // of the parameter
+  DataType type = DataType::Float32;
+  int64_t columns = 0;
+  std::vector<int64_t> rows; // of each rank of the stage, in order
+  bool operator==(const ProgramTable &) const = default;
+};
+
 struct RankProgram {
   int rank = 0;
   int stage = 0, replica = 0;
@@ -53,6 +62,7 @@ struct RankProgram {
   SampleRange samples;                  // its part of each micro-batch
   std::vector<BoundaryTensor> receives; // of boundary stage−1
   std::vector<BoundaryTensor> sends;    // of boundary stage
+  std::vector<ProgramTable> tables;     // equal on all ranks of the stage
   std::vector<Instruction> instructions;
   bool operator==(const RankProgram &) const = default;
 };

@@ -7,6 +7,10 @@ using namespace llvm;
 
 namespace heterplan {
 
+bool isCollective(Op op) {
+  return op == Op::AllReduce || op == Op::Lookup || op == Op::LookupGradient;
+}
+
 namespace {
 bool isSend(Op op) { return op == Op::Send || op == Op::SendGradient; }
 bool isReceive(Op op) { return op == Op::Receive || op == Op::ReceiveGradient; }
@@ -50,8 +54,8 @@ private:
           channels[pairOf(rank.rank, instruction)].sends.push_back(static_cast<int>(i));
         else if (isReceive(instruction.op))
           channels[pairOf(rank.rank, instruction)].receives.push_back(static_cast<int>(i));
-        else if (instruction.op == Op::AllReduce)
-          ++collectives[instruction.group].calls[rank.rank];
+        else if (isCollective(instruction.op))
+          collectives[instruction.group].calls[rank.rank].push_back(static_cast<int>(i));
       }
   }
 
@@ -77,15 +81,22 @@ private:
     return Error::success();
   }
 
-  /// Each member of a group calls its collectives equally often.
+  /// Each member of a group calls its collectives in the same order.
   Error matchCollectives() const {
-    for (const auto &[group, collective] : collectives)
+    for (const auto &[group, collective] : collectives) {
+      const auto &[first, expected] = *collective.calls.begin();
       for (int rank : group) {
         auto calls = collective.calls.find(rank);
-        if (calls == collective.calls.end() || calls->second != collective.calls.begin()->second)
-          return refuse("rank " + std::to_string(rank) + " does not take part in an allReduce as " +
-                        "often as rank " + std::to_string(collective.calls.begin()->first));
+        if (calls == collective.calls.end() || calls->second.size() != expected.size())
+          return refuse("rank " + std::to_string(rank) + " does not take part in collectives as " +
+                        "often as rank " + std::to_string(first));
+        for (size_t i = 0; i < expected.size(); ++i)
+          if (at(rank, calls->second[i]).op != at(first, expected[i]).op ||
+              at(rank, calls->second[i]).microBatch != at(first, expected[i]).microBatch)
+            return refuse(describe(program, rank, calls->second[i]) + " does not match " +
+                          describe(program, first, expected[i]));
       }
+    }
     return Error::success();
   }
 
@@ -108,7 +119,7 @@ private:
   /// Executes the next instruction of `rank`, or returns false and leaves it waiting.
   bool step(int rank) {
     const Instruction &instruction = at(rank, static_cast<int>(next[rank]));
-    if (instruction.op == Op::AllReduce)
+    if (isCollective(instruction.op))
       return meet(rank, instruction);
     if (isSend(instruction.op)) {
       ++channels[pairOf(rank, instruction)].sent;
@@ -158,7 +169,7 @@ private:
   }
 
   struct Collective {
-    std::map<int, size_t> calls; // by rank
+    std::map<int, std::vector<int>> calls; // by rank: indices of instructions
     size_t present = 0;
   };
 

@@ -78,6 +78,24 @@ BoundaryTensor readTensor(const v1::BoundaryTensor &form, const Twine &place, Na
   return tensor;
 }
 
+void writeTable(const ProgramTable &table, v1::ProgramTable &form) {
+  form.set_name(table.name);
+  form.set_type(heterplan::nameOf(table.type));
+  form.set_columns(double(table.columns));
+  for (int64_t rows : table.rows)
+    form.add_rows(double(rows));
+}
+
+ProgramTable readTable(const v1::ProgramTable &form, const Twine &place, NameReader &names) {
+  ProgramTable table;
+  table.name = form.name();
+  if (!form.type().empty())
+    table.type = names.named<DataType>(form.type(), dataTypeCount, place + ".type");
+  table.columns = int64_t(form.columns());
+  table.rows.assign(form.rows().begin(), form.rows().end());
+  return table;
+}
+
 void readCommon(const v1::RankProgram &form, NameReader &names, Program &program) {
   program.model = form.model();
   program.schedule = names.named<Schedule>(form.schedule(), 3, "schedule");
@@ -100,6 +118,8 @@ RankProgram readRank(const v1::RankProgram &form, NameReader &names) {
     rank.receives.push_back(readTensor(form.receives(i), "receives[" + Twine(i) + "]", names));
   for (int i = 0; i < form.sends_size(); ++i)
     rank.sends.push_back(readTensor(form.sends(i), "sends[" + Twine(i) + "]", names));
+  for (int i = 0; i < form.tables_size(); ++i)
+    rank.tables.push_back(readTable(form.tables(i), "tables[" + Twine(i) + "]", names));
   for (int i = 0; i < form.instructions_size(); ++i)
     rank.instructions.push_back(
         readInstruction(form.instructions(i), "instructions[" + Twine(i) + "]", names));
@@ -155,6 +175,8 @@ std::string toJson(const Program &program, int rankIndex) {
     writeTensor(tensor, *form.add_receives());
   for (const BoundaryTensor &tensor : rank.sends)
     writeTensor(tensor, *form.add_sends());
+  for (const ProgramTable &table : rank.tables)
+    writeTable(table, *form.add_tables());
   for (const Instruction &instruction : rank.instructions)
     writeInstruction(instruction, *form.add_instructions());
   form.set_predicted_iteration_seconds(program.predictedIteration.value());

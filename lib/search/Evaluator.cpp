@@ -48,12 +48,20 @@ std::vector<int64_t> evenShares(int64_t samples, int devices) {
 }
 } // namespace
 
+GroupCosts groupCosts(const Cluster &cluster, const DeviceGroup &group) {
+  return {allReduceCost(cluster, group), lookupCost(cluster, group),
+          lookupGradientCost(cluster, group)};
+}
+
 Evaluator::Evaluator(const Problem &problem)
     : problem(problem), space(problem), cuts(problem.graph.cuts()), table(problem),
       forbidden(countForbidden(problem)), farthestEnd(farthestEnds(problem)),
-      parameters(problem.graph.layers.size() + 1) {
-  for (int i = 0; i < problem.graph.size(); ++i)
+      parameters(problem.graph.layers.size() + 1), dense(parameters), lookups(parameters) {
+  for (int i = 0; i < problem.graph.size(); ++i) {
     parameters[i + 1] = parameters[i] + problem.graph.layers[i].parameterBytes;
+    dense[i + 1] = dense[i] + problem.graph.layers[i].denseBytes();
+    lookups[i + 1] = lookups[i] + problem.graph.layers[i].lookupBytes();
+  }
   if (!isSteady(problem.request.pricing))
     return;
   int microBatches = space.microBatches.front();
@@ -70,25 +78,46 @@ bool Evaluator::mayRun(int begin, int end, int type) const {
   return forbidden[type][end] == forbidden[type][begin] && end <= farthestEnd[begin];
 }
 
-const Evaluator::MemoryNeed &Evaluator::memoryNeed(int begin, int end) const {
-  auto [entry, inserted] = memory.try_emplace({begin, end});
-  if (inserted) { // deviceMemory is fixed + samples·(inFlight·kept + scratch)
-    auto need = [&](int64_t samples, int inFlight) {
-      return deviceMemory(problem.graph, begin, end, cuts[begin], problem.request.optimizer,
-                          Samples(samples), inFlight)
-          .value();
-    };
-    entry->second.fixed = need(0, 1);
-    entry->second.kept = need(1, 2) - need(1, 1);
-    entry->second.scratch = need(1, 1) - entry->second.fixed - entry->second.kept;
-  }
+const Evaluator::MemoryNeed &Evaluator::memoryNeed(int begin, int end, int replicas) const {
+  bool hasTables = lookups[end] > lookups[begin];
+  auto [entry, inserted] = memory.try_emplace({{begin, end}, hasTables ? replicas : 1});
+  if (inserted)
+    entry->second = findMemoryNeed(begin, end, replicas);
   return entry->second;
 }
 
-int64_t Evaluator::mostSamples(int begin, int end, int type, int inFlight, int64_t batch) const {
+Evaluator::MemoryNeed Evaluator::findMemoryNeed(int begin, int end, int replicas) const {
+  const Request &request = problem.request;
+  auto need = [&](int64_t samples, int inFlight) {
+    return deviceMemory(problem.graph, begin, end, cuts[begin], request.optimizer, Samples(samples),
+                        inFlight)
+        .value();
+  };
+  MemoryNeed result; // deviceMemory is fixed + samples·(inFlight·kept + scratch)
+  result.fixed = need(0, 1);
+  result.kept = need(1, 2) - need(1, 1);
+  result.scratch = need(1, 1) - result.fixed - result.kept;
+  for (int layer = begin; layer < end; ++layer)
+    for (const SparseTable &table : problem.graph.layers[layer].tables)
+      result.fixed +=
+          tableMemory(table, mostRows(table, replicas), request.optimizer, request.globalBatch)
+              .value();
+  return result;
+}
+
+void Evaluator::addLookups(int begin, int end, const GroupCosts &costs, StageTimes &times) const {
+  Bytes rows = (lookups[end] - lookups[begin]) * double(times.largestShare.value());
+  times.lookup = costs.lookup.time(rows).value();
+  times.lookupGradient = costs.lookupGradient.time(rows).value();
+  times.forward += times.lookup;
+  times.backward += times.lookupGradient;
+}
+
+int64_t Evaluator::mostSamples(int begin, int end, int type, int replicas, int inFlight,
+                               int64_t batch) const {
   if (problem.request.ignoreMemory)
     return batch;
-  const MemoryNeed &need = memoryNeed(begin, end);
+  const MemoryNeed &need = memoryNeed(begin, end, replicas);
   double room = problem.cluster.types[type].memory.value() - need.fixed;
   double perSample = inFlight * need.kept + need.scratch;
   if (room < 0)
@@ -96,11 +125,11 @@ int64_t Evaluator::mostSamples(int begin, int end, int type, int inFlight, int64
   return perSample * double(batch) <= room ? batch : static_cast<int64_t>(room / perSample);
 }
 
-int Evaluator::mostInFlight(int begin, int end, int type, int64_t share) const {
+int Evaluator::mostInFlight(int begin, int end, int type, int replicas, int64_t share) const {
   constexpr double unlimited = 1 << 20;
   if (problem.request.ignoreMemory)
     return static_cast<int>(unlimited);
-  const MemoryNeed &need = memoryNeed(begin, end);
+  const MemoryNeed &need = memoryNeed(begin, end, replicas);
   double room =
       problem.cluster.types[type].memory.value() - need.fixed - need.scratch * double(share);
   double kept = need.kept * double(share);
@@ -109,12 +138,12 @@ int Evaluator::mostInFlight(int begin, int end, int type, int64_t share) const {
   return static_cast<int>(kept > 0 ? std::min(room / kept, unlimited) : unlimited);
 }
 
-StageTimes Evaluator::uniformTimes(int begin, int end, int type, int count,
-                                   const AllReduceCost &reduce, int64_t batch, int inFlight) {
+StageTimes Evaluator::uniformTimes(int begin, int end, int type, int count, const GroupCosts &costs,
+                                   int64_t batch, int inFlight) {
   StageTimes times;
   int64_t share = (batch + count - 1) / count;
   if (count > batch || !mayRun(begin, end, type) ||
-      mostSamples(begin, end, type, inFlight, batch) < share)
+      mostSamples(begin, end, type, count, inFlight, batch) < share)
     return times;
   if (steadyModel)
     return steadyTimes(begin, end, type, count, share);
@@ -123,8 +152,9 @@ StageTimes Evaluator::uniformTimes(int begin, int end, int type, int count,
   times.forward = sums.forwardOf(begin, end);
   times.backward = sums.backwardOf(begin, end);
   times.update = sums.updateOf(begin, end);
-  times.sync = reduce.time(parametersOf(begin, end)).value() + times.update;
+  times.sync = costs.reduce.time(denseParametersOf(begin, end)).value() + times.update;
   times.largestShare = Samples(share);
+  addLookups(begin, end, costs, times);
   return times;
 }
 
@@ -144,7 +174,7 @@ int Evaluator::leastCount(int begin, int end, int type, double limit, int64_t ba
     return 0;
   auto enough = [&](int count) {
     int64_t share = (batch + count - 1) / count;
-    if (mostSamples(begin, end, type, inFlight, batch) < share)
+    if (mostSamples(begin, end, type, count, inFlight, batch) < share)
       return false;
     if (steadyModel)
       return true;
@@ -175,7 +205,7 @@ std::vector<std::vector<int64_t>> Evaluator::balancedShares(int begin, int end,
   times.reserve(group.counts.size()); // DeviceClass refers to them
   std::vector<DeviceClass> classes;
   for (auto [type, count] : group.counts) {
-    int64_t most = mostSamples(begin, end, type, inFlight, batch);
+    int64_t most = mostSamples(begin, end, type, group.size(), inFlight, batch);
     if (most < 1)
       return {};
     times.push_back(timeOn(type));
@@ -209,10 +239,10 @@ StageTimes Evaluator::mixedTimes(int begin, int end, const DeviceGroup &group,
 
 StagePrice Evaluator::priceStage(int begin, int end, const DeviceGroup &group, int64_t batch,
                                  bool last, int inFlight) {
-  const AllReduceCost reduce = reduceCost(group);
+  const GroupCosts costs = costsOf(group);
   if (group.counts.size() == 1) {
     auto [type, count] = group.counts.front();
-    StageTimes times = uniformTimes(begin, end, type, count, reduce, batch, inFlight);
+    StageTimes times = uniformTimes(begin, end, type, count, costs, batch, inFlight);
     return {times, times.fits ? std::vector<std::vector<int64_t>>{evenShares(batch, count)}
                               : std::vector<std::vector<int64_t>>{}};
   }
@@ -225,7 +255,8 @@ StagePrice Evaluator::priceStage(int begin, int end, const DeviceGroup &group, i
   if (shares.empty())
     return {};
   StageTimes times = mixedTimes(begin, end, group, shares, last);
-  times.sync = reduce.time(parametersOf(begin, end)).value() + times.update;
+  times.sync = costs.reduce.time(denseParametersOf(begin, end)).value() + times.update;
+  addLookups(begin, end, costs, times);
   return {times, std::move(shares)};
 }
 
@@ -246,12 +277,14 @@ Bytes Evaluator::parametersOf(int begin, int end) const {
   return parameters[end] - parameters[begin];
 }
 
-const AllReduceCost &Evaluator::reduceCost(const DeviceGroup &group) {
+Bytes Evaluator::denseParametersOf(int begin, int end) const { return dense[end] - dense[begin]; }
+
+const GroupCosts &Evaluator::costsOf(const DeviceGroup &group) {
   std::pair<int, int> key =
       group.counts.size() == 1 ? group.counts.front() : std::pair(-1, group.size());
-  auto [entry, isNew] = reduceCosts.try_emplace(key);
+  auto [entry, isNew] = groups.try_emplace(key);
   if (isNew || key.first < 0)
-    entry->second = allReduceCost(problem.cluster, group);
+    entry->second = groupCosts(problem.cluster, group);
   return entry->second;
 }
 
@@ -334,6 +367,8 @@ std::optional<Evaluation> Evaluator::measure(const Placement &placement) {
     stage.backward = Seconds(times.backward);
     stage.sync = Seconds(times.sync);
     stage.update = Seconds(times.update);
+    stage.lookup = Seconds(times.lookup);
+    stage.lookupGradient = Seconds(times.lookupGradient);
     if (placed.group.counts.size() > 1) // else the largest share is the slowest in both passes
       stage.replicas = slowestOfEachType(placed, prices.back());
     result.stages.push_back(std::move(stage));

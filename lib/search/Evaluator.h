@@ -26,16 +26,24 @@ struct Placement {
 };
 
 /// A stage on its own, without its neighbours: one micro-batch, computing only.
+/// But for its sparse tables, whose rows its replicas exchange in each pass.
 struct StageTimes {
   bool fits = false; // memory holds, at least one sample a device, pins and separations hold
-  double forward = 0, backward = 0; // seconds
-  double sync = 0, update = 0;      // seconds; sync includes update
+  double forward = 0, backward = 0; // seconds; they include `lookup` and `lookupGradient`
+  double lookup = 0, lookupGradient = 0;
+  double sync = 0, update = 0; // seconds; sync includes update
   Samples largestShare{};
 };
 struct StagePrice {
   StageTimes times;
   std::vector<std::vector<int64_t>> shares; // by type of the group, largest first
 };
+
+/// What a group takes to communicate among its replicas.
+struct GroupCosts {
+  CollectiveCost reduce, lookup, lookupGradient;
+};
+GroupCosts groupCosts(const Cluster &cluster, const DeviceGroup &group);
 
 struct Evaluation {
   std::vector<Stage> stages; // figures filled in; devices not yet
@@ -57,18 +65,23 @@ public:
   /// follows, so that replicas need not wait for each other between the passes.
   StagePrice priceStage(int begin, int end, const DeviceGroup &group, int64_t batch, bool last,
                         int inFlight);
-  /// The same for `count` devices of one type, whose all-reduce costs `reduce`: the fast path.
-  StageTimes uniformTimes(int begin, int end, int type, int count, const AllReduceCost &reduce,
+  /// The same for `count` devices of one type, which communicate at `costs`: the fast path.
+  StageTimes uniformTimes(int begin, int end, int type, int count, const GroupCosts &costs,
                           int64_t batch, int inFlight);
   /// Layers [begin, end) may be one stage on `type` as far as pins and separations go.
   bool mayRun(int begin, int end, int type) const;
-  /// Most micro-batches of `share` samples that fit in the memory of one device of `type`; 0: not
-  /// even one.
-  int mostInFlight(int begin, int end, int type, int64_t share) const;
-  /// Most samples of a micro-batch that fit in the memory of one device of `type`.
-  int64_t mostSamples(int begin, int end, int type, int inFlight, int64_t batch) const;
+  /// Most micro-batches of `share` samples that fit in the memory of one device of `type`, of
+  /// `replicas` that share the sparse tables; 0: not even one.
+  int mostInFlight(int begin, int end, int type, int replicas, int64_t share) const;
+  /// Most samples of a micro-batch that fit in the memory of one such device.
+  int64_t mostSamples(int begin, int end, int type, int replicas, int inFlight,
+                      int64_t batch) const;
+  /// Adds to `times` how long the largest share's rows of tables take in each pass.
+  void addLookups(int begin, int end, const GroupCosts &costs, StageTimes &times) const;
 
   Bytes parametersOf(int begin, int end) const;
+  /// Of those of which each replica holds all.
+  Bytes denseParametersOf(int begin, int end) const;
 
   TransferPath pathBetween(const DeviceGroup &from, const DeviceGroup &to);
 
@@ -103,10 +116,14 @@ private:
   struct MemoryNeed {
     double fixed = 0, kept = 0, scratch = 0;
   };
-  const MemoryNeed &memoryNeed(int begin, int end) const;
+  const MemoryNeed &memoryNeed(int begin, int end, int replicas) const;
+  MemoryNeed findMemoryNeed(int begin, int end, int replicas) const;
+  std::vector<TableShards> shardTables(const PlacedStage &placed) const;
+  Bytes largestNeed(const PlacedStage &placed, const Stage &stage, int microBatches,
+                    int inFlight) const;
   bool devicesSuffice(const Placement &placement) const;
   bool stagesAllowed(const Placement &placement) const;
-  const AllReduceCost &reduceCost(const DeviceGroup &group);
+  const GroupCosts &costsOf(const DeviceGroup &group);
   void fillTransfers(const Placement &placement, const std::vector<StagePrice> &prices,
                      std::vector<Stage> &stages);
   StageTimes steadyTimes(int begin, int end, int type, int count, int64_t share) const;
@@ -119,12 +136,14 @@ private:
 
   PriceTable table;
   std::unique_ptr<const HeterPsModel> steadyModel;
-  std::map<std::pair<int, int>, AllReduceCost> reduceCosts; // by type and count
-  std::map<std::array<int, 4>, TransferPath> paths;         // by types and counts
+  std::map<std::pair<int, int>, GroupCosts> groups; // by type and count
+  std::map<std::array<int, 4>, TransferPath> paths; // by types and counts
   std::vector<std::vector<int>> forbidden; // [type][position]: pins against it before position
-  std::vector<int> farthestEnd;  // by position: end of the longest stage there without a separation
-  std::vector<Bytes> parameters; // of the layers before each position
-  mutable llvm::DenseMap<std::pair<int, int>, MemoryNeed> memory;
+  std::vector<int> farthestEnd; // by position: end of the longest stage there without a separation
+  /// Of the layers before each position: all parameters, dense ones, rows that a sample looks up.
+  std::vector<Bytes> parameters, dense, lookups;
+  /// By layers, and replicas where there are tables.
+  mutable llvm::DenseMap<std::pair<std::pair<int, int>, int>, MemoryNeed> memory;
 };
 
 } // namespace heterplan

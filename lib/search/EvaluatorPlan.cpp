@@ -78,7 +78,8 @@ void Evaluator::fillProvenance(const Placement &placement, const Evaluation &eva
   for (size_t i = 0; i < placement.stages.size(); ++i) {
     const Stage &stage = evaluation.stages[i];
     shares[static_cast<int>(Provenance::Modelled)] +=
-        microBatches * (stage.receive + stage.receiveGradient).value() +
+        microBatches *
+            (stage.receive + stage.receiveGradient + stage.lookup + stage.lookupGradient).value() +
         (stage.sync - stage.update).value();
     const PlacedStage &placed = placement.stages[i];
     auto [type, count] = placed.group.counts.front();
@@ -100,6 +101,38 @@ void Evaluator::fillProvenance(const Placement &placement, const Evaluation &eva
     shares[static_cast<int>(Provenance::Modelled)] = sum = 1;
   for (double &share : shares)
     share /= sum;
+}
+
+/// As even as rows go, the larger parts first.
+std::vector<TableShards> Evaluator::shardTables(const PlacedStage &placed) const {
+  std::vector<TableShards> result;
+  int64_t replicas = placed.group.size();
+  for (int layer = placed.begin; layer < placed.end; ++layer)
+    for (const SparseTable &table : problem.graph.layers[layer].tables) {
+      TableShards shards{table.parameter, {}};
+      for (int64_t replica = 0; replica < replicas; ++replica)
+        shards.rows.push_back(table.rows / replicas + (replica < table.rows % replicas));
+      result.push_back(std::move(shards));
+    }
+  return result;
+}
+
+/// Of the devices of `stage`, whose replicas and tables are known.
+Bytes Evaluator::largestNeed(const PlacedStage &placed, const Stage &stage, int microBatches,
+                             int inFlight) const {
+  Bytes most{};
+  for (size_t replica = 0; replica < stage.replicas.size(); ++replica) {
+    Samples share(stage.replicas[replica].share.value() / microBatches);
+    Bytes need = deviceMemory(problem.graph, placed.begin, placed.end, cuts[placed.begin],
+                              problem.request.optimizer, share, inFlight);
+    auto shards = stage.tables.begin();
+    for (int layer = placed.begin; layer < placed.end; ++layer)
+      for (const SparseTable &table : problem.graph.layers[layer].tables)
+        need += tableMemory(table, (shards++)->rows[replica], problem.request.optimizer,
+                            problem.request.globalBatch);
+    most = std::max(most, need);
+  }
+  return most;
 }
 
 Expected<Plan> Evaluator::plan(const Placement &placement, double bound) {
@@ -143,8 +176,8 @@ Expected<Plan> Evaluator::plan(const Placement &placement, double bound) {
     else
       priceReplicas(table, placed, price, stage.replicas);
     stage.parameterBytes = parametersOf(placed.begin, placed.end);
-    stage.memory = deviceMemory(problem.graph, placed.begin, placed.end, cuts[placed.begin],
-                                request.optimizer, price.times.largestShare, inFlight);
+    stage.tables = shardTables(placed);
+    stage.memory = largestNeed(placed, stage, placement.microBatches, inFlight);
   }
   fillObjective(*this, *evaluation, bound, plan);
   fillProvenance(placement, *evaluation, plan);

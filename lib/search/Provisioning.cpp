@@ -61,7 +61,7 @@ bool Provisioner::fits(int stage) const {
   const Sizing &sizing = stages[stage];
   int count = sizes[sizing.type][sizing.size].count;
   int inFlight = std::min<int>(microBatches, int(stages.size()) - stage);
-  return count <= batch && evaluator.mostInFlight(sizing.begin, sizing.end, sizing.type,
+  return count <= batch && evaluator.mostInFlight(sizing.begin, sizing.end, sizing.type, count,
                                                   (batch + count - 1) / count) >= inFlight;
 }
 

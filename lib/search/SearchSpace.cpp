@@ -18,6 +18,8 @@ constexpr size_t mostMicroBatchChoices = 16;
 /// Mixed groups are listed exhaustively up to this many count vectors.
 constexpr int64_t mostMixedGroups = 64;
 constexpr size_t mostTypesInSubsets = 6;
+/// With sparse tables every number of devices of a type up to this many is a choice of its own.
+constexpr int mostTableCounts = 16;
 
 } // namespace
 
@@ -49,7 +51,8 @@ GroupOption makeOption(const Cluster &cluster, ArrayRef<int> counts, ArrayRef<in
 
 /// Counts of one type worth considering: with k devices the largest share of a micro-batch of b is
 /// ⌈b/k⌉, and the least k for a share is never worse (fewer devices, a smaller ring). So only the k
-/// = ⌈b/share⌉ of each micro-batch size remain.
+/// = ⌈b/share⌉ of each micro-batch size remain. (Where there are no sparse tables, of which more
+/// devices hold less each.)
 std::set<int> usefulCounts(Samples batch, ArrayRef<int> microBatches, int available) {
   std::set<int> counts;
   for (int m : microBatches) {
@@ -71,6 +74,11 @@ std::set<int> everyCount(Samples batch, int microBatches, int available) {
   for (int k = 1; k <= std::min<int64_t>(batch.value() / microBatches, available); ++k)
     counts.insert(k);
   return counts;
+}
+
+bool hasTables(const LayerGraph &graph) {
+  return std::any_of(graph.layers.begin(), graph.layers.end(),
+                     [](const Layer &layer) { return !layer.tables.empty(); });
 }
 
 /// Every vector of counts with at least two types, if there are few.
@@ -263,9 +271,17 @@ SearchSpace::SearchSpace(const Problem &problem) {
 void SearchSpace::listOptions(const Problem &problem) {
   const Request &request = problem.request;
   int types = static_cast<int>(available.size());
+  auto countsOf = [&](int most) {
+    if (steady)
+      return everyCount(request.globalBatch, microBatches.front(), most);
+    std::set<int> counts = usefulCounts(request.globalBatch, microBatches, most);
+    if (hasTables(problem.graph))
+      counts.merge(
+          everyCount(request.globalBatch, microBatches.front(), std::min(most, mostTableCounts)));
+    return counts;
+  };
   for (int type = 0; type < types; ++type)
-    for (int count : steady ? everyCount(request.globalBatch, microBatches.front(), available[type])
-                            : usefulCounts(request.globalBatch, microBatches, available[type])) {
+    for (int count : countsOf(available[type])) {
       std::vector<int> counts(types, 0);
       counts[type] = count;
       options.push_back(makeOption(problem.cluster, counts, available, perNode));

@@ -52,11 +52,10 @@ private:
     return types;
   }
 
-  /// A layer that does less than an operation for each of its parameters uses a few of them only.
+  /// Layers with sparse tables, and those that compute nothing (lookups in small tables).
   int sparseBlocks() const {
-    constexpr double bytesPerParameter = 4;
     auto isSparse = [](const Layer &layer) {
-      return layer.forwardFlops.value() < layer.parameterBytes.value() / bytesPerParameter;
+      return !layer.tables.empty() || layer.forwardFlops == Flops(0);
     };
     const std::vector<int> &positions = evaluator.space.positions;
     const std::vector<Layer> &layers = evaluator.problem.graph.layers;

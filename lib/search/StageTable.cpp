@@ -9,10 +9,10 @@ StageTable::StageTable(Evaluator &evaluator, int microBatches)
       batch(evaluator.problem.request.globalBatch.value() / microBatches), evaluator(evaluator),
       options(evaluator.space.options.size()) {
   const std::vector<int> &positions = evaluator.space.positions;
-  std::vector<AllReduceCost> reduce;
+  std::vector<GroupCosts> costs;
   for (const GroupOption &option : evaluator.space.options) {
     const Cluster &cluster = evaluator.problem.cluster;
-    reduce.push_back(allReduceCost(cluster, option.group));
+    costs.push_back(groupCosts(cluster, option.group));
     auto least = [&](double bytes) {
       return leastTransferTime(cluster, option.group, Samples(1), Bytes(bytes), Bytes(0)).value();
     };
@@ -27,17 +27,23 @@ StageTable::StageTable(Evaluator &evaluator, int microBatches)
       for (size_t option = 0; option < options; ++option)
         if (begin == 0 || !evaluator.space.options[option].wholeModelOnly)
           entries[(end * (end - 1) / 2 + begin) * options + option] = price(
-              positions[begin], positions[end], evaluator.space.options[option], reduce[option]);
+              positions[begin], positions[end], evaluator.space.options[option], costs[option]);
 }
 
 StageEntry StageTable::price(int begin, int end, const GroupOption &option,
-                             const AllReduceCost &reduce) {
+                             const GroupCosts &costs) {
   StageEntry entry;
   int64_t devices = option.group.size();
   if (devices > batch)
     return entry;
   if (option.group.counts.size() > 1) {
     StageTimes times = evaluator.priceStage(begin, end, option.group, batch, true, 1).times;
+    if (times.fits) { // the even split has the least largest share, hence the least lookups
+      times.forward -= times.lookup;
+      times.backward -= times.lookupGradient;
+      times.largestShare = Samples((batch + devices - 1) / devices);
+      evaluator.addLookups(begin, end, costs, times);
+    }
     return {times.forward,
             times.backward,
             times.sync,
@@ -51,17 +57,25 @@ StageEntry StageTable::price(int begin, int end, const GroupOption &option,
   entry.share = (batch + devices - 1) / devices;
   if (evaluator.heterPs()) {
     StageTimes times =
-        evaluator.uniformTimes(begin, end, type, static_cast<int>(devices), reduce, batch, 1);
+        evaluator.uniformTimes(begin, end, type, static_cast<int>(devices), costs, batch, 1);
     entry.forward = times.forward;
     entry.backward = times.backward;
-    entry.mostInFlight = evaluator.mostInFlight(begin, end, type, entry.share);
+    entry.mostInFlight =
+        evaluator.mostInFlight(begin, end, type, static_cast<int>(devices), entry.share);
     return entry;
   }
   const PrefixSums &sums = evaluator.prices().at(type, entry.share);
-  entry.forward = sums.forwardOf(begin, end);
-  entry.backward = sums.backwardOf(begin, end);
-  entry.sync = reduce.time(evaluator.parametersOf(begin, end)).value() + sums.updateOf(begin, end);
-  entry.mostInFlight = evaluator.mostInFlight(begin, end, type, entry.share);
+  StageTimes times;
+  times.forward = sums.forwardOf(begin, end);
+  times.backward = sums.backwardOf(begin, end);
+  times.largestShare = Samples(entry.share);
+  evaluator.addLookups(begin, end, costs, times);
+  entry.forward = times.forward;
+  entry.backward = times.backward;
+  entry.sync = costs.reduce.time(evaluator.denseParametersOf(begin, end)).value() +
+               sums.updateOf(begin, end);
+  entry.mostInFlight =
+      evaluator.mostInFlight(begin, end, type, static_cast<int>(devices), entry.share);
   return entry;
 }
 

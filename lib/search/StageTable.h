@@ -35,7 +35,7 @@ public:
   double leastReceiveGradient(int position, int option, int64_t share) const;
 
 private:
-  StageEntry price(int begin, int end, const GroupOption &option, const AllReduceCost &reduce);
+  StageEntry price(int begin, int end, const GroupOption &option, const GroupCosts &costs);
 
   Evaluator &evaluator;
   const size_t options;

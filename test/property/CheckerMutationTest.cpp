@@ -150,6 +150,52 @@ const Mutation mutations[] = {
        stage.memory = stage.memory * 0.9;
        return applies;
      }},
+    {"a row more in a shard",
+     [](Plan &plan, auto &random) {
+       Stage &stage = anyStage(plan, random);
+       if (stage.tables.empty())
+         return false;
+       std::vector<int64_t> &rows = stage.tables[pick(stage.tables.size(), random)].rows;
+       ++rows[pick(rows.size(), random)];
+       return true;
+     }},
+    {"a shard less",
+     [](Plan &plan, auto &random) {
+       Stage &stage = anyStage(plan, random);
+       if (stage.tables.empty())
+         return false;
+       stage.tables.front().rows.pop_back();
+       return true;
+     }},
+    {"a table less",
+     [](Plan &plan, auto &random) {
+       Stage &stage = anyStage(plan, random);
+       if (stage.tables.empty())
+         return false;
+       stage.tables.pop_back();
+       return true;
+     }},
+    {"a table twice",
+     [](Plan &plan, auto &random) {
+       Stage &stage = anyStage(plan, random);
+       if (stage.tables.empty())
+         return false;
+       stage.tables.push_back(stage.tables.front());
+       return true;
+     }},
+    {"a table that the model does not have",
+     [](Plan &plan, auto &random) {
+       Stage &stage = anyStage(plan, random);
+       if (stage.tables.empty())
+         return false;
+       stage.tables.front().table += "0";
+       return true;
+     }},
+    {"a longer lookup",
+     [](Plan &plan, auto &random) {
+       anyStage(plan, random).lookup += Seconds(1e-3);
+       return true;
+     }},
     {"a shorter iteration",
      [](Plan &plan, auto &) {
        plan.iteration = plan.iteration * 0.999;

@@ -62,6 +62,8 @@ TEST(LoweringLaws, DurationsAreThoseOfThePlan) {
       const Replica &replica = stage.replicas[rank.replica];
       double m = program.microBatches;
       ASSERT_NEAR(sums[Op::Receive], m * stage.receive.value(), 1e-9);
+      ASSERT_NEAR(sums[Op::Lookup], m * stage.lookup.value(), 1e-9);
+      ASSERT_NEAR(sums[Op::LookupGradient], m * stage.lookupGradient.value(), 1e-9);
       ASSERT_NEAR(sums[Op::Forward], m * replica.forward.value(), 1e-9);
       ASSERT_NEAR(sums[Op::ReceiveGradient], m * stage.receiveGradient.value(), 1e-9);
       ASSERT_NEAR(sums[Op::Backward], m * replica.backward.value(), 1e-9);

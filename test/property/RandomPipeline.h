@@ -63,14 +63,35 @@ private:
       stage.layers.push_back(layer.name);
     }
     addReplicas(stage, microBatch);
+    if (integer(0, 2) == 0)
+      addTable(stage);
     if (id > 0)
       stage.receive = time();
     if (id + 1 < stages)
       stage.receiveGradient = backwardOf(stage.receive);
+    if (!stage.tables.empty()) {
+      stage.lookup = time();
+      stage.lookupGradient = backwardOf(stage.lookup);
+    }
     setTimes(stage, id + 1 == stages);
     stage.update = time();
     stage.sync = stage.update + time();
     plan.stages.push_back(std::move(stage));
+  }
+
+  /// In the last layer so far, which is the stage's.
+  void addTable(Stage &stage) {
+    Layer &layer = graph.layers.back();
+    TableShards shards{layer.name + ".table", {}};
+    SparseTable table{shards.table, 0, 4, DataType::Float32, 1};
+    for (size_t replica = 0; replica < stage.replicas.size(); ++replica) {
+      shards.rows.push_back(integer(1, 50));
+      table.rows += shards.rows.back();
+    }
+    layer.parameters.push_back(table.parameter);
+    layer.tables.push_back(table);
+    layer.parameterBytes = table.bytes();
+    stage.tables.push_back(std::move(shards));
   }
 
   void addReplicas(Stage &stage, int microBatch) {
@@ -102,8 +123,8 @@ private:
         slowest.backward = std::max(slowest.backward, replica.backward);
       }
     }
-    stage.forward = stage.receive + slowest.forward;
-    stage.backward = stage.receiveGradient + slowest.backward;
+    stage.forward = stage.receive + stage.lookup + slowest.forward;
+    stage.backward = stage.receiveGradient + stage.lookupGradient + slowest.backward;
   }
 
   void addTensors() {

@@ -77,6 +77,12 @@ inline Layer RandomValues::layer() {
   layer.activationBytes = bytes();
   layer.workspaceBytes = bytes();
   layer.parameters = names(3);
+  for (const std::string &parameter : layer.parameters)
+    if (coin())
+      layer.tables.push_back({parameter, integer(1, 1LL << 50), integer(1, 4096),
+                              coin() ? DataType::Float32 : DataType::Float16, integer(1, 1 << 20)});
+  if (!layer.tables.empty())
+    layer.parameterBytes += layer.tableBytes();
   return layer;
 }
 
@@ -152,8 +158,16 @@ inline Stage RandomValues::stage(int id, int microBatches, int64_t microBatch) {
   stage.receive = seconds();
   stage.receiveGradient = seconds();
   stage.update = seconds();
-  stage.forward = forward + stage.receive;
-  stage.backward = backward + stage.receiveGradient;
+  stage.lookup = seconds();
+  stage.lookupGradient = seconds();
+  stage.forward = forward + stage.receive + stage.lookup;
+  stage.backward = backward + stage.receiveGradient + stage.lookupGradient;
+  for (int64_t i = integer(0, 2); i > 0; --i) {
+    TableShards shards{name(), {}};
+    for (size_t replica = 0; replica < stage.replicas.size(); ++replica)
+      shards.rows.push_back(integer(0, 1LL << 50));
+    stage.tables.push_back(std::move(shards));
+  }
   stage.sync = stage.update + seconds();
   stage.memory = bytes();
   stage.parameterBytes = bytes();

@@ -64,7 +64,7 @@ TEST(RoundTrip, Timeline) {
       for (int i = 0; i < 4; ++i) {
         Seconds begin = clock + random.seconds() * 1e-6;
         clock = begin + random.seconds() * 1e-6;
-        timeline.events.push_back({rank, rank / 2, i, static_cast<Op>(random.integer(0, 8)),
+        timeline.events.push_back({rank, rank / 2, i, static_cast<Op>(random.integer(0, 10)),
                                    static_cast<int>(random.integer(-1, 5)), begin, clock});
       }
     }

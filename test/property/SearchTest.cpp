@@ -33,7 +33,7 @@ bool bracketed(const Plan &plan, const Plan &optimum) {
 class EveryPricing : public testing::TestWithParam<Pricing> {};
 
 TEST_P(EveryPricing, labelSettingEqualsExhaustive) {
-  int feasible = 0, pipelines = 0, mixed = 0, misjudged = 0;
+  int feasible = 0, pipelines = 0, mixed = 0, misjudged = 0, sharded = 0;
   for (int seed = 0; seed < problems; ++seed) {
     RandomProblem random(seed);
     random.request.pricing = GetParam();
@@ -54,14 +54,17 @@ TEST_P(EveryPricing, labelSettingEqualsExhaustive) {
     ASSERT_TRUE(labels.plan->optimal) << "seed " << seed;
     ++feasible;
     pipelines += labels.plan->stages.size() > 1;
-    for (const Stage &stage : labels.plan->stages)
+    for (const Stage &stage : labels.plan->stages) {
+      sharded += !stage.tables.empty() && stage.replicas.size() > 1;
       for (const Replica &replica : stage.replicas)
         mixed += replica.devices[0].type != stage.replicas[0].devices[0].type;
+    }
   }
   // The problems are not trivial.
   EXPECT_GT(feasible, problems / 2);
   EXPECT_GT(pipelines, problems / 20);
   EXPECT_LE(misjudged, problems / 100);
+  EXPECT_GT(sharded, problems / 50);
   if (!isSteady(GetParam())) { // else a stage has one type
     EXPECT_GT(mixed, problems / 20);
   }

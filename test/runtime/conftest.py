@@ -27,7 +27,7 @@ def train(tmp_path: Path) -> Callable[..., dict[str, Any]]:
             package.world_size, tmp_path / "logs", [str(folder), "--json", str(result), *options]
         )
         for outcome in outcomes:
-            assert outcome.status == 0, outcome.out + outcome.err
+            assert outcome.status == 0, outcome.out + "".join(o.err for o in outcomes)
         return {**json.loads(result.read_text()), "out": outcomes[0].out}
 
     return run

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +110,62 @@ STAGES = (Stage0, Stage1, Stage2)
 """
 )
 
+# Two tables of different widths, one of them read twice, by negative indices too.
+TABLES = (
+    BASE
+    + """
+MODEL = "tables"
+INPUTS = {"user": ("int64", ((1, 0), (0, 3))), "item": ("int64", ((1, 0),))}
+INPUT_BOUNDS = {"user": 13, "item": 7}
+OUTPUTS = {"logits": ("float32", ((1, 0), (0, 5)))}
+
+
+class Stage0(Stage):
+    inputs = ("user", "item")
+    sends = ("x",)
+    parameters_spec = {"mix.weight": ((6, 6), "float32", "kaiming")}
+    tables_spec = {"users": ((13, 4), "float32", "normal"),
+                   "items": ((7, 6), "float32", "normal")}
+    lookups = ("users", "items", "users")
+
+    def __init__(self, tables=True):
+        if tables:
+            self.parameters_spec = self.parameters_spec | self.tables_spec
+        super().__init__()
+
+    def tensor(self, name):
+        return getattr(self, name)
+
+    def indices(self, user, item):
+        return user, item - 7, 12 - user[:, 0]
+
+    def forward(self, user, item):
+        a = self.lookup("users", user).sum(1)
+        b = F.linear(self.lookup("items", item - 7), self.mix.weight)
+        return (torch.cat([a, b, self.lookup("users", 12 - user[:, 0])], 1) * 20,)
+
+
+class Stage1(Stage):
+    receives = ("x",)
+    sends = ("logits",)
+    parameters_spec = {"fc.weight": ((5, 14), "float32", "kaiming")}
+
+    def forward(self, x):
+        return (F.linear(torch.tanh(x), self.fc.weight),)
+
+
+STAGES = (Stage0, Stage1)
+"""
+)
+TABLES_BOUNDARY = [
+    {
+        "name": "x",
+        "type": "float32",
+        "shape": [{"perSample": 1}, {"fixed": 14}],
+        "differentiable": True,
+    }
+]
+
 MAP = [{"perSample": 1}, {"fixed": 4}, {"fixed": 6}, {"fixed": 6}]
 AWKWARD_BOUNDARIES = [
     [
@@ -157,6 +213,8 @@ class Package:
     widths: list[list[int]]
     micro_batches: int
     optimizer: str = "sgd"
+    # By stage: its sparse tables with the rows of each replica.
+    tables: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
 
     @property
     def samples(self) -> int:
@@ -221,6 +279,7 @@ class Package:
             "samples": {"begin": own[0], "count": own[1]},
             "receives": self.boundaries[stage - 1] if stage else [],
             "sends": self.boundaries[stage] if stage < last else [],
+            "tables": self.tables.get(stage, []),
         }
         program["instructions"] = self.instructions(stage, own)
         return program
@@ -248,10 +307,16 @@ class Package:
             for peer, part in self.overlaps(stage, own)
         ]
 
+    def lookups(self, op: str, stage: int, i: int) -> list[dict[str, Any]]:
+        if stage not in self.tables:
+            return []
+        return [{"op": op, "microBatch": i, "group": self.ranks(stage)}]
+
     def forward(self, stage: int, own: tuple[int, int], i: int) -> list[dict[str, Any]]:
         loads = stage in (0, len(self.widths) - 1)
         return [
             *([{"op": "load", "microBatch": i}] if loads else []),
+            *self.lookups("lookup", stage, i),
             *self.transfers("receive", stage - 1, own, i),
             {"op": "forward", "microBatch": i},
             *self.transfers("send", stage + 1, own, i),
@@ -261,6 +326,7 @@ class Package:
         return [
             *self.transfers("receiveGradient", stage + 1, own, i),
             {"op": "backward", "microBatch": i},
+            *self.lookups("lookupGradient", stage, i),
             *self.transfers("sendGradient", stage - 1, own, i),
         ]
 
@@ -271,3 +337,18 @@ def awkward(widths: list[list[int]], micro_batches: int, optimizer: str = "sgd")
 
 def linear(widths: list[int], micro_batches: int, optimizer: str = "sgd") -> Package:
     return Package(LINEAR, [], [widths], micro_batches, optimizer)
+
+
+def tables(
+    widths: list[list[int]],
+    users: list[int],
+    items: list[int],
+    micro_batches: int,
+    optimizer: str = "sgd",
+) -> Package:
+    """`users`, `items`: the rows of the tables on each replica of the first stage."""
+    shards = [
+        {"name": "users", "type": "float32", "columns": 4, "rows": users},
+        {"name": "items", "type": "float32", "columns": 6, "rows": items},
+    ]
+    return Package(TABLES, [TABLES_BOUNDARY], widths, micro_batches, optimizer, {0: shards})

@@ -11,12 +11,13 @@
 namespace heterplan::test {
 
 /// A problem with the cost model that it refers to. Deterministic by seed. About half of them have
-/// tight memory, a third have side branches, some have a floor, a budget, a pin, or layers
-/// that are to be together or apart.
+/// tight memory, a third have side branches, as many sparse tables, some have a floor, a budget, a
+/// pin, or layers that are to be together or apart.
 class RandomProblem {
 public:
-  explicit RandomProblem(uint64_t seed) : random(seed) {
+  explicit RandomProblem(uint64_t seed) : random(seed), tableRandom(~seed) {
     makeGraph();
+    addTables();
     makeCluster();
     makeRequest();
   }
@@ -54,6 +55,23 @@ private:
       addTensor("t" + std::to_string(i), i, {i + 1});
     if (flows && layers > 2 && chance(33))
       addTensor("skip", 0, {layers - 1});
+  }
+
+  /// In half of the layers of a third of the problems. From numbers of their own: problems are else
+  /// what they would be without tables.
+  void addTables() {
+    auto below = [&](int limit) { return static_cast<int>(tableRandom() % limit); };
+    if (below(3) == 0)
+      for (Layer &layer : graph.layers)
+        if (below(2) == 0)
+          addTable(layer, 1 + below(60), 1 + below(4), 1 + below(3));
+  }
+
+  static void addTable(Layer &layer, int rows, int columns, int lookups) {
+    SparseTable table{layer.name + ".table", rows, columns, DataType::Float32, lookups};
+    layer.parameters.push_back(table.parameter);
+    layer.parameterBytes += table.bytes();
+    layer.tables.push_back(std::move(table));
   }
 
   void addTensor(const std::string &name, int producer, std::vector<int> consumers) {
@@ -129,7 +147,7 @@ private:
     return {names};
   }
 
-  std::mt19937_64 random;
+  std::mt19937_64 random, tableRandom;
 };
 
 } // namespace heterplan::test

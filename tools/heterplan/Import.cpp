@@ -65,6 +65,7 @@ void printCoverage(const Graph &graph) {
 
 void printText(const Model &model, int64_t batch) {
   printLayers(outs(), model.layers, batch);
+  printTables(outs(), model.layers);
   printBlocks(outs(), model.layers);
   printStructure(outs(), decompose(model.layers), model.layers, batch);
   for (const std::string &note : model.layers.notes)

@@ -66,6 +66,23 @@ void printLayers(raw_ostream &os, const LayerGraph &graph, int64_t batch) {
      << (batch == 1 ? " sample\n" : " samples\n");
 }
 
+void printTables(raw_ostream &os, const LayerGraph &graph) {
+  int64_t tables = 0, lookups = 0;
+  Bytes size{}, read{};
+  for (const Layer &layer : graph.layers) {
+    size += layer.tableBytes();
+    read += layer.lookupBytes();
+    for (const SparseTable &table : layer.tables) {
+      ++tables;
+      lookups += table.lookups;
+    }
+  }
+  if (tables)
+    os << tables << (tables == 1 ? " sparse table of " : " sparse tables of ") << readable(size)
+       << ", of which a sample reads " << lookups << (lookups == 1 ? " row (" : " rows (")
+       << readable(read) << ")\n";
+}
+
 void printBlocks(raw_ostream &os, const LayerGraph &graph) {
   for (const RepeatedBlock &block : repeatedBlocks(graph))
     os << block.count << " x block of " << block.layers
@@ -103,6 +120,7 @@ void writeLayers(JsonWriter &json, const LayerGraph &graph, int64_t batch) {
         facts(parametersOf(layer), layer.forwardFlops, layer.backwardFlops, layer.activationBytes);
         json.attribute("parameterBytes", layer.parameterBytes.value());
         json.attribute("cutBytes", cuts[index].value());
+        json.attribute("tableBytes", layer.tableBytes().value());
       });
   });
   LayerTotals totals = totalsOf(graph);

@@ -18,6 +18,8 @@ LayerTotals totalsOf(const LayerGraph &graph);
 
 /// One row a layer and the totals; everything that grows with the batch is for `batch` samples.
 void printLayers(llvm::raw_ostream &os, const LayerGraph &graph, int64_t batch);
+/// One line for the sparse tables, if there are any.
+void printTables(llvm::raw_ostream &os, const LayerGraph &graph);
 /// One line for each run of identical blocks.
 void printBlocks(llvm::raw_ostream &os, const LayerGraph &graph);
 void writeBlocks(JsonWriter &json, const LayerGraph &graph);

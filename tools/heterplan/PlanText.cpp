@@ -6,6 +6,9 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
+#include <algorithm>
+#include <numeric>
+
 using namespace llvm;
 
 namespace heterplan {
@@ -154,6 +157,26 @@ void printStages(raw_ostream &os, const Plan &plan) {
   table.print(os);
 }
 
+/// One line for the sparse tables of each stage that has some.
+void printTables(raw_ostream &os, const Plan &plan) {
+  for (const Stage &stage : plan.stages) {
+    if (stage.tables.empty())
+      continue;
+    std::vector<double> held(stage.tables.front().rows.size());
+    for (const TableShards &shards : stage.tables)
+      for (size_t device = 0; device < held.size(); ++device)
+        held[device] += double(shards.rows[device]);
+    double all = std::accumulate(held.begin(), held.end(), 0.0);
+    os << "stage " << stage.id << ": " << stage.tables.size()
+       << (stage.tables.size() == 1 ? " sparse table of " : " sparse tables of ") << readable(all)
+       << " rows, split by rows over " << held.size()
+       << (held.size() == 1 ? " device" : " devices, at most ");
+    if (held.size() > 1)
+      os << readable(*std::max_element(held.begin(), held.end())) << " rows each";
+    os << '\n';
+  }
+}
+
 std::string slackText(const Check &check) {
   if (check.slack == 0)
     return "-";
@@ -168,6 +191,7 @@ void printPlan(raw_ostream &os, const Plan &plan, ChecksShown checks) {
     printFact(os, "checks", checksSummary(plan.checks));
   os << '\n';
   printStages(os, plan);
+  printTables(os, plan);
   if (checks == ChecksShown::Summary || plan.checks.empty())
     return;
   os << '\n';

@@ -5,6 +5,7 @@
 #include "ir/onnx/Operators.h"
 #include "ir/onnx/Roles.h"
 #include "ir/onnx/Signature.h"
+#include "ir/onnx/SparseTables.h"
 
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
@@ -42,6 +43,7 @@ public:
     collectNodes();
     for (size_t i = 0; i < members.size(); ++i)
       addLayer(static_cast<int>(i));
+    addSparseTables(facts, layerOf, ofInputs, result.layers);
     addTensors();
     addNotes();
     result.model = graph.name;

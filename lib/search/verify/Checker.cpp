@@ -2,6 +2,8 @@
 
 #include "search/verify/Constraints.h"
 
+#include <algorithm>
+
 using namespace llvm;
 
 namespace heterplan {
@@ -12,6 +14,9 @@ std::vector<Constraint> constraintsOf(const CheckInputs &in) {
                                  scheduleFits(in),    deviceGroups(in),      devicesExist(in),
                                  devicesUsedOnce(in), memoryFits(in),        sharesSum(in),
                                  timingIsRight(in),   boundIsConsistent(in), fingerprintsMatch(in)};
+  if (std::any_of(in.graph.layers.begin(), in.graph.layers.end(),
+                  [](const Layer &layer) { return !layer.tables.empty(); }))
+    result.push_back(tableShards(in));
   if (in.plan.minThroughput != SamplesPerSecond(0))
     result.push_back(throughputFloor(in));
   if (in.plan.maxCostPerHour != DollarsPerHour(0))

@@ -38,13 +38,13 @@ std::vector<LayerClass> classesOf(const WishedPlan &wished) {
     for (int layer = first; layer <= last; ++layer)
       apart.insert(layer);
   }
-  std::map<std::tuple<std::string, Bytes, Bytes, Bytes, Bytes>, size_t> classOf;
+  std::map<std::tuple<std::string, Bytes, Bytes, Bytes, Bytes, Bytes>, size_t> classOf;
   std::vector<LayerClass> classes;
   for (int i = 0; i < wished.graph.size(); ++i) {
     const Layer &layer = wished.graph.layers[i];
     std::tuple key(apart.count(i) ? "layer " + layer.name : "like " + layer.signature,
-                   layer.parameterBytes, layer.bufferBytes, layer.activationBytes,
-                   layer.workspaceBytes);
+                   layer.parameterBytes, layer.tableBytes(), layer.bufferBytes,
+                   layer.activationBytes, layer.workspaceBytes);
     auto [entry, isNew] = classOf.try_emplace(std::move(key), classes.size());
     if (isNew)
       classes.push_back({i, 0});
@@ -60,7 +60,8 @@ Conditions::Conditions(const WishedPlan &wished, std::vector<LayerClass> layerCl
         Formula::count("devices of " + std::to_string(t), wished.cluster.deviceCount(int(t))));
   for (size_t c = 0; c < classes.size(); ++c)
     for (size_t t = 0; t < devices.size(); ++t)
-      shares.push_back(Formula::real("share " + std::to_string(c) + " " + std::to_string(t)));
+      for (auto [kind, held] : {std::pair("share ", &shares), std::pair("rows ", &rowShares)})
+        held->push_back(Formula::real(kind + std::to_string(c) + " " + std::to_string(t)));
   for (const LayerSet &set : wished.colocations) {
     auto [first, last] = extentOf(wished.graph, set);
     ranges.push_back({nameOfSet("colocate", set), {first, last + 1}});
@@ -79,8 +80,21 @@ std::vector<Formula> Conditions::facts() const {
       result.push_back(Formula::atMost(share(c, t), Formula::product(count, devices[t])));
     }
     result.push_back(Formula::equal(Formula::sum(std::move(onTypes)), count));
+    if (!layerOf(c).tables.empty())
+      addRowFacts(c, result);
   }
   return result;
+}
+
+void Conditions::addRowFacts(size_t layerClass, std::vector<Formula> &facts) const {
+  Formula batch = Formula::integer(wished.globalBatch.value());
+  std::vector<Formula> onTypes;
+  for (size_t t = 0; t < devices.size(); ++t) {
+    onTypes.push_back(rowShare(layerClass, t));
+    facts.push_back(Formula::atMost(onTypes.back(), Formula::product(batch, share(layerClass, t))));
+  }
+  facts.push_back(Formula::equal(Formula::sum(std::move(onTypes)),
+                                 Formula::integer(classes[layerClass].count)));
 }
 
 std::vector<Part> Conditions::wishes() const {
@@ -154,6 +168,12 @@ Formula Conditions::sameShares(size_t a, size_t b) const {
 bool Conditions::fits(int begin, int end, size_t type) const {
   Bytes need =
       deviceMemory(wished.graph, begin, end, Cut(), wished.optimizer, Samples(1), /*inFlight=*/1);
+  int all = 0; // devices that may share the tables: one holds as many rows at least
+  for (size_t each = 0; each < wished.cluster.types.size(); ++each)
+    all += wished.cluster.deviceCount(int(each));
+  for (int layer = begin; layer < end; ++layer)
+    for (const SparseTable &table : wished.graph.layers[layer].tables)
+      need += tableMemory(table, mostRows(table, std::max(all, 1)), wished.optimizer, Samples(0));
   return need <= wished.cluster.types[type].memory * (1 + rounding);
 }
 
@@ -167,14 +187,24 @@ Formula Conditions::budget() const {
       Formula::number(weakened(wished.maxCostPerHour.value() * (1 + rounding), /*up=*/true)));
 }
 
+/// What the parameters of a class take on the devices of a type.
+void Conditions::addLoads(size_t layerClass, size_t type, std::vector<Formula> &loads) const {
+  const Layer &layer = layerOf(layerClass);
+  double copies = parameterCopies(wished.optimizer);
+  auto add = [&](double bytes, const Formula &held) {
+    loads.push_back(Formula::product(Formula::number(weakened(bytes)), held));
+  };
+  add(copies * layer.denseBytes().value(), share(layerClass, type));
+  if (!layer.tables.empty())
+    add((copies - 1) * layer.tableBytes().value(), rowShare(layerClass, type));
+}
+
 Formula Conditions::memory() const {
   std::vector<Formula> result;
-  double copies = parameterCopies(wished.optimizer);
   for (size_t t = 0; t < devices.size(); ++t) {
     std::vector<Formula> parameters;
     for (size_t c = 0; c < classes.size(); ++c) {
-      double bytes = copies * wished.graph.layers[classes[c].layer].parameterBytes.value();
-      parameters.push_back(Formula::product(Formula::number(weakened(bytes)), share(c, t)));
+      addLoads(c, t, parameters);
       if (!fits(classes[c].layer, classes[c].layer + 1, t))
         result.push_back(noneOn(c, t));
     }

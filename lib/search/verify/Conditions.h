@@ -44,6 +44,15 @@ private:
     return shares[layerClass * devices.size() + type];
   }
   size_t classOf(int layer) const;
+  /// The same of the rows of its sparse tables, where it has some.
+  const Formula &rowShare(size_t layerClass, size_t type) const {
+    return rowShares[layerClass * devices.size() + type];
+  }
+  const Layer &layerOf(size_t layerClass) const {
+    return wished.graph.layers[classes[layerClass].layer];
+  }
+  void addRowFacts(size_t layerClass, std::vector<Formula> &facts) const;
+  void addLoads(size_t layerClass, size_t type, std::vector<Formula> &loads) const;
   Formula noneOn(size_t layerClass, size_t type) const;
   Formula sameShares(size_t a, size_t b) const;
   bool fits(int begin, int end, size_t type) const;
@@ -57,6 +66,7 @@ private:
   const WishedPlan &wished;
   std::vector<Formula> devices;                                    // n_t
   std::vector<Formula> shares;                                     // count · z, by class and type
+  std::vector<Formula> rowShares;                                  // count · y, likewise
   std::vector<std::pair<std::string, std::pair<int, int>>> ranges; // layers to be together
 };
 

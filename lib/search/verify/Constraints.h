@@ -26,6 +26,7 @@ Constraint deviceGroups(const CheckInputs &in);
 Constraint devicesExist(const CheckInputs &in);
 Constraint devicesUsedOnce(const CheckInputs &in);
 Constraint sharesSum(const CheckInputs &in);
+Constraint tableShards(const CheckInputs &in);
 Constraint pinsKept(const CheckInputs &in);
 Constraint colocationsKept(const CheckInputs &in);
 Constraint separationsKept(const CheckInputs &in);

@@ -115,6 +115,8 @@ void addStage(const Stage &stated, const RecomputedStage &facts, const std::stri
   figures.add("backward of " + name, stated.backward, facts.backward);
   figures.add("receive of " + name, stated.receive, facts.receive);
   figures.add("receiveGradient of " + name, stated.receiveGradient, facts.receiveGradient);
+  figures.add("lookup of " + name, stated.lookup, facts.lookup);
+  figures.add("lookupGradient of " + name, stated.lookupGradient, facts.lookupGradient);
   figures.add("update of " + name, stated.update, facts.update);
   figures.add("sync of " + name, stated.sync, facts.sync);
   for (size_t r = 0; r < stated.replicas.size(); ++r) {
@@ -159,9 +161,9 @@ Constraint memoryFits(const CheckInputs &in) {
     }
     Figures figures;
     std::vector<Formula> needs;
-    std::set<std::pair<int, Samples>> seen;
+    std::set<std::pair<int, Bytes>> seen;
     for (const RecomputedReplica &replica : facts.replicas) {
-      if (!seen.insert({replica.type, replica.samples}).second)
+      if (!seen.insert({replica.type, replica.need}).second)
         continue;
       const DeviceType &type = in.cluster.types[replica.type];
       needs.push_back(number(replica.need));

@@ -41,7 +41,8 @@ private:
   Formula memory() const;
   int stageOf(const std::string &layer) const;
   Formula inStages(const LayerSet &layers, size_t count) const;
-  int64_t mostSamples(size_t stage) const;
+  bool fits(size_t stage, int64_t count) const;
+  int64_t leastUnits(size_t stage) const;
 
   const WishedPlan &wished;
   const std::vector<LaidOutStage> &layout;
@@ -89,19 +90,25 @@ Formula Sizing::budget() const {
                          number(wished.maxCostPerHour.value() * (1 + rounding)));
 }
 
-/// Most samples of a micro-batch that fit on one unit of a stage.
-int64_t Sizing::mostSamples(size_t stage) const {
+/// Whether a micro-batch fits into the memory of `count` units of a stage, which share it and the
+/// sparse tables. The more units, the less each needs.
+bool Sizing::fits(size_t stage, int64_t count) const {
   auto [begin, end, type] = layout[stage];
-  Cut boundary = wished.graph.cuts()[begin];
   int inFlight = std::min<int>(microBatches, int(layout.size() - stage));
-  auto fits = [&, begin = begin, end = end, type = type](int64_t samples) {
-    return deviceMemory(wished.graph, begin, end, boundary, wished.optimizer, Samples(samples),
-                        inFlight) <= wished.cluster.types[type].memory;
-  };
-  int64_t low = 0, high = batch; // the most lies in [low, high]
+  Bytes need = deviceMemory(wished.graph, begin, end, wished.graph.cuts()[begin], wished.optimizer,
+                            Samples((batch + count - 1) / count), inFlight);
+  for (int layer = begin; layer < end; ++layer)
+    for (const SparseTable &table : wished.graph.layers[layer].tables)
+      need += tableMemory(table, mostRows(table, int(count)), wished.optimizer, wished.globalBatch);
+  return need <= wished.cluster.types[type].memory;
+}
+
+/// Fewest units of a stage into whose memory a micro-batch fits; one more than there can be: none.
+int64_t Sizing::leastUnits(size_t stage) const {
+  int64_t low = 1, high = batch + 1;
   while (low < high) {
-    int64_t middle = low + (high - low + 1) / 2;
-    fits(middle) ? low = middle : high = middle - 1;
+    int64_t middle = low + (high - low) / 2;
+    fits(stage, middle) ? high = middle : low = middle + 1;
   }
   return low;
 }
@@ -109,8 +116,7 @@ int64_t Sizing::mostSamples(size_t stage) const {
 Formula Sizing::memory() const {
   std::vector<Formula> result;
   for (size_t s = 0; s < layout.size(); ++s)
-    result.push_back(Formula::atMost(Formula::integer(batch),
-                                     Formula::product(Formula::integer(mostSamples(s)), units[s])));
+    result.push_back(Formula::atMost(Formula::integer(leastUnits(s)), units[s]));
   return Formula::all(std::move(result));
 }
 

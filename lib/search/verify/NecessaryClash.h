@@ -27,8 +27,10 @@ namespace heterplan {
 ///   stage of k units takes Σ serial + Σ parallel/k ≤ P to compute, and likewise to communicate, so
 ///   Σ_l (serial + parallel)_lt·z_lt ≤ P·n_t; and as few units as l alone needs: z_lt·units_lt ≤
 ///   n_t micro-batches: their number in P; without the wish P is that of the usual number budget:
-///   Σ_t price_t·n_t ≤ budget memory: Σ_l copies·parameters_l·z_lt ≤ n_t·memory_t, and z_lt = 0
-///   where l alone does not fit pin l=t: z_lt = 1 colocate l,...: every layer from the first of
+///   Σ_t price_t·n_t ≤ budget memory: Σ_l (copies·dense_l·z_lt + (copies−1)·tables_l·y_lt) ≤
+///   n_t·memory_t, and z_lt = 0 where l alone does not fit; y_lt is the share of the rows of l's
+///   sparse tables that type t holds: Σ_t y_lt = 1, and y_lt ≤ batch·z_lt, since who holds rows
+///   processes a sample at least pin l=t: z_lt = 1 colocate l,...: every layer from the first of
 ///   them to the last has the same z, 0 for types whose memory does not hold them all separate
 ///   l,...: Σ_t n_t is at least their number schedule: Σ_t n_t ≥ 2 (pipeline), or as if all layers
 ///   were to be together (data-parallel)

@@ -49,6 +49,7 @@ private:
   int inFlight(size_t stage) const;
   void addMemory(RecomputedStage &facts, size_t stage) const;
   void addTransfers(std::vector<RecomputedStage> &stages) const;
+  void addLookups(RecomputedStage &facts) const;
   void addTimes(RecomputedStage &facts, const Stage &stated, bool isLast) const;
   Error addSteadyTimes(std::vector<RecomputedStage> &stages) const;
 
@@ -74,8 +75,15 @@ std::string Recomputer::placeLayers(const Stage &stage, RecomputedStage &facts) 
       return "layer '" + name + "' does not follow the one before it";
   }
   facts.end = next;
-  for (int i = facts.begin; i < facts.end; ++i)
-    facts.parameterBytes += graph.layers[i].parameterBytes;
+  for (int i = facts.begin; i < facts.end; ++i) {
+    const Layer &layer = graph.layers[i];
+    facts.parameterBytes += layer.parameterBytes;
+    facts.denseBytes += layer.parameterBytes;
+    for (const SparseTable &table : layer.tables) {
+      facts.denseBytes -= table.bytes();
+      facts.lookupBytes += table.lookupBytes();
+    }
+  }
   return "";
 }
 
@@ -134,6 +142,14 @@ Error Recomputer::price(RecomputedStage &facts) const {
   return Error::success();
 }
 
+/// What the plan says; all of the table where it says nothing.
+int64_t rowsHeld(const Stage &stage, const SparseTable &table, size_t replica) {
+  for (const TableShards &shards : stage.tables)
+    if (shards.table == table.parameter && replica < shards.rows.size())
+      return shards.rows[replica];
+  return table.rows;
+}
+
 int Recomputer::inFlight(size_t stage) const {
   if (plan.schedule == Schedule::GPipe)
     return plan.microBatches;
@@ -141,9 +157,22 @@ int Recomputer::inFlight(size_t stage) const {
 }
 
 void Recomputer::addMemory(RecomputedStage &facts, size_t stage) const {
-  for (RecomputedReplica &replica : facts.replicas)
+  for (size_t r = 0; r < facts.replicas.size(); ++r) {
+    RecomputedReplica &replica = facts.replicas[r];
     replica.need = deviceMemory(graph, facts.begin, facts.end, cuts[facts.begin], plan.optimizer,
                                 replica.samples, inFlight(stage));
+    for (int i = facts.begin; i < facts.end; ++i)
+      for (const SparseTable &table : graph.layers[i].tables)
+        replica.need += tableMemory(table, rowsHeld(plan.stages[stage], table, r), plan.optimizer,
+                                    plan.globalBatch);
+  }
+}
+
+/// Rows exchanged among the replicas; as much as the one with most samples reads.
+void Recomputer::addLookups(RecomputedStage &facts) const {
+  Bytes rows = facts.lookupBytes * double(facts.mostSamples.value());
+  facts.lookup = lookupCost(cluster, facts.group).time(rows);
+  facts.lookupGradient = lookupGradientCost(cluster, facts.group).time(rows);
 }
 
 /// Receipts of neighbours that are both known; they are as wide as the wider side needs.
@@ -174,18 +203,18 @@ void Recomputer::addTimes(RecomputedStage &facts, const Stage &stated, bool isLa
       continue;
     }
     auto distance = [&](Seconds time) {
-      return std::abs((time + facts.receive - stated.forward).value());
+      return std::abs((time + facts.receive + facts.lookup - stated.forward).value());
     };
     if (gain > tie || (gain >= Seconds(0) - tie && distance(replica.forward) < distance(forward))) {
       forward = replica.forward;
       backward = replica.backward;
     }
   }
-  facts.forward = facts.receive + forward;
-  facts.backward = facts.receiveGradient + backward;
+  facts.forward = facts.receive + facts.lookup + forward;
+  facts.backward = facts.receiveGradient + facts.lookupGradient + backward;
   facts.sync = facts.update;
   if (facts.replicas.size() > 1)
-    facts.sync += allReduceTime(cluster, facts.group, facts.parameterBytes);
+    facts.sync += allReduceTime(cluster, facts.group, facts.denseBytes);
 }
 
 /// HeterPS, section 4: a stage computes and communicates at the same time, by Amdahl's law.
@@ -244,9 +273,10 @@ Expected<Recomputation> Recomputer::run() {
     return error;
   for (size_t s = 0; s < result.stages.size(); ++s) {
     RecomputedStage &facts = result.stages[s];
-    if (facts.obstacle.empty() && !isSteady(plan.pricing))
+    if (facts.obstacle.empty() && !isSteady(plan.pricing)) {
+      addLookups(facts);
       addTimes(facts, plan.stages[s], s + 1 == result.stages.size());
-    else if (!facts.obstacle.empty() && result.obstacle.empty())
+    } else if (!facts.obstacle.empty() && result.obstacle.empty())
       result.obstacle = "stage " + std::to_string(s) + ": " + facts.obstacle;
   }
   if (plan.stages.empty())

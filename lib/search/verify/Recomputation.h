@@ -35,9 +35,10 @@ struct RecomputedStage {
   int begin = 0, end = 0; // layers
   DeviceGroup group;
   std::vector<RecomputedReplica> replicas;
-  Samples mostSamples{}; // on one replica, of one micro-batch
-  Bytes parameterBytes{};
-  Seconds receive{}, receiveGradient{}, forward{}, backward{}, update{}, sync{};
+  Samples mostSamples{};                               // on one replica, of one micro-batch
+  Bytes parameterBytes{}, denseBytes{}, lookupBytes{}; // the last one of a sample
+  Seconds receive{}, receiveGradient{}, lookup{}, lookupGradient{};
+  Seconds forward{}, backward{}, update{}, sync{};
 };
 
 struct Recomputation {

@@ -74,6 +74,15 @@ private:
     return *std::max_element(clocks[stage].begin(), clocks[stage].end());
   }
 
+  /// Replicas that share sparse tables exchange rows when all are there.
+  void meet(int stage, Seconds time, Seconds earliest) {
+    if (stages[stage].lookupBytes == Bytes(0))
+      return;
+    Seconds begin = std::max(lastOf(size_t(stage)), earliest);
+    for (Seconds &clock : clocks[stage])
+      clock = begin + time;
+  }
+
   /// False where what the pass needs is not there yet.
   bool execute(const Pass &pass) {
     bool forward = pass.direction == Direction::Forward;
@@ -87,11 +96,17 @@ private:
     }
     if (forward && pass.stage == last)
       earliest = std::max(earliest, lead + period * double(pass.microBatch));
+    const RecomputedStage &stage = stages[pass.stage];
+    if (forward) // the last stage asks for no rows before it may begin
+      meet(pass.stage, stage.lookup,
+           pass.stage == last ? lead + period * double(pass.microBatch) : Seconds());
     for (size_t r = 0; r < durations[pass.stage].size(); ++r) {
       Seconds duration = forward ? durations[pass.stage][r].first : durations[pass.stage][r].second;
       Seconds &clock = clocks[pass.stage][r];
       clock = std::max(clock, earliest) + duration;
     }
+    if (!forward)
+      meet(pass.stage, stage.lookupGradient, Seconds());
     ends[pass] = lastOf(size_t(pass.stage));
     return true;
   }

@@ -210,6 +210,62 @@ Constraint sharesSum(const CheckInputs &in) {
   return result;
 }
 
+namespace {
+/// The rows of one table, as the stage that has its layer splits them.
+void addTable(const SparseTable &table, size_t s, const Stage &stage, std::vector<Part> &parts) {
+  std::vector<Formula> sums;
+  size_t devices = 0;
+  for (const Replica &replica : stage.replicas)
+    devices += replica.devices.size();
+  for (const TableShards &shards : stage.tables) {
+    if (shards.table != table.parameter)
+      continue;
+    std::vector<Formula> rows;
+    for (int64_t count : shards.rows) {
+      rows.push_back(Formula::integer(count));
+      parts.push_back({"a shard of table '" + table.parameter + "' has fewer than no rows",
+                       Formula::atMost(Formula::integer(0), rows.back())});
+    }
+    parts.push_back({"table '" + table.parameter + "' has " + std::to_string(shards.rows.size()) +
+                         " shards on the " + std::to_string(devices) + " devices of " +
+                         stageName(s),
+                     Formula::equal(whole(shards.rows.size()), whole(devices))});
+    sums.push_back(Formula::sum(std::move(rows)));
+  }
+  parts.push_back({stageName(s) + " shards table '" + table.parameter + "' " +
+                       std::to_string(sums.size()) + " times, not once",
+                   Formula::equal(whole(sums.size()), whole(1))});
+  if (!sums.empty())
+    parts.push_back({"the shards of table '" + table.parameter + "' are not its " +
+                         std::to_string(table.rows) + " rows",
+                     Formula::equal(sums.front(), Formula::integer(table.rows))});
+}
+} // namespace
+
+Constraint tableShards(const CheckInputs &in) {
+  Constraint result{"table-shards", "tables", Formula::integer(0), {}};
+  StringMap<const SparseTable *> tables;
+  std::vector<std::optional<size_t>> stageOf = placement(in);
+  for (size_t layer = 0; layer < in.graph.layers.size(); ++layer)
+    for (const SparseTable &table : in.graph.layers[layer].tables) {
+      if (stageOf[layer])
+        addTable(table, *stageOf[layer], in.plan.stages[*stageOf[layer]], result.parts);
+      tables[table.parameter] = &table;
+    }
+  size_t sharded = 0;
+  for (const Stage &stage : in.plan.stages) {
+    sharded += stage.tables.size();
+    for (const TableShards &shards : stage.tables)
+      result.parts.push_back({"no layer has a table '" + shards.table + "'",
+                              Formula::truth(tables.count(shards.table) != 0)});
+  }
+  result.parts.push_back({"the stages shard " + std::to_string(sharded) +
+                              " tables, the model has " + std::to_string(tables.size()),
+                          Formula::equal(whole(sharded), whole(tables.size()))});
+  result.slack = failures(result.parts);
+  return result;
+}
+
 Constraint pinsKept(const CheckInputs &in) {
   Constraint result{"pins", "pins", Formula::integer(0), {}};
   StringMap<std::vector<size_t>> stages = stagesOfLayers(in.plan);

@@ -347,3 +347,53 @@ TEST(ModelEmitter, NameThatPyTorchNeedsIsRefused) {
   b.graph.outputs = {b.node("y", "Add", {x, w}, batched({4}))};
   EXPECT_TRUE(has(errorOf(b), "cannot be called 'training'"));
 }
+
+namespace {
+/// ids -> +1 -> rows of a table, which is also read by the ids themselves -> their sum.
+GraphBuilder lookups() {
+  GraphBuilder b;
+  Shape ids{{1, 0}};
+  TensorId x = b.input("ids", ids, DataType::Int64);
+  TensorId table = b.parameter("users", {100, 4});
+  TensorId next =
+      b.node("next", "Add", {x, b.constant("one", values<int64_t>(DataType::Int64, {1}, {1}))}, ids,
+             {}, DataType::Int64);
+  TensorId first = b.node("first", "Gather", {table, next}, batched({4}));
+  TensorId second = b.node("second", "Gather", {table, x}, batched({4}));
+  b.graph.outputs = {b.node("sum", "Add", {first, second}, batched({4}))};
+  return b;
+}
+} // namespace
+
+TEST(ModelEmitter, SharedTablesAreLookedUp) {
+  GraphBuilder b = lookups();
+  Plan plan = b.plan();
+  plan.stages[0].tables = {{"users", {50, 50}}};
+  auto text = emitModel(b.graph, b.layers(), plan);
+  ASSERT_TRUE(bool(text)) << toText(text.takeError());
+  EXPECT_TRUE(has(*text, "    tables_spec = {\n"
+                         "        \"users\": ((100, 4), \"float32\", \"normal\"),\n    }\n"))
+      << *text;
+  EXPECT_FALSE(has(*text, "    parameters_spec = {\n        \"users\"")) << *text;
+  EXPECT_TRUE(has(*text, "    lookups = (\"users\", \"users\")\n")) << *text;
+  EXPECT_TRUE(has(*text, "    def indices(self, ids):\n")) << *text;
+  EXPECT_TRUE(has(*text, "        return (next, ids)\n")) << *text;
+  EXPECT_TRUE(has(*text, "        first = self.lookup(\"users\", next)")) << *text;
+  EXPECT_TRUE(has(*text, "        second = self.lookup(\"users\", ids)")) << *text;
+}
+
+TEST(ModelEmitter, TablesThatThePlanDoesNotShareAreParameters) {
+  std::string text = emitted(lookups());
+  EXPECT_TRUE(has(text, "F.embedding(ids, p(\"users\"))")) << text;
+  EXPECT_FALSE(has(text, "self.lookup(")) << text;
+  EXPECT_FALSE(has(text, "def indices(self, ids)")) << text;
+}
+
+TEST(ModelEmitter, ATableThatTheModelLacksIsRefused) {
+  GraphBuilder b = lookups();
+  Plan plan = b.plan();
+  plan.stages[0].tables = {{"items", {50, 50}}};
+  auto text = emitModel(b.graph, b.layers(), plan);
+  ASSERT_FALSE(bool(text));
+  EXPECT_TRUE(has(toText(text.takeError()), "the graph has no table 'items'"));
+}

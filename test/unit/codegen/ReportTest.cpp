@@ -113,3 +113,13 @@ TEST(Report, UnitsAreReadable) {
   EXPECT_EQ(html::readable(Bytes(16.0 * 1073741824)), "16 GiB");
   EXPECT_EQ(html::number(1234567), "1234567");
 }
+
+TEST(Report, ShardsOfTablesAreListed) {
+  Plan plan = smallPlan();
+  EXPECT_EQ(count(emitReport(plan, smallTimeline()), "Sparse tables"), 0);
+  plan.stages[1].tables = {{"users & items", {4, 4, 3}}};
+  std::string html = emitReport(plan, smallTimeline());
+  EXPECT_EQ(count(html, "Sparse tables"), 1);
+  EXPECT_EQ(count(html, "users &amp; items"), 1);
+  EXPECT_EQ(count(html, "2 × 4 + 1 × 3"), 1);
+}

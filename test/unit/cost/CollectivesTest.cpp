@@ -43,6 +43,21 @@ TEST(Collectives, hierarchicalAcrossNodes) {
   EXPECT_DOUBLE_EQ(allReduceTime(clusterOf(2, 2), devices(4), Bytes(200)).value(), 4 + 24);
 }
 
+TEST(Collectives, lookupsInOneNode) {
+  // 3/4 of the rows come from three others; they are asked for first
+  EXPECT_DOUBLE_EQ(lookupGradientCost(clusterOf(1, 4), devices(4)).time(Bytes(400)).value(), 3 + 3);
+  EXPECT_DOUBLE_EQ(lookupCost(clusterOf(1, 4), devices(4)).time(Bytes(400)).value(), 3 + 6);
+  EXPECT_EQ(lookupCost(clusterOf(1, 4), devices(1)).time(Bytes(400)), Seconds(0));
+  EXPECT_EQ(lookupCost(clusterOf(1, 4), devices(4)).time(Bytes(0)), Seconds(0));
+}
+
+TEST(Collectives, lookupsAcrossNodesShareTheInterface) {
+  // a quarter from the neighbour, half from the two of the other node, through one interface
+  double inside = 400 * 0.25 / 100 + 1, outside = 400 * 0.5 * 2 / 10 + 2 * 2;
+  EXPECT_DOUBLE_EQ(lookupGradientCost(clusterOf(2, 2), devices(4)).time(Bytes(400)).value(),
+                   inside + outside);
+}
+
 TEST(Collectives, transferInOneNodeUsesALinkForEachDevice) {
   Seconds time = transferTime(clusterOf(1, 4), devices(1), Samples(6), devices(3), Samples(2),
                               Bytes(50), Bytes(0));

@@ -76,6 +76,15 @@ TEST(HeterPs, aStageTakesTheLongerOfComputingAndCommunicating) {
   EXPECT_LT(model.worstResidual(), 1e-9);
 }
 
+TEST(HeterPs, rowsOfTablesArePulledAndPushedWithEveryMicroBatch) {
+  Chain chain;
+  chain.graph.layers[0].tables = {{"t", 5, 5, DataType::Float32, 2}}; // all its 100 bytes
+  HeterPsModel model = chain.model();
+  // 4 samples look up 2 rows of 20 bytes, there and back, over 100 B/s; units share the samples.
+  EXPECT_NEAR(model.layer(0, 0).transfer.original(), 2 * 4 * 40 / 100.0, 1e-9);
+  EXPECT_NEAR(model.layer(0, 0).transfer.fraction(), 1, 1e-9);
+}
+
 TEST(HeterPs, unitsForInvertsTheLaw) {
   HeterPsModel model = Chain().model();
   EXPECT_EQ(model.unitsFor(0, 2, 0, 24), 1);

@@ -36,6 +36,22 @@ TEST(Memory, IsTheFormula) {
             690 + 2 + 4 * (8 * 160 + 7) + 560);
 }
 
+TEST(Memory, TablesCountByTheRowsThatAreHeld) {
+  SparseTable table{"t", 1000, 8, DataType::Float32, 3};
+  EXPECT_EQ(mostRows(table, 1), 1000);
+  EXPECT_EQ(mostRows(table, 3), 334);
+  // 250 rows of 32 bytes with one moment each, and gradients of 16·3 of them
+  EXPECT_EQ(tableMemory(table, 250, Optimizer::Momentum, Samples(16)).value(), 32 * (2 * 250 + 48));
+  // no more gradients than rows
+  EXPECT_EQ(tableMemory(table, 250, Optimizer::Sgd, Samples(1000)).value(), 32 * (250 + 250));
+}
+
+TEST(Memory, OfADeviceCountsTablesApart) {
+  LayerGraph graph = threeLayers();
+  graph.layers[0].tables = {{"t", 10, 20, DataType::Float32, 1}}; // 800 of its 1000 bytes
+  EXPECT_EQ(deviceMemory(graph, 0, 1, Cut(), Optimizer::Sgd, Samples(0), 1).value(), 2 * 200 + 1);
+}
+
 TEST(Memory, OfNoLayersAndNoSamplesIsNothing) {
   EXPECT_EQ(deviceMemory(threeLayers(), 1, 1, Cut(), Optimizer::Adam, Samples(0), 1).value(), 0);
 }

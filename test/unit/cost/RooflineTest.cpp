@@ -59,6 +59,18 @@ TEST(Roofline, AnEmbeddingReadsOnlyItsRows) {
   EXPECT_DOUBLE_EQ(embedding.backward.value(), gpuOverhead + (10 * 2e6 + 1e9) / (1e12 * 0.5));
 }
 
+TEST(Roofline, ASparseTableMovesItsRowsOnly) {
+  Layer layer = heavy(LayerKind::Embedding);
+  layer.forwardFlops = layer.backwardFlops = Flops(0);
+  layer.parameterBytes = Bytes(4e9);
+  layer.tables = {{"t", 10'000'000, 100, DataType::Float32, 50}}; // all of them
+  LayerCost sparse = cost(layer, gpu(), 10);
+  EXPECT_DOUBLE_EQ(sparse.forward.value(), gpuOverhead + 10 * 1e6 / (1e12 * 0.5));
+  // updated where they were looked up: SGD moves 3 times 50 rows of 400 bytes a sample
+  EXPECT_DOUBLE_EQ(sparse.backward.value(), gpuOverhead + 10 * (2e6 + 3 * 50 * 400) / (1e12 * 0.5));
+  EXPECT_EQ(sparse.update, Seconds(0));
+}
+
 TEST(Roofline, PrecisionChoosesThePeak) {
   auto forward = [](LayerKind kind, Precision precision) {
     return cost(heavy(kind), gpu(), 100, precision).forward.value() - gpuOverhead;

@@ -120,3 +120,17 @@ TEST(Simulator, ReportsAWaitForAReplicaThatComesTooLate) {
   ASSERT_FALSE(bool(error)) << toText(std::move(error));
   EXPECT_EQ(diagnosed(simulate(program)).code, Diag::Deadlock);
 }
+
+TEST(Simulator, LookupsAreMeetingsOfTheStage) {
+  auto program = lower(smallPlanWithTable(), smallGraphWithTable(), smallCluster());
+  ASSERT_TRUE(bool(program)) << toText(program.takeError());
+  auto simulation = simulate(*program);
+  ASSERT_TRUE(bool(simulation)) << toText(simulation.takeError());
+  const Timeline &timeline = simulation->timeline;
+  EXPECT_DOUBLE_EQ(timeline.iteration.value(), smallPlanWithTable().iteration.value());
+  EXPECT_EQ(event(timeline, 1, Op::Forward, 0).begin, Seconds(1));
+  // Rank 1 ends its forward pass of the first micro-batch at 3, rank 0 at 4: they meet.
+  EXPECT_EQ(event(timeline, 1, Op::Lookup, 1).begin, Seconds(4));
+  EXPECT_EQ(event(timeline, 0, Op::LookupGradient, 0).begin,
+            event(timeline, 1, Op::LookupGradient, 0).begin);
+}

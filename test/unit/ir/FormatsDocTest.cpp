@@ -61,21 +61,24 @@ TEST(FormatsDoc, ExamplesParse) {
 
 TEST(FormatsDoc, EveryFieldIsThere) {
   std::string document = contents("docs/formats.md");
-  for (const char *text : {R"({"zz": 1})", R"({"layers": [{"zz": 1}]})",
-                           R"({"tensors": [{"zz": 1}]})", R"({"tensors":[{"shape":[{"zz":1}]}]})"})
+  for (const char *text :
+       {R"({"zz": 1})", R"({"layers": [{"zz": 1}]})", R"({"layers": [{"tables": [{"zz": 1}]}]})",
+        R"({"tensors": [{"zz": 1}]})", R"({"tensors":[{"shape":[{"zz":1}]}]})"})
     expectDocumented(diagnosed(parseLayerGraph(text, "x")), document);
   for (const char *text :
        {R"({"zz": 1})", R"({"entries": [{"zz": 1}]})", R"({"links": [{"zz": 1}]})"})
     expectDocumented(diagnosed(parseProfile(text, "x")), document);
   for (const char *field :
-       {R"("zz": 1)", R"("stages": [{"zz": 1}])", R"("stages": [{"replicas": [{"zz": 1}]}])",
+       {R"("zz": 1)", R"("stages": [{"zz": 1}])", R"("stages": [{"tables": [{"zz": 1}]}])",
+        R"("stages": [{"replicas": [{"zz": 1}]}])",
         R"("stages": [{"replicas": [{"devices": [{"zz": 1}]}]}])", R"("checks": [{"zz": 1}])",
         R"("pins": [{"zz": 1}])", R"("provenance": {"zz": 1})"})
     expectDocumented(
         diagnosed(parsePlan(R"({"schemaVersion": "1.0", )" + std::string(field) + "}", "x")),
         document);
-  for (const char *field : {R"("zz": 1)", R"("instructions": [{"zz": 1}])",
-                            R"("sends": [{"zz": 1}])", R"("samples": {"zz": 1})"})
+  for (const char *field :
+       {R"("zz": 1)", R"("instructions": [{"zz": 1}])", R"("tables": [{"zz": 1}])",
+        R"("sends": [{"zz": 1}])", R"("samples": {"zz": 1})"})
     expectDocumented(
         diagnosed(parseRankFile(R"({"schemaVersion": "1.0", )" + std::string(field) + "}", "x")),
         document);

@@ -65,6 +65,28 @@ TEST(LayerGraph, verifyNamesWhatIsWrong) {
   EXPECT_NE(complaint(twice).find("HP1103"), std::string::npos);
 }
 
+TEST(LayerGraph, tablesArePartOfTheParameters) {
+  LayerGraph graph = layersCalled({"a", "b"});
+  Layer &layer = graph.layers[0];
+  layer.parameters = {"t", "w"};
+  layer.parameterBytes = Bytes(1000);
+  layer.tables = {{"t", 10, 5, DataType::Float32, 3}};
+  EXPECT_EQ(complaint(graph), "");
+  EXPECT_EQ(layer.tableBytes(), Bytes(200));
+  EXPECT_EQ(layer.denseBytes(), Bytes(800));
+  EXPECT_EQ(layer.lookupBytes(), Bytes(60));
+  layer.tables[0].columns = 26;
+  EXPECT_NE(complaint(graph).find("more than its parameters"), std::string::npos);
+  layer.tables[0] = {"t", 10, 5, DataType::Float32, 0};
+  EXPECT_NE(complaint(graph).find("is not one of its parameters"), std::string::npos);
+  layer.tables[0] = {"v", 10, 5, DataType::Float32, 1};
+  EXPECT_NE(complaint(graph).find("is not one of its parameters"), std::string::npos);
+  layer.tables[0].parameter = "t";
+  graph.layers[1] = layer;
+  graph.layers[1].name = "b";
+  EXPECT_NE(complaint(graph).find("listed twice"), std::string::npos);
+}
+
 TEST(LayerGraph, cutsCountEachTensorOnce) {
   LayerGraph graph = layersCalled({"a", "b", "c"});
   flow(graph, "skip", 0, {1, 2}, 10);

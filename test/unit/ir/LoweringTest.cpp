@@ -150,3 +150,44 @@ TEST(Lowering, InvalidPlanIsRefused) {
   plan.globalBatch = Samples(17);
   EXPECT_EQ(refused(plan).code, Diag::InvalidPlan);
 }
+
+TEST(Lowering, TablesAreLookedUpBeforeThePassAndTheirGradientsFollowIt) {
+  auto program = lower(smallPlanWithTable(), smallGraphWithTable(), smallCluster());
+  ASSERT_TRUE(bool(program)) << toText(program.takeError());
+  auto error = program->verify();
+  EXPECT_FALSE(bool(error)) << toText(std::move(error));
+  EXPECT_EQ(instructionsOf(program->ranks[1], 0),
+            "load lookup forward send receiveGradient backward lookupGradient");
+  EXPECT_EQ(instructionsOf(program->ranks[2], 0),
+            "load receive receive forward backward sendGradient sendGradient");
+  ProgramTable table{"a.table", DataType::Float32, 4, {7, 3}};
+  for (int rank : {0, 1})
+    EXPECT_EQ(program->ranks[rank].tables, std::vector{table});
+  EXPECT_TRUE(program->ranks[2].tables.empty());
+  const Instruction &lookup = program->ranks[1].instructions[1];
+  EXPECT_EQ(lookup.group, (std::vector{0, 1}));
+  EXPECT_EQ(lookup.samples, (SampleRange{3, 1}));
+  EXPECT_EQ(lookup.seconds, Seconds(1));
+}
+
+TEST(Lowering, TablesOfThePlanMustBeThoseOfTheLayers) {
+  auto refusal = [](auto change) {
+    Plan plan = smallPlanWithTable();
+    change(plan.stages[0].tables);
+    DiagnosticError error = diagnosed(lower(plan, smallGraphWithTable(), smallCluster()));
+    EXPECT_EQ(error.code, Diag::InvalidPlan);
+    EXPECT_EQ(error.location.element, "stages[0].tables");
+    return error.message;
+  };
+  using Tables = std::vector<TableShards>;
+  EXPECT_NE(refusal([](Tables &t) { t.clear(); }).find("missing"), std::string::npos);
+  EXPECT_NE(refusal([](Tables &t) { t[0].table = "b"; }).find("missing"), std::string::npos);
+  EXPECT_NE(refusal([](Tables &t) {
+              t[0].rows = {7, 4};
+            }).find("11 rows, not 10"),
+            std::string::npos);
+  EXPECT_NE(refusal([](Tables &t) {
+              t.push_back({"b", {1, 1}});
+            }).find("no layer"),
+            std::string::npos);
+}

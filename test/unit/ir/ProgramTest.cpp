@@ -12,6 +12,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <limits>
 
@@ -239,4 +240,60 @@ TEST(ProgramForm, UnknownNamesAreDiagnosed) {
   EXPECT_EQ(error.location.element, "deviceKind");
   error = diagnosed(parseRankFile(replaced("\"worldSize\": 3", "\"worldSize\": 0"), "x"));
   EXPECT_EQ(error.code, Diag::InvalidProgram);
+}
+
+namespace {
+Program programWithTable() {
+  auto program = lower(smallPlanWithTable(), smallGraphWithTable(), smallCluster());
+  EXPECT_TRUE(bool(program)) << toText(program.takeError());
+  return std::move(*program);
+}
+
+class TableDefect : public testing::TestWithParam<Mutation> {};
+} // namespace
+
+TEST_P(TableDefect, IsDiagnosed) {
+  Program program = programWithTable();
+  GetParam().change(program);
+  DiagnosticError error = diagnosed(program.verify());
+  EXPECT_EQ(error.code, Diag::InvalidProgram);
+  EXPECT_NE(error.message.find(GetParam().message), std::string::npos) << error.message;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Lookups, TableDefect,
+    testing::Values(
+        Mutation{"each rank of its stage", [](Program &p) { p.ranks[0].tables[0].rows = {10}; }},
+        Mutation{"each rank of its stage", [](Program &p) { p.ranks[0].tables[0].columns = 0; }},
+        Mutation{"each rank of its stage",
+                 [](Program &p) {
+                   p.ranks[0].tables[0].rows = {-1, 11};
+                 }},
+        Mutation{"disagree",
+                 [](Program &p) {
+                   p.ranks[1].tables[0].rows = {3, 7};
+                 }},
+        Mutation{"not looked up before", [](Program &p) { drop(p, 0, Op::Lookup); }},
+        Mutation{"unfinished", [](Program &p) { drop(p, 0, Op::LookupGradient); }},
+        Mutation{"a stage with tables", [](Program &p) { first(p, 0, Op::Lookup).group = {0}; }},
+        Mutation{"a stage with tables",
+                 [](Program &p) { first(p, 2, Op::Receive) = first(p, 0, Op::Lookup); }},
+        Mutation{"not those of the rank",
+                 [](Program &p) { first(p, 0, Op::Lookup).samples.count = 1; }},
+        Mutation{"once, before the forward",
+                 [](Program &p) { first(p, 0, Op::Load) = first(p, 0, Op::Lookup); }},
+        Mutation{"does not match", [](Program &p) { // rank 0 looks up micro-batch 1 first
+                   auto &list = p.ranks[0].instructions;
+                   auto isSecond = [](const Instruction &instruction) {
+                     return instruction.op == Op::Lookup && instruction.microBatch == 1;
+                   };
+                   auto second = std::find_if(list.begin(), list.end(), isSecond);
+                   std::rotate(list.begin(), second, second + 1);
+                 }}));
+
+TEST(Program, TablesReadBack) {
+  Program program = programWithTable();
+  auto file = parseRankFile(toJson(program, 1), "ranks/0001.json");
+  ASSERT_TRUE(bool(file)) << toText(file.takeError());
+  EXPECT_EQ(file->program.ranks[0], program.ranks[1]);
 }

@@ -76,4 +76,25 @@ inline Plan smallPlan() {
   return plan;
 }
 
+/// With a table of 10 rows in layer a, of which the replicas hold 7 and 3; lookups take 1 s, the
+/// exchange of gradients 2 s.
+inline LayerGraph smallGraphWithTable() {
+  LayerGraph graph = smallGraph();
+  graph.layers[0].parameters = {"a.table"};
+  graph.layers[0].parameterBytes = Bytes(160);
+  graph.layers[0].tables = {{"a.table", 10, 4, DataType::Float32, 2}};
+  return graph;
+}
+inline Plan smallPlanWithTable() {
+  Plan plan = smallPlan();
+  Stage &first = plan.stages[0];
+  first.tables = {{"a.table", {7, 3}}};
+  first.lookup = Seconds(1);
+  first.lookupGradient = Seconds(2);
+  first.forward += first.lookup;
+  first.backward += first.lookupGradient;
+  plan.iteration = iterationTime(plan.stages, plan.microBatches, plan.schedule);
+  return plan;
+}
+
 } // namespace heterplan::test

@@ -152,3 +152,41 @@ TEST(Problem, badRequests) {
   one.request.separations = {{"a"}};
   EXPECT_NE(codeOf(one).find("HP1216"), std::string::npos);
 }
+
+TEST(Evaluator, tablesAreSharedAndLookedUpByHand) {
+  TwoMachines setup;
+  setup.graph.layers[0].parameters = {"t"};
+  setup.graph.layers[0].tables = {{"t", 5, 4, DataType::Float32, 3}}; // 80 of its 200 bytes
+  Problem problem = setup.problem();
+  Evaluator evaluator(problem);
+  Placement both{{{0, 2, DeviceGroup{{{0, 2}}}}}, 1};
+  auto evaluation = evaluator.evaluate(both);
+  ASSERT_TRUE(evaluation);
+  // 2 samples each look up 6 rows of 16 bytes, half of them elsewhere, at 100 B/s and 0.5 s; asking
+  // for them takes 0.5 s more. The ring is one over 320 bytes.
+  double lookup = 48 / 100.0 + 1, gradient = 48 / 100.0 + 0.5;
+  EXPECT_DOUBLE_EQ(evaluation->stages[0].lookup.value(), lookup);
+  EXPECT_DOUBLE_EQ(evaluation->stages[0].lookupGradient.value(), gradient);
+  EXPECT_DOUBLE_EQ(evaluation->iteration.value(), 18 + lookup + gradient + 3.2 + 1);
+  Plan plan = llvm::cantFail(evaluator.plan(both, 0));
+  ASSERT_EQ(plan.stages[0].tables.size(), 1u);
+  EXPECT_EQ(plan.stages[0].tables[0].rows, (std::vector<int64_t>{3, 2}));
+  // two copies of 320 bytes, 3 rows and gradients of 3
+  EXPECT_DOUBLE_EQ(plan.stages[0].memory.value(), 2 * 320 + 16 * (3 + 3));
+  // one machine holds all 5 rows and exchanges none
+  auto alone = evaluator.evaluate({{{0, 2, DeviceGroup{{{0, 1}}}}}, 1});
+  ASSERT_TRUE(alone);
+  EXPECT_EQ(alone->stages[0].lookup, Seconds(0));
+  EXPECT_DOUBLE_EQ(alone->iteration.value(), 36);
+}
+
+TEST(Evaluator, aTableThatFitsNoDeviceFitsTwo) {
+  TwoMachines setup;
+  setup.graph.layers[0].parameters = {"t"};
+  setup.graph.layers[0].tables = {{"t", 12, 4, DataType::Float32, 1}}; // 192 bytes
+  setup.cluster.types[0].memory = Bytes(2 * 208 + 16 * (6 + 4));
+  Problem problem = setup.problem();
+  Evaluator evaluator(problem);
+  EXPECT_TRUE(evaluator.evaluate({{{0, 2, DeviceGroup{{{0, 2}}}}}, 1}));
+  EXPECT_FALSE(evaluator.evaluate({{{0, 2, DeviceGroup{{{0, 1}}}}}, 1}));
+}

@@ -165,6 +165,24 @@ TEST_F(ExplainTest, MemoryThatHoldsNoLayer) {
   EXPECT_FALSE(feasible(problem));
 }
 
+TEST_F(ExplainTest, MemoryThatHoldsNoShareOfATable) {
+  Layer &layer = problem.graph.layers[0];
+  layer.tables = {{"t", 10'000, 25, DataType::Float32, 1}}; // 1 MB, gradients of 8 rows
+  layer.parameters = {"t"};
+  layer.parameterBytes = Bytes(1e6);
+  auto memory = [&](double bytes) {
+    problem.cluster.types[0].memory = problem.cluster.types[1].memory = Bytes(bytes);
+  };
+  memory(130e3); // eight devices hold 125 kB each, and the other layer
+  EXPECT_TRUE(feasible(problem));
+  memory(120e3);
+  EXPECT_EQ(explanation(test::proveClash).clash, (Names{"the memory of the devices"}));
+  auto proof = test::proveClash(problem);
+  ASSERT_TRUE(bool(proof)) << toText(proof.takeError());
+  ASSERT_TRUE(proof->has_value()); // by Z3, without a search
+  EXPECT_EQ(**proof, (Names{"memory"}));
+}
+
 TEST_F(ExplainTest, MemoryOfSeveralTypesAtOnce) {
   problem.request.pins = {{"a", "fast"}, {"b", "slow"}};
   problem.cluster.types[0].memory = Bytes(1000);

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -66,6 +66,7 @@ class Communicator:
         self._backward = dist.new_group(backend=self.backend)
         self._patient = dist.new_group(backend="gloo", timeout=timedelta(days=7))
         self._groups: dict[Group, Any] = {}
+        self._tables: dict[Group, tuple[Any, Any]] = {}
         self._add_groups(group for entry in self.roster for group in entry.groups)
         self._add_groups(self.stage_group(entry.stage) for entry in self.roster)
         if self.backend == "nccl":
@@ -96,6 +97,31 @@ class Communicator:
     def share_across_stages(self, stages: Iterable[tuple[int, ...]]) -> None:
         """Makes the groups of parameters that several stages use; all ranks call it alike."""
         self._add_groups(self.stages_group(several) for several in stages)
+
+    def share_tables(self, stages: Iterable[int]) -> None:
+        """Makes the groups of stages with sparse tables; all ranks call it alike. Rows and their
+        gradients are exchanged by two threads, hence over two groups."""
+        for group in [self.stage_group(stage) for stage in stages]:
+            if len(group) > 1:
+                rows, gradients = (
+                    dist.new_group(list(group), timeout=self._timeout, backend=self.backend)
+                    for _ in range(2)
+                )
+                self._tables[group] = (rows, gradients)
+
+    def exchange(
+        self, group: Group, gradients: bool, parts: Sequence[Tensor], sizes: Sequence[int]
+    ) -> list[Tensor]:
+        """Part i, flat, goes to the i-th member; what each member has for this rank is returned,
+        `sizes` elements of it."""
+        home = self.device if self.backend == "nccl" else torch.device("cpu")
+        message = torch.cat([part.to(home) for part in parts])
+        received = message.new_empty(sum(sizes))
+        dist.all_to_all_single(
+            received, message, list(sizes), [len(part) for part in parts],
+            group=self._tables[group][gradients],
+        )  # fmt: skip
+        return list(received.to(self.device).split(list(sizes)))
 
     def stage_group(self, stage: int) -> Group:
         return tuple(entry.rank for entry in self.roster if entry.stage == stage)

@@ -76,6 +76,14 @@ class Fields:
                 raise self._wrong(name, f"ranks below {world_size}")
         return tuple(sorted(set(values)))
 
+    def integers(self, name: str) -> tuple[int, ...]:
+        values = self._list(name)
+        for value in values:
+            whole = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if not whole or value != int(value) or not 0 <= value <= 2**53:
+                raise self._wrong(name, "whole numbers")
+        return tuple(int(value) for value in values)
+
     def object(self, name: str) -> Fields:
         return Fields(self._value.get(name, {}), f"{self.where}: {name}")
 

@@ -15,6 +15,7 @@ from .errors import RuntimeFault
 from .losses import Loss
 from .program import Instruction, RankProgram, SampleRange, TensorSpec
 from .recorder import Recorder
+from .tables import LookedUp, Tables
 
 
 @dataclass
@@ -24,6 +25,7 @@ class MicroBatch:
     batch: Batch | None = None
     received: list[list[tuple[int, Tensor]]] = field(default_factory=list)  # by tensor: begin, part
     leaves: list[Tensor] = field(default_factory=list)  # received tensors, whole
+    rows: LookedUp | None = None  # of the tables
     outputs: tuple[Tensor, ...] = ()
     output_gradients: list[Tensor | None] = field(default_factory=list)
     input_gradients: list[Tensor] = field(default_factory=list)
@@ -31,8 +33,9 @@ class MicroBatch:
 
 
 def make_optimizer(name: str, stage: nn.Module, rate: float) -> torch.optim.Optimizer | None:
-    """None for a stage without parameters."""
-    parameters = list(stage.parameters())
+    """Of the dense parameters; None for a stage without them."""
+    tables = getattr(stage, "tables_spec", {})
+    parameters = [value for key, value in stage.named_parameters() if key not in tables]
     if not parameters:
         return None
     if name == "adam":
@@ -51,6 +54,7 @@ class Interpreter:
         optimizer: torch.optim.Optimizer | None,
         recorder: Recorder,
         shared: dict[str, tuple[int, ...]],
+        tables: Tables | None = None,
     ) -> None:
         self._program = program
         self._stage: Any = stage
@@ -59,17 +63,21 @@ class Interpreter:
         self._loss = loss
         self._optimizer = optimizer
         self._recorder = recorder
+        self._tables = tables
+        self._next_lookups = _next_lookups(program)
         self._shared = {name: stages for name, stages in shared.items() if program.stage in stages}
         self._step = 0
         self._losses: list[Tensor] = []
         self._micro_batches: dict[int, MicroBatch] = {}
         self._handlers: dict[str, Callable[[Instruction], None]] = {
             "load": self._load,
+            "lookup": self._look_up,
             "receive": self._receive,
             "forward": self._forward,
             "send": self._send,
             "receiveGradient": self._receive_gradient,
             "backward": self._backward,
+            "lookupGradient": self._give_row_gradients,
             "sendGradient": self._send_gradient,
             "allReduce": self._all_reduce,
             "step": self._update,
@@ -86,6 +94,11 @@ class Interpreter:
         self._communicator.drain()
         return sum(float(loss) for loss in self._losses)
 
+    def close(self) -> None:
+        """Ends the thread that fetches rows."""
+        if self._tables is not None:
+            self._tables.close()
+
     def _located(self, index: int, instruction: Instruction) -> _Located:
         return _Located(self._program, self._step, index, instruction)
 
@@ -93,13 +106,43 @@ class Interpreter:
         return self._micro_batches.setdefault(instruction.micro_batch, MicroBatch())
 
     def _load(self, instruction: Instruction) -> None:
+        self._loaded(instruction.micro_batch)
+
+    def _loaded(self, micro_batch: int) -> Batch:
+        state = self._micro_batches.setdefault(micro_batch, MicroBatch())
+        if state.batch is None:
+            state.batch = self._load_batch(micro_batch)
+        return state.batch
+
+    def _load_batch(self, micro_batch: int) -> Batch:
         program = self._program
-        first = instruction.micro_batch * program.micro_batch_samples + program.samples.begin
+        first = micro_batch * program.micro_batch_samples + program.samples.begin
         batch = self._data.load(self._step, range(first, first + program.samples.count))
         device = self._communicator.device
         inputs = {name: tensor.to(device) for name, tensor in batch.inputs.items()}
         targets = batch.targets.to(device) if isinstance(batch.targets, Tensor) else batch.targets
-        self._state(instruction).batch = Batch(inputs, targets)
+        return Batch(inputs, targets)
+
+    def _look_up(self, instruction: Instruction) -> None:
+        """Fetches rows, and begins to fetch those of the next micro-batch of this step."""
+        assert self._tables is not None
+        self._start_lookup(instruction.micro_batch)
+        following = self._next_lookups[instruction.micro_batch]
+        if following is not None:
+            self._start_lookup(following)
+        self._state(instruction).rows = self._tables.finish(instruction.micro_batch)
+
+    def _start_lookup(self, micro_batch: int) -> None:
+        assert self._tables is not None
+        self._tables.start(
+            micro_batch, lambda: self._stage.indices(*self._inputs(self._loaded(micro_batch)))
+        )
+
+    def _give_row_gradients(self, instruction: Instruction) -> None:
+        state = self._state(instruction)
+        assert self._tables is not None and state.rows is not None
+        self._tables.give_gradients(state.rows)
+        state.rows = None
 
     def _messages(
         self, instruction: Instruction, specs: tuple[TensorSpec, ...], gradients: bool
@@ -125,17 +168,18 @@ class Interpreter:
             for spec, parts in zip(self._program.receives, state.received, strict=True)
         ]
         state.received = []
-        state.outputs = tuple(self._stage(*state.leaves, *self._inputs(instruction, state)))
+        if state.rows is not None:
+            self._stage.lookup = state.rows.take
+        inputs = self._inputs(self._loaded(instruction.micro_batch)) if self._stage.inputs else []
+        state.outputs = tuple(self._stage(*state.leaves, *inputs))
         if self._program.is_last:
             return
         for spec, output in zip(self._program.sends, state.outputs, strict=True):
             spec.check(output, self._program.samples.count)
         state.output_gradients = [None] * len(state.outputs)
 
-    def _inputs(self, instruction: Instruction, state: MicroBatch) -> list[Tensor]:
-        if self._stage.inputs and state.batch is None:
-            self._load(instruction)
-        return [state.batch.inputs[name] for name in self._stage.inputs] if state.batch else []
+    def _inputs(self, batch: Batch) -> list[Tensor]:
+        return [batch.inputs[name] for name in self._stage.inputs]
 
     def _assemble(self, spec: TensorSpec, parts: list[tuple[int, Tensor]]) -> Tensor:
         """The parts in sample order; of a tensor that has no samples, the first one."""
@@ -232,6 +276,8 @@ class Interpreter:
         if self._optimizer is not None:
             self._optimizer.step()
             self._optimizer.zero_grad(set_to_none=True)
+        if self._tables is not None:
+            self._tables.step()
 
     def _sum_shared(self) -> None:
         """A parameter that several stages use: each stage has its part of the gradient, the same
@@ -245,6 +291,12 @@ class Interpreter:
                 gradient if speaks else torch.zeros_like(gradient), group
             )
             gradient.copy_(total)
+
+
+def _next_lookups(program: RankProgram) -> dict[int, int | None]:
+    """By micro-batch: the one whose rows are looked up after its own."""
+    order = [i.micro_batch for i in program.instructions if i.op == "lookup"]
+    return dict(zip(order, [*order[1:], None], strict=False))
 
 
 class _Located:

@@ -45,6 +45,10 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add("--check", action="store_true", help="compare the losses with those of one process")
     add("--json", type=Path, metavar="FILE", help="write the result")
     add("--trace", type=Path, metavar="FILE", help="write the Timeline of the last step")
+    add(
+        "--transfer-precision", choices=("fp32", "fp16"), default="fp32",
+        help="of rows of sparse tables and their gradients between ranks (fp32)",
+    )  # fmt: skip
     add("--threads", type=_natural(1), help="CPU threads of each rank (OMP_NUM_THREADS)")
     add("--timeout", type=_natural(1), default=300, help="seconds to wait for another rank (300)")
     add("--device", choices=("auto", "cpu"), default="auto", help="cpu: leave GPUs alone")

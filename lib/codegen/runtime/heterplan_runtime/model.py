@@ -91,6 +91,10 @@ def load_model(directory: Path) -> Model:
         ) from error
 
 
+def stages_with_tables(model: Model) -> list[int]:
+    return [i for i, stage in enumerate(model.stages) if _specs(stage, "tables_spec")]
+
+
 def check_model(model: Model, program: RankProgram) -> None:
     """The model and the program must come from one plan."""
     if len(model.stages) != program.stages:
@@ -105,6 +109,14 @@ def check_model(model: Model, program: RankProgram) -> None:
             raise RuntimeFault(
                 f"stage {program.stage} {what} {found} tensors in model.py, {wanted} in the plan"
             )
+    _check_tables(stage, program)
+
+
+def _check_tables(stage: type[nn.Module], program: RankProgram) -> None:
+    wanted = {table.name: (sum(table.rows), table.columns) for table in program.tables}
+    found = {name: tuple(spec[0]) for name, spec in _specs(stage, "tables_spec").items()}
+    if found != wanted:
+        raise RuntimeFault(f"stage {program.stage} shares other tables in model.py than in the plan")
 
 
 def seed_of(*parts: object) -> int:
@@ -130,15 +142,46 @@ def initial(name: str, shape: tuple[int, ...], kind: str, seed: int) -> Tensor:
     raise RuntimeFault(f"model.py: parameter '{name}' has unknown initialiser '{kind}'")
 
 
-def build_stage(
-    model: Model, index: int, directory: Path, seed: int, device: torch.device
-) -> nn.Module:
-    """The stage on its device, initialised by `seed`, then with the weights of the plan."""
-    stage = model.stages[index]()
+_BLOCK = 4096  # rows of a table that are initialised together
+
+
+def table_rows(
+    model: Model, index: int, name: str, rows: range, directory: Path, seed: int
+) -> Tensor:
+    """First values of some rows of a table of a stage, without making the others."""
+    shape, dtype, kind = _specs(model.stages[index], "tables_spec")[name]
+    weights, path = _weights(index, directory)
+    if name in weights:
+        if tuple(weights[name].shape) != tuple(shape):
+            raise RuntimeFault(f"{path}: '{name}' is {list(weights[name].shape)}, not {shape}")
+        return weights[name][rows.start : rows.stop].clone()
+    parts = [torch.empty((0, shape[1]))]
+    for begin in range(rows.start - rows.start % _BLOCK, rows.stop, _BLOCK):
+        block = initial(f"{name}/{begin}", (_BLOCK, shape[1]), kind, seed)
+        parts.append(block[max(0, rows.start - begin) : rows.stop - begin])
+    return torch.cat(parts).to(dtype_of(dtype, "model.py"))
+
+
+def _weights(index: int, directory: Path) -> tuple[dict[str, Tensor], Path]:
     path = directory / "weights" / f"stage-{index:04d}.safetensors"
-    weights = read_tensors(path) if path.exists() else {}
-    tensors = stage.state_dict(keep_vars=True)
+    return (read_tensors(path) if path.exists() else {}), path
+
+
+def build_stage(
+    model: Model,
+    index: int,
+    directory: Path,
+    seed: int,
+    device: torch.device,
+    whole_tables: bool = False,
+) -> nn.Module:
+    """The stage on its device, initialised by `seed`, then with the weights of the plan. Sparse
+    tables are left out, or parameters like any other."""
     stage_class = model.stages[index]
+    tables = _specs(stage_class, "tables_spec")
+    stage: nn.Module = stage_class(tables=whole_tables) if tables else stage_class()
+    weights, path = _weights(index, directory)
+    tensors = stage.state_dict(keep_vars=True)
     trained = {**_specs(stage_class, "parameters_spec"), **_specs(stage_class, "buffers_spec")}
     with torch.no_grad():
         for name, (shape, dtype, kind) in trained.items():
@@ -146,6 +189,9 @@ def build_stage(
             if values is None:
                 values = initial(name, tuple(shape), kind, seed).to(dtype_of(dtype, "model.py"))
             _fill(tensors, name, values, path)
+        for name, (shape, _, _) in tables.items() if whole_tables else ():
+            whole = table_rows(model, index, name, range(shape[0]), directory, seed)
+            _fill(tensors, name, whole, path)
         for name in _specs(stage_class, "constants_spec"):
             if name not in weights:
                 raise RuntimeFault(f"{path}: constant '{name}' is missing")

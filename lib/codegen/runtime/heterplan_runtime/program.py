@@ -12,16 +12,19 @@ from .fields import Fields, read_fields
 
 OPS = (
     "load",
+    "lookup",
     "receive",
     "forward",
     "send",
     "receiveGradient",
     "backward",
+    "lookupGradient",
     "sendGradient",
     "allReduce",
     "step",
 )
 OPTIMIZERS = ("sgd", "momentum", "adam")
+LOOKUPS = ("lookup", "lookupGradient")
 TRANSFERS = ("receive", "send", "receiveGradient", "sendGradient")
 
 DTYPES: dict[str, torch.dtype] = {
@@ -101,6 +104,21 @@ class TensorSpec:
 
 
 @dataclass(frozen=True)
+class TableSpec:
+    """A sparse table; `rows` of each rank of the stage, in order: the first holds the first ones."""
+
+    name: str
+    dtype: torch.dtype
+    columns: int
+    rows: tuple[int, ...]
+
+    @property
+    def firsts(self) -> tuple[int, ...]:
+        """The first row of each rank."""
+        return tuple(sum(self.rows[:rank]) for rank in range(len(self.rows)))
+
+
+@dataclass(frozen=True)
 class Instruction:
     op: str
     micro_batch: int  # -1: of the whole iteration
@@ -134,6 +152,7 @@ class RankProgram:
     samples: SampleRange
     receives: tuple[TensorSpec, ...]
     sends: tuple[TensorSpec, ...]
+    tables: tuple[TableSpec, ...]
     instructions: tuple[Instruction, ...]
 
     @property
@@ -162,6 +181,12 @@ def _tensor(fields: Fields) -> TensorSpec:
     dtype = dtype_of(fields.text("type", default="float32"), fields.where)
     dims = tuple((d.integer("perSample"), d.integer("fixed")) for d in fields.objects("shape"))
     return TensorSpec(name, dtype, dims, fields.flag("differentiable"))
+
+
+def _table(fields: Fields) -> TableSpec:
+    name = fields.text("name")
+    dtype = dtype_of(fields.text("type", default="float32"), fields.where)
+    return TableSpec(name, dtype, fields.integer("columns", least=1), fields.integers("rows"))
 
 
 def _instruction(fields: Fields, world_size: int, micro_batches: int) -> Instruction:
@@ -196,6 +221,7 @@ def read_rank_program(directory: Path, rank: int) -> RankProgram:
         samples=_range(fields.object("samples")),
         receives=tuple(_tensor(item) for item in fields.objects("receives")),
         sends=tuple(_tensor(item) for item in fields.objects("sends")),
+        tables=tuple(_table(item) for item in fields.objects("tables")),
         instructions=tuple(
             _instruction(item, world_size, micro_batches) for item in fields.objects("instructions")
         ),
@@ -220,6 +246,13 @@ def _check(program: RankProgram, path: Path, rank: int) -> None:
             f"{path}: samples {own.begin}..{own.end} do not lie in a micro-batch "
             f"of {program.micro_batch_samples}"
         )
+    lookups = {i.group for i in program.instructions if i.op in LOOKUPS}
+    for table in program.tables:
+        if any(len(group) != len(table.rows) or rank not in group for group in lookups):
+            raise RuntimeFault(
+                f"{path}: table '{table.name}' has {len(table.rows)} shards; its lookups are of "
+                "another group"
+            )
     for index, instruction in enumerate(program.instructions):
         part = instruction.samples
         if instruction.op in TRANSFERS and not own.begin <= part.begin < part.end <= own.end:

@@ -14,6 +14,7 @@ from .interpreter import make_optimizer
 from .losses import Loss
 from .model import Model, build_stage
 from .program import RankProgram
+from .tables import RowOptimizer
 
 
 class Reference:
@@ -33,7 +34,14 @@ class Reference:
         self._program, self._model = program, model
         self._data, self._loss, self._device = data, loss, device
         count = range(len(model.stages))
-        self._stages = [build_stage(model, index, directory, seed, device) for index in count]
+        self._stages = [
+            build_stage(model, index, directory, seed, device, whole_tables=True) for index in count
+        ]
+        self._tables = [
+            (table, RowOptimizer(program.optimizer, table.data, rate))
+            for stage in self._stages
+            for table in _sparse_tables(stage)
+        ]
         optimizers = [make_optimizer(program.optimizer, stage, rate) for stage in self._stages]
         self._optimizers = [optimizer for optimizer in optimizers if optimizer is not None]
 
@@ -46,6 +54,10 @@ class Reference:
         for optimizer in self._optimizers:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
+        for table, rows in self._tables:
+            gradient = table.grad.coalesce()  # type: ignore[union-attr]
+            rows.step(gradient.indices()[0], gradient.values())
+            table.grad = None
         return total
 
     def _micro_batch(self, step: int, micro_batch: int) -> float:
@@ -63,6 +75,19 @@ class Reference:
         loss = self._loss.function(tensors, targets) / self._program.micro_batches
         torch.autograd.backward(loss)
         return float(loss.detach())
+
+
+def _sparse_tables(stage: Any) -> list[nn.Parameter]:
+    """The tables of a stage, whose lookups henceforth have sparse gradients."""
+    tables = {name: stage.tensor(name) for name in getattr(stage, "tables_spec", {})}
+
+    def lookup(name: str, indices: Tensor) -> Tensor:
+        rows = torch.where(indices < 0, indices + len(tables[name]), indices)
+        return torch.nn.functional.embedding(rows, tables[name], sparse=True)
+
+    if tables:
+        stage.lookup = lookup
+    return list(tables.values())
 
 
 def _sum_gradients(name: str, stages: Iterable[nn.Module]) -> None:

@@ -299,3 +299,77 @@ TEST(Notes, TellWhatTheImporterAssumed) {
 }
 
 } // namespace
+
+namespace {
+/// Tables that the layers of `text` list, as "layer: table rows x columns, lookups".
+std::vector<std::string> tablesOf(const std::string &text, std::vector<int64_t> dims,
+                                  const std::vector<std::string> &more = {}) {
+  auto proto = model(text);
+  weight(proto, "table", std::move(dims));
+  for (const std::string &name : more)
+    weight(proto, name, {32, 32});
+  std::vector<std::string> result;
+  LayerGraph layers = grouped(imported(proto));
+  for (const Layer &layer : layers.layers)
+    for (const SparseTable &table : layer.tables)
+      result.push_back(std::to_string(&layer - layers.layers.data()) + ": " + table.parameter +
+                       " " + std::to_string(table.rows) + " x " + std::to_string(table.columns) +
+                       ", " + std::to_string(table.lookups));
+  return result;
+}
+using Tables = std::vector<std::string>;
+} // namespace
+
+TEST(SparseTables, AreLargeAndUsedForLookupsOnly) {
+  const std::string one = "g (int64[N, 5] x) => (float[N, 5, 32] y) { y = Gather(table, x) }";
+  EXPECT_EQ(tablesOf(one, {100'000, 32}), Tables{"0: table 100000 x 32, 5"});
+  EXPECT_EQ(tablesOf(one, {8192, 32}), Tables{"0: table 8192 x 32, 5"}); // a mebibyte
+  EXPECT_EQ(tablesOf(one, {8191, 32}), Tables{});                        // less
+  const std::string many = "g (int64[N, 5] x) => (float[N, 5, 1024] y) { y = Gather(table, x) }";
+  EXPECT_EQ(tablesOf(many, {5 * 1024, 1024}), Tables{"0: table 5120 x 1024, 5"});
+  EXPECT_EQ(tablesOf(many, {5 * 1024 - 1, 1024}), Tables{}); // thousand samples read all of it
+}
+
+TEST(SparseTables, AreNoneWhereTheParameterIsUsedOtherwise) {
+  // as a weight, too
+  EXPECT_EQ(tablesOf("g (int64[N, 1] x) => (float[N, 1, 100000] y) { r = Gather(table, x)"
+                     " t = Transpose <perm = [1, 0]> (table) y = MatMul(r, t) }",
+                     {100'000, 32}),
+            Tables{});
+  // by columns
+  EXPECT_EQ(tablesOf("g (int64[N] x) => (float[32, N] y) { y = Gather <axis = 1> (table, x) }",
+                     {32, 100'000}),
+            Tables{});
+  // by what a layer has computed
+  EXPECT_EQ(tablesOf("g (float[N, 32] x) => (float[N, 32] y) { m = MatMul(x, w)"
+                     " i = ArgMax <axis = 1, keepdims = 0> (m) y = Gather(table, i) }",
+                     {100'000, 32}, {"w"}),
+            Tables{});
+  // by the same rows for every sample
+  EXPECT_EQ(tablesOf("g (float[N, 32] x) => (float[N, 32] y) {"
+                     " i = Constant <value = int64[1] {3}> () r = Gather(table, i)"
+                     " y = Add(x, r) }",
+                     {100'000, 32}),
+            Tables{});
+}
+
+TEST(SparseTables, IndicesMayBeComputedFromTheInputs) {
+  EXPECT_EQ(tablesOf("g (int32[N, 5] x) => (float[N, 5, 32] y) {"
+                     " i = Cast <to = 7> (x) y = Gather(table, i) }",
+                     {100'000, 32}),
+            Tables{"0: table 100000 x 32, 5"});
+}
+
+TEST(SparseTables, OneOfTwoLayersIsListedInTheFirst) {
+  const std::string text = "g (int64[N, 5] a, int64[N, 3] b) => (float[N, 8, 32] y) {"
+                           " p = Gather(table, a) q = Gather(table, b)"
+                           " y = Concat <axis = 1> (p, q) }";
+  EXPECT_EQ(tablesOf(text, {100'000, 32}), Tables{"0: table 100000 x 32, 8"});
+}
+
+TEST(SparseTables, AreToldBySignature) {
+  auto proto = model("g (int64[N, 5] x) => (float[N, 5, 32] y) { y = Gather(table, x) }");
+  weight(proto, "table", {100'000, 32});
+  std::string signature = grouped(imported(proto)).layers[0].signature;
+  EXPECT_TRUE(llvm::StringRef(signature).endswith(" sparse")) << signature;
+}

@@ -172,6 +172,56 @@ TEST_F(CheckerTest, MemoryThatIsExactlyEnough) {
   EXPECT_EQ(finding("memory").check.slack, 0);
 }
 
+/// The right plan with a table of 20 rows of 8 bytes, two lookups a sample, in layer a.
+struct TableCheckerTest : CheckerFixture {
+  TableCheckerTest() {
+    graph.layers[0].tables = {{"a.weight", 20, 2, DataType::Float32, 2}};
+    Stage &first = plan.stages[0];
+    first.tables = {{"a.weight", {12, 8}}};
+    // the table's 160 bytes are dense no more; 12 rows, and gradients of as many
+    first.memory += Bytes(-2 * 160 + 2 * 12 * 8);
+    DeviceGroup fast{{{0, 2}}};
+    first.lookup = lookupCost(cluster, fast).time(Bytes(2 * 2 * 8));
+    first.lookupGradient = lookupGradientCost(cluster, fast).time(Bytes(2 * 2 * 8));
+    first.forward += first.lookup;
+    first.backward += first.lookupGradient;
+    first.sync = first.update + allReduceTime(cluster, fast, Bytes(2000 - 160));
+    fillTotals();
+  }
+};
+
+TEST_F(TableCheckerTest, APlanThatShardsItsTableHolds) {
+  EXPECT_EQ(failing(), (Names{}));
+  EXPECT_TRUE(finding("table-shards").check.holds);
+  EXPECT_EQ(finding("table-shards").check.unit, "tables");
+}
+
+TEST_F(TableCheckerTest, ShardsThatAreNotTheTable) {
+  auto because = [&](std::vector<TableShards> tables) {
+    plan.stages[0].tables = std::move(tables);
+    EXPECT_FALSE(finding("table-shards").check.holds);
+    return finding("table-shards").because;
+  };
+  EXPECT_NE(because({{"a.weight", {12, 9}}}).find("not its 20 rows"), std::string::npos);
+  EXPECT_NE(because({{"a.weight", {20}}}).find("1 shards on the 2 devices"), std::string::npos);
+  EXPECT_NE(because({{"a.weight", {21, -1}}}).find("fewer than no rows"), std::string::npos);
+  EXPECT_NE(because({}).find("0"), std::string::npos);
+  EXPECT_NE(because({{"a.weight", {12, 8}}, {"a.weight", {12, 8}}}).find("2"), std::string::npos);
+  EXPECT_NE(because({{"a.weight", {12, 8}}, {"b", {1, 1}}}).find("b"), std::string::npos);
+}
+
+TEST_F(TableCheckerTest, MemoryCountsTheStatedRows) {
+  plan.stages[0].tables = {{"a.weight", {14, 6}}};
+  EXPECT_EQ(failing(), (Names{"memory"}));
+  plan.stages[0].memory += Bytes(2 * 2 * 8);
+  EXPECT_EQ(failing(), (Names{}));
+}
+
+TEST_F(TableCheckerTest, LookupsAreTimed) {
+  plan.stages[0].lookup = Seconds(0);
+  EXPECT_EQ(failing(), (Names{"timing"}));
+}
+
 TEST_F(CheckerTest, GPipeHoldsAllMicroBatches) {
   plan.schedule = Schedule::GPipe;
   fillTotals();
