@@ -4,10 +4,10 @@ BUILD := $(if $(filter release ci,$(PRESET)),build,build/$(PRESET))
 TARGETS ?= all
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test bench fuzz format lint clean
+.PHONY: help setup build demo test bench bench-fidelity fuzz format lint clean
 
 help: ## show this list
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 10
 
 setup: ## install Debian packages, and PyTorch into .venv
 	@scripts/setup.sh all
@@ -26,6 +26,10 @@ bench: ## measure planning, import and simulation times
 	@scripts/setup.sh build
 	@$(MAKE) --no-print-directory compile TARGETS=benchmarks
 	@scripts/bench.sh $(BUILD)
+
+bench-fidelity: setup ## compare predicted with measured iteration times (needs a quiet machine)
+	@$(MAKE) --no-print-directory compile TARGETS="heterplan heterplan_runtime"
+	@.venv/bin/python bench/fidelity.py
 
 fuzz: ## fuzz every file reader for FUZZ_SECONDS (60) each
 	@scripts/setup.sh fuzz

@@ -26,8 +26,8 @@ for command in import profile compile inspect diff verify simulate run; do
 done
 cat <<'TEXT'
 
-`schedule` and `replan` are announced and answer HP1802, as do `profile --engine native`, `compile --amplification-limit`,
-`--schedule burst`, and `simulate --speeds` and `--balance`.
+`schedule` and `replan` are announced and answer HP1802, as do `compile --amplification-limit` and `--schedule burst`, and
+`simulate --speeds` and `--balance`; `profile --engine native` measures one CPU core only.
 
 ## Environment
 

@@ -24,9 +24,11 @@ title "2. The plan, checked anew by the SMT solver"
 show "$heterplan" verify "$out/resnet50" --model test/data/models/resnet50.onnx \
   --cluster profiles/clusters/mixed-small.yaml
 
-title "3. A small network on CPU workers of this machine, really trained for three steps"
+title "3. A small network on CPU workers of this machine: measured, planned, trained for three steps"
+show "$heterplan" profile test/data/small/cnn.onnx --device cpu --engine torch \
+  --batches 16,64,256 -o "$out/cnn.profile.json"
 show "$heterplan" compile test/data/small/cnn.onnx --cluster profiles/clusters/local-cpu.yaml \
-  --batch 256 -o "$out/cnn"
+  --profile "$out/cnn.profile.json" --batch 256 -o "$out/cnn"
 show "$heterplan" run "$out/cnn" --steps 3
 
 cat <<EOF

@@ -17,7 +17,7 @@ cd "$(dirname "$0")/.."
 readonly build_packages=(
   cmake ninja-build pkg-config ccache
   llvm-14-dev libonnx-dev libprotobuf-dev protobuf-compiler libz3-dev libcli11-dev
-  libeigen3-dev coinor-libclp-dev coinor-libcbc-dev
+  libeigen3-dev coinor-libclp-dev coinor-libcbc-dev libdnnl-dev
   libgtest-dev libbenchmark-dev
 )
 readonly test_packages=(llvm-14-tools python3 clang-format-14)
@@ -48,7 +48,7 @@ setup: this is not a Debian system, so please install the equivalents of these y
   compiler   g++ 12 or newer (C++20)
   build      CMake 3.25, Ninja, pkg-config
   libraries  LLVM 14 (ADT and Support), ONNX 1.12 with its C++ headers, Protobuf 3.21 with protoc,
-             Z3 4.8, CLI11, GoogleTest, Google Benchmark
+             Z3 4.8, CLI11, oneDNN 2.6, GoogleTest, Google Benchmark
   tests      FileCheck and lit of LLVM 14; Python 3.11 with its venv module
   lint       clang-format 14, clang-tidy 14
 Debian names: $*

@@ -194,45 +194,52 @@ def emit(folder: Path, *more: str) -> Path:
     return script
 
 
-def start(script: Path) -> subprocess.Popen[str]:
-    """Far from the sources, so that it finds nothing but what it carries."""
+def start(command: list[Any], folder: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-I", script], cwd=script.parent, stderr=subprocess.PIPE, text=True
+        command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
 
 
 @needs_binary
-def test_killed_at_any_moment_it_keeps_what_was_finished(tmp_path: Path) -> None:
-    """SIGKILL as soon as the file has 1, then 2, ... measurements, until one run reaches its end."""
-    script = emit(tmp_path, "--batches", "1,2,3", "-o", "cnn.profile.json")
+@pytest.mark.parametrize("engine", ["torch", "native"])
+def test_killed_at_any_moment_it_keeps_what_was_finished(tmp_path: Path, engine: str) -> None:
+    """SIGKILL as soon as the file has six more measurements, until one run reaches its end."""
     file = tmp_path / "cnn.profile.json"
+    if engine == "torch":  # far from the sources, so that it finds nothing but what it carries
+        script = emit(tmp_path, "--batches", "1,2,3", "-o", file.name)
+        command: list[Any] = [sys.executable, "-I", script]
+    else:
+        command = [BINARY, "profile", MODELS / "cnn.onnx", "--device", "cpu", "--batches", "1,2,3"]
     before: dict[tuple[str, int], Any] = {}
     ended = False
     while not ended:
-        process = start(script)
+        process = start(command, tmp_path)
         while process.poll() is None and (
-            not file.exists() or len(entries(file)) < len(before) + 4
+            not file.exists() or len(entries(file)) < len(before) + 6
         ):
             time.sleep(0.001)
         ended = process.poll() == 0
         process.send_signal(signal.SIGKILL)
         _, err = process.communicate()
         now = entries(file)  # it reads
-        assert len(now) >= len(before) + 4 or ended, err
+        assert len(now) >= len(before) + 6 or ended, err
         assert {key: now[key] for key in before} == before  # nothing measured was lost
         before = now
     assert len(before) == 5 * 3
-    assert list(tmp_path.glob("*.json")) == [file]
+    found = [path.name for path in tmp_path.glob("*.json")]
+    assert found == [file.name]
 
 
 @needs_binary
-def test_profiled_times_are_what_a_plan_is_made_of(tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ["torch", "native"])
+def test_profiled_times_are_what_a_plan_is_made_of(tmp_path: Path, engine: str) -> None:
     profile = tmp_path / "cnn.profile.json"
     environment = {**os.environ, "HETERPLAN_PYTHON": sys.executable}
     model = MODELS / "cnn.onnx"
     cluster = MODELS.parents[2] / "profiles/clusters/local-cpu.yaml"
     run = subprocess.run(
-        [BINARY, "profile", model, "--device", "cpu", "--batches", "1,2,4", "-o", profile, "--json"],
+        [BINARY, "profile", model, "--device", "cpu", "--batches", "1,2,4", "-o", profile,
+         "--engine", engine, "--json"],
         capture_output=True, text=True, timeout=120, env=environment,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr

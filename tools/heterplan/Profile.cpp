@@ -2,6 +2,7 @@
 #include "ProfileJob.h"
 
 #include "Commands.h"
+#include "NativeProfile.h"
 #include "Options.h"
 #include "Python.h"
 #include "ScratchFile.h"
@@ -98,7 +99,7 @@ Expected<ExitStatus> runScript(const ProfileCommand &command, StringRef script) 
 }
 
 Expected<ExitStatus> measure(const ProfileCommand &command, const ProfileJob &job) {
-  Expected<std::string> script = scriptOf(job);
+  Expected<std::string> script = job.native ? std::string() : scriptOf(job);
   if (!script)
     return script.takeError();
   if (!command.script.empty()) {
@@ -108,7 +109,7 @@ Expected<ExitStatus> measure(const ProfileCommand &command, const ProfileJob &jo
            << sys::path::filename(command.script) << '\n';
     return exitDone;
   }
-  Expected<ExitStatus> status = runScript(command, *script);
+  Expected<ExitStatus> status = job.native ? runNative(job) : runScript(command, *script);
   if (!status || *status != exitDone)
     return status;
   Expected<Profile> profile = readProfile(job.output);

@@ -12,6 +12,9 @@
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Path.h"
 
+#include <algorithm>
+#include <set>
+
 using namespace llvm;
 
 namespace heterplan {
@@ -20,24 +23,26 @@ namespace {
 constexpr const char *coreType = "cpu-core"; // entry of the catalogue for one core
 const char *const optimizers[] = {"sgd", "momentum", "adam"};
 
-/// "1,2,4", each at least 1.
-Expected<std::string> batchesOf(StringRef text) {
+/// "1,2,4", each at least 1; ascending, none twice.
+Expected<std::vector<int64_t>> batchesOf(StringRef text) {
   SmallVector<StringRef, 8> parts;
   (text.empty() ? StringRef("1,2,4,8,16,32") : text).split(parts, ',');
+  std::set<int64_t> batches;
   for (StringRef part : parts) {
     Expected<int64_t> batch =
         wholeOption("--batches", part.empty() ? "''" : part, 1, 1, largestBatch);
     if (!batch)
       return batch.takeError();
+    batches.insert(*batch);
   }
-  return join(parts, ",");
+  return std::vector<int64_t>(batches.begin(), batches.end());
 }
 
-/// "0-3,8": cores, and how many they are.
-Expected<int64_t> countCores(StringRef text) {
+/// "0-3,8"
+Expected<std::vector<int64_t>> coresOf(StringRef text) {
   SmallVector<StringRef, 8> parts;
-  text.split(parts, ',');
-  int64_t count = 0;
+  text.split(parts, ',', -1, /*KeepEmpty=*/!text.empty());
+  std::vector<int64_t> cores;
   for (StringRef part : parts) {
     auto [first, last] = part.split('-');
     int64_t low = 0, high = 0;
@@ -45,9 +50,10 @@ Expected<int64_t> countCores(StringRef text) {
     if (!to_integer(first, low, 10) || low < 0 || low > most ||
         !to_integer(part.contains('-') ? last : first, high, 10) || high < low || high > most)
       return usageError("--cores") << "'" << text << "' is not accepted; give e.g. 0-3,8";
-    count += high - low + 1;
+    for (; low <= high; ++low)
+      cores.push_back(low);
   }
-  return count;
+  return cores;
 }
 
 bool isGpu(StringRef device) { return device.startswith("cuda"); }
@@ -73,38 +79,78 @@ Expected<std::string> deviceTypeOf(const ProfileCommand &command, int64_t thread
          << coreType << "' by default)";
 }
 
-Error addSettings(const ProfileCommand &command, ProfileJob &job) {
+/// The kernels on one CPU core, or PyTorch: the former unless something needs the latter.
+Error chooseEngine(const ProfileCommand &command, int64_t threads, ProfileJob &job) {
+  bool fits = command.device == "cpu" && threads == 1 && command.script.empty();
+  if (command.engine.empty()) {
+    job.native = fits;
+    return Error::success();
+  }
+  Expected<size_t> engine = choiceOption("--engine", command.engine, {"native", "torch"});
+  if (!engine)
+    return engine.takeError();
+  job.native = *engine == 0;
+  if (job.native && !fits)
+    return notSupported("--engine native, other than here on one CPU core,");
+  return Error::success();
+}
+
+Error readSettings(const ProfileCommand &command, ProfileJob &job, int64_t &threads) {
   if (Error error = checkDevice(command.device))
     return error;
-  Expected<std::string> batches = batchesOf(command.batches);
+  Expected<std::vector<int64_t>> batches = batchesOf(command.batches);
   if (!batches)
     return batches.takeError();
-  Expected<int64_t> cores =
-      command.cores.empty() ? Expected<int64_t>(1) : countCores(command.cores);
+  Expected<std::vector<int64_t>> cores = coresOf(command.cores);
   if (!cores)
     return cores.takeError();
-  Expected<int64_t> threads = wholeOption("--threads", command.threads, *cores, 1, 4096);
-  if (!threads)
-    return threads.takeError();
-  Expected<std::string> type = deviceTypeOf(command, *threads);
-  if (!type)
-    return type.takeError();
-  StringRef optimizer = command.optimizer.empty() ? StringRef("sgd") : StringRef(command.optimizer);
-  if (auto choice = choiceOption("--optimizer", optimizer, optimizers); !choice)
-    return choice.takeError();
+  Expected<int64_t> count = wholeOption("--threads", command.threads,
+                                        std::max<int64_t>(1, int64_t(cores->size())), 1, 4096);
+  if (!count)
+    return count.takeError();
+  StringRef name = command.optimizer.empty() ? StringRef("sgd") : StringRef(command.optimizer);
+  Expected<size_t> optimizer = choiceOption("--optimizer", name, optimizers);
+  if (!optimizer)
+    return optimizer.takeError();
   Expected<double> budget =
       realOption("--time-budget", command.timeBudget, 0, 0, /*inclusive=*/false);
   if (!budget)
     return budget.takeError();
-  job.deviceType = *type;
-  job.settings = {"--device",  command.device, "--device-type", *type,
-                  "--batches", *batches,       "--threads",     std::to_string(*threads),
-                  "--output",  job.output,     "--optimizer",   optimizer.str()};
-  if (!command.cores.empty())
-    job.settings.insert(job.settings.end(), {"--cores", command.cores});
-  if (!command.timeBudget.empty())
-    job.settings.insert(job.settings.end(), {"--time-budget", command.timeBudget});
+  threads = *count;
+  job.batches = std::move(*batches);
+  job.cores = std::move(*cores);
+  job.optimizer = static_cast<Optimizer>(*optimizer);
+  job.timeBudget = Seconds(*budget);
   return Error::success();
+}
+
+/// The options of the script that say the same.
+std::vector<std::string> scriptSettings(const ProfileCommand &command, const ProfileJob &job,
+                                        int64_t threads) {
+  std::string batches;
+  for (int64_t batch : job.batches)
+    batches += (batches.empty() ? "" : ",") + std::to_string(batch);
+  std::vector<std::string> settings = {
+      "--device", command.device, "--device-type",         job.deviceType, "--batches",
+      batches,    "--threads",    std::to_string(threads), "--optimizer",  nameOf(job.optimizer),
+      "--output", job.output};
+  if (!command.cores.empty())
+    settings.insert(settings.end(), {"--cores", command.cores});
+  if (!command.timeBudget.empty())
+    settings.insert(settings.end(), {"--time-budget", command.timeBudget});
+  return settings;
+}
+
+Error addSettings(const ProfileCommand &command, ProfileJob &job) {
+  int64_t threads = 1;
+  if (Error error = readSettings(command, job, threads))
+    return error;
+  Expected<std::string> type = deviceTypeOf(command, threads);
+  if (!type)
+    return type.takeError();
+  job.deviceType = *type;
+  job.settings = scriptSettings(command, job, threads);
+  return chooseEngine(command, threads, job);
 }
 
 /// A catalogued device, which tells the heavy layers from the light ones.
@@ -167,7 +213,8 @@ void addProfileOptions(CLI::App &command, ProfileCommand &options) {
   addText(command, "-o,--output", options.output, "FILE",
           "profile file (MODEL.profile.json); one that is there is gone on with");
   addText(command, "--engine", options.engine, "ENGINE",
-          "torch: the generated PyTorch modules (default); native is not supported yet");
+          "native: kernels of oneDNN and our own (default on one CPU core); torch: the generated "
+          "PyTorch modules, as they are run");
   addText(command, "--batches", options.batches, "1,2,4", "samples of a pass (1,2,4,8,16,32)");
   addText(command, "--device-type", options.deviceType, "NAME",
           "what cluster files call this device (one CPU core: cpu-core)");
@@ -184,13 +231,6 @@ void addProfileOptions(CLI::App &command, ProfileCommand &options) {
 }
 
 Expected<ProfileJob> readProfileJob(const ProfileCommand &command) {
-  Expected<size_t> engine = choiceOption(
-      "--engine", command.engine.empty() ? StringRef("torch") : StringRef(command.engine),
-      {"torch", "native"});
-  if (!engine)
-    return engine.takeError();
-  if (*engine)
-    return notSupported("--engine native");
   ProfileJob job;
   job.output = defaultOutput(command);
   if (Error error = addSettings(command, job))
@@ -207,6 +247,8 @@ Expected<ProfileJob> readProfileJob(const ProfileCommand &command) {
   job.graph = std::move(*model->graph);
   job.model = std::move(model->layers);
   addDistinctLayers(job.model, *device, job);
+  if (job.native)
+    return job;
   addModules(job);
   if (job.modules.empty())
     return Diagnostic(Diag::NotGeneratable, {command.model, 0, 0, ""})

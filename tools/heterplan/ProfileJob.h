@@ -36,6 +36,11 @@ struct ProfileJob {
   std::vector<std::string> notes;    // what cannot be measured, and why
   std::vector<std::string> settings; // options of the script
   std::string deviceType, output;
+  std::vector<int64_t> batches; // ascending
+  std::vector<int64_t> cores;   // to run on; empty: any
+  Optimizer optimizer = Optimizer::Sgd;
+  Seconds timeBudget{}; // 0: none
+  bool native = false;
 };
 
 /// Errors of usage, and those of reading the model.

@@ -50,6 +50,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         help="of rows of sparse tables and their gradients between ranks (fp32)",
     )  # fmt: skip
     add("--threads", type=_natural(1), help="CPU threads of each rank (OMP_NUM_THREADS)")
+    add("--pin", action="store_true", help="each rank of this machine on a CPU core of its own")
     add("--timeout", type=_natural(1), default=300, help="seconds to wait for another rank (300)")
     add("--device", choices=("auto", "cpu"), default="auto", help="cpu: leave GPUs alone")
     return parser.parse_args(arguments)

@@ -109,6 +109,8 @@ def _prepare(options: argparse.Namespace) -> Run:
     model = load_model(directory)
     check_model(model, program)
     _set_precision(plan.precision)
+    if options.pin:
+        _pin(int(os.environ.get("LOCAL_RANK", "0")))
     if options.threads:
         torch.set_num_threads(options.threads)
     device = choose_device(program.device_kind, options.device)
@@ -116,6 +118,12 @@ def _prepare(options: argparse.Namespace) -> Run:
     data = make_data(options.data, model, loss, options.seed)
     communicator = Communicator(program, device, timedelta(seconds=options.timeout))
     return Run(options, program, plan, model, communicator, data, loss, Recorder(program, device))
+
+
+def _pin(local_rank: int) -> None:
+    """More ranks than cores share them in turn."""
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {cores[local_rank % len(cores)]})
 
 
 def _environment_rank() -> int:

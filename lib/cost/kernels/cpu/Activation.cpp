@@ -1,0 +1,80 @@
+// Functions of one value: those of oneDNN, and the error function.
+#include "cost/kernels/cpu/Kernel.h"
+
+#include <cmath>
+#include <limits>
+
+namespace heterplan::cpu {
+namespace {
+using dnnl::algorithm;
+
+class Activation : public Kernel {
+public:
+  Activation(const Call &call, algorithm function, float alpha = 0, float beta = 0) : Kernel(call) {
+    dnnl::memory::desc desc = inputs[0].value.get_desc();
+    dnnl::eltwise_forward::primitive_desc description(
+        dnnl::eltwise_forward::desc(dnnl::prop_kind::forward_training, function, desc, alpha, beta),
+        engine());
+    forwardSteps.push_back({dnnl::eltwise_forward(description),
+                            {{DNNL_ARG_SRC, inputs[0].value}, {DNNL_ARG_DST, outputs[0].value}}});
+    if (!inputs[0].gradient.get(true))
+      return;
+    dnnl::eltwise_backward::primitive_desc back(
+        dnnl::eltwise_backward::desc(function, desc, desc, alpha, beta), engine(), description);
+    backwardSteps.push_back({dnnl::eltwise_backward(back),
+                             {{DNNL_ARG_SRC, inputs[0].value},
+                              {DNNL_ARG_DIFF_DST, outputs[0].gradient},
+                              {DNNL_ARG_DIFF_SRC, inputs[0].gradient}}});
+  }
+};
+
+class ErrorFunction : public Kernel {
+public:
+  using Kernel::Kernel;
+
+  void forward() override {
+    const float *x = floats(inputs[0].value);
+    float *y = floats(outputs[0].value);
+    for (int64_t i = 0, n = product(inputs[0].value.get_desc().dims()); i < n; ++i)
+      y[i] = std::erf(x[i]);
+  }
+
+  void backward() override {
+    if (!inputs[0].gradient.get(true))
+      return;
+    constexpr float factor = 1.12837916709551257f; // 2/sqrt(pi)
+    const float *x = floats(inputs[0].value), *arriving = floats(outputs[0].gradient);
+    float *gradient = floats(inputs[0].gradient);
+    for (int64_t i = 0, n = product(inputs[0].value.get_desc().dims()); i < n; ++i)
+      gradient[i] = arriving[i] * factor * std::exp(-x[i] * x[i]);
+  }
+};
+
+std::unique_ptr<Kernel> make(const Call &call, algorithm function) {
+  return std::make_unique<Activation>(call, function);
+}
+} // namespace
+
+std::unique_ptr<Kernel> makeRelu(const Call &call) { return make(call, algorithm::eltwise_relu); }
+std::unique_ptr<Kernel> makeSigmoid(const Call &call) {
+  return make(call, algorithm::eltwise_logistic);
+}
+std::unique_ptr<Kernel> makeTanh(const Call &call) { return make(call, algorithm::eltwise_tanh); }
+std::unique_ptr<Kernel> makeSqrt(const Call &call) { return make(call, algorithm::eltwise_sqrt); }
+std::unique_ptr<Kernel> makeExp(const Call &call) { return make(call, algorithm::eltwise_exp); }
+std::unique_ptr<Kernel> makeLog(const Call &call) { return make(call, algorithm::eltwise_log); }
+std::unique_ptr<Kernel> makeErf(const Call &call) { return std::make_unique<ErrorFunction>(call); }
+
+std::unique_ptr<Kernel> makeClip(const Call &call) {
+  constexpr float most = std::numeric_limits<float>::max();
+  bool computed = false;
+  for (size_t bound = 1; bound < call.inputs.size(); ++bound)
+    computed |= call.inputs[bound].tensor && !call.scalar(bound);
+  if (computed)
+    return nullptr;
+  float low = call.scalar(1).value_or(static_cast<float>(call.real("min", -most)));
+  float high = call.scalar(2).value_or(static_cast<float>(call.real("max", most)));
+  return std::make_unique<Activation>(call, algorithm::eltwise_clip, low, high);
+}
+
+} // namespace heterplan::cpu

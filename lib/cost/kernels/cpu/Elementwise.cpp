@@ -1,0 +1,217 @@
+// Functions of two tensors that are broadcast to each other. Written as loops over runs that lie
+// together, so that the compiler turns them into vector instructions.
+#include "cost/kernels/cpu/Kernel.h"
+
+#include <algorithm>
+
+namespace heterplan::cpu {
+namespace {
+/// Axes of the result and, for each operand, how far a step along one goes (0: it is broadcast).
+/// Neighbouring axes that both operands walk through alike are one.
+struct Broadcast {
+  Dims dims, left, right;
+};
+
+Dims stridesWithin(const Dims &dims, size_t rank) {
+  Dims strides = stridesOf(dims);
+  for (size_t axis = 0; axis < dims.size(); ++axis)
+    if (dims[axis] == 1)
+      strides[axis] = 0;
+  strides.insert(strides.begin(), rank - dims.size(), 0);
+  return strides;
+}
+
+Broadcast broadcastOf(const Dims &left, const Dims &right, const Dims &result) {
+  Broadcast all{result, stridesWithin(left, result.size()), stridesWithin(right, result.size())};
+  Broadcast merged;
+  for (size_t axis = 0; axis < result.size(); ++axis) {
+    int64_t size = result[axis];
+    if (size == 1)
+      continue;
+    bool joins = !merged.dims.empty() && merged.left.back() == all.left[axis] * size &&
+                 merged.right.back() == all.right[axis] * size;
+    if (!joins) {
+      merged.dims.push_back(1);
+      merged.left.push_back(0);
+      merged.right.push_back(0);
+    }
+    merged.dims.back() *= size;
+    merged.left.back() = all.left[axis];
+    merged.right.back() = all.right[axis];
+  }
+  if (merged.dims.empty())
+    return {{1}, {0}, {0}};
+  return merged;
+}
+
+/// Calls body(offset in the result, in the left operand, in the right one) for each run along the
+/// last axis.
+template <typename Body> void eachRun(const Broadcast &shape, Body body) {
+  size_t outer = shape.dims.size() - 1;
+  Dims position(outer, 0);
+  int64_t run = shape.dims.back(), left = 0, right = 0;
+  for (int64_t at = 0, all = product(shape.dims); at < all; at += run) {
+    body(at, left, right);
+    for (size_t axis = outer; axis-- > 0;) {
+      left += shape.left[axis];
+      right += shape.right[axis];
+      if (++position[axis] < shape.dims[axis])
+        break;
+      left -= shape.left[axis] * shape.dims[axis];
+      right -= shape.right[axis] * shape.dims[axis];
+      position[axis] = 0;
+    }
+  }
+}
+
+struct Sum {
+  static float value(float a, float b) { return a + b; }
+  static float left(float, float) { return 1; }
+  static float right(float, float) { return 1; }
+};
+struct Difference {
+  static float value(float a, float b) { return a - b; }
+  static float left(float, float) { return 1; }
+  static float right(float, float) { return -1; }
+};
+struct Times {
+  static float value(float a, float b) { return a * b; }
+  static float left(float, float b) { return b; }
+  static float right(float a, float) { return a; }
+};
+struct Quotient {
+  static float value(float a, float b) { return a / b; }
+  static float left(float, float b) { return 1 / b; }
+  static float right(float a, float b) { return -a / (b * b); }
+};
+struct Square { // the right operand is the constant 2
+  static float value(float a, float) { return a * a; }
+  static float left(float a, float) { return 2 * a; }
+  static float right(float, float) { return 0; }
+};
+
+template <typename Function> class Binary : public Kernel {
+public:
+  explicit Binary(const Call &call)
+      : Kernel(call),
+        shape(broadcastOf(call.inputs[0].dims, call.inputs[1].dims, call.outputs[0].dims)) {}
+
+  void forward() override {
+    const float *a = floats(inputs[0].value), *b = floats(inputs[1].value);
+    float *c = floats(outputs[0].value);
+    int64_t n = shape.dims.back(), left = shape.left.back(), right = shape.right.back();
+    eachRun(shape, [&](int64_t at, int64_t i, int64_t j) {
+      if (left == 1 && right == 1)
+        for (int64_t k = 0; k < n; ++k)
+          c[at + k] = Function::value(a[i + k], b[j + k]);
+      else if (left == 1)
+        for (int64_t k = 0; k < n; ++k)
+          c[at + k] = Function::value(a[i + k], b[j]);
+      else
+        for (int64_t k = 0; k < n; ++k)
+          c[at + k] = Function::value(a[i], b[j + k * right]);
+    });
+  }
+
+  void backward() override {
+    if (inputs[0].gradient.get(true))
+      gather(
+          inputs[0].gradient, [](float a, float b) { return Function::left(a, b); }, true);
+    if (inputs[1].gradient.get(true))
+      gather(
+          inputs[1].gradient, [](float a, float b) { return Function::right(a, b); }, false);
+  }
+
+private:
+  /// The gradient of one operand: what arrives times `slope`, summed over broadcast axes.
+  template <typename Slope> void gather(dnnl::memory &target, Slope slope, bool ofLeft) {
+    zero(target);
+    const float *a = floats(inputs[0].value), *b = floats(inputs[1].value);
+    const float *arriving = floats(outputs[0].gradient);
+    float *gradient = floats(target);
+    int64_t n = shape.dims.back(), left = shape.left.back(), right = shape.right.back();
+    int64_t own = ofLeft ? left : right;
+    eachRun(shape, [&](int64_t at, int64_t i, int64_t j) {
+      float *place = gradient + (ofLeft ? i : j);
+      if (own == 1 && left == 1 && right == 1)
+        for (int64_t k = 0; k < n; ++k)
+          place[k] += arriving[at + k] * slope(a[i + k], b[j + k]);
+      else if (own == 1)
+        for (int64_t k = 0; k < n; ++k)
+          place[k] += arriving[at + k] * slope(a[i + k * left], b[j + k * right]);
+      else {
+        float sum = 0;
+        for (int64_t k = 0; k < n; ++k)
+          sum += arriving[at + k] * slope(a[i + k * left], b[j + k * right]);
+        *place += sum;
+      }
+    });
+  }
+
+  Broadcast shape;
+};
+
+/// Where with a mask that is no variable: values are kept where it is true.
+class Choice : public Kernel {
+public:
+  explicit Choice(const Call &call)
+      : Kernel(call),
+        shape(broadcastOf(call.inputs[1].dims, call.inputs[2].dims, call.outputs[0].dims)),
+        mask(product(call.outputs[0].dims), 1) {}
+
+  void forward() override {
+    const float *a = floats(inputs[1].value), *b = floats(inputs[2].value);
+    float *c = floats(outputs[0].value);
+    int64_t n = shape.dims.back(), left = shape.left.back(), right = shape.right.back();
+    eachRun(shape, [&](int64_t at, int64_t i, int64_t j) {
+      for (int64_t k = 0; k < n; ++k)
+        c[at + k] = mask[at + k] ? a[i + k * left] : b[j + k * right];
+    });
+  }
+
+  void backward() override {
+    for (int operand : {1, 2})
+      if (inputs[operand].gradient.get(true))
+        gather(floats(inputs[operand].gradient), operand);
+  }
+
+private:
+  void gather(float *gradient, int operand) {
+    zero(inputs[operand].gradient);
+    const float *arriving = floats(outputs[0].gradient);
+    int64_t n = shape.dims.back();
+    int64_t stride = operand == 1 ? shape.left.back() : shape.right.back();
+    eachRun(shape, [&](int64_t at, int64_t i, int64_t j) {
+      float *place = gradient + (operand == 1 ? i : j);
+      for (int64_t k = 0; k < n; ++k)
+        place[k * stride] += mask[at + k] == (operand == 1) ? arriving[at + k] : 0;
+    });
+  }
+
+  Broadcast shape;
+  std::vector<char> mask;
+};
+
+template <typename Function> std::unique_ptr<Kernel> make(const Call &call) {
+  if (!call.inputs[0].isFloat() || !call.inputs[1].isFloat())
+    return nullptr;
+  return std::make_unique<Binary<Function>>(call);
+}
+} // namespace
+
+std::unique_ptr<Kernel> makeAdd(const Call &call) { return make<Sum>(call); }
+std::unique_ptr<Kernel> makeSub(const Call &call) { return make<Difference>(call); }
+std::unique_ptr<Kernel> makeMul(const Call &call) { return make<Times>(call); }
+std::unique_ptr<Kernel> makeDiv(const Call &call) { return make<Quotient>(call); }
+
+std::unique_ptr<Kernel> makePow(const Call &call) {
+  return call.scalar(1) == 2.0f ? make<Square>(call) : nullptr;
+}
+
+std::unique_ptr<Kernel> makeWhere(const Call &call) {
+  if (!call.inputs[1].isFloat() || !call.inputs[2].isFloat())
+    return nullptr;
+  return std::make_unique<Choice>(call);
+}
+
+} // namespace heterplan::cpu

@@ -1,0 +1,191 @@
+#include "NativeProfile.h"
+
+#include "Options.h"
+#include "Table.h"
+
+#include "cost/kernels/cpu/Bench.h"
+#include "support/Files.h"
+#include "support/Progress.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <ctime>
+#include <fstream>
+#include <sched.h>
+#include <sys/utsname.h>
+
+using namespace llvm;
+
+namespace heterplan {
+namespace {
+struct Task {
+  const JobLayer *layer;
+  int64_t batch;
+};
+
+std::atomic<bool> interrupted;
+
+void interrupt(int signal) {
+  interrupted = true;
+  std::signal(signal, SIG_DFL); // a second one ends the program
+}
+
+/// A field of the first processor, or "".
+std::string cpuField(StringRef wanted) {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    auto [name, value] = StringRef(line).split(':');
+    if (name.trim() == wanted)
+      return value.trim().str();
+  }
+  return "";
+}
+
+std::string systemName() {
+  utsname system{};
+  uname(&system);
+  return std::string(system.sysname) + " " + system.release;
+}
+
+std::string utcNow() {
+  std::time_t time = std::time(nullptr);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", std::gmtime(&time));
+  return text;
+}
+
+Profile headOf(const ProfileJob &job) {
+  Profile head;
+  head.model = job.model.model;
+  head.device = cpuField("model name");
+  head.driver = systemName();
+  double megahertz = 0;
+  if (!StringRef(cpuField("cpu MHz")).getAsDouble(megahertz))
+    head.clocks = fixed(megahertz, 0) + " MHz";
+  head.engine = "native, oneDNN " + cpu::oneDnnVersion() + ", update by " + nameOf(job.optimizer);
+  head.threads = 1;
+  return head;
+}
+
+/// What the file has already; it must be of the same circumstances.
+Error resume(StringRef path, Profile &profile) {
+  if (!sys::fs::exists(path))
+    return Error::success();
+  Expected<Profile> earlier = readProfile(path);
+  if (!earlier)
+    return earlier.takeError();
+  std::string was = earlier->device + ", " + earlier->driver + ", " + earlier->engine + ", " +
+                    std::to_string(earlier->threads) + " threads";
+  std::string now = profile.device + ", " + profile.driver + ", " + profile.engine + ", " +
+                    std::to_string(profile.threads) + " threads";
+  if (was != now)
+    return Diagnostic(Diag::InvalidProfile, {path.str(), 0, 0, ""})
+               .note({}, "give another file, or remove this one")
+           << "was measured on " << was << "; here it is " << now;
+  profile.entries = std::move(earlier->entries);
+  return Error::success();
+}
+
+bool has(const Profile &profile, const ProfileJob &job, const Task &task) {
+  return any_of(profile.entries, [&](const ProfileEntry &entry) {
+    return entry.signature == task.layer->signature && entry.deviceType == job.deviceType &&
+           entry.batch.value() == task.batch;
+  });
+}
+
+/// The largest batch first, then the smallest and so on; for each, the layers with the largest part
+/// of the modelled time first.
+std::vector<Task> tasksOf(const ProfileJob &job, const Profile &profile) {
+  std::vector<const JobLayer *> layers;
+  for (const JobLayer &layer : job.layers)
+    if (std::string why = cpu::whyNot(job.graph, job.model.layers[layer.index]); why.empty())
+      layers.push_back(&layer);
+    else
+      errs() << "note: layer '" << layer.name << "' stays modelled: " << why << '\n';
+  std::stable_sort(layers.begin(), layers.end(), [](const JobLayer *a, const JobLayer *b) {
+    return a->modelled * a->count > b->modelled * b->count;
+  });
+  std::vector<int64_t> batches = job.batches;
+  std::rotate(batches.begin(), batches.end() - 1, batches.end());
+  std::vector<Task> tasks;
+  for (int64_t batch : batches)
+    for (const JobLayer *layer : layers)
+      if (Task task{layer, batch}; !has(profile, job, task))
+        tasks.push_back(task);
+  return tasks;
+}
+
+Error save(const ProfileJob &job, Profile &profile) {
+  profile.date = utcNow();
+  std::sort(profile.entries.begin(), profile.entries.end(),
+            [](const ProfileEntry &a, const ProfileEntry &b) {
+              return std::tie(a.signature, a.deviceType, a.batch) <
+                     std::tie(b.signature, b.deviceType, b.batch);
+            });
+  return writeFile(job.output, toJson(profile));
+}
+
+Error pin(const ProfileJob &job) {
+  if (job.cores.empty())
+    return Error::success();
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (int64_t core : job.cores)
+    if (core < CPU_SETSIZE)
+      CPU_SET(core, &set);
+  if (sched_setaffinity(0, sizeof set, &set))
+    return usageError("--cores") << "this process cannot run on these cores";
+  return Error::success();
+}
+
+/// How many tasks are left.
+Expected<size_t> measureAll(const ProfileJob &job, const std::vector<Task> &tasks,
+                            Profile &profile) {
+  Progress progress = Progress::onStandardError("profiling");
+  auto begin = std::chrono::steady_clock::now();
+  for (size_t done = 0; done < tasks.size(); ++done) {
+    std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
+    if (interrupted || (job.timeBudget > Seconds(0) && passed.count() >= job.timeBudget.value()))
+      return tasks.size() - done;
+    const Task &task = tasks[done];
+    progress.update(double(done) / double(tasks.size()),
+                    task.layer->name + ", batch " + std::to_string(task.batch));
+    Expected<ProfileEntry> entry =
+        cpu::measure(job.graph, job.model.layers[task.layer->index], Samples(task.batch),
+                     job.optimizer, job.deviceType, {});
+    if (!entry)
+      return entry.takeError();
+    profile.entries.push_back(std::move(*entry));
+    if (Error error = save(job, profile))
+      return error;
+  }
+  return 0;
+}
+} // namespace
+
+Expected<ExitStatus> runNative(const ProfileJob &job) {
+  cpu::useOneThread();
+  if (Error error = pin(job))
+    return error;
+  Profile profile = headOf(job);
+  if (Error error = resume(job.output, profile))
+    return error;
+  std::vector<Task> tasks = tasksOf(job, profile);
+  std::signal(SIGINT, interrupt);
+  Expected<size_t> left = measureAll(job, tasks, profile);
+  if (!left)
+    return left.takeError();
+  if (Error error = save(job, profile))
+    return error;
+  if (*left)
+    errs() << "note: " << (interrupted ? "interrupted" : "the time is up") << " with " << *left
+           << " measurements left; run again to go on\n";
+  return interrupted ? exitUsage : exitDone;
+}
+
+} // namespace heterplan
