@@ -96,7 +96,7 @@ std::string describe(const Problem &problem, Wish wish) {
                                                         : "data parallelism, one stage");
     break;
   case WishKind::MicroBatches:
-    os << request.microBatches << " micro-batches";
+    os << request.microBatches << (request.microBatches == 1 ? " micro-batch" : " micro-batches");
     break;
   case WishKind::Budget:
     os << "at most " << format("%.12g", request.maxCostPerHour.value()) << " dollars/hour";

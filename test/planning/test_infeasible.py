@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import copy
 import re
+import subprocess
 from dataclasses import dataclass
 
 import pytest
 
-from conftest import bundled, pool
+from conftest import BINARY, bundled, pool
 
 HETERPS = ("--cost-model", "heterps")
 
@@ -115,7 +116,7 @@ CASES = [
     Case("pipeline-and-counts", "tower", pool(fast=1, slow=0), [("--schedule", "pipeline")],
          ["^a pipeline of at least two stages$"], ["schedule", "devices of type fast"]),
     Case("micro-batches-and-memory", "tower", pool(fast=0, slow=1, slow_memory="2GB"),
-         [("--micro-batches", "1"), ("--batch", "64")], [MEMORY, "^1 micro-batches$"],
+         [("--micro-batches", "1"), ("--batch", "64")], [MEMORY, "^1 micro-batch$"],
          ["memory of slow", "micro-batches"]),
     Case("memory-and-floor", "tower", pool(fast_memory="500MB", slow=1), [floor(250)],
          [MEMORY, FLOOR], ["memory of fast", "best throughput"]),
@@ -130,7 +131,7 @@ def without_wish(job, wish: str):
     patterns = {
         r"dollars/hour$": "--max-cost-per-hour",
         r"^throughput of": "--min-throughput",
-        r"micro-batches$": "--micro-batches",
+        r"micro-batch(es)?$": "--micro-batches",
         r"^(a pipeline|data parallelism)": "--schedule",
     }
     for pattern, option in patterns.items():
@@ -218,3 +219,38 @@ def test_two_clashes_are_relaxed_together(job) -> None:
 def test_the_table_is_long_enough() -> None:
     assert len(CASES) >= 14
     assert len({case.name for case in CASES}) == len(CASES)
+
+
+def test_a_plan_says_which_layers_are_together_and_apart(job) -> None:
+    asked = job("tower", pool(), [colocate("first", "second"), separate("second", "head")])
+    status, plan = asked.run()
+    assert status == 0
+    assert plan["colocations"] == [{"layers": ["first", "second"]}]
+    assert plan["separations"] == [{"layers": ["second", "head"]}]
+    held = {check["name"]: check["holds"] for check in plan["checks"]}
+    assert held["colocations"] and held["separations"]
+    told = subprocess.run(
+        [BINARY, "inspect", asked.folder / "out", "--layer", "second"],
+        capture_output=True, text=True, check=True,
+    ).stdout
+    assert "is to be in one stage with 'first'" in told
+    assert "is to be in another stage than 'head'" in told
+
+
+@pytest.mark.parametrize(
+    "options, code",
+    [
+        ([("--colocate", "embed")], "HP1801"),
+        ([("--separate", "embed,,head")], "HP1801"),
+        ([("--colocate", "embed,nobody")], "HP1301"),
+        ([("--separate", "embed,embed")], "HP1216"),
+        ([("--pareto", ""), ("--pareto-points", "1")], "HP1801"),
+        ([("--work-limit", "0")], "HP1801"),
+    ],
+)
+def test_what_is_not_accepted_is_refused(options, code, job) -> None:
+    asked = job("tower", pool(), options)
+    done = subprocess.run(asked.command(), capture_output=True, text=True)
+    assert done.returncode == 1
+    assert f"[{code}]" in done.stderr
+    assert not (asked.folder / "out").exists()

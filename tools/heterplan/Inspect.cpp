@@ -9,6 +9,8 @@
 #include "cost/Simulator.h"
 #include "ir/FileForms.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 using namespace heterplan;
 using namespace llvm;
 
@@ -47,6 +49,18 @@ const Pin *pinOf(const Plan &plan, StringRef layer) {
   return nullptr;
 }
 
+/// The other layers of each of `sets` that has `layer`.
+void explainSets(raw_ostream &os, ArrayRef<LayerSet> sets, const std::string &layer,
+                 const char *what) {
+  for (const LayerSet &set : sets) {
+    if (!is_contained(set, layer))
+      continue;
+    LayerSet others = set;
+    erase_value(others, layer);
+    os << "  it " << what << " '" << join(others, "', '") << "'\n";
+  }
+}
+
 void explainPace(raw_ostream &os, const Plan &plan, const Stage &stage) {
   const Stage &slowest = slowestStage(plan);
   if (plan.stages.size() == 1)
@@ -79,6 +93,8 @@ void explainLayer(raw_ostream &os, const Plan &plan, StringRef name, const Found
      << readable(stage.parameterBytes) << " of it parameters\n";
   if (const Pin *pin = pinOf(plan, name))
     os << "  it is pinned to '" << pin->type << "'\n";
+  explainSets(os, plan.colocations, name.str(), "is to be in one stage with");
+  explainSets(os, plan.separations, name.str(), "is to be in another stage than");
   explainBoundary(os, stage, found.index);
   explainPace(os, plan, stage);
   os << "  the placement was chosen by '" << plan.strategy << "' for least "
