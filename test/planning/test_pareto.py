@@ -82,3 +82,9 @@ def test_no_plan_is_explained(job) -> None:
     assert status == 2
     assert told["clash"] == ["at most 0.5 dollars/hour"]
     assert not (asked.folder / "out").exists()
+
+
+def test_a_time_limit_that_is_over_leaves_the_ends(job) -> None:
+    asked = job("tower", pool(), [("--pareto", ""), ("--time-limit", "1e-6")])
+    points = points_of(asked)
+    assert 1 <= len(points) <= 2

@@ -225,14 +225,16 @@ Expected<ParetoFront> sweep(const Inputs &inputs, const CompileOptions &options,
   std::signal(SIGINT, interrupt);
   const Clock::time_point started = Clock::now();
   int done = 0, all = 1;
+  const Seconds limit = inputs.searching.timeLimit;
+  auto left = [&] {
+    return limit - Seconds(std::chrono::duration<double>(Clock::now() - started).count());
+  };
   auto run = [&](const Problem &problem, int searchesLeft) {
     SearchOptions searching = inputs.searching;
     searching.stop = &interrupted;
     searching.started = Clock::now();
-    std::chrono::duration<double> elapsed = searching.started - started;
-    double left = searching.timeLimit.value() - elapsed.count();
-    if (searching.timeLimit > Seconds(0))
-      searching.timeLimit = Seconds(std::max(left, 1e-3) / searchesLeft);
+    if (limit > Seconds(0))
+      searching.timeLimit = std::max(left(), Seconds(1e-3)) / searchesLeft;
     searching.progress = [&](double share, double best) {
       progress.update((done + std::min(share, 1.0)) / all,
                       "plan " + std::to_string(done + 1) + ", " +
@@ -242,7 +244,9 @@ Expected<ParetoFront> sweep(const Inputs &inputs, const CompileOptions &options,
   };
   ParetoOptions sweeping;
   sweeping.points = points;
-  sweeping.stop = [] { return interrupted.load(); };
+  sweeping.stop = [&] {
+    return interrupted.load() || (limit > Seconds(0) && left() <= Seconds(0));
+  };
   sweeping.progress = [&](int searched, int searches) {
     done = searched;
     all = searches;
