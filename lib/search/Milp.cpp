@@ -1,5 +1,7 @@
 // The cheapest stages within a limit as an integer programme, solved by Cbc: one variable for each
-// stage on its fewest devices, a flow over the cut positions, the devices that there are.
+// stage on its fewest devices, a flow over the cut positions, the devices that there are. Under
+// heterplan's own pricing, where it is small enough, all of a placement as one programme.
+#include "search/IterationProgram.h"
 #include "search/Pace.h"
 
 #include <CbcModel.hpp>
@@ -9,6 +11,7 @@
 
 #include <limits>
 #include <map>
+#include <memory>
 
 using namespace llvm;
 
@@ -17,14 +20,20 @@ namespace heterplan {
 namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr size_t mostStages = 30'000;
-constexpr int mostNodes = 20'000; // of Cbc's tree
+constexpr int mostNodes = 20'000;  // of Cbc's tree
+constexpr int64_t workOfNode = 40; // in stages priced
 
-class IntegerProgram : public PaceSolver {
+Diagnostic gaveUp(const CoinError &error) {
+  return Diagnostic(Diag::TooLarge, {"", 0, 0, "strategy milp"})
+         << "Cbc gave up: " << error.message();
+}
+
+class PaceProgram : public PaceSolver {
 public:
-  explicit IntegerProgram(const Evaluator &evaluator) : evaluator(evaluator) {}
+  explicit PaceProgram(Evaluator &evaluator) : evaluator(evaluator) {}
 
   Expected<Answer> solve(const CountTable &counts, int microBatches, double cutoff) override {
-    listStages(counts);
+    listStages(counts, microBatches);
     if (stages.size() > mostStages)
       return Diagnostic(Diag::TooLarge, {"", 0, 0, "strategy milp"}).note({}, "use --strategy auto")
              << "more than " << mostStages << " stages to choose from";
@@ -33,90 +42,136 @@ public:
     try {
       return solveByCbc(counts, microBatches, cutoff);
     } catch (const CoinError &error) {
-      return Diagnostic(Diag::TooLarge, {"", 0, 0, "strategy milp"})
-             << "Cbc gave up: " << error.message();
+      return gaveUp(error);
     }
   }
 
 private:
   struct Stage {
     int begin, end, type, count;
+    int mostInFlight; // 0: as many as there can be
   };
 
-  void listStages(const CountTable &counts) {
+  void listStages(const CountTable &counts, int microBatches) {
     stages.clear();
     for (int end = 1; end < counts.positions; ++end)
       for (int begin = 0; begin < end; ++begin)
         for (int type = 0; type < counts.types; ++type)
           if (int count = counts.at(begin, end, type))
-            stages.push_back({begin, end, type, count});
+            listSizes(counts, begin, end, type, count, microBatches);
   }
 
-  /// Rows: one for each position (what ends there goes on there), one for each type's devices, and
-  /// where neighbours may not share a type, one for each position and type.
-  void fill(CoinPackedMatrix &matrix, const CountTable &counts) const {
-    matrix.setDimensions(0, 0);
-    int types = counts.types, inner = counts.positions - 1;
+  /// The further a stage is from the end, the more micro-batches it keeps: where memory is tight,
+  /// on more devices.
+  void listSizes(const CountTable &counts, int begin, int end, int type, int count,
+                 int microBatches) {
+    const std::vector<int> &at = evaluator.space.positions;
+    auto least = [&](int inFlight) {
+      return evaluator.leastCount(at[begin], at[end], type, counts.limit, counts.batch, inFlight);
+    };
+    int deepest = std::min(microBatches, counts.positions - begin - 1), most = least(deepest);
+    for (int inFlight = 1; count > 0 && count != most; ++inFlight) {
+      int next = least(inFlight + 1);
+      if (next != count)
+        stages.push_back({begin, end, type, count, inFlight});
+      count = next;
+    }
+    if (count > 0)
+      stages.push_back({begin, end, type, count, 0});
+  }
+
+  /// Columns: the stages, then for each position the number of stages from it on. Rows: one for
+  /// each position (what ends there goes on there), one for each type's devices, where neighbours
+  /// may not share a type one for each position and type, those that count, and the limits of
+  /// memory.
+  void fill(CoinPackedMatrix &matrix, const CountTable &counts, std::vector<double> &low,
+            std::vector<double> &high) const {
+    int types = counts.types, inner = counts.positions - 1, columns = int(stages.size());
     bool apart = evaluator.space.steady;
-    for (const Stage &stage : stages) {
-      std::map<int, double> column;
-      column[stage.begin] = -1; // row 0 is the start
+    int pairs = inner + types, counting = pairs + (apart ? inner * types : 0);
+    std::vector<std::map<int, double>> rows(counting + inner);
+    low.assign(rows.size(), -COIN_DBL_MAX);
+    high.assign(rows.size(), 1);
+    for (int i = 0; i < columns; ++i) {
+      const Stage &stage = stages[i];
+      rows[stage.begin][i] = -1; // row 0 is the start
       if (stage.end < inner)
-        column[stage.end] += 1;
-      column[inner + stage.type] = stage.count;
-      int pairs = inner + types;
+        rows[stage.end][i] += 1;
+      rows[inner + stage.type][i] = stage.count;
       if (apart && stage.begin > 0)
-        column[pairs + stage.begin * types + stage.type] += 1;
+        rows[pairs + stage.begin * types + stage.type][i] = 1;
       if (apart && stage.end < inner)
-        column[pairs + stage.end * types + stage.type] += 1;
-      std::vector<int> rows;
+        rows[pairs + stage.end * types + stage.type][i] = 1;
+      rows[counting + stage.begin][i] = 1;
+    }
+    for (int row = 0; row < inner; ++row) {
+      low[row] = high[row] = row == 0 ? -1 : 0;
+      low[counting + row] = high[counting + row] = 0;
+      rows[counting + row][columns + row] = -1;
+      if (row + 1 < inner)
+        rows[counting + row][columns + row + 1] = 1;
+    }
+    for (int type = 0; type < types; ++type)
+      high[inner + type] = evaluator.space.available[type];
+    for (int i = 0; i < columns; ++i)
+      if (stages[i].mostInFlight > 0) { // stages from here on ≤ most, if it is chosen
+        int after = inner - stages[i].begin;
+        rows.push_back(
+            {{i, double(after - stages[i].mostInFlight)}, {columns + stages[i].begin, 1.0}});
+        low.push_back(-COIN_DBL_MAX);
+        high.push_back(after);
+      }
+    matrix.setDimensions(0, columns + inner);
+    for (const std::map<int, double> &row : rows) {
+      std::vector<int> at;
       std::vector<double> values;
-      for (auto [row, value] : column) {
-        rows.push_back(row);
+      for (auto [column, value] : row) {
+        at.push_back(column);
         values.push_back(value);
       }
-      matrix.appendCol(int(rows.size()), rows.data(), values.data());
+      matrix.appendRow(int(at.size()), at.data(), values.data());
     }
   }
 
   Expected<Answer> solveByCbc(const CountTable &counts, int microBatches, double cutoff) {
-    int inner = counts.positions - 1, types = counts.types;
-    int rows = inner + types + (evaluator.space.steady ? inner * types : 0);
-    CoinPackedMatrix matrix;
-    fill(matrix, counts);
-    matrix.setDimensions(rows, int(stages.size()));
-    std::vector<double> low(size_t(rows), 0), high(size_t(rows), 0), price;
-    low[0] = high[0] = -1; // one stage begins at the start
-    for (int row = inner; row < rows; ++row) {
-      low[row] = -COIN_DBL_MAX;
-      high[row] = row < inner + types ? evaluator.space.available[row - inner] : 1;
-    }
-    for (const Stage &stage : stages)
-      price.push_back(evaluator.problem.cluster.types[stage.type].price.value() * stage.count);
-    std::vector<double> zero(stages.size(), 0), one(stages.size(), 1);
+    CoinPackedMatrix matrix(/*colordered=*/false, 0, 0);
+    std::vector<double> low, high;
+    fill(matrix, counts, low, high);
+    std::vector<double> price(matrix.getNumCols(), 0), zero(price), most(price.size(), 1);
+    std::fill(most.begin() + int64_t(stages.size()), most.end(), counts.positions);
+    for (size_t i = 0; i < stages.size(); ++i)
+      price[i] = priceOf(stages[i].type) * stages[i].count;
     OsiClpSolverInterface solver;
     solver.messageHandler()->setLogLevel(0);
-    solver.loadProblem(matrix, zero.data(), one.data(), price.data(), low.data(), high.data());
+    solver.loadProblem(matrix, zero.data(), most.data(), price.data(), low.data(), high.data());
     for (int column = 0; column < int(stages.size()); ++column)
       solver.setInteger(column);
     CbcModel model(solver);
     model.setLogLevel(0);
     model.setMaximumNodes(mostNodes);
+    model.setDblParam(CbcModel::CbcCutoffIncrement, 1e-12);
     model.branchAndBound();
     Answer answer;
     if (model.isProvenInfeasible()) {
       answer.price = infinity;
       return answer;
     }
-    answer.price =
-        (model.isProvenOptimal() ? model.getObjValue() : model.getBestPossibleObjValue()) *
-        (1 - 1e-9);
-    if (const double *solution = model.bestSolution())
+    answer.price = model.getBestPossibleObjValue() * (1 - 1e-9);
+    if (const double *solution = model.bestSolution()) {
       answer.placements.push_back(placementOf(solution, microBatches));
+      if (model.isProvenOptimal()) { // free of rounding
+        answer.price = 0;
+        for (const PlacedStage &stage : answer.placements.back().stages)
+          answer.price +=
+              priceOf(stage.group.counts.front().first) * stage.group.counts.front().second;
+      }
+    }
     if (answer.price > cutoff)
       answer.price = infinity;
     return answer;
   }
+
+  double priceOf(int type) const { return evaluator.problem.cluster.types[type].price.value(); }
 
   Placement placementOf(const double *solution, int microBatches) const {
     Placement placement;
@@ -132,14 +187,119 @@ private:
     return placement;
   }
 
-  const Evaluator &evaluator;
+  Evaluator &evaluator;
   std::vector<Stage> stages;
+};
+
+/// The best of the programmes of all numbers of micro-batches.
+class ProgramSearch {
+public:
+  ProgramSearch(Evaluator &evaluator, const SearchOptions &options)
+      : evaluator(evaluator), meter(options), progress(options.progress) {}
+
+  std::optional<Solution> run() {
+    std::vector<std::unique_ptr<IterationProgram>> programs;
+    for (int microBatches : evaluator.space.microBatches) {
+      programs.push_back(std::make_unique<IterationProgram>(evaluator, microBatches));
+      if (programs.back()->columns() > IterationProgram::mostColumns)
+        return std::nullopt;
+    }
+    for (const auto &program : programs) {
+      if (evaluator.problem.request.objective == Objective::Throughput)
+        solve(*program, 1, 0);
+      else
+        leastProduct(*program);
+    }
+    if (!complete)
+      return Solution{best, Solution::noBound, false};
+    return Solution{best, bestObjective, true};
+  }
+
+private:
+  using Point = IterationProgram::Point;
+
+  std::optional<Point> solve(const IterationProgram &program, double timeWeight,
+                             double priceWeight) {
+    if (meter.exhausted()) {
+      complete = false;
+      return std::nullopt;
+    }
+    double scale = timeWeight > 0 ? timeWeight : priceWeight;
+    IterationProgram::Answer answer = program.minimise(timeWeight / scale, priceWeight / scale);
+    meter.add(answer.nodes * workOfNode + int64_t(program.columns()));
+    if (answer.point) {
+      consider(*answer.point);
+      double value =
+          (timeWeight * answer.point->iteration + priceWeight * answer.point->price) / scale;
+      complete &= answer.bound >= value * (1 - 10 * IterationProgram::accuracy);
+    } else {
+      complete &= answer.bound == infinity;
+    }
+    if (progress)
+      progress(meter.progress(), bestObjective);
+    return answer.point;
+  }
+
+  void consider(const Point &point) {
+    double objective = evaluator.objectiveOf(Seconds(point.iteration), DollarsPerHour(point.price));
+    if (objective >= bestObjective)
+      return;
+    bestObjective = objective;
+    best = point.placement;
+  }
+
+  /// price·iteration is quasi-concave, so it is least at an extreme point of the convex hull of all
+  /// placements, where some weighted sum is least (Aneja and Nair, Management Science 1979).
+  void leastProduct(const IterationProgram &program) {
+    std::optional<Point> cheap = solve(program, 0, 1);
+    if (!cheap)
+      return;
+    if (std::optional<Point> fast = solve(program, 1, 0))
+      between(program, *cheap, *fast);
+  }
+
+  void between(const IterationProgram &program, const Point &cheap, const Point &fast) {
+    double dearer = fast.price - cheap.price, faster = cheap.iteration - fast.iteration;
+    if (dearer <= 1e-9 * fast.price || faster <= 1e-9 * cheap.iteration)
+      return;
+    if (evaluator.objectiveOf(Seconds(fast.iteration), DollarsPerHour(cheap.price)) >=
+        bestObjective)
+      return;
+    std::optional<Point> middle = solve(program, dearer, faster);
+    if (!middle)
+      return;
+    auto sum = [&](const Point &point) { return dearer * point.iteration + faster * point.price; };
+    if (sum(*middle) >= sum(cheap) * (1 - 1e-9))
+      return; // nothing below the line
+    between(program, cheap, *middle);
+    between(program, *middle, fast);
+  }
+
+  Evaluator &evaluator;
+  Meter meter;
+  const std::function<void(double, double)> &progress;
+  std::optional<Placement> best;
+  double bestObjective = infinity;
+  bool complete = true;
 };
 } // namespace
 
 Expected<Solution> Milp::run(Evaluator &evaluator, const SearchOptions &options) {
-  IntegerProgram solver(evaluator);
-  return searchByPace(evaluator, solver, options, 1, std::nullopt);
+  std::optional<Placement> incumbent;
+  if (!evaluator.space.steady) {
+    std::optional<Solution> solved;
+    try {
+      solved = ProgramSearch(evaluator, options).run();
+    } catch (const CoinError &error) {
+      return gaveUp(error);
+    }
+    if (solved && solved->complete)
+      return std::move(*solved);
+    if (solved)
+      incumbent = std::move(solved->placement);
+  }
+  PaceProgram solver(evaluator);
+  return searchByPace(evaluator, solver, options, 1, std::move(incumbent));
 }
 
 } // namespace heterplan

@@ -202,17 +202,21 @@ Expected<Solution> PaceSearch::runOverGrid() {
 
 CountTable::CountTable(Evaluator &evaluator, int64_t batch, double limit)
     : positions(static_cast<int>(evaluator.space.positions.size())),
-      types(static_cast<int>(evaluator.space.available.size())),
+      types(static_cast<int>(evaluator.space.available.size())), batch(batch), limit(limit),
       counts(size_t(positions) * (positions - 1) / 2 * types) {
-  const std::vector<int> &at = evaluator.space.positions;
+  const SearchSpace &space = evaluator.space;
+  const std::vector<int> &at = space.positions;
   size_t next = 0;
   for (int end = 1; end < positions; ++end)
-    for (int begin = 0; begin < end; ++begin)
+    for (int begin = 0; begin < end; ++begin) {
+      bool whole = begin == 0 && end == positions - 1;
+      bool allowed = whole ? space.minStages <= 1 : space.maxStages > 1;
       for (int type = 0; type < types; ++type)
-        counts[next++] = evaluator.space.available[type] > 0
+        counts[next++] = allowed && space.available[type] > 0
                              ? evaluator.leastCount(at[begin], at[end], type, limit, batch,
                                                     /*inFlight=*/1)
                              : 0;
+    }
 }
 
 Expected<Solution> searchByPace(Evaluator &evaluator, PaceSolver &solver,
