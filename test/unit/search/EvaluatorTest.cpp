@@ -2,6 +2,7 @@
 #include "search/Evaluator.h"
 #include "cost/ConstantCostModel.h"
 #include "search/Search.h"
+#include "support/TwoLayers.h"
 
 #include "gtest/gtest.h"
 
@@ -11,35 +12,12 @@ namespace {
 /// Two layers, 1 s + 2 s and 2 s + 4 s a sample (forward + backward); 100 bytes a sample between
 /// them. Two machines of one device each, 100 B/s and 0.5 s between them, $3.60 an hour each.
 struct TwoMachines {
-  LayerGraph graph;
-  Cluster cluster;
+  LayerGraph graph = test::twoLayers(Bytes(200), Bytes(100));
+  Cluster cluster = test::boxes(2, Seconds(0.5));
   ConstantCostModel costs;
   Request request;
 
   TwoMachines() {
-    for (const char *name : {"a", "b"}) {
-      Layer layer;
-      layer.name = layer.signature = name;
-      layer.parameterBytes = Bytes(200);
-      graph.layers.push_back(layer);
-    }
-    LayerTensor tensor;
-    tensor.name = "t";
-    tensor.consumers = {1};
-    tensor.bytesPerSample = Bytes(100);
-    graph.tensors.push_back(tensor);
-    DeviceType type;
-    type.name = "box";
-    type.memory = Bytes(1e6);
-    type.price = DollarsPerHour(3.6);
-    cluster.types.push_back(type);
-    NodeGroup group;
-    group.name = "node";
-    group.count = 2;
-    group.devices["box"] = 1;
-    group.link = {"", BytesPerSecond(1e9), Seconds(0), ""};
-    cluster.nodes.push_back(group);
-    cluster.network = {"", BytesPerSecond(100), Seconds(0.5), ""};
     costs.layer("a", {Seconds(1), Seconds(2), Seconds(0), Seconds(0)});
     costs.layer("b", {Seconds(2), Seconds(4), Seconds(0), Seconds(0)});
     request.globalBatch = Samples(4);

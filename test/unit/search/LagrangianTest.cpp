@@ -99,41 +99,39 @@ TEST(Lagrangian, costCountsTheDevicesThatTheFloorTakes) {
   EXPECT_GT(lagrangian.cost(open(evaluator)), 4 * 6.9);
 }
 
-TEST(Lagrangian, costNeverAboveTheBestPlan) {
+/// Calls `check` with an evaluator and the best plan of each of many random problems.
+template <typename Check> void onBestPlans(Objective objective, Check check) {
   for (int seed = 0; seed < 500; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
     RandomProblem random(seed);
-    random.request.objective = Objective::Cost;
+    random.request.objective = objective;
     random.request.microBatches = static_cast<int>(random.request.globalBatch.value());
     Problem problem = llvm::cantFail(random.problem());
     Evaluator evaluator(problem);
     Solution best = llvm::cantFail(Exhaustive::run(evaluator, {}));
-    if (!best.placement)
-      continue;
-    Evaluation evaluation = *evaluator.evaluate(*best.placement);
-    double cost = evaluation.iteration.value() * evaluation.price.value();
-    StageTable table(evaluator, random.request.microBatches);
+    if (best.placement)
+      check(evaluator, *evaluator.evaluate(*best.placement), random.request.microBatches);
+  }
+}
+
+TEST(Lagrangian, costNeverAboveTheBestPlan) {
+  onBestPlans(Objective::Cost, [](Evaluator &evaluator, const Evaluation &best, int microBatches) {
+    double cost = best.iteration.value() * best.price.value();
+    StageTable table(evaluator, microBatches);
     for (double limit : {infinity, cost * 1.5, cost * (1 + 1e-9)}) {
       Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true);
-      lagrangian.tighten(evaluation.iteration.value() * (1 + 1e-9), limit);
-      EXPECT_LE(lagrangian.cost(open(evaluator)), cost * (1 + 3e-9)) << "seed " << seed;
+      lagrangian.tighten(best.iteration.value() * (1 + 1e-9), limit);
+      EXPECT_LE(lagrangian.cost(open(evaluator)), cost * (1 + 3e-9));
     }
-  }
+  });
 }
 
 // Also of problems where the link of a node has more bandwidth and more latency than the network.
 TEST(Lagrangian, neverAboveTheBestPlanOfItsMicroBatches) {
-  for (int seed = 0; seed < 500; ++seed) {
-    RandomProblem random(seed);
-    random.request.objective = Objective::Throughput;
-    random.request.microBatches = static_cast<int>(random.request.globalBatch.value());
-    Problem problem = llvm::cantFail(random.problem());
-    Evaluator evaluator(problem);
-    Solution best = llvm::cantFail(Exhaustive::run(evaluator, {}));
-    if (!best.placement)
-      continue;
-    double iteration = evaluator.evaluate(*best.placement)->iteration.value();
-    for (double target : {infinity, iteration * 1.5, iteration * (1 + 1e-9)})
-      EXPECT_LE(rootOf(evaluator, random.request.microBatches, target), iteration * (1 + 2e-9))
-          << "seed " << seed;
-  }
+  onBestPlans(Objective::Throughput,
+              [](Evaluator &evaluator, const Evaluation &best, int microBatches) {
+                double iteration = best.iteration.value();
+                for (double target : {infinity, iteration * 1.5, iteration * (1 + 1e-9)})
+                  EXPECT_LE(rootOf(evaluator, microBatches, target), iteration * (1 + 2e-9));
+              });
 }
