@@ -27,6 +27,8 @@ public:
   const int symbols;
   const int choices;
 
+  /// Where the pricing is steady the Provisioner finds the best sizes of a layout.
+  bool sizesAreExact() const { return symbols == types; }
   int typeOf(int symbol) const { return symbol % types; }
   bool cuts(int symbol) const { return symbol >= types; }
   /// Whether pins and the devices that there are let block `block` have `symbol`.

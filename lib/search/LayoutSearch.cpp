@@ -49,6 +49,65 @@ void LayoutSearch::consider(const std::optional<Placement> &other) {
   placement = other;
 }
 
+bool LayoutSearch::improveBlock() {
+  double before = bestObjective;
+  for (int block = 0; block < layouts.blocks; ++block)
+    for (int symbol : layouts.allowedAt(block)) {
+      if (meter.exhausted())
+        return false;
+      Layout layout = best;
+      layout.symbols[block] = symbol;
+      score(layout);
+    }
+  for (int choice = 0; choice < layouts.choices && !meter.exhausted(); ++choice)
+    score({best.symbols, choice});
+  return bestObjective < before;
+}
+
+void LayoutSearch::tryPlacement(Placement other) {
+  meter.add(int64_t(other.stages.size()));
+  std::optional<Evaluation> evaluation = evaluator.evaluate(other);
+  if (!evaluation || evaluation->objective >= bestObjective)
+    return;
+  bestObjective = evaluation->objective;
+  placement = std::move(other);
+}
+
+/// Layouts have no groups of several types.
+void LayoutSearch::tryWholeModel() {
+  for (const GroupOption &option : evaluator.space.options)
+    for (int microBatches : evaluator.space.microBatches)
+      if (!meter.exhausted())
+        tryPlacement({{{0, evaluator.problem.graph.size(), option.group}}, microBatches});
+}
+
+bool LayoutSearch::improveGroup() {
+  if (!placement)
+    return false;
+  double before = bestObjective;
+  for (size_t stage = 0; stage < placement->stages.size(); ++stage)
+    for (const GroupOption &option : evaluator.space.options) {
+      if (meter.exhausted())
+        return false;
+      if (option.wholeModelOnly && placement->stages.size() > 1)
+        continue;
+      Placement other = *placement;
+      other.stages[stage].group = option.group;
+      tryPlacement(std::move(other));
+    }
+  return bestObjective < before;
+}
+
+void LayoutSearch::descend() {
+  while (improveBlock())
+    ;
+  if (layouts.sizesAreExact())
+    return;
+  tryWholeModel();
+  while (improveGroup())
+    ;
+}
+
 namespace {
 /// First block of the run of equal types that `block` is in, and the first after it.
 std::pair<int, int> runAround(const LayoutSpace &layouts, const Layout &layout, int block) {

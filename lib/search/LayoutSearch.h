@@ -24,11 +24,21 @@ public:
   /// Lets `placement` be the best if it is.
   void consider(const std::optional<Placement> &placement);
 
+  /// Changes one block, or the number of micro-batches, of the best layout as long as that helps;
+  /// then the group of one stage, which may have several types, or puts all layers on one group.
+  /// Ends with the work, or when no change helps.
+  void descend();
+
   const Layout &bestLayout() const { return best; }
   double bestScore() const { return bestObjective; }
   Solution solution() const { return {placement, Solution::noBound, false}; }
 
 private:
+  bool improveBlock();
+  bool improveGroup();
+  void tryWholeModel();
+  void tryPlacement(Placement other);
+
   Provisioner provisioner;
   std::map<std::pair<int, std::vector<int>>, double> known;
   Layout best;

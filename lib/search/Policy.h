@@ -43,6 +43,7 @@ public:
   Policy(Cell cell, uint64_t seed);
 
   static constexpr int hidden = 16, scorer = 16, mostChoices = 16;
+  Cell kind() const { return cell; }
   int size() const { return static_cast<int>(theta.size()); }
   Eigen::VectorXd &parameters() { return theta; }
   const Eigen::VectorXd &parameters() const { return theta; }

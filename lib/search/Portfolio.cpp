@@ -38,13 +38,15 @@ public:
         return labels;
       merge(*labels);
     }
+    // Where the slowest stage alone does not set the pace, learning has not improved on labels and
+    // local search on any of the bundled models.
+    int rounds = evaluator.space.steady ? 2 : 1;
     for (int round = 0; round < rounds && !done() && !meter.interrupted(); ++round)
       improve(round);
     return std::move(best);
   }
 
 private:
-  static constexpr int rounds = 2;
   static constexpr double workShare = 0.02; // of each member in each round
 
   /// The table of all stages has to fit into memory, and to be filled in time.
@@ -76,7 +78,7 @@ private:
     using Member =
         Solution (*)(Evaluator &, const SearchOptions &, double, const std::optional<Placement> &);
     constexpr Member members[] = {improveLocally, learn};
-    std::vector<Solution> results(std::size(members));
+    std::vector<Solution> results(evaluator.space.steady ? std::size(members) : 1);
     auto work = [&](size_t member) {
       Evaluator own(evaluator.problem);
       SearchOptions mine = options;

@@ -13,6 +13,8 @@ namespace heterplan {
 
 namespace {
 constexpr int batchSize = 16; // rollouts of a round
+constexpr int patience = 50;  // rounds without a better plan, and as many as were needed for it
+constexpr int starts = 4;
 constexpr double learningRate = 0.02, entropyStart = 0.05, entropyEnd = 0.002;
 constexpr double baselineDecay = 0.8, worstReward = -3;
 
@@ -131,19 +133,37 @@ private:
 class Trainer {
 public:
   Trainer(Evaluator &evaluator, const SearchOptions &options, double workShare, Policy policy)
-      : search(evaluator, options, workShare), input(evaluator, search.layouts),
-        policy(std::move(policy)), ascent(this->policy.size()) {}
+      : options(options), search(evaluator, options, workShare), input(evaluator, search.layouts),
+        policy(std::move(policy)), best(this->policy), ascent(this->policy.size()) {}
 
+  /// Trains a policy, and others from scratch once it has settled, then descends from the best.
   Solution run(const std::optional<Placement> &incumbent) {
+    constexpr double training = 0.9; // of the work
     search.consider(incumbent);
-    while (!search.meter.exhausted())
-      round();
-    Rollout likely = policy.sample(input, nullptr);
-    search.score({likely.symbols, likely.choice});
+    auto spent = [&] { return search.meter.progress() > training || search.meter.interrupted(); };
+    for (int start = 0; start < starts && !spent(); ++start) {
+      if (start > 0)
+        restart(start);
+      double found = search.bestScore();
+      for (int round = 0, lately = 0; !spent() && round - lately < patience + lately; ++round) {
+        double before = search.bestScore();
+        trainOnce();
+        if (search.bestScore() < before)
+          lately = round;
+        if (options.progress)
+          options.progress(search.meter.progress(), search.bestScore());
+      }
+      Rollout likely = policy.sample(input, nullptr);
+      search.score({likely.symbols, likely.choice});
+      if (start == 0 || search.bestScore() < found)
+        best = policy;
+    }
+    search.descend();
     return search.solution();
   }
 
-  const Policy &trained() const { return policy; }
+  /// The policy of the start that found the best plan.
+  const Policy &trained() const { return best; }
 
 private:
   /// The logarithm of the objective against the best layout of one type.
@@ -154,7 +174,13 @@ private:
     return std::isfinite(score) ? std::max(worstReward, -std::log(score / reference)) : worstReward;
   }
 
-  void round() {
+  void restart(int start) {
+    policy = Policy(policy.kind(), options.seed + 0x9e3779b97f4a7c15u * uint64_t(start));
+    ascent = Ascent(policy.size());
+    started = false;
+  }
+
+  void trainOnce() {
     std::vector<Rollout> rollouts;
     std::vector<double> rewards;
     auto uniform = [&] { return drawReal(search.random); };
@@ -181,16 +207,17 @@ private:
     ascent.step(gradient, policy.parameters());
   }
 
+  const SearchOptions &options;
   LayoutSearch search;
   LayoutInput input;
-  Policy policy;
+  Policy policy, best;
   Ascent ascent;
   double baseline = 0, reference = search.bestScore();
   bool started = false;
 };
 
 Expected<Solution> reinforce(Evaluator &evaluator, const SearchOptions &options, Cell cell) {
-  constexpr double workShare = 0.1;
+  constexpr double workShare = 0.4; // it ends by itself where the policy settles
   Policy policy(cell, options.seed);
   if (!options.policyIn.empty()) {
     auto text = readFile(options.policyIn, 16 << 20);

@@ -1,4 +1,9 @@
 // Every line of Strategies.def, on the same problems.
+#include "cost/Catalogue.h"
+#include "cost/Roofline.h"
+#include "ir/FileForms.h"
+#include "ir/onnx/Grouping.h"
+#include "ir/onnx/Importer.h"
 #include "search/Search.h"
 #include "search/verify/Checker.h"
 #include "support/RandomProblem.h"
@@ -11,12 +16,25 @@ using heterplan::test::RandomProblem;
 namespace {
 class EveryStrategy : public testing::TestWithParam<const char *> {
 protected:
-  llvm::Expected<SearchOutcome> solve(const Problem &problem) {
+  llvm::Expected<SearchOutcome> solve(const Problem &problem, int threads = 1) {
     SearchOptions options;
+    options.threads = threads;
     options.workLimit = 300'000; // plenty for problems of this size
     return search(problem, GetParam(), options);
   }
 };
+
+LayerGraph readModel(llvm::StringRef name) {
+  std::string path = (HETERPLAN_TEST_DATA "/models/" + name + ".onnx").str();
+  return llvm::cantFail(groupLayers(llvm::cantFail(importGraph(path))));
+}
+
+Cluster readBundledCluster(llvm::StringRef name) {
+  const std::string profiles = HETERPLAN_SOURCE_DIR "/profiles";
+  Cluster cluster = llvm::cantFail(readCluster((profiles + "/clusters/" + name + ".yaml").str()));
+  llvm::cantFail(llvm::cantFail(Catalogue::load(profiles)).resolve(cluster));
+  return cluster;
+}
 
 std::vector<const char *> names() {
   std::vector<const char *> result;
@@ -72,8 +90,27 @@ TEST_P(EveryStrategy, isDeterministic) {
     RandomProblem random(seed);
     random.request.pricing = seed % 2 ? Pricing::HeterPs : Pricing::HeterPlan;
     Problem problem = llvm::cantFail(random.problem());
-    EXPECT_EQ(llvm::cantFail(solve(problem)).plan, llvm::cantFail(solve(problem)).plan);
+    EXPECT_EQ(llvm::cantFail(solve(problem)).plan, llvm::cantFail(solve(problem, 2)).plan);
   }
+}
+
+TEST_P(EveryStrategy, givesTheSameFileOnAnyNumberOfThreads) {
+  if (llvm::StringRef(GetParam()) == "exhaustive")
+    GTEST_SKIP() << "these problems have too many placements";
+  for (const char *model : {"ctrdnn", "dlrm"})
+    for (Pricing pricing : {Pricing::HeterPlan, Pricing::HeterPs}) {
+      RooflineModel costs(Optimizer::Sgd, Precision::Fp32);
+      Request request;
+      request.globalBatch = Samples(1024);
+      request.pricing = pricing;
+      Problem problem = llvm::cantFail(
+          Problem::create(readModel(model), readBundledCluster("mixed-small"), costs, request));
+      auto one = llvm::cantFail(solve(problem, 1)), two = llvm::cantFail(solve(problem, 2));
+      ASSERT_EQ(one.plan.has_value(), two.plan.has_value());
+      if (one.plan) {
+        EXPECT_EQ(toJson(*one.plan), toJson(*two.plan)) << model << ", " << nameOf(pricing);
+      }
+    }
 }
 
 TEST_P(EveryStrategy, aFloorThatNothingReachesGivesNoPlan) {

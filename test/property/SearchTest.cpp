@@ -70,6 +70,56 @@ TEST_P(EveryPricing, labelSettingEqualsExhaustive) {
   }
 }
 
+TEST_P(EveryPricing, milpEqualsExhaustive) {
+  int feasible = 0, misjudged = 0;
+  for (int seed = 0; seed < problems / 4; ++seed) {
+    RandomProblem random(seed);
+    random.request.pricing = GetParam();
+    Problem problem = llvm::cantFail(random.problem());
+    SearchOutcome oracle = solve(problem, "exhaustive"), found = solve(problem, "milp");
+    if (!found.proven) { // a pipeline takes longer than the formula says
+      ++misjudged;
+      ASSERT_TRUE(!found.plan || (oracle.plan && bracketed(*found.plan, *oracle.plan)))
+          << "seed " << seed;
+      continue;
+    }
+    ASSERT_EQ(oracle.plan.has_value(), found.plan.has_value()) << "seed " << seed;
+    if (!oracle.plan)
+      continue;
+    ++feasible;
+    ASSERT_TRUE(found.plan->optimal) << "seed " << seed;
+    // As accurate as Cbc.
+    ASSERT_NEAR(found.plan->objectiveValue / oracle.plan->objectiveValue, 1, 1e-7)
+        << "seed " << seed;
+  }
+  EXPECT_GT(feasible, problems / 8);
+  EXPECT_LE(misjudged, isSteady(GetParam()) ? 0 : problems / 100);
+}
+
+TEST_P(EveryPricing, learningComesCloseToTheOptimum) {
+  std::vector<double> excess; // over the optimum, relative
+  for (int instance = 0; instance < 15; ++instance) {
+    RandomProblem random(instance);
+    random.request.pricing = GetParam();
+    Problem problem = llvm::cantFail(random.problem());
+    SearchOutcome oracle = solve(problem, "exhaustive");
+    for (int seed = 0; oracle.plan && seed < 10; ++seed) {
+      SearchOptions options;
+      options.seed = seed;
+      options.workLimit = 500'000; // plenty for problems of this size
+      SearchOutcome found = llvm::cantFail(search(problem, "rl-lstm", options));
+      ASSERT_TRUE(found.plan) << "instance " << instance << ", seed " << seed;
+      double ratio = found.plan->objectiveValue / oracle.plan->objectiveValue;
+      excess.push_back(problem.request.objective == Objective::Throughput ? 1 / ratio - 1
+                                                                          : ratio - 1);
+      EXPECT_LE(excess.back(), 0.05) << "instance " << instance << ", seed " << seed;
+    }
+  }
+  ASSERT_GE(excess.size(), 60u);
+  std::nth_element(excess.begin(), excess.begin() + int64_t(excess.size() / 2), excess.end());
+  EXPECT_LE(excess[excess.size() / 2], 0.01);
+}
+
 TEST(SearchProperty, parametricEqualsExhaustiveUnderHeterPsWhereItSaysSo) {
   int optimal = 0, feasible = 0;
   for (int seed = 0; seed < problems; ++seed) {
