@@ -48,6 +48,12 @@ lint: ## check the format (clang-format) and the code (clang-tidy)
 clean: ## remove build/ (not .venv)
 	rm -rf build
 
+.PHONY: bench-heterps
+bench-heterps: ## every strategy on simulated resource types; writes docs/experiments/heterps.md
+	@scripts/setup.sh build
+	@$(MAKE) --no-print-directory compile TARGETS=strategy_experiment
+	@scripts/bench-heterps.sh $(BUILD)
+
 .PHONY: compile
 compile:
 	@cmake --preset $(PRESET) --log-level=WARNING >/dev/null
