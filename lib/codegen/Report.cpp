@@ -69,6 +69,18 @@ std::string summary(const Plan &plan) {
   html += term("optimizer, precision",
                std::string(nameOf(plan.optimizer)) + ", " + nameOf(plan.precision));
   html += term("objective", std::string(nameOf(plan.objective)) + ", " + optimality(plan));
+  if (plan.training) {
+    html += term("training", std::to_string(plan.training->epochs) + " × " +
+                                 std::to_string(plan.training->samples) + " samples");
+    html += term("time of training", readable(plan.trainingTime()));
+    html += term("cost of training", dollars(plan.trainingCost().value()));
+  }
+  if (plan.rounding)
+    html +=
+        term("sizes",
+             plan.rounding->method + ", " +
+                 number(100 * std::abs(plan.objectiveValue / plan.rounding->continuous - 1), 3) +
+                 " % from continuous ones");
   return html + "</dl>\n";
 }
 
@@ -199,6 +211,22 @@ std::string checksTable(const Plan &plan) {
   return html + "</table>\n";
 }
 
+std::string fits(const Plan &plan) {
+  if (plan.fits.empty())
+    return "";
+  constexpr bool numeric[] = {false, true, true, true, true, false};
+  std::string html =
+      "<h2>How closely Amdahl's law meets the prices of layers</h2>\n<table>\n" +
+      row({"type", "computing: median", "worst", "transfers: median", "worst", "worst layer"},
+          numeric, "th");
+  auto share = [](double value) { return fixed(100 * value, 1) + " %"; };
+  for (const FitResiduals &fit : plan.fits)
+    html += row({fit.type, share(fit.computeMedian), share(fit.computeWorst),
+                 share(fit.transferMedian), share(fit.transferWorst), fit.worstLayer},
+                numeric);
+  return html + "</table>\n";
+}
+
 std::string provenance(const Plan &plan) {
   constexpr const char *classes[] = {"sync", "forward", "backward", "transfer"};
   std::string bar, text;
@@ -212,9 +240,9 @@ std::string provenance(const Plan &plan) {
             nameOf(static_cast<Provenance>(i)) + " " + fixed(100 * share, 1) + " %";
   }
   if (bar.empty())
-    return "";
+    return fits(plan);
   return "<h2>Where the predicted time comes from</h2>\n<div class=\"bar\">" + bar +
-         "</div>\n<p class=\"note key\">" + text + "</p>\n";
+         "</div>\n<p class=\"note key\">" + text + "</p>\n" + fits(plan);
 }
 
 std::string footer(const Plan &plan) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 using namespace llvm;
 
@@ -32,6 +33,14 @@ struct Normal {
 };
 
 constexpr double mostUnits = 1e6;
+
+/// Units with which `fit` is `limit`, as a real number.
+double realUnits(const AmdahlFit &fit, double limit) {
+  double room = limit - fit.serial;
+  if (room > 0)
+    return fit.parallel / room;
+  return room == 0 && fit.parallel == 0 ? 0 : std::numeric_limits<double>::infinity();
+}
 
 /// Fewest units with which `fit` is at most `limit`; 0: none.
 int leastUnits(const AmdahlFit &fit, double limit) {
@@ -167,20 +176,38 @@ int HeterPsModel::leastUnits(int layer, int type, double limit) const {
   return unitsForBoth(fit.compute, fit.transfer, limit);
 }
 
+double HeterPsModel::realUnitsFor(int begin, int end, int type, double limit) const {
+  return std::max(realUnits(computeOf(begin, end, type), limit),
+                  realUnits(transferOf(begin, end, type), limit));
+}
+
 double HeterPsModel::forwardShare(int begin, int end, int type) const {
   double all = computeOf(begin, end, type).original();
   double forward = sums[type].forward[end] - sums[type].forward[begin];
   return all > 0 ? std::clamp(forward / all, 0.0, 1.0) : 0.5;
 }
 
-double HeterPsModel::worstResidual() const {
+HeterPsModel::Residuals HeterPsModel::residuals(int type, AmdahlFit LayerFit::*part) const {
   constexpr double negligible = 1e-3;
-  double worst = 0;
-  for (size_t type = 0; type < fits.size(); ++type)
-    for (const LayerFit &fit : fits[type])
-      if (fit.compute.original() > negligible * sums[type].compute.back().original())
-        worst = std::max({worst, fit.compute.residual, fit.transfer.residual});
-  return worst;
+  double all = 0;
+  for (const LayerFit &fit : fits[type])
+    all += (fit.*part).original();
+  std::vector<std::pair<double, int>> found; // residual, layer
+  for (size_t layer = 0; layer < fits[type].size(); ++layer)
+    if (const AmdahlFit &fit = fits[type][layer].*part; fit.original() > negligible * all)
+      found.push_back({fit.residual, int(layer)});
+  if (found.empty())
+    return {};
+  std::sort(found.begin(), found.end());
+  return {found[(found.size() - 1) / 2].first, found.back().first, found.back().second};
+}
+
+HeterPsModel::Residuals HeterPsModel::computeResiduals(int type) const {
+  return residuals(type, &LayerFit::compute);
+}
+
+HeterPsModel::Residuals HeterPsModel::transferResiduals(int type) const {
+  return residuals(type, &LayerFit::transfer);
 }
 
 } // namespace heterplan

@@ -60,12 +60,20 @@ public:
   /// Fewest units of `type` with which `layer` is within `limit` in any stage: what a stage
   /// receives and sends is not counted; 0: no number is enough.
   int leastUnits(int layer, int type, double limit) const;
+  /// The same as a real number, not below 0; infinite where no number is enough.
+  double realUnitsFor(int begin, int end, int type, double limit) const;
   /// Part of the compute time that is forward.
   double forwardShare(int begin, int end, int type) const;
 
   const LayerFit &layer(int layer, int type) const { return fits[type][layer]; }
-  /// Largest residual of any fit that stands for more than a thousandth of its type's time.
-  double worstResidual() const;
+  struct Residuals {
+    double median = 0, worst = 0;
+    int worstLayer = -1;
+  };
+  /// Residuals of the layers of `type`, those left out that stand for less than a thousandth of
+  /// what all take: computing, and synchronising.
+  Residuals computeResiduals(int type) const;
+  Residuals transferResiduals(int type) const;
 
 private:
   /// Sums over the first i layers, and what crosses position i.
@@ -74,6 +82,7 @@ private:
     std::vector<AmdahlFit> receive, gradients; // of a stage that begins (ends) there
     std::vector<double> forward;               // seconds with one unit
   };
+  Residuals residuals(int type, AmdahlFit LayerFit::*part) const;
   void fitType(const LayerGraph &graph, const Cluster &cluster, int type, Price price);
   void fitCuts(const LayerGraph &graph, const Cluster &cluster, int type);
   std::vector<int> unitsToFit(const Cluster &cluster, int type) const;

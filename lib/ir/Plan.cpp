@@ -61,6 +61,12 @@ Seconds leastIterationTime(const std::vector<Stage> &stages, int microBatches, S
   return fill + period * double(microBatches - 1) + exposed;
 }
 
+Seconds Plan::trainingTime() const {
+  if (!training || throughput.value() <= 0)
+    return Seconds(0);
+  return Seconds(double(training->epochs) * double(training->samples) / throughput.value());
+}
+
 namespace {
 constexpr int64_t mostSamples = 2147483647;
 

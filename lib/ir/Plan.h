@@ -10,6 +10,7 @@
 #include "llvm/Support/Error.h"
 
 #include <array>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -97,6 +98,29 @@ struct Pin {
 /// Names of layers, at least two.
 using LayerSet = std::vector<std::string>;
 
+/// How much is to be trained with a plan.
+struct Training {
+  int64_t epochs = 0, samples = 0; // samples of one epoch
+  bool operator==(const Training &) const = default;
+};
+
+/// Stages have whole numbers of devices; the continuous sizes of the same stages bound what that
+/// costs.
+struct Rounding {
+  std::string method;    // "exact", "ceiling", "floor-repair" or "randomised"
+  double continuous = 0; // Plan::objectiveValue of the best continuous sizes
+  bool operator==(const Rounding &) const = default;
+};
+
+/// How closely Amdahl's law meets the prices of the layers on one type, as shares of the prices.
+struct FitResiduals {
+  std::string type;
+  double computeMedian = 0, computeWorst = 0;
+  double transferMedian = 0, transferWorst = 0;
+  std::string worstLayer; // of the worst residual of all
+  bool operator==(const FitResiduals &) const = default;
+};
+
 struct Plan {
   std::string model, modelFingerprint;
   std::string cluster, clusterFingerprint;
@@ -131,6 +155,15 @@ struct Plan {
   std::vector<Check> checks;
   /// Share of the predicted time by Provenance; sums to 1.
   std::array<double, 4> provenance{};
+
+  std::optional<Training> training;
+  std::optional<Rounding> rounding; // where the pricing has continuous sizes
+  std::vector<FitResiduals> fits;   // where the pricing fits layers; by device type
+
+  /// epochs·samples / throughput (HeterPS, section 4), and that at the price of the devices. 0
+  /// where no training is stated.
+  Seconds trainingTime() const;
+  Dollars trainingCost() const { return costPerHour * trainingTime(); }
 
   bool operator==(const Plan &) const = default;
   /// Structure only (shares, counts, finite figures); lib/search/verify checks it against inputs.

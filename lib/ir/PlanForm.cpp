@@ -15,6 +15,12 @@ using namespace llvm;
 namespace heterplan {
 
 namespace {
+/// At most what a reader takes.
+double readableFigure(double figure) {
+  constexpr double largest = 1e30;
+  return figure < largest ? figure : largest;
+}
+
 void writeReplica(const Replica &replica, v1::Replica &form) {
   form.set_share(double(replica.share.value()));
   for (const DeviceRef &device : replica.devices)
@@ -135,6 +141,40 @@ void writePrediction(const Plan &plan, v1::Plan &form) {
   provenance.set_assumed(plan.provenance[3]);
 }
 
+/// What only some plans have.
+void writeExtras(const Plan &plan, v1::Plan &form) {
+  if (plan.training) {
+    v1::Training &training = *form.mutable_training();
+    training.set_epochs(double(plan.training->epochs));
+    training.set_samples(double(plan.training->samples));
+    training.set_seconds(readableFigure(plan.trainingTime().value()));
+    training.set_dollars(readableFigure(plan.trainingCost().value()));
+  }
+  if (plan.rounding) {
+    form.mutable_rounding()->set_method(plan.rounding->method);
+    form.mutable_rounding()->set_continuous_value(plan.rounding->continuous);
+  }
+  for (const FitResiduals &fit : plan.fits) {
+    v1::FitResiduals &residuals = *form.add_fits();
+    residuals.set_type(fit.type);
+    residuals.set_compute_median(fit.computeMedian);
+    residuals.set_compute_worst(fit.computeWorst);
+    residuals.set_transfer_median(fit.transferMedian);
+    residuals.set_transfer_worst(fit.transferWorst);
+    residuals.set_worst_layer(fit.worstLayer);
+  }
+}
+
+void readExtras(const v1::Plan &form, Plan &plan) {
+  if (form.has_training())
+    plan.training = {int64_t(form.training().epochs()), int64_t(form.training().samples())};
+  if (form.has_rounding())
+    plan.rounding = {form.rounding().method(), form.rounding().continuous_value()};
+  for (const v1::FitResiduals &fit : form.fits())
+    plan.fits.push_back({fit.type(), fit.compute_median(), fit.compute_worst(),
+                         fit.transfer_median(), fit.transfer_worst(), fit.worst_layer()});
+}
+
 void readRequest(const v1::Plan &form, Plan &plan) {
   plan.model = form.model();
   plan.modelFingerprint = form.model_fingerprint();
@@ -191,6 +231,7 @@ std::string toJson(const Plan &plan) {
   writeRequest(plan, form);
   writeDecision(plan, form);
   writePrediction(plan, form);
+  writeExtras(plan, form);
   return printMessage(form);
 }
 
@@ -204,6 +245,7 @@ Expected<Plan> parsePlan(StringRef text, StringRef path) {
   readRequest(form, plan);
   readDecision(form, names, plan);
   readPrediction(form, plan);
+  readExtras(form, plan);
   if (Error error = names.take())
     return error;
   if (Error error = plan.verify())

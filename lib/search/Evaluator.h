@@ -132,6 +132,7 @@ private:
   StageTimes mixedTimes(int begin, int end, const DeviceGroup &group,
                         const std::vector<std::vector<int64_t>> &shares, bool last);
   std::vector<Replica> slowestOfEachType(const PlacedStage &placed, const StagePrice &price);
+  void fillFits(Plan &plan) const;
   void fillProvenance(const Placement &placement, const Evaluation &evaluation, Plan &plan);
 
   PriceTable table;

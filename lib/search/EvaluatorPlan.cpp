@@ -69,6 +69,19 @@ void fillObjective(const Evaluator &evaluator, const Evaluation &evaluation, dou
 }
 } // namespace
 
+void Evaluator::fillFits(Plan &plan) const {
+  for (size_t type = 0; steadyModel && type < problem.cluster.types.size(); ++type) {
+    if (space.available[type] == 0)
+      continue;
+    HeterPsModel::Residuals compute = steadyModel->computeResiduals(int(type));
+    HeterPsModel::Residuals transfer = steadyModel->transferResiduals(int(type));
+    int worst = compute.worst >= transfer.worst ? compute.worstLayer : transfer.worstLayer;
+    plan.fits.push_back({problem.cluster.types[type].name, compute.median, compute.worst,
+                         transfer.median, transfer.worst,
+                         worst < 0 ? "" : problem.graph.layers[worst].name});
+  }
+}
+
 /// Shares of the compute, transfer and synchronisation time of each stage's slowest replica, by
 /// origin. Links come from the catalogue or the cluster file: modelled.
 void Evaluator::fillProvenance(const Placement &placement, const Evaluation &evaluation,
@@ -156,6 +169,7 @@ Expected<Plan> Evaluator::plan(const Placement &placement, double bound) {
   plan.pins = request.pins;
   plan.colocations = request.colocations;
   plan.separations = request.separations;
+  plan.training = request.training;
   plan.stages = evaluation->stages;
   int count = static_cast<int>(plan.stages.size());
   plan.schedule = count == 1 ? Schedule::DataParallel : Schedule::OneForwardOneBackward;
@@ -181,6 +195,7 @@ Expected<Plan> Evaluator::plan(const Placement &placement, double bound) {
   }
   fillObjective(*this, *evaluation, bound, plan);
   fillProvenance(placement, *evaluation, plan);
+  fillFits(plan);
   return plan;
 }
 

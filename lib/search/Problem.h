@@ -9,6 +9,7 @@
 
 #include "llvm/Support/Error.h"
 
+#include <optional>
 #include <vector>
 
 namespace heterplan {
@@ -29,7 +30,8 @@ struct Request {
   std::vector<Pin> pins;             // layer name -> device type
   std::vector<LayerSet> colocations; // the layers of each in one stage
   std::vector<LayerSet> separations; // no two layers of one in the same stage
-  bool ignoreMemory = false;         // used to explain infeasibility
+  std::optional<Training> training;
+  bool ignoreMemory = false; // used to explain infeasibility
 };
 
 struct Problem {

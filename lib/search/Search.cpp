@@ -1,8 +1,9 @@
 #include "search/Search.h"
 
+#include "search/Rounding.h"
 #include "search/Strategy.h"
 
-#include <cmath>
+#include <cassert>
 
 using namespace llvm;
 
@@ -23,6 +24,21 @@ constexpr Run runs[] = {
 #include "search/Strategies.def"
 };
 
+/// Sizes the stages of `placement` anew by `options.rounding`, and says what it is compared with,
+/// in the units of Evaluation::objective; none where sizes are not continuous.
+std::optional<Rounding> roundSizes(Evaluator &evaluator, const SearchOptions &options,
+                                   Placement &placement) {
+  auto sizes = ContinuousSizes::of(evaluator, placement);
+  if (!sizes)
+    return std::nullopt;
+  if (options.rounding == RoundingMethod::Exact)
+    return Rounding{nameOf(RoundingMethod::Exact), sizes->objective()};
+  auto rounded = sizes->round(options.rounding, options.seed);
+  assert(rounded && evaluator.evaluate(*rounded) && "roundings meet the limits if anything does");
+  placement = std::move(*rounded);
+  return Rounding{nameOf(options.rounding), sizes->objective()};
+}
+
 Expected<size_t> strategyIndex(StringRef name) {
   std::string accepted;
   for (size_t i = 0; i < std::size(infos); ++i) {
@@ -35,6 +51,11 @@ Expected<size_t> strategyIndex(StringRef name) {
          << "no strategy is called '" << name << "'";
 }
 } // namespace
+
+const char *nameOf(RoundingMethod method) {
+  static constexpr const char *names[] = {"exact", "ceiling", "floor-repair", "randomised"};
+  return names[static_cast<int>(method)];
+}
 
 ArrayRef<StrategyInfo> strategies() { return infos; }
 
@@ -56,6 +77,7 @@ Expected<SearchOutcome> search(const Problem &problem, StringRef name,
   outcome.proven = solution->complete;
   if (!solution->placement)
     return outcome;
+  std::optional<Rounding> rounding = roundSizes(evaluator, options, *solution->placement);
   if (solution->bound == Solution::noBound)
     solution->bound = rootBound(evaluator, solution->placement);
   if (Error error = evaluator.prices().takeError())
@@ -63,6 +85,9 @@ Expected<SearchOutcome> search(const Problem &problem, StringRef name,
   Expected<Plan> plan = evaluator.plan(*solution->placement, solution->bound);
   if (!plan)
     return plan.takeError();
+  if (rounding && plan->objective == Objective::Throughput)
+    rounding->continuous = double(plan->globalBatch.value()) / rounding->continuous;
+  plan->rounding = std::move(rounding);
   plan->strategy = name.str();
   plan->seed = options.seed;
   outcome.plan = std::move(*plan);

@@ -15,6 +15,11 @@
 
 namespace heterplan {
 
+/// How continuous sizes of stages become whole numbers of devices; see Rounding.h. Exact: they are
+/// not rounded, the best whole numbers are found.
+enum class RoundingMethod { Exact, Ceiling, FloorRepair, Randomised };
+const char *nameOf(RoundingMethod method); // "exact" | "ceiling" | "floor-repair" | "randomised"
+
 struct SearchOptions {
   uint64_t seed = 0;
   /// Limit of the deterministic work counter (stages priced); the same on every machine.
@@ -31,6 +36,8 @@ struct SearchOptions {
   int threads = 1;
   /// Of the RL strategies: a saved policy to start from, and where to save the trained one.
   std::string policyIn, policyOut;
+  /// Of the stages that were found; steady pricing only.
+  RoundingMethod rounding = RoundingMethod::Exact;
   /// Called now and then with the share of work done and the best objective so far.
   std::function<void(double done, double best)> progress;
 };

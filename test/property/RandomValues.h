@@ -209,6 +209,12 @@ inline Plan RandomValues::plan() {
     plan.separations.push_back({name(), name(), name()});
   plan.checks.push_back({name(), coin(), coin() ? number() : 0 - number(), text()});
   plan.provenance = {0.25, 0.5, 0, 1};
+  if (coin())
+    plan.training = Training{integer(1, 1LL << 53), integer(1, 1LL << 53)};
+  if (coin())
+    plan.rounding = Rounding{name(), number()};
+  if (coin())
+    plan.fits.push_back({name(), number(), number(), number(), number(), text()});
   for (int id = 0; id < stages; ++id) {
     plan.stages.push_back(stage(id, plan.microBatches, microBatch));
     for (int64_t i = integer(1, 3); i > 0; --i)

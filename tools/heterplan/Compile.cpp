@@ -49,6 +49,10 @@ Expected<Inputs> readInputs(const CompileOptions &options) {
   Expected<SearchOptions> searching = readSearchOptions(options);
   if (!searching)
     return searching.takeError();
+  if (searching->rounding != RoundingMethod::Exact && !isSteady(request->pricing))
+    return Diagnostic(Diag::Usage, {"", 0, 0, "--rounding"}).note({}, "add --cost-model heterps")
+           << "stages have no continuous sizes with the cost model '" << nameOf(request->pricing)
+           << "'";
   Expected<Model> model = readModel(options.model, options.reading);
   if (!model)
     return model.takeError();

@@ -23,6 +23,9 @@ void addLimits(CLI::App &command, CompileOptions &options) {
           "least throughput that is accepted");
   addText(command, "--max-cost-per-hour", options.maxCostPerHour, "DOLLARS",
           "highest price of the devices that is accepted");
+  addText(command, "--epochs", options.epochs, "N",
+          "times that the samples are trained: says what that takes and costs (1)");
+  addText(command, "--samples", options.samples, "M", "samples of an epoch");
   addTexts(command, "--pin", options.pins, "LAYER=TYPE", "put this layer on this device type");
   addTexts(command, "--colocate", options.colocations, "LAYER,LAYER[,...]",
            "put these layers, and those between them, in one stage");
@@ -43,6 +46,9 @@ void addSearch(CLI::App &command, CompileOptions &options) {
     models += (models.empty() ? "" : "; ") + std::string(pricing.name) + ": " + pricing.help;
   addText(command, "--cost-model", options.costModel, "NAME",
           "how plans are priced (heterplan); " + models);
+  addText(command, "--rounding", options.rounding, "NAME",
+          "sizes of the stages under heterps: exact (default), or continuous ones rounded by "
+          "ceiling, floor-repair or randomised");
   std::string names;
   for (const StrategyInfo &strategy : strategies()) // auto comes first
     names += names.empty() ? "auto (default)" : std::string(", ") + strategy.name;
@@ -106,6 +112,24 @@ Error readFigures(const CompileOptions &options, Request &request) {
   return Error::success();
 }
 
+Error readTraining(const CompileOptions &options, Request &request) {
+  if (options.samples.empty() && options.epochs.empty())
+    return Error::success();
+  constexpr int64_t most = int64_t(1) << 53; // exact in JSON
+  Expected<int64_t> epochs = wholeOption("--epochs", options.epochs, 1, 1, most);
+  if (!epochs)
+    return epochs.takeError();
+  Expected<int64_t> samples = wholeOption("--samples", options.samples, 0, 1, most);
+  if (!samples)
+    return samples.takeError();
+  if (*samples == 0)
+    return Diagnostic(Diag::Usage, {"", 0, 0, "--epochs"})
+               .note({}, "e.g. --epochs 3 --samples 1000000")
+           << "--epochs needs --samples, the number of samples of an epoch";
+  request.training = Training{*epochs, *samples};
+  return Error::success();
+}
+
 Error readChoices(const CompileOptions &options, Request &request) {
   request.objective = options.minThroughput.empty() ? Objective::Throughput : Objective::Cost;
   if (Error error = readChoice("--objective", options.objective, objectives, request.objective))
@@ -159,6 +183,8 @@ Expected<Request> readRequest(const CompileOptions &options) {
     return error;
   if (Error error = readFigures(options, request))
     return error;
+  if (Error error = readTraining(options, request))
+    return error;
   for (const std::string &text : options.pins) {
     Expected<std::pair<std::string, std::string>> pin = assignmentOption("--pin", text);
     if (!pin)
@@ -192,6 +218,9 @@ Expected<SearchOptions> readSearchOptions(const CompileOptions &options) {
   if (!work)
     return work.takeError();
   result.workLimit = *work;
+  constexpr const char *roundings[] = {"exact", "ceiling", "floor-repair", "randomised"};
+  if (Error error = readChoice("--rounding", options.rounding, roundings, result.rounding))
+    return error;
   result.gap = *gap;
   result.threads = static_cast<int>(*threads);
   result.policyIn = options.policyIn;

@@ -20,7 +20,8 @@ struct CompileOptions {
   std::vector<std::string> pins, colocations, separations;
   std::string batch, objective, minThroughput, maxCostPerHour, schedule,
       strategy = "auto", timeLimit, seed, optimizer, precision, microBatches, amplificationLimit,
-      costModel, gap, threads, policyIn, policyOut, paretoPoints, workLimit;
+      costModel, rounding, epochs, samples, gap, threads, policyIn, policyOut, paretoPoints,
+      workLimit;
   bool force = false, json = false, pareto = false;
 };
 

@@ -69,6 +69,43 @@ void printFact(raw_ostream &os, StringRef name, const Twine &value) {
     os << left_justify(name, 15) << text << '\n';
 }
 
+std::string trainingText(const Plan &plan) {
+  if (!plan.training)
+    return "";
+  return std::to_string(plan.training->epochs) +
+         (plan.training->epochs == 1 ? " epoch of " : " epochs of ") +
+         std::to_string(plan.training->samples) + " samples: " + readable(plan.trainingTime()) +
+         ", $" + plain(plan.trainingCost().value());
+}
+
+/// What whole numbers of devices cost against the best continuous sizes of the same stages.
+std::string roundingText(const Plan &plan) {
+  if (!plan.rounding)
+    return "";
+  return plan.rounding->method + ": " +
+         fixed(100 * std::abs(plan.objectiveValue / plan.rounding->continuous - 1), 2) + "% from " +
+         objectiveText(plan.objective, plan.rounding->continuous) + " with continuous sizes";
+}
+
+std::string fitsText(const Plan &plan) {
+  if (plan.fits.empty())
+    return "";
+  const FitResiduals *worst = &plan.fits.front();
+  double median = 0;
+  auto largest = [](const FitResiduals &fit) {
+    return std::max(fit.computeWorst, fit.transferWorst);
+  };
+  for (const FitResiduals &fit : plan.fits) {
+    median = std::max({median, fit.computeMedian, fit.transferMedian});
+    if (largest(fit) > largest(*worst))
+      worst = &fit;
+  }
+  std::string text =
+      "median at most " + percent(median) + " off on every type; worst " + percent(largest(*worst));
+  return worst->worstLayer.empty() ? text
+                                   : text + ", '" + worst->worstLayer + "' on " + worst->type;
+}
+
 void printFacts(raw_ostream &os, const Plan &plan) {
   printFact(os, "plan",
             plan.model + " on " + plan.cluster + ", " + Twine(deviceTotal(plan)) +
@@ -88,6 +125,9 @@ void printFacts(raw_ostream &os, const Plan &plan) {
   printFact(os, "price",
             "$" + fixed(plan.costPerHour.value(), 2) + "/h, $" +
                 plain(plan.costPerMillionSamples.value()) + " per 10^6 samples");
+  printFact(os, "training", trainingText(plan));
+  printFact(os, "sizes", roundingText(plan));
+  printFact(os, "Amdahl fits", fitsText(plan));
   printFact(os, "predicted from", provenanceText(plan));
 }
 
