@@ -6,7 +6,7 @@
 
 #include "llvm/ADT/StringMap.h"
 
-#include <omp.h>
+#include <dlfcn.h>
 
 #include <algorithm>
 #include <chrono>
@@ -127,7 +127,12 @@ std::string oneDnnVersion() {
          std::to_string(version->patch);
 }
 
-void useOneThread() { omp_set_num_threads(1); }
+/// Of the OpenMP runtime that oneDNN was built with, whatever compiler builds this.
+void useOneThread() {
+  using SetThreads = void (*)(int);
+  if (auto set = reinterpret_cast<SetThreads>(dlsym(RTLD_DEFAULT, "omp_set_num_threads")))
+    set(1);
+}
 
 std::string whyNot(const Graph &graph, const Layer &layer) {
   std::string why;
