@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <tuple>
 
 using namespace llvm;
 
@@ -14,16 +13,12 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 /// Rounding must not make a bound exceed the true value.
 constexpr double safety = 1 - 1e-12;
-/// What is near enough to a limit to be looked at.
-constexpr double tolerance = 1 + 1e-9;
 constexpr double intervalRatio = 1.2;
 constexpr size_t mostIntervals = 32;
 constexpr int ascentSteps = 40;
 constexpr int stepsOfHalves = 12; // of an interval that was ascended whole
 /// An interval is not split further when that could not raise its bound by more than this share.
 constexpr double worthSplitting = 0.002;
-
-size_t pairIndex(int begin, int end) { return size_t(end) * (end - 1) / 2 + begin; }
 } // namespace
 
 Lagrangian::Lagrangian(const Evaluator &evaluator, const StageTable &table, bool wholeModelGroups)
@@ -393,85 +388,6 @@ double Lagrangian::cost(const PartialPlacement &partial) const {
     least = std::min(least, time * partial.price + std::max(0.0, open));
   }
   return least;
-}
-
-double Lagrangian::slowestAtLeast() const { return intervals.empty() ? 0 : intervals.front().low; }
-
-/// By position: the least Σ τ of the stages behind it.
-std::vector<double> Lagrangian::leastBehind(const Interval &interval) const {
-  std::vector<double> least(positions, infinity);
-  least[positions - 1] = 0;
-  for (int begin = positions - 1; begin-- > 0;)
-    for (int end = begin + 1; end < positions; ++end) {
-      size_t pair = pairIndex(begin, end);
-      for (size_t i = firstChoice[pair]; i < firstChoice[pair + 1]; ++i)
-        if (choices[i].time <= interval.high)
-          least[begin] =
-              std::min(least[begin], choices[i].time + optionCosts[choices[i].option] + least[end]);
-    }
-  return least;
-}
-
-/// Keeps the choices that a placement of interest may have in this interval.
-void Lagrangian::rankChoices(Interval &interval) {
-  interval.ranked.clear();
-  interval.firstRanked.assign(1, 0);
-  chargeOptions(interval.costMultipliers);
-  std::vector<double> costCosts = std::move(optionCosts);
-  chargeOptions(interval.multipliers);
-  std::vector<double> behind = leastBehind(interval);
-  PartialPlacement none;
-  std::vector<int> nothing(types, 0);
-  none.used = nothing;
-  double limit = timeLimit * tolerance - chosenTime(interval, none);
-  for (int end = 0; end < positions; ++end) {
-    for (int begin = 0; begin < end; ++begin) {
-      size_t pair = pairIndex(begin, end);
-      double fillBefore = interval.costs.fill[begin], forwardBefore = interval.costs.forward[begin];
-      for (size_t i = firstChoice[pair]; i < firstChoice[pair + 1]; ++i) {
-        const Choice &choice = choices[i];
-        double time = optionCosts[choice.option] + choice.time +
-                      std::max(fillBefore, choice.sync + forwardBefore);
-        if (choice.time > interval.high || time + behind[end] > limit)
-          continue;
-        double paid = 0;
-        if (costMatters)
-          paid = interval.paid[begin] + costCosts[choice.option] + paidFor(choice, interval);
-        interval.ranked.push_back({time, paid, begin, static_cast<int>(i)});
-      }
-    }
-    auto first = interval.ranked.begin() + interval.firstRanked.back();
-    std::sort(first, interval.ranked.end(), [&](const Ranked &a, const Ranked &b) {
-      return std::tie(a.time, a.choice) < std::tie(b.time, b.choice);
-    });
-    interval.firstRanked.push_back(interval.ranked.size());
-  }
-}
-
-void Lagrangian::listExtensions(const PartialPlacement &partial, double timeLimit, double costLimit,
-                                SmallVectorImpl<Extension> &found) {
-  seen.resize(choices.size(), 0);
-  ++listing;
-  for (const Interval &interval : intervals) {
-    double time = openTime(interval, partial);
-    if (time > timeLimit * tolerance)
-      continue;
-    double timeLeft = timeLimit * tolerance - chosenTime(interval, partial);
-    double costLeft = infinity;
-    if (costMatters)
-      costLeft =
-          costLimit * tolerance - time * partial.price + refund(interval.costMultipliers, partial);
-    for (size_t i = interval.firstRanked[partial.position];
-         i < interval.firstRanked[partial.position + 1]; ++i) {
-      const Ranked &ranked = interval.ranked[i];
-      if (ranked.time > timeLeft)
-        break;
-      if (ranked.paid > costLeft || seen[ranked.choice] == listing)
-        continue;
-      seen[ranked.choice] = listing;
-      found.push_back({ranked.begin, choices[ranked.choice].option});
-    }
-  }
 }
 
 } // namespace heterplan

@@ -102,7 +102,11 @@ private:
   void listChoicesOf(const StageTable &table, bool wholeModelGroups, int begin, int end);
   double leastSlowest() const;
   void startIntervals();
+  /// Of the choices between two positions in `firstChoice`.
+  static size_t pairIndex(int begin, int end) { return size_t(end) * (end - 1) / 2 + begin; }
   void rankChoices(Interval &interval);
+  void rankChoicesOf(Interval &interval, int begin, int end, const std::vector<double> &costCosts,
+                     double limit) const;
   std::vector<double> leastBehind(const Interval &interval) const;
   void improve(Interval &interval, int steps);
   void improveTime(Interval &interval, int steps);
