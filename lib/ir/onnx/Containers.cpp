@@ -64,8 +64,10 @@ struct Operands {
 };
 
 bool sequenceEmpty(Operands &o) {
-  o.outputs[0] = sequenceType(
-      static_cast<DataType>(o.integer("dtype", static_cast<int64_t>(DataType::Float32))), {});
+  int64_t type = o.integer("dtype", static_cast<int64_t>(DataType::Float32));
+  if (!isDataType(type))
+    return false;
+  o.outputs[0] = sequenceType(static_cast<DataType>(type), {});
   return true;
 }
 

@@ -346,6 +346,12 @@ TEST(Containers, SplitIntoPartsAndPutBack) {
   EXPECT_EQ(tensor(graph, "z").shape, shape({{1, 0}, {0, 8}}));
 }
 
+TEST(Containers, AreRefusedWithAnElementTypeThatIsNotDefined) {
+  auto proto = model("g (float[N, 4] x) => (float[N, 4] y) {"
+                     " s = SequenceEmpty <dtype = 77> () y = Relu(x) }");
+  EXPECT_EQ(failure(import(proto)).code, Diag::UnsupportedOperator);
+}
+
 TEST(Containers, CrossNoCut) {
   auto proto = model("g (float[N, 4] x) => (float[N, 8] z) { a = MatMul(x, w) s = "
                      "SequenceConstruct(a, x) b = ConcatFromSequence<axis = 1>(s) z = MatMul(b, v)"
