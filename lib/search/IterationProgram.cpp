@@ -1,9 +1,6 @@
 #include "search/IterationProgram.h"
 
-#include <CbcModel.hpp>
-#include <CoinError.hpp>
-#include <CoinPackedMatrix.hpp>
-#include <OsiClpSolverInterface.hpp>
+#include <CoinFinite.hpp>
 
 #include <algorithm>
 #include <limits>
@@ -18,32 +15,6 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr int mostNodes = 20'000; // of Cbc's tree
 } // namespace
-
-/// One linear programme in the making.
-class IterationProgram::Rows {
-public:
-  explicit Rows(int columns) : columns(columns) {}
-  using Row = std::map<int, double>; // coefficient by column
-
-  void add(const Row &row, double low, double high) {
-    std::vector<int> at;
-    std::vector<double> values;
-    for (auto [column, value] : row)
-      if (value != 0) {
-        at.push_back(column);
-        values.push_back(value);
-      }
-    if (matrix.getNumCols() == 0)
-      matrix.setDimensions(0, columns);
-    matrix.appendRow(int(at.size()), at.data(), values.data());
-    lows.push_back(low);
-    highs.push_back(high);
-  }
-
-  const int columns;
-  CoinPackedMatrix matrix{/*colordered=*/false, 0, 0};
-  std::vector<double> lows, highs;
-};
 
 IterationProgram::IterationProgram(Evaluator &evaluator, int microBatches)
     : evaluator(evaluator), space(evaluator.space), table(evaluator, microBatches),
@@ -153,9 +124,9 @@ void IterationProgram::price() {
 
 /// One stage begins at the start; at each cut and face what ends is what is sent, and what is
 /// received begins.
-void IterationProgram::addFlow(Rows &rows) const {
-  Rows::Row start;
-  std::map<std::pair<int, int>, Rows::Row> sent, received; // by position and face
+void IterationProgram::addFlow(IntegerProgram &rows) const {
+  IntegerProgram::Row start;
+  std::map<std::pair<int, int>, IntegerProgram::Row> sent, received; // by position and face
   for (size_t i = 0; i < candidates.size(); ++i) {
     const Candidate &stage = candidates[i];
     if (stage.begin == 0)
@@ -175,16 +146,16 @@ void IterationProgram::addFlow(Rows &rows) const {
       rows.add(row, 0, 0);
 }
 
-void IterationProgram::addLimits(Rows &rows) const {
+void IterationProgram::addLimits(IntegerProgram &rows) const {
   const Request &request = evaluator.problem.request;
   for (size_t type = 0; type < space.available.size(); ++type) {
-    Rows::Row row;
+    IntegerProgram::Row row;
     for (size_t i = 0; i < candidates.size(); ++i)
       row[int(i)] = space.options[candidates[i].option].slots[type];
     rows.add(row, -COIN_DBL_MAX, space.available[type]);
   }
   auto limit = [&](const std::vector<double> &costs, double most) {
-    Rows::Row row;
+    IntegerProgram::Row row;
     for (int i = 0; i < int(costs.size()); ++i)
       row[i] = costs[i] / most;
     rows.add(row, -COIN_DBL_MAX, 1 + 1e-9);
@@ -197,9 +168,9 @@ void IterationProgram::addLimits(Rows &rows) const {
 
 /// max τ, of each stage with both of its transfers. Besides, for the relaxation: of the stages
 /// that cover a piece of the model, and with the transfers of one end.
-void IterationProgram::addSlowest(Rows &rows) const {
-  std::vector<Rows::Row> covering(positions), begins(positions), ends(positions);
-  std::map<std::pair<int, int>, Rows::Row> receives, gradients; // by position and face
+void IterationProgram::addSlowest(IntegerProgram &rows) const {
+  std::vector<IntegerProgram::Row> covering(positions), begins(positions), ends(positions);
+  std::map<std::pair<int, int>, IntegerProgram::Row> receives, gradients; // by position and face
   std::map<std::pair<int, int>, double> most;
   for (size_t i = 0; i < transfers.size(); ++i) {
     const Transfer &each = transfers[i];
@@ -221,7 +192,7 @@ void IterationProgram::addSlowest(Rows &rows) const {
     std::pair<int, int> in(stage.begin, stage.face), out(stage.end, stage.face);
     double slack = (stage.begin > 0 ? most[in] : 0) +
                    (stage.end + 1 < positions ? most[{-stage.end, stage.face}] : 0);
-    Rows::Row row = stage.begin > 0 ? receives[in] : Rows::Row();
+    IntegerProgram::Row row = stage.begin > 0 ? receives[in] : IntegerProgram::Row();
     if (stage.end + 1 < positions)
       for (auto [column, value] : gradients[out])
         row[column] += value;
@@ -230,7 +201,7 @@ void IterationProgram::addSlowest(Rows &rows) const {
     rows.add(row, -COIN_DBL_MAX, slack);
   }
   for (auto *family : {&covering, &begins, &ends})
-    for (Rows::Row &row : *family)
+    for (IntegerProgram::Row &row : *family)
       if (!row.empty()) {
         row[slowest()] = -1;
         rows.add(row, -COIN_DBL_MAX, 0);
@@ -238,9 +209,9 @@ void IterationProgram::addSlowest(Rows &rows) const {
 }
 
 /// exposed = max over the stages of sync − Σ backward before it.
-void IterationProgram::addExposed(Rows &rows) const {
+void IterationProgram::addExposed(IntegerProgram &rows) const {
   for (int position = 0; position + 1 < positions; ++position) {
-    Rows::Row row;
+    IntegerProgram::Row row;
     for (size_t i = 0; i < candidates.size(); ++i)
       if (candidates[i].begin == position)
         row[int(i)] = candidates[i].sync;
@@ -255,9 +226,9 @@ void IterationProgram::addExposed(Rows &rows) const {
 }
 
 /// A stage keeps a micro-batch for itself and for each stage after it, at most all there are.
-void IterationProgram::addInFlight(Rows &rows) const {
+void IterationProgram::addInFlight(IntegerProgram &rows) const {
   for (int position = 0; position < positions; ++position) {
-    Rows::Row row;
+    IntegerProgram::Row row;
     for (size_t i = 0; i < candidates.size(); ++i)
       if (candidates[i].begin == position)
         row[int(i)] = 1;
@@ -275,8 +246,8 @@ void IterationProgram::addInFlight(Rows &rows) const {
   }
 }
 
-IterationProgram::Rows IterationProgram::makeRows() const {
-  Rows rows(static_cast<int>(columns()));
+IntegerProgram IterationProgram::makeRows() const {
+  IntegerProgram rows(static_cast<int>(columns()), static_cast<int>(candidates.size()));
   addFlow(rows);
   addLimits(rows);
   addSlowest(rows);
@@ -285,7 +256,8 @@ IterationProgram::Rows IterationProgram::makeRows() const {
   return rows;
 }
 
-std::optional<IterationProgram::Point> IterationProgram::pointOf(const double *solution) const {
+std::optional<IterationProgram::Point>
+IterationProgram::pointOf(const std::vector<double> &solution) const {
   std::map<int, const Candidate *> byBegin;
   for (size_t i = 0; i < candidates.size(); ++i)
     if (solution[i] > 0.5)
@@ -304,31 +276,16 @@ std::optional<IterationProgram::Point> IterationProgram::pointOf(const double *s
 }
 
 IterationProgram::Answer IterationProgram::minimise(double timeWeight, double priceWeight) const {
-  Rows rows = makeRows();
-  std::vector<double> objective(columns()), low(columns(), 0), high(columns(), 1);
+  IntegerProgram program = makeRows();
   for (size_t i = 0; i < columns(); ++i)
-    objective[i] = timeWeight * timeCosts[i] + priceWeight * priceCosts[i];
-  std::fill(high.begin() + slowest(), high.end(), COIN_DBL_MAX);
-  OsiClpSolverInterface solver;
-  solver.messageHandler()->setLogLevel(0);
-  solver.loadProblem(rows.matrix, low.data(), high.data(), objective.data(), rows.lows.data(),
-                     rows.highs.data());
-  for (int i = 0; i < int(candidates.size()); ++i)
-    solver.setInteger(i);
-  CbcModel model(solver);
-  model.setLogLevel(0);
-  model.setMaximumNodes(mostNodes);
-  model.setDblParam(CbcModel::CbcCutoffIncrement, 1e-12);
-  model.branchAndBound();
+    program.objective[i] = timeWeight * timeCosts[i] + priceWeight * priceCosts[i];
+  std::fill(program.high.begin() + slowest(), program.high.end(), COIN_DBL_MAX);
+  IntegerProgram::Result result = program.minimise(mostNodes);
   Answer answer;
-  answer.nodes = model.getNodeCount() + 1;
-  if (model.isProvenInfeasible()) {
-    answer.bound = infinity;
-    return answer;
-  }
-  answer.bound = model.getBestPossibleObjValue() * (1 - accuracy);
-  if (const double *solution = model.bestSolution())
-    answer.point = pointOf(solution);
+  answer.nodes = result.nodes;
+  answer.bound = result.infeasible ? infinity : result.bound * (1 - accuracy);
+  if (!result.infeasible && !result.solution.empty())
+    answer.point = pointOf(result.solution);
   return answer;
 }
 

@@ -3,6 +3,7 @@
 // the strategy `milp`, exact where the programme is small enough.
 #pragma once
 
+#include "search/IntegerProgram.h"
 #include "search/StageTable.h"
 
 #include <map>
@@ -37,7 +38,6 @@ public:
   Answer minimise(double timeWeight, double priceWeight) const;
 
 private:
-  class Rows;
   /// How a stage looks to its neighbours: its option and its largest share.
   using Face = std::pair<int, int64_t>;
   /// A stage that may be chosen. What follows it at a cut sees its group and its largest share.
@@ -63,13 +63,13 @@ private:
   int exposed() const { return slowest() + 1; }
   int stagesFrom(int position) const { return exposed() + 1 + position; }
   int transfer(size_t index) const { return int(candidates.size() + index); }
-  Rows makeRows() const;
-  void addFlow(Rows &rows) const;
-  void addLimits(Rows &rows) const;
-  void addSlowest(Rows &rows) const;
-  void addExposed(Rows &rows) const;
-  void addInFlight(Rows &rows) const;
-  std::optional<Point> pointOf(const double *solution) const;
+  IntegerProgram makeRows() const;
+  void addFlow(IntegerProgram &rows) const;
+  void addLimits(IntegerProgram &rows) const;
+  void addSlowest(IntegerProgram &rows) const;
+  void addExposed(IntegerProgram &rows) const;
+  void addInFlight(IntegerProgram &rows) const;
+  std::optional<Point> pointOf(const std::vector<double> &solution) const;
 
   Evaluator &evaluator;
   const SearchSpace &space;

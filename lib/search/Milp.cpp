@@ -4,10 +4,8 @@
 #include "search/IterationProgram.h"
 #include "search/Pace.h"
 
-#include <CbcModel.hpp>
 #include <CoinError.hpp>
-#include <CoinPackedMatrix.hpp>
-#include <OsiClpSolverInterface.hpp>
+#include <CoinFinite.hpp>
 
 #include <limits>
 #include <map>
@@ -84,14 +82,12 @@ private:
   /// each position (what ends there goes on there), one for each type's devices, where neighbours
   /// may not share a type one for each position and type, those that count, and the limits of
   /// memory.
-  void fill(CoinPackedMatrix &matrix, const CountTable &counts, std::vector<double> &low,
-            std::vector<double> &high) const {
+  IntegerProgram programOf(const CountTable &counts) const {
     int types = counts.types, inner = counts.positions - 1, columns = int(stages.size());
     bool apart = evaluator.space.steady;
     int pairs = inner + types, counting = pairs + (apart ? inner * types : 0);
     std::vector<std::map<int, double>> rows(counting + inner);
-    low.assign(rows.size(), -COIN_DBL_MAX);
-    high.assign(rows.size(), 1);
+    std::vector<double> low(rows.size(), -COIN_DBL_MAX), high(rows.size(), 1);
     for (int i = 0; i < columns; ++i) {
       const Stage &stage = stages[i];
       rows[stage.begin][i] = -1; // row 0 is the start
@@ -121,45 +117,26 @@ private:
         low.push_back(-COIN_DBL_MAX);
         high.push_back(after);
       }
-    matrix.setDimensions(0, columns + inner);
-    for (const std::map<int, double> &row : rows) {
-      std::vector<int> at;
-      std::vector<double> values;
-      for (auto [column, value] : row) {
-        at.push_back(column);
-        values.push_back(value);
-      }
-      matrix.appendRow(int(at.size()), at.data(), values.data());
-    }
+    IntegerProgram program(columns + inner, columns);
+    for (size_t row = 0; row < rows.size(); ++row)
+      program.add(rows[row], low[row], high[row]);
+    std::fill(program.high.begin() + columns, program.high.end(), counts.positions);
+    for (int i = 0; i < columns; ++i)
+      program.objective[i] = priceOf(stages[i].type) * stages[i].count;
+    return program;
   }
 
   Expected<Answer> solveByCbc(const CountTable &counts, int microBatches, double cutoff) {
-    CoinPackedMatrix matrix(/*colordered=*/false, 0, 0);
-    std::vector<double> low, high;
-    fill(matrix, counts, low, high);
-    std::vector<double> price(matrix.getNumCols(), 0), zero(price), most(price.size(), 1);
-    std::fill(most.begin() + int64_t(stages.size()), most.end(), counts.positions);
-    for (size_t i = 0; i < stages.size(); ++i)
-      price[i] = priceOf(stages[i].type) * stages[i].count;
-    OsiClpSolverInterface solver;
-    solver.messageHandler()->setLogLevel(0);
-    solver.loadProblem(matrix, zero.data(), most.data(), price.data(), low.data(), high.data());
-    for (int column = 0; column < int(stages.size()); ++column)
-      solver.setInteger(column);
-    CbcModel model(solver);
-    model.setLogLevel(0);
-    model.setMaximumNodes(mostNodes);
-    model.setDblParam(CbcModel::CbcCutoffIncrement, 1e-12);
-    model.branchAndBound();
+    IntegerProgram::Result result = programOf(counts).minimise(mostNodes);
     Answer answer;
-    if (model.isProvenInfeasible()) {
+    if (result.infeasible) {
       answer.price = infinity;
       return answer;
     }
-    answer.price = model.getBestPossibleObjValue() * (1 - 1e-9);
-    if (const double *solution = model.bestSolution()) {
-      answer.placements.push_back(placementOf(solution, microBatches));
-      if (model.isProvenOptimal()) { // free of rounding
+    answer.price = result.bound * (1 - 1e-9);
+    if (!result.solution.empty()) {
+      answer.placements.push_back(placementOf(result.solution, microBatches));
+      if (result.optimal) { // free of rounding
         answer.price = 0;
         for (const PlacedStage &stage : answer.placements.back().stages)
           answer.price +=
@@ -173,7 +150,7 @@ private:
 
   double priceOf(int type) const { return evaluator.problem.cluster.types[type].price.value(); }
 
-  Placement placementOf(const double *solution, int microBatches) const {
+  Placement placementOf(ArrayRef<double> solution, int microBatches) const {
     Placement placement;
     placement.microBatches = microBatches;
     std::map<int, const Stage *> byBegin;
