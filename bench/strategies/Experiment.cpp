@@ -41,7 +41,7 @@ std::vector<Instance> simulatedInstances() {
 /// Whether it ends in seconds.
 bool canRun(StringRef strategy, const Problem &problem) {
   if (strategy == "milp")
-    return problem.graph.size() * problem.cluster.types.size() <= 128;
+    return problem.graph.size() * problem.cluster.types.size() < 128;
   return strategy != "exhaustive";
 }
 
