@@ -4,10 +4,10 @@ BUILD := $(if $(filter release ci,$(PRESET)),build,build/$(PRESET))
 TARGETS ?= all
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test bench bench-fidelity fuzz format lint clean
+.PHONY: help setup build demo test bench bench-fidelity bench-heterps fuzz format lint clean
 
 help: ## show this list
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 10
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
 
 setup: ## install Debian packages, and PyTorch into .venv
 	@scripts/setup.sh all
@@ -31,6 +31,11 @@ bench-fidelity: setup ## compare predicted with measured iteration times (needs 
 	@$(MAKE) --no-print-directory compile TARGETS="heterplan heterplan_runtime"
 	@.venv/bin/python bench/fidelity.py
 
+bench-heterps: ## every strategy on simulated resource types; writes docs/experiments/heterps.md
+	@scripts/setup.sh build
+	@$(MAKE) --no-print-directory compile TARGETS=strategy_experiment
+	@scripts/bench-heterps.sh $(BUILD)
+
 fuzz: ## fuzz every file reader for FUZZ_SECONDS (60) each
 	@scripts/setup.sh fuzz
 	@$(MAKE) --no-print-directory compile PRESET=fuzz TARGETS=fuzzers
@@ -47,12 +52,6 @@ lint: ## check the format (clang-format) and the code (clang-tidy)
 
 clean: ## remove build/ (not .venv)
 	rm -rf build
-
-.PHONY: bench-heterps
-bench-heterps: ## every strategy on simulated resource types; writes docs/experiments/heterps.md
-	@scripts/setup.sh build
-	@$(MAKE) --no-print-directory compile TARGETS=strategy_experiment
-	@scripts/bench-heterps.sh $(BUILD)
 
 .PHONY: compile
 compile:
