@@ -72,11 +72,12 @@ def _run(arguments: list[str]) -> int:
     from .training import train
 
     train(options)
-    return 0
+    _leave(0)
 
 
 def _leave(status: int) -> NoReturn:
-    """Ends the process at once: threads of a process group must not keep a failed rank alive."""
+    """Ends the process at once: threads of a process group must neither keep a failed rank alive nor
+    abort one that is done, as their destructors now and then do at an orderly exit."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)
