@@ -58,11 +58,12 @@ void Lagrangian::listChoices(const StageTable &table, bool wholeModelGroups) {
 }
 
 /// Options of one type come in ascending counts: one more device that neither lowers the largest
-/// share nor anything else is of no use to this number of micro-batches.
+/// share nor anything else, nor holds more micro-batches because its part of a table is smaller, is
+/// of no use to this number of micro-batches.
 void Lagrangian::listChoicesOf(const StageTable &table, bool wholeModelGroups, int begin, int end) {
   firstChoice.push_back(choices.size());
   bool last = end + 1 == positions, whole = begin == 0 && last;
-  int64_t shareBefore = 0;
+  const StageEntry *entryBefore = nullptr; // of the last choice
   const std::vector<GroupOption> &options = evaluator.space.options;
   for (int option = 0; option < static_cast<int>(options.size()); ++option) {
     const StageEntry &entry = table.at(begin, end, option);
@@ -74,17 +75,18 @@ void Lagrangian::listChoicesOf(const StageTable &table, bool wholeModelGroups, i
     Choice choice{(entry.forward + entry.backward + receive + gradient) * safety,
                   ((entry.estimate ? 0 : entry.forward) + receive) * safety, entry.sync * safety,
                   option};
-    if (choices.size() > firstChoice.back()) {
+    auto inFlight = [&](const StageEntry &of) { return std::min(of.mostInFlight, microBatches); };
+    if (entryBefore && entry.share == entryBefore->share &&
+        inFlight(entry) <= inFlight(*entryBefore)) {
       const Choice &before = choices.back();
       const GroupOption &fewer = options[before.option], &more = options[option];
-      if (entry.share == shareBefore && fewer.group.counts.size() == 1 &&
-          more.group.counts.size() == 1 &&
+      if (fewer.group.counts.size() == 1 && more.group.counts.size() == 1 &&
           fewer.group.counts[0].first == more.group.counts[0].first && before.time <= choice.time &&
           before.forward <= choice.forward && before.sync <= choice.sync)
         continue;
     }
     choices.push_back(choice);
-    shareBefore = entry.share;
+    entryBefore = &entry;
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <limits>
+#include <set>
 
 using namespace heterplan;
 using heterplan::test::RandomProblem;
@@ -134,4 +135,36 @@ TEST(Lagrangian, neverAboveTheBestPlanOfItsMicroBatches) {
                 for (double target : {infinity, iteration * 1.5, iteration * (1 + 1e-9)})
                   EXPECT_LE(rootOf(evaluator, microBatches, target), iteration * (1 + 2e-9));
               });
+}
+
+TEST(Lagrangian, moreDevicesOfAShareStayWhereTheirPartOfATableLeavesRoom) {
+  // Micro-batches of five samples: shares of two on three devices and on four. Three hold two of
+  // them beside 400 rows of the table, four hold three beside 300.
+  Chain chain(3, 6, 20);
+  Layer &layer = chain.graph.layers[0];
+  layer.parameters = {"table"};
+  layer.tables = {{"table", 1200, 1, DataType::Float32, 1}};
+  layer.parameterBytes = layer.tables[0].bytes();
+  layer.activationBytes = Bytes(100);
+  chain.cluster.types[0].memory = Bytes(2200);
+  chain.request.microBatches = 4;
+  Problem problem = llvm::cantFail(chain.problem());
+  Evaluator evaluator(problem);
+  StageTable table(evaluator, 4);
+  Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true);
+  lagrangian.tighten(infinity, infinity);
+  PartialPlacement partial = open(evaluator);
+  partial.position = 1;
+  llvm::SmallVector<Lagrangian::Extension, 8> found;
+  lagrangian.listExtensions(partial, infinity, infinity, found);
+  std::set<int64_t> sizes;
+  for (const Lagrangian::Extension &stage : found)
+    sizes.insert(evaluator.space.options[stage.option].group.size());
+  auto mostInFlight = [&](int devices) {
+    return evaluator.mostInFlight(0, 1, 0, devices, /*share=*/2);
+  };
+  ASSERT_EQ(mostInFlight(3), 2);
+  ASSERT_GE(mostInFlight(4), 3);
+  EXPECT_TRUE(sizes.count(3));
+  EXPECT_TRUE(sizes.count(4));
 }
