@@ -3,7 +3,8 @@
 #include "Options.h"
 #include "Table.h"
 
-#include "cost/kernels/cpu/Bench.h"
+#include "cost/kernels/Bench.h"
+#include "cost/kernels/cpu/Engine.h"
 #include "support/Files.h"
 #include "support/Progress.h"
 
@@ -15,9 +16,7 @@
 #include <chrono>
 #include <csignal>
 #include <ctime>
-#include <fstream>
 #include <sched.h>
-#include <sys/utsname.h>
 
 using namespace llvm;
 
@@ -35,23 +34,6 @@ void interrupt(int signal) {
   std::signal(signal, SIG_DFL); // a second one ends the program
 }
 
-/// A field of the first processor, or "".
-std::string cpuField(StringRef wanted) {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);) {
-    auto [name, value] = StringRef(line).split(':');
-    if (name.trim() == wanted)
-      return value.trim().str();
-  }
-  return "";
-}
-
-std::string systemName() {
-  utsname system{};
-  uname(&system);
-  return std::string(system.sysname) + " " + system.release;
-}
-
 std::string utcNow() {
   std::time_t time = std::time(nullptr);
   char text[32];
@@ -59,16 +41,15 @@ std::string utcNow() {
   return text;
 }
 
-Profile headOf(const ProfileJob &job) {
+Profile headOf(const ProfileJob &job, const kernels::Engine &engine) {
+  kernels::Circumstances circumstances = engine.circumstances();
   Profile head;
   head.model = job.model.model;
-  head.device = cpuField("model name");
-  head.driver = systemName();
-  double megahertz = 0;
-  if (!StringRef(cpuField("cpu MHz")).getAsDouble(megahertz))
-    head.clocks = fixed(megahertz, 0) + " MHz";
-  head.engine = "native, oneDNN " + cpu::oneDnnVersion() + ", update by " + nameOf(job.optimizer);
-  head.threads = 1;
+  head.device = circumstances.device;
+  head.driver = circumstances.driver;
+  head.clocks = circumstances.clocks;
+  head.engine = "native, " + circumstances.software + ", update by " + nameOf(job.optimizer);
+  head.threads = int(job.threads);
   return head;
 }
 
@@ -100,10 +81,11 @@ bool has(const Profile &profile, const ProfileJob &job, const Task &task) {
 
 /// The largest batch first, then the smallest and so on; for each, the layers with the largest part
 /// of the modelled time first.
-std::vector<Task> tasksOf(const ProfileJob &job, const Profile &profile) {
+std::vector<Task> tasksOf(const ProfileJob &job, const Profile &profile, kernels::Engine &engine) {
   std::vector<const JobLayer *> layers;
   for (const JobLayer &layer : job.layers)
-    if (std::string why = cpu::whyNot(job.graph, job.model.layers[layer.index]); why.empty())
+    if (std::string why = kernels::whyNot(engine, job.graph, job.model.layers[layer.index]);
+        why.empty())
       layers.push_back(&layer);
     else
       errs() << "note: layer '" << layer.name << "' stays modelled: " << why << '\n';
@@ -145,7 +127,7 @@ Error pin(const ProfileJob &job) {
 
 /// How many tasks are left.
 Expected<size_t> measureAll(const ProfileJob &job, const std::vector<Task> &tasks,
-                            Profile &profile) {
+                            kernels::Engine &engine, Profile &profile) {
   Progress progress = Progress::onStandardError("profiling");
   auto begin = std::chrono::steady_clock::now();
   for (size_t done = 0; done < tasks.size(); ++done) {
@@ -156,8 +138,8 @@ Expected<size_t> measureAll(const ProfileJob &job, const std::vector<Task> &task
     progress.update(double(done) / double(tasks.size()),
                     task.layer->name + ", batch " + std::to_string(task.batch));
     Expected<ProfileEntry> entry =
-        cpu::measure(job.graph, job.model.layers[task.layer->index], Samples(task.batch),
-                     job.optimizer, job.deviceType, {});
+        kernels::measure(engine, job.graph, job.model.layers[task.layer->index],
+                         Samples(task.batch), job.optimizer, job.deviceType, {});
     if (!entry)
       return entry.takeError();
     profile.entries.push_back(std::move(*entry));
@@ -169,15 +151,15 @@ Expected<size_t> measureAll(const ProfileJob &job, const std::vector<Task> &task
 } // namespace
 
 Expected<ExitStatus> runNative(const ProfileJob &job) {
-  cpu::useOneThread();
   if (Error error = pin(job))
     return error;
-  Profile profile = headOf(job);
+  std::unique_ptr<kernels::Engine> engine = kernels::cpu::openEngine(int(job.threads));
+  Profile profile = headOf(job, *engine);
   if (Error error = resume(job.output, profile))
     return error;
-  std::vector<Task> tasks = tasksOf(job, profile);
+  std::vector<Task> tasks = tasksOf(job, profile, *engine);
   std::signal(SIGINT, interrupt);
-  Expected<size_t> left = measureAll(job, tasks, profile);
+  Expected<size_t> left = measureAll(job, tasks, *engine, profile);
   if (!left)
     return left.takeError();
   if (Error error = save(job, profile))

@@ -80,8 +80,8 @@ Expected<std::string> deviceTypeOf(const ProfileCommand &command, int64_t thread
 }
 
 /// The kernels on one CPU core, or PyTorch: the former unless something needs the latter.
-Error chooseEngine(const ProfileCommand &command, int64_t threads, ProfileJob &job) {
-  bool fits = command.device == "cpu" && threads == 1 && command.script.empty();
+Error chooseEngine(const ProfileCommand &command, ProfileJob &job) {
+  bool fits = command.device == "cpu" && job.threads == 1 && command.script.empty();
   if (command.engine.empty()) {
     job.native = fits;
     return Error::success();
@@ -95,7 +95,7 @@ Error chooseEngine(const ProfileCommand &command, int64_t threads, ProfileJob &j
   return Error::success();
 }
 
-Error readSettings(const ProfileCommand &command, ProfileJob &job, int64_t &threads) {
+Error readSettings(const ProfileCommand &command, ProfileJob &job) {
   if (Error error = checkDevice(command.device))
     return error;
   Expected<std::vector<int64_t>> batches = batchesOf(command.batches);
@@ -116,7 +116,7 @@ Error readSettings(const ProfileCommand &command, ProfileJob &job, int64_t &thre
       realOption("--time-budget", command.timeBudget, 0, 0, /*inclusive=*/false);
   if (!budget)
     return budget.takeError();
-  threads = *count;
+  job.threads = *count;
   job.batches = std::move(*batches);
   job.cores = std::move(*cores);
   job.optimizer = static_cast<Optimizer>(*optimizer);
@@ -125,15 +125,16 @@ Error readSettings(const ProfileCommand &command, ProfileJob &job, int64_t &thre
 }
 
 /// The options of the script that say the same.
-std::vector<std::string> scriptSettings(const ProfileCommand &command, const ProfileJob &job,
-                                        int64_t threads) {
+std::vector<std::string> scriptSettings(const ProfileCommand &command, const ProfileJob &job) {
   std::string batches;
   for (int64_t batch : job.batches)
     batches += (batches.empty() ? "" : ",") + std::to_string(batch);
-  std::vector<std::string> settings = {
-      "--device", command.device, "--device-type",         job.deviceType, "--batches",
-      batches,    "--threads",    std::to_string(threads), "--optimizer",  nameOf(job.optimizer),
-      "--output", job.output};
+  std::vector<std::string> settings = {"--device",      command.device,
+                                       "--device-type", job.deviceType,
+                                       "--batches",     batches,
+                                       "--threads",     std::to_string(job.threads),
+                                       "--optimizer",   nameOf(job.optimizer),
+                                       "--output",      job.output};
   if (!command.cores.empty())
     settings.insert(settings.end(), {"--cores", command.cores});
   if (!command.timeBudget.empty())
@@ -142,15 +143,14 @@ std::vector<std::string> scriptSettings(const ProfileCommand &command, const Pro
 }
 
 Error addSettings(const ProfileCommand &command, ProfileJob &job) {
-  int64_t threads = 1;
-  if (Error error = readSettings(command, job, threads))
+  if (Error error = readSettings(command, job))
     return error;
-  Expected<std::string> type = deviceTypeOf(command, threads);
+  Expected<std::string> type = deviceTypeOf(command, job.threads);
   if (!type)
     return type.takeError();
   job.deviceType = *type;
-  job.settings = scriptSettings(command, job, threads);
-  return chooseEngine(command, threads, job);
+  job.settings = scriptSettings(command, job);
+  return chooseEngine(command, job);
 }
 
 /// A catalogued device, which tells the heavy layers from the light ones.

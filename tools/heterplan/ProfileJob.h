@@ -38,6 +38,7 @@ struct ProfileJob {
   std::string deviceType, output;
   std::vector<int64_t> batches; // ascending
   std::vector<int64_t> cores;   // to run on; empty: any
+  int64_t threads = 1;          // of a CPU
   Optimizer optimizer = Optimizer::Sgd;
   Seconds timeBudget{}; // 0: none
   bool native = false;

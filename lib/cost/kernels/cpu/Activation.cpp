@@ -1,10 +1,9 @@
 // Functions of one value: those of oneDNN, and the error function.
+#include "cost/kernels/Functions.h"
+#include "cost/kernels/Shapes.h"
 #include "cost/kernels/cpu/Kernel.h"
 
-#include <cmath>
-#include <limits>
-
-namespace heterplan::cpu {
+namespace heterplan::kernels::cpu {
 namespace {
 using dnnl::algorithm;
 
@@ -17,7 +16,7 @@ public:
         engine());
     forwardSteps.push_back({dnnl::eltwise_forward(description),
                             {{DNNL_ARG_SRC, inputs[0].value}, {DNNL_ARG_DST, outputs[0].value}}});
-    if (!inputs[0].gradient.get(true))
+    if (!wants(0))
       return;
     dnnl::eltwise_backward::primitive_desc back(
         dnnl::eltwise_backward::desc(function, desc, desc, alpha, beta), engine(), description);
@@ -36,17 +35,16 @@ public:
     const float *x = floats(inputs[0].value);
     float *y = floats(outputs[0].value);
     for (int64_t i = 0, n = product(inputs[0].value.get_desc().dims()); i < n; ++i)
-      y[i] = std::erf(x[i]);
+      y[i] = GaussError::value(x[i]);
   }
 
   void backward() override {
-    if (!inputs[0].gradient.get(true))
+    if (!wants(0))
       return;
-    constexpr float factor = 1.12837916709551257f; // 2/sqrt(pi)
     const float *x = floats(inputs[0].value), *arriving = floats(outputs[0].gradient);
     float *gradient = floats(inputs[0].gradient);
     for (int64_t i = 0, n = product(inputs[0].value.get_desc().dims()); i < n; ++i)
-      gradient[i] = arriving[i] * factor * std::exp(-x[i] * x[i]);
+      gradient[i] = arriving[i] * GaussError::slope(x[i]);
   }
 };
 
@@ -66,15 +64,10 @@ std::unique_ptr<Kernel> makeLog(const Call &call) { return make(call, algorithm:
 std::unique_ptr<Kernel> makeErf(const Call &call) { return std::make_unique<ErrorFunction>(call); }
 
 std::unique_ptr<Kernel> makeClip(const Call &call) {
-  constexpr float most = std::numeric_limits<float>::max();
-  bool computed = false;
-  for (size_t bound = 1; bound < call.inputs.size(); ++bound)
-    computed |= call.inputs[bound].tensor && !call.scalar(bound);
-  if (computed)
+  auto bounds = boundsOf(call);
+  if (!bounds)
     return nullptr;
-  float low = call.scalar(1).value_or(static_cast<float>(call.real("min", -most)));
-  float high = call.scalar(2).value_or(static_cast<float>(call.real("max", most)));
-  return std::make_unique<Activation>(call, algorithm::eltwise_clip, low, high);
+  return std::make_unique<Activation>(call, algorithm::eltwise_clip, bounds->first, bounds->second);
 }
 
-} // namespace heterplan::cpu
+} // namespace heterplan::kernels::cpu

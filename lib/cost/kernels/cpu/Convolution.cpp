@@ -1,8 +1,8 @@
 // Convolutions, in the layouts that oneDNN prefers.
+#include "cost/kernels/Windows.h"
 #include "cost/kernels/cpu/Kernel.h"
-#include "cost/kernels/cpu/Windows.h"
 
-namespace heterplan::cpu {
+namespace heterplan::kernels::cpu {
 namespace {
 using Desc = dnnl::memory::desc;
 
@@ -19,11 +19,13 @@ public:
       weightDims[0] /= group;
       weightDims.insert(weightDims.begin(), group);
     }
-    bias = call.inputs.size() > 2 && call.inputs[2].tensor;
+    for (int64_t &dilation : this->windows.dilations)
+      --dilation; // oneDNN counts none as 0
+    bias = call.has(2);
     makeForward(dims, call.outputs[0].dims);
-    if (inputs[0].gradient.get(true))
+    if (wants(0))
       makeBackwardData(dims);
-    if (inputs[1].gradient.get(true))
+    if (wants(1))
       makeBackwardWeights(dims);
   }
 
@@ -69,7 +71,7 @@ private:
   void makeBackwardWeights(const Dims &source) {
     using Back = dnnl::convolution_backward_weights;
     Desc target = any(outputs[0].value.get_desc().dims());
-    bool withBias = bias && inputs[2].gradient.get(true);
+    bool withBias = bias && wants(2);
     Back::desc desc =
         withBias ? Back::desc(direct, any(source), any(weightDims), biasDesc(), target,
                               windows.strides, windows.dilations, windows.before, windows.after)
@@ -108,4 +110,4 @@ std::unique_ptr<Kernel> makeConvolution(const Call &call) {
   return windows ? std::make_unique<Convolution>(call, *windows) : nullptr;
 }
 
-} // namespace heterplan::cpu
+} // namespace heterplan::kernels::cpu

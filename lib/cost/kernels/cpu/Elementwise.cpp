@@ -1,49 +1,11 @@
 // Functions of two tensors that are broadcast to each other. Written as loops over runs that lie
 // together, so that the compiler turns them into vector instructions.
+#include "cost/kernels/Broadcast.h"
+#include "cost/kernels/Functions.h"
 #include "cost/kernels/cpu/Kernel.h"
 
-#include <algorithm>
-
-namespace heterplan::cpu {
+namespace heterplan::kernels::cpu {
 namespace {
-/// Axes of the result and, for each operand, how far a step along one goes (0: it is broadcast).
-/// Neighbouring axes that both operands walk through alike are one.
-struct Broadcast {
-  Dims dims, left, right;
-};
-
-Dims stridesWithin(const Dims &dims, size_t rank) {
-  Dims strides = stridesOf(dims);
-  for (size_t axis = 0; axis < dims.size(); ++axis)
-    if (dims[axis] == 1)
-      strides[axis] = 0;
-  strides.insert(strides.begin(), rank - dims.size(), 0);
-  return strides;
-}
-
-Broadcast broadcastOf(const Dims &left, const Dims &right, const Dims &result) {
-  Broadcast all{result, stridesWithin(left, result.size()), stridesWithin(right, result.size())};
-  Broadcast merged;
-  for (size_t axis = 0; axis < result.size(); ++axis) {
-    int64_t size = result[axis];
-    if (size == 1)
-      continue;
-    bool joins = !merged.dims.empty() && merged.left.back() == all.left[axis] * size &&
-                 merged.right.back() == all.right[axis] * size;
-    if (!joins) {
-      merged.dims.push_back(1);
-      merged.left.push_back(0);
-      merged.right.push_back(0);
-    }
-    merged.dims.back() *= size;
-    merged.left.back() = all.left[axis];
-    merged.right.back() = all.right[axis];
-  }
-  if (merged.dims.empty())
-    return {{1}, {0}, {0}};
-  return merged;
-}
-
 /// Calls body(offset in the result, in the left operand, in the right one) for each run along the
 /// last axis.
 template <typename Body> void eachRun(const Broadcast &shape, Body body) {
@@ -63,32 +25,6 @@ template <typename Body> void eachRun(const Broadcast &shape, Body body) {
     }
   }
 }
-
-struct Sum {
-  static float value(float a, float b) { return a + b; }
-  static float left(float, float) { return 1; }
-  static float right(float, float) { return 1; }
-};
-struct Difference {
-  static float value(float a, float b) { return a - b; }
-  static float left(float, float) { return 1; }
-  static float right(float, float) { return -1; }
-};
-struct Times {
-  static float value(float a, float b) { return a * b; }
-  static float left(float, float b) { return b; }
-  static float right(float a, float) { return a; }
-};
-struct Quotient {
-  static float value(float a, float b) { return a / b; }
-  static float left(float, float b) { return 1 / b; }
-  static float right(float a, float b) { return -a / (b * b); }
-};
-struct Square { // the right operand is the constant 2
-  static float value(float a, float) { return a * a; }
-  static float left(float a, float) { return 2 * a; }
-  static float right(float, float) { return 0; }
-};
 
 template <typename Function> class Binary : public Kernel {
 public:
@@ -114,10 +50,10 @@ public:
   }
 
   void backward() override {
-    if (inputs[0].gradient.get(true))
+    if (wants(0))
       gather(
           inputs[0].gradient, [](float a, float b) { return Function::left(a, b); }, true);
-    if (inputs[1].gradient.get(true))
+    if (wants(1))
       gather(
           inputs[1].gradient, [](float a, float b) { return Function::right(a, b); }, false);
   }
@@ -171,7 +107,7 @@ public:
 
   void backward() override {
     for (int operand : {1, 2})
-      if (inputs[operand].gradient.get(true))
+      if (wants(operand))
         gather(floats(inputs[operand].gradient), operand);
   }
 
@@ -214,4 +150,4 @@ std::unique_ptr<Kernel> makeWhere(const Call &call) {
   return std::make_unique<Choice>(call);
 }
 
-} // namespace heterplan::cpu
+} // namespace heterplan::kernels::cpu

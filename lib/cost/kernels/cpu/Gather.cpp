@@ -1,34 +1,24 @@
 // Looking up: rows of a table, or of integers.
+#include "cost/kernels/Shapes.h"
 #include "cost/kernels/cpu/Kernel.h"
 
-#include <algorithm>
 #include <cstring>
-#include <random>
 
-namespace heterplan::cpu {
+namespace heterplan::kernels::cpu {
 namespace {
-/// Along `axis`: outer blocks of `rows` rows of `width` elements, of which each index takes one.
 class Gather : public Kernel {
 public:
-  Gather(const Call &call, int64_t axis) : Kernel(call) {
-    const Dims &dims = call.inputs[0].dims;
-    rows = dims[axis];
-    outer = product({dims.data(), size_t(axis)});
-    width = product({dims.data() + axis + 1, dims.size() - axis - 1});
-    isFloat = call.inputs[0].isFloat();
-    if (!isFloat) {
-      table.resize(product(dims));
-      found.resize(product(call.outputs[0].dims));
-    }
-    indices = call.constant(1);
-    for (int64_t &index : indices)
-      index = index < 0 ? index + rows : index;
-    if (!indices.empty())
+  Gather(const Call &call, Lookup lookup)
+      : Kernel(call), lookup(std::move(lookup)), isFloat(call.inputs[0].isFloat()) {
+    if (isFloat)
       return;
-    std::mt19937 random(1);
-    std::uniform_int_distribution<int64_t> uniform(0, rows - 1);
-    indices.resize(product(call.inputs[1].dims));
-    std::generate(indices.begin(), indices.end(), [&] { return uniform(random); });
+    table.resize(product(call.inputs[0].dims));
+    found.resize(product(call.outputs[0].dims));
+  }
+
+  size_t bytes() const override {
+    return Kernel::bytes() +
+           (lookup.indices.size() + table.size() + found.size()) * sizeof(int64_t);
   }
 
   void forward() override {
@@ -40,13 +30,14 @@ public:
 
   /// The gradient of a row is the sum of those of its uses, and 0 where there are none.
   void backward() override {
-    if (!isFloat || !inputs[0].gradient.get(true))
+    if (!isFloat || !wants(0))
       return;
     zero(inputs[0].gradient);
+    int64_t width = lookup.width;
     const float *arriving = floats(outputs[0].gradient);
     float *gradient = floats(inputs[0].gradient);
-    for (int64_t block = 0; block < outer; ++block, gradient += rows * width)
-      for (int64_t index : indices) {
+    for (int64_t block = 0; block < lookup.outer; ++block, gradient += lookup.rows * width)
+      for (int64_t index : lookup.indices) {
         for (int64_t k = 0; k < width; ++k)
           gradient[index * width + k] += arriving[k];
         arriving += width;
@@ -55,26 +46,23 @@ public:
 
 private:
   template <typename T> void copyRows(const T *from, T *to) const {
-    for (int64_t block = 0; block < outer; ++block, from += rows * width)
-      for (int64_t index : indices) {
+    int64_t width = lookup.width;
+    for (int64_t block = 0; block < lookup.outer; ++block, from += lookup.rows * width)
+      for (int64_t index : lookup.indices) {
         std::memcpy(to, from + index * width, width * sizeof(T));
         to += width;
       }
   }
 
-  int64_t rows = 0, outer = 0, width = 0;
-  bool isFloat = true;
+  Lookup lookup;
+  bool isFloat;
   std::vector<int64_t> table, found; // of integers
 };
 } // namespace
 
 std::unique_ptr<Kernel> makeGather(const Call &call) {
-  const Dims &dims = call.inputs[0].dims;
-  int64_t axis = call.integer("axis", 0);
-  axis = axis < 0 ? axis + int64_t(dims.size()) : axis;
-  if (product(dims) == 0)
-    return nullptr;
-  return std::make_unique<Gather>(call, axis);
+  std::optional<Lookup> lookup = lookupOf(call);
+  return lookup ? std::make_unique<Gather>(call, std::move(*lookup)) : nullptr;
 }
 
-} // namespace heterplan::cpu
+} // namespace heterplan::kernels::cpu

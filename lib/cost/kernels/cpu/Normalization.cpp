@@ -1,7 +1,8 @@
 // Batch and layer normalisation, in training.
+#include "cost/kernels/Shapes.h"
 #include "cost/kernels/cpu/Kernel.h"
 
-namespace heterplan::cpu {
+namespace heterplan::kernels::cpu {
 namespace {
 const auto flags = dnnl::normalization_flags::use_scale | dnnl::normalization_flags::use_shift;
 
@@ -16,7 +17,7 @@ public:
     mean = dnnl::memory(description.mean_desc(), engine());
     variance = dnnl::memory(description.variance_desc(), engine());
     scale = vector(inputs[1].value, product(call.inputs[1].dims));
-    bool shifted = inputs.size() > 2 && inputs[2].value.get(true);
+    bool shifted = call.has(2);
     shift = shifted ? vector(inputs[2].value, product(call.inputs[2].dims))
                     : dnnl::memory(scale.get_desc(), engine());
     if (!shifted)
@@ -32,16 +33,13 @@ public:
   }
 
 private:
-  static dnnl::memory view(const dnnl::memory &memory, const dnnl::memory::desc &desc) {
-    return {desc, engine(), memory.get_data_handle()};
-  }
   static dnnl::memory vector(const dnnl::memory &memory, int64_t size) {
     return view(memory, plain({size}));
   }
 
   /// The gradient of `slot` as a vector; of its own where nobody asks for it.
   dnnl::memory gradientOf(size_t index) const {
-    bool asked = index < inputs.size() && inputs[index].gradient.get(true);
+    bool asked = index < inputs.size() && wants(index);
     return asked ? view(inputs[index].gradient, scale.get_desc())
                  : dnnl::memory(scale.get_desc(), engine());
   }
@@ -50,7 +48,7 @@ private:
                    const typename Forward::primitive_desc &description) {
     if (!outputs[0].gradient.get(true))
       return;
-    if (!inputs[0].gradient.get(true))
+    if (!wants(0))
       inputs[0].gradient = dnnl::memory(inputs[0].value.get_desc(), engine());
     typename Backward::primitive_desc back(
         typename Backward::desc(dnnl::prop_kind::backward, desc, desc, epsilon, flags), engine(),
@@ -83,11 +81,11 @@ std::unique_ptr<Kernel> makeBatchNormalization(const Call &call) {
 std::unique_ptr<Kernel> makeLayerNormalization(const Call &call) {
   using LayerWise =
       Normalization<dnnl::layer_normalization_forward, dnnl::layer_normalization_backward>;
-  int64_t width = product(call.inputs[1].dims), all = product(call.inputs[0].dims);
-  if (width == 0 || all == 0)
+  std::optional<Rows> rows = layerNormalizationOf(call);
+  if (!rows)
     return nullptr;
-  return std::make_unique<LayerWise>(call, Dims{all / width, width},
+  return std::make_unique<LayerWise>(call, Dims{rows->groups, rows->width},
                                      static_cast<float>(call.real("epsilon", 1e-5)));
 }
 
-} // namespace heterplan::cpu
+} // namespace heterplan::kernels::cpu

@@ -1,10 +1,8 @@
 // Pooling by maximum and by mean.
+#include "cost/kernels/Windows.h"
 #include "cost/kernels/cpu/Kernel.h"
-#include "cost/kernels/cpu/Windows.h"
 
-#include <algorithm>
-
-namespace heterplan::cpu {
+namespace heterplan::kernels::cpu {
 namespace {
 class Pooling : public Kernel {
 public:
@@ -23,7 +21,7 @@ public:
       step.arguments[DNNL_ARG_WORKSPACE] = workspace;
     }
     forwardSteps.push_back(step);
-    if (!inputs[0].gradient.get(true))
+    if (!wants(0))
       return;
     dnnl::pooling_backward::primitive_desc back(
         dnnl::pooling_backward::desc(algorithm, source, target, windows.strides, windows.kernel,
@@ -38,35 +36,20 @@ public:
   }
 };
 
-std::unique_ptr<Kernel> makePooling(const Call &call, dnnl::algorithm algorithm,
-                                    const Dims &kernel) {
-  std::optional<Windows> windows = windowsOf(call, kernel);
-  if (!windows || std::any_of(windows->dilations.begin(), windows->dilations.end(),
-                              [](int64_t dilation) { return dilation != 0; }))
-    return nullptr;
-  return std::make_unique<Pooling>(call, algorithm, *windows);
+std::unique_ptr<Kernel> make(const Call &call, dnnl::algorithm algorithm) {
+  std::optional<Windows> windows = poolingOf(call);
+  return windows ? std::make_unique<Pooling>(call, algorithm, *windows) : nullptr;
 }
 } // namespace
 
 std::unique_ptr<Kernel> makeMaxPool(const Call &call) {
-  if (call.outputs.size() > 1 && call.outputs[1].tensor)
-    return nullptr; // positions are an output of their own
-  return makePooling(call, dnnl::algorithm::pooling_max, call.integers("kernel_shape", {}));
+  return make(call, dnnl::algorithm::pooling_max);
 }
 
 std::unique_ptr<Kernel> makeAveragePool(const Call &call) {
-  auto algorithm = call.integer("count_include_pad", 0)
-                       ? dnnl::algorithm::pooling_avg_include_padding
-                       : dnnl::algorithm::pooling_avg_exclude_padding;
-  return makePooling(call, algorithm, call.integers("kernel_shape", {}));
+  return make(call, call.integer("count_include_pad", 0)
+                        ? dnnl::algorithm::pooling_avg_include_padding
+                        : dnnl::algorithm::pooling_avg_exclude_padding);
 }
 
-std::unique_ptr<Kernel> makeGlobalAveragePool(const Call &call) {
-  const Dims &source = call.inputs[0].dims;
-  if (source.size() < 3)
-    return nullptr;
-  return makePooling(call, dnnl::algorithm::pooling_avg_exclude_padding,
-                     Dims(source.begin() + 2, source.end()));
-}
-
-} // namespace heterplan::cpu
+} // namespace heterplan::kernels::cpu

@@ -1,7 +1,7 @@
 // Softmax and its logarithm along one axis.
 #include "cost/kernels/cpu/Kernel.h"
 
-namespace heterplan::cpu {
+namespace heterplan::kernels::cpu {
 namespace {
 template <typename Forward, typename Backward> class AlongAxis : public Kernel {
 public:
@@ -11,7 +11,7 @@ public:
         typename Forward::desc(dnnl::prop_kind::forward_training, desc, axis), engine());
     forwardSteps.push_back({Forward(description),
                             {{DNNL_ARG_SRC, inputs[0].value}, {DNNL_ARG_DST, outputs[0].value}}});
-    if (!inputs[0].gradient.get(true))
+    if (!wants(0))
       return;
     typename Backward::primitive_desc back(typename Backward::desc(desc, desc, axis), engine(),
                                            description);
@@ -22,20 +22,18 @@ public:
   }
 };
 
-int axisOf(const Call &call) {
-  int64_t axis = call.integer("axis", -1);
-  return static_cast<int>(axis < 0 ? axis + int64_t(call.inputs[0].dims.size()) : axis);
+template <typename Forward, typename Backward> std::unique_ptr<Kernel> make(const Call &call) {
+  int64_t axis = axisOf(call.integer("axis", -1), call.inputs[0].dims.size());
+  return std::make_unique<AlongAxis<Forward, Backward>>(call, int(axis));
 }
 } // namespace
 
 std::unique_ptr<Kernel> makeSoftmax(const Call &call) {
-  return std::make_unique<AlongAxis<dnnl::softmax_forward, dnnl::softmax_backward>>(call,
-                                                                                    axisOf(call));
+  return make<dnnl::softmax_forward, dnnl::softmax_backward>(call);
 }
 
 std::unique_ptr<Kernel> makeLogSoftmax(const Call &call) {
-  return std::make_unique<AlongAxis<dnnl::logsoftmax_forward, dnnl::logsoftmax_backward>>(
-      call, axisOf(call));
+  return make<dnnl::logsoftmax_forward, dnnl::logsoftmax_backward>(call);
 }
 
-} // namespace heterplan::cpu
+} // namespace heterplan::kernels::cpu

@@ -2,47 +2,69 @@
 
 #include <cmath>
 
-namespace heterplan::cpu {
+namespace heterplan::kernels::cpu {
+namespace {
+class Parameters : public Update {
+public:
+  Parameters(Optimizer optimizer, int64_t count)
+      : optimizer(optimizer), parameters(count, startValue), gradients(count, gradient) {
+    if (optimizer != Optimizer::Sgd)
+      first.resize(count);
+    if (optimizer == Optimizer::Adam)
+      second.resize(count);
+  }
 
-Update::Update(Optimizer optimizer, int64_t count)
-    : values(count, 1.0f), gradients(count, 0.5f), optimizer(optimizer) {
-  if (optimizer != Optimizer::Sgd)
-    first.resize(count);
-  if (optimizer == Optimizer::Adam)
-    second.resize(count);
-}
+  void run() override {
+    switch (optimizer) {
+    case Optimizer::Sgd:
+      return sgd();
+    case Optimizer::Momentum:
+      return momentum();
+    case Optimizer::Adam:
+      return adam();
+    }
+  }
 
-void Update::run() {
-  float *value = values.data(), *velocity = first.data();
-  const float *gradient = gradients.data();
-  int64_t count = int64_t(values.size());
-  switch (optimizer) {
-  case Optimizer::Sgd:
-    for (int64_t i = 0; i < count; ++i)
-      value[i] -= rate * gradient[i];
-    return;
-  case Optimizer::Momentum:
-    for (int64_t i = 0; i < count; ++i) {
-      velocity[i] = 0.9f * velocity[i] + gradient[i];
+  std::vector<float> values() const override { return parameters; }
+
+private:
+  void sgd() {
+    float *value = parameters.data();
+    const float *slope = gradients.data();
+    for (int64_t i = 0, count = int64_t(parameters.size()); i < count; ++i)
+      value[i] -= rate * slope[i];
+  }
+
+  void momentum() {
+    float *value = parameters.data(), *velocity = first.data();
+    const float *slope = gradients.data();
+    for (int64_t i = 0, count = int64_t(parameters.size()); i < count; ++i) {
+      velocity[i] = 0.9f * velocity[i] + slope[i];
       value[i] -= rate * velocity[i];
     }
-    return;
-  case Optimizer::Adam:
-    return adam();
   }
+
+  void adam() {
+    ++step;
+    float *value = parameters.data(), *mean = first.data(), *square = second.data();
+    const float *slope = gradients.data();
+    float scale = rate / (1 - std::pow(0.9f, float(step)));
+    float root = 1 / std::sqrt(1 - std::pow(0.999f, float(step)));
+    for (int64_t i = 0, count = int64_t(parameters.size()); i < count; ++i) {
+      mean[i] = 0.9f * mean[i] + 0.1f * slope[i];
+      square[i] = 0.999f * square[i] + 0.001f * slope[i] * slope[i];
+      value[i] -= scale * mean[i] / (std::sqrt(square[i]) * root + 1e-8f);
+    }
+  }
+
+  Optimizer optimizer;
+  std::vector<float> parameters, gradients, first, second;
+  int step = 0;
+};
+} // namespace
+
+std::unique_ptr<Update> makeUpdate(Optimizer optimizer, int64_t parameters) {
+  return std::make_unique<Parameters>(optimizer, parameters);
 }
 
-void Update::adam() {
-  ++step;
-  float *value = values.data(), *mean = first.data(), *square = second.data();
-  const float *gradient = gradients.data();
-  float scale = rate / (1 - std::pow(0.9f, float(step)));
-  float root = 1 / std::sqrt(1 - std::pow(0.999f, float(step)));
-  for (int64_t i = 0, count = int64_t(values.size()); i < count; ++i) {
-    mean[i] = 0.9f * mean[i] + 0.1f * gradient[i];
-    square[i] = 0.999f * square[i] + 0.001f * gradient[i] * gradient[i];
-    value[i] -= scale * mean[i] / (std::sqrt(square[i]) * root + 1e-8f);
-  }
-}
-
-} // namespace heterplan::cpu
+} // namespace heterplan::kernels::cpu

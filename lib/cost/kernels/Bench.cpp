@@ -1,12 +1,8 @@
-#include "cost/kernels/cpu/Bench.h"
+#include "cost/kernels/Bench.h"
 
-#include "cost/kernels/cpu/Kernel.h"
-#include "cost/kernels/cpu/Update.h"
 #include "support/Diagnostic.h"
 
 #include "llvm/ADT/StringMap.h"
-
-#include <dlfcn.h>
 
 #include <algorithm>
 #include <chrono>
@@ -14,9 +10,8 @@
 
 using namespace llvm;
 
-namespace heterplan::cpu {
+namespace heterplan::kernels {
 namespace {
-constexpr size_t rotatedBytes = size_t(128) << 20; // beyond what one core has of a cache
 constexpr size_t mostCopies = 16;
 
 double now() {
@@ -48,10 +43,11 @@ Nodes nodesOf(const Graph &graph, const Layer &layer) {
 /// The kernels of a layer, or the reason why there are none.
 using Kernels = std::vector<std::unique_ptr<Kernel>>;
 
-Kernels kernelsOf(const Graph &graph, const Nodes &nodes, int64_t samples, std::string &why) {
+Kernels kernelsOf(Engine &engine, const Graph &graph, const Nodes &nodes, int64_t samples,
+                  std::string &why) {
   Kernels kernels;
   for (const GraphNode *node : nodes) {
-    std::unique_ptr<Kernel> kernel = makeKernel(callOf(graph, *node, samples), why);
+    std::unique_ptr<Kernel> kernel = engine.make(callOf(graph, *node, samples), why);
     if (!kernel)
       return {};
     kernels.push_back(std::move(kernel));
@@ -62,7 +58,7 @@ Kernels kernelsOf(const Graph &graph, const Nodes &nodes, int64_t samples, std::
 /// A layer with buffers of its own.
 struct Copy {
   Kernels kernels;
-  Update update;
+  std::unique_ptr<Update> update;
 
   size_t bytes() const {
     size_t total = 0;
@@ -76,20 +72,26 @@ struct Times {
   std::vector<double> forward, backward, update, passes;
 };
 
-void repeat(Copy &copy, Times &times) {
-  double begin = now();
+void repeat(Engine &engine, Copy &copy) {
+  engine.mark();
   for (const auto &kernel : copy.kernels)
     kernel->forward();
-  double computed = now();
+  engine.mark();
   for (auto kernel = copy.kernels.rbegin(); kernel != copy.kernels.rend(); ++kernel)
     (*kernel)->backward();
-  double returned = now();
-  copy.update.run();
-  double updated = now();
-  times.forward.push_back(computed - begin);
-  times.backward.push_back(returned - computed);
-  times.update.push_back(updated - returned);
-  times.passes.push_back(returned - begin);
+  engine.mark();
+  copy.update->run();
+  engine.mark();
+}
+
+/// Of repetitions with four marks each; between two of them lies an interval that nobody counts.
+void take(const std::vector<double> &intervals, Times &times) {
+  for (size_t first = 0; first + 2 < intervals.size(); first += 4) {
+    times.forward.push_back(intervals[first]);
+    times.backward.push_back(intervals[first + 1]);
+    times.update.push_back(intervals[first + 2]);
+    times.passes.push_back(intervals[first] + intervals[first + 1]);
+  }
 }
 
 bool suffices(const Times &times, double elapsed, const Effort &effort) {
@@ -101,14 +103,23 @@ bool suffices(const Times &times, double elapsed, const Effort &effort) {
   return elapsed >= effort.settle.value() && spreadOf(times.passes) <= effort.spread;
 }
 
-Times repeatAll(std::vector<Copy> &copies, const Effort &effort) {
-  Times warmUp, times;
+Times repeatAll(Engine &engine, std::vector<Copy> &copies, const Effort &effort) {
   for (Copy &copy : copies)
-    repeat(copy, warmUp);
+    repeat(engine, copy);
+  engine.intervals(); // that was to warm up
+  Times times;
   double begin = now();
-  for (size_t next = 0; !suffices(times, now() - begin, effort); ++next)
-    repeat(copies[next % copies.size()], times);
+  for (size_t next = 0; !suffices(times, now() - begin, effort);) {
+    int ahead = std::min(engine.repetitionsAhead(), effort.most - int(times.passes.size()));
+    for (int repetition = 0; repetition < ahead; ++repetition)
+      repeat(engine, copies[next++ % copies.size()]);
+    take(engine.intervals(), times);
+  }
   return times;
+}
+
+Error refusal(const Layer &layer, const std::string &why) {
+  return Diagnostic(Diag::NoProfile, {}) << "layer '" << layer.name << "': " << why;
 }
 } // namespace
 
@@ -121,41 +132,34 @@ double spreadOf(std::vector<double> values) {
   return middle > 0 ? width / 2 / middle : 0;
 }
 
-std::string oneDnnVersion() {
-  const dnnl_version_t *version = dnnl_version();
-  return std::to_string(version->major) + "." + std::to_string(version->minor) + "." +
-         std::to_string(version->patch);
-}
-
-/// Of the OpenMP runtime that oneDNN was built with, whatever compiler builds this.
-void useOneThread() {
-  using SetThreads = void (*)(int);
-  if (auto set = reinterpret_cast<SetThreads>(dlsym(RTLD_DEFAULT, "omp_set_num_threads")))
-    set(1);
-}
-
-std::string whyNot(const Graph &graph, const Layer &layer) {
+std::string whyNot(Engine &engine, const Graph &graph, const Layer &layer) {
   std::string why;
-  kernelsOf(graph, nodesOf(graph, layer), 1, why);
+  kernelsOf(engine, graph, nodesOf(graph, layer), 1, why);
   return why;
 }
 
-Expected<ProfileEntry> measure(const Graph &graph, const Layer &layer, Samples samples,
-                               Optimizer optimizer, StringRef deviceType, const Effort &effort) {
+Expected<ProfileEntry> measure(Engine &engine, const Graph &graph, const Layer &layer,
+                               Samples samples, Optimizer optimizer, StringRef deviceType,
+                               const Effort &effort) {
   Nodes nodes = nodesOf(graph, layer);
   auto parameters = int64_t(layer.parameterBytes.value() / sizeof(float));
   std::vector<Copy> copies;
   for (size_t wanted = 1; copies.size() < wanted;) {
     std::string why;
-    Kernels kernels = kernelsOf(graph, nodes, samples.value(), why);
+    Kernels kernels = kernelsOf(engine, graph, nodes, samples.value(), why);
     if (!why.empty())
-      return Diagnostic(Diag::NoProfile, {}) << "layer '" << layer.name << "': " << why;
+      return refusal(layer, why);
     for (const auto &kernel : kernels)
       kernel->fill(unsigned(copies.size()));
-    copies.push_back({std::move(kernels), Update(optimizer, parameters)});
-    wanted = std::min(mostCopies, rotatedBytes / std::max<size_t>(copies[0].bytes(), 1) + 1);
+    copies.push_back({std::move(kernels), engine.makeUpdate(optimizer, parameters)});
+    if (why = engine.takeFailure(); !why.empty())
+      return refusal(layer, why);
+    wanted =
+        std::min(mostCopies, engine.rotatedBytes() / std::max<size_t>(copies[0].bytes(), 1) + 1);
   }
-  Times times = repeatAll(copies, effort);
+  Times times = repeatAll(engine, copies, effort);
+  if (std::string why = engine.takeFailure(); !why.empty())
+    return refusal(layer, why);
   ProfileEntry entry;
   entry.signature = layer.signature;
   entry.deviceType = deviceType.str();
@@ -168,4 +172,4 @@ Expected<ProfileEntry> measure(const Graph &graph, const Layer &layer, Samples s
   return entry;
 }
 
-} // namespace heterplan::cpu
+} // namespace heterplan::kernels

@@ -1,8 +1,8 @@
-#include "cost/kernels/cpu/Windows.h"
+#include "cost/kernels/Windows.h"
 
 #include <algorithm>
 
-namespace heterplan::cpu {
+namespace heterplan::kernels {
 
 std::optional<Windows> windowsOf(const Call &call, const Dims &weights) {
   const Dims &source = call.inputs[0].dims, &target = call.outputs[0].dims;
@@ -25,9 +25,21 @@ std::optional<Windows> windowsOf(const Call &call, const Dims &weights) {
       before = (std::max<int64_t>(total, 0) + 1) / 2;
     windows.before.push_back(before);
     windows.after.push_back(total - before);
-    --windows.dilations[axis];
   }
   return windows;
 }
 
-} // namespace heterplan::cpu
+std::optional<Windows> poolingOf(const Call &call) {
+  const Dims &source = call.inputs[0].dims;
+  if (source.size() < 3 || (call.outputs.size() > 1 && call.outputs[1].tensor))
+    return std::nullopt;
+  bool global = call.node.op == "GlobalAveragePool";
+  Dims kernel = global ? Dims(source.begin() + 2, source.end()) : call.integers("kernel_shape", {});
+  std::optional<Windows> windows = windowsOf(call, kernel);
+  if (windows && std::any_of(windows->dilations.begin(), windows->dilations.end(),
+                             [](int64_t dilation) { return dilation != 1; }))
+    return std::nullopt;
+  return windows;
+}
+
+} // namespace heterplan::kernels

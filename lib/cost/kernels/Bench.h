@@ -1,0 +1,38 @@
+// Measures a layer by the kernels of its operators: the native engine of `heterplan profile`, on
+// any device.
+#pragma once
+
+#include "cost/kernels/Engine.h"
+
+#include "ir/Graph.h"
+#include "ir/LayerGraph.h"
+#include "ir/Profile.h"
+
+#include "llvm/Support/Error.h"
+
+namespace heterplan::kernels {
+
+/// When a measurement is good enough: after `least` repetitions, once the spread is at most
+/// `spread` or `seconds` have passed; never after more than `most`.
+struct Effort {
+  int least = 7, most = 200;
+  Seconds seconds{1}, settle{0.05};
+  double spread = 0.01;
+};
+
+/// Times of `layer` of `graph` at `samples` on the device of `engine`: an entry with its signature
+/// and `deviceType`. Several copies of the layer, more than a cache holds, are used in turn, each
+/// warmed up once. NoProfile, naming the operator, where one of its operators has no kernel, and
+/// where the device fails.
+llvm::Expected<ProfileEntry> measure(Engine &engine, const Graph &graph, const Layer &layer,
+                                     Samples samples, Optimizer optimizer,
+                                     llvm::StringRef deviceType, const Effort &effort);
+
+/// Why `layer` has no native time; empty when it has.
+std::string whyNot(Engine &engine, const Graph &graph, const Layer &layer);
+
+/// Relative half-width of the interval that holds the median of `values` with 95%, by order
+/// statistics; with few values it is their whole range.
+double spreadOf(std::vector<double> values);
+
+} // namespace heterplan::kernels
