@@ -14,7 +14,6 @@
 #include "search/SearchSpace.h"
 #include "search/verify/Checker.h"
 #include "search/verify/LayoutProof.h"
-#include "search/verify/NecessaryClash.h"
 #include "support/JsonWriter.h"
 #include "support/Progress.h"
 
@@ -91,28 +90,6 @@ Expected<SearchOutcome> plan(const Inputs &inputs, StringRef strategy) {
   return search(inputs.problem, strategy, searching);
 }
 
-WishedPlan wishedPlan(const Problem &problem) {
-  const Request &request = problem.request;
-  auto schedule = request.schedule == ScheduleChoice::Auto           ? WishedSchedule::Any
-                  : request.schedule == ScheduleChoice::DataParallel ? WishedSchedule::OneStage
-                                                                     : WishedSchedule::Pipeline;
-  return {problem.graph,
-          problem.cluster,
-          *problem.costs,
-          request.globalBatch,
-          request.optimizer,
-          request.pricing,
-          steadyMicroBatches(problem),
-          request.minThroughput,
-          request.maxCostPerHour,
-          schedule,
-          request.microBatches,
-          request.pins,
-          request.colocations,
-          request.separations,
-          request.ignoreMemory};
-}
-
 /// Says why there is no plan; an answer, so it goes to stdout.
 Expected<ExitStatus> reportInfeasible(const Inputs &inputs, const CompileOptions &options) {
   auto solve = [&](const Problem &problem, Effort effort) {
@@ -124,9 +101,8 @@ Expected<ExitStatus> reportInfeasible(const Inputs &inputs, const CompileOptions
     return search(problem, options.strategy, searching);
   };
   auto prove = [](const Problem &problem) {
-    WishedPlan wished = wishedPlan(problem);
-    auto clash = necessaryClash(wished);
-    return clash && !*clash ? onlyLayoutClash(wished) : std::move(clash);
+    return provenClash({problem.graph, problem.cluster, *problem.costs, problem.request,
+                        steadyMicroBatches(problem)});
   };
   Expected<Explanation> explanation = explain(inputs.problem, solve, prove);
   if (!explanation)

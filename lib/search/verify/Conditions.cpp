@@ -31,9 +31,9 @@ Formula whole(size_t value) { return Formula::integer(int64_t(value)); }
 
 std::vector<LayerClass> classesOf(const WishedPlan &wished) {
   std::set<int> apart; // layers that a wish is about
-  for (const Pin &pin : wished.pins)
+  for (const Pin &pin : wished.request.pins)
     apart.insert(wished.graph.find(pin.layer));
-  for (const LayerSet &set : wished.colocations) {
+  for (const LayerSet &set : wished.request.colocations) {
     auto [first, last] = extentOf(wished.graph, set);
     for (int layer = first; layer <= last; ++layer)
       apart.insert(layer);
@@ -62,11 +62,11 @@ Conditions::Conditions(const WishedPlan &wished, std::vector<LayerClass> layerCl
     for (size_t t = 0; t < devices.size(); ++t)
       for (auto [kind, held] : {std::pair("share ", &shares), std::pair("rows ", &rowShares)})
         held->push_back(Formula::real(kind + std::to_string(c) + " " + std::to_string(t)));
-  for (const LayerSet &set : wished.colocations) {
+  for (const LayerSet &set : wished.request.colocations) {
     auto [first, last] = extentOf(wished.graph, set);
     ranges.push_back({nameOfSet("colocate", set), {first, last + 1}});
   }
-  if (wished.schedule == WishedSchedule::OneStage)
+  if (wished.request.schedule == ScheduleChoice::DataParallel)
     ranges.push_back({"schedule", {0, wished.graph.size()}});
 }
 
@@ -87,7 +87,7 @@ std::vector<Formula> Conditions::facts() const {
 }
 
 void Conditions::addRowFacts(size_t layerClass, std::vector<Formula> &facts) const {
-  Formula batch = Formula::integer(wished.globalBatch.value());
+  Formula batch = Formula::integer(wished.request.globalBatch.value());
   std::vector<Formula> onTypes;
   for (size_t t = 0; t < devices.size(); ++t) {
     onTypes.push_back(rowShare(layerClass, t));
@@ -99,19 +99,19 @@ void Conditions::addRowFacts(size_t layerClass, std::vector<Formula> &facts) con
 
 std::vector<Part> Conditions::wishes() const {
   std::vector<Part> parts;
-  for (const Pin &each : wished.pins)
+  for (const Pin &each : wished.request.pins)
     parts.push_back({nameOfPin(each), pin(each)});
   for (const auto &[name, range] : ranges)
     parts.push_back({name, together(range.first, range.second, name)});
-  for (const LayerSet &set : wished.separations)
+  for (const LayerSet &set : wished.request.separations)
     parts.push_back({nameOfSet("separate", set), atLeastDevices(set.size())});
-  if (wished.schedule == WishedSchedule::Pipeline)
+  if (wished.request.schedule == ScheduleChoice::Pipeline)
     parts.push_back({"schedule", atLeastDevices(2)});
-  if (!wished.ignoreMemory)
+  if (!wished.request.ignoreMemory)
     parts.push_back({"memory", memory()});
-  if (wished.maxCostPerHour > DollarsPerHour(0))
+  if (wished.request.maxCostPerHour > DollarsPerHour(0))
     parts.push_back({"budget", budget()});
-  if (wished.microBatches > 0)
+  if (wished.request.microBatches > 0)
     parts.push_back({"micro-batches", hasWishedMicroBatches()});
   return parts;
 }
@@ -166,14 +166,15 @@ Formula Conditions::sameShares(size_t a, size_t b) const {
 
 /// Layers [begin, end) with one sample on one device of `type`.
 bool Conditions::fits(int begin, int end, size_t type) const {
-  Bytes need =
-      deviceMemory(wished.graph, begin, end, Cut(), wished.optimizer, Samples(1), /*inFlight=*/1);
+  Bytes need = deviceMemory(wished.graph, begin, end, Cut(), wished.request.optimizer, Samples(1),
+                            /*inFlight=*/1);
   int all = 0; // devices that may share the tables: one holds as many rows at least
   for (size_t each = 0; each < wished.cluster.types.size(); ++each)
     all += wished.cluster.deviceCount(int(each));
   for (int layer = begin; layer < end; ++layer)
     for (const SparseTable &table : wished.graph.layers[layer].tables)
-      need += tableMemory(table, mostRows(table, std::max(all, 1)), wished.optimizer, Samples(0));
+      need += tableMemory(table, mostRows(table, std::max(all, 1)), wished.request.optimizer,
+                          Samples(0));
   return need <= wished.cluster.types[type].memory * (1 + rounding);
 }
 
@@ -182,15 +183,15 @@ Formula Conditions::budget() const {
   for (size_t t = 0; t < devices.size(); ++t)
     prices.push_back(Formula::product(
         Formula::number(weakened(wished.cluster.types[t].price.value())), devices[t]));
-  return Formula::atMost(
-      Formula::sum(std::move(prices)),
-      Formula::number(weakened(wished.maxCostPerHour.value() * (1 + rounding), /*up=*/true)));
+  return Formula::atMost(Formula::sum(std::move(prices)),
+                         Formula::number(weakened(
+                             wished.request.maxCostPerHour.value() * (1 + rounding), /*up=*/true)));
 }
 
 /// What the parameters of a class take on the devices of a type.
 void Conditions::addLoads(size_t layerClass, size_t type, std::vector<Formula> &loads) const {
   const Layer &layer = layerOf(layerClass);
-  double copies = parameterCopies(wished.optimizer);
+  double copies = parameterCopies(wished.request.optimizer);
   auto add = [&](double bytes, const Formula &held) {
     loads.push_back(Formula::product(Formula::number(weakened(bytes)), held));
   };

@@ -1,6 +1,7 @@
 #include "search/verify/LayoutProof.h"
 
 #include "cost/Memory.h"
+#include "search/verify/NecessaryClash.h"
 
 #include <algorithm>
 #include <map>
@@ -19,7 +20,7 @@ public:
   Sizing(const WishedPlan &wished, const std::vector<LaidOutStage> &layout,
          const HeterPsModel &model, int microBatches)
       : wished(wished), layout(layout), model(model), microBatches(microBatches),
-        batch(wished.globalBatch.value() / microBatches) {
+        batch(wished.request.globalBatch.value() / microBatches) {
     for (size_t s = 0; s < layout.size(); ++s)
       units.push_back(Formula::count("units of stage " + std::to_string(s), batch));
   }
@@ -67,8 +68,8 @@ Formula Sizing::devices() const {
 
 /// serial·k + parallel ≤ P·k.
 Formula Sizing::floor() const {
-  double pace = double(wished.globalBatch.value()) /
-                (wished.minThroughput.value() * (1 - rounding) * microBatches);
+  double pace = double(wished.request.globalBatch.value()) /
+                (wished.request.minThroughput.value() * (1 - rounding) * microBatches);
   std::vector<Formula> result;
   for (size_t s = 0; s < layout.size(); ++s) {
     auto [begin, end, type] = layout[s];
@@ -87,7 +88,7 @@ Formula Sizing::budget() const {
     prices.push_back(
         Formula::product(number(wished.cluster.types[layout[s].type].price.value()), units[s]));
   return Formula::atMost(Formula::sum(std::move(prices)),
-                         number(wished.maxCostPerHour.value() * (1 + rounding)));
+                         number(wished.request.maxCostPerHour.value() * (1 + rounding)));
 }
 
 /// Whether a micro-batch fits into the memory of `count` units of a stage, which share it and the
@@ -95,11 +96,13 @@ Formula Sizing::budget() const {
 bool Sizing::fits(size_t stage, int64_t count) const {
   auto [begin, end, type] = layout[stage];
   int inFlight = std::min<int>(microBatches, int(layout.size() - stage));
-  Bytes need = deviceMemory(wished.graph, begin, end, wished.graph.cuts()[begin], wished.optimizer,
-                            Samples((batch + count - 1) / count), inFlight);
+  Bytes need =
+      deviceMemory(wished.graph, begin, end, wished.graph.cuts()[begin], wished.request.optimizer,
+                   Samples((batch + count - 1) / count), inFlight);
   for (int layer = begin; layer < end; ++layer)
     for (const SparseTable &table : wished.graph.layers[layer].tables)
-      need += tableMemory(table, mostRows(table, int(count)), wished.optimizer, wished.globalBatch);
+      need += tableMemory(table, mostRows(table, int(count)), wished.request.optimizer,
+                          wished.request.globalBatch);
   return need <= wished.cluster.types[type].memory;
 }
 
@@ -138,22 +141,23 @@ Formula Sizing::inStages(const LayerSet &layers, size_t count) const {
 
 std::vector<Part> Sizing::parts() const {
   std::vector<Part> result{{"devices", devices()}};
-  for (const Pin &pin : wished.pins)
+  for (const Pin &pin : wished.request.pins)
     result.push_back(
         {nameOfPin(pin),
          Formula::truth(wished.cluster.types[layout[stageOf(pin.layer)].type].name == pin.type)});
-  for (const LayerSet &set : wished.colocations)
+  for (const LayerSet &set : wished.request.colocations)
     result.push_back({nameOfSet("colocate", set), inStages(set, 1)});
-  for (const LayerSet &set : wished.separations)
+  for (const LayerSet &set : wished.request.separations)
     result.push_back({nameOfSet("separate", set), inStages(set, set.size())});
-  if (wished.schedule != WishedSchedule::Any)
-    result.push_back({"schedule", Formula::truth((wished.schedule == WishedSchedule::OneStage) ==
-                                                 (layout.size() == 1))});
-  if (!wished.ignoreMemory)
+  if (wished.request.schedule != ScheduleChoice::Auto)
+    result.push_back(
+        {"schedule", Formula::truth((wished.request.schedule == ScheduleChoice::DataParallel) ==
+                                    (layout.size() == 1))});
+  if (!wished.request.ignoreMemory)
     result.push_back({"memory", memory()});
-  if (wished.maxCostPerHour > DollarsPerHour(0))
+  if (wished.request.maxCostPerHour > DollarsPerHour(0))
     result.push_back({"budget", budget()});
-  if (wished.minThroughput > SamplesPerSecond(0))
+  if (wished.request.minThroughput > SamplesPerSecond(0))
     result.push_back({"throughput-floor", floor()});
   return result;
 }
@@ -161,7 +165,8 @@ std::vector<Part> Sizing::parts() const {
 
 Expected<SizingAnswer> decideSizes(const WishedPlan &wished,
                                    const std::vector<LaidOutStage> &layout) {
-  int microBatches = wished.microBatches ? wished.microBatches : wished.usualMicroBatches;
+  int microBatches =
+      wished.request.microBatches ? wished.request.microBatches : wished.usualMicroBatches;
   Expected<HeterPsModel> model = heterPsModelOf(wished, microBatches);
   if (!model)
     return model.takeError();
@@ -176,14 +181,14 @@ Expected<SizingAnswer> decideSizes(const WishedPlan &wished,
 }
 
 std::optional<std::vector<LaidOutStage>> onlyLayout(const WishedPlan &wished) {
-  if (!isSteady(wished.pricing))
+  if (!isSteady(wished.request.pricing))
     return std::nullopt;
   std::vector<int> present;
   for (int type = 0; type < int(wished.cluster.types.size()); ++type)
     if (wished.cluster.deviceCount(type) > 0)
       present.push_back(type);
   std::map<int, int> pinned;
-  for (const Pin &pin : wished.pins)
+  for (const Pin &pin : wished.request.pins)
     pinned.emplace(wished.graph.find(pin.layer), wished.cluster.typeIndex(pin.type));
   std::vector<LaidOutStage> layout;
   for (int layer = 0; layer < wished.graph.size(); ++layer) {
@@ -211,12 +216,17 @@ Expected<std::optional<std::vector<std::string>>> onlyLayoutClash(const WishedPl
   for (std::string &name : answer->clash)
     if (name != "devices") // a fact
       clash.push_back(std::move(name));
-  for (const Pin &pin : wished.pins) // without them there are other layouts
+  for (const Pin &pin : wished.request.pins) // without them there are other layouts
     if (std::find(clash.begin(), clash.end(), nameOfPin(pin)) == clash.end())
       clash.push_back(nameOfPin(pin));
-  if (wished.microBatches > 0)
+  if (wished.request.microBatches > 0)
     clash.push_back("micro-batches"); // other numbers have other prices
   return std::optional(std::move(clash));
+}
+
+Expected<std::optional<std::vector<std::string>>> provenClash(const WishedPlan &wished) {
+  auto clash = necessaryClash(wished);
+  return clash && !*clash ? onlyLayoutClash(wished) : std::move(clash);
 }
 
 } // namespace heterplan

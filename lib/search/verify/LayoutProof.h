@@ -51,4 +51,8 @@ std::optional<std::vector<LaidOutStage>> onlyLayout(const WishedPlan &wished);
 /// tell.
 llvm::Expected<std::optional<std::vector<std::string>>> onlyLayoutClash(const WishedPlan &wished);
 
+/// Names of wishes that contradict each other, proven without a search: by necessaryClash(), or
+/// else by onlyLayoutClash(). None where neither tells.
+llvm::Expected<std::optional<std::vector<std::string>>> provenClash(const WishedPlan &wished);
+
 } // namespace heterplan

@@ -17,7 +17,7 @@ constexpr double mostPrices = 500'000;
 /// Least time of a sample of `layer` on `type`, whatever the share.
 Expected<double> leastTime(const WishedPlan &wished, const Layer &layer, const DeviceType &type) {
   double least = std::numeric_limits<double>::infinity();
-  for (int64_t samples = 1; samples <= wished.globalBatch.value(); ++samples) {
+  for (int64_t samples = 1; samples <= wished.request.globalBatch.value(); ++samples) {
     Expected<LayerCost> cost = wished.costs.price(layer, type, Samples(samples));
     if (!cost)
       return cost.takeError();
@@ -30,7 +30,7 @@ Expected<double> leastTime(const WishedPlan &wished, const Layer &layer, const D
 Expected<std::optional<Formula>> ownFloor(const WishedPlan &wished, const Conditions &conditions) {
   size_t types = wished.cluster.types.size();
   double prices = double(conditions.classes.size()) * double(types);
-  if (prices * double(wished.globalBatch.value()) > mostPrices)
+  if (prices * double(wished.request.globalBatch.value()) > mostPrices)
     return std::nullopt;
   std::map<std::pair<int, int>, double> least; // by layer and type
   for (const LayerClass &each : conditions.classes)
@@ -41,7 +41,7 @@ Expected<std::optional<Formula>> ownFloor(const WishedPlan &wished, const Condit
           leastTime(wished, wished.graph.layers[each.layer], wished.cluster.types[t]);
       if (!time)
         return time.takeError();
-      least[{each.layer, int(t)}] = *time * wished.minThroughput.value();
+      least[{each.layer, int(t)}] = *time * wished.request.minThroughput.value();
     }
   return conditions.loadsAtMost(
       [&](const LayerClass &each, int type) {
@@ -56,8 +56,8 @@ Expected<Formula> floorOfHeterPs(const WishedPlan &wished, const Conditions &con
   Expected<HeterPsModel> model = heterPsModelOf(wished, microBatches);
   if (!model)
     return model.takeError();
-  double batch = double(wished.globalBatch.value());
-  double pace = batch / (wished.minThroughput.value() * microBatches) * (1 + rounding);
+  double batch = double(wished.request.globalBatch.value());
+  double pace = batch / (wished.request.minThroughput.value() * microBatches) * (1 + rounding);
   auto has = [&](int type) { return wished.cluster.deviceCount(type) > 0; };
   auto computing = [&](const LayerClass &each, int type) {
     return has(type) ? model->layer(each.layer, type).compute.original() : 0;
@@ -73,14 +73,14 @@ Expected<Formula> floorOfHeterPs(const WishedPlan &wished, const Conditions &con
 }
 
 Expected<std::optional<Formula>> floorOf(const WishedPlan &wished, const Conditions &conditions) {
-  if (!isSteady(wished.pricing))
+  if (!isSteady(wished.request.pricing))
     return ownFloor(wished, conditions);
   Expected<Formula> usual = floorOfHeterPs(wished, conditions, wished.usualMicroBatches);
   if (!usual)
     return usual.takeError();
-  if (wished.microBatches == 0)
+  if (wished.request.microBatches == 0)
     return std::optional(*usual);
-  Expected<Formula> asked = floorOfHeterPs(wished, conditions, wished.microBatches);
+  Expected<Formula> asked = floorOfHeterPs(wished, conditions, wished.request.microBatches);
   if (!asked)
     return asked.takeError();
   Formula hasAsked = Conditions::hasWishedMicroBatches();
@@ -92,7 +92,7 @@ Expected<std::optional<Formula>> floorOf(const WishedPlan &wished, const Conditi
 Expected<std::optional<std::vector<std::string>>> necessaryClash(const WishedPlan &wished) {
   Conditions conditions(wished, classesOf(wished));
   std::vector<Part> parts = conditions.wishes();
-  if (wished.minThroughput > SamplesPerSecond(0)) {
+  if (wished.request.minThroughput > SamplesPerSecond(0)) {
     Expected<std::optional<Formula>> floor = floorOf(wished, conditions);
     if (!floor)
       return floor.takeError();

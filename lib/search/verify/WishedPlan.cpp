@@ -28,7 +28,8 @@ Expected<HeterPsModel> heterPsModelOf(const WishedPlan &wished, int microBatches
     return cost ? *cost : LayerCost{};
   };
   HeterPsModel model(wished.graph, wished.cluster,
-                     Samples(wished.globalBatch.value() / microBatches), microBatches, price);
+                     Samples(wished.request.globalBatch.value() / microBatches), microBatches,
+                     price);
   if (failure)
     return failure;
   return model;

@@ -5,35 +5,24 @@
 #include "cost/HeterPs.h"
 #include "ir/Cluster.h"
 #include "ir/LayerGraph.h"
-#include "ir/Plan.h"
+#include "ir/Request.h"
 
 #include "llvm/Support/Error.h"
 
 #include <string>
-#include <vector>
+#include <utility>
 
 namespace heterplan {
 
-enum class WishedSchedule { Any, OneStage, Pipeline };
-
-/// A model, a cluster and wishes; 0 or empty: no such wish. Each wish has a name: "memory" (plans
-/// fit), "pin LAYER=TYPE", "colocate LAYER,...", "separate LAYER,...", "schedule", "micro-batches",
-/// "budget", "throughput-floor".
+/// A model, a cluster and wishes. Each wish has a name: "memory" (plans fit), "pin LAYER=TYPE",
+/// "colocate LAYER,...", "separate LAYER,...", "schedule", "micro-batches", "budget",
+/// "throughput-floor".
 struct WishedPlan {
   const LayerGraph &graph;
   const Cluster &cluster;
   const CostModel &costs;
-  Samples globalBatch{};
-  Optimizer optimizer = Optimizer::Sgd;
-  Pricing pricing = Pricing::HeterPlan;
+  const Request &request;
   int usualMicroBatches = 1; // where none are asked for; matters where the pricing is steady only
-  SamplesPerSecond minThroughput{};
-  DollarsPerHour maxCostPerHour{};
-  WishedSchedule schedule = WishedSchedule::Any;
-  int microBatches = 0;
-  std::vector<Pin> pins;
-  std::vector<LayerSet> colocations, separations;
-  bool ignoreMemory = false;
 };
 
 /// First and last layer of a set of the model's layers.

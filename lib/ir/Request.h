@@ -1,0 +1,31 @@
+// What a user wishes of a plan.
+#pragma once
+
+#include "ir/Plan.h"
+
+#include <optional>
+#include <vector>
+
+namespace heterplan {
+
+enum class ScheduleChoice { Auto, DataParallel, Pipeline };
+
+/// The wishes of the user. 0 or empty: no such constraint.
+struct Request {
+  Samples globalBatch{256};
+  Objective objective = Objective::Throughput;
+  SamplesPerSecond minThroughput{};
+  DollarsPerHour maxCostPerHour{};
+  ScheduleChoice schedule = ScheduleChoice::Auto;
+  int microBatches = 0; // 0: searched
+  Optimizer optimizer = Optimizer::Sgd;
+  Precision precision = Precision::Fp32;
+  Pricing pricing = Pricing::HeterPlan;
+  std::vector<Pin> pins;             // layer name -> device type
+  std::vector<LayerSet> colocations; // the layers of each in one stage
+  std::vector<LayerSet> separations; // no two layers of one in the same stage
+  std::optional<Training> training;
+  bool ignoreMemory = false; // used to explain infeasibility
+};
+
+} // namespace heterplan
