@@ -221,7 +221,6 @@ void Bounds::tighten(double timeLimit, double best) {
   lagrangian.tighten(timeLimit, costOf(best));
 }
 
-/// Price · iteration of an objective, in dollars per hour · seconds; infinite where it is time.
 double Bounds::costOf(double objective) const {
   const Request &request = evaluator.problem.request;
   if (request.objective == Objective::Throughput)
@@ -237,16 +236,27 @@ bool Bounds::listExtensions(const PartialPlacement &partial, double timeLimit, d
   return true;
 }
 
-double Bounds::root() const {
+/// All layers open; `none` becomes the devices that are used.
+PartialPlacement Bounds::rootPlacement(std::vector<int> &none) const {
   PartialPlacement open;
-  open.position = static_cast<int>(evaluator.space.positions.size()) - 1;
-  std::vector<int> none(weights.size(), 0);
+  open.position = positions - 1;
+  none.assign(weights.size(), 0);
   open.used = none;
+  return open;
+}
+
+double Bounds::rootTime() const {
+  std::vector<int> none;
+  return time(rootPlacement(none));
+}
+
+double Bounds::root() const {
   double limit = infinity;
   const Request &request = evaluator.problem.request;
   if (request.minThroughput > SamplesPerSecond(0))
     limit = double(request.globalBatch.value()) / request.minThroughput.value() * (1 + 1e-9);
-  return objective(open, limit);
+  std::vector<int> none;
+  return objective(rootPlacement(none), limit);
 }
 
 } // namespace heterplan

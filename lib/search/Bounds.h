@@ -35,11 +35,17 @@ public:
   /// Tightens the bounds where they are below what is of interest: `timeLimit` as `objective` has
   /// it, and an objective of `best`.
   void tighten(double timeLimit, double best);
+  /// Price · iteration of an objective, in dollars per hour · seconds; infinite where it is time.
+  double costOf(double objective) const;
   double slowestAtLeast() const { return lagrangian.slowestAtLeast(); }
   /// Appends the stages before `partial` that a completion of interest may have; false where the
   /// bounds were never tightened, so that it may be any stage.
   bool listExtensions(const PartialPlacement &partial, double timeLimit, double best,
                       llvm::SmallVectorImpl<Lagrangian::Extension> &found);
+  /// After `tighten`: the stages that a placement within its limits may have.
+  std::vector<Lagrangian::StageChoice> listStages() const { return lagrangian.listStages(); }
+  /// Least iteration time of any placement, seconds.
+  double rootTime() const;
 
 private:
   static constexpr int levels = 32;
@@ -61,7 +67,7 @@ private:
   void solveRests();
   void setThresholds();
   void solveFills(int threshold);
-  double costOf(double objective) const;
+  PartialPlacement rootPlacement(std::vector<int> &none) const;
   int levelOf(double speed) const;
   int levelLeft(const PartialPlacement &partial) const;
   size_t place(int position, int level) const { return size_t(position) * levels + level; }

@@ -1,8 +1,8 @@
 // A linear programme some of whose columns are 0 or 1, solved by Cbc.
 #pragma once
 
-#include <CoinPackedMatrix.hpp>
-
+#include <functional>
+#include <limits>
 #include <map>
 #include <vector>
 
@@ -20,18 +20,27 @@ public:
 
   std::vector<double> objective, low, high; // by column
 
+  struct Limits {
+    int nodes = std::numeric_limits<int>::max();
+    double seconds = std::numeric_limits<double>::infinity(); // by the clock
+    /// Asked now and then: whether to end at once.
+    std::function<bool()> interrupted;
+    /// Solutions whose objective is not below this are of no interest.
+    double cutoff = std::numeric_limits<double>::infinity();
+  };
   struct Result {
-    bool infeasible = false, optimal = false; // proven
-    double bound = 0;                         // on the least objective, up to rounding
+    bool infeasible = false, optimal = false; // proven; infeasible: there is none of interest
+    double bound = 0; // on the objective of what is of interest, up to rounding, also when stopped
     int nodes = 0;
     std::vector<double> solution; // the best; empty: none was found
   };
-  /// Minimises by branch and bound until the optimum is proven or `mostNodes` were searched.
-  Result minimise(int mostNodes) const;
+  /// Minimises by branch and bound until the optimum is proven or a limit is reached.
+  Result minimise(const Limits &limits) const;
 
 private:
   const int integers;
-  CoinPackedMatrix matrix{/*colordered=*/false, 0, 0};
+  std::vector<int> starts{0}, entries; // by row, and of the next one; columns
+  std::vector<double> coefficients;    // of the entries
   std::vector<double> rowLow, rowHigh;
 };
 

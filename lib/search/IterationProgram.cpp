@@ -3,9 +3,9 @@
 #include <CoinFinite.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
-#include <set>
 
 using namespace llvm;
 
@@ -13,13 +13,14 @@ namespace heterplan {
 
 namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
-constexpr int mostNodes = 20'000; // of Cbc's tree
+constexpr size_t mostColumns = 4'000, mostHandovers = 1'000'000;
 } // namespace
 
-IterationProgram::IterationProgram(Evaluator &evaluator, int microBatches)
-    : evaluator(evaluator), space(evaluator.space), table(evaluator, microBatches),
-      positions(static_cast<int>(space.positions.size())), microBatches(microBatches) {
-  listCandidates();
+IterationProgram::IterationProgram(Evaluator &evaluator, const StageTable &table,
+                                   const std::vector<Lagrangian::StageChoice> &stages, Units units)
+    : evaluator(evaluator), space(evaluator.space), table(table), units(units),
+      positions(static_cast<int>(space.positions.size())), microBatches(table.microBatches) {
+  listCandidates(stages);
   listTransfers();
   price();
 }
@@ -31,25 +32,19 @@ int IterationProgram::face(int option, int64_t share) {
   return entry->second;
 }
 
-void IterationProgram::listCandidates() {
-  int last = positions - 1;
-  for (int end = 1; end <= last; ++end)
-    for (int begin = 0; begin < end; ++begin) {
-      bool whole = begin == 0 && end == last;
-      if (whole ? space.minStages > 1 : space.maxStages == 1)
-        continue;
-      for (int option = 0; option < int(space.options.size()); ++option) {
-        const GroupOption &group = space.options[option];
-        if (group.group.size() > table.batch || (group.wholeModelOnly && !whole))
-          continue;
-        const StageEntry &entry = table.at(begin, end, option);
-        if (entry.estimate)
-          listMixed(begin, end, option);
-        else if (entry.mostInFlight > 0)
-          candidates.push_back({begin, end, option, face(option, entry.share), entry.forward,
-                                entry.backward, entry.sync, entry.mostInFlight});
-      }
-    }
+void IterationProgram::listCandidates(const std::vector<Lagrangian::StageChoice> &stages) {
+  for (auto [begin, end, option] : stages) {
+    bool whole = begin == 0 && end + 1 == positions;
+    if (whole ? space.minStages > 1 : space.maxStages == 1)
+      continue;
+    const StageEntry &entry = table.at(begin, end, option);
+    if (entry.estimate)
+      listMixed(begin, end, option);
+    else
+      candidates.push_back({begin, end, option, face(option, entry.share),
+                            entry.forward / units.time, entry.backward / units.time,
+                            entry.sync / units.time, entry.mostInFlight});
+  }
 }
 
 /// Shares of a mixed group depend on how many micro-batches it keeps.
@@ -64,10 +59,14 @@ void IterationProgram::listMixed(int begin, int end, int option) {
                            .times;
     if (!times.fits)
       break;
-    Candidate now{begin,         end,
-                  option,        face(option, times.largestShare.value()),
-                  times.forward, times.backward,
-                  times.sync,    inFlight};
+    Candidate now{begin,
+                  end,
+                  option,
+                  face(option, times.largestShare.value()),
+                  times.forward / units.time,
+                  times.backward / units.time,
+                  times.sync / units.time,
+                  inFlight};
     bool same = previous && previous->face == now.face && previous->forward == now.forward &&
                 previous->backward == now.backward;
     if (previous && !same)
@@ -81,31 +80,70 @@ void IterationProgram::listMixed(int begin, int end, int option) {
   candidates.push_back(*previous);
 }
 
+IterationProgram::Handover IterationProgram::handover(int position, int from, int to) const {
+  const Cut &cut = evaluator.cuts[space.positions[position]];
+  auto [fromOption, fromShare] = faces[from];
+  auto [toOption, toShare] = faces[to];
+  const DeviceGroup &sender = space.options[fromOption].group;
+  const DeviceGroup &receiver = space.options[toOption].group;
+  return {evaluator.pathBetween(sender, receiver)
+                  .time(Samples(fromShare), Samples(toShare), cut.forwardBytes, cut.fixedBytes)
+                  .value() /
+              units.time,
+          evaluator.pathBetween(receiver, sender)
+                  .time(Samples(toShare), Samples(fromShare), cut.backwardBytes, Bytes(0))
+                  .value() /
+              units.time};
+}
+
 void IterationProgram::listTransfers() {
-  std::vector<std::set<int>> ending(positions), beginning(positions);
+  std::vector<std::set<int>> senders(positions), receivers(positions); // faces
   for (const Candidate &stage : candidates) {
-    ending[stage.end].insert(stage.face);
-    beginning[stage.begin].insert(stage.face);
+    senders[stage.end].insert(stage.face);
+    receivers[stage.begin].insert(stage.face);
   }
   for (int position = 1; position + 1 < positions; ++position) {
-    if (candidates.size() + transfers.size() > mostColumns)
-      return; // too many anyway
-    const Cut &cut = evaluator.cuts[space.positions[position]];
-    for (int from : ending[position])
-      for (int to : beginning[position]) {
-        auto [fromOption, fromShare] = faces[from];
-        auto [toOption, toShare] = faces[to];
-        const DeviceGroup &sender = space.options[fromOption].group;
-        const DeviceGroup &receiver = space.options[toOption].group;
-        transfers.push_back(
-            {position, from, to,
-             evaluator.pathBetween(sender, receiver)
-                 .time(Samples(fromShare), Samples(toShare), cut.forwardBytes, cut.fixedBytes)
-                 .value(),
-             evaluator.pathBetween(receiver, sender)
-                 .time(Samples(toShare), Samples(fromShare), cut.backwardBytes, Bytes(0))
-                 .value()});
-      }
+    tooLarge |= columns() > mostColumns ||
+                senders[position].size() * receivers[position].size() > mostHandovers;
+    if (tooLarge)
+      return;
+    listTransfersAt(position, senders[position], receivers[position]);
+  }
+  tooLarge |= columns() > mostColumns;
+}
+
+/// Faces between which and any other the same is transferred are one class.
+void IterationProgram::listTransfersAt(int position, const std::set<int> &senders,
+                                       const std::set<int> &receivers) {
+  std::map<int, std::vector<Handover>> from, to; // by face
+  for (int sender : senders)
+    for (int receiver : receivers) {
+      Handover what = handover(position, sender, receiver);
+      from[sender].push_back(what);
+      to[receiver].push_back(what);
+    }
+  auto classesOf = [](const std::map<int, std::vector<Handover>> &handovers) {
+    std::map<std::vector<Handover>, int> classes;
+    std::map<int, int> byFace;
+    for (const auto &[face, what] : handovers)
+      byFace[face] = classes.try_emplace(what, int(classes.size())).first->second;
+    return byFace;
+  };
+  std::map<int, int> senderClass = classesOf(from), receiverClass = classesOf(to);
+  for (Candidate &stage : candidates) {
+    if (stage.end == position)
+      stage.sender = senderClass[stage.face];
+    if (stage.begin == position)
+      stage.receiver = receiverClass[stage.face];
+  }
+  std::set<std::pair<int, int>> listed;
+  for (auto [sender, ofSender] : senderClass) {
+    auto what = from[sender].begin();
+    for (auto [receiver, ofReceiver] : receiverClass) {
+      if (listed.insert({ofSender, ofReceiver}).second)
+        transfers.push_back({position, ofSender, ofReceiver, what->receive, what->receiveGradient});
+      ++what;
+    }
   }
 }
 
@@ -114,7 +152,7 @@ void IterationProgram::price() {
   priceCosts.assign(columns(), 0);
   for (size_t i = 0; i < candidates.size(); ++i) {
     timeCosts[i] = candidates[i].time();
-    priceCosts[i] = space.options[candidates[i].option].price.value();
+    priceCosts[i] = space.options[candidates[i].option].price.value() / units.price;
   }
   for (size_t i = 0; i < transfers.size(); ++i)
     timeCosts[transfer(i)] = transfers[i].receive + transfers[i].receiveGradient;
@@ -122,23 +160,23 @@ void IterationProgram::price() {
   timeCosts[exposed()] = 1;
 }
 
-/// One stage begins at the start; at each cut and face what ends is what is sent, and what is
-/// received begins.
+/// One stage begins at the start; at each cut and class of faces what ends is what is sent, and
+/// what is received begins.
 void IterationProgram::addFlow(IntegerProgram &rows) const {
   IntegerProgram::Row start;
-  std::map<std::pair<int, int>, IntegerProgram::Row> sent, received; // by position and face
+  std::map<ClassKey, IntegerProgram::Row> sent, received;
   for (size_t i = 0; i < candidates.size(); ++i) {
     const Candidate &stage = candidates[i];
     if (stage.begin == 0)
       start[int(i)] = 1;
     else
-      received[{stage.begin, stage.face}][int(i)] = -1;
+      received[{stage.begin, stage.receiver}][int(i)] = -1;
     if (stage.end + 1 < positions)
-      sent[{stage.end, stage.face}][int(i)] = -1;
+      sent[{stage.end, stage.sender}][int(i)] = -1;
   }
   for (size_t i = 0; i < transfers.size(); ++i) {
-    sent[{transfers[i].position, transfers[i].from}][transfer(i)] = 1;
-    received[{transfers[i].position, transfers[i].to}][transfer(i)] = 1;
+    sent[{transfers[i].position, transfers[i].sender}][transfer(i)] = 1;
+    received[{transfers[i].position, transfers[i].receiver}][transfer(i)] = 1;
   }
   rows.add(start, 1, 1);
   for (const auto &side : {sent, received})
@@ -146,7 +184,7 @@ void IterationProgram::addFlow(IntegerProgram &rows) const {
       rows.add(row, 0, 0);
 }
 
-void IterationProgram::addLimits(IntegerProgram &rows) const {
+void IterationProgram::addLimits(IntegerProgram &rows, const Query &query) const {
   const Request &request = evaluator.problem.request;
   for (size_t type = 0; type < space.available.size(); ++type) {
     IntegerProgram::Row row;
@@ -155,43 +193,47 @@ void IterationProgram::addLimits(IntegerProgram &rows) const {
     rows.add(row, -COIN_DBL_MAX, space.available[type]);
   }
   auto limit = [&](const std::vector<double> &costs, double most) {
+    if (!std::isfinite(most))
+      return;
     IntegerProgram::Row row;
     for (int i = 0; i < int(costs.size()); ++i)
       row[i] = costs[i] / most;
     rows.add(row, -COIN_DBL_MAX, 1 + 1e-9);
   };
+  double budget = infinity, floor = infinity;
   if (request.maxCostPerHour > DollarsPerHour(0))
-    limit(priceCosts, request.maxCostPerHour.value());
+    budget = request.maxCostPerHour.value() / units.price;
   if (request.minThroughput > SamplesPerSecond(0))
-    limit(timeCosts, double(request.globalBatch.value()) / request.minThroughput.value());
+    floor = double(request.globalBatch.value()) / request.minThroughput.value() / units.time;
+  limit(priceCosts, std::min(budget, query.mostPrice));
+  limit(timeCosts, std::min(floor, query.mostTime));
 }
 
 /// max τ, of each stage with both of its transfers. Besides, for the relaxation: of the stages
 /// that cover a piece of the model, and with the transfers of one end.
 void IterationProgram::addSlowest(IntegerProgram &rows) const {
   std::vector<IntegerProgram::Row> covering(positions), begins(positions), ends(positions);
-  std::map<std::pair<int, int>, IntegerProgram::Row> receives, gradients; // by position and face
-  std::map<std::pair<int, int>, double> most;
+  std::map<ClassKey, IntegerProgram::Row> receives, gradients;
+  std::map<ClassKey, double> mostReceive, mostGradient;
   for (size_t i = 0; i < transfers.size(); ++i) {
     const Transfer &each = transfers[i];
     int column = transfer(i);
     begins[each.position][column] = each.receive;
     ends[each.position][column] = each.receiveGradient;
-    receives[{each.position, each.to}][column] = each.receive;
-    gradients[{each.position, each.from}][column] = each.receiveGradient;
-    double &largest = most[{each.position, each.to}];
-    largest = std::max(largest, each.receive);
-    double &gradient = most[{-each.position, each.from}];
-    gradient = std::max(gradient, each.receiveGradient);
+    ClassKey receiver(each.position, each.receiver), sender(each.position, each.sender);
+    receives[receiver][column] = each.receive;
+    gradients[sender][column] = each.receiveGradient;
+    mostReceive[receiver] = std::max(mostReceive[receiver], each.receive);
+    mostGradient[sender] = std::max(mostGradient[sender], each.receiveGradient);
   }
   for (size_t i = 0; i < candidates.size(); ++i) {
     const Candidate &stage = candidates[i];
     for (int piece = stage.begin; piece < stage.end; ++piece)
       covering[piece][int(i)] = stage.time();
     begins[stage.begin][int(i)] = ends[stage.end][int(i)] = stage.time();
-    std::pair<int, int> in(stage.begin, stage.face), out(stage.end, stage.face);
-    double slack = (stage.begin > 0 ? most[in] : 0) +
-                   (stage.end + 1 < positions ? most[{-stage.end, stage.face}] : 0);
+    ClassKey in(stage.begin, stage.receiver), out(stage.end, stage.sender);
+    double slack = (stage.begin > 0 ? mostReceive[in] : 0) +
+                   (stage.end + 1 < positions ? mostGradient[out] : 0);
     IntegerProgram::Row row = stage.begin > 0 ? receives[in] : IntegerProgram::Row();
     if (stage.end + 1 < positions)
       for (auto [column, value] : gradients[out])
@@ -246,13 +288,16 @@ void IterationProgram::addInFlight(IntegerProgram &rows) const {
   }
 }
 
-IntegerProgram IterationProgram::makeRows() const {
+IntegerProgram IterationProgram::makeRows(const Query &query) const {
   IntegerProgram rows(static_cast<int>(columns()), static_cast<int>(candidates.size()));
   addFlow(rows);
-  addLimits(rows);
+  addLimits(rows, query);
   addSlowest(rows);
   addExposed(rows);
   addInFlight(rows);
+  std::fill(rows.high.begin() + slowest(), rows.high.end(), COIN_DBL_MAX);
+  for (size_t i = 0; i < columns(); ++i)
+    rows.objective[i] = query.timeWeight * timeCosts[i] + query.priceWeight * priceCosts[i];
   return rows;
 }
 
@@ -270,21 +315,24 @@ IterationProgram::pointOf(const std::vector<double> &solution) const {
   std::optional<Evaluation> evaluation = evaluator.evaluate(point.placement);
   if (!evaluation)
     return std::nullopt;
-  point.price = evaluation->price.value();
-  point.iteration = evaluation->iteration.value();
+  point.price = evaluation->price.value() / units.price;
+  point.iteration = evaluation->iteration.value() / units.time;
   return point;
 }
 
-IterationProgram::Answer IterationProgram::minimise(double timeWeight, double priceWeight) const {
-  IntegerProgram program = makeRows();
-  for (size_t i = 0; i < columns(); ++i)
-    program.objective[i] = timeWeight * timeCosts[i] + priceWeight * priceCosts[i];
-  std::fill(program.high.begin() + slowest(), program.high.end(), COIN_DBL_MAX);
-  IntegerProgram::Result result = program.minimise(mostNodes);
+IterationProgram::Answer IterationProgram::minimise(const Query &query,
+                                                    const IntegerProgram::Limits &limits) const {
   Answer answer;
+  if (candidates.empty()) {
+    answer.bound = infinity;
+    answer.solved = true;
+    return answer;
+  }
+  IntegerProgram::Result result = makeRows(query).minimise(limits);
   answer.nodes = result.nodes;
+  answer.solved = result.infeasible || result.optimal;
   answer.bound = result.infeasible ? infinity : result.bound * (1 - accuracy);
-  if (!result.infeasible && !result.solution.empty())
+  if (!result.solution.empty())
     answer.point = pointOf(result.solution);
   return answer;
 }

@@ -239,12 +239,14 @@ double Lagrangian::ascend(std::vector<double> &multipliers, int steps, double go
   return best;
 }
 
-void Lagrangian::chargeOptions(const std::vector<double> &multipliers) {
+/// What each option pays for its resources.
+std::vector<double> Lagrangian::chargesOf(const std::vector<double> &multipliers) const {
   size_t resources = limits.size();
-  optionCosts.assign(evaluator.space.options.size(), 0);
-  for (size_t option = 0; option < optionCosts.size(); ++option)
+  std::vector<double> charges(evaluator.space.options.size(), 0);
+  for (size_t option = 0; option < charges.size(); ++option)
     for (size_t resource = 0; resource < resources; ++resource)
-      optionCosts[option] += multipliers[resource] * use[option * resources + resource];
+      charges[option] += multipliers[resource] * use[option * resources + resource];
+  return charges;
 }
 
 /// The value of the relaxation where the shortest path takes `least`.

@@ -61,6 +61,13 @@ public:
   /// plans are among them only where they count.
   void listExtensions(const PartialPlacement &partial, double timeLimit, double costLimit,
                       llvm::SmallVectorImpl<Extension> &found);
+  /// A stage between two positions.
+  struct StageChoice {
+    int begin, end, option;
+  };
+  /// All stages that a placement within the limits of `tighten` may have: where several on one type
+  /// are alike but for the devices that they take, the one with the fewest. By end, begin, option.
+  std::vector<StageChoice> listStages() const;
 
 private:
   /// One stage between two positions; times with the least that its transfers take.
@@ -107,7 +114,9 @@ private:
   void rankChoices(Interval &interval);
   void rankChoicesOf(Interval &interval, int begin, int end, const std::vector<double> &costCosts,
                      double limit) const;
-  std::vector<double> leastBehind(const Interval &interval) const;
+  template <typename Cost>
+  std::vector<double> leastBehind(const Interval &interval, Cost cost) const;
+  void keepStages(const Interval &interval, std::vector<char> &kept) const;
   void improve(Interval &interval, int steps);
   void improveTime(Interval &interval, int steps);
   void improveCost(Interval &interval, int steps);
@@ -118,7 +127,10 @@ private:
   void dropSolved();
   double objectiveOf(const Interval &interval) const;
   bool isSolved(const Interval &interval) const;
-  void chargeOptions(const std::vector<double> &multipliers);
+  std::vector<double> chargesOf(const std::vector<double> &multipliers) const;
+  void chargeOptions(const std::vector<double> &multipliers) {
+    optionCosts = chargesOf(multipliers);
+  }
   double bound(double least, const std::vector<double> &multipliers) const;
   double solveTime(const std::vector<double> &multipliers, double high, Costs &costs);
   double solveCost(const std::vector<double> &multipliers, const Interval &interval,

@@ -18,8 +18,9 @@ constexpr double tolerance = 1 + 1e-9;
 
 double Lagrangian::slowestAtLeast() const { return intervals.empty() ? 0 : intervals.front().low; }
 
-/// By position: the least Σ τ of the stages behind it.
-std::vector<double> Lagrangian::leastBehind(const Interval &interval) const {
+/// By position: the least Σ `cost` of the stages behind it.
+template <typename Cost>
+std::vector<double> Lagrangian::leastBehind(const Interval &interval, Cost cost) const {
   std::vector<double> least(positions, infinity);
   least[positions - 1] = 0;
   for (int begin = positions - 1; begin-- > 0;)
@@ -27,8 +28,7 @@ std::vector<double> Lagrangian::leastBehind(const Interval &interval) const {
       size_t pair = pairIndex(begin, end);
       for (size_t i = firstChoice[pair]; i < firstChoice[pair + 1]; ++i)
         if (choices[i].time <= interval.high)
-          least[begin] =
-              std::min(least[begin], choices[i].time + optionCosts[choices[i].option] + least[end]);
+          least[begin] = std::min(least[begin], cost(choices[i]) + least[end]);
     }
   return least;
 }
@@ -37,10 +37,10 @@ std::vector<double> Lagrangian::leastBehind(const Interval &interval) const {
 void Lagrangian::rankChoices(Interval &interval) {
   interval.ranked.clear();
   interval.firstRanked.assign(1, 0);
-  chargeOptions(interval.costMultipliers);
-  std::vector<double> costCosts = std::move(optionCosts);
+  std::vector<double> costCosts = chargesOf(interval.costMultipliers);
   chargeOptions(interval.multipliers);
-  std::vector<double> behind = leastBehind(interval);
+  std::vector<double> behind = leastBehind(
+      interval, [&](const Choice &choice) { return choice.time + optionCosts[choice.option]; });
   PartialPlacement none;
   std::vector<int> nothing(types, 0);
   none.used = nothing;
@@ -98,6 +98,39 @@ void Lagrangian::listExtensions(const PartialPlacement &partial, double timeLimi
       found.push_back({ranked.begin, choices[ranked.choice].option});
     }
   }
+}
+
+/// Marks the choices that a placement of interest may have in this interval.
+void Lagrangian::keepStages(const Interval &interval, std::vector<char> &kept) const {
+  std::vector<double> charges = chargesOf(interval.costMultipliers), behind(positions, 0);
+  double limit = infinity;
+  if (costMatters) {
+    behind = leastBehind(interval, [&](const Choice &choice) {
+      return paidFor(choice, interval) + charges[choice.option];
+    });
+    limit = costLimit * tolerance;
+    for (double multiplier : interval.costMultipliers)
+      limit += multiplier;
+  }
+  for (int end = 1; end < positions; ++end)
+    for (size_t i = interval.firstRanked[end]; i < interval.firstRanked[end + 1]; ++i)
+      if (interval.ranked[i].paid + behind[end] <= limit)
+        kept[interval.ranked[i].choice] = true;
+}
+
+std::vector<Lagrangian::StageChoice> Lagrangian::listStages() const {
+  std::vector<char> kept(choices.size(), false);
+  for (const Interval &interval : intervals)
+    keepStages(interval, kept);
+  std::vector<StageChoice> stages;
+  for (int end = 1; end < positions; ++end)
+    for (int begin = 0; begin < end; ++begin) {
+      size_t pair = pairIndex(begin, end);
+      for (size_t i = firstChoice[pair]; i < firstChoice[pair + 1]; ++i)
+        if (kept[i])
+          stages.push_back({begin, end, choices[i].option});
+    }
+  return stages;
 }
 
 } // namespace heterplan

@@ -4,7 +4,9 @@
 
 #include "search/Search.h"
 
+#include <algorithm>
 #include <chrono>
+#include <limits>
 
 namespace heterplan {
 
@@ -20,14 +22,23 @@ public:
   bool interrupted() const {
     if (options.stop && options.stop->load(std::memory_order_relaxed))
       return true;
+    return secondsLeft() <= 0;
+  }
+  /// Work that is left, and seconds; the latter infinite without a time limit.
+  int64_t left() const { return std::max<int64_t>(limit - done, 0); }
+  double secondsLeft() const {
     if (options.timeLimit == Seconds(0))
-      return false;
-    std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - options.started;
-    return elapsed.count() > options.timeLimit.value();
+      return std::numeric_limits<double>::infinity();
+    return std::max(options.timeLimit.value() - elapsed(), 0.0);
   }
   double progress() const { return double(done) / double(std::max<int64_t>(limit, 1)); }
 
 private:
+  double elapsed() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - options.started)
+        .count();
+  }
+
   const SearchOptions &options;
   int64_t done = 0, limit;
 };

@@ -1,8 +1,9 @@
 // The cheapest stages within a limit as an integer programme, solved by Cbc: one variable for each
 // stage on its fewest devices, a flow over the cut positions, the devices that there are. Under
 // heterplan's own pricing, where it is small enough, all of a placement as one programme.
-#include "search/IterationProgram.h"
+#include "search/IntegerProgram.h"
 #include "search/Pace.h"
+#include "search/ProgramSearch.h"
 
 #include <CoinError.hpp>
 #include <CoinFinite.hpp>
@@ -18,17 +19,12 @@ namespace heterplan {
 namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr size_t mostStages = 30'000;
-constexpr int mostNodes = 20'000;  // of Cbc's tree
-constexpr int64_t workOfNode = 40; // in stages priced
-
-Diagnostic gaveUp(const CoinError &error) {
-  return Diagnostic(Diag::TooLarge, {"", 0, 0, "strategy milp"})
-         << "Cbc gave up: " << error.message();
-}
+constexpr int mostNodes = 20'000; // of Cbc's tree
 
 class PaceProgram : public PaceSolver {
 public:
-  explicit PaceProgram(Evaluator &evaluator) : evaluator(evaluator) {}
+  PaceProgram(Evaluator &evaluator, const SearchOptions &options)
+      : evaluator(evaluator), meter(options) {}
 
   Expected<Answer> solve(const CountTable &counts, int microBatches, double cutoff) override {
     listStages(counts, microBatches);
@@ -40,7 +36,8 @@ public:
     try {
       return solveByCbc(counts, microBatches, cutoff);
     } catch (const CoinError &error) {
-      return gaveUp(error);
+      return Diagnostic(Diag::TooLarge, {"", 0, 0, "strategy milp"})
+             << "Cbc gave up: " << error.message();
     }
   }
 
@@ -127,7 +124,11 @@ private:
   }
 
   Expected<Answer> solveByCbc(const CountTable &counts, int microBatches, double cutoff) {
-    IntegerProgram::Result result = programOf(counts).minimise(mostNodes);
+    IntegerProgram::Limits limits;
+    limits.nodes = mostNodes;
+    limits.seconds = meter.secondsLeft();
+    limits.interrupted = [&] { return meter.interrupted(); };
+    IntegerProgram::Result result = programOf(counts).minimise(limits);
     Answer answer;
     if (result.infeasible) {
       answer.price = infinity;
@@ -165,118 +166,26 @@ private:
   }
 
   Evaluator &evaluator;
+  const Meter meter;
   std::vector<Stage> stages;
 };
 
-/// The best of the programmes of all numbers of micro-batches.
-class ProgramSearch {
-public:
-  ProgramSearch(Evaluator &evaluator, const SearchOptions &options)
-      : evaluator(evaluator), meter(options), progress(options.progress) {}
-
-  std::optional<Solution> run() {
-    std::vector<std::unique_ptr<IterationProgram>> programs;
-    for (int microBatches : evaluator.space.microBatches) {
-      programs.push_back(std::make_unique<IterationProgram>(evaluator, microBatches));
-      if (programs.back()->columns() > IterationProgram::mostColumns)
-        return std::nullopt;
-    }
-    for (const auto &program : programs) {
-      if (evaluator.problem.request.objective == Objective::Throughput)
-        solve(*program, 1, 0);
-      else
-        leastProduct(*program);
-    }
-    if (!complete)
-      return Solution{best, Solution::noBound, false};
-    return Solution{best, bestObjective, true};
-  }
-
-private:
-  using Point = IterationProgram::Point;
-
-  std::optional<Point> solve(const IterationProgram &program, double timeWeight,
-                             double priceWeight) {
-    if (meter.exhausted()) {
-      complete = false;
-      return std::nullopt;
-    }
-    double scale = timeWeight > 0 ? timeWeight : priceWeight;
-    IterationProgram::Answer answer = program.minimise(timeWeight / scale, priceWeight / scale);
-    meter.add(answer.nodes * workOfNode + int64_t(program.columns()));
-    if (answer.point) {
-      consider(*answer.point);
-      double value =
-          (timeWeight * answer.point->iteration + priceWeight * answer.point->price) / scale;
-      complete &= answer.bound >= value * (1 - 10 * IterationProgram::accuracy);
-    } else {
-      complete &= answer.bound == infinity;
-    }
-    if (progress)
-      progress(meter.progress(), bestObjective);
-    return answer.point;
-  }
-
-  void consider(const Point &point) {
-    double objective = evaluator.objectiveOf(Seconds(point.iteration), DollarsPerHour(point.price));
-    if (objective >= bestObjective)
-      return;
-    bestObjective = objective;
-    best = point.placement;
-  }
-
-  /// price·iteration is quasi-concave, so it is least at an extreme point of the convex hull of all
-  /// placements, where some weighted sum is least (Aneja and Nair, Management Science 1979).
-  void leastProduct(const IterationProgram &program) {
-    std::optional<Point> cheap = solve(program, 0, 1);
-    if (!cheap)
-      return;
-    if (std::optional<Point> fast = solve(program, 1, 0))
-      between(program, *cheap, *fast);
-  }
-
-  void between(const IterationProgram &program, const Point &cheap, const Point &fast) {
-    double dearer = fast.price - cheap.price, faster = cheap.iteration - fast.iteration;
-    if (dearer <= 1e-9 * fast.price || faster <= 1e-9 * cheap.iteration)
-      return;
-    if (evaluator.objectiveOf(Seconds(fast.iteration), DollarsPerHour(cheap.price)) >=
-        bestObjective)
-      return;
-    std::optional<Point> middle = solve(program, dearer, faster);
-    if (!middle)
-      return;
-    auto sum = [&](const Point &point) { return dearer * point.iteration + faster * point.price; };
-    if (sum(*middle) >= sum(cheap) * (1 - 1e-9))
-      return; // nothing below the line
-    between(program, cheap, *middle);
-    between(program, *middle, fast);
-  }
-
-  Evaluator &evaluator;
-  Meter meter;
-  const std::function<void(double, double)> &progress;
-  std::optional<Placement> best;
-  double bestObjective = infinity;
-  bool complete = true;
-};
 } // namespace
 
 Expected<Solution> Milp::run(Evaluator &evaluator, const SearchOptions &options) {
-  std::optional<Placement> incumbent;
+  Solution solution;
   if (!evaluator.space.steady) {
-    std::optional<Solution> solved;
-    try {
-      solved = ProgramSearch(evaluator, options).run();
-    } catch (const CoinError &error) {
-      return gaveUp(error);
-    }
-    if (solved && solved->complete)
-      return std::move(*solved);
-    if (solved)
-      incumbent = std::move(solved->placement);
+    Expected<Solution> solved = searchByProgrammes(evaluator, options);
+    if (!solved || solved->complete)
+      return solved;
+    solution = std::move(*solved);
   }
-  PaceProgram solver(evaluator);
-  return searchByPace(evaluator, solver, options, 1, std::move(incumbent));
+  PaceProgram solver(evaluator, options);
+  Expected<Solution> byPace =
+      searchByPace(evaluator, solver, options, 1, std::move(solution.placement));
+  if (byPace && !evaluator.space.steady)
+    byPace->bound = solution.bound;
+  return byPace;
 }
 
 } // namespace heterplan
