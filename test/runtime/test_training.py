@@ -66,7 +66,7 @@ def test_losses_do_not_depend_on_the_cut(train, tmp_path: Path):
 
 
 def test_report(train):
-    result = train(linear([3, 2], micro_batches=1), "--steps", "3", "--warmup", "2")
+    result = train(linear([3, 2], micro_batches=1), "--steps", "3", "--warmup", "2", "--pin")
     assert result["measuredSeconds"] == result["stepSeconds"][2]
     assert result["samplesPerSecond"] == pytest.approx(5 / result["measuredSeconds"])
     assert result["predictedSeconds"] == 0.001

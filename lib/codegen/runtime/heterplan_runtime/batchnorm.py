@@ -1,7 +1,8 @@
 """Batch normalisation over the replicas of a stage.
 
-The statistics are those of the whole micro-batch, weighted by the samples of each replica, and the
-gradient flows through the sums; so that any split of the micro-batch trains as one process does.
+The statistics are those of the whole micro-batch, weighted by the samples of each replica, and so
+are the sums of the gradient; so that any split of the micro-batch trains as one process does. One
+sum over the replicas is taken in the forward and one in the backward pass.
 """
 
 from __future__ import annotations
@@ -16,17 +17,58 @@ from torch.nn import functional
 SumOverReplicas = Callable[[Tensor], Tensor]
 
 
-class _DifferentiableSum(torch.autograd.Function):
-    """y = sum of x over the replicas. Each replica's loss depends on y: the gradients sum too."""
+def _statistics(x: Tensor, over_replicas: SumOverReplicas) -> tuple[Tensor, Tensor, Tensor]:
+    """Mean, variance (biased) and number of elements a channel of all replicas together. Sums are
+    taken in double precision, since squares of means are subtracted."""
+    mean, variance = (t.double() for t in torch.batch_norm_update_stats(x, None, None, 1.0))
+    own = x.new_full((1,), x.numel() // x.shape[1], dtype=torch.float64)
+    total = over_replicas(torch.cat([mean * own, (variance + mean.square()) * own, own]))
+    count, channels = total[-1], x.shape[1]
+    mean = total[:channels] / count
+    variance = (total[channels:-1] / count - mean.square()).clamp(min=0)
+    return mean.to(x.dtype), variance.to(x.dtype), count
+
+
+class _Normalise(torch.autograd.Function):
+    """Normalises by statistics that depend on the samples of all replicas. The gradients of weight
+    and bias are those of the own samples: like all others they are summed once an iteration."""
 
     @staticmethod
-    def forward(ctx: Any, tensor: Tensor, over_replicas: SumOverReplicas) -> Tensor:
-        ctx.over_replicas = over_replicas
-        return over_replicas(tensor)
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        mean: Tensor,
+        variance: Tensor,
+        count: Tensor,
+        eps: float,
+        over_replicas: SumOverReplicas,
+    ) -> Tensor:
+        ctx.save_for_backward(x, weight, mean, variance, count)
+        ctx.eps, ctx.over_replicas = eps, over_replicas
+        return functional.batch_norm(x, mean, variance, weight, bias, False, 0.0, eps)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        return ctx.over_replicas(gradients[0].contiguous()), None
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        """With r = 1/√(variance + eps), x̂ = (x − mean)·r and N elements a channel:
+        dx = weight·r·(dy − Σdy/N − x̂·Σ(dy·x̂)/N), the sums over all replicas."""
+        x, weight, mean, variance, count = ctx.saved_tensors
+        gradient = gradients[0].contiguous()
+        _, own_weight, own_bias = torch.ops.aten.native_batch_norm_backward(
+            gradient, x, weight, mean, variance, None, None, False, ctx.eps, [False, True, True]
+        )
+        sums = ctx.over_replicas(torch.cat([own_weight, own_bias])) / count.to(x.dtype)
+        of_weight, of_bias = sums.chunk(2)
+        rate = (variance + ctx.eps).rsqrt()
+        scale = weight * rate
+        # What dy is not in, −scale·(Σdy/N + x̂·Σ(dy·x̂)/N), is linear in x: one pass.
+        result = functional.batch_norm(
+            x, mean, variance, -scale * of_weight, -scale * of_bias, False, 0.0, ctx.eps
+        )
+        shape = [1, -1] + [1] * (x.dim() - 2)
+        result.addcmul_(gradient, scale.view(shape))
+        return (result, own_weight, own_bias, *[None] * 5)
 
 
 class SynchronisedBatchNorm:
@@ -34,10 +76,6 @@ class SynchronisedBatchNorm:
 
     def __init__(self, over_replicas: SumOverReplicas) -> None:
         self._over_replicas = over_replicas
-
-    def _sum(self, tensor: Tensor) -> Tensor:
-        total: Tensor = _DifferentiableSum.apply(tensor, self._over_replicas)  # type: ignore[no-untyped-call]
-        return total
 
     def __call__(
         self,
@@ -55,16 +93,12 @@ class SynchronisedBatchNorm:
             return functional.batch_norm(
                 x, running_mean, running_var, weight, bias, False, momentum, eps
             )
-        axes = [0, *range(2, x.dim())]
-        shape = [1, -1] + [1] * (x.dim() - 2)
-        own_count = x.new_full((1,), x.numel() // x.shape[1])
-        sums = self._sum(torch.cat([x.sum(axes), own_count]))
-        count = sums[-1].detach()
-        mean = sums[:-1] / count
-        centred = x - mean.view(shape)
-        variance = self._sum(centred.square().sum(axes)) / count
         with torch.no_grad():
+            mean, variance, count = _statistics(x, self._over_replicas)
+            unbiased = count / (count - 1).clamp(min=1)
             running_mean.lerp_(mean, momentum)
-            running_var.lerp_(variance * (count / (count - 1).clamp(min=1)), momentum)
-        scale = weight * (variance + eps).rsqrt()
-        return centred * scale.view(shape) + bias.view(shape)
+            running_var.lerp_(variance * unbiased.to(variance.dtype), momentum)
+        normalised: Tensor = _Normalise.apply(  # type: ignore[no-untyped-call]
+            x, weight, bias, mean, variance, count, eps, self._over_replicas
+        )
+        return normalised

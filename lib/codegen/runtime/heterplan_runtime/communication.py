@@ -25,6 +25,7 @@ T = TypeVar("T")
 Group = tuple[int, ...]
 
 _BUCKET_BYTES = 64 << 20
+_SMALL_BYTES = 1 << 20  # larger tensors travel alone, without being copied
 
 
 @dataclass(frozen=True)
@@ -186,21 +187,42 @@ class Communicator:
         """The sum over the group, on every member."""
         if len(group) < 2:
             return tensor
-        total = tensor.to("cpu") if self.staged else tensor.clone()
-        dist.all_reduce(total, group=self._groups[group])
-        return total.to(self.device)
+        total = tensor.clone()
+        self._reduce(total, group)
+        return total
+
+    def _reduce(self, tensor: Tensor, group: Group) -> None:
+        """Sums a contiguous tensor over the group, in place."""
+        message = tensor.to("cpu") if self.staged else tensor
+        dist.all_reduce(message, group=self._groups[group])
+        if message is not tensor:
+            tensor.copy_(message)
 
     def sum_in_place(self, tensors: list[Tensor], group: Group) -> None:
-        """Sums each tensor over the group, many in one message."""
+        """Sums each tensor over the group; small ones many in one message."""
+        if len(group) < 2:
+            return
         for bucket in _buckets(tensors):
-            total = self.sum(torch.cat([tensor.reshape(-1) for tensor in bucket]), group)
-            for tensor, part in zip(bucket, torch.split(total, [t.numel() for t in bucket])):
+            if len(bucket) == 1 and bucket[0].is_contiguous():
+                self._reduce(bucket[0], group)
+                continue
+            message = torch.cat([tensor.reshape(-1) for tensor in bucket])
+            self._reduce(message, group)
+            parts = torch.split(message, [tensor.numel() for tensor in bucket])
+            for tensor, part in zip(bucket, parts, strict=True):
                 tensor.copy_(part.view_as(tensor))
 
     def total(self, value: float) -> float:
         """The sum of one number over all ranks; also a barrier."""
+        return self._combine(value, dist.ReduceOp.SUM)
+
+    def largest(self, value: float) -> float:
+        """The largest of the values of all ranks; also a barrier."""
+        return self._combine(value, dist.ReduceOp.MAX)
+
+    def _combine(self, value: float, how: Any) -> float:
         tensor = torch.tensor([value], dtype=torch.float64)
-        dist.all_reduce(tensor)
+        dist.all_reduce(tensor, how)
         return float(tensor.item())
 
     def barrier(self) -> None:
@@ -223,12 +245,13 @@ class Communicator:
 
 
 def _buckets(tensors: list[Tensor]) -> list[list[Tensor]]:
-    """Runs of tensors of one type, up to the bucket size; at least one tensor in each."""
-    buckets: list[list[Tensor]] = []
-    size = 0
-    for tensor in tensors:
+    """Large tensors each by itself, and small ones of one type together, up to the bucket size."""
+    small = [tensor for tensor in tensors if tensor.nbytes < _SMALL_BYTES]
+    buckets = [[tensor] for tensor in tensors if tensor.nbytes >= _SMALL_BYTES]
+    size = _BUCKET_BYTES
+    for index, tensor in enumerate(small):
         size += tensor.nbytes
-        if not buckets or buckets[-1][0].dtype != tensor.dtype or size > _BUCKET_BYTES:
+        if index == 0 or tensor.dtype != small[index - 1].dtype or size > _BUCKET_BYTES:
             buckets.append([])
             size = tensor.nbytes
         buckets[-1].append(tensor)

@@ -32,10 +32,16 @@ class MicroBatch:
     returned: int = 0  # samples whose input gradients are sent
 
 
-def make_optimizer(name: str, stage: nn.Module, rate: float) -> torch.optim.Optimizer | None:
-    """Of the dense parameters; None for a stage without them."""
+def dense_parameters(stage: nn.Module) -> list[nn.Parameter]:
+    """All but the sparse tables."""
     tables = getattr(stage, "tables_spec", {})
-    parameters = [value for key, value in stage.named_parameters() if key not in tables]
+    return [value for key, value in stage.named_parameters() if key not in tables]
+
+
+def make_optimizer(
+    name: str, parameters: list[nn.Parameter], rate: float
+) -> torch.optim.Optimizer | None:
+    """None where there are no parameters."""
     if not parameters:
         return None
     if name == "adam":
@@ -68,6 +74,7 @@ class Interpreter:
         self._shared = {name: stages for name, stages in shared.items() if program.stage in stages}
         self._step = 0
         self._losses: list[Tensor] = []
+        self._prepared: dict[int, Batch] = {}
         self._micro_batches: dict[int, MicroBatch] = {}
         self._handlers: dict[str, Callable[[Instruction], None]] = {
             "load": self._load,
@@ -83,8 +90,19 @@ class Interpreter:
             "step": self._update,
         }
 
+    def prepare(self, step: int) -> None:
+        """Makes or reads the samples of `step`, so that no pass waits for them: an input pipeline
+        works ahead of the training."""
+        self._step = step
+        for index, instruction in enumerate(self._program.instructions):
+            if instruction.op == "load":
+                with self._located(index, instruction):
+                    batch = self._read_batch(instruction.micro_batch)
+                self._prepared[instruction.micro_batch] = batch
+
     def run_step(self, step: int) -> float:
-        """One iteration; returns this rank's part of the loss of the global batch."""
+        """One iteration, after prepare(); returns this rank's part of the loss of the global
+        batch."""
         self._step = step
         self._losses = []
         self._micro_batches = {}
@@ -114,10 +132,13 @@ class Interpreter:
             state.batch = self._load_batch(micro_batch)
         return state.batch
 
-    def _load_batch(self, micro_batch: int) -> Batch:
+    def _read_batch(self, micro_batch: int) -> Batch:
         program = self._program
         first = micro_batch * program.micro_batch_samples + program.samples.begin
-        batch = self._data.load(self._step, range(first, first + program.samples.count))
+        return self._data.load(self._step, range(first, first + program.samples.count))
+
+    def _load_batch(self, micro_batch: int) -> Batch:
+        batch = self._prepared.pop(micro_batch)
         device = self._communicator.device
         inputs = {name: tensor.to(device) for name, tensor in batch.inputs.items()}
         targets = batch.targets.to(device) if isinstance(batch.targets, Tensor) else batch.targets

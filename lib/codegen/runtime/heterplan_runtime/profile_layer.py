@@ -18,8 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from .data import integer_range
-from .errors import RuntimeFault
-from .interpreter import make_optimizer
+from .interpreter import dense_parameters, make_optimizer
 from .model import initial, seed_of
 from .program import dtype_of
 
@@ -102,7 +101,6 @@ class Samples:
 
     forward: list[float] = field(default_factory=list)
     backward: list[float] = field(default_factory=list)
-    update: list[float] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.forward)
@@ -111,11 +109,11 @@ class Samples:
     def passes(self) -> list[float]:
         return [f + b for f, b in zip(self.forward, self.backward, strict=True)]
 
-    def times(self) -> Times:
+    def times(self, update: float) -> Times:
         return Times(
             statistics.median(self.forward),
             statistics.median(self.backward),
-            statistics.median(self.update),
+            update,
             spread_of(self.passes),
             len(self),
         )
@@ -134,9 +132,7 @@ def spread_of(values: list[float]) -> float:
 class Copy:
     """The layer with weights, arguments and output gradients of its own."""
 
-    def __init__(
-        self, layer: Layer, samples: int, number: int, device: torch.device, optimizer: str
-    ) -> None:
+    def __init__(self, layer: Layer, samples: int, number: int, device: torch.device) -> None:
         self._stage = _stage(layer, number).to(device).train()
         self._arguments = [
             argument.random(samples, seed_of("argument", argument.name, number))
@@ -145,11 +141,12 @@ class Copy:
             .requires_grad_(argument.differentiable and argument.dtype.is_floating_point)
             for argument in layer.arguments
         ]
-        self._optimizer = make_optimizer(optimizer, self._stage, 1e-6)
+        self.parameters = dense_parameters(self._stage)
         self._gradients = [
             torch.randn_like(output) for output in self.forward() if _takes_gradient(output)
         ]
         stored = [*self._arguments, *self._gradients, *self._stage.state_dict().values()]
+        stored += self.parameters  # as many gradients
         self.bytes = sum(tensor.numel() * tensor.element_size() for tensor in stored)
 
     def forward(self) -> tuple[Any, ...]:
@@ -160,14 +157,10 @@ class Copy:
         if ends:
             torch.autograd.backward(ends, self._gradients)
 
-    def update(self) -> None:
-        if self._optimizer is not None:
-            self._optimizer.step()
-            self._optimizer.zero_grad(set_to_none=True)
-
     def forget(self) -> None:
-        for argument in self._arguments:
-            argument.grad = None
+        """Drops the gradients of a pass."""
+        for tensor in [*self._arguments, *self._stage.parameters()]:
+            tensor.grad = None
 
 
 def _takes_gradient(output: Any) -> bool:
@@ -221,12 +214,13 @@ class Bench:
         memory_bytes: int = 1 << 30,
     ) -> None:
         self._device = device
-        first = Copy(layer, samples, 0, device, optimizer)
+        self._optimizer = optimizer
+        first = Copy(layer, samples, 0, device)
         copies = math.ceil(cache_bytes / max(1, first.bytes)) + 1
         copies = max(1, min(copies, MOST_COPIES, memory_bytes // max(1, first.bytes)))
         self._copies = [first]
         for number in range(1, copies):
-            self._copies.append(Copy(layer, samples, number, device, optimizer))
+            self._copies.append(Copy(layer, samples, number, device))
 
     @property
     def copies(self) -> int:
@@ -236,18 +230,22 @@ class Bench:
         """Warms every copy up, then repeats until `effort` suffices."""
         for copy in self._copies:
             self._repeat(copy, Samples())
-        samples = Samples()
-        begin = time.perf_counter()
         gc.collect()
         gc.disable()  # a collection would count as part of a pass
         try:
-            for copy in self._rotation():
-                self._repeat(copy, samples)
-                if effort.suffices(samples, time.perf_counter() - begin):
-                    return samples.times()
+            samples = self._passes(effort)
+            return samples.times(self._update(effort.least))
         finally:
             gc.enable()
-        raise RuntimeFault("there is nothing to repeat")
+
+    def _passes(self, effort: Effort) -> Samples:
+        samples = Samples()
+        begin = time.perf_counter()
+        for copy in self._rotation():
+            self._repeat(copy, samples)
+            if effort.suffices(samples, time.perf_counter() - begin):
+                break
+        return samples
 
     def _rotation(self) -> Iterator[Copy]:
         while True:
@@ -264,9 +262,26 @@ class Bench:
         computed = self._now()
         copy.backward(outputs)
         returned = self._now()
-        copy.update()
-        updated = self._now()
         copy.forget()
         samples.forward.append(computed - begin)
         samples.backward.append(returned - computed)
-        samples.update.append(updated - returned)
+
+    def _update(self, repetitions: int) -> float:
+        """One optimizer updates the parameters of all layers of a stage together; so here those of
+        all copies, each of which takes its part of the time."""
+        parameters = [parameter for copy in self._copies for parameter in copy.parameters]
+        optimizer = make_optimizer(self._optimizer, parameters, 1e-6)
+        if optimizer is None:
+            return 0.0
+        for copy in self._copies:
+            copy.backward(copy.forward())
+        gradients = [parameter.grad for parameter in parameters]
+        times = []
+        for _ in range(repetitions + 1):
+            for parameter, gradient in zip(parameters, gradients, strict=True):
+                parameter.grad = gradient
+            begin = self._now()
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+            times.append(self._now() - begin)
+        return statistics.median(times[1:]) / self.copies  # the first one makes the state

@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from .allocator import keep_freed_memory
 from .errors import RuntimeFault
 from .profile_file import ProfileFile, circumstances
 from .profile_layer import Bench, Effort, Layer, Times
@@ -187,6 +188,7 @@ def _prepare(options: argparse.Namespace) -> None:
             os.sched_setaffinity(0, options.cores)
         except (OSError, AttributeError) as error:
             raise RuntimeFault(f"--cores: {error}") from error
+    keep_freed_memory()
     torch.set_num_threads(options.threads)
     if options.device.startswith("cuda") and not torch.cuda.is_available():
         raise RuntimeFault(f"--device {options.device}: PyTorch finds no GPU here")

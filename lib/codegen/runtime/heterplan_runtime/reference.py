@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from .data import DataSource
-from .interpreter import make_optimizer
+from .interpreter import dense_parameters, make_optimizer
 from .losses import Loss
 from .model import Model, build_stage
 from .program import RankProgram
@@ -42,7 +42,10 @@ class Reference:
             for stage in self._stages
             for table in _sparse_tables(stage)
         ]
-        optimizers = [make_optimizer(program.optimizer, stage, rate) for stage in self._stages]
+        optimizers = [
+            make_optimizer(program.optimizer, dense_parameters(stage), rate)
+            for stage in self._stages
+        ]
         self._optimizers = [optimizer for optimizer in optimizers if optimizer is not None]
 
     def run_step(self, step: int) -> float:
