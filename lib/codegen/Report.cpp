@@ -15,7 +15,7 @@ namespace heterplan {
 namespace {
 constexpr const char *style = R"css(
 :root { color-scheme: light dark; --ink: #1d2430; --soft: #667085; --line: #dfe3e8; --paper: #fff;
-  --forward: #4878a8; --backward: #b8683c; --transfer: #a9b1bb; --sync: #5d8a66; --bad: #b42318; }
+  --forward: #4878a8; --backward: #b8683c; --transfer: #a9b1bb; --sync: #5d8a66; --regressed: #8a6fa8; --bad: #b42318; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e6e9ee; --soft: #98a2b3; --line: #343b46;
   --paper: #14181f; } }
 body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper);
@@ -39,6 +39,7 @@ svg .front { fill: none; stroke: var(--soft); } svg line.bound { stroke: var(--b
 .key span { display: inline-block; width: .8em; height: .8em; margin: 0 .4em 0 1.2em; }
 .bar .forward, .key .forward { background: var(--forward); } .bar .backward, .key .backward { background: var(--backward); }
 .bar .transfer, .key .transfer { background: var(--transfer); } .bar .sync, .key .sync { background: var(--sync); }
+.bar .regressed, .key .regressed { background: var(--regressed); }
 .bad { color: var(--bad); font-weight: 600; }
 .bar { display: flex; height: .7rem; border-radius: .35rem; overflow: hidden; }
 details summary { cursor: pointer; color: var(--soft); }
@@ -228,9 +229,9 @@ std::string fits(const Plan &plan) {
 }
 
 std::string provenance(const Plan &plan) {
-  constexpr const char *classes[] = {"sync", "forward", "backward", "transfer"};
+  constexpr const char *classes[] = {"sync", "forward", "regressed", "backward", "transfer"};
   std::string bar, text;
-  for (int i = 0; i < 4; ++i) {
+  for (int i = 0; i < provenances; ++i) {
     double share = plan.provenance[i];
     if (!(share > 0))
       continue;

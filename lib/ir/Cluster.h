@@ -18,7 +18,8 @@ namespace heterplan {
 enum class DeviceKind { Cpu, Gpu };
 
 /// Where a figure comes from. Ordered from best to worst: a sum is as good as its worst part.
-enum class Provenance { Measured, Interpolated, Modelled, Assumed };
+enum class Provenance { Measured, Interpolated, Regressed, Modelled, Assumed };
+constexpr int provenances = 5; // how many there are
 const char *nameOf(Provenance provenance);
 
 /// Peak rates of a device as its maker states them, dense.

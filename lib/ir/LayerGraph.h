@@ -22,6 +22,10 @@ enum class LayerKind : int {
 #define HETERPLAN_LAYER_KIND(enumerator, name, help) enumerator,
 #include "ir/Layers.def"
 };
+constexpr int layerKindCount = 0
+#define HETERPLAN_LAYER_KIND(enumerator, name, help) +1
+#include "ir/Layers.def"
+    ;
 const char *nameOf(LayerKind kind);
 /// The kind called `name`, or an error that lists the accepted names.
 llvm::Expected<LayerKind> layerKind(llvm::StringRef name, const Location &location);

@@ -15,11 +15,6 @@ using namespace llvm;
 namespace heterplan {
 
 namespace {
-constexpr int layerKindCount = 0
-#define HETERPLAN_LAYER_KIND(enumerator, name, help) +1
-#include "ir/Layers.def"
-    ;
-
 void writeLayer(const Layer &layer, v1::Layer &form) {
   form.set_name(layer.name);
   form.set_kind(nameOf(layer.kind));

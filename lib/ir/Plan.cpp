@@ -41,7 +41,8 @@ const char *nameOf(Pricing pricing) { return pricingInfos[static_cast<int>(prici
 bool isSteady(Pricing pricing) { return pricingInfos[static_cast<int>(pricing)].steady; }
 
 const char *nameOf(Provenance provenance) {
-  static constexpr const char *names[] = {"measured", "interpolated", "modelled", "assumed"};
+  static constexpr const char *names[] = {"measured", "interpolated", "regressed", "modelled",
+                                          "assumed"};
   return names[static_cast<int>(provenance)];
 }
 

@@ -154,7 +154,7 @@ struct Plan {
   std::vector<Stage> stages;
   std::vector<Check> checks;
   /// Share of the predicted time by Provenance; sums to 1.
-  std::array<double, 4> provenance{};
+  std::array<double, provenances> provenance{};
 
   std::optional<Training> training;
   std::optional<Rounding> rounding; // where the pricing has continuous sizes

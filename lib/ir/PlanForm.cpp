@@ -137,8 +137,9 @@ void writePrediction(const Plan &plan, v1::Plan &form) {
   v1::Provenance &provenance = *form.mutable_provenance();
   provenance.set_measured(plan.provenance[0]);
   provenance.set_interpolated(plan.provenance[1]);
-  provenance.set_modelled(plan.provenance[2]);
-  provenance.set_assumed(plan.provenance[3]);
+  provenance.set_regressed(plan.provenance[2]);
+  provenance.set_modelled(plan.provenance[3]);
+  provenance.set_assumed(plan.provenance[4]);
 }
 
 /// What only some plans have.
@@ -220,8 +221,8 @@ void readPrediction(const v1::Plan &form, Plan &plan) {
   for (const v1::Check &check : form.checks())
     plan.checks.push_back({check.name(), check.holds(), check.slack(), check.unit()});
   const v1::Provenance &provenance = form.provenance();
-  plan.provenance = {provenance.measured(), provenance.interpolated(), provenance.modelled(),
-                     provenance.assumed()};
+  plan.provenance = {provenance.measured(), provenance.interpolated(), provenance.regressed(),
+                     provenance.modelled(), provenance.assumed()};
 }
 } // namespace
 

@@ -1,5 +1,7 @@
 #include "ir/Profile.h"
 
+#include "llvm/ADT/StringSet.h"
+
 #include <cmath>
 
 using namespace llvm;
@@ -40,7 +42,25 @@ Error verifyLink(const LinkMeasurement &link, size_t index) {
            << "latency of link '" << link.name << "' is negative or not finite";
   return Error::success();
 }
+
+Error verifyLayer(const MeasuredLayer &layer, size_t index) {
+  Location place{"", 0, 0, "layers[" + std::to_string(index) + "]"};
+  if (layer.signature.empty())
+    return Diagnostic(Diag::InvalidProfile, place) << "the measured layer has no signature";
+  const LayerWork &work = layer.work;
+  for (double figure :
+       {work.forwardFlops.value(), work.backwardFlops.value(), work.forwardBytes.value(),
+        work.backwardBytes.value(), work.parameterBytes.value()})
+    if (!std::isfinite(figure) || figure < 0)
+      return Diagnostic(Diag::InvalidProfile, place) << "its work is negative or not finite";
+  return Error::success();
+}
 } // namespace
+
+LayerWork workOf(const Layer &layer) {
+  return {layer.kind,         layer.forwardFlops,  layer.backwardFlops,
+          layer.forwardBytes, layer.backwardBytes, layer.denseBytes()};
+}
 
 Error Profile::verify() const {
   for (size_t i = 0; i < entries.size(); ++i)
@@ -49,6 +69,14 @@ Error Profile::verify() const {
   for (size_t i = 0; i < links.size(); ++i)
     if (Error error = verifyLink(links[i], i))
       return error;
+  StringSet<> signatures;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    if (Error error = verifyLayer(layers[i], i))
+      return error;
+    if (!signatures.insert(layers[i].signature).second)
+      return Diagnostic(Diag::DuplicateName, {"", 0, 0, "layers[" + std::to_string(i) + "]"})
+             << "the signature '" << layers[i].signature << "' is there twice";
+  }
   return Error::success();
 }
 

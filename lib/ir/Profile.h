@@ -2,8 +2,8 @@
 // on one device type at one local batch, with the circumstances of the measurement.
 #pragma once
 
-#include "support/Diagnostic.h"
-#include "support/Units.h"
+#include "ir/Cluster.h"
+#include "ir/LayerGraph.h"
 
 #include "llvm/Support/Error.h"
 
@@ -23,6 +23,9 @@ struct ProfileEntry {
   std::optional<Seconds> update; // of the parameters; absent: counted in `backward`
   double spread = 0;             // relative half-width of the 95% interval; 0: not stated
   int repetitions = 0;
+  /// Of the times: Measured, or what they were before a run of a plan corrected them.
+  Provenance origin = Provenance::Measured;
+  bool calibrated = false; // by measured timelines (cost/Calibration.h)
   bool operator==(const ProfileEntry &) const = default;
 };
 
@@ -34,16 +37,35 @@ struct LinkMeasurement {
   bool operator==(const LinkMeasurement &) const = default;
 };
 
+/// The work of a layer, per sample: what a time is explained by where the layer itself was not
+/// measured.
+struct LayerWork {
+  LayerKind kind = LayerKind::Opaque;
+  Flops forwardFlops{}, backwardFlops{};
+  Bytes forwardBytes{}, backwardBytes{}; // activations
+  Bytes parameterBytes{};                // dense; of the whole layer
+  bool operator==(const LayerWork &) const = default;
+};
+LayerWork workOf(const Layer &layer);
+
+struct MeasuredLayer {
+  std::string signature;
+  LayerWork work;
+  bool operator==(const MeasuredLayer &) const = default;
+};
+
 struct Profile {
   std::string model;                                // for entries by layer name; empty: any
   std::string date, device, driver, clocks, engine; // circumstances, free text
   int threads = 0;
   std::vector<ProfileEntry> entries;
   std::vector<LinkMeasurement> links;
+  std::vector<MeasuredLayer> layers; // of the entries by signature, as far as known
   std::string fingerprint;
 
   bool operator==(const Profile &) const = default;
-  /// Times finite and not negative, batches positive, one of signature and layer in each entry.
+  /// Times finite and not negative, batches positive, one of signature and layer in each entry;
+  /// work finite and not negative, once for a signature.
   llvm::Error verify() const;
 };
 

@@ -21,9 +21,12 @@ void writeEntry(const ProfileEntry &entry, v1::ProfileEntry &form) {
     form.set_update_seconds(entry.update->value());
   form.set_spread(entry.spread);
   form.set_repetitions(entry.repetitions);
+  if (entry.origin != Provenance::Measured)
+    form.set_origin(nameOf(entry.origin));
+  form.set_calibrated(entry.calibrated);
 }
 
-ProfileEntry readEntry(const v1::ProfileEntry &form) {
+ProfileEntry readEntry(const v1::ProfileEntry &form, const Twine &place, NameReader &names) {
   ProfileEntry entry;
   entry.signature = form.signature();
   entry.layer = form.layer();
@@ -35,7 +38,33 @@ ProfileEntry readEntry(const v1::ProfileEntry &form) {
     entry.update = Seconds(form.update_seconds());
   entry.spread = form.spread();
   entry.repetitions = form.repetitions();
+  if (!form.origin().empty())
+    entry.origin = names.named<Provenance>(form.origin(), provenances, place + ".origin");
+  entry.calibrated = form.calibrated();
   return entry;
+}
+
+void writeLayer(const MeasuredLayer &layer, v1::MeasuredLayer &form) {
+  form.set_signature(layer.signature);
+  form.set_kind(nameOf(layer.work.kind));
+  form.set_forward_flops(layer.work.forwardFlops.value());
+  form.set_backward_flops(layer.work.backwardFlops.value());
+  form.set_forward_bytes(layer.work.forwardBytes.value());
+  form.set_backward_bytes(layer.work.backwardBytes.value());
+  form.set_parameter_bytes(layer.work.parameterBytes.value());
+}
+
+MeasuredLayer readLayer(const v1::MeasuredLayer &form, const Twine &place, NameReader &names) {
+  MeasuredLayer layer;
+  layer.signature = form.signature();
+  if (!form.kind().empty())
+    layer.work.kind = names.named<LayerKind>(form.kind(), layerKindCount, place + ".kind");
+  layer.work.forwardFlops = Flops(form.forward_flops());
+  layer.work.backwardFlops = Flops(form.backward_flops());
+  layer.work.forwardBytes = Bytes(form.forward_bytes());
+  layer.work.backwardBytes = Bytes(form.backward_bytes());
+  layer.work.parameterBytes = Bytes(form.parameter_bytes());
+  return layer;
 }
 } // namespace
 
@@ -57,6 +86,8 @@ std::string toJson(const Profile &profile) {
     linkForm.set_bandwidth_bytes_per_second(link.bandwidth.value());
     linkForm.set_latency_seconds(link.latency.value());
   }
+  for (const MeasuredLayer &layer : profile.layers)
+    writeLayer(layer, *form.add_layers());
   return printMessage(form);
 }
 
@@ -74,8 +105,13 @@ Expected<Profile> parseProfile(StringRef text, StringRef path) {
   profile.engine = form.engine();
   profile.threads = form.threads();
   profile.fingerprint = sha256(text);
-  for (const v1::ProfileEntry &entry : form.entries())
-    profile.entries.push_back(readEntry(entry));
+  NameReader names(source);
+  for (int i = 0; i < form.entries_size(); ++i)
+    profile.entries.push_back(readEntry(form.entries(i), "entries[" + Twine(i) + "]", names));
+  for (int i = 0; i < form.layers_size(); ++i)
+    profile.layers.push_back(readLayer(form.layers(i), "layers[" + Twine(i) + "]", names));
+  if (Error error = names.take())
+    return error;
   for (const v1::LinkMeasurement &link : form.links())
     profile.links.push_back({link.name(), BytesPerSecond(link.bandwidth_bytes_per_second()),
                              Seconds(link.latency_seconds())});

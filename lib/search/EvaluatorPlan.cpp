@@ -86,7 +86,7 @@ void Evaluator::fillFits(Plan &plan) const {
 /// origin. Links come from the catalogue or the cluster file: modelled.
 void Evaluator::fillProvenance(const Placement &placement, const Evaluation &evaluation,
                                Plan &plan) {
-  std::array<double, 4> &shares = plan.provenance;
+  std::array<double, provenances> &shares = plan.provenance;
   double microBatches = plan.microBatches;
   for (size_t i = 0; i < placement.stages.size(); ++i) {
     const Stage &stage = evaluation.stages[i];

@@ -36,7 +36,7 @@ llvm::raw_ostream &operator<<(llvm::raw_ostream &os, const Location &location) {
 void DiagnosticError::log(llvm::raw_ostream &os) const {
   if (!location.file.empty() || !location.element.empty())
     os << location << ": ";
-  os << "error: [HP" << static_cast<int>(code) << "] " << message;
+  os << (isWarning ? "warning" : "error") << ": [HP" << static_cast<int>(code) << "] " << message;
   for (const Note &note : notes) {
     os << '\n';
     if (!note.location.file.empty() || !note.location.element.empty())
@@ -52,6 +52,11 @@ std::error_code DiagnosticError::convertToErrorCode() const {
 Diagnostic::Diagnostic(Diag code, Location location) {
   error.code = code;
   error.location = std::move(location);
+}
+
+Diagnostic &&Diagnostic::asWarning() && {
+  error.isWarning = true;
+  return std::move(*this);
 }
 
 Diagnostic &&Diagnostic::note(Location location, std::string text) && {

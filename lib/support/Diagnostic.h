@@ -42,6 +42,7 @@ public:
   };
 
   Diag code{};
+  bool isWarning = false; // the input is used all the same
   Location location;
   std::string message;
   std::vector<Note> notes;
@@ -57,6 +58,8 @@ public:
 class Diagnostic {
 public:
   Diagnostic(Diag code, Location location);
+  /// Makes it a warning: the same facts, printed as one.
+  Diagnostic &&asWarning() &&;
   Diagnostic &&note(Location location, std::string text) &&;
 
   Diagnostic &&operator<<(llvm::StringRef text) &&;

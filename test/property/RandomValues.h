@@ -132,10 +132,23 @@ inline Profile RandomValues::profile() {
       entry.update = seconds();
     entry.spread = number();
     entry.repetitions = static_cast<int>(integer(0, 100));
+    entry.origin = static_cast<Provenance>(integer(0, provenances - 1));
+    entry.calibrated = coin();
     profile.entries.push_back(std::move(entry));
   }
   for (int64_t i = integer(0, 3); i > 0; --i)
     profile.links.push_back({name(), BytesPerSecond(1 + number()), seconds()});
+  for (int64_t i = integer(0, 3); i > 0; --i) {
+    MeasuredLayer measured;
+    measured.signature = name();
+    measured.work = {static_cast<LayerKind>(integer(0, layerKindCount - 1)),
+                     Flops(number()),
+                     Flops(number()),
+                     bytes(),
+                     bytes(),
+                     bytes()};
+    profile.layers.push_back(std::move(measured));
+  }
   return profile;
 }
 
@@ -208,7 +221,7 @@ inline Plan RandomValues::plan() {
   if (coin())
     plan.separations.push_back({name(), name(), name()});
   plan.checks.push_back({name(), coin(), coin() ? number() : 0 - number(), text()});
-  plan.provenance = {0.25, 0.5, 0, 1};
+  plan.provenance = {0.25, 0.5, 0.125, 0, 1};
   if (coin())
     plan.training = Training{integer(1, 1LL << 53), integer(1, 1LL << 53)};
   if (coin())

@@ -15,7 +15,7 @@ Plan smallPlan() {
   plan.globalBatch = Samples(48);
   plan.microBatches = 3;
   plan.iteration = Seconds(0.0125);
-  plan.provenance = {0, 0, 1, 0};
+  plan.provenance = {0, 0, 0, 1, 0};
   for (int id = 0; id < 2; ++id) {
     Stage stage;
     stage.id = id;

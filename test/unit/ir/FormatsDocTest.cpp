@@ -65,8 +65,8 @@ TEST(FormatsDoc, EveryFieldIsThere) {
        {R"({"zz": 1})", R"({"layers": [{"zz": 1}]})", R"({"layers": [{"tables": [{"zz": 1}]}]})",
         R"({"tensors": [{"zz": 1}]})", R"({"tensors":[{"shape":[{"zz":1}]}]})"})
     expectDocumented(diagnosed(parseLayerGraph(text, "x")), document);
-  for (const char *text :
-       {R"({"zz": 1})", R"({"entries": [{"zz": 1}]})", R"({"links": [{"zz": 1}]})"})
+  for (const char *text : {R"({"zz": 1})", R"({"entries": [{"zz": 1}]})",
+                           R"({"links": [{"zz": 1}]})", R"({"layers": [{"zz": 1}]})"})
     expectDocumented(diagnosed(parseProfile(text, "x")), document);
   for (const char *field :
        {R"("zz": 1)", R"("stages": [{"zz": 1}])", R"("stages": [{"tables": [{"zz": 1}]}])",
