@@ -1,7 +1,12 @@
 #include "cost/ProfileDatabase.h"
 
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <utility>
 
 using namespace llvm;
@@ -9,85 +14,172 @@ using namespace llvm;
 namespace heterplan {
 
 namespace {
-using Times = Seconds ProfileEntry::*;
+constexpr double conflictSlack = 0.05; // a pass is noisier than the sum that `spread` is of
+constexpr double outlierSlack = 0.1;
 
-double samplesOf(const ProfileEntry &entry) { return static_cast<double>(entry.batch.value()); }
-
-/// Seconds a sample of the line through two points; never below 0.
-Seconds slopeOf(const ProfileEntry &left, const ProfileEntry &right, Times time) {
-  Seconds rise = right.*time - left.*time;
-  return std::max(rise / (samplesOf(right) - samplesOf(left)), Seconds(0));
+ProfilePoint pointOf(const ProfileEntry &entry, EntryPlace place) {
+  Provenance origin =
+      entry.calibrated ? std::max(entry.origin, Provenance::Interpolated) : entry.origin;
+  return {entry.batch,  entry.forward, entry.backward,   entry.update,
+          entry.spread, origin,        entry.calibrated, place};
 }
 
-/// The time between, below or beyond the measured points, of which `next` is the first above
-/// `batch`.
-Seconds estimate(const std::vector<ProfileEntry> &points, size_t next, double batch, Times time) {
-  const ProfileEntry &first = points.front(), &last = points.back();
-  if (next == 0 || points.size() == 1) {
-    Seconds proportional = first.*time * (batch / samplesOf(first));
-    if (points.size() == 1)
-      return proportional;
-    Seconds line = first.*time - slopeOf(first, points[1], time) * (samplesOf(first) - batch);
-    return std::max(proportional, line);
+bool clearlyDiffer(Seconds a, Seconds b, double spreadA, double spreadB) {
+  double slack = conflictSlack * std::max(a, b).value();
+  return std::abs((a - b).value()) > (a * spreadA + b * spreadB).value() + slack;
+}
+
+std::string nameOf(const ProfileEntry &entry) {
+  return entry.layer.empty() ? entry.signature : entry.layer;
+}
+
+StringRef shortened(StringRef name) { return name.take_front(120); }
+
+bool isOff(Seconds measured, Seconds fitted, double spread) {
+  double allowed = std::max(2 * spread, outlierSlack) * std::max(measured, fitted).value();
+  return std::abs((measured - fitted).value()) > allowed;
+}
+
+/// What is off about the points of one series, called `name` on `device`.
+void addOutliers(StringRef name, StringRef device, const ProfileSeries &series,
+                 std::vector<ProfileWarning> &warnings) {
+  for (size_t i = 0; i < series.all().size(); ++i) {
+    const ProfilePoint &point = series.all()[i];
+    Seconds forward = series.forwardFit().fitted(i), backward = series.backwardFit().fitted(i);
+    bool first = isOff(point.forward, forward, point.spread);
+    if (!first && !isOff(point.backward, backward, point.spread))
+      continue;
+    Seconds found = first ? point.forward : point.backward, fitted = first ? forward : backward;
+    warnings.push_back(
+        {Diag::ProfileOutlier, point.place,
+         formatv("the {0} pass of '{1}' on '{2}' at batch {3} takes {4}, where the other batches "
+                 "say {5}",
+                 first ? "forward" : "backward", shortened(name), device,
+                 std::to_string(point.batch.value()), inMilliseconds(found), inMilliseconds(fitted))
+             .str()});
   }
-  if (next == points.size())
-    return last.*time + slopeOf(points[points.size() - 2], last, time) * (batch - samplesOf(last));
-  const ProfileEntry &left = points[next - 1], &right = points[next];
-  double share = (batch - samplesOf(left)) / (samplesOf(right) - samplesOf(left));
-  return left.*time + (right.*time - left.*time) * share;
-}
-
-bool sameTimes(const ProfileEntry &a, const ProfileEntry &b) {
-  return a.forward == b.forward && a.backward == b.backward && a.update == b.update;
 }
 } // namespace
 
-std::optional<ProfileEntry> ProfileSeries::add(const ProfileEntry &entry) {
-  auto place = std::lower_bound(
-      points.begin(), points.end(), entry,
-      [](const ProfileEntry &a, const ProfileEntry &b) { return a.batch < b.batch; });
-  if (place != points.end() && place->batch == entry.batch)
-    return std::exchange(*place, entry);
-  points.insert(place, entry);
-  return std::nullopt;
+std::string inMilliseconds(Seconds time) {
+  std::string text;
+  raw_string_ostream(text) << format("%.4g ms", time.value() * 1e3);
+  return text;
+}
+
+bool isDate(StringRef text) {
+  StringRef day = text.take_front(10);
+  for (size_t i = 0; i < day.size(); ++i)
+    if (i == 4 || i == 7 ? day[i] != '-' : !isDigit(day[i]))
+      return false;
+  return day.size() == 10 && (text.size() == 10 || text[10] == 'T');
+}
+
+bool clearlyDiffer(const ProfilePoint &a, const ProfilePoint &b) {
+  if (a.calibrated || b.calibrated)
+    return false;
+  return clearlyDiffer(a.forward, b.forward, a.spread, b.spread) ||
+         clearlyDiffer(a.backward, b.backward, a.spread, b.spread);
+}
+
+void ProfileSeries::settle(const std::vector<std::string> &dates,
+                           function_ref<void(const ProfilePoint &, const ProfilePoint &)> lost) {
+  points.insert(points.end(), std::make_move_iterator(pending.begin()),
+                std::make_move_iterator(pending.end()));
+  pending = {};
+  std::stable_sort(points.begin(), points.end(), [&](const ProfilePoint &a, const ProfilePoint &b) {
+    return std::tie(a.batch, dates[a.place.file], a.place) <
+           std::tie(b.batch, dates[b.place.file], b.place);
+  });
+  std::vector<ProfilePoint> kept;
+  for (size_t i = 0; i < points.size(); ++i)
+    if (i + 1 == points.size() || points[i].batch != points[i + 1].batch)
+      kept.push_back(points[i]);
+  auto stays = kept.begin();
+  for (const ProfilePoint &point : points) {
+    while (stays->batch < point.batch)
+      ++stays;
+    if (point.place != stays->place)
+      lost(point, *stays);
+  }
+  points = std::move(kept);
+  BatchFit::Points forwards, backwards;
+  worst = Provenance::Interpolated;
+  for (const ProfilePoint &point : points) {
+    forwards.emplace_back(point.batch, point.forward);
+    backwards.emplace_back(point.batch, point.backward);
+    worst = std::max(worst, point.provenance);
+  }
+  forward = BatchFit(forwards);
+  backward = BatchFit(backwards);
 }
 
 LayerCost ProfileSeries::at(Samples batch) const {
   assert(!points.empty() && batch.value() >= 1);
   auto above =
       std::upper_bound(points.begin(), points.end(), batch,
-                       [](Samples b, const ProfileEntry &point) { return b < point.batch; });
-  const ProfileEntry &below = above == points.begin() ? points.front() : *std::prev(above);
-  LayerCost cost{below.forward, below.backward, below.update.value_or(Seconds(0)),
-                 Provenance::Measured};
+                       [](Samples b, const ProfilePoint &point) { return b < point.batch; });
+  const ProfilePoint &below = above == points.begin() ? points.front() : *std::prev(above);
+  Seconds update = below.update.value_or(Seconds(0));
   if (below.batch == batch)
-    return cost;
-  double samples = static_cast<double>(batch.value());
-  size_t next = above - points.begin();
-  cost.forward = estimate(points, next, samples, &ProfileEntry::forward);
-  cost.backward = estimate(points, next, samples, &ProfileEntry::backward);
-  cost.provenance = Provenance::Interpolated;
-  return cost;
+    return {below.forward, below.backward, update, below.provenance};
+  return {forward.at(batch), backward.at(batch), update, worst};
 }
 
-std::vector<std::string> ProfileDatabase::add(const Profile &profile, StringRef path) {
-  std::vector<std::string> notes;
-  for (const ProfileEntry &entry : profile.entries) {
-    Device &device = devices[entry.deviceType];
-    ProfileSeries &series = entry.layer.empty() ? device.bySignature[entry.signature]
-                                                : device.byModel[profile.model][entry.layer];
-    std::optional<ProfileEntry> earlier = series.add(entry);
-    if (earlier && !sameTimes(*earlier, entry))
-      notes.push_back((path + ": replaces an earlier time of '" +
-                       (entry.layer.empty() ? entry.signature : entry.layer) + "' on '" +
-                       entry.deviceType + "' at batch " + Twine(entry.batch.value()))
-                          .str());
-  }
-  for (const LinkMeasurement &link : profile.links)
-    links[link.name] = {link.name, link.bandwidth, link.latency, ("measured: " + path).str(), {}};
+ProfileSeries &ProfileDatabase::seriesOf(const ProfileEntry &entry, StringRef model) {
+  Device &device = devices[entry.deviceType];
+  return entry.layer.empty() ? device.bySignature[entry.signature]
+                             : device.byModel[model][entry.layer];
+}
+
+std::vector<ProfileWarning> ProfileDatabase::add(const Profile &profile, StringRef path) {
+  unsigned file = paths.size();
   paths.push_back(path.str());
   hashes.push_back(profile.fingerprint);
-  return notes;
+  dates.push_back(isDate(profile.date) ? profile.date : "");
+  SetVector<ProfileSeries *> touched; // the maps keep their values in place
+  for (const auto &indexed : enumerate(profile.entries)) {
+    ProfileSeries &series = seriesOf(indexed.value(), profile.model);
+    series.add(pointOf(indexed.value(), {file, unsigned(indexed.index())}));
+    touched.insert(&series);
+  }
+  std::vector<ProfileWarning> warnings;
+  for (ProfileSeries *series : touched)
+    series->settle(dates, [&](const ProfilePoint &loser, const ProfilePoint &winner) {
+      if (!clearlyDiffer(loser, winner))
+        return;
+      // One of the two is in this file: it says what both are of.
+      const ProfilePoint &here = loser.place.file == file ? loser : winner;
+      const ProfileEntry &entry = profile.entries[here.place.entry];
+      warnings.push_back(
+          {Diag::ProfileConflict, loser.place,
+           formatv("'{0}' on '{1}' at batch {2} takes {3} and {4} (forward, backward), but {5} and "
+                   "{6} in entries[{7}] of {8}, which counts: beyond both spreads",
+                   shortened(nameOf(entry)), entry.deviceType, std::to_string(entry.batch.value()),
+                   inMilliseconds(loser.forward), inMilliseconds(loser.backward),
+                   inMilliseconds(winner.forward), inMilliseconds(winner.backward),
+                   std::to_string(winner.place.entry), paths[winner.place.file])
+               .str()});
+    });
+  for (const LinkMeasurement &link : profile.links)
+    links[link.name] = {link.name, link.bandwidth, link.latency, ("measured: " + path).str(), {}};
+  for (const MeasuredLayer &layer : profile.layers)
+    workBySignature[layer.signature] = layer.work;
+  return warnings;
+}
+
+std::vector<ProfileWarning> ProfileDatabase::outliers() const {
+  std::vector<ProfileWarning> warnings;
+  for (const auto &device : devices) {
+    for (const auto &series : device.second.bySignature)
+      addOutliers(series.first(), device.first(), series.second, warnings);
+    for (const auto &model : device.second.byModel)
+      for (const auto &series : model.second)
+        addOutliers(series.first(), device.first(), series.second, warnings);
+  }
+  llvm::sort(warnings,
+             [](const ProfileWarning &a, const ProfileWarning &b) { return a.place < b.place; });
+  return warnings;
 }
 
 void ProfileDatabase::applyLinks(Cluster &cluster) const {

@@ -1,11 +1,13 @@
-// Measured times, indexed for pricing: a series of (batch, time) for each layer and device type.
-// Between and beyond its points a series is interpolated; what it was asked for exactly, it
-// answers with the measurement itself.
+// Measured times, indexed for pricing: a series of (batch, time) for each layer and device type,
+// merged from any number of profiles. What it was asked for exactly, a series answers with the
+// measurement itself; other batches by BatchFit.
 #pragma once
 
+#include "cost/BatchFit.h"
 #include "cost/CostModel.h"
 #include "ir/Profile.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringRef.h"
 
@@ -15,34 +17,84 @@
 
 namespace heterplan {
 
+/// One entry of one of the profiles of a database.
+struct EntryPlace {
+  unsigned file = 0;  // index into ProfileDatabase::files()
+  unsigned entry = 0; // index into Profile::entries
+  auto operator<=>(const EntryPlace &) const = default;
+};
+
+/// What is doubtful about an entry that is there; it is used, or not, all the same.
+struct ProfileWarning {
+  Diag code{}; // ProfileConflict or ProfileOutlier
+  EntryPlace place;
+  std::string text;
+};
+
+struct ProfilePoint {
+  Samples batch{};
+  Seconds forward{}, backward{};
+  std::optional<Seconds> update;
+  double spread = 0;
+  Provenance provenance = Provenance::Measured;
+  bool calibrated = false; // corrects others: no conflict
+  EntryPlace place;
+};
+
 /// Times of one layer on one device type by batch.
 class ProfileSeries {
 public:
-  /// Adds a measurement; one of the same batch is replaced, and returned.
-  std::optional<ProfileEntry> add(const ProfileEntry &entry);
-  bool empty() const { return points.empty(); }
+  /// Takes in a point; call settle() before anything else.
+  void add(ProfilePoint point) { pending.push_back(std::move(point)); }
+  /// Merges what was added. Of two points of one batch that stays whose profile has the newer date
+  /// (`dates`, by file); none is older than any; of equal ones that which was added last. `lost` is
+  /// told of those that give way, with the one that stays.
+  void settle(const std::vector<std::string> &dates,
+              llvm::function_ref<void(const ProfilePoint &, const ProfilePoint &)> lost);
 
-  /// Forward and backward at `batch` (at least 1); the series is not empty. Measured at a point's
-  /// batch, else Interpolated:
-  /// - between two points: linear;
-  /// - below the smallest: max(t·b/b_1, m·b + c) with the line through the first two points: the
-  ///   form max(floor, m·b + c) of LB-BSP (Chen et al., SoCC 2020) where the floor is not
-  ///   known: a flat start stays flat, and nothing is faster than proportional;
-  /// - beyond the largest: the line through the last two points goes on;
-  /// - with one point only: proportional to the batch.
-  /// Lines never fall: a slope below 0 counts as 0. Update: that of the nearest point at or below
-  /// `batch`, else of the smallest; 0 where it is counted in backward.
+  bool empty() const { return points.empty(); }
+  const std::vector<ProfilePoint> &all() const { return points; } // ascending batches
+  const BatchFit &forwardFit() const { return forward; }
+  const BatchFit &backwardFit() const { return backward; }
+
+  /// Forward and backward at `batch` (at least 1); the series is not empty. At a point's batch its
+  /// own times and origin, else those of BatchFit, Interpolated or worse. Update: that of the
+  /// nearest point at or below `batch`, else of the smallest; 0 where it is counted in backward.
   LayerCost at(Samples batch) const;
 
 private:
-  std::vector<ProfileEntry> points; // ascending batches
+  std::vector<ProfilePoint> points;  // ascending batches
+  std::vector<ProfilePoint> pending; // as added
+  BatchFit forward, backward;
+  Provenance worst = Provenance::Measured;
 };
+
+/// "1.25 ms", for messages.
+std::string inMilliseconds(Seconds time);
+
+/// "2026-01-31", with or without a time after a 'T'; what else a profile may say is no date.
+bool isDate(llvm::StringRef text);
+
+/// Whether two measurements of one thing cannot both be right: a pass differs by more than both
+/// spreads and 5 % of the longer pass, and neither is a correction.
+bool clearlyDiffer(const ProfilePoint &a, const ProfilePoint &b);
 
 class ProfileDatabase {
 public:
-  /// Takes in all entries of `profile`. An entry for the same layer, device type and batch as an
-  /// earlier one replaces it; one that differs is a note of the result. `path` is for messages.
-  std::vector<std::string> add(const Profile &profile, llvm::StringRef path);
+  /// All that is known of one device type.
+  struct Device {
+    llvm::StringMap<ProfileSeries> bySignature;
+    llvm::StringMap<llvm::StringMap<ProfileSeries>> byModel; // model ("": any) -> layer
+  };
+
+  /// Takes in all entries of `profile`; `path` is for messages. Entries for the same layer, device
+  /// type and batch give way to each other as ProfileSeries::settle says; those that clearly differ
+  /// are warned of at the one that gives way.
+  std::vector<ProfileWarning> add(const Profile &profile, llvm::StringRef path);
+
+  /// Entries that take clearly longer, or shorter, than those of larger, or smaller, batches of the
+  /// same layer allow: off the monotone fit by more than twice their spread and 10 %. By place.
+  std::vector<ProfileWarning> outliers() const;
 
   /// Entries for `layer` of `model` on `device`: by name in a profile of that model (or of any),
   /// then by signature; under the device type's own name, then under its catalogue name. Or null.
@@ -53,21 +105,23 @@ public:
   /// name of a measured one.
   void applyLinks(Cluster &cluster) const;
 
+  const llvm::StringMap<Device> &deviceTypes() const { return devices; }
+  /// The work of layers, by signature, that the profiles state.
+  const llvm::StringMap<LayerWork> &works() const { return workBySignature; }
+
   /// The files taken in, in order.
   const std::vector<std::string> &files() const { return paths; }
   const std::vector<std::string> &fingerprints() const { return hashes; }
 
 private:
-  /// All that is known of one device type.
-  struct Device {
-    llvm::StringMap<ProfileSeries> bySignature;
-    llvm::StringMap<llvm::StringMap<ProfileSeries>> byModel; // model ("": any) -> layer
-  };
   static const ProfileSeries *find(const Device &device, const Layer &layer, llvm::StringRef model);
+  /// The series of `entry`, an empty one when it is new.
+  ProfileSeries &seriesOf(const ProfileEntry &entry, llvm::StringRef model);
 
   llvm::StringMap<Device> devices;
   llvm::StringMap<Link> links; // measured
-  std::vector<std::string> paths, hashes;
+  llvm::StringMap<LayerWork> workBySignature;
+  std::vector<std::string> paths, hashes, dates;
 };
 
 } // namespace heterplan

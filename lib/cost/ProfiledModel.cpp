@@ -9,10 +9,13 @@ Expected<LayerCost> ProfiledModel::price(const Layer &layer, const DeviceType &d
   if (batch.value() < 1)
     return Diagnostic(Diag::OutOfRange, {})
            << "layer '" << layer.name << "' cannot be priced at batch " << batch.value();
-  if (const ProfileSeries *series = database.find(layer, model, device))
-    return series->at(batch);
+  if (const ProfileSeries *series = database.find(layer, model, device)) {
+    LayerCost cost = series->at(batch);
+    if (fallback || cost.provenance <= Provenance::Interpolated)
+      return cost;
+  }
   if (fallback)
-    return fallback->price(layer, device, batch);
+    return infer(layer, device, batch);
   std::string file = database.files().empty() ? "a profile" : database.files().back();
   return Diagnostic(Diag::NoProfile, {file, 0, 0, ""})
              .note({}, "add an entry with \"layer\": \"" +
@@ -22,6 +25,25 @@ Expected<LayerCost> ProfiledModel::price(const Layer &layer, const DeviceType &d
                            "\", or drop --require-measured")
          << "layer '" << layer.name << "' was not measured on device type '" << device.name
          << "' (asked at batch " << batch.value() << ")";
+}
+
+Expected<LayerCost> ProfiledModel::infer(const Layer &layer, const DeviceType &device,
+                                         Samples batch) const {
+  std::optional<LayerCost> inferred;
+  if (regression)
+    inferred = regression->price(layer, device, batch);
+  if (!inferred)
+    return fallback->price(layer, device, batch);
+  if (std::optional<Seconds> update = regression->update(layer, device)) {
+    inferred->update = *update;
+    return *inferred;
+  }
+  Expected<LayerCost> modelled = fallback->price(layer, device, batch);
+  if (!modelled)
+    return modelled.takeError();
+  inferred->update = modelled->update;
+  inferred->provenance = modelled->provenance; // as good as its worst part
+  return *inferred;
 }
 
 } // namespace heterplan

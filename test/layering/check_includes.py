@@ -46,7 +46,7 @@ THIRD_PARTIES = {
     "Cbc": ["search"],
     "Coin": ["search"],
     "coin/": ["search"],
-    "Eigen/": ["search"],
+    "Eigen/": ["cost", "search"],
     "CLI/": ["tools"],
 }
 FORBIDDEN = {

@@ -4,6 +4,7 @@
 #include "FrontText.h"
 #include "InfeasibleText.h"
 #include "PlanText.h"
+#include "ProfileText.h"
 #include "Table.h"
 
 #include "codegen/Package.h"
@@ -60,7 +61,7 @@ Expected<Inputs> readInputs(const CompileOptions &options) {
                .note({}, "only import takes --batch-dim none")
            << "no input counts samples, so there is no batch to plan for";
   Expected<CostInputs> costs =
-      readCosts(options.costs, model->layers.model, request->optimizer, request->precision);
+      readCosts(options.costs, model->layers, request->optimizer, request->precision);
   if (!costs)
     return costs.takeError();
   Expected<Problem> problem =
@@ -176,6 +177,7 @@ Expected<bool> passesChecks(Plan &plan, const Inputs &inputs, const CompileOptio
   plan.profileFingerprints = inputs.costs.measured->fingerprints();
   if (Error error = check(plan, inputs.problem))
     return error;
+  printInferred(plan, inputs.problem, *inputs.costs.inferred);
   const Check *failed = failedCheck(plan);
   if (!failed)
     return true;

@@ -2,6 +2,7 @@
 
 #include "Commands.h"
 #include "Options.h"
+#include "ProfileText.h"
 
 #include "cost/Catalogue.h"
 #include "cost/ProfiledModel.h"
@@ -131,19 +132,21 @@ Expected<Cluster> readWholeCluster(StringRef path) {
 }
 
 Error readProfiles(const std::vector<std::string> &paths, ProfileDatabase &database) {
+  std::vector<ProfileWarning> warnings;
   for (const std::string &path : paths) {
     Expected<Profile> profile = readProfile(path);
     if (!profile)
       return profile.takeError();
-    for (const std::string &note : database.add(*profile, path))
-      errs() << path << ": note: " << note << '\n';
+    append_range(warnings, database.add(*profile, path));
   }
+  append_range(warnings, database.outliers());
+  printWarnings(warnings, database.files());
   return Error::success();
 }
 } // namespace
 
-Expected<CostInputs> readCosts(const CostOptions &options, StringRef model, Optimizer optimizer,
-                               Precision precision) {
+Expected<CostInputs> readCosts(const CostOptions &options, const LayerGraph &graph,
+                               Optimizer optimizer, Precision precision) {
   Expected<Cluster> cluster = readWholeCluster(options.cluster);
   if (!cluster)
     return cluster.takeError();
@@ -152,9 +155,12 @@ Expected<CostInputs> readCosts(const CostOptions &options, StringRef model, Opti
   inputs.measured = std::make_unique<ProfileDatabase>();
   if (Error error = readProfiles(options.profiles, *inputs.measured))
     return error;
+  inputs.measured->applyLinks(inputs.cluster);
   inputs.roofline = std::make_unique<RooflineModel>(optimizer, precision);
+  inputs.inferred = std::make_unique<LayerRegression>(*inputs.measured, graph);
   inputs.model = std::make_unique<ProfiledModel>(
-      *inputs.measured, model.str(), options.requireMeasured ? nullptr : inputs.roofline.get());
+      *inputs.measured, graph.model, options.requireMeasured ? nullptr : inputs.roofline.get(),
+      inputs.inferred.get());
   return inputs;
 }
 

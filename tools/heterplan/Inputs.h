@@ -2,7 +2,7 @@
 // file or its directory; and the options that say how.
 #pragma once
 
-#include "cost/ProfileDatabase.h"
+#include "cost/LayerRegression.h"
 #include "ir/FileForms.h"
 #include "ir/Graph.h"
 
@@ -49,13 +49,13 @@ void addCostOptions(CLI::App &command, CostOptions &options);
 struct CostInputs {
   Cluster cluster;
   std::unique_ptr<ProfileDatabase> measured; // kept for `model`
+  std::unique_ptr<LayerRegression> inferred; // likewise
   std::unique_ptr<CostModel> roofline;       // likewise
   std::unique_ptr<CostModel> model;
 };
 
-/// For layers of the model called `model`. Entries of one profile that replace another's are told
-/// on stderr.
-llvm::Expected<CostInputs> readCosts(const CostOptions &options, llvm::StringRef model,
+/// For the layers of `graph`. Entries that contradict each other are warned of on stderr.
+llvm::Expected<CostInputs> readCosts(const CostOptions &options, const LayerGraph &graph,
                                      Optimizer optimizer, Precision precision);
 
 /// Where this program lies; resources are found from there.

@@ -62,7 +62,7 @@ Expected<ExitStatus> verify(const VerifyOptions &options) {
   if (!model)
     return model.takeError();
   Expected<CostInputs> costs =
-      readCosts(options.costs, model->layers.model, plan->optimizer, plan->precision);
+      readCosts(options.costs, model->layers, plan->optimizer, plan->precision);
   if (!costs)
     return costs.takeError();
   Expected<std::vector<Finding>> findings =

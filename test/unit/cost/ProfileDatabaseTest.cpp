@@ -87,25 +87,10 @@ TEST(ProfileDatabase, BeyondTheLargestTheLastSlopeGoesOn) {
   EXPECT_EQ(beyond.provenance, Provenance::Interpolated);
 }
 
-TEST(ProfileDatabase, BelowTheSmallestTheFirstLineGoesOn) {
-  ProfileDatabase database = threePoints();
-  // Slope 0.5, so 10 − 3·0.5; proportional would be 2.5.
-  EXPECT_DOUBLE_EQ(cost(database, layer("a"), device("v100"), 1).forward.value(), 8.5);
-}
-
-TEST(ProfileDatabase, BelowAFlatStartTheTimeIsTheFloor) {
-  ProfileDatabase database;
-  database.add(profileOf({entry("a", "g", 4, 10, 1), entry("a", "g", 8, 9, 2)}), "p");
-  LayerCost below = cost(database, layer("a"), device("g"), 1);
-  EXPECT_DOUBLE_EQ(below.forward.value(), 10);
-  EXPECT_DOUBLE_EQ(below.backward.value(), 0.25); // proportional: 1 − 3·0.25 is the same
-}
-
-TEST(ProfileDatabase, NothingIsFasterThanProportional) {
-  ProfileDatabase database;
-  database.add(profileOf({entry("a", "g", 4, 10, 10), entry("a", "g", 8, 40, 40)}), "p");
-  // The line would be 10 − 3·7.5 < 0.
-  EXPECT_DOUBLE_EQ(cost(database, layer("a"), device("g"), 1).forward.value(), 2.5);
+TEST(ProfileDatabase, OutsideThePointsTheTimeIsThatOfLbBsp) {
+  ProfileDatabase database = threePoints(); // max(10, b + 4)
+  EXPECT_DOUBLE_EQ(cost(database, layer("a"), device("v100"), 1).forward.value(), 10);
+  EXPECT_NEAR(cost(database, layer("a"), device("v100"), 64).backward.value(), 136, 1e-9);
 }
 
 TEST(ProfileDatabase, OnePointIsProportional) {
@@ -157,17 +142,107 @@ TEST(ProfileDatabase, DevicesMatchByNameThenByCatalogue) {
   EXPECT_EQ(database.find(layer("a"), "m", device("yours")), nullptr);
 }
 
-TEST(ProfileDatabase, LaterFilesWinAndSaySo) {
+Profile dated(const char *date, std::vector<ProfileEntry> entries) {
+  Profile profile = profileOf(std::move(entries));
+  profile.date = date;
+  return profile;
+}
+
+TEST(ProfileDatabase, TheNewerDateWinsWhateverTheOrder) {
+  for (bool reversed : {false, true}) {
+    Profile older = dated("2026-01-31", {entry("a", "g", 1, 1, 1)});
+    Profile newer = dated("2026-01-31T10:00:00Z", {entry("a", "g", 1, 2, 2)});
+    ProfileDatabase database;
+    database.add(reversed ? newer : older, "p");
+    auto warnings = database.add(reversed ? older : newer, "q");
+    ASSERT_EQ(warnings.size(), 1u);
+    EXPECT_EQ(warnings[0].code, Diag::ProfileConflict);
+    EXPECT_EQ(warnings[0].place, (EntryPlace{reversed ? 1u : 0u, 0}));
+    EXPECT_EQ(cost(database, layer("a"), device("g"), 1).forward, Seconds(2));
+  }
+}
+
+TEST(ProfileDatabase, WithoutDatesTheLastWinsAndOlderThanAnyDate) {
   ProfileDatabase database;
   EXPECT_TRUE(database.add(profileOf({entry("a", "g", 1, 1, 1)}), "p").empty());
   EXPECT_TRUE(database.add(profileOf({entry("a", "g", 1, 1, 1)}), "same").empty());
-  auto notes = database.add(profileOf({entry("a", "g", 1, 2, 2), entry("a", "g", 2, 4, 4)}), "q");
-  ASSERT_EQ(notes.size(), 1u);
-  EXPECT_EQ(notes[0], "q: replaces an earlier time of 'a' on 'g' at batch 1");
+  auto warnings =
+      database.add(profileOf({entry("a", "g", 1, 2, 2), entry("a", "g", 2, 4, 4)}), "q");
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_EQ(warnings[0].text,
+            "'a' on 'g' at batch 1 takes 1000 ms and 1000 ms (forward, backward), "
+            "but 2000 ms and 2000 ms in entries[0] of q, which counts: beyond "
+            "both spreads");
   EXPECT_EQ(cost(database, layer("a"), device("g"), 1).forward, Seconds(2));
   EXPECT_EQ(cost(database, layer("a"), device("g"), 2).forward, Seconds(4));
-  EXPECT_EQ(database.files(), (std::vector<std::string>{"p", "same", "q"}));
-  EXPECT_EQ(database.fingerprints().size(), 3u);
+  database.add(dated("2020-01-01", {entry("a", "g", 1, 3, 3)}), "dated");
+  database.add(dated("yesterday", {entry("a", "g", 1, 5, 5)}), "undated");
+  EXPECT_EQ(cost(database, layer("a"), device("g"), 1).forward, Seconds(3));
+  EXPECT_EQ(database.files(), (std::vector<std::string>{"p", "same", "q", "dated", "undated"}));
+  EXPECT_EQ(database.fingerprints().size(), 5u);
+}
+
+TEST(ProfileDatabase, WithinTheSpreadsNothingIsSaid) {
+  ProfileEntry first = entry("a", "g", 1, 1, 1), second = entry("a", "g", 1, 1.2, 1.2);
+  first.spread = second.spread = 0.08;
+  ProfileDatabase database;
+  EXPECT_TRUE(database.add(profileOf({first, second}), "p").empty());
+  EXPECT_EQ(cost(database, layer("a"), device("g"), 1).forward, Seconds(1.2));
+  second.forward = Seconds(1.5);
+  EXPECT_EQ(ProfileDatabase().add(profileOf({first, second}), "p").size(), 1u);
+}
+
+TEST(ProfileDatabase, APointThatBreaksMonotonicityIsAnOutlier) {
+  ProfileDatabase database;
+  database.add(profileOf({entry("a", "g", 1, 1, 1), entry("a", "g", 2, 9, 2),
+                          entry("a", "g", 4, 4, 4), entry("a", "g", 8, 8, 8)}),
+               "p");
+  std::vector<ProfileWarning> warnings = database.outliers();
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_EQ(warnings[0].code, Diag::ProfileOutlier);
+  EXPECT_EQ(warnings[0].place, (EntryPlace{0, 1}));
+  EXPECT_EQ(warnings[0].text, "the forward pass of 'a' on 'g' at batch 2 takes 9000 ms, where the "
+                              "other batches say 4000 ms");
+  // What was asked for exactly is answered with the measurement, outlier or not.
+  EXPECT_EQ(cost(database, layer("a"), device("g"), 2).forward, Seconds(9));
+  EXPECT_EQ(cost(database, layer("a"), device("g"), 3).forward, Seconds(4));
+}
+
+TEST(ProfileDatabase, NoiseWithinTheSpreadIsNoOutlier) {
+  ProfileEntry noisy = entry("a", "g", 2, 4.5, 2);
+  noisy.spread = 0.1;
+  ProfileDatabase database;
+  database.add(profileOf({entry("a", "g", 1, 4, 1), noisy, entry("a", "g", 4, 4, 4)}), "p");
+  EXPECT_TRUE(database.outliers().empty());
+}
+
+TEST(ProfileDatabase, CalibratedEntriesAreNeverCalledMeasured) {
+  ProfileEntry corrected = entry("a", "g", 1, 1, 1), guessed = entry("b", "g", 1, 1, 1);
+  corrected.calibrated = guessed.calibrated = true;
+  guessed.origin = Provenance::Modelled;
+  ProfileDatabase database;
+  database.add(profileOf({corrected, guessed}), "p");
+  EXPECT_EQ(cost(database, layer("a"), device("g"), 1).provenance, Provenance::Interpolated);
+  ConstantCostModel constant({Seconds(7), Seconds(8)});
+  EXPECT_EQ(ProfiledModel(database, "m", &constant)
+                .price(layer("b"), device("g"), Samples(2))
+                ->provenance,
+            Provenance::Modelled);
+  auto refused = ProfiledModel(database, "m", nullptr).price(layer("b"), device("g"), Samples(1));
+  ASSERT_FALSE(bool(refused));
+  EXPECT_NE(toText(refused.takeError()).find("[HP1401]"), std::string::npos);
+}
+
+TEST(ProfileDatabase, ManyEntriesOfOneKeyAndOfOneLayer) {
+  std::vector<ProfileEntry> entries;
+  for (int64_t i = 50000; i > 0; --i) {
+    entries.push_back(entry("same", "g", 1, double(i), 1));
+    entries.push_back(entry("batches", "g", i, double(i), 1));
+  }
+  ProfileDatabase database;
+  EXPECT_EQ(database.add(profileOf(std::move(entries)), "p").size(), 49999u);
+  EXPECT_EQ(cost(database, layer("same"), device("g"), 1).forward, Seconds(1));
+  EXPECT_EQ(cost(database, layer("batches"), device("g"), 777).forward, Seconds(777));
 }
 
 TEST(ProfileDatabase, MeasuredLinksReplaceThoseOfTheirName) {
