@@ -1,7 +1,7 @@
 #include "NativeProfile.h"
 
+#include "Clock.h"
 #include "Options.h"
-#include "Table.h"
 
 #include "cost/kernels/Bench.h"
 #include "cost/kernels/cpu/Engine.h"
@@ -15,7 +15,6 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
-#include <ctime>
 #include <sched.h>
 
 using namespace llvm;
@@ -32,13 +31,6 @@ std::atomic<bool> interrupted;
 void interrupt(int signal) {
   interrupted = true;
   std::signal(signal, SIG_DFL); // a second one ends the program
-}
-
-std::string utcNow() {
-  std::time_t time = std::time(nullptr);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", std::gmtime(&time));
-  return text;
 }
 
 Profile headOf(const ProfileJob &job, const kernels::Engine &engine) {
@@ -69,6 +61,7 @@ Error resume(StringRef path, Profile &profile) {
                .note({}, "give another file, or remove this one")
            << "was measured on " << was << "; here it is " << now;
   profile.entries = std::move(earlier->entries);
+  profile.layers = std::move(earlier->layers);
   return Error::success();
 }
 

@@ -1,6 +1,7 @@
 // heterplan profile: measures the layers of a model on this machine.
 #include "ProfileJob.h"
 
+#include "CheckProfile.h"
 #include "Commands.h"
 #include "NativeProfile.h"
 #include "Options.h"
@@ -12,6 +13,7 @@
 #include "support/Files.h"
 #include "support/JsonWriter.h"
 
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
@@ -98,6 +100,17 @@ Expected<ExitStatus> runScript(const ProfileCommand &command, StringRef script) 
   return *status == 0 ? exitDone : exitUsage;
 }
 
+/// States the work of the layers in hand, from which times of other layers are inferred.
+Error addWork(Profile &profile, const ProfileJob &job) {
+  StringSet<> known;
+  for (const MeasuredLayer &layer : profile.layers)
+    known.insert(layer.signature);
+  for (const JobLayer &layer : job.layers)
+    if (largest(profile, job, layer) && known.insert(layer.signature).second)
+      profile.layers.push_back({layer.signature, workOf(job.model.layers[layer.index])});
+  return writeFile(job.output, toJson(profile));
+}
+
 Expected<ExitStatus> measure(const ProfileCommand &command, const ProfileJob &job) {
   Expected<std::string> script = job.native ? std::string() : scriptOf(job);
   if (!script)
@@ -115,11 +128,15 @@ Expected<ExitStatus> measure(const ProfileCommand &command, const ProfileJob &jo
   Expected<Profile> profile = readProfile(job.output);
   if (!profile)
     return profile.takeError();
+  if (Error error = addWork(*profile, job))
+    return error;
   (command.json ? writeProfile : printProfile)(*profile, job, job.output);
   return exitDone;
 }
 
 Expected<ExitStatus> profile(const ProfileCommand &command) {
+  if (!command.check.empty())
+    return checkProfiles(command);
   Expected<ProfileJob> job = readProfileJob(command);
   if (!job)
     return job.takeError();

@@ -208,8 +208,8 @@ std::string defaultOutput(const ProfileCommand &command) {
 } // namespace
 
 void addProfileOptions(CLI::App &command, ProfileCommand &options) {
-  addArgument(command, "MODEL", options.model, "a .onnx file");
-  addText(command, "--device", options.device, "DEVICE", "cpu or cuda:N")->required();
+  addArgument(command, "MODEL", options.model, "a .onnx file")->required(false);
+  addText(command, "--device", options.device, "DEVICE", "cpu or cuda:N");
   addText(command, "-o,--output", options.output, "FILE",
           "profile file (MODEL.profile.json); one that is there is gone on with");
   addText(command, "--engine", options.engine, "ENGINE",
@@ -226,11 +226,18 @@ void addProfileOptions(CLI::App &command, ProfileCommand &options) {
           "stop then; the layers that matter most are measured first");
   addText(command, "--emit-script", options.script, "FILE",
           "write a script that measures where there are only Python and PyTorch");
+  addTexts(command, "--check", options.check, "FILE...",
+           "measure nothing; say how stale and noisy these profiles are, and what contradicts what")
+      ->expected(1, -1);
+  addText(command, "--max-age", options.mostDays, "DAYS", "of --check: older profiles fail");
   addReadingOptions(command, options.reading);
   command.add_flag("--json", options.json, "print the outcome as JSON");
 }
 
 Expected<ProfileJob> readProfileJob(const ProfileCommand &command) {
+  for (auto [name, text] : {std::pair("MODEL", &command.model), {"--device", &command.device}})
+    if (text->empty())
+      return usageError(name) << "is required to measure; --check FILE... needs none";
   ProfileJob job;
   job.output = defaultOutput(command);
   if (Error error = addSettings(command, job))

@@ -14,6 +14,8 @@ namespace heterplan {
 struct ProfileCommand {
   std::string model, output, device, deviceType, engine, batches, threads, cores, optimizer;
   std::string timeBudget, script;
+  std::vector<std::string> check; // profiles to look at; nothing is measured then
+  std::string mostDays;
   ModelOptions reading;
   bool json = false;
 };
