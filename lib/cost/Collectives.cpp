@@ -118,6 +118,11 @@ CollectiveCost allReduceCost(const Cluster &cluster, const DeviceGroup &group) {
   return {inside.latency + between.latency, inside.secondsPerByte + between.secondsPerByte};
 }
 
+Link collectiveLink(const Cluster &cluster, const DeviceGroup &group) {
+  GroupShape shape = shapeOf(cluster, group);
+  return shape.nodes == 1 ? shape.intra : networkOf(cluster, {&group});
+}
+
 Seconds allReduceTime(const Cluster &cluster, const DeviceGroup &group, Bytes size) {
   return allReduceCost(cluster, group).time(size);
 }

@@ -41,6 +41,9 @@ struct CollectiveCost {
 /// nodes that share their network interface): 2(d−1)/d·size/β_i + 2(d−1)·α_i + 2(n−1)/n·size/β_n +
 /// 2(n−1)·α_n. Source: Patarasuk and Yuan, JPDC 2009; NCCL's cost model.
 CollectiveCost allReduceCost(const Cluster &cluster, const DeviceGroup &group);
+/// What sets the time of a collective: the link of the node that holds the whole group, or the
+/// network between its nodes.
+Link collectiveLink(const Cluster &cluster, const DeviceGroup &group);
 Seconds allReduceTime(const Cluster &cluster, const DeviceGroup &group, Bytes size);
 
 /// Lookup of table rows, by the bytes of the rows that the replica with most samples reads. The

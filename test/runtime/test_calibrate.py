@@ -1,0 +1,72 @@
+"""`heterplan calibrate` on real runs: what it writes is a profile that plans are made of."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).resolve().parents[2]
+MODEL = SOURCE / "test/data/small/cnn.onnx"
+BINARY = os.environ.get("HETERPLAN_BINARY", "")
+CLUSTER = """
+name: two-cores
+device_types:
+  core: {kind: cpu, memory: 4GiB, price_per_hour: 1, catalogue: cpu-core}
+nodes:
+  - {name: localhost, devices: {core: 2}, link: loopback}
+"""
+
+pytestmark = pytest.mark.skipif(not BINARY, reason="HETERPLAN_BINARY names no heterplan")
+
+
+def heterplan(*arguments: object) -> str:
+    run = subprocess.run(
+        [BINARY, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=180,
+        env={**os.environ, "HETERPLAN_PYTHON": sys.executable, "OMP_NUM_THREADS": "1"},
+    )
+    assert run.returncode == 0, run.stderr + run.stdout
+    return run.stdout
+
+
+def test_runs_of_a_plan_make_a_profile_that_plans(tmp_path: Path) -> None:
+    (tmp_path / "cluster.yaml").write_text(CLUSTER)
+    base, corrected = tmp_path / "base.profile.json", tmp_path / "corrected.profile.json"
+    inputs = [MODEL, "--cluster", tmp_path / "cluster.yaml", "--profile", base]
+    compiling = ["--batch", 16, "--micro-batches", 2, "--schedule", "data-parallel", "--json"]
+    heterplan("profile", MODEL, "--device", "cpu", "--batches", "4,8", "--time-budget", 3, "-o", base)
+    plan = json.loads(heterplan("compile", *inputs, *compiling, "-o", tmp_path / "plan"))
+    for step in (1, 2):
+        heterplan("run", tmp_path / "plan", "--steps", 2, "--trace", tmp_path / f"plan/{step}.trace.json")
+
+    said = json.loads(
+        heterplan("calibrate", tmp_path / "plan", "--model", *inputs, "-o", corrected, "--json")
+    )
+    assert said["timelines"] == 2
+    ranks = len(plan["stages"][0]["replicas"])
+    [stage] = said["stages"]
+    assert stage["deviceType"] == "core" and stage["passes"] == 2 * 2 * ranks
+    for ratio in (stage["forward"], stage["backward"], stage["update"]):
+        assert math.isfinite(ratio) and ratio > 0
+    assert said["measuredSeconds"] > 0 and said["correctedSeconds"] > 0
+
+    profile = json.loads(corrected.read_text())
+    assert {entry["layer"] for entry in profile["entries"]} == set(plan["stages"][0]["layers"])
+    assert all(entry["calibrated"] for entry in profile["entries"])
+    assert all(math.isfinite(entry["forwardSeconds"]) for entry in profile["entries"])
+
+    again = json.loads(heterplan("compile", *inputs, corrected, *compiling, "-o", tmp_path / "again"))
+    if len(again["stages"][0]["replicas"]) == ranks:  # stages take what the ratios say
+        for name in ("forward", "backward"):
+            first, second = (p["stages"][0]["replicas"][0][f"{name}Seconds"] for p in (plan, again))
+            assert second == pytest.approx(first * stage[name], rel=1e-6)
+    check = subprocess.run([BINARY, "profile", "--check", corrected], capture_output=True, text=True)
+    assert check.returncode == 0, check.stdout
