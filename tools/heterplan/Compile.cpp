@@ -177,7 +177,6 @@ Expected<bool> passesChecks(Plan &plan, const Inputs &inputs, const CompileOptio
   plan.profileFingerprints = inputs.costs.measured->fingerprints();
   if (Error error = check(plan, inputs.problem))
     return error;
-  printInferred(plan, inputs.problem, *inputs.costs.inferred);
   const Check *failed = failedCheck(plan);
   if (!failed)
     return true;
@@ -194,6 +193,7 @@ Expected<ExitStatus> finish(Plan &plan, const Inputs &inputs, const CompileOptio
     return exitInfeasible;
   if (Error error = write(plan, {}, inputs, options))
     return error;
+  printInferred(plan, inputs.problem, *inputs.costs.inferred);
   show(plan, options);
   if (!options.json)
     printNext(options);
@@ -263,6 +263,7 @@ Expected<ExitStatus> compileFront(const Inputs &inputs, const CompileOptions &op
   const Plan &chosen = front.plans[front.chosen];
   if (Error error = write(chosen, front, inputs, options))
     return error;
+  printInferred(chosen, inputs.problem, *inputs.costs.inferred);
   if (options.json) {
     outs() << emitFront(front);
     return exitDone;
