@@ -1,6 +1,5 @@
 #include "search/Evaluator.h"
 
-#include "cost/Memory.h"
 #include "search/Balance.h"
 
 #include <algorithm>
@@ -78,64 +77,12 @@ bool Evaluator::mayRun(int begin, int end, int type) const {
   return forbidden[type][end] == forbidden[type][begin] && end <= farthestEnd[begin];
 }
 
-const Evaluator::MemoryNeed &Evaluator::memoryNeed(int begin, int end, int replicas) const {
-  bool hasTables = lookups[end] > lookups[begin];
-  auto [entry, inserted] = memory.try_emplace({{begin, end}, hasTables ? replicas : 1});
-  if (inserted)
-    entry->second = findMemoryNeed(begin, end, replicas);
-  return entry->second;
-}
-
-Evaluator::MemoryNeed Evaluator::findMemoryNeed(int begin, int end, int replicas) const {
-  const Request &request = problem.request;
-  auto need = [&](int64_t samples, int inFlight) {
-    return deviceMemory(problem.graph, begin, end, cuts[begin], request.optimizer, Samples(samples),
-                        inFlight)
-        .value();
-  };
-  MemoryNeed result; // deviceMemory is fixed + samples·(inFlight·kept + scratch)
-  result.fixed = need(0, 1);
-  result.kept = need(1, 2) - need(1, 1);
-  result.scratch = need(1, 1) - result.fixed - result.kept;
-  for (int layer = begin; layer < end; ++layer)
-    for (const SparseTable &table : problem.graph.layers[layer].tables)
-      result.fixed +=
-          tableMemory(table, mostRows(table, replicas), request.optimizer, request.globalBatch)
-              .value();
-  return result;
-}
-
 void Evaluator::addLookups(int begin, int end, const GroupCosts &costs, StageTimes &times) const {
   Bytes rows = (lookups[end] - lookups[begin]) * double(times.largestShare.value());
   times.lookup = costs.lookup.time(rows).value();
   times.lookupGradient = costs.lookupGradient.time(rows).value();
   times.forward += times.lookup;
   times.backward += times.lookupGradient;
-}
-
-int64_t Evaluator::mostSamples(int begin, int end, int type, int replicas, int inFlight,
-                               int64_t batch) const {
-  if (problem.request.ignoreMemory)
-    return batch;
-  const MemoryNeed &need = memoryNeed(begin, end, replicas);
-  double room = problem.cluster.types[type].memory.value() - need.fixed;
-  double perSample = inFlight * need.kept + need.scratch;
-  if (room < 0)
-    return 0;
-  return perSample * double(batch) <= room ? batch : static_cast<int64_t>(room / perSample);
-}
-
-int Evaluator::mostInFlight(int begin, int end, int type, int replicas, int64_t share) const {
-  constexpr double unlimited = 1 << 20;
-  if (problem.request.ignoreMemory)
-    return static_cast<int>(unlimited);
-  const MemoryNeed &need = memoryNeed(begin, end, replicas);
-  double room =
-      problem.cluster.types[type].memory.value() - need.fixed - need.scratch * double(share);
-  double kept = need.kept * double(share);
-  if (room < 0 || kept > room)
-    return 0;
-  return static_cast<int>(kept > 0 ? std::min(room / kept, unlimited) : unlimited);
 }
 
 StageTimes Evaluator::uniformTimes(int begin, int end, int type, int count, const GroupCosts &costs,
@@ -273,6 +220,21 @@ std::vector<Replica> Evaluator::slowestOfEachType(const PlacedStage &placed,
   return replicas;
 }
 
+/// The figures of a stage but for what it receives.
+Stage Evaluator::stageOf(const PlacedStage &placed, const StagePrice &price) {
+  const StageTimes &times = price.times;
+  Stage stage;
+  stage.forward = Seconds(times.forward);
+  stage.backward = Seconds(times.backward);
+  stage.sync = Seconds(times.sync);
+  stage.update = Seconds(times.update);
+  stage.lookup = Seconds(times.lookup);
+  stage.lookupGradient = Seconds(times.lookupGradient);
+  if (placed.group.counts.size() > 1) // else the largest share is the slowest in both passes
+    stage.replicas = slowestOfEachType(placed, price);
+  return stage;
+}
+
 Bytes Evaluator::parametersOf(int begin, int end) const {
   return parameters[end] - parameters[begin];
 }
@@ -358,20 +320,10 @@ std::optional<Evaluation> Evaluator::measure(const Placement &placement) {
     const PlacedStage &placed = placement.stages[i];
     prices.push_back(priceStage(placed.begin, placed.end, placed.group, batch, i + 1 == count,
                                 std::min(placement.microBatches, count - i)));
-    const StageTimes &times = prices.back().times;
-    if (!times.fits)
+    if (!prices.back().times.fits)
       return std::nullopt;
-    Stage stage;
-    stage.id = i;
-    stage.forward = Seconds(times.forward);
-    stage.backward = Seconds(times.backward);
-    stage.sync = Seconds(times.sync);
-    stage.update = Seconds(times.update);
-    stage.lookup = Seconds(times.lookup);
-    stage.lookupGradient = Seconds(times.lookupGradient);
-    if (placed.group.counts.size() > 1) // else the largest share is the slowest in both passes
-      stage.replicas = slowestOfEachType(placed, prices.back());
-    result.stages.push_back(std::move(stage));
+    result.stages.push_back(stageOf(placed, prices.back()));
+    result.stages.back().id = i;
     for (auto [type, devices] : placed.group.counts)
       result.price += problem.cluster.types[type].price * double(devices);
   }

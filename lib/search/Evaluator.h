@@ -131,6 +131,7 @@ private:
                                                    int64_t batch, int inFlight);
   StageTimes mixedTimes(int begin, int end, const DeviceGroup &group,
                         const std::vector<std::vector<int64_t>> &shares, bool last);
+  Stage stageOf(const PlacedStage &placed, const StagePrice &price);
   std::vector<Replica> slowestOfEachType(const PlacedStage &placed, const StagePrice &price);
   void fillFits(Plan &plan) const;
   void fillProvenance(const Placement &placement, const Evaluation &evaluation, Plan &plan);

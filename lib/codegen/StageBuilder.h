@@ -1,0 +1,81 @@
+// How a stage becomes a module: internal to StageModule.cpp and StageBuilder.cpp.
+#pragma once
+
+#include "codegen/StageModule.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/StringMap.h"
+
+namespace heterplan {
+
+/// What building a stage needs to know about the whole model.
+struct StageSource {
+  StageSource(const Graph &graph, const LayerGraph &layers)
+      : graph(graph), layers(layers), use(graph), cuts(layers.cuts()) {
+    for (size_t i = 0; i < graph.tensors.size(); ++i)
+      tensorByName[graph.tensors[i].name] = static_cast<TensorId>(i);
+    for (size_t i = 0; i < graph.nodes.size(); ++i)
+      nodeByName[graph.nodes[i].name] = static_cast<int>(i);
+    for (int layer = 0; layer < layers.size(); ++layer)
+      for (const std::string &name : layers.layers[layer].nodes)
+        if (auto node = nodeByName.find(name); node != nodeByName.end())
+          layerOf[node->second] = layer;
+  }
+
+  const Graph &graph;
+  const LayerGraph &layers;
+  GraphUse use;
+  std::vector<Cut> cuts;
+  llvm::StringMap<TensorId> tensorByName;
+  llvm::StringMap<int> nodeByName;
+  llvm::DenseMap<int, int> layerOf; // of the nodes that belong to one
+};
+
+class StageBuilder {
+public:
+  /// `tables`: those that the replicas share. `alone`: it receives and sends only what its layers
+  /// read and make, not what passes by.
+  StageBuilder(const StageSource &model, int begin, int end, llvm::ArrayRef<TableShards> tables,
+               bool alone = false)
+      : model(model), begin(begin), end(end), tables(tables), alone(alone),
+        scope(model.graph, model.use) {}
+
+  llvm::Expected<StageModule> build();
+
+private:
+  llvm::Error addTables();
+  llvm::Error addBoundary();
+  bool isRead(const LayerTensor &tensor) const;
+  llvm::Error findSends();
+  void addOwnResults();
+  llvm::Error findInputs();
+  bool computesAgain(TensorId tensor) const;
+  void collect(int node);
+  llvm::Error emitLayer(int layer);
+  llvm::Error emitNodes(llvm::ArrayRef<int> nodes);
+  llvm::Error addResults();
+  llvm::Error addSizes();
+  llvm::Error addIndices();
+  llvm::Error emitBody();
+  StageModule finish();
+  llvm::Error addOutputs();
+  llvm::Error checkNames() const;
+  llvm::DenseMap<TensorId, int> localTensors(llvm::ArrayRef<int> nodes) const;
+  void release(std::vector<std::string> dead);
+  llvm::Error invalid(llvm::StringRef why, llvm::StringRef name) const;
+  std::vector<int> nodesOf(int layer) const { return layerNodes[layer - begin]; }
+
+  const StageSource &model;
+  int begin, end;
+  llvm::ArrayRef<TableShards> tables;
+  bool alone;
+  Scope scope;
+  StageModule stage;
+  std::vector<std::vector<int>> layerNodes;
+  llvm::DenseSet<int> collected;               // nodes of this stage
+  std::vector<int> preamble;                   // nodes of no layer that it needs
+  llvm::DenseMap<TensorId, int> remainingUses; // within this stage
+};
+
+} // namespace heterplan
