@@ -71,24 +71,14 @@ private:
       clock = begin + time;
   }
 
-  bool step(int stage) {
-    if (done[stage].backward == microBatches)
-      return false;
-    bool forward = forwardIsNext(stage);
-    int Progress::*kind = forward ? &Progress::forward : &Progress::backward;
-    int microBatch = done[stage].*kind, sender = stage + (forward ? -1 : 1);
-    Seconds arrival{};
-    if (sender >= 0 && sender < count) {
-      if (done[sender].*kind <= microBatch)
-        return false;
-      arrival = (forward ? forwardEnd : backwardEnd)[place(sender, microBatch)];
-    }
-    if (forward && stage == count - 1)
-      arrival = std::max(arrival, pace.lead + pace.slowest * double(microBatch));
+  /// When the schedule lets `stage` take `microBatch` forward.
+  Seconds paced(int stage, int microBatch) const {
+    return stage == count - 1 ? pace.lead + pace.slowest * double(microBatch) : Seconds();
+  }
+
+  /// Each replica of `stage` runs a pass on what arrived at `arrival`.
+  void pass(int stage, bool forward, Seconds arrival) {
     const Stage &of = stages[stage];
-    if (forward)
-      exchange(stage, of.lookup,
-               stage == count - 1 ? pace.lead + pace.slowest * double(microBatch) : Seconds());
     for (size_t replica = 0; replica < clocks[stage].size(); ++replica) {
       Seconds &clock = clocks[stage][replica];
       clock = std::max(clock, arrival);
@@ -98,9 +88,31 @@ private:
         clock += forward ? of.receive + of.replicas[replica].forward
                          : of.receiveGradient + of.replicas[replica].backward;
     }
-    if (!forward)
-      exchange(stage, of.lookupGradient, Seconds());
-    (forward ? forwardEnd : backwardEnd)[place(stage, microBatch)] = latest(stage);
+  }
+
+  /// The next pass of `stage`; false when there is none, or what it waits for is not done.
+  bool step(int stage) {
+    if (done[stage].backward == microBatches)
+      return false;
+    bool forward = forwardIsNext(stage);
+    int Progress::*kind = forward ? &Progress::forward : &Progress::backward;
+    std::vector<Seconds> &ends = forward ? forwardEnd : backwardEnd;
+    int microBatch = done[stage].*kind, sender = stage + (forward ? -1 : 1);
+    Seconds arrival{};
+    if (sender >= 0 && sender < count) {
+      if (done[sender].*kind <= microBatch)
+        return false;
+      arrival = ends[place(sender, microBatch)];
+    }
+    if (forward) {
+      Seconds earliest = paced(stage, microBatch);
+      exchange(stage, stages[stage].lookup, earliest);
+      pass(stage, forward, std::max(arrival, earliest));
+    } else {
+      pass(stage, forward, arrival);
+      exchange(stage, stages[stage].lookupGradient, Seconds());
+    }
+    ends[place(stage, microBatch)] = latest(stage);
     ++(done[stage].*kind);
     return true;
   }

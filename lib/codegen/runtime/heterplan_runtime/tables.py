@@ -20,7 +20,6 @@ from .errors import RuntimeFault
 from .program import TableSpec
 
 
-
 class Exchange(Protocol):
     """Gives part i to the i-th member of a group, and returns what each member has for this one."""
 
