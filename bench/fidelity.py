@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Does measurement confirm what a plan predicts? Profiles each model on one core, compiles eight plans
-or more of it, runs them with each rank on a core of its own, and compares iteration times.
+"""Does measurement confirm what a plan predicts? Measures the link between ranks and the layers of
+each model on one core, compiles eight plans or more of it, runs them with each rank on a core of its
+own, and compares iteration times and memory.
 
-    bench/fidelity.py [--models a.onnx,b.onnx] [--steps N] [--out FOLDER]
+    bench/fidelity.py [--models a.onnx,b.onnx] [--steps N] [--out FOLDER] [--report]
 
 Prints tables in Markdown. The machine must be quiet: on a busy one nothing is confirmed. What was
-profiled is kept in FOLDER and used again by a second run.
+measured is kept in FOLDER: a second run goes on, and --report prints all that is there.
 """
 
 from __future__ import annotations
@@ -16,18 +17,19 @@ import os
 import statistics
 import subprocess
 import sys
-from dataclasses import dataclass
+import time
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 HETERPLAN = os.environ.get("HETERPLAN_BINARY", str(ROOT / "build/bin/heterplan"))
 DATA = ROOT / "test/data"
 MODELS = {  # samples of an iteration
-    "small/cnn.onnx": 64,
-    "small/transformer.onnx": 16,
+    "small/transformer.onnx": 512,
     "models/mobilenet_v2.onnx": 8,
     "models/dlrm.onnx": 256,
     "models/resnet50.onnx": 8,
+    "models/bert_base.onnx": 4,
 }
 
 
@@ -40,6 +42,7 @@ class Form:
     cores: int = 1
     micro_batches: int = 1
     extra: int = 0  # samples more than the model's batch: shares become uneven
+    cut: float = 0  # of two stages: the part of the layers in the first; 0: as the search likes
 
     @property
     def ranks(self) -> int:
@@ -48,6 +51,7 @@ class Form:
 
 FORMS = (
     Form("1 core, m=1"),
+    Form("1 core, m=2", micro_batches=2),
     Form("1 core, m=4", micro_batches=4),
     Form("2 replicas, m=1", cores=2),
     Form("2 replicas, m=2", cores=2, micro_batches=2),
@@ -55,6 +59,7 @@ FORMS = (
     Form("2 stages, m=1", stages=2),
     Form("2 stages, m=2", stages=2, micro_batches=2),
     Form("2 stages, m=4", stages=2, micro_batches=4),
+    Form("2 stages, early cut, m=2", stages=2, micro_batches=2, cut=0.2),
     Form("3 replicas, m=1", cores=3),
     Form("3 stages, m=4", stages=3, micro_batches=4),
     Form("2 stages of 2, m=4", stages=2, cores=2, micro_batches=4),
@@ -64,14 +69,20 @@ FORMS = (
 @dataclass(frozen=True)
 class Outcome:
     model: str
-    form: Form
+    form: str
     batch: int
     predicted: float
     measured: float
+    predicted_bytes: float  # of the stage whose rank needs most
+    measured_bytes: float
 
     @property
     def error(self) -> float:
         return self.predicted / self.measured - 1
+
+    @property
+    def memory_error(self) -> float:
+        return self.predicted_bytes / self.measured_bytes - 1
 
 
 def heterplan(*arguments: object) -> str:
@@ -101,28 +112,33 @@ def local_batches(batch: int, forms: list[Form]) -> list[int]:
     return sorted(size for size in sizes if size)
 
 
-def pins(layers: list[str], stages: int) -> list[str]:
-    """The first layer of each equal part on its own type: as many stages as types."""
-    if stages == 1:
+def pins(layers: list[str], form: Form) -> list[str]:
+    """The first and last layer of each part that is wanted on its type: as many stages as types."""
+    if form.stages == 1:
         return []
-    chosen = [layers[index * (len(layers) - 1) // (stages - 1)] for index in range(stages)]
+    last = len(layers) - 1
+    if form.cut:
+        first = max(1, int(form.cut * len(layers)))
+        return ["--pin", f"{layers[first - 1]}=core0", f"{layers[first]}=core1"]
+    chosen = [layers[index * last // (form.stages - 1)] for index in range(form.stages)]
     return ["--pin", *(f"{layer}=core{index}" for index, layer in enumerate(chosen))]
 
 
 def try_form(
-    path: Path, form: Form, batch: int, layers: list[str], profile: Path, out: Path, steps: int
-) -> Outcome | None:
+    path: Path, form: Form, batch: int, layers: list[str], profiles: list[Path],
+    out: Path, steps: int,
+) -> Outcome | None:  # fmt: skip
     folder = out / f"{path.stem}-{form.name.replace(' ', '-').replace(',', '')}"
     (out / "cluster.yaml").write_text(cluster(form), encoding="utf-8")
     samples = batch + form.extra
     plan = json.loads(
-        heterplan("compile", path, "--cluster", out / "cluster.yaml", "--profile", profile,
+        heterplan("compile", path, "--cluster", out / "cluster.yaml", "--profile", *profiles,
                   "--batch", samples, "--micro-batches", form.micro_batches, "--schedule",
                   "pipeline" if form.stages > 1 else "data-parallel", "--force", "--json",
-                  "-o", folder, *pins(layers, form.stages))
+                  "-o", folder, *pins(layers, form))
     )  # fmt: skip
-    ranks = sum(len(stage["replicas"]) for stage in plan["stages"])
-    if ranks != form.ranks:
+    ranks = [stage for stage in plan["stages"] for _ in stage["replicas"]]
+    if len(ranks) != form.ranks:
         print(f"note: {path.stem}: no plan has the form '{form.name}'", file=sys.stderr)
         return None
     result = folder / "result.json"
@@ -130,8 +146,11 @@ def try_form(
     heterplan("run", folder, "--steps", steps, "--json", result, "--warmup", 2, "--pin",
               "--loss", loss)  # fmt: skip
     found = json.loads(result.read_text(encoding="utf-8"))
-    measured = float(found["measuredSeconds"])
-    return Outcome(path.stem, form, samples, float(plan["iterationSeconds"]), measured)
+    needs = max(zip(found["peakBytes"], (stage["memoryBytes"] for stage in ranks), strict=True))
+    return Outcome(
+        path.stem, form.name, samples, float(plan["iterationSeconds"]),
+        float(found["measuredSeconds"]), needs[1], needs[0],
+    )  # fmt: skip
 
 
 def ranks_of(values: list[float]) -> list[float]:
@@ -149,16 +168,18 @@ def spearman(first: list[float], second: list[float]) -> float:
     return statistics.correlation(a, b)
 
 
-def report(outcomes: list[Outcome], command: str) -> str:
-    lines = [f"`{command}`", "", "| model | plan | predicted ms | measured ms | error |"]
-    lines += ["| --- | --- | --- | --- | --- |"]
+def report(outcomes: list[Outcome]) -> str:
+    lines = ["| model | plan | predicted ms | measured ms | error | memory MB | measured MB | error |"]
+    lines += ["| --- | --- | --- | --- | --- | --- | --- | --- |"]
     for o in outcomes:
         lines.append(
-            f"| {o.model} | {o.form.name} | {o.predicted * 1e3:.1f} | {o.measured * 1e3:.1f} "
-            f"| {o.error:+.1%} |"
+            f"| {o.model} | {o.form} | {o.predicted * 1e3:.1f} | {o.measured * 1e3:.1f} "
+            f"| {o.error:+.1%} | {o.predicted_bytes / 1e6:.0f} | {o.measured_bytes / 1e6:.0f} "
+            f"| {o.memory_error:+.0%} |"
         )
-    lines += ["", "| model | plans | median error | worst | Spearman | regret of the choice |"]
-    lines += ["| --- | --- | --- | --- | --- | --- |"]
+    lines += ["", "| model | plans | median error | worst | Spearman | regret of the choice "
+                  "| median error of memory |"]  # fmt: skip
+    lines += ["| --- | --- | --- | --- | --- | --- | --- |"]
     for model in dict.fromkeys(o.model for o in outcomes):
         lines.append(summary(model, [o for o in outcomes if o.model == model]))
     lines.append(summary("all", outcomes, ranking=False))
@@ -167,13 +188,14 @@ def report(outcomes: list[Outcome], command: str) -> str:
 
 def summary(name: str, outcomes: list[Outcome], ranking: bool = True) -> str:
     errors = [abs(o.error) for o in outcomes]
+    memory = statistics.median([abs(o.memory_error) for o in outcomes])
     text = f"| {name} | {len(outcomes)} | {statistics.median(errors):.1%} | {max(errors):.1%} |"
     if not ranking:
-        return text + " | |"
+        return text + f" | | {memory:.0%} |"
     predicted = [o.predicted / o.batch for o in outcomes]
     measured = [o.measured / o.batch for o in outcomes]
     regret = measured[predicted.index(min(predicted))] / min(measured) - 1
-    return text + f" {spearman(predicted, measured):.2f} | {regret:.1%} |"
+    return text + f" {spearman(predicted, measured):.2f} | {regret:.1%} | {memory:.0%} |"
 
 
 def profile_model(path: Path, batches: list[int], out: Path) -> tuple[Path, list[str]]:
@@ -186,27 +208,61 @@ def profile_model(path: Path, batches: list[int], out: Path) -> tuple[Path, list
     return profile, names
 
 
+def profile_link(out: Path) -> Path:
+    links = out / "links.profile.json"
+    if not links.exists():
+        heterplan("profile", "--link", "loopback", "--ranks", 2, "-o", links)
+    return links
+
+
+def known(out: Path) -> list[Outcome]:
+    """What earlier runs have found."""
+    path = out / "outcomes.json"
+    return [Outcome(**o) for o in json.loads(path.read_text("utf-8"))] if path.exists() else []
+
+
+def measure(options: argparse.Namespace, forms: list[Form]) -> None:
+    """Plans that were run already are not run again."""
+    begin = time.monotonic()
+    names = options.models.split(",") if options.models else list(MODELS)
+    for name in names:
+        path, batch = DATA / name, MODELS.get(name, 8)
+        links = profile_link(options.out)
+        profile, layers = profile_model(path, local_batches(batch, forms), options.out)
+        for form in forms:
+            outcomes = known(options.out)
+            if any((o.model, o.form) == (path.stem, form.name) for o in outcomes):
+                continue
+            if options.seconds and time.monotonic() - begin > options.seconds:
+                print("note: the time is up; run again to go on", file=sys.stderr)
+                return
+            outcome = try_form(
+                path, form, batch, layers, [profile, links], options.out, options.steps
+            )
+            outcomes += [outcome] if outcome else []
+            text = json.dumps([asdict(o) for o in outcomes], indent=1)
+            (options.out / "outcomes.json").write_text(text, encoding="utf-8")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--models", help="paths below test/data (all)")
     parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--seconds", type=float, help="begin no run after so long")
     parser.add_argument("--out", type=Path, default=ROOT / "build/fidelity")
+    parser.add_argument("--report", action="store_true", help="measure nothing")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     cores = len(os.sched_getaffinity(0))
     forms = [form for form in FORMS if form.ranks <= cores]
     if skipped := [form.name for form in FORMS if form.ranks > cores]:
         print(f"note: {cores} cores; skipped: {'; '.join(skipped)}", file=sys.stderr)
-    outcomes = []
-    for name in options.models.split(",") if options.models else MODELS:
-        path, batch = DATA / name, MODELS.get(name, 8)
-        profile, layers = profile_model(path, local_batches(batch, forms), options.out)
-        for form in forms:
-            outcome = try_form(path, form, batch, layers, profile, options.out, options.steps)
-            outcomes += [outcome] if outcome else []
-    text = report(outcomes, " ".join(["bench/fidelity.py", *sys.argv[1:]]))
-    (options.out / "fidelity.md").write_text(text, encoding="utf-8")
-    print(text)
+    if not options.report:
+        measure(options, forms)
+    if outcomes := known(options.out):
+        text = report(outcomes)
+        (options.out / "fidelity.md").write_text(text, encoding="utf-8")
+        print(text)
     return 0
 
 

@@ -22,6 +22,12 @@ struct TypeTopology {
 Link slower(const Link &a, const Link &b) {
   Link result = a.bandwidth <= b.bandwidth ? a : b;
   result.latency = std::max(a.latency, b.latency);
+  result.measured = a.measured && b.measured;
+  if (a.allReduce && b.allReduce)
+    result.allReduce = {std::min(a.allReduce->bandwidth, b.allReduce->bandwidth),
+                        std::max(a.allReduce->latency, b.allReduce->latency)};
+  else
+    result.allReduce.reset();
   return result;
 }
 
@@ -76,7 +82,8 @@ CollectiveCost ringCost(int members, const Link &link) {
   if (members < 2)
     return {};
   double steps = 2.0 * (members - 1);
-  return {link.latency * steps, steps / members / link.bandwidth.value()};
+  LinkSpeed speed = link.allReduce.value_or(LinkSpeed{link.bandwidth, link.latency});
+  return {speed.latency * steps, steps / members / speed.bandwidth.value(), link.measured};
 }
 } // namespace
 
@@ -115,7 +122,8 @@ CollectiveCost allReduceCost(const Cluster &cluster, const DeviceGroup &group) {
   GroupShape shape = shapeOf(cluster, group);
   CollectiveCost inside = ringCost(shape.devicesPerNode, shape.intra);
   CollectiveCost between = ringCost(shape.nodes, networkOf(cluster, {&group}));
-  return {inside.latency + between.latency, inside.secondsPerByte + between.secondsPerByte};
+  return {inside.latency + between.latency, inside.secondsPerByte + between.secondsPerByte,
+          inside.measured && between.measured};
 }
 
 Link collectiveLink(const Cluster &cluster, const DeviceGroup &group) {
@@ -133,7 +141,8 @@ CollectiveCost lookupGradientCost(const Cluster &cluster, const DeviceGroup &gro
   GroupShape shape = shapeOf(cluster, group);
   const Link &network = networkOf(cluster, {&group});
   double devices = shape.devices, inNode = shape.devicesPerNode, outside = devices - inNode;
-  CollectiveCost cost{shape.intra.latency * (inNode - 1) + network.latency * outside, 0};
+  CollectiveCost cost{shape.intra.latency * (inNode - 1) + network.latency * outside, 0,
+                      (inNode < 2 || shape.intra.measured) && (outside == 0 || network.measured)};
   if (inNode > 1)
     cost.secondsPerByte += (inNode - 1) / devices / shape.intra.bandwidth.value();
   if (outside > 0)

@@ -162,7 +162,8 @@ std::vector<ProfileWarning> ProfileDatabase::add(const Profile &profile, StringR
                .str()});
     });
   for (const LinkMeasurement &link : profile.links)
-    links[link.name] = {link.name, link.bandwidth, link.latency, ("measured: " + path).str(), {}};
+    links[link.name] = {link.name, link.bandwidth, link.latency, ("measured: " + path).str(),
+                        {},        link.allReduce, true};
   for (const MeasuredLayer &layer : profile.layers)
     workBySignature[layer.signature] = layer.work;
   return warnings;

@@ -46,6 +46,13 @@ struct DeviceType {
   Location catalogueLocation{};
 };
 
+/// Moving s bytes takes latency + s/bandwidth.
+struct LinkSpeed {
+  BytesPerSecond bandwidth{};
+  Seconds latency{};
+  bool operator==(const LinkSpeed &) const = default;
+};
+
 /// Bandwidth in one direction between two devices (or nodes), and latency of one message.
 struct Link {
   std::string name;
@@ -53,6 +60,9 @@ struct Link {
   Seconds latency{};
   std::string source;
   Location location{};
+  /// Of each step of an all-reduce over the link, which also adds; as messages where not known.
+  std::optional<LinkSpeed> allReduce{};
+  bool measured = false;
 };
 
 struct NodeGroup {

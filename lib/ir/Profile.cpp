@@ -34,12 +34,20 @@ Error verifyLink(const LinkMeasurement &link, size_t index) {
   Location place{"", 0, 0, "links[" + std::to_string(index) + "]"};
   if (link.name.empty())
     return Diagnostic(Diag::InvalidProfile, place) << "the link has no name";
-  if (!std::isfinite(link.bandwidth.value()) || !(link.bandwidth.value() > 0))
-    return Diagnostic(Diag::InvalidProfile, place)
-           << "bandwidth of link '" << link.name << "' is not positive";
-  if (!isTime(link.latency))
-    return Diagnostic(Diag::InvalidProfile, place)
-           << "latency of link '" << link.name << "' is negative or not finite";
+  for (const LinkSpeed &speed :
+       {LinkSpeed{link.bandwidth, link.latency},
+        link.allReduce.value_or(LinkSpeed{link.bandwidth, link.latency})}) {
+    if (!std::isfinite(speed.bandwidth.value()) || !(speed.bandwidth.value() > 0))
+      return Diagnostic(Diag::InvalidProfile, place)
+             << "bandwidth of link '" << link.name << "' is not positive";
+    if (!isTime(speed.latency))
+      return Diagnostic(Diag::InvalidProfile, place)
+             << "latency of link '" << link.name << "' is negative or not finite";
+  }
+  for (double residual : {link.residual, link.allReduceResidual})
+    if (!std::isfinite(residual) || residual < 0)
+      return Diagnostic(Diag::InvalidProfile, place)
+             << "a residual of link '" << link.name << "' is negative or not finite";
   return Error::success();
 }
 

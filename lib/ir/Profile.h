@@ -29,11 +29,15 @@ struct ProfileEntry {
   bool operator==(const ProfileEntry &) const = default;
 };
 
-/// A measured link: points of (bytes, seconds) are reduced to latency and bandwidth.
+/// A measured link: points of (bytes, seconds) are reduced to latency and bandwidth. Residuals are
+/// medians of the relative deviations of the points; 0: not stated.
 struct LinkMeasurement {
   std::string name;
   BytesPerSecond bandwidth{};
   Seconds latency{};
+  double residual = 0;
+  std::optional<LinkSpeed> allReduce{}; // of a step of a ring
+  double allReduceResidual = 0;
   bool operator==(const LinkMeasurement &) const = default;
 };
 

@@ -66,6 +66,29 @@ MeasuredLayer readLayer(const v1::MeasuredLayer &form, const Twine &place, NameR
   layer.work.parameterBytes = Bytes(form.parameter_bytes());
   return layer;
 }
+
+void writeLink(const LinkMeasurement &link, v1::LinkMeasurement &form) {
+  form.set_name(link.name);
+  form.set_bandwidth_bytes_per_second(link.bandwidth.value());
+  form.set_latency_seconds(link.latency.value());
+  form.set_residual(link.residual);
+  if (link.allReduce) {
+    form.set_all_reduce_bandwidth_bytes_per_second(link.allReduce->bandwidth.value());
+    form.set_all_reduce_latency_seconds(link.allReduce->latency.value());
+  }
+  form.set_all_reduce_residual(link.allReduceResidual);
+}
+
+LinkMeasurement readLink(const v1::LinkMeasurement &form) {
+  LinkMeasurement link{form.name(), BytesPerSecond(form.bandwidth_bytes_per_second()),
+                       Seconds(form.latency_seconds())};
+  link.residual = form.residual();
+  if (form.has_all_reduce_bandwidth_bytes_per_second())
+    link.allReduce = {BytesPerSecond(form.all_reduce_bandwidth_bytes_per_second()),
+                      Seconds(form.all_reduce_latency_seconds())};
+  link.allReduceResidual = form.all_reduce_residual();
+  return link;
+}
 } // namespace
 
 std::string toJson(const Profile &profile) {
@@ -80,12 +103,8 @@ std::string toJson(const Profile &profile) {
   form.set_threads(profile.threads);
   for (const ProfileEntry &entry : profile.entries)
     writeEntry(entry, *form.add_entries());
-  for (const LinkMeasurement &link : profile.links) {
-    v1::LinkMeasurement &linkForm = *form.add_links();
-    linkForm.set_name(link.name);
-    linkForm.set_bandwidth_bytes_per_second(link.bandwidth.value());
-    linkForm.set_latency_seconds(link.latency.value());
-  }
+  for (const LinkMeasurement &link : profile.links)
+    writeLink(link, *form.add_links());
   for (const MeasuredLayer &layer : profile.layers)
     writeLayer(layer, *form.add_layers());
   return printMessage(form);
@@ -113,8 +132,7 @@ Expected<Profile> parseProfile(StringRef text, StringRef path) {
   if (Error error = names.take())
     return error;
   for (const v1::LinkMeasurement &link : form.links())
-    profile.links.push_back({link.name(), BytesPerSecond(link.bandwidth_bytes_per_second()),
-                             Seconds(link.latency_seconds())});
+    profile.links.push_back(readLink(link));
   if (Error error = profile.verify())
     return source.located(std::move(error));
   return profile;

@@ -134,6 +134,8 @@ private:
   Stage stageOf(const PlacedStage &placed, const StagePrice &price);
   std::vector<Replica> slowestOfEachType(const PlacedStage &placed, const StagePrice &price);
   void fillFits(Plan &plan) const;
+  void addCommunication(const Placement &placement, const Evaluation &evaluation, int stage,
+                        Plan &plan) const;
   void fillProvenance(const Placement &placement, const Evaluation &evaluation, Plan &plan);
 
   PriceTable table;

@@ -82,18 +82,39 @@ void Evaluator::fillFits(Plan &plan) const {
   }
 }
 
+namespace {
+size_t originOf(bool measured) {
+  return static_cast<size_t>(measured ? Provenance::Measured : Provenance::Modelled);
+}
+} // namespace
+
+/// Adds what stage `i` spends on links: modelled, unless a profile has them.
+void Evaluator::addCommunication(const Placement &placement, const Evaluation &evaluation, int i,
+                                 Plan &plan) const {
+  const Stage &stage = evaluation.stages[i];
+  const DeviceGroup &group = placement.stages[i].group;
+  auto add = [&](bool measured, double seconds) { plan.provenance[originOf(measured)] += seconds; };
+  auto from = [&](int other) {
+    bool exists = other >= 0 && other < int(placement.stages.size());
+    return exists &&
+           transferPath(problem.cluster, placement.stages[other].group, group).link.measured;
+  };
+  double microBatches = plan.microBatches;
+  add(from(i - 1), microBatches * stage.receive.value());
+  add(from(i + 1), microBatches * stage.receiveGradient.value());
+  add(lookupCost(problem.cluster, group).measured,
+      microBatches * (stage.lookup + stage.lookupGradient).value());
+  add(allReduceCost(problem.cluster, group).measured, (stage.sync - stage.update).value());
+}
+
 /// Shares of the compute, transfer and synchronisation time of each stage's slowest replica, by
-/// origin. Links come from the catalogue or the cluster file: modelled.
+/// origin.
 void Evaluator::fillProvenance(const Placement &placement, const Evaluation &evaluation,
                                Plan &plan) {
   std::array<double, provenances> &shares = plan.provenance;
   double microBatches = plan.microBatches;
   for (size_t i = 0; i < placement.stages.size(); ++i) {
-    const Stage &stage = evaluation.stages[i];
-    shares[static_cast<int>(Provenance::Modelled)] +=
-        microBatches *
-            (stage.receive + stage.receiveGradient + stage.lookup + stage.lookupGradient).value() +
-        (stage.sync - stage.update).value();
+    addCommunication(placement, evaluation, int(i), plan);
     const PlacedStage &placed = placement.stages[i];
     auto [type, count] = placed.group.counts.front();
     Samples share = plan.stages[i].replicas.front().share;

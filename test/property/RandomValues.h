@@ -136,8 +136,14 @@ inline Profile RandomValues::profile() {
     entry.calibrated = coin();
     profile.entries.push_back(std::move(entry));
   }
-  for (int64_t i = integer(0, 3); i > 0; --i)
-    profile.links.push_back({name(), BytesPerSecond(1 + number()), seconds()});
+  for (int64_t i = integer(0, 3); i > 0; --i) {
+    LinkMeasurement link{name(), BytesPerSecond(1 + number()), seconds()};
+    link.residual = number();
+    if (coin())
+      link.allReduce = {BytesPerSecond(1 + number()), seconds()};
+    link.allReduceResidual = number();
+    profile.links.push_back(std::move(link));
+  }
   for (int64_t i = integer(0, 3); i > 0; --i) {
     MeasuredLayer measured;
     measured.signature = name();

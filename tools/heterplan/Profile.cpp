@@ -3,6 +3,7 @@
 
 #include "CheckProfile.h"
 #include "Commands.h"
+#include "LocalProfile.h"
 #include "NativeProfile.h"
 #include "Options.h"
 #include "Python.h"
@@ -137,6 +138,9 @@ Expected<ExitStatus> measure(const ProfileCommand &command, const ProfileJob &jo
 Expected<ExitStatus> profile(const ProfileCommand &command) {
   if (!command.check.empty())
     return checkProfiles(command);
+  LocalOptions local{command.link, command.ranks, command.machine, command.device, command.output};
+  if (local.any())
+    return profileLocally(local);
   Expected<ProfileJob> job = readProfileJob(command);
   if (!job)
     return job.takeError();

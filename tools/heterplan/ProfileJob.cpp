@@ -230,6 +230,12 @@ void addProfileOptions(CLI::App &command, ProfileCommand &options) {
            "measure nothing; say how stale and noisy these profiles are, and what contradicts what")
       ->expected(1, -1);
   addText(command, "--max-age", options.mostDays, "DAYS", "of --check: older profiles fail");
+  addText(command, "--link", options.link, "NAME",
+          "measure messages and all-reduces between ranks of this machine instead; NAME as in "
+          "cluster files (links.profile.json)");
+  addText(command, "--ranks", options.ranks, "N", "of --link (2)");
+  command.add_flag("--machine", options.machine,
+                   "write a cluster file of this machine instead (machine.yaml)");
   addReadingOptions(command, options.reading);
   command.add_flag("--json", options.json, "print the outcome as JSON");
 }
@@ -237,7 +243,8 @@ void addProfileOptions(CLI::App &command, ProfileCommand &options) {
 Expected<ProfileJob> readProfileJob(const ProfileCommand &command) {
   for (auto [name, text] : {std::pair("MODEL", &command.model), {"--device", &command.device}})
     if (text->empty())
-      return usageError(name) << "is required to measure; --check FILE... needs none";
+      return usageError(name) << "is required to measure layers; --link, --machine and --check "
+                                 "FILE... need none";
   ProfileJob job;
   job.output = defaultOutput(command);
   if (Error error = addSettings(command, job))

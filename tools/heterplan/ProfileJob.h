@@ -16,6 +16,8 @@ struct ProfileCommand {
   std::string timeBudget, script;
   std::vector<std::string> check; // profiles to look at; nothing is measured then
   std::string mostDays;
+  std::string link, ranks; // --link, --ranks
+  bool machine = false;
   ModelOptions reading;
   bool json = false;
 };

@@ -24,6 +24,7 @@ from .data import DataSource, make_data
 from .errors import CheckFailed, RuntimeFault
 from .interpreter import Interpreter, dense_parameters, make_optimizer
 from .losses import Loss, make_loss
+from .memory import PeakMemory
 from .model import (
     Model,
     build_stage,
@@ -49,6 +50,7 @@ class Result:
     global_batch: int
     losses: list[float] = field(default_factory=list)
     step_seconds: list[float] = field(default_factory=list)
+    peak_bytes: list[int] = field(default_factory=list)  # by rank
     reference_losses: list[float] | None = None
     warmup: int = 0
     tolerance: float = TOLERANCE
@@ -70,6 +72,7 @@ class Result:
         facts: dict[str, object] = {
             "losses": self.losses,
             "stepSeconds": self.step_seconds,
+            "peakBytes": self.peak_bytes,
             "predictedSeconds": self.predicted_seconds,
             "measuredSeconds": self.measured_seconds,
             "samplesPerSecond": self.global_batch / self.measured_seconds,
@@ -268,8 +271,11 @@ def train(options: argparse.Namespace) -> None:
     result = Result(run.plan.predicted_seconds, run.program.global_batch, warmup=options.warmup)
     if options.transfer_precision == "fp16":
         result.tolerance += HALF_TOLERANCE
+    memory = PeakMemory(run.communicator.device)
     interpreter = _make_interpreter(run)
+    memory.restart()
     _steps(run, interpreter, result)
+    result.peak_bytes = run.communicator.gather(memory.bytes())
     interpreter.close()
     _report(run, result)
     _write_trace(run)

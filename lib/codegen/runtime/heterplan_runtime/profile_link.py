@@ -1,0 +1,264 @@
+"""Measures what messages between ranks take, by the communicator that a plan trains with.
+
+    python -m heterplan_runtime.profile_link --name loopback --ranks 2 -o links.profile.json
+    torchrun --nnodes 2 ... -m heterplan_runtime.profile_link --name lan -o links.profile.json
+
+Without RANK in the environment it starts the ranks on this machine. Rank 0 writes a profile file:
+the latency and bandwidth that explain the measured times of messages, and of all-reduces, best.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .allocator import keep_freed_memory
+from .communication import Communicator, choose_device
+from .errors import RuntimeFault
+from .profile_file import circumstances
+from .program import Instruction, RankProgram, SampleRange, TensorSpec
+
+SIZES = tuple(1 << shift for shift in range(10, 27, 2))  # 1 KiB to 64 MiB
+LEAST, MOST, SECONDS = 11, 101, 0.5  # repetitions of one size, and when they end
+BYTE = TensorSpec("message", torch.uint8, ((1, 0),))
+
+
+@dataclass(frozen=True)
+class Point:
+    """A measured time and the time that the model gives it: steps · latency + bytes / bandwidth."""
+
+    steps: float
+    bytes: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Fit:
+    latency: float
+    bandwidth: float
+    residual: float  # median of the relative deviations of the points
+
+    def seconds(self, point: Point) -> float:
+        return point.steps * self.latency + point.bytes / self.bandwidth
+
+
+def fit(points: Sequence[Point]) -> Fit:
+    """Least squares of the relative deviations, neither parameter below zero, repeated with less
+    weight for points that are further off than most (Huber's weights)."""
+    weights = [1.0] * len(points)
+    found = _least_squares(points, weights)
+    for _ in range(20):
+        deviations = [abs(found.seconds(p) / p.seconds - 1) for p in points]
+        usual = 1.4826 * statistics.median(deviations)
+        weights = [1.0 if d <= 1.345 * usual else 1.345 * usual / d for d in deviations]
+        found = _least_squares(points, weights)
+    deviations = [abs(found.seconds(p) / p.seconds - 1) for p in points]
+    return replace(found, residual=statistics.median(deviations))
+
+
+def _least_squares(points: Sequence[Point], weights: Sequence[float]) -> Fit:
+    rows = [(p.steps / p.seconds, p.bytes / p.seconds) for p in points]
+    aa = sum(w * a * a for w, (a, _) in zip(weights, rows, strict=True))
+    ab = sum(w * a * b for w, (a, b) in zip(weights, rows, strict=True))
+    bb = sum(w * b * b for w, (_, b) in zip(weights, rows, strict=True))
+    a1 = sum(w * a for w, (a, _) in zip(weights, rows, strict=True))
+    b1 = sum(w * b for w, (_, b) in zip(weights, rows, strict=True))
+    determinant = aa * bb - ab * ab
+    latency = (bb * a1 - ab * b1) / determinant if determinant > 0 else 0.0
+    latency = max(latency, 0.0)
+    per_byte = (b1 - ab * latency) / bb
+    if per_byte <= 0:
+        raise RuntimeFault("larger messages take no longer: no bandwidth can be told")
+    return Fit(latency, 1 / per_byte, 0.0)
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Measures a link between ranks.")
+    add = parser.add_argument
+    add("-o", "--output", type=Path, required=True, help="profile file")
+    add("--name", required=True, help="the link's name in cluster files or the catalogue")
+    add("--ranks", type=int, default=2, help="processes on this machine (2)")
+    add("--sizes", type=_sizes, default=SIZES, help="bytes of the messages: 1024,65536")
+    add("--device", choices=("cpu", "cuda"), default="cpu", help="one GPU a rank, or CPUs")
+    return parser.parse_args(arguments)
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(","))
+
+
+def _program(rank: int, world: int, kind: str) -> RankProgram:
+    """A program that all-reduces over the first 2, 3, ... ranks."""
+    none = SampleRange(0, 0)
+    instructions = tuple(
+        Instruction("allReduce", -1, -1, none, tuple(range(size))) for size in range(2, world + 1)
+    )
+    own = SampleRange(0, 1)
+    return RankProgram(
+        "link", rank, world, 0, 1, rank, kind, world, 1, "sgd", own, (), (), (), instructions
+    )  # fmt: skip
+
+
+class LinkBench:
+    """Times transfers between ranks 0 and 1, and all-reduces over the first ranks."""
+
+    def __init__(self, communicator: Communicator) -> None:
+        self._communicator = communicator
+
+    def transfer(self, size: int) -> float:
+        """Seconds of one message: half of there and back."""
+        rank = self._communicator.rank
+        message = torch.ones(size, dtype=torch.uint8, device=self._communicator.device)
+
+        def there_and_back() -> None:
+            if rank == 0:
+                self._communicator.send(message, 1, 0, 0)
+                self._communicator.receive(BYTE, size, 1, 0)
+                self._communicator.settle(1, 0)
+            elif rank == 1:
+                received = self._communicator.receive(BYTE, size, 0, 0)
+                self._communicator.send(received, 0, 0, 0)
+                self._communicator.settle(0, 0)
+
+        return self._median(there_and_back) / 2
+
+    def all_reduce(self, members: int, size: int) -> float:
+        group = tuple(range(members))
+        gradient = torch.zeros(size // 4, device=self._communicator.device)
+
+        def reduce() -> None:
+            if self._communicator.rank in group:
+                self._communicator.sum_in_place([gradient], group)
+
+        return self._median(reduce)
+
+    def _median(self, action: Callable[[], None]) -> float:
+        """Of the repetitions on rank 0, whose number all ranks agree on."""
+        for _ in range(2):
+            self._once(action)
+        once = self._communicator.largest(self._once(action))
+        repetitions = min(MOST, max(LEAST, int(SECONDS / max(once, 1e-6))))
+        return statistics.median([self._once(action) for _ in range(repetitions)])
+
+    def _once(self, action: Callable[[], None]) -> float:
+        begin = time.perf_counter()
+        action()
+        if self._communicator.device.type == "cuda":
+            torch.cuda.synchronize(self._communicator.device)
+        return time.perf_counter() - begin
+
+
+def measure(
+    communicator: Communicator, sizes: Sequence[int] = SIZES
+) -> tuple[list[Point], list[Point]]:
+    """Points of transfers and of all-reduces. A ring of k ranks takes 2(k−1) steps, and moves
+    2(k−1)/k of the bytes."""
+    bench, world = LinkBench(communicator), communicator.world_size
+    transfers = [Point(1, size, bench.transfer(size)) for size in sizes]
+    reductions = [
+        Point(2 * (members - 1), 2 * (members - 1) / members * size, bench.all_reduce(members, size))
+        for members in range(2, world + 1)
+        for size in sizes
+    ]
+    return transfers, reductions
+
+
+def _write(options: argparse.Namespace, communicator: Communicator, results: Any) -> None:
+    transfers, reductions = results
+    message, reduction = fit(transfers), fit(reductions)
+    now = circumstances(communicator.device, torch.get_num_threads(), "sgd").as_json()
+    now["engine"] = f"torch {torch.__version__}, {communicator.backend}, {communicator.world_size} ranks"
+    date = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    link = {
+        "name": options.name,
+        "bandwidthBytesPerSecond": message.bandwidth,
+        "latencySeconds": message.latency,
+        "residual": message.residual,
+        "allReduceBandwidthBytesPerSecond": reduction.bandwidth,
+        "allReduceLatencySeconds": reduction.latency,
+        "allReduceResidual": reduction.residual,
+    }
+    text = json.dumps({"schemaVersion": "1.0", **now, "date": date, "links": [link]}, indent=1)
+    try:
+        options.output.write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise RuntimeFault(f"{options.output}: cannot be written: {error.strerror}") from error
+    _print_points("message", transfers, message)
+    _print_points("all-reduce", reductions, reduction)
+
+
+def _print_points(what: str, points: Sequence[Point], line: Fit) -> None:
+    print(f"{what}: {line.latency * 1e6:.0f} us + {line.bandwidth / 1e9:.2f} GB/s, "
+          f"median deviation {line.residual:.0%}")  # fmt: skip
+    for point in points:
+        print(f"  {point.bytes / 1024:10.0f} KiB {point.seconds * 1e6:10.0f} us, "
+              f"fitted {line.seconds(point) * 1e6:10.0f} us")  # fmt: skip
+
+
+def _rank(options: argparse.Namespace) -> None:
+    keep_freed_memory()
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    device = choose_device("gpu" if options.device == "cuda" else "cpu", "auto")
+    program = _program(rank, world, device.type)
+    communicator = Communicator(program, device, timedelta(seconds=300))
+    results = measure(communicator, options.sizes)
+    if rank == 0:
+        _write(options, communicator, results)
+    communicator.barrier()
+
+
+def _launch(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    """Starts the ranks here; 0 when all have ended well."""
+    if options.ranks < 2:
+        raise RuntimeFault("--ranks: a link has two ends")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    common = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
+              "WORLD_SIZE": str(options.ranks)}  # fmt: skip
+    common.setdefault("OMP_NUM_THREADS", "1")
+    package = Path(__file__).resolve().parent
+    common["PYTHONPATH"] = os.pathsep.join([str(package.parent), common.get("PYTHONPATH", "")])
+    command = [sys.executable, "-m", f"{package.name}.profile_link", *arguments]
+    ranks = [
+        subprocess.Popen(command, env={**common, "RANK": str(rank), "LOCAL_RANK": str(rank)})
+        for rank in range(options.ranks)
+    ]
+    try:
+        return max(abs(rank.wait()) for rank in ranks)
+    finally:
+        for rank in ranks:
+            rank.kill()
+
+
+def main(arguments: Sequence[str]) -> int:
+    options = parse(arguments)
+    try:
+        if "RANK" not in os.environ:
+            return _launch(options, arguments)
+        _rank(options)
+    except RuntimeFault as error:
+        print(f"heterplan: error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    sys.stdout.flush()
+    os._exit(0)  # as the runtime does: no thread of gloo may abort it
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,71 @@
+"""The measurement of links: the fit, and a run on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from heterplan_runtime.errors import RuntimeFault
+from heterplan_runtime.profile_link import Point, fit
+from packages import RUNTIME
+
+
+def points(latency: float, bandwidth: float, sizes: list[float]) -> list[Point]:
+    return [Point(2, size, 2 * latency + size / bandwidth) for size in sizes]
+
+
+def test_the_fit_is_exact_where_the_points_are():
+    found = fit(points(1e-4, 2e9, [1e3, 1e5, 1e7]))
+    assert found.latency == pytest.approx(1e-4)
+    assert found.bandwidth == pytest.approx(2e9)
+    assert found.residual == pytest.approx(0, abs=1e-9)
+
+
+def test_one_point_that_is_off_hardly_moves_it():
+    measured = points(1e-4, 2e9, [1e3, 1e4, 1e5, 1e6, 1e7, 1e8])
+    measured[2] = Point(2, 1e5, 40 * measured[2].seconds)
+    found = fit(measured)
+    assert found.latency == pytest.approx(1e-4, rel=0.05)
+    assert found.bandwidth == pytest.approx(2e9, rel=0.05)
+
+
+def test_a_latency_is_never_negative():
+    found = fit([Point(1, 1e3, 1e-6), Point(1, 1e6, 2e-3), Point(1, 1e7, 2e-2)])
+    assert found.latency == 0
+    assert found.bandwidth > 0
+
+
+def test_messages_of_one_time_tell_no_bandwidth():
+    with pytest.raises(RuntimeFault, match="no bandwidth can be told"):
+        fit([Point(1, 1e3, 3e-3), Point(1, 1e4, 2e-3), Point(1, 1e5, 1e-3)])
+
+
+def link_command(output: Path, *more: str) -> list[str]:
+    return [sys.executable, "-m", "heterplan_runtime.profile_link", "-o", str(output), *more]
+
+
+def test_a_link_is_measured_between_three_ranks(tmp_path: Path):
+    output = tmp_path / "links.profile.json"
+    command = link_command(output, "--name", "loopback", "--ranks", "3", "--sizes", "1024,1048576")
+    subprocess.run(command, cwd=RUNTIME, check=True, timeout=100)
+    profile = json.loads(output.read_text())
+    assert profile["engine"].endswith("gloo, 3 ranks")
+    assert "entries" not in profile
+    (link,) = profile["links"]
+    assert link["name"] == "loopback"
+    for name in ("bandwidthBytesPerSecond", "allReduceBandwidthBytesPerSecond"):
+        assert link[name] > 0
+    for name in ("latencySeconds", "allReduceLatencySeconds", "residual", "allReduceResidual"):
+        assert link[name] >= 0
+
+
+def test_one_rank_is_no_link(tmp_path: Path):
+    command = link_command(tmp_path / "x", "--name", "loopback", "--ranks", "1")
+    environment = {name: value for name, value in os.environ.items() if name != "RANK"}
+    run = subprocess.run(command, cwd=RUNTIME, env=environment, capture_output=True, text=True)
+    assert run.returncode == 1
+    assert "--ranks: a link has two ends" in run.stderr
