@@ -42,6 +42,7 @@ def whole_step(folder: Path, samples: int, loss_name: str, keep: bool, seconds: 
     from heterplan_runtime.data import make_data
     from heterplan_runtime.losses import make_loss
     from heterplan_runtime.model import build_stage, load_model
+    from heterplan_runtime.reference import sparse_tables
 
     if keep:
         keep_freed_memory()
@@ -49,6 +50,7 @@ def whole_step(folder: Path, samples: int, loss_name: str, keep: bool, seconds: 
     model = load_model(folder)
     loss = make_loss(loss_name, model.prediction)
     stage = build_stage(model, 0, folder, 0, torch.device("cpu"), whole_tables=True)
+    sparse_tables(stage)
     optimizer = torch.optim.SGD(stage.parameters(), lr=0.01)
     batch = make_data("random", model, loss, 0).load(0, range(samples))
     inputs = [batch.inputs[name] for name in stage.inputs]  # type: ignore[union-attr]

@@ -38,7 +38,10 @@ std::vector<StageModule> buildLayerModules(const Graph &graph, const LayerGraph 
   StageSource model(graph, layers);
   std::vector<StageModule> modules;
   for (int layer : which) {
-    auto module = StageBuilder(model, layer, layer + 1, {}, /*alone=*/true).build();
+    std::vector<TableShards> tables;
+    for (const SparseTable &table : layers.layers[layer].tables)
+      tables.push_back({table.parameter, {table.rows}});
+    auto module = StageBuilder(model, layer, layer + 1, tables, /*alone=*/true).build();
     if (module)
       modules.push_back(std::move(*module));
     else

@@ -33,6 +33,7 @@ class Linear(nn.Module):
     parameters_spec = {"w": ((4, 4), "float32", "kaiming")}
     buffers_spec: dict[str, Any] = {}
     constants_spec = {"shift": ((4,), "int64")}
+    tables_spec: dict[str, Any] = {}
     passes: list[str] = []
 
     def __init__(self) -> None:
@@ -48,6 +49,29 @@ class Linear(nn.Module):
         y = x @ self.w
         y.register_hook(lambda _: self.passes.append("backward"))
         return (y,)
+
+
+class Table(nn.Module):
+    """Looks rows of a table up, of which `rows` is what it was given last."""
+
+    parameters_spec: dict[str, Any] = {}
+    buffers_spec: dict[str, Any] = {}
+    constants_spec: dict[str, Any] = {}
+    tables_spec = {"t": ((100, 3), "float32", "normal")}
+    lookups = ("t",)
+    receives = ()
+    rows: list[Tensor] = []
+
+    def __init__(self, tables: bool = True) -> None:
+        super().__init__()
+
+    def indices(self, words: Tensor) -> tuple[Tensor, ...]:
+        return (words,)
+
+    def forward(self, words: Tensor) -> tuple[Tensor]:
+        found = self.lookup("t", words)
+        self.rows.append(found.detach())
+        return (found * 2,)
 
 
 class Broken(Linear):
@@ -86,6 +110,20 @@ def test_every_copy_runs_each_pass_equally_often() -> None:
     forward, backward = Linear.passes.count("forward"), Linear.passes.count("backward")
     assert forward == backward + bench.copies  # one more to see what comes out
     assert backward == 14 + 2 * bench.copies  # which warmed up, and made gradients to update by
+
+
+def test_a_sparse_table_is_looked_up_and_updated_by_rows() -> None:
+    Table.rows.clear()
+    layer = line("words") | {
+        "stage": Table, "arguments": (("words", "int64", ((1, 0),), False, 100),), "constants": {},
+    }  # fmt: skip
+    bench = Bench(Layer.of(layer), 5, torch.device("cpu"), cache_bytes=1)
+    times = bench.measure(Effort(least=8, most=8))
+    assert times.forward > 0 and times.backward > 0 and times.update > 0
+    assert all(rows.shape == (5, 3) for rows in Table.rows)
+    # each pass has moved the rows that were read, by its small rate
+    first, last = Table.rows[0], Table.rows[-bench.copies]
+    assert 0 < (first - last).abs().max() < 1e-3
 
 
 def test_integers_keep_within_the_table_that_they_look_up() -> None:

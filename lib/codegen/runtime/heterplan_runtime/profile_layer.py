@@ -20,7 +20,8 @@ from torch import Tensor, nn
 from .data import integer_range
 from .interpreter import dense_parameters, make_optimizer
 from .model import initial, seed_of
-from .program import dtype_of
+from .program import TableSpec, dtype_of
+from .tables import LookedUp, RowOptimizer, Shard, Tables, keep
 
 MOST_COPIES = 16
 Range = tuple[int, int]  # of integers, the upper one excluded
@@ -101,6 +102,7 @@ class Samples:
 
     forward: list[float] = field(default_factory=list)
     backward: list[float] = field(default_factory=list)
+    rows: list[float] = field(default_factory=list)  # updates of those of sparse tables
 
     def __len__(self) -> int:
         return len(self.forward)
@@ -110,10 +112,11 @@ class Samples:
         return [f + b for f, b in zip(self.forward, self.backward, strict=True)]
 
     def times(self, update: float) -> Times:
+        """`update`: that of the other parameters."""
         return Times(
             statistics.median(self.forward),
             statistics.median(self.backward),
-            update,
+            update + (statistics.median(self.rows) if self.rows else 0.0),
             spread_of(self.passes),
             len(self),
         )
@@ -132,8 +135,12 @@ def spread_of(values: list[float]) -> float:
 class Copy:
     """The layer with weights, arguments and output gradients of its own."""
 
-    def __init__(self, layer: Layer, samples: int, number: int, device: torch.device) -> None:
-        self._stage = _stage(layer, number).to(device).train()
+    def __init__(
+        self, layer: Layer, samples: int, number: int, device: torch.device, optimizer: str
+    ) -> None:
+        self._stage: Any = _stage(layer, number).to(device).train()
+        self._tables = _own_tables(self._stage, number, device, optimizer)
+        self._rows: LookedUp | None = None
         self._arguments = [
             argument.random(samples, seed_of("argument", argument.name, number))
             .to(device)
@@ -147,20 +154,50 @@ class Copy:
         ]
         stored = [*self._arguments, *self._gradients, *self._stage.state_dict().values()]
         stored += self.parameters  # as many gradients
+        if self._tables is not None:
+            stored += self._tables.weights()
         self.bytes = sum(tensor.numel() * tensor.element_size() for tensor in stored)
 
     def forward(self) -> tuple[Any, ...]:
+        if self._tables is not None:
+            inputs = self._arguments[len(self._stage.receives) :]
+            self._tables.start(0, lambda: self._stage.indices(*inputs))
+            self._rows = self._tables.finish(0)
+            self._stage.lookup = self._rows.take
         return tuple(self._stage(*self._arguments))
 
     def backward(self, outputs: tuple[Any, ...]) -> None:
         ends = [output for output in outputs if _takes_gradient(output)]
         if ends:
             torch.autograd.backward(ends, self._gradients)
+        if self._tables is not None and self._rows is not None:
+            self._tables.give_gradients(self._rows)
+
+    @property
+    def has_tables(self) -> bool:
+        return self._tables is not None
+
+    def update_rows(self) -> None:
+        """Of the tables; the other parameters are updated for all copies at once."""
+        if self._tables is not None:
+            self._tables.step()
 
     def forget(self) -> None:
         """Drops the gradients of a pass."""
         for tensor in [*self._arguments, *self._stage.parameters()]:
             tensor.grad = None
+
+
+def _own_tables(
+    stage: Any, number: int, device: torch.device, optimizer: str
+) -> Tables | None:
+    """The sparse tables of a layer as the runtime keeps them where no other rank shares them."""
+    shards = {}
+    for name, (shape, dtype, kind) in stage.tables_spec.items():
+        weight = initial(name, tuple(shape), kind, number).to(dtype_of(dtype, name)).to(device)
+        spec = TableSpec(name, weight.dtype, shape[1], (shape[0],))
+        shards[name] = Shard(spec, weight, RowOptimizer(optimizer, weight, 1e-6))
+    return Tables(shards, stage.lookups, keep, keep) if shards else None
 
 
 def _takes_gradient(output: Any) -> bool:
@@ -169,6 +206,8 @@ def _takes_gradient(output: Any) -> bool:
 
 def _stage(layer: Layer, number: int) -> nn.Module:
     stage: Any = layer.stage()
+    if stage.tables_spec:
+        stage = type(stage)(tables=False)
     with torch.no_grad():
         for name, (shape, dtype, kind) in (stage.parameters_spec | stage.buffers_spec).items():
             values = initial(name, tuple(shape), kind, number)
@@ -215,12 +254,12 @@ class Bench:
     ) -> None:
         self._device = device
         self._optimizer = optimizer
-        first = Copy(layer, samples, 0, device)
+        first = Copy(layer, samples, 0, device, optimizer)
         copies = math.ceil(cache_bytes / max(1, first.bytes)) + 1
         copies = max(1, min(copies, MOST_COPIES, memory_bytes // max(1, first.bytes)))
         self._copies = [first]
         for number in range(1, copies):
-            self._copies.append(Copy(layer, samples, number, device))
+            self._copies.append(Copy(layer, samples, number, device, optimizer))
 
     @property
     def copies(self) -> int:
@@ -262,6 +301,9 @@ class Bench:
         computed = self._now()
         copy.backward(outputs)
         returned = self._now()
+        if copy.has_tables:
+            copy.update_rows()
+            samples.rows.append(self._now() - returned)
         copy.forget()
         samples.forward.append(computed - begin)
         samples.backward.append(returned - computed)
@@ -275,6 +317,7 @@ class Bench:
             return 0.0
         for copy in self._copies:
             copy.backward(copy.forward())
+            copy.update_rows()
         gradients = [parameter.grad for parameter in parameters]
         times = []
         for _ in range(repetitions + 1):

@@ -40,7 +40,7 @@ class Reference:
         self._tables = [
             (table, RowOptimizer(program.optimizer, table.data, rate))
             for stage in self._stages
-            for table in _sparse_tables(stage)
+            for table in sparse_tables(stage)
         ]
         optimizers = [
             make_optimizer(program.optimizer, dense_parameters(stage), rate)
@@ -80,7 +80,7 @@ class Reference:
         return float(loss.detach())
 
 
-def _sparse_tables(stage: Any) -> list[nn.Parameter]:
+def sparse_tables(stage: Any) -> list[nn.Parameter]:
     """The tables of a stage, whose lookups henceforth have sparse gradients."""
     tables = {name: stage.tensor(name) for name in getattr(stage, "tables_spec", {})}
 

@@ -159,6 +159,9 @@ class Tables:
     def finish(self, micro_batch: int) -> LookedUp:
         return self._started.pop(micro_batch).result()
 
+    def weights(self) -> list[Tensor]:
+        return [shard.weight for shard in self._shards.values()]
+
     def close(self) -> None:
         self._worker.shutdown()
 
