@@ -40,7 +40,8 @@ struct CollectiveCost {
 /// Ring all-reduce of `size` bytes: 2(k−1)/k · size/β + 2(k−1)·α over the slowest link. Across n
 /// nodes of d devices it is hierarchical (reduce-scatter and all-gather in the node, a ring between
 /// nodes that share their network interface): 2(d−1)/d·size/β_i + 2(d−1)·α_i + 2(n−1)/n·size/β_n +
-/// 2(n−1)·α_n. β and α are those of Link::allReduce where they are known. Source: Patarasuk and Yuan, JPDC 2009; NCCL's cost model.
+/// 2(n−1)·α_n. β and α are those of Link::allReduce where they are known. Source: Patarasuk and
+/// Yuan, JPDC 2009; NCCL's cost model.
 CollectiveCost allReduceCost(const Cluster &cluster, const DeviceGroup &group);
 /// What sets the time of a collective: the link of the node that holds the whole group, or the
 /// network between its nodes.

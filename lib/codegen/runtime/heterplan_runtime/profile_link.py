@@ -18,13 +18,14 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from .allocator import keep_freed_memory
 from .communication import Communicator, choose_device
@@ -33,6 +34,8 @@ from .profile_file import circumstances
 from .program import Instruction, RankProgram, SampleRange, TensorSpec
 
 SIZES = tuple(1 << shift for shift in range(10, 27, 2))  # 1 KiB to 64 MiB
+POOL = 256 << 20  # bytes that messages are taken from in turn: no cache holds them
+TENSOR = 4 << 20  # gradients of more bytes are several tensors
 LEAST, MOST, SECONDS = 11, 101, 0.5  # repetitions of one size, and when they end
 BYTE = TensorSpec("message", torch.uint8, ((1, 0),))
 
@@ -118,15 +121,22 @@ class LinkBench:
 
     def __init__(self, communicator: Communicator) -> None:
         self._communicator = communicator
+        self._pool = torch.zeros(POOL, dtype=torch.uint8, device=communicator.device)
+
+    def _rotation(self, size: int) -> Iterator[Tensor]:
+        """Parts of the pool in turn."""
+        parts = [part for part in self._pool.split(size) if len(part) == size]
+        while True:
+            yield from parts
 
     def transfer(self, size: int) -> float:
         """Seconds of one message: half of there and back."""
         rank = self._communicator.rank
-        message = torch.ones(size, dtype=torch.uint8, device=self._communicator.device)
+        messages = self._rotation(size)
 
         def there_and_back() -> None:
             if rank == 0:
-                self._communicator.send(message, 1, 0, 0)
+                self._communicator.send(next(messages), 1, 0, 0)
                 self._communicator.receive(BYTE, size, 1, 0)
                 self._communicator.settle(1, 0)
             elif rank == 1:
@@ -138,11 +148,12 @@ class LinkBench:
 
     def all_reduce(self, members: int, size: int) -> float:
         group = tuple(range(members))
-        gradient = torch.zeros(size // 4, device=self._communicator.device)
+        gradients = self._rotation(size)
 
         def reduce() -> None:
             if self._communicator.rank in group:
-                self._communicator.sum_in_place([gradient], group)
+                parts = next(gradients).view(torch.float32).split(TENSOR // 4)
+                self._communicator.sum_in_place(list(parts), group)
 
         return self._median(reduce)
 
