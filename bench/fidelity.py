@@ -5,8 +5,9 @@ own, and compares iteration times and memory.
 
     bench/fidelity.py [--models a.onnx,b.onnx] [--steps N] [--out FOLDER] [--report]
 
-Prints tables in Markdown. The machine must be quiet: on a busy one nothing is confirmed. What was
-measured is kept in FOLDER: a second run goes on, and --report prints all that is there.
+Prints tables in Markdown. The machine must be quiet: on a busy one nothing is confirmed. A run in
+which other processes took more than a twentieth of a core is repeated, and the quietest counts. What
+was measured is kept in FOLDER: a second run goes on, and --report prints all that is there.
 """
 
 from __future__ import annotations
@@ -14,16 +15,19 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 HETERPLAN = os.environ.get("HETERPLAN_BINARY", str(ROOT / "build/bin/heterplan"))
 DATA = ROOT / "test/data"
+QUIET = 0.05  # cores that other processes may take
 MODELS = {  # samples of an iteration
     "small/transformer.onnx": 512,
     "models/mobilenet_v2.onnx": 8,
@@ -75,6 +79,7 @@ class Outcome:
     measured: float
     predicted_bytes: float  # of the stage whose rank needs most
     measured_bytes: float
+    others: float  # cores that other processes took meanwhile
 
     @property
     def error(self) -> float:
@@ -83,6 +88,26 @@ class Outcome:
     @property
     def memory_error(self) -> float:
         return self.predicted_bytes / self.measured_bytes - 1
+
+
+class Others:
+    """CPU time that this machine spends on what this process did not start."""
+
+    def __init__(self) -> None:
+        self._begin = time.monotonic()
+        self._busy = self._now()
+
+    @staticmethod
+    def _now() -> float:
+        fields = Path("/proc/stat").read_text(encoding="ascii").splitlines()[0].split()[1:]
+        user, nice, system, _, _, irq, soft, steal = map(int, fields[:8])
+        all_busy = (user + nice + system + irq + soft + steal) / os.sysconf("SC_CLK_TCK")
+        own = resource.getrusage(resource.RUSAGE_SELF)
+        children = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return all_busy - sum(u.ru_utime + u.ru_stime for u in (own, children))
+
+    def cores(self) -> float:
+        return max(0.0, self._now() - self._busy) / (time.monotonic() - self._begin)
 
 
 def heterplan(*arguments: object) -> str:
@@ -124,6 +149,25 @@ def pins(layers: list[str], form: Form) -> list[str]:
     return ["--pin", *(f"{layer}=core{index}" for index, layer in enumerate(chosen))]
 
 
+def run_form(folder: Path, model: str, steps: int) -> tuple[float, dict[str, Any]]:
+    """Cores that others took, and what the run says."""
+    result = folder / "result.json"
+    loss = "mse" if model == "dlrm" else "cross_entropy"
+    others = Others()
+    heterplan("run", folder, "--steps", steps, "--json", result, "--warmup", 2, "--pin",
+              "--loss", loss)  # fmt: skip
+    return others.cores(), json.loads(result.read_text(encoding="utf-8"))
+
+
+def quietest_run(folder: Path, model: str, steps: int) -> tuple[float, dict[str, Any]]:
+    best = run_form(folder, model, steps)
+    for _ in range(2):
+        if best[0] <= QUIET:
+            break
+        best = min(best, run_form(folder, model, steps), key=lambda run: run[0])
+    return best
+
+
 def try_form(
     path: Path, form: Form, batch: int, layers: list[str], profiles: list[Path],
     out: Path, steps: int,
@@ -141,15 +185,12 @@ def try_form(
     if len(ranks) != form.ranks:
         print(f"note: {path.stem}: no plan has the form '{form.name}'", file=sys.stderr)
         return None
-    result = folder / "result.json"
-    loss = "mse" if path.stem == "dlrm" else "cross_entropy"
-    heterplan("run", folder, "--steps", steps, "--json", result, "--warmup", 2, "--pin",
-              "--loss", loss)  # fmt: skip
-    found = json.loads(result.read_text(encoding="utf-8"))
+    others, found = quietest_run(folder, path.stem, steps)
     needs = max(zip(found["peakBytes"], (stage["memoryBytes"] for stage in ranks), strict=True))
     return Outcome(
         path.stem, form.name, samples, float(plan["iterationSeconds"]),
         float(found["measuredSeconds"]), needs[1], needs[0],
+        others,
     )  # fmt: skip
 
 
@@ -169,12 +210,13 @@ def spearman(first: list[float], second: list[float]) -> float:
 
 
 def report(outcomes: list[Outcome]) -> str:
-    lines = ["| model | plan | predicted ms | measured ms | error | memory MB | measured MB | error |"]
-    lines += ["| --- | --- | --- | --- | --- | --- | --- | --- |"]
+    lines = ["| model | plan | predicted ms | measured ms | error | others | memory MB | measured MB "
+             "| error |"]  # fmt: skip
+    lines += ["| --- | --- | --- | --- | --- | --- | --- | --- | --- |"]
     for o in outcomes:
         lines.append(
             f"| {o.model} | {o.form} | {o.predicted * 1e3:.1f} | {o.measured * 1e3:.1f} "
-            f"| {o.error:+.1%} | {o.predicted_bytes / 1e6:.0f} | {o.measured_bytes / 1e6:.0f} "
+            f"| {o.error:+.1%} | {o.others:.0%} | {o.predicted_bytes / 1e6:.0f} | {o.measured_bytes / 1e6:.0f} "
             f"| {o.memory_error:+.0%} |"
         )
     lines += ["", "| model | plans | median error | worst | Spearman | regret of the choice "
