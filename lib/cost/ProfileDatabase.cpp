@@ -15,7 +15,7 @@ namespace heterplan {
 
 namespace {
 constexpr double conflictSlack = 0.05; // a pass is noisier than the sum that `spread` is of
-constexpr double outlierSlack = 0.1;
+constexpr double outlierSlack = 0.25; // batches have kernels of their own, and machines their moods
 
 ProfilePoint pointOf(const ProfileEntry &entry, EntryPlace place) {
   Provenance origin =
@@ -33,7 +33,12 @@ std::string nameOf(const ProfileEntry &entry) {
   return entry.layer.empty() ? entry.signature : entry.layer;
 }
 
-StringRef shortened(StringRef name) { return name.take_front(120); }
+/// Signatures are told apart by their ends; messages are cut where they are long.
+std::string shortened(StringRef name) {
+  if (name.size() <= 60)
+    return name.str();
+  return (name.take_front(36) + "..." + name.take_back(20)).str();
+}
 
 bool isOff(Seconds measured, Seconds fitted, double spread) {
   double allowed = std::max(2 * spread, outlierSlack) * std::max(measured, fitted).value();
@@ -47,7 +52,7 @@ void addOutliers(StringRef name, StringRef device, const ProfileSeries &series,
     const ProfilePoint &point = series.all()[i];
     Seconds forward = series.forwardFit().fitted(i), backward = series.backwardFit().fitted(i);
     bool first = isOff(point.forward, forward, point.spread);
-    if (!first && !isOff(point.backward, backward, point.spread))
+    if (point.calibrated || (!first && !isOff(point.backward, backward, point.spread)))
       continue;
     Seconds found = first ? point.forward : point.backward, fitted = first ? forward : backward;
     warnings.push_back(

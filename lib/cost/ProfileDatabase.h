@@ -93,7 +93,8 @@ public:
   std::vector<ProfileWarning> add(const Profile &profile, llvm::StringRef path);
 
   /// Entries that take clearly longer, or shorter, than those of larger, or smaller, batches of the
-  /// same layer allow: off the monotone fit by more than twice their spread and 10 %. By place.
+  /// same layer allow: off the monotone fit by more than twice their spread and 25 %, and not
+  /// corrected by a run. By place.
   std::vector<ProfileWarning> outliers() const;
 
   /// Entries for `layer` of `model` on `device`: by name in a profile of that model (or of any),

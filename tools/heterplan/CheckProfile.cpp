@@ -104,12 +104,16 @@ void printClasses(const std::vector<LayerClass> &classes) {
   }
   Table table({"class", "on", ">layers", ">times", ">forward error", ">worst", ">backward error",
                ">worst", ""});
-  for (const LayerClass &each : classes)
+  for (const LayerClass &each : classes) {
+    auto cell = [&](double error) { // of few layers it means nothing
+      return each.forward.layers() < WorkFit::leastLayers ? "" : percent(error);
+    };
     table.row({nameOf(each.kind), each.deviceType, std::to_string(each.forward.layers()),
-               std::to_string(each.forward.samples()), percent(each.forward.medianError()),
-               percent(each.forward.worstError()), percent(each.backward.medianError()),
-               percent(each.backward.worstError()),
+               std::to_string(each.forward.samples()), cell(each.forward.medianError()),
+               cell(each.forward.worstError()), cell(each.backward.medianError()),
+               cell(each.backward.worstError()),
                each.refusal().empty() ? "" : "not used: " + each.refusal()});
+  }
   outs() << '\n';
   table.print(outs());
   outs() << "errors: of a layer inferred from the others of its class (median and worst)\n";

@@ -208,6 +208,26 @@ TEST(ProfileDatabase, APointThatBreaksMonotonicityIsAnOutlier) {
   EXPECT_EQ(cost(database, layer("a"), device("g"), 3).forward, Seconds(4));
 }
 
+TEST(ProfileDatabase, LongSignaturesKeepWhatTellsThemApart) {
+  std::string signature = "Conv[" + std::string(300, 'x') + "] #292f1e1881fb";
+  ProfileDatabase database;
+  database.add(
+      profileOf({signed_(signature.c_str(), "g", 1, 9), signed_(signature.c_str(), "g", 2, 1)}),
+      "p");
+  ASSERT_EQ(database.outliers().size(), 1u);
+  std::string text = database.outliers()[0].text;
+  EXPECT_LT(text.size(), 200u); // longer ones lose their middle where they are printed
+  EXPECT_NE(text.find("#292f1e1881fb' on 'g' at batch 1 takes 9000 ms"), std::string::npos);
+}
+
+TEST(ProfileDatabase, WhatARunCorrectedIsNoOutlier) {
+  ProfileEntry corrected = entry("a", "g", 1, 9, 9);
+  corrected.calibrated = true;
+  ProfileDatabase database;
+  database.add(profileOf({corrected, entry("a", "g", 2, 1, 1)}), "p");
+  EXPECT_TRUE(database.outliers().empty());
+}
+
 TEST(ProfileDatabase, NoiseWithinTheSpreadIsNoOutlier) {
   ProfileEntry noisy = entry("a", "g", 2, 4.5, 2);
   noisy.spread = 0.1;

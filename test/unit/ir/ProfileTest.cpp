@@ -1,4 +1,4 @@
-#include "ir/Profile.h"
+#include "ir/FileForms.h"
 
 #include "Diagnosed.h"
 
@@ -21,6 +21,7 @@ Profile smallProfile() {
   entry.forward = Seconds(0.5);
   Profile profile;
   profile.entries = {entry};
+  profile.layers = {{"conv", {LayerKind::Convolution, Flops(1e6), Flops(2e6), {}, {}, {}}}};
   profile.links = {{"eth", BytesPerSecond(1e9), Seconds(1e-6)}};
   return profile;
 }
@@ -51,6 +52,9 @@ INSTANTIATE_TEST_SUITE_P(
         Mutation{"a time", [](Profile &p) { p.entries[0].update = Seconds(-1); }},
         Mutation{"spread", [](Profile &p) { p.entries[0].spread = -1; }},
         Mutation{"spread", [](Profile &p) { p.entries[0].repetitions = -1; }},
+        Mutation{"no signature", [](Profile &p) { p.layers[0].signature = ""; }},
+        Mutation{"its work", [](Profile &p) { p.layers[0].work.forwardFlops = Flops(-1); }},
+        Mutation{"its work", [](Profile &p) { p.layers[0].work.parameterBytes = Bytes(infinite); }},
         Mutation{"no name", [](Profile &p) { p.links[0].name = ""; }},
         Mutation{"not positive", [](Profile &p) { p.links[0].bandwidth = BytesPerSecond(0); }},
         Mutation{"latency", [](Profile &p) { p.links[0].latency = Seconds(-1); }}));
@@ -59,4 +63,27 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(Profile, SmallOneIsValid) {
   auto error = smallProfile().verify();
   EXPECT_FALSE(bool(error)) << toText(std::move(error));
+}
+
+TEST(Profile, ALayerStatesItsWorkOnce) {
+  Profile profile = smallProfile();
+  profile.layers.push_back(profile.layers[0]);
+  EXPECT_EQ(diagnosed(profile.verify()).code, Diag::DuplicateName);
+}
+
+TEST(Profile, OriginsAndKindsAreNames) {
+  auto entry = [](const char *fields) {
+    return R"({"entries": [{"layer": "a", "deviceType": "d", "batch": 1, "forwardSeconds": 0, )"
+           R"("backwardSeconds": 0, )" +
+           std::string(fields) + "}]}";
+  };
+  auto profile = parseProfile(entry(R"("calibrated": true, "origin": "modelled")"), "p.json");
+  ASSERT_TRUE(bool(profile)) << toText(profile.takeError());
+  EXPECT_EQ(profile->entries[0].origin, Provenance::Modelled);
+  EXPECT_TRUE(profile->entries[0].calibrated);
+  DiagnosticError error = diagnosed(parseProfile(entry(R"("origin": "guessed")"), "p.json"));
+  EXPECT_EQ(error.location.line, 1u);
+  EXPECT_NE(error.location.element.find("entries[0].origin"), std::string::npos);
+  error = diagnosed(parseProfile(R"({"layers": [{"signature": "s", "kind": "soup"}]})", "p.json"));
+  EXPECT_NE(error.location.element.find("layers[0].kind"), std::string::npos);
 }
