@@ -10,7 +10,7 @@ if [[ $1 == check-format ]] && ! { command -v clang-format-14 && git rev-parse; 
   echo "skipped: needs clang-format-14 and a git checkout; see \`make lint\`"
   exit 77
 fi
-mapfile -t sources < <(git ls-files 'lib/*.h' 'lib/*.cpp' 'tools/*.h' 'tools/*.cpp' \
+mapfile -t sources < <(git ls-files 'lib/*.h' 'lib/*.cpp' 'lib/*.cu' 'tools/*.h' 'tools/*.cpp' \
   'test/*.h' 'test/*.cpp' 'bench/*.h' 'bench/*.cpp')
 
 if [[ $1 == format ]]; then

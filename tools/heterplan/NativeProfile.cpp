@@ -5,6 +5,7 @@
 
 #include "cost/kernels/Bench.h"
 #include "cost/kernels/cpu/Engine.h"
+#include "cost/kernels/cuda/Engine.h"
 #include "support/Files.h"
 #include "support/Progress.h"
 
@@ -118,6 +119,12 @@ Error pin(const ProfileJob &job) {
   return Error::success();
 }
 
+Expected<std::unique_ptr<kernels::Engine>> openEngine(const ProfileJob &job) {
+  if (job.gpu)
+    return kernels::cuda::openEngine(*job.gpu, job.precision);
+  return kernels::cpu::openEngine(int(job.threads));
+}
+
 /// How many tasks are left.
 Expected<size_t> measureAll(const ProfileJob &job, const std::vector<Task> &tasks,
                             kernels::Engine &engine, Profile &profile) {
@@ -146,13 +153,16 @@ Expected<size_t> measureAll(const ProfileJob &job, const std::vector<Task> &task
 Expected<ExitStatus> runNative(const ProfileJob &job) {
   if (Error error = pin(job))
     return error;
-  std::unique_ptr<kernels::Engine> engine = kernels::cpu::openEngine(int(job.threads));
-  Profile profile = headOf(job, *engine);
+  Expected<std::unique_ptr<kernels::Engine>> opened = openEngine(job);
+  if (!opened)
+    return opened.takeError();
+  kernels::Engine &engine = **opened;
+  Profile profile = headOf(job, engine);
   if (Error error = resume(job.output, profile))
     return error;
-  std::vector<Task> tasks = tasksOf(job, profile, *engine);
+  std::vector<Task> tasks = tasksOf(job, profile, engine);
   std::signal(SIGINT, interrupt);
-  Expected<size_t> left = measureAll(job, tasks, *engine, profile);
+  Expected<size_t> left = measureAll(job, tasks, engine, profile);
   if (!left)
     return left.takeError();
   if (Error error = save(job, profile))

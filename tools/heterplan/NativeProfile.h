@@ -1,4 +1,4 @@
-// The native engine of `heterplan profile`: the kernels of lib/cost/kernels/cpu, run here.
+// The native engine of `heterplan profile`: the kernels of lib/cost/kernels, run here.
 #pragma once
 
 #include "Commands.h"

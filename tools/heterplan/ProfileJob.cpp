@@ -22,6 +22,7 @@ namespace heterplan {
 namespace {
 constexpr const char *coreType = "cpu-core"; // entry of the catalogue for one core
 const char *const optimizers[] = {"sgd", "momentum", "adam"};
+const char *const precisions[] = {"fp32", "tf32", "bf16"};
 
 /// "1,2,4", each at least 1; ascending, none twice.
 Expected<std::vector<int64_t>> batchesOf(StringRef text) {
@@ -56,14 +57,14 @@ Expected<std::vector<int64_t>> coresOf(StringRef text) {
   return cores;
 }
 
-bool isGpu(StringRef device) { return device.startswith("cuda"); }
-
-Error checkDevice(StringRef device) {
+/// Number N of "cuda:N"; none for "cpu".
+Expected<std::optional<int>> gpuOf(StringRef device) {
   StringRef number = device;
-  int64_t index = 0;
-  bool gpu = number.consume_front("cuda:") && to_integer(number, index, 10) && index >= 0;
-  if (device == "cpu" || gpu)
-    return Error::success();
+  int index = 0;
+  if (device == "cpu")
+    return std::nullopt;
+  if (number.consume_front("cuda:") && to_integer(number, index, 10) && index >= 0)
+    return index;
   return usageError("--device") << "'" << device << "' is not accepted; give cpu or cuda:N";
 }
 
@@ -79,25 +80,27 @@ Expected<std::string> deviceTypeOf(const ProfileCommand &command, int64_t thread
          << coreType << "' by default)";
 }
 
-/// The kernels on one CPU core, or PyTorch: the former unless something needs the latter.
+/// The kernels on a GPU or one CPU core, or PyTorch: the former unless something needs the latter.
 Error chooseEngine(const ProfileCommand &command, ProfileJob &job) {
-  bool fits = command.device == "cpu" && job.threads == 1 && command.script.empty();
-  if (command.engine.empty()) {
-    job.native = fits;
-    return Error::success();
+  bool fits = (job.gpu || job.threads == 1) && command.script.empty();
+  job.native = fits;
+  if (!command.engine.empty()) {
+    Expected<size_t> engine = choiceOption("--engine", command.engine, {"native", "torch"});
+    if (!engine)
+      return engine.takeError();
+    job.native = *engine == 0;
   }
-  Expected<size_t> engine = choiceOption("--engine", command.engine, {"native", "torch"});
-  if (!engine)
-    return engine.takeError();
-  job.native = *engine == 0;
   if (job.native && !fits)
-    return notSupported("--engine native, other than here on one CPU core,");
+    return notSupported("--engine native, other than here on a GPU or one CPU core,");
+  if (job.precision != Precision::Fp32 && !(job.native && job.gpu))
+    return notSupported("--precision, other than by --engine native on a GPU,");
   return Error::success();
 }
 
 Error readSettings(const ProfileCommand &command, ProfileJob &job) {
-  if (Error error = checkDevice(command.device))
-    return error;
+  Expected<std::optional<int>> gpu = gpuOf(command.device);
+  if (!gpu)
+    return gpu.takeError();
   Expected<std::vector<int64_t>> batches = batchesOf(command.batches);
   if (!batches)
     return batches.takeError();
@@ -112,6 +115,10 @@ Error readSettings(const ProfileCommand &command, ProfileJob &job) {
   Expected<size_t> optimizer = choiceOption("--optimizer", name, optimizers);
   if (!optimizer)
     return optimizer.takeError();
+  name = command.precision.empty() ? StringRef("fp32") : StringRef(command.precision);
+  Expected<size_t> precision = choiceOption("--precision", name, precisions);
+  if (!precision)
+    return precision.takeError();
   Expected<double> budget =
       realOption("--time-budget", command.timeBudget, 0, 0, /*inclusive=*/false);
   if (!budget)
@@ -120,6 +127,8 @@ Error readSettings(const ProfileCommand &command, ProfileJob &job) {
   job.batches = std::move(*batches);
   job.cores = std::move(*cores);
   job.optimizer = static_cast<Optimizer>(*optimizer);
+  job.gpu = *gpu;
+  job.precision = static_cast<Precision>(*precision);
   job.timeBudget = Seconds(*budget);
   return Error::success();
 }
@@ -154,14 +163,14 @@ Error addSettings(const ProfileCommand &command, ProfileJob &job) {
 }
 
 /// A catalogued device, which tells the heavy layers from the light ones.
-Expected<DeviceType> yardstick(StringRef type, StringRef device) {
+Expected<DeviceType> yardstick(StringRef type, bool gpu) {
   Expected<std::string> folder = findProfiles(executablePath());
   if (!folder)
     return folder.takeError();
   Expected<Catalogue> catalogue = Catalogue::load(*folder);
   if (!catalogue)
     return catalogue.takeError();
-  for (StringRef name : {type, StringRef(isGpu(device) ? "v100-sxm2-16gb" : coreType)})
+  for (StringRef name : {type, StringRef(gpu ? "v100-sxm2-16gb" : coreType)})
     if (const DeviceType *found = catalogue->device(name))
       return *found;
   return Diagnostic(Diag::NoCatalogueEntry, {*folder, 0, 0, ""})
@@ -213,8 +222,8 @@ void addProfileOptions(CLI::App &command, ProfileCommand &options) {
   addText(command, "-o,--output", options.output, "FILE",
           "profile file (MODEL.profile.json); one that is there is gone on with");
   addText(command, "--engine", options.engine, "ENGINE",
-          "native: kernels of oneDNN and our own (default on one CPU core); torch: the generated "
-          "PyTorch modules, as they are run");
+          "native: kernels of libraries and our own (default on a GPU and on one CPU core); torch: "
+          "the generated PyTorch modules, as they are run");
   addText(command, "--batches", options.batches, "1,2,4", "samples of a pass (1,2,4,8,16,32)");
   addText(command, "--device-type", options.deviceType, "NAME",
           "what cluster files call this device (one CPU core: cpu-core)");
@@ -222,6 +231,8 @@ void addProfileOptions(CLI::App &command, ProfileCommand &options) {
   addText(command, "--cores", options.cores, "LIST", "run on these CPU cores only: 0-3,8");
   addText(command, "--optimizer", options.optimizer, "NAME",
           "whose update is measured: sgd (default), momentum or adam");
+  addText(command, "--precision", options.precision, "NAME",
+          "of the native engine on a GPU: fp32 (default), tf32 or bf16");
   addText(command, "--time-budget", options.timeBudget, "SECONDS",
           "stop then; the layers that matter most are measured first");
   addText(command, "--emit-script", options.script, "FILE",
@@ -249,7 +260,7 @@ Expected<ProfileJob> readProfileJob(const ProfileCommand &command) {
   job.output = defaultOutput(command);
   if (Error error = addSettings(command, job))
     return error;
-  Expected<DeviceType> device = yardstick(job.deviceType, command.device);
+  Expected<DeviceType> device = yardstick(job.deviceType, job.gpu.has_value());
   if (!device)
     return device.takeError();
   Expected<Model> model = readModel(command.model, command.reading);

@@ -5,6 +5,7 @@
 
 #include "codegen/StageModule.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,7 @@ namespace heterplan {
 /// As given on the command line.
 struct ProfileCommand {
   std::string model, output, device, deviceType, engine, batches, threads, cores, optimizer;
-  std::string timeBudget, script;
+  std::string precision, timeBudget, script;
   std::vector<std::string> check; // profiles to look at; nothing is measured then
   std::string mostDays;
   std::string link, ranks; // --link, --ranks
@@ -43,7 +44,9 @@ struct ProfileJob {
   std::vector<int64_t> batches; // ascending
   std::vector<int64_t> cores;   // to run on; empty: any
   int64_t threads = 1;          // of a CPU
+  std::optional<int> gpu;       // its number; a CPU without
   Optimizer optimizer = Optimizer::Sgd;
+  Precision precision = Precision::Fp32;
   Seconds timeBudget{}; // 0: none
   bool native = false;
 };

@@ -71,7 +71,7 @@ Graph graphOf(const Case &test) {
   node.op = test.op;
   node.attributes = test.attributes;
   for (const Dims &dims : test.inputs)
-    node.inputs.push_back(add(graph, dims, DataType::Float32));
+    node.inputs.push_back(dims.empty() ? noTensor : add(graph, dims, DataType::Float32));
   for (const TensorData &data : test.constants) {
     TensorId id = add(graph, Dims(data.shape.begin(), data.shape.end()), data.type);
     graph.tensors[id].differentiable = false;
@@ -79,7 +79,10 @@ Graph graphOf(const Case &test) {
     graph.tensors[id].data = data;
     node.inputs.push_back(id);
   }
-  node.outputs.push_back(add(graph, test.output, DataType::Float32));
+  node.outputs.push_back(test.output.empty() ? noTensor
+                                             : add(graph, test.output, DataType::Float32));
+  for (const Dims &dims : test.others)
+    node.outputs.push_back(add(graph, dims, DataType::Float32));
   graph.nodes.push_back(node);
   return graph;
 }
@@ -109,6 +112,16 @@ void expectNear(const Values &found, const Values &wanted, const std::string &wh
     ASSERT_NEAR(found[i], wanted[i], 2e-4 * std::max(1.0, std::abs(wanted[i]))) << what << ' ' << i;
 }
 
+/// Values or gradients of all outputs, one after the other.
+static Values outputsOf(const Case &test, const Kernel &kernel, bool gradient) {
+  Values all;
+  for (size_t i = 0; i <= test.others.size(); ++i) {
+    Values one = wide(kernel, {Place::Output, i, gradient});
+    all.insert(all.end(), one.begin(), one.end());
+  }
+  return all;
+}
+
 void KernelTest::check(const Case &test) {
   Graph graph = graphOf(test);
   std::unique_ptr<Kernel> kernel = makeFilled(engine(), graph);
@@ -121,8 +134,8 @@ void KernelTest::check(const Case &test) {
   for (size_t i = 0; i < test.inputs.size(); ++i)
     inputs.push_back(wide(*kernel, {Place::Input, i}));
   kernel->forward();
-  expectNear(wide(*kernel, {Place::Output, 0}), test.reference(inputs), test.op);
-  Values arriving = wide(*kernel, {Place::Output, 0, true});
+  expectNear(outputsOf(test, *kernel, false), test.reference(inputs), test.op);
+  Values arriving = outputsOf(test, *kernel, true);
   for (int pass = 0; pass < 2; ++pass) { // the second must not add to the first
     kernel->backward();
     for (size_t i = 0; i < test.inputs.size(); ++i)

@@ -20,13 +20,14 @@ using Reference = std::function<Values(const std::vector<Values> &)>;
 
 struct Case {
   std::string op;
-  std::vector<Dims> inputs;
+  std::vector<Dims> inputs; // an empty shape is an input that is left out
   Dims output;
-  Reference reference;
+  Reference reference; // the results, one after the other
   std::map<std::string, Attribute> attributes;
   /// Inputs that are constants follow the others.
   std::vector<TensorData> constants;
-  float shift = 0; // of the first input, which is drawn from 0.5 to 1.5
+  float shift = 0;            // of the first input, which is drawn from 0.5 to 1.5
+  std::vector<Dims> others{}; // outputs after the first; that is left out where its shape is empty
 };
 
 /// Skipped where there is no engine.
