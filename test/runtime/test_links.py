@@ -44,6 +44,9 @@ def test_messages_of_one_time_tell_no_bandwidth():
         fit([Point(1, 1e3, 3e-3), Point(1, 1e4, 2e-3), Point(1, 1e5, 1e-3)])
 
 
+BINARY = os.environ.get("HETERPLAN_BINARY", "")
+
+
 def link_command(output: Path, *more: str) -> list[str]:
     return [sys.executable, "-m", "heterplan_runtime.profile_link", "-o", str(output), *more]
 
@@ -69,3 +72,15 @@ def test_one_rank_is_no_link(tmp_path: Path):
     run = subprocess.run(command, cwd=RUNTIME, env=environment, capture_output=True, text=True)
     assert run.returncode == 1
     assert "--ranks: a link has two ends" in run.stderr
+
+
+@pytest.mark.skipif(not BINARY, reason="HETERPLAN_BINARY names no heterplan")
+def test_the_command_measures_the_link_beside_the_machine(tmp_path: Path):
+    cluster = tmp_path / "machine.yaml"
+    command = [BINARY, "profile", "--machine", "--link", "loopback", "-o", str(cluster)]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment["HETERPLAN_PYTHON"] = sys.executable
+    subprocess.run(command, check=True, timeout=200, env=environment)
+    assert "link: loopback" in cluster.read_text()
+    profile = json.loads((tmp_path / "machine.links.profile.json").read_text())
+    assert [link["name"] for link in profile["links"]] == ["loopback"]

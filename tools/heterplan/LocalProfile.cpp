@@ -39,7 +39,7 @@ Expected<ExitStatus> measureLink(const LocalOptions &options, const std::string 
   Expected<std::string> runtime = findRuntime(executablePath());
   if (!runtime)
     return runtime.takeError();
-  setenv("PYTHONPATH", runtime->c_str(), /*overwrite=*/1);
+  setenv("PYTHONPATH", sys::path::parent_path(*runtime).str().c_str(), /*overwrite=*/1);
   bool gpus = StringRef(options.device).startswith("cuda");
   Expected<int> status =
       runProgram(findPython(),
