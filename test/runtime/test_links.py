@@ -53,7 +53,9 @@ def link_command(output: Path, *more: str) -> list[str]:
 
 def test_a_link_is_measured_between_three_ranks(tmp_path: Path):
     output = tmp_path / "links.profile.json"
-    command = link_command(output, "--name", "loopback", "--ranks", "3", "--sizes", "1024,1048576")
+    # sizes so far apart that even on a busy machine one takes longer than the other
+    sizes = ("--sizes", "1024,67108864")
+    command = link_command(output, "--name", "loopback", "--ranks", "3", *sizes)
     subprocess.run(command, cwd=RUNTIME, check=True, timeout=100)
     profile = json.loads(output.read_text())
     assert profile["engine"].endswith("gloo, 3 ranks")
