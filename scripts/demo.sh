@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# `make demo`: plans ResNet-50 for a bundled mixed cluster, then plans a small model for CPU workers
-# of this machine, trains it for three steps and compares predicted with measured times.
+# `make demo`: plans ResNet-50 for a bundled mixed cluster, then measures a smaller model and the link on
+# this machine, plans it for its cores, trains it for eight steps and compares predicted with measured.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 readonly heterplan=build/bin/heterplan out=build/demo
@@ -24,12 +24,13 @@ title "2. The plan, checked anew by the SMT solver"
 show "$heterplan" verify "$out/resnet50" --model test/data/models/resnet50.onnx \
   --cluster profiles/clusters/mixed-small.yaml
 
-title "3. A small network on CPU workers of this machine: measured, planned, trained for three steps"
-show "$heterplan" profile test/data/small/cnn.onnx --device cpu --engine torch \
-  --batches 16,64,256 -o "$out/cnn.profile.json"
-show "$heterplan" compile test/data/small/cnn.onnx --cluster profiles/clusters/local-cpu.yaml \
-  --profile "$out/cnn.profile.json" --batch 256 -o "$out/cnn"
-show "$heterplan" run "$out/cnn" --steps 3
+title "3. MobileNet v2 on the cores of this machine: measured, planned, trained for eight steps"
+show "$heterplan" profile --machine --link loopback -o "$out/machine.yaml"
+show "$heterplan" profile test/data/models/mobilenet_v2.onnx --device cpu --engine torch \
+  --batches 4,8 --time-budget 60 -o "$out/mobilenet.profile.json"
+show "$heterplan" compile test/data/models/mobilenet_v2.onnx --cluster "$out/machine.yaml" \
+  --profile "$out/mobilenet.profile.json" "$out/machine.links.profile.json" --batch 8 -o "$out/mobilenet"
+show "$heterplan" run "$out/mobilenet" --steps 8 --pin
 
 cat <<EOF
 
