@@ -80,18 +80,17 @@ Expected<std::string> deviceTypeOf(const ProfileCommand &command, int64_t thread
          << coreType << "' by default)";
 }
 
-/// The kernels on a GPU or one CPU core, or PyTorch: the former unless something needs the latter.
+/// Kernels, or PyTorch: the former unless a script is wanted.
 Error chooseEngine(const ProfileCommand &command, ProfileJob &job) {
-  bool fits = (job.gpu || job.threads == 1) && command.script.empty();
-  job.native = fits;
+  job.native = command.script.empty();
   if (!command.engine.empty()) {
     Expected<size_t> engine = choiceOption("--engine", command.engine, {"native", "torch"});
     if (!engine)
       return engine.takeError();
     job.native = *engine == 0;
   }
-  if (job.native && !fits)
-    return notSupported("--engine native, other than here on a GPU or one CPU core,");
+  if (job.native && !command.script.empty())
+    return notSupported("--engine native with --emit-script");
   if (job.precision != Precision::Fp32 && !(job.native && job.gpu))
     return notSupported("--precision, other than by --engine native on a GPU,");
   return Error::success();
@@ -222,7 +221,7 @@ void addProfileOptions(CLI::App &command, ProfileCommand &options) {
   addText(command, "-o,--output", options.output, "FILE",
           "profile file (MODEL.profile.json); one that is there is gone on with");
   addText(command, "--engine", options.engine, "ENGINE",
-          "native: kernels of libraries and our own (default on a GPU and on one CPU core); torch: "
+          "native: kernels of libraries and our own (default, but with --emit-script); torch: "
           "the generated PyTorch modules, as they are run");
   addText(command, "--batches", options.batches, "1,2,4", "samples of a pass (1,2,4,8,16,32)");
   addText(command, "--device-type", options.deviceType, "NAME",

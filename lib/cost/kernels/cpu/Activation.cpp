@@ -2,6 +2,7 @@
 #include "cost/kernels/Functions.h"
 #include "cost/kernels/Shapes.h"
 #include "cost/kernels/cpu/Kernel.h"
+#include "cost/kernels/cpu/Runs.h"
 
 namespace heterplan::kernels::cpu {
 namespace {
@@ -34,8 +35,10 @@ public:
   void forward() override {
     const float *x = floats(inputs[0].value);
     float *y = floats(outputs[0].value);
-    for (int64_t i = 0, n = product(inputs[0].value.get_desc().dims()); i < n; ++i)
-      y[i] = GaussError::value(x[i]);
+    inParallel(count(), leastOfThread, [=](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        y[i] = GaussError::value(x[i]);
+    });
   }
 
   void backward() override {
@@ -43,9 +46,14 @@ public:
       return;
     const float *x = floats(inputs[0].value), *arriving = floats(outputs[0].gradient);
     float *gradient = floats(inputs[0].gradient);
-    for (int64_t i = 0, n = product(inputs[0].value.get_desc().dims()); i < n; ++i)
-      gradient[i] = arriving[i] * GaussError::slope(x[i]);
+    inParallel(count(), leastOfThread, [=](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        gradient[i] = arriving[i] * GaussError::slope(x[i]);
+    });
   }
+
+private:
+  int64_t count() const { return product(inputs[0].value.get_desc().dims()); }
 };
 
 std::unique_ptr<Kernel> make(const Call &call, algorithm function) {

@@ -1,31 +1,11 @@
 // Functions of two tensors that are broadcast to each other. Written as loops over runs that lie
 // together, so that the compiler turns them into vector instructions.
-#include "cost/kernels/Broadcast.h"
 #include "cost/kernels/Functions.h"
 #include "cost/kernels/cpu/Kernel.h"
+#include "cost/kernels/cpu/Runs.h"
 
 namespace heterplan::kernels::cpu {
 namespace {
-/// Calls body(offset in the result, in the left operand, in the right one) for each run along the
-/// last axis.
-template <typename Body> void eachRun(const Broadcast &shape, Body body) {
-  size_t outer = shape.dims.size() - 1;
-  Dims position(outer, 0);
-  int64_t run = shape.dims.back(), left = 0, right = 0;
-  for (int64_t at = 0, all = product(shape.dims); at < all; at += run) {
-    body(at, left, right);
-    for (size_t axis = outer; axis-- > 0;) {
-      left += shape.left[axis];
-      right += shape.right[axis];
-      if (++position[axis] < shape.dims[axis])
-        break;
-      left -= shape.left[axis] * shape.dims[axis];
-      right -= shape.right[axis] * shape.dims[axis];
-      position[axis] = 0;
-    }
-  }
-}
-
 template <typename Function> class Binary : public Kernel {
 public:
   explicit Binary(const Call &call)
@@ -35,8 +15,8 @@ public:
   void forward() override {
     const float *a = floats(inputs[0].value), *b = floats(inputs[1].value);
     float *c = floats(outputs[0].value);
-    int64_t n = shape.dims.back(), left = shape.left.back(), right = shape.right.back();
-    eachRun(shape, [&](int64_t at, int64_t i, int64_t j) {
+    int64_t left = shape.left.back(), right = shape.right.back();
+    eachRun(shape, nullptr, [=](int64_t at, int64_t i, int64_t j, int64_t n) {
       if (left == 1 && right == 1)
         for (int64_t k = 0; k < n; ++k)
           c[at + k] = Function::value(a[i + k], b[j + k]);
@@ -65,9 +45,10 @@ private:
     const float *a = floats(inputs[0].value), *b = floats(inputs[1].value);
     const float *arriving = floats(outputs[0].gradient);
     float *gradient = floats(target);
-    int64_t n = shape.dims.back(), left = shape.left.back(), right = shape.right.back();
+    int64_t left = shape.left.back(), right = shape.right.back();
     int64_t own = ofLeft ? left : right;
-    eachRun(shape, [&](int64_t at, int64_t i, int64_t j) {
+    const Dims &steps = ofLeft ? shape.left : shape.right;
+    eachRun(shape, &steps, [=](int64_t at, int64_t i, int64_t j, int64_t n) {
       float *place = gradient + (ofLeft ? i : j);
       if (own == 1 && left == 1 && right == 1)
         for (int64_t k = 0; k < n; ++k)
@@ -98,8 +79,8 @@ public:
   void forward() override {
     const float *a = floats(inputs[1].value), *b = floats(inputs[2].value);
     float *c = floats(outputs[0].value);
-    int64_t n = shape.dims.back(), left = shape.left.back(), right = shape.right.back();
-    eachRun(shape, [&](int64_t at, int64_t i, int64_t j) {
+    int64_t left = shape.left.back(), right = shape.right.back();
+    eachRun(shape, nullptr, [&](int64_t at, int64_t i, int64_t j, int64_t n) {
       for (int64_t k = 0; k < n; ++k)
         c[at + k] = mask[at + k] ? a[i + k * left] : b[j + k * right];
     });
@@ -115,9 +96,9 @@ private:
   void gather(float *gradient, int operand) {
     zero(inputs[operand].gradient);
     const float *arriving = floats(outputs[0].gradient);
-    int64_t n = shape.dims.back();
-    int64_t stride = operand == 1 ? shape.left.back() : shape.right.back();
-    eachRun(shape, [&](int64_t at, int64_t i, int64_t j) {
+    const Dims &steps = operand == 1 ? shape.left : shape.right;
+    int64_t stride = steps.back();
+    eachRun(shape, &steps, [&](int64_t at, int64_t i, int64_t j, int64_t n) {
       float *place = gradient + (operand == 1 ? i : j);
       for (int64_t k = 0; k < n; ++k)
         place[k * stride] += mask[at + k] == (operand == 1) ? arriving[at + k] : 0;

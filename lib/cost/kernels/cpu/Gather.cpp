@@ -1,6 +1,7 @@
 // Looking up: rows of a table, or of integers.
 #include "cost/kernels/Shapes.h"
 #include "cost/kernels/cpu/Kernel.h"
+#include "cost/kernels/cpu/Runs.h"
 
 #include <cstring>
 
@@ -46,12 +47,14 @@ public:
 
 private:
   template <typename T> void copyRows(const T *from, T *to) const {
-    int64_t width = lookup.width;
-    for (int64_t block = 0; block < lookup.outer; ++block, from += lookup.rows * width)
-      for (int64_t index : lookup.indices) {
-        std::memcpy(to, from + index * width, width * sizeof(T));
-        to += width;
+    int64_t width = lookup.width, count = int64_t(lookup.indices.size());
+    auto copy = [&](int64_t begin, int64_t end) {
+      for (int64_t line = begin; line < end; ++line) {
+        int64_t row = line / count * lookup.rows + lookup.indices[line % count];
+        std::memcpy(to + line * width, from + row * width, width * sizeof(T));
       }
+    };
+    inParallel(lookup.outer * count, leastOfThread / std::max<int64_t>(width, 1), copy);
   }
 
   Lookup lookup;

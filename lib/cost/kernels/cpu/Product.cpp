@@ -1,6 +1,7 @@
 // Matrix products: MatMul over any leading axes, Gemm with its bias.
 #include "cost/kernels/Shapes.h"
 #include "cost/kernels/cpu/Kernel.h"
+#include "cost/kernels/cpu/Runs.h"
 
 #include <algorithm>
 
@@ -84,9 +85,11 @@ private:
     int64_t width = shape.result.back();
     int64_t count = product(shape.result) / std::max<int64_t>(width, 1);
     std::fill(sums, sums + width, 0.0f);
-    for (int64_t row = 0; row < count; ++row)
-      for (int64_t column = 0; column < width; ++column)
-        sums[column] += rows[row * width + column];
+    inParallel(width, leastOfThread / std::max<int64_t>(count, 1), [=](int64_t begin, int64_t end) {
+      for (int64_t row = 0; row < count; ++row)
+        for (int64_t column = begin; column < end; ++column)
+          sums[column] += rows[row * width + column];
+    });
   }
 
   Product shape;

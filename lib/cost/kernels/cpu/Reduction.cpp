@@ -1,6 +1,7 @@
 // Sums and means over axes.
 #include "cost/kernels/Shapes.h"
 #include "cost/kernels/cpu/Kernel.h"
+#include "cost/kernels/cpu/Runs.h"
 
 namespace heterplan::kernels::cpu {
 namespace {
@@ -22,24 +23,12 @@ public:
       return;
     const float *arriving = floats(outputs[0].gradient);
     float *gradient = floats(inputs[0].gradient);
-    const Dims &dims = shape.dims;
-    Dims strides = stridesOf(shape.kept);
-    for (size_t axis = 0; axis < dims.size(); ++axis)
-      strides[axis] = shape.kept[axis] == 1 ? 0 : strides[axis];
-    int64_t run = dims.back(), step = strides.back();
-    Dims position(dims.size() - 1, 0);
-    int64_t source = 0;
-    for (int64_t at = 0, all = product(dims); at < all; at += run) {
-      for (int64_t k = 0; k < run; ++k)
-        gradient[at + k] = arriving[source + k * step] * shape.factor;
-      for (size_t axis = position.size(); axis-- > 0;) {
-        source += strides[axis];
-        if (++position[axis] < dims[axis])
-          break;
-        source -= strides[axis] * dims[axis];
-        position[axis] = 0;
-      }
-    }
+    Broadcast walk = broadcastOf(shape.kept, shape.dims, shape.dims);
+    int64_t step = walk.left.back();
+    eachRun(walk, nullptr, [=, factor = shape.factor](int64_t at, int64_t i, int64_t, int64_t n) {
+      for (int64_t k = 0; k < n; ++k)
+        gradient[at + k] = arriving[i + k * step] * factor;
+    });
   }
 
 private:
