@@ -318,6 +318,17 @@ std::set<Samples> batchesOf(const Plan &plan, const Stage &stage, StringRef type
       batches.insert(Samples(std::max<int64_t>(1, replica.share.value() / plan.microBatches)));
   return batches;
 }
+
+/// Messages and collectives over a link have one ratio.
+LinkMeasurement corrected(const LinkRatio &ratio) {
+  LinkMeasurement link{ratio.link.name, ratio.link.bandwidth / ratio.ratio.value,
+                       ratio.link.latency * ratio.ratio.value};
+  if (const std::optional<LinkSpeed> &speed = ratio.link.allReduce)
+    link.allReduce = {speed->bandwidth / ratio.ratio.value, speed->latency * ratio.ratio.value};
+  link.origin = ratio.link.provenance;
+  link.calibrated = true;
+  return link;
+}
 } // namespace
 
 Expected<Profile> correctedProfile(const Calibration &calibration, const Plan &plan,
@@ -346,8 +357,7 @@ Expected<Profile> correctedProfile(const Calibration &calibration, const Plan &p
   }
   for (const LinkRatio &link : calibration.links)
     if (!link.link.name.empty() && link.ratio.count)
-      profile.links.push_back({link.link.name, link.link.bandwidth / link.ratio.value,
-                               link.link.latency * link.ratio.value});
+      profile.links.push_back(corrected(link));
   return profile;
 }
 

@@ -22,7 +22,7 @@ struct TypeTopology {
 Link slower(const Link &a, const Link &b) {
   Link result = a.bandwidth <= b.bandwidth ? a : b;
   result.latency = std::max(a.latency, b.latency);
-  result.measured = a.measured && b.measured;
+  result.provenance = std::max(a.provenance, b.provenance);
   if (a.allReduce && b.allReduce)
     result.allReduce = {std::min(a.allReduce->bandwidth, b.allReduce->bandwidth),
                         std::max(a.allReduce->latency, b.allReduce->latency)};
@@ -83,7 +83,7 @@ CollectiveCost ringCost(int members, const Link &link) {
     return {};
   double steps = 2.0 * (members - 1);
   LinkSpeed speed = link.allReduce.value_or(LinkSpeed{link.bandwidth, link.latency});
-  return {speed.latency * steps, steps / members / speed.bandwidth.value(), link.measured};
+  return {speed.latency * steps, steps / members / speed.bandwidth.value(), link.provenance};
 }
 } // namespace
 
@@ -123,7 +123,7 @@ CollectiveCost allReduceCost(const Cluster &cluster, const DeviceGroup &group) {
   CollectiveCost inside = ringCost(shape.devicesPerNode, shape.intra);
   CollectiveCost between = ringCost(shape.nodes, networkOf(cluster, {&group}));
   return {inside.latency + between.latency, inside.secondsPerByte + between.secondsPerByte,
-          inside.measured && between.measured};
+          std::max(inside.provenance, between.provenance)};
 }
 
 Link collectiveLink(const Cluster &cluster, const DeviceGroup &group) {
@@ -141,12 +141,15 @@ CollectiveCost lookupGradientCost(const Cluster &cluster, const DeviceGroup &gro
   GroupShape shape = shapeOf(cluster, group);
   const Link &network = networkOf(cluster, {&group});
   double devices = shape.devices, inNode = shape.devicesPerNode, outside = devices - inNode;
-  CollectiveCost cost{shape.intra.latency * (inNode - 1) + network.latency * outside, 0,
-                      (inNode < 2 || shape.intra.measured) && (outside == 0 || network.measured)};
-  if (inNode > 1)
+  CollectiveCost cost{shape.intra.latency * (inNode - 1) + network.latency * outside};
+  if (inNode > 1) {
     cost.secondsPerByte += (inNode - 1) / devices / shape.intra.bandwidth.value();
-  if (outside > 0)
+    cost.provenance = shape.intra.provenance;
+  }
+  if (outside > 0) {
     cost.secondsPerByte += outside / devices * inNode / network.bandwidth.value();
+    cost.provenance = std::max(cost.provenance, network.provenance);
+  }
   return cost;
 }
 

@@ -32,7 +32,7 @@ GroupShape shapeOf(const Cluster &cluster, const DeviceGroup &group);
 struct CollectiveCost {
   Seconds latency{};
   double secondsPerByte = 0;
-  bool measured = true; // all links that it takes
+  Provenance provenance = Provenance::Measured; // the worst of the links that it takes
 
   Seconds time(Bytes size) const;
 };

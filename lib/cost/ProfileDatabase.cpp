@@ -17,11 +17,14 @@ namespace {
 constexpr double conflictSlack = 0.05; // a pass is noisier than the sum that `spread` is of
 constexpr double outlierSlack = 0.25; // batches have kernels of their own, and machines their moods
 
+/// What was corrected by a run was not measured itself.
+template <typename T> Provenance provenanceOf(const T &entry) {
+  return entry.calibrated ? std::max(entry.origin, Provenance::Interpolated) : entry.origin;
+}
+
 ProfilePoint pointOf(const ProfileEntry &entry, EntryPlace place) {
-  Provenance origin =
-      entry.calibrated ? std::max(entry.origin, Provenance::Interpolated) : entry.origin;
-  return {entry.batch,  entry.forward, entry.backward,   entry.update,
-          entry.spread, origin,        entry.calibrated, place};
+  return {entry.batch,  entry.forward,       entry.backward,   entry.update,
+          entry.spread, provenanceOf(entry), entry.calibrated, place};
 }
 
 bool clearlyDiffer(Seconds a, Seconds b, double spreadA, double spreadB) {
@@ -167,8 +170,8 @@ std::vector<ProfileWarning> ProfileDatabase::add(const Profile &profile, StringR
                .str()});
     });
   for (const LinkMeasurement &link : profile.links)
-    links[link.name] = {link.name, link.bandwidth, link.latency, ("measured: " + path).str(),
-                        {},        link.allReduce, true};
+    links[link.name] = {link.name, link.bandwidth, link.latency,      ("measured: " + path).str(),
+                        {},        link.allReduce, provenanceOf(link)};
   for (const MeasuredLayer &layer : profile.layers)
     workBySignature[layer.signature] = layer.work;
   return warnings;

@@ -62,7 +62,7 @@ struct Link {
   Location location{};
   /// Of each step of an all-reduce over the link, which also adds; as messages where not known.
   std::optional<LinkSpeed> allReduce{};
-  bool measured = false;
+  Provenance provenance = Provenance::Modelled;
 };
 
 struct NodeGroup {

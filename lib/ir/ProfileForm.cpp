@@ -77,9 +77,12 @@ void writeLink(const LinkMeasurement &link, v1::LinkMeasurement &form) {
     form.set_all_reduce_latency_seconds(link.allReduce->latency.value());
   }
   form.set_all_reduce_residual(link.allReduceResidual);
+  if (link.origin != Provenance::Measured)
+    form.set_origin(nameOf(link.origin));
+  form.set_calibrated(link.calibrated);
 }
 
-LinkMeasurement readLink(const v1::LinkMeasurement &form) {
+LinkMeasurement readLink(const v1::LinkMeasurement &form, const Twine &place, NameReader &names) {
   LinkMeasurement link{form.name(), BytesPerSecond(form.bandwidth_bytes_per_second()),
                        Seconds(form.latency_seconds())};
   link.residual = form.residual();
@@ -87,6 +90,9 @@ LinkMeasurement readLink(const v1::LinkMeasurement &form) {
     link.allReduce = {BytesPerSecond(form.all_reduce_bandwidth_bytes_per_second()),
                       Seconds(form.all_reduce_latency_seconds())};
   link.allReduceResidual = form.all_reduce_residual();
+  if (!form.origin().empty())
+    link.origin = names.named<Provenance>(form.origin(), provenances, place + ".origin");
+  link.calibrated = form.calibrated();
   return link;
 }
 } // namespace
@@ -129,10 +135,10 @@ Expected<Profile> parseProfile(StringRef text, StringRef path) {
     profile.entries.push_back(readEntry(form.entries(i), "entries[" + Twine(i) + "]", names));
   for (int i = 0; i < form.layers_size(); ++i)
     profile.layers.push_back(readLayer(form.layers(i), "layers[" + Twine(i) + "]", names));
+  for (int i = 0; i < form.links_size(); ++i)
+    profile.links.push_back(readLink(form.links(i), "links[" + Twine(i) + "]", names));
   if (Error error = names.take())
     return error;
-  for (const v1::LinkMeasurement &link : form.links())
-    profile.links.push_back(readLink(link));
   if (Error error = profile.verify())
     return source.located(std::move(error));
   return profile;

@@ -82,29 +82,24 @@ void Evaluator::fillFits(Plan &plan) const {
   }
 }
 
-namespace {
-size_t originOf(bool measured) {
-  return static_cast<size_t>(measured ? Provenance::Measured : Provenance::Modelled);
-}
-} // namespace
-
 /// Adds what stage `i` spends on links: modelled, unless a profile has them.
 void Evaluator::addCommunication(const Placement &placement, const Evaluation &evaluation, int i,
                                  Plan &plan) const {
   const Stage &stage = evaluation.stages[i];
   const DeviceGroup &group = placement.stages[i].group;
-  auto add = [&](bool measured, double seconds) { plan.provenance[originOf(measured)] += seconds; };
-  auto from = [&](int other) {
-    bool exists = other >= 0 && other < int(placement.stages.size());
-    return exists &&
-           transferPath(problem.cluster, placement.stages[other].group, group).link.measured;
+  auto add = [&](Provenance origin, double seconds) {
+    plan.provenance[static_cast<size_t>(origin)] += seconds;
   };
-  double microBatches = plan.microBatches;
-  add(from(i - 1), microBatches * stage.receive.value());
-  add(from(i + 1), microBatches * stage.receiveGradient.value());
-  add(lookupCost(problem.cluster, group).measured,
-      microBatches * (stage.lookup + stage.lookupGradient).value());
-  add(allReduceCost(problem.cluster, group).measured, (stage.sync - stage.update).value());
+  auto addMessages = [&](int other, Seconds each) {
+    if (other >= 0 && other < int(placement.stages.size()))
+      add(transferPath(problem.cluster, placement.stages[other].group, group).link.provenance,
+          plan.microBatches * each.value());
+  };
+  addMessages(i - 1, stage.receive);
+  addMessages(i + 1, stage.receiveGradient);
+  add(lookupCost(problem.cluster, group).provenance,
+      plan.microBatches * (stage.lookup + stage.lookupGradient).value());
+  add(allReduceCost(problem.cluster, group).provenance, (stage.sync - stage.update).value());
 }
 
 /// Shares of the compute, transfer and synchronisation time of each stage's slowest replica, by

@@ -142,6 +142,8 @@ inline Profile RandomValues::profile() {
     if (coin())
       link.allReduce = {BytesPerSecond(1 + number()), seconds()};
     link.allReduceResidual = number();
+    link.origin = static_cast<Provenance>(integer(0, provenances - 1));
+    link.calibrated = coin();
     profile.links.push_back(std::move(link));
   }
   for (int64_t i = integer(0, 3); i > 0; --i) {

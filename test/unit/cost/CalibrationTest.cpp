@@ -22,6 +22,7 @@ Cluster cluster() {
     node.name = type;
     node.devices[type] = count;
     node.link = {link, BytesPerSecond(1e10), Seconds(1e-6), "", {}};
+    node.link.allReduce = {BytesPerSecond(1e10), Seconds(1e-6)};
     cluster.nodes.push_back(node);
   }
   return cluster;
@@ -165,6 +166,9 @@ TEST(Calibration, TheCorrectedProfilePricesStagesAsTheyRan) {
   ASSERT_EQ(profile->links.size(), 2u);
   EXPECT_EQ(profile->links[0].name, "bus");
   EXPECT_NEAR(profile->links[0].bandwidth.value(), 1e10 / 4, 1);
+  EXPECT_NEAR(profile->links[0].allReduce->bandwidth.value(), 1e10 / 4, 1);
+  EXPECT_TRUE(profile->links[0].calibrated);
+  EXPECT_EQ(profile->links[0].origin, Provenance::Modelled);
   EXPECT_NEAR(profile->links[1].latency.value(), 2e-3, 1e-12);
 
   profile->date = "2026-02-01";

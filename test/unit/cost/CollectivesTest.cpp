@@ -46,14 +46,14 @@ TEST(Collectives, hierarchicalAcrossNodes) {
 TEST(Collectives, aRingTakesTheMeasuredSpeedOfAllReduces) {
   Cluster cluster = clusterOf(2, 2);
   cluster.nodes[0].link.allReduce = {BytesPerSecond(50), Seconds(3)};
-  cluster.nodes[0].link.measured = true;
+  cluster.nodes[0].link.provenance = Provenance::Measured;
   // in the node 2·1/2·200/50 + 2·3, between two nodes as messages
   EXPECT_DOUBLE_EQ(allReduceTime(cluster, devices(4), Bytes(200)).value(), 10 + 24);
-  EXPECT_FALSE(allReduceCost(cluster, devices(4)).measured);
-  EXPECT_FALSE(lookupCost(cluster, devices(4)).measured);
+  EXPECT_EQ(allReduceCost(cluster, devices(4)).provenance, Provenance::Modelled);
+  EXPECT_EQ(lookupCost(cluster, devices(4)).provenance, Provenance::Modelled);
   cluster.nodes[0].count = 1;
-  EXPECT_TRUE(allReduceCost(cluster, devices(2)).measured);
-  EXPECT_TRUE(lookupCost(cluster, devices(2)).measured);
+  EXPECT_EQ(allReduceCost(cluster, devices(2)).provenance, Provenance::Measured);
+  EXPECT_EQ(lookupCost(cluster, devices(2)).provenance, Provenance::Measured);
   EXPECT_EQ(transferTime(cluster, devices(1), Samples(1), devices(1), Samples(1), Bytes(100), {}),
             Seconds(2)); // messages take what they took
 }
