@@ -72,32 +72,23 @@ Error checkInputs(const Plan &plan, const LayerGraph &graph, const CostInputs &c
 }
 
 /// Everything that is compared.
-struct Run {
-  Plan plan;
-  LayerGraph graph;
-  CostInputs costs;
+struct Run : PlanInputs {
   std::vector<std::string> traces;
 };
 
 Expected<Run> readRun(const CalibrateOptions &options) {
-  Expected<Plan> plan = readPlan(options.plan);
-  if (!plan)
-    return plan.takeError();
-  Expected<Model> model = readModel(options.model, options.reading);
-  if (!model)
-    return model.takeError();
-  Expected<CostInputs> costs =
-      readCosts(options.costs, model->layers, plan->optimizer, plan->precision);
-  if (!costs)
-    return costs.takeError();
-  if (Error error = checkInputs(*plan, model->layers, *costs))
+  Expected<PlanInputs> inputs =
+      readPlanInputs(options.plan, options.model, options.reading, options.costs);
+  if (!inputs)
+    return inputs.takeError();
+  if (Error error = checkInputs(inputs->plan, inputs->graph, inputs->costs))
     return error;
   Expected<std::vector<std::string>> traces = options.traces;
   if (options.traces.empty())
     traces = tracesIn(planDirectory(options.plan));
   if (!traces)
     return traces.takeError();
-  return Run{std::move(*plan), std::move(model->layers), std::move(*costs), std::move(*traces)};
+  return Run{std::move(*inputs), std::move(*traces)};
 }
 
 std::string ratioText(const Ratio &ratio) {

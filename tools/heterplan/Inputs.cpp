@@ -114,16 +114,18 @@ void addCostOptions(CLI::App &command, CostOptions &options) {
                    "refuse times that no profile has, instead of modelling them");
 }
 
+Expected<Catalogue> readCatalogue() {
+  Expected<std::string> folder = findProfiles(executablePath());
+  return folder ? Catalogue::load(*folder) : folder.takeError();
+}
+
 namespace {
 /// The cluster at `path` with what the hardware catalogue knows of it.
 Expected<Cluster> readWholeCluster(StringRef path) {
   Expected<Cluster> cluster = readCluster(path);
   if (!cluster)
     return cluster.takeError();
-  Expected<std::string> folder = findProfiles(executablePath());
-  if (!folder)
-    return folder.takeError();
-  Expected<Catalogue> catalogue = Catalogue::load(*folder);
+  Expected<Catalogue> catalogue = readCatalogue();
   if (!catalogue)
     return catalogue.takeError();
   if (Error error = catalogue->resolve(*cluster))
@@ -171,6 +173,20 @@ std::string planDirectory(StringRef path) {
     return path.str();
   StringRef parent = sys::path::parent_path(path);
   return parent.empty() ? "." : parent.str();
+}
+
+Expected<PlanInputs> readPlanInputs(StringRef planPath, StringRef modelPath,
+                                    const ModelOptions &reading, const CostOptions &options) {
+  Expected<Plan> plan = readPlan(planPath);
+  if (!plan)
+    return plan.takeError();
+  Expected<Model> model = readModel(modelPath, reading);
+  if (!model)
+    return model.takeError();
+  Expected<CostInputs> costs = readCosts(options, model->layers, plan->optimizer, plan->precision);
+  if (!costs)
+    return costs.takeError();
+  return PlanInputs{std::move(*plan), std::move(model->layers), std::move(*costs)};
 }
 
 } // namespace heterplan

@@ -2,6 +2,7 @@
 // file or its directory; and the options that say how.
 #pragma once
 
+#include "cost/Catalogue.h"
 #include "cost/LayerRegression.h"
 #include "ir/FileForms.h"
 #include "ir/Graph.h"
@@ -57,6 +58,18 @@ struct CostInputs {
 /// For the layers of `graph`. Entries that contradict each other are warned of on stderr.
 llvm::Expected<CostInputs> readCosts(const CostOptions &options, const LayerGraph &graph,
                                      Optimizer optimizer, Precision precision);
+
+/// A plan with what it was made of.
+struct PlanInputs {
+  Plan plan;
+  LayerGraph graph;
+  CostInputs costs; // by the plan's optimizer and precision
+};
+llvm::Expected<PlanInputs> readPlanInputs(llvm::StringRef plan, llvm::StringRef model,
+                                          const ModelOptions &reading, const CostOptions &costs);
+
+/// The hardware catalogue that came with this program.
+llvm::Expected<Catalogue> readCatalogue();
 
 /// Where this program lies; resources are found from there.
 std::string executablePath();

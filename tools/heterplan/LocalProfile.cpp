@@ -19,10 +19,7 @@ namespace heterplan {
 
 namespace {
 Error writeMachine(StringRef output) {
-  Expected<std::string> folder = findProfiles(executablePath());
-  if (!folder)
-    return folder.takeError();
-  Expected<Catalogue> catalogue = Catalogue::load(*folder);
+  Expected<Catalogue> catalogue = readCatalogue();
   if (!catalogue)
     return catalogue.takeError();
   Machine machine = readMachine();

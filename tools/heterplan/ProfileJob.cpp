@@ -163,16 +163,13 @@ Error addSettings(const ProfileCommand &command, ProfileJob &job) {
 
 /// A catalogued device, which tells the heavy layers from the light ones.
 Expected<DeviceType> yardstick(StringRef type, bool gpu) {
-  Expected<std::string> folder = findProfiles(executablePath());
-  if (!folder)
-    return folder.takeError();
-  Expected<Catalogue> catalogue = Catalogue::load(*folder);
+  Expected<Catalogue> catalogue = readCatalogue();
   if (!catalogue)
     return catalogue.takeError();
   for (StringRef name : {type, StringRef(gpu ? "v100-sxm2-16gb" : coreType)})
     if (const DeviceType *found = catalogue->device(name))
       return *found;
-  return Diagnostic(Diag::NoCatalogueEntry, {*folder, 0, 0, ""})
+  return Diagnostic(Diag::NoCatalogueEntry, {"profiles/devices", 0, 0, ""})
          << "the catalogue has no device '" << coreType << "'";
 }
 

@@ -55,18 +55,12 @@ void printJson(const std::vector<Finding> &findings) {
 }
 
 Expected<ExitStatus> verify(const VerifyOptions &options) {
-  Expected<Plan> plan = readPlan(options.plan);
-  if (!plan)
-    return plan.takeError();
-  Expected<Model> model = readModel(options.model, options.reading);
-  if (!model)
-    return model.takeError();
-  Expected<CostInputs> costs =
-      readCosts(options.costs, model->layers, plan->optimizer, plan->precision);
-  if (!costs)
-    return costs.takeError();
+  Expected<PlanInputs> inputs =
+      readPlanInputs(options.plan, options.model, options.reading, options.costs);
+  if (!inputs)
+    return inputs.takeError();
   Expected<std::vector<Finding>> findings =
-      examinePlan(*plan, model->layers, costs->cluster, *costs->model);
+      examinePlan(inputs->plan, inputs->graph, inputs->costs.cluster, *inputs->costs.model);
   if (!findings)
     return findings.takeError();
   (options.json ? printJson : printText)(*findings);
