@@ -166,9 +166,8 @@ StageTimes Evaluator::mixedTimes(int begin, int end, const DeviceGroup &group,
   StageTimes times;
   times.fits = true;
   double slowest = -1;
-  for (size_t i = 0; i < group.counts.size(); ++i) {
-    int64_t share = shares[i].front();
-    const PrefixSums &sums = table.at(group.counts[i].first, share);
+  auto add = [&](int type, int64_t share) {
+    const PrefixSums &sums = table.at(type, share);
     double forward = sums.forwardOf(begin, end), backward = sums.backwardOf(begin, end);
     if (!last) {
       times.forward = std::max(times.forward, forward);
@@ -180,25 +179,58 @@ StageTimes Evaluator::mixedTimes(int begin, int end, const DeviceGroup &group,
     }
     times.update = std::max(times.update, sums.updateOf(begin, end));
     times.largestShare = std::max(times.largestShare, Samples(share));
+  };
+  for (size_t i = 0; i < group.counts.size(); ++i) {
+    int type = group.counts[i].first;
+    add(type, shares[i].front());
+    if (shares[i].back() != shares[i].front()) // as measured, the smaller may take longer
+      add(type, shares[i].back());
   }
   return times;
+}
+
+/// Whether `large` samples take at least as long as `small` in every way. Measured times may fall
+/// as the batch grows.
+bool Evaluator::isSlower(int begin, int end, int type, int64_t large, int64_t small) {
+  if (large == small || steadyModel)
+    return true;
+  const PrefixSums &slow = table.at(type, large), &fast = table.at(type, small);
+  return fast.forwardOf(begin, end) <= slow.forwardOf(begin, end) &&
+         fast.backwardOf(begin, end) <= slow.backwardOf(begin, end) &&
+         fast.updateOf(begin, end) <= slow.updateOf(begin, end);
+}
+
+bool Evaluator::largestIsSlowest(int begin, int end, int type, int count, int64_t batch) {
+  return batch < count || isSlower(begin, end, type, (batch + count - 1) / count, batch / count);
+}
+
+/// Even shares of one type, balanced ones of several; none where they do not fit.
+std::vector<std::vector<int64_t>> Evaluator::sharesOf(int begin, int end, const DeviceGroup &group,
+                                                      int64_t batch, int inFlight) {
+  if (group.counts.size() > 1)
+    return balancedShares(begin, end, group, batch, inFlight);
+  auto [type, count] = group.counts.front();
+  std::vector<int64_t> shares = evenShares(batch, count);
+  if (shares.front() > mostSamples(begin, end, type, count, inFlight, batch))
+    return {};
+  return {std::move(shares)};
 }
 
 StagePrice Evaluator::priceStage(int begin, int end, const DeviceGroup &group, int64_t batch,
                                  bool last, int inFlight) {
   const GroupCosts costs = costsOf(group);
-  if (group.counts.size() == 1) {
-    auto [type, count] = group.counts.front();
+  auto [type, count] = group.counts.front();
+  if (group.counts.size() == 1 && largestIsSlowest(begin, end, type, count, batch)) {
     StageTimes times = uniformTimes(begin, end, type, count, costs, batch, inFlight);
     return {times, times.fits ? std::vector<std::vector<int64_t>>{evenShares(batch, count)}
                               : std::vector<std::vector<int64_t>>{}};
   }
-  for (auto [type, count] : group.counts)
-    if (!mayRun(begin, end, type))
+  for (const auto &entry : group.counts)
+    if (!mayRun(begin, end, entry.first))
       return {};
   if (group.size() > batch)
     return {};
-  std::vector<std::vector<int64_t>> shares = balancedShares(begin, end, group, batch, inFlight);
+  std::vector<std::vector<int64_t>> shares = sharesOf(begin, end, group, batch, inFlight);
   if (shares.empty())
     return {};
   StageTimes times = mixedTimes(begin, end, group, shares, last);
@@ -207,15 +239,26 @@ StagePrice Evaluator::priceStage(int begin, int end, const DeviceGroup &group, i
   return {times, std::move(shares)};
 }
 
-/// One replica for each type, with the times of its largest share: what the schedule depends on.
+/// What the schedule depends on: for each type the times of its largest share, and those of its
+/// smallest one where it may be the slower. None where one share is the slowest in both passes.
 std::vector<Replica> Evaluator::slowestOfEachType(const PlacedStage &placed,
                                                   const StagePrice &price) {
   std::vector<Replica> replicas;
-  for (size_t i = 0; i < price.shares.size(); ++i) {
-    const PrefixSums &sums = table.at(placed.group.counts[i].first, price.shares[i].front());
+  auto add = [&](int type, int64_t share) {
+    const PrefixSums &sums = table.at(type, share);
     Replica &replica = replicas.emplace_back();
     replica.forward = Seconds(sums.forwardOf(placed.begin, placed.end));
     replica.backward = Seconds(sums.backwardOf(placed.begin, placed.end));
+  };
+  bool several = placed.group.counts.size() > 1;
+  for (size_t i = 0; i < price.shares.size(); ++i) {
+    int type = placed.group.counts[i].first;
+    int64_t large = price.shares[i].front(), small = price.shares[i].back();
+    bool ordered = isSlower(placed.begin, placed.end, type, large, small);
+    if (several || !ordered)
+      add(type, large);
+    if (!ordered)
+      add(type, small);
   }
   return replicas;
 }
@@ -230,8 +273,7 @@ Stage Evaluator::stageOf(const PlacedStage &placed, const StagePrice &price) {
   stage.update = Seconds(times.update);
   stage.lookup = Seconds(times.lookup);
   stage.lookupGradient = Seconds(times.lookupGradient);
-  if (placed.group.counts.size() > 1) // else the largest share is the slowest in both passes
-    stage.replicas = slowestOfEachType(placed, price);
+  stage.replicas = slowestOfEachType(placed, price);
   return stage;
 }
 

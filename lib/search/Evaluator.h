@@ -68,6 +68,9 @@ public:
   /// The same for `count` devices of one type, which communicate at `costs`: the fast path.
   StageTimes uniformTimes(int begin, int end, int type, int count, const GroupCosts &costs,
                           int64_t batch, int inFlight);
+  /// Whether of an even split of `batch` over `count` devices the largest share takes longest in
+  /// every way, so that uniformTimes() is what priceStage() says.
+  bool largestIsSlowest(int begin, int end, int type, int count, int64_t batch);
   /// Layers [begin, end) may be one stage on `type` as far as pins and separations go.
   bool mayRun(int begin, int end, int type) const;
   /// Most micro-batches of `share` samples that fit in the memory of one device of `type`, of
@@ -129,8 +132,11 @@ private:
   StageTimes steadyTimes(int begin, int end, int type, int count, int64_t share) const;
   std::vector<std::vector<int64_t>> balancedShares(int begin, int end, const DeviceGroup &group,
                                                    int64_t batch, int inFlight);
+  std::vector<std::vector<int64_t>> sharesOf(int begin, int end, const DeviceGroup &group,
+                                             int64_t batch, int inFlight);
   StageTimes mixedTimes(int begin, int end, const DeviceGroup &group,
                         const std::vector<std::vector<int64_t>> &shares, bool last);
+  bool isSlower(int begin, int end, int type, int64_t large, int64_t small);
   Stage stageOf(const PlacedStage &placed, const StagePrice &price);
   std::vector<Replica> slowestOfEachType(const PlacedStage &placed, const StagePrice &price);
   void fillFits(Plan &plan) const;

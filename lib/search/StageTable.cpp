@@ -36,7 +36,10 @@ StageEntry StageTable::price(int begin, int end, const GroupOption &option,
   int64_t devices = option.group.size();
   if (devices > batch)
     return entry;
-  if (option.group.counts.size() > 1) {
+  auto [type, count] = option.group.counts.front();
+  bool needsBalance =
+      option.group.counts.size() > 1 || !evaluator.largestIsSlowest(begin, end, type, count, batch);
+  if (needsBalance) {
     StageTimes times = evaluator.priceStage(begin, end, option.group, batch, true, 1).times;
     if (times.fits) { // the even split has the least largest share, hence the least lookups
       times.forward -= times.lookup;
@@ -51,7 +54,6 @@ StageEntry StageTable::price(int begin, int end, const GroupOption &option,
             times.fits ? microBatches : 0,
             /*estimate=*/true};
   }
-  int type = option.group.counts.front().first;
   if (!evaluator.mayRun(begin, end, type))
     return entry;
   entry.share = (batch + devices - 1) / devices;

@@ -13,8 +13,9 @@ struct StageEntry {
   double forward = 0, backward = 0, sync = 0;
   int64_t share = 0;    // largest; 0 where pins or the batch rule the stage out
   int mostInFlight = 0; // as far as memory goes; 0: never fits
-  /// Mixed groups only: shares depend on memory and on the place in the pipeline, so that the
-  /// figures are lower bounds (of a last stage with one micro-batch in flight).
+  /// Shares depend on memory and on the place in the pipeline (mixed groups), or the slowest share
+  /// depends on the place (times that fall as the batch grows): the figures are lower bounds, of a
+  /// last stage with one micro-batch in flight.
   bool estimate = false;
 };
 

@@ -1,6 +1,7 @@
 // Laws of search, on random small problems.
 #include "search/Search.h"
 #include "search/Evaluator.h"
+#include "search/verify/Checker.h"
 #include "support/RandomProblem.h"
 
 #include "gtest/gtest.h"
@@ -28,7 +29,56 @@ bool bracketed(const Plan &plan, const Plan &optimum) {
   return atLeastAsGood(plan.objective, optimum.objectiveValue, plan.objectiveValue) &&
          atLeastAsGood(plan.objective, plan.lowerBound, optimum.objectiveValue);
 }
+
+/// Times that fall here and there as the batch grows, as measured ones do.
+class Uneven : public CostModel {
+public:
+  explicit Uneven(const CostModel &costs) : costs(costs) {}
+  llvm::Expected<LayerCost> price(const Layer &layer, const DeviceType &device,
+                                  Samples batch) const override {
+    llvm::Expected<LayerCost> cost = costs.price(layer, device, batch);
+    if (!cost)
+      return cost;
+    cost->forward = cost->forward * (1 + double(batch.value() * 7 % 3) / 3);
+    cost->backward = cost->backward * (1 + double(batch.value() * 5 % 4) / 4);
+    cost->update = cost->update * (1 + double(batch.value() % 2) / 2);
+    return cost;
+  }
+
+private:
+  const CostModel &costs;
+};
 } // namespace
+
+TEST(Search, timesMayFallAsTheBatchGrows) {
+  int feasible = 0, uneven = 0;
+  for (int seed = 0; seed < 300; ++seed) {
+    RandomProblem random(seed);
+    Uneven costs(random.costs);
+    Problem problem =
+        llvm::cantFail(Problem::create(random.graph, random.cluster, costs, random.request));
+    SearchOutcome oracle = solve(problem, "exhaustive");
+    SearchOutcome labels = solve(problem, "label-setting");
+    ASSERT_TRUE(!labels.proven || oracle.plan.has_value() == labels.plan.has_value());
+    if (!oracle.plan || !labels.plan)
+      continue;
+    ASSERT_TRUE(bracketed(*labels.plan, *oracle.plan)) << "seed " << seed;
+    if (labels.proven) {
+      ASSERT_NEAR(labels.plan->objectiveValue / oracle.plan->objectiveValue, 1, 1e-9)
+          << "seed " << seed;
+    }
+    auto checks = checkPlan(*labels.plan, problem.graph, problem.cluster, costs);
+    ASSERT_TRUE(bool(checks)) << toText(checks.takeError());
+    for (const Check &check : *checks)
+      ASSERT_TRUE(check.holds) << "seed " << seed << ": " << check.name;
+    ++feasible;
+    for (const Stage &stage : labels.plan->stages)
+      uneven += stage.replicas.front().share != stage.replicas.back().share &&
+                stage.replicas.front().devices[0].type == stage.replicas.back().devices[0].type;
+  }
+  EXPECT_GT(feasible, 100);
+  EXPECT_GT(uneven, 10);
+}
 
 class EveryPricing : public testing::TestWithParam<Pricing> {};
 
