@@ -45,6 +45,12 @@ std::vector<int64_t> evenShares(int64_t samples, int devices) {
     ++shares[i];
   return shares;
 }
+
+/// Each share once; they come in descending order.
+std::vector<int64_t> distinct(std::vector<int64_t> shares) {
+  shares.erase(std::unique(shares.begin(), shares.end()), shares.end());
+  return shares;
+}
 } // namespace
 
 GroupCosts groupCosts(const Cluster &cluster, const DeviceGroup &group) {
@@ -180,12 +186,9 @@ StageTimes Evaluator::mixedTimes(int begin, int end, const DeviceGroup &group,
     times.update = std::max(times.update, sums.updateOf(begin, end));
     times.largestShare = std::max(times.largestShare, Samples(share));
   };
-  for (size_t i = 0; i < group.counts.size(); ++i) {
-    int type = group.counts[i].first;
-    add(type, shares[i].front());
-    if (shares[i].back() != shares[i].front()) // as measured, the smaller may take longer
-      add(type, shares[i].back());
-  }
+  for (size_t i = 0; i < group.counts.size(); ++i) // as measured, smaller ones may take longer
+    for (int64_t share : distinct(shares[i]))
+      add(group.counts[i].first, share);
   return times;
 }
 
@@ -239,8 +242,8 @@ StagePrice Evaluator::priceStage(int begin, int end, const DeviceGroup &group, i
   return {times, std::move(shares)};
 }
 
-/// What the schedule depends on: for each type the times of its largest share, and those of its
-/// smallest one where it may be the slower. None where one share is the slowest in both passes.
+/// What the schedule depends on: for each type the times of its largest share, and of others that
+/// may be slower. None where one share is the slowest in both passes.
 std::vector<Replica> Evaluator::slowestOfEachType(const PlacedStage &placed,
                                                   const StagePrice &price) {
   std::vector<Replica> replicas;
@@ -253,12 +256,15 @@ std::vector<Replica> Evaluator::slowestOfEachType(const PlacedStage &placed,
   bool several = placed.group.counts.size() > 1;
   for (size_t i = 0; i < price.shares.size(); ++i) {
     int type = placed.group.counts[i].first;
-    int64_t large = price.shares[i].front(), small = price.shares[i].back();
-    bool ordered = isSlower(placed.begin, placed.end, type, large, small);
-    if (several || !ordered)
-      add(type, large);
-    if (!ordered)
-      add(type, small);
+    std::vector<int64_t> shares = distinct(price.shares[i]);
+    auto yields = [&](int64_t share) {
+      return share != shares.front() &&
+             isSlower(placed.begin, placed.end, type, shares.front(), share);
+    };
+    llvm::erase_if(shares, yields);
+    if (several || shares.size() > 1)
+      for (int64_t share : shares)
+        add(type, share);
   }
   return replicas;
 }
