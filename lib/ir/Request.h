@@ -3,6 +3,7 @@
 
 #include "ir/Plan.h"
 
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -26,6 +27,13 @@ struct Request {
   std::vector<LayerSet> separations; // no two layers of one in the same stage
   std::optional<Training> training;
   bool ignoreMemory = false; // used to explain infeasibility
+
+  /// Longest iteration that reaches minThroughput, exactly; infinite without that wish.
+  Seconds longestIteration() const {
+    if (minThroughput == SamplesPerSecond(0))
+      return Seconds(std::numeric_limits<double>::infinity());
+    return Seconds(double(globalBatch.value()) / minThroughput.value());
+  }
 };
 
 } // namespace heterplan

@@ -251,10 +251,7 @@ double Bounds::rootTime() const {
 }
 
 double Bounds::root() const {
-  double limit = infinity;
-  const Request &request = evaluator.problem.request;
-  if (request.minThroughput > SamplesPerSecond(0))
-    limit = double(request.globalBatch.value()) / request.minThroughput.value() * (1 + 1e-9);
+  double limit = evaluator.problem.request.longestIteration().value() * (1 + 1e-9);
   std::vector<int> none;
   return objective(rootPlacement(none), limit);
 }

@@ -200,11 +200,9 @@ void IterationProgram::addLimits(IntegerProgram &rows, const Query &query) const
       row[i] = costs[i] / most;
     rows.add(row, -COIN_DBL_MAX, 1 + 1e-9);
   };
-  double budget = infinity, floor = infinity;
+  double budget = infinity, floor = request.longestIteration().value() / units.time;
   if (request.maxCostPerHour > DollarsPerHour(0))
     budget = request.maxCostPerHour.value() / units.price;
-  if (request.minThroughput > SamplesPerSecond(0))
-    floor = double(request.globalBatch.value()) / request.minThroughput.value() / units.time;
   limit(priceCosts, std::min(budget, query.mostPrice));
   limit(timeCosts, std::min(floor, query.mostTime));
 }

@@ -128,11 +128,8 @@ void LabelSearch::bound(Label &label) {
 /// Slowest iteration that is still of interest.
 double LabelSearch::timeLimit() const {
   const Request &request = evaluator.problem.request;
-  double limit = request.objective == Objective::Throughput ? bestTime : infinity;
-  if (request.minThroughput > SamplesPerSecond(0))
-    limit = std::min(limit, double(request.globalBatch.value()) / request.minThroughput.value() *
-                                (1 + 1e-9));
-  return limit;
+  double floor = request.longestIteration().value() * (1 + 1e-9);
+  return request.objective == Objective::Throughput ? std::min(bestTime, floor) : floor;
 }
 
 /// The stage [begin, position) before `label`; `mostInFlight` 0 where it does not fit.

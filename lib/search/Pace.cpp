@@ -135,11 +135,9 @@ double PaceSearch::split(const Interval &interval) const {
 }
 
 Expected<Solution> PaceSearch::runSteadily() {
-  const Request &request = evaluator.problem.request;
-  double low = leastPace(), high = 1e30, reached = 0;
-  if (request.minThroughput > SamplesPerSecond(0))
-    high = double(request.globalBatch.value()) / request.minThroughput.value() /
-           evaluator.space.microBatches.front() * (1 + 1e-9);
+  double floor = evaluator.problem.request.longestIteration().value() * (1 + 1e-9);
+  double low = leastPace(), high = std::min(floor / evaluator.space.microBatches.front(), 1e30),
+         reached = 0;
   Expected<double> price = solve(high, 0, reached);
   if (!price)
     return price.takeError();

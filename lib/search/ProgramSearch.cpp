@@ -91,13 +91,8 @@ void ProgramSearch::start() {
 
 /// Slowest iteration that is still of interest.
 double ProgramSearch::timeLimit() const {
-  double limit = infinity;
-  if (request.objective == Objective::Throughput)
-    limit = bestTime;
-  if (request.minThroughput > SamplesPerSecond(0))
-    limit = std::min(limit, double(request.globalBatch.value()) / request.minThroughput.value() *
-                                (1 + 1e-9));
-  return limit;
+  double floor = request.longestIteration().value() * (1 + 1e-9);
+  return request.objective == Objective::Throughput ? std::min(bestTime, floor) : floor;
 }
 
 /// The most promising micro-batches first. Tables are large, so that there is one at a time.

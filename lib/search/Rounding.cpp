@@ -126,10 +126,8 @@ bool ContinuousSizes::limitsOfPace() {
     fastest = std::max(fastest, evaluator.heterPs()->stageTime(stage.begin, stage.end, type,
                                                                evaluator.space.available[type]));
   }
-  if (request.minThroughput > SamplesPerSecond(0))
-    slowest =
-        std::min(slowest, double(request.globalBatch.value()) / request.minThroughput.value() /
-                              placement.microBatches * (1 + tolerance));
+  slowest = std::min(slowest,
+                     request.longestIteration().value() / placement.microBatches * (1 + tolerance));
   if (!within(sizesAt(slowest)))
     return false;
   fastest = leastThat(std::min(fastest, slowest), slowest,
