@@ -1,5 +1,7 @@
 #include "cost/ProfileDatabase.h"
 
+#include "support/Text.h"
+
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -15,6 +17,7 @@ namespace heterplan {
 
 namespace {
 constexpr double conflictSlack = 0.05; // a pass is noisier than the sum that `spread` is of
+constexpr size_t shownName = 60;      // columns; signatures are told apart by their ends
 constexpr double outlierSlack = 0.25; // batches have kernels of their own, and machines their moods
 
 /// What was corrected by a run was not measured itself.
@@ -30,17 +33,6 @@ ProfilePoint pointOf(const ProfileEntry &entry, EntryPlace place) {
 bool clearlyDiffer(Seconds a, Seconds b, double spreadA, double spreadB) {
   double slack = conflictSlack * std::max(a, b).value();
   return std::abs((a - b).value()) > (a * spreadA + b * spreadB).value() + slack;
-}
-
-std::string nameOf(const ProfileEntry &entry) {
-  return entry.layer.empty() ? entry.signature : entry.layer;
-}
-
-/// Signatures are told apart by their ends; messages are cut where they are long.
-std::string shortened(StringRef name) {
-  if (name.size() <= 60)
-    return name.str();
-  return (name.take_front(36) + "..." + name.take_back(20)).str();
 }
 
 bool isOff(Seconds measured, Seconds fitted, double spread) {
@@ -62,7 +54,7 @@ void addOutliers(StringRef name, StringRef device, const ProfileSeries &series,
         {Diag::ProfileOutlier, point.place,
          formatv("the {0} pass of '{1}' on '{2}' at batch {3} takes {4}, where the other batches "
                  "say {5}",
-                 first ? "forward" : "backward", shortened(name), device,
+                 first ? "forward" : "backward", shortened(name, shownName), device,
                  std::to_string(point.batch.value()), inMilliseconds(found), inMilliseconds(fitted))
              .str()});
   }
@@ -163,7 +155,8 @@ std::vector<ProfileWarning> ProfileDatabase::add(const Profile &profile, StringR
           {Diag::ProfileConflict, loser.place,
            formatv("'{0}' on '{1}' at batch {2} takes {3} and {4} (forward, backward), but {5} and "
                    "{6} in entries[{7}] of {8}, which counts: beyond both spreads",
-                   shortened(nameOf(entry)), entry.deviceType, std::to_string(entry.batch.value()),
+                   shortened(entry.name(), shownName), entry.deviceType,
+                   std::to_string(entry.batch.value()),
                    inMilliseconds(loser.forward), inMilliseconds(loser.backward),
                    inMilliseconds(winner.forward), inMilliseconds(winner.backward),
                    std::to_string(winner.place.entry), paths[winner.place.file])

@@ -26,6 +26,8 @@ struct ProfileEntry {
   /// Of the times: Measured, or what they were before a run of a plan corrected them.
   Provenance origin = Provenance::Measured;
   bool calibrated = false; // by measured timelines (cost/Calibration.h)
+  /// What it measures, for messages.
+  const std::string &name() const { return layer.empty() ? signature : layer; }
   bool operator==(const ProfileEntry &) const = default;
 };
 

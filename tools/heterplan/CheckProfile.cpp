@@ -11,6 +11,7 @@
 #include "cost/kernels/cpu/Engine.h"
 #include "support/Files.h"
 #include "support/JsonWriter.h"
+#include "support/Text.h"
 
 using namespace llvm;
 
@@ -94,7 +95,7 @@ void printFile(const FileAudit &file) {
   for (const ProfileEntry &entry : file.noisiest)
     printFact("noisiest", percent(entry.spread) + "  batch " + std::to_string(entry.batch.value()) +
                               ", " + std::to_string(entry.repetitions) + " runs, " +
-                              shortened(entry.layer.empty() ? entry.signature : entry.layer));
+                              shortened(entry.name()));
 }
 
 void printClasses(const std::vector<LayerClass> &classes) {
@@ -151,7 +152,7 @@ void writeFileFacts(JsonWriter &json, const FileAudit &file) {
     json.attributeArray("noisiest", [&] {
       for (const ProfileEntry &entry : file.noisiest)
         json.object([&] {
-          json.attribute("layer", entry.layer.empty() ? entry.signature : entry.layer);
+          json.attribute("layer", entry.name());
           json.attribute("batch", entry.batch.value());
           json.attribute("spread", entry.spread);
         });

@@ -5,6 +5,7 @@
 
 #include "ir/FileForms.h"
 #include "support/JsonWriter.h"
+#include "support/Text.h"
 
 #include "llvm/ADT/StringMap.h"
 

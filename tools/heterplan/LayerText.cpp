@@ -4,6 +4,7 @@
 
 #include "ir/Blocks.h"
 #include "ir/SeriesParallel.h"
+#include "support/Text.h"
 
 using namespace llvm;
 

@@ -3,6 +3,8 @@
 #include "LayerText.h"
 #include "Table.h"
 
+#include "support/Text.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 

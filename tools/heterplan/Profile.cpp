@@ -13,6 +13,7 @@
 #include "ir/FileForms.h"
 #include "support/Files.h"
 #include "support/JsonWriter.h"
+#include "support/Text.h"
 
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FileSystem.h"

@@ -2,6 +2,8 @@
 
 #include "Table.h"
 
+#include "support/Text.h"
+
 using namespace llvm;
 
 namespace heterplan {

@@ -1,7 +1,8 @@
 #include "Table.h"
 
+#include "support/Text.h"
+
 #include "llvm/Support/Format.h"
-#include "llvm/Support/Unicode.h"
 
 #include <algorithm>
 #include <cassert>
@@ -12,11 +13,6 @@ using namespace llvm;
 namespace heterplan {
 
 namespace {
-size_t columnsOf(StringRef text) {
-  int width = sys::unicode::columnWidthUTF8(text);
-  return width < 0 ? text.size() : static_cast<size_t>(width);
-}
-
 struct Scale {
   double factor;
   const char *unit;
@@ -122,17 +118,5 @@ std::string readable(double count) {
 std::string percent(double share) { return fixed(100 * share, 1) + "%"; }
 
 std::string milliseconds(Seconds time) { return fixed(1000 * time.value(), 3); }
-
-std::string shortened(StringRef name, size_t width) {
-  if (columnsOf(name) <= width)
-    return name.str();
-  auto isInner = [](char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; };
-  size_t head = width / 2 - 2, tail = name.size() - (width - width / 2 - 1);
-  while (head > 0 && isInner(name[head]))
-    --head;
-  while (tail < name.size() && isInner(name[tail]))
-    ++tail;
-  return name.take_front(head).str() + "..." + name.drop_front(tail).str();
-}
 
 } // namespace heterplan

@@ -48,7 +48,4 @@ std::string percent(double share);
 /// Milliseconds with three digits after the point, for columns.
 std::string milliseconds(Seconds time);
 
-/// `name` with the middle left out where it is longer than `width` characters.
-std::string shortened(llvm::StringRef name, size_t width = 48);
-
 } // namespace heterplan

@@ -1,0 +1,15 @@
+// Text for people: how wide it is, and shorter where it is too wide.
+#pragma once
+
+#include "llvm/ADT/StringRef.h"
+
+#include <string>
+
+namespace heterplan {
+
+/// Columns of a terminal that UTF-8 `text` takes; its bytes where it is not UTF-8.
+size_t columnsOf(llvm::StringRef text);
+/// `name` with the middle left out where it is wider than `width` columns.
+std::string shortened(llvm::StringRef name, size_t width = 48);
+
+} // namespace heterplan
