@@ -1,5 +1,7 @@
 #include "cost/Machine.h"
 
+#include "support/Files.h"
+
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/Twine.h"
@@ -7,10 +9,8 @@
 #include <algorithm>
 #include <cmath>
 #include <dlfcn.h>
-#include <fstream>
 #include <map>
 #include <sched.h>
-#include <sstream>
 #include <unistd.h>
 
 using namespace llvm;
@@ -18,26 +18,6 @@ using namespace llvm;
 namespace heterplan {
 
 namespace {
-/// Files of /proc and /sys have no size to read by.
-std::string textOf(const Twine &path) {
-  std::ifstream file(path.str());
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-/// The value of the first line "key : value" of `text`.
-std::string fieldOf(StringRef text, StringRef key) {
-  SmallVector<StringRef, 64> lines;
-  text.split(lines, '\n');
-  for (StringRef line : lines) {
-    auto [name, value] = line.split(':');
-    if (name.trim() == key)
-      return value.trim().str();
-  }
-  return "";
-}
-
 int coresOfThisProcess() {
   cpu_set_t cores;
   return sched_getaffinity(0, sizeof(cores), &cores) == 0 ? std::max(1, CPU_COUNT(&cores)) : 1;
@@ -101,7 +81,9 @@ SmallVector<std::string, 6> wordsOf(StringRef name) {
   return words;
 }
 
-std::string gib(Bytes memory) { return std::to_string(int64_t(memory.value()) >> 20) + "MiB"; }
+std::string mebibytes(Bytes memory) {
+  return std::to_string(int64_t(memory.value()) >> 20) + "MiB";
+}
 
 /// Equal GPUs with how many there are, in the driver's order.
 std::vector<std::pair<GpuFacts, int>> kindsOf(const Machine &machine) {
@@ -123,14 +105,15 @@ Machine readMachine(StringRef root) {
   Machine machine;
   machine.host = hostName();
   machine.cores = coresOfThisProcess();
-  machine.cpu = fieldOf(textOf(root + "/proc/cpuinfo"), "model name");
+  machine.cpu = systemField(root + "/proc/cpuinfo", "model name");
   uint64_t kilobytes = 0;
-  std::string memory = fieldOf(textOf(root + "/proc/meminfo"), "MemTotal");
+  std::string memory = systemField(root + "/proc/meminfo", "MemTotal");
   StringRef number = StringRef(memory).split(' ').first;
   if (!number.getAsInteger(10, kilobytes))
     machine.memory = Bytes(double(kilobytes) * 1024);
   for (int node = 0;; ++node) {
-    std::string cores = textOf(root + "/sys/devices/system/node/node" + Twine(node) + "/cpulist");
+    std::string cores =
+        systemText(root + "/sys/devices/system/node/node" + Twine(node) + "/cpulist");
     if (cores.empty())
       break;
     machine.numa.push_back(StringRef(cores).trim().str());
@@ -158,8 +141,8 @@ std::string clusterFile(const Machine &machine, const Catalogue &catalogue) {
   std::string types, devices;
   Bytes part(machine.memory.value() / machine.cores);
   types += "  # " + std::to_string(machine.cores) + " cores of " +
-           (machine.cpu.empty() ? "a CPU" : machine.cpu) + ", " + gib(machine.memory) +
-           "; rates and price are the catalogue's\n  core: {kind: cpu, memory: " + gib(part) +
+           (machine.cpu.empty() ? "a CPU" : machine.cpu) + ", " + mebibytes(machine.memory) +
+           "; rates and price are the catalogue's\n  core: {kind: cpu, memory: " + mebibytes(part) +
            ", catalogue: cpu-core}\n";
   devices = "core: " + std::to_string(machine.cores);
   for (size_t node = 0; node < machine.numa.size(); ++node)
@@ -169,7 +152,7 @@ std::string clusterFile(const Machine &machine, const Catalogue &catalogue) {
     const DeviceType *entry = entryFor(gpu, catalogue);
     types += "  # " + gpu.name + ", " + machine.driver +
              (entry ? "" : "; not in the catalogue: give a profile, or fp32 and bandwidth") +
-             "\n  " + name + ": {kind: gpu, memory: " + gib(gpu.memory) +
+             "\n  " + name + ": {kind: gpu, memory: " + mebibytes(gpu.memory) +
              (entry ? ", catalogue: " + entry->name : "") + "}\n";
     devices += ", " + name + ": " + std::to_string(count);
   }

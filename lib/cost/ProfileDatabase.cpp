@@ -17,7 +17,7 @@ namespace heterplan {
 
 namespace {
 constexpr double conflictSlack = 0.05; // a pass is noisier than the sum that `spread` is of
-constexpr size_t shownName = 60;      // columns; signatures are told apart by their ends
+constexpr size_t shownName = 60;       // columns; signatures are told apart by their ends
 constexpr double outlierSlack = 0.25; // batches have kernels of their own, and machines their moods
 
 /// What was corrected by a run was not measured itself.
@@ -156,10 +156,10 @@ std::vector<ProfileWarning> ProfileDatabase::add(const Profile &profile, StringR
            formatv("'{0}' on '{1}' at batch {2} takes {3} and {4} (forward, backward), but {5} and "
                    "{6} in entries[{7}] of {8}, which counts: beyond both spreads",
                    shortened(entry.name(), shownName), entry.deviceType,
-                   std::to_string(entry.batch.value()),
-                   inMilliseconds(loser.forward), inMilliseconds(loser.backward),
-                   inMilliseconds(winner.forward), inMilliseconds(winner.backward),
-                   std::to_string(winner.place.entry), paths[winner.place.file])
+                   std::to_string(entry.batch.value()), inMilliseconds(loser.forward),
+                   inMilliseconds(loser.backward), inMilliseconds(winner.forward),
+                   inMilliseconds(winner.backward), std::to_string(winner.place.entry),
+                   paths[winner.place.file])
                .str()});
     });
   for (const LinkMeasurement &link : profile.links)

@@ -9,6 +9,8 @@
 #include "llvm/Support/SHA256.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <fstream>
+#include <sstream>
 #include <vector>
 
 using namespace llvm;
@@ -44,6 +46,23 @@ Expected<std::string> readFile(StringRef path, uint64_t limit) {
   if (!buffer)
     return buffer.takeError();
   return (*buffer)->getBuffer().str();
+}
+
+std::string systemText(const Twine &path) {
+  std::ifstream file(path.str());
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::string systemField(const Twine &path, StringRef key) {
+  std::ifstream file(path.str());
+  for (std::string line; std::getline(file, line);) {
+    auto [name, value] = StringRef(line).split(':');
+    if (name.trim() == key)
+      return value.trim().str();
+  }
+  return "";
 }
 
 Error writeFile(StringRef path, StringRef contents) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "llvm/ADT/StringRef.h"
+#include "llvm/ADT/Twine.h"
 #include "llvm/Support/Error.h"
 #include "llvm/Support/MemoryBuffer.h"
 
@@ -14,6 +15,10 @@ namespace heterplan {
 llvm::Expected<std::string> readFile(llvm::StringRef path, uint64_t limit = uint64_t(1) << 30);
 /// Its pages, which the system reads where they are looked at and may drop again; errors likewise.
 llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> mapFile(llvm::StringRef path, uint64_t limit);
+/// The text of a file of /proc or /sys, which have no size to read by; "" where it cannot be read.
+std::string systemText(const llvm::Twine &path);
+/// The value of the first line "key : value" of such a file, or "".
+std::string systemField(const llvm::Twine &path, llvm::StringRef key);
 /// Writes a temporary file beside `path` and renames it.
 llvm::Error writeFile(llvm::StringRef path, llvm::StringRef contents);
 /// Hex SHA-256.

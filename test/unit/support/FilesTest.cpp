@@ -76,6 +76,16 @@ TEST_F(FilesTest, ReportsWhereItCannotWrite) {
   EXPECT_EQ(text.find(path + ": error: [HP1002] cannot write: "), 0u) << text;
 }
 
+TEST_F(FilesTest, ReadsFilesOfTheSystemThatStateNoSize) {
+  ASSERT_FALSE(static_cast<bool>(
+      writeFile(at("cpuinfo"), "processor : 0\nmodel name\t: A: B\nmodel name : C\n")));
+  EXPECT_EQ(systemField(at("cpuinfo"), "model name"), "A: B") << "the first line counts";
+  EXPECT_EQ(systemField(at("cpuinfo"), "cpu MHz"), "");
+  EXPECT_EQ(systemField(at("none"), "model name"), "");
+  EXPECT_FALSE(systemText("/proc/self/status").empty());
+  EXPECT_EQ(systemText(at("none")), "");
+}
+
 TEST(Sha256, MatchesKnownDigests) {
   EXPECT_EQ(sha256(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
   EXPECT_EQ(sha256("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");

@@ -2,11 +2,11 @@
 
 #include "cost/kernels/cpu/Kernel.h"
 #include "cost/kernels/cpu/Update.h"
+#include "support/Files.h"
 
 #include <chrono>
 #include <cmath>
 #include <dlfcn.h>
-#include <fstream>
 #include <sys/utsname.h>
 
 using namespace llvm;
@@ -23,16 +23,7 @@ Maker makerOf(StringRef op) {
   return nullptr;
 }
 
-/// A field of the first processor, or "".
-std::string cpuField(StringRef wanted) {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);) {
-    auto [name, value] = StringRef(line).split(':');
-    if (name.trim() == wanted)
-      return value.trim().str();
-  }
-  return "";
-}
+constexpr const char *processors = "/proc/cpuinfo";
 
 std::string systemName() {
   utsname system{};
@@ -42,7 +33,7 @@ std::string systemName() {
 
 std::string clocks() {
   double megahertz = 0;
-  if (StringRef(cpuField("cpu MHz")).getAsDouble(megahertz))
+  if (StringRef(systemField(processors, "cpu MHz")).getAsDouble(megahertz))
     return "";
   return std::to_string(std::lround(megahertz)) + " MHz";
 }
@@ -100,7 +91,8 @@ public:
   size_t rotatedBytes() const override { return size_t(128) << 20; } // beyond one core's share
 
   Circumstances circumstances() const override {
-    return {cpuField("model name"), systemName(), clocks(), "oneDNN " + oneDnnVersion()};
+    return {systemField(processors, "model name"), systemName(), clocks(),
+            "oneDNN " + oneDnnVersion()};
   }
 
 private:
