@@ -11,14 +11,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
-import subprocess
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-HETERPLAN = os.environ.get("HETERPLAN_BINARY", str(ROOT / "build/bin/heterplan"))
-DATA = ROOT / "test/data"
+from fidelity import DATA, ROOT, heterplan
+
 CLUSTER = """
 name: two-cores
 device_types:
@@ -34,14 +31,6 @@ PLANS = {  # name: model, batches that are profiled, options of compile
     "transformer, replicas": ("small/transformer.onnx", "4,8", "--batch 16 --micro-batches 2 --schedule data-parallel"),
     "mobilenet_v2, replicas": ("models/mobilenet_v2.onnx", "2,4", "--batch 8 --micro-batches 2 --schedule data-parallel"),
 }  # fmt: skip
-
-
-def heterplan(*arguments: object) -> str:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    run = subprocess.run([HETERPLAN, *map(str, arguments)], capture_output=True, text=True, env=environment)
-    if run.returncode:
-        raise RuntimeError(f"heterplan {arguments[0]} ended with {run.returncode}: {run.stderr}")
-    return run.stdout
 
 
 def measured(plan: Path, trace: Path | None = None) -> float:

@@ -3,11 +3,12 @@
 each model on one core, compiles eight plans or more of it, runs them with each rank on a core of its
 own, and compares iteration times and memory.
 
-    bench/fidelity.py [--models a.onnx,b.onnx] [--steps N] [--out FOLDER] [--report]
+    bench/fidelity.py [--models a.onnx,b.onnx] [--rounds N] [--out FOLDER] [--report]
 
-Prints tables in Markdown. The machine must be quiet: on a busy one nothing is confirmed. A run in
-which other processes took more than a twentieth of a core is repeated, and the quietest counts. What
-was measured is kept in FOLDER: a second run goes on, and --report prints all that is there.
+Prints tables in Markdown. The machine must be quiet: on a busy one nothing is confirmed. Each plan
+runs once in each round; the median of its runs counts, without those in which other processes took
+more than a twentieth of a core where there are others. What was measured is kept in FOLDER: a second
+run goes on, and --report prints all that is there.
 """
 
 from __future__ import annotations
@@ -20,9 +21,8 @@ import statistics
 import subprocess
 import sys
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 HETERPLAN = os.environ.get("HETERPLAN_BINARY", str(ROOT / "build/bin/heterplan"))
@@ -71,15 +71,37 @@ FORMS = (
 
 
 @dataclass(frozen=True)
+class Run:
+    seconds: float  # of a step, median
+    bytes: float  # of the rank that needs most
+    others: float  # cores that other processes took meanwhile
+
+
+@dataclass(frozen=True)
 class Outcome:
     model: str
     form: str
     batch: int
     predicted: float
-    measured: float
-    predicted_bytes: float  # of the stage whose rank needs most
-    measured_bytes: float
-    others: float  # cores that other processes took meanwhile
+    predicted_bytes: float
+    runs: tuple[Run, ...] = ()
+
+    @property
+    def measured(self) -> float:
+        return statistics.median(run.seconds for run in self.quiet_runs)
+
+    @property
+    def measured_bytes(self) -> float:
+        return statistics.median(run.bytes for run in self.runs)
+
+    @property
+    def others(self) -> float:
+        return statistics.median(run.others for run in self.quiet_runs)
+
+    @property
+    def quiet_runs(self) -> list[Run]:
+        """All, where none was quiet."""
+        return [run for run in self.runs if run.others <= QUIET] or list(self.runs)
 
     @property
     def error(self) -> float:
@@ -149,49 +171,39 @@ def pins(layers: list[str], form: Form) -> list[str]:
     return ["--pin", *(f"{layer}=core{index}" for index, layer in enumerate(chosen))]
 
 
-def run_form(folder: Path, model: str, steps: int) -> tuple[float, dict[str, Any]]:
-    """Cores that others took, and what the run says."""
-    result = folder / "result.json"
-    loss = "mse" if model == "dlrm" else "cross_entropy"
-    others = Others()
-    heterplan("run", folder, "--steps", steps, "--json", result, "--warmup", 2, "--pin",
-              "--loss", loss)  # fmt: skip
-    return others.cores(), json.loads(result.read_text(encoding="utf-8"))
-
-
-def quietest_run(folder: Path, model: str, steps: int) -> tuple[float, dict[str, Any]]:
-    best = run_form(folder, model, steps)
-    for _ in range(2):
-        if best[0] <= QUIET:
-            break
-        best = min(best, run_form(folder, model, steps), key=lambda run: run[0])
-    return best
-
-
-def try_form(
-    path: Path, form: Form, batch: int, layers: list[str], profiles: list[Path],
-    out: Path, steps: int,
-) -> Outcome | None:  # fmt: skip
-    folder = out / f"{path.stem}-{form.name.replace(' ', '-').replace(',', '')}"
+def compiled(
+    path: Path, form: Form, batch: int, layers: list[str], profiles: list[Path], out: Path
+) -> Outcome | None:
+    """The plan of this form, in a folder of its own; None where the search finds none of it."""
     (out / "cluster.yaml").write_text(cluster(form), encoding="utf-8")
     samples = batch + form.extra
     plan = json.loads(
         heterplan("compile", path, "--cluster", out / "cluster.yaml", "--profile", *profiles,
                   "--batch", samples, "--micro-batches", form.micro_batches, "--schedule",
                   "pipeline" if form.stages > 1 else "data-parallel", "--force", "--json",
-                  "-o", folder, *pins(layers, form))
+                  "-o", folder_of(out, path.stem, form), *pins(layers, form))
     )  # fmt: skip
-    ranks = [stage for stage in plan["stages"] for _ in stage["replicas"]]
-    if len(ranks) != form.ranks:
+    if sum(len(stage["replicas"]) for stage in plan["stages"]) != form.ranks:
         print(f"note: {path.stem}: no plan has the form '{form.name}'", file=sys.stderr)
         return None
-    others, found = quietest_run(folder, path.stem, steps)
-    needs = max(zip(found["peakBytes"], (stage["memoryBytes"] for stage in ranks), strict=True))
-    return Outcome(
-        path.stem, form.name, samples, float(plan["iterationSeconds"]),
-        float(found["measuredSeconds"]), needs[1], needs[0],
-        others,
-    )  # fmt: skip
+    needs = max(stage["memoryBytes"] for stage in plan["stages"])
+    return Outcome(path.stem, form.name, samples, float(plan["iterationSeconds"]), needs)
+
+
+def folder_of(out: Path, model: str, form: Form) -> Path:
+    return out / f"{model}-{form.name.replace(' ', '-').replace(',', '')}"
+
+
+def run_plan(folder: Path, outcome: Outcome, seconds: float) -> Run:
+    """As many steps as should take so long, at least five."""
+    result = folder / "result.json"
+    loss = "mse" if outcome.model == "dlrm" else "cross_entropy"
+    steps = 2 + min(1000, max(5, round(seconds / outcome.predicted)))
+    others = Others()
+    heterplan("run", folder, "--steps", steps, "--json", result, "--warmup", 2, "--pin",
+              "--loss", loss)  # fmt: skip
+    taken, found = others.cores(), json.loads(result.read_text(encoding="utf-8"))
+    return Run(float(found["measuredSeconds"]), float(max(found["peakBytes"])), taken)
 
 
 def ranks_of(values: list[float]) -> list[float]:
@@ -260,36 +272,57 @@ def profile_link(out: Path) -> Path:
 def known(out: Path) -> list[Outcome]:
     """What earlier runs have found."""
     path = out / "outcomes.json"
-    return [Outcome(**o) for o in json.loads(path.read_text("utf-8"))] if path.exists() else []
+    if not path.exists():
+        return []
+    found = json.loads(path.read_text("utf-8"))
+    return [Outcome(**{**o, "runs": tuple(Run(**run) for run in o["runs"])}) for o in found]
+
+
+def keep(outcomes: list[Outcome], out: Path) -> None:
+    text = json.dumps([asdict(o) for o in outcomes], indent=1)
+    (out / "outcomes.json").write_text(text, encoding="utf-8")
+
+
+def predict(name: str, forms: list[Form], out: Path) -> None:
+    """Profiles a model and compiles its plans; those that are known stay as they are."""
+    path, batch = DATA / name, MODELS.get(name, 8)
+    links = profile_link(out)
+    profile, layers = profile_model(path, local_batches(batch, forms), out)
+    for form in forms:
+        outcomes = known(out)
+        if any((o.model, o.form) == (path.stem, form.name) for o in outcomes):
+            continue
+        outcome = compiled(path, form, batch, layers, [profile, links], out)
+        keep(outcomes + [outcome] if outcome else outcomes, out)
 
 
 def measure(options: argparse.Namespace, forms: list[Form]) -> None:
-    """Plans that were run already are not run again."""
+    """Runs every plan once in each round, so that a mood of the machine spoils one run of each
+    rather than all runs of one."""
     begin = time.monotonic()
     names = options.models.split(",") if options.models else list(MODELS)
     for name in names:
-        path, batch = DATA / name, MODELS.get(name, 8)
-        links = profile_link(options.out)
-        profile, layers = profile_model(path, local_batches(batch, forms), options.out)
-        for form in forms:
-            outcomes = known(options.out)
-            if any((o.model, o.form) == (path.stem, form.name) for o in outcomes):
+        predict(name, forms, options.out)
+    models, named = {Path(name).stem for name in names}, {form.name: form for form in FORMS}
+    for done in range(options.rounds):
+        for index, outcome in enumerate(known(options.out)):
+            if outcome.model not in models or len(outcome.runs) > done:
                 continue
             if options.seconds and time.monotonic() - begin > options.seconds:
                 print("note: the time is up; run again to go on", file=sys.stderr)
                 return
-            outcome = try_form(
-                path, form, batch, layers, [profile, links], options.out, options.steps
-            )
-            outcomes += [outcome] if outcome else []
-            text = json.dumps([asdict(o) for o in outcomes], indent=1)
-            (options.out / "outcomes.json").write_text(text, encoding="utf-8")
+            folder = folder_of(options.out, outcome.model, named[outcome.form])
+            run = run_plan(folder, outcome, options.run_seconds)
+            outcomes = known(options.out)
+            outcomes[index] = replace(outcome, runs=(*outcome.runs, run))
+            keep(outcomes, options.out)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--models", help="paths below test/data (all)")
-    parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--rounds", type=int, default=3, help="runs of each plan (3)")
+    parser.add_argument("--run-seconds", type=float, default=6, help="steps of a run take (6)")
     parser.add_argument("--seconds", type=float, help="begin no run after so long")
     parser.add_argument("--out", type=Path, default=ROOT / "build/fidelity")
     parser.add_argument("--report", action="store_true", help="measure nothing")
@@ -301,7 +334,7 @@ def main() -> int:
         print(f"note: {cores} cores; skipped: {'; '.join(skipped)}", file=sys.stderr)
     if not options.report:
         measure(options, forms)
-    if outcomes := known(options.out):
+    if outcomes := [outcome for outcome in known(options.out) if outcome.runs]:
         text = report(outcomes)
         (options.out / "fidelity.md").write_text(text, encoding="utf-8")
         print(text)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from binary import BINARY, heterplan, needs_binary
 
 SOURCE = Path(__file__).resolve().parents[2]
 MODEL = SOURCE / "test/data/small/cnn.onnx"
-BINARY = os.environ.get("HETERPLAN_BINARY", "")
 CLUSTER = """
 name: two-cores
 device_types:
@@ -22,19 +20,7 @@ nodes:
   - {name: localhost, devices: {core: 2}, link: loopback}
 """
 
-pytestmark = pytest.mark.skipif(not BINARY, reason="HETERPLAN_BINARY names no heterplan")
-
-
-def heterplan(*arguments: object) -> str:
-    run = subprocess.run(
-        [BINARY, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=180,
-        env={**os.environ, "HETERPLAN_PYTHON": sys.executable, "OMP_NUM_THREADS": "1"},
-    )
-    assert run.returncode == 0, run.stderr + run.stdout
-    return run.stdout
+pytestmark = needs_binary
 
 
 def test_runs_of_a_plan_make_a_profile_that_plans(tmp_path: Path) -> None:

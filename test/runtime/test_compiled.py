@@ -3,31 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from binary import heterplan, needs_binary
 from ranks import run_ranks
 
 MODELS = Path(__file__).resolve().parents[1] / "data/small"
-BINARY = os.environ.get("HETERPLAN_BINARY", "")
 
-pytestmark = pytest.mark.skipif(not BINARY, reason="HETERPLAN_BINARY names no heterplan")
-
-
-def heterplan(*arguments: object) -> str:
-    run = subprocess.run(
-        [BINARY, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, "HETERPLAN_PYTHON": sys.executable},
-    )
-    assert run.returncode == 0, run.stderr + run.stdout
-    return run.stdout
+pytestmark = needs_binary
 
 
 @dataclass(frozen=True)

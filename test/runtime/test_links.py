@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from binary import BINARY, needs_binary
 from heterplan_runtime.errors import RuntimeFault
 from heterplan_runtime.profile_link import Point, fit
 from packages import RUNTIME
@@ -44,7 +45,6 @@ def test_messages_of_one_time_tell_no_bandwidth():
         fit([Point(1, 1e3, 3e-3), Point(1, 1e4, 2e-3), Point(1, 1e5, 1e-3)])
 
 
-BINARY = os.environ.get("HETERPLAN_BINARY", "")
 
 
 def link_command(output: Path, *more: str) -> list[str]:
@@ -76,7 +76,7 @@ def test_one_rank_is_no_link(tmp_path: Path):
     assert "--ranks: a link has two ends" in run.stderr
 
 
-@pytest.mark.skipif(not BINARY, reason="HETERPLAN_BINARY names no heterplan")
+@needs_binary
 def test_the_command_measures_the_link_beside_the_machine(tmp_path: Path):
     cluster = tmp_path / "machine.yaml"
     command = [BINARY, "profile", "--machine", "--link", "loopback", "-o", str(cluster)]

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from binary import BINARY, needs_binary
 from heterplan_runtime.errors import RuntimeFault
 from heterplan_runtime.profile_file import Circumstances, ProfileFile
 from heterplan_runtime.profile_layer import Argument, Bench, Effort, Layer, Samples, spread_of
@@ -20,11 +21,9 @@ from heterplan_runtime.profile_run import main, tasks_of
 from torch import Tensor, nn
 
 MODELS = Path(__file__).resolve().parents[1] / "data/small"
-BINARY = os.environ.get("HETERPLAN_BINARY", "")
 FLOAT = ((1, 0), (0, 4))
 HERE = Circumstances("a processor", "a system", "", "torch", 1)
 
-needs_binary = pytest.mark.skipif(not BINARY, reason="HETERPLAN_BINARY names no heterplan")
 
 
 class Linear(nn.Module):

@@ -3,24 +3,23 @@ from: imported, compiled for a large cluster, and run as the modules that were g
 
 from __future__ import annotations
 
-import os
 import subprocess
 from pathlib import Path
 
 import generated
 import pytest
 import torch
+from binary import BINARY, needs_binary
 
 pytest.importorskip("transformers")
 
 import zoo  # noqa: E402
 
-BINARY = os.environ.get("HETERPLAN_BINARY", "")
 CLUSTER = generated.SOURCE / "profiles/clusters/cloud-large.yaml"
 SAMPLES = 3  # not the batch of the export
 CASES = [(name, exporter) for exporter in zoo.EXPORTERS for name in zoo.TINY]
 
-pytestmark = pytest.mark.skipif(not BINARY, reason="HETERPLAN_BINARY names no heterplan")
+pytestmark = needs_binary
 
 
 @pytest.fixture(scope="session")
