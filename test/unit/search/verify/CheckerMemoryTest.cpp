@@ -1,0 +1,93 @@
+// Memory, and the tables that devices share.
+#include "Fixture.h"
+
+using namespace heterplan;
+
+namespace {
+using CheckerMemoryTest = CheckerFixture;
+
+TEST_F(CheckerMemoryTest, MemorySlackIsThatOfTheTightestDevice) {
+  Finding memory = finding("memory");
+  EXPECT_TRUE(memory.check.holds);
+  EXPECT_EQ(memory.check.unit, "bytes");
+  EXPECT_DOUBLE_EQ(memory.check.slack, 5000 - (4000 + 80 + 8));
+  cluster.types[0].memory = Bytes(4000);
+  memory = finding("memory");
+  EXPECT_FALSE(memory.check.holds);
+  EXPECT_DOUBLE_EQ(memory.check.slack, -88);
+  EXPECT_EQ(memory.because, "stage 0 needs 4088 bytes on fast, which has 4000");
+}
+
+TEST_F(CheckerMemoryTest, MemoryThatIsExactlyEnough) {
+  cluster.types[0].memory = Bytes(4088);
+  EXPECT_EQ(failing(), (Names{}));
+  EXPECT_EQ(finding("memory").check.slack, 0);
+}
+
+/// The right plan with a table of 20 rows of 8 bytes, two lookups a sample, in layer a.
+struct TableCheckerTest : CheckerFixture {
+  TableCheckerTest() {
+    graph.layers[0].tables = {{"a.weight", 20, 2, DataType::Float32, 2}};
+    Stage &first = plan.stages[0];
+    first.tables = {{"a.weight", {12, 8}}};
+    // the table's 160 bytes are dense no more; 12 rows, and gradients of as many
+    first.memory += Bytes(-2 * 160 + 2 * 12 * 8);
+    DeviceGroup fast{{{0, 2}}};
+    first.lookup = lookupCost(cluster, fast).time(Bytes(2 * 2 * 8));
+    first.lookupGradient = lookupGradientCost(cluster, fast).time(Bytes(2 * 2 * 8));
+    first.forward += first.lookup;
+    first.backward += first.lookupGradient;
+    first.sync = first.update + allReduceTime(cluster, fast, Bytes(2000 - 160));
+    fillTotals();
+  }
+};
+
+TEST_F(TableCheckerTest, APlanThatShardsItsTableHolds) {
+  EXPECT_EQ(failing(), (Names{}));
+  EXPECT_TRUE(finding("table-shards").check.holds);
+  EXPECT_EQ(finding("table-shards").check.unit, "tables");
+}
+
+TEST_F(TableCheckerTest, ShardsThatAreNotTheTable) {
+  auto because = [&](std::vector<TableShards> tables) {
+    plan.stages[0].tables = std::move(tables);
+    EXPECT_FALSE(finding("table-shards").check.holds);
+    return finding("table-shards").because;
+  };
+  EXPECT_NE(because({{"a.weight", {12, 9}}}).find("not its 20 rows"), std::string::npos);
+  EXPECT_NE(because({{"a.weight", {20}}}).find("1 shards on the 2 devices"), std::string::npos);
+  EXPECT_NE(because({{"a.weight", {21, -1}}}).find("fewer than no rows"), std::string::npos);
+  EXPECT_NE(because({}).find("0"), std::string::npos);
+  EXPECT_NE(because({{"a.weight", {12, 8}}, {"a.weight", {12, 8}}}).find("2"), std::string::npos);
+  EXPECT_NE(because({{"a.weight", {12, 8}}, {"b", {1, 1}}}).find("b"), std::string::npos);
+}
+
+TEST_F(TableCheckerTest, MemoryCountsTheStatedRows) {
+  plan.stages[0].tables = {{"a.weight", {14, 6}}};
+  EXPECT_EQ(failing(), (Names{"memory"}));
+  plan.stages[0].memory += Bytes(2 * 2 * 8);
+  EXPECT_EQ(failing(), (Names{}));
+}
+
+TEST_F(TableCheckerTest, LookupsAreTimed) {
+  plan.stages[0].lookup = Seconds(0);
+  EXPECT_EQ(failing(), (Names{"timing"}));
+}
+
+TEST_F(CheckerMemoryTest, GPipeHoldsAllMicroBatches) {
+  plan.schedule = Schedule::GPipe;
+  fillTotals();
+  Finding memory = finding("memory"); // the last stage keeps two micro-batches now
+  EXPECT_FALSE(memory.check.holds);
+  plan.stages[1].memory += Bytes(3 * 120);
+  EXPECT_EQ(failing(), (Names{}));
+}
+
+TEST_F(CheckerMemoryTest, AMemoryFigureThatIsMadeUp) {
+  plan.stages[0].memory = Bytes(4000);
+  EXPECT_EQ(failing(), (Names{"memory"}));
+  EXPECT_EQ(finding("memory").because,
+            "stage 0 is stated to need 4000 bytes, which is not what its layers give");
+}
+
+} // namespace
