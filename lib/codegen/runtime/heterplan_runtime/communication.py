@@ -141,27 +141,48 @@ class Communicator:
                 else:
                     dist.recv(token, source, group=group)
 
-    # Messages between two ranks. `tag` tells the tensors of one micro-batch apart.
+    # Messages between two ranks. Small tensors of a transfer travel together, as each message costs
+    # some time of its own.
 
     def send(
-        self, tensor: Tensor, peer: int, micro_batch: int, tag: int, gradient: bool = False
+        self, tensors: Sequence[Tensor], peer: int, micro_batch: int, gradient: bool = False
     ) -> None:
-        """Starts a send; the tensor is kept until settle() or drain()."""
+        """Starts to send; the tensors are kept until settle() or drain()."""
         home = self.device if self.backend == "nccl" else torch.device("cpu")
-        message = tensor.detach().to(home).contiguous()
         group = self._backward if gradient else self._forward
-        work = dist.isend(message, peer, group=group, tag=tag)
-        self._pending.setdefault((peer, micro_batch), []).append((work, message))
+        pending = self._pending.setdefault((peer, micro_batch), [])
+        for number, bucket in enumerate(_buckets(tensors)):
+            message = _packed([tensors[index].detach() for index in bucket]).to(home)
+            tag = micro_batch * len(tensors) + number
+            pending.append((dist.isend(message, peer, group=group, tag=tag), message))
 
     def receive(
-        self, spec: TensorSpec, samples: int, peer: int, tag: int, gradient: bool = False
-    ) -> Tensor:
-        """Blocks until the tensor is here."""
+        self,
+        specs: Sequence[TensorSpec],
+        samples: int,
+        peer: int,
+        micro_batch: int,
+        gradient: bool = False,
+    ) -> list[Tensor]:
+        """Blocks until the tensors are here."""
         home = self.device if self.backend == "nccl" else torch.device("cpu")
-        message = torch.empty(spec.shape(samples), dtype=spec.dtype, device=home)
         group = self._backward if gradient else self._forward
-        self._finish(dist.irecv(message, peer, group=group, tag=tag))
-        return message.to(self.device)
+        shapes = [torch.empty(spec.shape(samples), dtype=spec.dtype, device="meta") for spec in specs]
+        messages, works = [], []
+        for number, bucket in enumerate(_buckets(shapes)):
+            size = sum(shapes[index].numel() for index in bucket)
+            message = torch.empty(size, dtype=shapes[bucket[0]].dtype, device=home)
+            tag = micro_batch * len(specs) + number
+            works.append(dist.irecv(message, peer, group=group, tag=tag))
+            messages.append((bucket, message))
+        for work in works:
+            self._finish(work)
+        found: dict[int, Tensor] = {}
+        for bucket, message in messages:
+            parts = message.to(self.device).split([shapes[index].numel() for index in bucket])
+            for index, part in zip(bucket, parts, strict=True):
+                found[index] = part.view(shapes[index].shape)
+        return [found[index] for index in range(len(specs))]
 
     def _finish(self, work: dist.Work | None) -> None:
         """Gloo minds the timeout of a message only where it is given; NCCL has a watchdog."""
@@ -203,14 +224,15 @@ class Communicator:
         if len(group) < 2:
             return
         for bucket in _buckets(tensors):
-            if len(bucket) == 1 and bucket[0].is_contiguous():
-                self._reduce(bucket[0], group)
+            first = tensors[bucket[0]]
+            if len(bucket) == 1 and first.is_contiguous():
+                self._reduce(first, group)
                 continue
-            message = torch.cat([tensor.reshape(-1) for tensor in bucket])
+            message = _packed([tensors[index] for index in bucket])
             self._reduce(message, group)
-            parts = torch.split(message, [tensor.numel() for tensor in bucket])
-            for tensor, part in zip(bucket, parts, strict=True):
-                tensor.copy_(part.view_as(tensor))
+            parts = message.split([tensors[index].numel() for index in bucket])
+            for index, part in zip(bucket, parts, strict=True):
+                tensors[index].copy_(part.view_as(tensors[index]))
 
     def total(self, value: float) -> float:
         """The sum of one number over all ranks; also a barrier."""
@@ -244,15 +266,23 @@ class Communicator:
         dist.destroy_process_group()
 
 
-def _buckets(tensors: list[Tensor]) -> list[list[Tensor]]:
-    """Large tensors each by itself, and small ones of one type together, up to the bucket size."""
-    small = [tensor for tensor in tensors if tensor.nbytes < _SMALL_BYTES]
-    buckets = [[tensor] for tensor in tensors if tensor.nbytes >= _SMALL_BYTES]
-    size = _BUCKET_BYTES
-    for index, tensor in enumerate(small):
-        size += tensor.nbytes
-        if index == 0 or tensor.dtype != small[index - 1].dtype or size > _BUCKET_BYTES:
+def _packed(tensors: Sequence[Tensor]) -> Tensor:
+    """Their elements, flat; no copy of a single one that is contiguous."""
+    if len(tensors) == 1:
+        return tensors[0].contiguous().view(-1)
+    return torch.cat([tensor.reshape(-1) for tensor in tensors])
+
+
+def _buckets(tensors: Sequence[Tensor]) -> list[list[int]]:
+    """Which tensors travel together: large ones each by itself, small ones of one type together, up
+    to the bucket size. Depends on their sizes and types only."""
+    small = [index for index, tensor in enumerate(tensors) if tensor.nbytes < _SMALL_BYTES]
+    buckets = [[i] for i, tensor in enumerate(tensors) if tensor.nbytes >= _SMALL_BYTES]
+    size, dtype = _BUCKET_BYTES, None
+    for index in small:
+        size += tensors[index].nbytes
+        if tensors[index].dtype != dtype or size > _BUCKET_BYTES:
             buckets.append([])
-            size = tensor.nbytes
-        buckets[-1].append(tensor)
+            size, dtype = tensors[index].nbytes, tensors[index].dtype
+        buckets[-1].append(index)
     return buckets

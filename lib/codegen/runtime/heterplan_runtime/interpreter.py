@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -165,22 +165,15 @@ class Interpreter:
         self._tables.give_gradients(state.rows)
         state.rows = None
 
-    def _messages(
-        self, instruction: Instruction, specs: tuple[TensorSpec, ...], gradients: bool
-    ) -> Iterator[tuple[int, TensorSpec, int]]:
-        """Index, specification and tag of each tensor that a transfer moves."""
-        for index, spec in enumerate(specs):
-            if spec.differentiable or not gradients:
-                yield index, spec, instruction.micro_batch * len(specs) + index
-
     def _receive(self, instruction: Instruction) -> None:
-        specs = self._program.receives
+        specs, part = self._program.receives, instruction.samples
         state = self._state(instruction)
         state.received = state.received or [[] for _ in specs]
-        part = instruction.samples
-        for index, spec, tag in self._messages(instruction, specs, gradients=False):
-            tensor = self._communicator.receive(spec, part.count, instruction.peer, tag)
-            state.received[index].append((part.begin, tensor))
+        tensors = self._communicator.receive(
+            specs, part.count, instruction.peer, instruction.micro_batch
+        )
+        for parts, tensor in zip(state.received, tensors, strict=True):
+            parts.append((part.begin, tensor))
 
     def _forward(self, instruction: Instruction) -> None:
         state = self._state(instruction)
@@ -211,18 +204,22 @@ class Interpreter:
         return whole.requires_grad_(spec.differentiable)
 
     def _send(self, instruction: Instruction) -> None:
-        outputs = self._state(instruction).outputs
-        for index, spec, tag in self._messages(instruction, self._program.sends, gradients=False):
-            part = spec.slice(outputs[index], self._program.samples, instruction.samples)
-            self._communicator.send(part, instruction.peer, instruction.micro_batch, tag)
+        outputs, own = self._state(instruction).outputs, self._program.samples
+        parts = [
+            spec.slice(output, own, instruction.samples)
+            for spec, output in zip(self._program.sends, outputs, strict=True)
+        ]
+        self._communicator.send(parts, instruction.peer, instruction.micro_batch)
 
     def _receive_gradient(self, instruction: Instruction) -> None:
         state = self._state(instruction)
         part, own = instruction.samples, self._program.samples
-        for index, spec, tag in self._messages(instruction, self._program.sends, gradients=True):
-            gradient = self._communicator.receive(
-                spec, part.count, instruction.peer, tag, gradient=True
-            )
+        moved = _differentiable(self._program.sends)
+        gradients = self._communicator.receive(
+            [spec for _, spec in moved], part.count, instruction.peer, instruction.micro_batch,
+            gradient=True,
+        )  # fmt: skip
+        for (index, spec), gradient in zip(moved, gradients, strict=True):
             whole = state.output_gradients[index]
             if whole is None:
                 whole = torch.zeros_like(state.outputs[index], requires_grad=False)
@@ -260,11 +257,13 @@ class Interpreter:
     def _send_gradient(self, instruction: Instruction) -> None:
         state = self._state(instruction)
         own, part = self._program.samples, instruction.samples
-        for index, spec, tag in self._messages(instruction, self._program.receives, gradients=True):
-            gradient = self._gradient_slice(spec, state.input_gradients[index], own, part)
-            self._communicator.send(
-                gradient, instruction.peer, instruction.micro_batch, tag, gradient=True
-            )
+        gradients = [
+            self._gradient_slice(spec, state.input_gradients[index], own, part)
+            for index, spec in _differentiable(self._program.receives)
+        ]
+        self._communicator.send(
+            gradients, instruction.peer, instruction.micro_batch, gradient=True
+        )
         state.returned += part.count
         if state.returned >= own.count:
             del self._micro_batches[instruction.micro_batch]
@@ -312,6 +311,11 @@ class Interpreter:
                 gradient if speaks else torch.zeros_like(gradient), group
             )
             gradient.copy_(total)
+
+
+def _differentiable(specs: Sequence[TensorSpec]) -> list[tuple[int, TensorSpec]]:
+    """The tensors whose gradients travel back, with their indices."""
+    return [(index, spec) for index, spec in enumerate(specs) if spec.differentiable]
 
 
 def _next_lookups(program: RankProgram) -> dict[int, int | None]:

@@ -136,12 +136,12 @@ class LinkBench:
 
         def there_and_back() -> None:
             if rank == 0:
-                self._communicator.send(next(messages), 1, 0, 0)
-                self._communicator.receive(BYTE, size, 1, 0)
+                self._communicator.send([next(messages)], 1, 0)
+                self._communicator.receive([BYTE], size, 1, 0)
                 self._communicator.settle(1, 0)
             elif rank == 1:
-                received = self._communicator.receive(BYTE, size, 0, 0)
-                self._communicator.send(received, 0, 0, 0)
+                received = self._communicator.receive([BYTE], size, 0, 0)
+                self._communicator.send(received, 0, 0)
                 self._communicator.settle(0, 0)
 
         return self._median(there_and_back) / 2
