@@ -13,11 +13,13 @@ _CLEAR = Path("/proc/self/clear_refs")
 
 class PeakMemory:
     """On a GPU what the allocator handed out; on a CPU how far the resident memory of the process
-    has grown since this was made, beyond Python and PyTorch."""
+    has grown since this was made, without the pages of files. What PyTorch loads at a first step is
+    loaded before, as it belongs to no stage."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._begin = 0 if device.type == "cuda" else _status("VmRSS")
+        _first_step()
+        self._begin = 0 if device.type == "cuda" else _status("VmRSS") - _status("RssFile")
 
     def restart(self) -> None:
         """Forgets peaks so far, such as those of making the stage."""
@@ -32,7 +34,14 @@ class PeakMemory:
     def bytes(self) -> int:
         if self._device.type == "cuda":
             return torch.cuda.max_memory_allocated(self._device)
-        return max(0, _status("VmHWM") - self._begin)
+        return max(0, _status("VmHWM") - _status("RssFile") - self._begin)
+
+
+def _first_step() -> None:
+    """Of next to nothing."""
+    parameter = torch.nn.Parameter(torch.ones(1))
+    torch.nn.functional.mse_loss(parameter * 2, torch.zeros(1)).backward()
+    torch.optim.SGD([parameter], lr=0.1).step()
 
 
 def _status(name: str) -> int:
