@@ -1,8 +1,11 @@
 #include "ir/Profile.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 
 using namespace llvm;
 
@@ -10,6 +13,29 @@ namespace heterplan {
 
 namespace {
 bool isTime(Seconds time) { return std::isfinite(time.value()) && time.value() >= 0; }
+
+/// Half-width of the 95% interval of the mean of `values`, by Student's t; 0 of fewer than two.
+double halfWidth(const std::vector<double> &values) {
+  constexpr double quantiles[] = {12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.0};
+  if (values.size() < 2)
+    return 0;
+  double count = double(values.size()), mean = 0, squares = 0;
+  for (double value : values)
+    mean += value / count;
+  for (double value : values)
+    squares += (value - mean) * (value - mean);
+  double quantile = quantiles[std::min(values.size() - 2, std::size(quantiles) - 1)];
+  return quantile * std::sqrt(squares / (count - 1) / count);
+}
+
+Error verifyVisit(const ProfileVisit &visit, const Location &place) {
+  if (!isTime(visit.forward) || !isTime(visit.backward) || !isTime(visit.update) ||
+      !std::isfinite(visit.spread) || visit.spread < 0 || visit.repetitions < 0 ||
+      !std::isfinite(visit.others) || visit.others < 0)
+    return Diagnostic(Diag::InvalidProfile, place)
+           << "a figure of a visit is negative or not finite";
+  return Error::success();
+}
 
 Error verifyEntry(const ProfileEntry &entry, size_t index) {
   Location place{"", 0, 0, "entries[" + std::to_string(index) + "]"};
@@ -27,6 +53,9 @@ Error verifyEntry(const ProfileEntry &entry, size_t index) {
   if (!std::isfinite(entry.spread) || entry.spread < 0 || entry.repetitions < 0)
     return Diagnostic(Diag::InvalidProfile, place)
            << "spread and repetitions are finite and not negative";
+  for (const ProfileVisit &visit : entry.visits)
+    if (Error error = verifyVisit(visit, place))
+      return error;
   return Error::success();
 }
 
@@ -64,6 +93,33 @@ Error verifyLayer(const MeasuredLayer &layer, size_t index) {
   return Error::success();
 }
 } // namespace
+
+int64_t ProfileEntry::quietVisits() const {
+  return count_if(visits, [](const ProfileVisit &visit) { return visit.isQuiet(); });
+}
+
+void ProfileEntry::add(const ProfileVisit &visit) {
+  visits.push_back(visit);
+  bool anyQuiet = quietVisits() > 0;
+  double count = anyQuiet ? double(quietVisits()) : double(visits.size());
+  double stated = 0, runs = 0;
+  std::vector<double> passes;
+  forward = backward = Seconds();
+  update = Seconds();
+  for (const ProfileVisit &each : visits) {
+    if (anyQuiet && !each.isQuiet())
+      continue;
+    forward += each.forward / count;
+    backward += each.backward / count;
+    *update += each.update / count;
+    stated += each.spread / count;
+    runs += each.repetitions;
+    passes.push_back((each.forward + each.backward).value());
+  }
+  double mean = (forward + backward).value();
+  spread = std::max(stated / std::sqrt(count), mean > 0 ? halfWidth(passes) / mean : 0);
+  repetitions = int(std::min(runs, 1e9));
+}
 
 LayerWork workOf(const Layer &layer) {
   return {layer.kind,         layer.forwardFlops,  layer.backwardFlops,

@@ -13,6 +13,16 @@
 
 namespace heterplan {
 
+/// One layer measured for a while: medians over the repetitions.
+struct ProfileVisit {
+  Seconds forward{}, backward{}, update{};
+  double spread = 0; // relative half-width of the 95% interval of a forward and backward pass
+  int repetitions = 0;
+  double others = 0; // cores that other processes and guests took meanwhile
+  bool isQuiet() const { return others <= 0.05; }
+  bool operator==(const ProfileVisit &) const = default;
+};
+
 struct ProfileEntry {
   std::string signature; // exactly one of signature and layer is set
   std::string layer;     // name of a layer of `Profile::model`
@@ -23,9 +33,15 @@ struct ProfileEntry {
   std::optional<Seconds> update; // of the parameters; absent: counted in `backward`
   double spread = 0;             // relative half-width of the 95% interval; 0: not stated
   int repetitions = 0;
+  std::vector<ProfileVisit> visits; // at different times; empty: not stated
   /// Of the times: Measured, or what they were before a run of a plan corrected them.
   Provenance origin = Provenance::Measured;
   bool calibrated = false; // by measured timelines (cost/Calibration.h)
+  /// Adds a visit: times become the means over the quiet ones, over all where none was quiet, and
+  /// `spread` that of the mean, by Student's t over the visits or by what each one states,
+  /// whichever is wider.
+  void add(const ProfileVisit &visit);
+  int64_t quietVisits() const;
   /// What it measures, for messages.
   const std::string &name() const { return layer.empty() ? signature : layer; }
   bool operator==(const ProfileEntry &) const = default;

@@ -10,6 +10,24 @@ using namespace llvm;
 namespace heterplan {
 
 namespace {
+void writeVisit(const ProfileVisit &visit, v1::ProfileVisit &form) {
+  form.set_forward_seconds(visit.forward.value());
+  form.set_backward_seconds(visit.backward.value());
+  form.set_update_seconds(visit.update.value());
+  form.set_spread(visit.spread);
+  form.set_repetitions(visit.repetitions);
+  form.set_others(visit.others);
+}
+
+ProfileVisit readVisit(const v1::ProfileVisit &form) {
+  return {Seconds(form.forward_seconds()),
+          Seconds(form.backward_seconds()),
+          Seconds(form.update_seconds()),
+          form.spread(),
+          form.repetitions(),
+          form.others()};
+}
+
 void writeEntry(const ProfileEntry &entry, v1::ProfileEntry &form) {
   form.set_signature(entry.signature);
   form.set_layer(entry.layer);
@@ -21,6 +39,8 @@ void writeEntry(const ProfileEntry &entry, v1::ProfileEntry &form) {
     form.set_update_seconds(entry.update->value());
   form.set_spread(entry.spread);
   form.set_repetitions(entry.repetitions);
+  for (const ProfileVisit &visit : entry.visits)
+    writeVisit(visit, *form.add_visits());
   if (entry.origin != Provenance::Measured)
     form.set_origin(nameOf(entry.origin));
   form.set_calibrated(entry.calibrated);
@@ -38,6 +58,8 @@ ProfileEntry readEntry(const v1::ProfileEntry &form, const Twine &place, NameRea
     entry.update = Seconds(form.update_seconds());
   entry.spread = form.spread();
   entry.repetitions = form.repetitions();
+  for (const v1::ProfileVisit &visit : form.visits())
+    entry.visits.push_back(readVisit(visit));
   if (!form.origin().empty())
     entry.origin = names.named<Provenance>(form.origin(), provenances, place + ".origin");
   entry.calibrated = form.calibrated();

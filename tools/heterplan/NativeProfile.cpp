@@ -66,16 +66,37 @@ Error resume(StringRef path, Profile &profile) {
   return Error::success();
 }
 
-bool has(const Profile &profile, const ProfileJob &job, const Task &task) {
-  return any_of(profile.entries, [&](const ProfileEntry &entry) {
-    return entry.signature == task.layer->signature && entry.deviceType == job.deviceType &&
-           entry.batch.value() == task.batch;
-  });
+/// What is known of a task, or null.
+ProfileEntry *entryOf(Profile &profile, const ProfileJob &job, const Task &task) {
+  for (ProfileEntry &entry : profile.entries)
+    if (entry.signature == task.layer->signature && entry.deviceType == job.deviceType &&
+        entry.batch.value() == task.batch)
+      return &entry;
+  return nullptr;
+}
+
+void add(Profile &profile, const ProfileJob &job, const Task &task, const ProfileVisit &visit) {
+  ProfileEntry *entry = entryOf(profile, job, task);
+  if (!entry) {
+    entry = &profile.entries.emplace_back();
+    entry->signature = task.layer->signature;
+    entry->deviceType = job.deviceType;
+    entry->batch = Samples(task.batch);
+  }
+  entry->add(visit);
+}
+
+/// Quiet visits that a task lacks. An entry that does not state its visits is taken as it is.
+int64_t missing(Profile &profile, const ProfileJob &job, const Task &task, int64_t wanted) {
+  const ProfileEntry *entry = entryOf(profile, job, task);
+  if (!entry)
+    return wanted;
+  return entry->visits.empty() ? 0 : std::max<int64_t>(0, wanted - entry->quietVisits());
 }
 
 /// The largest batch first, then the smallest and so on; for each, the layers with the largest part
 /// of the modelled time first.
-std::vector<Task> tasksOf(const ProfileJob &job, const Profile &profile, kernels::Engine &engine) {
+std::vector<Task> tasksOf(const ProfileJob &job, kernels::Engine &engine) {
   std::vector<const JobLayer *> layers;
   for (const JobLayer &layer : job.layers)
     if (std::string why = kernels::whyNot(engine, job.graph, job.model.layers[layer.index]);
@@ -91,8 +112,7 @@ std::vector<Task> tasksOf(const ProfileJob &job, const Profile &profile, kernels
   std::vector<Task> tasks;
   for (int64_t batch : batches)
     for (const JobLayer *layer : layers)
-      if (Task task{layer, batch}; !has(profile, job, task))
-        tasks.push_back(task);
+      tasks.push_back({layer, batch});
   return tasks;
 }
 
@@ -125,29 +145,62 @@ Expected<std::unique_ptr<kernels::Engine>> openEngine(const ProfileJob &job) {
   return kernels::cpu::openEngine(int(job.threads));
 }
 
-/// How many tasks are left.
-Expected<size_t> measureAll(const ProfileJob &job, const std::vector<Task> &tasks,
-                            kernels::Engine &engine, Profile &profile) {
-  Progress progress = Progress::onStandardError("profiling");
-  auto begin = std::chrono::steady_clock::now();
-  for (size_t done = 0; done < tasks.size(); ++done) {
-    std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
-    if (interrupted || (job.timeBudget > Seconds(0) && passed.count() >= job.timeBudget.value()))
-      return tasks.size() - done;
-    const Task &task = tasks[done];
-    progress.update(double(done) / double(tasks.size()),
-                    task.layer->name + ", batch " + std::to_string(task.batch));
-    Expected<ProfileEntry> entry =
-        kernels::measure(engine, job.graph, job.model.layers[task.layer->index],
-                         Samples(task.batch), job.optimizer, job.deviceType, {});
-    if (!entry)
-      return entry.takeError();
-    profile.entries.push_back(std::move(*entry));
-    if (Error error = save(job, profile))
-      return error;
+class Visits {
+public:
+  Visits(const ProfileJob &job, kernels::Engine &engine, Profile &profile)
+      : job(job), engine(engine), profile(profile), tasks(tasksOf(job, engine)) {}
+
+  /// In rounds over all tasks, as the speed of a machine changes from second to second, and in more
+  /// than are asked for, so that disturbed visits are made up for, within reason.
+  Error run() {
+    for (int64_t round = 0; round < mostTries * job.rounds; ++round)
+      for (const Task &task : tasks) {
+        if (isOver())
+          return Error::success();
+        if (missing(profile, job, task, std::min(round + 1, job.rounds)))
+          if (Error error = visit(task))
+            return error;
+      }
+    exhausted = true;
+    return Error::success();
   }
-  return 0;
-}
+
+  int64_t left() const {
+    int64_t sum = 0;
+    for (const Task &task : tasks)
+      sum += missing(profile, job, task, job.rounds);
+    return exhausted ? 0 : sum;
+  }
+
+private:
+  bool isOver() const {
+    std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
+    return interrupted || (job.timeBudget > Seconds(0) && passed.count() >= job.timeBudget.value());
+  }
+
+  Error visit(const Task &task) {
+    progress.update(double(done) / double(done + left()),
+                    task.layer->name + ", batch " + std::to_string(task.batch));
+    Expected<ProfileVisit> visit =
+        kernels::measure(engine, job.graph, job.model.layers[task.layer->index],
+                         Samples(task.batch), job.optimizer, {});
+    if (!visit)
+      return visit.takeError();
+    ++done;
+    add(profile, job, task, *visit);
+    return save(job, profile);
+  }
+
+  static constexpr int64_t mostTries = 3; // rounds for each that is asked for
+  const ProfileJob &job;
+  kernels::Engine &engine;
+  Profile &profile;
+  std::vector<Task> tasks;
+  Progress progress = Progress::onStandardError("profiling");
+  std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
+  int64_t done = 0;
+  bool exhausted = false;
+};
 } // namespace
 
 Expected<ExitStatus> runNative(const ProfileJob &job) {
@@ -160,16 +213,15 @@ Expected<ExitStatus> runNative(const ProfileJob &job) {
   Profile profile = headOf(job, engine);
   if (Error error = resume(job.output, profile))
     return error;
-  std::vector<Task> tasks = tasksOf(job, profile, engine);
   std::signal(SIGINT, interrupt);
-  Expected<size_t> left = measureAll(job, tasks, engine, profile);
-  if (!left)
-    return left.takeError();
+  Visits visits(job, engine, profile);
+  if (Error error = visits.run())
+    return error;
   if (Error error = save(job, profile))
     return error;
-  if (*left)
-    errs() << "note: " << (interrupted ? "interrupted" : "the time is up") << " with " << *left
-           << " measurements left; run again to go on\n";
+  if (int64_t left = visits.left())
+    errs() << "note: " << (interrupted ? "interrupted" : "the time is up") << " with " << left
+           << " visits left; run again to go on\n";
   return interrupted ? exitUsage : exitDone;
 }
 

@@ -122,12 +122,16 @@ Error readSettings(const ProfileCommand &command, ProfileJob &job) {
       realOption("--time-budget", command.timeBudget, 0, 0, /*inclusive=*/false);
   if (!budget)
     return budget.takeError();
+  Expected<int64_t> rounds = wholeOption("--rounds", command.rounds, job.rounds, 1, 1000);
+  if (!rounds)
+    return rounds.takeError();
   job.threads = *count;
   job.batches = std::move(*batches);
   job.cores = std::move(*cores);
   job.optimizer = static_cast<Optimizer>(*optimizer);
   job.gpu = *gpu;
   job.precision = static_cast<Precision>(*precision);
+  job.rounds = *rounds;
   job.timeBudget = Seconds(*budget);
   return Error::success();
 }
@@ -142,6 +146,7 @@ std::vector<std::string> scriptSettings(const ProfileCommand &command, const Pro
                                        "--batches",     batches,
                                        "--threads",     std::to_string(job.threads),
                                        "--optimizer",   nameOf(job.optimizer),
+                                       "--rounds",      std::to_string(job.rounds),
                                        "--output",      job.output};
   if (!command.cores.empty())
     settings.insert(settings.end(), {"--cores", command.cores});
@@ -229,6 +234,9 @@ void addProfileOptions(CLI::App &command, ProfileCommand &options) {
           "whose update is measured: sgd (default), momentum or adam");
   addText(command, "--precision", options.precision, "NAME",
           "of the native engine on a GPU: fp32 (default), tf32 or bf16");
+  addText(
+      command, "--rounds", options.rounds, "N",
+      "how often each layer is visited, in rounds over all (3): more where the machine is moody");
   addText(command, "--time-budget", options.timeBudget, "SECONDS",
           "stop then; the layers that matter most are measured first");
   addText(command, "--emit-script", options.script, "FILE",

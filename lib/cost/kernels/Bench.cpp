@@ -1,6 +1,7 @@
 #include "cost/kernels/Bench.h"
 
 #include "support/Diagnostic.h"
+#include "support/Others.h"
 
 #include "llvm/ADT/StringMap.h"
 
@@ -138,9 +139,8 @@ std::string whyNot(Engine &engine, const Graph &graph, const Layer &layer) {
   return why;
 }
 
-Expected<ProfileEntry> measure(Engine &engine, const Graph &graph, const Layer &layer,
-                               Samples samples, Optimizer optimizer, StringRef deviceType,
-                               const Effort &effort) {
+Expected<ProfileVisit> measure(Engine &engine, const Graph &graph, const Layer &layer,
+                               Samples samples, Optimizer optimizer, const Effort &effort) {
   Nodes nodes = nodesOf(graph, layer);
   auto parameters = int64_t(layer.parameterBytes.value() / sizeof(float));
   std::vector<Copy> copies;
@@ -157,19 +157,16 @@ Expected<ProfileEntry> measure(Engine &engine, const Graph &graph, const Layer &
     wanted =
         std::min(mostCopies, engine.rotatedBytes() / std::max<size_t>(copies[0].bytes(), 1) + 1);
   }
+  Others others;
   Times times = repeatAll(engine, copies, effort);
   if (std::string why = engine.takeFailure(); !why.empty())
     return refusal(layer, why);
-  ProfileEntry entry;
-  entry.signature = layer.signature;
-  entry.deviceType = deviceType.str();
-  entry.batch = samples;
-  entry.forward = Seconds(median(times.forward));
-  entry.backward = Seconds(median(times.backward));
-  entry.update = Seconds(parameters ? median(times.update) : 0);
-  entry.spread = spreadOf(times.passes);
-  entry.repetitions = int(times.passes.size());
-  return entry;
+  return ProfileVisit{Seconds(median(times.forward)),
+                      Seconds(median(times.backward)),
+                      Seconds(parameters ? median(times.update) : 0),
+                      spreadOf(times.passes),
+                      int(times.passes.size()),
+                      others.cores()};
 }
 
 } // namespace heterplan::kernels

@@ -12,21 +12,19 @@
 
 namespace heterplan::kernels {
 
-/// When a measurement is good enough: after `least` repetitions, once the spread is at most
-/// `spread` or `seconds` have passed; never after more than `most`.
+/// When a visit is long enough: after `least` repetitions, once the spread is at most `spread` or
+/// `seconds` have passed; never after more than `most`.
 struct Effort {
-  int least = 7, most = 200;
-  Seconds seconds{1}, settle{0.05};
+  int least = 3, most = 200;
+  Seconds seconds{0.4}, settle{0.1};
   double spread = 0.01;
 };
 
-/// Times of `layer` of `graph` at `samples` on the device of `engine`: an entry with its signature
-/// and `deviceType`. Several copies of the layer, more than a cache holds, are used in turn, each
-/// warmed up once. NoProfile, naming the operator, where one of its operators has no kernel, and
-/// where the device fails.
-llvm::Expected<ProfileEntry> measure(Engine &engine, const Graph &graph, const Layer &layer,
-                                     Samples samples, Optimizer optimizer,
-                                     llvm::StringRef deviceType, const Effort &effort);
+/// Times of `layer` of `graph` at `samples` on the device of `engine`. Several copies of the layer,
+/// more than a cache holds, are used in turn, each warmed up once. NoProfile, naming the operator,
+/// where one of its operators has no kernel, and where the device fails.
+llvm::Expected<ProfileVisit> measure(Engine &engine, const Graph &graph, const Layer &layer,
+                                     Samples samples, Optimizer optimizer, const Effort &effort);
 
 /// Why `layer` has no native time; empty when it has.
 std::string whyNot(Engine &engine, const Graph &graph, const Layer &layer);

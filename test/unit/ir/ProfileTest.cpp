@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 #include <limits>
 
@@ -45,6 +46,10 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Mutation{"exactly one", [](Profile &p) { p.entries[0].layer = "conv1"; }},
         Mutation{"exactly one", [](Profile &p) { p.entries[0].signature = ""; }},
+        Mutation{"of a visit",
+                 [](Profile &p) {
+                   p.entries[0].visits = {{{}, {}, {}, -1, 1}};
+                 }},
         Mutation{"no device type", [](Profile &p) { p.entries[0].deviceType = ""; }},
         Mutation{"batch is 0", [](Profile &p) { p.entries[0].batch = Samples(0); }},
         Mutation{"a time", [](Profile &p) { p.entries[0].forward = Seconds(-1); }},
@@ -58,6 +63,39 @@ INSTANTIATE_TEST_SUITE_P(
         Mutation{"no name", [](Profile &p) { p.links[0].name = ""; }},
         Mutation{"not positive", [](Profile &p) { p.links[0].bandwidth = BytesPerSecond(0); }},
         Mutation{"latency", [](Profile &p) { p.links[0].latency = Seconds(-1); }}));
+TEST(ProfileEntry, ItsTimesAreTheMeansOfItsVisits) {
+  ProfileEntry entry;
+  entry.add({Seconds(1), Seconds(2), Seconds(0.5), 0.04, 7});
+  EXPECT_EQ(entry.forward, Seconds(1));
+  EXPECT_DOUBLE_EQ(entry.spread, 0.04);
+  entry.add({Seconds(2), Seconds(2), Seconds(0.5), 0.04, 7});
+  entry.add({Seconds(3), Seconds(2), Seconds(0.2), 0.04, 7});
+  EXPECT_DOUBLE_EQ(entry.forward.value(), 2);
+  EXPECT_DOUBLE_EQ(entry.backward.value(), 2);
+  EXPECT_DOUBLE_EQ(entry.update->value(), 0.4);
+  EXPECT_EQ(entry.repetitions, 21);
+  // Passes of 3, 4 and 5 s: Student's t of two degrees of freedom, times 1 s / sqrt(3).
+  EXPECT_NEAR(entry.spread, 4.30 / std::sqrt(3.0) / 4, 1e-12);
+}
+
+TEST(ProfileEntry, DisturbedVisitsCountWhereThereAreNoOthers) {
+  ProfileEntry entry;
+  entry.add({Seconds(3), Seconds(1), Seconds(0), 0.04, 7, 0.5});
+  EXPECT_EQ(entry.forward, Seconds(3));
+  EXPECT_EQ(entry.quietVisits(), 0);
+  entry.add({Seconds(1), Seconds(1), Seconds(0), 0.02, 7, 0.01});
+  EXPECT_EQ(entry.forward, Seconds(1));
+  EXPECT_DOUBLE_EQ(entry.spread, 0.02);
+  EXPECT_EQ(entry.visits.size(), 2u);
+}
+
+TEST(ProfileEntry, VisitsThatAgreeAreAsUnsureAsEachSays) {
+  ProfileEntry entry;
+  for (int visit = 0; visit < 4; ++visit)
+    entry.add({Seconds(1), Seconds(1), Seconds(0), 0.04, 7});
+  EXPECT_DOUBLE_EQ(entry.spread, 0.02);
+}
+
 } // namespace
 
 TEST(Profile, SmallOneIsValid) {

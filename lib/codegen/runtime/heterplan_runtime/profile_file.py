@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import datetime
 import json
+import math
 import os
 import platform
+import statistics
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,10 @@ import torch
 
 from .errors import RuntimeFault
 from .fields import read_fields
+from .others import QUIET
+from .profile_layer import Times
 
+T_QUANTILES = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.0)  # of 97.5%, 1, 2, ...
 CIRCUMSTANCES = ("device", "driver", "engine", "threads")
 
 
@@ -77,6 +82,42 @@ def _clocks() -> str:
     return ", ".join(parts)
 
 
+def _visit(times: Times) -> dict[str, Any]:
+    return {
+        "forwardSeconds": times.forward,
+        "backwardSeconds": times.backward,
+        "updateSeconds": times.update,
+        "spread": times.spread,
+        "repetitions": times.repetitions,
+        "others": times.others,
+    }
+
+
+def _quiet(visits: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [visit for visit in visits if visit["others"] <= QUIET]
+
+
+def _summary(visits: list[dict[str, Any]]) -> dict[str, Any]:
+    """Means over the visits that nothing disturbed, over all where each was. `spread` is that of the
+    mean, by Student's t over the visits or by what each one states, whichever is wider."""
+    visits = _quiet(visits) or visits
+    times = ("forwardSeconds", "backwardSeconds", "updateSeconds")
+    means = {name: statistics.fmean(visit[name] for visit in visits) for name in times}
+    passes = [visit["forwardSeconds"] + visit["backwardSeconds"] for visit in visits]
+    mean = statistics.fmean(passes)
+    stated = statistics.fmean(visit["spread"] for visit in visits) / math.sqrt(len(visits))
+    spread = max(stated, half_width(passes) / mean if mean > 0 else 0.0)
+    return means | {"spread": spread, "repetitions": sum(visit["repetitions"] for visit in visits)}
+
+
+def half_width(values: list[float]) -> float:
+    """Of the 95% interval of their mean, by Student's t; 0 of fewer than two."""
+    if len(values) < 2:
+        return 0.0
+    quantile = T_QUANTILES[min(len(values) - 2, len(T_QUANTILES) - 1)]
+    return quantile * statistics.stdev(values) / math.sqrt(len(values))
+
+
 class ProfileFile:
     """Entries by (signature, device type, batch). Fails when the file was measured elsewhere."""
 
@@ -101,16 +142,27 @@ class ProfileFile:
             key = (entry.get("signature", ""), entry.get("deviceType", ""), int(entry["batch"]))
             self._entries[key] = entry
 
-    def has(self, signature: str, device_type: str, batch: int) -> bool:
-        return (signature, device_type, batch) in self._entries
+    def quiet_visits(self, signature: str, device_type: str, batch: int) -> float:
+        """So far; an entry that does not state its visits is taken as it is."""
+        entry = self._entries.get((signature, device_type, batch))
+        if entry is None:
+            return 0
+        return len(_quiet(entry["visits"])) if "visits" in entry else math.inf
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def add(self, entry: dict[str, Any]) -> None:
-        """Adds an entry and writes the file."""
-        key = (entry["signature"], entry["deviceType"], entry["batch"])
-        self._entries[key] = entry
+    def add(self, signature: str, device_type: str, batch: int, times: Times) -> None:
+        """Adds a visit and writes the file."""
+        key = (signature, device_type, batch)
+        visits = self._entries.get(key, {}).get("visits", []) + [_visit(times)]
+        self._entries[key] = {
+            "signature": signature,
+            "deviceType": device_type,
+            "batch": batch,
+            **_summary(visits),
+            "visits": visits,
+        }
         self.write()
 
     def write(self) -> None:

@@ -20,10 +20,13 @@ from torch import Tensor, nn
 from .data import integer_range
 from .interpreter import dense_parameters, make_optimizer
 from .model import initial, seed_of
+from .others import Others
 from .program import TableSpec, dtype_of
 from .tables import LookedUp, RowOptimizer, Shard, Tables, keep
 
 MOST_COPIES = 16
+MOST_LOOKUPS = 8
+UPDATES = 7
 Range = tuple[int, int]  # of integers, the upper one excluded
 
 
@@ -86,14 +89,15 @@ def random_values(shape: tuple[int, ...], dtype: torch.dtype, limits: Range, see
 
 @dataclass
 class Times:
-    """Medians in seconds; `spread` is the relative half-width of the 95% interval of forward and
-    backward together."""
+    """One visit: medians in seconds; `spread` is the relative half-width of the 95% interval of
+    forward and backward together."""
 
     forward: float
     backward: float
     update: float
     spread: float
     repetitions: int
+    others: float = 0.0  # cores that other processes and guests took meanwhile
 
 
 @dataclass
@@ -111,7 +115,7 @@ class Samples:
     def passes(self) -> list[float]:
         return [f + b for f, b in zip(self.forward, self.backward, strict=True)]
 
-    def times(self, update: float) -> Times:
+    def times(self, update: float, others: float) -> Times:
         """`update`: that of the other parameters."""
         return Times(
             statistics.median(self.forward),
@@ -119,6 +123,7 @@ class Samples:
             update + (statistics.median(self.rows) if self.rows else 0.0),
             spread_of(self.passes),
             len(self),
+            others,
         )
 
 
@@ -132,41 +137,61 @@ def spread_of(values: list[float]) -> float:
     return width / 2 / median if median > 0 else 0.0
 
 
-class Copy:
-    """The layer with weights, arguments and output gradients of its own."""
+class Part:
+    """The layer with weights and arguments of its own."""
 
-    def __init__(
-        self, layer: Layer, samples: int, number: int, device: torch.device, optimizer: str
-    ) -> None:
-        self._stage: Any = _stage(layer, number).to(device).train()
-        self._tables = _own_tables(self._stage, number, device, optimizer)
-        self._rows: LookedUp | None = None
-        self._arguments = [
+    def __init__(self, layer: Layer, samples: int, number: int, device: torch.device) -> None:
+        self.stage: Any = _stage(layer, number).to(device).train()
+        self.arguments = [
             argument.random(samples, seed_of("argument", argument.name, number))
             .to(device)
             .detach()
             .requires_grad_(argument.differentiable and argument.dtype.is_floating_point)
             for argument in layer.arguments
         ]
-        self.parameters = dense_parameters(self._stage)
+
+    def forward(self, rows: LookedUp | None) -> tuple[Any, ...]:
+        if rows is not None:
+            self.stage.lookup = rows.take
+        return tuple(self.stage(*self.arguments))
+
+    def indices(self) -> tuple[Tensor, ...]:
+        inputs = self.arguments[len(self.stage.receives) :]
+        return tuple(self.stage.indices(*inputs))
+
+
+class Copy:
+    """What runs at once, with output gradients of its own: one layer, or as many layers with sparse
+    tables as a stage may look up together, since most of a small lookup is the same for all."""
+
+    def __init__(
+        self, layer: Layer, samples: int, number: int, device: torch.device, optimizer: str
+    ) -> None:
+        self.layers = min(layer.count, MOST_LOOKUPS) if layer.stage().tables_spec else 1
+        first = number * self.layers
+        self._parts = [
+            Part(layer, samples, part, device) for part in range(first, first + self.layers)
+        ]
+        self._tables = _own_tables([part.stage for part in self._parts], first, device, optimizer)
+        self._rows: LookedUp | None = None
+        self.parameters = [p for part in self._parts for p in dense_parameters(part.stage)]
         self._gradients = [
             torch.randn_like(output) for output in self.forward() if _takes_gradient(output)
         ]
-        stored = [*self._arguments, *self._gradients, *self._stage.state_dict().values()]
-        stored += self.parameters  # as many gradients
+        stored = [*self._gradients, *self.parameters]  # as many gradients as parameters
+        for part in self._parts:
+            stored += [*part.arguments, *part.stage.state_dict().values()]
         if self._tables is not None:
             stored += self._tables.weights()
         self.bytes = sum(tensor.numel() * tensor.element_size() for tensor in stored)
 
-    def forward(self) -> tuple[Any, ...]:
+    def forward(self) -> list[Any]:
         if self._tables is not None:
-            inputs = self._arguments[len(self._stage.receives) :]
-            self._tables.start(0, lambda: self._stage.indices(*inputs))
+            self._tables.start(0, lambda: [i for part in self._parts for i in part.indices()])
             self._rows = self._tables.finish(0)
-            self._stage.lookup = self._rows.take
-        return tuple(self._stage(*self._arguments))
+        return [output for part in self._parts for output in part.forward(self._rows)]
 
-    def backward(self, outputs: tuple[Any, ...]) -> None:
+    def backward(self, outputs: list[Any]) -> None:
         ends = [output for output in outputs if _takes_gradient(output)]
         if ends:
             torch.autograd.backward(ends, self._gradients)
@@ -184,20 +209,24 @@ class Copy:
 
     def forget(self) -> None:
         """Drops the gradients of a pass."""
-        for tensor in [*self._arguments, *self._stage.parameters()]:
-            tensor.grad = None
+        for part in self._parts:
+            for tensor in [*part.arguments, *part.stage.parameters()]:
+                tensor.grad = None
 
 
 def _own_tables(
-    stage: Any, number: int, device: torch.device, optimizer: str
+    stages: list[Any], number: int, device: torch.device, optimizer: str
 ) -> Tables | None:
-    """The sparse tables of a layer as the runtime keeps them where no other rank shares them."""
-    shards = {}
-    for name, (shape, dtype, kind) in stage.tables_spec.items():
-        weight = initial(name, tuple(shape), kind, number).to(dtype_of(dtype, name)).to(device)
-        spec = TableSpec(name, weight.dtype, shape[1], (shape[0],))
-        shards[name] = Shard(spec, weight, RowOptimizer(optimizer, weight, 1e-6))
-    return Tables(shards, stage.lookups, keep, keep) if shards else None
+    """The sparse tables of layers as the runtime keeps them where no other rank shares them."""
+    shards, lookups = {}, []
+    for index, stage in enumerate(stages):
+        lookups += [f"{index}.{name}" for name in stage.lookups]
+        for name, (shape, dtype, kind) in stage.tables_spec.items():
+            values = initial(name, tuple(shape), kind, number + index)
+            weight = values.to(dtype_of(dtype, name)).to(device)
+            spec = TableSpec(name, weight.dtype, shape[1], (shape[0],))
+            shards[f"{index}.{name}"] = Shard(spec, weight, RowOptimizer(optimizer, weight, 1e-6))
+    return Tables(shards, lookups, keep, keep) if shards else None
 
 
 def _takes_gradient(output: Any) -> bool:
@@ -223,14 +252,14 @@ def _stage(layer: Layer, number: int) -> nn.Module:
 
 @dataclass(frozen=True)
 class Effort:
-    """When a measurement is good enough: after `least` repetitions, once the spread is at most
-    `spread` or `seconds` have passed; never after more than `most`."""
+    """When a visit is long enough: after `least` repetitions, once the spread is at most `spread`
+    or `seconds` have passed; never after more than `most`."""
 
-    least: int = 7
+    least: int = 3
     most: int = 200
-    seconds: float = 1.0
+    seconds: float = 0.4
     spread: float = 0.01
-    settle: float = 0.05  # seconds that even a steady measurement takes
+    settle: float = 0.1  # seconds that even a steady measurement takes
 
     def suffices(self, samples: Samples, elapsed: float) -> bool:
         if len(samples) < self.least:
@@ -271,9 +300,10 @@ class Bench:
             self._repeat(copy, Samples())
         gc.collect()
         gc.disable()  # a collection would count as part of a pass
+        others = Others()
         try:
             samples = self._passes(effort)
-            return samples.times(self._update(effort.least))
+            return samples.times(self._update(UPDATES), others.cores())
         finally:
             gc.enable()
 
@@ -303,10 +333,10 @@ class Bench:
         returned = self._now()
         if copy.has_tables:
             copy.update_rows()
-            samples.rows.append(self._now() - returned)
+            samples.rows.append((self._now() - returned) / copy.layers)
         copy.forget()
-        samples.forward.append(computed - begin)
-        samples.backward.append(returned - computed)
+        samples.forward.append((computed - begin) / copy.layers)
+        samples.backward.append((returned - computed) / copy.layers)
 
     def _update(self, repetitions: int) -> float:
         """One optimizer updates the parameters of all layers of a stage together; so here those of
@@ -327,4 +357,5 @@ class Bench:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
             times.append(self._now() - begin)
-        return statistics.median(times[1:]) / self.copies  # the first one makes the state
+        layers = sum(copy.layers for copy in self._copies)
+        return statistics.median(times[1:]) / layers  # the first one makes the state

@@ -8,10 +8,11 @@ interrupted.
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,10 @@ import torch
 from .allocator import keep_freed_memory
 from .errors import RuntimeFault
 from .profile_file import ProfileFile, circumstances
-from .profile_layer import Bench, Effort, Layer, Times
+from .profile_layer import Bench, Effort, Layer
 
 Task = tuple[Layer, int]  # at a number of samples
+MOST_TRIES = 3  # rounds for each that is asked for
 LARGEST_ROTATION = 128 << 20
 
 
@@ -36,6 +38,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     add("--threads", type=int, default=1, help="CPU threads")
     add("--cores", type=_cores, help="run on these cores only: 0-3,8")
     add("--optimizer", choices=("sgd", "momentum", "adam"), default="sgd")
+    add("--rounds", type=int, default=3, help="how often each layer is visited")
     add("--time-budget", type=float, help="stop after so many seconds; what matters most is first")
     add("--parent", type=int, help="stop when this process is gone")
     return parser.parse_args(arguments)
@@ -65,20 +68,22 @@ def tasks_of(layers: Sequence[Layer], batches: Sequence[int]) -> list[Task]:
 class Progress:
     """One line on a terminal, rewritten in place."""
 
-    def __init__(self, total: int) -> None:
-        self._total = total
+    def __init__(self) -> None:
         self._begin = time.monotonic()
         self._done = 0
         self._shown = sys.stderr.isatty()
 
-    def update(self, layer: Layer, batch: int) -> None:
+    def update(self, layer: Layer, batch: int, left: int) -> None:
+        """`left`: visits, this one included."""
         if not self._shown:
             return
-        left = ""
+        time_left = ""
         if self._done:
-            seconds = (time.monotonic() - self._begin) / self._done * (self._total - self._done)
-            left = f", {seconds:.0f} s left" if seconds < 120 else f", {seconds / 60:.0f} min left"
-        what = f"profiling {self._done}/{self._total}: {layer.name[:40]}, batch {batch}{left}"
+            seconds = (time.monotonic() - self._begin) / self._done * left
+            minutes = f"{seconds / 60:.0f} min" if seconds >= 120 else f"{seconds:.0f} s"
+            time_left = f", {minutes} left"
+        total = self._done + left
+        what = f"profiling {self._done}/{total}: {layer.name[:40]}, batch {batch}{time_left}"
         print(f"\r\033[K{what}", end="", file=sys.stderr, flush=True)
 
     def step(self) -> None:
@@ -114,21 +119,9 @@ def cache_bytes() -> int:
     return min(largest or LARGEST_ROTATION, LARGEST_ROTATION)
 
 
-def entry_of(layer: Layer, batch: int, device_type: str, times: Times) -> dict[str, Any]:
-    return {
-        "signature": layer.signature,
-        "deviceType": device_type,
-        "batch": batch,
-        "forwardSeconds": times.forward,
-        "backwardSeconds": times.backward,
-        "updateSeconds": times.update,
-        "spread": times.spread,
-        "repetitions": times.repetitions,
-    }
-
-
 class Run:
-    """Measures tasks until they are done, the time is up, or nobody waits any more."""
+    """Visits tasks until they are done, the time is up, or nobody waits any more. Each round visits
+    all of them: the speed of a machine changes from second to second."""
 
     def __init__(self, options: argparse.Namespace, file: ProfileFile) -> None:
         self._options = options
@@ -138,20 +131,37 @@ class Run:
         self._failed: dict[str, str] = {}  # layer -> why
 
     def go(self, tasks: list[Task]) -> int:
-        """How many tasks are left."""
-        device_type = self._options.device_type
-        tasks = [t for t in tasks if not self._file.has(t[0].signature, device_type, t[1])]
-        progress = Progress(len(tasks))
+        """How many visits are left."""
+        progress = Progress()
         try:
-            for done, (layer, batch) in enumerate(tasks):
-                if self._over():
-                    return len(tasks) - done
-                progress.update(layer, batch)
-                self._measure(layer, batch)
-                progress.step()
+            for wanted in self._rounds():
+                for task in tasks:
+                    if self._missing(task, wanted) == 0:
+                        continue
+                    left = sum(self._missing(each, self._options.rounds) for each in tasks)
+                    if self._over():
+                        return left
+                    progress.update(*task, left)
+                    self._measure(*task)
+                    progress.step()
         finally:
             progress.clear()
         return 0
+
+    def _rounds(self) -> Iterator[int]:
+        """How many quiet visits each task should have after each round. There are more rounds than
+        are asked for, so that disturbed visits are made up for, within reason."""
+        rounds = self._options.rounds
+        for round_ in range(MOST_TRIES * rounds):
+            yield min(round_ + 1, rounds)
+
+    def _missing(self, task: Task, wanted: int) -> int:
+        layer, batch = task
+        if layer.name in self._failed:
+            return 0
+        device_type = self._options.device_type
+        have = self._file.quiet_visits(layer.signature, device_type, batch)
+        return int(max(0, wanted - have))
 
     @property
     def failed(self) -> dict[str, str]:
@@ -179,7 +189,7 @@ class Run:
             lines = str(error).strip().splitlines()
             self._failed[layer.name] = f"{type(error).__name__}: {lines[0] if lines else ''}"
             return
-        self._file.add(entry_of(layer, batch, self._options.device_type, times))
+        self._file.add(layer.signature, self._options.device_type, batch, times)
 
 
 def _prepare(options: argparse.Namespace) -> None:
@@ -189,6 +199,7 @@ def _prepare(options: argparse.Namespace) -> None:
         except (OSError, AttributeError) as error:
             raise RuntimeFault(f"--cores: {error}") from error
     keep_freed_memory()
+    gc.freeze()  # what PyTorch has made is not searched again before each visit
     torch.set_num_threads(options.threads)
     if options.device.startswith("cuda") and not torch.cuda.is_available():
         raise RuntimeFault(f"--device {options.device}: PyTorch finds no GPU here")
@@ -208,7 +219,7 @@ def _profile(options: argparse.Namespace, model: str, lines: Sequence[dict[str, 
     for name, why in run.failed.items():
         say(f"note: layer '{name}' does not run by itself and stays modelled: {why}")
     if left:
-        say(f"note: the time is up with {left} measurements left; run again to go on")
+        say(f"note: the time is up with {left} visits left; run again to go on")
     return 0
 
 
