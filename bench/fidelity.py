@@ -5,8 +5,8 @@ own, and compares iteration times and memory.
 
     bench/fidelity.py [--models a.onnx,b.onnx] [--rounds N] [--out FOLDER] [--report]
 
-Prints tables in Markdown. The machine must be quiet: on a busy one nothing is confirmed. Each plan
-runs once in each round; the median of its runs counts, without those in which other processes took
+Prints tables in Markdown. The machine must be quiet: on a busy one nothing is confirmed. In each round
+every layer is visited once more and every plan runs once; the mean of its runs counts, without those in which other processes took
 more than a twentieth of a core where there are others. What was measured is kept in FOLDER: a second
 run goes on, and --report prints all that is there.
 """
@@ -14,9 +14,10 @@ run goes on, and --report prints all that is there.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
+import math
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -27,7 +28,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 HETERPLAN = os.environ.get("HETERPLAN_BINARY", str(ROOT / "build/bin/heterplan"))
 DATA = ROOT / "test/data"
-QUIET = 0.05  # cores that other processes may take
+sys.path.insert(0, str(ROOT / "lib/codegen/runtime"))
+from heterplan_runtime.others import QUIET, Others  # noqa: E402
+
 MODELS = {  # samples of an iteration
     "small/transformer.onnx": 512,
     "models/mobilenet_v2.onnx": 8,
@@ -84,11 +87,12 @@ class Outcome:
     batch: int
     predicted: float
     predicted_bytes: float
+    layout: str  # layers and devices of the stages
     runs: tuple[Run, ...] = ()
 
     @property
     def measured(self) -> float:
-        return statistics.median(run.seconds for run in self.quiet_runs)
+        return statistics.fmean(run.seconds for run in self.quiet_runs)
 
     @property
     def measured_bytes(self) -> float:
@@ -110,26 +114,6 @@ class Outcome:
     @property
     def memory_error(self) -> float:
         return self.predicted_bytes / self.measured_bytes - 1
-
-
-class Others:
-    """CPU time that this machine spends on what this process did not start."""
-
-    def __init__(self) -> None:
-        self._begin = time.monotonic()
-        self._busy = self._now()
-
-    @staticmethod
-    def _now() -> float:
-        fields = Path("/proc/stat").read_text(encoding="ascii").splitlines()[0].split()[1:]
-        user, nice, system, _, _, irq, soft, steal = map(int, fields[:8])
-        all_busy = (user + nice + system + irq + soft + steal) / os.sysconf("SC_CLK_TCK")
-        own = resource.getrusage(resource.RUSAGE_SELF)
-        children = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return all_busy - sum(u.ru_utime + u.ru_stime for u in (own, children))
-
-    def cores(self) -> float:
-        return max(0.0, self._now() - self._busy) / (time.monotonic() - self._begin)
 
 
 def heterplan(*arguments: object) -> str:
@@ -187,7 +171,9 @@ def compiled(
         print(f"note: {path.stem}: no plan has the form '{form.name}'", file=sys.stderr)
         return None
     needs = max(stage["memoryBytes"] for stage in plan["stages"])
-    return Outcome(path.stem, form.name, samples, float(plan["iterationSeconds"]), needs)
+    layout = json.dumps([[stage["layers"], stage["replicas"]] for stage in plan["stages"]])
+    layout = hashlib.sha256(layout.encode()).hexdigest()
+    return Outcome(path.stem, form.name, samples, float(plan["iterationSeconds"]), needs, layout)
 
 
 def folder_of(out: Path, model: str, form: Form) -> Path:
@@ -252,14 +238,18 @@ def summary(name: str, outcomes: list[Outcome], ranking: bool = True) -> str:
     return text + f" {spearman(predicted, measured):.2f} | {regret:.1%} | {memory:.0%} |"
 
 
-def profile_model(path: Path, batches: list[int], out: Path) -> tuple[Path, list[str]]:
-    profile, layers = out / f"{path.stem}.profile.json", out / f"{path.stem}.layers.json"
+def profile_model(path: Path, batches: list[int], rounds: int, out: Path) -> Path:
+    profile = out / f"{path.stem}.profile.json"
     heterplan("profile", path, "--device", "cpu", "--engine", "torch", "--threads", 1, "--cores",
               max(os.sched_getaffinity(0)), "--batches", ",".join(map(str, batches)),
-              "-o", profile)  # fmt: skip
+              "--rounds", rounds, "-o", profile)  # fmt: skip
+    return profile
+
+
+def layers_of(path: Path, out: Path) -> list[str]:
+    layers = out / f"{path.stem}.layers.json"
     heterplan("import", path, "-o", layers)
-    names = [layer["name"] for layer in json.loads(layers.read_text("utf-8"))["layers"]]
-    return profile, names
+    return [layer["name"] for layer in json.loads(layers.read_text("utf-8"))["layers"]]
 
 
 def profile_link(out: Path) -> Path:
@@ -283,32 +273,32 @@ def keep(outcomes: list[Outcome], out: Path) -> None:
     (out / "outcomes.json").write_text(text, encoding="utf-8")
 
 
-def predict(name: str, forms: list[Form], out: Path) -> None:
-    """Profiles a model and compiles its plans; those that are known stay as they are."""
+def predict(name: str, forms: list[Form], rounds: int, out: Path) -> None:
+    """Visits the layers of a model once more and compiles its plans anew. A plan that is another one
+    now has not run."""
     path, batch = DATA / name, MODELS.get(name, 8)
-    links = profile_link(out)
-    profile, layers = profile_model(path, local_batches(batch, forms), out)
+    profiles = [profile_model(path, local_batches(batch, forms), rounds, out), profile_link(out)]
+    layers = layers_of(path, out)
+    earlier = {(o.model, o.form): o for o in known(out)}
     for form in forms:
-        outcomes = known(out)
-        if any((o.model, o.form) == (path.stem, form.name) for o in outcomes):
+        outcome = compiled(path, form, batch, layers, profiles, out)
+        if outcome is None:
             continue
-        outcome = compiled(path, form, batch, layers, [profile, links], out)
-        keep(outcomes + [outcome] if outcome else outcomes, out)
+        before = earlier.get((outcome.model, outcome.form))
+        runs = before.runs if before and before.layout == outcome.layout else ()
+        earlier[outcome.model, outcome.form] = replace(outcome, runs=runs)
+    keep(list(earlier.values()), out)
 
 
-def measure(options: argparse.Namespace, forms: list[Form]) -> None:
-    """Runs every plan once in each round, so that a mood of the machine spoils one run of each
-    rather than all runs of one."""
-    begin = time.monotonic()
-    names = options.models.split(",") if options.models else list(MODELS)
-    for name in names:
-        predict(name, forms, options.out)
-    models, named = {Path(name).stem for name in names}, {form.name: form for form in FORMS}
+def measure(name: str, forms: list[Form], options: argparse.Namespace, end: float) -> None:
+    """Profiles and runs in turns, so that both meet the same moods of the machine."""
+    named = {form.name: form for form in forms}
     for done in range(options.rounds):
+        predict(name, forms, done + 1, options.out)
         for index, outcome in enumerate(known(options.out)):
-            if outcome.model not in models or len(outcome.runs) > done:
+            if outcome.model != Path(name).stem or len(outcome.runs) > done:
                 continue
-            if options.seconds and time.monotonic() - begin > options.seconds:
+            if time.monotonic() > end:
                 print("note: the time is up; run again to go on", file=sys.stderr)
                 return
             folder = folder_of(options.out, outcome.model, named[outcome.form])
@@ -321,7 +311,7 @@ def measure(options: argparse.Namespace, forms: list[Form]) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--models", help="paths below test/data (all)")
-    parser.add_argument("--rounds", type=int, default=3, help="runs of each plan (3)")
+    parser.add_argument("--rounds", type=int, default=3, help="of profiling and running (3)")
     parser.add_argument("--run-seconds", type=float, default=6, help="steps of a run take (6)")
     parser.add_argument("--seconds", type=float, help="begin no run after so long")
     parser.add_argument("--out", type=Path, default=ROOT / "build/fidelity")
@@ -332,8 +322,10 @@ def main() -> int:
     forms = [form for form in FORMS if form.ranks <= cores]
     if skipped := [form.name for form in FORMS if form.ranks > cores]:
         print(f"note: {cores} cores; skipped: {'; '.join(skipped)}", file=sys.stderr)
-    if not options.report:
-        measure(options, forms)
+    end = time.monotonic() + (options.seconds or math.inf)
+    for name in (options.models.split(",") if options.models else MODELS):
+        if not options.report:
+            measure(name, forms, options, end)
     if outcomes := [outcome for outcome in known(options.out) if outcome.runs]:
         text = report(outcomes)
         (options.out / "fidelity.md").write_text(text, encoding="utf-8")
