@@ -5,7 +5,8 @@ one core: for each engine of `heterplan profile`.
     bench/whole_step.py [--models a.onnx,b.onnx] [--engines torch,native] [--seconds S] [--out FOLDER]
 
 The whole step is a plain loop of PyTorch over the generated module: forward, loss, backward, SGD. It
-keeps freed memory as the runtime does; a column says what it takes without. Needs a quiet machine.
+keeps freed memory as the runtime does; a column says what it takes without. The machine should be
+quiet: layers are visited and steps run in turns, and the fastest of each counts.
 What was measured is kept in FOLDER and used again.
 """
 
@@ -20,7 +21,7 @@ import sys
 import time
 from pathlib import Path
 
-from fidelity import DATA, QUIET, ROOT, Form, Others, cluster, heterplan
+from fidelity import DATA, ROOT, Form, cluster, heterplan
 
 MODELS = {  # samples of a step
     "resnet50": 8,
@@ -75,18 +76,6 @@ def run_step(folder: Path, samples: int, loss: str, keep: bool, seconds: float) 
     return float(output.stdout)
 
 
-def quiet_step(folder: Path, samples: int, loss: str, keep: bool, seconds: float) -> float:
-    """The one least disturbed of up to three."""
-    found = []
-    for _ in range(3):
-        others = Others()
-        step = run_step(folder, samples, loss, keep, seconds)
-        found.append((others.cores(), step))
-        if found[-1][0] <= QUIET:
-            break
-    return min(found)[1]
-
-
 def profile(path: Path, samples: int, engine: str, rounds: int, out: Path) -> Path:
     file = out / f"{path.stem}.{engine}.profile.json"
     heterplan("profile", path, "--device", "cpu", "--engine", engine, "--cores",
@@ -116,8 +105,8 @@ def measure(name: str, engines: list[str], rounds: int, seconds: float, out: Pat
             row[engine] = plan["iterationSeconds"]
             row[f"{engine} measured"] = plan["provenance"].get("measured", 0.0)  # type: ignore[attr-defined]
         for what, keep in (("step", True), ("default allocator", False)):
-            steps[what].append(quiet_step(out / name, samples, loss, keep, seconds / rounds))
-    return row | {what: statistics.fmean(found) for what, found in steps.items()}
+            steps[what].append(run_step(out / name, samples, loss, keep, seconds / rounds))
+    return row | {what: min(found) for what, found in steps.items()}
 
 
 def report(rows: list[dict[str, object]], engines: list[str]) -> str:

@@ -1,11 +1,10 @@
 #include "ir/Profile.h"
 
-#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
+#include <utility>
 
 using namespace llvm;
 
@@ -14,24 +13,9 @@ namespace heterplan {
 namespace {
 bool isTime(Seconds time) { return std::isfinite(time.value()) && time.value() >= 0; }
 
-/// Half-width of the 95% interval of the mean of `values`, by Student's t; 0 of fewer than two.
-double halfWidth(const std::vector<double> &values) {
-  constexpr double quantiles[] = {12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.0};
-  if (values.size() < 2)
-    return 0;
-  double count = double(values.size()), mean = 0, squares = 0;
-  for (double value : values)
-    mean += value / count;
-  for (double value : values)
-    squares += (value - mean) * (value - mean);
-  double quantile = quantiles[std::min(values.size() - 2, std::size(quantiles) - 1)];
-  return quantile * std::sqrt(squares / (count - 1) / count);
-}
-
 Error verifyVisit(const ProfileVisit &visit, const Location &place) {
   if (!isTime(visit.forward) || !isTime(visit.backward) || !isTime(visit.update) ||
-      !std::isfinite(visit.spread) || visit.spread < 0 || visit.repetitions < 0 ||
-      !std::isfinite(visit.others) || visit.others < 0)
+      !std::isfinite(visit.spread) || visit.spread < 0 || visit.repetitions < 0)
     return Diagnostic(Diag::InvalidProfile, place)
            << "a figure of a visit is negative or not finite";
   return Error::success();
@@ -94,31 +78,30 @@ Error verifyLayer(const MeasuredLayer &layer, size_t index) {
 }
 } // namespace
 
-int64_t ProfileEntry::quietVisits() const {
-  return count_if(visits, [](const ProfileVisit &visit) { return visit.isQuiet(); });
-}
-
 void ProfileEntry::add(const ProfileVisit &visit) {
   visits.push_back(visit);
-  bool anyQuiet = quietVisits() > 0;
-  double count = anyQuiet ? double(quietVisits()) : double(visits.size());
-  double stated = 0, runs = 0;
-  std::vector<double> passes;
-  forward = backward = Seconds();
-  update = Seconds();
-  for (const ProfileVisit &each : visits) {
-    if (anyQuiet && !each.isQuiet())
-      continue;
-    forward += each.forward / count;
-    backward += each.backward / count;
-    *update += each.update / count;
-    stated += each.spread / count;
-    runs += each.repetitions;
-    passes.push_back((each.forward + each.backward).value());
-  }
-  double mean = (forward + backward).value();
-  spread = std::max(stated / std::sqrt(count), mean > 0 ? halfWidth(passes) / mean : 0);
-  repetitions = int(std::min(runs, 1e9));
+  const ProfileVisit *fastest = nullptr, *second = nullptr;
+  for (const ProfileVisit &each : visits)
+    if (!fastest || each.pass() < fastest->pass())
+      second = std::exchange(fastest, &each);
+    else if (!second || each.pass() < second->pass())
+      second = &each;
+  forward = fastest->forward;
+  backward = fastest->backward;
+  update = fastest->update;
+  spread = fastest->spread;
+  if (second && fastest->pass() > Seconds(0))
+    spread = std::max(spread, second->pass() / fastest->pass() - 1);
+  repetitions = fastest->repetitions;
+}
+
+int64_t ProfileEntry::missingVisits(int64_t wanted) const {
+  constexpr double steady = 0.05;
+  constexpr int64_t mostTries = 3;
+  auto have = int64_t(visits.size());
+  if (have == 0 || have >= mostTries * wanted)
+    return 0;
+  return have < wanted ? wanted - have : int64_t(spread > steady);
 }
 
 LayerWork workOf(const Layer &layer) {

@@ -18,8 +18,7 @@ struct ProfileVisit {
   Seconds forward{}, backward{}, update{};
   double spread = 0; // relative half-width of the 95% interval of a forward and backward pass
   int repetitions = 0;
-  double others = 0; // cores that other processes and guests took meanwhile
-  bool isQuiet() const { return others <= 0.05; }
+  Seconds pass() const { return forward + backward; }
   bool operator==(const ProfileVisit &) const = default;
 };
 
@@ -33,15 +32,17 @@ struct ProfileEntry {
   std::optional<Seconds> update; // of the parameters; absent: counted in `backward`
   double spread = 0;             // relative half-width of the 95% interval; 0: not stated
   int repetitions = 0;
-  std::vector<ProfileVisit> visits; // at different times; empty: not stated
+  std::vector<ProfileVisit> visits; // at different times, in order; empty: not stated
   /// Of the times: Measured, or what they were before a run of a plan corrected them.
   Provenance origin = Provenance::Measured;
   bool calibrated = false; // by measured timelines (cost/Calibration.h)
-  /// Adds a visit: times become the means over the quiet ones, over all where none was quiet, and
-  /// `spread` that of the mean, by Student's t over the visits or by what each one states,
-  /// whichever is wider.
+  /// Adds a visit. Disturbances only add to a time, so that the entry has those of its fastest
+  /// visit; `spread` is that visit's own, or by how much the second fastest is slower where that is
+  /// more.
   void add(const ProfileVisit &visit);
-  int64_t quietVisits() const;
+  /// Visits that it lacks until there are `wanted`; one more while `spread` is above 5%, unless
+  /// there are three times as many. An entry that does not state its visits is taken as it is.
+  int64_t missingVisits(int64_t wanted) const;
   /// What it measures, for messages.
   const std::string &name() const { return layer.empty() ? signature : layer; }
   bool operator==(const ProfileEntry &) const = default;

@@ -16,16 +16,11 @@ void writeVisit(const ProfileVisit &visit, v1::ProfileVisit &form) {
   form.set_update_seconds(visit.update.value());
   form.set_spread(visit.spread);
   form.set_repetitions(visit.repetitions);
-  form.set_others(visit.others);
 }
 
 ProfileVisit readVisit(const v1::ProfileVisit &form) {
-  return {Seconds(form.forward_seconds()),
-          Seconds(form.backward_seconds()),
-          Seconds(form.update_seconds()),
-          form.spread(),
-          form.repetitions(),
-          form.others()};
+  return {Seconds(form.forward_seconds()), Seconds(form.backward_seconds()),
+          Seconds(form.update_seconds()), form.spread(), form.repetitions()};
 }
 
 void writeEntry(const ProfileEntry &entry, v1::ProfileEntry &form) {

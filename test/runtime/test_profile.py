@@ -15,7 +15,7 @@ import pytest
 import torch
 from binary import BINARY, needs_binary
 from heterplan_runtime.errors import RuntimeFault
-from heterplan_runtime.profile_file import Circumstances, ProfileFile, half_width
+from heterplan_runtime.profile_file import Circumstances, ProfileFile
 from heterplan_runtime.profile_layer import (
     Argument,
     Bench,
@@ -214,17 +214,16 @@ def test_the_time_budget_leaves_the_rest_for_another_run(
     assert len(entries(file)) == 2
 
 
-def test_rounds_add_visits_whose_means_count(tmp_path: Path) -> None:
+def test_rounds_add_visits_of_which_the_fastest_counts(tmp_path: Path) -> None:
     file = tmp_path / "p.json"
     assert main("m", [line("a")], options(file, "--rounds", "1")) == 0
-    first = entries(file)["sig a", 3]
-    assert len(first["visits"]) == 1 and first["spread"] == first["visits"][0]["spread"]
+    first = entries(file)["sig a", 3]["visits"]
     assert main("m", [line("a")], options(file, "--rounds", "2")) == 0
     entry = entries(file)["sig a", 3]
-    assert entry["visits"][0] == first["visits"][0] and len(entry["visits"]) == 2
-    for name in ("forwardSeconds", "backwardSeconds", "updateSeconds"):
-        assert entry[name] == pytest.approx(sum(visit[name] for visit in entry["visits"]) / 2)
-    assert entry["repetitions"] == sum(visit["repetitions"] for visit in entry["visits"])
+    assert entry["visits"][: len(first)] == first and len(entry["visits"]) >= 2
+    fastest = min(entry["visits"], key=lambda visit: visit["forwardSeconds"] + visit["backwardSeconds"])
+    for name in ("forwardSeconds", "backwardSeconds", "updateSeconds", "repetitions"):
+        assert entry[name] == fastest[name]
 
 
 def test_what_does_not_state_its_visits_is_taken_as_it_is(tmp_path: Path) -> None:
@@ -239,10 +238,17 @@ def test_what_does_not_state_its_visits_is_taken_as_it_is(tmp_path: Path) -> Non
     assert entries(file) == before
 
 
-def test_the_spread_of_visits_is_that_of_their_mean() -> None:
-    assert half_width([2.0]) == 0
-    assert half_width([1.0, 2.0, 3.0]) == pytest.approx(4.30 / 3**0.5)
-    assert half_width([1.0, 1.0, 1.0, 1.0]) == 0
+def test_visits_go_on_until_the_fastest_two_agree(tmp_path: Path) -> None:
+    file = ProfileFile(tmp_path / "p.json", "m", HERE)
+    missing = []
+    for seconds in (3.0, 1.0, 2.0, 1.5, 1.02):
+        file.add("s", "core", 1, Times(seconds, 0, 0, 0.01, 4))
+        missing.append(file.missing("s", "core", 1, 2))
+    assert missing == [1, 1, 1, 1, 0]
+    assert entries(tmp_path / "p.json")["s", 1]["spread"] == pytest.approx(0.02)
+    for _ in range(6):
+        file.add("t", "core", 1, Times(1, 0, 0, 0.5, 4))
+    assert file.missing("t", "core", 1, 2) == 0  # after three times as many, whatever they say
 
 
 def test_a_layer_that_does_not_run_is_said_to_be_modelled(
@@ -318,7 +324,7 @@ def test_killed_at_any_moment_it_keeps_what_was_finished(tmp_path: Path, engine:
         assert len(now) >= len(before) + 6 or ended, err
         assert all(visit in now for visit in before)  # nothing measured was lost
         before = now
-    assert len(before) == 5 * 3 * 3  # layers, batches, rounds
+    assert 5 * 3 * 3 <= len(before) <= 5 * 3 * 9  # layers, batches, rounds
     found = [path.name for path in tmp_path.glob("*.json")]
     assert found == [file.name]
 

@@ -86,12 +86,9 @@ void add(Profile &profile, const ProfileJob &job, const Task &task, const Profil
   entry->add(visit);
 }
 
-/// Quiet visits that a task lacks. An entry that does not state its visits is taken as it is.
 int64_t missing(Profile &profile, const ProfileJob &job, const Task &task, int64_t wanted) {
   const ProfileEntry *entry = entryOf(profile, job, task);
-  if (!entry)
-    return wanted;
-  return entry->visits.empty() ? 0 : std::max<int64_t>(0, wanted - entry->quietVisits());
+  return entry ? entry->missingVisits(wanted) : wanted;
 }
 
 /// The largest batch first, then the smallest and so on; for each, the layers with the largest part
@@ -150,18 +147,16 @@ public:
   Visits(const ProfileJob &job, kernels::Engine &engine, Profile &profile)
       : job(job), engine(engine), profile(profile), tasks(tasksOf(job, engine)) {}
 
-  /// In rounds over all tasks, as the speed of a machine changes from second to second, and in more
-  /// than are asked for, so that disturbed visits are made up for, within reason.
+  /// In rounds over all tasks, as the speed of a machine changes from second to second.
   Error run() {
-    for (int64_t round = 0; round < mostTries * job.rounds; ++round)
+    for (int64_t round = 1; left() > 0; ++round)
       for (const Task &task : tasks) {
         if (isOver())
           return Error::success();
-        if (missing(profile, job, task, std::min(round + 1, job.rounds)))
+        if (missing(profile, job, task, std::min(round, job.rounds)))
           if (Error error = visit(task))
             return error;
       }
-    exhausted = true;
     return Error::success();
   }
 
@@ -169,7 +164,7 @@ public:
     int64_t sum = 0;
     for (const Task &task : tasks)
       sum += missing(profile, job, task, job.rounds);
-    return exhausted ? 0 : sum;
+    return sum;
   }
 
 private:
@@ -191,7 +186,6 @@ private:
     return save(job, profile);
   }
 
-  static constexpr int64_t mostTries = 3; // rounds for each that is asked for
   const ProfileJob &job;
   kernels::Engine &engine;
   Profile &profile;
@@ -199,7 +193,6 @@ private:
   Progress progress = Progress::onStandardError("profiling");
   std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
   int64_t done = 0;
-  bool exhausted = false;
 };
 } // namespace
 

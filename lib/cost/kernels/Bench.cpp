@@ -1,7 +1,6 @@
 #include "cost/kernels/Bench.h"
 
 #include "support/Diagnostic.h"
-#include "support/Others.h"
 
 #include "llvm/ADT/StringMap.h"
 
@@ -157,16 +156,12 @@ Expected<ProfileVisit> measure(Engine &engine, const Graph &graph, const Layer &
     wanted =
         std::min(mostCopies, engine.rotatedBytes() / std::max<size_t>(copies[0].bytes(), 1) + 1);
   }
-  Others others;
   Times times = repeatAll(engine, copies, effort);
   if (std::string why = engine.takeFailure(); !why.empty())
     return refusal(layer, why);
-  return ProfileVisit{Seconds(median(times.forward)),
-                      Seconds(median(times.backward)),
-                      Seconds(parameters ? median(times.update) : 0),
-                      spreadOf(times.passes),
-                      int(times.passes.size()),
-                      others.cores()};
+  return ProfileVisit{Seconds(median(times.forward)), Seconds(median(times.backward)),
+                      Seconds(parameters ? median(times.update) : 0), spreadOf(times.passes),
+                      int(times.passes.size())};
 }
 
 } // namespace heterplan::kernels

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import datetime
 import json
-import math
 import os
 import platform
-import statistics
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,10 +18,9 @@ import torch
 
 from .errors import RuntimeFault
 from .fields import read_fields
-from .others import QUIET
 from .profile_layer import Times
 
-T_QUANTILES = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.0)  # of 97.5%, 1, 2, ...
+STEADY, MOST_TRIES = 0.05, 3
 CIRCUMSTANCES = ("device", "driver", "engine", "threads")
 
 
@@ -89,33 +86,21 @@ def _visit(times: Times) -> dict[str, Any]:
         "updateSeconds": times.update,
         "spread": times.spread,
         "repetitions": times.repetitions,
-        "others": times.others,
     }
 
 
-def _quiet(visits: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [visit for visit in visits if visit["others"] <= QUIET]
-
-
 def _summary(visits: list[dict[str, Any]]) -> dict[str, Any]:
-    """Means over the visits that nothing disturbed, over all where each was. `spread` is that of the
-    mean, by Student's t over the visits or by what each one states, whichever is wider."""
-    visits = _quiet(visits) or visits
-    times = ("forwardSeconds", "backwardSeconds", "updateSeconds")
-    means = {name: statistics.fmean(visit[name] for visit in visits) for name in times}
-    passes = [visit["forwardSeconds"] + visit["backwardSeconds"] for visit in visits]
-    mean = statistics.fmean(passes)
-    stated = statistics.fmean(visit["spread"] for visit in visits) / math.sqrt(len(visits))
-    spread = max(stated, half_width(passes) / mean if mean > 0 else 0.0)
-    return means | {"spread": spread, "repetitions": sum(visit["repetitions"] for visit in visits)}
+    """Disturbances only add to a time, so that the fastest visit counts. `spread` is its own, or by
+    how much the second fastest is slower where that is more."""
+    fastest, *others = sorted(visits, key=_pass)
+    spread = float(fastest["spread"])
+    if others and _pass(fastest) > 0:
+        spread = max(spread, _pass(others[0]) / _pass(fastest) - 1)
+    return fastest | {"spread": spread}
 
 
-def half_width(values: list[float]) -> float:
-    """Of the 95% interval of their mean, by Student's t; 0 of fewer than two."""
-    if len(values) < 2:
-        return 0.0
-    quantile = T_QUANTILES[min(len(values) - 2, len(T_QUANTILES) - 1)]
-    return quantile * statistics.stdev(values) / math.sqrt(len(values))
+def _pass(visit: dict[str, Any]) -> float:
+    return float(visit["forwardSeconds"] + visit["backwardSeconds"])
 
 
 class ProfileFile:
@@ -142,12 +127,16 @@ class ProfileFile:
             key = (entry.get("signature", ""), entry.get("deviceType", ""), int(entry["batch"]))
             self._entries[key] = entry
 
-    def quiet_visits(self, signature: str, device_type: str, batch: int) -> float:
-        """So far; an entry that does not state its visits is taken as it is."""
+    def missing(self, signature: str, device_type: str, batch: int, wanted: int) -> int:
+        """Visits until there are `wanted`; one more while the spread is above STEADY, unless there
+        are MOST_TRIES times as many. An entry that does not state its visits is taken as it is."""
         entry = self._entries.get((signature, device_type, batch))
         if entry is None:
+            return wanted
+        have = len(entry.get("visits", ()))
+        if have == 0 or have >= MOST_TRIES * wanted:
             return 0
-        return len(_quiet(entry["visits"])) if "visits" in entry else math.inf
+        return wanted - have if have < wanted else int(entry["spread"] > STEADY)
 
     def __len__(self) -> int:
         return len(self._entries)

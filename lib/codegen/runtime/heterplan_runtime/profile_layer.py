@@ -20,7 +20,6 @@ from torch import Tensor, nn
 from .data import integer_range
 from .interpreter import dense_parameters, make_optimizer
 from .model import initial, seed_of
-from .others import Others
 from .program import TableSpec, dtype_of
 from .tables import LookedUp, RowOptimizer, Shard, Tables, keep
 
@@ -97,7 +96,6 @@ class Times:
     update: float
     spread: float
     repetitions: int
-    others: float = 0.0  # cores that other processes and guests took meanwhile
 
 
 @dataclass
@@ -115,7 +113,7 @@ class Samples:
     def passes(self) -> list[float]:
         return [f + b for f, b in zip(self.forward, self.backward, strict=True)]
 
-    def times(self, update: float, others: float) -> Times:
+    def times(self, update: float) -> Times:
         """`update`: that of the other parameters."""
         return Times(
             statistics.median(self.forward),
@@ -123,7 +121,6 @@ class Samples:
             update + (statistics.median(self.rows) if self.rows else 0.0),
             spread_of(self.passes),
             len(self),
-            others,
         )
 
 
@@ -220,12 +217,13 @@ def _own_tables(
     """The sparse tables of layers as the runtime keeps them where no other rank shares them."""
     shards, lookups = {}, []
     for index, stage in enumerate(stages):
-        lookups += [f"{index}.{name}" for name in stage.lookups]
         for name, (shape, dtype, kind) in stage.tables_spec.items():
             values = initial(name, tuple(shape), kind, number + index)
             weight = values.to(dtype_of(dtype, name)).to(device)
             spec = TableSpec(name, weight.dtype, shape[1], (shape[0],))
             shards[f"{index}.{name}"] = Shard(spec, weight, RowOptimizer(optimizer, weight, 1e-6))
+        if stage.tables_spec:
+            lookups += [f"{index}.{name}" for name in stage.lookups]
     return Tables(shards, lookups, keep, keep) if shards else None
 
 
@@ -300,10 +298,9 @@ class Bench:
             self._repeat(copy, Samples())
         gc.collect()
         gc.disable()  # a collection would count as part of a pass
-        others = Others()
         try:
             samples = self._passes(effort)
-            return samples.times(self._update(UPDATES), others.cores())
+            return samples.times(self._update(UPDATES))
         finally:
             gc.enable()
 

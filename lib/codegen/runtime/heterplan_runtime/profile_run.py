@@ -12,7 +12,7 @@ import gc
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,6 @@ from .profile_file import ProfileFile, circumstances
 from .profile_layer import Bench, Effort, Layer
 
 Task = tuple[Layer, int]  # at a number of samples
-MOST_TRIES = 3  # rounds for each that is asked for
 LARGEST_ROTATION = 128 << 20
 
 
@@ -38,7 +37,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     add("--threads", type=int, default=1, help="CPU threads")
     add("--cores", type=_cores, help="run on these cores only: 0-3,8")
     add("--optimizer", choices=("sgd", "momentum", "adam"), default="sgd")
-    add("--rounds", type=int, default=3, help="how often each layer is visited")
+    add("--rounds", type=int, default=3, help="how often each layer is visited at least")
     add("--time-budget", type=float, help="stop after so many seconds; what matters most is first")
     add("--parent", type=int, help="stop when this process is gone")
     return parser.parse_args(arguments)
@@ -132,36 +131,31 @@ class Run:
 
     def go(self, tasks: list[Task]) -> int:
         """How many visits are left."""
-        progress = Progress()
+        progress, round_ = Progress(), 0
         try:
-            for wanted in self._rounds():
+            while self._left(tasks) > 0:
+                round_ = min(round_ + 1, self._options.rounds)
                 for task in tasks:
-                    if self._missing(task, wanted) == 0:
+                    if self._missing(task, round_) == 0:
                         continue
-                    left = sum(self._missing(each, self._options.rounds) for each in tasks)
                     if self._over():
-                        return left
-                    progress.update(*task, left)
+                        return self._left(tasks)
+                    progress.update(*task, self._left(tasks))
                     self._measure(*task)
                     progress.step()
         finally:
             progress.clear()
         return 0
 
-    def _rounds(self) -> Iterator[int]:
-        """How many quiet visits each task should have after each round. There are more rounds than
-        are asked for, so that disturbed visits are made up for, within reason."""
-        rounds = self._options.rounds
-        for round_ in range(MOST_TRIES * rounds):
-            yield min(round_ + 1, rounds)
+    def _left(self, tasks: list[Task]) -> int:
+        return sum(self._missing(task, self._options.rounds) for task in tasks)
 
     def _missing(self, task: Task, wanted: int) -> int:
         layer, batch = task
         if layer.name in self._failed:
             return 0
         device_type = self._options.device_type
-        have = self._file.quiet_visits(layer.signature, device_type, batch)
-        return int(max(0, wanted - have))
+        return self._file.missing(layer.signature, device_type, batch, wanted)
 
     @property
     def failed(self) -> dict[str, str]:

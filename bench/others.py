@@ -7,8 +7,6 @@ import resource
 import time
 from pathlib import Path
 
-QUIET = 0.05  # cores
-
 
 class Others:
     """CPU time since it was made that neither this process took nor children of it that have ended:
