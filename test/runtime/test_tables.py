@@ -9,7 +9,7 @@ import torch
 from heterplan_runtime.errors import RuntimeFault
 from heterplan_runtime.model import load_model, table_rows
 from heterplan_runtime.program import TableSpec
-from heterplan_runtime.tables import RowCodec, RowOptimizer, Shard, Tables, keep
+from heterplan_runtime.tables import RowCodec, RowOptimizer, Tables, keep, make_banks
 from packages import tables
 
 CHECK = ("--check", "--steps", "10", "--lr", "0.05")
@@ -142,9 +142,9 @@ def test_half_precision_keeps_eleven_bits_of_any_size():
 
 
 def test_a_lookup_reads_each_row_once_and_sums_its_gradients():
-    weight = torch.arange(12.0).view(6, 2)
-    shard = Shard(TableSpec("t", torch.float32, 2, (6,)), weight, RowOptimizer("sgd", weight, 1.0))
-    table = Tables({"t": shard}, ("t",), keep, keep)
+    spec = TableSpec("t", torch.float32, 2, (6,))
+    banks = make_banks([spec], 0, lambda _: torch.arange(12.0).view(6, 2), "sgd", 1.0)
+    table, weight = Tables(banks, ("t",), keep, keep), banks[0].weight
     index = torch.tensor([[5, 1], [1, -6]])
     table.start(0, lambda: [index])
     found = table.finish(0)
@@ -160,4 +160,42 @@ def test_a_lookup_reads_each_row_once_and_sums_its_gradients():
     with pytest.raises(RuntimeFault, match="other rows than announced"):
         table.start(1, lambda: [index])
         table.finish(1).take("t", index[:1])
+    table.close()
+
+
+def test_keys_are_those_of_the_member_that_has_the_row():
+    specs = [TableSpec("a", torch.float32, 2, (3, 2)), TableSpec("b", torch.float32, 2, (0, 4))]
+    empty = lambda spec: torch.zeros(spec.rows[1], 2)  # noqa: E731
+    [bank] = make_banks(specs, 1, empty, "sgd", 1.0)
+    assert bank.weight.shape == (6, 2)
+    # member 0 has rows 0, 1, 2 of a; member 1 has rows 3, 4 of a and then all of b
+    keys = bank.keys([0, 1, 0], [torch.tensor([[4, 2]]), torch.tensor([0, -1]), torch.tensor([3])])
+    assert keys.tolist() == [4, 2, 5, 8, 3]
+    parts = bank.by_member(torch.tensor([0, 2, 3, 8]))
+    assert [part.tolist() for part in parts] == [[0, 2], [0, 5]]
+    with pytest.raises(RuntimeFault, match="an index of table 'b' is not below its 4 rows"):
+        bank.keys([0, 1], [torch.tensor([4]), torch.tensor([4])])
+
+
+def test_tables_of_one_kind_are_looked_up_together():
+    torch.manual_seed(0)
+    kinds = [("a", torch.float32, 2), ("b", torch.float64, 2), ("c", torch.float32, 2)]
+    specs = [TableSpec(name, dtype, columns, (5,)) for name, dtype, columns in kinds]
+    rows = {spec.name: torch.randn(5, 2, dtype=spec.dtype) for spec in specs}
+    banks = make_banks(specs, 0, lambda spec: rows[spec.name], "sgd", 1.0)
+    assert [[spec.name for spec in bank.specs] for bank in banks] == [["a", "c"], ["b"]]
+    lookups = ("c", "b", "a", "c")
+    indices = [torch.randint(0, 5, shape) for shape in ((3,), (2, 2), (1,), (2,))]
+    table = Tables(banks, lookups, keep, keep)
+    table.start(0, lambda: indices)
+    found = table.finish(0)
+    taken = [found.take(name, index) for name, index in zip(lookups, indices, strict=True)]
+    for name, index, read in zip(lookups, indices, taken, strict=True):
+        assert torch.equal(read, rows[name][index])
+    sum(read.double().sum() for read in taken).backward()
+    table.give_gradients(found)
+    table.step()
+    both = torch.cat([indices[0], indices[3]])
+    changed = torch.zeros(5).index_add_(0, both, torch.ones(5))[:, None].expand(5, 2)
+    torch.testing.assert_close(rows["c"] - banks[0].weight[5:], changed)
     table.close()

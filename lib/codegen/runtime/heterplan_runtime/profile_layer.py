@@ -21,7 +21,7 @@ from .data import integer_range
 from .interpreter import dense_parameters, make_optimizer
 from .model import initial, seed_of
 from .program import TableSpec, dtype_of
-from .tables import LookedUp, RowOptimizer, Shard, Tables, keep
+from .tables import LookedUp, Tables, keep, make_banks
 
 MOST_COPIES = 16
 MOST_LOOKUPS = 8
@@ -215,16 +215,21 @@ def _own_tables(
     stages: list[Any], number: int, device: torch.device, optimizer: str
 ) -> Tables | None:
     """The sparse tables of layers as the runtime keeps them where no other rank shares them."""
-    shards, lookups = {}, []
+    kinds, lookups = {}, []
     for index, stage in enumerate(stages):
         for name, (shape, dtype, kind) in stage.tables_spec.items():
-            values = initial(name, tuple(shape), kind, number + index)
-            weight = values.to(dtype_of(dtype, name)).to(device)
-            spec = TableSpec(name, weight.dtype, shape[1], (shape[0],))
-            shards[f"{index}.{name}"] = Shard(spec, weight, RowOptimizer(optimizer, weight, 1e-6))
+            spec = TableSpec(f"{index}.{name}", dtype_of(dtype, name), shape[1], (shape[0],))
+            kinds[spec] = (tuple(shape), kind, number + index)
         if stage.tables_spec:
             lookups += [f"{index}.{name}" for name in stage.lookups]
-    return Tables(shards, lookups, keep, keep) if shards else None
+    if not kinds:
+        return None
+
+    def rows(spec: TableSpec) -> Tensor:
+        shape, kind, seed = kinds[spec]
+        return initial(spec.name, shape, kind, seed).to(spec.dtype).to(device)
+
+    return Tables(make_banks(list(kinds), 0, rows, optimizer, 1e-6), lookups, keep, keep)
 
 
 def _takes_gradient(output: Any) -> bool:

@@ -96,39 +96,114 @@ class RowOptimizer:
         return correction * first / (second.sqrt() + epsilon)
 
 
-@dataclass
-class Shard:
-    """The rows of one table that a rank holds, and what has come for them since the last step."""
+class Bank:
+    """All tables of a stage that have one type and one number of columns. Their rows that this rank
+    holds are one tensor, so that one operation serves them all. The rows of all members have keys:
+    first those of member 0, table by table, then those of member 1, and so on."""
 
-    spec: TableSpec
-    weight: Tensor
-    optimizer: RowOptimizer
-    rows: list[Tensor] = field(default_factory=list)
-    gradients: list[Tensor] = field(default_factory=list)
+    def __init__(
+        self,
+        specs: Sequence[TableSpec],
+        own: int,
+        rows: Callable[[TableSpec], Tensor],
+        optimizer: str,
+        rate: float,
+        precision: str = "fp32",
+    ) -> None:
+        """`rows`: those of a table that this rank, member `own`, begins with."""
+        self.specs = list(specs)
+        self.columns = specs[0].columns
+        self.codec = RowCodec(precision, specs[0].dtype)
+        held = [spec.rows[own] for spec in specs]
+        first = rows(specs[0])
+        self.weight = first.new_empty((sum(held), self.columns))
+        for number, part in enumerate(self.weight.split(held)):
+            part.copy_(rows(specs[number]) if number else first)
+        self.optimizer = RowOptimizer(optimizer, self.weight, rate)
+        self._place(torch.tensor([spec.rows for spec in specs], device=first.device))
+        self.rows: list[Tensor] = []  # that have gradients since the last step
+        self.gradients: list[Tensor] = []
+
+    def _place(self, sizes: Tensor) -> None:
+        """`sizes`: rows by table and member."""
+        self.bounds = torch.nn.functional.pad(sizes.sum(0).cumsum(0), (1, 0))  # keys, by member
+        self._totals = sizes.sum(1)
+        self._ends = sizes.cumsum(1)
+        firsts, starts = self._ends - sizes, sizes.cumsum(0) - sizes
+        self._shifts = starts + self.bounds[:-1] - firsts
+
+    def keys(self, tables: Sequence[int], indices: Sequence[Tensor]) -> Tensor:
+        """Of the rows that `indices` read of `tables`, flat. ONNX counts negative ones from the end."""
+        rows = torch.cat([index.reshape(-1).to(torch.int64) for index in indices])
+        counts = torch.tensor([index.numel() for index in indices], device=rows.device)
+        table = torch.tensor(tables, device=rows.device).repeat_interleave(counts)
+        total = self._totals[table]
+        rows = torch.where(rows < 0, rows + total, rows)
+        outside = (rows < 0) | (rows >= total)
+        if outside.any():
+            spec = self.specs[int(table[outside][0])]
+            raise RuntimeFault(
+                f"an index of table '{spec.name}' is not below its {sum(spec.rows)} rows"
+            )
+        member = (rows[:, None] >= self._ends[table, :-1]).sum(1)
+        return rows + self._shifts[table, member]
+
+    def by_member(self, keys: Tensor) -> list[Tensor]:
+        """Where each member has the rows of these keys, which ascend."""
+        cuts = torch.searchsorted(keys, self.bounds).tolist()
+        return [
+            keys[begin:end] - self.bounds[member]
+            for member, (begin, end) in enumerate(zip(cuts, cuts[1:], strict=False))
+        ]
+
+    def bytes(self, rows: int) -> int:
+        return rows * self.codec.size(self.columns)
 
     def step(self) -> None:
         rows = torch.cat([self.weight.new_zeros(0, dtype=torch.int64), *self.rows])
-        none = self.weight.new_zeros((0, self.spec.columns))
+        none = self.weight.new_zeros((0, self.columns))
         self.optimizer.step(rows, torch.cat([none, *self.gradients]))
         self.rows, self.gradients = [], []
 
 
+def make_banks(
+    specs: Sequence[TableSpec],
+    own: int,
+    rows: Callable[[TableSpec], Tensor],
+    optimizer: str,
+    rate: float,
+    precision: str = "fp32",
+) -> list[Bank]:
+    """The tables in their order, those of one kind together; see Bank."""
+    kinds: dict[tuple[torch.dtype, int], list[TableSpec]] = {}
+    for spec in specs:
+        kinds.setdefault((spec.dtype, spec.columns), []).append(spec)
+    return [Bank(alike, own, rows, optimizer, rate, precision) for alike in kinds.values()]
+
+
 @dataclass
 class LookedUp:
-    """The rows of one micro-batch, by lookup: each once, as leaves whose gradients are wanted."""
+    """The rows of one micro-batch, by bank: each once, as leaves whose gradients are wanted."""
 
     leaves: list[Tensor]
-    places: list[Tensor]  # of each index among the rows
-    asked: list[list[int]]  # by member and lookup: how many rows came from it
-    given: list[list[Tensor]]  # by member and lookup: own rows that went to it
+    places: list[Tensor]  # among the rows: of the indices of all lookups, flat
+    shapes: list[torch.Size]  # of the indices, by lookup
+    banks: Sequence[int]  # by lookup
+    asked: list[list[int]]  # by member and bank: how many rows came from it
+    given: list[list[Tensor]]  # by member and bank: own rows that went to it
     taken: int = 0  # lookups that the forward pass has done
+    _read: dict[int, list[Tensor]] = field(default_factory=dict)  # by bank: what is left of it
 
     def take(self, name: str, indices: Tensor) -> Tensor:
-        leaf, place = self.leaves[self.taken], self.places[self.taken]
-        if place.shape != indices.shape:
+        shape, bank = self.shapes[self.taken], self.banks[self.taken]
+        if shape != indices.shape:
             raise RuntimeFault(f"lookup {self.taken} of '{name}' reads other rows than announced")
         self.taken += 1
-        return functional.embedding(place, leaf)
+        if bank not in self._read:
+            counts = [s.numel() for s, b in zip(self.shapes, self.banks, strict=True) if b == bank]
+            read = functional.embedding(self.places[bank], self.leaves[bank])
+            self._read[bank] = list(read.split(counts))
+        return self._read[bank].pop(0).view(*shape, -1)
 
 
 class Tables:
@@ -136,18 +211,18 @@ class Tables:
     `give_back`: exchanges among the ranks that share the tables, used by two threads at once."""
 
     def __init__(
-        self,
-        shards: dict[str, Shard],
-        lookups: Sequence[str],
-        fetch: Exchange,
-        give_back: Exchange,
-        precision: str = "fp32",
+        self, banks: Sequence[Bank], lookups: Sequence[str], fetch: Exchange, give_back: Exchange
     ) -> None:
-        self._shards = shards
-        self._lookups = [shards[name] for name in lookups]
-        self._members = len(self._lookups[0].spec.rows)
+        self._banks = banks
+        places = {
+            spec.name: (number, table)
+            for number, bank in enumerate(banks)
+            for table, spec in enumerate(bank.specs)
+        }
+        self._lookups = [places[name] for name in lookups]
+        self._bank_of = [bank for bank, _ in self._lookups]
+        self._members = len(banks[0].specs[0].rows)
         self._fetch, self._give_back = fetch, give_back
-        self._codecs = [RowCodec(precision, shard.spec.dtype) for shard in self._lookups]
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="lookup")
         self._started: dict[int, Future[LookedUp]] = {}
 
@@ -160,43 +235,33 @@ class Tables:
         return self._started.pop(micro_batch).result()
 
     def weights(self) -> list[Tensor]:
-        return [shard.weight for shard in self._shards.values()]
+        return [bank.weight for bank in self._banks]
 
     def close(self) -> None:
         self._worker.shutdown()
 
     def _look_up(self, indices: list[Tensor]) -> LookedUp:
         wanted, places = [], []
-        for shard, index in zip(self._lookups, indices, strict=True):
-            rows, place = torch.unique(self._checked(shard.spec, index), return_inverse=True)
-            wanted.append(self._by_member(shard.spec, rows))
+        for number, bank in enumerate(self._banks):
+            read = [
+                (table, index)
+                for (bank_of, table), index in zip(self._lookups, indices, strict=True)
+                if bank_of == number
+            ]
+            keys = bank.keys([table for table, _ in read], [index for _, index in read])
+            keys, place = torch.unique(keys, return_inverse=True)
+            wanted.append(bank.by_member(keys))
             places.append(place)
         by_member = [list(parts) for parts in zip(*wanted, strict=True)]
         asked = [[len(part) for part in parts] for parts in by_member]
         given = self._ask(by_member, asked)
-        leaves = self._answer(given, asked)
-        return LookedUp([leaf.requires_grad_() for leaf in leaves], places, asked, given)
-
-    def _checked(self, spec: TableSpec, index: Tensor) -> Tensor:
-        """Row numbers from 0; ONNX counts negative ones from the end."""
-        total = sum(spec.rows)
-        rows = torch.where(index < 0, index + total, index).to(torch.int64)
-        if rows.numel() and not 0 <= int(rows.min()) <= int(rows.max()) < total:
-            raise RuntimeFault(f"an index of table '{spec.name}' is not below its {total} rows")
-        return rows
-
-    def _by_member(self, spec: TableSpec, rows: Tensor) -> list[Tensor]:
-        """The rows (ascending) that each member holds, counted from its first one."""
-        ends = torch.tensor(spec.rows, device=rows.device).cumsum(0)
-        cuts = torch.searchsorted(rows, ends).tolist()
-        return [
-            rows[begin:end] - first
-            for begin, end, first in zip([0, *cuts], cuts, spec.firsts, strict=False)
-        ]
+        leaves = [leaf.requires_grad_() for leaf in self._answer(given, asked)]
+        shapes = [index.shape for index in indices]
+        return LookedUp(leaves, places, shapes, self._bank_of, asked, given)
 
     def _ask(self, wanted: list[list[Tensor]], asked: list[list[int]]) -> list[list[Tensor]]:
-        """The own rows that each member asks for, by lookup."""
-        width = len(self._lookups)
+        """The own rows that each member asks for, by bank."""
+        width = len(self._banks)
         device = wanted[0][0].device
         counts = [torch.tensor(count, device=device) for count in asked]
         given = [count.tolist() for count in self._fetch(counts, [width] * self._members)]
@@ -205,36 +270,32 @@ class Tables:
 
     def _answer(self, given: list[list[Tensor]], asked: list[list[int]]) -> list[Tensor]:
         with torch.no_grad():
-            parts = [self._encode([s.weight[rows] for s, rows in self._pairs(g)]) for g in given]
+            parts = [
+                self._encode([bank.weight[rows] for bank, rows in self._pairs(member)])
+                for member in given
+            ]
             rows = self._fetch(parts, [self._bytes(count) for count in asked])
             return self._assemble(rows, asked)
 
-    def _pairs(self, rows: list[Tensor]) -> list[tuple[Shard, Tensor]]:
-        return list(zip(self._lookups, rows, strict=True))
+    def _pairs(self, parts: Sequence[Tensor]) -> list[tuple[Bank, Tensor]]:
+        return list(zip(self._banks, parts, strict=True))
 
-    def _encode(self, rows: list[Tensor]) -> Tensor:
-        encoded = [codec.encode(part) for codec, part in zip(self._codecs, rows, strict=True)]
-        return torch.cat(encoded)
+    def _encode(self, rows: Sequence[Tensor]) -> Tensor:
+        return torch.cat([bank.codec.encode(part) for bank, part in self._pairs(rows)])
 
     def _sizes(self, counts: Sequence[int]) -> list[int]:
-        """Bytes of so many rows of each lookup."""
-        return [
-            count * codec.size(shard.spec.columns)
-            for count, codec, shard in zip(counts, self._codecs, self._lookups, strict=True)
-        ]
+        """Bytes of so many rows of each bank."""
+        return [bank.bytes(count) for bank, count in zip(self._banks, counts, strict=True)]
 
     def _bytes(self, counts: Sequence[int]) -> int:
         return sum(self._sizes(counts))
 
     def _decode(self, data: Tensor, counts: Sequence[int]) -> list[Tensor]:
         parts = data.split(self._sizes(counts))
-        return [
-            codec.decode(part, shard.spec.columns)
-            for part, codec, shard in zip(parts, self._codecs, self._lookups, strict=True)
-        ]
+        return [bank.codec.decode(part, bank.columns) for bank, part in self._pairs(parts)]
 
     def _assemble(self, data: list[Tensor], counts: list[list[int]]) -> list[Tensor]:
-        """The rows of each lookup, those of the first member first."""
+        """The rows of each bank, those of the first member first."""
         decoded = [self._decode(part, count) for part, count in zip(data, counts, strict=True)]
         return [torch.cat(parts) for parts in zip(*decoded, strict=True)]
 
@@ -245,18 +306,19 @@ class Tables:
             for leaf in found.leaves
         ]
         split = [
-            gradient.split([count[lookup] for count in found.asked])
-            for lookup, gradient in enumerate(gradients)
+            gradient.split([count[bank] for count in found.asked])
+            for bank, gradient in enumerate(gradients)
         ]
-        parts = [self._encode(list(rows)) for rows in zip(*split, strict=True)]
+        parts = [self._encode(rows) for rows in zip(*split, strict=True)]
         counts = [[len(rows) for rows in given] for given in found.given]
         received = self._give_back(parts, [self._bytes(count) for count in counts])
         for data, count, given in zip(received, counts, found.given, strict=True):
-            decoded = self._decode(data, count)
-            for (shard, rows), gradient in zip(self._pairs(given), decoded, strict=True):
-                shard.rows.append(rows)
-                shard.gradients.append(gradient)
+            for (bank, rows), gradient in zip(
+                self._pairs(given), self._decode(data, count), strict=True
+            ):
+                bank.rows.append(rows)
+                bank.gradients.append(gradient)
 
     def step(self) -> None:
-        for shard in self._shards.values():
-            shard.step()
+        for bank in self._banks:
+            bank.step()

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from .allocator import keep_freed_memory
 from .batchnorm import SynchronisedBatchNorm
@@ -33,10 +33,10 @@ from .model import (
     stages_with_tables,
     table_rows,
 )
-from .program import PlanSummary, RankProgram, read_plan, read_rank_program
+from .program import PlanSummary, RankProgram, TableSpec, read_plan, read_rank_program
 from .recorder import Recorder, write_trace
 from .reference import Reference, largest_difference
-from .tables import RowOptimizer, Shard, Tables, keep
+from .tables import Tables, keep, make_banks
 
 TOLERANCE = 1e-4
 HALF_TOLERANCE = 2.0**-10  # a row and its gradient are rounded to 11 bits each
@@ -193,19 +193,23 @@ def _make_tables(run: Run, stage: Any) -> Tables | None:
         return None
     group = run.communicator.stage_group(program.stage)
     own = group.index(program.rank)
-    shards = {}
-    for spec in program.tables:
-        rows = range(spec.firsts[own], spec.firsts[own] + spec.rows[own])
+
+    def rows(spec: TableSpec) -> Tensor:
+        mine = range(spec.firsts[own], spec.firsts[own] + spec.rows[own])
         weight = table_rows(
-            run.model, program.stage, spec.name, rows, options.directory, options.seed
-        ).to(run.communicator.device)
-        shards[spec.name] = Shard(spec, weight, RowOptimizer(program.optimizer, weight, options.lr))
+            run.model, program.stage, spec.name, mine, options.directory, options.seed
+        )
+        return weight.to(run.communicator.device)
+
+    banks = make_banks(
+        program.tables, own, rows, program.optimizer, options.lr, options.transfer_precision
+    )
     alone = len(group) == 1
     fetch, give_back = (
         keep if alone else partial(run.communicator.exchange, group, gradients)
         for gradients in (False, True)
     )
-    return Tables(shards, stage.lookups, fetch, give_back, options.transfer_precision)
+    return Tables(banks, stage.lookups, fetch, give_back)
 
 
 def _synchronise_batch_norm(stage: nn.Module, index: int, communicator: Communicator) -> None:
