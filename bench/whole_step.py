@@ -15,13 +15,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-from fidelity import DATA, ROOT, Form, cluster, heterplan
+from fidelity import DATA, ROOT, Form, cluster, heterplan, undisturbed
 
 MODELS = {  # samples of a step
     "resnet50": 8,
@@ -35,7 +34,7 @@ MODELS = {  # samples of a step
 
 
 def whole_step(folder: Path, samples: int, loss_name: str, keep: bool, seconds: float) -> float:
-    """Runs in a process of its own: median seconds of a step after two that warm up."""
+    """Runs in a process of its own: seconds of an undisturbed step after two that warm up."""
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     sys.path.insert(0, str(folder))
     import torch
@@ -62,7 +61,7 @@ def whole_step(folder: Path, samples: int, loss_name: str, keep: bool, seconds: 
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         times.append(time.perf_counter() - begin)
-    return statistics.median(times[2:])
+    return undisturbed(times[2:])
 
 
 def run_step(folder: Path, samples: int, loss: str, keep: bool, seconds: float) -> float:

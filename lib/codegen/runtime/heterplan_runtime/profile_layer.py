@@ -21,7 +21,7 @@ from .data import integer_range
 from .interpreter import dense_parameters, make_optimizer
 from .model import initial, seed_of
 from .program import TableSpec, dtype_of
-from .tables import LookedUp, Tables, keep, make_banks
+from .tables import LookedUp, Tables, make_banks
 
 MOST_COPIES = 16
 MOST_LOOKUPS = 8
@@ -229,7 +229,7 @@ def _own_tables(
         shape, kind, seed = kinds[spec]
         return initial(spec.name, shape, kind, seed).to(spec.dtype).to(device)
 
-    return Tables(make_banks(list(kinds), 0, rows, optimizer, 1e-6), lookups, keep, keep)
+    return Tables(make_banks(list(kinds), 0, rows, optimizer, 1e-6), lookups)
 
 
 def _takes_gradient(output: Any) -> bool:

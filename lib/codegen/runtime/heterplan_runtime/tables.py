@@ -1,8 +1,9 @@
 """Sparse tables: the ranks of a stage share the rows, and exchange those that their samples look up.
 
-A lookup asks each rank for the rows that it holds (each row once, however often it is read), the
-gradients of those rows go back the same way, and the step touches no other rows. Until the step rows
-do not change, so that those of the next micro-batch are fetched while this one is computed.
+A lookup asks each rank for the rows that it holds (each row once, however often it is read, where
+there are several ranks), the gradients of those rows go back the same way, and the step touches no
+other rows. Until the step rows do not change, so that those of the next micro-batch are fetched while
+this one is computed.
 """
 
 from __future__ import annotations
@@ -25,11 +26,6 @@ class Exchange(Protocol):
 
     def __call__(self, parts: Sequence[Tensor], sizes: Sequence[int]) -> list[Tensor]:
         """`parts` are flat and of one type; `sizes`: the elements that come from each member."""
-
-
-def keep(parts: Sequence[Tensor], sizes: Sequence[int]) -> list[Tensor]:
-    """The exchange of a group of one."""
-    return list(parts)
 
 
 class RowCodec:
@@ -73,14 +69,14 @@ class RowOptimizer:
     def step(self, rows: Tensor, gradients: Tensor) -> None:
         """`rows` may repeat: their gradients sum. Called once a step, with no rows too."""
         self._steps += 1
+        if self._name == "sgd":  # of which the sum is the change
+            self._weight.index_add_(0, rows, gradients, alpha=-self._rate)
+            return
         unique, inverse = torch.unique(rows, return_inverse=True)
         total = gradients.new_zeros((len(unique), gradients.shape[1]))
         total.index_add_(0, inverse, gradients)
-        change = {"sgd": self._sgd, "momentum": self._momentum, "adam": self._adam}[self._name]
+        change = {"momentum": self._momentum, "adam": self._adam}[self._name]
         self._weight.index_add_(0, unique, change(unique, total), alpha=-self._rate)
-
-    def _sgd(self, rows: Tensor, gradient: Tensor) -> Tensor:
-        return gradient
 
     def _momentum(self, rows: Tensor, gradient: Tensor, decay: float = 0.9) -> Tensor:
         velocity = self._moments[0][rows] * decay + gradient
@@ -183,10 +179,11 @@ def make_banks(
 
 @dataclass
 class LookedUp:
-    """The rows of one micro-batch, by bank: each once, as leaves whose gradients are wanted."""
+    """The rows of one micro-batch, by bank, as leaves whose gradients are wanted: each once where
+    they have travelled, else one for each index."""
 
     leaves: list[Tensor]
-    places: list[Tensor]  # among the rows: of the indices of all lookups, flat
+    places: list[Tensor | None]  # among the rows: of the indices of all lookups, flat; None: in turn
     shapes: list[torch.Size]  # of the indices, by lookup
     banks: Sequence[int]  # by lookup
     asked: list[list[int]]  # by member and bank: how many rows came from it
@@ -201,17 +198,23 @@ class LookedUp:
         self.taken += 1
         if bank not in self._read:
             counts = [s.numel() for s, b in zip(self.shapes, self.banks, strict=True) if b == bank]
-            read = functional.embedding(self.places[bank], self.leaves[bank])
+            read, places = self.leaves[bank], self.places[bank]
+            if places is not None:
+                read = functional.embedding(places, read)
             self._read[bank] = list(read.split(counts))
         return self._read[bank].pop(0).view(*shape, -1)
 
 
 class Tables:
-    """The tables of a stage on one rank. `lookups`: the table of each lookup of the stage; `fetch`,
-    `give_back`: exchanges among the ranks that share the tables, used by two threads at once."""
+    """The tables of a stage on one rank. `lookups`: the table of each lookup of the stage;
+    `exchanges`, where several ranks share the tables: of rows and of their gradients, used by two
+    threads at once."""
 
     def __init__(
-        self, banks: Sequence[Bank], lookups: Sequence[str], fetch: Exchange, give_back: Exchange
+        self,
+        banks: Sequence[Bank],
+        lookups: Sequence[str],
+        exchanges: tuple[Exchange, Exchange] | None = None,
     ) -> None:
         self._banks = banks
         places = {
@@ -221,8 +224,7 @@ class Tables:
         }
         self._lookups = [places[name] for name in lookups]
         self._bank_of = [bank for bank, _ in self._lookups]
-        self._members = len(banks[0].specs[0].rows)
-        self._fetch, self._give_back = fetch, give_back
+        self._exchanges = exchanges
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="lookup")
         self._started: dict[int, Future[LookedUp]] = {}
 
@@ -241,40 +243,52 @@ class Tables:
         self._worker.shutdown()
 
     def _look_up(self, indices: list[Tensor]) -> LookedUp:
-        wanted, places = [], []
-        for number, bank in enumerate(self._banks):
-            read = [
-                (table, index)
-                for (bank_of, table), index in zip(self._lookups, indices, strict=True)
-                if bank_of == number
-            ]
-            keys = bank.keys([table for table, _ in read], [index for _, index in read])
-            keys, place = torch.unique(keys, return_inverse=True)
-            wanted.append(bank.by_member(keys))
-            places.append(place)
+        shapes = [index.shape for index in indices]
+        keys = [self._keys(number, indices) for number in range(len(self._banks))]
+        if self._exchanges is None:
+            with torch.no_grad():
+                leaves = [bank.weight[rows] for bank, rows in self._pairs(keys)]
+            leaves = [leaf.requires_grad_() for leaf in leaves]
+            return LookedUp(leaves, [None] * len(keys), shapes, self._bank_of, [], [keys])
+        once = [torch.unique(of_bank, return_inverse=True) for of_bank in keys]
+        wanted = [bank.by_member(rows) for bank, (rows, _) in zip(self._banks, once, strict=True)]
         by_member = [list(parts) for parts in zip(*wanted, strict=True)]
         asked = [[len(part) for part in parts] for parts in by_member]
-        given = self._ask(by_member, asked)
-        leaves = [leaf.requires_grad_() for leaf in self._answer(given, asked)]
-        shapes = [index.shape for index in indices]
+        fetch, _ = self._exchanges
+        given = self._ask(fetch, by_member, asked)
+        leaves = [leaf.requires_grad_() for leaf in self._answer(fetch, given, asked)]
+        places = [place for _, place in once]
         return LookedUp(leaves, places, shapes, self._bank_of, asked, given)
 
-    def _ask(self, wanted: list[list[Tensor]], asked: list[list[int]]) -> list[list[Tensor]]:
+    def _keys(self, bank: int, indices: list[Tensor]) -> Tensor:
+        """That the lookups in this bank read."""
+        read = [
+            (table, index)
+            for (bank_of, table), index in zip(self._lookups, indices, strict=True)
+            if bank_of == bank
+        ]
+        return self._banks[bank].keys([table for table, _ in read], [index for _, index in read])
+
+    def _ask(
+        self, fetch: Exchange, wanted: list[list[Tensor]], asked: list[list[int]]
+    ) -> list[list[Tensor]]:
         """The own rows that each member asks for, by bank."""
         width = len(self._banks)
         device = wanted[0][0].device
         counts = [torch.tensor(count, device=device) for count in asked]
-        given = [count.tolist() for count in self._fetch(counts, [width] * self._members)]
-        rows = self._fetch([torch.cat(parts) for parts in wanted], [sum(count) for count in given])
+        given = [count.tolist() for count in fetch(counts, [width] * len(asked))]
+        rows = fetch([torch.cat(parts) for parts in wanted], [sum(count) for count in given])
         return [list(part.split(count)) for part, count in zip(rows, given, strict=True)]
 
-    def _answer(self, given: list[list[Tensor]], asked: list[list[int]]) -> list[Tensor]:
+    def _answer(
+        self, fetch: Exchange, given: list[list[Tensor]], asked: list[list[int]]
+    ) -> list[Tensor]:
         with torch.no_grad():
             parts = [
                 self._encode([bank.weight[rows] for bank, rows in self._pairs(member)])
                 for member in given
             ]
-            rows = self._fetch(parts, [self._bytes(count) for count in asked])
+            rows = fetch(parts, [self._bytes(count) for count in asked])
             return self._assemble(rows, asked)
 
     def _pairs(self, parts: Sequence[Tensor]) -> list[tuple[Bank, Tensor]]:
@@ -305,19 +319,25 @@ class Tables:
             torch.zeros_like(leaf, requires_grad=False) if leaf.grad is None else leaf.grad
             for leaf in found.leaves
         ]
+        if self._exchanges is None:
+            self._keep(found.given[0], gradients)
+            return
         split = [
             gradient.split([count[bank] for count in found.asked])
             for bank, gradient in enumerate(gradients)
         ]
         parts = [self._encode(rows) for rows in zip(*split, strict=True)]
         counts = [[len(rows) for rows in given] for given in found.given]
-        received = self._give_back(parts, [self._bytes(count) for count in counts])
+        _, give_back = self._exchanges
+        received = give_back(parts, [self._bytes(count) for count in counts])
         for data, count, given in zip(received, counts, found.given, strict=True):
-            for (bank, rows), gradient in zip(
-                self._pairs(given), self._decode(data, count), strict=True
-            ):
-                bank.rows.append(rows)
-                bank.gradients.append(gradient)
+            self._keep(given, self._decode(data, count))
+
+    def _keep(self, rows: Sequence[Tensor], gradients: Sequence[Tensor]) -> None:
+        """Until the step; by bank."""
+        for (bank, of_bank), gradient in zip(self._pairs(rows), gradients, strict=True):
+            bank.rows.append(of_bank)
+            bank.gradients.append(gradient)
 
     def step(self) -> None:
         for bank in self._banks:

@@ -36,7 +36,7 @@ from .model import (
 from .program import PlanSummary, RankProgram, TableSpec, read_plan, read_rank_program
 from .recorder import Recorder, write_trace
 from .reference import Reference, largest_difference
-from .tables import Tables, keep, make_banks
+from .tables import Tables, make_banks
 
 TOLERANCE = 1e-4
 HALF_TOLERANCE = 2.0**-10  # a row and its gradient are rounded to 11 bits each
@@ -204,12 +204,11 @@ def _make_tables(run: Run, stage: Any) -> Tables | None:
     banks = make_banks(
         program.tables, own, rows, program.optimizer, options.lr, options.transfer_precision
     )
-    alone = len(group) == 1
-    fetch, give_back = (
-        keep if alone else partial(run.communicator.exchange, group, gradients)
-        for gradients in (False, True)
-    )
-    return Tables(banks, stage.lookups, fetch, give_back)
+    exchanges = None
+    if len(group) > 1:
+        exchange = run.communicator.exchange
+        exchanges = (partial(exchange, group, False), partial(exchange, group, True))
+    return Tables(banks, stage.lookups, exchanges)
 
 
 def _synchronise_batch_norm(stage: nn.Module, index: int, communicator: Communicator) -> None:
