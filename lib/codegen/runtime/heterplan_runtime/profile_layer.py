@@ -24,7 +24,7 @@ from .program import TableSpec, dtype_of
 from .tables import LookedUp, Tables, make_banks
 
 MOST_COPIES = 16
-MOST_LOOKUPS = 8
+MOST_LOOKUPS, MOST_TABLE_BYTES = 64, 256 << 20  # looked up at once
 UPDATES = 7
 Range = tuple[int, int]  # of integers, the upper one excluded
 
@@ -164,7 +164,7 @@ class Copy:
     def __init__(
         self, layer: Layer, samples: int, number: int, device: torch.device, optimizer: str
     ) -> None:
-        self.layers = min(layer.count, MOST_LOOKUPS) if layer.stage().tables_spec else 1
+        self.layers = _at_once(layer)
         first = number * self.layers
         self._parts = [
             Part(layer, samples, part, device) for part in range(first, first + self.layers)
@@ -209,6 +209,16 @@ class Copy:
         for part in self._parts:
             for tensor in [*part.arguments, *part.stage.parameters()]:
                 tensor.grad = None
+
+
+def _at_once(layer: Layer) -> int:
+    tables = layer.stage().tables_spec.values()
+    if not tables:
+        return 1
+    size = sum(
+        math.prod(shape) * dtype_of(dtype, layer.name).itemsize for shape, dtype, _ in tables
+    )
+    return max(1, min(layer.count, MOST_LOOKUPS, MOST_TABLE_BYTES // max(1, size)))
 
 
 def _own_tables(
