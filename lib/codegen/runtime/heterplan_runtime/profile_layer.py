@@ -10,7 +10,7 @@ import gc
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,7 +53,7 @@ class Layer:
     signature: str
     count: int
     modelled_seconds: float  # of one sample, for the order of measuring
-    stage: Callable[[], nn.Module]
+    stage: type[Any]  # a module, as model.py has it
     arguments: tuple[Argument, ...]
     constants: dict[str, Range]  # where the values of an integer constant lie
 
@@ -212,7 +212,7 @@ class Copy:
 
 
 def _at_once(layer: Layer) -> int:
-    tables = layer.stage().tables_spec.values()
+    tables = layer.stage.tables_spec.values()
     if not tables:
         return 1
     size = sum(
@@ -247,9 +247,7 @@ def _takes_gradient(output: Any) -> bool:
 
 
 def _stage(layer: Layer, number: int) -> nn.Module:
-    stage: Any = layer.stage()
-    if stage.tables_spec:
-        stage = type(stage)(tables=False)
+    stage: Any = layer.stage(tables=False) if layer.stage.tables_spec else layer.stage()
     with torch.no_grad():
         for name, (shape, dtype, kind) in (stage.parameters_spec | stage.buffers_spec).items():
             values = initial(name, tuple(shape), kind, number)
