@@ -9,7 +9,7 @@ import torch
 from heterplan_runtime.errors import RuntimeFault
 from heterplan_runtime.model import load_model, table_rows
 from heterplan_runtime.program import TableSpec
-from heterplan_runtime.tables import RowCodec, RowOptimizer, Tables, make_banks
+from heterplan_runtime.tables import Bank, RowCodec, RowOptimizer, Tables, make_banks
 from packages import tables
 
 CHECK = ("--check", "--steps", "10", "--lr", "0.05")
@@ -143,7 +143,7 @@ def test_half_precision_keeps_eleven_bits_of_any_size():
 
 def test_a_lookup_sums_the_gradients_of_a_row():
     spec = TableSpec("t", torch.float32, 2, (6,))
-    banks = make_banks([spec], 0, lambda _: torch.arange(12.0).view(6, 2), "sgd", 1.0)
+    banks = [Bank([spec], 0, lambda _: torch.arange(12.0).view(6, 2), "sgd", 1.0)]
     table, weight = Tables(banks, ("t",)), banks[0].weight
     index = torch.tensor([[5, 1], [1, -6]])
     table.start(0, lambda: [index])
@@ -165,7 +165,7 @@ def test_a_lookup_sums_the_gradients_of_a_row():
 def test_keys_are_those_of_the_member_that_has_the_row():
     specs = [TableSpec("a", torch.float32, 2, (3, 2)), TableSpec("b", torch.float32, 2, (0, 4))]
     empty = lambda spec: torch.zeros(spec.rows[1], 2)  # noqa: E731
-    [bank] = make_banks(specs, 1, empty, "sgd", 1.0)
+    bank = Bank(specs, 1, empty, "sgd", 1.0)
     assert bank.weight.shape == (6, 2)
     # member 0 has rows 0, 1, 2 of a; member 1 has rows 3, 4 of a and then all of b
     keys = bank.keys([0, 1, 0], [torch.tensor([[4, 2]]), torch.tensor([0, -1]), torch.tensor([3])])
@@ -181,7 +181,7 @@ def test_tables_of_one_kind_are_looked_up_together():
     kinds = [("a", torch.float32, 2), ("b", torch.float64, 2), ("c", torch.float32, 2)]
     specs = [TableSpec(name, dtype, columns, (5,)) for name, dtype, columns in kinds]
     rows = {spec.name: torch.randn(5, 2, dtype=spec.dtype) for spec in specs}
-    banks = make_banks(specs, 0, lambda spec: rows[spec.name], "sgd", 1.0)
+    banks = make_banks(specs, lambda alike: Bank(alike, 0, lambda s: rows[s.name], "sgd", 1.0))
     assert [[spec.name for spec in bank.specs] for bank in banks] == [["a", "c"], ["b"]]
     lookups = ("c", "b", "a", "c")
     indices = [torch.randint(0, 5, shape) for shape in ((3,), (2, 2), (1,), (2,))]

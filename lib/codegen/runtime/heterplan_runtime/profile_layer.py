@@ -21,7 +21,7 @@ from .data import integer_range
 from .interpreter import dense_parameters, make_optimizer
 from .model import initial, seed_of
 from .program import TableSpec, dtype_of
-from .tables import LookedUp, Tables, make_banks
+from .tables import Bank, LookedUp, Tables, make_banks
 
 MOST_COPIES = 16
 MOST_LOOKUPS, MOST_TABLE_BYTES = 64, 256 << 20  # looked up at once
@@ -239,7 +239,8 @@ def _own_tables(
         shape, kind, seed = kinds[spec]
         return initial(spec.name, shape, kind, seed).to(spec.dtype).to(device)
 
-    return Tables(make_banks(list(kinds), 0, rows, optimizer, 1e-6), lookups)
+    banks = make_banks(list(kinds), lambda specs: Bank(specs, 0, rows, optimizer, 1e-6))
+    return Tables(banks, lookups)
 
 
 def _takes_gradient(output: Any) -> bool:

@@ -163,18 +163,13 @@ class Bank:
 
 
 def make_banks(
-    specs: Sequence[TableSpec],
-    own: int,
-    rows: Callable[[TableSpec], Tensor],
-    optimizer: str,
-    rate: float,
-    precision: str = "fp32",
+    specs: Sequence[TableSpec], make: Callable[[Sequence[TableSpec]], Bank]
 ) -> list[Bank]:
-    """The tables in their order, those of one kind together; see Bank."""
+    """A bank for the tables of each type and number of columns, in their order."""
     kinds: dict[tuple[torch.dtype, int], list[TableSpec]] = {}
     for spec in specs:
         kinds.setdefault((spec.dtype, spec.columns), []).append(spec)
-    return [Bank(alike, own, rows, optimizer, rate, precision) for alike in kinds.values()]
+    return [make(alike) for alike in kinds.values()]
 
 
 @dataclass

@@ -8,6 +8,7 @@ import os
 import statistics
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
@@ -36,7 +37,7 @@ from .model import (
 from .program import PlanSummary, RankProgram, TableSpec, read_plan, read_rank_program
 from .recorder import Recorder, write_trace
 from .reference import Reference, largest_difference
-from .tables import Tables, make_banks
+from .tables import Bank, Tables, make_banks
 
 TOLERANCE = 1e-4
 HALF_TOLERANCE = 2.0**-10  # a row and its gradient are rounded to 11 bits each
@@ -201,9 +202,12 @@ def _make_tables(run: Run, stage: Any) -> Tables | None:
         )
         return weight.to(run.communicator.device)
 
-    banks = make_banks(
-        program.tables, own, rows, program.optimizer, options.lr, options.transfer_precision
-    )
+    def bank(specs: Sequence[TableSpec]) -> Bank:
+        return Bank(
+            specs, own, rows, program.optimizer, options.lr, options.transfer_precision
+        )
+
+    banks = make_banks(program.tables, bank)
     exchanges = None
     if len(group) > 1:
         exchange = run.communicator.exchange
