@@ -30,7 +30,7 @@ struct ProfileEntry {
   Seconds forward{}; // of the whole batch
   Seconds backward{};
   std::optional<Seconds> update; // of the parameters; absent: counted in `backward`
-  double spread = 0;             // relative half-width of the 95% interval; 0: not stated
+  double spread = 0;             // relative, of a forward and backward pass; 0: not stated
   int repetitions = 0;
   std::vector<ProfileVisit> visits; // at different times, in order; empty: not stated
   /// Of the times: Measured, or what they were before a run of a plan corrected them.

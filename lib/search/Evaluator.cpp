@@ -269,20 +269,6 @@ std::vector<Replica> Evaluator::slowestOfEachType(const PlacedStage &placed,
   return replicas;
 }
 
-/// The figures of a stage but for what it receives.
-Stage Evaluator::stageOf(const PlacedStage &placed, const StagePrice &price) {
-  const StageTimes &times = price.times;
-  Stage stage;
-  stage.forward = Seconds(times.forward);
-  stage.backward = Seconds(times.backward);
-  stage.sync = Seconds(times.sync);
-  stage.update = Seconds(times.update);
-  stage.lookup = Seconds(times.lookup);
-  stage.lookupGradient = Seconds(times.lookupGradient);
-  stage.replicas = slowestOfEachType(placed, price);
-  return stage;
-}
-
 Bytes Evaluator::parametersOf(int begin, int end) const {
   return parameters[end] - parameters[begin];
 }

@@ -69,6 +69,20 @@ void fillObjective(const Evaluator &evaluator, const Evaluation &evaluation, dou
 }
 } // namespace
 
+/// The figures of a stage but for what it receives.
+Stage Evaluator::stageOf(const PlacedStage &placed, const StagePrice &price) {
+  const StageTimes &times = price.times;
+  Stage stage;
+  stage.forward = Seconds(times.forward);
+  stage.backward = Seconds(times.backward);
+  stage.sync = Seconds(times.sync);
+  stage.update = Seconds(times.update);
+  stage.lookup = Seconds(times.lookup);
+  stage.lookupGradient = Seconds(times.lookupGradient);
+  stage.replicas = slowestOfEachType(placed, price);
+  return stage;
+}
+
 void Evaluator::fillFits(Plan &plan) const {
   for (size_t type = 0; steadyModel && type < problem.cluster.types.size(); ++type) {
     if (space.available[type] == 0)
