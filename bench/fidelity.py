@@ -3,13 +3,13 @@
 each model on one core, compiles eight plans or more of it, runs them with each rank on a core of its
 own, and compares iteration times and memory.
 
-    bench/fidelity.py [--models a.onnx,b.onnx] [--rounds N] [--out FOLDER] [--report]
+    bench/fidelity.py [--models a.onnx,b.onnx] [--plans NAME] [--rounds N] [--out FOLDER] [--report]
 
-Prints tables in Markdown. The machine should be quiet. What disturbs only adds to a time, so that
-layers are visited and plans run in rounds, in turns, until their two fastest times agree, and the
-fastest counts, on both sides: of a layer its fastest visit, of a run the first decile of its steps.
-"others": cores that other processes, and other guests of the host, took meanwhile. What was measured
-is kept in FOLDER: a second run goes on, and --report prints all that is there.
+Prints tables in Markdown. The machine should be quiet. Since its speed changes all the same, layers are
+visited and plans run in rounds, in turns, and medians count on both sides: of a layer over its visits,
+of a plan over the median steps of its runs. "others": cores that other processes, and other guests of
+the host, took meanwhile. What was measured is kept in FOLDER: a second run goes on, and --report
+prints all that is there.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from others import Others
 ROOT = Path(__file__).resolve().parents[1]
 HETERPLAN = os.environ.get("HETERPLAN_BINARY", str(ROOT / "build/bin/heterplan"))
 DATA = ROOT / "test/data"
-STEADY = 0.05  # as of the visits of a profile
 MODELS = {  # samples of an iteration
     "small/transformer.onnx": 512,
     "models/mobilenet_v2.onnx": 8,
@@ -76,8 +75,7 @@ FORMS = (
 
 @dataclass(frozen=True)
 class Run:
-    seconds: float  # of an undisturbed step
-    typical: float  # of a step, median
+    seconds: float  # of a step, median
     bytes: float  # of the rank that needs most
     others: float  # cores that other processes took meanwhile
 
@@ -93,12 +91,14 @@ class Outcome:
     runs: tuple[Run, ...] = ()
 
     @property
-    def fastest(self) -> Run:
-        return min(self.runs, key=lambda run: run.seconds)
+    def measured(self) -> float:
+        return statistics.median(run.seconds for run in self.runs)
 
     @property
-    def measured(self) -> float:
-        return self.fastest.seconds
+    def spread(self) -> float:
+        """Of its runs: half of their range, relative."""
+        seconds = [run.seconds for run in self.runs]
+        return (max(seconds) - min(seconds)) / 2 / self.measured
 
     @property
     def measured_bytes(self) -> float:
@@ -106,14 +106,7 @@ class Outcome:
 
     @property
     def others(self) -> float:
-        return self.fastest.others
-
-    def missing(self, rounds: int) -> bool:
-        """Whether it should run once more: until the two fastest runs agree, within reason."""
-        if len(self.runs) < rounds or len(self.runs) >= 2 * rounds:
-            return len(self.runs) < rounds
-        first, second, *_ = sorted(run.seconds for run in self.runs)
-        return second > (1 + STEADY) * first
+        return statistics.median(run.others for run in self.runs)
 
     @property
     def error(self) -> float:
@@ -189,23 +182,15 @@ def folder_of(out: Path, model: str, form: Form) -> Path:
 
 
 def run_plan(folder: Path, outcome: Outcome, seconds: float) -> Run:
-    """As many steps as should take so long, at least five."""
+    """As many steps as should take so long, at least three."""
     result = folder / "result.json"
     loss = "mse" if outcome.model == "dlrm" else "cross_entropy"
-    steps = 2 + min(1000, max(5, round(seconds / outcome.predicted)))
+    steps = 2 + min(1000, max(3, round(seconds / outcome.predicted)))
     others = Others()
     heterplan("run", folder, "--steps", steps, "--json", result, "--warmup", 2, "--pin",
               "--loss", loss)  # fmt: skip
     taken, found = others.cores(), json.loads(result.read_text(encoding="utf-8"))
-    return Run(
-        undisturbed(found["stepSeconds"][2:]), float(found["measuredSeconds"]),
-        float(max(found["peakBytes"])), taken,
-    )  # fmt: skip
-
-
-def undisturbed(steps: list[float]) -> float:
-    """The first decile: what disturbs only adds to a time."""
-    return sorted(steps)[len(steps) // 10]
+    return Run(float(found["measuredSeconds"]), float(max(found["peakBytes"])), taken)
 
 
 def ranks_of(values: list[float]) -> list[float]:
@@ -224,14 +209,14 @@ def spearman(first: list[float], second: list[float]) -> float:
 
 
 def report(outcomes: list[Outcome]) -> str:
-    lines = ["| model | plan | predicted ms | measured ms | error | median step | others "
+    lines = ["| model | plan | predicted ms | measured ms | error | runs | spread | others "
              "| memory MB | measured MB | error |"]  # fmt: skip
-    lines += ["| --- " * 10 + "|"]
+    lines += ["| --- " * 11 + "|"]
     for o in outcomes:
         lines.append(
             f"| {o.model} | {o.form} | {o.predicted * 1e3:.1f} | {o.measured * 1e3:.1f} "
-            f"| {o.error:+.1%} | {o.fastest.typical * 1e3:.1f} | {o.others:.0%} | {o.predicted_bytes / 1e6:.0f} | {o.measured_bytes / 1e6:.0f} "
-            f"| {o.memory_error:+.0%} |"
+            f"| {o.error:+.1%} | {len(o.runs)} | {o.spread:.0%} | {o.others:.0%} "
+            f"| {o.predicted_bytes / 1e6:.0f} | {o.measured_bytes / 1e6:.0f} | {o.memory_error:+.0%} |"
         )
     lines += ["", "| model | plans | median error | worst | Spearman | regret of the choice "
                   "| median error of memory |"]  # fmt: skip
@@ -309,12 +294,11 @@ def predict(name: str, forms: list[Form], rounds: int, out: Path) -> None:
 def measure(name: str, forms: list[Form], options: argparse.Namespace, end: float) -> None:
     """Profiles and runs in turns, so that both meet the same moods of the machine."""
     named = {form.name: form for form in forms}
-    for round_ in range(1, 2 * options.rounds + 1):
-        wanted = min(round_, options.rounds)
-        if round_ <= options.rounds:
-            predict(name, forms, wanted, options.out)
+    for round_ in range(1, options.rounds + 1):
+        predict(name, forms, round_, options.out)
         for index, outcome in enumerate(known(options.out)):
-            if outcome.model != Path(name).stem or not outcome.missing(wanted):
+            chosen = outcome.model == Path(name).stem and outcome.form in named
+            if not chosen or len(outcome.runs) >= round_:
                 continue
             if time.monotonic() > end:
                 print("note: the time is up; run again to go on", file=sys.stderr)
@@ -329,16 +313,18 @@ def measure(name: str, forms: list[Form], options: argparse.Namespace, end: floa
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--models", help="paths below test/data (all)")
-    parser.add_argument("--rounds", type=int, default=3, help="of profiling and running (3)")
-    parser.add_argument("--run-seconds", type=float, default=6, help="steps of a run take (6)")
+    parser.add_argument("--plans", default="", help="those whose names begin so: '1 core' (all)")
+    parser.add_argument("--rounds", type=int, default=5, help="of profiling and running (5)")
+    parser.add_argument("--run-seconds", type=float, default=3, help="steps of a run take (3)")
     parser.add_argument("--seconds", type=float, help="begin no run after so long")
     parser.add_argument("--out", type=Path, default=ROOT / "build/fidelity")
     parser.add_argument("--report", action="store_true", help="measure nothing")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     cores = len(os.sched_getaffinity(0))
-    forms = [form for form in FORMS if form.ranks <= cores]
-    if skipped := [form.name for form in FORMS if form.ranks > cores]:
+    wanted = [form for form in FORMS if form.name.startswith(options.plans)]
+    forms = [form for form in wanted if form.ranks <= cores]
+    if skipped := [form.name for form in wanted if form.ranks > cores]:
         print(f"note: {cores} cores; skipped: {'; '.join(skipped)}", file=sys.stderr)
     end = time.monotonic() + (options.seconds or math.inf)
     for name in (options.models.split(",") if options.models else MODELS):

@@ -6,7 +6,7 @@ one core: for each engine of `heterplan profile`.
 
 The whole step is a plain loop of PyTorch over the generated module: forward, loss, backward, SGD. It
 keeps freed memory as the runtime does; a column says what it takes without. The machine should be
-quiet: layers are visited and steps run in turns, and the fastest of each counts.
+quiet: layers are visited and steps run in turns, and medians count on both sides.
 What was measured is kept in FOLDER and used again.
 """
 
@@ -15,12 +15,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import statistics
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-from fidelity import DATA, ROOT, Form, cluster, heterplan, undisturbed
+from fidelity import DATA, ROOT, Form, cluster, heterplan
 
 MODELS = {  # samples of a step
     "resnet50": 8,
@@ -34,7 +35,7 @@ MODELS = {  # samples of a step
 
 
 def whole_step(folder: Path, samples: int, loss_name: str, keep: bool, seconds: float) -> float:
-    """Runs in a process of its own: seconds of an undisturbed step after two that warm up."""
+    """Runs in a process of its own: median seconds of a step after one that warms up."""
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     sys.path.insert(0, str(folder))
     import torch
@@ -55,13 +56,13 @@ def whole_step(folder: Path, samples: int, loss_name: str, keep: bool, seconds: 
     batch = make_data("random", model, loss, 0).load(0, range(samples))
     inputs = [batch.inputs[name] for name in stage.inputs]  # type: ignore[union-attr]
     times: list[float] = []
-    while len(times) < 5 or sum(times) < seconds:
+    while len(times) < 4 or sum(times) < seconds:
         begin = time.perf_counter()
         loss.function(stage(*inputs), batch.targets).backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         times.append(time.perf_counter() - begin)
-    return undisturbed(times[2:])
+    return statistics.median(times[1:])
 
 
 def run_step(folder: Path, samples: int, loss: str, keep: bool, seconds: float) -> float:
@@ -105,7 +106,7 @@ def measure(name: str, engines: list[str], rounds: int, seconds: float, out: Pat
             row[f"{engine} measured"] = plan["provenance"].get("measured", 0.0)  # type: ignore[attr-defined]
         for what, keep in (("step", True), ("default allocator", False)):
             steps[what].append(run_step(out / name, samples, loss, keep, seconds / rounds))
-    return row | {what: min(found) for what, found in steps.items()}
+    return row | {what: statistics.median(found) for what, found in steps.items()}
 
 
 def report(rows: list[dict[str, object]], engines: list[str]) -> str:
@@ -131,7 +132,7 @@ def main() -> int:
     parser.add_argument("--models", help="by name (all)")
     parser.add_argument("--engines", default="torch,native")
     parser.add_argument("--seconds", type=float, default=15, help="of the steps of one model")
-    parser.add_argument("--rounds", type=int, default=3, help="of profiling and running (3)")
+    parser.add_argument("--rounds", type=int, default=5, help="of profiling and running (5)")
     parser.add_argument("--out", type=Path, default=ROOT / "build/whole-step")
     parser.add_argument("--step", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--samples", type=int, help=argparse.SUPPRESS)

@@ -303,6 +303,7 @@ Expected<std::map<Samples, ProfileEntry>> uncorrected(const Layer &layer, String
     entry.forward = cost->forward;
     entry.backward = cost->backward;
     entry.update = cost->update;
+    entry.accumulate = cost->accumulate;
     entry.origin = cost->provenance;
     if (auto point = points.find(batch); point != points.end())
       entry.spread = point->second->spread;
@@ -348,6 +349,7 @@ Expected<Profile> correctedProfile(const Calibration &calibration, const Plan &p
       for (auto &[batch, entry] : *entries) {
         entry.forward = entry.forward * ratio.forward.value;
         entry.backward = entry.backward * ratio.backward.value;
+        entry.accumulate = entry.accumulate * ratio.backward.value;
         entry.update = *entry.update * ratio.update.value;
         entry.repetitions = int(std::min<size_t>(ratio.forward.count, 1'000'000));
         entry.calibrated = true;

@@ -154,8 +154,9 @@ CollectiveCost lookupGradientCost(const Cluster &cluster, const DeviceGroup &gro
 }
 
 CollectiveCost lookupCost(const Cluster &cluster, const DeviceGroup &group) {
+  constexpr double exchanges = 3; // how many rows, which, and the rows
   CollectiveCost cost = lookupGradientCost(cluster, group);
-  cost.latency = cost.latency * 2;
+  cost.latency = cost.latency * exchanges;
   return cost;
 }
 

@@ -52,8 +52,8 @@ Seconds allReduceTime(const Cluster &cluster, const DeviceGroup &group, Bytes si
 /// rows lie spread over the k devices, so that each device receives (k−1)/k of its rows from the
 /// others, pairwise: across n nodes of d devices, (d−1)/k of them over the node's link with d−1
 /// messages and (k−d)/k over the network interface, which the d devices share, with k−d messages.
-/// Asking for the rows takes as many messages again, whose size does not count. Source: pairwise
-/// exchange, Thakur et al., IJHPCA 2005, section 4.4.
+/// Saying how many rows are wanted, and which, takes as many messages each, whose size does not
+/// count. Source: pairwise exchange, Thakur et al., IJHPCA 2005, section 4.4.
 CollectiveCost lookupCost(const Cluster &cluster, const DeviceGroup &group);
 /// The same rows' gradients on their way back, which nobody has to ask for.
 CollectiveCost lookupGradientCost(const Cluster &cluster, const DeviceGroup &group);

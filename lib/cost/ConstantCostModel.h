@@ -20,6 +20,7 @@ public:
     Seconds backward{}; // per sample
     Seconds update{};   // per iteration
     Seconds overhead{}; // of each pass, whatever the batch
+    Seconds accumulate{};
   };
 
   ConstantCostModel() = default;
@@ -62,7 +63,8 @@ private:
   LayerCost scaled(const Times &times, Samples batch, double speed) const {
     double samples = static_cast<double>(batch.value());
     return {(times.overhead + times.forward * samples) / speed,
-            (times.overhead + times.backward * samples) / speed, times.update / speed, provenance};
+            (times.overhead + times.backward * samples) / speed, times.update / speed, provenance,
+            times.accumulate / speed};
   }
 
   std::optional<Times> fallback;

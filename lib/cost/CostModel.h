@@ -15,6 +15,7 @@ struct LayerCost {
   Seconds backward{};
   Seconds update{}; // parameter update, once an iteration
   Provenance provenance = Provenance::Modelled;
+  Seconds accumulate{}; // adding the gradients of one more micro-batch to those that are there
 };
 
 class CostModel {

@@ -26,7 +26,7 @@ template <typename T> Provenance provenanceOf(const T &entry) {
 }
 
 ProfilePoint pointOf(const ProfileEntry &entry, EntryPlace place) {
-  return {entry.batch,  entry.forward,       entry.backward,   entry.update,
+  return {entry.batch,  entry.forward,       entry.backward,   entry.update, entry.accumulate,
           entry.spread, provenanceOf(entry), entry.calibrated, place};
 }
 
@@ -122,8 +122,8 @@ LayerCost ProfileSeries::at(Samples batch) const {
   const ProfilePoint &below = above == points.begin() ? points.front() : *std::prev(above);
   Seconds update = below.update.value_or(Seconds(0));
   if (below.batch == batch)
-    return {below.forward, below.backward, update, below.provenance};
-  return {forward.at(batch), backward.at(batch), update, worst};
+    return {below.forward, below.backward, update, below.provenance, below.accumulate};
+  return {forward.at(batch), backward.at(batch), update, worst, below.accumulate};
 }
 
 ProfileSeries &ProfileDatabase::seriesOf(const ProfileEntry &entry, StringRef model) {

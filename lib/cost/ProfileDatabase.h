@@ -35,6 +35,7 @@ struct ProfilePoint {
   Samples batch{};
   Seconds forward{}, backward{};
   std::optional<Seconds> update;
+  Seconds accumulate{};
   double spread = 0;
   Provenance provenance = Provenance::Measured;
   bool calibrated = false; // corrects others: no conflict

@@ -34,14 +34,20 @@ Expected<LayerCost> ProfiledModel::infer(const Layer &layer, const DeviceType &d
     inferred = regression->price(layer, device, batch);
   if (!inferred)
     return fallback->price(layer, device, batch);
-  if (std::optional<Seconds> update = regression->update(layer, device)) {
+  std::optional<Seconds> update = regression->update(layer, device);
+  Expected<LayerCost> modelled = fallback->price(layer, device, batch);
+  if (update) {
     inferred->update = *update;
+    if (modelled)
+      inferred->accumulate = modelled->accumulate;
+    else
+      consumeError(modelled.takeError()); // what it adds is small, and all else is known
     return *inferred;
   }
-  Expected<LayerCost> modelled = fallback->price(layer, device, batch);
   if (!modelled)
     return modelled.takeError();
   inferred->update = modelled->update;
+  inferred->accumulate = modelled->accumulate;
   inferred->provenance = modelled->provenance; // as good as its worst part
   return *inferred;
 }

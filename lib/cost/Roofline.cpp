@@ -108,9 +108,10 @@ Expected<LayerCost> RooflineModel::price(const Layer &layer, const DeviceType &d
       overhead + passTime(limits, layer.backwardFlops * samples,
                           layer.backwardBytes * samples + dense * traffic.backward + rows);
   if (dense.value() > 0) {
-    double share = efficiencyOf(LayerKind::Elementwise, device.kind).bandwidth;
-    cost.update =
-        overhead + dense * double(updateTraffic(optimizer)) / (device.rates->memory * share);
+    Seconds once = dense / (device.rates->memory *
+                            efficiencyOf(LayerKind::Elementwise, device.kind).bandwidth);
+    cost.update = overhead + once * double(updateTraffic(optimizer));
+    cost.accumulate = overhead + once * double(updateTraffic(Optimizer::Sgd)); // likewise
   }
   return cost;
 }

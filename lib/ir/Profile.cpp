@@ -1,10 +1,13 @@
 #include "ir/Profile.h"
 
+#include "support/Statistics.h"
+
 #include "llvm/ADT/StringSet.h"
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
+#include <functional>
+#include <limits>
 
 using namespace llvm;
 
@@ -15,7 +18,8 @@ bool isTime(Seconds time) { return std::isfinite(time.value()) && time.value() >
 
 Error verifyVisit(const ProfileVisit &visit, const Location &place) {
   if (!isTime(visit.forward) || !isTime(visit.backward) || !isTime(visit.update) ||
-      !std::isfinite(visit.spread) || visit.spread < 0 || visit.repetitions < 0)
+      !isTime(visit.accumulate) || !std::isfinite(visit.spread) || visit.spread < 0 ||
+      visit.repetitions < 0)
     return Diagnostic(Diag::InvalidProfile, place)
            << "a figure of a visit is negative or not finite";
   return Error::success();
@@ -31,7 +35,7 @@ Error verifyEntry(const ProfileEntry &entry, size_t index) {
   if (entry.batch.value() < 1)
     return Diagnostic(Diag::InvalidProfile, place)
            << "the batch is " << entry.batch.value() << "; at least one sample is processed";
-  if (!isTime(entry.forward) || !isTime(entry.backward) ||
+  if (!isTime(entry.forward) || !isTime(entry.backward) || !isTime(entry.accumulate) ||
       !isTime(entry.update.value_or(Seconds())))
     return Diagnostic(Diag::InvalidProfile, place) << "a time is negative or not finite";
   if (!std::isfinite(entry.spread) || entry.spread < 0 || entry.repetitions < 0)
@@ -80,28 +84,23 @@ Error verifyLayer(const MeasuredLayer &layer, size_t index) {
 
 void ProfileEntry::add(const ProfileVisit &visit) {
   visits.push_back(visit);
-  const ProfileVisit *fastest = nullptr, *second = nullptr;
-  for (const ProfileVisit &each : visits)
-    if (!fastest || each.pass() < fastest->pass())
-      second = std::exchange(fastest, &each);
-    else if (!second || each.pass() < second->pass())
-      second = &each;
-  forward = fastest->forward;
-  backward = fastest->backward;
-  update = fastest->update;
-  spread = fastest->spread;
-  if (second && fastest->pass() > Seconds(0))
-    spread = std::max(spread, second->pass() / fastest->pass() - 1);
-  repetitions = fastest->repetitions;
+  auto over = [&](auto figure) {
+    std::vector<double> values;
+    for (const ProfileVisit &each : visits)
+      values.push_back(figure(each).value());
+    return values;
+  };
+  forward = Seconds(median(over([](const ProfileVisit &each) { return each.forward; })));
+  backward = Seconds(median(over([](const ProfileVisit &each) { return each.backward; })));
+  update = Seconds(median(over([](const ProfileVisit &each) { return each.update; })));
+  accumulate = Seconds(median(over([](const ProfileVisit &each) { return each.accumulate; })));
+  spread = visits.size() == 1 ? visit.spread : spreadOf(over(std::mem_fn(&ProfileVisit::pass)));
+  constexpr int64_t most = std::numeric_limits<int>::max();
+  repetitions = int(std::min(most, int64_t(repetitions) + visit.repetitions));
 }
 
 int64_t ProfileEntry::missingVisits(int64_t wanted) const {
-  constexpr double steady = 0.05;
-  constexpr int64_t mostTries = 3;
-  auto have = int64_t(visits.size());
-  if (have == 0 || have >= mostTries * wanted)
-    return 0;
-  return have < wanted ? wanted - have : int64_t(spread > steady);
+  return visits.empty() ? 0 : std::max<int64_t>(0, wanted - int64_t(visits.size()));
 }
 
 LayerWork workOf(const Layer &layer) {

@@ -18,6 +18,7 @@ struct ProfileVisit {
   Seconds forward{}, backward{}, update{};
   double spread = 0; // relative half-width of the 95% interval of a forward and backward pass
   int repetitions = 0;
+  Seconds accumulate{};
   Seconds pass() const { return forward + backward; }
   bool operator==(const ProfileVisit &) const = default;
 };
@@ -30,18 +31,18 @@ struct ProfileEntry {
   Seconds forward{}; // of the whole batch
   Seconds backward{};
   std::optional<Seconds> update; // of the parameters; absent: counted in `backward`
-  double spread = 0;             // relative, of a forward and backward pass; 0: not stated
+  Seconds accumulate{}; // adding the gradients of one more micro-batch to those that are there
+  double spread = 0;    // relative, of a forward and backward pass; 0: not stated
   int repetitions = 0;
   std::vector<ProfileVisit> visits; // at different times, in order; empty: not stated
   /// Of the times: Measured, or what they were before a run of a plan corrected them.
   Provenance origin = Provenance::Measured;
   bool calibrated = false; // by measured timelines (cost/Calibration.h)
-  /// Adds a visit. Disturbances only add to a time, so that the entry has those of its fastest
-  /// visit; `spread` is that visit's own, or by how much the second fastest is slower where that is
-  /// more.
+  /// Adds a visit. The entry has the medians over its visits; `spread` is that of their forward and
+  /// backward passes (support/Statistics.h), of a single visit its own.
   void add(const ProfileVisit &visit);
-  /// Visits that it lacks until there are `wanted`; one more while `spread` is above 5%, unless
-  /// there are three times as many. An entry that does not state its visits is taken as it is.
+  /// Visits that it lacks until there are `wanted`. An entry that does not state its visits is
+  /// taken as it is.
   int64_t missingVisits(int64_t wanted) const;
   /// What it measures, for messages.
   const std::string &name() const { return layer.empty() ? signature : layer; }

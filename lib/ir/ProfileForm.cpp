@@ -16,11 +16,16 @@ void writeVisit(const ProfileVisit &visit, v1::ProfileVisit &form) {
   form.set_update_seconds(visit.update.value());
   form.set_spread(visit.spread);
   form.set_repetitions(visit.repetitions);
+  form.set_accumulate_seconds(visit.accumulate.value());
 }
 
 ProfileVisit readVisit(const v1::ProfileVisit &form) {
-  return {Seconds(form.forward_seconds()), Seconds(form.backward_seconds()),
-          Seconds(form.update_seconds()), form.spread(), form.repetitions()};
+  return {Seconds(form.forward_seconds()),
+          Seconds(form.backward_seconds()),
+          Seconds(form.update_seconds()),
+          form.spread(),
+          form.repetitions(),
+          Seconds(form.accumulate_seconds())};
 }
 
 void writeEntry(const ProfileEntry &entry, v1::ProfileEntry &form) {
@@ -32,6 +37,7 @@ void writeEntry(const ProfileEntry &entry, v1::ProfileEntry &form) {
   form.set_backward_seconds(entry.backward.value());
   if (entry.update)
     form.set_update_seconds(entry.update->value());
+  form.set_accumulate_seconds(entry.accumulate.value());
   form.set_spread(entry.spread);
   form.set_repetitions(entry.repetitions);
   for (const ProfileVisit &visit : entry.visits)
@@ -51,6 +57,7 @@ ProfileEntry readEntry(const v1::ProfileEntry &form, const Twine &place, NameRea
   entry.backward = Seconds(form.backward_seconds());
   if (form.has_update_seconds())
     entry.update = Seconds(form.update_seconds());
+  entry.accumulate = Seconds(form.accumulate_seconds());
   entry.spread = form.spread();
   entry.repetitions = form.repetitions();
   for (const v1::ProfileVisit &visit : form.visits())

@@ -100,7 +100,7 @@ StageTimes Evaluator::uniformTimes(int begin, int end, int type, int count, cons
     return times;
   if (steadyModel)
     return steadyTimes(begin, end, type, count, share);
-  const PrefixSums &sums = table.at(type, share);
+  const PrefixSums &sums = pricesOf(type, share, batch);
   times.fits = true;
   times.forward = sums.forwardOf(begin, end);
   times.backward = sums.backwardOf(begin, end);
@@ -131,7 +131,7 @@ int Evaluator::leastCount(int begin, int end, int type, double limit, int64_t ba
       return false;
     if (steadyModel)
       return true;
-    const PrefixSums &sums = table.at(type, share);
+    const PrefixSums &sums = pricesOf(type, share, batch);
     return sums.forwardOf(begin, end) + sums.backwardOf(begin, end) <= limit;
   };
   int low = steadyModel ? steadyModel->unitsFor(begin, end, type, limit) : 1;
@@ -149,8 +149,8 @@ std::vector<std::vector<int64_t>> Evaluator::balancedShares(int begin, int end,
                                                             const DeviceGroup &group, int64_t batch,
                                                             int inFlight) {
   auto timeOn = [&](int type) {
-    return [this, type, begin, end](int64_t samples) {
-      const PrefixSums &sums = table.at(type, samples);
+    return [this, type, begin, end, batch](int64_t samples) {
+      const PrefixSums &sums = pricesOf(type, samples, batch);
       return sums.forwardOf(begin, end) + sums.backwardOf(begin, end);
     };
   };
@@ -168,12 +168,13 @@ std::vector<std::vector<int64_t>> Evaluator::balancedShares(int begin, int end,
 }
 
 StageTimes Evaluator::mixedTimes(int begin, int end, const DeviceGroup &group,
-                                 const std::vector<std::vector<int64_t>> &shares, bool last) {
+                                 const std::vector<std::vector<int64_t>> &shares, int64_t batch,
+                                 bool last) {
   StageTimes times;
   times.fits = true;
   double slowest = -1;
   auto add = [&](int type, int64_t share) {
-    const PrefixSums &sums = table.at(type, share);
+    const PrefixSums &sums = pricesOf(type, share, batch);
     double forward = sums.forwardOf(begin, end), backward = sums.backwardOf(begin, end);
     if (!last) {
       times.forward = std::max(times.forward, forward);
@@ -236,7 +237,7 @@ StagePrice Evaluator::priceStage(int begin, int end, const DeviceGroup &group, i
   std::vector<std::vector<int64_t>> shares = sharesOf(begin, end, group, batch, inFlight);
   if (shares.empty())
     return {};
-  StageTimes times = mixedTimes(begin, end, group, shares, last);
+  StageTimes times = mixedTimes(begin, end, group, shares, batch, last);
   times.sync = costs.reduce.time(denseParametersOf(begin, end)).value() + times.update;
   addLookups(begin, end, costs, times);
   return {times, std::move(shares)};
@@ -245,10 +246,10 @@ StagePrice Evaluator::priceStage(int begin, int end, const DeviceGroup &group, i
 /// What the schedule depends on: for each type the times of its largest share, and of others that
 /// may be slower. None where one share is the slowest in both passes.
 std::vector<Replica> Evaluator::slowestOfEachType(const PlacedStage &placed,
-                                                  const StagePrice &price) {
+                                                  const StagePrice &price, int64_t batch) {
   std::vector<Replica> replicas;
   auto add = [&](int type, int64_t share) {
-    const PrefixSums &sums = table.at(type, share);
+    const PrefixSums &sums = pricesOf(type, share, batch);
     Replica &replica = replicas.emplace_back();
     replica.forward = Seconds(sums.forwardOf(placed.begin, placed.end));
     replica.backward = Seconds(sums.backwardOf(placed.begin, placed.end));
@@ -356,7 +357,7 @@ std::optional<Evaluation> Evaluator::measure(const Placement &placement) {
                                 std::min(placement.microBatches, count - i)));
     if (!prices.back().times.fits)
       return std::nullopt;
-    result.stages.push_back(stageOf(placed, prices.back()));
+    result.stages.push_back(stageOf(placed, prices.back(), batch));
     result.stages.back().id = i;
     for (auto [type, devices] : placed.group.counts)
       result.price += problem.cluster.types[type].price * double(devices);

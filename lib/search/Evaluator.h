@@ -113,6 +113,10 @@ public:
   llvm::Expected<Plan> plan(const Placement &placement, double bound);
 
   PriceTable &prices() { return table; }
+  /// Sums for `share` of the `batch` samples of a micro-batch on one device of `type`.
+  const PrefixSums &pricesOf(int type, int64_t share, int64_t batch) {
+    return table.at(type, share, problem.request.globalBatch.value() / batch);
+  }
 
 private:
   /// Memory of a device: fixed + samples·(inFlight·kept + scratch).
@@ -135,10 +139,11 @@ private:
   std::vector<std::vector<int64_t>> sharesOf(int begin, int end, const DeviceGroup &group,
                                              int64_t batch, int inFlight);
   StageTimes mixedTimes(int begin, int end, const DeviceGroup &group,
-                        const std::vector<std::vector<int64_t>> &shares, bool last);
+                        const std::vector<std::vector<int64_t>> &shares, int64_t batch, bool last);
   bool isSlower(int begin, int end, int type, int64_t large, int64_t small);
-  Stage stageOf(const PlacedStage &placed, const StagePrice &price);
-  std::vector<Replica> slowestOfEachType(const PlacedStage &placed, const StagePrice &price);
+  Stage stageOf(const PlacedStage &placed, const StagePrice &price, int64_t batch);
+  std::vector<Replica> slowestOfEachType(const PlacedStage &placed, const StagePrice &price,
+                                         int64_t batch);
   void fillFits(Plan &plan) const;
   void addCommunication(const Placement &placement, const Evaluation &evaluation, int stage,
                         Plan &plan) const;

@@ -27,12 +27,12 @@ std::vector<Replica> makeReplicas(const StagePrice &price, const std::vector<Dev
   return replicas;
 }
 
-void priceReplicas(PriceTable &table, const PlacedStage &placed, const StagePrice &price,
-                   std::vector<Replica> &replicas) {
+void priceReplicas(Evaluator &evaluator, const PlacedStage &placed, const StagePrice &price,
+                   int64_t batch, std::vector<Replica> &replicas) {
   size_t next = 0;
   for (size_t i = 0; i < placed.group.counts.size(); ++i)
     for (int64_t share : price.shares[i]) {
-      const PrefixSums &sums = table.at(placed.group.counts[i].first, share);
+      const PrefixSums &sums = evaluator.pricesOf(placed.group.counts[i].first, share, batch);
       replicas[next].forward = Seconds(sums.forwardOf(placed.begin, placed.end));
       replicas[next].backward = Seconds(sums.backwardOf(placed.begin, placed.end));
       ++next;
@@ -70,7 +70,7 @@ void fillObjective(const Evaluator &evaluator, const Evaluation &evaluation, dou
 } // namespace
 
 /// The figures of a stage but for what it receives.
-Stage Evaluator::stageOf(const PlacedStage &placed, const StagePrice &price) {
+Stage Evaluator::stageOf(const PlacedStage &placed, const StagePrice &price, int64_t batch) {
   const StageTimes &times = price.times;
   Stage stage;
   stage.forward = Seconds(times.forward);
@@ -79,7 +79,7 @@ Stage Evaluator::stageOf(const PlacedStage &placed, const StagePrice &price) {
   stage.update = Seconds(times.update);
   stage.lookup = Seconds(times.lookup);
   stage.lookupGradient = Seconds(times.lookupGradient);
-  stage.replicas = slowestOfEachType(placed, price);
+  stage.replicas = slowestOfEachType(placed, price, batch);
   return stage;
 }
 
@@ -218,7 +218,7 @@ Expected<Plan> Evaluator::plan(const Placement &placement, double bound) {
     if (steadyModel)
       priceSteadily(stage, stage.replicas);
     else
-      priceReplicas(table, placed, price, stage.replicas);
+      priceReplicas(*this, placed, price, batch, stage.replicas);
     stage.parameterBytes = parametersOf(placed.begin, placed.end);
     stage.tables = shardTables(placed);
     stage.memory = largestNeed(placed, stage, placement.microBatches, inFlight);

@@ -46,7 +46,7 @@ private:
   std::optional<Placement> evenPipeline(const DeviceGroup &group, int stages, int microBatches,
                                         int64_t batch) {
     auto [type, count] = group.counts.front();
-    const PrefixSums &sums = evaluator.prices().at(type, (batch + count - 1) / count);
+    const PrefixSums &sums = evaluator.pricesOf(type, (batch + count - 1) / count, batch);
     const std::vector<int> &positions = evaluator.space.positions;
     auto timeBefore = [&](int position) {
       return sums.forwardOf(0, position) + sums.backwardOf(0, position);

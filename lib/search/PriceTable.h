@@ -7,11 +7,13 @@
 #include "llvm/ADT/DenseMap.h"
 
 #include <memory>
+#include <tuple>
 #include <vector>
 
 namespace heterplan {
 
-/// Sums over the first i layers, i = 0..layers.
+/// Sums over the first i layers, i = 0..layers. A backward pass takes its part of adding the
+/// gradients of all micro-batches.
 struct PrefixSums {
   std::vector<double> forward, backward, update; // seconds
 
@@ -28,16 +30,17 @@ public:
   PriceTable(const PriceTable &) = delete;
   ~PriceTable() { llvm::consumeError(std::move(failure)); }
 
-  /// Sums for one device of type `type` with `samples` samples; stays valid.
-  const PrefixSums &at(int type, int64_t samples);
+  /// Sums for one device of type `type` with `samples` samples in each of `microBatches`; stays
+  /// valid.
+  const PrefixSums &at(int type, int64_t samples, int64_t microBatches = 1);
   /// The first failure of the cost model, if any.
   llvm::Error takeError();
 
 private:
-  std::unique_ptr<PrefixSums> price(int type, int64_t samples);
+  std::unique_ptr<PrefixSums> price(int type, int64_t samples, int64_t microBatches);
 
   const Problem &problem;
-  llvm::DenseMap<std::pair<int, int64_t>, std::unique_ptr<PrefixSums>> tables;
+  llvm::DenseMap<std::tuple<int, int64_t, int64_t>, std::unique_ptr<PrefixSums>> tables;
   llvm::Error failure = llvm::Error::success();
 };
 

@@ -66,7 +66,7 @@ StageEntry StageTable::price(int begin, int end, const GroupOption &option,
         evaluator.mostInFlight(begin, end, type, static_cast<int>(devices), entry.share);
     return entry;
   }
-  const PrefixSums &sums = evaluator.prices().at(type, entry.share);
+  const PrefixSums &sums = evaluator.pricesOf(type, entry.share, batch);
   StageTimes times;
   times.forward = sums.forwardOf(begin, end);
   times.backward = sums.backwardOf(begin, end);

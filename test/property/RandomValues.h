@@ -130,6 +130,7 @@ inline Profile RandomValues::profile() {
     entry.backward = seconds();
     if (coin())
       entry.update = seconds();
+    entry.accumulate = seconds();
     entry.spread = number();
     entry.repetitions = static_cast<int>(integer(0, 100));
     entry.origin = static_cast<Provenance>(integer(0, provenances - 1));

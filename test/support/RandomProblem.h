@@ -107,8 +107,10 @@ private:
     }
     cluster.network = {"", BytesPerSecond(real(20, 500)), Seconds(real(0, 0.02)), ""};
     for (const Layer &layer : graph.layers) {
-      costs.layer(layer.name, {Seconds(real(0.01, 1)), Seconds(real(0.01, 2)),
-                               Seconds(chance(50) ? 0 : real(0, 0.1)), Seconds(real(0, 0.2))});
+      ConstantCostModel::Times times{Seconds(real(0.01, 1)), Seconds(real(0.01, 2)),
+                                     Seconds(chance(50) ? 0 : real(0, 0.1)), Seconds(real(0, 0.2))};
+      times.accumulate = times.update / 2;
+      costs.layer(layer.name, times);
       if (chance(20)) // a layer that one type is unusually good or bad at
         costs.entry(
             layer.name, "type0",

@@ -149,11 +149,11 @@ public:
 
   /// In rounds over all tasks, as the speed of a machine changes from second to second.
   Error run() {
-    for (int64_t round = 1; left() > 0; ++round)
+    for (int64_t round = 1; round <= job.rounds; ++round)
       for (const Task &task : tasks) {
         if (isOver())
           return Error::success();
-        if (missing(profile, job, task, std::min(round, job.rounds)))
+        if (missing(profile, job, task, round))
           if (Error error = visit(task))
             return error;
       }

@@ -235,7 +235,7 @@ void addProfileOptions(CLI::App &command, ProfileCommand &options) {
   addText(command, "--precision", options.precision, "NAME",
           "of the native engine on a GPU: fp32 (default), tf32 or bf16");
   addText(command, "--rounds", options.rounds, "N",
-          "how often each layer is visited at least, in rounds over all (3)");
+          "how often each layer is visited, in rounds over all (5)");
   addText(command, "--time-budget", options.timeBudget, "SECONDS",
           "stop then; the layers that matter most are measured first");
   addText(command, "--emit-script", options.script, "FILE",

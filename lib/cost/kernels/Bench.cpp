@@ -1,12 +1,12 @@
 #include "cost/kernels/Bench.h"
 
 #include "support/Diagnostic.h"
+#include "support/Statistics.h"
 
 #include "llvm/ADT/StringMap.h"
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 
 using namespace llvm;
 
@@ -17,15 +17,6 @@ constexpr size_t mostCopies = 16;
 double now() {
   auto time = std::chrono::steady_clock::now().time_since_epoch();
   return std::chrono::duration<double>(time).count();
-}
-
-double median(std::vector<double> values) {
-  size_t half = values.size() / 2;
-  std::nth_element(values.begin(), values.begin() + half, values.end());
-  double upper = values[half];
-  if (values.size() % 2)
-    return upper;
-  return (upper + *std::max_element(values.begin(), values.begin() + half)) / 2;
 }
 
 using Nodes = std::vector<const GraphNode *>;
@@ -59,6 +50,7 @@ Kernels kernelsOf(Engine &engine, const Graph &graph, const Nodes &nodes, int64_
 struct Copy {
   Kernels kernels;
   std::unique_ptr<Update> update;
+  std::unique_ptr<Update> accumulate; // gradients: SGD moves and computes as much
 
   size_t bytes() const {
     size_t total = 0;
@@ -69,7 +61,7 @@ struct Copy {
 };
 
 struct Times {
-  std::vector<double> forward, backward, update, passes;
+  std::vector<double> forward, backward, update, accumulate, passes;
 };
 
 void repeat(Engine &engine, Copy &copy) {
@@ -82,14 +74,17 @@ void repeat(Engine &engine, Copy &copy) {
   engine.mark();
   copy.update->run();
   engine.mark();
+  copy.accumulate->run();
+  engine.mark();
 }
 
-/// Of repetitions with four marks each; between two of them lies an interval that nobody counts.
+/// Of repetitions with five marks each; between two of them lies an interval that nobody counts.
 void take(const std::vector<double> &intervals, Times &times) {
-  for (size_t first = 0; first + 2 < intervals.size(); first += 4) {
+  for (size_t first = 0; first + 3 < intervals.size(); first += 5) {
     times.forward.push_back(intervals[first]);
     times.backward.push_back(intervals[first + 1]);
     times.update.push_back(intervals[first + 2]);
+    times.accumulate.push_back(intervals[first + 3]);
     times.passes.push_back(intervals[first] + intervals[first + 1]);
   }
 }
@@ -123,15 +118,6 @@ Error refusal(const Layer &layer, const std::string &why) {
 }
 } // namespace
 
-double spreadOf(std::vector<double> values) {
-  double middle = median(values);
-  std::sort(values.begin(), values.end());
-  double count = double(values.size());
-  size_t outside = size_t(std::max(0.0, std::floor((count - 1.96 * std::sqrt(count)) / 2)));
-  double width = values[values.size() - 1 - outside] - values[outside];
-  return middle > 0 ? width / 2 / middle : 0;
-}
-
 std::string whyNot(Engine &engine, const Graph &graph, const Layer &layer) {
   std::string why;
   kernelsOf(engine, graph, nodesOf(graph, layer), 1, why);
@@ -142,6 +128,7 @@ Expected<ProfileVisit> measure(Engine &engine, const Graph &graph, const Layer &
                                Samples samples, Optimizer optimizer, const Effort &effort) {
   Nodes nodes = nodesOf(graph, layer);
   auto parameters = int64_t(layer.parameterBytes.value() / sizeof(float));
+  auto dense = int64_t(layer.denseBytes().value() / sizeof(float));
   std::vector<Copy> copies;
   for (size_t wanted = 1; copies.size() < wanted;) {
     std::string why;
@@ -150,7 +137,8 @@ Expected<ProfileVisit> measure(Engine &engine, const Graph &graph, const Layer &
       return refusal(layer, why);
     for (const auto &kernel : kernels)
       kernel->fill(unsigned(copies.size()));
-    copies.push_back({std::move(kernels), engine.makeUpdate(optimizer, parameters)});
+    copies.push_back({std::move(kernels), engine.makeUpdate(optimizer, parameters),
+                      engine.makeUpdate(Optimizer::Sgd, dense)});
     if (why = engine.takeFailure(); !why.empty())
       return refusal(layer, why);
     wanted =
@@ -159,9 +147,12 @@ Expected<ProfileVisit> measure(Engine &engine, const Graph &graph, const Layer &
   Times times = repeatAll(engine, copies, effort);
   if (std::string why = engine.takeFailure(); !why.empty())
     return refusal(layer, why);
-  return ProfileVisit{Seconds(median(times.forward)), Seconds(median(times.backward)),
-                      Seconds(parameters ? median(times.update) : 0), spreadOf(times.passes),
-                      int(times.passes.size())};
+  return ProfileVisit{Seconds(median(times.forward)),
+                      Seconds(median(times.backward)),
+                      Seconds(parameters ? median(times.update) : 0),
+                      spreadOf(times.passes),
+                      int(times.passes.size()),
+                      Seconds(dense ? median(times.accumulate) : 0)};
 }
 
 } // namespace heterplan::kernels

@@ -29,8 +29,4 @@ llvm::Expected<ProfileVisit> measure(Engine &engine, const Graph &graph, const L
 /// Why `layer` has no native time; empty when it has.
 std::string whyNot(Engine &engine, const Graph &graph, const Layer &layer);
 
-/// Relative half-width of the interval that holds the median of `values` with 95%, by order
-/// statistics; with few values it is their whole range.
-double spreadOf(std::vector<double> values);
-
 } // namespace heterplan::kernels

@@ -114,12 +114,13 @@ std::string Recomputer::placeReplicas(const Stage &stage, RecomputedStage &facts
 Expected<RecomputedReplica> Recomputer::priceRange(const RecomputedStage &facts, int type,
                                                    Samples samples) const {
   RecomputedReplica result{type, samples, {}, {}, {}, {}};
+  double added = double(plan.microBatches - 1) / plan.microBatches; // gradients, a backward pass
   for (int i = facts.begin; i < facts.end; ++i) {
     Expected<LayerCost> cost = costs.price(graph.layers[i], cluster.types[type], samples);
     if (!cost)
       return cost.takeError();
     result.forward += cost->forward;
-    result.backward += cost->backward;
+    result.backward += cost->backward + cost->accumulate * added;
     result.update += cost->update;
   }
   return result;

@@ -59,9 +59,9 @@ TEST(Collectives, aRingTakesTheMeasuredSpeedOfAllReduces) {
 }
 
 TEST(Collectives, lookupsInOneNode) {
-  // 3/4 of the rows come from three others; they are asked for first
+  // 3/4 of the rows come from three others; how many and which is said first
   EXPECT_DOUBLE_EQ(lookupGradientCost(clusterOf(1, 4), devices(4)).time(Bytes(400)).value(), 3 + 3);
-  EXPECT_DOUBLE_EQ(lookupCost(clusterOf(1, 4), devices(4)).time(Bytes(400)).value(), 3 + 6);
+  EXPECT_DOUBLE_EQ(lookupCost(clusterOf(1, 4), devices(4)).time(Bytes(400)).value(), 3 + 9);
   EXPECT_EQ(lookupCost(clusterOf(1, 4), devices(1)).time(Bytes(400)), Seconds(0));
   EXPECT_EQ(lookupCost(clusterOf(1, 4), devices(4)).time(Bytes(0)), Seconds(0));
 }

@@ -53,6 +53,20 @@ TEST(Evaluator, pipelineByHand) {
   EXPECT_DOUBLE_EQ(evaluation->iteration.value(), 34.5);
 }
 
+TEST(Evaluator, gradientsOfLaterMicroBatchesAreAddedByHand) {
+  TwoMachines setup;
+  setup.costs.layer("a", {Seconds(1), Seconds(2), Seconds(0), Seconds(0), Seconds(0.5)});
+  Problem problem = setup.problem();
+  Evaluator evaluator(problem);
+  DeviceGroup one{{{0, 1}}};
+  // 4 samples of 9 s, whatever the micro-batches; all but the first of which are added to it
+  for (int microBatches : {1, 2, 4}) {
+    auto evaluation = evaluator.evaluate({{{0, 2, one}}, microBatches});
+    ASSERT_TRUE(evaluation);
+    EXPECT_DOUBLE_EQ(evaluation->iteration.value(), 36 + (microBatches - 1) * 0.5);
+  }
+}
+
 TEST(Evaluator, refusesWhatDoesNotFit) {
   TwoMachines setup;
   setup.cluster.types[0].memory = Bytes(500); // a stage of both layers needs 2·400
@@ -140,9 +154,9 @@ TEST(Evaluator, tablesAreSharedAndLookedUpByHand) {
   Placement both{{{0, 2, DeviceGroup{{{0, 2}}}}}, 1};
   auto evaluation = evaluator.evaluate(both);
   ASSERT_TRUE(evaluation);
-  // 2 samples each look up 6 rows of 16 bytes, half of them elsewhere, at 100 B/s and 0.5 s; asking
-  // for them takes 0.5 s more. The ring is one over 320 bytes.
-  double lookup = 48 / 100.0 + 1, gradient = 48 / 100.0 + 0.5;
+  // 2 samples each look up 6 rows of 16 bytes, half of them elsewhere, at 100 B/s and 0.5 s; saying
+  // how many and which takes 0.5 s each. The ring is one over 320 bytes.
+  double lookup = 48 / 100.0 + 1.5, gradient = 48 / 100.0 + 0.5;
   EXPECT_DOUBLE_EQ(evaluation->stages[0].lookup.value(), lookup);
   EXPECT_DOUBLE_EQ(evaluation->stages[0].lookupGradient.value(), gradient);
   EXPECT_DOUBLE_EQ(evaluation->iteration.value(), 18 + lookup + gradient + 3.2 + 1);

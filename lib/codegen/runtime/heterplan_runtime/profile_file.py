@@ -10,6 +10,7 @@ import datetime
 import json
 import os
 import platform
+import statistics
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,8 @@ import torch
 
 from .errors import RuntimeFault
 from .fields import read_fields
-from .profile_layer import Times
+from .profile_layer import Times, spread_of
 
-STEADY, MOST_TRIES = 0.05, 3
 CIRCUMSTANCES = ("device", "driver", "engine", "threads")
 
 
@@ -84,23 +84,24 @@ def _visit(times: Times) -> dict[str, Any]:
         "forwardSeconds": times.forward,
         "backwardSeconds": times.backward,
         "updateSeconds": times.update,
+        "accumulateSeconds": times.accumulate,
         "spread": times.spread,
         "repetitions": times.repetitions,
     }
 
 
-def _summary(visits: list[dict[str, Any]]) -> dict[str, Any]:
-    """Disturbances only add to a time, so that the fastest visit counts. `spread` is its own, or by
-    how much the second fastest is slower where that is more."""
-    fastest, *others = sorted(visits, key=_pass)
-    spread = float(fastest["spread"])
-    if others and _pass(fastest) > 0:
-        spread = max(spread, _pass(others[0]) / _pass(fastest) - 1)
-    return fastest | {"spread": spread}
-
-
-def _pass(visit: dict[str, Any]) -> float:
-    return float(visit["forwardSeconds"] + visit["backwardSeconds"])
+def summary(visits: list[dict[str, Any]]) -> dict[str, Any]:
+    """Medians over the visits; `spread` is that of their passes, of a single visit its own."""
+    times = {
+        name: statistics.median(float(visit.get(name, 0)) for visit in visits)
+        for name in ("forwardSeconds", "backwardSeconds", "updateSeconds", "accumulateSeconds")
+    }
+    passes = [float(visit["forwardSeconds"] + visit["backwardSeconds"]) for visit in visits]
+    return {
+        **times,
+        "spread": spread_of(passes) if len(visits) > 1 else visits[0]["spread"],
+        "repetitions": sum(visit["repetitions"] for visit in visits),
+    }
 
 
 class ProfileFile:
@@ -128,15 +129,12 @@ class ProfileFile:
             self._entries[key] = entry
 
     def missing(self, signature: str, device_type: str, batch: int, wanted: int) -> int:
-        """Visits until there are `wanted`; one more while the spread is above STEADY, unless there
-        are MOST_TRIES times as many. An entry that does not state its visits is taken as it is."""
+        """Visits until there are `wanted`. An entry that does not state its visits is taken as it is."""
         entry = self._entries.get((signature, device_type, batch))
         if entry is None:
             return wanted
         have = len(entry.get("visits", ()))
-        if have == 0 or have >= MOST_TRIES * wanted:
-            return 0
-        return wanted - have if have < wanted else int(entry["spread"] > STEADY)
+        return max(0, wanted - have) if have else 0
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -149,7 +147,7 @@ class ProfileFile:
             "signature": signature,
             "deviceType": device_type,
             "batch": batch,
-            **_summary(visits),
+            **summary(visits),
             "visits": visits,
         }
         self.write()

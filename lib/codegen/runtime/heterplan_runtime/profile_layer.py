@@ -10,7 +10,7 @@ import gc
 import math
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -96,6 +96,7 @@ class Times:
     update: float
     spread: float
     repetitions: int
+    accumulate: float = 0.0  # adding the gradients of one more micro-batch
 
 
 @dataclass
@@ -113,7 +114,7 @@ class Samples:
     def passes(self) -> list[float]:
         return [f + b for f, b in zip(self.forward, self.backward, strict=True)]
 
-    def times(self, update: float) -> Times:
+    def times(self, update: float, accumulate: float) -> Times:
         """`update`: that of the other parameters."""
         return Times(
             statistics.median(self.forward),
@@ -121,6 +122,7 @@ class Samples:
             update + (statistics.median(self.rows) if self.rows else 0.0),
             spread_of(self.passes),
             len(self),
+            accumulate,
         )
 
 
@@ -314,7 +316,7 @@ class Bench:
         gc.disable()  # a collection would count as part of a pass
         try:
             samples = self._passes(effort)
-            return samples.times(self._update(UPDATES))
+            return samples.times(*self._update(UPDATES))
         finally:
             gc.enable()
 
@@ -349,24 +351,45 @@ class Bench:
         samples.forward.append((computed - begin) / copy.layers)
         samples.backward.append((returned - computed) / copy.layers)
 
-    def _update(self, repetitions: int) -> float:
-        """One optimizer updates the parameters of all layers of a stage together; so here those of
-        all copies, each of which takes its part of the time."""
+    def _update(self, repetitions: int) -> tuple[float, float]:
+        """Of the parameters, and what it takes to add gradients to theirs. One optimizer updates the
+        parameters of all layers of a stage together; so here those of all copies, each of which
+        takes its part of the time."""
         parameters = [parameter for copy in self._copies for parameter in copy.parameters]
         optimizer = make_optimizer(self._optimizer, parameters, 1e-6)
         if optimizer is None:
-            return 0.0
+            return 0.0, 0.0
         for copy in self._copies:
             copy.backward(copy.forward())
             copy.update_rows()
         gradients = [parameter.grad for parameter in parameters]
-        times = []
-        for _ in range(repetitions + 1):
-            for parameter, gradient in zip(parameters, gradients, strict=True):
-                parameter.grad = gradient
-            begin = self._now()
+        more = [None if gradient is None else gradient.clone() for gradient in gradients]
+
+        def accumulate() -> None:
+            for gradient, other in zip(gradients, more, strict=True):
+                if gradient is not None and other is not None:
+                    gradient.add_(other)
+
+        def step() -> None:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
+
+        def restore() -> None:
+            for parameter, gradient in zip(parameters, gradients, strict=True):
+                parameter.grad = gradient
+
+        adding = self._of_a_layer(repetitions, accumulate)
+        return self._of_a_layer(repetitions, step, restore), adding
+
+    def _of_a_layer(
+        self, repetitions: int, action: Callable[[], None], before: Callable[[], None] | None = None
+    ) -> float:
+        """Median seconds; the first repetition may make what the others find."""
+        times = []
+        for _ in range(repetitions + 1):
+            if before is not None:
+                before()
+            begin = self._now()
+            action()
             times.append(self._now() - begin)
-        layers = sum(copy.layers for copy in self._copies)
-        return statistics.median(times[1:]) / layers  # the first one makes the state
+        return statistics.median(times[1:]) / sum(copy.layers for copy in self._copies)

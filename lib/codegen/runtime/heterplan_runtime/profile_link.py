@@ -1,4 +1,4 @@
-"""Measures what messages between ranks take, by the communicator that a plan trains with.
+"""Measures what messages between ranks that compute take, by the communicator that a plan trains with.
 
     python -m heterplan_runtime.profile_link --name loopback --ranks 2 -o links.profile.json
     torchrun --nnodes 2 ... -m heterplan_runtime.profile_link --name lan -o links.profile.json
@@ -30,13 +30,16 @@ from torch import Tensor
 from .allocator import keep_freed_memory
 from .communication import Communicator, choose_device
 from .errors import RuntimeFault
+from .pinning import pin_to_core
 from .profile_file import circumstances
 from .program import Instruction, RankProgram, SampleRange, TensorSpec
 
 SIZES = tuple(1 << shift for shift in range(10, 27, 2))  # 1 KiB to 64 MiB
 POOL = 256 << 20  # bytes that messages are taken from in turn: no cache holds them
 TENSOR = 4 << 20  # gradients of more bytes are several tensors
-LEAST, MOST, SECONDS = 11, 101, 0.5  # repetitions of one size, and when they end
+WORK = 3e-3  # seconds that a rank computes before each repetition
+BLOCKS, MOST, SECONDS = 11, 40, 1.5  # of repetitions of one size, in a block, and for all
+SIDE = 160  # of the matrices that a rank multiplies meanwhile
 BYTE = TensorSpec("message", torch.uint8, ((1, 0),))
 
 
@@ -116,12 +119,41 @@ def _program(rank: int, world: int, kind: str) -> RankProgram:
     )  # fmt: skip
 
 
+class Work:
+    """What a rank computes between messages: products of matrices, for about WORK seconds. Threads of
+    the library that carries messages then have to share its core, as in training."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._matrix = torch.full((SIDE, SIDE), 1 / SIDE, device=device)
+        self._products = 1
+        taken = min(self.seconds() for _ in range(100))
+        self._products = max(1, round(WORK / taken))
+
+    def seconds(self) -> float:
+        begin = time.perf_counter()
+        self.run()
+        return time.perf_counter() - begin
+
+    def run(self) -> None:
+        for _ in range(self._products):
+            self._matrix @ self._matrix
+        synchronise(self._device)
+
+
+def synchronise(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
 class LinkBench:
-    """Times transfers between ranks 0 and 1, and all-reduces over the first ranks."""
+    """Times transfers between ranks 0 and 1, and all-reduces over the first ranks. Each computes,
+    then communicates; what the second part takes is the time of a message."""
 
     def __init__(self, communicator: Communicator) -> None:
         self._communicator = communicator
         self._pool = torch.zeros(POOL, dtype=torch.uint8, device=communicator.device)
+        self._work = Work(communicator.device)
 
     def _rotation(self, size: int) -> Iterator[Tensor]:
         """Parts of the pool in turn."""
@@ -130,47 +162,52 @@ class LinkBench:
             yield from parts
 
     def transfer(self, size: int) -> float:
-        """Seconds of one message: half of there and back."""
-        rank = self._communicator.rank
+        """Seconds of one message each way, as neighbours in a pipeline that is full exchange them. A
+        message is let go once the next one has arrived."""
+        peer = 1 - self._communicator.rank
         messages = self._rotation(size)
+        number = 0
 
-        def there_and_back() -> None:
-            if rank == 0:
-                self._communicator.send([next(messages)], 1, 0)
-                self._communicator.receive([BYTE], size, 1, 0)
-                self._communicator.settle(1, 0)
-            elif rank == 1:
-                received = self._communicator.receive([BYTE], size, 0, 0)
-                self._communicator.send(received, 0, 0)
-                self._communicator.settle(0, 0)
+        def exchange() -> None:
+            nonlocal number
+            gradient = peer == 0
+            self._communicator.send([next(messages)], peer, number, gradient)
+            self._communicator.receive([BYTE], size, peer, number, not gradient)
+            self._communicator.settle(peer, number - 1)
+            number += 1
 
-        return self._median(there_and_back) / 2
+        seconds = self._mean((0, 1), exchange)
+        self._communicator.drain()
+        return seconds
 
     def all_reduce(self, members: int, size: int) -> float:
         group = tuple(range(members))
         gradients = self._rotation(size)
 
         def reduce() -> None:
-            if self._communicator.rank in group:
-                parts = next(gradients).view(torch.float32).split(TENSOR // 4)
-                self._communicator.sum_in_place(list(parts), group)
+            parts = next(gradients).view(torch.float32).split(TENSOR // 4)
+            self._communicator.sum_in_place(list(parts), group)
 
-        return self._median(reduce)
+        return self._mean(group, reduce)
 
-    def _median(self, action: Callable[[], None]) -> float:
-        """Of the repetitions on rank 0, whose number all ranks agree on."""
-        for _ in range(2):
-            self._once(action)
-        once = self._communicator.largest(self._once(action))
-        repetitions = min(MOST, max(LEAST, int(SECONDS / max(once, 1e-6))))
-        return statistics.median([self._once(action) for _ in range(repetitions)])
+    def _mean(self, members: tuple[int, ...], action: Callable[[], None]) -> float:
+        """Over members and the repetitions of a block, since now and then one waits for a turn of
+        the scheduler; the median of all blocks, since a machine may be disturbed."""
+        first = self._block(members, action, 2)
+        repetitions = min(MOST, max(1, int(SECONDS / BLOCKS / (WORK + first))))
+        return statistics.median(self._block(members, action, repetitions) for _ in range(BLOCKS))
 
-    def _once(self, action: Callable[[], None]) -> float:
-        begin = time.perf_counter()
-        action()
-        if self._communicator.device.type == "cuda":
-            torch.cuda.synchronize(self._communicator.device)
-        return time.perf_counter() - begin
+    def _block(
+        self, members: tuple[int, ...], action: Callable[[], None], repetitions: int
+    ) -> float:
+        own = 0.0
+        for _ in range(repetitions if self._communicator.rank in members else 0):
+            self._work.run()
+            begin = time.perf_counter()
+            action()
+            synchronise(self._communicator.device)
+            own += time.perf_counter() - begin
+        return self._communicator.total(own) / len(members) / repetitions
 
 
 def measure(
@@ -226,6 +263,8 @@ def _rank(options: argparse.Namespace) -> None:
     device = choose_device("gpu" if options.device == "cuda" else "cpu", "auto")
     program = _program(rank, world, device.type)
     communicator = Communicator(program, device, timedelta(seconds=300))
+    if device.type == "cpu":
+        pin_to_core(int(os.environ.get("LOCAL_RANK", "0")))
     results = measure(communicator, options.sizes)
     if rank == 0:
         _write(options, communicator, results)

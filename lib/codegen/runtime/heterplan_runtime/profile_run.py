@@ -37,7 +37,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     add("--threads", type=int, default=1, help="CPU threads")
     add("--cores", type=_cores, help="run on these cores only: 0-3,8")
     add("--optimizer", choices=("sgd", "momentum", "adam"), default="sgd")
-    add("--rounds", type=int, default=3, help="how often each layer is visited at least")
+    add("--rounds", type=int, default=5, help="how often each layer is visited")
     add("--time-budget", type=float, help="stop after so many seconds; what matters most is first")
     add("--parent", type=int, help="stop when this process is gone")
     return parser.parse_args(arguments)
@@ -131,21 +131,17 @@ class Run:
 
     def go(self, tasks: list[Task]) -> int:
         """How many visits are left."""
-        progress, round_ = Progress(), 0
+        progress, rounds = Progress(), range(1, self._options.rounds + 1)
         try:
-            while self._left(tasks) > 0:
-                round_ = min(round_ + 1, self._options.rounds)
-                for task in tasks:
-                    if self._missing(task, round_) == 0:
-                        continue
-                    if self._over():
-                        return self._left(tasks)
-                    progress.update(*task, self._left(tasks))
-                    self._measure(*task)
-                    progress.step()
+            for task in (task for wanted in rounds for task in tasks if self._missing(task, wanted)):
+                if self._over():
+                    break
+                progress.update(*task, self._left(tasks))
+                self._measure(*task)
+                progress.step()
         finally:
             progress.clear()
-        return 0
+        return self._left(tasks)
 
     def _left(self, tasks: list[Task]) -> int:
         return sum(self._missing(task, self._options.rounds) for task in tasks)

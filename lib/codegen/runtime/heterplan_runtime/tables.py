@@ -70,7 +70,8 @@ class RowOptimizer:
         """`rows` may repeat: their gradients sum. Called once a step, with no rows too."""
         self._steps += 1
         if self._name == "sgd":  # of which the sum is the change
-            self._weight.index_add_(0, rows, gradients, alpha=-self._rate)
+            each = rows[:, None].expand(-1, self._weight.shape[1])
+            self._weight.scatter_add_(0, each, gradients * -self._rate)
             return
         unique, inverse = torch.unique(rows, return_inverse=True)
         total = gradients.new_zeros((len(unique), gradients.shape[1]))
@@ -242,7 +243,7 @@ class Tables:
         keys = [self._keys(number, indices) for number in range(len(self._banks))]
         if self._exchanges is None:
             with torch.no_grad():
-                leaves = [bank.weight[rows] for bank, rows in self._pairs(keys)]
+                leaves = [bank.weight.index_select(0, rows) for bank, rows in self._pairs(keys)]
             leaves = [leaf.requires_grad_() for leaf in leaves]
             return LookedUp(leaves, [None] * len(keys), shapes, self._bank_of, [], [keys])
         once = [torch.unique(of_bank, return_inverse=True) for of_bank in keys]
@@ -280,7 +281,7 @@ class Tables:
     ) -> list[Tensor]:
         with torch.no_grad():
             parts = [
-                self._encode([bank.weight[rows] for bank, rows in self._pairs(member)])
+                self._encode([bank.weight.index_select(0, rows) for bank, rows in self._pairs(member)])
                 for member in given
             ]
             rows = fetch(parts, [self._bytes(count) for count in asked])

@@ -34,6 +34,7 @@ from .model import (
     stages_with_tables,
     table_rows,
 )
+from .pinning import pin_to_core
 from .program import PlanSummary, RankProgram, TableSpec, read_plan, read_rank_program
 from .recorder import Recorder, write_trace
 from .reference import Reference, largest_difference
@@ -124,17 +125,6 @@ def _prepare(options: argparse.Namespace) -> Run:
     return Run(options, program, plan, model, communicator, data, loss, Recorder(program, device))
 
 
-def _pin(local_rank: int) -> None:
-    """More ranks than cores share them in turn. Only the thread that computes is pinned: gloo's own,
-    which the communicator has started, poll while another one holds their lock, and would keep it
-    from the core for milliseconds. Hence they also give way to all others."""
-    cores = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, {cores[local_rank % len(cores)]})
-    for thread in Path("/proc/self/task").iterdir():
-        if (thread / "comm").read_text(encoding="utf-8").startswith("gloo_tcp"):
-            os.setpriority(os.PRIO_PROCESS, int(thread.name), 19)
-
-
 def _environment_rank() -> int:
     text = os.environ["RANK"]
     if not text.isdigit():
@@ -175,7 +165,7 @@ def _make_interpreter(run: Run) -> Interpreter:
     communicator.share_across_stages(shared.values())
     communicator.share_tables(stages_with_tables(run.model))
     if run.options.pin:
-        _pin(int(os.environ.get("LOCAL_RANK", "0")))
+        pin_to_core(int(os.environ.get("LOCAL_RANK", "0")))
     stage = build_stage(
         run.model, program.stage, run.options.directory, run.options.seed, communicator.device
     )

@@ -37,15 +37,6 @@ TEST_F(KernelTest, UpdatesFollowTheirFormulas) {
   EXPECT_NEAR(after(Optimizer::Adam, 3), 1 - 3 * rate, 1e-6);
 }
 
-TEST(BenchTest, TheSpreadIsThatOfTheMedian) {
-  EXPECT_EQ(spreadOf({1, 1, 1}), 0);
-  EXPECT_DOUBLE_EQ(spreadOf({3, 1, 2}), 0.5); // few: their whole range
-  std::vector<double> hundred;
-  for (int i = 1; i <= 100; ++i)
-    hundred.push_back(i);
-  EXPECT_DOUBLE_EQ(spreadOf(hundred), 9.5 / 50.5);
-}
-
 TEST_F(KernelTest, ALayerIsTheSumOfItsOperatorsOrNothing) {
   Graph graph = graphOf({"Relu", {{64, 64}}, {64, 64}, {}, {}, {}});
   Layer layer;

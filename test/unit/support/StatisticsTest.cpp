@@ -1,0 +1,23 @@
+#include "support/Statistics.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+namespace heterplan {
+
+TEST(Statistics, TheMedianIsInTheMiddle) {
+  EXPECT_EQ(median({4}), 4);
+  EXPECT_EQ(median({9, 1, 4}), 4);
+  EXPECT_EQ(median({9, 1, 4, 2}), 3);
+}
+
+TEST(Statistics, TheSpreadIsThatOfTheMedian) {
+  EXPECT_EQ(spreadOf({1, 1, 1}), 0);
+  EXPECT_DOUBLE_EQ(spreadOf({3, 1, 2}), 0.5); // few: their whole range
+  std::vector<double> hundred(100);
+  std::iota(hundred.begin(), hundred.end(), 1);
+  EXPECT_DOUBLE_EQ(spreadOf(hundred), 9.5 / 50.5);
+}
+
+} // namespace heterplan
