@@ -67,6 +67,7 @@ FORMS = (
     Form("2 stages, m=2", stages=2, micro_batches=2),
     Form("2 stages, m=4", stages=2, micro_batches=4),
     Form("2 stages, early cut, m=2", stages=2, micro_batches=2, cut=0.2),
+    Form("2 stages, late cut, m=2", stages=2, micro_batches=2, cut=0.7),
     Form("3 replicas, m=1", cores=3),
     Form("3 stages, m=4", stages=3, micro_batches=4),
     Form("2 stages of 2, m=4", stages=2, cores=2, micro_batches=4),
@@ -253,11 +254,18 @@ def layers_of(path: Path, out: Path) -> list[str]:
     return [layer["name"] for layer in json.loads(layers.read_text("utf-8"))["layers"]]
 
 
-def profile_link(out: Path) -> Path:
-    links = out / "links.profile.json"
-    if not links.exists():
-        heterplan("profile", "--link", "loopback", "--ranks", 2, "-o", links)
-    return links
+def profile_link(out: Path, rounds: int) -> Path:
+    """Once a round; the median one is used."""
+    files = [out / f"links.{round_}.profile.json" for round_ in range(1, rounds + 1)]
+    for links in files:
+        if not links.exists():
+            heterplan("profile", "--link", "loopback", "--ranks", 2, "-o", links)
+    return sorted(files, key=latency)[len(files) // 2]
+
+
+def latency(links: Path) -> float:
+    (link,) = json.loads(links.read_text("utf-8"))["links"]
+    return float(link["latencySeconds"])
 
 
 def known(out: Path) -> list[Outcome]:
@@ -278,7 +286,7 @@ def predict(name: str, forms: list[Form], rounds: int, out: Path) -> None:
     """Visits the layers of a model once more and compiles its plans anew. A plan that is another one
     now has not run."""
     path, batch = DATA / name, MODELS.get(name, 8)
-    profiles = [profile_model(path, local_batches(batch, forms), rounds, out), profile_link(out)]
+    profiles = [profile_model(path, local_batches(batch, forms), rounds, out), profile_link(out, rounds)]
     layers = layers_of(path, out)
     earlier = {(o.model, o.form): o for o in known(out)}
     for form in forms:

@@ -176,9 +176,9 @@ private:
   Error visit(const Task &task) {
     progress.update(double(done) / double(done + left()),
                     task.layer->name + ", batch " + std::to_string(task.batch));
-    Expected<ProfileVisit> visit =
-        kernels::measure(engine, job.graph, job.model.layers[task.layer->index],
-                         Samples(task.batch), job.optimizer, {});
+    Expected<ProfileVisit> visit = kernels::measure(
+        engine, job.graph, job.model.layers[task.layer->index], Samples(task.batch), job.optimizer,
+        kernels::footprintOf(job.model, Samples(task.batch)), {});
     if (!visit)
       return visit.takeError();
     ++done;

@@ -124,8 +124,18 @@ std::string whyNot(Engine &engine, const Graph &graph, const Layer &layer) {
   return why;
 }
 
+Bytes footprintOf(const LayerGraph &model, Samples samples) {
+  Bytes touched{};
+  for (const Layer &layer : model.layers)
+    touched += (layer.forwardBytes + layer.lookupBytes()) * double(samples.value()) +
+               layer.denseBytes() * 2; // gradients
+  return touched;
+}
+
 Expected<ProfileVisit> measure(Engine &engine, const Graph &graph, const Layer &layer,
-                               Samples samples, Optimizer optimizer, const Effort &effort) {
+                               Samples samples, Optimizer optimizer, Bytes footprint,
+                               const Effort &effort) {
+  double rotated = std::min(double(engine.rotatedBytes()), footprint.value());
   Nodes nodes = nodesOf(graph, layer);
   auto parameters = int64_t(layer.parameterBytes.value() / sizeof(float));
   auto dense = int64_t(layer.denseBytes().value() / sizeof(float));
@@ -141,8 +151,7 @@ Expected<ProfileVisit> measure(Engine &engine, const Graph &graph, const Layer &
                       engine.makeUpdate(Optimizer::Sgd, dense)});
     if (why = engine.takeFailure(); !why.empty())
       return refusal(layer, why);
-    wanted =
-        std::min(mostCopies, engine.rotatedBytes() / std::max<size_t>(copies[0].bytes(), 1) + 1);
+    wanted = std::min(mostCopies, size_t(rotated) / std::max<size_t>(copies[0].bytes(), 1) + 1);
   }
   Times times = repeatAll(engine, copies, effort);
   if (std::string why = engine.takeFailure(); !why.empty())

@@ -21,10 +21,16 @@ struct Effort {
 };
 
 /// Times of `layer` of `graph` at `samples` on the device of `engine`. Several copies of the layer,
-/// more than a cache holds, are used in turn, each warmed up once. NoProfile, naming the operator,
-/// where one of its operators has no kernel, and where the device fails.
+/// more than a cache or a model of `footprint` holds, are used in turn, each warmed up once.
+/// NoProfile, naming the operator, where one of its operators has no kernel, and where the device
+/// fails.
 llvm::Expected<ProfileVisit> measure(Engine &engine, const Graph &graph, const Layer &layer,
-                                     Samples samples, Optimizer optimizer, const Effort &effort);
+                                     Samples samples, Optimizer optimizer, Bytes footprint,
+                                     const Effort &effort);
+
+/// What a pass over the model touches, roughly: before a layer is back at its weights and inputs,
+/// the rest of the model has had the cache.
+Bytes footprintOf(const LayerGraph &model, Samples samples);
 
 /// Why `layer` has no native time; empty when it has.
 std::string whyNot(Engine &engine, const Graph &graph, const Layer &layer);

@@ -6,11 +6,12 @@ rest of the model ran in between. So several copies of it are used in turn, more
 
 from __future__ import annotations
 
+import functools
 import gc
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +26,7 @@ from .tables import Bank, LookedUp, Tables, make_banks
 
 MOST_COPIES = 16
 MOST_LOOKUPS, MOST_TABLE_BYTES = 64, 256 << 20  # looked up at once
-UPDATES = 7
+UPDATES, HARNESS = 7, 200  # repetitions
 Range = tuple[int, int]  # of integers, the upper one excluded
 
 
@@ -72,6 +73,24 @@ class Layer:
             arguments,
             line["constants"],
         )
+
+
+def footprint(layers: Sequence[Layer], samples: int) -> int:
+    """Bytes that a pass over the model touches, roughly: before a layer is back at its weights and
+    inputs, the rest of the model has had the cache. Of sparse tables no more than the rows read."""
+    total = 0
+    for layer in layers:
+        shapes = [
+            (tuple(per_sample * samples + fixed for per_sample, fixed in argument.dims), argument.dtype)
+            for argument in layer.arguments
+        ]
+        shapes += [
+            (shape, dtype_of(dtype, layer.name))
+            for name, (shape, dtype, _) in layer.stage.parameters_spec.items()
+            if name not in layer.stage.tables_spec
+        ]
+        total += layer.count * sum(math.prod(shape) * dtype.itemsize for shape, dtype in shapes)
+    return 2 * total  # with gradients
 
 
 def random_values(shape: tuple[int, ...], dtype: torch.dtype, limits: Range, seed: int) -> Tensor:
@@ -283,6 +302,37 @@ class Effort:
         return elapsed >= self.settle and spread_of(samples.passes) <= self.spread
 
 
+class Nothing(nn.Module):
+    """A layer that does nothing: what it takes is the harness, of which a stage of many layers has
+    little, the call of a module and of a backward pass for each layer."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor]:
+        return (x.view_as(x),)
+
+
+@functools.cache
+def harness_seconds(device: torch.device) -> tuple[float, float]:
+    """Of the forward and of the backward pass of a layer run by itself."""
+    stage, x = Nothing(), torch.ones(1, device=device, requires_grad=True)
+    gradient = [torch.ones(1, device=device)]
+    forward, backward = [], []
+    for _ in range(HARNESS):
+        begin = _now(device)
+        outputs = list(stage(x))
+        computed = _now(device)
+        torch.autograd.backward([o for o in outputs if _takes_gradient(o)], gradient)
+        backward.append(_now(device) - computed)
+        forward.append(computed - begin)
+        x.grad = None
+    return statistics.median(forward), statistics.median(backward)
+
+
+def _now(device: torch.device) -> float:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()
+
+
 class Bench:
     """Measures one layer at one number of samples."""
 
@@ -334,9 +384,7 @@ class Bench:
             yield from self._copies
 
     def _now(self) -> float:
-        if self._device.type == "cuda":
-            torch.cuda.synchronize(self._device)
-        return time.perf_counter()
+        return _now(self._device)
 
     def _repeat(self, copy: Copy, samples: Samples) -> None:
         begin = self._now()
@@ -348,8 +396,9 @@ class Bench:
             copy.update_rows()
             samples.rows.append((self._now() - returned) / copy.layers)
         copy.forget()
-        samples.forward.append((computed - begin) / copy.layers)
-        samples.backward.append((returned - computed) / copy.layers)
+        forward, backward = harness_seconds(self._device)
+        samples.forward.append(max(0.0, (computed - begin) / copy.layers - forward))
+        samples.backward.append(max(0.0, (returned - computed - backward) / copy.layers))
 
     def _update(self, repetitions: int) -> tuple[float, float]:
         """Of the parameters, and what it takes to add gradients to theirs. One optimizer updates the

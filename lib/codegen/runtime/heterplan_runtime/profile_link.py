@@ -18,7 +18,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -38,7 +38,8 @@ SIZES = tuple(1 << shift for shift in range(10, 27, 2))  # 1 KiB to 64 MiB
 POOL = 256 << 20  # bytes that messages are taken from in turn: no cache holds them
 TENSOR = 4 << 20  # gradients of more bytes are several tensors
 WORK = 3e-3  # seconds that a rank computes before each repetition
-BLOCKS, MOST, SECONDS = 11, 40, 1.5  # of repetitions of one size, in a block, and for all
+ROUNDS, SECONDS = 11, 1.5  # over all sizes; of a size in all rounds
+MOST = 40  # repetitions in a round
 SIDE = 160  # of the matrices that a rank multiplies meanwhile
 BYTE = TensorSpec("message", torch.uint8, ((1, 0),))
 
@@ -146,83 +147,110 @@ def synchronise(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
+class Case:
+    """Something to time among the first `members` ranks. Each computes, then communicates; what the
+    second part takes on all of them together is divided by `share`."""
+
+    members = 2
+    share = 1
+    steps = 1.0  # of the model of its time
+    bytes = 0.0
+
+    def before(self) -> None:
+        """Not timed."""
+
+    def communicate(self) -> None:
+        """Timed."""
+
+
+class Transfer(Case):
+    """Rank 0 sends to rank 1. What both take counts: sending, and from asking until it is there."""
+
+    def __init__(self, communicator: Communicator, pool: Tensor, size: int) -> None:
+        self._communicator, self._size = communicator, size
+        self._messages = _rotation(pool, size)
+        self._sent = 0
+        self.bytes = size
+
+    def before(self) -> None:
+        """A message is let go once a later one is on its way."""
+        self._communicator.settle(1, self._sent - 2)
+
+    def communicate(self) -> None:
+        if self._communicator.rank == 0:
+            self._communicator.send([next(self._messages)], 1, self._sent)
+        else:
+            self._communicator.receive([BYTE], self._size, 0, self._sent)
+        self._sent += 1
+
+
+class AllReduce(Case):
+    """A ring of k ranks takes 2(k−1) steps, and moves 2(k−1)/k of the bytes."""
+
+    def __init__(self, communicator: Communicator, pool: Tensor, members: int, size: int) -> None:
+        self._communicator = communicator
+        self._gradients = _rotation(pool, size)
+        self.members = self.share = members
+        self.steps = 2 * (members - 1)
+        self.bytes = self.steps / members * size
+
+    def communicate(self) -> None:
+        parts = next(self._gradients).view(torch.float32).split(TENSOR // 4)
+        self._communicator.sum_in_place(list(parts), tuple(range(self.members)))
+
+
+def _rotation(pool: Tensor, size: int) -> Iterator[Tensor]:
+    """Parts of the pool in turn."""
+    parts = [part for part in pool.split(size) if len(part) == size]
+    while True:
+        yield from parts
+
+
 class LinkBench:
-    """Times transfers between ranks 0 and 1, and all-reduces over the first ranks. Each computes,
-    then communicates; what the second part takes is the time of a message."""
+    """Measures cases in rounds over all of them, since a machine may be disturbed for seconds."""
 
     def __init__(self, communicator: Communicator) -> None:
         self._communicator = communicator
-        self._pool = torch.zeros(POOL, dtype=torch.uint8, device=communicator.device)
         self._work = Work(communicator.device)
 
-    def _rotation(self, size: int) -> Iterator[Tensor]:
-        """Parts of the pool in turn."""
-        parts = [part for part in self._pool.split(size) if len(part) == size]
-        while True:
-            yield from parts
-
-    def transfer(self, size: int) -> float:
-        """Seconds of one message each way, as neighbours in a pipeline that is full exchange them. A
-        message is let go once the next one has arrived."""
-        peer = 1 - self._communicator.rank
-        messages = self._rotation(size)
-        number = 0
-
-        def exchange() -> None:
-            nonlocal number
-            gradient = peer == 0
-            self._communicator.send([next(messages)], peer, number, gradient)
-            self._communicator.receive([BYTE], size, peer, number, not gradient)
-            self._communicator.settle(peer, number - 1)
-            number += 1
-
-        seconds = self._mean((0, 1), exchange)
+    def points(self, cases: Sequence[Case]) -> list[Point]:
+        """In seconds the median of the blocks; of a block the mean, since now and then a message waits
+        for a turn of the scheduler."""
+        repetitions = [
+            min(MOST, max(1, int(SECONDS / ROUNDS / (WORK + self._block(case, 3))))) for case in cases
+        ]
+        blocks = [
+            [self._block(case, count) for case, count in zip(cases, repetitions, strict=True)]
+            for _ in range(ROUNDS)
+        ]
         self._communicator.drain()
-        return seconds
+        return [
+            Point(case.steps, case.bytes, statistics.median(seconds))
+            for case, seconds in zip(cases, zip(*blocks, strict=True), strict=True)
+        ]
 
-    def all_reduce(self, members: int, size: int) -> float:
-        group = tuple(range(members))
-        gradients = self._rotation(size)
-
-        def reduce() -> None:
-            parts = next(gradients).view(torch.float32).split(TENSOR // 4)
-            self._communicator.sum_in_place(list(parts), group)
-
-        return self._mean(group, reduce)
-
-    def _mean(self, members: tuple[int, ...], action: Callable[[], None]) -> float:
-        """Over members and the repetitions of a block, since now and then one waits for a turn of
-        the scheduler; the median of all blocks, since a machine may be disturbed."""
-        first = self._block(members, action, 2)
-        repetitions = min(MOST, max(1, int(SECONDS / BLOCKS / (WORK + first))))
-        return statistics.median(self._block(members, action, repetitions) for _ in range(BLOCKS))
-
-    def _block(
-        self, members: tuple[int, ...], action: Callable[[], None], repetitions: int
-    ) -> float:
+    def _block(self, case: Case, repetitions: int) -> float:
         own = 0.0
-        for _ in range(repetitions if self._communicator.rank in members else 0):
+        for _ in range(repetitions if self._communicator.rank < case.members else 0):
+            case.before()
             self._work.run()
             begin = time.perf_counter()
-            action()
+            case.communicate()
             synchronise(self._communicator.device)
             own += time.perf_counter() - begin
-        return self._communicator.total(own) / len(members) / repetitions
+        return self._communicator.total(own) / case.share / repetitions
 
 
 def measure(
     communicator: Communicator, sizes: Sequence[int] = SIZES
 ) -> tuple[list[Point], list[Point]]:
-    """Points of transfers and of all-reduces. A ring of k ranks takes 2(k−1) steps, and moves
-    2(k−1)/k of the bytes."""
-    bench, world = LinkBench(communicator), communicator.world_size
-    transfers = [Point(1, size, bench.transfer(size)) for size in sizes]
-    reductions = [
-        Point(2 * (members - 1), 2 * (members - 1) / members * size, bench.all_reduce(members, size))
-        for members in range(2, world + 1)
-        for size in sizes
-    ]
-    return transfers, reductions
+    """Points of transfers and of all-reduces."""
+    pool = torch.zeros(POOL, dtype=torch.uint8, device=communicator.device)
+    cases: list[Case] = [Transfer(communicator, pool, size) for size in sizes]
+    for members in range(2, communicator.world_size + 1):
+        cases += [AllReduce(communicator, pool, members, size) for size in sizes]
+    points = LinkBench(communicator).points(cases)
+    return points[: len(sizes)], points[len(sizes) :]
 
 
 def _write(options: argparse.Namespace, communicator: Communicator, results: Any) -> None:

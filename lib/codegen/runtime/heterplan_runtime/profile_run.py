@@ -21,7 +21,7 @@ import torch
 from .allocator import keep_freed_memory
 from .errors import RuntimeFault
 from .profile_file import ProfileFile, circumstances
-from .profile_layer import Bench, Effort, Layer
+from .profile_layer import Bench, Effort, Layer, footprint
 
 Task = tuple[Layer, int]  # at a number of samples
 LARGEST_ROTATION = 128 << 20
@@ -122,8 +122,11 @@ class Run:
     """Visits tasks until they are done, the time is up, or nobody waits any more. Each round visits
     all of them: the speed of a machine changes from second to second."""
 
-    def __init__(self, options: argparse.Namespace, file: ProfileFile) -> None:
+    def __init__(
+        self, options: argparse.Namespace, layers: Sequence[Layer], file: ProfileFile
+    ) -> None:
         self._options = options
+        self._layers = layers
         self._file = file
         self._device = torch.device(options.device)
         self._begin = time.monotonic()
@@ -171,7 +174,7 @@ class Run:
                 batch,
                 self._device,
                 self._options.optimizer,
-                cache_bytes(),
+                min(cache_bytes(), footprint(self._layers, batch)),
                 available_memory() // 4,
             )
             times = bench.measure(Effort())
@@ -199,9 +202,10 @@ def _profile(options: argparse.Namespace, model: str, lines: Sequence[dict[str, 
     _prepare(options)
     now = circumstances(torch.device(options.device), options.threads, options.optimizer)
     file = ProfileFile(options.output, model, now)
-    run = Run(options, file)
+    layers = [Layer.of(line) for line in lines]
+    run = Run(options, layers, file)
     try:
-        left = run.go(tasks_of([Layer.of(line) for line in lines], options.batches))
+        left = run.go(tasks_of(layers, options.batches))
     except KeyboardInterrupt:
         say(f"interrupted; {options.output} keeps {len(file)} measurements, run again to go on")
         return 130

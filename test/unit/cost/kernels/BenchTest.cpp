@@ -45,7 +45,7 @@ TEST_F(KernelTest, ALayerIsTheSumOfItsOperatorsOrNothing) {
   layer.nodes = {"node"};
   Effort effort;
   effort.least = effort.most = 5;
-  auto visit = measure(engine(), graph, layer, Samples(2), Optimizer::Sgd, effort);
+  auto visit = measure(engine(), graph, layer, Samples(2), Optimizer::Sgd, Bytes(1e6), effort);
   ASSERT_TRUE(bool(visit));
   EXPECT_EQ(visit->repetitions, 5);
   EXPECT_GT(visit->forward, Seconds(0));
@@ -53,7 +53,7 @@ TEST_F(KernelTest, ALayerIsTheSumOfItsOperatorsOrNothing) {
   EXPECT_EQ(visit->update, Seconds(0)); // it has no parameters
   graph.nodes[0].op = "Einsum";
   EXPECT_EQ(whyNot(engine(), graph, layer), "there is no kernel for Einsum");
-  auto refused = measure(engine(), graph, layer, Samples(2), Optimizer::Sgd, effort);
+  auto refused = measure(engine(), graph, layer, Samples(2), Optimizer::Sgd, Bytes(1e6), effort);
   ASSERT_FALSE(bool(refused));
   EXPECT_NE(toText(refused.takeError()).find("[HP1401] layer 'l': there is no kernel for Einsum"),
             std::string::npos);
