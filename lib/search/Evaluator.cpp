@@ -195,17 +195,19 @@ StageTimes Evaluator::mixedTimes(int begin, int end, const DeviceGroup &group,
 
 /// Whether `large` samples take at least as long as `small` in every way. Measured times may fall
 /// as the batch grows.
-bool Evaluator::isSlower(int begin, int end, int type, int64_t large, int64_t small) {
+bool Evaluator::isSlower(int begin, int end, int type, int64_t large, int64_t small,
+                         int64_t batch) {
   if (large == small || steadyModel)
     return true;
-  const PrefixSums &slow = table.at(type, large), &fast = table.at(type, small);
+  const PrefixSums &slow = pricesOf(type, large, batch), &fast = pricesOf(type, small, batch);
   return fast.forwardOf(begin, end) <= slow.forwardOf(begin, end) &&
          fast.backwardOf(begin, end) <= slow.backwardOf(begin, end) &&
          fast.updateOf(begin, end) <= slow.updateOf(begin, end);
 }
 
 bool Evaluator::largestIsSlowest(int begin, int end, int type, int count, int64_t batch) {
-  return batch < count || isSlower(begin, end, type, (batch + count - 1) / count, batch / count);
+  return batch < count ||
+         isSlower(begin, end, type, (batch + count - 1) / count, batch / count, batch);
 }
 
 /// Even shares of one type, balanced ones of several; none where they do not fit.
@@ -260,7 +262,7 @@ std::vector<Replica> Evaluator::slowestOfEachType(const PlacedStage &placed,
     std::vector<int64_t> shares = distinct(price.shares[i]);
     auto yields = [&](int64_t share) {
       return share != shares.front() &&
-             isSlower(placed.begin, placed.end, type, shares.front(), share);
+             isSlower(placed.begin, placed.end, type, shares.front(), share, batch);
     };
     llvm::erase_if(shares, yields);
     if (several || shares.size() > 1)

@@ -140,7 +140,7 @@ private:
                                              int64_t batch, int inFlight);
   StageTimes mixedTimes(int begin, int end, const DeviceGroup &group,
                         const std::vector<std::vector<int64_t>> &shares, int64_t batch, bool last);
-  bool isSlower(int begin, int end, int type, int64_t large, int64_t small);
+  bool isSlower(int begin, int end, int type, int64_t large, int64_t small, int64_t batch);
   Stage stageOf(const PlacedStage &placed, const StagePrice &price, int64_t batch);
   std::vector<Replica> slowestOfEachType(const PlacedStage &placed, const StagePrice &price,
                                          int64_t batch);
