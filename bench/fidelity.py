@@ -8,8 +8,8 @@ own, and compares iteration times and memory.
 Prints tables in Markdown. The machine should be quiet. Since its speed changes all the same, layers are
 visited and plans run in rounds, in turns, and medians count on both sides: of a layer over its visits,
 of a plan over the median steps of its runs. "others": cores that other processes, and other guests of
-the host, took meanwhile; a run that they disturb is repeated. What was measured is kept in FOLDER: a second run goes on, and --report
-prints all that is there.
+the host, took meanwhile; a run that they disturb is repeated. What was measured is kept in FOLDER: a
+second run goes on, and --report prints all that is there.
 """
 
 from __future__ import annotations
@@ -305,7 +305,8 @@ def predict(name: str, forms: list[Form], rounds: int, out: Path) -> None:
     """Visits the layers of a model once more and compiles its plans anew. A plan that is another one
     now has not run."""
     path, batch = DATA / name, MODELS.get(name, 8)
-    profiles = [profile_model(path, local_batches(batch, forms), rounds, out), profile_link(out, rounds)]
+    layer_times = profile_model(path, local_batches(batch, forms), rounds, out)
+    profiles = [layer_times, profile_link(out, rounds)]
     layers = layers_of(path, out)
     earlier = {(o.model, o.form): o for o in known(out)}
     for form in forms:
