@@ -16,16 +16,9 @@ import pytest
 import torch
 from binary import BINARY, heterplan, needs_binary
 from heterplan_runtime.errors import RuntimeFault
+from heterplan_runtime.profile_bench import Bench, Effort, Samples, Times, spread_of
 from heterplan_runtime.profile_file import Circumstances, ProfileFile, summary
-from heterplan_runtime.profile_layer import (
-    Argument,
-    Bench,
-    Effort,
-    Layer,
-    Samples,
-    Times,
-    spread_of,
-)
+from heterplan_runtime.profile_layer import Argument, Layer, footprint
 from heterplan_runtime.profile_run import main, tasks_of
 from torch import Tensor, nn
 
@@ -99,6 +92,12 @@ def line(name: str, stage: type[nn.Module] = Linear, seconds: float = 1, count: 
     }
 
 
+def lookup(count: int = 1) -> Any:
+    return line("words", Table, count=count) | {
+        "arguments": (("words", "int64", ((1, 0),), False, 100),), "constants": {},
+    }  # fmt: skip
+
+
 def options(file: Path, *more: str) -> list[str]:
     return ["-o", str(file), "--device-type", "core", "--batches", "1,3", *more]
 
@@ -126,10 +125,7 @@ def test_every_copy_runs_each_pass_equally_often() -> None:
 
 def test_a_sparse_table_is_looked_up_and_updated_by_rows() -> None:
     Table.rows.clear()
-    layer = line("words") | {
-        "stage": Table, "arguments": (("words", "int64", ((1, 0),), False, 100),), "constants": {},
-    }  # fmt: skip
-    bench = Bench(Layer.of(layer), 5, torch.device("cpu"), cache_bytes=1)
+    bench = Bench(Layer.of(lookup()), 5, torch.device("cpu"), cache_bytes=1)
     times = bench.measure(Effort(least=8, most=8))
     assert times.forward > 0 and times.backward > 0 and times.update > 0
     assert all(rows.shape == (5, 3) for rows in Table.rows)
@@ -140,15 +136,24 @@ def test_a_sparse_table_is_looked_up_and_updated_by_rows() -> None:
 
 def test_tables_are_looked_up_as_many_at_once_as_the_model_has() -> None:
     Table.rows.clear()
-    layer = line("words", count=3) | {
-        "stage": Table, "arguments": (("words", "int64", ((1, 0),), False, 100),), "constants": {},
-    }  # fmt: skip
-    bench = Bench(Layer.of(layer), 5, torch.device("cpu"), cache_bytes=1)
+    bench = Bench(Layer.of(lookup(count=3)), 5, torch.device("cpu"), cache_bytes=1)
     bench.measure(Effort(least=4, most=4))
     first, second, third = Table.rows[:3]
     assert len({id(rows) for rows in (first, second, third)}) == 3
     assert not torch.equal(first, second) and not torch.equal(second, third)
     assert len(Table.rows) % 3 == 0
+
+
+def test_a_pass_touches_arguments_and_parameters_but_no_whole_table() -> None:
+    layers = [Layer.of(line("a", count=2)), Layer.of(lookup())]
+    # twice, with gradients: two layers of 3 x 4 inputs and 4 x 4 weights, and 3 indices
+    assert footprint(layers, 3) == 2 * (2 * 4 * (12 + 16) + 3 * 8)
+
+
+def test_what_has_no_parameters_adds_no_gradients() -> None:
+    here, effort = torch.device("cpu"), Effort(least=3, most=3)
+    assert Bench(Layer.of(line("a")), 3, here, cache_bytes=1).measure(effort).accumulate > 0
+    assert Bench(Layer.of(lookup()), 5, here, cache_bytes=1).measure(effort).accumulate == 0
 
 
 def test_integers_keep_within_the_table_that_they_look_up() -> None:

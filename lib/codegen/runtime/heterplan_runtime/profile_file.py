@@ -19,7 +19,7 @@ import torch
 
 from .errors import RuntimeFault
 from .fields import read_fields
-from .profile_layer import Times, spread_of
+from .profile_bench import Times, spread_of
 
 CIRCUMSTANCES = ("device", "driver", "engine", "threads")
 

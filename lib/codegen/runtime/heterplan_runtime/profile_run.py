@@ -20,8 +20,9 @@ import torch
 
 from .allocator import keep_freed_memory
 from .errors import RuntimeFault
+from .profile_bench import Bench, Effort
 from .profile_file import ProfileFile, circumstances
-from .profile_layer import Bench, Effort, Layer, footprint
+from .profile_layer import Layer, footprint
 
 Task = tuple[Layer, int]  # at a number of samples
 LARGEST_ROTATION = 128 << 20

@@ -1,0 +1,235 @@
+"""What the forward pass, the backward pass and the update of a layer take.
+
+A layer in a training run finds its weights and inputs where the rest of the model, which ran in
+between, has left them. So several copies of it are used in turn.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import math
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from .interpreter import make_optimizer
+from .profile_layer import Copy, Layer, takes_gradient
+
+MOST_COPIES = 16
+UPDATES, HARNESS = 7, 200  # repetitions
+
+
+@dataclass
+class Times:
+    """One visit: medians in seconds; `spread` is the relative half-width of the 95% interval of
+    forward and backward together."""
+
+    forward: float
+    backward: float
+    update: float
+    spread: float
+    repetitions: int
+    accumulate: float = 0.0  # adding the gradients of one more micro-batch
+
+
+@dataclass
+class Samples:
+    """What the repetitions took, in their order."""
+
+    forward: list[float] = field(default_factory=list)
+    backward: list[float] = field(default_factory=list)
+    rows: list[float] = field(default_factory=list)  # updates of those of sparse tables
+
+    def __len__(self) -> int:
+        return len(self.forward)
+
+    @property
+    def passes(self) -> list[float]:
+        return [f + b for f, b in zip(self.forward, self.backward, strict=True)]
+
+    def times(self, update: float, accumulate: float) -> Times:
+        """`update`: that of the other parameters."""
+        return Times(
+            statistics.median(self.forward),
+            statistics.median(self.backward),
+            update + (statistics.median(self.rows) if self.rows else 0.0),
+            spread_of(self.passes),
+            len(self),
+            accumulate,
+        )
+
+
+def spread_of(values: list[float]) -> float:
+    """Relative half-width of the interval that holds the median with 95%, by order statistics;
+    with few values it is their whole range."""
+    ordered = sorted(values)
+    median = statistics.median(ordered)
+    outside = max(0, math.floor((len(ordered) - 1.96 * math.sqrt(len(ordered))) / 2))
+    width = ordered[len(ordered) - 1 - outside] - ordered[outside]
+    return width / 2 / median if median > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class Effort:
+    """When a visit is long enough: after `least` repetitions, once the spread is at most `spread`
+    or `seconds` have passed; never after more than `most`."""
+
+    least: int = 3
+    most: int = 200
+    seconds: float = 0.4
+    spread: float = 0.01
+    settle: float = 0.1  # seconds that even a steady measurement takes
+
+    def suffices(self, samples: Samples, elapsed: float) -> bool:
+        if len(samples) < self.least:
+            return False
+        if len(samples) >= self.most or elapsed >= self.seconds:
+            return True
+        return elapsed >= self.settle and spread_of(samples.passes) <= self.spread
+
+
+class Nothing(nn.Module):
+    """A layer that does nothing: what it takes is the harness, of which a stage of many layers has
+    little, the call of a module and of a backward pass for each layer."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor]:
+        return (x.view_as(x),)
+
+
+@functools.cache
+def harness_seconds(device: torch.device) -> tuple[float, float]:
+    """Of the forward and of the backward pass of a layer run by itself."""
+    stage, x = Nothing(), torch.ones(1, device=device, requires_grad=True)
+    gradient = [torch.ones(1, device=device)]
+    forward, backward = [], []
+    for _ in range(HARNESS):
+        begin = _now(device)
+        outputs = list(stage(x))
+        computed = _now(device)
+        torch.autograd.backward([o for o in outputs if takes_gradient(o)], gradient)
+        backward.append(_now(device) - computed)
+        forward.append(computed - begin)
+        x.grad = None
+    return statistics.median(forward), statistics.median(backward)
+
+
+def _now(device: torch.device) -> float:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()
+
+
+class Bench:
+    """Measures one layer at one number of samples."""
+
+    def __init__(
+        self,
+        layer: Layer,
+        samples: int,
+        device: torch.device,
+        optimizer: str = "sgd",
+        cache_bytes: int = 64 << 20,
+        memory_bytes: int = 1 << 30,
+    ) -> None:
+        self._device = device
+        self._optimizer = optimizer
+        first = Copy(layer, samples, 0, device, optimizer)
+        copies = math.ceil(cache_bytes / max(1, first.bytes)) + 1
+        copies = max(1, min(copies, MOST_COPIES, memory_bytes // max(1, first.bytes)))
+        self._copies = [first]
+        for number in range(1, copies):
+            self._copies.append(Copy(layer, samples, number, device, optimizer))
+
+    @property
+    def copies(self) -> int:
+        return len(self._copies)
+
+    def measure(self, effort: Effort) -> Times:
+        """Warms every copy up, then repeats until `effort` suffices."""
+        for copy in self._copies:
+            self._repeat(copy, Samples())
+        gc.collect()
+        gc.disable()  # a collection would count as part of a pass
+        try:
+            samples = self._passes(effort)
+            return samples.times(*self._update(UPDATES))
+        finally:
+            gc.enable()
+
+    def _passes(self, effort: Effort) -> Samples:
+        samples = Samples()
+        begin = time.perf_counter()
+        for copy in self._rotation():
+            self._repeat(copy, samples)
+            if effort.suffices(samples, time.perf_counter() - begin):
+                break
+        return samples
+
+    def _rotation(self) -> Iterator[Copy]:
+        while True:
+            yield from self._copies
+
+    def _now(self) -> float:
+        return _now(self._device)
+
+    def _repeat(self, copy: Copy, samples: Samples) -> None:
+        begin = self._now()
+        outputs = copy.forward()
+        computed = self._now()
+        copy.backward(outputs)
+        returned = self._now()
+        if copy.has_tables:
+            copy.update_rows()
+            samples.rows.append((self._now() - returned) / copy.layers)
+        copy.forget()
+        forward, backward = harness_seconds(self._device)
+        samples.forward.append(max(0.0, (computed - begin) / copy.layers - forward))
+        samples.backward.append(max(0.0, (returned - computed - backward) / copy.layers))
+
+    def _update(self, repetitions: int) -> tuple[float, float]:
+        """Of the parameters, and what it takes to add gradients to theirs. One optimizer updates the
+        parameters of all layers of a stage together; so here those of all copies, each of which
+        takes its part of the time."""
+        parameters = [parameter for copy in self._copies for parameter in copy.parameters]
+        optimizer = make_optimizer(self._optimizer, parameters, 1e-6)
+        if optimizer is None:
+            return 0.0, 0.0
+        for copy in self._copies:
+            copy.backward(copy.forward())
+            copy.update_rows()
+        gradients = [parameter.grad for parameter in parameters]
+        more = [None if gradient is None else gradient.clone() for gradient in gradients]
+
+        def accumulate() -> None:
+            for gradient, other in zip(gradients, more, strict=True):
+                if gradient is not None and other is not None:
+                    gradient.add_(other)
+
+        def step() -> None:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+
+        def restore() -> None:
+            for parameter, gradient in zip(parameters, gradients, strict=True):
+                parameter.grad = gradient
+
+        adding = self._of_a_layer(repetitions, accumulate)
+        return self._of_a_layer(repetitions, step, restore), adding
+
+    def _of_a_layer(
+        self, repetitions: int, action: Callable[[], None], before: Callable[[], None] | None = None
+    ) -> float:
+        """Median seconds; the first repetition may make what the others find."""
+        times = []
+        for _ in range(repetitions + 1):
+            if before is not None:
+                before()
+            begin = self._now()
+            action()
+            times.append(self._now() - begin)
+        return statistics.median(times[1:]) / sum(copy.layers for copy in self._copies)
