@@ -112,8 +112,10 @@ GroupShape shapeOf(const Cluster &cluster, const DeviceGroup &group) {
   return shape;
 }
 
-Seconds CollectiveCost::time(Bytes size) const {
-  return size == Bytes(0) ? Seconds(0) : latency + Seconds(secondsPerByte * size.value());
+Seconds CollectiveCost::time(Bytes size) const { return time(size != Bytes(0), size); }
+
+Seconds CollectiveCost::time(int64_t count, Bytes size) const {
+  return latency * double(count) + Seconds(secondsPerByte * size.value());
 }
 
 CollectiveCost allReduceCost(const Cluster &cluster, const DeviceGroup &group) {

@@ -35,6 +35,8 @@ struct CollectiveCost {
   Provenance provenance = Provenance::Measured; // the worst of the links that it takes
 
   Seconds time(Bytes size) const;
+  /// Of several, one after another, with `size` bytes together.
+  Seconds time(int64_t count, Bytes size) const;
 };
 
 /// Ring all-reduce of `size` bytes: 2(k−1)/k · size/β + 2(k−1)·α over the slowest link. Across n

@@ -52,9 +52,10 @@ Error verifyLayer(const Layer &layer, int index) {
            << "layer '" << layer.name << "' has no signature";
   bool sizesHold = isWork(layer.forwardFlops) && isWork(layer.backwardFlops);
   for (Bytes size : {layer.forwardBytes, layer.backwardBytes, layer.parameterBytes,
-                     layer.bufferBytes, layer.activationBytes, layer.workspaceBytes})
+                     layer.bufferBytes, layer.activationBytes, layer.workspaceBytes,
+                     layer.replicaSumBytes})
     sizesHold = sizesHold && isSize(size);
-  if (!sizesHold)
+  if (!sizesHold || layer.replicaSums < 0)
     return Diagnostic(Diag::InvalidLayerGraph, place)
            << "layer '" << layer.name << "' has a size that is negative or not finite";
   return verifyTables(layer, place);

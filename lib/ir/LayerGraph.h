@@ -66,6 +66,10 @@ struct Layer {
   /// The sparse ones among them; one that several layers use is listed in the first, with the
   /// lookups of all.
   std::vector<SparseTable> tables;
+  /// What the replicas of a stage sum in each pass, forward and backward alike, such as the
+  /// statistics of batch normalisation: how many sums one after another, and their bytes together.
+  int64_t replicaSums = 0;
+  Bytes replicaSumBytes{};
   bool operator==(const Layer &) const = default;
 
   Bytes tableBytes() const;

@@ -46,7 +46,7 @@ llvm::ArrayRef<PricingInfo> pricings();
 /// device so far; nothing may assume it.
 struct Replica {
   Samples share{};   // of the global batch; micro-batches · samples of one micro-batch
-  Seconds forward{}; // of its part of one micro-batch, computing only
+  Seconds forward{}; // of its part of one micro-batch: computing, and Layer::replicaSums
   Seconds backward{};
   std::vector<DeviceRef> devices;
   bool operator==(const Replica &) const = default;

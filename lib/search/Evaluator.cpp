@@ -61,11 +61,14 @@ GroupCosts groupCosts(const Cluster &cluster, const DeviceGroup &group) {
 Evaluator::Evaluator(const Problem &problem)
     : problem(problem), space(problem), cuts(problem.graph.cuts()), table(problem),
       forbidden(countForbidden(problem)), farthestEnd(farthestEnds(problem)),
-      parameters(problem.graph.layers.size() + 1), dense(parameters), lookups(parameters) {
+      parameters(problem.graph.layers.size() + 1), dense(parameters), lookups(parameters),
+      replicaSumBytes(parameters), replicaSums(parameters.size()) {
   for (int i = 0; i < problem.graph.size(); ++i) {
     parameters[i + 1] = parameters[i] + problem.graph.layers[i].parameterBytes;
     dense[i + 1] = dense[i] + problem.graph.layers[i].denseBytes();
     lookups[i + 1] = lookups[i] + problem.graph.layers[i].lookupBytes();
+    replicaSums[i + 1] = replicaSums[i] + problem.graph.layers[i].replicaSums;
+    replicaSumBytes[i + 1] = replicaSumBytes[i] + problem.graph.layers[i].replicaSumBytes;
   }
   if (!isSteady(problem.request.pricing))
     return;
@@ -91,6 +94,11 @@ void Evaluator::addLookups(int begin, int end, const GroupCosts &costs, StageTim
   times.backward += times.lookupGradient;
 }
 
+double Evaluator::sumsOf(int begin, int end, const GroupCosts &costs) const {
+  Bytes size = replicaSumBytes[end] - replicaSumBytes[begin];
+  return costs.reduce.time(replicaSums[end] - replicaSums[begin], size).value();
+}
+
 StageTimes Evaluator::uniformTimes(int begin, int end, int type, int count, const GroupCosts &costs,
                                    int64_t batch, int inFlight) {
   StageTimes times;
@@ -100,11 +108,12 @@ StageTimes Evaluator::uniformTimes(int begin, int end, int type, int count, cons
     return times;
   if (steadyModel)
     return steadyTimes(begin, end, type, count, share);
-  const PrefixSums &sums = pricesOf(type, share, batch);
+  const PrefixSums &prices = pricesOf(type, share, batch);
+  double summing = sumsOf(begin, end, costs);
   times.fits = true;
-  times.forward = sums.forwardOf(begin, end);
-  times.backward = sums.backwardOf(begin, end);
-  times.update = sums.updateOf(begin, end);
+  times.forward = prices.forwardOf(begin, end) + summing;
+  times.backward = prices.backwardOf(begin, end) + summing;
+  times.update = prices.updateOf(begin, end);
   times.sync = costs.reduce.time(denseParametersOf(begin, end)).value() + times.update;
   times.largestShare = Samples(share);
   addLookups(begin, end, costs, times);
@@ -240,6 +249,8 @@ StagePrice Evaluator::priceStage(int begin, int end, const DeviceGroup &group, i
   if (shares.empty())
     return {};
   StageTimes times = mixedTimes(begin, end, group, shares, batch, last);
+  times.forward += sumsOf(begin, end, costs);
+  times.backward += sumsOf(begin, end, costs);
   times.sync = costs.reduce.time(denseParametersOf(begin, end)).value() + times.update;
   addLookups(begin, end, costs, times);
   return {times, std::move(shares)};
@@ -250,11 +261,12 @@ StagePrice Evaluator::priceStage(int begin, int end, const DeviceGroup &group, i
 std::vector<Replica> Evaluator::slowestOfEachType(const PlacedStage &placed,
                                                   const StagePrice &price, int64_t batch) {
   std::vector<Replica> replicas;
+  Seconds summing(sumsOf(placed.begin, placed.end, costsOf(placed.group)));
   auto add = [&](int type, int64_t share) {
-    const PrefixSums &sums = pricesOf(type, share, batch);
+    const PrefixSums &prices = pricesOf(type, share, batch);
     Replica &replica = replicas.emplace_back();
-    replica.forward = Seconds(sums.forwardOf(placed.begin, placed.end));
-    replica.backward = Seconds(sums.backwardOf(placed.begin, placed.end));
+    replica.forward = Seconds(prices.forwardOf(placed.begin, placed.end)) + summing;
+    replica.backward = Seconds(prices.backwardOf(placed.begin, placed.end)) + summing;
   };
   bool several = placed.group.counts.size() > 1;
   for (size_t i = 0; i < price.shares.size(); ++i) {

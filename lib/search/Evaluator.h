@@ -26,7 +26,7 @@ struct Placement {
 };
 
 /// A stage on its own, without its neighbours: one micro-batch, computing only.
-/// But for its sparse tables, whose rows its replicas exchange in each pass.
+/// But for its sparse tables, whose rows its replicas exchange in each pass, and for what they sum.
 struct StageTimes {
   bool fits = false; // memory holds, at least one sample a device, pins and separations hold
   double forward = 0, backward = 0; // seconds; they include `lookup` and `lookupGradient`
@@ -81,11 +81,15 @@ public:
                       int64_t batch) const;
   /// Adds to `times` how long the largest share's rows of tables take in each pass.
   void addLookups(int begin, int end, const GroupCosts &costs, StageTimes &times) const;
+  /// Seconds of each pass in which the replicas sum statistics (Layer::replicaSums).
+  double sumsOf(int begin, int end, const GroupCosts &costs) const;
 
   Bytes parametersOf(int begin, int end) const;
   /// Of those of which each replica holds all.
   Bytes denseParametersOf(int begin, int end) const;
 
+  /// Cached for groups of one type; valid until the next call.
+  const GroupCosts &costsOf(const DeviceGroup &group);
   TransferPath pathBetween(const DeviceGroup &from, const DeviceGroup &to);
 
   /// Fewest devices of `type` with which a micro-batch takes layers [begin, end) at most `limit`
@@ -130,7 +134,6 @@ private:
                     int inFlight) const;
   bool devicesSuffice(const Placement &placement) const;
   bool stagesAllowed(const Placement &placement) const;
-  const GroupCosts &costsOf(const DeviceGroup &group);
   void fillTransfers(const Placement &placement, const std::vector<StagePrice> &prices,
                      std::vector<Stage> &stages);
   StageTimes steadyTimes(int begin, int end, int type, int count, int64_t share) const;
@@ -155,8 +158,10 @@ private:
   std::map<std::array<int, 4>, TransferPath> paths; // by types and counts
   std::vector<std::vector<int>> forbidden; // [type][position]: pins against it before position
   std::vector<int> farthestEnd; // by position: end of the longest stage there without a separation
-  /// Of the layers before each position: all parameters, dense ones, rows that a sample looks up.
-  std::vector<Bytes> parameters, dense, lookups;
+  /// Of the layers before each position: all parameters, dense ones, rows that a sample looks up,
+  /// what replicas sum in each pass.
+  std::vector<Bytes> parameters, dense, lookups, replicaSumBytes;
+  std::vector<int64_t> replicaSums;
   /// By layers, and replicas where there are tables.
   mutable llvm::DenseMap<std::pair<std::pair<int, int>, int>, MemoryNeed> memory;
 };

@@ -30,11 +30,13 @@ std::vector<Replica> makeReplicas(const StagePrice &price, const std::vector<Dev
 void priceReplicas(Evaluator &evaluator, const PlacedStage &placed, const StagePrice &price,
                    int64_t batch, std::vector<Replica> &replicas) {
   size_t next = 0;
+  const GroupCosts &costs = evaluator.costsOf(placed.group);
+  Seconds summing(evaluator.sumsOf(placed.begin, placed.end, costs));
   for (size_t i = 0; i < placed.group.counts.size(); ++i)
     for (int64_t share : price.shares[i]) {
-      const PrefixSums &sums = evaluator.pricesOf(placed.group.counts[i].first, share, batch);
-      replicas[next].forward = Seconds(sums.forwardOf(placed.begin, placed.end));
-      replicas[next].backward = Seconds(sums.backwardOf(placed.begin, placed.end));
+      const PrefixSums &prices = evaluator.pricesOf(placed.group.counts[i].first, share, batch);
+      replicas[next].forward = Seconds(prices.forwardOf(placed.begin, placed.end)) + summing;
+      replicas[next].backward = Seconds(prices.backwardOf(placed.begin, placed.end)) + summing;
       ++next;
     }
 }
@@ -113,7 +115,10 @@ void Evaluator::addCommunication(const Placement &placement, const Evaluation &e
   addMessages(i + 1, stage.receiveGradient);
   add(lookupCost(problem.cluster, group).provenance,
       plan.microBatches * (stage.lookup + stage.lookupGradient).value());
-  add(allReduceCost(problem.cluster, group).provenance, (stage.sync - stage.update).value());
+  CollectiveCost reduce = allReduceCost(problem.cluster, group);
+  const PlacedStage &placed = placement.stages[i];
+  double summing = steadyModel ? 0 : sumsOf(placed.begin, placed.end, {reduce, {}, {}});
+  add(reduce.provenance, (stage.sync - stage.update).value() + 2 * plan.microBatches * summing);
 }
 
 /// Shares of the compute, transfer and synchronisation time of each stage's slowest replica, by

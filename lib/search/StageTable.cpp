@@ -68,8 +68,9 @@ StageEntry StageTable::price(int begin, int end, const GroupOption &option,
   }
   const PrefixSums &sums = evaluator.pricesOf(type, entry.share, batch);
   StageTimes times;
-  times.forward = sums.forwardOf(begin, end);
-  times.backward = sums.backwardOf(begin, end);
+  double summing = evaluator.sumsOf(begin, end, costs);
+  times.forward = sums.forwardOf(begin, end) + summing;
+  times.backward = sums.backwardOf(begin, end) + summing;
   times.largestShare = Samples(entry.share);
   evaluator.addLookups(begin, end, costs, times);
   entry.forward = times.forward;

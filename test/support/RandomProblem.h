@@ -12,12 +12,13 @@ namespace heterplan::test {
 
 /// A problem with the cost model that it refers to. Deterministic by seed. About half of them have
 /// tight memory, a third have side branches, as many sparse tables, some have a floor, a budget, a
-/// pin, or layers that are to be together or apart.
+/// pin, statistics that replicas sum, or layers that are to be together or apart.
 class RandomProblem {
 public:
   explicit RandomProblem(uint64_t seed) : random(seed), tableRandom(~seed) {
     makeGraph();
     addTables();
+    addReplicaSums();
     makeCluster();
     makeRequest();
   }
@@ -65,6 +66,17 @@ private:
       for (Layer &layer : graph.layers)
         if (below(2) == 0)
           addTable(layer, 1 + below(60), 1 + below(4), 1 + below(3));
+  }
+
+  /// In half of the layers of a quarter of the problems, from the same numbers.
+  void addReplicaSums() {
+    auto below = [&](int limit) { return static_cast<int>(tableRandom() % limit); };
+    if (below(4) == 0)
+      for (Layer &layer : graph.layers)
+        if (below(2) == 0) {
+          layer.replicaSums = 1 + below(3);
+          layer.replicaSumBytes = Bytes(below(20));
+        }
   }
 
   static void addTable(Layer &layer, int rows, int columns, int lookups) {

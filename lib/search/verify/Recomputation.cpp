@@ -79,6 +79,8 @@ std::string Recomputer::placeLayers(const Stage &stage, RecomputedStage &facts) 
     const Layer &layer = graph.layers[i];
     facts.parameterBytes += layer.parameterBytes;
     facts.denseBytes += layer.parameterBytes;
+    facts.sums += layer.replicaSums;
+    facts.summedBytes += layer.replicaSumBytes;
     for (const SparseTable &table : layer.tables) {
       facts.denseBytes -= table.bytes();
       facts.lookupBytes += table.lookupBytes();
@@ -123,6 +125,9 @@ Expected<RecomputedReplica> Recomputer::priceRange(const RecomputedStage &facts,
     result.backward += cost->backward + cost->accumulate * added;
     result.update += cost->update;
   }
+  Seconds summing = allReduceCost(cluster, facts.group).time(facts.sums, facts.summedBytes);
+  result.forward += summing;
+  result.backward += summing;
   return result;
 }
 

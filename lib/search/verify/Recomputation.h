@@ -37,6 +37,8 @@ struct RecomputedStage {
   std::vector<RecomputedReplica> replicas;
   Samples mostSamples{};                               // on one replica, of one micro-batch
   Bytes parameterBytes{}, denseBytes{}, lookupBytes{}; // the last one of a sample
+  int64_t sums = 0;                                    // that the replicas take in each pass
+  Bytes summedBytes{};
   Seconds receive{}, receiveGradient{}, lookup{}, lookupGradient{};
   Seconds forward{}, backward{}, update{}, sync{};
 };

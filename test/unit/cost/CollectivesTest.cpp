@@ -33,6 +33,12 @@ TEST(Collectives, ringInOneNode) {
   EXPECT_DOUBLE_EQ(allReduceTime(clusterOf(1, 4), devices(4), Bytes(200)).value(), 9);
 }
 
+TEST(Collectives, severalOneAfterAnother) {
+  CollectiveCost ring = allReduceCost(clusterOf(1, 4), devices(4));
+  EXPECT_DOUBLE_EQ(ring.time(2, Bytes(200)).value(), 3 + 12);
+  EXPECT_EQ(ring.time(0, Bytes(0)), Seconds(0));
+}
+
 TEST(Collectives, ringOverTheNetwork) {
   // 2·2/3 · 300/10 + 4·2
   EXPECT_DOUBLE_EQ(allReduceTime(clusterOf(3, 1), devices(3), Bytes(300)).value(), 48);

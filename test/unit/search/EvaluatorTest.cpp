@@ -145,6 +145,28 @@ TEST(Problem, badRequests) {
   EXPECT_NE(codeOf(one).find("HP1216"), std::string::npos);
 }
 
+TEST(Evaluator, replicasSumStatisticsByHand) {
+  TwoMachines setup;
+  setup.graph.layers[1].replicaSums = 3;
+  setup.graph.layers[1].replicaSumBytes = Bytes(60);
+  Problem problem = setup.problem();
+  Evaluator evaluator(problem);
+  Placement both{{{0, 2, DeviceGroup{{{0, 2}}}}}, 2};
+  auto evaluation = evaluator.evaluate(both);
+  ASSERT_TRUE(evaluation);
+  // One sample each a micro-batch, 9 s; three rings of two over 60 bytes together in either pass.
+  double sums = 3 * 2 * 0.5 + 2 / 2.0 * 60 / 100;
+  EXPECT_DOUBLE_EQ(evaluation->stages[0].forward.value(), 3 + sums);
+  EXPECT_DOUBLE_EQ(evaluation->stages[0].backward.value(), 6 + sums);
+  EXPECT_DOUBLE_EQ(evaluation->iteration.value(), 2 * (9 + 2 * sums) + 4 + 1);
+  Plan plan = llvm::cantFail(evaluator.plan(both, 0));
+  EXPECT_DOUBLE_EQ(plan.stages[0].replicas[1].forward.value(), 3 + sums);
+  // one machine has nobody to ask
+  auto alone = evaluator.evaluate({{{0, 2, DeviceGroup{{{0, 1}}}}}, 2});
+  ASSERT_TRUE(alone);
+  EXPECT_DOUBLE_EQ(alone->iteration.value(), 36);
+}
+
 TEST(Evaluator, tablesAreSharedAndLookedUpByHand) {
   TwoMachines setup;
   setup.graph.layers[0].parameters = {"t"};

@@ -53,6 +53,13 @@ TEST(Grouping, CountsWhatAConvolutionCosts) {
   EXPECT_EQ(layer.parameters, (std::vector<std::string>{"cw", "cb", "scale", "shift"}));
 }
 
+TEST(Grouping, ReplicasSumTheStatisticsOfBatchNormalisation) {
+  LayerGraph layers = grouped(imported(network()));
+  EXPECT_EQ(layers.layers[0].replicaSums, 1);
+  EXPECT_EQ(layers.layers[0].replicaSumBytes, Bytes((2 * 8 + 1) * 8)); // 8 channels, doubles
+  EXPECT_EQ(layers.layers[1].replicaSums, 0);
+}
+
 TEST(Grouping, ClassifierNeedsBothGradients) {
   const Layer layer = grouped(imported(network())).layers[1];
   EXPECT_EQ(layer.forwardFlops, Flops(2 * 8 * 10));
