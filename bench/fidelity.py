@@ -6,9 +6,11 @@ own, and compares iteration times and memory.
     bench/fidelity.py [--models a.onnx,b.onnx] [--plans NAME] [--rounds N] [--out FOLDER] [--report]
 
 Prints tables in Markdown. The machine should be quiet. Since its speed changes all the same, layers are
-visited and plans run in rounds, in turns, and medians count on both sides: of a layer over its visits,
-of a plan over the median steps of its runs. "others": cores that other processes, and other guests of
-the host, took meanwhile; a run that they disturb is repeated. What was measured is kept in FOLDER: a
+visited and plans run in rounds, in turns, and trimmed means count on both sides: of a layer over its
+visits, of a plan over its steps and over its runs. "slower": by how much cores of the speed that they
+had meanwhile, by the yardstick of speed.py, were slower than when the layers were visited; "at equal
+speed": the error without that. "others": cores that other processes, and other guests of the host,
+took meanwhile; a run that they disturb is repeated. What was measured is kept in FOLDER: a
 second run goes on, and --report prints all that is there.
 """
 
@@ -27,17 +29,23 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import speed
 from others import Others
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "lib/codegen/runtime"))
+from heterplan_runtime.robust import trimmed_mean  # noqa: E402
+
 HETERPLAN = os.environ.get("HETERPLAN_BINARY", str(ROOT / "build/bin/heterplan"))
 DATA = ROOT / "test/data"
 DISTURBED = 0.1  # cores that others take during a run
+WARMUP = 2  # steps of a run that do not count
+SLICE = 3  # runs between two slices of profiling
 MODELS = {  # samples of an iteration
-    "small/transformer.onnx": 512,
+    "small/transformer.onnx": 2048,
     "models/mobilenet_v2.onnx": 8,
-    "models/dlrm.onnx": 256,
-    "models/resnet50.onnx": 8,
+    "models/dlrm.onnx": 2048,
+    "models/resnet50.onnx": 4,
     "models/bert_base.onnx": 4,
 }
 
@@ -78,9 +86,14 @@ FORMS = (
 
 @dataclass(frozen=True)
 class Run:
-    seconds: float  # of a step, median
+    steps: tuple[float, ...]  # seconds of each
+    yardsticks: tuple[float, ...]  # beside each, of the slowest rank
     bytes: float  # of the rank that needs most
     others: float  # cores that other processes took meanwhile
+
+    @property
+    def seconds(self) -> float:
+        return trimmed_mean(self.steps)
 
 
 @dataclass(frozen=True)
@@ -91,11 +104,12 @@ class Outcome:
     predicted: float
     predicted_bytes: float
     layout: str  # layers and devices of the stages
+    yardstick: float  # beside the visits of its layers
     runs: tuple[Run, ...] = ()
 
     @property
     def measured(self) -> float:
-        return statistics.median(run.seconds for run in self.runs)
+        return trimmed_mean(run.seconds for run in self.runs)
 
     @property
     def spread(self) -> float:
@@ -112,8 +126,21 @@ class Outcome:
         return statistics.median(run.others for run in self.runs)
 
     @property
+    def readings(self) -> list[speed.Reading]:
+        return [pair for run in self.runs for pair in zip(run.yardsticks, run.steps, strict=True)]
+
+    def slower(self, exponent: float) -> float:
+        """How much longer cores as slow as those of its runs take than those of its visits."""
+        sticks = [stick for stick, _ in self.readings]
+        return (speed.geometric_mean(sticks) / self.yardstick) ** exponent
+
+    @property
     def error(self) -> float:
         return self.predicted / self.measured - 1
+
+    def equal_error(self, exponent: float) -> float:
+        """At equal speed."""
+        return self.predicted * self.slower(exponent) / self.measured - 1
 
     @property
     def memory_error(self) -> float:
@@ -176,8 +203,9 @@ def compiled(
         return None
     needs = max(stage["memoryBytes"] for stage in plan["stages"])
     return Outcome(
-        path.stem, form.name, samples, float(plan["iterationSeconds"]), needs, layout_of(plan)
-    )
+        path.stem, form.name, samples, float(plan["iterationSeconds"]), needs, layout_of(plan),
+        speed.of_profile(profiles[0]),
+    )  # fmt: skip
 
 
 def layout_of(plan: dict[str, Any]) -> str:
@@ -205,12 +233,13 @@ def run_plan(folder: Path, outcome: Outcome, seconds: float) -> Run:
     """As many steps as should take so long, at least three."""
     result = folder / "result.json"
     loss = "mse" if outcome.model == "dlrm" else "cross_entropy"
-    steps = 2 + min(1000, max(3, round(seconds / outcome.predicted)))
+    steps = WARMUP + min(1000, max(3, round(seconds / outcome.predicted)))
     others = Others()
-    heterplan("run", folder, "--steps", steps, "--json", result, "--warmup", 2, "--pin",
-              "--loss", loss)  # fmt: skip
+    heterplan("run", folder, "--steps", steps, "--json", result, "--pin", "--loss", loss)
     taken, found = others.cores(), json.loads(result.read_text(encoding="utf-8"))
-    return Run(float(found["measuredSeconds"]), float(max(found["peakBytes"])), taken)
+    yardsticks = speed.slowest(found["yardstickSeconds"])[WARMUP:]
+    steps = tuple(found["stepSeconds"][WARMUP:])
+    return Run(steps, tuple(yardsticks), float(max(found["peakBytes"])), taken)
 
 
 def ranks_of(values: list[float]) -> list[float]:
@@ -229,41 +258,61 @@ def spearman(first: list[float], second: list[float]) -> float:
 
 
 def report(outcomes: list[Outcome]) -> str:
-    lines = ["| model | plan | predicted ms | measured ms | error | runs | spread | others "
-             "| memory MB | measured MB | error |"]  # fmt: skip
-    lines += ["| --- " * 11 + "|"]
+    lines = ["| model | plan | predicted ms | measured ms | error | slower | at equal speed | runs "
+             "| spread | others | memory MB | measured MB | error |"]  # fmt: skip
+    lines += ["| --- " * 13 + "|"]
+    models = {model: [o for o in outcomes if o.model == model] for model in by_model(outcomes)}
+    exponents = {model: speed.exponent(o.readings for o in plans) for model, plans in models.items()}
     for o in outcomes:
+        s = exponents[o.model]
         lines.append(
             f"| {o.model} | {o.form} | {o.predicted * 1e3:.1f} | {o.measured * 1e3:.1f} "
-            f"| {o.error:+.1%} | {len(o.runs)} | {o.spread:.0%} | {o.others:.0%} "
+            f"| {o.error:+.1%} | {o.slower(s) - 1:+.0%} | {o.equal_error(s):+.1%} "
+            f"| {len(o.runs)} | {o.spread:.0%} | {o.others:.0%} "
             f"| {o.predicted_bytes / 1e6:.0f} | {o.measured_bytes / 1e6:.0f} | {o.memory_error:+.0%} |"
         )
-    lines += ["", "| model | plans | median error | worst | Spearman | regret of the choice "
-                  "| median error of memory |"]  # fmt: skip
-    lines += ["| --- | --- | --- | --- | --- | --- | --- |"]
-    for model in dict.fromkeys(o.model for o in outcomes):
-        lines.append(summary(model, [o for o in outcomes if o.model == model]))
-    lines.append(summary("all", outcomes, ranking=False))
+    lines += ["", "| model | plans | speed matters | median error | worst | Spearman "
+                  "| regret of the choice | median error of memory |"]  # fmt: skip
+    lines += ["| --- " * 8 + "|"]
+    for at_equal_speed in (False, True):
+        for model, plans in models.items():
+            s = exponents[model] if at_equal_speed else 0.0
+            lines.append(summary(model, plans, s, [o.equal_error(s) for o in plans]))
+        errors = [o.equal_error(exponents[o.model] * at_equal_speed) for o in outcomes]
+        lines.append(summary("all, equal speed" if at_equal_speed else "all", outcomes, None, errors))
     return "\n".join(lines) + "\n"
 
 
-def summary(name: str, outcomes: list[Outcome], ranking: bool = True) -> str:
-    errors = [abs(o.error) for o in outcomes]
+def by_model(outcomes: list[Outcome]) -> list[str]:
+    return list(dict.fromkeys(o.model for o in outcomes))
+
+
+def summary(
+    name: str, outcomes: list[Outcome], exponent: float | None, errors: list[float]
+) -> str:
+    """`exponent`: of the yardstick; 0 where speeds are left as they are. Without it there is no order
+    of the plans."""
+    sizes = [abs(error) for error in errors]
     memory = statistics.median([abs(o.memory_error) for o in outcomes])
-    text = f"| {name} | {len(outcomes)} | {statistics.median(errors):.1%} | {max(errors):.1%} |"
-    if not ranking:
+    text = f"| {name} | {len(outcomes)} | {'' if not exponent else f'y^{exponent:.2f}'} "
+    text += f"| {statistics.median(sizes):.1%} | {max(sizes):.1%} |"
+    if exponent is None:
         return text + f" | | {memory:.0%} |"
     predicted = [o.predicted / o.batch for o in outcomes]
-    measured = [o.measured / o.batch for o in outcomes]
+    measured = [o.measured / o.slower(exponent) / o.batch for o in outcomes]
     regret = measured[predicted.index(min(predicted))] / min(measured) - 1
     return text + f" {spearman(predicted, measured):.2f} | {regret:.1%} | {memory:.0%} |"
 
 
-def profile_model(path: Path, batches: list[int], rounds: int, out: Path) -> Path:
+def profile_model(
+    path: Path, batches: list[int], rounds: int, out: Path, seconds: float | None = None
+) -> Path:
+    """`seconds`: if that is too short, the next call goes on."""
     profile = out / f"{path.stem}.profile.json"
+    budget = ["--time-budget", seconds] if seconds is not None else []
     heterplan("profile", path, "--device", "cpu", "--engine", "torch", "--threads", 1, "--cores",
               max(os.sched_getaffinity(0)), "--batches", ",".join(map(str, batches)),
-              "--rounds", rounds, "-o", profile)  # fmt: skip
+              "--rounds", rounds, *budget, "-o", profile)  # fmt: skip
     return profile
 
 
@@ -302,8 +351,8 @@ def keep(outcomes: list[Outcome], out: Path) -> None:
 
 
 def predict(name: str, forms: list[Form], rounds: int, out: Path) -> None:
-    """Visits the layers of a model once more and compiles its plans anew. A plan that is another one
-    now has not run."""
+    """Visits the layers of a model so often and compiles its plans. One that is another now has not
+    run."""
     path, batch = DATA / name, MODELS.get(name, 8)
     layer_times = profile_model(path, local_batches(batch, forms), rounds, out)
     profiles = [layer_times, profile_link(out, rounds)]
@@ -319,23 +368,52 @@ def predict(name: str, forms: list[Form], rounds: int, out: Path) -> None:
     keep(list(earlier.values()), out)
 
 
-def measure(name: str, forms: list[Form], options: argparse.Namespace, end: float) -> None:
-    """Profiles and runs in turns, so that both meet the same moods of the machine."""
-    named = {form.name: form for form in forms}
-    for round_ in range(1, options.rounds + 1):
-        predict(name, forms, round_, options.out)
-        for index, outcome in enumerate(known(options.out)):
-            chosen = outcome.model == Path(name).stem and outcome.form in named
-            if not chosen or len(outcome.runs) >= round_:
-                continue
-            if time.monotonic() > end:
-                print("note: the time is up; run again to go on", file=sys.stderr)
-                return
-            folder = folder_of(options.out, outcome.model, named[outcome.form])
-            run = run_undisturbed(folder, outcome, options.run_seconds)
-            outcomes = known(options.out)
-            outcomes[index] = replace(outcome, runs=(*outcome.runs, run))
-            keep(outcomes, options.out)
+class Measurement:
+    """Of one model: profiles and runs in turns, so that both meet the same moods of the machine."""
+
+    def __init__(self, name: str, forms: list[Form], options: argparse.Namespace) -> None:
+        self._name, self._path = name, DATA / name
+        self._forms = {form.name: form for form in forms}
+        self._batches = local_batches(MODELS.get(name, 8), forms)
+        self._options, self._out = options, options.out
+        self._slice = 0.0  # seconds of profiling between runs
+
+    def go(self, end: float) -> None:
+        begin = time.monotonic()
+        self._predict(1)
+        self._slice = (time.monotonic() - begin) * SLICE / len(self._forms)
+        for round_ in range(1, self._options.rounds + 1):
+            self._run_all(round_, end)
+        self._predict(self._options.rounds)
+        self._run_all(self._options.rounds, end)  # plans that became others
+
+    def _predict(self, rounds: int) -> None:
+        predict(self._name, list(self._forms.values()), rounds, self._out)
+
+    def _run_all(self, rounds: int, end: float) -> None:
+        """Each plan until it has run so often; between them layers are visited."""
+        profile_link(self._out, rounds)
+        chosen = [
+            index
+            for index, outcome in enumerate(known(self._out))
+            if outcome.model == self._path.stem and outcome.form in self._forms
+        ]
+        for place, index in enumerate(chosen):
+            if place % SLICE == 0:
+                profile_model(self._path, self._batches, rounds, self._out, self._slice)
+            while len(known(self._out)[index].runs) < rounds:
+                if time.monotonic() > end:
+                    print("note: the time is up; run again to go on", file=sys.stderr)
+                    return
+                self._run(index)
+
+    def _run(self, index: int) -> None:
+        outcomes = known(self._out)
+        outcome = outcomes[index]
+        folder = folder_of(self._out, outcome.model, self._forms[outcome.form])
+        run = run_undisturbed(folder, outcome, self._options.run_seconds)
+        outcomes[index] = replace(outcome, runs=(*outcome.runs, run))
+        keep(outcomes, self._out)
 
 
 def main() -> int:
@@ -343,7 +421,7 @@ def main() -> int:
     parser.add_argument("--models", help="paths below test/data (all)")
     parser.add_argument("--plans", default="", help="those whose names begin so: '1 core' (all)")
     parser.add_argument("--rounds", type=int, default=5, help="of profiling and running (5)")
-    parser.add_argument("--run-seconds", type=float, default=3, help="steps of a run take (3)")
+    parser.add_argument("--run-seconds", type=float, default=5, help="steps of a run take (5)")
     parser.add_argument("--seconds", type=float, help="begin no run after so long")
     parser.add_argument("--out", type=Path, default=ROOT / "build/fidelity")
     parser.add_argument("--report", action="store_true", help="measure nothing")
@@ -357,7 +435,7 @@ def main() -> int:
     end = time.monotonic() + (options.seconds or math.inf)
     for name in (options.models.split(",") if options.models else MODELS):
         if not options.report:
-            measure(name, forms, options, end)
+            Measurement(name, forms, options).go(end)
     if outcomes := [outcome for outcome in known(options.out) if outcome.runs]:
         text = report(outcomes)
         (options.out / "fidelity.md").write_text(text, encoding="utf-8")

@@ -6,7 +6,7 @@ one core: for each engine of `heterplan profile`.
 
 The whole step is a plain loop of PyTorch over the generated module: forward, loss, backward, SGD. It
 keeps freed memory as the runtime does; a column says what it takes without. The machine should be
-quiet: layers are visited and steps run in turns, and medians count on both sides.
+quiet: layers are visited and steps run in turns, and trimmed means count on both sides.
 What was measured is kept in FOLDER and used again.
 """
 
@@ -15,13 +15,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-from fidelity import DATA, ROOT, Form, cluster, heterplan
+from fidelity import DATA, ROOT, Form, cluster, heterplan, trimmed_mean
 
 MODELS = {  # samples of a step
     "resnet50": 8,
@@ -35,7 +34,7 @@ MODELS = {  # samples of a step
 
 
 def whole_step(folder: Path, samples: int, loss_name: str, keep: bool, seconds: float) -> float:
-    """Runs in a process of its own: median seconds of a step after one that warms up."""
+    """Runs in a process of its own: seconds of a step after one that warms up."""
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     sys.path.insert(0, str(folder))
     import torch
@@ -62,7 +61,7 @@ def whole_step(folder: Path, samples: int, loss_name: str, keep: bool, seconds: 
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         times.append(time.perf_counter() - begin)
-    return statistics.median(times[1:])
+    return trimmed_mean(times[1:])
 
 
 def run_step(folder: Path, samples: int, loss: str, keep: bool, seconds: float) -> float:
@@ -106,7 +105,7 @@ def measure(name: str, engines: list[str], rounds: int, seconds: float, out: Pat
             row[f"{engine} measured"] = plan["provenance"].get("measured", 0.0)  # type: ignore[attr-defined]
         for what, keep in (("step", True), ("default allocator", False)):
             steps[what].append(run_step(out / name, samples, loss, keep, seconds / rounds))
-    return row | {what: statistics.median(found) for what, found in steps.items()}
+    return row | {what: trimmed_mean(found) for what, found in steps.items()}
 
 
 def report(rows: list[dict[str, object]], engines: list[str]) -> str:

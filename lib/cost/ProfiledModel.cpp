@@ -38,10 +38,9 @@ Expected<LayerCost> ProfiledModel::infer(const Layer &layer, const DeviceType &d
   Expected<LayerCost> modelled = fallback->price(layer, device, batch);
   if (update) {
     inferred->update = *update;
-    if (modelled)
-      inferred->accumulate = modelled->accumulate;
-    else
-      consumeError(modelled.takeError()); // what it adds is small, and all else is known
+    inferred->accumulate = modelled ? modelled->accumulate : *update; // which moves no less
+    if (!modelled)
+      consumeError(modelled.takeError());
     return *inferred;
   }
   if (!modelled)

@@ -17,9 +17,9 @@ namespace {
 bool isTime(Seconds time) { return std::isfinite(time.value()) && time.value() >= 0; }
 
 Error verifyVisit(const ProfileVisit &visit, const Location &place) {
-  if (!isTime(visit.forward) || !isTime(visit.backward) || !isTime(visit.update) ||
-      !isTime(visit.accumulate) || !std::isfinite(visit.spread) || visit.spread < 0 ||
-      visit.repetitions < 0)
+  bool areTimes = isTime(visit.forward) && isTime(visit.backward) && isTime(visit.update) &&
+                  isTime(visit.accumulate) && isTime(visit.yardstick);
+  if (!areTimes || !std::isfinite(visit.spread) || visit.spread < 0 || visit.repetitions < 0)
     return Diagnostic(Diag::InvalidProfile, place)
            << "a figure of a visit is negative or not finite";
   return Error::success();
@@ -90,10 +90,10 @@ void ProfileEntry::add(const ProfileVisit &visit) {
       values.push_back(figure(each).value());
     return values;
   };
-  forward = Seconds(median(over([](const ProfileVisit &each) { return each.forward; })));
-  backward = Seconds(median(over([](const ProfileVisit &each) { return each.backward; })));
-  update = Seconds(median(over([](const ProfileVisit &each) { return each.update; })));
-  accumulate = Seconds(median(over([](const ProfileVisit &each) { return each.accumulate; })));
+  forward = Seconds(trimmedMean(over([](const ProfileVisit &each) { return each.forward; })));
+  backward = Seconds(trimmedMean(over([](const ProfileVisit &each) { return each.backward; })));
+  update = Seconds(trimmedMean(over([](const ProfileVisit &each) { return each.update; })));
+  accumulate = Seconds(trimmedMean(over([](const ProfileVisit &each) { return each.accumulate; })));
   spread = visits.size() == 1 ? visit.spread : spreadOf(over(std::mem_fn(&ProfileVisit::pass)));
   constexpr int64_t most = std::numeric_limits<int>::max();
   repetitions = int(std::min(most, int64_t(repetitions) + visit.repetitions));

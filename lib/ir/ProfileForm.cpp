@@ -17,6 +17,8 @@ void writeVisit(const ProfileVisit &visit, v1::ProfileVisit &form) {
   form.set_spread(visit.spread);
   form.set_repetitions(visit.repetitions);
   form.set_accumulate_seconds(visit.accumulate.value());
+  if (visit.yardstick > Seconds(0))
+    form.set_yardstick_seconds(visit.yardstick.value());
 }
 
 ProfileVisit readVisit(const v1::ProfileVisit &form) {
@@ -25,7 +27,8 @@ ProfileVisit readVisit(const v1::ProfileVisit &form) {
           Seconds(form.update_seconds()),
           form.spread(),
           form.repetitions(),
-          Seconds(form.accumulate_seconds())};
+          Seconds(form.accumulate_seconds()),
+          Seconds(form.yardstick_seconds())};
 }
 
 void writeEntry(const ProfileEntry &entry, v1::ProfileEntry &form) {

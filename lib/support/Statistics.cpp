@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <numeric>
 
 namespace heterplan {
 
@@ -13,6 +14,15 @@ double median(std::vector<double> values) {
   if (values.size() % 2)
     return *half;
   return (*half + *std::max_element(values.begin(), half)) / 2;
+}
+
+double trimmedMean(std::vector<double> values) {
+  assert(!values.empty());
+  std::sort(values.begin(), values.end());
+  size_t outside = values.size() > 2 ? (values.size() + 9) / 10 : 0;
+  auto last = values.end() - std::ptrdiff_t(outside);
+  double sum = std::accumulate(values.begin() + std::ptrdiff_t(outside), last, 0.0);
+  return sum / double(values.size() - 2 * outside);
 }
 
 double spreadOf(std::vector<double> values) {

@@ -83,6 +83,10 @@ inline Layer RandomValues::layer() {
                               coin() ? DataType::Float32 : DataType::Float16, integer(1, 1 << 20)});
   if (!layer.tables.empty())
     layer.parameterBytes += layer.tableBytes();
+  if (coin()) {
+    layer.replicaSums = integer(1, 9);
+    layer.replicaSumBytes = bytes();
+  }
   return layer;
 }
 
@@ -135,6 +139,9 @@ inline Profile RandomValues::profile() {
     entry.repetitions = static_cast<int>(integer(0, 100));
     entry.origin = static_cast<Provenance>(integer(0, provenances - 1));
     entry.calibrated = coin();
+    for (int64_t visits = integer(0, 2); visits > 0; --visits)
+      entry.visits.push_back({seconds(), seconds(), seconds(), number(),
+                              static_cast<int>(integer(0, 100)), seconds(), seconds()});
     profile.entries.push_back(std::move(entry));
   }
   for (int64_t i = integer(0, 3); i > 0; --i) {

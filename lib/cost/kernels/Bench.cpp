@@ -156,12 +156,12 @@ Expected<ProfileVisit> measure(Engine &engine, const Graph &graph, const Layer &
   Times times = repeatAll(engine, copies, effort);
   if (std::string why = engine.takeFailure(); !why.empty())
     return refusal(layer, why);
-  return ProfileVisit{Seconds(median(times.forward)),
-                      Seconds(median(times.backward)),
-                      Seconds(parameters ? median(times.update) : 0),
+  return ProfileVisit{Seconds(trimmedMean(times.forward)),
+                      Seconds(trimmedMean(times.backward)),
+                      Seconds(parameters ? trimmedMean(times.update) : 0),
                       spreadOf(times.passes),
                       int(times.passes.size()),
-                      Seconds(dense ? median(times.accumulate) : 0)};
+                      Seconds(dense ? trimmedMean(times.accumulate) : 0)};
 }
 
 } // namespace heterplan::kernels

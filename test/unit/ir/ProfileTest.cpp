@@ -63,7 +63,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mutation{"no name", [](Profile &p) { p.links[0].name = ""; }},
         Mutation{"not positive", [](Profile &p) { p.links[0].bandwidth = BytesPerSecond(0); }},
         Mutation{"latency", [](Profile &p) { p.links[0].latency = Seconds(-1); }}));
-TEST(ProfileEntry, ItsTimesAreTheMediansOverItsVisits) {
+TEST(ProfileEntry, ItsTimesAreTrimmedMeansOverItsVisits) {
   ProfileEntry entry;
   EXPECT_EQ(entry.missingVisits(3), 0); // it may have none, and is taken as it is
   entry.add({Seconds(2), Seconds(2), Seconds(0.5), 0.01, 7});

@@ -12,6 +12,16 @@ TEST(Statistics, TheMedianIsInTheMiddle) {
   EXPECT_EQ(median({9, 1, 4, 2}), 3);
 }
 
+TEST(Statistics, ATrimmedMeanLeavesTheEndsOut) {
+  EXPECT_EQ(trimmedMean({4}), 4);
+  EXPECT_EQ(trimmedMean({9, 1}), 5);
+  EXPECT_EQ(trimmedMean({9, 1, 4}), 4);
+  EXPECT_EQ(trimmedMean({90, 1, 4, 5, 6}), 5);
+  std::vector<double> eleven{100, 100}; // two of either end
+  eleven.insert(eleven.end(), {1, 2, 3, 4, 5, 6, 7, 0, 0});
+  EXPECT_EQ(trimmedMean(eleven), 4);
+}
+
 TEST(Statistics, TheSpreadIsThatOfTheMedian) {
   EXPECT_EQ(spreadOf({1, 1, 1}), 0);
   EXPECT_DOUBLE_EQ(spreadOf({3, 1, 2}), 0.5); // few: their whole range

@@ -11,14 +11,17 @@ import gc
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from .interpreter import make_optimizer
 from .profile_layer import Copy, Layer, takes_gradient
+from .robust import spread_of, trimmed_mean
+from .yardstick import yardstick
 
 MOST_COPIES = 16
 UPDATES, HARNESS = 7, 200  # repetitions
@@ -26,8 +29,8 @@ UPDATES, HARNESS = 7, 200  # repetitions
 
 @dataclass
 class Times:
-    """One visit: medians in seconds; `spread` is the relative half-width of the 95% interval of
-    forward and backward together."""
+    """One visit: trimmed means in seconds; `spread` is the relative half-width of the 95% interval
+    of the median of forward and backward together."""
 
     forward: float
     backward: float
@@ -35,6 +38,7 @@ class Times:
     spread: float
     repetitions: int
     accumulate: float = 0.0  # adding the gradients of one more micro-batch
+    yardstick: float = 0.0  # beside the passes, the mean; 0: not measured
 
 
 @dataclass
@@ -44,6 +48,7 @@ class Samples:
     forward: list[float] = field(default_factory=list)
     backward: list[float] = field(default_factory=list)
     rows: list[float] = field(default_factory=list)  # updates of those of sparse tables
+    yardsticks: list[float] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.forward)
@@ -55,23 +60,14 @@ class Samples:
     def times(self, update: float, accumulate: float) -> Times:
         """`update`: that of the other parameters."""
         return Times(
-            statistics.median(self.forward),
-            statistics.median(self.backward),
-            update + (statistics.median(self.rows) if self.rows else 0.0),
+            trimmed_mean(self.forward),
+            trimmed_mean(self.backward),
+            update + (trimmed_mean(self.rows) if self.rows else 0.0),
             spread_of(self.passes),
             len(self),
             accumulate,
+            trimmed_mean(self.yardsticks),
         )
-
-
-def spread_of(values: list[float]) -> float:
-    """Relative half-width of the interval that holds the median with 95%, by order statistics;
-    with few values it is their whole range."""
-    ordered = sorted(values)
-    median = statistics.median(ordered)
-    outside = max(0, math.floor((len(ordered) - 1.96 * math.sqrt(len(ordered))) / 2))
-    width = ordered[len(ordered) - 1 - outside] - ordered[outside]
-    return width / 2 / median if median > 0 else 0.0
 
 
 @dataclass(frozen=True)
@@ -150,46 +146,56 @@ class Bench:
         return len(self._copies)
 
     def measure(self, effort: Effort) -> Times:
-        """Warms every copy up, then repeats until `effort` suffices."""
-        for copy in self._copies:
-            self._repeat(copy, Samples())
+        """Updates the copies by the gradients that they have, then repeats passes until `effort`
+        suffices. Once."""
         gc.collect()
         gc.disable()  # a collection would count as part of a pass
         try:
-            samples = self._passes(effort)
-            return samples.times(*self._update(UPDATES))
+            updates = self._update(UPDATES)
+            for copy in self._copies:
+                copy.forget()
+            return self._passes(effort).times(*updates)
         finally:
             gc.enable()
 
     def _passes(self, effort: Effort) -> Samples:
         samples = Samples()
         begin = time.perf_counter()
-        for copy in self._rotation():
-            self._repeat(copy, samples)
-            if effort.suffices(samples, time.perf_counter() - begin):
-                break
+        samples.yardsticks.append(yardstick(self._device))
+        while not effort.suffices(samples, time.perf_counter() - begin):
+            self._sweep(samples)
+            samples.yardsticks.append(yardstick(self._device))
         return samples
-
-    def _rotation(self) -> Iterator[Copy]:
-        while True:
-            yield from self._copies
 
     def _now(self) -> float:
         return _now(self._device)
 
-    def _repeat(self, copy: Copy, samples: Samples) -> None:
+    def _sweep(self, samples: Samples) -> None:
+        """The copies stand for the layers of a stage: all forward passes, then all backward passes,
+        the last one first. Activations then come to lie where others were a step ago, and not where
+        the cache still has those of the pass before."""
+        passes = [self._forward(copy) for copy in self._copies]
+        samples.forward += [seconds for _, seconds in passes]
+        samples.backward += [
+            self._backward(copy, passes.pop()[0], samples) for copy in reversed(self._copies)
+        ][::-1]
+        for copy in self._copies:
+            copy.forget()
+
+    def _forward(self, copy: Copy) -> tuple[list[Any], float]:
         begin = self._now()
         outputs = copy.forward()
-        computed = self._now()
+        seconds = (self._now() - begin) / copy.layers
+        return outputs, max(0.0, seconds - harness_seconds(self._device)[0])
+
+    def _backward(self, copy: Copy, outputs: list[Any], samples: Samples) -> float:
+        begin = self._now()
         copy.backward(outputs)
-        returned = self._now()
+        end = self._now()
         if copy.has_tables:
             copy.update_rows()
-            samples.rows.append((self._now() - returned) / copy.layers)
-        copy.forget()
-        forward, backward = harness_seconds(self._device)
-        samples.forward.append(max(0.0, (computed - begin) / copy.layers - forward))
-        samples.backward.append(max(0.0, (returned - computed - backward) / copy.layers))
+            samples.rows.append((self._now() - end) / copy.layers)
+        return max(0.0, (end - begin - harness_seconds(self._device)[1]) / copy.layers)
 
     def _update(self, repetitions: int) -> tuple[float, float]:
         """Of the parameters, and what it takes to add gradients to theirs. One optimizer updates the
@@ -199,9 +205,6 @@ class Bench:
         optimizer = make_optimizer(self._optimizer, parameters, 1e-6)
         if optimizer is None:
             return 0.0, 0.0
-        for copy in self._copies:
-            copy.backward(copy.forward())
-            copy.update_rows()
         gradients = [parameter.grad for parameter in parameters]
         more = [None if gradient is None else gradient.clone() for gradient in gradients]
 
@@ -224,7 +227,7 @@ class Bench:
     def _of_a_layer(
         self, repetitions: int, action: Callable[[], None], before: Callable[[], None] | None = None
     ) -> float:
-        """Median seconds; the first repetition may make what the others find."""
+        """Seconds; the first repetition may make what the others find."""
         times = []
         for _ in range(repetitions + 1):
             if before is not None:
@@ -232,4 +235,4 @@ class Bench:
             begin = self._now()
             action()
             times.append(self._now() - begin)
-        return statistics.median(times[1:]) / sum(copy.layers for copy in self._copies)
+        return trimmed_mean(times[1:]) / sum(copy.layers for copy in self._copies)

@@ -10,7 +10,6 @@ import datetime
 import json
 import os
 import platform
-import statistics
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,8 @@ import torch
 
 from .errors import RuntimeFault
 from .fields import read_fields
-from .profile_bench import Times, spread_of
+from .profile_bench import Times
+from .robust import spread_of, trimmed_mean
 
 CIRCUMSTANCES = ("device", "driver", "engine", "threads")
 
@@ -87,13 +87,14 @@ def _visit(times: Times) -> dict[str, Any]:
         "accumulateSeconds": times.accumulate,
         "spread": times.spread,
         "repetitions": times.repetitions,
+        "yardstickSeconds": times.yardstick,
     }
 
 
 def summary(visits: list[dict[str, Any]]) -> dict[str, Any]:
-    """Medians over the visits; `spread` is that of their passes, of a single visit its own."""
+    """Trimmed means over the visits; `spread` is that of their passes, of a single visit its own."""
     times = {
-        name: statistics.median(float(visit.get(name, 0)) for visit in visits)
+        name: trimmed_mean(float(visit.get(name, 0)) for visit in visits)
         for name in ("forwardSeconds", "backwardSeconds", "updateSeconds", "accumulateSeconds")
     }
     passes = [float(visit["forwardSeconds"] + visit["backwardSeconds"]) for visit in visits]

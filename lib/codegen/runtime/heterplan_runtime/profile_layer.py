@@ -119,7 +119,8 @@ class Part:
 
 class Copy:
     """What runs at once, with output gradients of its own: one layer, or as many layers with sparse
-    tables as a stage may look up together, since most of a small lookup is the same for all."""
+    tables as a stage may look up together, since most of a small lookup is the same for all. It has
+    run once, so that it is warm, and has gradients until it forgets them."""
 
     def __init__(
         self, layer: Layer, samples: int, number: int, device: torch.device, optimizer: str
@@ -132,9 +133,10 @@ class Copy:
         self._tables = _own_tables([part.stage for part in self._parts], first, device, optimizer)
         self._rows: LookedUp | None = None
         self.parameters = [p for part in self._parts for p in dense_parameters(part.stage)]
-        self._gradients = [
-            torch.randn_like(output) for output in self.forward() if takes_gradient(output)
-        ]
+        outputs = self.forward()
+        self._gradients = [torch.randn_like(end) for end in outputs if takes_gradient(end)]
+        self.backward(outputs)
+        self.update_rows()
         stored = [*self._gradients, *self.parameters]  # as many gradients as parameters
         for part in self._parts:
             stored += [*part.arguments, *part.stage.state_dict().values()]

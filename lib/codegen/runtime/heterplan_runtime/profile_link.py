@@ -33,6 +33,7 @@ from .errors import RuntimeFault
 from .pinning import pin_to_core
 from .profile_file import circumstances
 from .program import Instruction, RankProgram, SampleRange, TensorSpec
+from .robust import trimmed_mean
 
 SIZES = tuple(1 << shift for shift in range(10, 27, 2))  # 1 KiB to 64 MiB
 POOL = 256 << 20  # bytes that messages are taken from in turn: no cache holds them
@@ -214,8 +215,8 @@ class LinkBench:
         self._work = Work(communicator.device)
 
     def points(self, cases: Sequence[Case]) -> list[Point]:
-        """In seconds the median of the blocks; of a block the mean, since now and then a message waits
-        for a turn of the scheduler."""
+        """In seconds the trimmed mean of the blocks; of a block the mean, since now and then a message
+        waits for a turn of the scheduler."""
         repetitions = [
             min(MOST, max(1, int(SECONDS / ROUNDS / (WORK + self._block(case, 3))))) for case in cases
         ]
@@ -225,7 +226,7 @@ class LinkBench:
         ]
         self._communicator.drain()
         return [
-            Point(case.steps, case.bytes, statistics.median(seconds))
+            Point(case.steps, case.bytes, trimmed_mean(seconds))
             for case, seconds in zip(cases, zip(*blocks, strict=True), strict=True)
         ]
 

@@ -39,6 +39,7 @@ from .program import PlanSummary, RankProgram, TableSpec, read_plan, read_rank_p
 from .recorder import Recorder, write_trace
 from .reference import Reference, largest_difference
 from .tables import Bank, Tables, make_banks
+from .yardstick import yardstick
 
 TOLERANCE = 1e-4
 HALF_TOLERANCE = 2.0**-10  # a row and its gradient are rounded to 11 bits each
@@ -53,6 +54,7 @@ class Result:
     losses: list[float] = field(default_factory=list)
     step_seconds: list[float] = field(default_factory=list)
     peak_bytes: list[int] = field(default_factory=list)  # by rank
+    yardstick_seconds: list[list[float]] = field(default_factory=list)  # by rank: around each step
     reference_losses: list[float] | None = None
     warmup: int = 0
     tolerance: float = TOLERANCE
@@ -75,6 +77,7 @@ class Result:
             "losses": self.losses,
             "stepSeconds": self.step_seconds,
             "peakBytes": self.peak_bytes,
+            "yardstickSeconds": self.yardstick_seconds,
             "predictedSeconds": self.predicted_seconds,
             "measuredSeconds": self.measured_seconds,
             "samplesPerSecond": self.global_batch / self.measured_seconds,
@@ -214,8 +217,10 @@ def _synchronise_batch_norm(stage: nn.Module, index: int, communicator: Communic
 
 def _steps(run: Run, interpreter: Interpreter, result: Result) -> None:
     steps = run.options.steps
+    yardsticks: list[float] = []
     for step in range(steps):
         interpreter.prepare(step)
+        _measure_core(run, yardsticks)
         run.communicator.barrier()
         begin = time.perf_counter()
         if step == steps - 1 and run.options.trace is not None:
@@ -229,6 +234,14 @@ def _steps(run: Run, interpreter: Interpreter, result: Result) -> None:
         result.step_seconds.append(seconds)
         rate = result.global_batch / seconds
         run.say(f"step {step + 1}  loss {loss:.6f}  {seconds * 1e3:.2f} ms  {rate:.1f} samples/s")
+    _measure_core(run, yardsticks)
+    result.yardstick_seconds = run.communicator.gather(yardsticks)
+
+
+def _measure_core(run: Run, yardsticks: list[float]) -> None:
+    """Between steps, if somebody will read it."""
+    if run.options.json is not None:
+        yardsticks.append(yardstick(run.communicator.device))
 
 
 def _report(run: Run, result: Result) -> None:
