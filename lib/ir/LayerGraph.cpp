@@ -51,9 +51,9 @@ Error verifyLayer(const Layer &layer, int index) {
     return Diagnostic(Diag::InvalidLayerGraph, place)
            << "layer '" << layer.name << "' has no signature";
   bool sizesHold = isWork(layer.forwardFlops) && isWork(layer.backwardFlops);
-  for (Bytes size : {layer.forwardBytes, layer.backwardBytes, layer.parameterBytes,
-                     layer.bufferBytes, layer.activationBytes, layer.workspaceBytes,
-                     layer.replicaSumBytes})
+  for (Bytes size :
+       {layer.forwardBytes, layer.backwardBytes, layer.parameterBytes, layer.bufferBytes,
+        layer.activationBytes, layer.workspaceBytes, layer.replicaSumBytes})
     sizesHold = sizesHold && isSize(size);
   if (!sizesHold || layer.replicaSums < 0)
     return Diagnostic(Diag::InvalidLayerGraph, place)

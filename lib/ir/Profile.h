@@ -19,7 +19,8 @@ struct ProfileVisit {
   double spread = 0; // relative half-width of the 95% interval of a forward and backward pass
   int repetitions = 0;
   Seconds accumulate{};
-  Seconds yardstick{}; // a fixed piece of work, beside the passes: how fast the core was; 0: not stated
+  Seconds
+      yardstick{}; // a fixed piece of work, beside the passes: how fast the core was; 0: not stated
   Seconds pass() const { return forward + backward; }
   bool operator==(const ProfileVisit &) const = default;
 };
@@ -39,8 +40,8 @@ struct ProfileEntry {
   /// Of the times: Measured, or what they were before a run of a plan corrected them.
   Provenance origin = Provenance::Measured;
   bool calibrated = false; // by measured timelines (cost/Calibration.h)
-  /// Adds a visit. The entry has trimmed means over its visits; `spread` is that of their forward and
-  /// backward passes (support/Statistics.h), of a single visit its own.
+  /// Adds a visit. The entry has trimmed means over its visits; `spread` is that of their forward
+  /// and backward passes (support/Statistics.h), of a single visit its own.
   void add(const ProfileVisit &visit);
   /// Visits that it lacks until there are `wanted`. An entry that does not state its visits is
   /// taken as it is.
