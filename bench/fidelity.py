@@ -204,7 +204,7 @@ def compiled(
     needs = max(stage["memoryBytes"] for stage in plan["stages"])
     return Outcome(
         path.stem, form.name, samples, float(plan["iterationSeconds"]), needs, layout_of(plan),
-        speed.of_profile(profiles[0]),
+        speed.of_profile(profiles[0], local_batches(batch, [form])),
     )  # fmt: skip
 
 

@@ -44,11 +44,11 @@ def geometric_mean(sticks: Sequence[float]) -> float:
     return math.exp(statistics.fmean(math.log(stick) for stick in sticks))
 
 
-def of_profile(path: Path) -> float:
-    """Geometric mean over the visits; each counts as its passes take."""
+def of_profile(path: Path, batches: Sequence[int]) -> float:
+    """Geometric mean over the visits at these batches; each counts as its passes take."""
     weights = total = 0.0
     for entry in json.loads(path.read_text("utf-8"))["entries"]:
-        for visit in entry["visits"]:
+        for visit in entry["visits"] if entry["batch"] in batches else ():
             weight = visit["forwardSeconds"] + visit["backwardSeconds"]
             weights += weight
             total += weight * math.log(visit["yardstickSeconds"])

@@ -29,5 +29,7 @@ def test_visits_count_as_long_as_they_take(tmp_path: Path) -> None:
         {"forwardSeconds": 0.5, "backwardSeconds": 0.5, "yardstickSeconds": 16.0},
     ]
     file = tmp_path / "p.json"
-    file.write_text(json.dumps({"entries": [{"visits": [visit]} for visit in visits]}))
-    assert speed.of_profile(file) == pytest.approx(2.0)  # (1·1·1·16)^(1/4)
+    entries = [{"batch": 4 + index, "visits": [visit]} for index, visit in enumerate(visits)]
+    file.write_text(json.dumps({"entries": entries}))
+    assert speed.of_profile(file, [4, 5, 6]) == pytest.approx(2.0)  # (1·1·1·16)^(1/4)
+    assert speed.of_profile(file, [5]) == pytest.approx(16)
