@@ -291,7 +291,8 @@ def summary(
     name: str, outcomes: list[Outcome], exponent: float | None, errors: list[float]
 ) -> str:
     """`exponent`: of the yardstick; 0 where speeds are left as they are. Without it there is no order
-    of the plans."""
+    of the plans. One is chosen among those of the model's batch, as a user would; uneven ones have a
+    sample more."""
     sizes = [abs(error) for error in errors]
     memory = statistics.median([abs(o.memory_error) for o in outcomes])
     text = f"| {name} | {len(outcomes)} | {'' if not exponent else f'y^{exponent:.2f}'} "
@@ -300,7 +301,9 @@ def summary(
         return text + f" | | {memory:.0%} |"
     predicted = [o.predicted / o.batch for o in outcomes]
     measured = [o.measured / o.slower(exponent) / o.batch for o in outcomes]
-    regret = measured[predicted.index(min(predicted))] / min(measured) - 1
+    alike = [index for index, o in enumerate(outcomes) if o.batch == outcomes[0].batch]
+    choice = min(alike, key=lambda index: predicted[index])
+    regret = measured[choice] / min(measured[index] for index in alike) - 1
     return text + f" {spearman(predicted, measured):.2f} | {regret:.1%} | {memory:.0%} |"
 
 
