@@ -4,9 +4,9 @@
 
 #include "cost/Catalogue.h"
 #include "cost/Roofline.h"
-#include "ir/onnx/Grouping.h"
 #include "ir/onnx/Importer.h"
-#include "search/Problem.h"
+#include "ir/onnx/group/Grouping.h"
+#include "search/problem/Problem.h"
 
 #include "llvm/ADT/Twine.h"
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "cost/CostModel.h"
-#include "search/Problem.h"
+#include "search/problem/Problem.h"
 
 #include "llvm/ADT/StringRef.h"
 

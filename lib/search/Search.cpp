@@ -1,7 +1,7 @@
 #include "search/Search.h"
 
-#include "search/Rounding.h"
-#include "search/Strategy.h"
+#include "search/placement/Strategy.h"
+#include "search/provision/Rounding.h"
 
 #include <cassert>
 
@@ -15,13 +15,13 @@ using Run = Expected<Solution> (*)(Evaluator &, const SearchOptions &);
 constexpr StrategyInfo infos[] = {
     {"auto", "exact within its limits, then local search and learning from its plan"},
 #define HETERPLAN_STRATEGY(name, cls, help) {name, help},
-#include "search/Strategies.def"
+#include "search/placement/Strategies.def"
 };
 
 constexpr Run runs[] = {
     runPortfolio, // auto
 #define HETERPLAN_STRATEGY(name, cls, help) cls::run,
-#include "search/Strategies.def"
+#include "search/placement/Strategies.def"
 };
 
 /// Sizes the stages of `placement` anew by `options.rounding`, and says what it is compared with,

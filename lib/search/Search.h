@@ -1,7 +1,7 @@
 // The entrance to planning: run a named strategy on a Problem. Infeasible is a result.
 #pragma once
 
-#include "search/Problem.h"
+#include "search/problem/Problem.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"

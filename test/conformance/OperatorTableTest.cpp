@@ -7,7 +7,7 @@
 #define ONNX_NAMESPACE onnx
 #endif
 
-#include "ir/onnx/Operators.h"
+#include "ir/onnx/group/Operators.h"
 
 #include "onnx/defs/schema.h"
 
@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::pair<const char *, const char *> listed[] = {
 #define HETERPLAN_OPERATOR(domain, name, kind, weight, work, keeps, gradient) {domain, name},
-#include "ir/onnx/Operators.def"
+#include "ir/onnx/group/Operators.def"
 };
 
 /// Operators of the default domain that came after set 17, the newest that libonnx 1.12 knows.

@@ -1,8 +1,8 @@
 #include "Fuzzing.h"
 #include "ir/SeriesParallel.h"
-#include "ir/onnx/Grouping.h"
 #include "ir/onnx/Importer.h"
-#include "ir/onnx/Skeleton.h"
+#include "ir/onnx/group/Grouping.h"
+#include "ir/onnx/read/Skeleton.h"
 
 using namespace heterplan;
 

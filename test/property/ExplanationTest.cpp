@@ -1,6 +1,6 @@
 // Explanations of infeasibility keep their word on random problems: what clashes cannot hold
 // together, and each relaxation gives a plan.
-#include "search/Explain.h"
+#include "search/explain/Explain.h"
 #include "support/Prove.h"
 #include "support/RandomProblem.h"
 

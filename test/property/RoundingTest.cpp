@@ -1,7 +1,7 @@
 // Laws of continuous sizes and their roundings, on random small problems.
-#include "search/Rounding.h"
-#include "search/Layout.h"
-#include "search/Provisioning.h"
+#include "search/provision/Rounding.h"
+#include "search/provision/Layout.h"
+#include "search/provision/Provisioning.h"
 #include "support/RandomProblem.h"
 
 #include "gtest/gtest.h"

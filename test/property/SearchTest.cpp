@@ -1,6 +1,6 @@
 // Laws of search, on random small problems.
 #include "search/Search.h"
-#include "search/Evaluator.h"
+#include "search/placement/Evaluator.h"
 #include "search/verify/Checker.h"
 #include "support/RandomProblem.h"
 

@@ -1,6 +1,6 @@
 // Z3 decides whether a layout can be sized as enumerating all sizes does.
-#include "search/Evaluator.h"
 #include "search/Search.h"
+#include "search/placement/Evaluator.h"
 #include "support/Prove.h"
 #include "support/RandomProblem.h"
 

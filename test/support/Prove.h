@@ -1,7 +1,7 @@
 // What explain() asks for a proof, as `heterplan compile` answers it.
 #pragma once
 
-#include "search/SearchSpace.h"
+#include "search/problem/SearchSpace.h"
 #include "search/verify/LayoutProof.h"
 
 namespace heterplan::test {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cost/ConstantCostModel.h"
-#include "search/Problem.h"
+#include "search/problem/Problem.h"
 
 #include <algorithm>
 #include <random>

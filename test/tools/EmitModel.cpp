@@ -5,8 +5,8 @@
 // or "", why it came no further or "".
 #include "codegen/ModelEmitter.h"
 #include "codegen/Weights.h"
-#include "ir/onnx/Grouping.h"
 #include "ir/onnx/Importer.h"
+#include "ir/onnx/group/Grouping.h"
 #include "support/Diagnostic.h"
 #include "support/Files.h"
 

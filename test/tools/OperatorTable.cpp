@@ -1,6 +1,6 @@
 // operator-table: the rows of docs/operators.md, from the tables of the importer and the emitters.
 #include "codegen/NodeEmitter.h"
-#include "ir/onnx/OperatorList.h"
+#include "ir/onnx/group/OperatorList.h"
 
 #include "llvm/Support/raw_ostream.h"
 

@@ -6,7 +6,7 @@
 #include "StructureText.h"
 #include "Table.h"
 
-#include "ir/onnx/Grouping.h"
+#include "ir/onnx/group/Grouping.h"
 #include "support/Files.h"
 #include "support/JsonWriter.h"
 

@@ -1,7 +1,7 @@
 // How an explanation of infeasibility is shown: as text or as JSON, on stdout, for it is an answer.
 #pragma once
 
-#include "search/Explain.h"
+#include "search/explain/Explain.h"
 
 #include "llvm/Support/raw_ostream.h"
 

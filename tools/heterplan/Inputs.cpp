@@ -7,8 +7,8 @@
 #include "cost/Catalogue.h"
 #include "cost/ProfiledModel.h"
 #include "cost/Roofline.h"
-#include "ir/onnx/Grouping.h"
 #include "ir/onnx/Importer.h"
+#include "ir/onnx/group/Grouping.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"

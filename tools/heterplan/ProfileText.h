@@ -3,7 +3,7 @@
 #pragma once
 
 #include "cost/LayerRegression.h"
-#include "search/Problem.h"
+#include "search/problem/Problem.h"
 
 #include <string>
 #include <vector>

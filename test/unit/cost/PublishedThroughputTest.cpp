@@ -1,8 +1,8 @@
 // The roofline against throughput that others measured: the efficiencies must not drift from it.
 #include "cost/Catalogue.h"
 #include "cost/Roofline.h"
-#include "ir/onnx/Grouping.h"
 #include "ir/onnx/Importer.h"
+#include "ir/onnx/group/Grouping.h"
 
 #include "gtest/gtest.h"
 

@@ -9,8 +9,8 @@
 #define ONNX_NAMESPACE onnx
 #endif
 
-#include "ir/onnx/Grouping.h"
 #include "ir/onnx/Importer.h"
+#include "ir/onnx/group/Grouping.h"
 #include "support/Diagnostic.h"
 
 #include "llvm/ADT/SmallString.h"

@@ -1,6 +1,6 @@
 // The bundled models against figures that are known from their publications.
-#include "ir/onnx/Grouping.h"
 #include "ir/onnx/Importer.h"
+#include "ir/onnx/group/Grouping.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // The seeds of the importer's fuzz target: those that are models are read, the others are refused
 // for the reason that they were made for.
-#include "ir/onnx/Grouping.h"
 #include "ir/onnx/Importer.h"
+#include "ir/onnx/group/Grouping.h"
 #include "support/Diagnostic.h"
 
 #include "gtest/gtest.h"

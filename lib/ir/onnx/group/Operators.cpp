@@ -1,0 +1,290 @@
+#include "ir/onnx/group/Operators.h"
+
+#include "ir/Bodies.h"
+#include "ir/onnx/group/OperatorWork.h"
+#include "ir/onnx/group/Roles.h"
+
+#include "llvm/ADT/StringMap.h"
+
+#include <algorithm>
+
+using namespace llvm;
+
+namespace heterplan {
+
+using work::View;
+
+namespace {
+
+enum class Weight { Heavy, Cheap, View };
+enum class Keeps {
+  Nothing,
+  Others,
+  Inputs,
+  Outputs,
+  InputsAndOutputs,
+  InputsAndIndices,
+  InputsAndGates
+};
+enum class Flow { Gradient, NoGradient };
+
+struct Entry {
+  const char *domain;
+  const char *name;
+  LayerKind kind;
+  Weight weight;
+  double (*work)(const View &);
+  Keeps keeps;
+  Flow flow;
+};
+
+constexpr Entry entries[] = {
+#define HETERPLAN_OPERATOR(domain, name, kind, weight, function, keeps, gradient)                  \
+  {domain, name, LayerKind::kind, Weight::weight, work::function, Keeps::keeps, Flow::gradient},
+#include "ir/onnx/group/Operators.def"
+};
+constexpr Entry otherwise = {"",
+                             "",
+                             LayerKind::Elementwise,
+                             Weight::Cheap,
+                             work::perOutput<1>,
+                             Keeps::Inputs,
+                             Flow::Gradient};
+
+const Entry *findEntry(const GraphNode &node) {
+  static const StringMap<const Entry *> table = [] {
+    StringMap<const Entry *> result;
+    for (const Entry &entry : entries)
+      result[(StringRef(entry.domain) + "." + entry.name).str()] = &entry;
+    return result;
+  }();
+  auto found = table.find(node.domain + "." + node.op);
+  return found == table.end() ? nullptr : found->second;
+}
+
+// ---- refinements by operand
+
+/// A lookup of rows: the table is trained and the indices vary.
+bool isLookup(const View &view) {
+  TensorId table = view.input(0), indices = view.input(1);
+  return view.node.op == "Gather" && table != noTensor && indices != noTensor &&
+         view.facts.weight[table] && view.facts.graph.tensors[indices].role != TensorRole::Constant;
+}
+
+bool isProductOfActivations(const View &view, const Entry &entry) {
+  return entry.kind == LayerKind::MatMul && view.input(0) != noTensor &&
+         view.input(1) != noTensor && !view.facts.weight[view.input(0)] &&
+         !view.facts.weight[view.input(1)];
+}
+
+bool isDepthwise(const View &view) {
+  ArrayRef<Dim> weight = view.shape(view.input(1));
+  return view.node.op == "Conv" && view.integer("group", 1) > 1 && weight.size() > 1 &&
+         weight[1].at(1) == 1;
+}
+
+LayerKind kindOf(const View &view, const Entry &entry) {
+  if (view.node.op == "Gather")
+    return isLookup(view) ? LayerKind::Embedding : LayerKind::DataMovement;
+  if (isProductOfActivations(view, entry))
+    return LayerKind::BatchedMatMul;
+  return isDepthwise(view) ? LayerKind::DepthwiseConvolution : entry.kind;
+}
+
+/// Operations of the backward pass. A product needs one more product for each operand with a
+/// gradient; other operators about as much as forward for each, at most twice.
+double backwardFlops(const View &view, const Entry &entry, double forward) {
+  size_t operands = entry.weight == Weight::Heavy ? 2 : view.node.inputs.size();
+  int gradients = 0;
+  for (size_t i = 0; i < operands; ++i)
+    gradients += view.differentiable(view.input(i));
+  return forward * std::min(gradients, 2);
+}
+
+void countKept(const View &view, const Entry &entry, OperatorCost &cost) {
+  bool carries = false;
+  for (TensorId id : view.node.outputs)
+    carries = carries || view.differentiable(id);
+  if (!carries || entry.keeps == Keeps::Nothing)
+    return;
+  if (entry.keeps == Keeps::Outputs) {
+    cost.keeps.append(view.node.outputs.begin(), view.node.outputs.end());
+    return;
+  }
+  if (entry.keeps == Keeps::InputsAndOutputs)
+    cost.keeps.append(view.node.outputs.begin(), view.node.outputs.end());
+  for (size_t i = 0; i < view.node.inputs.size(); ++i) {
+    bool needed = entry.keeps != Keeps::Others;
+    for (size_t j = 0; j < view.node.inputs.size(); ++j)
+      needed = needed || (j != i && j < 2 && view.differentiable(view.input(j)));
+    if (needed && (entry.keeps != Keeps::Others || i < 2))
+      cost.keeps.push_back(view.input(i));
+  }
+  if (entry.keeps == Keeps::InputsAndIndices)
+    cost.keepsBytes = 8 * view.facts.elements(view.output(0));
+  if (entry.keeps == Keeps::InputsAndGates) // cuDNN's reserve: gates and cell of each step
+    cost.keepsBytes = 6 * view.facts.bytes(view.output(0));
+}
+
+/// Reads each operand and writes each result once; parameters are not counted. A lookup touches
+/// only the rows that it reads.
+void countForwardBytes(const View &view, OperatorCost &cost) {
+  for (TensorId id : view.node.inputs)
+    if (id != noTensor && !view.facts.weight[id])
+      cost.forwardBytes += view.facts.bytes(id);
+  for (TensorId id : view.node.outputs)
+    cost.forwardBytes += view.facts.bytes(id);
+  if (isLookup(view))
+    cost.forwardBytes += view.facts.bytes(view.output(0));
+}
+
+/// Reads the gradient of the results once for each operand with a gradient (at most twice) and
+/// what was kept; writes the gradients of the operands.
+void countBackwardBytes(const View &view, OperatorCost &cost) {
+  double results = 0;
+  int gradients = 0;
+  for (TensorId id : view.node.outputs)
+    results += view.differentiable(id) ? view.facts.bytes(id) : 0;
+  for (TensorId id : view.node.inputs) {
+    if (!view.differentiable(id))
+      continue;
+    ++gradients;
+    cost.backwardBytes += view.facts.weight[id] ? 0 : view.facts.bytes(id);
+  }
+  cost.backwardBytes += results * std::min(gradients, 2);
+  if (isLookup(view) && gradients)
+    cost.backwardBytes += results; // the touched rows of the gradient
+  for (TensorId id : cost.keeps)
+    if (id != noTensor && !view.facts.weight[id])
+      cost.backwardBytes += view.facts.bytes(id);
+}
+
+} // namespace
+
+GraphFacts::GraphFacts(const Graph &graph)
+    : graph(graph), weight(graph.tensors.size()), storage(graph.tensors.size()) {
+  for (size_t id = 0; id < graph.tensors.size(); ++id) {
+    weight[id] = graph.tensors[id].role == TensorRole::Parameter;
+    storage[id] = static_cast<TensorId>(id);
+  }
+  eachNode(graph.nodes, [&](const GraphNode &node) {
+    bool some = false, all = node.bodies.empty();
+    for (TensorId id : node.inputs) {
+      if (id == noTensor)
+        continue;
+      some = some || weight[id];
+      all = all && (weight[id] || graph.tensors[id].role == TensorRole::Constant);
+    }
+    for (TensorId id : node.outputs) {
+      if (id == noTensor)
+        continue;
+      weight[id] = some && all;
+      if (isView(node.op) && !node.inputs.empty() && node.inputs[0] != noTensor)
+        storage[id] = storage[node.inputs[0]];
+    }
+  });
+}
+
+double GraphFacts::elements(TensorId id) const {
+  if (id == noTensor)
+    return 0;
+  const GraphTensor &tensor = graph.tensors[id];
+  if (!tensor.elements)
+    return std::max(0.0, elementCount(tensor.shape, 1));
+  double total = 0;
+  for (const Shape &shape : *tensor.elements)
+    total += std::max(0.0, elementCount(shape, 1));
+  return total;
+}
+
+double GraphFacts::bytes(TensorId id) const {
+  return id == noTensor ? 0 : elements(id) * static_cast<double>(sizeOf(graph.tensors[id].type));
+}
+
+namespace {
+
+void add(OperatorCost &total, const OperatorCost &cost, double times) {
+  total.heavy |= cost.heavy;
+  total.opaque |= cost.opaque;
+  total.forwardFlops += times * cost.forwardFlops;
+  total.backwardFlops += times * cost.backwardFlops;
+  total.forwardBytes += times * cost.forwardBytes;
+  total.backwardBytes += times * cost.backwardBytes;
+  total.workspaceBytes = std::max(total.workspaceBytes, cost.workspaceBytes);
+  total.keepsBytes += times * cost.keepsBytes;
+}
+
+/// What the nodes of a body cost. What is kept of each iteration is kept besides the tensors.
+OperatorCost costOf(const GraphBody &body, const GraphFacts &facts) {
+  OperatorCost total;
+  double most = -1;
+  for (const GraphNode &node : body.nodes) {
+    OperatorCost cost = costOf(node, facts);
+    for (TensorId id : cost.keeps)
+      if (id != noTensor && !facts.weight[id] &&
+          facts.graph.tensors[id].role == TensorRole::Activation)
+        cost.keepsBytes += facts.bytes(id);
+    if (cost.forwardFlops > most) {
+      most = cost.forwardFlops;
+      total.kind = cost.kind;
+    }
+    add(total, cost, 1);
+  }
+  return total;
+}
+
+/// If costs what its dearer branch does, a loop its body as often as it runs; once where that is
+/// not known, which the notes say.
+OperatorCost costOfBodies(const GraphNode &node, const GraphFacts &facts) {
+  double times =
+      node.iterations ? std::max(0.0, static_cast<double>(node.iterations->count.at(1))) : 1;
+  OperatorCost dearest;
+  bool heavy = false, opaque = false;
+  for (const GraphBody &body : node.bodies) {
+    OperatorCost once = costOf(body, facts), cost;
+    cost.kind = once.kind;
+    add(cost, once, times);
+    heavy |= cost.heavy;
+    opaque |= cost.opaque;
+    if (cost.forwardFlops + cost.forwardBytes >= dearest.forwardFlops + dearest.forwardBytes)
+      dearest = std::move(cost);
+  }
+  dearest.heavy = heavy;
+  dearest.opaque = opaque;
+  return dearest;
+}
+
+} // namespace
+
+OperatorCost costOf(const GraphNode &node, const GraphFacts &facts) {
+  if (!node.bodies.empty())
+    return costOfBodies(node, facts);
+  View view{node, facts};
+  const Entry *known = findEntry(node);
+  OperatorCost cost;
+  if (!known && !node.domain.empty()) {
+    cost.kind = LayerKind::Opaque;
+    cost.heavy = cost.opaque = true;
+    return cost;
+  }
+  const Entry &entry = known ? *known : otherwise;
+  cost.kind = kindOf(view, entry);
+  cost.heavy = entry.weight == Weight::Heavy || isLookup(view);
+  cost.forwardFlops = entry.work(view);
+  cost.backwardFlops = backwardFlops(view, entry, cost.forwardFlops);
+  if (entry.weight == Weight::View)
+    return cost;
+  countKept(view, entry, cost);
+  countForwardBytes(view, cost);
+  countBackwardBytes(view, cost);
+  return cost;
+}
+
+bool hasFormula(const GraphNode &node) { return findEntry(node) != nullptr; }
+
+bool passesGradients(const GraphNode &node) {
+  const Entry *entry = findEntry(node);
+  return !entry || entry->flow == Flow::Gradient;
+}
+
+} // namespace heterplan

@@ -1,0 +1,329 @@
+#include "ir/onnx/group/Roles.h"
+
+#include "ir/Bodies.h"
+#include "ir/onnx/group/Operators.h"
+
+#include "llvm/ADT/StringSet.h"
+
+#include <cmath>
+#include <cstring>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+
+/// Operators that hand on values: an initializer is trained if what comes out is.
+const StringSet<> &handingOn() {
+  static const StringSet<> ops = {"Identity",  "Reshape",   "Flatten", "Squeeze",
+                                  "Unsqueeze", "Transpose", "Cast",    "Slice",
+                                  "Split",     "Concat",    "Expand",  "Tile"};
+  return ops;
+}
+
+/// Operators whose floating operands beyond the data are settings, not weights.
+const StringSet<> &settingsOnly() {
+  static const StringSet<> ops = {"Shape",
+                                  "Size",
+                                  "Where",
+                                  "Clip",
+                                  "Pow",
+                                  "Pad",
+                                  "Resize",
+                                  "Upsample",
+                                  "Range",
+                                  "OneHot",
+                                  "Dropout",
+                                  "Equal",
+                                  "Less",
+                                  "LessOrEqual",
+                                  "Greater",
+                                  "Min",
+                                  "GreaterOrEqual",
+                                  "Max",
+                                  "Mod",
+                                  "QuantizeLinear",
+                                  "DequantizeLinear",
+                                  "NonMaxSuppression",
+                                  "RoiAlign",
+                                  "RotaryEmbedding",
+                                  "GroupQueryAttention",
+                                  "GridSample",
+                                  "STFT",
+                                  "QLinearConv",
+                                  "QLinearMatMul",
+                                  "MatMulNBits",
+                                  "SoftmaxCrossEntropyLoss",
+                                  "NegativeLogLikelihoodLoss",
+                                  "IsInf",
+                                  "IsNaN"};
+  return ops;
+}
+
+const StringSet<> &elementwise() {
+  static const StringSet<> ops = {"Add", "Sub", "Mul", "Div", "Sum", "Mean"};
+  return ops;
+}
+
+/// One element; results of nodes have no shape yet.
+bool isSingle(const GraphTensor &tensor) {
+  if (tensor.role == TensorRole::Activation)
+    return false;
+  for (const Dim &dim : tensor.shape)
+    if (dim.fixed != 1)
+      return false;
+  return true;
+}
+
+/// Zeros and large negative numbers only, with at least one of the latter.
+bool isAdditiveMask(const GraphTensor &tensor) {
+  if (!tensor.data || tensor.data->type != DataType::Float32)
+    return false;
+  bool negative = false;
+  for (size_t at = 0; at + sizeof(float) <= tensor.data->bytes.size(); at += sizeof(float)) {
+    float value = 0;
+    std::memcpy(&value, tensor.data->bytes.data() + at, sizeof value);
+    if (value != 0 && !(value <= -1e4f))
+      return false;
+    negative = negative || value != 0;
+  }
+  return negative;
+}
+
+/// Whether each column of a table, one row for each position, is the sine or cosine of the position
+/// times a frequency: with v(0) = 0 or 1, v(t+1) = 2·cos θ·v(t) - v(t-1). No training ends there.
+bool isSinusoidal(const GraphTensor &tensor) {
+  size_t rank = tensor.shape.size();
+  if (!tensor.data || tensor.data->type != DataType::Float32 || rank < 2)
+    return false;
+  for (size_t axis = 0; axis + 2 < rank; ++axis)
+    if (tensor.shape[axis].fixed != 1)
+      return false;
+  auto rows = static_cast<size_t>(tensor.shape[rank - 2].fixed),
+       columns = static_cast<size_t>(tensor.shape[rank - 1].fixed);
+  if (rows < 3)
+    return false;
+  auto at = [&](size_t row, size_t column) {
+    float value = 0;
+    std::memcpy(&value, tensor.data->bytes.data() + (row * columns + column) * sizeof value,
+                sizeof value);
+    return static_cast<double>(value);
+  };
+  bool moves = false;
+  for (size_t column = 0; column < columns; ++column) {
+    double first = at(0, column), second = at(1, column);
+    if ((first != 0 && first != 1) || std::abs(second) > 1)
+      return false;
+    moves = moves || std::abs(second - first) > 1e-3;
+    double cosine = first == 1 ? second : std::sqrt(1 - second * second);
+    for (size_t row = 2; row < rows; ++row)
+      if (!(std::abs(2 * cosine * at(row - 1, column) - at(row - 2, column) - at(row, column)) <
+            1e-4))
+        return false;
+  }
+  return moves;
+}
+
+class RoleFinder {
+public:
+  RoleFinder(const ModelFile &file, std::vector<std::string> &notes)
+      : file(file), graph(file.graph), notes(notes), trained(graph.tensors.size()),
+        state(graph.tensors.size()), fromProduct(graph.tensors.size()), uses(graph.tensors.size()),
+        phases(graph.tensors.size()) {}
+
+  std::vector<TensorRole> run() {
+    eachNode(graph.nodes, [&](const GraphNode &node) {
+      if (node.op == "MatMul" || node.op == "Gemm" || node.op == "Conv")
+        for (TensorId id : node.outputs)
+          if (id != noTensor)
+            fromProduct[id] = true;
+    });
+    for (TensorId id : graph.outputs)
+      ++uses[id];
+    visitAll(graph.nodes);
+    std::vector<TensorRole> roles(graph.tensors.size());
+    std::vector<std::string> waves;
+    for (size_t id = 0; id < roles.size(); ++id) {
+      roles[id] = roleOf(id);
+      if (roles[id] == TensorRole::Parameter &&
+          (isFrequency(id) || isSinusoidal(graph.tensors[id]))) {
+        roles[id] = TensorRole::Constant;
+        waves.push_back(graph.tensors[id].name);
+      }
+    }
+    if (!waves.empty())
+      notes.push_back(
+          "'" + StringRef(waves[0]).take_front(100).str() + "'" +
+          (waves.size() > 1 ? " and " + std::to_string(waves.size() - 1) + " more" : "") +
+          ": sines of positions or their frequencies, taken to be constants, not "
+          "trained");
+    return roles;
+  }
+
+private:
+  const ModelFile &file;
+  const Graph &graph;
+  std::vector<std::string> &notes;
+  std::vector<bool> trained, state, fromProduct;
+  std::vector<int> uses, phases; // by tensor: how many nodes read it, and how many for a phase
+
+  /// Whether all that is made of a tensor is the argument of a sine or cosine.
+  bool isPhase(size_t id) const { return uses[id] && uses[id] == phases[id]; }
+
+  /// Frequencies are a vector; a matrix before a sine is a layer of its own kind.
+  bool isFrequency(size_t id) const {
+    int extents = 0;
+    for (const Dim &dim : graph.tensors[id].shape)
+      extents += dim.fixed != 1;
+    return extents <= 1 && isPhase(id);
+  }
+
+  void countUses(const GraphNode &node) {
+    static const StringSet<> linear = {"Mul", "MatMul", "Einsum"};
+    bool phase = node.op == "Sin" || node.op == "Cos";
+    if (linear.count(node.op) || handingOn().count(node.op)) {
+      phase = true;
+      for (TensorId id : node.outputs)
+        phase = phase && (id == noTensor || isPhase(id));
+    }
+    for (TensorId id : node.inputs)
+      if (id != noTensor) {
+        ++uses[id];
+        phases[id] += phase;
+      }
+  }
+
+  void visitAll(const std::vector<GraphNode> &nodes) {
+    for (size_t i = nodes.size(); i-- > 0;)
+      nodes[i].bodies.empty() ? visit(nodes[i]) : visitBodies(nodes[i]);
+  }
+
+  /// A value that a body reads is trained if it is used so in the body; what a loop begins with is
+  /// state, not a weight.
+  void visitBodies(const GraphNode &node) {
+    for (const GraphBody &body : node.bodies)
+      for (TensorId id : body.outputs)
+        ++uses[id];
+    for (TensorId id : node.operands())
+      uses[id == noTensor ? 0 : id] += id != noTensor;
+    for (const GraphBody &body : node.bodies) {
+      BodyFlow flow = flowOf(node, body);
+      for (auto [inner, outer] : flow.out)
+        trained[inner] = trained[inner] || trained[outer];
+      visitAll(body.nodes);
+      for (auto [outer, inner] : flow.in) {
+        bool carried = false;
+        for (auto [output, input] : flow.carried)
+          carried = carried || input == inner;
+        trained[outer] = trained[outer] || (trained[inner] && !carried);
+      }
+    }
+  }
+
+  void visit(const GraphNode &node) {
+    countUses(node);
+    bool result = false;
+    for (TensorId id : node.outputs)
+      result = result || (id != noTensor && trained[id]);
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      TensorId id = node.inputs[i];
+      if (id == noTensor)
+        continue;
+      if (node.op == "BatchNormalization" && i >= 3)
+        state[id] = true;
+      else if (handingOn().count(node.op) ? result && !isSingle(graph.tensors[id])
+                                          : trains(node, id))
+        trained[id] = true;
+    }
+  }
+
+  /// Whether operand `id` of `node` is a weight, were it an initializer.
+  bool trains(const GraphNode &node, TensorId id) const {
+    if (settingsOnly().count(node.op))
+      return false;
+    if (!elementwise().count(node.op) || !isSingle(graph.tensors[id]))
+      return true;
+    return node.op == "Add" && graph.tensors[id].shape.size() == 1 && addsToProduct(node);
+  }
+
+  bool addsToProduct(const GraphNode &node) const {
+    for (TensorId id : node.inputs)
+      if (id != noTensor && fromProduct[id])
+        return true;
+    return false;
+  }
+
+  TensorRole roleOf(size_t id) const {
+    const GraphTensor &tensor = graph.tensors[id];
+    if (tensor.role != TensorRole::Constant || !isFloating(tensor.type) || file.literal[id])
+      return tensor.role;
+    if (state[id])
+      return TensorRole::Buffer;
+    return trained[id] && !isAdditiveMask(tensor) ? TensorRole::Parameter : TensorRole::Constant;
+  }
+};
+
+} // namespace
+
+std::vector<TensorRole> decideRoles(const ModelFile &file, std::vector<std::string> &notes) {
+  return RoleFinder(file, notes).run();
+}
+
+namespace {
+void markDifferentiable(Graph &graph, const std::vector<GraphNode> &nodes);
+
+/// Marks `to` where `from` is marked; tells whether that is news.
+bool handOn(Graph &graph, const BodyFlow::Pairs &pairs) {
+  bool news = false;
+  for (auto [from, to] : pairs)
+    if (graph.tensors[from].differentiable && !graph.tensors[to].differentiable &&
+        isFloating(graph.tensors[to].type))
+      news = graph.tensors[to].differentiable = true;
+  return news;
+}
+
+void markBodies(Graph &graph, const GraphNode &node) {
+  for (const GraphBody &body : node.bodies) {
+    BodyFlow flow = flowOf(node, body);
+    handOn(graph, flow.in);
+    markDifferentiable(graph, body.nodes);
+    if (handOn(graph, flow.carried)) { // what is carried may take the gradient elsewhere
+      for (auto [output, input] : flow.carried)
+        graph.tensors[input].differentiable |= isFloating(graph.tensors[input].type);
+      markDifferentiable(graph, body.nodes);
+    }
+    handOn(graph, flow.out);
+  }
+}
+
+void markDifferentiable(Graph &graph, const std::vector<GraphNode> &nodes) {
+  for (const GraphNode &node : nodes) {
+    if (!node.bodies.empty()) {
+      markBodies(graph, node);
+      continue;
+    }
+    bool carries = false;
+    for (TensorId id : node.inputs)
+      carries = carries || (id != noTensor && graph.tensors[id].differentiable);
+    carries = carries && passesGradients(node);
+    for (TensorId id : node.outputs)
+      if (id != noTensor)
+        graph.tensors[id].differentiable = carries && isFloating(graph.tensors[id].type);
+  }
+}
+} // namespace
+
+void markDifferentiable(Graph &graph) {
+  for (GraphTensor &tensor : graph.tensors)
+    tensor.differentiable = tensor.role == TensorRole::Parameter;
+  markDifferentiable(graph, graph.nodes);
+}
+
+bool isView(StringRef op) {
+  static const StringSet<> ops = {"Identity",  "Reshape", "Flatten", "Squeeze", "Unsqueeze",
+                                  "Transpose", "Slice",   "Split",   "Expand"};
+  return ops.count(op) != 0;
+}
+
+} // namespace heterplan

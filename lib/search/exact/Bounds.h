@@ -1,0 +1,95 @@
+// Lower bounds on what the layers that are not placed yet will add. Each holds for every placement
+// of the search space, so a bound on the best completion is proven, not estimated.
+#pragma once
+
+#include "search/exact/Lagrangian.h"
+#include "search/placement/StageTable.h"
+
+#include <vector>
+
+namespace heterplan {
+
+/// Bounds for one number of micro-batches m, by a surrogate relaxation: the limits on the devices
+/// of each type are replaced by one on their weighted sum Σ_t λ_t·devices_t (valid for any λ ≥ 0),
+/// in `levels` steps, rounded up. Under it a dynamic programme over cut positions finds for every
+/// position and level
+///   - the least max τ of the open stages,
+///   - the least Σ τ plus exposed synchronisation when no open stage takes longer than T_k, for a
+///     few thresholds T_k: an open part whose slowest stage lies in (T_{k−1}, T_k] adds at least
+///     that and (m−1)·T_{k−1},
+///   - the least Σ price·(m·τ + sync) (devices are paid for the whole iteration, which is at least
+///     that of their stage).
+/// Transfers enter by what they take at least, memory by what is in flight at least.
+class Bounds {
+public:
+  /// `wholeModelGroups`: whether groups that are for one-stage plans only count too.
+  Bounds(const Evaluator &evaluator, const StageTable &table, bool wholeModelGroups);
+
+  /// Least iteration time of any completion.
+  double time(const PartialPlacement &partial) const;
+  /// Least Evaluation::objective of any completion; infinite when the floor or the budget cannot
+  /// hold. `timeLimit`: completions slower than that are of no interest.
+  double objective(const PartialPlacement &partial, double timeLimit) const;
+  /// Bound on the whole model.
+  double root() const;
+  /// Tightens the bounds where they are below what is of interest: `timeLimit` as `objective` has
+  /// it, and an objective of `best`.
+  void tighten(double timeLimit, double best);
+  /// Price · iteration of an objective, in dollars per hour · seconds; infinite where it is time.
+  double costOf(double objective) const;
+  double slowestAtLeast() const { return lagrangian.slowestAtLeast(); }
+  /// Appends the stages before `partial` that a completion of interest may have; false where the
+  /// bounds were never tightened, so that it may be any stage.
+  bool listExtensions(const PartialPlacement &partial, double timeLimit, double best,
+                      llvm::SmallVectorImpl<Lagrangian::Extension> &found);
+  /// After `tighten`: the stages that a placement within its limits may have.
+  std::vector<Lagrangian::StageChoice> listStages() const { return lagrangian.listStages(); }
+  /// Least iteration time of any placement, seconds.
+  double rootTime() const;
+
+private:
+  static constexpr int levels = 32;
+  /// The best figures of the stages between two positions that take the same number of levels.
+  struct Bucket {
+    double time, sync, paid;
+  };
+  /// Least figures of the open layers before a position at some level: seconds, dollars per hour ·
+  /// seconds.
+  struct Rest {
+    double slowest, paid;
+  };
+
+  void setWeights(const StageTable &table);
+  void setLevels();
+  void setLeastForward(const StageTable &table);
+  void fillBuckets(const StageTable &table, bool wholeModelGroups);
+  void addToBucket(const StageTable &table, int begin, int end, int option);
+  void solveRests();
+  void setThresholds();
+  void solveFills(int threshold);
+  PartialPlacement rootPlacement(std::vector<int> &none) const;
+  int levelOf(double speed) const;
+  int levelLeft(const PartialPlacement &partial) const;
+  size_t place(int position, int level) const { return size_t(position) * levels + level; }
+  Bucket *buckets(int begin, int end) {
+    return &bucketTable[(size_t(end) * (end - 1) / 2 + begin) * (levels + 1)];
+  }
+  double fillOf(int threshold, int position, int level) const {
+    return fills[size_t(threshold) * rests.size() + place(position, level)];
+  }
+
+  const Evaluator &evaluator;
+  const int microBatches, positions;
+  Lagrangian lagrangian;
+  std::vector<double> weights;      // λ, by type
+  double levelStep = 1;             // speed of one level
+  std::vector<int> optionLevels;    // levels that an option takes, rounded down
+  std::vector<double> leastForward; // by position: Σ of the open layers' least forward times
+  std::vector<Bucket> bucketTable;
+  std::vector<Rest> rests;        // by position and level
+  std::vector<double> thresholds; // T_k, ascending; the last is infinite
+  std::vector<double> fills;      // by threshold, position and level
+  double cheapest = 0;            // price of the cheapest device
+};
+
+} // namespace heterplan

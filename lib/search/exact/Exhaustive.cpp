@@ -1,0 +1,103 @@
+// The oracle: every cut, every group of every stage, every micro-batch count. Deliberately naive,
+// and it considers every count of devices, not only those that SearchSpace keeps.
+#include "search/placement/Strategy.h"
+
+#include <limits>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+constexpr int64_t mostPlacements = 2'000'000;
+
+class Enumeration {
+public:
+  explicit Enumeration(Evaluator &evaluator)
+      : evaluator(evaluator), groups(allGroups()), left(evaluator.space.available) {}
+
+  Error run() {
+    for (int m : evaluator.space.microBatches) {
+      current.microBatches = m;
+      if (Error error = extend(0))
+        return error;
+    }
+    return Error::success();
+  }
+
+  std::optional<Placement> best;
+  double bestObjective = std::numeric_limits<double>::infinity();
+
+private:
+  std::vector<GroupOption> allGroups() const {
+    std::vector<GroupOption> result;
+    const std::vector<int> &available = evaluator.space.available;
+    for (int type = 0; type < static_cast<int>(available.size()); ++type)
+      for (int count = 1; count <= available[type]; ++count)
+        result.push_back(evaluator.space.optionOf(evaluator.problem, {{{type, count}}}));
+    for (const GroupOption &option : evaluator.space.options)
+      if (option.group.counts.size() > 1)
+        result.push_back(option);
+    return result;
+  }
+
+  /// Completes `current`, whose stages reach position `from`, in all ways.
+  Error extend(size_t from) {
+    const std::vector<int> &positions = evaluator.space.positions;
+    if (from + 1 == positions.size())
+      return consider();
+    if (static_cast<int>(current.stages.size()) >= evaluator.space.maxStages)
+      return Error::success();
+    for (size_t to = from + 1; to < positions.size(); ++to)
+      for (const GroupOption &option : groups) {
+        if (!take(option, 1))
+          continue;
+        current.stages.push_back({positions[from], positions[to], option.group});
+        Error error = extend(to);
+        current.stages.pop_back();
+        take(option, -1);
+        if (error)
+          return error;
+      }
+    return Error::success();
+  }
+
+  /// Takes the slots of `option` (sign 1) if they are left, or gives them back (sign −1).
+  bool take(const GroupOption &option, int sign) {
+    for (size_t type = 0; type < left.size(); ++type)
+      if (sign * option.slots[type] > left[type])
+        return false;
+    for (size_t type = 0; type < left.size(); ++type)
+      left[type] -= sign * option.slots[type];
+    return true;
+  }
+
+  Error consider() {
+    if (++considered > mostPlacements)
+      return Diagnostic(Diag::TooLarge, {"", 0, 0, "strategy exhaustive"})
+                 .note({}, "use --strategy auto or label-setting")
+             << "more than " << mostPlacements << " placements";
+    std::optional<Evaluation> evaluation = evaluator.evaluate(current);
+    if (evaluation && evaluation->objective < bestObjective) {
+      bestObjective = evaluation->objective;
+      best = current;
+    }
+    return Error::success();
+  }
+
+  Evaluator &evaluator;
+  const std::vector<GroupOption> groups;
+  std::vector<int> left; // devices not taken by `current`
+  Placement current;
+  int64_t considered = 0;
+};
+} // namespace
+
+Expected<Solution> Exhaustive::run(Evaluator &evaluator, const SearchOptions &) {
+  Enumeration enumeration(evaluator);
+  if (Error error = enumeration.run())
+    return error;
+  return Solution{enumeration.best, enumeration.bestObjective, true};
+}
+
+} // namespace heterplan

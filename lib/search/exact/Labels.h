@@ -1,0 +1,104 @@
+// The labels of the exact search and what is dominated among them: of two labels at one cut,
+// reached over the same link, one is dropped when the other does as well in every completion. See
+// docs/rationale/search.md.
+#pragma once
+
+#include "search/placement/Evaluator.h"
+
+#include "llvm/ADT/DenseMap.h"
+
+#include <vector>
+
+namespace heterplan {
+
+/// A placement of the last layers: stages from some cut position to the end.
+struct Label {
+  double fill;    // Σ τ of its stages; the receipt of the first one's input is not known yet
+  double others;  // max τ of all its stages but the first
+  double first;   // τ of the first, without that receipt
+  double exposed; // R of the first stage
+  double price;
+  double bound;          // on the objective of any completion
+  int parent;            // index of the label without the first stage, -1 at the root
+  int16_t position, end; // its first stage covers positions [position, end)
+  int16_t option, depth; // group of the first stage; number of stages
+  int16_t choice;        // index of the micro-batch count
+  bool dominated;
+  Samples share; // largest of the first stage
+};
+
+/// The paths between groups of the space, each made once.
+class PathTable {
+public:
+  explicit PathTable(const Evaluator &evaluator) : evaluator(evaluator) {}
+  /// From option `from` to option `to`.
+  const TransferPath &at(int from, int to);
+
+private:
+  const Evaluator &evaluator;
+  llvm::DenseMap<std::pair<int, int>, TransferPath> paths;
+};
+
+class LabelStore {
+public:
+  LabelStore(const Evaluator &evaluator, PathTable &paths);
+
+  size_t size() const { return labels.size(); }
+  const Label &operator[](int index) const { return labels[index]; }
+  /// Slots that label `index` takes, by type.
+  llvm::ArrayRef<int> slotsOf(int index) const {
+    return llvm::ArrayRef<int>(used).slice(size_t(index) * types, types);
+  }
+  /// Adds a label as it is; its index.
+  int add(const Label &label, llvm::ArrayRef<int> slots);
+  /// Adds a label unless one that stands there dominates it; labels that it dominates are marked.
+  /// Placements whose slowest stage takes less than `slowest` are of no interest.
+  bool insert(const Label &label, llvm::ArrayRef<int> slots, double slowest);
+  /// Forgets the labels that were added; fronts stay.
+  void clear();
+  /// Entries of fronts that were compared so far.
+  int64_t comparisons() const { return compared; }
+
+private:
+  /// What dominance looks at, kept together for the cache.
+  struct FrontEntry {
+    double fill, fillAndExposed, others, first, price;
+    int64_t share, nodeShare; // samples of one device and of one node of the first stage
+    double mostReceive;       // of the first stage's input, whatever stands before it
+    int depth;                // beyond the number of micro-batches it does not matter
+    int label;
+  };
+
+  /// How much longer transfers between the first stage and the one before it may take, in seconds.
+  struct Handover {
+    double receive = 0, gradient = 0;
+  };
+
+  /// How a group looks to the stage before it: groups of one place are reached over the same link.
+  struct Interface {
+    int place, perNode;
+  };
+
+  FrontEntry frontEntry(const Label &label, double slowest);
+  int placeFor(const Label &label, const FrontEntry &entry) const;
+  Handover handoverTo(int other, const Label &label);
+  Handover handover(const Label &label, const Label *other);
+  bool dominates(const FrontEntry &a, const Label &aLabel, const int *aUsed, const FrontEntry &b,
+                 const Label &bLabel, const int *bUsed);
+
+  const Evaluator &evaluator;
+  PathTable &paths;
+  const SearchSpace &space;
+  const size_t types;
+  const bool priceMatters;
+  std::vector<Interface> interfaces; // by option
+  std::vector<Label> labels;
+  std::vector<int> used; // slots by label and type
+  /// Non-dominated labels by cut and micro-batches, and by place; ascending fill.
+  llvm::DenseMap<std::pair<int, int>, std::vector<FrontEntry>> fronts;
+  /// By cut and micro-batches, and by both options (or none).
+  llvm::DenseMap<std::pair<int, int>, Handover> handovers;
+  int64_t compared = 0;
+};
+
+} // namespace heterplan

@@ -1,0 +1,162 @@
+// A lower bound on the iteration time in which the limits on devices hold on average: each type has
+// a price in seconds (a Lagrange multiplier), placements pay for the devices that they take, and
+// the cheapest one is a shortest path over the cuts. The best prices give the bound of the linear
+// relaxation over all paths (Held and Karp, 1971; Geoffrion, 1974).
+#pragma once
+
+#include "search/placement/StageTable.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/SmallVector.h"
+
+#include <vector>
+
+namespace heterplan {
+
+/// A placement whose stages are chosen from some position to the end.
+struct PartialPlacement {
+  int position = 0;         // index into SearchSpace::positions; layers before it are open
+  double fill = 0;          // Σ τ of the chosen stages, seconds
+  double slowest = 0;       // max τ of them
+  double exposed = 0;       // synchronisation not hidden, R of the first chosen stage
+  double price = 0;         // dollars per hour
+  llvm::ArrayRef<int> used; // slots of each type
+};
+
+/// For one number of micro-batches m, where an iteration takes Σ τ + (m−1)·max τ + exposed
+/// synchronisation; under any other formula `tighten` must not be called. Placements are split by
+/// their slowest stage: those whose max τ lies in an interval (low, high] take at least (m−1)·low,
+/// and the least Σ τ + exposed synchronisation of stages ≤ high. Each interval has its own
+/// multipliers, found by subgradient ascent; intervals that decide the bound are split further. The
+/// budget, if there is one, is a limit like those on devices.
+///
+/// Where the objective is cost, each interval also has multipliers for the least Σ price ·
+/// iteration: a stage is paid for the whole iteration, which is at least the bound of the interval,
+/// and at least m·τ + sync of that stage (what comes before it hides no more of its sync than it
+/// takes itself).
+class Lagrangian {
+public:
+  /// `wholeModelGroups`: whether groups that are for one-stage plans only count too.
+  Lagrangian(const Evaluator &evaluator, const StageTable &table, bool wholeModelGroups);
+
+  /// Tightens the bounds where they are below the limits of interest: seconds of an iteration, and
+  /// price · iteration in dollars per hour · seconds; either may be infinite.
+  void tighten(double timeLimit, double costLimit);
+  /// Least iteration time of any completion; infinite where there is none. 0 before `tighten`.
+  double time(const PartialPlacement &partial) const;
+  /// Least price · iteration of any completion within the `timeLimit` of `tighten`; 0 where the
+  /// objective is not cost.
+  double cost(const PartialPlacement &partial) const;
+
+  /// Whether `tighten` was called.
+  bool isTight() const { return started; }
+  /// The slowest stage of a placement within the limits of `tighten` takes at least this; 0 before.
+  double slowestAtLeast() const;
+  /// A stage from position `begin` to where a partial placement starts.
+  struct Extension {
+    int begin, option;
+  };
+  /// Appends to `found` the stages before `partial` that a completion below both limits may have:
+  /// at least these, each once. After `tighten`; its limits were no smaller. Groups for one-stage
+  /// plans are among them only where they count.
+  void listExtensions(const PartialPlacement &partial, double timeLimit, double costLimit,
+                      llvm::SmallVectorImpl<Extension> &found);
+  /// A stage between two positions.
+  struct StageChoice {
+    int begin, end, option;
+  };
+  /// All stages that a placement within the limits of `tighten` may have: where several on one type
+  /// are alike but for the devices that they take, the one with the fewest. By end, begin, option.
+  std::vector<StageChoice> listStages() const;
+
+private:
+  /// One stage between two positions; times with the least that its transfers take.
+  struct Choice {
+    double time, forward, sync;
+    int option;
+  };
+  /// A choice, and the least that it and the layers before it add under the multipliers.
+  struct Ranked {
+    double time; // Σ τ + exposed synchronisation
+    double paid; // dollars per hour · seconds
+    int begin, choice;
+  };
+  /// By position: the least of the layers before it, with what they pay for their devices.
+  struct Costs {
+    std::vector<double> fill;    // Σ τ + exposed synchronisation
+    std::vector<double> forward; // Σ forward
+  };
+  struct Interval {
+    double low, high;                // of max τ
+    std::vector<double> multipliers; // seconds for all there is of each resource
+    Costs costs;
+    double time;                         // bound of the whole model
+    std::vector<double> costMultipliers; // dollars per hour · seconds for all there is
+    std::vector<double> paid;            // by position: least paid for the stages before it
+    double cost;                         // bound of the whole model
+    std::vector<Ranked> ranked;          // by end; then those that add least come first
+    std::vector<size_t> firstRanked;     // by end
+  };
+  /// Which choice reached a position: the least fill, and the least forward time.
+  struct Step {
+    int fillBegin, forwardBegin;
+    int fillChoice, forwardChoice;
+    bool behindSync; // the rest before the stage is hidden behind its synchronisation
+  };
+
+  void listResources();
+  void listChoices(const StageTable &table, bool wholeModelGroups);
+  void listChoicesOf(const StageTable &table, bool wholeModelGroups, int begin, int end);
+  double leastSlowest() const;
+  void startIntervals();
+  /// Of the choices between two positions in `firstChoice`.
+  static size_t pairIndex(int begin, int end) { return size_t(end) * (end - 1) / 2 + begin; }
+  void rankChoices(Interval &interval);
+  void rankChoicesOf(Interval &interval, int begin, int end, const std::vector<double> &costCosts,
+                     double limit) const;
+  template <typename Cost>
+  std::vector<double> leastBehind(const Interval &interval, Cost cost) const;
+  void keepStages(const Interval &interval, std::vector<char> &kept) const;
+  void improve(Interval &interval, int steps);
+  void improveTime(Interval &interval, int steps);
+  void improveCost(Interval &interval, int steps);
+  template <typename Solve, typename Keep>
+  double ascend(std::vector<double> &multipliers, int steps, double goal, Solve solve,
+                Keep keep) const;
+  void splitDeciding();
+  void dropSolved();
+  double objectiveOf(const Interval &interval) const;
+  bool isSolved(const Interval &interval) const;
+  std::vector<double> chargesOf(const std::vector<double> &multipliers) const;
+  void chargeOptions(const std::vector<double> &multipliers) {
+    optionCosts = chargesOf(multipliers);
+  }
+  double bound(double least, const std::vector<double> &multipliers) const;
+  double solveTime(const std::vector<double> &multipliers, double high, Costs &costs);
+  double solveCost(const std::vector<double> &multipliers, const Interval &interval,
+                   std::vector<double> &paid);
+  double paidFor(const Choice &choice, const Interval &interval) const;
+  std::vector<double> surplus() const;
+  double refund(const std::vector<double> &multipliers, const PartialPlacement &partial) const;
+  double chosenTime(const Interval &interval, const PartialPlacement &partial) const;
+  double openTime(const Interval &interval, const PartialPlacement &partial) const;
+
+  const Evaluator &evaluator;
+  const int microBatches, positions, types;
+  const bool costMatters;
+  std::vector<double> limits;      // of each resource: devices of a type, then the budget
+  std::vector<double> use;         // by option and resource, as a share of the limit
+  std::vector<double> prices;      // by option, dollars per hour
+  std::vector<Choice> choices;     // by end, then begin
+  std::vector<size_t> firstChoice; // of each pair of positions
+  std::vector<Interval> intervals; // ascending
+  double timeLimit, costLimit;     // of interest
+  double solvedTime, solvedCost;   // least bounds of the intervals that were dropped
+  bool started = false;
+  std::vector<Step> steps;         // of the last solve
+  std::vector<double> optionCosts; // of the last solve
+  std::vector<unsigned> seen;      // by choice: the listing that found it last
+  unsigned listing = 0;
+};
+
+} // namespace heterplan

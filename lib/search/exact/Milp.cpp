@@ -1,0 +1,191 @@
+// The cheapest stages within a limit as an integer programme, solved by Cbc: one variable for each
+// stage on its fewest devices, a flow over the cut positions, the devices that there are. Under
+// heterplan's own pricing, where it is small enough, all of a placement as one programme.
+#include "search/exact/IntegerProgram.h"
+#include "search/exact/Pace.h"
+#include "search/exact/ProgramSearch.h"
+
+#include <CoinError.hpp>
+#include <CoinFinite.hpp>
+
+#include <limits>
+#include <map>
+#include <memory>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr size_t mostStages = 30'000;
+constexpr int mostNodes = 20'000; // of Cbc's tree
+
+class PaceProgram : public PaceSolver {
+public:
+  PaceProgram(Evaluator &evaluator, const SearchOptions &options)
+      : evaluator(evaluator), meter(options) {}
+
+  Expected<Answer> solve(const CountTable &counts, int microBatches, double cutoff) override {
+    listStages(counts, microBatches);
+    if (stages.size() > mostStages)
+      return Diagnostic(Diag::TooLarge, {"", 0, 0, "strategy milp"}).note({}, "use --strategy auto")
+             << "more than " << mostStages << " stages to choose from";
+    if (stages.empty())
+      return Answer{infinity, {}};
+    try {
+      return solveByCbc(counts, microBatches, cutoff);
+    } catch (const CoinError &error) {
+      return Diagnostic(Diag::TooLarge, {"", 0, 0, "strategy milp"})
+             << "Cbc gave up: " << error.message();
+    }
+  }
+
+private:
+  struct Stage {
+    int begin, end, type, count;
+    int mostInFlight; // 0: as many as there can be
+  };
+
+  void listStages(const CountTable &counts, int microBatches) {
+    stages.clear();
+    for (int end = 1; end < counts.positions; ++end)
+      for (int begin = 0; begin < end; ++begin)
+        for (int type = 0; type < counts.types; ++type)
+          if (int count = counts.at(begin, end, type))
+            listSizes(counts, begin, end, type, count, microBatches);
+  }
+
+  /// The further a stage is from the end, the more micro-batches it keeps: where memory is tight,
+  /// on more devices.
+  void listSizes(const CountTable &counts, int begin, int end, int type, int count,
+                 int microBatches) {
+    const std::vector<int> &at = evaluator.space.positions;
+    auto least = [&](int inFlight) {
+      return evaluator.leastCount(at[begin], at[end], type, counts.limit, counts.batch, inFlight);
+    };
+    int deepest = std::min(microBatches, counts.positions - begin - 1), most = least(deepest);
+    for (int inFlight = 1; count > 0 && count != most; ++inFlight) {
+      int next = least(inFlight + 1);
+      if (next != count)
+        stages.push_back({begin, end, type, count, inFlight});
+      count = next;
+    }
+    if (count > 0)
+      stages.push_back({begin, end, type, count, 0});
+  }
+
+  /// Columns: the stages, then for each position the number of stages from it on. Rows: one for
+  /// each position (what ends there goes on there), one for each type's devices, where neighbours
+  /// may not share a type one for each position and type, those that count, and the limits of
+  /// memory.
+  IntegerProgram programOf(const CountTable &counts) const {
+    int types = counts.types, inner = counts.positions - 1, columns = int(stages.size());
+    bool apart = evaluator.space.steady;
+    int pairs = inner + types, counting = pairs + (apart ? inner * types : 0);
+    std::vector<std::map<int, double>> rows(counting + inner);
+    std::vector<double> low(rows.size(), -COIN_DBL_MAX), high(rows.size(), 1);
+    for (int i = 0; i < columns; ++i) {
+      const Stage &stage = stages[i];
+      rows[stage.begin][i] = -1; // row 0 is the start
+      if (stage.end < inner)
+        rows[stage.end][i] += 1;
+      rows[inner + stage.type][i] = stage.count;
+      if (apart && stage.begin > 0)
+        rows[pairs + stage.begin * types + stage.type][i] = 1;
+      if (apart && stage.end < inner)
+        rows[pairs + stage.end * types + stage.type][i] = 1;
+      rows[counting + stage.begin][i] = 1;
+    }
+    for (int row = 0; row < inner; ++row) {
+      low[row] = high[row] = row == 0 ? -1 : 0;
+      low[counting + row] = high[counting + row] = 0;
+      rows[counting + row][columns + row] = -1;
+      if (row + 1 < inner)
+        rows[counting + row][columns + row + 1] = 1;
+    }
+    for (int type = 0; type < types; ++type)
+      high[inner + type] = evaluator.space.available[type];
+    for (int i = 0; i < columns; ++i)
+      if (stages[i].mostInFlight > 0) { // stages from here on ≤ most, if it is chosen
+        int after = inner - stages[i].begin;
+        rows.push_back(
+            {{i, double(after - stages[i].mostInFlight)}, {columns + stages[i].begin, 1.0}});
+        low.push_back(-COIN_DBL_MAX);
+        high.push_back(after);
+      }
+    IntegerProgram program(columns + inner, columns);
+    for (size_t row = 0; row < rows.size(); ++row)
+      program.add(rows[row], low[row], high[row]);
+    std::fill(program.high.begin() + columns, program.high.end(), counts.positions);
+    for (int i = 0; i < columns; ++i)
+      program.objective[i] = priceOf(stages[i].type) * stages[i].count;
+    return program;
+  }
+
+  Expected<Answer> solveByCbc(const CountTable &counts, int microBatches, double cutoff) {
+    IntegerProgram::Limits limits;
+    limits.nodes = mostNodes;
+    limits.seconds = meter.secondsLeft();
+    limits.interrupted = [&] { return meter.interrupted(); };
+    IntegerProgram::Result result = programOf(counts).minimise(limits);
+    Answer answer;
+    if (result.infeasible) {
+      answer.price = infinity;
+      return answer;
+    }
+    answer.price = result.bound * (1 - 1e-9);
+    if (!result.solution.empty()) {
+      answer.placements.push_back(placementOf(result.solution, microBatches));
+      if (result.optimal) { // free of rounding
+        answer.price = 0;
+        for (const PlacedStage &stage : answer.placements.back().stages)
+          answer.price +=
+              priceOf(stage.group.counts.front().first) * stage.group.counts.front().second;
+      }
+    }
+    if (answer.price > cutoff)
+      answer.price = infinity;
+    return answer;
+  }
+
+  double priceOf(int type) const { return evaluator.problem.cluster.types[type].price.value(); }
+
+  Placement placementOf(ArrayRef<double> solution, int microBatches) const {
+    Placement placement;
+    placement.microBatches = microBatches;
+    std::map<int, const Stage *> byBegin;
+    for (size_t i = 0; i < stages.size(); ++i)
+      if (solution[i] > 0.5)
+        byBegin[stages[i].begin] = &stages[i];
+    const std::vector<int> &positions = evaluator.space.positions;
+    for (auto [begin, stage] : byBegin)
+      placement.stages.push_back(
+          {positions[begin], positions[stage->end], DeviceGroup{{{stage->type, stage->count}}}});
+    return placement;
+  }
+
+  Evaluator &evaluator;
+  const Meter meter;
+  std::vector<Stage> stages;
+};
+
+} // namespace
+
+Expected<Solution> Milp::run(Evaluator &evaluator, const SearchOptions &options) {
+  Solution solution;
+  if (!evaluator.space.steady) {
+    Expected<Solution> solved = searchByProgrammes(evaluator, options);
+    if (!solved || solved->complete)
+      return solved;
+    solution = std::move(*solved);
+  }
+  PaceProgram solver(evaluator, options);
+  Expected<Solution> byPace =
+      searchByPace(evaluator, solver, options, 1, std::move(solution.placement));
+  if (byPace && !evaluator.space.steady)
+    byPace->bound = solution.bound;
+  return byPace;
+}
+
+} // namespace heterplan

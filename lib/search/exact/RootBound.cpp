@@ -1,0 +1,46 @@
+// The bound of plans whose strategy has none of its own.
+#include "search/exact/Bounds.h"
+#include "search/exact/Pace.h"
+
+#include <limits>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+double steadyBound(Evaluator &evaluator, const std::optional<Placement> &best) {
+  constexpr double share = 0.25; // of the work of a search
+  SearchOptions options;
+  options.gap = 1e-3;
+  auto solver = makeShortestPaths(evaluator);
+  Expected<Solution> solution = searchByPace(evaluator, *solver, options, share, best);
+  if (solution)
+    return solution->bound;
+  consumeError(solution.takeError());
+  return 0;
+}
+} // namespace
+
+double rootBound(Evaluator &evaluator, const std::optional<Placement> &best) {
+  if (evaluator.space.steady)
+    return steadyBound(evaluator, best);
+  double bound = std::numeric_limits<double>::infinity();
+  double slowest = bound; // of interest
+  if (best) {
+    std::optional<Evaluation> evaluation = evaluator.evaluate(*best);
+    bound = evaluation->objective;
+    if (evaluator.problem.request.objective == Objective::Throughput)
+      slowest = evaluation->iteration.value();
+  }
+  const double reached = bound;
+  for (int m : evaluator.space.microBatches) {
+    StageTable table(evaluator, m);
+    Bounds bounds(evaluator, table, /*wholeModelGroups=*/true);
+    bounds.tighten(slowest, reached);
+    bound = std::min(bound, bounds.root());
+  }
+  return bound;
+}
+
+} // namespace heterplan

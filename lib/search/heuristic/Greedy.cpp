@@ -1,0 +1,94 @@
+// A quick feasible plan: every one-stage plan, and pipelines of 2 to 8 stages of equal work on
+// equal parts of one type.
+#include "search/placement/Strategy.h"
+
+#include <algorithm>
+#include <limits>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+constexpr int mostStages = 8;
+
+class GreedySearch {
+public:
+  explicit GreedySearch(Evaluator &evaluator) : evaluator(evaluator) {}
+
+  void run() {
+    for (int m : evaluator.space.microBatches) {
+      for (const GroupOption &option : evaluator.space.options)
+        consider({{{0, evaluator.problem.graph.size(), option.group}}, m});
+      for (size_t type = 0; type < evaluator.space.available.size(); ++type)
+        for (int stages = 2; stages <= mostStages; ++stages)
+          considerPipelines(static_cast<int>(type), stages, m);
+    }
+  }
+
+  std::optional<Placement> best;
+  double bestObjective = std::numeric_limits<double>::infinity();
+
+private:
+  /// Equal pipelines of `stages` stages on all, half, a quarter, ... of the devices of `type`.
+  void considerPipelines(int type, int stages, int microBatches) {
+    int64_t batch = evaluator.problem.request.globalBatch.value() / microBatches;
+    for (int64_t each = std::min<int64_t>(evaluator.space.available[type] / stages, batch);
+         each >= 1; each /= 2) {
+      DeviceGroup group{{{type, static_cast<int>(each)}}};
+      std::optional<Placement> placement = evenPipeline(group, stages, microBatches, batch);
+      if (placement)
+        consider(*placement);
+    }
+  }
+
+  /// Cuts where the time of the layers passes each 1/stages of the whole.
+  std::optional<Placement> evenPipeline(const DeviceGroup &group, int stages, int microBatches,
+                                        int64_t batch) {
+    auto [type, count] = group.counts.front();
+    const PrefixSums &sums = evaluator.pricesOf(type, (batch + count - 1) / count, batch);
+    const std::vector<int> &positions = evaluator.space.positions;
+    auto timeBefore = [&](int position) {
+      return sums.forwardOf(0, position) + sums.backwardOf(0, position);
+    };
+    double total = timeBefore(positions.back());
+    Placement placement;
+    placement.microBatches = microBatches;
+    size_t from = 0;
+    for (int stage = 1; stage <= stages; ++stage) {
+      size_t to = from + 1;
+      while (to + 1 < positions.size() && timeBefore(positions[to]) < total * stage / stages)
+        ++to;
+      if (stage == stages)
+        to = positions.size() - 1;
+      if (to >= positions.size() || to <= from)
+        return std::nullopt; // fewer cuts than stages
+      placement.stages.push_back({positions[from], positions[to], group});
+      from = to;
+    }
+    return placement;
+  }
+
+  void consider(const Placement &placement) {
+    std::optional<Evaluation> evaluation = evaluator.evaluate(placement);
+    if (evaluation && evaluation->objective < bestObjective) {
+      bestObjective = evaluation->objective;
+      best = placement;
+    }
+  }
+
+  Evaluator &evaluator;
+};
+} // namespace
+
+std::optional<Placement> greedyPlacement(Evaluator &evaluator) {
+  GreedySearch search(evaluator);
+  search.run();
+  return std::move(search.best);
+}
+
+Expected<Solution> Greedy::run(Evaluator &evaluator, const SearchOptions &) {
+  return Solution{greedyPlacement(evaluator), Solution::noBound, false};
+}
+
+} // namespace heterplan

@@ -1,0 +1,44 @@
+// Simulated annealing over layouts, from the best of the quick plans.
+#include "search/provision/LayoutSearch.h"
+
+#include <cmath>
+
+using namespace llvm;
+
+namespace heterplan {
+
+Solution improveLocally(Evaluator &evaluator, const SearchOptions &options, double workShare,
+                        const std::optional<Placement> &incumbent) {
+  constexpr double hottest = 0.05, coldest = 5e-4; // of the logarithm of the objective
+  constexpr int restartAfter = 400;                // moves without a new best
+  LayoutSearch search(evaluator, options, workShare);
+  search.consider(incumbent);
+  Layout current = search.bestLayout();
+  double score = search.bestScore();
+  for (int idle = 0; !search.meter.exhausted(); ++idle) {
+    if (idle > restartAfter) {
+      current = search.bestLayout();
+      score = search.bestScore();
+      idle = 0;
+    }
+    double best = search.bestScore();
+    Layout next = neighbour(search.layouts, current, search.random);
+    double value = search.score(next);
+    double temperature = hottest * std::pow(coldest / hottest, search.meter.progress());
+    bool better = !(value > score); // also from infinity to infinity
+    if (better || std::exp(std::log(score / value) / temperature) > drawReal(search.random)) {
+      current = std::move(next);
+      score = value;
+    }
+    if (search.bestScore() < best)
+      idle = 0;
+  }
+  return search.solution();
+}
+
+Expected<Solution> LocalSearch::run(Evaluator &evaluator, const SearchOptions &options) {
+  constexpr double workShare = 0.1;
+  return improveLocally(evaluator, options, workShare, greedyPlacement(evaluator));
+}
+
+} // namespace heterplan

@@ -1,0 +1,42 @@
+// What a strategy is: a class with a static `run`, one line in Strategies.def.
+#pragma once
+
+#include "search/Search.h"
+#include "search/placement/Evaluator.h"
+
+namespace heterplan {
+
+struct Solution {
+  static constexpr double noBound = -1;
+
+  std::optional<Placement> placement; // best found
+  /// Proven: no placement of the space has a smaller Evaluation::objective. Infinite when none is
+  /// feasible. `noBound`: not this strategy's business.
+  double bound = noBound;
+  /// The whole space was searched: without a placement the problem is infeasible.
+  bool complete = false;
+};
+
+/// The best placement that Greedy finds; LabelSetting starts from it.
+std::optional<Placement> greedyPlacement(Evaluator &evaluator);
+
+/// Members of the portfolio: they start from `incumbent` and never end with worse; `workShare` is
+/// that of the work which `options` allow.
+Solution improveLocally(Evaluator &evaluator, const SearchOptions &options, double workShare,
+                        const std::optional<Placement> &incumbent);
+Solution learn(Evaluator &evaluator, const SearchOptions &options, double workShare,
+               const std::optional<Placement> &incumbent);
+
+/// The strategy `auto`.
+llvm::Expected<Solution> runPortfolio(Evaluator &evaluator, const SearchOptions &options);
+
+/// A bound that takes no search: on the objective of every placement, at most that of `best`.
+double rootBound(Evaluator &evaluator, const std::optional<Placement> &best);
+
+#define HETERPLAN_STRATEGY(name, cls, help)                                                        \
+  struct cls {                                                                                     \
+    static llvm::Expected<Solution> run(Evaluator &evaluator, const SearchOptions &options);       \
+  };
+#include "search/placement/Strategies.def"
+
+} // namespace heterplan

@@ -1,0 +1,88 @@
+#include "search/problem/Problem.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+#include <cmath>
+#include <set>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+constexpr int64_t largestBatch = int64_t(1) << 31;
+
+Error verifyLimits(const Request &request) {
+  Location place{"", 0, 0, "request"};
+  if (request.globalBatch < Samples(1) || request.globalBatch > Samples(largestBatch))
+    return Diagnostic(Diag::OutOfRange, place)
+           << "a global batch of " << request.globalBatch.value() << " samples; accepted are 1 to "
+           << largestBatch;
+  for (double limit : {request.minThroughput.value(), request.maxCostPerHour.value()})
+    if (!std::isfinite(limit) || limit < 0)
+      return Diagnostic(Diag::OutOfRange, place)
+             << "a limit of " << limit << "; limits are finite and not negative";
+  if (request.microBatches < 0 ||
+      (request.microBatches > 0 && request.globalBatch.value() % request.microBatches != 0))
+    return Diagnostic(Diag::OutOfRange, place)
+           << request.microBatches << " micro-batches do not divide a global batch of "
+           << request.globalBatch.value() << " samples";
+  return Error::success();
+}
+
+Error verifyLayer(const Problem &problem, const std::string &layer, const Location &place) {
+  if (problem.graph.find(layer) >= 0)
+    return Error::success();
+  return Diagnostic(Diag::UnknownLayer, place)
+             .note({}, "'heterplan import' lists the layers of a model")
+         << "the model has no layer '" << layer << "'";
+}
+
+Error verifySets(const Problem &problem, ArrayRef<LayerSet> sets, const char *what) {
+  for (const LayerSet &layers : sets) {
+    Location place{"", 0, 0, what + (" " + join(layers, ","))};
+    for (const std::string &layer : layers)
+      if (Error error = verifyLayer(problem, layer, place))
+        return error;
+    if (std::set<std::string>(layers.begin(), layers.end()).size() < layers.size() ||
+        layers.size() < 2)
+      return Diagnostic(Diag::OutOfRange, place) << "give at least two layers, each once";
+  }
+  return Error::success();
+}
+
+Error verifyPins(const Problem &problem) {
+  std::string types;
+  for (const DeviceType &type : problem.cluster.types)
+    types += (types.empty() ? "" : ", ") + type.name;
+  for (const Pin &pin : problem.request.pins) {
+    Location place{"", 0, 0, "pin " + pin.layer + "=" + pin.type};
+    if (Error error = verifyLayer(problem, pin.layer, place))
+      return error;
+    if (problem.cluster.typeIndex(pin.type) < 0)
+      return Diagnostic(Diag::UnknownDevice, place)
+             << "the cluster has no device type '" << pin.type << "'; it has " << types;
+  }
+  return Error::success();
+}
+} // namespace
+
+Expected<Problem> Problem::create(LayerGraph graph, Cluster cluster, const CostModel &costs,
+                                  Request request) {
+  Problem problem{std::move(graph), std::move(cluster), &costs, std::move(request)};
+  if (Error error = problem.graph.verify())
+    return error;
+  if (Error error = problem.cluster.verify())
+    return error;
+  if (Error error = verifyLimits(problem.request))
+    return error;
+  if (Error error = verifyPins(problem))
+    return error;
+  if (Error error = verifySets(problem, problem.request.colocations, "colocate"))
+    return error;
+  if (Error error = verifySets(problem, problem.request.separations, "separate"))
+    return error;
+  return problem;
+}
+
+} // namespace heterplan

@@ -1,0 +1,72 @@
+// The placements that strategies choose from: where stages may be cut, which groups of devices a
+// stage may have, and how many micro-batches. All strategies read the same space, so that "optimal"
+// means the same for each.
+#pragma once
+
+#include "cost/Collectives.h"
+#include "search/problem/Problem.h"
+
+#include <vector>
+
+namespace heterplan {
+
+/// A group of devices that a stage may run on.
+struct GroupOption {
+  DeviceGroup group;
+  /// Devices of each type that are taken from the pool: more than the group has where a partly used
+  /// node cannot be shared without straddling nodes.
+  std::vector<int> slots;
+  DollarsPerHour price{};
+  bool wholeModelOnly = false; // considered for one-stage plans only
+};
+
+struct SearchSpace {
+  /// Positions 0 = p_0 < ... < p_n = layers where stages may be cut.
+  std::vector<int> positions;
+  std::vector<GroupOption> options;
+  std::vector<int> microBatches; // ascending divisors of the global batch
+  std::vector<int> available;    // devices of each type
+  std::vector<int> perNode;      // devicesPerNode of each type; 0 where groups may straddle nodes
+  bool steady = false;           // see isSteady
+  int minStages = 1, maxStages = 1;
+
+  explicit SearchSpace(const Problem &problem);
+  /// The option of `group`, listed or not.
+  GroupOption optionOf(const Problem &problem, const DeviceGroup &group) const;
+  /// Whether a stage on `next` may follow one on `group`: where the pricing is steady a stage takes
+  /// in all of its neighbours of its own type.
+  bool mayFollow(const DeviceGroup &group, const DeviceGroup &next) const {
+    return !steady || group.counts.front().first != next.counts.front().first;
+  }
+
+private:
+  void listOptions(const Problem &problem);
+};
+
+/// Layers that wishes keep apart, the earlier first: neighbours among the layers of a separation,
+/// and among those that are pinned to unequal types.
+std::vector<std::pair<int, int>> separatedPairs(const Problem &problem);
+
+/// Cut positions of the model: all series positions (where one tensor crosses, or none), then the
+/// narrowest positions inside branched blocks, until `limit` are chosen. Layers that are to be
+/// together have no cut between them; those that are to be apart have one, if need be beyond the
+/// limit.
+std::vector<int> cutPositions(const Problem &problem, int limit);
+
+/// Devices of `type` in the smallest node that has any; 0 where they all lie in one node, so that
+/// no group can straddle nodes.
+int devicesPerNode(const Cluster &cluster, int type);
+
+/// Slots that `count` devices take where nodes hold `perNode` of them: whole nodes, and for the
+/// rest the next size in a chain of divisors of `perNode`. Groups of such sizes always pack into
+/// nodes without straddling.
+int slotsFor(int count, int perNode);
+
+/// Micro-batches where the pricing is steady and none are asked for: HeterPS measures layers at a
+/// small batch, so the most that leave a sample for each device of a type.
+int steadyMicroBatches(const Problem &problem);
+
+/// Divisors of `batch` up to `limit`; at most `most` of them, spread evenly, 1 included.
+std::vector<int> microBatchChoices(Samples batch, int limit, size_t most);
+
+} // namespace heterplan

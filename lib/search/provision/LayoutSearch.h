@@ -1,0 +1,53 @@
+// What strategies that try layouts share: scores, the best one so far, work and randomness.
+#pragma once
+
+#include "search/placement/Meter.h"
+#include "search/placement/Strategy.h"
+#include "search/provision/Provisioning.h"
+
+#include <map>
+
+namespace heterplan {
+
+class LayoutSearch {
+public:
+  /// Starts with all layers on one type, for each type.
+  LayoutSearch(Evaluator &evaluator, const SearchOptions &options, double workShare);
+
+  Evaluator &evaluator;
+  const LayoutSpace layouts;
+  Meter meter;
+  std::mt19937_64 random;
+
+  /// Objective of the best sizing of `layout`; infinite where there is none.
+  double score(const Layout &layout);
+  /// Lets `placement` be the best if it is.
+  void consider(const std::optional<Placement> &placement);
+
+  /// Changes one block, or the number of micro-batches, of the best layout as long as that helps;
+  /// then the group of one stage, which may have several types, or puts all layers on one group.
+  /// Ends with the work, or when no change helps.
+  void descend();
+
+  const Layout &bestLayout() const { return best; }
+  double bestScore() const { return bestObjective; }
+  Solution solution() const { return {placement, Solution::noBound, false}; }
+
+private:
+  bool improveBlock();
+  bool improveGroup();
+  void tryWholeModel();
+  void tryPlacement(Placement other);
+
+  Provisioner provisioner;
+  std::map<std::pair<int, std::vector<int>>, double> known;
+  Layout best;
+  std::optional<Placement> placement;
+  double bestObjective;
+};
+
+/// Another layout near `layout`: a boundary moved, a run of blocks put on another type, two runs
+/// made one, a cut set or taken out, or other micro-batches.
+Layout neighbour(const LayoutSpace &layouts, Layout layout, std::mt19937_64 &random);
+
+} // namespace heterplan

@@ -1,0 +1,182 @@
+#include "search/provision/Provisioning.h"
+
+#include <algorithm>
+#include <limits>
+
+using namespace llvm;
+
+namespace heterplan {
+
+Provisioner::Provisioner(Evaluator &evaluator, const LayoutSpace &layouts)
+    : evaluator(evaluator), layouts(layouts), sizes(evaluator.space.available.size()) {
+  for (const GroupOption &option : evaluator.space.options) {
+    if (option.group.counts.size() > 1)
+      continue;
+    auto [type, count] = option.group.counts.front();
+    sizes[type].push_back({count, option.slots[type], option.price.value()});
+  }
+  for (std::vector<Size> &of : sizes)
+    std::sort(of.begin(), of.end(), [](const Size &a, const Size &b) { return a.count < b.count; });
+}
+
+/// Makes the stages of `layout`, each with the fewest devices that hold it.
+bool Provisioner::start(const Layout &layout) {
+  const SearchSpace &space = evaluator.space;
+  microBatches = space.microBatches[layout.choice];
+  batch = evaluator.problem.request.globalBatch.value() / microBatches;
+  stages.clear();
+  cost = 0;
+  left = space.available;
+  for (int block = 0; block < layouts.blocks; ++block) {
+    int type = layouts.typeOf(layout.symbols[block]);
+    bool begins = stages.empty() || stages.back().type != type ||
+                  (layouts.cuts(layout.symbols[block]) && !space.steady);
+    if (begins)
+      stages.push_back({space.positions[block], 0, type});
+    stages.back().end = space.positions[block + 1];
+  }
+  int count = static_cast<int>(stages.size());
+  if (count < space.minStages || count > space.maxStages)
+    return false;
+  for (int stage = 0; stage < count; ++stage) {
+    Sizing &sizing = stages[stage];
+    if (!evaluator.mayRun(sizing.begin, sizing.end, sizing.type))
+      return false;
+    while (sizing.size < sizes[sizing.type].size() && !fits(stage))
+      ++sizing.size;
+    if (sizing.size == sizes[sizing.type].size())
+      return false;
+    const Size &size = sizes[sizing.type][sizing.size];
+    if ((left[sizing.type] -= size.slots) < 0)
+      return false;
+    cost += size.price;
+    price(stage);
+  }
+  for (int stage = 1; stage < count; ++stage)
+    connect(stage);
+  return true;
+}
+
+bool Provisioner::fits(int stage) const {
+  const Sizing &sizing = stages[stage];
+  int count = sizes[sizing.type][sizing.size].count;
+  int inFlight = std::min<int>(microBatches, int(stages.size()) - stage);
+  return count <= batch && evaluator.mostInFlight(sizing.begin, sizing.end, sizing.type, count,
+                                                  (batch + count - 1) / count) >= inFlight;
+}
+
+void Provisioner::price(int stage) {
+  Sizing &sizing = stages[stage];
+  DeviceGroup group{{{sizing.type, sizes[sizing.type][sizing.size].count}}};
+  bool last = stage + 1 == static_cast<int>(stages.size());
+  StageTimes times =
+      evaluator.priceStage(sizing.begin, sizing.end, group, batch, last, /*inFlight=*/1).times;
+  sizing.forward = times.forward;
+  sizing.backward = times.backward;
+  sizing.sync = times.sync;
+  sizing.share = times.largestShare;
+  ++steps;
+}
+
+/// Transfers between `stage` and the one before it.
+void Provisioner::connect(int stage) {
+  if (evaluator.space.steady)
+    return;
+  Sizing &from = stages[stage - 1], &to = stages[stage];
+  DeviceGroup sender{{{from.type, sizes[from.type][from.size].count}}};
+  DeviceGroup receiver{{{to.type, sizes[to.type][to.size].count}}};
+  const Cut &cut = evaluator.cuts[to.begin];
+  to.receive = evaluator.pathBetween(sender, receiver)
+                   .time(from.share, to.share, cut.forwardBytes, cut.fixedBytes)
+                   .value();
+  from.receiveGradient = evaluator.pathBetween(receiver, sender)
+                             .time(to.share, from.share, cut.backwardBytes, Bytes(0))
+                             .value();
+}
+
+bool Provisioner::grow(int stage) {
+  Sizing &sizing = stages[stage];
+  const std::vector<Size> &of = sizes[sizing.type];
+  size_t next = sizing.size + 1;
+  while (next < of.size() && of[next].count > batch)
+    ++next;
+  if (next == of.size())
+    return false;
+  int more = of[next].slots - of[sizing.size].slots;
+  if (more > left[sizing.type])
+    return false;
+  left[sizing.type] -= more;
+  cost += of[next].price - of[sizing.size].price;
+  sizing.size = next;
+  price(stage);
+  if (stage > 0)
+    connect(stage);
+  if (stage + 1 < static_cast<int>(stages.size()))
+    connect(stage + 1);
+  return true;
+}
+
+double Provisioner::iteration() const {
+  double fill = 0, slowest = 0, exposed = 0;
+  for (auto stage = stages.rbegin(); stage != stages.rend(); ++stage) {
+    fill += stage->time();
+    slowest = std::max(slowest, stage->time());
+    exposed = std::max(stage->sync, exposed - stage->backward - stage->receiveGradient);
+  }
+  double weight = evaluator.fillWeight();
+  return weight * (fill + exposed) + (microBatches - weight) * slowest;
+}
+
+Placement Provisioner::placement() const {
+  Placement result;
+  result.microBatches = microBatches;
+  for (const Sizing &stage : stages)
+    result.stages.push_back(
+        {stage.begin, stage.end, DeviceGroup{{{stage.type, sizes[stage.type][stage.size].count}}}});
+  return result;
+}
+
+/// No sizing of the stages in hand is faster than this where the pricing is steady; 0 elsewhere.
+double Provisioner::leastIteration() {
+  const HeterPsModel *model = evaluator.heterPs();
+  if (!model)
+    return 0;
+  double slowest = 0;
+  for (const Sizing &stage : stages) {
+    int most = sizes[stage.type].back().count;
+    slowest = std::max(slowest, model->stageTime(stage.begin, stage.end, stage.type, most));
+  }
+  return slowest * microBatches;
+}
+
+std::optional<Provisioner::Sized> Provisioner::size(const Layout &layout) {
+  std::optional<Sized> best;
+  double bestObjective = std::numeric_limits<double>::infinity();
+  ++steps;
+  if (!start(layout))
+    return best;
+  double least = leastIteration();
+  while (evaluator.objectiveOf(Seconds(least), DollarsPerHour(cost)) < bestObjective) {
+    Seconds time(iteration());
+    double objective = evaluator.objectiveOf(time, DollarsPerHour(cost));
+    if (objective < bestObjective && evaluator.meetsLimits(time, DollarsPerHour(cost))) {
+      bestObjective = objective;
+      best = Sized{placement(), objective};
+    }
+    auto slowest =
+        std::max_element(stages.begin(), stages.end(),
+                         [](const Sizing &a, const Sizing &b) { return a.time() < b.time(); });
+    if (!grow(static_cast<int>(slowest - stages.begin())))
+      break;
+  }
+  // The evaluator has the last word.
+  if (best) {
+    std::optional<Evaluation> evaluation = evaluator.evaluate(best->placement);
+    if (!evaluation)
+      return std::nullopt;
+    best->objective = evaluation->objective;
+  }
+  return best;
+}
+
+} // namespace heterplan

@@ -1,0 +1,58 @@
+// Provisioning: how many devices each stage of a layout gets (HeterPS, section 5). The slowest
+// stage grows by one step again and again; where the pricing is steady that meets every balanced
+// sizing, so that the best one is found, else it is a good heuristic.
+#pragma once
+
+#include "search/provision/Layout.h"
+
+namespace heterplan {
+
+class Provisioner {
+public:
+  Provisioner(Evaluator &evaluator, const LayoutSpace &layouts);
+
+  struct Sized {
+    Placement placement;
+    double objective = 0;
+  };
+  /// The best sizing found that meets all constraints.
+  std::optional<Sized> size(const Layout &layout);
+  /// Steps taken so far, times stages: what it costs.
+  int64_t work() const { return steps; }
+
+private:
+  struct Size {
+    int count, slots;
+    double price;
+  };
+  struct Sizing {
+    int begin = 0, end = 0, type = 0;
+    size_t size = 0; // index into the sizes of its type
+    double forward = 0, backward = 0, sync = 0;
+    Samples share{};
+    double receive = 0, receiveGradient = 0;
+    double time() const { return forward + backward + receive + receiveGradient; }
+  };
+
+  bool start(const Layout &layout);
+  bool fits(int stage) const;
+  void price(int stage);
+  void connect(int stage);
+  bool grow(int stage);
+  double iteration() const;
+  Placement placement() const;
+  double leastIteration();
+
+  Evaluator &evaluator;
+  const LayoutSpace &layouts;
+  std::vector<std::vector<Size>> sizes; // by type, ascending
+  // The layout in hand:
+  int microBatches = 1;
+  int64_t batch = 1;
+  std::vector<Sizing> stages;
+  std::vector<int> left; // slots of each type
+  double cost = 0;       // dollars per hour
+  int64_t steps = 0;
+};
+
+} // namespace heterplan

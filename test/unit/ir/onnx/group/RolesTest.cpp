@@ -1,0 +1,122 @@
+// What is trained and what is not, where an initializer alone does not say it.
+#include "../Models.h"
+
+#include <cmath>
+
+using namespace heterplan;
+using namespace heterplan::test;
+
+namespace {
+
+/// y = x + table[0:6], where table[t][i] is `value(t, i)`.
+template <typename Value> Graph withTable(Value value) {
+  auto proto =
+      model("g (float[N, 6, 4] x) => (float[N, 6, 4] z) { y = MatMul(x, w) z = Add(y, t) }");
+  weight(proto, "w", {4, 4});
+  auto &table = weight(proto, "t", {1, 6, 4}, true);
+  for (int t = 0; t < 6; ++t)
+    for (int i = 0; i < 4; ++i)
+      table.set_float_data(t * 4 + i, static_cast<float>(value(t, i)));
+  return imported(proto);
+}
+
+double wave(int t, int i) {
+  double angle = t / std::pow(10000.0, i / 2 / 2.0);
+  return i % 2 ? std::cos(angle) : std::sin(angle);
+}
+
+TEST(Roles, TablesOfSinesAreConstants) {
+  Graph graph = withTable(wave);
+  EXPECT_EQ(tensor(graph, "t").role, TensorRole::Constant);
+  EXPECT_EQ(tensor(graph, "w").role, TensorRole::Parameter);
+  ASSERT_FALSE(graph.notes.empty());
+  EXPECT_NE(graph.notes[0].find("'t': sines of positions"), std::string::npos) << graph.notes[0];
+}
+
+TEST(Roles, LearnedTablesAreParameters) {
+  EXPECT_EQ(tensor(withTable([](int t, int i) { return 0.01 * (t * 7 % 5) - 0.02 * i; }), "t").role,
+            TensorRole::Parameter);
+  EXPECT_EQ(tensor(withTable([](int, int) { return 0; }), "t").role, TensorRole::Parameter);
+  EXPECT_EQ(
+      tensor(withTable([](int t, int i) { return wave(t, i) + (t == 4 ? 0.01 : 0); }), "t").role,
+      TensorRole::Parameter);
+}
+
+TEST(Roles, FrequenciesOfSinesAreConstants) {
+  auto proto = model("g (float[N, 6, 1] p) => (float[N, 6, 4] z) { a = MatMul(p, f) s = Sin(a) c = "
+                     "Cos(a) y = Concat<axis = 2>(s, c) z = MatMul(y, w) }");
+  weight(proto, "f", {1, 2});
+  weight(proto, "w", {4, 4});
+  Graph graph = imported(proto);
+  EXPECT_EQ(tensor(graph, "f").role, TensorRole::Constant);
+  EXPECT_EQ(tensor(graph, "w").role, TensorRole::Parameter);
+}
+
+TEST(Roles, AnotherUseMakesAWeightOfAFrequency) {
+  auto proto = model("g (float[N, 6, 1] p) => (float[N, 6, 2] z) { a = MatMul(p, f) s = Sin(a) z = "
+                     "Add(s, a) }");
+  weight(proto, "f", {1, 2});
+  EXPECT_EQ(tensor(imported(proto), "f").role, TensorRole::Parameter);
+
+  auto layer = model("g (float[N, 3] x) => (float[N, 4] z) { a = MatMul(x, w) z = Sin(a) }");
+  weight(layer, "w", {3, 4});
+  EXPECT_EQ(tensor(imported(layer), "w").role, TensorRole::Parameter);
+}
+
+TEST(TrainingMode, StatisticsAndMasksAreResults) {
+  auto proto = model("g (float[N, 3, 4, 4] x) => (float[N, 3, 4, 4] z) { y, m, v = "
+                     "BatchNormalization<training_mode = 1>(x, s, b, mean, var) z, mask = "
+                     "Dropout(y, ratio, training) }",
+                     15);
+  for (const char *name : {"s", "b", "mean", "var"})
+    weight(proto, name, {3});
+  weight(proto, "ratio", {}, true, 0.5F);
+  auto &training = *proto.mutable_graph()->add_initializer();
+  training.set_name("training");
+  training.set_data_type(onnx::TensorProto::BOOL);
+  training.add_int32_data(1);
+  for (const char *name : {"m", "v"}) {
+    auto &output = *proto.mutable_graph()->add_output();
+    output.set_name(name);
+    output.mutable_type()->mutable_tensor_type()->set_elem_type(onnx::TensorProto::FLOAT);
+  }
+  Graph graph = imported(proto);
+  EXPECT_EQ(tensor(graph, "s").role, TensorRole::Parameter);
+  EXPECT_EQ(tensor(graph, "mean").role, TensorRole::Buffer);
+  EXPECT_EQ(tensor(graph, "m").shape, shape({{0, 3}}));
+  EXPECT_EQ(tensor(graph, "z").shape, shape({{1, 0}, {0, 3}, {0, 4}, {0, 4}}));
+}
+
+TEST(TrainingMode, LossesAreOperators) {
+  auto proto = model("g (float[N, 3] x, int64[N] t) => (float loss) { y = MatMul(x, w) loss = "
+                     "SoftmaxCrossEntropyLoss(y, t) }");
+  weight(proto, "w", {3, 5});
+  Graph graph = imported(proto);
+  EXPECT_EQ(tensor(graph, "loss").shape, shape({}));
+  EXPECT_TRUE(tensor(graph, "loss").differentiable);
+}
+
+TEST(Roles, WeightsThatAreInputsAreParameters) {
+  Graph graph =
+      imported(model("g (float[N, 4] x, float[8, 4] w, float[8] b) => (float[N, 8] z) { t "
+                     "= Transpose(w) y = MatMul(x, t) z = Add(y, b) }"));
+  EXPECT_EQ(graph.inputs.size(), 1u);
+  EXPECT_EQ(tensor(graph, "w").role, TensorRole::Parameter);
+  EXPECT_EQ(tensor(graph, "b").role, TensorRole::Parameter);
+  ASSERT_FALSE(graph.notes.empty());
+  EXPECT_NE(graph.notes[0].find("2 inputs are used as weights"), std::string::npos);
+}
+
+TEST(Roles, InputsThatMayBeSamplesStayInputs) {
+  // used beside the product too; a product of two inputs that both have the batch
+  for (const char *text :
+       {"g (float[N, 4] x, float[4, 4] w) => (float[N, 4] z, float[4, 4] v) { z = MatMul(x, w) v = "
+        "Relu(w) }",
+        "g (float[N, 4, 4] x, float[N, 4, 4] w) => (float[N, 4, 4] z) { z = MatMul(x, w) }"}) {
+    Graph graph = imported(model(text));
+    EXPECT_EQ(graph.inputs.size(), 2u) << text;
+    EXPECT_EQ(tensor(graph, "w").role, TensorRole::Input) << text;
+  }
+}
+
+} // namespace

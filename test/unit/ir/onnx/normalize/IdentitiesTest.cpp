@@ -1,0 +1,86 @@
+#include "../Models.h"
+
+using namespace heterplan;
+using namespace heterplan::test;
+
+namespace {
+
+/// The operators that are left, with the inputs of each.
+std::string left(const std::string &nodes, const std::string &inputs = "float[N, 2, 3] x",
+                 const std::string &output = "y") {
+  Graph graph = imported(model("g (" + inputs + ") => (float[] " + output + ") {" + nodes + "}"));
+  std::string result;
+  for (const GraphNode &node : graph.nodes) {
+    result += (result.empty() ? "" : " ") + node.op + "(";
+    for (TensorId id : node.inputs)
+      result += id == noTensor || graph.tensors[id].role == TensorRole::Constant
+                    ? ""
+                    : graph.tensors[id].name;
+    result += ")";
+  }
+  return result;
+}
+
+TEST(Identities, NodesThatChangeNothingDisappear) {
+  EXPECT_EQ(left("a = Identity(x) b = Cast <to = 1> (a) c = Concat <axis = 0> (b)"
+                 " s = Constant <value = int64[3] {-1, 2, 3}> () d = Reshape(c, s)"
+                 " e = Transpose <perm = [0, 1, 2]> (d) y = Relu(e)"),
+            "Relu(x)");
+  EXPECT_EQ(left("one = Constant <value = float[1] {1}> () a = Mul(one, x)"
+                 " zero = Constant <value = float {0}> () b = Sub(a, zero) y = Relu(b)"),
+            "Relu(x)");
+}
+
+TEST(Identities, NodesThatChangeSomethingStay) {
+  EXPECT_EQ(left("zero = Constant <value = float {0}> () a = Sub(zero, x) y = Relu(a)"),
+            "Sub(x) Relu(a)");
+  EXPECT_EQ(left("s = Constant <value = int64[1] {2}> () e = Constant <value = int64[1] {-9}> ()"
+                 " a = Constant <value = int64[1] {2}> () t = Constant <value = int64[1] {-1}> ()"
+                 " b = Slice(x, s, e, a, t) y = Relu(b)"), // reversed, of the same shape
+            "Slice(x) Relu(b)");
+  EXPECT_EQ(left("y = Identity(x)"), "Identity(x)"); // an output keeps its name
+}
+
+TEST(Identities, ANeutralConstantMayBroadcast) {
+  EXPECT_EQ(left("one = Constant <value = float[2, 1] {1, 1}> () a = Mul(x, one) y = Relu(a)",
+                 "float[N, 1, 3] x"),
+            "Expand(x) Relu(a)");
+}
+
+TEST(Identities, ReshapesAndTransposesAreJoined) {
+  EXPECT_EQ(
+      left("one = Constant <value = int64[1] {1}> () three = Constant <value = int64[1] {3}> ()"
+           " a = Unsqueeze(x, one) b = Unsqueeze(a, three) y = Relu(b)"),
+      "Reshape(x) Relu(b)");
+  EXPECT_EQ(left("a = Transpose <perm = [0, 2, 1]> (x) b = Transpose <perm = [0, 2, 1]> (a)"
+                 " y = Relu(b)"),
+            "Relu(x)");
+  // The dynamo exporter transposes the keys so.
+  std::string nodes = "s = Constant <value = int64[3] {-1, 2, 3}> ()"
+                      " t = Constant <value = int64[4] {-1, 4, 3, 2}> ()"
+                      " a = Reshape(x, s) b = Transpose <perm = [0, 2, 1]> (a) c = Reshape(b, t)"
+                      " y = Relu(c)";
+  EXPECT_EQ(left(nodes, "float[N, 4, 2, 3] x"), "Transpose(x) Relu(c)");
+}
+
+/// An attention mask that torch.vmap indexes by sample and position.
+const char *const indices = " zero = Constant <value = int64 {0}> ()"
+                            " one = Constant <value = int64 {1}> ()"
+                            " s = Shape(x) n = Gather(s, zero) r = Range(zero, n, one)"
+                            " last = Constant <value = int64[1] {1}> () c = Unsqueeze(r, last)";
+
+TEST(Identities, ASelectionOfEverythingInOrderIsAReshape) {
+  std::string flat = std::string(indices) +
+                     " k = Constant <value = int64[2] {0, 1}> ()"
+                     " two = Constant <value = int64 {2}> () m = Mul(c, two) i = Add(m, k)"
+                     " f = Constant <value = int64[2] {-1, 3}> () v = Reshape(x, f)"
+                     " g = Gather(v, i) y = Relu(g)";
+  EXPECT_EQ(left(flat), "Relu(x)");
+  std::string named = std::string(indices) + " g = GatherND(x, c) y = Relu(g)";
+  EXPECT_EQ(left(named), "Relu(x)");
+  std::string backwards =
+      std::string(indices) + " top = Sub(n, one) i = Sub(top, c) g = GatherND(x, i) y = Relu(g)";
+  EXPECT_NE(left(backwards).find("GatherND("), std::string::npos);
+}
+
+} // namespace

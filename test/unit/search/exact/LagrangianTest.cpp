@@ -1,0 +1,170 @@
+#include "search/exact/Lagrangian.h"
+#include "support/RandomProblem.h"
+
+#include "search/placement/Strategy.h"
+
+#include "gtest/gtest.h"
+
+#include <cmath>
+#include <limits>
+#include <set>
+
+using namespace heterplan;
+using heterplan::test::RandomProblem;
+
+namespace {
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+/// Nothing is chosen yet.
+PartialPlacement open(const Evaluator &evaluator) {
+  static const std::vector<int> none(8, 0);
+  PartialPlacement partial;
+  partial.position = static_cast<int>(evaluator.space.positions.size()) - 1;
+  partial.used = none;
+  return partial;
+}
+
+double rootOf(Evaluator &evaluator, int microBatches, double target) {
+  StageTable table(evaluator, microBatches);
+  Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true);
+  lagrangian.tighten(target, infinity);
+  return lagrangian.time(open(evaluator));
+}
+
+/// `layers` layers of 0.5 s forward and 0.5 s backward per sample and nothing to move, on
+/// `devices` devices of one type that cost $1/h each.
+struct Chain : RandomProblem {
+  Chain(int layers, int devices, int batch) : RandomProblem(0) {
+    graph = {};
+    cluster = {};
+    costs = {};
+    request = {};
+    graph.model = "chain";
+    for (int i = 0; i < layers; ++i) {
+      Layer layer;
+      layer.name = layer.signature = "layer" + std::to_string(i);
+      graph.layers.push_back(layer);
+      costs.layer(layer.name, {Seconds(0.5), Seconds(0.5), Seconds(0), Seconds(0)});
+    }
+    cluster.name = "pool";
+    DeviceType type;
+    type.name = "gpu";
+    type.memory = Bytes(1e9);
+    type.price = DollarsPerHour(1);
+    cluster.types.push_back(type);
+    costs.speed("gpu", 1);
+    NodeGroup group;
+    group.name = "node";
+    group.count = devices;
+    group.devices["gpu"] = 1;
+    group.link = {"", BytesPerSecond(1e9), Seconds(0), ""};
+    cluster.nodes.push_back(group);
+    cluster.network = {"", BytesPerSecond(1e9), Seconds(0), ""};
+    request.globalBatch = Samples(batch);
+  }
+};
+} // namespace
+
+TEST(Lagrangian, devicesLimitWhatIsOpen) {
+  // Four layers on two devices, two micro-batches of one sample: without the limit each layer has a
+  // device (Σ τ = 4, max τ = 1: 5 s); two stages of two layers take 4 + 2. The relaxation may mix
+  // paths.
+  Chain chain(4, 2, 2);
+  Problem problem = llvm::cantFail(chain.problem());
+  Evaluator evaluator(problem);
+  double root = rootOf(evaluator, 2, infinity);
+  EXPECT_LE(root, 6 + 1e-9);
+  EXPECT_GT(root, 5.7);
+}
+
+TEST(Lagrangian, theBudgetIsAResource) {
+  Chain chain(4, 8, 2);
+  chain.request.maxCostPerHour = DollarsPerHour(2);
+  Problem problem = llvm::cantFail(chain.problem());
+  Evaluator evaluator(problem);
+  double root = rootOf(evaluator, 2, infinity);
+  EXPECT_LE(root, 6 + 1e-9);
+  EXPECT_GT(root, 5.7);
+}
+
+TEST(Lagrangian, costCountsTheDevicesThatTheFloorTakes) {
+  Chain chain(4, 8, 4);
+  chain.request.objective = Objective::Cost;
+  Problem problem = llvm::cantFail(chain.problem());
+  Evaluator evaluator(problem);
+  StageTable table(evaluator, 4);
+  Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true);
+  // Four micro-batches of one sample. One device takes 16 s for 1 dollar/h; four take 4 + 3·1 s.
+  lagrangian.tighten(7 * (1 + 1e-9), infinity);
+  EXPECT_LE(lagrangian.cost(open(evaluator)), 4 * 7 * (1 + 1e-9));
+  EXPECT_GT(lagrangian.cost(open(evaluator)), 4 * 6.9);
+}
+
+/// Calls `check` with an evaluator and the best plan of each of many random problems.
+template <typename Check> void onBestPlans(Objective objective, Check check) {
+  for (int seed = 0; seed < 500; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    RandomProblem random(seed);
+    random.request.objective = objective;
+    random.request.microBatches = static_cast<int>(random.request.globalBatch.value());
+    Problem problem = llvm::cantFail(random.problem());
+    Evaluator evaluator(problem);
+    Solution best = llvm::cantFail(Exhaustive::run(evaluator, {}));
+    if (best.placement)
+      check(evaluator, *evaluator.evaluate(*best.placement), random.request.microBatches);
+  }
+}
+
+TEST(Lagrangian, costNeverAboveTheBestPlan) {
+  onBestPlans(Objective::Cost, [](Evaluator &evaluator, const Evaluation &best, int microBatches) {
+    double cost = best.iteration.value() * best.price.value();
+    StageTable table(evaluator, microBatches);
+    for (double limit : {infinity, cost * 1.5, cost * (1 + 1e-9)}) {
+      Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true);
+      lagrangian.tighten(best.iteration.value() * (1 + 1e-9), limit);
+      EXPECT_LE(lagrangian.cost(open(evaluator)), cost * (1 + 3e-9));
+    }
+  });
+}
+
+// Also of problems where the link of a node has more bandwidth and more latency than the network.
+TEST(Lagrangian, neverAboveTheBestPlanOfItsMicroBatches) {
+  onBestPlans(Objective::Throughput,
+              [](Evaluator &evaluator, const Evaluation &best, int microBatches) {
+                double iteration = best.iteration.value();
+                for (double target : {infinity, iteration * 1.5, iteration * (1 + 1e-9)})
+                  EXPECT_LE(rootOf(evaluator, microBatches, target), iteration * (1 + 2e-9));
+              });
+}
+
+TEST(Lagrangian, moreDevicesOfAShareStayWhereTheirPartOfATableLeavesRoom) {
+  // Micro-batches of five samples: shares of two on three devices and on four. Three hold two of
+  // them beside 400 rows of the table, four hold three beside 300.
+  Chain chain(3, 6, 20);
+  Layer &layer = chain.graph.layers[0];
+  layer.parameters = {"table"};
+  layer.tables = {{"table", 1200, 1, DataType::Float32, 1}};
+  layer.parameterBytes = layer.tables[0].bytes();
+  layer.activationBytes = Bytes(100);
+  chain.cluster.types[0].memory = Bytes(2200);
+  chain.request.microBatches = 4;
+  Problem problem = llvm::cantFail(chain.problem());
+  Evaluator evaluator(problem);
+  StageTable table(evaluator, 4);
+  Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true);
+  lagrangian.tighten(infinity, infinity);
+  PartialPlacement partial = open(evaluator);
+  partial.position = 1;
+  llvm::SmallVector<Lagrangian::Extension, 8> found;
+  lagrangian.listExtensions(partial, infinity, infinity, found);
+  std::set<int64_t> sizes;
+  for (const Lagrangian::Extension &stage : found)
+    sizes.insert(evaluator.space.options[stage.option].group.size());
+  auto mostInFlight = [&](int devices) {
+    return evaluator.mostInFlight(0, 1, 0, devices, /*share=*/2);
+  };
+  ASSERT_EQ(mostInFlight(3), 2);
+  ASSERT_GE(mostInFlight(4), 3);
+  EXPECT_TRUE(sizes.count(3));
+  EXPECT_TRUE(sizes.count(4));
+}

@@ -1,0 +1,131 @@
+#include "search/problem/SearchSpace.h"
+#include "search/placement/Assignment.h"
+
+#include "gtest/gtest.h"
+
+#include <set>
+
+using namespace heterplan;
+
+namespace {
+/// A chain of `layers` layers; tensor i flows from layer i to i+1 with `bytes[i]`.
+LayerGraph chain(const std::vector<double> &bytes) {
+  LayerGraph graph;
+  for (size_t i = 0; i <= bytes.size(); ++i) {
+    Layer layer;
+    layer.name = layer.signature = "l" + std::to_string(i);
+    graph.layers.push_back(layer);
+  }
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    LayerTensor tensor;
+    tensor.name = "t" + std::to_string(i);
+    tensor.producer = static_cast<int>(i);
+    tensor.consumers = {static_cast<int>(i) + 1};
+    tensor.bytesPerSample = Bytes(bytes[i]);
+    graph.tensors.push_back(tensor);
+  }
+  return graph;
+}
+
+Problem problemOf(LayerGraph graph) {
+  Problem problem;
+  problem.graph = std::move(graph);
+  return problem;
+}
+
+Cluster nodesOf(int count, int perNode) {
+  Cluster cluster;
+  DeviceType type;
+  type.name = "gpu";
+  cluster.types.push_back(type);
+  NodeGroup group;
+  group.name = "node";
+  group.count = count;
+  group.devices["gpu"] = perNode;
+  cluster.nodes.push_back(group);
+  return cluster;
+}
+} // namespace
+
+TEST(SearchSpace, slotsAreWholeNodesAndDivisors) {
+  EXPECT_EQ(slotsFor(3, 1), 3);
+  EXPECT_EQ(slotsFor(3, 8), 4);
+  EXPECT_EQ(slotsFor(5, 8), 8);
+  EXPECT_EQ(slotsFor(8, 8), 8);
+  EXPECT_EQ(slotsFor(12, 8), 12);
+  EXPECT_EQ(slotsFor(13, 8), 16);
+  EXPECT_EQ(slotsFor(2, 6), 3); // 6, 3, 1
+  EXPECT_EQ(slotsFor(4, 5), 5);
+}
+
+TEST(SearchSpace, layersTogetherHaveNoCutBetweenThem) {
+  Problem problem = problemOf(chain({1, 1, 1, 1, 1}));
+  problem.request.colocations = {{"l3", "l1"}};
+  EXPECT_EQ(cutPositions(problem, 40), (std::vector<int>{0, 1, 4, 5, 6}));
+}
+
+TEST(SearchSpace, layersApartHaveACutBetweenThemBeyondTheLimit) {
+  std::vector<double> bytes(99, 1);
+  bytes[71] = 0.5; // the narrowest cut between 70 and 75: behind layer 71
+  Problem problem = problemOf(chain(bytes));
+  problem.request.separations = {{"l75", "l70"}};
+  std::vector<int> few = cutPositions(problem, 3);
+  EXPECT_EQ(few.size(), 6u);
+  EXPECT_TRUE(std::count(few.begin(), few.end(), 72));
+  problem.request.separations.clear();
+  problem.request.pins = {{"l70", "a"}, {"l75", "b"}};
+  EXPECT_EQ(cutPositions(problem, 3), few);
+  problem.request.pins = {{"l70", "a"}, {"l75", "a"}};
+  EXPECT_EQ(cutPositions(problem, 3).size(), 5u);
+}
+
+TEST(SearchSpace, microBatchesDivideTheBatch) {
+  EXPECT_EQ(microBatchChoices(Samples(12), 100, 16), (std::vector<int>{1, 2, 3, 4, 6, 12}));
+  EXPECT_EQ(microBatchChoices(Samples(7), 100, 16), (std::vector<int>{1, 7}));
+  std::vector<int> few = microBatchChoices(Samples(720720), 256, 16);
+  EXPECT_EQ(few.size(), 16u);
+  EXPECT_EQ(few.front(), 1);
+  for (int m : few)
+    EXPECT_EQ(720720 % m, 0);
+}
+
+TEST(SearchSpace, narrowSeriesCutsComeFirst) {
+  LayerGraph graph = chain({10, 1, 5, 2});
+  EXPECT_EQ(cutPositions(problemOf(graph), 40), (std::vector<int>{0, 1, 2, 3, 4, 5}));
+  LayerTensor skip;
+  skip.name = "skip";
+  skip.producer = 0;
+  skip.consumers = {2};
+  graph.tensors.push_back(skip);
+  EXPECT_EQ(cutPositions(problemOf(graph), 3), (std::vector<int>{0, 2, 3, 4, 5}));
+}
+
+TEST(SearchSpace, longChainsAreSpreadEvenly) {
+  std::vector<int> positions = cutPositions(problemOf(chain(std::vector<double>(999, 1))), 40);
+  EXPECT_EQ(positions.size(), 42u);
+  for (size_t i = 1; i < positions.size(); ++i)
+    EXPECT_LE(positions[i] - positions[i - 1], 26);
+}
+
+TEST(SearchSpace, tiedParametersForbidCuts) {
+  LayerGraph graph = chain({1, 1, 1});
+  graph.layers[1].parameters = graph.layers[3].parameters = {"shared"};
+  EXPECT_EQ(cutPositions(problemOf(graph), 40), (std::vector<int>{0, 1, 4}));
+}
+
+TEST(Assignment, groupsNoLargerThanANodeDoNotStraddle) {
+  Cluster cluster = nodesOf(2, 8);
+  Placement placement;
+  for (int count : {3, 4, 8})
+    placement.stages.push_back({0, 1, DeviceGroup{{{0, count}}}});
+  auto devices = assignDevices(cluster, placement, {devicesPerNode(cluster, 0)});
+  std::set<std::pair<std::string, int>> seen;
+  for (const auto &stage : devices) {
+    std::set<std::string> nodes;
+    for (const DeviceRef &device : stage) {
+      EXPECT_TRUE(seen.insert({device.node, device.index}).second);
+      nodes.insert(device.node);
+    }
+    EXPECT_EQ(nodes.size(), 1u);
+  }
+}
