@@ -30,15 +30,19 @@ const char *nameOf(Precision precision) {
 }
 
 namespace {
-constexpr PricingInfo pricingInfos[] = {
-#define HETERPLAN_COST_MODEL(enumerator, name, steady, help) {name, steady, help},
-#include "ir/CostModels.def"
+constexpr IterationModelInfo iterationModelInfos[] = {
+#define HETERPLAN_ITERATION_MODEL(enumerator, name, steady, help) {name, steady, help},
+#include "ir/IterationModels.def"
 };
 } // namespace
 
-ArrayRef<PricingInfo> pricings() { return pricingInfos; }
-const char *nameOf(Pricing pricing) { return pricingInfos[static_cast<int>(pricing)].name; }
-bool isSteady(Pricing pricing) { return pricingInfos[static_cast<int>(pricing)].steady; }
+ArrayRef<IterationModelInfo> iterationModels() { return iterationModelInfos; }
+const char *nameOf(IterationModel iterationModel) {
+  return iterationModelInfos[static_cast<int>(iterationModel)].name;
+}
+bool isSteady(IterationModel iterationModel) {
+  return iterationModelInfos[static_cast<int>(iterationModel)].steady;
+}
 
 const char *nameOf(Provenance provenance) {
   static constexpr const char *names[] = {"measured", "interpolated", "regressed", "modelled",
@@ -47,7 +51,7 @@ const char *nameOf(Provenance provenance) {
 }
 
 Seconds leastIterationTime(const std::vector<Stage> &stages, int microBatches, Schedule schedule,
-                           Pricing pricing) {
+                           IterationModel iterationModel) {
   Seconds fill{}, slowest{}, slowestForward{}, slowestBackward{}, exposed{};
   for (auto stage = stages.rbegin(); stage != stages.rend(); ++stage) {
     fill += stage->time();
@@ -56,7 +60,7 @@ Seconds leastIterationTime(const std::vector<Stage> &stages, int microBatches, S
     slowestBackward = std::max(slowestBackward, stage->backward);
     exposed = std::max(stage->sync, exposed - stage->backward);
   }
-  if (isSteady(pricing))
+  if (isSteady(iterationModel))
     return slowest * double(microBatches);
   Seconds period = schedule == Schedule::GPipe ? slowestForward + slowestBackward : slowest;
   return fill + period * double(microBatches - 1) + exposed;

@@ -21,32 +21,32 @@ enum class Objective { Throughput, Cost };
 enum class Schedule { DataParallel, OneForwardOneBackward, GPipe };
 enum class Optimizer { Sgd, Momentum, Adam };
 enum class Precision { Fp32, Tf32, Bf16 };
-/// How stages and iterations are priced: one enumerator for each line of CostModels.def.
-enum class Pricing : int {
-#define HETERPLAN_COST_MODEL(enumerator, name, steady, help) enumerator,
-#include "ir/CostModels.def"
+/// How stages and iterations are priced: one enumerator for each line of IterationModels.def.
+enum class IterationModel : int {
+#define HETERPLAN_ITERATION_MODEL(enumerator, name, steady, help) enumerator,
+#include "ir/IterationModels.def"
 };
-const char *nameOf(Objective objective); // "throughput" | "cost"
-const char *nameOf(Schedule schedule);   // "data-parallel" | "1f1b" | "gpipe"
-const char *nameOf(Optimizer optimizer); // "sgd" | "momentum" | "adam"
-const char *nameOf(Precision precision); // "fp32" | "tf32" | "bf16"
-const char *nameOf(Pricing pricing);     // "heterplan" | "heterps"
-/// Whether the slowest stage alone sets the pace; see CostModels.def.
-bool isSteady(Pricing pricing);
+const char *nameOf(Objective objective);           // "throughput" | "cost"
+const char *nameOf(Schedule schedule);             // "data-parallel" | "1f1b" | "gpipe"
+const char *nameOf(Optimizer optimizer);           // "sgd" | "momentum" | "adam"
+const char *nameOf(Precision precision);           // "fp32" | "tf32" | "bf16"
+const char *nameOf(IterationModel iterationModel); // "synchronous-1f1b" | "steady-state"
+/// Whether the slowest stage alone sets the throughput; see IterationModels.def.
+bool isSteady(IterationModel iterationModel);
 
-struct PricingInfo {
+struct IterationModelInfo {
   const char *name;
   bool steady;
   const char *help;
 };
-/// The lines of CostModels.def, in order.
-llvm::ArrayRef<PricingInfo> pricings();
+/// The lines of IterationModels.def, in order.
+llvm::ArrayRef<IterationModelInfo> iterationModels();
 
 /// A group of devices that together process `share` samples of each global batch. Groups have one
 /// device so far; nothing may assume it.
 struct Replica {
   Samples share{};   // of the global batch; micro-batches · samples of one micro-batch
-  Seconds forward{}; // of its part of one micro-batch: computing, and Layer::replicaSums
+  Seconds forward{}; // of its part of one micro-batch: computing, and Layer::inPassAllReduces
   Seconds backward{};
   std::vector<DeviceRef> devices;
   bool operator==(const Replica &) const = default;
@@ -130,7 +130,7 @@ struct Plan {
   Schedule schedule = Schedule::DataParallel;
   Optimizer optimizer = Optimizer::Sgd;
   Precision precision = Precision::Fp32;
-  Pricing pricing = Pricing::HeterPlan;
+  IterationModel iterationModel = IterationModel::Synchronous;
   std::string strategy;
   uint64_t seed = 0;
 
@@ -157,8 +157,8 @@ struct Plan {
   std::array<double, provenances> provenance{};
 
   std::optional<Training> training;
-  std::optional<Rounding> rounding; // where the pricing has continuous sizes
-  std::vector<FitResiduals> fits;   // where the pricing fits layers; by device type
+  std::optional<Rounding> rounding; // where the iteration model has continuous sizes
+  std::vector<FitResiduals> fits;   // where the iteration model fits layers; by device type
 
   /// epochs·samples / throughput (HeterPS, section 4), and that at the price of the devices. 0
   /// where no training is stated.
@@ -177,16 +177,16 @@ struct Plan {
 /// The first is the usual estimate of synchronous pipelines (Alpa, OSDI 2022, eq. 2). A stage may
 /// synchronise while the stages before it drain: R_S = sync_S, R_s = max(sync_s, R_{s+1} −
 /// backward_s); exposed = R_1.
-/// Where the pricing is steady it is the time between two iterations of a pipeline that never
+/// In steady state it is the time between two iterations of a pipeline that never
 /// drains, m·max τ_s (HeterPS, section 4: throughput = min_i B/ET_i).
 /// Exact but for 1F1B with three stages or more, which may take longer than this, never less.
 Seconds leastIterationTime(const std::vector<Stage> &stages, int microBatches, Schedule schedule,
-                           Pricing pricing = Pricing::HeterPlan);
+                           IterationModel iterationModel = IterationModel::Synchronous);
 
 /// Iteration time of the schedule itself, as the simulator finds it (cost/Simulator.h): what a plan
 /// states. A stage without replicas counts as one replica with the stage's times. O(stages ·
 /// microBatches).
 Seconds iterationTime(const std::vector<Stage> &stages, int microBatches, Schedule schedule,
-                      Pricing pricing = Pricing::HeterPlan);
+                      IterationModel iterationModel = IterationModel::Synchronous);
 
 } // namespace heterplan

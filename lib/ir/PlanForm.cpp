@@ -113,7 +113,7 @@ void writeDecision(const Plan &plan, v1::Plan &form) {
   form.set_schedule(nameOf(plan.schedule));
   form.set_optimizer(nameOf(plan.optimizer));
   form.set_precision(nameOf(plan.precision));
-  form.set_cost_model(nameOf(plan.pricing));
+  form.set_iteration_model(nameOf(plan.iterationModel));
   for (const Stage &stage : plan.stages)
     writeStage(stage, *form.add_stages());
 }
@@ -202,9 +202,9 @@ void readDecision(const v1::Plan &form, NameReader &names, Plan &plan) {
   plan.schedule = names.named<Schedule>(form.schedule(), 3, "schedule");
   plan.optimizer = names.named<Optimizer>(form.optimizer(), 3, "optimizer");
   plan.precision = names.named<Precision>(form.precision(), 3, "precision");
-  if (!form.cost_model().empty())
-    plan.pricing =
-        names.named<Pricing>(form.cost_model(), static_cast<int>(pricings().size()), "costModel");
+  if (!form.iteration_model().empty())
+    plan.iterationModel = names.named<IterationModel>(
+        form.iteration_model(), static_cast<int>(iterationModels().size()), "iterationModel");
   for (const v1::Stage &stage : form.stages())
     plan.stages.push_back(readStage(stage));
 }

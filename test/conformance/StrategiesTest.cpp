@@ -48,7 +48,8 @@ TEST_P(EveryStrategy, itsPlansPassTheIndependentChecks) {
   int plans = 0;
   for (int seed = 0; seed < 120; ++seed) {
     RandomProblem random(seed / 2);
-    random.request.pricing = seed % 2 ? Pricing::HeterPs : Pricing::HeterPlan;
+    random.request.iterationModel =
+        seed % 2 ? IterationModel::SteadyState : IterationModel::Synchronous;
     Problem problem = llvm::cantFail(random.problem());
     SearchOutcome outcome = llvm::cantFail(solve(problem));
     if (!outcome.plan)
@@ -68,7 +69,8 @@ TEST_P(EveryStrategy, itsPlansPassTheIndependentChecks) {
 TEST_P(EveryStrategy, neitherPlanNorBoundPassesTheOptimum) {
   for (int seed = 0; seed < 200; ++seed) {
     RandomProblem random(seed / 2);
-    random.request.pricing = seed % 2 ? Pricing::HeterPs : Pricing::HeterPlan;
+    random.request.iterationModel =
+        seed % 2 ? IterationModel::SteadyState : IterationModel::Synchronous;
     Problem problem = llvm::cantFail(random.problem());
     SearchOutcome outcome = llvm::cantFail(solve(problem));
     SearchOutcome best = llvm::cantFail(search(problem, "label-setting", {}));
@@ -88,7 +90,8 @@ TEST_P(EveryStrategy, neitherPlanNorBoundPassesTheOptimum) {
 TEST_P(EveryStrategy, isDeterministic) {
   for (int seed = 0; seed < 20; ++seed) {
     RandomProblem random(seed);
-    random.request.pricing = seed % 2 ? Pricing::HeterPs : Pricing::HeterPlan;
+    random.request.iterationModel =
+        seed % 2 ? IterationModel::SteadyState : IterationModel::Synchronous;
     Problem problem = llvm::cantFail(random.problem());
     EXPECT_EQ(llvm::cantFail(solve(problem)).plan, llvm::cantFail(solve(problem, 2)).plan);
   }
@@ -98,17 +101,18 @@ TEST_P(EveryStrategy, givesTheSameFileOnAnyNumberOfThreads) {
   if (llvm::StringRef(GetParam()) == "exhaustive")
     GTEST_SKIP() << "these problems have too many placements";
   for (const char *model : {"ctrdnn", "dlrm"})
-    for (Pricing pricing : {Pricing::HeterPlan, Pricing::HeterPs}) {
+    for (IterationModel iterationModel :
+         {IterationModel::Synchronous, IterationModel::SteadyState}) {
       RooflineModel costs(Optimizer::Sgd, Precision::Fp32);
       Request request;
       request.globalBatch = Samples(1024);
-      request.pricing = pricing;
+      request.iterationModel = iterationModel;
       Problem problem = llvm::cantFail(
           Problem::create(readModel(model), readBundledCluster("mixed-small"), costs, request));
       auto one = llvm::cantFail(solve(problem, 1)), two = llvm::cantFail(solve(problem, 2));
       ASSERT_EQ(one.plan.has_value(), two.plan.has_value());
       if (one.plan) {
-        EXPECT_EQ(toJson(*one.plan), toJson(*two.plan)) << model << ", " << nameOf(pricing);
+        EXPECT_EQ(toJson(*one.plan), toJson(*two.plan)) << model << ", " << nameOf(iterationModel);
       }
     }
 }

@@ -21,7 +21,7 @@ double cheapest(Problem problem, SamplesPerSecond floor) {
   return outcome.plan ? outcome.plan->costPerMillionSamples.value() : 0;
 }
 
-class FrontOf : public testing::TestWithParam<Pricing> {};
+class FrontOf : public testing::TestWithParam<IterationModel> {};
 
 TEST_P(FrontOf, EqualsEnumerationAtItsFloors) {
   ParetoOptions options;
@@ -29,7 +29,7 @@ TEST_P(FrontOf, EqualsEnumerationAtItsFloors) {
   int fronts = 0, points = 0;
   for (int seed = 0; seed < 150; ++seed) {
     RandomProblem random(seed);
-    random.request.pricing = GetParam();
+    random.request.iterationModel = GetParam();
     Problem problem = llvm::cantFail(random.problem());
     ParetoFront front = llvm::cantFail(paretoFront(problem, labelSetting, options));
     SearchOutcome any = llvm::cantFail(search(problem, "exhaustive", {}));
@@ -58,7 +58,8 @@ TEST_P(FrontOf, EqualsEnumerationAtItsFloors) {
   EXPECT_GT(points, 150);
 }
 
-INSTANTIATE_TEST_SUITE_P(Pareto, FrontOf, testing::Values(Pricing::HeterPlan, Pricing::HeterPs),
+INSTANTIATE_TEST_SUITE_P(Pareto, FrontOf,
+                         testing::Values(IterationModel::Synchronous, IterationModel::SteadyState),
                          [](const auto &info) { return std::string(nameOf(info.param)); });
 
 TEST(Pareto, AFloorThatIsReachedAlreadyIsNotSearched) {

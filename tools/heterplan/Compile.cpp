@@ -13,8 +13,8 @@
 #include "search/Pareto.h"
 #include "search/explain/Explain.h"
 #include "search/problem/SearchSpace.h"
+#include "search/verify/AssignmentProof.h"
 #include "search/verify/Checker.h"
-#include "search/verify/LayoutProof.h"
 #include "support/JsonWriter.h"
 #include "support/Progress.h"
 
@@ -49,10 +49,11 @@ Expected<Inputs> readInputs(const CompileOptions &options) {
   Expected<SearchOptions> searching = readSearchOptions(options);
   if (!searching)
     return searching.takeError();
-  if (searching->rounding != RoundingMethod::Exact && !isSteady(request->pricing))
-    return Diagnostic(Diag::Usage, {"", 0, 0, "--rounding"}).note({}, "add --cost-model heterps")
-           << "stages have no continuous sizes with the cost model '" << nameOf(request->pricing)
-           << "'";
+  if (searching->rounding != RoundingMethod::Exact && !isSteady(request->iterationModel))
+    return Diagnostic(Diag::Usage, {"", 0, 0, "--rounding"})
+               .note({}, "add --iteration-model steady-state")
+           << "stages have no continuous sizes with the iteration model '"
+           << nameOf(request->iterationModel) << "'";
   Expected<Model> model = readModel(options.model, options.reading);
   if (!model)
     return model.takeError();
@@ -102,8 +103,8 @@ Expected<ExitStatus> reportInfeasible(const Inputs &inputs, const CompileOptions
     return search(problem, options.strategy, searching);
   };
   auto prove = [](const Problem &problem) {
-    return provenClash({problem.graph, problem.cluster, *problem.costs, problem.request,
-                        steadyMicroBatches(problem)});
+    return provenConflict({problem.graph, problem.cluster, *problem.costs, problem.request,
+                           steadyMicroBatches(problem)});
   };
   Expected<Explanation> explanation = explain(inputs.problem, solve, prove);
   if (!explanation)

@@ -51,7 +51,7 @@ public:
 };
 
 /// What a time was measured on.
-struct Circumstances {
+struct Environment {
   std::string device, driver, clocks, software; // software: "oneDNN 2.6.3"
 };
 
@@ -74,7 +74,7 @@ public:
   /// What the device refused since the last call ("out of memory"); empty: nothing.
   virtual std::string takeFailure() { return ""; }
 
-  virtual Circumstances circumstances() const = 0;
+  virtual Environment environment() const = 0;
 };
 
 } // namespace heterplan::kernels

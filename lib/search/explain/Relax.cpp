@@ -69,8 +69,9 @@ std::string sizeText(Bytes size) {
 }
 
 /// Largest throughput under everything else.
-Expected<std::vector<Relaxed>> relaxFloor(const Problem &asked, Wish wish, const Problem &base,
-                                          const Plan &found, CountedSolver &solve) {
+Expected<std::vector<Relaxed>> relaxFloor(const Problem &asked, Constraint constraint,
+                                          const Problem &base, const Plan &found,
+                                          CountedSolver &solve) {
   Problem fastest = base;
   fastest.request.objective = Objective::Throughput;
   Expected<SearchOutcome> outcome = solve.best(fastest);
@@ -79,7 +80,7 @@ Expected<std::vector<Relaxed>> relaxFloor(const Problem &asked, Wish wish, const
   const Plan &best = outcome->plan ? *outcome->plan : found;
   Relaxed result{{}, base};
   std::string text = roundedDown(best.throughput.value());
-  result.relaxation = {describe(asked, wish),
+  result.relaxation = {describe(asked, constraint),
                        "best throughput",
                        "",
                        decimal(asked.request.minThroughput.value(), 6) + " samples/s",
@@ -126,8 +127,9 @@ Expected<Bisection::Result> Bisection::run(double low, double high, double resol
   return Result{high, proven && high - low <= resolution * high * 1.001};
 }
 
-Expected<std::vector<Relaxed>> relaxBudget(const Problem &asked, Wish wish, const Problem &base,
-                                           const Plan &found, CountedSolver &solve) {
+Expected<std::vector<Relaxed>> relaxBudget(const Problem &asked, Constraint constraint,
+                                           const Problem &base, const Plan &found,
+                                           CountedSolver &solve) {
   // Plans that are cheap for what they do are close to the cheapest; the fastest ones are far off.
   auto withBudget = [&](double budget) {
     Problem problem = base;
@@ -150,7 +152,7 @@ Expected<std::vector<Relaxed>> relaxBudget(const Problem &asked, Wish wish, cons
   std::string text = roundedUp(least->least);
   Relaxed result{{}, base};
   result.problem.request.maxCostPerHour = DollarsPerHour(read(text));
-  result.relaxation = {describe(asked, wish),
+  result.relaxation = {describe(asked, constraint),
                        "least budget",
                        "",
                        decimal(budget, 6) + " dollars/hour",
@@ -205,7 +207,7 @@ Expected<std::optional<Relaxed>> relaxMemoryOf(const std::vector<int> &types, co
   Relaxation relaxation;
   std::string of = types.size() == 1 ? asked.cluster.types[types.front()].name : "all types";
   relaxation.needed = sizeText(least->least, relaxation.value);
-  relaxation.constraint = describe(asked, {WishKind::Memory});
+  relaxation.constraint = describe(asked, {ConstraintKind::Memory});
   relaxation.subject = "memory of " + of;
   relaxation.deviceType = types.size() == 1 ? of : "";
   relaxation.current = sizeText(now);
@@ -264,25 +266,25 @@ void giveUpSet(const char *option, const LayerSet &layers, const Plan &found, Re
   result.option = std::string("without --") + option + " " + join(layers, ",");
 }
 
-/// Wishes without a degree: it helps to give them up, and this is what comes instead.
-Relaxation giveUp(const Problem &asked, Wish wish, const Plan &found) {
+/// Constraints without a degree: it helps to give them up, and this is what comes instead.
+Relaxation giveUp(const Problem &asked, Constraint constraint, const Plan &found) {
   const Request &request = asked.request;
   Relaxation result;
-  result.constraint = describe(asked, wish);
+  result.constraint = describe(asked, constraint);
   result.helps = result.smallest = true;
-  if (wish.kind == WishKind::Pin) {
-    const Pin &pin = request.pins[wish.index];
+  if (constraint.kind == ConstraintKind::Pin) {
+    const Pin &pin = request.pins[constraint.index];
     result.subject = "layer '" + pin.layer + "'";
     result.current = "on " + pin.type;
     result.needed = "on " + typesOf(found, pin.layer);
     result.option = "without --pin " + pin.layer + "=" + pin.type;
-  } else if (wish.kind == WishKind::Colocation) {
-    giveUpSet("colocate", request.colocations[wish.index], found, result);
+  } else if (constraint.kind == ConstraintKind::Colocation) {
+    giveUpSet("colocate", request.colocations[constraint.index], found, result);
     result.current = "in one stage";
-  } else if (wish.kind == WishKind::Separation) {
-    giveUpSet("separate", request.separations[wish.index], found, result);
+  } else if (constraint.kind == ConstraintKind::Separation) {
+    giveUpSet("separate", request.separations[constraint.index], found, result);
     result.current = "in a stage each";
-  } else if (wish.kind == WishKind::Schedule) {
+  } else if (constraint.kind == ConstraintKind::Schedule) {
     result.subject = "schedule";
     result.current = request.schedule == ScheduleChoice::Pipeline ? "pipeline" : "data-parallel";
     result.needed = nameOf(found.schedule);
@@ -360,17 +362,17 @@ Expected<SearchOutcome> CountedSolver::run(const Problem &problem, Effort effort
   return solve(problem, effort);
 }
 
-Expected<std::vector<Relaxed>> relax(const Problem &asked, Wish wish, const Problem &base,
-                                     const Plan &found, CountedSolver &solve) {
-  switch (wish.kind) {
-  case WishKind::Floor:
-    return relaxFloor(asked, wish, base, found, solve);
-  case WishKind::Budget:
-    return relaxBudget(asked, wish, base, found, solve);
-  case WishKind::Memory:
+Expected<std::vector<Relaxed>> relax(const Problem &asked, Constraint constraint,
+                                     const Problem &base, const Plan &found, CountedSolver &solve) {
+  switch (constraint.kind) {
+  case ConstraintKind::Floor:
+    return relaxFloor(asked, constraint, base, found, solve);
+  case ConstraintKind::Budget:
+    return relaxBudget(asked, constraint, base, found, solve);
+  case ConstraintKind::Memory:
     return relaxMemory(asked, base, solve);
   default:
-    return std::vector<Relaxed>{{giveUp(asked, wish, found), base}};
+    return std::vector<Relaxed>{{giveUp(asked, constraint, found), base}};
   }
 }
 

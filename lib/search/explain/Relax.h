@@ -1,9 +1,9 @@
-// How far one wish has to give way for a problem to have a plan, found by solving problems between
-// the wish as it is and none at all.
+// How far one constraint has to give way for a problem to have a plan, found by solving problems
+// between the constraint as it is and none at all.
 #pragma once
 
 #include "search/explain/Explain.h"
-#include "search/problem/Wishes.h"
+#include "search/problem/Constraints.h"
 
 #include <optional>
 #include <vector>
@@ -35,11 +35,12 @@ struct Relaxed {
   Problem problem;
 };
 
-/// Relaxations of `wish`, where `asked` has the wish as the user stated it, and `base` is the same
-/// problem without it, for which `found` is a plan. Memory has one for each device type that helps
-/// by itself, or one for all types; the others have one.
-llvm::Expected<std::vector<Relaxed>> relax(const Problem &asked, Wish wish, const Problem &base,
-                                           const Plan &found, CountedSolver &solve);
+/// Relaxations of `constraint`, where `asked` has the constraint as the user stated it, and `base`
+/// is the same problem without it, for which `found` is a plan. Memory has one for each device type
+/// that helps by itself, or one for all types; the others have one.
+llvm::Expected<std::vector<Relaxed>> relax(const Problem &asked, Constraint constraint,
+                                           const Problem &base, const Plan &found,
+                                           CountedSolver &solve);
 
 /// Relaxations of `asked` by more nodes of the kinds that the cluster has, one for each device type
 /// that helps by itself within four times its count.

@@ -1,6 +1,6 @@
 // From the chosen placement to a Plan.
 #include "cost/Memory.h"
-#include "search/placement/Assignment.h"
+#include "search/placement/DeviceAssignment.h"
 #include "search/placement/Evaluator.h"
 
 #include <algorithm>
@@ -198,7 +198,7 @@ Expected<Plan> Evaluator::plan(const Placement &placement, double bound) {
   plan.microBatches = placement.microBatches;
   plan.optimizer = request.optimizer;
   plan.precision = request.precision;
-  plan.pricing = request.pricing;
+  plan.iterationModel = request.iterationModel;
   plan.minThroughput = request.minThroughput;
   plan.maxCostPerHour = request.maxCostPerHour;
   plan.pins = request.pins;
