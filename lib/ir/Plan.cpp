@@ -36,6 +36,16 @@ constexpr IterationModelInfo iterationModelInfos[] = {
 };
 } // namespace
 
+const char *nameOf(RecomputePolicy policy) {
+  static constexpr const char *names[] = {"auto", "never", "always"};
+  return names[static_cast<int>(policy)];
+}
+
+const char *nameOf(StateSharding sharding) {
+  static constexpr const char *names[] = {"none", "optimizer", "gradients"};
+  return names[static_cast<int>(sharding)];
+}
+
 ArrayRef<IterationModelInfo> iterationModels() { return iterationModelInfos; }
 const char *nameOf(IterationModel iterationModel) {
   return iterationModelInfos[static_cast<int>(iterationModel)].name;
@@ -145,6 +155,32 @@ Error verifyTables(const Stage &stage, const Location &place) {
   return Error::success();
 }
 
+/// The first segment begins with the stage, the others follow in the order of its layers.
+Error verifySegments(const Stage &stage, const Location &place) {
+  auto layer = stage.layers.begin();
+  for (const std::string &first : stage.recompute) {
+    bool begins = &first != &stage.recompute.front() || first == stage.layers.front();
+    layer = std::find(layer, stage.layers.end(), first);
+    if (!begins || layer == stage.layers.end())
+      return Diagnostic(Diag::InvalidPlan, place)
+             << "'" << first << "' does not begin a segment that is computed again; accepted are "
+             << "layers of the stage in their order, its first one first";
+    ++layer;
+  }
+  return Error::success();
+}
+
+Error verifyShardDegree(const Stage &stage, const Location &place) {
+  auto differs = [&](const Replica &replica) {
+    return stage.shardDegree > 1 && replica.devices.size() != size_t(stage.shardDegree);
+  };
+  if (stage.shardDegree >= 1 && llvm::none_of(stage.replicas, differs))
+    return Error::success();
+  return Diagnostic(Diag::InvalidPlan, place)
+         << "the shard degree is " << stage.shardDegree
+         << "; accepted is 1, or the number of devices of every replica";
+}
+
 Error verifyStage(const Plan &plan, size_t index, StringSet<> &layers) {
   const Stage &stage = plan.stages[index];
   Location place = placeOf(index);
@@ -172,6 +208,10 @@ Error verifyStage(const Plan &plan, size_t index, StringSet<> &layers) {
     return Diagnostic(Diag::InvalidPlan, place)
            << "the shares sum to " << sum << ", not to the global batch of "
            << plan.globalBatch.value();
+  if (Error error = verifySegments(stage, place))
+    return error;
+  if (Error error = verifyShardDegree(stage, place))
+    return error;
   if (Error error = verifyDevices(stage, place))
     return error;
   if (Error error = verifyTables(stage, place))

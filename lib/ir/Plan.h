@@ -21,6 +21,13 @@ enum class Objective { Throughput, Cost };
 enum class Schedule { DataParallel, OneForwardOneBackward, GPipe };
 enum class Optimizer { Sgd, Momentum, Adam };
 enum class Precision { Fp32, Tf32, Bf16 };
+/// Which stages compute their activations again in the backward pass instead of keeping them. Auto:
+/// those that do not fit otherwise.
+enum class RecomputePolicy { Auto, Never, Always };
+/// What the replicas of a stage divide among them instead of each holding all of it: nothing, the
+/// state of the optimizer, or that and the gradients (ZeRO stages 1 and 2, Rajbhandari et al., SC
+/// 2020).
+enum class StateSharding { None, Optimizer, Gradients };
 /// How stages and iterations are priced: one enumerator for each line of IterationModels.def.
 enum class IterationModel : int {
 #define HETERPLAN_ITERATION_MODEL(enumerator, name, steady, help) enumerator,
@@ -30,6 +37,8 @@ const char *nameOf(Objective objective);           // "throughput" | "cost"
 const char *nameOf(Schedule schedule);             // "data-parallel" | "1f1b" | "gpipe"
 const char *nameOf(Optimizer optimizer);           // "sgd" | "momentum" | "adam"
 const char *nameOf(Precision precision);           // "fp32" | "tf32" | "bf16"
+const char *nameOf(RecomputePolicy policy);        // "auto" | "never" | "always"
+const char *nameOf(StateSharding sharding);        // "none" | "optimizer" | "gradients"
 const char *nameOf(IterationModel iterationModel); // "synchronous-1f1b" | "steady-state"
 /// Whether the slowest stage alone sets the throughput; see IterationModels.def.
 bool isSteady(IterationModel iterationModel);
@@ -65,6 +74,11 @@ struct Stage {
   std::vector<std::string> layers; // names, contiguous in topological order
   std::vector<Replica> replicas;
   std::vector<TableShards> tables; // of the sparse tables of its layers, in their order
+  /// First layers of the segments whose activations are computed again in the backward pass, in
+  /// order; empty: all activations are kept.
+  std::vector<std::string> recompute;
+  StateSharding stateSharding = StateSharding::None; // over the replicas
+  int shardDegree = 1;                               // devices of a replica that share every layer
   /// Of one micro-batch on the slowest replica, the receipt of its input (or gradient) included.
   Seconds forward{};
   Seconds backward{};
@@ -131,6 +145,8 @@ struct Plan {
   Optimizer optimizer = Optimizer::Sgd;
   Precision precision = Precision::Fp32;
   IterationModel iterationModel = IterationModel::Synchronous;
+  RecomputePolicy recompute = RecomputePolicy::Auto;
+  std::optional<StateSharding> shardState; // asked for; none: what each stage needs to fit
   std::string strategy;
   uint64_t seed = 0;
 

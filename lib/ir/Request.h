@@ -22,9 +22,11 @@ struct Request {
   Optimizer optimizer = Optimizer::Sgd;
   Precision precision = Precision::Fp32;
   IterationModel iterationModel = IterationModel::Synchronous;
-  std::vector<Pin> pins;             // layer name -> device type
-  std::vector<LayerSet> colocations; // the layers of each in one stage
-  std::vector<LayerSet> separations; // no two layers of one in the same stage
+  RecomputePolicy recompute = RecomputePolicy::Auto;
+  std::optional<StateSharding> shardState; // none: what each stage needs to fit
+  std::vector<Pin> pins;                   // layer name -> device type
+  std::vector<LayerSet> colocations;       // the layers of each in one stage
+  std::vector<LayerSet> separations;       // no two layers of one in the same stage
   std::optional<Training> training;
   bool ignoreMemory = false; // used to explain infeasibility
 
