@@ -21,7 +21,7 @@ from .fields import read_fields
 from .profile_bench import Times
 from .robust import spread_of, trimmed_mean
 
-CIRCUMSTANCES = ("device", "driver", "engine", "threads")
+ENVIRONMENT = ("device", "driver", "engine", "threads")
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class ProfileFile:
 
     def _resume(self) -> None:
         fields = read_fields(self._path)
-        for name in CIRCUMSTANCES:
+        for name in ENVIRONMENT:
             found = fields.integer(name) if name == "threads" else fields.text(name)
             if found != self._head[name]:
                 raise RuntimeFault(
