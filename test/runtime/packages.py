@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,11 @@ class Stage(nn.Module):
                     home.register_parameter(leaf, nn.Parameter(tensor))
                 else:
                     home.register_buffer(leaf, tensor)
+
+    segments = ()
+
+    def checkpoint(self, segment, *arguments):
+        return segment(*arguments)
 
     def batch_norm(self, x, weight, bias, running_mean, running_var, momentum, eps, training):
         return F.batch_norm(x, running_mean, running_var, weight, bias, training, momentum, eps)
@@ -166,6 +171,23 @@ TABLES_BOUNDARY = [
     }
 ]
 
+# Each stage is one segment that is computed again.
+AGAIN = """
+
+
+def again(stage):
+    class Again(stage):
+        segments = ("whole",)
+
+        def forward(self, *arguments):
+            return self.checkpoint(super().forward, *arguments)
+
+    return Again
+
+
+STAGES = tuple(again(stage) for stage in STAGES)
+"""
+
 MAP = [{"perSample": 1}, {"fixed": 4}, {"fixed": 6}, {"fixed": 6}]
 AWKWARD_BOUNDARIES = [
     [
@@ -215,6 +237,10 @@ class Package:
     optimizer: str = "sgd"
     # By stage: its sparse tables with the rows of each replica.
     tables: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
+
+    def recomputed(self) -> Package:
+        """The same, but each stage is a segment that is computed again in the backward pass."""
+        return replace(self, model=self.model + AGAIN)
 
     @property
     def samples(self) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import torch
@@ -186,6 +186,10 @@ class LookedUp:
     given: list[list[Tensor]]  # by member and group: own rows that went to it
     taken: int = 0  # lookups that the forward pass has done
     _read: dict[int, list[Tensor]] = field(default_factory=dict)  # by group: what is left of it
+
+    def rest(self) -> LookedUp:
+        """The same rows, with the lookups that are still to come: to be taken once more."""
+        return replace(self, _read={group: list(read) for group, read in self._read.items()})
 
     def take(self, name: str, indices: Tensor) -> Tensor:
         shape, group = self.shapes[self.taken], self.groups[self.taken]

@@ -36,6 +36,7 @@ from .model import (
 )
 from .pinning import pin_to_core
 from .program import PlanSummary, RankProgram, TableSpec, read_plan, read_rank_program
+from .recomputation import recompute_segments
 from .recorder import Recorder, write_trace
 from .reference import Reference, largest_difference
 from .tables import GroupedEmbedding, Tables, make_groups
@@ -173,6 +174,7 @@ def _make_interpreter(run: Run) -> Interpreter:
         run.model, program.stage, run.options.directory, run.options.seed, communicator.device
     )
     _synchronise_batch_norm(stage, program.stage, communicator)
+    recompute_segments(stage)
     optimizer = make_optimizer(program.optimizer, dense_parameters(stage), run.options.lr)
     return Interpreter(
         program, stage, communicator, run.data, run.loss, optimizer, run.recorder, shared,
