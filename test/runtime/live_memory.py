@@ -13,7 +13,8 @@ from torch.utils._pytree import tree_leaves
 
 
 class LiveMemory(TorchDispatchMode):
-    """Within it, each tensor that an operation returns is counted until its storage is let go."""
+    """Within it, each tensor that an operation makes is counted until its storage is let go; those
+    that were there before are not."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -27,14 +28,19 @@ class LiveMemory(TorchDispatchMode):
         arguments: tuple[Any, ...] = (),
         keywords: dict[str, Any] | None = None,
     ) -> Any:
+        self._note((arguments, keywords), counted=False)
         result = function(*arguments, **(keywords or {}))
-        for tensor in tree_leaves(result):
-            if isinstance(tensor, torch.Tensor):
-                self._count(tensor.untyped_storage())
+        self._note(result, counted=True)
         return result
 
-    def _count(self, storage: torch.UntypedStorage) -> None:
-        key, size = storage._cdata, storage.nbytes()
+    def _note(self, tensors: Any, counted: bool) -> None:
+        for tensor in tree_leaves(tensors):
+            if isinstance(tensor, torch.Tensor):
+                storage = tensor.untyped_storage()
+                self._count(storage, storage.nbytes() if counted else 0)
+
+    def _count(self, storage: torch.UntypedStorage, size: int) -> None:
+        key = storage._cdata
         if key in self._known:
             return
         self._known.add(key)
