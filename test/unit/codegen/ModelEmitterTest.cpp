@@ -87,7 +87,7 @@ TEST(ModelEmitter, SegmentsAreMethodsThatTakeWhatTheyRead) {
                          "        return (first, relu)\n\n"
                          "    def segment0(self, x):\n"
                          "        p = self.tensor\n\n"
-                         "        # first (gemm)\n"))
+                         "        # first (opaque)\n"))
       << *text;
   EXPECT_TRUE(has(*text, "    segments = (\"second\", \"sum\")\n\n"
                          "    def forward(self, first, relu):\n"
