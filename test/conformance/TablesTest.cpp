@@ -16,7 +16,7 @@ constexpr LayerKind kinds[] = {
 #include "ir/Layers.def"
 };
 constexpr Op ops[] = {
-#define HETERPLAN_INSTRUCTION(enumerator, name, help) Op::enumerator,
+#define HETERPLAN_INSTRUCTION(enumerator, name, class, phase, help) Op::enumerator,
 #include "ir/Instructions.def"
 };
 

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .interpreter import make_optimizer
+from .part import make_optimizer
 from .profile_layer import Copy, Layer, takes_gradient
 from .robust import spread_of, trimmed_mean
 from .reference_kernel import reference_kernel

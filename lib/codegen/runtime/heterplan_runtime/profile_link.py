@@ -32,7 +32,7 @@ from .communication import Communicator, choose_device
 from .errors import RuntimeFault
 from .pinning import pin_to_core
 from .profile_file import environment
-from .program import Instruction, RankProgram, SampleRange, TensorSpec
+from .program import Instruction, Part, RankProgram, SampleRange, TensorSpec
 from .robust import trimmed_mean
 
 SIZES = tuple(1 << shift for shift in range(10, 27, 2))  # 1 KiB to 64 MiB
@@ -113,12 +113,11 @@ def _program(rank: int, world: int, kind: str) -> RankProgram:
     """A program that all-reduces over the first 2, 3, ... ranks."""
     none = SampleRange(0, 0)
     instructions = tuple(
-        Instruction("allReduce", -1, -1, none, tuple(range(size))) for size in range(2, world + 1)
+        Instruction("allReduce", 0, -1, -1, -1, none, tuple(range(size)))
+        for size in range(2, world + 1)
     )
-    own = SampleRange(0, 1)
-    return RankProgram(
-        "link", rank, world, 0, 1, rank, kind, world, 1, "sgd", own, (), (), (), instructions
-    )  # fmt: skip
+    part = Part(0, rank, SampleRange(0, 1), (), (), ())
+    return RankProgram("link", rank, world, 1, kind, world, 1, "sgd", (part,), instructions)
 
 
 class Work:
@@ -175,14 +174,18 @@ class Transfer(Case):
 
     def before(self) -> None:
         """A message is let go once a later one is on its way."""
-        self._communicator.settle(1, self._sent - 2)
+        self._communicator.settle(self._message("receiveGradient", 1, self._sent - 2))
 
     def communicate(self) -> None:
         if self._communicator.rank == 0:
-            self._communicator.send([next(self._messages)], 1, self._sent)
+            message = self._message("send", 1, self._sent)
+            self._communicator.send([next(self._messages)], message)
         else:
-            self._communicator.receive([BYTE], self._size, 0, self._sent)
+            self._communicator.receive([BYTE], self._message("receive", 0, self._sent))
         self._sent += 1
+
+    def _message(self, op: str, peer: int, number: int) -> Instruction:
+        return Instruction(op, 0, number, peer, 0, SampleRange(0, self._size), ())
 
 
 class AllReduce(Case):

@@ -61,7 +61,7 @@ class Recorder:
             "ph": "X",
             "ts": round(begin, 3),
             "dur": round(end - begin, 3),
-            "pid": self._program.stage,
+            "pid": self._program.parts[instruction.part].stage,
             "tid": self._program.rank,
             "args": arguments,
         }

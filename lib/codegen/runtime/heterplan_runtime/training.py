@@ -23,7 +23,7 @@ from .batchnorm import SynchronisedBatchNorm
 from .communication import Communicator, choose_device
 from .data import DataSource, make_data
 from .errors import CheckFailed, RuntimeFault
-from .interpreter import Interpreter, dense_parameters, make_optimizer
+from .interpreter import Interpreter
 from .losses import Loss, make_loss
 from .memory import PeakMemory
 from .model import (
@@ -34,8 +34,9 @@ from .model import (
     stages_with_tables,
     table_rows,
 )
+from .part import PartExecution, dense_parameters, make_optimizer
 from .pinning import pin_to_core
-from .program import PlanSummary, RankProgram, TableSpec, read_plan, read_rank_program
+from .program import Part, PlanSummary, RankProgram, TableSpec, read_plan, read_rank_program
 from .recomputation import recompute_segments
 from .recorder import Recorder, write_trace
 from .reference import Reference, largest_difference
@@ -150,7 +151,8 @@ def _notes(run: Run) -> list[str]:
         notes.append("planned for a GPU, runs on the CPU")
     if run.communicator.staged:
         notes.append("messages are staged through the CPU (gloo)")
-    if run.program.tables and run.options.transfer_precision == "fp16":
+    has_tables = any(part.tables for part in run.program.parts)
+    if has_tables and run.options.transfer_precision == "fp16":
         notes.append("rows of sparse tables and their gradients travel in half precision")
     if run.plan.precision == "bf16":
         notes.append("planned in bf16, runs in fp32")
@@ -170,30 +172,36 @@ def _make_interpreter(run: Run) -> Interpreter:
     communicator.share_tables(stages_with_tables(run.model))
     if run.options.pin:
         pin_to_core(int(os.environ.get("LOCAL_RANK", "0")))
+    parts = [_make_part(run, part) for part in program.parts]
+    return Interpreter(program, parts, communicator, run.recorder, shared)
+
+
+def _make_part(run: Run, part: Part) -> PartExecution:
+    program, communicator, options = run.program, run.communicator, run.options
     stage = build_stage(
-        run.model, program.stage, run.options.directory, run.options.seed, communicator.device
+        run.model, part.stage, options.directory, options.seed, communicator.device
     )
-    _synchronise_batch_norm(stage, program.stage, communicator)
+    _synchronise_batch_norm(stage, part.stage, communicator)
     recompute_segments(stage)
-    optimizer = make_optimizer(program.optimizer, dense_parameters(stage), run.options.lr)
-    return Interpreter(
-        program, stage, communicator, run.data, run.loss, optimizer, run.recorder, shared,
-        _make_tables(run, stage),
+    optimizer = make_optimizer(program.optimizer, dense_parameters(stage), options.lr)
+    return PartExecution(
+        program, part, stage, communicator, run.data, run.loss, optimizer,
+        _make_tables(run, part, stage),
     )  # fmt: skip
 
 
-def _make_tables(run: Run, stage: Any) -> Tables | None:
+def _make_tables(run: Run, part: Part, stage: Any) -> Tables | None:
     """The rows that this rank holds, with the exchanges among the ranks of its stage."""
     program, options = run.program, run.options
-    if not program.tables:
+    if not part.tables:
         return None
-    group = run.communicator.stage_group(program.stage)
+    group = run.communicator.stage_group(part.stage)
     own = group.index(program.rank)
 
     def rows(spec: TableSpec) -> Tensor:
         mine = range(spec.firsts[own], spec.firsts[own] + spec.rows[own])
         weight = table_rows(
-            run.model, program.stage, spec.name, mine, options.directory, options.seed
+            run.model, part.stage, spec.name, mine, options.directory, options.seed
         )
         return weight.to(run.communicator.device)
 
@@ -202,11 +210,11 @@ def _make_tables(run: Run, stage: Any) -> Tables | None:
             specs, own, rows, program.optimizer, options.lr, options.transfer_precision
         )
 
-    groups = make_groups(program.tables, grouped)
+    groups = make_groups(part.tables, grouped)
     exchanges = None
     if len(group) > 1:
         exchange = run.communicator.exchange
-        exchanges = (partial(exchange, group, False), partial(exchange, group, True))
+        exchanges = (partial(exchange, part.stage, False), partial(exchange, part.stage, True))
     return Tables(groups, stage.lookups, exchanges)
 
 
