@@ -237,10 +237,16 @@ class Package:
     optimizer: str = "sgd"
     # By stage: its sparse tables with the rows of each replica.
     tables: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
+    segments: list[str] = field(default_factory=list)  # of each stage
+    sharding: str = "none"
 
     def recomputed(self) -> Package:
         """The same, but each stage is a segment that is computed again in the backward pass."""
-        return replace(self, model=self.model + AGAIN)
+        return replace(self, model=self.model + AGAIN, segments=["whole"])
+
+    def sharded(self, sharding: str) -> Package:
+        """The same, with the state of stages that have several replicas divided among them."""
+        return replace(self, sharding=sharding)
 
     @property
     def samples(self) -> int:
@@ -298,6 +304,8 @@ class Package:
             "receives": self.boundaries[stage - 1] if stage else [],
             "sends": self.boundaries[stage] if stage < last else [],
             "tables": self.tables.get(stage, []),
+            "recompute": self.segments,
+            "stateSharding": self.sharding_of(stage),
         }
         program: dict[str, Any] = {
             "schemaVersion": "1.0",
@@ -324,9 +332,21 @@ class Package:
         steps: list[dict[str, Any]] = []
         for kind, i in order:
             steps += self.forward(stage, own, i) if kind == "F" else self.backward(stage, own, i)
-        if len(self.widths[stage]) > 1:
-            steps.append({"op": "allReduce", "group": self.ranks(stage)})
-        return [*steps, {"op": "step"}]
+        group, sharding = self.ranks(stage), self.sharding_of(stage)
+        if len(group) > 1 and sharding != "gradients":
+            steps.append({"op": "allReduce" if sharding == "none" else "reduceScatter", "group": group})
+        steps.append({"op": "step"})
+        if sharding != "none":
+            steps.append({"op": "allGather", "group": group})
+        return steps
+
+    def sharding_of(self, stage: int) -> str:
+        return self.sharding if len(self.widths[stage]) > 1 else "none"
+
+    def sums(self, stage: int, i: int) -> list[dict[str, Any]]:
+        if self.sharding_of(stage) != "gradients":
+            return []
+        return [{"op": "gradientReduceScatter", "microBatch": i, "group": self.ranks(stage)}]
 
     def transfers(
         self, op: str, boundary: int, stage: int, own: tuple[int, int], i: int
@@ -358,6 +378,7 @@ class Package:
         return [
             *self.transfers("receiveGradient", stage, stage + 1, own, i),
             {"op": "backward", "microBatch": i},
+            *self.sums(stage, i),
             *self.lookups("lookupGradient", stage, i),
             *self.transfers("sendGradient", stage - 1, stage - 1, own, i),
         ]

@@ -8,11 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from heterplan_runtime.interpreter import make_optimizer
+from heterplan_runtime.part import make_optimizer
 from heterplan_runtime.sharded_state import ShardedState
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from live_memory import LiveMemory
+from packages import awkward, linear, tables
 from torch import Tensor, nn
 
 
@@ -195,3 +196,34 @@ def test_gradients_are_whole_for_few_buffers_at_a_time():
 
     assert peak(False) > layers
     assert peak(True) < layers / replicas + 5
+
+
+# Ranks.
+
+CHECK = ("--check", "--steps", "5", "--lr", "0.05")
+
+
+@pytest.mark.parametrize("sharding", ["optimizer", "gradients"])
+@pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam"])
+def test_ranks_with_sharded_state_equal_one_process(train, sharding: str, optimizer: str):
+    package = awkward([[3, 1], [4], [2, 2]], micro_batches=3, optimizer=optimizer)
+    result = train(package.sharded(sharding), *CHECK)
+    assert result["checkPassed"]
+    assert result["losses"][-1] != pytest.approx(result["losses"][0], rel=1e-3), "nothing trained"
+
+
+@pytest.mark.parametrize("sharding", ["optimizer", "gradients"])
+def test_uneven_shares_of_four_ranks(train, sharding: str):
+    package = linear([1, 2, 4, 1], micro_batches=2, optimizer="adam").sharded(sharding)
+    assert train(package, "--loss", "mse", *CHECK)["checkPassed"]
+
+
+@pytest.mark.parametrize("sharding", ["optimizer", "gradients"])
+def test_tables_stay_divided_by_rows(train, sharding: str):
+    package = tables([[1, 3], [4]], [7, 6], [4, 3], micro_batches=3, optimizer="adam")
+    assert train(package.recomputed().sharded(sharding), *CHECK)["checkPassed"]
+
+
+def test_both_features_at_once(train):
+    package = awkward([[1, 3], [4], [3, 1]], micro_batches=3, optimizer="adam")
+    assert train(package.recomputed().sharded("gradients"), *CHECK)["checkPassed"]

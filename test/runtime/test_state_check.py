@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 import torch
-from heterplan_runtime.state_check import ExpectedState, StateEntry
+from heterplan_runtime.state_check import STATE_TOLERANCE, ExpectedState, StateEntry
+from packages import awkward, linear
 from torch import Tensor
 
 GENERATOR = torch.Generator().manual_seed(1)
@@ -76,3 +80,29 @@ def test_adam_counts_where_gradients_are_more_than_rounding():
     final[6] += 1
     assert state.difference(entry(final)) > 1
     assert state.difference(entry(squares * 1.1, "exp_avg_sq")) > 1
+
+
+# Ranks.
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam"])
+def test_step_without_a_sum_is_found_at_once(fail, tmp_path: Path, optimizer: str):
+    """The losses of one step do not tell."""
+    folder = linear([3, 1], micro_batches=2, optimizer=optimizer).write(tmp_path / "plan")
+    for path in sorted((folder / "ranks").iterdir()):
+        program = json.loads(path.read_text())
+        program["instructions"] = [i for i in program["instructions"] if i["op"] != "allReduce"]
+        path.write_text(json.dumps(program))
+    outcomes = fail(folder, 2, "--loss", "mse", "--steps", "1", "--check", stop_on_failure=False)
+    assert [outcome.status for outcome in outcomes] == [2, 2]
+    assert "has not moved as in one process" in outcomes[0].err
+    assert "of stage 0, rank " in outcomes[0].err
+
+
+@pytest.mark.parametrize("sharding", ["none", "optimizer"])
+@pytest.mark.parametrize("optimizer", ["momentum", "adam"])
+def test_state_of_all_ranks_is_compared(train, sharding: str, optimizer: str):
+    package = awkward([[1, 3], [4], [2, 2]], 2, optimizer).sharded(sharding)
+    result = train(package, "--steps", "3", "--check")
+    assert 0 < result["stateDifference"] < STATE_TOLERANCE
+    assert "parameters, buffers and optimizer state" in result["out"]

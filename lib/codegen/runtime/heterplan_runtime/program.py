@@ -12,6 +12,7 @@ from .fields import Fields, read_fields
 from .instructions import INSTRUCTIONS, InstructionInfo
 
 OPTIMIZERS = ("sgd", "momentum", "adam")
+SHARDINGS = ("none", "optimizer", "gradients")
 
 DTYPES: dict[str, torch.dtype] = {
     "float32": torch.float32,
@@ -147,6 +148,8 @@ class Part:
     receives: tuple[TensorSpec, ...]
     sends: tuple[TensorSpec, ...]
     tables: tuple[TableSpec, ...]
+    recompute: tuple[str, ...] = ()  # first layers of the segments that are computed again
+    state_sharding: str = "none"  # one of SHARDINGS
 
 
 @dataclass(frozen=True)
@@ -211,6 +214,8 @@ def _part(fields: Fields) -> Part:
         receives=tuple(_tensor(item) for item in fields.objects("receives")),
         sends=tuple(_tensor(item) for item in fields.objects("sends")),
         tables=tuple(_table(item) for item in fields.objects("tables")),
+        recompute=fields.texts("recompute"),
+        state_sharding=fields.text("stateSharding", SHARDINGS, default="none"),
     )
 
 

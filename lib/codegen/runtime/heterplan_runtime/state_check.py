@@ -9,10 +9,13 @@ but rounding (say, of a bias that a batch normalisation follows).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
+
+from .communication import Communicator
+from .tables import Tables
 
 STATE_TOLERANCE = 1e-2  # of the movement of a tensor
 ROUNDING = 1e-6  # of its values
@@ -57,6 +60,15 @@ def stage_values(stage: int, module: nn.Module, without: Iterable[str] = ()) -> 
     ]
 
 
+def table_entries(stage: int, tables: Tables) -> Iterable[StateEntry]:
+    """The rows that this rank holds, and what the optimizer keeps of them."""
+    for group in tables.groups:
+        for spec, first, tensors in group.shards():
+            for number, rows in enumerate(tensors):
+                kind = f"moment {number}" if number else "value"
+                yield StateEntry(stage, kind, spec.name, first * spec.columns, rows.reshape(-1))
+
+
 class ExpectedState:
     """What one process ends with: by stage, kind and name. `initial`: what it began with; states of
     the optimizer begin at zero."""
@@ -68,6 +80,10 @@ class ExpectedState:
         for (stage, kind, _), moved in self._movements():
             rms = float(moved.square().mean().sqrt()) if moved.numel() else 0.0
             self._usual[stage, kind] = max(rms, self._usual.get((stage, kind), 0.0))
+
+    @property
+    def device(self) -> torch.device:
+        return next(iter(self._final.values())).device if self._final else torch.device("cpu")
 
     def _movements(self) -> Iterable[tuple[tuple[int, str, str], Tensor]]:
         for key, final in self._final.items():
@@ -118,3 +134,28 @@ def _key(entry: StateEntry) -> tuple[int, str, str]:
 
 def _moved(final: Tensor, initial: Tensor | None) -> Tensor:
     return final.double() if initial is None else final.double() - initial.double()
+
+
+def worst_difference(
+    communicator: Communicator, own: list[StateEntry], expected: ExpectedState | None
+) -> tuple[float, str]:
+    """Of the states of all ranks, the largest difference, and of what. Rank 0 has `expected`, and
+    gets them one after another; the others are told."""
+    described = communicator.gather([_described(entry) for entry in own])
+    worst, what = 0.0, ""
+    for rank, entries in enumerate(described):
+        for number, entry in enumerate(entries):
+            mine = own[number] if rank == communicator.rank else entry
+            values = communicator.bring(mine.values, rank)
+            if expected is None or values is None:
+                continue
+            found = replace(entry, values=values.to(expected.device))
+            difference = expected.difference(found)
+            if difference > worst:
+                worst, what = difference, f"{found}, rank {rank}"
+    return communicator.wait_for_rank0((worst, what))
+
+
+def _described(entry: StateEntry) -> StateEntry:
+    """Without the values."""
+    return replace(entry, values=torch.empty_like(entry.values, device="meta"))
