@@ -54,7 +54,7 @@ class Fields:
     def texts(self, name: str) -> tuple[str, ...]:
         values = self._list(name)
         if not all(isinstance(value, str) for value in values):
-            raise self._wrong(name, "texts")
+            raise self._wrong(name, "a list of texts")
         return tuple(values)
 
     def flag(self, name: str) -> bool:

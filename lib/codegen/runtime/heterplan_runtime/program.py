@@ -13,6 +13,11 @@ from .instructions import INSTRUCTIONS, InstructionInfo
 
 OPTIMIZERS = ("sgd", "momentum", "adam")
 SHARDINGS = ("none", "optimizer", "gradients")
+OF_SHARDED_STATE = {
+    "gradientReduceScatter": ("gradients",),
+    "reduceScatter": ("optimizer",),
+    "allGather": ("optimizer", "gradients"),
+}
 
 DTYPES: dict[str, torch.dtype] = {
     "float32": torch.float32,
@@ -297,9 +302,15 @@ def _check_part(program: RankProgram, part: Part, path: Path) -> None:
 def _check_instruction(program: RankProgram, instruction: Instruction, where: str) -> None:
     if instruction.part >= len(program.parts):
         raise RuntimeFault(f"{where}: part {instruction.part} of {len(program.parts)}")
+    part = program.parts[instruction.part]
+    shardings = OF_SHARDED_STATE.get(instruction.op, SHARDINGS)
+    if part.state_sharding not in shardings:
+        raise RuntimeFault(
+            f"{where}: '{instruction.op}' needs stateSharding {' or '.join(shardings)}, not "
+            f"{part.state_sharding}"
+        )
     if not instruction.is_transfer:
         return
-    part = program.parts[instruction.part]
     own, moved = part.samples, instruction.samples
     if not own.begin <= moved.begin < moved.end <= own.end:
         raise RuntimeFault(
