@@ -137,7 +137,7 @@ class ShardedState:
 
     def _begin_pass(self) -> None:
         self._scattered = 0  # buffers, the last one first as gradients come
-        self._missing = [len(buffer.parameters) for buffer in self._buffers]
+        self._missing = [set(buffer.parameters) for buffer in self._buffers]
 
     @property
     def slices(self) -> list[nn.Parameter]:
@@ -150,12 +150,12 @@ class ShardedState:
 
     def _count_gradients(self) -> None:
         for index, buffer in enumerate(self._buffers):
-            for parameter in buffer.parameters.values():
-                parameter.register_post_accumulate_grad_hook(partial(self._arrived, index))
+            for name, parameter in buffer.parameters.items():
+                parameter.register_post_accumulate_grad_hook(partial(self._arrived, index, name))
 
-    def _arrived(self, index: int, _: Tensor) -> None:
+    def _arrived(self, index: int, name: str, _: Tensor) -> None:
         """Buffers are summed in one order, which all replicas keep; most gradients come in it."""
-        self._missing[index] -= 1
+        self._missing[index].discard(name)
         while self._scattered < len(self._buffers) and not self._missing[self._next()]:
             self._start()
 
