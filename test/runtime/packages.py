@@ -226,6 +226,40 @@ STAGES = (Whole,)
 )
 
 
+# Layers of 2 MB of parameters that keep 4 MB a sample, with next to nothing to compute; as segments of two.
+LARGE = (
+    BASE
+    + """
+LAYERS, WIDTH = 24, 1 << 18
+MODEL = "large"
+INPUTS = {"x": ("float32", ((1, 0), (0, WIDTH)))}
+OUTPUTS = {"y": ("float32", ((1, 0), (0, WIDTH)))}
+
+
+class Whole(Stage):
+    inputs = ("x",)
+    sends = ("y",)
+    parameters_spec = {
+        f"{name}{i}": ((WIDTH,), "float32", "normal") for i in range(LAYERS) for name in ("w", "b")
+    }
+
+    def segment(self, x, first):
+        for i in (first, first + 1):
+            y = torch.sin(x * getattr(self, f"w{i}")) + getattr(self, f"b{i}")
+            x = x + torch.tanh(y)
+        return (x,)
+
+    def forward(self, x):
+        for first in range(0, LAYERS, 2):
+            (x,) = self.checkpoint(self.segment, x, first)
+        return (x,)
+
+
+STAGES = (Whole,)
+"""
+)
+
+
 @dataclass
 class Package:
     """A plan directory to be written: `widths` holds the samples of each replica of each stage."""
@@ -390,6 +424,14 @@ def awkward(widths: list[list[int]], micro_batches: int, optimizer: str = "sgd")
 
 def linear(widths: list[int], micro_batches: int, optimizer: str = "sgd") -> Package:
     return Package(LINEAR, [], [widths], micro_batches, optimizer)
+
+
+def large(widths: list[int], micro_batches: int, recompute: bool, sharding: str) -> Package:
+    segments = [f"w{i}" for i in range(0, 24, 2)] if recompute else []
+    model = LARGE.replace('sends = ("y",)', f'sends = ("y",)\n    segments = {tuple(segments)!r}')
+    return Package(
+        model, [], [widths], micro_batches, "adam", segments=segments, sharding=sharding
+    )  # fmt: skip
 
 
 def tables(

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .allocator import keep_freed_memory
+from .allocator import give_back_freed_memory, keep_freed_memory
 from .batchnorm import SynchronisedBatchNorm
 from .communication import Communicator, choose_device
 from .data import DataSource, make_data
@@ -123,7 +123,7 @@ def _prepare(options: argparse.Namespace) -> Run:
     directory: Path = options.directory
     program = read_rank_program(directory, _environment_rank())
     plan = read_plan(directory)
-    keep_freed_memory()
+    _choose_allocation(program)
     sys.path[:0] = [os.getcwd(), str(directory)]
     model = load_model(directory)
     check_model(model, program)
@@ -135,6 +135,12 @@ def _prepare(options: argparse.Namespace) -> Run:
     data = make_data(options.data, model, loss, options.seed)
     communicator = Communicator(program, device, timedelta(seconds=options.timeout))
     return Run(options, program, plan, model, communicator, data, loss, Recorder(program, device))
+
+
+def _choose_allocation(program: RankProgram) -> None:
+    """A plan that takes time to save memory has none to lose to the allocator."""
+    saves = any(part.recompute or part.state_sharding != "none" for part in program.parts)
+    give_back_freed_memory() if saves else keep_freed_memory()
 
 
 def _environment_rank() -> int:
