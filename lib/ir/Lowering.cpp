@@ -131,7 +131,7 @@ private:
     RankProgram &rank = program.ranks.emplace_back();
     rank.rank = known->second;
     rank.device = device;
-    rank.kind = cluster.types[type].kind;
+    rank.deviceClass = cluster.types[type].deviceClass;
     return &rank;
   }
 

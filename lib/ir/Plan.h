@@ -127,6 +127,17 @@ struct Pin {
 /// Names of layers, at least two.
 using LayerSet = std::vector<std::string>;
 
+/// What a user may require of a plan's figures and placement (ir/Constraint.h); 0 or empty:
+/// nothing.
+struct Requirements {
+  SamplesPerSecond minThroughput{};
+  DollarsPerHour maxCostPerHour{};
+  std::vector<Pin> pins;             // layer name -> device type
+  std::vector<LayerSet> colocations; // the layers of each are in one stage
+  std::vector<LayerSet> separations; // no two layers of one are in the same stage
+  bool operator==(const Requirements &) const = default;
+};
+
 /// How much is to be trained with a plan.
 struct Training {
   int64_t epochs = 0, samples = 0; // samples of one epoch
@@ -150,7 +161,8 @@ struct FitResiduals {
   bool operator==(const FitResiduals &) const = default;
 };
 
-struct Plan {
+/// The requirements are those that it was made under.
+struct Plan : Requirements {
   std::string model, modelFingerprint;
   std::string cluster, clusterFingerprint;
   std::vector<std::string> profileFingerprints;
@@ -174,13 +186,6 @@ struct Plan {
   SamplesPerSecond throughput{};
   DollarsPerHour costPerHour{};
   Dollars costPerMillionSamples{};
-
-  /// Constraints that it was made under; 0 or empty: none.
-  SamplesPerSecond minThroughput{};
-  DollarsPerHour maxCostPerHour{};
-  std::vector<Pin> pins;
-  std::vector<LayerSet> colocations; // the layers of each are in one stage
-  std::vector<LayerSet> separations; // no two layers of one are in the same stage
 
   std::vector<Stage> stages;
   std::vector<Check> checks;

@@ -91,7 +91,7 @@ struct ProgramPart {
 struct RankProgram {
   int rank = 0;
   DeviceRef device;
-  DeviceKind kind = DeviceKind::Cpu;
+  DeviceClass deviceClass = DeviceClass::Cpu;
   std::vector<ProgramPart> parts; // by stage, ascending
   std::vector<Instruction> instructions;
   bool operator==(const RankProgram &) const = default;

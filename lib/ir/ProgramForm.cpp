@@ -15,7 +15,6 @@ using namespace llvm;
 namespace heterplan {
 
 namespace {
-const char *nameOf(DeviceKind kind) { return kind == DeviceKind::Cpu ? "cpu" : "gpu"; }
 
 void writeSamples(SampleRange samples, v1::SampleRange &form) {
   form.set_begin(double(samples.begin));
@@ -145,7 +144,7 @@ RankProgram readRank(const v1::RankProgram &form, NameReader &names) {
   RankProgram rank;
   rank.rank = form.rank();
   rank.device = readDevice(form.device());
-  rank.kind = form.device_kind() == nameOf(DeviceKind::Cpu) ? DeviceKind::Cpu : DeviceKind::Gpu;
+  rank.deviceClass = deviceClassOf(form.device_kind()).value_or(DeviceClass::Cpu); // see below
   for (int i = 0; i < form.parts_size(); ++i)
     rank.parts.push_back(readPart(form.parts(i), "parts[" + Twine(i) + "]", names));
   for (int i = 0; i < form.instructions_size(); ++i)
@@ -191,7 +190,7 @@ std::string toJson(const Program &program, int rankIndex) {
   form.set_world_size(static_cast<int>(program.ranks.size()));
   form.set_stages(program.stages);
   writeDevice(rank.device, *form.mutable_device());
-  form.set_device_kind(nameOf(rank.kind));
+  form.set_device_kind(heterplan::nameOf(rank.deviceClass));
   form.set_global_batch(double(program.globalBatch.value()));
   form.set_micro_batches(program.microBatches);
   form.set_schedule(heterplan::nameOf(program.schedule));
@@ -219,9 +218,10 @@ Expected<RankFile> parseRankFile(StringRef text, StringRef path) {
   if (form.rank() >= form.world_size())
     return Diagnostic(Diag::InvalidProgram, source.at("rank"))
            << "rank " << form.rank() << " of " << form.world_size() << " ranks; they count from 0";
-  if (form.device_kind() != "cpu" && form.device_kind() != "gpu")
+  if (!deviceClassOf(form.device_kind()))
     return Diagnostic(Diag::WrongType, source.at("deviceKind"))
-           << "'" << form.device_kind() << "' is not known here; accepted are cpu, gpu";
+           << "'" << form.device_kind() << "' is not known here; accepted are "
+           << deviceClassNames();
   return file;
 }
 

@@ -237,7 +237,12 @@ ConstraintFormula boundIsConsistent(const CheckInputs &in) {
   return result;
 }
 
-ConstraintFormula throughputFloor(const CheckInputs &in) {
+/// Always checked: memoryFits().
+std::optional<ConstraintFormula> checkMemory(const CheckInputs &) { return std::nullopt; }
+
+std::optional<ConstraintFormula> checkFloor(const CheckInputs &in) {
+  if (in.plan.minThroughput == SamplesPerSecond(0))
+    return std::nullopt;
   ConstraintFormula result{"throughput-floor", "samples/s", Formula::integer(0), {}};
   if (!in.reevaluated.obstacle.empty()) {
     result.parts.push_back(cannotTell(in));
@@ -248,7 +253,9 @@ ConstraintFormula throughputFloor(const CheckInputs &in) {
   return result;
 }
 
-ConstraintFormula budget(const CheckInputs &in) {
+std::optional<ConstraintFormula> checkBudget(const CheckInputs &in) {
+  if (in.plan.maxCostPerHour == DollarsPerHour(0))
+    return std::nullopt;
   ConstraintFormula result{"budget", "dollars/hour", Formula::integer(0), {}};
   Formula cost = Formula::maximum({costPerHour(in), number(in.plan.costPerHour)});
   limit(result,

@@ -268,7 +268,9 @@ ConstraintFormula tableShards(const CheckInputs &in) {
   return result;
 }
 
-ConstraintFormula pinsKept(const CheckInputs &in) {
+std::optional<ConstraintFormula> checkPin(const CheckInputs &in) {
+  if (in.plan.pins.empty())
+    return std::nullopt;
   ConstraintFormula result{"pins", "pins", Formula::integer(0), {}};
   StringMap<std::vector<size_t>> stages = stagesOfLayers(in.plan);
   for (const Pin &pin : in.plan.pins) {
@@ -313,13 +315,22 @@ ConstraintFormula setsKept(const CheckInputs &in, const char *name, ArrayRef<Lay
 }
 } // namespace
 
-ConstraintFormula colocationsKept(const CheckInputs &in) {
+std::optional<ConstraintFormula> checkColocation(const CheckInputs &in) {
+  if (in.plan.colocations.empty())
+    return std::nullopt;
   return setsKept(in, "colocations", in.plan.colocations, /*together=*/true);
 }
 
-ConstraintFormula separationsKept(const CheckInputs &in) {
+std::optional<ConstraintFormula> checkSeparation(const CheckInputs &in) {
+  if (in.plan.separations.empty())
+    return std::nullopt;
   return setsKept(in, "separations", in.plan.separations, /*together=*/false);
 }
+
+/// Always checked: scheduleFits().
+std::optional<ConstraintFormula> checkSchedule(const CheckInputs &) { return std::nullopt; }
+/// The plan states what it has; the number asked for is not part of it.
+std::optional<ConstraintFormula> checkMicroBatches(const CheckInputs &) { return std::nullopt; }
 
 ConstraintFormula fingerprintsMatch(const CheckInputs &in) {
   ConstraintFormula result{"fingerprints", "files", Formula::integer(0), {}};

@@ -55,10 +55,10 @@ TEST(Lowering, RanksAreNumberedStageByStage) {
   EXPECT_EQ(program.ranks[1].parts[0].stage, 0);
   EXPECT_EQ(program.ranks[1].parts[0].replica, 1);
   EXPECT_EQ(program.ranks[1].parts[0].samples, (SampleRange{3, 1}));
-  EXPECT_EQ(program.ranks[1].kind, DeviceKind::Cpu);
+  EXPECT_EQ(program.ranks[1].deviceClass, DeviceClass::Cpu);
   EXPECT_EQ(program.ranks[2].parts[0].stage, 1);
   EXPECT_EQ(program.ranks[2].parts[0].samples, (SampleRange{0, 4}));
-  EXPECT_EQ(program.ranks[2].kind, DeviceKind::Gpu);
+  EXPECT_EQ(program.ranks[2].deviceClass, DeviceClass::Gpu);
   EXPECT_EQ(program.ranks[2].device, (DeviceRef{"gpu", "node", 0}));
 }
 

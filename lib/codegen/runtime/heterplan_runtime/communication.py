@@ -8,7 +8,6 @@ has parts of several stages, so do the stage boundaries. What stays on a rank is
 
 from __future__ import annotations
 
-import os
 import socket
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from .device_classes import CPU, class_named, class_of, local_rank
 from .errors import RuntimeFault
 from .program import Instruction, RankProgram, TensorSpec
 
@@ -47,11 +47,10 @@ class RosterEntry:
 
 def choose_device(kind: str, wanted: str) -> torch.device:
     """The device of this rank; a plan for GPUs falls back to the CPU where there is none."""
-    if kind != "gpu" or wanted == "cpu" or not torch.cuda.is_available():
-        return torch.device("cpu")
-    index = int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count()
-    torch.cuda.set_device(index)
-    return torch.device("cuda", index)
+    device_class = CPU if wanted == CPU.name else class_named(kind)
+    if device_class.count() == 0:
+        device_class = CPU
+    return device_class.device(local_rank())
 
 
 class Communicator:
@@ -64,7 +63,7 @@ class Communicator:
         self._stages = program.stages
         self._pending: dict[Message, list[tuple[dist.Work | None, Tensor]]] = {}
         self._kept: dict[Message, list[Tensor]] = {}  # from this rank to itself
-        dist.init_process_group("gloo", timeout=timeout)
+        dist.init_process_group(CPU.backend, timeout=timeout)
         if (dist.get_rank(), dist.get_world_size()) != (self.rank, self.world_size):
             raise RuntimeFault(
                 f"launched as rank {dist.get_rank()} of {dist.get_world_size()}; "
@@ -73,18 +72,19 @@ class Communicator:
         self.roster = self._exchange(program)
         self.backend = self._common_backend()
         self._routes = [self._make_route() for _ in range(self._route_count())]
-        self._long_timeout = dist.new_group(backend="gloo", timeout=timedelta(days=7))
+        self._long_timeout = dist.new_group(backend=CPU.backend, timeout=timedelta(days=7))
         self._groups: dict[Group, Any] = {}
         self._tables: dict[int, tuple[Any, Any]] = {}  # by stage
         self._states: dict[int, Any] = {}  # by stage
         self._add_groups(group for entry in self.roster for group in entry.groups)
         self._add_groups(self.stage_group(stage) for entry in self.roster for stage in entry.stages)
         self._share_states()
-        if self.backend == "nccl":
+        if self._direct:
             self._connect(program)
 
     def _exchange(self, program: RankProgram) -> list[RosterEntry]:
-        place = (socket.gethostname(), self.device.index) if self.device.type == "cuda" else None
+        index = class_of(self.device).place(self.device)
+        place = None if index is None else (socket.gethostname(), index)
         groups = {instruction.group for instruction in program.instructions if instruction.group}
         stages = tuple(part.stage for part in program.parts)
         sharded = tuple(part.stage for part in program.parts if part.state_sharding != "none")
@@ -93,14 +93,15 @@ class Communicator:
 
     def _common_backend(self) -> str:
         places = [entry.place for entry in self.roster]
-        own_gpu_each = None not in places and len(set(places)) == len(places)
-        return "nccl" if own_gpu_each and dist.is_nccl_available() else "gloo"
+        own_device_each = None not in places and len(set(places)) == len(places)
+        backend = class_of(self.device).backend
+        return backend if own_device_each and dist.is_backend_available(backend) else CPU.backend
 
     def _route_count(self) -> int:
         """One for all stage boundaries, or one for each: gloo tells messages apart by their tags, and
         between ranks of one part each there is one boundary."""
         several = any(len(entry.stages) > 1 for entry in self.roster)
-        return max(1, self._stages - 1) if several and self.backend == "nccl" else 1
+        return max(1, self._stages - 1) if several and self._direct else 1
 
     def _make_route(self) -> tuple[Any, Any]:
         """Groups for activations and for gradients."""
@@ -110,9 +111,14 @@ class Communicator:
         return self._routes[boundary % len(self._routes)][gradient]
 
     @property
+    def _direct(self) -> bool:
+        """Whether tensors travel from device to device."""
+        return self.backend != CPU.backend
+
+    @property
     def staged(self) -> bool:
         """True when tensors on the GPU travel through the CPU."""
-        return self.device.type == "cuda" and self.backend != "nccl"
+        return class_of(self.device).place(self.device) is not None and not self._direct
 
     def _add_groups(self, groups: Iterable[Group]) -> None:
         """Every rank makes every group, in one order."""
@@ -141,7 +147,7 @@ class Communicator:
     ) -> list[Tensor]:
         """Part i, flat, goes to the i-th member; what each member has for this rank is returned,
         `sizes` elements of it."""
-        home = self.device if self.backend == "nccl" else torch.device("cpu")
+        home = self.device if self._direct else torch.device("cpu")
         message = torch.cat([part.to(home) for part in parts])
         received = message.new_empty(sum(sizes))
         dist.all_to_all_single(
@@ -209,7 +215,7 @@ class Communicator:
         if instruction.peer == self.rank:
             self._kept[key] = [tensor.detach() for tensor in tensors]
             return
-        home = self.device if self.backend == "nccl" else torch.device("cpu")
+        home = self.device if self._direct else torch.device("cpu")
         group = self._route(instruction.boundary, instruction.is_gradient)
         pending = self._pending.setdefault(key, [])
         for number, bucket in enumerate(_buckets(tensors)):
@@ -222,7 +228,7 @@ class Communicator:
         """Blocks until the tensors are here."""
         if instruction.peer == self.rank:
             return self._kept.pop(_message(instruction))
-        home = self.device if self.backend == "nccl" else torch.device("cpu")
+        home = self.device if self._direct else torch.device("cpu")
         group = self._route(instruction.boundary, instruction.is_gradient)
         samples = instruction.samples.count
         shapes = [torch.empty(spec.shape(samples), dtype=spec.dtype, device="meta") for spec in specs]
@@ -250,7 +256,7 @@ class Communicator:
         """Gloo minds the timeout of a message only where it is given; NCCL has a watchdog."""
         if work is None:
             raise RuntimeFault(f"rank {self.rank} is not in the group of its messages")
-        if self.backend == "gloo":
+        if not self._direct:
             work.wait(self._timeout)
         else:
             work.wait()

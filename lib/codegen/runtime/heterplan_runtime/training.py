@@ -22,6 +22,7 @@ from .allocator import give_back_freed_memory, keep_freed_memory
 from .batchnorm import SynchronisedBatchNorm
 from .communication import Communicator, choose_device
 from .data import DataSource, make_data
+from .device_classes import class_named, class_of
 from .errors import CheckFailed, RuntimeFault
 from .interpreter import Interpreter
 from .losses import Loss, make_loss
@@ -43,7 +44,6 @@ from .reference import Reference, largest_difference
 from .sharded_state import ShardedState
 from .state_check import STATE_TOLERANCE, worst_difference
 from .tables import GroupedEmbedding, Tables, make_groups
-from .reference_kernel import reference_kernel
 
 TOLERANCE = 1e-4
 HALF_TOLERANCE = 2.0**-10  # a row and its gradient are rounded to 11 bits each
@@ -160,7 +160,7 @@ def _notes(run: Run) -> list[str]:
     """What differs from the plan; nothing of it happens in silence."""
     notes = []
     device = run.communicator.device
-    if run.program.device_kind == "gpu" and device.type == "cpu":
+    if class_named(run.program.device_kind) is not class_of(device):
         notes.append("planned for a GPU, runs on the CPU")
     if run.communicator.staged:
         notes.append("messages are staged through the CPU (gloo)")
@@ -255,31 +255,32 @@ def _synchronise_batch_norm(stage: nn.Module, index: int, communicator: Communic
 
 def _steps(run: Run, interpreter: Interpreter, result: Result) -> None:
     steps = run.options.steps
-    referenceKernels: list[float] = []
+    reference_kernels: list[float] = []
     for step in range(steps):
         interpreter.prepare(step)
-        _measure_core(run, referenceKernels)
+        _measure_core(run, reference_kernels)
         run.communicator.barrier()
         begin = time.perf_counter()
         if step == steps - 1 and run.options.trace is not None:
             run.recorder.start()
         own = interpreter.run_step(step)
-        if run.communicator.device.type == "cuda":
-            torch.cuda.synchronize(run.communicator.device)
+        class_of(run.communicator.device).synchronize(run.communicator.device)
         seconds = run.communicator.largest(time.perf_counter() - begin)
         loss = run.communicator.total(own)
         result.losses.append(loss)
         result.step_seconds.append(seconds)
         rate = result.global_batch / seconds
         run.say(f"step {step + 1}  loss {loss:.6f}  {seconds * 1e3:.2f} ms  {rate:.1f} samples/s")
-    _measure_core(run, referenceKernels)
-    result.reference_kernel_seconds = run.communicator.gather(referenceKernels)
+    _measure_core(run, reference_kernels)
+    result.reference_kernel_seconds = run.communicator.gather(reference_kernels)
 
 
-def _measure_core(run: Run, referenceKernels: list[float]) -> None:
+def _measure_core(run: Run, reference_kernels: list[float]) -> None:
     """Between steps, if somebody will read it."""
     if run.options.json is not None:
-        referenceKernels.append(reference_kernel(run.communicator.device))
+        reference_kernels.append(class_of(run.communicator.device).reference_kernel(
+                run.communicator.device
+            ))
 
 
 def _report(run: Run, result: Result) -> None:
