@@ -195,9 +195,10 @@ private:
     if (++meeting.present < instruction.group.size())
       return false;
     for (int member : instruction.group) {
+      const Instruction &own = program.ranks[member].instructions[ranks[member].next];
       record(member, meeting.begin);
-      if (instruction.op == Op::LookupGradient)
-        finishPass(member, instruction);
+      if (own.op == Op::LookupGradient)
+        finishPass(member, own);
       if (member != rank)
         ready.push_back(member);
     }
