@@ -116,12 +116,13 @@ Error verifyReplica(const Replica &replica, const Plan &plan, const Location &pl
 }
 
 Error verifyTimes(const Stage &stage, const Location &place) {
-  bool hold = isTime(stage.forward) && isTime(stage.backward) && isTime(stage.sync) &&
-              isTime(stage.receive) && isPart(stage.receive + stage.lookup, stage.forward) &&
-              isTime(stage.lookup) && isTime(stage.lookupGradient) &&
-              isTime(stage.receiveGradient) && isPart(stage.update, stage.sync) &&
-              isPart(stage.receiveGradient + stage.lookupGradient, stage.backward) &&
-              isFigure(stage.memory.value()) && isFigure(stage.parameterBytes.value());
+  bool hold =
+      isTime(stage.forward) && isTime(stage.backward) && isTime(stage.sync) &&
+      isTime(stage.receive) && isPart(stage.receive + stage.lookup, stage.forward) &&
+      isTime(stage.lookup) && isTime(stage.lookupGradient) && isTime(stage.reduceScatter) &&
+      isTime(stage.receiveGradient) && isPart(stage.update, stage.sync) &&
+      isPart(stage.receiveGradient + stage.lookupGradient + stage.reduceScatter, stage.backward) &&
+      isFigure(stage.memory.value()) && isFigure(stage.parameterBytes.value());
   if (hold)
     return Error::success();
   return Diagnostic(Diag::InvalidPlan, place)

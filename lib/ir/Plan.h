@@ -102,6 +102,7 @@ struct Stage {
   Seconds receiveGradient{}; // part of `backward`: gradients from the stage after
   Seconds lookup{};          // part of `forward`: rows of the tables from other replicas
   Seconds lookupGradient{};  // part of `backward`: their gradients to the replicas that hold them
+  Seconds reduceScatter{};   // part of `backward`: sums of the gradients, where they are sharded
   Seconds update{};          // part of `sync`
   Bytes memory{};            // largest need of its devices
   Bytes parameterBytes{};

@@ -81,6 +81,8 @@ struct ProgramPart {
   std::vector<BoundaryTensor> receives; // of boundary stage−1
   std::vector<BoundaryTensor> sends;    // of boundary stage
   std::vector<ProgramTable> tables;     // equal on all ranks of the stage
+  std::vector<std::string> recompute;   // first layers of the segments that are computed again
+  StateSharding stateSharding = StateSharding::None; // over the ranks of the stage, where several
   bool operator==(const ProgramPart &) const = default;
 };
 
@@ -89,7 +91,7 @@ struct ProgramPart {
 struct RankProgram {
   int rank = 0;
   DeviceRef device;
-  DeviceKind kind = DeviceKind::Cpu;
+  DeviceClass deviceClass = DeviceClass::Cpu;
   std::vector<ProgramPart> parts; // by stage, ascending
   std::vector<Instruction> instructions;
   bool operator==(const RankProgram &) const = default;

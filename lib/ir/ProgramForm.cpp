@@ -15,7 +15,6 @@ using namespace llvm;
 namespace heterplan {
 
 namespace {
-const char *nameOf(DeviceKind kind) { return kind == DeviceKind::Cpu ? "cpu" : "gpu"; }
 
 void writeSamples(SampleRange samples, v1::SampleRange &form) {
   form.set_begin(double(samples.begin));
@@ -116,6 +115,9 @@ void writePart(const ProgramPart &part, v1::ProgramPart &form) {
     writeTensor(tensor, *form.add_sends());
   for (const ProgramTable &table : part.tables)
     writeTable(table, *form.add_tables());
+  for (const std::string &layer : part.recompute)
+    form.add_recompute(layer);
+  form.set_state_sharding(heterplan::nameOf(part.stateSharding));
 }
 
 ProgramPart readPart(const v1::ProgramPart &form, const Twine &place, NameReader &names) {
@@ -131,6 +133,10 @@ ProgramPart readPart(const v1::ProgramPart &form, const Twine &place, NameReader
     part.sends.push_back(readTensor(form.sends(i), place + ".sends[" + Twine(i) + "]", names));
   for (int i = 0; i < form.tables_size(); ++i)
     part.tables.push_back(readTable(form.tables(i), place + ".tables[" + Twine(i) + "]", names));
+  part.recompute.assign(form.recompute().begin(), form.recompute().end());
+  if (!form.state_sharding().empty())
+    part.stateSharding =
+        names.named<StateSharding>(form.state_sharding(), 3, place + ".stateSharding");
   return part;
 }
 
@@ -138,7 +144,7 @@ RankProgram readRank(const v1::RankProgram &form, NameReader &names) {
   RankProgram rank;
   rank.rank = form.rank();
   rank.device = readDevice(form.device());
-  rank.kind = form.device_kind() == nameOf(DeviceKind::Cpu) ? DeviceKind::Cpu : DeviceKind::Gpu;
+  rank.deviceClass = deviceClassOf(form.device_kind()).value_or(DeviceClass::Cpu); // see below
   for (int i = 0; i < form.parts_size(); ++i)
     rank.parts.push_back(readPart(form.parts(i), "parts[" + Twine(i) + "]", names));
   for (int i = 0; i < form.instructions_size(); ++i)
@@ -184,7 +190,7 @@ std::string toJson(const Program &program, int rankIndex) {
   form.set_world_size(static_cast<int>(program.ranks.size()));
   form.set_stages(program.stages);
   writeDevice(rank.device, *form.mutable_device());
-  form.set_device_kind(nameOf(rank.kind));
+  form.set_device_kind(heterplan::nameOf(rank.deviceClass));
   form.set_global_batch(double(program.globalBatch.value()));
   form.set_micro_batches(program.microBatches);
   form.set_schedule(heterplan::nameOf(program.schedule));
@@ -212,9 +218,10 @@ Expected<RankFile> parseRankFile(StringRef text, StringRef path) {
   if (form.rank() >= form.world_size())
     return Diagnostic(Diag::InvalidProgram, source.at("rank"))
            << "rank " << form.rank() << " of " << form.world_size() << " ranks; they count from 0";
-  if (form.device_kind() != "cpu" && form.device_kind() != "gpu")
+  if (!deviceClassOf(form.device_kind()))
     return Diagnostic(Diag::WrongType, source.at("deviceKind"))
-           << "'" << form.device_kind() << "' is not known here; accepted are cpu, gpu";
+           << "'" << form.device_kind() << "' is not known here; accepted are "
+           << deviceClassNames();
   return file;
 }
 

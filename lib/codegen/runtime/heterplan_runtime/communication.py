@@ -8,9 +8,8 @@ has parts of several stages, so do the stage boundaries. What stays on a rank is
 
 from __future__ import annotations
 
-import os
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -19,12 +18,17 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from .device_classes import CPU, class_named, class_of, local_rank
 from .errors import RuntimeFault
 from .program import Instruction, RankProgram, TensorSpec
 
 T = TypeVar("T")
 Group = tuple[int, ...]
 Message = tuple[int, int, int, bool]  # peer, boundary, micro-batch, whether a gradient
+
+# Named anew in PyTorch 2.13.
+_reduce_scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
+_all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
 
 _BUCKET_BYTES = 64 << 20
 _SMALL_BYTES = 1 << 20  # larger tensors travel alone, without being copied
@@ -38,15 +42,15 @@ class RosterEntry:
     stages: tuple[int, ...]
     place: tuple[str, int] | None  # host and GPU; None on a CPU
     groups: tuple[Group, ...]
+    sharded: tuple[int, ...] = ()  # stages of which it has a slice of the state
 
 
 def choose_device(kind: str, wanted: str) -> torch.device:
     """The device of this rank; a plan for GPUs falls back to the CPU where there is none."""
-    if kind != "gpu" or wanted == "cpu" or not torch.cuda.is_available():
-        return torch.device("cpu")
-    index = int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count()
-    torch.cuda.set_device(index)
-    return torch.device("cuda", index)
+    device_class = CPU if wanted == CPU.name else class_named(kind)
+    if device_class.count() == 0:
+        device_class = CPU
+    return device_class.device(local_rank())
 
 
 class Communicator:
@@ -59,7 +63,7 @@ class Communicator:
         self._stages = program.stages
         self._pending: dict[Message, list[tuple[dist.Work | None, Tensor]]] = {}
         self._kept: dict[Message, list[Tensor]] = {}  # from this rank to itself
-        dist.init_process_group("gloo", timeout=timeout)
+        dist.init_process_group(CPU.backend, timeout=timeout)
         if (dist.get_rank(), dist.get_world_size()) != (self.rank, self.world_size):
             raise RuntimeFault(
                 f"launched as rank {dist.get_rank()} of {dist.get_world_size()}; "
@@ -68,31 +72,36 @@ class Communicator:
         self.roster = self._exchange(program)
         self.backend = self._common_backend()
         self._routes = [self._make_route() for _ in range(self._route_count())]
-        self._long_timeout = dist.new_group(backend="gloo", timeout=timedelta(days=7))
+        self._long_timeout = dist.new_group(backend=CPU.backend, timeout=timedelta(days=7))
         self._groups: dict[Group, Any] = {}
         self._tables: dict[int, tuple[Any, Any]] = {}  # by stage
+        self._states: dict[int, Any] = {}  # by stage
         self._add_groups(group for entry in self.roster for group in entry.groups)
         self._add_groups(self.stage_group(stage) for entry in self.roster for stage in entry.stages)
-        if self.backend == "nccl":
+        self._share_states()
+        if self._direct:
             self._connect(program)
 
     def _exchange(self, program: RankProgram) -> list[RosterEntry]:
-        place = (socket.gethostname(), self.device.index) if self.device.type == "cuda" else None
+        index = class_of(self.device).place(self.device)
+        place = None if index is None else (socket.gethostname(), index)
         groups = {instruction.group for instruction in program.instructions if instruction.group}
         stages = tuple(part.stage for part in program.parts)
-        own = RosterEntry(self.rank, stages, place, tuple(sorted(groups)))
+        sharded = tuple(part.stage for part in program.parts if part.state_sharding != "none")
+        own = RosterEntry(self.rank, stages, place, tuple(sorted(groups)), sharded)
         return self.gather(own)
 
     def _common_backend(self) -> str:
         places = [entry.place for entry in self.roster]
-        own_gpu_each = None not in places and len(set(places)) == len(places)
-        return "nccl" if own_gpu_each and dist.is_nccl_available() else "gloo"
+        own_device_each = None not in places and len(set(places)) == len(places)
+        backend = class_of(self.device).backend
+        return backend if own_device_each and dist.is_backend_available(backend) else CPU.backend
 
     def _route_count(self) -> int:
         """One for all stage boundaries, or one for each: gloo tells messages apart by their tags, and
         between ranks of one part each there is one boundary."""
         several = any(len(entry.stages) > 1 for entry in self.roster)
-        return max(1, self._stages - 1) if several and self.backend == "nccl" else 1
+        return max(1, self._stages - 1) if several and self._direct else 1
 
     def _make_route(self) -> tuple[Any, Any]:
         """Groups for activations and for gradients."""
@@ -102,9 +111,14 @@ class Communicator:
         return self._routes[boundary % len(self._routes)][gradient]
 
     @property
+    def _direct(self) -> bool:
+        """Whether tensors travel from device to device."""
+        return self.backend != CPU.backend
+
+    @property
     def staged(self) -> bool:
         """True when tensors on the GPU travel through the CPU."""
-        return self.device.type == "cuda" and self.backend != "nccl"
+        return class_of(self.device).place(self.device) is not None and not self._direct
 
     def _add_groups(self, groups: Iterable[Group]) -> None:
         """Every rank makes every group, in one order."""
@@ -133,7 +147,7 @@ class Communicator:
     ) -> list[Tensor]:
         """Part i, flat, goes to the i-th member; what each member has for this rank is returned,
         `sizes` elements of it."""
-        home = self.device if self.backend == "nccl" else torch.device("cpu")
+        home = self.device if self._direct else torch.device("cpu")
         message = torch.cat([part.to(home) for part in parts])
         received = message.new_empty(sum(sizes))
         dist.all_to_all_single(
@@ -141,6 +155,34 @@ class Communicator:
             group=self._tables[stage][gradients],
         )  # fmt: skip
         return list(received.to(self.device).split(list(sizes)))
+
+    def _share_states(self) -> None:
+        """Makes the groups of stages with sharded state: they are used while a backward pass, which has
+        sums of its own, goes on."""
+        for stage in sorted({stage for entry in self.roster for stage in entry.sharded}):
+            group = list(self.stage_group(stage))
+            self._states[stage] = dist.new_group(group, timeout=self._timeout, backend=self.backend)
+
+    def start_reduce_scatter(self, stage: int, flat: Tensor) -> Callable[[], Tensor]:
+        """Begins to sum a tensor over the ranks of a stage. The function that it returns waits for
+        the slice of this rank: of equal ones in the order of the ranks."""
+        message = flat.to("cpu") if self.staged else flat
+        own = message.new_empty(len(message) // len(self.stage_group(stage)))
+        work = _reduce_scatter(own, message, group=self._states[stage], async_op=True)
+
+        def wait() -> Tensor:
+            self._finish(work)
+            assert len(message) >= len(own)  # kept until here
+            return own.to(self.device)
+
+        return wait
+
+    def all_gather(self, stage: int, whole: Tensor, own: Tensor) -> None:
+        """Fills `whole` with the slices of the ranks of a stage."""
+        slices = torch.empty_like(whole, device="cpu") if self.staged else whole
+        _all_gather(slices, own.to(slices.device), group=self._states[stage])
+        if slices is not whole:
+            whole.copy_(slices)
 
     def stage_group(self, stage: int) -> Group:
         return tuple(entry.rank for entry in self.roster if stage in entry.stages)
@@ -173,7 +215,7 @@ class Communicator:
         if instruction.peer == self.rank:
             self._kept[key] = [tensor.detach() for tensor in tensors]
             return
-        home = self.device if self.backend == "nccl" else torch.device("cpu")
+        home = self.device if self._direct else torch.device("cpu")
         group = self._route(instruction.boundary, instruction.is_gradient)
         pending = self._pending.setdefault(key, [])
         for number, bucket in enumerate(_buckets(tensors)):
@@ -186,7 +228,7 @@ class Communicator:
         """Blocks until the tensors are here."""
         if instruction.peer == self.rank:
             return self._kept.pop(_message(instruction))
-        home = self.device if self.backend == "nccl" else torch.device("cpu")
+        home = self.device if self._direct else torch.device("cpu")
         group = self._route(instruction.boundary, instruction.is_gradient)
         samples = instruction.samples.count
         shapes = [torch.empty(spec.shape(samples), dtype=spec.dtype, device="meta") for spec in specs]
@@ -214,7 +256,7 @@ class Communicator:
         """Gloo minds the timeout of a message only where it is given; NCCL has a watchdog."""
         if work is None:
             raise RuntimeFault(f"rank {self.rank} is not in the group of its messages")
-        if self.backend == "gloo":
+        if not self._direct:
             work.wait(self._timeout)
         else:
             work.wait()
@@ -279,6 +321,20 @@ class Communicator:
 
     def barrier(self) -> None:
         dist.barrier()
+
+    def bring(self, tensor: Tensor, source: int) -> Tensor | None:
+        """To rank 0, the tensor that rank `source` gives; on other ranks `tensor` has its shape and
+        type, and nothing is returned."""
+        if self.rank == 0 == source:
+            return tensor
+        if self.rank == source:
+            dist.send(tensor.detach().to("cpu").contiguous(), 0)
+            return None
+        if self.rank:
+            return None
+        found = torch.empty_like(tensor, device="cpu")
+        dist.recv(found, source)
+        return found
 
     def gather(self, value: T) -> list[T]:
         """The values of all ranks, by rank."""

@@ -29,6 +29,7 @@ from torch import Tensor
 
 from .allocator import keep_freed_memory
 from .communication import Communicator, choose_device
+from .device_classes import DEVICE_CLASSES, class_named, class_of, local_rank
 from .errors import RuntimeFault
 from .pinning import pin_to_core
 from .profile_file import environment
@@ -101,7 +102,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     add("--name", required=True, help="the link's name in cluster files or the catalogue")
     add("--ranks", type=int, default=2, help="processes on this machine (2)")
     add("--sizes", type=_sizes, default=SIZES, help="bytes of the messages: 1024,65536")
-    add("--device", choices=("cpu", "cuda"), default="cpu", help="one GPU a rank, or CPUs")
+    add("--device", choices=[each.torch_device for each in DEVICE_CLASSES], default="cpu", help="one GPU a rank, or CPUs")
     return parser.parse_args(arguments)
 
 
@@ -143,8 +144,7 @@ class Work:
 
 
 def synchronise(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
+    class_of(device).synchronize(device)
 
 
 class Case:
@@ -292,11 +292,11 @@ def _print_points(what: str, points: Sequence[Point], line: Fit) -> None:
 def _rank(options: argparse.Namespace) -> None:
     keep_freed_memory()
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    device = choose_device("gpu" if options.device == "cuda" else "cpu", "auto")
+    device = choose_device(class_named(options.device).name, "auto")
     program = _program(rank, world, device.type)
     communicator = Communicator(program, device, timedelta(seconds=300))
-    if device.type == "cpu":
-        pin_to_core(int(os.environ.get("LOCAL_RANK", "0")))
+    if class_of(device).place(device) is None:  # ranks share the cores
+        pin_to_core(local_rank())
     results = measure(communicator, options.sizes)
     if rank == 0:
         _write(options, communicator, results)
