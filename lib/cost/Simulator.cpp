@@ -202,9 +202,10 @@ private:
     if (++meeting.present < instruction.group.size())
       return false;
     for (int member : instruction.group) {
+      const Instruction &own = program.ranks[member].instructions[ranks[member].next];
       record(member, meeting.begin);
-      if (endsPass(member, instruction))
-        finishPass(member, instruction);
+      if (endsPass(member, own))
+        finishPass(member, own);
       if (member != rank)
         ready.push_back(member);
     }

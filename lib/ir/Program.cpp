@@ -278,8 +278,6 @@ Error verifyRankHeader(const Program &program, int number) {
 
 /// Checks the instructions of one rank, each by itself and in their order.
 Error verifyRank(const Program &program, int number) {
-  if (Error error = verifyRankHeader(program, number))
-    return error;
   const RankProgram &rank = program.ranks[number];
   std::vector<PartVerifier> parts;
   for (size_t part = 0; part < rank.parts.size(); ++part) {
@@ -361,6 +359,9 @@ Error Program::verify() const {
     return Diagnostic(Diag::InvalidProgram, place) << "a stage has no ranks";
   if (!std::isfinite(predictedIteration.value()) || predictedIteration.value() < 0)
     return Diagnostic(Diag::InvalidProgram, place) << "the predicted iteration is not a time";
+  for (size_t rank = 0; rank < ranks.size(); ++rank)
+    if (Error error = verifyRankHeader(*this, static_cast<int>(rank)))
+      return error;
   for (size_t rank = 0; rank < ranks.size(); ++rank)
     if (Error error = verifyRank(*this, static_cast<int>(rank)))
       return error;

@@ -3,6 +3,7 @@
 #include "search/placement/Evaluator.h"
 #include "search/verify/Checker.h"
 #include "support/RandomProblem.h"
+#include "support/TestName.h"
 
 #include "gtest/gtest.h"
 
@@ -225,7 +226,7 @@ TEST(SearchProperty, parametricEqualsExhaustiveUnderHeterPsWhereItSaysSo) {
 
 INSTANTIATE_TEST_SUITE_P(SearchProperty, EveryIterationModel,
                          testing::Values(IterationModel::Synchronous, IterationModel::SteadyState),
-                         [](const auto &info) { return std::string(nameOf(info.param)); });
+                         [](const auto &info) { return test::testName(nameOf(info.param)); });
 
 TEST(SearchProperty, noPlanBeatsItsBoundAndGreedyIsNeverBetter) {
   for (int seed = 0; seed < problems; ++seed) {
