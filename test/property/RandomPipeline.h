@@ -65,7 +65,7 @@ private:
     addReplicas(stage, microBatch);
     if (stage.replicas.size() > 1)
       shardState(stage);
-    stage.recompute.assign(integer(0, 1), stage.layers.front());
+    stage.recompute.assign(size_t(integer(0, 1)), stage.layers.front());
     if (integer(0, 2) == 0)
       addTable(stage);
     if (id > 0)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
 from binary import BINARY, needs_binary
+from generated import SOURCE
 from ranks import run_ranks
 from test_compiled import CASES, MODELS, compile_plan
-
-import subprocess
 
 EMIT_PLAN = Path(BINARY).with_name("emit-plan")
 pytestmark = needs_binary
@@ -35,7 +35,7 @@ def run(plan: dict, model: Path, folder: Path) -> dict:
         text=True,
     )
     assert emitted.returncode == 0, emitted.stderr
-    world = sum(len(stage["replicas"]) for stage in plan["stages"])
+    world = len(list((out / "ranks").iterdir()))
     result = folder / "result.json"
     outcomes = run_ranks(world, folder / "logs", [str(out), *CHECK, "--json", str(result)])
     assert [outcome.status for outcome in outcomes] == [0] * world, outcomes
@@ -73,3 +73,15 @@ def test_edited_plan_trains_like_one_process(
         assert ("gradientReduceScatter" in ops) == (
             sharding == "gradients" and part.get("stage", 0) in several
         )
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "sharding"),
+    [("nested-cnn", "cnn", "gradients"), ("nested-cnn", "cnn", "optimizer"), ("interleaved-mlp", "mlp", "none")],
+)
+def test_devices_that_run_several_stages(name: str, model: str, sharding: str, tmp_path: Path):
+    plan = json.loads((SOURCE / f"test/data/parts/{name}.plan.json").read_text())
+    edit(plan, "adam", sharding, 1)
+    cluster = (SOURCE / "test/data/parts/four-cores.yaml").read_text()
+    (tmp_path / "cluster.yaml").write_text(cluster)
+    assert run(plan, MODELS / f"{model}.onnx", tmp_path)["checkPassed"]

@@ -113,7 +113,7 @@ TEST(Lowering, SynchronisationIsSplitIntoAllReduceAndStep) {
 TEST(Lowering, ShardedStateIsSummedUpdatedAndGathered) {
   Program program = lowered(smallShardedPlan(StateSharding::Optimizer));
   const std::vector<Instruction> &shared = program.ranks[1].instructions;
-  ArrayRef<Instruction> end = ArrayRef(shared).take_back(3);
+  ArrayRef<Instruction> end = ArrayRef<Instruction>(shared).take_back(3);
   EXPECT_EQ(end[0].op, Op::ReduceScatter);
   EXPECT_EQ(end[1].op, Op::Step);
   EXPECT_EQ(end[2].op, Op::AllGather);
@@ -132,7 +132,7 @@ TEST(Lowering, ShardedGradientsAreSummedInEachBackwardPass) {
   EXPECT_EQ(instructionsOf(program.ranks[0], 1),
             "load forward send receiveGradient backward gradientReduceScatter");
   const std::vector<Instruction> &shared = program.ranks[0].instructions;
-  ArrayRef<Instruction> end = ArrayRef(shared).take_back(4);
+  ArrayRef<Instruction> end = ArrayRef<Instruction>(shared).take_back(4);
   EXPECT_EQ(end[0].op, Op::Backward);
   EXPECT_EQ(end[0].seconds, Seconds(6)); // of 7, without the sum
   EXPECT_EQ(end[1].op, Op::GradientReduceScatter);
