@@ -1,6 +1,7 @@
 #include "search/verify/AssignmentProof.h"
 
 #include "cost/Memory.h"
+#include "search/verify/IterationFacts.h"
 #include "search/verify/NecessaryConflict.h"
 
 #include <algorithm>
@@ -182,7 +183,7 @@ Expected<SizingAnswer> decideSizes(const RequestedPlan &requested,
 }
 
 std::optional<std::vector<AssignedStage>> onlyAssignment(const RequestedPlan &requested) {
-  if (!isSteady(requested.request.iterationModel))
+  if (!factsOf(requested.request.iterationModel).fitted)
     return std::nullopt;
   std::vector<int> present;
   for (int type = 0; type < int(requested.cluster.types.size()); ++type)

@@ -21,6 +21,10 @@ std::vector<ConstraintFormula> constraintsOf(const CheckInputs &in) {
     result.push_back(throughputFloor(in));
   if (in.plan.maxCostPerHour != DollarsPerHour(0))
     result.push_back(budget(in));
+  if (in.plan.recompute != RecomputePolicy::Auto)
+    result.push_back(recomputationKept(in));
+  if (in.plan.shardState)
+    result.push_back(shardingKept(in));
   if (!in.plan.pins.empty())
     result.push_back(pinsKept(in));
   if (!in.plan.colocations.empty())

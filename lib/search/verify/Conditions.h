@@ -56,6 +56,8 @@ private:
   Formula noneOn(size_t layerClass, size_t type) const;
   Formula sameShares(size_t a, size_t b) const;
   bool fits(int begin, int end, size_t type) const;
+  bool mayRecompute() const;
+  double wholeCopies() const;
   Formula budget() const;
   Formula memory() const;
   Formula together(int begin, int end, const std::string &name) const;

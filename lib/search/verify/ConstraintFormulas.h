@@ -27,6 +27,8 @@ ConstraintFormula devicesExist(const CheckInputs &in);
 ConstraintFormula devicesUsedOnce(const CheckInputs &in);
 ConstraintFormula sharesSum(const CheckInputs &in);
 ConstraintFormula tableShards(const CheckInputs &in);
+ConstraintFormula recomputationKept(const CheckInputs &in);
+ConstraintFormula shardingKept(const CheckInputs &in);
 ConstraintFormula pinsKept(const CheckInputs &in);
 ConstraintFormula colocationsKept(const CheckInputs &in);
 ConstraintFormula separationsKept(const CheckInputs &in);
