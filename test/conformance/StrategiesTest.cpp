@@ -78,7 +78,7 @@ TEST_P(EveryStrategy, neitherPlanNorBoundPassesTheOptimum) {
     Problem problem = llvm::cantFail(random.problem());
     SearchOutcome outcome = llvm::cantFail(solve(problem));
     SearchOutcome best = llvm::cantFail(search(problem, "label-setting", {}));
-    if (outcome.proven) {
+    if (outcome.isProven()) {
       EXPECT_EQ(outcome.plan.has_value(), best.plan.has_value()) << "seed " << seed;
     }
     if (!outcome.plan)

@@ -1,4 +1,5 @@
 // Constraints on what the plan states in numbers: memory, times, money, bound.
+#include "search/verify/IterationFacts.h"
 #include "search/verify/SharedDevices.h"
 
 #include "llvm/Support/Format.h"
@@ -72,7 +73,7 @@ Formula iteration(const CheckInputs &in) {
         Formula::maximum({number(stage->sync), Formula::difference(exposed, std::move(backward))});
   }
   Formula period = Formula::maximum(times);
-  if (isSteady(in.plan.iterationModel))
+  if (!factsOf(in.plan.iterationModel).drains)
     return Formula::product(Formula::integer(in.plan.microBatches), period);
   if (in.plan.schedule == Schedule::GPipe)
     period = Formula::sum({Formula::maximum(forwards), Formula::maximum(backwards)});

@@ -32,7 +32,9 @@ struct ReevaluatedReplica {
 struct ReevaluatedStage {
   /// Why the stage cannot be worked out; everything below is meaningless then.
   std::string obstacle;
-  int begin = 0, end = 0; // layers
+  int begin = 0, end = 0;    // layers
+  std::vector<int> segments; // first layers of those that are computed again
+  bool scattersGradients = false, updatesSlices = false; // its replicas divide gradients, and state
   DeviceGroup group;
   std::vector<ReevaluatedReplica> replicas;
   Samples mostSamples{};                               // on one replica, of one micro-batch
