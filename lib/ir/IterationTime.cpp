@@ -130,6 +130,7 @@ private:
 } // namespace
 
 Seconds iterationTime(const std::vector<Stage> &stages, int microBatches, Schedule schedule) {
+  assert(!sharesDevices(schedule) && "only the simulator tells");
   constexpr double rounding = 1e-9;
   Seconds formula = leastIterationTime(stages, microBatches, schedule);
   bool isExact =

@@ -14,10 +14,15 @@ const char *nameOf(Objective objective) {
   return objective == Objective::Throughput ? "throughput" : "cost";
 }
 
-const char *nameOf(Schedule schedule) {
-  static constexpr const char *names[] = {"data-parallel", "1f1b", "gpipe"};
-  return names[static_cast<int>(schedule)];
-}
+namespace {
+constexpr ScheduleInfo scheduleInfos[] = {
+#define HETERPLAN_SCHEDULE(enumerator, name, sharesDevices, help) {name, sharesDevices, help},
+#include "ir/Schedules.def"
+};
+} // namespace
+
+ArrayRef<ScheduleInfo> schedules() { return scheduleInfos; }
+const char *nameOf(Schedule schedule) { return scheduleInfos[static_cast<int>(schedule)].name; }
 
 const char *nameOf(Optimizer optimizer) {
   static constexpr const char *names[] = {"sgd", "momentum", "adam"};
@@ -105,12 +110,13 @@ Error verifyReplica(const Replica &replica, const Plan &plan, const Location &pl
 }
 
 Error verifyTimes(const Stage &stage, const Location &place) {
-  bool hold = isTime(stage.forward) && isTime(stage.backward) && isTime(stage.sync) &&
-              isTime(stage.receive) && isPart(stage.receive + stage.lookup, stage.forward) &&
-              isTime(stage.lookup) && isTime(stage.lookupGradient) &&
-              isTime(stage.receiveGradient) && isPart(stage.update, stage.sync) &&
-              isPart(stage.receiveGradient + stage.lookupGradient, stage.backward) &&
-              isFigure(stage.memory.value()) && isFigure(stage.parameterBytes.value());
+  bool hold =
+      isTime(stage.forward) && isTime(stage.backward) && isTime(stage.sync) &&
+      isTime(stage.receive) && isPart(stage.receive + stage.lookup, stage.forward) &&
+      isTime(stage.lookup) && isTime(stage.lookupGradient) && isTime(stage.reduceScatter) &&
+      isTime(stage.receiveGradient) && isPart(stage.update, stage.sync) &&
+      isPart(stage.receiveGradient + stage.lookupGradient + stage.reduceScatter, stage.backward) &&
+      isFigure(stage.memory.value()) && isFigure(stage.parameterBytes.value());
   if (hold)
     return Error::success();
   return Diagnostic(Diag::InvalidPlan, place)

@@ -184,11 +184,7 @@ void PlanBuilder::fillRequest(Plan &plan) const {
   plan.iterationModel = request.iterationModel;
   plan.recompute = request.recompute;
   plan.shardState = request.shardState;
-  plan.minThroughput = request.minThroughput;
-  plan.maxCostPerHour = request.maxCostPerHour;
-  plan.pins = request.pins;
-  plan.colocations = request.colocations;
-  plan.separations = request.separations;
+  static_cast<Requirements &>(plan) = request;
   plan.training = request.training;
 }
 

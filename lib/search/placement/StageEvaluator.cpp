@@ -141,8 +141,8 @@ std::vector<std::vector<int64_t>> StageEvaluator::balancedShares(LayerRange rang
     };
   };
   std::vector<decltype(timeOn(0))> times;
-  times.reserve(option.devices.counts.size()); // DeviceClass refers to them
-  std::vector<DeviceClass> classes;
+  times.reserve(option.devices.counts.size()); // EqualDevices refers to them
+  std::vector<EqualDevices> classes;
   for (auto [type, count] : option.devices.counts) {
     int64_t most = mostSamples(range, type, inFlight, batch, option);
     if (most < 1)

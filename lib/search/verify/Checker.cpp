@@ -17,20 +17,17 @@ std::vector<ConstraintFormula> constraintsOf(const CheckInputs &in) {
   if (std::any_of(in.graph.layers.begin(), in.graph.layers.end(),
                   [](const Layer &layer) { return !layer.tables.empty(); }))
     result.push_back(tableShards(in));
-  if (in.plan.minThroughput != SamplesPerSecond(0))
-    result.push_back(throughputFloor(in));
-  if (in.plan.maxCostPerHour != DollarsPerHour(0))
-    result.push_back(budget(in));
+  constexpr decltype(&checkPin) hooks[] = {
+#define HETERPLAN_CONSTRAINT(enumerator, name, degree, devices) check##enumerator,
+#include "ir/Constraints.def"
+  };
+  for (auto hook = std::rbegin(hooks); hook != std::rend(hooks); ++hook) // what is blamed first
+    if (std::optional<ConstraintFormula> formula = (*hook)(in))
+      result.push_back(std::move(*formula));
   if (in.plan.recompute != RecomputePolicy::Auto)
     result.push_back(recomputationKept(in));
   if (in.plan.shardState)
     result.push_back(shardingKept(in));
-  if (!in.plan.pins.empty())
-    result.push_back(pinsKept(in));
-  if (!in.plan.colocations.empty())
-    result.push_back(colocationsKept(in));
-  if (!in.plan.separations.empty())
-    result.push_back(separationsKept(in));
   return result;
 }
 

@@ -4,6 +4,7 @@
 #include "cost/Memory.h"
 #include "search/verify/IterationFacts.h"
 #include "search/verify/ScheduledTime.h"
+#include "search/verify/SharedDevices.h"
 
 #include "llvm/ADT/StringMap.h"
 
@@ -157,12 +158,13 @@ Expected<ReevaluatedReplica> Reevaluator::priceRange(const ReevaluatedStage &fac
   Seconds summing = allReduceCost(cluster, facts.group).time(facts.sums, facts.summedBytes);
   result.forward += summing;
   result.backward += summing;
-  if (facts.scattersGradients) // half of an all-reduce
-    result.backward += allReduceTime(cluster, facts.group, facts.denseBytes) / 2;
+  result.backward += facts.reduceScatter;
   return result;
 }
 
 Error Reevaluator::price(ReevaluatedStage &facts) const {
+  if (facts.scattersGradients) // half of an all-reduce
+    facts.reduceScatter = allReduceTime(cluster, facts.group, facts.denseBytes) / 2;
   std::map<std::pair<int, Samples>, ReevaluatedReplica> priced;
   for (ReevaluatedReplica &replica : facts.replicas) {
     std::pair key(replica.type, replica.samples);
@@ -190,6 +192,8 @@ int64_t rowsHeld(const Stage &stage, const SparseTable &table, size_t replica) {
 int Reevaluator::inFlight(size_t stage) const {
   if (plan.schedule == Schedule::GPipe)
     return plan.microBatches;
+  if (plan.schedule == Schedule::Burst)
+    return 1;
   return int(std::min<size_t>(size_t(plan.microBatches), plan.stages.size() - stage));
 }
 
@@ -366,6 +370,16 @@ Expected<Reevaluation> Reevaluator::run() {
   }
   if (plan.stages.empty())
     result.obstacle = "the plan has no stages";
+  if (sharesDevices(plan.schedule)) {
+    if (!result.obstacle.empty())
+      return result;
+    Expected<Seconds> time = sharedScheduleTime(plan, result.stages, graph, cluster);
+    if (time)
+      result.scheduled = *time;
+    else
+      result.obstacle = "its time is not checked: " + toText(time.takeError());
+    return result;
+  }
   bool formulaIsExact = plan.schedule != Schedule::OneForwardOneBackward ||
                         !factsOf(plan.iterationModel).drains || plan.stages.size() < 3;
   if (!result.obstacle.empty() || formulaIsExact || plan.microBatches < 2)

@@ -41,7 +41,7 @@ struct ReevaluatedStage {
   Bytes parameterBytes{}, denseBytes{}, lookupBytes{}; // the last one of a sample
   int64_t sums = 0;                                    // that the replicas take in each pass
   Bytes summedBytes{};
-  Seconds receive{}, receiveGradient{}, lookup{}, lookupGradient{};
+  Seconds receive{}, receiveGradient{}, lookup{}, lookupGradient{}, reduceScatter{};
   Seconds forward{}, backward{}, update{}, sync{};
 };
 
@@ -49,8 +49,8 @@ struct Reevaluation {
   std::vector<ReevaluatedStage> stages;
   /// First obstacle of a stage, "" when all times are known.
   std::string obstacle;
-  /// How long the passes take as scheduled, where the formula in ir/Plan.h need not be exact; 0
-  /// elsewhere.
+  /// How long the passes take as scheduled, where the formula in ir/Plan.h need not be exact, and
+  /// how long the iteration takes where stages may share devices; 0 elsewhere.
   Seconds scheduled{};
 };
 

@@ -7,6 +7,7 @@
 
 using namespace heterplan;
 using heterplan::test::diagnosed;
+using llvm::ArrayRef;
 using namespace heterplan::test;
 
 namespace {
@@ -51,13 +52,13 @@ DiagnosticError refused(const Plan &plan) {
 TEST(Lowering, RanksAreNumberedStageByStage) {
   Program program = lowered(smallPlan());
   ASSERT_EQ(program.ranks.size(), 3u);
-  EXPECT_EQ(program.ranks[1].stage, 0);
-  EXPECT_EQ(program.ranks[1].replica, 1);
-  EXPECT_EQ(program.ranks[1].samples, (SampleRange{3, 1}));
-  EXPECT_EQ(program.ranks[1].kind, DeviceKind::Cpu);
-  EXPECT_EQ(program.ranks[2].stage, 1);
-  EXPECT_EQ(program.ranks[2].samples, (SampleRange{0, 4}));
-  EXPECT_EQ(program.ranks[2].kind, DeviceKind::Gpu);
+  EXPECT_EQ(program.ranks[1].parts[0].stage, 0);
+  EXPECT_EQ(program.ranks[1].parts[0].replica, 1);
+  EXPECT_EQ(program.ranks[1].parts[0].samples, (SampleRange{3, 1}));
+  EXPECT_EQ(program.ranks[1].deviceClass, DeviceClass::Cpu);
+  EXPECT_EQ(program.ranks[2].parts[0].stage, 1);
+  EXPECT_EQ(program.ranks[2].parts[0].samples, (SampleRange{0, 4}));
+  EXPECT_EQ(program.ranks[2].deviceClass, DeviceClass::Gpu);
   EXPECT_EQ(program.ranks[2].device, (DeviceRef{"gpu", "node", 0}));
 }
 
@@ -109,14 +110,63 @@ TEST(Lowering, SynchronisationIsSplitIntoAllReduceAndStep) {
   EXPECT_EQ(program.ranks[2].instructions.back().seconds, Seconds(2));
 }
 
+TEST(Lowering, ShardedStateIsSummedUpdatedAndGathered) {
+  Program program = lowered(smallShardedPlan(StateSharding::Optimizer));
+  const std::vector<Instruction> &shared = program.ranks[1].instructions;
+  ArrayRef<Instruction> end = ArrayRef(shared).take_back(3);
+  EXPECT_EQ(end[0].op, Op::ReduceScatter);
+  EXPECT_EQ(end[1].op, Op::Step);
+  EXPECT_EQ(end[2].op, Op::AllGather);
+  EXPECT_EQ(end[0].group, (std::vector<int>{0, 1}));
+  EXPECT_EQ(end[2].group, (std::vector<int>{0, 1}));
+  EXPECT_EQ(end[0].seconds, Seconds(2)); // a half each of what an all-reduce takes
+  EXPECT_EQ(end[1].seconds, Seconds(1));
+  EXPECT_EQ(end[2].seconds, Seconds(2));
+  EXPECT_EQ(instructionsOf(program.ranks[0], 1), "load forward send receiveGradient backward");
+  EXPECT_EQ(program.ranks[1].parts[0].stateSharding, StateSharding::Optimizer);
+  EXPECT_EQ(program.ranks[2].instructions.back().op, Op::Step);
+}
+
+TEST(Lowering, ShardedGradientsAreSummedInEachBackwardPass) {
+  Program program = lowered(smallShardedPlan(StateSharding::Gradients));
+  EXPECT_EQ(instructionsOf(program.ranks[0], 1),
+            "load forward send receiveGradient backward gradientReduceScatter");
+  const std::vector<Instruction> &shared = program.ranks[0].instructions;
+  ArrayRef<Instruction> end = ArrayRef(shared).take_back(4);
+  EXPECT_EQ(end[0].op, Op::Backward);
+  EXPECT_EQ(end[0].seconds, Seconds(6)); // of 7, without the sum
+  EXPECT_EQ(end[1].op, Op::GradientReduceScatter);
+  EXPECT_EQ(end[1].seconds, Seconds(1));
+  EXPECT_EQ(end[1].group, (std::vector<int>{0, 1}));
+  EXPECT_EQ(end[2].op, Op::Step);
+  EXPECT_EQ(end[3].op, Op::AllGather);
+  EXPECT_EQ(end[3].seconds, Seconds(4));
+}
+
+TEST(Lowering, StateOfOneReplicaStaysWhole) {
+  Plan plan = smallPlan();
+  plan.stages[1].stateSharding = StateSharding::Gradients;
+  Program program = lowered(plan);
+  EXPECT_EQ(program.ranks[2].parts[0].stateSharding, StateSharding::None);
+  EXPECT_EQ(passes(program.ranks[2]), "F0 B0 F1 B1 F2 B2 F3 B3 S");
+}
+
+TEST(Lowering, SegmentsBelongToTheParts) {
+  Plan plan = smallPlan();
+  plan.stages[0].recompute = {"a", "b"};
+  Program program = lowered(plan);
+  EXPECT_EQ(program.ranks[1].parts[0].recompute, plan.stages[0].recompute);
+  EXPECT_TRUE(program.ranks[2].parts[0].recompute.empty());
+}
+
 TEST(Lowering, BoundariesListTheTensorsThatCross) {
   Program program = lowered(smallPlan());
-  ASSERT_EQ(program.ranks[0].sends.size(), 1u); // "ab" stays within the stage
-  EXPECT_EQ(program.ranks[0].sends[0].name, "ac");
-  EXPECT_EQ(program.ranks[0].sends[0].type, DataType::Int64);
-  EXPECT_FALSE(program.ranks[0].sends[0].differentiable);
-  EXPECT_TRUE(program.ranks[0].receives.empty());
-  EXPECT_EQ(program.ranks[2].receives, program.ranks[0].sends);
+  ASSERT_EQ(program.ranks[0].parts[0].sends.size(), 1u); // "ab" stays within the stage
+  EXPECT_EQ(program.ranks[0].parts[0].sends[0].name, "ac");
+  EXPECT_EQ(program.ranks[0].parts[0].sends[0].type, DataType::Int64);
+  EXPECT_FALSE(program.ranks[0].parts[0].sends[0].differentiable);
+  EXPECT_TRUE(program.ranks[0].parts[0].receives.empty());
+  EXPECT_EQ(program.ranks[2].parts[0].receives, program.ranks[0].parts[0].sends);
 }
 
 TEST(Lowering, PlanMustFitTheModel) {
@@ -162,8 +212,8 @@ TEST(Lowering, TablesAreLookedUpBeforeThePassAndTheirGradientsFollowIt) {
             "load receive receive forward backward sendGradient sendGradient");
   ProgramTable table{"a.table", DataType::Float32, 4, {7, 3}};
   for (int rank : {0, 1})
-    EXPECT_EQ(program->ranks[rank].tables, std::vector{table});
-  EXPECT_TRUE(program->ranks[2].tables.empty());
+    EXPECT_EQ(program->ranks[rank].parts[0].tables, std::vector{table});
+  EXPECT_TRUE(program->ranks[2].parts[0].tables.empty());
   const Instruction &lookup = program->ranks[1].instructions[1];
   EXPECT_EQ(lookup.group, (std::vector{0, 1}));
   EXPECT_EQ(lookup.samples, (SampleRange{3, 1}));

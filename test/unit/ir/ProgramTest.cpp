@@ -35,6 +35,10 @@ Instruction &first(Program &program, int rank, Op op) {
   return program.ranks[rank].instructions[0];
 }
 
+bool contains(const std::string &text, const std::string &part) {
+  return text.find(part) != std::string::npos;
+}
+
 void drop(Program &program, int rank, Op op) {
   auto &list = program.ranks[rank].instructions;
   list.erase(list.begin() + (&first(program, rank, op) - list.data()));
@@ -56,20 +60,21 @@ TEST_P(ProgramDefect, IsDiagnosed) {
 
 INSTANTIATE_TEST_SUITE_P(
     Header, ProgramDefect,
-    testing::Values(
-        Mutation{"divide the global batch", [](Program &p) { p.microBatches = 0; }},
-        Mutation{"divide the global batch", [](Program &p) { p.ranks.clear(); }},
-        Mutation{"a stage has no ranks", [](Program &p) { p.stages = 2147483647; }},
-        Mutation{"a stage has no ranks", [](Program &p) { p.stages = 3; }},
-        Mutation{"not a time", [](Program &p) { p.predictedIteration = Seconds(-1); }},
-        Mutation{"is called", [](Program &p) { p.ranks[1].rank = 0; }},
-        Mutation{"does not exist", [](Program &p) { p.stages = 1; }},
-        Mutation{"not in the micro-batch", [](Program &p) { p.ranks[1].samples.count = 5; }},
-        Mutation{"not in the micro-batch", [](Program &p) { p.ranks[1].samples.begin = -1; }},
-        Mutation{"fewer instructions", [](Program &p) {
-                   p.globalBatch = Samples(int64_t(1) << 32);
-                   p.microBatches = 1 << 30;
-                 }}));
+    testing::Values(Mutation{"divide the global batch", [](Program &p) { p.microBatches = 0; }},
+                    Mutation{"divide the global batch", [](Program &p) { p.ranks.clear(); }},
+                    Mutation{"a stage has no ranks", [](Program &p) { p.stages = 2147483647; }},
+                    Mutation{"a stage has no ranks", [](Program &p) { p.stages = 3; }},
+                    Mutation{"not a time", [](Program &p) { p.predictedIteration = Seconds(-1); }},
+                    Mutation{"is called", [](Program &p) { p.ranks[1].rank = 0; }},
+                    Mutation{"does not exist", [](Program &p) { p.stages = 1; }},
+                    Mutation{"not in the micro-batch",
+                             [](Program &p) { p.ranks[1].parts[0].samples.count = 5; }},
+                    Mutation{"not in the micro-batch",
+                             [](Program &p) { p.ranks[1].parts[0].samples.begin = -1; }},
+                    Mutation{"fewer instructions", [](Program &p) {
+                               p.globalBatch = Samples(int64_t(1) << 32);
+                               p.microBatches = 1 << 30;
+                             }}));
 
 INSTANTIATE_TEST_SUITE_P(
     Instructions, ProgramDefect,
@@ -138,6 +143,122 @@ INSTANTIATE_TEST_SUITE_P(Together, ProgramDefect,
                                                     first(p, 1, Op::AllReduce).group = {0, 1, 2};
                                                   }}));
 } // namespace
+
+namespace {
+Program shardedProgram(StateSharding sharding) {
+  auto program = lower(smallShardedPlan(sharding), smallGraph(), smallCluster());
+  EXPECT_TRUE(bool(program)) << toText(program.takeError());
+  return std::move(*program);
+}
+
+std::string problemOf(StateSharding sharding, std::function<void(Program &)> change) {
+  Program program = shardedProgram(sharding);
+  change(program);
+  DiagnosticError error = diagnosed(program.verify());
+  EXPECT_EQ(error.code, Diag::InvalidProgram);
+  return error.message;
+}
+
+/// On both ranks of the stage, so that the collectives still match.
+void onBoth(Program &, const std::function<void(int)> &change) {
+  change(0);
+  change(1);
+}
+
+void swapWithNext(Program &program, int rank, Op op) {
+  Instruction *found = &first(program, rank, op);
+  std::swap(found[0], found[1]);
+}
+} // namespace
+
+TEST(Program, ShardedStateEndsWithAGather) {
+  using S = StateSharding;
+  EXPECT_PRED2(
+      contains,
+      problemOf(S::Optimizer,
+                [](Program &p) { onBoth(p, [&](int rank) { drop(p, rank, Op::AllGather); }); }),
+      "does not gather the parameters");
+  EXPECT_PRED2(
+      contains,
+      problemOf(S::Optimizer,
+                [](Program &p) { onBoth(p, [&](int rank) { swapWithNext(p, rank, Op::Step); }); }),
+      "parameters are gathered once, after the step");
+  EXPECT_PRED2(
+      contains,
+      problemOf(S::None,
+                [](Program &p) {
+                  onBoth(p, [&](int rank) { first(p, rank, Op::AllReduce).op = Op::AllGather; });
+                }),
+      "parameters are gathered once, after the step");
+}
+
+TEST(Program, ShardedStateSumsSlices) {
+  using S = StateSharding;
+  EXPECT_PRED2(
+      contains,
+      problemOf(S::Optimizer,
+                [](Program &p) { onBoth(p, [&](int rank) { drop(p, rank, Op::ReduceScatter); }); }),
+      "does not sum the gradients of which it updates a slice");
+  EXPECT_PRED2(contains,
+               problemOf(S::Optimizer,
+                         [](Program &p) {
+                           onBoth(p, [&](int rank) { swapWithNext(p, rank, Op::ReduceScatter); });
+                         }),
+               "gradients are summed once, before the step");
+  EXPECT_PRED2(contains,
+               problemOf(S::Optimizer,
+                         [](Program &p) {
+                           onBoth(p, [&](int rank) {
+                             first(p, rank, Op::ReduceScatter).op = Op::AllReduce;
+                           });
+                         }),
+               "gradients are summed by slices where the state");
+  EXPECT_PRED2(contains,
+               problemOf(S::None,
+                         [](Program &p) {
+                           onBoth(p, [&](int rank) {
+                             first(p, rank, Op::AllReduce).op = Op::ReduceScatter;
+                           });
+                         }),
+               "only where the optimizer's state alone is sharded");
+}
+
+TEST(Program, ShardedGradientsAreSummedOnceAMicroBatch) {
+  using S = StateSharding;
+  EXPECT_PRED2(contains,
+               problemOf(S::Gradients,
+                         [](Program &p) {
+                           onBoth(p, [&](int rank) { drop(p, rank, Op::GradientReduceScatter); });
+                         }),
+               "leaves a micro-batch unfinished");
+  EXPECT_PRED2(contains,
+               problemOf(S::Gradients,
+                         [](Program &p) {
+                           onBoth(p, [&](int rank) { swapWithNext(p, rank, Op::Backward); });
+                         }),
+               "gradients are summed once, after the backward pass");
+  EXPECT_PRED2(contains,
+               problemOf(S::Gradients,
+                         [](Program &p) { first(p, 0, Op::GradientReduceScatter).group = {0}; }),
+               "not that of the ranks of a stage with sharded gradients");
+  EXPECT_PRED2(contains,
+               problemOf(S::Gradients,
+                         [](Program &p) {
+                           for (int rank : {0, 1})
+                             p.ranks[rank].parts[0].stateSharding = S::Optimizer;
+                         }),
+               "not that of the ranks of a stage with sharded gradients");
+}
+
+TEST(Program, ShardedOnesAreKeptByTheirFiles) {
+  for (StateSharding sharding : {StateSharding::Optimizer, StateSharding::Gradients}) {
+    Program program = shardedProgram(sharding);
+    program.ranks[0].parts[0].recompute = {"a", "b"};
+    auto read = parseRankFile(toJson(program, 0), "0000.json");
+    ASSERT_TRUE(bool(read)) << toText(read.takeError());
+    EXPECT_EQ(read->program.ranks[0], program.ranks[0]);
+  }
+}
 
 TEST(Program, SmallOneIsValid) {
   auto error = smallProgram().verify();
@@ -263,15 +384,17 @@ TEST_P(TableDefect, IsDiagnosed) {
 INSTANTIATE_TEST_SUITE_P(
     Lookups, TableDefect,
     testing::Values(
-        Mutation{"each rank of its stage", [](Program &p) { p.ranks[0].tables[0].rows = {10}; }},
-        Mutation{"each rank of its stage", [](Program &p) { p.ranks[0].tables[0].columns = 0; }},
+        Mutation{"each rank of its stage",
+                 [](Program &p) { p.ranks[0].parts[0].tables[0].rows = {10}; }},
+        Mutation{"each rank of its stage",
+                 [](Program &p) { p.ranks[0].parts[0].tables[0].columns = 0; }},
         Mutation{"each rank of its stage",
                  [](Program &p) {
-                   p.ranks[0].tables[0].rows = {-1, 11};
+                   p.ranks[0].parts[0].tables[0].rows = {-1, 11};
                  }},
         Mutation{"disagree",
                  [](Program &p) {
-                   p.ranks[1].tables[0].rows = {3, 7};
+                   p.ranks[1].parts[0].tables[0].rows = {3, 7};
                  }},
         Mutation{"not looked up before", [](Program &p) { drop(p, 0, Op::Lookup); }},
         Mutation{"unfinished", [](Program &p) { drop(p, 0, Op::LookupGradient); }},

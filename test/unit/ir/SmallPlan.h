@@ -33,7 +33,7 @@ inline Cluster smallCluster() {
   cluster.name = "small";
   cluster.types.resize(2);
   cluster.types[0].name = "cpu";
-  cluster.types[0].kind = DeviceKind::Cpu;
+  cluster.types[0].deviceClass = DeviceClass::Cpu;
   cluster.types[1].name = "gpu";
   return cluster;
 }
@@ -93,6 +93,22 @@ inline Plan smallPlanWithTable() {
   first.lookupGradient = Seconds(2);
   first.forward += first.lookup;
   first.backward += first.lookupGradient;
+  plan.iteration = iterationTime(plan.stages, plan.microBatches, plan.schedule);
+  return plan;
+}
+
+/// With what the replicas of stage 0 share; sums of sharded gradients take 1 s of each backward
+/// pass.
+inline Plan smallShardedPlan(StateSharding sharding) {
+  Plan plan = smallPlan();
+  Stage &first = plan.stages[0];
+  first.stateSharding = sharding;
+  if (sharding == StateSharding::Gradients) {
+    first.reduceScatter = Seconds(1);
+    first.backward += first.reduceScatter;
+    for (Replica &replica : first.replicas)
+      replica.backward += first.reduceScatter;
+  }
   plan.iteration = iterationTime(plan.stages, plan.microBatches, plan.schedule);
   return plan;
 }

@@ -18,12 +18,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .allocator import keep_freed_memory
+from .allocator import give_back_freed_memory, keep_freed_memory
 from .batchnorm import SynchronisedBatchNorm
 from .communication import Communicator, choose_device
 from .data import DataSource, make_data
+from .device_classes import class_named, class_of
 from .errors import CheckFailed, RuntimeFault
-from .interpreter import Interpreter, dense_parameters, make_optimizer
+from .interpreter import Interpreter
 from .losses import Loss, make_loss
 from .memory import PeakMemory
 from .model import (
@@ -34,12 +35,15 @@ from .model import (
     stages_with_tables,
     table_rows,
 )
+from .part import PartExecution, dense_parameters, make_optimizer
 from .pinning import pin_to_core
-from .program import PlanSummary, RankProgram, TableSpec, read_plan, read_rank_program
+from .program import Part, PlanSummary, RankProgram, TableSpec, read_plan, read_rank_program
+from .recomputation import recompute_segments
 from .recorder import Recorder, write_trace
 from .reference import Reference, largest_difference
-from .tables import Bank, Tables, make_groups
-from .reference_kernel import reference_kernel
+from .sharded_state import ShardedState
+from .state_check import STATE_TOLERANCE, worst_difference
+from .tables import GroupedEmbedding, Tables, make_groups
 
 TOLERANCE = 1e-4
 HALF_TOLERANCE = 2.0**-10  # a row and its gradient are rounded to 11 bits each
@@ -56,6 +60,8 @@ class Result:
     peak_bytes: list[int] = field(default_factory=list)  # by rank
     reference_kernel_seconds: list[list[float]] = field(default_factory=list)  # by rank: around each step
     reference_losses: list[float] | None = None
+    state_difference: float = 0.0  # of what ranks end with; at most 1 is accepted
+    differing_state: str = ""
     warmup: int = 0
     tolerance: float = TOLERANCE
 
@@ -70,7 +76,9 @@ class Result:
 
     @property
     def passed(self) -> bool:
-        return self.reference_losses is None or self.difference <= self.tolerance
+        if self.reference_losses is None:
+            return True
+        return self.difference <= self.tolerance and self.state_difference <= 1
 
     def to_json(self) -> str:
         facts: dict[str, object] = {
@@ -84,6 +92,7 @@ class Result:
         }
         if self.reference_losses is not None:
             facts["referenceLosses"] = self.reference_losses
+            facts["stateDifference"] = self.state_difference * STATE_TOLERANCE
             facts["checkPassed"] = self.passed
         return json.dumps(facts, indent=1) + "\n"
 
@@ -114,7 +123,7 @@ def _prepare(options: argparse.Namespace) -> Run:
     directory: Path = options.directory
     program = read_rank_program(directory, _environment_rank())
     plan = read_plan(directory)
-    keep_freed_memory()
+    _choose_allocation(program)
     sys.path[:0] = [os.getcwd(), str(directory)]
     model = load_model(directory)
     check_model(model, program)
@@ -126,6 +135,12 @@ def _prepare(options: argparse.Namespace) -> Run:
     data = make_data(options.data, model, loss, options.seed)
     communicator = Communicator(program, device, timedelta(seconds=options.timeout))
     return Run(options, program, plan, model, communicator, data, loss, Recorder(program, device))
+
+
+def _choose_allocation(program: RankProgram) -> None:
+    """A plan that takes time to save memory has none to lose to the allocator."""
+    saves = any(part.recompute or part.state_sharding != "none" for part in program.parts)
+    give_back_freed_memory() if saves else keep_freed_memory()
 
 
 def _environment_rank() -> int:
@@ -145,11 +160,12 @@ def _notes(run: Run) -> list[str]:
     """What differs from the plan; nothing of it happens in silence."""
     notes = []
     device = run.communicator.device
-    if run.program.device_kind == "gpu" and device.type == "cpu":
+    if class_named(run.program.device_kind) is not class_of(device):
         notes.append("planned for a GPU, runs on the CPU")
     if run.communicator.staged:
         notes.append("messages are staged through the CPU (gloo)")
-    if run.program.tables and run.options.transfer_precision == "fp16":
+    has_tables = any(part.tables for part in run.program.parts)
+    if has_tables and run.options.transfer_precision == "fp16":
         notes.append("rows of sparse tables and their gradients travel in half precision")
     if run.plan.precision == "bf16":
         notes.append("planned in bf16, runs in fp32")
@@ -169,42 +185,64 @@ def _make_interpreter(run: Run) -> Interpreter:
     communicator.share_tables(stages_with_tables(run.model))
     if run.options.pin:
         pin_to_core(int(os.environ.get("LOCAL_RANK", "0")))
+    parts = [_make_part(run, part) for part in program.parts]
+    return Interpreter(program, parts, communicator, run.recorder, shared)
+
+
+def _make_part(run: Run, part: Part) -> PartExecution:
+    program, communicator, options = run.program, run.communicator, run.options
     stage = build_stage(
-        run.model, program.stage, run.options.directory, run.options.seed, communicator.device
+        run.model, part.stage, options.directory, options.seed, communicator.device
     )
-    _synchronise_batch_norm(stage, program.stage, communicator)
-    optimizer = make_optimizer(program.optimizer, dense_parameters(stage), run.options.lr)
-    return Interpreter(
-        program, stage, communicator, run.data, run.loss, optimizer, run.recorder, shared,
-        _make_tables(run, stage),
+    _synchronise_batch_norm(stage, part.stage, communicator)
+    recompute_segments(stage)
+    state = _shard_state(run, part, stage)
+    updated = dense_parameters(stage) if state is None else state.slices
+    optimizer = make_optimizer(program.optimizer, updated, options.lr)
+    return PartExecution(
+        program, part, stage, communicator, run.data, run.loss, optimizer,
+        _make_tables(run, part, stage), state,
     )  # fmt: skip
 
 
-def _make_tables(run: Run, stage: Any) -> Tables | None:
+def _shard_state(run: Run, part: Part, stage: nn.Module) -> ShardedState | None:
+    """Where the plan divides the state of the stage among its ranks."""
+    if part.state_sharding == "none":
+        return None
+    communicator = run.communicator
+    group = communicator.stage_group(part.stage)
+    return ShardedState(
+        dict(stage.named_parameters()), run.model.shared_parameters(), len(group),
+        group.index(communicator.rank), partial(communicator.start_reduce_scatter, part.stage),
+        partial(communicator.all_gather, part.stage), part.state_sharding == "gradients",
+    )  # fmt: skip
+
+
+def _make_tables(run: Run, part: Part, stage: Any) -> Tables | None:
     """The rows that this rank holds, with the exchanges among the ranks of its stage."""
     program, options = run.program, run.options
-    if not program.tables:
+    if not part.tables:
         return None
-    group = run.communicator.stage_group(program.stage)
+    group = run.communicator.stage_group(part.stage)
     own = group.index(program.rank)
 
     def rows(spec: TableSpec) -> Tensor:
         mine = range(spec.firsts[own], spec.firsts[own] + spec.rows[own])
         weight = table_rows(
-            run.model, program.stage, spec.name, mine, options.directory, options.seed
+            run.model, part.stage, spec.name, mine, options.directory, options.seed
         )
         return weight.to(run.communicator.device)
 
-    def bank(specs: Sequence[TableSpec]) -> Bank:
-        return Bank(
+    def grouped(specs: Sequence[TableSpec]) -> GroupedEmbedding:
+        return GroupedEmbedding(
             specs, own, rows, program.optimizer, options.lr, options.transfer_precision
         )
 
-    groups = make_groups(program.tables, bank)
+    groups = make_groups(part.tables, grouped)
     exchanges = None
     if len(group) > 1:
         exchange = run.communicator.exchange
-        exchanges = (partial(exchange, group, False), partial(exchange, group, True))
+        exchanges = (partial(exchange, part.stage, False), partial(exchange, part.stage, True))
     return Tables(groups, stage.lookups, exchanges)
 
 
@@ -217,31 +255,32 @@ def _synchronise_batch_norm(stage: nn.Module, index: int, communicator: Communic
 
 def _steps(run: Run, interpreter: Interpreter, result: Result) -> None:
     steps = run.options.steps
-    referenceKernels: list[float] = []
+    reference_kernels: list[float] = []
     for step in range(steps):
         interpreter.prepare(step)
-        _measure_core(run, referenceKernels)
+        _measure_core(run, reference_kernels)
         run.communicator.barrier()
         begin = time.perf_counter()
         if step == steps - 1 and run.options.trace is not None:
             run.recorder.start()
         own = interpreter.run_step(step)
-        if run.communicator.device.type == "cuda":
-            torch.cuda.synchronize(run.communicator.device)
+        class_of(run.communicator.device).synchronize(run.communicator.device)
         seconds = run.communicator.largest(time.perf_counter() - begin)
         loss = run.communicator.total(own)
         result.losses.append(loss)
         result.step_seconds.append(seconds)
         rate = result.global_batch / seconds
         run.say(f"step {step + 1}  loss {loss:.6f}  {seconds * 1e3:.2f} ms  {rate:.1f} samples/s")
-    _measure_core(run, referenceKernels)
-    result.reference_kernel_seconds = run.communicator.gather(referenceKernels)
+    _measure_core(run, reference_kernels)
+    result.reference_kernel_seconds = run.communicator.gather(reference_kernels)
 
 
-def _measure_core(run: Run, referenceKernels: list[float]) -> None:
+def _measure_core(run: Run, reference_kernels: list[float]) -> None:
     """Between steps, if somebody will read it."""
     if run.options.json is not None:
-        referenceKernels.append(reference_kernel(run.communicator.device))
+        reference_kernels.append(class_of(run.communicator.device).reference_kernel(
+                run.communicator.device
+            ))
 
 
 def _report(run: Run, result: Result) -> None:
@@ -262,16 +301,21 @@ def _write_trace(run: Run) -> None:
         write_trace(run.options.trace, run.program.model, [e for rank in events for e in rank])
 
 
-def _check(run: Run, result: Result) -> None:
-    """Rank 0 trains alone; the others wait for its losses."""
+def _check(run: Run, interpreter: Interpreter, result: Result) -> None:
+    """Rank 0 trains alone; the others wait for its losses, then show it what they end with."""
     losses: list[float] = []
+    expected = None
     if run.leads:
         reference = Reference(
             run.program, run.model, run.options.directory, run.data, run.loss,
             run.options.seed, run.options.lr, run.communicator.device,
         )  # fmt: skip
         losses = [reference.run_step(step) for step in range(run.options.steps)]
+        expected = reference.state()
     result.reference_losses = run.communicator.wait_for_rank0(losses)
+    result.state_difference, result.differing_state = worst_difference(
+        run.communicator, interpreter.state_entries(), expected
+    )
 
 
 def train(options: argparse.Namespace) -> None:
@@ -290,7 +334,7 @@ def train(options: argparse.Namespace) -> None:
     _report(run, result)
     _write_trace(run)
     if options.check:
-        _check(run, result)
+        _check(run, interpreter, result)
     if run.leads and options.json is not None:
         options.json.write_text(result.to_json(), encoding="utf-8")
     if not result.passed:
@@ -298,7 +342,8 @@ def train(options: argparse.Namespace) -> None:
     if options.check:
         run.say(
             f"check: {len(result.losses)} losses equal those of one process "
-            f"(largest relative difference {result.difference:.1e})"
+            f"(largest relative difference {result.difference:.1e}), and so do parameters, buffers "
+            "and optimizer state"
         )
     run.communicator.close()
 
@@ -306,6 +351,12 @@ def train(options: argparse.Namespace) -> None:
 def _explain_difference(run: Run, result: Result) -> None:
     for step, (found, wanted) in enumerate(zip(result.losses, result.reference_losses or [])):
         run.say(f"check: step {step + 1}: {found:.8g} here, {wanted:.8g} in one process")
+    if result.difference <= result.tolerance:
+        raise CheckFailed(
+            f"{result.differing_state}, has not moved as in one process: it is off by "
+            f"{result.state_difference * STATE_TOLERANCE:.1e} of the movement (accepted "
+            f"{STATE_TOLERANCE:.0e})"
+        )
     raise CheckFailed(
         f"losses differ from those of one process by {result.difference:.1e} (relative; "
         f"accepted {result.tolerance:.0e})"

@@ -1,6 +1,8 @@
 // Layers in stages, stages on devices.
 #include "Fixture.h"
 
+#include "cost/Simulator.h"
+
 using namespace heterplan;
 
 namespace {
@@ -109,6 +111,64 @@ TEST_F(CheckerStructureTest, ADeviceUsedTwice) {
   Finding devices = finding("devices-used-once");
   EXPECT_EQ(devices.because, "slow 0 of node 'cpu' is used 2 times");
   EXPECT_EQ(devices.check.slack, -1);
+}
+
+TEST_F(CheckerStructureTest, ADeviceOfTwoStagesWhereTheScheduleAllowsIt) {
+  plan.stages[1].replicas[1].devices = {{"slow", "cpu", 2}};
+  plan.stages[0].replicas[1].devices = {{"slow", "cpu", 2}};
+  EXPECT_FALSE(finding("devices-used-once").check.holds);
+  plan.schedule = Schedule::Burst;
+  EXPECT_TRUE(finding("devices-used-once").check.holds);
+  plan.stages[1].replicas[0].devices = {{"slow", "cpu", 2}};
+  EXPECT_EQ(finding("devices-used-once").because,
+            "slow 2 of node 'cpu' is used 2 times in stage 1");
+}
+
+TEST_F(CheckerStructureTest, ADeviceHoldsAllOfItsStages) {
+  plan.schedule = Schedule::Burst;
+  plan.stages[0].replicas.resize(1);
+  plan.stages[0].replicas[0] = replica(8, 8e-3, 16e-3, {"slow", "cpu", 0});
+  plan.stages[0].memory = Bytes(2 * 2000 + 4 * 20 + 4 * 4);
+  plan.stages[1].memory = Bytes(2 * 2000 + 3 * 120 + 3 * 4);
+  EXPECT_TRUE(finding("memory").check.holds) << finding("memory").because;
+  EXPECT_EQ(finding("memory").check.slack, 9000 - 4096 - 4372);
+  cluster.types[1].memory = Bytes(8000); // more than each of them, less than both
+  EXPECT_EQ(finding("memory").because,
+            "slow 0 of node 'cpu' has no room for all of its 2 stages at once");
+}
+
+TEST_F(CheckerStructureTest, TheTimeOfASharedScheduleIsThatOfTheSimulator) {
+  // Both stages on the two slow devices, with the same shares: nothing goes over the network, but
+  // the plan states the receipts of a pipeline; the program has none.
+  plan.schedule = Schedule::Burst;
+  Stage &first = plan.stages[0], &second = plan.stages[1];
+  DeviceGroup slow{{{1, 2}}};
+  first.replicas = second.replicas;
+  first.update = second.update;
+  first.sync = second.sync;
+  second.receive = first.receiveGradient =
+      transferTime(cluster, slow, Samples(3), slow, Samples(3), Bytes(100), Bytes(0));
+  first.forward = Seconds(6e-3);
+  first.backward = Seconds(12e-3) + first.receiveGradient;
+  second.forward = Seconds(6e-3) + second.receive;
+  second.backward = Seconds(12e-3);
+  Program program = llvm::cantFail(lower(plan, graph, cluster));
+  plan.iteration = llvm::cantFail(simulate(program)).timeline.iteration;
+  EXPECT_NEAR(plan.iteration.value(), 2 * (4 * 9e-3) + (first.sync + second.sync).value(), 1e-9);
+  plan.throughput = plan.globalBatch / plan.iteration;
+  plan.costPerHour = DollarsPerHour(2);
+  plan.costPerMillionSamples = plan.costPerHour * plan.iteration * (1e6 / 8);
+  EXPECT_TRUE(finding("timing").check.holds) << finding("timing").because;
+  plan.iteration = plan.iteration * 1.01;
+  EXPECT_FALSE(finding("timing").check.holds);
+}
+
+TEST_F(CheckerStructureTest, ASharedScheduleThatCannotBeSimulatedIsNotChecked) {
+  plan.schedule = Schedule::Burst;
+  plan.stages[0].replicas = {replica(6, 6e-3, 12e-3, {"slow", "cpu", 0}),
+                             replica(2, 2e-3, 4e-3, {"slow", "cpu", 1})};
+  plan.globalBatch = Samples(10); // cannot be lowered, hence not simulated
+  EXPECT_NE(finding("timing").because.find("its time is not checked"), std::string::npos);
 }
 
 } // namespace
