@@ -6,6 +6,9 @@
 
 #include "gtest/gtest.h"
 
+#include <algorithm>
+#include <random>
+
 using namespace heterplan;
 using heterplan::test::RandomProblem;
 
@@ -293,7 +296,11 @@ TEST(SearchProperty, parametricEqualsExhaustiveUnderHeterPsWhereItSaysSo) {
 
 INSTANTIATE_TEST_SUITE_P(SearchProperty, EveryIterationModel,
                          testing::Values(IterationModel::Synchronous, IterationModel::SteadyState),
-                         [](const auto &info) { return std::string(nameOf(info.param)); });
+                         [](const auto &info) {
+                           std::string name = nameOf(info.param);
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
 
 TEST(SearchProperty, noPlanBeatsItsBoundAndGreedyIsNeverBetter) {
   for (int seed = 0; seed < problems; ++seed) {
