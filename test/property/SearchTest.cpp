@@ -7,6 +7,9 @@
 
 #include "gtest/gtest.h"
 
+#include <algorithm>
+#include <random>
+
 using namespace heterplan;
 using heterplan::test::RandomProblem;
 

@@ -62,6 +62,7 @@ Stage Evaluator::stageOf(const PlacedStage &placed, const StageEvaluation &run, 
   stage.update = run.cost.update;
   stage.lookup = run.cost.lookup;
   stage.lookupGradient = run.cost.lookupGradient;
+  stage.reduceScatter = run.cost.reduceScatter;
   int64_t batch = problem.request.globalBatch.value() / microBatches;
   stage.replicas = slowestOfEachType(placed, run, stages.splitOf(batch, true));
   return stage;

@@ -121,6 +121,7 @@ void addStage(const Stage &stated, const ReevaluatedStage &facts, const std::str
   figures.add("receiveGradient of " + name, stated.receiveGradient, facts.receiveGradient);
   figures.add("lookup of " + name, stated.lookup, facts.lookup);
   figures.add("lookupGradient of " + name, stated.lookupGradient, facts.lookupGradient);
+  figures.add("reduceScatter of " + name, stated.reduceScatter, facts.reduceScatter);
   figures.add("update of " + name, stated.update, facts.update);
   figures.add("sync of " + name, stated.sync, facts.sync);
   for (size_t r = 0; r < stated.replicas.size(); ++r) {

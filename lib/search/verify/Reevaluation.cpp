@@ -158,12 +158,13 @@ Expected<ReevaluatedReplica> Reevaluator::priceRange(const ReevaluatedStage &fac
   Seconds summing = allReduceCost(cluster, facts.group).time(facts.sums, facts.summedBytes);
   result.forward += summing;
   result.backward += summing;
-  if (facts.scattersGradients) // half of an all-reduce
-    result.backward += allReduceTime(cluster, facts.group, facts.denseBytes) / 2;
+  result.backward += facts.reduceScatter;
   return result;
 }
 
 Error Reevaluator::price(ReevaluatedStage &facts) const {
+  if (facts.scattersGradients) // half of an all-reduce
+    facts.reduceScatter = allReduceTime(cluster, facts.group, facts.denseBytes) / 2;
   std::map<std::pair<int, Samples>, ReevaluatedReplica> priced;
   for (ReevaluatedReplica &replica : facts.replicas) {
     std::pair key(replica.type, replica.samples);

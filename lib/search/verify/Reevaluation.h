@@ -41,7 +41,7 @@ struct ReevaluatedStage {
   Bytes parameterBytes{}, denseBytes{}, lookupBytes{}; // the last one of a sample
   int64_t sums = 0;                                    // that the replicas take in each pass
   Bytes summedBytes{};
-  Seconds receive{}, receiveGradient{}, lookup{}, lookupGradient{};
+  Seconds receive{}, receiveGradient{}, lookup{}, lookupGradient{}, reduceScatter{};
   Seconds forward{}, backward{}, update{}, sync{};
 };
 

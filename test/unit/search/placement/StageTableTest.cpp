@@ -143,6 +143,7 @@ TEST_F(StageTableTest, dominance) {
   label.fill = label.first = 9;
   EXPECT_TRUE(labels.insert(label, two, 0)) << "faster with more devices";
   EXPECT_FALSE(labels[0].dominated);
+  label.fill = label.first = 8;
   EXPECT_TRUE(labels.insert(label, one, 0)) << "better than both";
   EXPECT_TRUE(labels[0].dominated);
   EXPECT_TRUE(labels[1].dominated);

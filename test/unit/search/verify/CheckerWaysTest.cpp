@@ -39,6 +39,7 @@ struct ShardedPlan : CheckerFixture {
       // two buffers of gradients are more than all there are
       stage.memory = Bytes(2000 + 2000 + 3 * 1000) + activations;
       stage.sync = stage.update + whole / 2;
+      stage.reduceScatter = whole / 2;
       stage.backward += whole / 2;
       for (Replica &replica : stage.replicas)
         replica.backward += whole / 2;
