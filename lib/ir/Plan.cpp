@@ -36,7 +36,7 @@ const char *nameOf(Precision precision) {
 
 namespace {
 constexpr IterationModelInfo iterationModelInfos[] = {
-#define HETERPLAN_ITERATION_MODEL(enumerator, name, steady, help) {name, steady, help},
+#define HETERPLAN_ITERATION_MODEL(enumerator, name, cls, help) {name, help},
 #include "ir/IterationModels.def"
 };
 } // namespace
@@ -55,9 +55,6 @@ ArrayRef<IterationModelInfo> iterationModels() { return iterationModelInfos; }
 const char *nameOf(IterationModel iterationModel) {
   return iterationModelInfos[static_cast<int>(iterationModel)].name;
 }
-bool isSteady(IterationModel iterationModel) {
-  return iterationModelInfos[static_cast<int>(iterationModel)].steady;
-}
 
 const char *nameOf(Provenance provenance) {
   static constexpr const char *names[] = {"measured", "interpolated", "regressed", "modelled",
@@ -65,8 +62,7 @@ const char *nameOf(Provenance provenance) {
   return names[static_cast<int>(provenance)];
 }
 
-Seconds leastIterationTime(const std::vector<Stage> &stages, int microBatches, Schedule schedule,
-                           IterationModel iterationModel) {
+Seconds leastIterationTime(const std::vector<Stage> &stages, int microBatches, Schedule schedule) {
   Seconds fill{}, slowest{}, slowestForward{}, slowestBackward{}, exposed{};
   for (auto stage = stages.rbegin(); stage != stages.rend(); ++stage) {
     fill += stage->time();
@@ -75,8 +71,6 @@ Seconds leastIterationTime(const std::vector<Stage> &stages, int microBatches, S
     slowestBackward = std::max(slowestBackward, stage->backward);
     exposed = std::max(stage->sync, exposed - stage->backward);
   }
-  if (isSteady(iterationModel))
-    return slowest * double(microBatches);
   Seconds period = schedule == Schedule::GPipe ? slowestForward + slowestBackward : slowest;
   return fill + period * double(microBatches - 1) + exposed;
 }

@@ -21,7 +21,7 @@ struct CompileOptions {
   std::string batch, objective, minThroughput, maxCostPerHour, schedule,
       strategy = "auto", timeLimit, seed, optimizer, precision, microBatches, amplificationLimit,
       iterationModel, costModel, rounding, epochs, samples, gap, threads, policyIn, policyOut,
-      paretoPoints, workLimit;
+      paretoPoints, workLimit, recompute, shardState;
   bool force = false, json = false, pareto = false;
 };
 

@@ -28,8 +28,9 @@ LabelStore::LabelStore(const Evaluator &evaluator, PathTable &paths)
   std::map<std::string, int> places;
   const Cluster &cluster = evaluator.problem.cluster;
   for (const GroupOption &option : space.options) {
-    std::string name = space.steady ? std::to_string(option.group.counts.front().first)
-                                    : placeOf(cluster, option.group);
+    std::string name = evaluator.rules.mergesNeighbours()
+                           ? std::to_string(option.group.counts.front().first)
+                           : placeOf(cluster, option.group);
     auto place = places.try_emplace(std::move(name), int(places.size())).first;
     interfaces.push_back({place->second, shapeOf(cluster, option.group).devicesPerNode});
   }
@@ -50,7 +51,8 @@ void LabelStore::clear() {
 /// apart: at a cut that carries nothing the shares, and the price where only time counts.
 LabelStore::FrontEntry LabelStore::frontEntry(const Label &label, double slowest) {
   const Cut &cut = evaluator.cuts[space.positions[label.position]];
-  bool carries = !space.steady && (cut.forwardBytes > Bytes(0) || cut.fixedBytes > Bytes(0));
+  bool carries = !evaluator.rules.transfersArePartOfStages() &&
+                 (cut.forwardBytes > Bytes(0) || cut.fixedBytes > Bytes(0));
   FrontEntry entry{};
   entry.fill = label.fill;
   entry.fillAndExposed = label.fill + label.exposed;
@@ -70,10 +72,11 @@ LabelStore::FrontEntry LabelStore::frontEntry(const Label &label, double slowest
 /// Labels of one place are compared with each other.
 int LabelStore::placeFor(const Label &label, const FrontEntry &entry) const {
   const Cut &cut = evaluator.cuts[space.positions[label.position]];
-  if (cut.fixedBytes > Bytes(0) && !space.steady)
+  if (cut.fixedBytes > Bytes(0) && !evaluator.rules.transfersArePartOfStages())
     // each device of a node takes these: no two counts are alike
     return static_cast<int>(space.options.size()) + label.option;
-  return entry.share == 0 && !space.steady ? -1 : interfaces[label.option].place;
+  return entry.share == 0 && !evaluator.rules.mergesNeighbours() ? -1
+                                                                 : interfaces[label.option].place;
 }
 
 /// What passes between a stage on option `other` and the first one of `label`. A group of several
@@ -113,8 +116,8 @@ LabelStore::Handover LabelStore::handover(const Label &label, const Label *other
 
 /// Whether every completion of `b` is matched by one of `a` that takes no longer and costs no more.
 /// Both stand at the same cut, and what crosses it reaches their first stages over the same link.
-/// The slowest stage counts m − w times what the fill does (w: Evaluator::fillWeight), so that a
-/// slower one may be made up for; so may transfers, which with larger shares take longer.
+/// The slowest stage counts m − w times what the fill does (w: IterationRules::fillWeight), so that
+/// a slower one may be made up for; so may transfers, which with larger shares take longer.
 bool LabelStore::dominates(const FrontEntry &a, const Label &aLabel, const int *aUsed,
                            const FrontEntry &b, const Label &bLabel, const int *bUsed) {
   if (a.fill > b.fill || a.fillAndExposed > b.fillAndExposed || a.price > b.price ||
@@ -128,8 +131,10 @@ bool LabelStore::dominates(const FrontEntry &a, const Label &aLabel, const int *
     longer = handover(aLabel, &bLabel);
   double first = std::min(a.first + longer.receive - b.first, a.first + a.mostReceive - b.others);
   double slower = std::max({0.0, a.others - std::max(b.others, b.first), first, longer.gradient});
-  double weight = space.microBatches[aLabel.choice] - evaluator.fillWeight();
+  double weight = space.microBatches[aLabel.choice] - evaluator.rules.fillWeight();
   double lost = longer.receive + (weight > 0 ? weight * slower : 0);
+  if (a.depth < b.depth) // the stages before it stand nearer to the end
+    lost += tables[aLabel.choice]->lossNearerToEnd(aLabel.position);
   return a.fill + longer.gradient + lost <= b.fill && a.fillAndExposed + lost <= b.fillAndExposed;
 }
 

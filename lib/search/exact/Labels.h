@@ -3,7 +3,7 @@
 // docs/rationale/search.md.
 #pragma once
 
-#include "search/placement/Evaluator.h"
+#include "search/placement/StageTable.h"
 
 #include "llvm/ADT/DenseMap.h"
 
@@ -18,11 +18,11 @@ struct Label {
   double first;   // τ of the first, without that receipt
   double exposed; // R of the first stage
   double price;
-  double bound;          // on the objective of any completion
-  int parent;            // index of the label without the first stage, -1 at the root
-  int16_t position, end; // its first stage covers positions [position, end)
-  int16_t option, depth; // group of the first stage; number of stages
-  int16_t choice;        // index of the micro-batch count
+  double bound;      // on the objective of any completion
+  int parent;        // index of the label without the first stage, -1 at the root
+  int position, end; // its first stage covers positions [position, end)
+  int option, depth; // group of the first stage; number of stages
+  int choice;        // index of the micro-batch count
   bool dominated;
   Samples share; // largest of the first stage
 };
@@ -42,6 +42,10 @@ private:
 class LabelStore {
 public:
   LabelStore(const Evaluator &evaluator, PathTable &paths);
+
+  /// Each number of micro-batches has to be added once, in order. `table`, its stages, outlives
+  /// this.
+  void addChoice(const StageTable &table) { tables.push_back(&table); }
 
   size_t size() const { return labels.size(); }
   const Label &operator[](int index) const { return labels[index]; }
@@ -91,7 +95,8 @@ private:
   const SearchSpace &space;
   const size_t types;
   const bool priceMatters;
-  std::vector<Interface> interfaces; // by option
+  std::vector<Interface> interfaces;      // by option
+  std::vector<const StageTable *> tables; // by micro-batches
   std::vector<Label> labels;
   std::vector<int> used; // slots by label and type
   /// Non-dominated labels by cut and micro-batches, and by place; ascending fill.

@@ -123,7 +123,7 @@ Expected<Bisection::Result> Bisection::run(double low, double high, double resol
       continue;
     }
     low = middle;
-    proven &= outcome->proven;
+    proven &= outcome->isProven();
   }
   return Result{high, proven && high - low <= resolution * high * 1.001};
 }
@@ -357,7 +357,7 @@ Expected<std::optional<Relaxed>> addNodes(const Problem &asked, size_t group, in
       result = Relaxed{{}, std::move(more)};
     } else {
       low = nodes;
-      proven &= outcome->proven;
+      proven &= outcome->isProven();
     }
   }
   int needed = now + least * perNode;
@@ -379,7 +379,7 @@ std::string roundedUp(double value) { return rounded(value, 1); }
 
 Expected<SearchOutcome> CountedSolver::run(const Problem &problem, Effort effort) {
   if (left <= 0)
-    return SearchOutcome{std::nullopt, false};
+    return SearchOutcome();
   --left;
   return solve(problem, effort);
 }

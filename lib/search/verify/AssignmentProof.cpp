@@ -2,6 +2,7 @@
 
 #include "cost/Memory.h"
 #include "ir/Constraint.h"
+#include "search/verify/IterationFacts.h"
 #include "search/verify/NecessaryConflict.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -198,7 +199,7 @@ Expected<SizingAnswer> decideSizes(const RequestedPlan &requested,
 }
 
 std::optional<std::vector<AssignedStage>> onlyAssignment(const RequestedPlan &requested) {
-  if (!isSteady(requested.request.iterationModel))
+  if (!factsOf(requested.request.iterationModel).fitted)
     return std::nullopt;
   std::vector<int> present;
   for (int type = 0; type < int(requested.cluster.types.size()); ++type)

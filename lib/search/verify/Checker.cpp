@@ -24,6 +24,10 @@ std::vector<ConstraintFormula> constraintsOf(const CheckInputs &in) {
   for (auto hook = std::rbegin(hooks); hook != std::rend(hooks); ++hook) // what is blamed first
     if (std::optional<ConstraintFormula> formula = (*hook)(in))
       result.push_back(std::move(*formula));
+  if (in.plan.recompute != RecomputePolicy::Auto)
+    result.push_back(recomputationKept(in));
+  if (in.plan.shardState)
+    result.push_back(shardingKept(in));
   return result;
 }
 

@@ -1,6 +1,7 @@
 #include "search/verify/Conditions.h"
 
 #include "cost/Memory.h"
+#include "search/verify/IterationFacts.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -159,14 +160,43 @@ Formula Conditions::sameShares(size_t a, size_t b) const {
   return Formula::all(std::move(result));
 }
 
-/// Layers [begin, end) with one sample on one device of `type`.
+bool Conditions::mayRecompute() const {
+  return !factsOf(requested.request.iterationModel).fitted &&
+         requested.request.recompute != RecomputePolicy::Never;
+}
+
+/// Copies of the parameters (they, gradients, state of the optimizer) of which each device that has
+/// a layer holds all, whatever its replicas divide.
+double Conditions::wholeCopies() const {
+  double copies = parameterCopies(requested.request.optimizer);
+  if (factsOf(requested.request.iterationModel).fitted)
+    return copies;
+  switch (requested.request.shardState.value_or(StateSharding::Gradients)) {
+  case StateSharding::None:
+    return copies;
+  case StateSharding::Optimizer:
+    return 2;
+  case StateSharding::Gradients:
+    return 1;
+  }
+  return 1;
+}
+
+/// Layers [begin, end) with one sample on one device of `type`, at least.
 bool Conditions::fits(int begin, int end, size_t type) const {
-  Bytes need =
-      deviceMemory(requested.graph, begin, end, Cut(), requested.request.optimizer, Samples(1),
-                   /*inFlight=*/1);
-  int all = 0; // devices that may share the tables: one holds as many rows at least
+  int all = 0; // devices that may share the tables and the state: one holds as much at least
   for (size_t each = 0; each < requested.cluster.types.size(); ++each)
     all += requested.cluster.deviceCount(int(each));
+  Bytes activations{}, largest{}, workspace{}, need{};
+  double copies = parameterCopies(requested.request.optimizer), whole = wholeCopies();
+  for (int index = begin; index < end; ++index) {
+    const Layer &layer = requested.graph.layers[index];
+    need += layer.denseBytes() * (whole + (copies - whole) / std::max(all, 1)) + layer.bufferBytes;
+    activations += layer.activationBytes;
+    largest = std::max(largest, layer.activationBytes); // a segment has one layer at least
+    workspace = std::max(workspace, layer.workspaceBytes);
+  }
+  need += (mayRecompute() ? largest : activations) + workspace;
   for (int layer = begin; layer < end; ++layer)
     for (const SparseTable &table : requested.graph.layers[layer].tables)
       need += tableMemory(table, mostRows(table, std::max(all, 1)), requested.request.optimizer,
@@ -192,7 +222,7 @@ void Conditions::addLoads(size_t layerClass, size_t type, std::vector<Formula> &
   auto add = [&](double bytes, const Formula &held) {
     loads.push_back(Formula::product(Formula::number(weakened(bytes)), held));
   };
-  add(copies * layer.denseBytes().value(), share(layerClass, type));
+  add(wholeCopies() * layer.denseBytes().value(), share(layerClass, type));
   if (!layer.tables.empty())
     add((copies - 1) * layer.tableBytes().value(), rowShare(layerClass, type));
 }

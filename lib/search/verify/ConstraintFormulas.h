@@ -28,6 +28,8 @@ ConstraintFormula devicesExist(const CheckInputs &in);
 ConstraintFormula devicesUsedOnce(const CheckInputs &in);
 ConstraintFormula sharesSum(const CheckInputs &in);
 ConstraintFormula tableShards(const CheckInputs &in);
+ConstraintFormula recomputationKept(const CheckInputs &in);
+ConstraintFormula shardingKept(const CheckInputs &in);
 ConstraintFormula fingerprintsMatch(const CheckInputs &in);
 
 /// About its figures.
