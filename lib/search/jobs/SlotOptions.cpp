@@ -1,0 +1,302 @@
+#include "search/jobs/SlotOptions.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace heterplan::jobs {
+
+namespace {
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double rounding = 1e-10; // an order below what makes a job done
+
+/// Workers of `job` that fit on one node with their servers.
+int64_t fittingTogether(const Problem &problem, int index, int site, llvm::ArrayRef<double> free) {
+  const Job &job = problem.job(index);
+  auto fits = [&](int64_t workers) {
+    double servers = double(job.serversFor(workers));
+    for (int r = 0; r < resources; ++r)
+      if (double(workers) * job.worker[r] + servers * job.server[r] >
+          free[problem.machines().sites()[site].resource[r]])
+        return false;
+    return true;
+  };
+  int64_t low = 0, high = fitting(problem, job.worker, site, free, job.batch);
+  while (low < high) {
+    int64_t middle = low + (high - low + 1) / 2;
+    fits(middle) ? low = middle : high = middle - 1;
+  }
+  return low;
+}
+} // namespace
+
+double costAt(const Problem &problem, const Demand &demand, int site, llvm::ArrayRef<double> cost) {
+  double sum = 0;
+  for (int r = 0; r < resources; ++r)
+    if (demand[r] > 0)
+      sum += demand[r] / unitOf[r] * cost[problem.machines().sites()[site].resource[r]];
+  return sum;
+}
+
+int64_t fitting(const Problem &problem, const Demand &demand, int site, llvm::ArrayRef<double> free,
+                int64_t limit) {
+  auto most = double(limit);
+  for (int r = 0; r < resources; ++r)
+    if (demand[r] > 0)
+      most = std::min(most, std::floor(free[problem.machines().sites()[site].resource[r]] /
+                                       demand[r]));
+  return static_cast<int64_t>(std::max(most, 0.0));
+}
+
+int64_t workersNeeded(double samples, double each) {
+  return std::max<int64_t>(1, static_cast<int64_t>(std::ceil(samples / each * (1 - rounding))));
+}
+
+/// Walks from the cheapest sites on and notes the steps.
+class SpreadWalk {
+public:
+  SpreadWalk(const Problem &problem, int index, const SlotState &state, int zone, bool wholeCluster,
+             bool fastestFirst)
+      : problem(problem), index(index), job(problem.job(index)), free(state.free.vec()),
+        cost(state.cost), wholeCluster(wholeCluster), fastestFirst(fastestFirst),
+        bandwidth(problem.machines().network(zone)) {
+    for (int site = 0; site < int(problem.machines().sites().size()); ++site)
+      if (zone < 0 || wholeCluster || zoneOf(site) == zone)
+        add(site);
+    llvm::sort(workerSites);
+    llvm::sort(serverSites);
+  }
+
+  SlotOptions::Spread walk(double useful) {
+    while (workers < job.batch && samples < useful * (1 - rounding))
+      if (!placeServers() || !placeWorkers(useful))
+        break;
+    while (!steps.empty() && steps.back().workers == 0)
+      steps.pop_back();
+    return std::move(steps);
+  }
+
+private:
+  struct Candidate {
+    double cost; // of a sample, or of a server
+    bool isWanted; // by workers, where servers would be in their way
+    int site;
+    bool operator<(const Candidate &other) const {
+      return std::tie(cost, isWanted, site) < std::tie(other.cost, other.isWanted, other.site);
+    }
+  };
+
+  int zoneOf(int site) const {
+    return problem.machines().nodes()[problem.machines().sites()[site].node].zone;
+  }
+
+  void add(int site) {
+    bool takesWorkers = problem.takesWorkers(index, site) &&
+                        fitting(problem, job.worker, site, free, 1) > 0;
+    double each = takesWorkers ? samplesAt(site) : 0;
+    if (takesWorkers)
+      workerSites.push_back(
+          {fastestFirst ? -each : costAt(problem, job.worker, site, cost) / each, false, site});
+    if (problem.takesServers(index, site) && fitting(problem, job.server, site, free, 1) > 0)
+      serverSites.push_back({costAt(problem, job.server, site, cost), takesWorkers, site});
+  }
+
+  double samplesAt(int site) const {
+    return problem.samplesOfWorker(index, problem.machines().sites()[site].kind, bandwidth);
+  }
+
+  /// Servers for one more worker.
+  bool placeServers() {
+    int64_t missing = job.serversFor(workers + 1) - servers;
+    while (missing > 0) {
+      if (nextServer == serverSites.size())
+        return false;
+      const Candidate &candidate = serverSites[nextServer];
+      int64_t count = fitting(problem, job.server, candidate.site, free, missing);
+      if (count == 0) {
+        ++nextServer;
+        continue;
+      }
+      note({candidate.site, 0, count, candidate.cost, 0});
+      servers += count;
+      missing -= count;
+    }
+    return true;
+  }
+
+  bool placeWorkers(double useful) {
+    for (; nextWorker < workerSites.size(); ++nextWorker) {
+      int site = workerSites[nextWorker].site;
+      double each = samplesAt(site);
+      int64_t limit = std::min({job.workersFor(servers) - workers, job.batch - workers,
+                                workersNeeded(useful - samples, each)});
+      int64_t count = fitting(problem, job.worker, site, free, limit);
+      if (count == 0)
+        continue;
+      note({site, count, 0, costAt(problem, job.worker, site, cost), each});
+      workers += count;
+      return true;
+    }
+    return false;
+  }
+
+  void note(SlotOptions::Step step) {
+    step.costBefore = spent;
+    step.samplesBefore = samples;
+    step.mayEnd = liesApart(step.site);
+    spent += double(step.workers + step.servers) * step.cost;
+    samples += double(step.workers) * step.samples;
+    problem.take(index, {Row{step.site, step.workers, step.servers}}, free);
+    steps.push_back(step);
+  }
+
+  /// Whether the sites so far are on several nodes, and in several zones where that was assumed.
+  bool liesApart(int site) {
+    int node = problem.machines().sites()[site].node;
+    if (steps.empty())
+      firstNode = node, firstZone = zoneOf(site);
+    severalNodes |= node != firstNode;
+    severalZones |= zoneOf(site) != firstZone;
+    return wholeCluster ? severalZones : severalNodes;
+  }
+
+  const Problem &problem;
+  int index;
+  const Job &job;
+  std::vector<double> free;
+  llvm::ArrayRef<double> cost;
+  bool wholeCluster; // and there are several zones
+  bool fastestFirst; // else the cheapest
+  BytesPerSecond bandwidth;
+  std::vector<Candidate> workerSites, serverSites;
+  size_t nextWorker = 0, nextServer = 0;
+  int64_t workers = 0, servers = 0;
+  double samples = 0, spent = 0;
+  int firstNode = -1, firstZone = -1;
+  bool severalNodes = false, severalZones = false;
+  SlotOptions::Spread steps;
+};
+
+SlotOptions::SlotOptions(const Problem &problem, int job, const SlotState &state, double useful,
+                         Locality locality)
+    : problem(problem), job(job), useful(useful) {
+  if (locality == Locality::Both || problem.machines().nodes().size() == 1)
+    findInternal(state);
+  if (problem.machines().nodes().size() == 1)
+    return;
+  findSpreads(state, /*fastestFirst=*/false);
+  if (problem.hasUnequalSites(job))
+    findSpreads(state, /*fastestFirst=*/true);
+}
+
+void SlotOptions::findSpreads(const SlotState &state, bool fastestFirst) {
+  int zones = static_cast<int>(problem.machines().cluster().zones.size());
+  if (zones <= 1)
+    spreads.push_back(SpreadWalk(problem, job, state, zones - 1, false, fastestFirst).walk(useful));
+  for (int zone = -1; zones > 1 && zone < zones; ++zone)
+    spreads.push_back(
+        SpreadWalk(problem, job, state, zone, zone < 0, fastestFirst).walk(useful));
+}
+
+void SlotOptions::findInternal(const SlotState &state) {
+  const Job &facts = problem.job(job);
+  std::vector<std::pair<double, Internal>> found;
+  for (int site = 0; site < int(problem.machines().sites().size()); ++site) {
+    if (!problem.takesWorkers(job, site))
+      continue;
+    Internal option;
+    option.site = site;
+    option.most = fittingTogether(problem, job, site, state.free);
+    if (option.most == 0)
+      continue;
+    const Site &place = problem.machines().sites()[site];
+    option.samples =
+        problem.samplesOfWorker(job, place.kind, problem.machines().nodes()[place.node].link);
+    option.workerCost = costAt(problem, facts.worker, site, state.cost);
+    option.serverCost = costAt(problem, facts.server, site, state.cost);
+    double each = option.workerCost + option.serverCost / facts.workersPerServer;
+    found.emplace_back(each / option.samples, option);
+  }
+  std::stable_sort(found.begin(), found.end(),
+                   [](const auto &a, const auto &b) { return a.first < b.first; });
+  double reached = 0;
+  for (const auto &[each, option] : found)
+    if (double samples = double(option.most) * option.samples; samples > reached) {
+      internals.push_back(option);
+      reached = samples;
+    }
+}
+
+double SlotOptions::most() const {
+  double most = 0;
+  for (const Internal &option : internals)
+    most = std::max(most, double(option.most) * option.samples);
+  for (const Spread &spread : spreads)
+    if (!spread.empty() && spread.back().mayEnd)
+      most = std::max(most, spread.back().samplesBefore +
+                                double(spread.back().workers) * spread.back().samples);
+  return std::min(most, useful);
+}
+
+void SlotOptions::tryInternal(const Internal &option, double samples, Best &best) const {
+  int64_t workers = workersNeeded(samples, option.samples);
+  if (workers > option.most)
+    return;
+  double cost = double(workers) * option.workerCost +
+                double(problem.job(job).serversFor(workers)) * option.serverCost;
+  if (cost < best.cost)
+    best = {cost, &option, nullptr, 0, workers};
+}
+
+void SlotOptions::trySpread(const Spread &spread, double samples, Best &best) const {
+  double enough = samples * (1 - rounding);
+  auto reaches = [&](const Step &step) {
+    return step.samplesBefore + double(step.workers) * step.samples >= enough;
+  };
+  auto step = std::partition_point(spread.begin(), spread.end(),
+                                   [&](const Step &step) { return !reaches(step); });
+  while (step != spread.end() && !(step->mayEnd && step->workers > 0))
+    ++step;
+  if (step == spread.end())
+    return;
+  int64_t workers = std::min(
+      step->workers, workersNeeded(std::max(samples - step->samplesBefore, 0.0), step->samples));
+  double cost = step->costBefore + double(workers) * step->cost;
+  if (cost < best.cost)
+    best = {cost, nullptr, &spread, size_t(step - spread.begin()) + 1, workers};
+}
+
+SlotOptions::Best SlotOptions::best(double samples) const {
+  Best best{infinity};
+  for (const Internal &option : internals)
+    tryInternal(option, samples, best);
+  for (const Spread &spread : spreads)
+    trySpread(spread, samples, best);
+  return best;
+}
+
+double SlotOptions::cost(double samples) const { return best(samples).cost; }
+
+SlotPlan SlotOptions::plan(double samples) const {
+  Best found = best(samples);
+  SlotPlan plan;
+  plan.cost = found.cost;
+  if (found.internal)
+    plan.rows.push_back(
+        {found.internal->site, found.workers, problem.job(job).serversFor(found.workers)});
+  for (size_t i = 0; i < found.steps; ++i) {
+    const Step &step = (*found.spread)[i];
+    auto row = llvm::find_if(plan.rows, [&](const Row &row) { return row.site == step.site; });
+    if (row == plan.rows.end())
+      row = plan.rows.insert(row, Row{step.site, 0, 0});
+    row->workers += i + 1 == found.steps ? found.workers : step.workers;
+    row->servers += step.servers;
+  }
+  llvm::sort(plan.rows, [](const Row &a, const Row &b) { return a.site < b.site; });
+  plan.samples = problem.samplesOf(job, plan.rows);
+  return plan;
+}
+
+} // namespace heterplan::jobs

@@ -1,0 +1,99 @@
+#include "search/jobs/policy/Prices.h"
+
+#include "search/jobs/policy/SlotPolicy.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace heterplan::jobs {
+
+namespace {
+/// Units·slots that `job` takes of each resource on its fastest device, if nothing delays it; none
+/// where it cannot run.
+std::array<double, resources> unitSlots(const Problem &problem, int index) {
+  const Job &job = problem.job(index);
+  double fastest = 0;
+  for (const Site &site : problem.machines().sites())
+    if (std::isfinite(problem.sampleTime(index, site.kind).value()))
+      fastest = std::max(fastest,
+                         problem.samplesOfWorker(index, site.kind,
+                                                 problem.machines().nodes()[site.node].link));
+  std::array<double, resources> result{};
+  if (fastest <= 0)
+    return result;
+  double workerSlots = job.work() / fastest;
+  for (int r = 0; r < resources; ++r)
+    result[r] = workerSlots * (job.worker[r] + job.server[r] / job.workersPerServer) / unitOf[r];
+  return result;
+}
+
+/// The least utility above 0 that the job can still have before the horizon.
+double leastUtility(const Problem &problem, const Job &job) {
+  for (int delay = problem.slots() - 1 - job.arrival; delay >= 0; --delay)
+    if (double utility = job.utility.at(delay); utility > 0)
+      return utility;
+  return 0;
+}
+
+/// Delay if it had the cluster to itself; -1 if it cannot end before the horizon.
+int leastDelay(const Problem &problem, int index, const std::vector<double> &weights) {
+  double most = mostSamples(problem, index, weights);
+  int slots = problem.slots() - problem.job(index).arrival;
+  double needed = std::ceil(problem.job(index).work() / most * (1 - 1e-9));
+  return most > 0 && needed <= slots ? int(needed) - 1 : -1;
+}
+} // namespace
+
+PriceLimits priceLimits(const Problem &problem, llvm::ArrayRef<int> jobs) {
+  std::vector<double> weights = shareWeights(problem);
+  PriceLimits limits;
+  limits.least = std::numeric_limits<double>::infinity();
+  for (int index : jobs) {
+    int delay = leastDelay(problem, index, weights);
+    std::array<double, resources> taken = unitSlots(problem, index);
+    double all = taken[0] + taken[1] + taken[2];
+    double least = leastUtility(problem, problem.job(index));
+    if (delay < 0 || all <= 0 || least <= 0)
+      continue;
+    limits.least = std::min(limits.least, least / all);
+    for (int r = 0; r < resources; ++r)
+      if (taken[r] > 0)
+        limits.most[r] = std::max(limits.most[r], problem.job(index).utility.at(delay) / taken[r]);
+  }
+  // Smaller numbers are no longer exact; prices need their ratio only.
+  limits.least = std::isfinite(limits.least) ? std::max(limits.least, 1e-200) : 1;
+  for (double &most : limits.most)
+    most = std::max(most, limits.least);
+  return limits;
+}
+
+Prices::Prices(const Problem &problem, PriceLimits limits)
+    : problem(problem), ends(limits),
+      free(problem.slots(), problem.machines().capacity()),
+      prices(problem.slots(), std::vector<double>(problem.machines().capacity().size())) {
+  for (size_t resource = 0; resource < problem.machines().capacity().size(); ++resource)
+    update(0, int(resource));
+  for (int slot = 1; slot < problem.slots(); ++slot)
+    prices[slot] = prices[0];
+}
+
+void Prices::take(int job, int slot, const Rows &rows) {
+  problem.take(job, rows, free[slot]);
+  for (const Row &row : rows)
+    for (int resource : problem.machines().sites()[row.site].resource)
+      update(slot, resource);
+}
+
+void Prices::update(int slot, int resource) {
+  double capacity = problem.machines().capacity()[resource];
+  double most = ends.most[problem.machines().resourceOf(resource)];
+  double &price = prices[slot][resource];
+  if (capacity <= 0)
+    price = std::numeric_limits<double>::infinity();
+  else
+    price = ends.least *
+            std::exp(std::log(most / ends.least) * (1 - free[slot][resource] / capacity));
+}
+
+} // namespace heterplan::jobs
