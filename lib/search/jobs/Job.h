@@ -53,8 +53,9 @@ struct Job {
   std::string model; // where time and gradient come from it
   Location location{};
   Location modelLocation{};
+  double done = 0; // samples that are trained already
 
-  double work() const { return double(epochs) * double(samples); }
+  double work() const { return double(epochs) * double(samples) - done; }
   bool runsOnGpus() const { return worker[Gpu] > 0; }
   /// Least number of servers for `workers`.
   int64_t serversFor(int64_t workers) const;

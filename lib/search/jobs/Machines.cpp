@@ -63,12 +63,11 @@ void Machines::addNode(const NodeGroup &group, int groupIndex, int index) {
   if (static_cast<int>(places.size()) == machine.firstSite)
     places.push_back({node, -1, {cpu, bytes, addAmount(node, Gpu, 0)}});
   machine.sites = static_cast<int>(places.size()) - machine.firstSite;
-  for (int site = 0; site < machine.sites; ++site) {
-    if (index == 0)
-      examples.push_back(machine.firstSite + site);
+  for (int site = 0; index == 0 && site < machine.sites; ++site)
+    examples.push_back(machine.firstSite + site);
+  for (int site = 0; site < machine.sites; ++site)
     places[machine.firstSite + site].kind =
         static_cast<int>(examples.size()) - machine.sites + site;
-  }
   machines.push_back(std::move(machine));
 }
 

@@ -59,6 +59,11 @@ public:
   /// Whether `job` can have workers (servers) at `site` at all, given enough of what is free there.
   bool takesWorkers(int job, int site) const;
   bool takesServers(int job, int site) const;
+  /// Node `node` has nothing from here on.
+  void takeDown(int node) { nodes.takeDown(node); }
+  /// So many samples of `job` are trained already.
+  void setDone(int job, double samples) { load.jobs[job].done = samples; }
+
   /// Takes what `rows` need from `free` (by resource), or gives it back if `sign` is -1.
   void take(int job, llvm::ArrayRef<Row> rows, std::vector<double> &free, int sign = 1) const;
 

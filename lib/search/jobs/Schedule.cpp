@@ -7,6 +7,23 @@
 
 namespace heterplan::jobs {
 
+void trim(const Problem &problem, int job, JobPlan &plan) {
+  double done = 0;
+  for (auto slot = plan.slots.begin(); slot != plan.slots.end();) {
+    double samples = problem.samplesOf(job, slot->second);
+    if (samples <= 0 || isDone(problem.job(job), done)) {
+      slot = plan.slots.erase(slot);
+      continue;
+    }
+    done += samples;
+    std::sort(slot->second.begin(), slot->second.end(),
+              [](const Row &a, const Row &b) { return a.site < b.site; });
+    ++slot;
+  }
+  if (!isDone(problem.job(job), done))
+    plan.slots.clear();
+}
+
 double utilityOf(const Problem &problem, const Schedule &schedule, int job) {
   if (!schedule[job].isAdmitted())
     return 0;

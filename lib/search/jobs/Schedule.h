@@ -22,6 +22,9 @@ struct JobPlan {
 
 using Schedule = std::vector<JobPlan>; // by job
 
+/// Leaves out the slots without workers and those after the job is done; all, where it is not.
+void trim(const Problem &problem, int job, JobPlan &plan);
+
 /// Utility of the decision about `job`; 0 if it was declined.
 double utilityOf(const Problem &problem, const Schedule &schedule, int job);
 double totalUtility(const Problem &problem, const Schedule &schedule);

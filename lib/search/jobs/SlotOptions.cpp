@@ -13,7 +13,8 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double rounding = 1e-10; // an order below what makes a job done
 
 /// Workers of `job` that fit on one node with their servers.
-int64_t fittingTogether(const Problem &problem, int index, int site, llvm::ArrayRef<double> free) {
+int64_t fittingTogether(const Problem &problem, int index, int site, llvm::ArrayRef<double> free,
+                        int64_t limit) {
   const Job &job = problem.job(index);
   auto fits = [&](int64_t workers) {
     double servers = double(job.serversFor(workers));
@@ -23,7 +24,7 @@ int64_t fittingTogether(const Problem &problem, int index, int site, llvm::Array
         return false;
     return true;
   };
-  int64_t low = 0, high = fitting(problem, job.worker, site, free, job.batch);
+  int64_t low = 0, high = fitting(problem, job.worker, site, free, limit);
   while (low < high) {
     int64_t middle = low + (high - low + 1) / 2;
     fits(middle) ? low = middle : high = middle - 1;
@@ -69,9 +70,9 @@ public:
     llvm::sort(serverSites);
   }
 
-  SlotOptions::Spread walk(double useful) {
-    while (workers < job.batch && samples < useful * (1 - rounding))
-      if (!placeServers() || !placeWorkers(useful))
+  SlotOptions::Spread walk(const SlotLimits &limits) {
+    while (workers < limits.workers && samples < limits.samples * (1 - rounding))
+      if (!placeServers() || !placeWorkers(limits))
         break;
     while (!steps.empty() && steps.back().workers == 0)
       steps.pop_back();
@@ -126,12 +127,12 @@ private:
     return true;
   }
 
-  bool placeWorkers(double useful) {
+  bool placeWorkers(const SlotLimits &limits) {
     for (; nextWorker < workerSites.size(); ++nextWorker) {
       int site = workerSites[nextWorker].site;
       double each = samplesAt(site);
-      int64_t limit = std::min({job.workersFor(servers) - workers, job.batch - workers,
-                                workersNeeded(useful - samples, each)});
+      int64_t limit = std::min({job.workersFor(servers) - workers, limits.workers - workers,
+                                workersNeeded(limits.samples - samples, each)});
       int64_t count = fitting(problem, job.worker, site, free, limit);
       if (count == 0)
         continue;
@@ -179,9 +180,10 @@ private:
   SlotOptions::Spread steps;
 };
 
-SlotOptions::SlotOptions(const Problem &problem, int job, const SlotState &state, double useful,
-                         Locality locality)
-    : problem(problem), job(job), useful(useful) {
+SlotOptions::SlotOptions(const Problem &problem, int job, const SlotState &state,
+                         const SlotLimits &given, Locality locality)
+    : problem(problem), job(job), limits(given) {
+  limits.workers = std::min(limits.workers, problem.job(job).batch);
   if (locality == Locality::Both || problem.machines().nodes().size() == 1)
     findInternal(state);
   if (problem.machines().nodes().size() == 1)
@@ -194,10 +196,10 @@ SlotOptions::SlotOptions(const Problem &problem, int job, const SlotState &state
 void SlotOptions::findSpreads(const SlotState &state, bool fastestFirst) {
   int zones = static_cast<int>(problem.machines().cluster().zones.size());
   if (zones <= 1)
-    spreads.push_back(SpreadWalk(problem, job, state, zones - 1, false, fastestFirst).walk(useful));
+    spreads.push_back(SpreadWalk(problem, job, state, zones - 1, false, fastestFirst).walk(limits));
   for (int zone = -1; zones > 1 && zone < zones; ++zone)
     spreads.push_back(
-        SpreadWalk(problem, job, state, zone, zone < 0, fastestFirst).walk(useful));
+        SpreadWalk(problem, job, state, zone, zone < 0, fastestFirst).walk(limits));
 }
 
 void SlotOptions::findInternal(const SlotState &state) {
@@ -208,7 +210,7 @@ void SlotOptions::findInternal(const SlotState &state) {
       continue;
     Internal option;
     option.site = site;
-    option.most = fittingTogether(problem, job, site, state.free);
+    option.most = fittingTogether(problem, job, site, state.free, limits.workers);
     if (option.most == 0)
       continue;
     const Site &place = problem.machines().sites()[site];
@@ -237,7 +239,7 @@ double SlotOptions::most() const {
     if (!spread.empty() && spread.back().mayEnd)
       most = std::max(most, spread.back().samplesBefore +
                                 double(spread.back().workers) * spread.back().samples);
-  return std::min(most, useful);
+  return std::min(most, limits.samples);
 }
 
 void SlotOptions::tryInternal(const Internal &option, double samples, Best &best) const {

@@ -7,6 +7,7 @@
 
 #include "llvm/ADT/ArrayRef.h"
 
+#include <limits>
 #include <vector>
 
 namespace heterplan::jobs {
@@ -26,13 +27,19 @@ struct SlotState {
 /// Which cases are looked at.
 enum class Locality { Both, SpreadOnly };
 
+/// How much a job is to do in a slot at most.
+struct SlotLimits {
+  double samples = 0;
+  int64_t workers = std::numeric_limits<int64_t>::max(); // and at most the batch
+};
+
 class SlotOptions {
 public:
-  /// For at most `useful` samples. `problem` must outlive it; `state` need not.
-  SlotOptions(const Problem &problem, int job, const SlotState &state, double useful,
+  /// `problem` must outlive it; `state` need not.
+  SlotOptions(const Problem &problem, int job, const SlotState &state, const SlotLimits &limits,
               Locality locality = Locality::Both);
 
-  /// The most samples of any option, `useful` or a little more where that is reached.
+  /// The most samples of any option, at most those of the limits.
   double most() const;
   /// Least cost of at least `samples`; infinite where nothing trains as many.
   double cost(double samples) const;
@@ -70,7 +77,7 @@ private:
 
   const Problem &problem;
   int job;
-  double useful;
+  SlotLimits limits;
   std::vector<Internal> internals; // by cost of a sample, each with more workers than those before
   std::vector<Spread> spreads;
 };

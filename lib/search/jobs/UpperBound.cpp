@@ -114,7 +114,7 @@ private:
     const Machines &machines = problem.machines();
     const Job &job = problem.job(index);
     Ways ways;
-    double external = 0, workers = 0; // of all external ones
+    std::vector<std::pair<double, double>> fastest; // samples of one worker, workers
     for (int kind = 0; kind < machines.kinds(); ++kind) {
       if (!std::isfinite(problem.sampleTime(index, kind).value()))
         continue;
@@ -128,12 +128,25 @@ private:
       if (machines.nodes().size() > 1 && all > 0)
         ways.ways.push_back({kind, false, outside, all * outside});
       ways.most = std::max(ways.most, onOne * inside);
-      // GPUs of several types on one node together.
-      external = std::max({external, outside, inside});
-      workers += all;
+      // GPUs of several types on one node work together over its link.
+      bool mayMix = machines.nodes()[site.node].sites > 1;
+      fastest.emplace_back(mayMix ? std::max(inside, outside) : outside, all);
     }
-    ways.most = std::max(ways.most, std::min(workers, double(job.batch)) * external);
+    if (machines.nodes().size() > 1 || machines.sites().size() > 1)
+      ways.most = std::max(ways.most, mostOfAll(job, std::move(fastest)));
     return ways;
+  }
+
+  /// Samples of the fastest workers, at most one a sample of the batch.
+  static double mostOfAll(const Job &job, std::vector<std::pair<double, double>> fastest) {
+    std::sort(fastest.rbegin(), fastest.rend());
+    double left = double(job.batch), sum = 0;
+    for (auto [samples, workers] : fastest) {
+      double count = std::min(left, workers);
+      sum += count * samples;
+      left -= count;
+    }
+    return sum;
   }
 
   BytesPerSecond fastestNetwork() const {

@@ -40,7 +40,7 @@ private:
   void divide() {
     double most = 0;
     for (int slot = from; slot < problem.slots(); ++slot) {
-      ways.emplace_back(problem, index, stateOf(slot), job.work(), options.locality);
+      ways.emplace_back(problem, index, stateOf(slot), SlotLimits{job.work()}, options.locality);
       most = std::max(most, ways.back().most());
     }
     double slotsNeeded = std::ceil(job.work() / most * (1 - 1e-9));

@@ -64,4 +64,8 @@ PolicyResult PdOrs::run(const Problem &problem, const PolicyOptions &options) co
   return runPrimalDual(problem, options, {Locality::Both, options.rounding, options.seed});
 }
 
+PolicyResult Oasis::run(const Problem &problem, const PolicyOptions &options) const {
+  return runPrimalDual(problem, options, {Locality::SpreadOnly, std::nullopt, options.seed});
+}
+
 } // namespace heterplan::jobs

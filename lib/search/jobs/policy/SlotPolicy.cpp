@@ -27,7 +27,7 @@ public:
         continue;
       std::vector<Rows> rows(problem.size());
       Seconds started = now();
-      allocate(SlotView{problem, slot, active, left, previous, weights}, rows);
+      allocate(SlotView{problem, slot, active, left, most, previous, weights}, rows);
       if (options.clock)
         result.decisions.push_back(now() - started);
       apply(slot, rows);
@@ -95,8 +95,13 @@ PolicyResult SlotPolicy::run(const Problem &problem, const PolicyOptions &option
   });
 }
 
-Rows takeMost(const SlotView &view, int job, std::vector<double> &free) {
-  SlotOptions options(view.problem, job, {free, view.weights}, view.left[job]);
+Rows takeMost(const SlotView &view, int job, std::vector<double> &free, int64_t workers) {
+  return takeMost(view, job, free, view.weights, workers);
+}
+
+Rows takeMost(const SlotView &view, int job, std::vector<double> &free,
+              const std::vector<double> &weights, int64_t workers) {
+  SlotOptions options(view.problem, job, {free, weights}, {view.left[job], workers});
   double most = options.most();
   if (most <= 0)
     return {};
@@ -107,8 +112,15 @@ Rows takeMost(const SlotView &view, int job, std::vector<double> &free) {
 
 double mostSamples(const Problem &problem, int job, const std::vector<double> &weights) {
   return SlotOptions(problem, job, {problem.machines().capacity(), weights},
-                     problem.job(job).work())
+                     {problem.job(job).work()})
       .most();
+}
+
+int64_t workersOf(const Rows &rows) {
+  int64_t sum = 0;
+  for (const Row &row : rows)
+    sum += row.workers;
+  return sum;
 }
 
 std::vector<double> shareWeights(const Problem &problem) {
