@@ -6,9 +6,9 @@ own, and compares iteration times and memory.
     bench/fidelity.py [--models a.onnx,b.onnx] [--plans NAME] [--rounds N] [--out FOLDER] [--report]
 
 Prints tables in Markdown. The machine should be quiet. Since its speed changes all the same, layers are
-visited and plans run in rounds, in turns, and trimmed means count on both sides: of a layer over its
-visits, of a plan over its steps and over its runs. "slower": by how much cores of the speed that they
-had meanwhile, by the yardstick of speed.py, were slower than when the layers were visited; "at equal
+measured and plans run in rounds, in turns, and trimmed means count on both sides: of a layer over its
+sessions, of a plan over its steps and over its runs. "slower": by how much cores of the speed that they
+had meanwhile, by the reference_kernel of speed.py, were slower than when the layers were measured; "at equal
 speed": the error without that. "others": cores that other processes, and other guests of the host,
 took meanwhile; a run that they disturb is repeated. What was measured is kept in FOLDER: a
 second run goes on, and --report prints all that is there.
@@ -87,7 +87,7 @@ FORMS = (
 @dataclass(frozen=True)
 class Run:
     steps: tuple[float, ...]  # seconds of each
-    yardsticks: tuple[float, ...]  # beside each, of the slowest rank
+    referenceKernels: tuple[float, ...]  # beside each, of the slowest rank
     bytes: float  # of the rank that needs most
     others: float  # cores that other processes took meanwhile
 
@@ -104,7 +104,7 @@ class Outcome:
     predicted: float
     predicted_bytes: float
     layout: str  # layers and devices of the stages
-    yardstick: float  # beside the visits of its layers
+    reference_kernel: float  # beside the sessions of its layers
     runs: tuple[Run, ...] = ()
 
     @property
@@ -127,12 +127,12 @@ class Outcome:
 
     @property
     def readings(self) -> list[speed.Reading]:
-        return [pair for run in self.runs for pair in zip(run.yardsticks, run.steps, strict=True)]
+        return [pair for run in self.runs for pair in zip(run.referenceKernels, run.steps, strict=True)]
 
     def slower(self, exponent: float) -> float:
-        """How much longer cores as slow as those of its runs take than those of its visits."""
+        """How much longer cores as slow as those of its runs take than those of its sessions."""
         sticks = [stick for stick, _ in self.readings]
-        return (speed.geometric_mean(sticks) / self.yardstick) ** exponent
+        return (speed.geometric_mean(sticks) / self.reference_kernel) ** exponent
 
     @property
     def error(self) -> float:
@@ -237,9 +237,9 @@ def run_plan(folder: Path, outcome: Outcome, seconds: float) -> Run:
     others = Others()
     heterplan("run", folder, "--steps", steps, "--json", result, "--pin", "--loss", loss)
     taken, found = others.cores(), json.loads(result.read_text(encoding="utf-8"))
-    yardsticks = speed.slowest(found["yardstickSeconds"])[WARMUP:]
+    referenceKernels = speed.slowest(found["referenceKernelSeconds"])[WARMUP:]
     steps = tuple(found["stepSeconds"][WARMUP:])
-    return Run(steps, tuple(yardsticks), float(max(found["peakBytes"])), taken)
+    return Run(steps, tuple(referenceKernels), float(max(found["peakBytes"])), taken)
 
 
 def ranks_of(values: list[float]) -> list[float]:
@@ -290,7 +290,7 @@ def by_model(outcomes: list[Outcome]) -> list[str]:
 def summary(
     name: str, outcomes: list[Outcome], exponent: float | None, errors: list[float]
 ) -> str:
-    """`exponent`: of the yardstick; 0 where speeds are left as they are. Without it there is no order
+    """`exponent`: of the reference_kernel; 0 where speeds are left as they are. Without it there is no order
     of the plans. One is chosen among those of the model's batch, as a user would; uneven ones have a
     sample more."""
     sizes = [abs(error) for error in errors]
@@ -354,7 +354,7 @@ def keep(outcomes: list[Outcome], out: Path) -> None:
 
 
 def predict(name: str, forms: list[Form], rounds: int, out: Path) -> None:
-    """Visits the layers of a model so often and compiles its plans. One that is another now has not
+    """Sessions the layers of a model so often and compiles its plans. One that is another now has not
     run."""
     path, batch = DATA / name, MODELS.get(name, 8)
     layer_times = profile_model(path, local_batches(batch, forms), rounds, out)
@@ -394,7 +394,7 @@ class Measurement:
         predict(self._name, list(self._forms.values()), rounds, self._out)
 
     def _run_all(self, rounds: int, end: float) -> None:
-        """Each plan until it has run so often; between them layers are visited."""
+        """Each plan until it has run so often; between them layers are measured."""
         profile_link(self._out, rounds)
         chosen = [
             index

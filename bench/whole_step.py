@@ -6,7 +6,7 @@ one core: for each engine of `heterplan profile`.
 
 The whole step is a plain loop of PyTorch over the generated module: forward, loss, backward, SGD. It
 keeps freed memory as the runtime does; a column says what it takes without. The machine should be
-quiet: layers are visited and steps run in turns, and trimmed means count on both sides.
+quiet: layers are measured and steps run in turns, and trimmed means count on both sides.
 What was measured is kept in FOLDER and used again.
 """
 

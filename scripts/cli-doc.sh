@@ -14,7 +14,7 @@ progress too, and only on a terminal. The same inputs, options and seed give the
 | --- | --- |
 | 0 | done |
 | 1 | wrong usage or bad input: one diagnostic on stderr, nothing written |
-| 2 | an answer, but not the wished one: no plan meets the limits (stdout says why), or a check failed |
+| 2 | an answer, but not the one asked for: no plan meets the limits (stdout says why), or a check failed |
 | 3 | internal error, please report it |
 
 MODEL is `.onnx` or `.layers.json`. PLAN is `plan.json` or the directory that holds it. [guide.md](guide.md) shows the commands at work.

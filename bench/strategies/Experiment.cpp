@@ -24,7 +24,7 @@ std::vector<Instance> publicationInstances() {
   std::vector<Instance> instances;
   for (const char *model : publicationModels)
     instances.push_back(makeInstance(model, readModel(model), readBundledCluster("heterps-testbed"),
-                                     Pricing::HeterPs, Objective::Cost, load));
+                                     IterationModel::SteadyState, Objective::Cost, load));
   return instances;
 }
 
@@ -33,7 +33,7 @@ std::vector<Instance> simulatedInstances() {
   for (int layers : {8, 16, 32, 64, 128})
     for (int types : {2, 4, 8, 16, 32, 64})
       instances.push_back(makeInstance("simulated", simulatedModel(layers, layers),
-                                       simulatedCluster(types, types), Pricing::HeterPs,
+                                       simulatedCluster(types, types), IterationModel::SteadyState,
                                        Objective::Cost, load));
   return instances;
 }

@@ -115,14 +115,14 @@ Cluster testbed(int cpus, int gpus) {
   return cluster;
 }
 
-Instance makeInstance(std::string name, LayerGraph graph, Cluster cluster, Pricing pricing,
-                      Objective objective, double load) {
+Instance makeInstance(std::string name, LayerGraph graph, Cluster cluster,
+                      IterationModel iterationModel, Objective objective, double load) {
   ExitOnError check;
   Instance instance{std::move(name),
                     std::make_shared<RooflineModel>(Optimizer::Sgd, Precision::Fp32), nullptr};
   Request request;
   request.globalBatch = Samples(4096);
-  request.pricing = pricing;
+  request.iterationModel = iterationModel;
   if (load > 0) {
     Problem fastest = check(Problem::create(graph, cluster, *instance.costs, request));
     SearchOutcome outcome = check(search(fastest, "auto", {}));

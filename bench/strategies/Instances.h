@@ -36,7 +36,7 @@ Cluster simulatedCluster(int types, uint64_t seed);
 Cluster testbed(int cpus, int gpus);
 
 /// With a floor on throughput that takes `load` of the fastest plan.
-Instance makeInstance(std::string name, LayerGraph graph, Cluster cluster, Pricing pricing,
-                      Objective objective, double load);
+Instance makeInstance(std::string name, LayerGraph graph, Cluster cluster,
+                      IterationModel iterationModel, Objective objective, double load);
 
 } // namespace heterplan::bench

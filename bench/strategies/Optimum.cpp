@@ -82,11 +82,11 @@ struct Family {
   std::vector<Instance> instances;
 };
 
-std::vector<Instance> randomInstances(Pricing pricing, int count) {
+std::vector<Instance> randomInstances(IterationModel iterationModel, int count) {
   std::vector<Instance> instances;
   for (int seed = 0; seed < count; ++seed) {
     test::RandomProblem random(seed);
-    random.request.pricing = pricing;
+    random.request.iterationModel = iterationModel;
     auto costs = std::make_shared<ConstantCostModel>(random.costs);
     auto problem = std::make_shared<const Problem>(
         cantFail(Problem::create(random.graph, random.cluster, *costs, random.request)));
@@ -97,17 +97,17 @@ std::vector<Instance> randomInstances(Pricing pricing, int count) {
 
 /// Models like the publication's and simulated ones on a few devices, at floors from none to close
 /// to what the devices can do.
-std::vector<Instance> smallInstances(Pricing pricing) {
+std::vector<Instance> smallInstances(IterationModel iterationModel) {
   std::vector<Instance> instances;
   for (double load : {0.0, 0.3, 0.6, 0.9})
     for (Objective objective : {Objective::Cost, Objective::Throughput}) {
       if (objective == Objective::Throughput && load > 0)
         continue;
       for (auto [cpus, gpus] : {std::pair(1, 1), std::pair(2, 2), std::pair(3, 2)})
-        instances.push_back(
-            makeInstance("nce", readModel("nce"), testbed(cpus, gpus), pricing, objective, load));
+        instances.push_back(makeInstance("nce", readModel("nce"), testbed(cpus, gpus),
+                                         iterationModel, objective, load));
       instances.push_back(
-          makeInstance("2emb", readModel("2emb"), testbed(1, 2), pricing, objective, load));
+          makeInstance("2emb", readModel("2emb"), testbed(1, 2), iterationModel, objective, load));
       for (int layers : {3, 4, 5})
         for (int types : {2, 3}) {
           Cluster cluster = simulatedCluster(types, layers * 10 + types);
@@ -116,25 +116,25 @@ std::vector<Instance> smallInstances(Pricing pricing) {
             group.devices.begin()->second = types == 2 ? 3 : 2;
           }
           instances.push_back(makeInstance("simulated", simulatedModel(layers, layers * 7 + types),
-                                           std::move(cluster), pricing, objective, load));
+                                           std::move(cluster), iterationModel, objective, load));
         }
     }
   return instances;
 }
 
-void print(StringRef pricing, StringRef family, StringRef strategy, const Tally &tally) {
+void print(StringRef iterationModel, StringRef family, StringRef strategy, const Tally &tally) {
   double median = quantile(tally.excess, 0.5), high = quantile(tally.excess, 0.95),
          worst = quantile(tally.excess, 1);
   int exact = int(std::count_if(tally.excess.begin(), tally.excess.end(),
                                 [](double excess) { return excess <= 1e-9; }));
-  outs() << "| " << pricing << " | " << family << " | " << strategy << " | " << tally.runs << " | "
-         << exact << " of " << tally.plans << " | " << tally.missed << " | "
+  outs() << "| " << iterationModel << " | " << family << " | " << strategy << " | " << tally.runs
+         << " | " << exact << " of " << tally.plans << " | " << tally.missed << " | "
          << format("%.3f", 100 * median) << " | " << format("%.3f", 100 * high) << " | "
          << format("%.3f", 100 * worst) << " | " << tally.loose << " | " << tally.wrong << " |\n";
   outs().flush();
 }
 
-void compareAll(const Family &family, Pricing pricing, ArrayRef<std::string> only) {
+void compareAll(const Family &family, IterationModel iterationModel, ArrayRef<std::string> only) {
   std::vector<SearchOutcome> oracles(family.instances.size());
   std::vector<char> finished(family.instances.size(), false);
   onTwoThreads(family.instances.size(), [&](size_t i) {
@@ -157,7 +157,7 @@ void compareAll(const Family &family, Pricing pricing, ArrayRef<std::string> onl
     Tally all;
     for (const Tally &tally : tallies)
       all.add(tally);
-    print(nameOf(pricing), family.name, info.name, all);
+    print(nameOf(iterationModel), family.name, info.name, all);
     if (std::getenv("HETERPLAN_WORST"))
       for (size_t i = 0; i < tallies.size(); ++i)
         if (tallies[i].missed || tallies[i].wrong || quantile(tallies[i].excess, 1) > 0.01)
@@ -176,8 +176,8 @@ int main(int count, char **arguments) {
       << "| cost model | problems | strategy | runs | optimal | none found | median % over | 95 % "
          "| worst | not proven | wrong |\n"
          "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n";
-  for (Pricing pricing : {Pricing::HeterPs, Pricing::HeterPlan}) {
-    compareAll({"random", randomInstances(pricing, randomProblems)}, pricing, only);
-    compareAll({"small", smallInstances(pricing)}, pricing, only);
+  for (IterationModel iterationModel : {IterationModel::SteadyState, IterationModel::Synchronous}) {
+    compareAll({"random", randomInstances(iterationModel, randomProblems)}, iterationModel, only);
+    compareAll({"small", smallInstances(iterationModel)}, iterationModel, only);
   }
 }

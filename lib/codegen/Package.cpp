@@ -122,9 +122,9 @@ Error writeLauncher(StringRef file, const Program &program) {
   return Error::success();
 }
 
-Error writeFront(StringRef folder, const Front &front) {
+Error writeParetoFront(StringRef folder, const ParetoPlans &front) {
   for (size_t i = 0; i < front.plans.size(); ++i) {
-    std::string file = inFolder(folder, frontPath(i));
+    std::string file = inFolder(folder, paretoPath(i));
     if (Error error = makeDirectory(path::parent_path(file)))
       return error;
     if (Error error = writeFile(file, toJson(front.plans[i])))
@@ -132,7 +132,7 @@ Error writeFront(StringRef folder, const Front &front) {
   }
   if (front.plans.empty())
     return Error::success();
-  return writeFile(inFolder(folder, "pareto.json"), emitFront(front));
+  return writeFile(inFolder(folder, "pareto.json"), emitParetoFront(front));
 }
 
 /// What needs the operators of the model.
@@ -157,7 +157,7 @@ Error writeContents(StringRef folder, const Package &package) {
     return error;
   if (Error error = writeRanks(folder, package.program))
     return error;
-  if (Error error = writeFront(folder, package.front))
+  if (Error error = writeParetoFront(folder, package.front))
     return error;
   if (Error error = writeFile(inFolder(folder, "report.html"),
                               emitReport(package.plan, package.timeline, package.front)))

@@ -1,4 +1,4 @@
-// Measured times, indexed for pricing: a series of (batch, time) for each layer and device type,
+// Measured times, indexed by layer: a series of (batch, time) for each layer and device type,
 // merged from any number of profiles. What it was asked for exactly, a series answers with the
 // measurement itself; other batches by BatchFit.
 #pragma once

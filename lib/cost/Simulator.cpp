@@ -36,9 +36,9 @@ StageTimes timesOf(const RankProgram &rank, int microBatches) {
 }
 
 /// When the last stage may start on a micro-batch at the earliest.
-class Pace {
+class LastStageStart {
 public:
-  explicit Pace(const Program &program) : gpipe(program.schedule == Schedule::GPipe) {
+  explicit LastStageStart(const Program &program) : gpipe(program.schedule == Schedule::GPipe) {
     std::vector<StageTimes> stages(program.stages);
     for (const RankProgram &rank : program.ranks) {
       StageTimes times = timesOf(rank, program.microBatches);
@@ -83,9 +83,9 @@ private:
 /// comes first, since every start is the latest of fixed events.
 class Simulator {
 public:
-  Simulator(const Program &program, const Pace *pace)
-      : program(program), pace(pace), ranks(program.ranks.size()), stageRanks(program.stages),
-        passes(size_t(program.stages) * program.microBatches * 2) {
+  Simulator(const Program &program, const LastStageStart *lastStage)
+      : program(program), lastStage(lastStage), ranks(program.ranks.size()),
+        stageRanks(program.stages), passes(size_t(program.stages) * program.microBatches * 2) {
     for (const RankProgram &rank : program.ranks)
       stageRanks[rank.stage].push_back(rank.rank);
     for (int stage = 0; stage < program.stages; ++stage)
@@ -154,8 +154,8 @@ private:
   }
 
   Seconds earliest(int rank, const Instruction &instruction) const {
-    bool paced = pace && program.ranks[rank].stage == program.stages - 1;
-    return paced ? pace->earliest(instruction) : Seconds();
+    bool delayed = lastStage && program.ranks[rank].stage == program.stages - 1;
+    return delayed ? lastStage->earliest(instruction) : Seconds();
   }
 
   void record(int rank, Seconds begin) {
@@ -218,7 +218,7 @@ private:
   }
 
   const Program &program;
-  const Pace *pace; // null: eager
+  const LastStageStart *lastStage; // null: eager
   std::vector<RankState> ranks;
   std::vector<std::vector<int>> stageRanks;
   std::vector<StagePass> passes;
@@ -230,14 +230,14 @@ private:
 Expected<Simulation> simulate(const Program &program) {
   if (Error error = program.verify())
     return error;
-  Pace pace(program);
-  auto paced = Simulator(program, &pace).run();
-  if (!paced)
-    return paced.takeError();
+  LastStageStart lastStage(program);
+  auto steady = Simulator(program, &lastStage).run();
+  if (!steady)
+    return steady.takeError();
   auto eager = Simulator(program, nullptr).run();
   if (!eager)
     return eager.takeError();
-  return Simulation{std::move(*paced), eager->iteration};
+  return Simulation{std::move(*steady), eager->iteration};
 }
 
 } // namespace heterplan

@@ -23,7 +23,7 @@ public:
       lead += &stage == &stages.back() ? Seconds() : stage.forward;
       slowest = std::max(slowest, stage.time());
     }
-    pace = {lead, slowest};
+    bottleneck = {lead, slowest};
     for (int stage = 0; stage < count; ++stage)
       clocks[stage].resize(std::max<size_t>(1, stages[stage].replicas.size()));
   }
@@ -72,8 +72,9 @@ private:
   }
 
   /// When the schedule lets `stage` take `microBatch` forward.
-  Seconds paced(int stage, int microBatch) const {
-    return stage == count - 1 ? pace.lead + pace.slowest * double(microBatch) : Seconds();
+  Seconds earliestOf(int stage, int microBatch) const {
+    return stage == count - 1 ? bottleneck.lead + bottleneck.slowest * double(microBatch)
+                              : Seconds();
   }
 
   /// Each replica of `stage` runs a pass on what arrived at `arrival`.
@@ -105,7 +106,7 @@ private:
       arrival = ends[place(sender, microBatch)];
     }
     if (forward) {
-      Seconds earliest = paced(stage, microBatch);
+      Seconds earliest = earliestOf(stage, microBatch);
       exchange(stage, stages[stage].lookup, earliest);
       pass(stage, forward, std::max(arrival, earliest));
     } else {
@@ -121,7 +122,7 @@ private:
   const int count, microBatches;
   struct {
     Seconds lead, slowest; // the last stage takes micro-batch j at lead + j·slowest at the earliest
-  } pace;
+  } bottleneck;
   std::vector<Seconds> forwardEnd, backwardEnd; // by stage and micro-batch
   std::vector<Progress> done;                   // by stage
   std::vector<std::vector<Seconds>> clocks;     // by stage and replica
@@ -129,10 +130,10 @@ private:
 } // namespace
 
 Seconds iterationTime(const std::vector<Stage> &stages, int microBatches, Schedule schedule,
-                      Pricing pricing) {
+                      IterationModel iterationModel) {
   constexpr double rounding = 1e-9;
-  Seconds formula = leastIterationTime(stages, microBatches, schedule, pricing);
-  bool isExact = stages.size() < 3 || microBatches < 2 || isSteady(pricing) ||
+  Seconds formula = leastIterationTime(stages, microBatches, schedule, iterationModel);
+  bool isExact = stages.size() < 3 || microBatches < 2 || isSteady(iterationModel) ||
                  schedule != Schedule::OneForwardOneBackward;
   if (isExact)
     return formula;

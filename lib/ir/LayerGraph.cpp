@@ -53,9 +53,9 @@ Error verifyLayer(const Layer &layer, int index) {
   bool sizesHold = isWork(layer.forwardFlops) && isWork(layer.backwardFlops);
   for (Bytes size :
        {layer.forwardBytes, layer.backwardBytes, layer.parameterBytes, layer.bufferBytes,
-        layer.activationBytes, layer.workspaceBytes, layer.replicaSumBytes})
+        layer.activationBytes, layer.workspaceBytes, layer.inPassAllReduceBytes})
     sizesHold = sizesHold && isSize(size);
-  if (!sizesHold || layer.replicaSums < 0)
+  if (!sizesHold || layer.inPassAllReduces < 0)
     return Diagnostic(Diag::InvalidLayerGraph, place)
            << "layer '" << layer.name << "' has a size that is negative or not finite";
   return verifyTables(layer, place);

@@ -68,8 +68,8 @@ struct Layer {
   std::vector<SparseTable> tables;
   /// What the replicas of a stage sum in each pass, forward and backward alike, such as the
   /// statistics of batch normalisation: how many sums one after another, and their bytes together.
-  int64_t replicaSums = 0;
-  Bytes replicaSumBytes{};
+  int64_t inPassAllReduces = 0;
+  Bytes inPassAllReduceBytes{};
   bool operator==(const Layer &) const = default;
 
   Bytes tableBytes() const;

@@ -39,10 +39,10 @@ void writeLayer(const Layer &layer, v1::Layer &form) {
     tableForm.set_type(nameOf(table.type));
     tableForm.set_lookups(double(table.lookups));
   }
-  if (layer.replicaSums == 0)
+  if (layer.inPassAllReduces == 0)
     return;
-  form.set_replica_sums(double(layer.replicaSums));
-  form.set_replica_sum_bytes(layer.replicaSumBytes.value());
+  form.set_in_pass_all_reduces(double(layer.inPassAllReduces));
+  form.set_in_pass_all_reduce_bytes(layer.inPassAllReduceBytes.value());
 }
 
 SparseTable readTable(const v1::SparseTable &form, const Twine &place, NameReader &names) {
@@ -74,8 +74,8 @@ Layer readLayer(const v1::Layer &form, const std::string &place, NameReader &nam
   layer.parameters.assign(form.parameters().begin(), form.parameters().end());
   for (int i = 0; i < form.tables_size(); ++i)
     layer.tables.push_back(readTable(form.tables(i), place + ".tables[" + Twine(i) + "]", names));
-  layer.replicaSums = int64_t(form.replica_sums());
-  layer.replicaSumBytes = Bytes(form.replica_sum_bytes());
+  layer.inPassAllReduces = int64_t(form.in_pass_all_reduces());
+  layer.inPassAllReduceBytes = Bytes(form.in_pass_all_reduce_bytes());
   return layer;
 }
 

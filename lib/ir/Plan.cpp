@@ -30,15 +30,29 @@ const char *nameOf(Precision precision) {
 }
 
 namespace {
-constexpr PricingInfo pricingInfos[] = {
-#define HETERPLAN_COST_MODEL(enumerator, name, steady, help) {name, steady, help},
-#include "ir/CostModels.def"
+constexpr IterationModelInfo iterationModelInfos[] = {
+#define HETERPLAN_ITERATION_MODEL(enumerator, name, steady, help) {name, steady, help},
+#include "ir/IterationModels.def"
 };
 } // namespace
 
-ArrayRef<PricingInfo> pricings() { return pricingInfos; }
-const char *nameOf(Pricing pricing) { return pricingInfos[static_cast<int>(pricing)].name; }
-bool isSteady(Pricing pricing) { return pricingInfos[static_cast<int>(pricing)].steady; }
+const char *nameOf(RecomputePolicy policy) {
+  static constexpr const char *names[] = {"auto", "never", "always"};
+  return names[static_cast<int>(policy)];
+}
+
+const char *nameOf(StateSharding sharding) {
+  static constexpr const char *names[] = {"none", "optimizer", "gradients"};
+  return names[static_cast<int>(sharding)];
+}
+
+ArrayRef<IterationModelInfo> iterationModels() { return iterationModelInfos; }
+const char *nameOf(IterationModel iterationModel) {
+  return iterationModelInfos[static_cast<int>(iterationModel)].name;
+}
+bool isSteady(IterationModel iterationModel) {
+  return iterationModelInfos[static_cast<int>(iterationModel)].steady;
+}
 
 const char *nameOf(Provenance provenance) {
   static constexpr const char *names[] = {"measured", "interpolated", "regressed", "modelled",
@@ -47,7 +61,7 @@ const char *nameOf(Provenance provenance) {
 }
 
 Seconds leastIterationTime(const std::vector<Stage> &stages, int microBatches, Schedule schedule,
-                           Pricing pricing) {
+                           IterationModel iterationModel) {
   Seconds fill{}, slowest{}, slowestForward{}, slowestBackward{}, exposed{};
   for (auto stage = stages.rbegin(); stage != stages.rend(); ++stage) {
     fill += stage->time();
@@ -56,7 +70,7 @@ Seconds leastIterationTime(const std::vector<Stage> &stages, int microBatches, S
     slowestBackward = std::max(slowestBackward, stage->backward);
     exposed = std::max(stage->sync, exposed - stage->backward);
   }
-  if (isSteady(pricing))
+  if (isSteady(iterationModel))
     return slowest * double(microBatches);
   Seconds period = schedule == Schedule::GPipe ? slowestForward + slowestBackward : slowest;
   return fill + period * double(microBatches - 1) + exposed;
@@ -141,6 +155,32 @@ Error verifyTables(const Stage &stage, const Location &place) {
   return Error::success();
 }
 
+/// The first segment begins with the stage, the others follow in the order of its layers.
+Error verifySegments(const Stage &stage, const Location &place) {
+  auto layer = stage.layers.begin();
+  for (const std::string &first : stage.recompute) {
+    bool begins = &first != &stage.recompute.front() || first == stage.layers.front();
+    layer = std::find(layer, stage.layers.end(), first);
+    if (!begins || layer == stage.layers.end())
+      return Diagnostic(Diag::InvalidPlan, place)
+             << "'" << first << "' does not begin a segment that is computed again; accepted are "
+             << "layers of the stage in their order, its first one first";
+    ++layer;
+  }
+  return Error::success();
+}
+
+Error verifyShardDegree(const Stage &stage, const Location &place) {
+  auto differs = [&](const Replica &replica) {
+    return stage.shardDegree > 1 && replica.devices.size() != size_t(stage.shardDegree);
+  };
+  if (stage.shardDegree >= 1 && llvm::none_of(stage.replicas, differs))
+    return Error::success();
+  return Diagnostic(Diag::InvalidPlan, place)
+         << "the shard degree is " << stage.shardDegree
+         << "; accepted is 1, or the number of devices of every replica";
+}
+
 Error verifyStage(const Plan &plan, size_t index, StringSet<> &layers) {
   const Stage &stage = plan.stages[index];
   Location place = placeOf(index);
@@ -168,6 +208,10 @@ Error verifyStage(const Plan &plan, size_t index, StringSet<> &layers) {
     return Diagnostic(Diag::InvalidPlan, place)
            << "the shares sum to " << sum << ", not to the global batch of "
            << plan.globalBatch.value();
+  if (Error error = verifySegments(stage, place))
+    return error;
+  if (Error error = verifyShardDegree(stage, place))
+    return error;
   if (Error error = verifyDevices(stage, place))
     return error;
   if (Error error = verifyTables(stage, place))

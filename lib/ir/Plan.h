@@ -21,32 +21,41 @@ enum class Objective { Throughput, Cost };
 enum class Schedule { DataParallel, OneForwardOneBackward, GPipe };
 enum class Optimizer { Sgd, Momentum, Adam };
 enum class Precision { Fp32, Tf32, Bf16 };
-/// How stages and iterations are priced: one enumerator for each line of CostModels.def.
-enum class Pricing : int {
-#define HETERPLAN_COST_MODEL(enumerator, name, steady, help) enumerator,
-#include "ir/CostModels.def"
+/// Which stages compute their activations again in the backward pass instead of keeping them. Auto:
+/// those that do not fit otherwise.
+enum class RecomputePolicy { Auto, Never, Always };
+/// What the replicas of a stage divide among them instead of each holding all of it: nothing, the
+/// state of the optimizer, or that and the gradients (ZeRO stages 1 and 2, Rajbhandari et al., SC
+/// 2020).
+enum class StateSharding { None, Optimizer, Gradients };
+/// How stages and iterations are priced: one enumerator for each line of IterationModels.def.
+enum class IterationModel : int {
+#define HETERPLAN_ITERATION_MODEL(enumerator, name, steady, help) enumerator,
+#include "ir/IterationModels.def"
 };
-const char *nameOf(Objective objective); // "throughput" | "cost"
-const char *nameOf(Schedule schedule);   // "data-parallel" | "1f1b" | "gpipe"
-const char *nameOf(Optimizer optimizer); // "sgd" | "momentum" | "adam"
-const char *nameOf(Precision precision); // "fp32" | "tf32" | "bf16"
-const char *nameOf(Pricing pricing);     // "heterplan" | "heterps"
-/// Whether the slowest stage alone sets the pace; see CostModels.def.
-bool isSteady(Pricing pricing);
+const char *nameOf(Objective objective);           // "throughput" | "cost"
+const char *nameOf(Schedule schedule);             // "data-parallel" | "1f1b" | "gpipe"
+const char *nameOf(Optimizer optimizer);           // "sgd" | "momentum" | "adam"
+const char *nameOf(Precision precision);           // "fp32" | "tf32" | "bf16"
+const char *nameOf(RecomputePolicy policy);        // "auto" | "never" | "always"
+const char *nameOf(StateSharding sharding);        // "none" | "optimizer" | "gradients"
+const char *nameOf(IterationModel iterationModel); // "synchronous-1f1b" | "steady-state"
+/// Whether the slowest stage alone sets the throughput; see IterationModels.def.
+bool isSteady(IterationModel iterationModel);
 
-struct PricingInfo {
+struct IterationModelInfo {
   const char *name;
   bool steady;
   const char *help;
 };
-/// The lines of CostModels.def, in order.
-llvm::ArrayRef<PricingInfo> pricings();
+/// The lines of IterationModels.def, in order.
+llvm::ArrayRef<IterationModelInfo> iterationModels();
 
 /// A group of devices that together process `share` samples of each global batch. Groups have one
 /// device so far; nothing may assume it.
 struct Replica {
   Samples share{};   // of the global batch; micro-batches · samples of one micro-batch
-  Seconds forward{}; // of its part of one micro-batch: computing, and Layer::replicaSums
+  Seconds forward{}; // of its part of one micro-batch: computing, and Layer::inPassAllReduces
   Seconds backward{};
   std::vector<DeviceRef> devices;
   bool operator==(const Replica &) const = default;
@@ -65,6 +74,11 @@ struct Stage {
   std::vector<std::string> layers; // names, contiguous in topological order
   std::vector<Replica> replicas;
   std::vector<TableShards> tables; // of the sparse tables of its layers, in their order
+  /// First layers of the segments whose activations are computed again in the backward pass, in
+  /// order; empty: all activations are kept.
+  std::vector<std::string> recompute;
+  StateSharding stateSharding = StateSharding::None; // over the replicas
+  int shardDegree = 1;                               // devices of a replica that share every layer
   /// Of one micro-batch on the slowest replica, the receipt of its input (or gradient) included.
   Seconds forward{};
   Seconds backward{};
@@ -98,6 +112,17 @@ struct Pin {
 /// Names of layers, at least two.
 using LayerSet = std::vector<std::string>;
 
+/// What a user may require of a plan's figures and placement (ir/Constraint.h); 0 or empty:
+/// nothing.
+struct Requirements {
+  SamplesPerSecond minThroughput{};
+  DollarsPerHour maxCostPerHour{};
+  std::vector<Pin> pins;             // layer name -> device type
+  std::vector<LayerSet> colocations; // the layers of each are in one stage
+  std::vector<LayerSet> separations; // no two layers of one are in the same stage
+  bool operator==(const Requirements &) const = default;
+};
+
 /// How much is to be trained with a plan.
 struct Training {
   int64_t epochs = 0, samples = 0; // samples of one epoch
@@ -121,7 +146,8 @@ struct FitResiduals {
   bool operator==(const FitResiduals &) const = default;
 };
 
-struct Plan {
+/// The requirements are those that it was made under.
+struct Plan : Requirements {
   std::string model, modelFingerprint;
   std::string cluster, clusterFingerprint;
   std::vector<std::string> profileFingerprints;
@@ -130,7 +156,9 @@ struct Plan {
   Schedule schedule = Schedule::DataParallel;
   Optimizer optimizer = Optimizer::Sgd;
   Precision precision = Precision::Fp32;
-  Pricing pricing = Pricing::HeterPlan;
+  IterationModel iterationModel = IterationModel::Synchronous;
+  RecomputePolicy recompute = RecomputePolicy::Auto;
+  std::optional<StateSharding> shardState; // asked for; none: what each stage needs to fit
   std::string strategy;
   uint64_t seed = 0;
 
@@ -144,21 +172,14 @@ struct Plan {
   DollarsPerHour costPerHour{};
   Dollars costPerMillionSamples{};
 
-  /// Constraints that it was made under; 0 or empty: none.
-  SamplesPerSecond minThroughput{};
-  DollarsPerHour maxCostPerHour{};
-  std::vector<Pin> pins;
-  std::vector<LayerSet> colocations; // the layers of each are in one stage
-  std::vector<LayerSet> separations; // no two layers of one are in the same stage
-
   std::vector<Stage> stages;
   std::vector<Check> checks;
   /// Share of the predicted time by Provenance; sums to 1.
   std::array<double, provenances> provenance{};
 
   std::optional<Training> training;
-  std::optional<Rounding> rounding; // where the pricing has continuous sizes
-  std::vector<FitResiduals> fits;   // where the pricing fits layers; by device type
+  std::optional<Rounding> rounding; // where the iteration model has continuous sizes
+  std::vector<FitResiduals> fits;   // where the iteration model fits layers; by device type
 
   /// epochs·samples / throughput (HeterPS, section 4), and that at the price of the devices. 0
   /// where no training is stated.
@@ -177,16 +198,16 @@ struct Plan {
 /// The first is the usual estimate of synchronous pipelines (Alpa, OSDI 2022, eq. 2). A stage may
 /// synchronise while the stages before it drain: R_S = sync_S, R_s = max(sync_s, R_{s+1} −
 /// backward_s); exposed = R_1.
-/// Where the pricing is steady it is the time between two iterations of a pipeline that never
+/// In steady state it is the time between two iterations of a pipeline that never
 /// drains, m·max τ_s (HeterPS, section 4: throughput = min_i B/ET_i).
 /// Exact but for 1F1B with three stages or more, which may take longer than this, never less.
 Seconds leastIterationTime(const std::vector<Stage> &stages, int microBatches, Schedule schedule,
-                           Pricing pricing = Pricing::HeterPlan);
+                           IterationModel iterationModel = IterationModel::Synchronous);
 
 /// Iteration time of the schedule itself, as the simulator finds it (cost/Simulator.h): what a plan
 /// states. A stage without replicas counts as one replica with the stage's times. O(stages ·
 /// microBatches).
 Seconds iterationTime(const std::vector<Stage> &stages, int microBatches, Schedule schedule,
-                      Pricing pricing = Pricing::HeterPlan);
+                      IterationModel iterationModel = IterationModel::Synchronous);
 
 } // namespace heterplan

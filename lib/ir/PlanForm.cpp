@@ -55,6 +55,10 @@ void writeStage(const Stage &stage, v1::Stage &form) {
   form.set_parameter_bytes(stage.parameterBytes.value());
   form.set_lookup_seconds(stage.lookup.value());
   form.set_lookup_gradient_seconds(stage.lookupGradient.value());
+  for (const std::string &layer : stage.recompute)
+    form.add_recompute(layer);
+  form.set_state_sharding(nameOf(stage.stateSharding));
+  form.set_shard_degree(stage.shardDegree);
   for (const TableShards &shards : stage.tables) {
     v1::TableShards &shardsForm = *form.add_tables();
     shardsForm.set_table(shards.table);
@@ -63,7 +67,7 @@ void writeStage(const Stage &stage, v1::Stage &form) {
   }
 }
 
-Stage readStage(const v1::Stage &form) {
+Stage readStage(const v1::Stage &form, const Twine &place, NameReader &names) {
   Stage stage;
   stage.id = form.id();
   stage.layers.assign(form.layers().begin(), form.layers().end());
@@ -79,6 +83,12 @@ Stage readStage(const v1::Stage &form) {
   stage.parameterBytes = Bytes(form.parameter_bytes());
   stage.lookup = Seconds(form.lookup_seconds());
   stage.lookupGradient = Seconds(form.lookup_gradient_seconds());
+  stage.recompute.assign(form.recompute().begin(), form.recompute().end());
+  if (!form.state_sharding().empty())
+    stage.stateSharding =
+        names.named<StateSharding>(form.state_sharding(), 3, place + ".stateSharding");
+  if (form.shard_degree() != 0)
+    stage.shardDegree = form.shard_degree();
   for (const v1::TableShards &shards : form.tables())
     stage.tables.push_back({shards.table(), {shards.rows().begin(), shards.rows().end()}});
   return stage;
@@ -113,7 +123,9 @@ void writeDecision(const Plan &plan, v1::Plan &form) {
   form.set_schedule(nameOf(plan.schedule));
   form.set_optimizer(nameOf(plan.optimizer));
   form.set_precision(nameOf(plan.precision));
-  form.set_cost_model(nameOf(plan.pricing));
+  form.set_iteration_model(nameOf(plan.iterationModel));
+  form.set_recompute(nameOf(plan.recompute));
+  form.set_shard_state(plan.shardState ? nameOf(*plan.shardState) : "auto");
   for (const Stage &stage : plan.stages)
     writeStage(stage, *form.add_stages());
 }
@@ -202,11 +214,15 @@ void readDecision(const v1::Plan &form, NameReader &names, Plan &plan) {
   plan.schedule = names.named<Schedule>(form.schedule(), 3, "schedule");
   plan.optimizer = names.named<Optimizer>(form.optimizer(), 3, "optimizer");
   plan.precision = names.named<Precision>(form.precision(), 3, "precision");
-  if (!form.cost_model().empty())
-    plan.pricing =
-        names.named<Pricing>(form.cost_model(), static_cast<int>(pricings().size()), "costModel");
-  for (const v1::Stage &stage : form.stages())
-    plan.stages.push_back(readStage(stage));
+  if (!form.iteration_model().empty())
+    plan.iterationModel = names.named<IterationModel>(
+        form.iteration_model(), static_cast<int>(iterationModels().size()), "iterationModel");
+  if (!form.recompute().empty())
+    plan.recompute = names.named<RecomputePolicy>(form.recompute(), 3, "recompute");
+  if (!form.shard_state().empty() && form.shard_state() != "auto")
+    plan.shardState = names.named<StateSharding>(form.shard_state(), 3, "shardState");
+  for (int i = 0; i < form.stages_size(); ++i)
+    plan.stages.push_back(readStage(form.stages(i), "stages[" + Twine(i) + "]", names));
 }
 
 void readPrediction(const v1::Plan &form, Plan &plan) {

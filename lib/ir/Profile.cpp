@@ -16,12 +16,12 @@ namespace heterplan {
 namespace {
 bool isTime(Seconds time) { return std::isfinite(time.value()) && time.value() >= 0; }
 
-Error verifyVisit(const ProfileVisit &visit, const Location &place) {
-  bool areTimes = isTime(visit.forward) && isTime(visit.backward) && isTime(visit.update) &&
-                  isTime(visit.accumulate) && isTime(visit.yardstick);
-  if (!areTimes || !std::isfinite(visit.spread) || visit.spread < 0 || visit.repetitions < 0)
+Error verifySession(const MeasurementSession &session, const Location &place) {
+  bool areTimes = isTime(session.forward) && isTime(session.backward) && isTime(session.update) &&
+                  isTime(session.accumulate) && isTime(session.referenceKernel);
+  if (!areTimes || !std::isfinite(session.spread) || session.spread < 0 || session.repetitions < 0)
     return Diagnostic(Diag::InvalidProfile, place)
-           << "a figure of a visit is negative or not finite";
+           << "a figure of a session is negative or not finite";
   return Error::success();
 }
 
@@ -41,8 +41,8 @@ Error verifyEntry(const ProfileEntry &entry, size_t index) {
   if (!std::isfinite(entry.spread) || entry.spread < 0 || entry.repetitions < 0)
     return Diagnostic(Diag::InvalidProfile, place)
            << "spread and repetitions are finite and not negative";
-  for (const ProfileVisit &visit : entry.visits)
-    if (Error error = verifyVisit(visit, place))
+  for (const MeasurementSession &session : entry.sessions)
+    if (Error error = verifySession(session, place))
       return error;
   return Error::success();
 }
@@ -82,25 +82,28 @@ Error verifyLayer(const MeasuredLayer &layer, size_t index) {
 }
 } // namespace
 
-void ProfileEntry::add(const ProfileVisit &visit) {
-  visits.push_back(visit);
+void ProfileEntry::add(const MeasurementSession &session) {
+  sessions.push_back(session);
   auto over = [&](auto figure) {
     std::vector<double> values;
-    for (const ProfileVisit &each : visits)
+    for (const MeasurementSession &each : sessions)
       values.push_back(figure(each).value());
     return values;
   };
-  forward = Seconds(trimmedMean(over([](const ProfileVisit &each) { return each.forward; })));
-  backward = Seconds(trimmedMean(over([](const ProfileVisit &each) { return each.backward; })));
-  update = Seconds(trimmedMean(over([](const ProfileVisit &each) { return each.update; })));
-  accumulate = Seconds(trimmedMean(over([](const ProfileVisit &each) { return each.accumulate; })));
-  spread = visits.size() == 1 ? visit.spread : spreadOf(over(std::mem_fn(&ProfileVisit::pass)));
+  forward = Seconds(trimmedMean(over([](const MeasurementSession &each) { return each.forward; })));
+  backward =
+      Seconds(trimmedMean(over([](const MeasurementSession &each) { return each.backward; })));
+  update = Seconds(trimmedMean(over([](const MeasurementSession &each) { return each.update; })));
+  accumulate =
+      Seconds(trimmedMean(over([](const MeasurementSession &each) { return each.accumulate; })));
+  spread = sessions.size() == 1 ? session.spread
+                                : spreadOf(over(std::mem_fn(&MeasurementSession::pass)));
   constexpr int64_t most = std::numeric_limits<int>::max();
-  repetitions = int(std::min(most, int64_t(repetitions) + visit.repetitions));
+  repetitions = int(std::min(most, int64_t(repetitions) + session.repetitions));
 }
 
-int64_t ProfileEntry::missingVisits(int64_t wanted) const {
-  return visits.empty() ? 0 : std::max<int64_t>(0, wanted - int64_t(visits.size()));
+int64_t ProfileEntry::missingSessions(int64_t wanted) const {
+  return sessions.empty() ? 0 : std::max<int64_t>(0, wanted - int64_t(sessions.size()));
 }
 
 LayerWork workOf(const Layer &layer) {

@@ -1,5 +1,5 @@
 // Measured times. An entry says how long one layer (by signature, or by name in one model) takes
-// on one device type at one local batch, with the circumstances of the measurement.
+// on one device type at one local batch, with the environment of the measurement.
 #pragma once
 
 #include "ir/Cluster.h"
@@ -14,15 +14,15 @@
 namespace heterplan {
 
 /// One layer measured for a while: trimmed means over the repetitions.
-struct ProfileVisit {
+struct MeasurementSession {
   Seconds forward{}, backward{}, update{};
   double spread = 0; // relative half-width of the 95% interval of a forward and backward pass
   int repetitions = 0;
   Seconds accumulate{};
-  Seconds
-      yardstick{}; // a fixed piece of work, beside the passes: how fast the core was; 0: not stated
+  Seconds referenceKernel{}; // a fixed piece of work, beside the passes: how fast the core was; 0:
+                             // not stated
   Seconds pass() const { return forward + backward; }
-  bool operator==(const ProfileVisit &) const = default;
+  bool operator==(const MeasurementSession &) const = default;
 };
 
 struct ProfileEntry {
@@ -36,16 +36,16 @@ struct ProfileEntry {
   Seconds accumulate{}; // adding the gradients of one more micro-batch to those that are there
   double spread = 0;    // relative, of a forward and backward pass; 0: not stated
   int repetitions = 0;
-  std::vector<ProfileVisit> visits; // at different times, in order; empty: not stated
+  std::vector<MeasurementSession> sessions; // at different times, in order; empty: not stated
   /// Of the times: Measured, or what they were before a run of a plan corrected them.
   Provenance origin = Provenance::Measured;
   bool calibrated = false; // by measured timelines (cost/Calibration.h)
-  /// Adds a visit. The entry has trimmed means over its visits; `spread` is that of their forward
-  /// and backward passes (support/Statistics.h), of a single visit its own.
-  void add(const ProfileVisit &visit);
-  /// Visits that it lacks until there are `wanted`. An entry that does not state its visits is
+  /// Adds a session. The entry has trimmed means over its sessions; `spread` is that of their
+  /// forward and backward passes (support/Statistics.h), of a single session its own.
+  void add(const MeasurementSession &session);
+  /// Sessions that it lacks until there are `wanted`. An entry that does not state its sessions is
   /// taken as it is.
-  int64_t missingVisits(int64_t wanted) const;
+  int64_t missingSessions(int64_t wanted) const;
   /// What it measures, for messages.
   const std::string &name() const { return layer.empty() ? signature : layer; }
   bool operator==(const ProfileEntry &) const = default;
@@ -85,7 +85,7 @@ struct MeasuredLayer {
 
 struct Profile {
   std::string model;                                // for entries by layer name; empty: any
-  std::string date, device, driver, clocks, engine; // circumstances, free text
+  std::string date, device, driver, clocks, engine; // environment, free text
   int threads = 0;
   std::vector<ProfileEntry> entries;
   std::vector<LinkMeasurement> links;

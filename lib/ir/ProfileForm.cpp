@@ -10,25 +10,25 @@ using namespace llvm;
 namespace heterplan {
 
 namespace {
-void writeVisit(const ProfileVisit &visit, v1::ProfileVisit &form) {
-  form.set_forward_seconds(visit.forward.value());
-  form.set_backward_seconds(visit.backward.value());
-  form.set_update_seconds(visit.update.value());
-  form.set_spread(visit.spread);
-  form.set_repetitions(visit.repetitions);
-  form.set_accumulate_seconds(visit.accumulate.value());
-  if (visit.yardstick > Seconds(0))
-    form.set_yardstick_seconds(visit.yardstick.value());
+void writeSession(const MeasurementSession &session, v1::MeasurementSession &form) {
+  form.set_forward_seconds(session.forward.value());
+  form.set_backward_seconds(session.backward.value());
+  form.set_update_seconds(session.update.value());
+  form.set_spread(session.spread);
+  form.set_repetitions(session.repetitions);
+  form.set_accumulate_seconds(session.accumulate.value());
+  if (session.referenceKernel > Seconds(0))
+    form.set_reference_kernel_seconds(session.referenceKernel.value());
 }
 
-ProfileVisit readVisit(const v1::ProfileVisit &form) {
+MeasurementSession readSession(const v1::MeasurementSession &form) {
   return {Seconds(form.forward_seconds()),
           Seconds(form.backward_seconds()),
           Seconds(form.update_seconds()),
           form.spread(),
           form.repetitions(),
           Seconds(form.accumulate_seconds()),
-          Seconds(form.yardstick_seconds())};
+          Seconds(form.reference_kernel_seconds())};
 }
 
 void writeEntry(const ProfileEntry &entry, v1::ProfileEntry &form) {
@@ -43,8 +43,8 @@ void writeEntry(const ProfileEntry &entry, v1::ProfileEntry &form) {
   form.set_accumulate_seconds(entry.accumulate.value());
   form.set_spread(entry.spread);
   form.set_repetitions(entry.repetitions);
-  for (const ProfileVisit &visit : entry.visits)
-    writeVisit(visit, *form.add_visits());
+  for (const MeasurementSession &session : entry.sessions)
+    writeSession(session, *form.add_sessions());
   if (entry.origin != Provenance::Measured)
     form.set_origin(nameOf(entry.origin));
   form.set_calibrated(entry.calibrated);
@@ -63,8 +63,8 @@ ProfileEntry readEntry(const v1::ProfileEntry &form, const Twine &place, NameRea
   entry.accumulate = Seconds(form.accumulate_seconds());
   entry.spread = form.spread();
   entry.repetitions = form.repetitions();
-  for (const v1::ProfileVisit &visit : form.visits())
-    entry.visits.push_back(readVisit(visit));
+  for (const v1::MeasurementSession &session : form.sessions())
+    entry.sessions.push_back(readSession(session));
   if (!form.origin().empty())
     entry.origin = names.named<Provenance>(form.origin(), provenances, place + ".origin");
   entry.calibrated = form.calibrated();

@@ -1,4 +1,4 @@
-// What a user wishes of a plan.
+// What a user asks of a plan.
 #pragma once
 
 #include "ir/Plan.h"
@@ -11,24 +11,21 @@ namespace heterplan {
 
 enum class ScheduleChoice { Auto, DataParallel, Pipeline };
 
-/// The wishes of the user. 0 or empty: no such constraint.
-struct Request {
+/// The constraints of the user. 0 or empty: no such constraint.
+struct Request : Requirements {
   Samples globalBatch{256};
   Objective objective = Objective::Throughput;
-  SamplesPerSecond minThroughput{};
-  DollarsPerHour maxCostPerHour{};
   ScheduleChoice schedule = ScheduleChoice::Auto;
   int microBatches = 0; // 0: searched
   Optimizer optimizer = Optimizer::Sgd;
   Precision precision = Precision::Fp32;
-  Pricing pricing = Pricing::HeterPlan;
-  std::vector<Pin> pins;             // layer name -> device type
-  std::vector<LayerSet> colocations; // the layers of each in one stage
-  std::vector<LayerSet> separations; // no two layers of one in the same stage
+  IterationModel iterationModel = IterationModel::Synchronous;
+  RecomputePolicy recompute = RecomputePolicy::Auto;
+  std::optional<StateSharding> shardState; // none: what each stage needs to fit
   std::optional<Training> training;
   bool ignoreMemory = false; // used to explain infeasibility
 
-  /// Longest iteration that reaches minThroughput, exactly; infinite without that wish.
+  /// Longest iteration that reaches minThroughput, exactly; infinite without that constraint.
   Seconds longestIteration() const {
     if (minThroughput == SamplesPerSecond(0))
       return Seconds(std::numeric_limits<double>::infinity());

@@ -2,7 +2,7 @@
 // learning from its plan in rounds, each sharing the best found, until the gap is small enough.
 // Every member has its own evaluator and its own random numbers and they are merged in a fixed
 // order, so that the number of threads does not show.
-#include "search/exact/Pace.h"
+#include "search/exact/Bottleneck.h"
 
 #include <algorithm>
 #include <cmath>
@@ -27,10 +27,11 @@ public:
       merge({greedyPlacement(evaluator), /*bound=*/0, /*complete=*/false});
     if (!done() && evaluator.space.steady) {
       auto solver = makeShortestPaths(evaluator);
-      Expected<Solution> byPace = searchByPace(evaluator, *solver, options, 0.5, std::nullopt);
-      if (!byPace)
-        return byPace;
-      merge(*byPace);
+      Expected<Solution> byBottleneck =
+          searchByBottleneck(evaluator, *solver, options, 0.5, std::nullopt);
+      if (!byBottleneck)
+        return byBottleneck;
+      merge(*byBottleneck);
     }
     if (!done() && labelsFit()) {
       Expected<Solution> labels = LabelSetting::run(evaluator, options);
@@ -38,8 +39,8 @@ public:
         return labels;
       merge(*labels);
     }
-    // Where the slowest stage alone does not set the pace, learning has not improved on labels and
-    // local search on any of the bundled models.
+    // Where the slowest stage alone does not set the throughput, learning has not improved on
+    // labels and local search on any of the bundled models.
     int rounds = evaluator.space.steady ? 2 : 1;
     for (int round = 0; round < rounds && !done() && !meter.interrupted(); ++round)
       improve(round);
@@ -99,7 +100,7 @@ private:
 
   Evaluator &evaluator;
   const SearchOptions &options;
-  Meter meter;
+  SearchBudget meter;
   Solution best;
   double objective = infinity;
 };

@@ -36,7 +36,7 @@ struct SearchOptions {
   int threads = 1;
   /// Of the RL strategies: a saved policy to start from, and where to save the trained one.
   std::string policyIn, policyOut;
-  /// Of the stages that were found; steady pricing only.
+  /// Of the stages that were found; steady-state iterations only.
   RoundingMethod rounding = RoundingMethod::Exact;
   /// Called now and then with the share of work done and the best objective so far.
   std::function<void(double done, double best)> progress;

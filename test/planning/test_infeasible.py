@@ -1,7 +1,7 @@
-"""Problems without a plan: the binary says which wishes clash, and each way out that it names works.
+"""Problems without a plan: the binary says which constraints conflict, and each way out that it names works.
 
-Every row is a problem, the clash that must be told and the changes that must be offered. What is told
-is then put to the test with the binary itself: without any one of the clashing wishes there is a plan
+Every row is a problem, the conflict that must be told and the changes that must be offered. What is told
+is then put to the test with the binary itself: without any one of the conflicting constraints there is a plan
 (so none is blamed without cause), and with each change that is said to help there is one too.
 """
 
@@ -16,7 +16,7 @@ import pytest
 
 from conftest import BINARY, bundled, pool
 
-HETERPS = ("--cost-model", "heterps")
+HETERPS = ("--iteration-model", "steady-state")
 
 
 @dataclass
@@ -25,7 +25,7 @@ class Case:
     model: str
     cluster: dict
     options: list[tuple[str, str]]
-    clash: list[str]  # patterns, one for each wish that must be named
+    conflict: list[str]  # patterns, one for each constraint that must be named
     offers: list[str]  # patterns of subjects that must be offered
 
 
@@ -125,8 +125,8 @@ CASES = [
 ]
 
 
-def without_wish(job, wish: str):
-    """The same job without what `wish` describes."""
+def without_constraint(job, constraint: str):
+    """The same job without what `constraint` describes."""
     job = copy.deepcopy(job)
     patterns = {
         r"dollars/hour$": "--max-cost-per-hour",
@@ -135,16 +135,16 @@ def without_wish(job, wish: str):
         r"^(a pipeline|data parallelism)": "--schedule",
     }
     for pattern, option in patterns.items():
-        if re.search(pattern, wish):
+        if re.search(pattern, constraint):
             job.options = [each for each in job.options if each[0] != option]
             return job
-    if match := re.fullmatch(r"layer '(.*)' on (.*)", wish):
+    if match := re.fullmatch(r"layer '(.*)' on (.*)", constraint):
         job.options.remove(pin(*match.groups()))
-    elif match := re.fullmatch(r"layers '(.*)' in (one stage|a stage each)", wish):
+    elif match := re.fullmatch(r"layers '(.*)' in (one stage|a stage each)", constraint):
         make = colocate if match[2] == "one stage" else separate
         job.options.remove(make(*match[1].split("', '")))
     else:
-        assert wish == "the memory of the devices"
+        assert constraint == "the memory of the devices"
         for kind in job.cluster["device_types"].values():
             kind["memory"] = "1000TB"
     return job
@@ -185,11 +185,11 @@ def test_infeasible(case: Case, job) -> None:
     assert told["feasible"] is False
     assert told["proven"] is True
     assert not (asked.folder / "out").exists()
-    assert len(told["clash"]) == len(case.clash), told["clash"]
-    for pattern, wish in zip(case.clash, told["clash"]):
-        assert re.search(pattern, wish), told["clash"]
-    for wish in told["clash"]:
-        assert without_wish(asked, wish).run()[0] == 0, f"{wish} is blamed without cause"
+    assert len(told["conflict"]) == len(case.conflict), told["conflict"]
+    for pattern, constraint in zip(case.conflict, told["conflict"]):
+        assert re.search(pattern, constraint), told["conflict"]
+    for constraint in told["conflict"]:
+        assert without_constraint(asked, constraint).run()[0] == 0, f"{constraint} is blamed without cause"
     offers = told["relaxations"]
     for subject in case.offers:
         assert any(re.fullmatch(subject, offer["subject"]) for offer in offers), offers
@@ -200,7 +200,7 @@ def test_infeasible(case: Case, job) -> None:
         assert changed.run()[0] == 0, f"{offer} does not help"
 
 
-def test_two_clashes_are_relaxed_together(job) -> None:
+def test_two_conflicts_are_relaxed_together(job) -> None:
     """Neither more memory nor a larger budget is enough by itself."""
     asked = job("tower", pool(fast=2, slow=0, fast_memory="500MB"), [budget(1)])
     status, told = asked.run()

@@ -1,4 +1,4 @@
-"""compile --pareto: the front, the files of each point, and what becomes of the options."""
+"""compile --pareto: the Pareto front, the files of each point, and what becomes of the options."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from conftest import BINARY, bundled, pool
 
-HETERPS = ("--cost-model", "heterps")
+HETERPS = ("--iteration-model", "steady-state")
 
 
 def points_of(asked) -> list[dict]:
@@ -80,7 +80,7 @@ def test_no_plan_is_explained(job) -> None:
     asked = job("tower", pool(), [("--pareto", ""), ("--max-cost-per-hour", "0.5")])
     status, told = asked.run()
     assert status == 2
-    assert told["clash"] == ["at most 0.5 dollars/hour"]
+    assert told["conflict"] == ["at most 0.5 dollars/hour"]
     assert not (asked.folder / "out").exists()
 
 

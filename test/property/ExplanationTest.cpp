@@ -1,4 +1,4 @@
-// Explanations of infeasibility keep their word on random problems: what clashes cannot hold
+// Explanations of infeasibility keep their word on random problems: what conflicts cannot hold
 // together, and each relaxation gives a plan.
 #include "search/explain/Explain.h"
 #include "support/Prove.h"
@@ -64,16 +64,16 @@ void keepsItsWord(const Problem &problem, const Explanation &explanation) {
   EXPECT_TRUE(feasible(together)) << toText(explanation);
 }
 
-class ExplanationOf : public testing::TestWithParam<Pricing> {};
+class ExplanationOf : public testing::TestWithParam<IterationModel> {};
 
 TEST_P(ExplanationOf, RelaxationsGiveAPlan) {
   int infeasible = 0, proofs = 0;
   for (uint64_t seed = 0; seed < 300; ++seed) {
     test::RandomProblem random(seed);
-    random.request.pricing = GetParam();
+    random.request.iterationModel = GetParam();
     llvm::Expected<Problem> problem = random.problem();
     ASSERT_TRUE(bool(problem));
-    auto proof = test::proveClash(*problem);
+    auto proof = test::proveConflict(*problem);
     ASSERT_TRUE(bool(proof));
     bool hasPlan = feasible(*problem);
     ASSERT_FALSE(hasPlan && *proof) << "a plan that is proven impossible, seed " << seed;
@@ -81,9 +81,9 @@ TEST_P(ExplanationOf, RelaxationsGiveAPlan) {
       continue;
     ++infeasible;
     proofs += proof->has_value();
-    llvm::Expected<Explanation> explanation = explain(*problem, solveAll, test::proveClash);
+    llvm::Expected<Explanation> explanation = explain(*problem, solveAll, test::proveConflict);
     ASSERT_TRUE(bool(explanation));
-    EXPECT_FALSE(explanation->clash.empty()) << "seed " << seed;
+    EXPECT_FALSE(explanation->conflict.empty()) << "seed " << seed;
     EXPECT_FALSE(explanation->relaxations.empty()) << "seed " << seed;
     keepsItsWord(*problem, *explanation);
     ASSERT_FALSE(HasFailure()) << "seed " << seed;
@@ -95,6 +95,6 @@ TEST_P(ExplanationOf, RelaxationsGiveAPlan) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Explanation, ExplanationOf,
-                         testing::Values(Pricing::HeterPlan, Pricing::HeterPs),
+                         testing::Values(IterationModel::Synchronous, IterationModel::SteadyState),
                          [](const auto &info) { return std::string(nameOf(info.param)); });
 } // namespace

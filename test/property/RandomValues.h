@@ -84,8 +84,8 @@ inline Layer RandomValues::layer() {
   if (!layer.tables.empty())
     layer.parameterBytes += layer.tableBytes();
   if (coin()) {
-    layer.replicaSums = integer(1, 9);
-    layer.replicaSumBytes = bytes();
+    layer.inPassAllReduces = integer(1, 9);
+    layer.inPassAllReduceBytes = bytes();
   }
   return layer;
 }

@@ -1,7 +1,7 @@
 // Laws of continuous sizes and their roundings, on random small problems.
 #include "search/provision/Rounding.h"
-#include "search/provision/Layout.h"
 #include "search/provision/Provisioning.h"
+#include "search/provision/TypeAssignment.h"
 #include "support/RandomProblem.h"
 
 #include "gtest/gtest.h"
@@ -17,11 +17,11 @@ struct Tally {
   int sized = 0, rounded = 0, worse = 0;
 };
 
-/// Sizes one layout exactly and by every rounding.
-void compare(Evaluator &evaluator, const LayoutSpace &layouts, const Layout &layout, uint64_t seed,
-             Tally &tally) {
-  Provisioner provisioner(evaluator, layouts);
-  auto exact = provisioner.size(layout);
+/// Sizes one assignment exactly and by every rounding.
+void compare(Evaluator &evaluator, const AssignmentSpace &assignments,
+             const TypeAssignment &assignment, uint64_t seed, Tally &tally) {
+  Provisioner provisioner(evaluator, assignments);
+  auto exact = provisioner.size(assignment);
   if (!exact)
     return;
   ++tally.sized;
@@ -44,17 +44,17 @@ TEST(RoundingProperty, everyRoundingIsFeasibleWhereExactSizesAreAndNeverBetter) 
   Tally tally;
   for (int seed = 0; seed < 400; ++seed) {
     RandomProblem random(seed);
-    random.request.pricing = Pricing::HeterPs;
+    random.request.iterationModel = IterationModel::SteadyState;
     random.request.globalBatch = Samples(64);
     for (NodeGroup &group : random.cluster.nodes)
       group.count *= 5; // enough devices that sizes are not all 1
     Problem problem = llvm::cantFail(random.problem());
     Evaluator evaluator(problem);
-    LayoutSpace layouts(evaluator);
+    AssignmentSpace assignments(evaluator);
     std::mt19937_64 generator(seed);
     for (int i = 0; i < 4; ++i) {
       SCOPED_TRACE("seed " + std::to_string(seed));
-      compare(evaluator, layouts, layouts.random(generator), seed, tally);
+      compare(evaluator, assignments, assignments.random(generator), seed, tally);
     }
   }
   EXPECT_GT(tally.sized, 200);
@@ -65,7 +65,7 @@ TEST(RoundingProperty, everyRoundingIsFeasibleWhereExactSizesAreAndNeverBetter) 
 TEST(RoundingProperty, plansSayWhatWholeNumbersCost) {
   for (int seed = 0; seed < 100; ++seed) {
     RandomProblem random(seed);
-    random.request.pricing = Pricing::HeterPs;
+    random.request.iterationModel = IterationModel::SteadyState;
     Problem problem = llvm::cantFail(random.problem());
     double exact = 0;
     for (RoundingMethod method : {RoundingMethod::Exact, RoundingMethod::Ceiling,
@@ -88,7 +88,7 @@ TEST(RoundingProperty, plansSayWhatWholeNumbersCost) {
   }
 }
 
-TEST(RoundingProperty, noContinuousSizesWhereThePricingIsNotSteady) {
+TEST(RoundingProperty, noContinuousSizesWithoutSteadyState) {
   RandomProblem random(1);
   Problem problem = llvm::cantFail(random.problem());
   Evaluator evaluator(problem);

@@ -80,13 +80,13 @@ TEST(Search, timesMayFallAsTheBatchGrows) {
   EXPECT_GT(uneven, 10);
 }
 
-class EveryPricing : public testing::TestWithParam<Pricing> {};
+class EveryIterationModel : public testing::TestWithParam<IterationModel> {};
 
-TEST_P(EveryPricing, labelSettingEqualsExhaustive) {
+TEST_P(EveryIterationModel, labelSettingEqualsExhaustive) {
   int feasible = 0, pipelines = 0, mixed = 0, misjudged = 0, sharded = 0;
   for (int seed = 0; seed < problems; ++seed) {
     RandomProblem random(seed);
-    random.request.pricing = GetParam();
+    random.request.iterationModel = GetParam();
     Problem problem = llvm::cantFail(random.problem());
     SearchOutcome oracle = solve(problem, "exhaustive");
     SearchOutcome labels = solve(problem, "label-setting");
@@ -120,11 +120,11 @@ TEST_P(EveryPricing, labelSettingEqualsExhaustive) {
   }
 }
 
-TEST_P(EveryPricing, milpEqualsExhaustive) {
+TEST_P(EveryIterationModel, milpEqualsExhaustive) {
   int feasible = 0, misjudged = 0;
   for (int seed = 0; seed < problems; ++seed) {
     RandomProblem random(seed);
-    random.request.pricing = GetParam();
+    random.request.iterationModel = GetParam();
     Problem problem = llvm::cantFail(random.problem());
     SearchOutcome oracle = solve(problem, "exhaustive"), found = solve(problem, "milp");
     if (!found.proven) { // a pipeline takes longer than the formula says
@@ -169,11 +169,11 @@ TEST(SearchProperty, milpEqualsExhaustiveOnAllGroupsOfSixDevices) {
   }
 }
 
-TEST_P(EveryPricing, learningComesCloseToTheOptimum) {
+TEST_P(EveryIterationModel, learningComesCloseToTheOptimum) {
   std::vector<double> excess; // over the optimum, relative
   for (int instance = 0; instance < 15; ++instance) {
     RandomProblem random(instance);
-    random.request.pricing = GetParam();
+    random.request.iterationModel = GetParam();
     Problem problem = llvm::cantFail(random.problem());
     SearchOutcome oracle = solve(problem, "exhaustive");
     for (int seed = 0; oracle.plan && seed < 10; ++seed) {
@@ -197,7 +197,7 @@ TEST(SearchProperty, parametricEqualsExhaustiveUnderHeterPsWhereItSaysSo) {
   int optimal = 0, feasible = 0;
   for (int seed = 0; seed < problems; ++seed) {
     RandomProblem random(seed);
-    random.request.pricing = Pricing::HeterPs;
+    random.request.iterationModel = IterationModel::SteadyState;
     Problem problem = llvm::cantFail(random.problem());
     SearchOutcome oracle = solve(problem, "exhaustive"), found = solve(problem, "parametric");
     if (found.proven) {
@@ -223,8 +223,8 @@ TEST(SearchProperty, parametricEqualsExhaustiveUnderHeterPsWhereItSaysSo) {
   RecordProperty("feasible", feasible);
 }
 
-INSTANTIATE_TEST_SUITE_P(SearchProperty, EveryPricing,
-                         testing::Values(Pricing::HeterPlan, Pricing::HeterPs),
+INSTANTIATE_TEST_SUITE_P(SearchProperty, EveryIterationModel,
+                         testing::Values(IterationModel::Synchronous, IterationModel::SteadyState),
                          [](const auto &info) { return std::string(nameOf(info.param)); });
 
 TEST(SearchProperty, noPlanBeatsItsBoundAndGreedyIsNeverBetter) {
@@ -245,7 +245,7 @@ TEST(SearchProperty, noPlanBeatsItsBoundAndGreedyIsNeverBetter) {
   }
 }
 
-TEST_P(EveryPricing, cutShortTheBoundsStillHold) {
+TEST_P(EveryIterationModel, cutShortTheBoundsStillHold) {
   SearchOptions little, stopped;
   little.workLimit = 40;
   std::atomic<bool> stop = true;
@@ -254,7 +254,7 @@ TEST_P(EveryPricing, cutShortTheBoundsStillHold) {
     for (const SearchOptions *options : {&little, &stopped})
       for (int seed = 0; seed < problems / 2; ++seed) {
         RandomProblem random(seed);
-        random.request.pricing = GetParam();
+        random.request.iterationModel = GetParam();
         Problem problem = llvm::cantFail(random.problem());
         SearchOutcome best = solve(problem, "label-setting");
         SearchOutcome cut = llvm::cantFail(search(problem, strategy, *options));

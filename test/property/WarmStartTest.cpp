@@ -50,7 +50,7 @@ struct Pool {
     }
     request.globalBatch = Samples(64);
     request.objective = Objective::Cost;
-    request.pricing = Pricing::HeterPs;
+    request.iterationModel = IterationModel::SteadyState;
   }
 };
 

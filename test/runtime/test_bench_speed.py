@@ -24,12 +24,12 @@ def test_the_exponent_is_that_of_all_plans() -> None:
 
 
 def test_visits_count_as_long_as_they_take(tmp_path: Path) -> None:
-    visits = [
-        {"forwardSeconds": 1.0, "backwardSeconds": 2.0, "yardstickSeconds": 1.0},
-        {"forwardSeconds": 0.5, "backwardSeconds": 0.5, "yardstickSeconds": 16.0},
+    sessions = [
+        {"forwardSeconds": 1.0, "backwardSeconds": 2.0, "referenceKernelSeconds": 1.0},
+        {"forwardSeconds": 0.5, "backwardSeconds": 0.5, "referenceKernelSeconds": 16.0},
     ]
     file = tmp_path / "p.json"
-    entries = [{"batch": 4 + index, "visits": [visit]} for index, visit in enumerate(visits)]
+    entries = [{"batch": 4 + index, "sessions": [session]} for index, session in enumerate(sessions)]
     file.write_text(json.dumps({"entries": entries}))
     assert speed.of_profile(file, [4, 5, 6]) == pytest.approx(2.0)  # (1·1·1·16)^(1/4)
     assert speed.of_profile(file, [5]) == pytest.approx(16)

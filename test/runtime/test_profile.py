@@ -16,7 +16,7 @@ import torch
 from binary import BINARY, heterplan, needs_binary
 from heterplan_runtime.errors import RuntimeFault
 from heterplan_runtime.profile_bench import Bench, Effort, Samples, Times
-from heterplan_runtime.profile_file import Circumstances, ProfileFile, summary
+from heterplan_runtime.profile_file import Environment, ProfileFile, summary
 from heterplan_runtime.profile_layer import Argument, Layer, footprint
 from heterplan_runtime.robust import spread_of, trimmed_mean
 from heterplan_runtime.profile_run import main, tasks_of
@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 MODELS = Path(__file__).resolve().parents[1] / "data/small"
 FLOAT = ((1, 0), (0, 4))
-HERE = Circumstances("a processor", "a system", "", "torch", 1)
+HERE = Environment("a processor", "a system", "", "torch", 1)
 
 
 
@@ -107,8 +107,8 @@ def entries(file: Path) -> dict[tuple[str, int], Any]:
     return {(entry["signature"], entry["batch"]): entry for entry in found}
 
 
-def visits(file: Path) -> list[Any]:
-    return [(*key, visit) for key, entry in entries(file).items() for visit in entry["visits"]]
+def sessions(file: Path) -> list[Any]:
+    return [(*key, session) for key, entry in entries(file).items() for session in entry["sessions"]]
 
 
 def test_copies_run_as_the_layers_of_a_stage() -> None:
@@ -221,7 +221,7 @@ def test_the_time_budget_leaves_the_rest_for_another_run(
 ) -> None:
     file = tmp_path / "p.json"
     assert main("m", [line("a")], options(file, "--time-budget", "0")) == 0
-    assert "the time is up with 10 visits left" in capsys.readouterr().err
+    assert "the time is up with 10 sessions left" in capsys.readouterr().err
     assert entries(file) == {}
     assert main("m", [line("a")], options(file)) == 0
     assert len(entries(file)) == 2
@@ -230,14 +230,14 @@ def test_the_time_budget_leaves_the_rest_for_another_run(
 def test_rounds_add_visits_and_their_mean_counts(tmp_path: Path) -> None:
     file = tmp_path / "p.json"
     assert main("m", [line("a")], options(file, "--rounds", "1")) == 0
-    first = entries(file)["sig a", 3]["visits"]
+    first = entries(file)["sig a", 3]["sessions"]
     assert main("m", [line("a")], options(file, "--rounds", "2")) == 0
     entry = entries(file)["sig a", 3]
-    assert entry["visits"][: len(first)] == first and len(entry["visits"]) == 2
+    assert entry["sessions"][: len(first)] == first and len(entry["sessions"]) == 2
     for name in ("forwardSeconds", "backwardSeconds", "updateSeconds", "accumulateSeconds"):
-        assert entry[name] == trimmed_mean(visit[name] for visit in entry["visits"])
-    assert entry["repetitions"] == sum(visit["repetitions"] for visit in entry["visits"])
-    assert all(visit["yardstickSeconds"] > 0 for visit in entry["visits"])
+        assert entry[name] == trimmed_mean(session[name] for session in entry["sessions"])
+    assert entry["repetitions"] == sum(session["repetitions"] for session in entry["sessions"])
+    assert all(session["referenceKernelSeconds"] > 0 for session in entry["sessions"])
 
 
 def test_what_does_not_state_its_visits_is_taken_as_it_is(tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def test_what_does_not_state_its_visits_is_taken_as_it_is(tmp_path: Path) -> Non
     assert main("m", [line("a")], options(file, "--rounds", "1")) == 0
     text = json.loads(file.read_text())
     for entry in text["entries"]:
-        del entry["visits"]
+        del entry["sessions"]
     file.write_text(json.dumps(text))
     before = entries(file)
     assert main("m", [line("a")], options(file)) == 0
@@ -258,9 +258,9 @@ def test_the_program_takes_visits_together_as_the_script_does(tmp_path: Path) ->
     heterplan("profile", model, "--device", "cpu", "--engine", "native", "--batches", 2,
               "--cores", max(os.sched_getaffinity(0)), "--rounds", 2, "-o", file)  # fmt: skip
     for entry in entries(file).values():
-        expected = summary(entry["visits"])
+        expected = summary(entry["sessions"])
         assert {name: entry[name] for name in expected} == pytest.approx(expected)
-        assert len(entry["visits"]) == 2
+        assert len(entry["sessions"]) == 2
 
 
 def test_a_layer_that_does_not_run_is_said_to_be_modelled(
@@ -279,7 +279,7 @@ def test_a_file_of_another_machine_is_left_alone(tmp_path: Path) -> None:
     ProfileFile(file, "m", HERE).write()
     before = file.read_text()
     with pytest.raises(RuntimeFault, match="was measured with device 'a processor', and here it is"):
-        ProfileFile(file, "m", Circumstances("another", "a system", "", "torch", 1))
+        ProfileFile(file, "m", Environment("another", "a system", "", "torch", 1))
     assert main("m", [line("a")], options(file)) == 1
     assert file.read_text() == before
 
@@ -314,7 +314,7 @@ def start(command: list[Any], folder: Path) -> subprocess.Popen[str]:
 @needs_binary
 @pytest.mark.parametrize("engine", ["torch", "native"])
 def test_killed_at_any_moment_it_keeps_what_was_finished(tmp_path: Path, engine: str) -> None:
-    """SIGKILL as soon as the file has six more visits, until one run reaches its end."""
+    """SIGKILL as soon as the file has six more sessions, until one run reaches its end."""
     file = tmp_path / "cnn.profile.json"
     if engine == "torch":  # far from the sources, so that it finds nothing but what it carries
         script = emit(tmp_path, "--batches", "1,2,3", "-o", file.name)
@@ -326,15 +326,15 @@ def test_killed_at_any_moment_it_keeps_what_was_finished(tmp_path: Path, engine:
     while not ended:
         process = start(command, tmp_path)
         while process.poll() is None and (
-            not file.exists() or len(visits(file)) < len(before) + 6
+            not file.exists() or len(sessions(file)) < len(before) + 6
         ):
             time.sleep(0.001)
         ended = process.poll() == 0
         process.send_signal(signal.SIGKILL)
         _, err = process.communicate()
-        now = visits(file)  # it reads
+        now = sessions(file)  # it reads
         assert len(now) >= len(before) + 6 or ended, err
-        assert all(visit in now for visit in before)  # nothing measured was lost
+        assert all(session in now for session in before)  # nothing measured was lost
         before = now
     assert len(before) == 5 * 3 * 5  # layers, batches, rounds
     found = [path.name for path in tmp_path.glob("*.json")]

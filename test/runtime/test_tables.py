@@ -9,7 +9,7 @@ import torch
 from heterplan_runtime.errors import RuntimeFault
 from heterplan_runtime.model import load_model, table_rows
 from heterplan_runtime.program import TableSpec
-from heterplan_runtime.tables import Bank, RowCodec, RowOptimizer, Tables, make_banks
+from heterplan_runtime.tables import GroupedEmbedding, RowCodec, RowOptimizer, Tables, make_groups
 from packages import tables
 
 CHECK = ("--check", "--steps", "10", "--lr", "0.05")
@@ -143,15 +143,15 @@ def test_half_precision_keeps_eleven_bits_of_any_size():
 
 def test_a_lookup_sums_the_gradients_of_a_row():
     spec = TableSpec("t", torch.float32, 2, (6,))
-    banks = [Bank([spec], 0, lambda _: torch.arange(12.0).view(6, 2), "sgd", 1.0)]
-    table, weight = Tables(banks, ("t",)), banks[0].weight
+    groups = [GroupedEmbedding([spec], 0, lambda _: torch.arange(12.0).view(6, 2), "sgd", 1.0)]
+    table, weight = Tables(groups, ("t",)), groups[0].weight
     index = torch.tensor([[5, 1], [1, -6]])
     table.start(0, lambda: [index])
     found = table.finish(0)
     rows = found.take("t", index)
     assert torch.equal(rows, torch.arange(12.0).view(6, 2)[index])
     rows.sum().backward()
-    table.give_gradients(found)
+    table.push_gradients(found)
     before = weight.clone()
     table.step()
     assert torch.equal(before - weight, torch.tensor([1.0, 2, 0, 0, 0, 1])[:, None].expand(6, 2))
@@ -165,15 +165,15 @@ def test_a_lookup_sums_the_gradients_of_a_row():
 def test_keys_are_those_of_the_member_that_has_the_row():
     specs = [TableSpec("a", torch.float32, 2, (3, 2)), TableSpec("b", torch.float32, 2, (0, 4))]
     empty = lambda spec: torch.zeros(spec.rows[1], 2)  # noqa: E731
-    bank = Bank(specs, 1, empty, "sgd", 1.0)
-    assert bank.weight.shape == (6, 2)
+    group = GroupedEmbedding(specs, 1, empty, "sgd", 1.0)
+    assert group.weight.shape == (6, 2)
     # member 0 has rows 0, 1, 2 of a; member 1 has rows 3, 4 of a and then all of b
-    keys = bank.keys([0, 1, 0], [torch.tensor([[4, 2]]), torch.tensor([0, -1]), torch.tensor([3])])
+    keys = group.keys([0, 1, 0], [torch.tensor([[4, 2]]), torch.tensor([0, -1]), torch.tensor([3])])
     assert keys.tolist() == [4, 2, 5, 8, 3]
-    parts = bank.by_member(torch.tensor([0, 2, 3, 8]))
+    parts = group.by_member(torch.tensor([0, 2, 3, 8]))
     assert [part.tolist() for part in parts] == [[0, 2], [0, 5]]
     with pytest.raises(RuntimeFault, match="an index of table 'b' is not below its 4 rows"):
-        bank.keys([0, 1], [torch.tensor([4]), torch.tensor([4])])
+        group.keys([0, 1], [torch.tensor([4]), torch.tensor([4])])
 
 
 def test_tables_of_one_kind_are_looked_up_together():
@@ -181,20 +181,20 @@ def test_tables_of_one_kind_are_looked_up_together():
     kinds = [("a", torch.float32, 2), ("b", torch.float64, 2), ("c", torch.float32, 2)]
     specs = [TableSpec(name, dtype, columns, (5,)) for name, dtype, columns in kinds]
     rows = {spec.name: torch.randn(5, 2, dtype=spec.dtype) for spec in specs}
-    banks = make_banks(specs, lambda alike: Bank(alike, 0, lambda s: rows[s.name], "sgd", 1.0))
-    assert [[spec.name for spec in bank.specs] for bank in banks] == [["a", "c"], ["b"]]
+    groups = make_groups(specs, lambda alike: GroupedEmbedding(alike, 0, lambda s: rows[s.name], "sgd", 1.0))
+    assert [[spec.name for spec in group.specs] for group in groups] == [["a", "c"], ["b"]]
     lookups = ("c", "b", "a", "c")
     indices = [torch.randint(0, 5, shape) for shape in ((3,), (2, 2), (1,), (2,))]
-    table = Tables(banks, lookups)
+    table = Tables(groups, lookups)
     table.start(0, lambda: indices)
     found = table.finish(0)
     taken = [found.take(name, index) for name, index in zip(lookups, indices, strict=True)]
     for name, index, read in zip(lookups, indices, taken, strict=True):
         assert torch.equal(read, rows[name][index])
     sum(read.double().sum() for read in taken).backward()
-    table.give_gradients(found)
+    table.push_gradients(found)
     table.step()
     both = torch.cat([indices[0], indices[3]])
     changed = torch.zeros(5).index_add_(0, both, torch.ones(5))[:, None].expand(5, 2)
-    torch.testing.assert_close(rows["c"] - banks[0].weight[5:], changed)
+    torch.testing.assert_close(rows["c"] - groups[0].weight[5:], changed)
     table.close()

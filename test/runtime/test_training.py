@@ -71,6 +71,6 @@ def test_report(train):
     assert result["samplesPerSecond"] == pytest.approx(5 / result["measuredSeconds"])
     assert result["predictedSeconds"] == 0.001
     assert result["out"].count("samples/s") == 3
-    assert [len(rank) for rank in result["yardstickSeconds"]] == [4, 4]  # around each step
-    assert min(seconds for rank in result["yardstickSeconds"] for seconds in rank) > 0
+    assert [len(rank) for rank in result["referenceKernelSeconds"]] == [4, 4]  # around each step
+    assert min(seconds for rank in result["referenceKernelSeconds"] for seconds in rank) > 0
     assert "predicted 1.00 ms, measured" in result["out"]

@@ -2,17 +2,18 @@
 #pragma once
 
 #include "search/problem/SearchSpace.h"
-#include "search/verify/LayoutProof.h"
+#include "search/verify/AssignmentProof.h"
 
 namespace heterplan::test {
 
-inline WishedPlan wishedPlan(const Problem &problem) {
+inline RequestedPlan requestedPlan(const Problem &problem) {
   return {problem.graph, problem.cluster, *problem.costs, problem.request,
           steadyMicroBatches(problem)};
 }
 
-inline llvm::Expected<std::optional<std::vector<std::string>>> proveClash(const Problem &problem) {
-  return provenClash(wishedPlan(problem));
+inline llvm::Expected<std::optional<std::vector<std::string>>>
+proveConflict(const Problem &problem) {
+  return provenConflict(requestedPlan(problem));
 }
 
 } // namespace heterplan::test

@@ -18,7 +18,7 @@ public:
   explicit RandomProblem(uint64_t seed) : random(seed), tableRandom(~seed) {
     makeGraph();
     addTables();
-    addReplicaSums();
+    addInPassAllReduces();
     makeCluster();
     makeRequest();
   }
@@ -69,13 +69,13 @@ private:
   }
 
   /// In half of the layers of a quarter of the problems, from the same numbers.
-  void addReplicaSums() {
+  void addInPassAllReduces() {
     auto below = [&](int limit) { return static_cast<int>(tableRandom() % limit); };
     if (below(4) == 0)
       for (Layer &layer : graph.layers)
         if (below(2) == 0) {
-          layer.replicaSums = 1 + below(3);
-          layer.replicaSumBytes = Bytes(below(20));
+          layer.inPassAllReduces = 1 + below(3);
+          layer.inPassAllReduceBytes = Bytes(below(20));
         }
   }
 

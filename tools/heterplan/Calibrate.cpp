@@ -162,7 +162,7 @@ void printJson(const Calibration &found, const CalibrateOptions &options, size_t
 }
 
 /// What the corrected times were corrected by.
-void addCircumstances(Profile &profile, const Run &run) {
+void addEnvironment(Profile &profile, const Run &run) {
   profile.date = utcNow();
   profile.engine = "calibrated by " + std::to_string(run.traces.size()) + " measured timelines";
 }
@@ -185,7 +185,7 @@ Expected<ExitStatus> calibrate(const CalibrateOptions &options) {
                                                *run->costs.model, *run->costs.measured);
   if (!profile)
     return profile.takeError();
-  addCircumstances(*profile, *run);
+  addEnvironment(*profile, *run);
   if (Error error = writeFile(options.output, toJson(*profile)))
     return error;
   (options.json ? printJson : printText)(*found, options, timelines->size());

@@ -51,7 +51,7 @@ std::string torchHere() {
 }
 
 Surroundings surroundings(const Profiles &profiles) {
-  kernels::Circumstances now = kernels::cpu::openEngine(1)->circumstances();
+  kernels::Environment now = kernels::cpu::openEngine(1)->environment();
   Surroundings here{utcNow(), now.device, now.driver, now.clocks, {"native, " + now.software}};
   bool byTorch = any_of(profiles, [&](const auto &file) {
     return file.second.device == here.device && StringRef(file.second.engine).startswith("torch");

@@ -1,7 +1,7 @@
 // heterplan compile: model and cluster to a plan that can be run.
 #include "Commands.h"
 #include "CompileOptions.h"
-#include "FrontText.h"
+#include "ParetoText.h"
 #include "InfeasibleText.h"
 #include "PlanText.h"
 #include "ProfileText.h"
@@ -13,8 +13,8 @@
 #include "search/Pareto.h"
 #include "search/explain/Explain.h"
 #include "search/problem/SearchSpace.h"
+#include "search/verify/AssignmentProof.h"
 #include "search/verify/Checker.h"
-#include "search/verify/LayoutProof.h"
 #include "support/JsonWriter.h"
 #include "support/Progress.h"
 
@@ -49,10 +49,11 @@ Expected<Inputs> readInputs(const CompileOptions &options) {
   Expected<SearchOptions> searching = readSearchOptions(options);
   if (!searching)
     return searching.takeError();
-  if (searching->rounding != RoundingMethod::Exact && !isSteady(request->pricing))
-    return Diagnostic(Diag::Usage, {"", 0, 0, "--rounding"}).note({}, "add --cost-model heterps")
-           << "stages have no continuous sizes with the cost model '" << nameOf(request->pricing)
-           << "'";
+  if (searching->rounding != RoundingMethod::Exact && !isSteady(request->iterationModel))
+    return Diagnostic(Diag::Usage, {"", 0, 0, "--rounding"})
+               .note({}, "add --iteration-model steady-state")
+           << "stages have no continuous sizes with the iteration model '"
+           << nameOf(request->iterationModel) << "'";
   Expected<Model> model = readModel(options.model, options.reading);
   if (!model)
     return model.takeError();
@@ -102,8 +103,8 @@ Expected<ExitStatus> reportInfeasible(const Inputs &inputs, const CompileOptions
     return search(problem, options.strategy, searching);
   };
   auto prove = [](const Problem &problem) {
-    return provenClash({problem.graph, problem.cluster, *problem.costs, problem.request,
-                        steadyMicroBatches(problem)});
+    return provenConflict({problem.graph, problem.cluster, *problem.costs, problem.request,
+                           steadyMicroBatches(problem)});
   };
   Expected<Explanation> explanation = explain(inputs.problem, solve, prove);
   if (!explanation)
@@ -129,7 +130,7 @@ Error check(Plan &plan, const Problem &problem) {
 }
 
 /// Lowers and simulates `plan`, and writes all of it.
-Error write(const Plan &plan, const Front &front, const Inputs &inputs,
+Error write(const Plan &plan, const ParetoPlans &front, const Inputs &inputs,
             const CompileOptions &options) {
   const Problem &problem = inputs.problem;
   Expected<std::string> runtime = findRuntime(executablePath());
@@ -200,10 +201,10 @@ Expected<ExitStatus> finish(Plan &plan, const Inputs &inputs, const CompileOptio
   return exitDone;
 }
 
-/// Sweeps the front; the time limit is for all of it, what is left of it shared evenly.
+/// Sweeps the Pareto front; the time limit is for all of it, what is left of it shared evenly.
 Expected<ParetoFront> sweep(const Inputs &inputs, const CompileOptions &options, int points) {
   using Clock = std::chrono::steady_clock;
-  Progress progress = Progress::onStandardError("planning the front");
+  Progress progress = Progress::onStandardError("planning the Pareto front");
   std::signal(SIGINT, interrupt);
   const Clock::time_point started = Clock::now();
   int done = 0, all = 1;
@@ -243,7 +244,7 @@ size_t choose(const ParetoFront &front, const CompileOptions &options) {
   return options.objective == "throughput" ? front.plans.size() - 1 : front.knee;
 }
 
-Expected<ExitStatus> compileFront(const Inputs &inputs, const CompileOptions &options) {
+Expected<ExitStatus> compileParetoFront(const Inputs &inputs, const CompileOptions &options) {
   Expected<int> points = readParetoPoints(options);
   if (!points)
     return points.takeError();
@@ -259,16 +260,16 @@ Expected<ExitStatus> compileFront(const Inputs &inputs, const CompileOptions &op
     if (!*passes)
       return exitInfeasible;
   }
-  Front front{found->plans, choose(*found, options)};
+  ParetoPlans front{found->plans, choose(*found, options)};
   const Plan &chosen = front.plans[front.chosen];
   if (Error error = write(chosen, front, inputs, options))
     return error;
   printInferred(chosen, inputs.problem, *inputs.costs.inferred);
   if (options.json) {
-    outs() << emitFront(front);
+    outs() << emitParetoFront(front);
     return exitDone;
   }
-  printFront(outs(), front);
+  printParetoFront(outs(), front);
   show(chosen, options);
   printNext(options);
   return exitDone;
@@ -279,7 +280,7 @@ Expected<ExitStatus> compile(const CompileOptions &options) {
   if (!inputs)
     return inputs.takeError();
   if (options.pareto)
-    return compileFront(*inputs, options);
+    return compileParetoFront(*inputs, options);
   Expected<SearchOutcome> outcome = plan(*inputs, options.strategy);
   if (!outcome)
     return outcome.takeError();

@@ -42,12 +42,13 @@ void addSearch(CLI::App &command, CompileOptions &options) {
   addText(command, "--optimizer", options.optimizer, "NAME", "sgd (default), momentum or adam");
   addText(command, "--precision", options.precision, "NAME", "fp32 (default), tf32 or bf16");
   std::string models;
-  for (const PricingInfo &pricing : pricings())
-    models += (models.empty() ? "" : "; ") + std::string(pricing.name) + ": " + pricing.help;
-  addText(command, "--cost-model", options.costModel, "NAME",
-          "how plans are priced (heterplan); " + models);
+  for (const IterationModelInfo &model : iterationModels())
+    models += (models.empty() ? "" : "; ") + std::string(model.name) + ": " + model.help;
+  addText(command, "--iteration-model", options.iterationModel, "NAME",
+          "how an iteration is timed (synchronous-1f1b); " + models);
+  addText(command, "--cost-model", options.costModel, "NAME", "")->group(""); // until 0.3
   addText(command, "--rounding", options.rounding, "NAME",
-          "sizes of the stages under heterps: exact (default), or continuous ones rounded by "
+          "sizes of the stages under steady-state: exact (default), or continuous ones rounded by "
           "ceiling, floor-repair or randomised");
   std::string names;
   for (const StrategyInfo &strategy : strategies()) // auto comes first
@@ -66,16 +67,16 @@ void addSearch(CLI::App &command, CompileOptions &options) {
   addText(command, "--seed", options.seed, "N", "of strategies that draw at random (0)");
   command.add_flag(
       "--pareto", options.pareto,
-      "plan the front of cost against throughput; DIR gets pareto.json, pareto/ and, in "
+      "plan the Pareto front of cost against throughput; DIR gets pareto.json, pareto/ and, in "
       "full, the plan at the knee (or the end that --objective names)");
   addText(command, "--pareto-points", options.paretoPoints, "N",
           "floors of the throughput that --pareto sweeps (12)");
 }
 
-std::vector<const char *> pricingNames() {
+std::vector<const char *> iterationModelNames() {
   std::vector<const char *> names;
-  for (const PricingInfo &pricing : pricings())
-    names.push_back(pricing.name);
+  for (const IterationModelInfo &iterationModel : iterationModels())
+    names.push_back(iterationModel.name);
   return names;
 }
 
@@ -87,6 +88,14 @@ Error readChoice(StringRef option, StringRef text, ArrayRef<const char *> accept
     return index.takeError();
   target = static_cast<std::remove_reference_t<decltype(target)>>(*index);
   return Error::success();
+}
+
+/// --iteration-model, or --cost-model with the names that versions before 0.2 had.
+Error readIterationModel(const CompileOptions &options, IterationModel &model) {
+  constexpr const char *formerNames[] = {"heterplan", "heterps"};
+  if (Error error = readChoice("--cost-model", options.costModel, formerNames, model))
+    return error;
+  return readChoice("--iteration-model", options.iterationModel, iterationModelNames(), model);
 }
 
 Error readFigures(const CompileOptions &options, Request &request) {
@@ -138,7 +147,7 @@ Error readChoices(const CompileOptions &options, Request &request) {
     return error;
   if (Error error = readChoice("--optimizer", options.optimizer, optimizers, request.optimizer))
     return error;
-  if (Error error = readChoice("--cost-model", options.costModel, pricingNames(), request.pricing))
+  if (Error error = readIterationModel(options, request.iterationModel))
     return error;
   return readChoice("--precision", options.precision, precisions, request.precision);
 }

@@ -13,9 +13,9 @@ void writeInfeasible(raw_ostream &os, const Explanation &explanation) {
   json.object([&] {
     json.attribute("feasible", false);
     json.attribute("proven", explanation.proven);
-    json.attributeArray("clash", [&] {
-      for (const std::string &wish : explanation.clash)
-        json.value(wish);
+    json.attributeArray("conflict", [&] {
+      for (const std::string &constraint : explanation.conflict)
+        json.value(constraint);
     });
     json.attributeArray("relaxations", [&] {
       for (const Relaxation &relaxation : explanation.relaxations)

@@ -61,14 +61,14 @@ void explainSets(raw_ostream &os, ArrayRef<LayerSet> sets, const std::string &la
   }
 }
 
-void explainPace(raw_ostream &os, const Plan &plan, const Stage &stage) {
+void explainBottleneck(raw_ostream &os, const Plan &plan, const Stage &stage) {
   const Stage &slowest = slowestStage(plan);
   if (plan.stages.size() == 1)
     return;
   if (&slowest == &stage)
-    os << "  this stage sets the pace: no other takes longer for a micro-batch\n";
+    os << "  this stage is the bottleneck: no other takes longer for a micro-batch\n";
   else
-    os << "  stage " << slowest.id << " sets the pace with " << readable(slowest.time())
+    os << "  stage " << slowest.id << " is the bottleneck with " << readable(slowest.time())
        << "; this one uses " << percent(stage.time() / slowest.time()) << " of that\n";
 }
 
@@ -96,7 +96,7 @@ void explainLayer(raw_ostream &os, const Plan &plan, StringRef name, const Found
   explainSets(os, plan.colocations, name.str(), "is to be in one stage with");
   explainSets(os, plan.separations, name.str(), "is to be in another stage than");
   explainBoundary(os, stage, found.index);
-  explainPace(os, plan, stage);
+  explainBottleneck(os, plan, stage);
   os << "  the placement was chosen by '" << plan.strategy << "' for least "
      << (plan.objective == Objective::Cost ? "cost" : "iteration time")
      << (plan.optimal ? ", and is proven optimal" : "") << "\n";

@@ -35,18 +35,18 @@ void interrupt(int signal) {
 }
 
 Profile headOf(const ProfileJob &job, const kernels::Engine &engine) {
-  kernels::Circumstances circumstances = engine.circumstances();
+  kernels::Environment environment = engine.environment();
   Profile head;
   head.model = job.model.model;
-  head.device = circumstances.device;
-  head.driver = circumstances.driver;
-  head.clocks = circumstances.clocks;
-  head.engine = "native, " + circumstances.software + ", update by " + nameOf(job.optimizer);
+  head.device = environment.device;
+  head.driver = environment.driver;
+  head.clocks = environment.clocks;
+  head.engine = "native, " + environment.software + ", update by " + nameOf(job.optimizer);
   head.threads = int(job.threads);
   return head;
 }
 
-/// What the file has already; it must be of the same circumstances.
+/// What the file has already; it must be of the same environment.
 Error resume(StringRef path, Profile &profile) {
   if (!sys::fs::exists(path))
     return Error::success();
@@ -75,7 +75,8 @@ ProfileEntry *entryOf(Profile &profile, const ProfileJob &job, const Task &task)
   return nullptr;
 }
 
-void add(Profile &profile, const ProfileJob &job, const Task &task, const ProfileVisit &visit) {
+void add(Profile &profile, const ProfileJob &job, const Task &task,
+         const MeasurementSession &session) {
   ProfileEntry *entry = entryOf(profile, job, task);
   if (!entry) {
     entry = &profile.entries.emplace_back();
@@ -83,12 +84,12 @@ void add(Profile &profile, const ProfileJob &job, const Task &task, const Profil
     entry->deviceType = job.deviceType;
     entry->batch = Samples(task.batch);
   }
-  entry->add(visit);
+  entry->add(session);
 }
 
 int64_t missing(Profile &profile, const ProfileJob &job, const Task &task, int64_t wanted) {
   const ProfileEntry *entry = entryOf(profile, job, task);
-  return entry ? entry->missingVisits(wanted) : wanted;
+  return entry ? entry->missingSessions(wanted) : wanted;
 }
 
 /// The largest batch first, then the smallest and so on; for each, the layers with the largest part
@@ -142,9 +143,9 @@ Expected<std::unique_ptr<kernels::Engine>> openEngine(const ProfileJob &job) {
   return kernels::cpu::openEngine(int(job.threads));
 }
 
-class Visits {
+class Sessions {
 public:
-  Visits(const ProfileJob &job, kernels::Engine &engine, Profile &profile)
+  Sessions(const ProfileJob &job, kernels::Engine &engine, Profile &profile)
       : job(job), engine(engine), profile(profile), tasks(tasksOf(job, engine)) {}
 
   /// In rounds over all tasks, as the speed of a machine changes from second to second.
@@ -154,7 +155,7 @@ public:
         if (isOver())
           return Error::success();
         if (missing(profile, job, task, round))
-          if (Error error = visit(task))
+          if (Error error = session(task))
             return error;
       }
     return Error::success();
@@ -173,16 +174,16 @@ private:
     return interrupted || (job.timeBudget > Seconds(0) && passed.count() >= job.timeBudget.value());
   }
 
-  Error visit(const Task &task) {
+  Error session(const Task &task) {
     progress.update(double(done) / double(done + left()),
                     task.layer->name + ", batch " + std::to_string(task.batch));
-    Expected<ProfileVisit> visit = kernels::measure(
+    Expected<MeasurementSession> session = kernels::measure(
         engine, job.graph, job.model.layers[task.layer->index], Samples(task.batch), job.optimizer,
         kernels::footprintOf(job.model, Samples(task.batch)), {});
-    if (!visit)
-      return visit.takeError();
+    if (!session)
+      return session.takeError();
     ++done;
-    add(profile, job, task, *visit);
+    add(profile, job, task, *session);
     return save(job, profile);
   }
 
@@ -207,14 +208,14 @@ Expected<ExitStatus> runNative(const ProfileJob &job) {
   if (Error error = resume(job.output, profile))
     return error;
   std::signal(SIGINT, interrupt);
-  Visits visits(job, engine, profile);
-  if (Error error = visits.run())
+  Sessions sessions(job, engine, profile);
+  if (Error error = sessions.run())
     return error;
   if (Error error = save(job, profile))
     return error;
-  if (int64_t left = visits.left())
+  if (int64_t left = sessions.left())
     errs() << "note: " << (interrupted ? "interrupted" : "the time is up") << " with " << left
-           << " visits left; run again to go on\n";
+           << " sessions left; run again to go on\n";
   return interrupted ? exitUsage : exitDone;
 }
 

@@ -167,7 +167,7 @@ Error addSettings(const ProfileCommand &command, ProfileJob &job) {
 }
 
 /// A catalogued device, which tells the heavy layers from the light ones.
-Expected<DeviceType> yardstick(StringRef type, bool gpu) {
+Expected<DeviceType> referenceKernel(StringRef type, bool gpu) {
   Expected<Catalogue> catalogue = readCatalogue();
   if (!catalogue)
     return catalogue.takeError();
@@ -235,7 +235,7 @@ void addProfileOptions(CLI::App &command, ProfileCommand &options) {
   addText(command, "--precision", options.precision, "NAME",
           "of the native engine on a GPU: fp32 (default), tf32 or bf16");
   addText(command, "--rounds", options.rounds, "N",
-          "how often each layer is visited, in rounds over all (5)");
+          "how often each layer is measured, in rounds over all (5)");
   addText(command, "--time-budget", options.timeBudget, "SECONDS",
           "stop then; the layers that matter most are measured first");
   addText(command, "--emit-script", options.script, "FILE",
@@ -263,7 +263,7 @@ Expected<ProfileJob> readProfileJob(const ProfileCommand &command) {
   job.output = defaultOutput(command);
   if (Error error = addSettings(command, job))
     return error;
-  Expected<DeviceType> device = yardstick(job.deviceType, job.gpu.has_value());
+  Expected<DeviceType> device = referenceKernel(job.deviceType, job.gpu.has_value());
   if (!device)
     return device.takeError();
   Expected<Model> model = readModel(command.model, command.reading);

@@ -47,7 +47,7 @@ struct ProfileJob {
   std::optional<int> gpu;       // its number; a CPU without
   Optimizer optimizer = Optimizer::Sgd;
   Precision precision = Precision::Fp32;
-  int64_t rounds = 5;   // visits of each layer at each batch
+  int64_t rounds = 5;   // sessions of each layer at each batch
   Seconds timeBudget{}; // 0: none
   bool native = false;
 };

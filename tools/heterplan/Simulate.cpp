@@ -76,7 +76,7 @@ void printText(const Result &result) {
   outs() << "iteration   " << readable(result.iteration()) << " (the plan says "
          << readable(result.program.predictedIteration) << ")\n"
          << "eager       " << readable(result.simulation.eager)
-         << " without the pace of the slowest stage\n"
+         << " without waiting for the bottleneck stage\n"
          << "throughput  " << plain(throughputOf(result).value()) << " samples/s\n"
          << "bubble      " << percent(bubbleShare(result)) << " of all ranks' time is waiting\n\n";
   table.print(outs());

@@ -132,9 +132,9 @@ Bytes footprintOf(const LayerGraph &model, Samples samples) {
   return touched;
 }
 
-Expected<ProfileVisit> measure(Engine &engine, const Graph &graph, const Layer &layer,
-                               Samples samples, Optimizer optimizer, Bytes footprint,
-                               const Effort &effort) {
+Expected<MeasurementSession> measure(Engine &engine, const Graph &graph, const Layer &layer,
+                                     Samples samples, Optimizer optimizer, Bytes footprint,
+                                     const Effort &effort) {
   double rotated = std::min(double(engine.rotatedBytes()), footprint.value());
   Nodes nodes = nodesOf(graph, layer);
   auto parameters = int64_t(layer.parameterBytes.value() / sizeof(float));
@@ -156,12 +156,12 @@ Expected<ProfileVisit> measure(Engine &engine, const Graph &graph, const Layer &
   Times times = repeatAll(engine, copies, effort);
   if (std::string why = engine.takeFailure(); !why.empty())
     return refusal(layer, why);
-  return ProfileVisit{Seconds(trimmedMean(times.forward)),
-                      Seconds(trimmedMean(times.backward)),
-                      Seconds(parameters ? trimmedMean(times.update) : 0),
-                      spreadOf(times.passes),
-                      int(times.passes.size()),
-                      Seconds(dense ? trimmedMean(times.accumulate) : 0)};
+  return MeasurementSession{Seconds(trimmedMean(times.forward)),
+                            Seconds(trimmedMean(times.backward)),
+                            Seconds(parameters ? trimmedMean(times.update) : 0),
+                            spreadOf(times.passes),
+                            int(times.passes.size()),
+                            Seconds(dense ? trimmedMean(times.accumulate) : 0)};
 }
 
 } // namespace heterplan::kernels

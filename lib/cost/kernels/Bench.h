@@ -24,9 +24,9 @@ struct Effort {
 /// more than a cache or a model of `footprint` holds, are used in turn, each warmed up once.
 /// NoProfile, naming the operator, where one of its operators has no kernel, and where the device
 /// fails.
-llvm::Expected<ProfileVisit> measure(Engine &engine, const Graph &graph, const Layer &layer,
-                                     Samples samples, Optimizer optimizer, Bytes footprint,
-                                     const Effort &effort);
+llvm::Expected<MeasurementSession> measure(Engine &engine, const Graph &graph, const Layer &layer,
+                                           Samples samples, Optimizer optimizer, Bytes footprint,
+                                           const Effort &effort);
 
 /// What a pass over the model touches, roughly: before a layer is back at its weights and inputs,
 /// the rest of the model has had the cache.

@@ -1,5 +1,5 @@
 // What the kernels of a device offer to be measured and tested: an engine makes them, and says when
-// what they do begins and ends. One for each kind of device.
+// what they do begins and ends. One for each device class.
 #pragma once
 
 #include "cost/kernels/Call.h"
@@ -51,7 +51,7 @@ public:
 };
 
 /// What a time was measured on.
-struct Circumstances {
+struct Environment {
   std::string device, driver, clocks, software; // software: "oneDNN 2.6.3"
 };
 
@@ -74,7 +74,7 @@ public:
   /// What the device refused since the last call ("out of memory"); empty: nothing.
   virtual std::string takeFailure() { return ""; }
 
-  virtual Circumstances circumstances() const = 0;
+  virtual Environment environment() const = 0;
 };
 
 } // namespace heterplan::kernels

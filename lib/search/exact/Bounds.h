@@ -11,7 +11,7 @@ namespace heterplan {
 
 /// Bounds for one number of micro-batches m, by a surrogate relaxation: the limits on the devices
 /// of each type are replaced by one on their weighted sum Σ_t λ_t·devices_t (valid for any λ ≥ 0),
-/// in `levels` steps, rounded up. Under it a dynamic programme over cut positions finds for every
+/// in `levels` steps, rounded up. Under it a dynamic model over cut positions finds for every
 /// position and level
 ///   - the least max τ of the open stages,
 ///   - the least Σ τ plus exposed synchronisation when no open stage takes longer than T_k, for a

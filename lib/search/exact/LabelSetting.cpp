@@ -5,7 +5,7 @@
 // bound of the optimum. See docs/rationale/search.md.
 #include "search/exact/Bounds.h"
 #include "search/exact/Labels.h"
-#include "search/placement/Meter.h"
+#include "search/placement/SearchBudget.h"
 #include "search/placement/Strategy.h"
 
 #include <algorithm>
@@ -297,7 +297,7 @@ void LabelSearch::bestFirst() {
   for (size_t choice = 0; choice < cases.size(); ++choice)
     addRoot(static_cast<int>(choice));
   int64_t expanded = 0;
-  while (!open.empty() && work() <= options.workLimit && !Meter(options).interrupted()) {
+  while (!open.empty() && work() <= options.workLimit && !SearchBudget(options).interrupted()) {
     auto [bound, index] = open.top();
     if (bound >= bestObjective * (1 - std::max(1e-12, 1 - 1 / (1 + options.gap))))
       break;

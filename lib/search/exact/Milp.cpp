@@ -1,9 +1,9 @@
-// The cheapest stages within a limit as an integer programme, solved by Cbc: one variable for each
+// The cheapest stages within a limit as an integer model, solved by Cbc: one variable for each
 // stage on its fewest devices, a flow over the cut positions, the devices that there are. Under
-// heterplan's own pricing, where it is small enough, all of a placement as one programme.
-#include "search/exact/IntegerProgram.h"
-#include "search/exact/Pace.h"
-#include "search/exact/ProgramSearch.h"
+// the synchronous iteration model, where it is small enough, all of a placement as one model.
+#include "search/exact/Bottleneck.h"
+#include "search/exact/MilpSearch.h"
+#include "search/exact/MixedIntegerModel.h"
 
 #include <CoinError.hpp>
 #include <CoinFinite.hpp>
@@ -21,9 +21,9 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr size_t mostStages = 30'000;
 constexpr int mostNodes = 20'000; // of Cbc's tree
 
-class PaceProgram : public PaceSolver {
+class BottleneckModel : public BottleneckSolver {
 public:
-  PaceProgram(Evaluator &evaluator, const SearchOptions &options)
+  BottleneckModel(Evaluator &evaluator, const SearchOptions &options)
       : evaluator(evaluator), meter(options) {}
 
   Expected<Answer> solve(const CountTable &counts, int microBatches, double cutoff) override {
@@ -79,7 +79,7 @@ private:
   /// each position (what ends there goes on there), one for each type's devices, where neighbours
   /// may not share a type one for each position and type, those that count, and the limits of
   /// memory.
-  IntegerProgram programOf(const CountTable &counts) const {
+  MixedIntegerModel programOf(const CountTable &counts) const {
     int types = counts.types, inner = counts.positions - 1, columns = int(stages.size());
     bool apart = evaluator.space.steady;
     int pairs = inner + types, counting = pairs + (apart ? inner * types : 0);
@@ -114,7 +114,7 @@ private:
         low.push_back(-COIN_DBL_MAX);
         high.push_back(after);
       }
-    IntegerProgram program(columns + inner, columns);
+    MixedIntegerModel program(columns + inner, columns);
     for (size_t row = 0; row < rows.size(); ++row)
       program.add(rows[row], low[row], high[row]);
     std::fill(program.high.begin() + columns, program.high.end(), counts.positions);
@@ -124,11 +124,11 @@ private:
   }
 
   Expected<Answer> solveByCbc(const CountTable &counts, int microBatches, double cutoff) {
-    IntegerProgram::Limits limits;
+    MixedIntegerModel::Limits limits;
     limits.nodes = mostNodes;
     limits.seconds = meter.secondsLeft();
     limits.interrupted = [&] { return meter.interrupted(); };
-    IntegerProgram::Result result = programOf(counts).minimise(limits);
+    MixedIntegerModel::Result result = programOf(counts).minimise(limits);
     Answer answer;
     if (result.infeasible) {
       answer.price = infinity;
@@ -166,7 +166,7 @@ private:
   }
 
   Evaluator &evaluator;
-  const Meter meter;
+  const SearchBudget meter;
   std::vector<Stage> stages;
 };
 
@@ -175,17 +175,17 @@ private:
 Expected<Solution> Milp::run(Evaluator &evaluator, const SearchOptions &options) {
   Solution solution;
   if (!evaluator.space.steady) {
-    Expected<Solution> solved = searchByProgrammes(evaluator, options);
+    Expected<Solution> solved = searchByMilp(evaluator, options);
     if (!solved || solved->complete)
       return solved;
     solution = std::move(*solved);
   }
-  PaceProgram solver(evaluator, options);
-  Expected<Solution> byPace =
-      searchByPace(evaluator, solver, options, 1, std::move(solution.placement));
-  if (byPace && !evaluator.space.steady)
-    byPace->bound = solution.bound;
-  return byPace;
+  BottleneckModel solver(evaluator, options);
+  Expected<Solution> byBottleneck =
+      searchByBottleneck(evaluator, solver, options, 1, std::move(solution.placement));
+  if (byBottleneck && !evaluator.space.steady)
+    byBottleneck->bound = solution.bound;
+  return byBottleneck;
 }
 
 } // namespace heterplan

@@ -1,6 +1,6 @@
 // The bound of plans whose strategy has none of its own.
+#include "search/exact/Bottleneck.h"
 #include "search/exact/Bounds.h"
-#include "search/exact/Pace.h"
 
 #include <limits>
 
@@ -14,7 +14,7 @@ double steadyBound(Evaluator &evaluator, const std::optional<Placement> &best) {
   SearchOptions options;
   options.gap = 1e-3;
   auto solver = makeShortestPaths(evaluator);
-  Expected<Solution> solution = searchByPace(evaluator, *solver, options, share, best);
+  Expected<Solution> solution = searchByBottleneck(evaluator, *solver, options, share, best);
   if (solution)
     return solution->bound;
   consumeError(solution.takeError());

@@ -1,7 +1,7 @@
 // The cheapest stages within a limit as a shortest path over cut positions. Devices beyond those
 // there are cost a price of their own, a Lagrange multiplier for each type, raised by subgradient
 // ascent (Held and Karp, 1971); the paths on the way are candidates.
-#include "search/exact/Pace.h"
+#include "search/exact/Bottleneck.h"
 
 #include <algorithm>
 #include <cmath>
@@ -15,7 +15,7 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr int mostAscents = 40;
 
-class ShortestPaths : public PaceSolver {
+class ShortestPaths : public BottleneckSolver {
 public:
   explicit ShortestPaths(const Evaluator &evaluator) : evaluator(evaluator) {}
   Expected<Answer> solve(const CountTable &counts, int microBatches, double cutoff) override;
@@ -91,8 +91,8 @@ Placement ShortestPaths::path(const CountTable &counts, int microBatches) const 
   return placement;
 }
 
-Expected<PaceSolver::Answer> ShortestPaths::solve(const CountTable &counts, int microBatches,
-                                                  double cutoff) {
+Expected<BottleneckSolver::Answer> ShortestPaths::solve(const CountTable &counts, int microBatches,
+                                                        double cutoff) {
   const std::vector<int> &available = evaluator.space.available;
   const std::vector<DeviceType> &types = evaluator.problem.cluster.types;
   double all = 0; // price of every device: no placement costs more
@@ -147,7 +147,7 @@ Expected<PaceSolver::Answer> ShortestPaths::solve(const CountTable &counts, int 
 }
 } // namespace
 
-std::unique_ptr<PaceSolver> makeShortestPaths(const Evaluator &evaluator) {
+std::unique_ptr<BottleneckSolver> makeShortestPaths(const Evaluator &evaluator) {
   return std::make_unique<ShortestPaths>(evaluator);
 }
 

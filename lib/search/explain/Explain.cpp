@@ -1,7 +1,6 @@
 #include "search/explain/Explain.h"
 
 #include "search/explain/Relax.h"
-#include "search/problem/Wishes.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
@@ -13,52 +12,52 @@ using namespace llvm;
 namespace heterplan {
 
 namespace {
-using Wishes = std::vector<Wish>;
+using Constraints = std::vector<Constraint>;
 
-Wishes minus(Wishes from, const Wishes &taken) {
-  erase_if(from, [&](Wish wish) { return is_contained(taken, wish); });
+Constraints minus(Constraints from, const Constraints &taken) {
+  erase_if(from, [&](Constraint constraint) { return is_contained(taken, constraint); });
   return from;
 }
 
-bool hasDegree(Wish wish) {
-  return wish.kind == WishKind::Memory || wish.kind == WishKind::Budget ||
-         wish.kind == WishKind::Floor;
+Problem problemWithout(Problem problem, const Constraints &dropped) {
+  problem.request = without(std::move(problem.request), dropped);
+  return problem;
 }
 
 class Explainer {
 public:
   Explainer(const Problem &problem, Solve solve, Prove prove, const ExplainOptions &options)
-      : problem(problem), wishes(wishesOf(problem)), solve(solve, options.mostSolves),
-        prove(prove) {}
+      : problem(problem), constraints(constraintsOf(problem.request)),
+        solve(solve, options.mostSolves), prove(prove) {}
 
   Expected<Explanation> run();
 
 private:
-  Expected<std::optional<Plan>> planWith(const Wishes &kept);
-  Expected<std::optional<Wishes>> provenClash();
-  Error findClash();
+  Expected<std::optional<Plan>> planWith(const Constraints &kept);
+  Expected<std::optional<Constraints>> provenConflict();
+  Error findConflict();
   Error relaxOneByOne();
   Error relaxTogether();
   Error addMoreDevices();
 
   const Problem &problem;
-  const Wishes wishes;
+  const Constraints constraints;
   CountedSolver solve;
   Prove prove;
-  Wishes clash;
+  Constraints conflict;
   Explanation result;
 };
 
-/// A plan that keeps the wishes of `kept` and none of the others.
-Expected<std::optional<Plan>> Explainer::planWith(const Wishes &kept) {
-  Expected<SearchOutcome> outcome = solve.any(without(problem, minus(wishes, kept)));
+/// A plan that keeps the constraints of `kept` and none of the others.
+Expected<std::optional<Plan>> Explainer::planWith(const Constraints &kept) {
+  Expected<SearchOutcome> outcome = solve.any(problemWithout(problem, minus(constraints, kept)));
   if (!outcome)
     return outcome.takeError();
   result.proven &= outcome->plan || outcome->proven;
   return std::move(outcome->plan);
 }
 
-Expected<std::optional<Wishes>> Explainer::provenClash() {
+Expected<std::optional<Constraints>> Explainer::provenConflict() {
   if (!prove)
     return std::nullopt;
   Expected<std::optional<std::vector<std::string>>> names = prove(problem);
@@ -66,43 +65,45 @@ Expected<std::optional<Wishes>> Explainer::provenClash() {
     return names.takeError();
   if (!*names)
     return std::nullopt;
-  Wishes result;
-  for (Wish wish : wishes)
-    if (is_contained(**names, nameInProof(problem, wish)))
-      result.push_back(wish);
+  Constraints result;
+  for (Constraint constraint : constraints)
+    if (is_contained(**names, nameOf(problem.request, constraint)))
+      result.push_back(constraint);
   return result;
 }
 
-/// Drops one wish after the other as long as there is still no plan. What is left cannot hold
+/// Drops one constraint after the other as long as there is still no plan. What is left cannot hold
 /// together, and no part of it is to spare.
-Error Explainer::findClash() {
-  Expected<std::optional<Wishes>> proof = provenClash();
+Error Explainer::findConflict() {
+  Expected<std::optional<Constraints>> proof = provenConflict();
   if (!proof)
     return proof.takeError();
-  clash = *proof ? **proof : wishes;
+  conflict = *proof ? **proof : constraints;
   result.proven = true;
-  for (Wish wish : Wishes(clash)) {
-    if (*proof && clash.size() == 1)
-      break; // one wish that is proven impossible
-    Expected<std::optional<Plan>> plan = planWith(minus(clash, {wish}));
+  for (Constraint constraint : Constraints(conflict)) {
+    if (*proof && conflict.size() == 1)
+      break; // one constraint that is proven impossible
+    Expected<std::optional<Plan>> plan = planWith(minus(conflict, {constraint}));
     if (!plan)
       return plan.takeError();
     if (!*plan)
-      clash = minus(clash, {wish});
+      conflict = minus(conflict, {constraint});
   }
   return Error::success();
 }
 
 Error Explainer::relaxOneByOne() {
-  for (Wish wish : clash) {
-    Problem base = without(problem, {wish});
-    // A wish without a degree is given up: what comes instead is told from the plan.
-    Expected<SearchOutcome> outcome = hasDegree(wish) ? solve.any(base) : solve.best(base);
+  for (Constraint constraint : conflict) {
+    Problem base = problemWithout(problem, {constraint});
+    // A constraint without a degree is given up: what comes instead is told from the plan.
+    Expected<SearchOutcome> outcome =
+        infoOf(constraint.kind).hasDegree ? solve.any(base) : solve.best(base);
     if (!outcome)
       return outcome.takeError();
     if (!outcome->plan)
       continue;
-    Expected<std::vector<Relaxed>> relaxed = relax(problem, wish, base, *outcome->plan, solve);
+    Expected<std::vector<Relaxed>> relaxed =
+        relax({problem, constraint, base, *outcome->plan, solve});
     if (!relaxed)
       return relaxed.takeError();
     for (Relaxed &one : *relaxed)
@@ -111,27 +112,29 @@ Error Explainer::relaxOneByOne() {
   return Error::success();
 }
 
-/// There is more than one clash, so that several wishes must give way at once: takes back as many
-/// wishes as possible, and relaxes the others, each as far as those before it leave room.
+/// There is more than one conflict, so that several constraints must give way at once: takes back
+/// as many constraints as possible, and relaxes the others, each as far as those before it leave
+/// room.
 Error Explainer::relaxTogether() {
-  Wishes kept;
-  for (Wish wish : wishes) {
-    kept.push_back(wish);
+  Constraints kept;
+  for (Constraint constraint : constraints) {
+    kept.push_back(constraint);
     Expected<std::optional<Plan>> plan = planWith(kept);
     if (!plan)
       return plan.takeError();
     if (!*plan)
       kept.pop_back();
   }
-  Wishes given = minus(wishes, kept);
-  Problem current = without(problem, given);
-  for (Wish wish : given) {
+  Constraints given = minus(constraints, kept);
+  Problem current = problemWithout(problem, given);
+  for (Constraint constraint : given) {
     Expected<SearchOutcome> outcome = solve.any(current);
     if (!outcome)
       return outcome.takeError();
     if (!outcome->plan)
       return Error::success(); // the limit of solves
-    Expected<std::vector<Relaxed>> relaxed = relax(problem, wish, current, *outcome->plan, solve);
+    Expected<std::vector<Relaxed>> relaxed =
+        relax({problem, constraint, current, *outcome->plan, solve});
     if (!relaxed)
       return relaxed.takeError();
     if (relaxed->empty())
@@ -144,10 +147,8 @@ Error Explainer::relaxTogether() {
 }
 
 Error Explainer::addMoreDevices() {
-  bool concernsDevices = any_of(clash, [](Wish wish) {
-    return wish.kind == WishKind::Floor || wish.kind == WishKind::Memory ||
-           wish.kind == WishKind::Separation || wish.kind == WishKind::Schedule;
-  });
+  bool concernsDevices = any_of(
+      conflict, [](Constraint constraint) { return infoOf(constraint.kind).helpedByDevices; });
   if (!concernsDevices)
     return Error::success();
   Expected<std::vector<Relaxed>> more = addDevices(problem, solve);
@@ -160,15 +161,15 @@ Error Explainer::addMoreDevices() {
 
 Expected<Explanation> Explainer::run() {
   result.devices = problem.cluster.totalDevices();
-  if (Error error = findClash())
+  if (Error error = findConflict())
     return error;
-  for (Wish wish : clash)
-    result.clash.push_back(describe(problem, wish));
+  for (Constraint constraint : conflict)
+    result.conflict.push_back(describe(problem.request, constraint));
   if (Error error = relaxOneByOne())
     return error;
   if (Error error = addMoreDevices())
     return error;
-  if (result.relaxations.empty() && !clash.empty())
+  if (result.relaxations.empty() && !conflict.empty())
     if (Error error = relaxTogether())
       return error;
   return std::move(result);
@@ -192,13 +193,13 @@ std::string toText(const Explanation &explanation) {
   std::string text;
   raw_string_ostream os(text);
   os << "no plan meets the constraints: ";
-  if (explanation.clash.empty())
+  if (explanation.conflict.empty())
     os << "none was found even without them";
-  else if (explanation.clash.size() == 1)
-    os << explanation.clash.front() << " cannot be had";
+  else if (explanation.conflict.size() == 1)
+    os << explanation.conflict.front() << " cannot be had";
   else
-    os << join(explanation.clash.begin(), explanation.clash.end() - 1, ", ") << " and "
-       << explanation.clash.back() << " clash";
+    os << join(explanation.conflict.begin(), explanation.conflict.end() - 1, ", ") << " and "
+       << explanation.conflict.back() << " conflict";
   os << " on the " << explanation.devices << " devices of the cluster\n";
   if (!explanation.relaxations.empty())
     os << (explanation.relaxations.front().helps

@@ -1,5 +1,5 @@
-// Why there is no plan: which wishes of the user clash, and how little of each would have to give
-// way. Every relaxation that is named was tried: with it there is a plan.
+// Why there is no plan: which constraints of the user conflict, and how little of each would have
+// to give way. Every relaxation that is named was tried: with it there is a plan.
 #pragma once
 
 #include "search/Search.h"
@@ -12,7 +12,7 @@
 namespace heterplan {
 
 struct Relaxation {
-  std::string constraint; // "throughput of at least 50000 samples/s", as in Explanation::clash
+  std::string constraint; // "throughput of at least 50000 samples/s", as in Explanation::conflict
   std::string subject;    // "best throughput": what the figures below are of
   std::string deviceType; // whose memory or number it is; "" where it is about none, or about all
   std::string current;    // "50000 samples/s"
@@ -26,9 +26,9 @@ struct Relaxation {
 };
 
 struct Explanation {
-  /// The wishes that clash: they cannot hold together on this cluster, and without any one of them
-  /// the others can. Empty when no plan was found even without wishes.
-  std::vector<std::string> clash;
+  /// The constraints that conflict: they cannot hold together on this cluster, and without any one
+  /// of them the others can. Empty when no plan was found even without constraints.
+  std::vector<std::string> conflict;
   std::vector<Relaxation> relaxations;
   /// False where the search stopped at its limit: there may be a plan that it did not see.
   bool proven = false;
@@ -39,7 +39,8 @@ struct Explanation {
 enum class Effort { AnyPlan, BestPlan };
 /// Runs a strategy on a problem.
 using Solve = llvm::function_ref<llvm::Expected<SearchOutcome>(const Problem &, Effort)>;
-/// Names wishes that provably clash, in the words of search/verify/NecessaryClash.h, or none.
+/// Names constraints that provably conflict, in the words of search/verify/NecessaryConflict.h, or
+/// none.
 using Prove =
     llvm::function_ref<llvm::Expected<std::optional<std::vector<std::string>>>(const Problem &)>;
 
@@ -49,8 +50,8 @@ struct ExplainOptions {
 };
 
 /// Explains why `problem`, for which `solve` found no plan, has none. First asks `prove` (may be
-/// null), then drops wishes one by one and solves what is left. Fails only when `solve` or `prove`
-/// does. Deterministic as they are.
+/// null), then drops constraints one by one and solves what is left. Fails only when `solve` or
+/// `prove` does. Deterministic as they are.
 llvm::Expected<Explanation> explain(const Problem &problem, Solve solve, Prove prove = nullptr,
                                     const ExplainOptions &options = {});
 

@@ -1,7 +1,8 @@
-// Bayesian optimisation over layouts: a Gaussian process on the logarithm of the objective, with a
-// kernel of the number of blocks that differ, and the expected improvement of candidates near the
-// best layouts and at random. Source: Jones, Schonlau and Welch, EGO, J. Global Optimization 1998.
-#include "search/provision/LayoutSearch.h"
+// Bayesian optimisation over assignments: a Gaussian process on the logarithm of the objective,
+// with a kernel of the number of blocks that differ, and the expected improvement of candidates
+// near the best assignments and at random. Source: Jones, Schonlau and Welch, EGO, J. Global
+// Optimization 1998.
+#include "search/provision/AssignmentSearch.h"
 
 #include <algorithm>
 #include <cmath>
@@ -17,7 +18,7 @@ constexpr int mostPoints = 160, firstPoints = 24, candidates = 48;
 class GaussianProcess {
 public:
   /// Adds a point of value `y`; one that is like another is left out.
-  void add(const Layout &x, double y) {
+  void add(const TypeAssignment &x, double y) {
     std::vector<double> row = solve(correlations(x));
     double rest = 1 + noise;
     for (double value : row)
@@ -51,7 +52,7 @@ public:
   }
 
   /// How much `x` is expected to be below `best`.
-  double expectedImprovement(const Layout &x, double best) const {
+  double expectedImprovement(const TypeAssignment &x, double best) const {
     std::vector<double> k = correlations(x), v = solve(k);
     double estimate = 0, variance = 1 + noise;
     for (size_t i = 0; i < k.size(); ++i) {
@@ -69,16 +70,16 @@ public:
 private:
   static constexpr double noise = 1e-6;
 
-  static double correlation(const Layout &a, const Layout &b) {
+  static double correlation(const TypeAssignment &a, const TypeAssignment &b) {
     constexpr double range = 0.25; // of the blocks
     double differ = a.choice != b.choice;
-    for (size_t i = 0; i < a.symbols.size(); ++i)
-      differ += a.symbols[i] != b.symbols[i];
-    return std::exp(-differ / (range * double(a.symbols.size()) + 1));
+    for (size_t i = 0; i < a.actions.size(); ++i)
+      differ += a.actions[i] != b.actions[i];
+    return std::exp(-differ / (range * double(a.actions.size()) + 1));
   }
-  std::vector<double> correlations(const Layout &x) const {
+  std::vector<double> correlations(const TypeAssignment &x) const {
     std::vector<double> result;
-    for (const Layout &point : points)
+    for (const TypeAssignment &point : points)
       result.push_back(correlation(x, point));
     return result;
   }
@@ -92,22 +93,22 @@ private:
     return b;
   }
 
-  std::vector<Layout> points;
+  std::vector<TypeAssignment> points;
   std::vector<double> values, weights;
   std::vector<std::vector<double>> factor; // lower triangle
   double mean = 0, deviation = 1;
 };
 
-/// Infeasible layouts count as somewhat worse than the worst feasible one.
+/// Infeasible assignments count as somewhat worse than the worst feasible one.
 class Ego {
 public:
   Ego(Evaluator &evaluator, const SearchOptions &options) : search(evaluator, options, workShare) {}
 
   Solution run() {
-    for (int type = 0; type < search.layouts.types; ++type)
-      observe(search.layouts.uniform(type, draw(search.random, search.layouts.choices)));
+    for (int type = 0; type < search.assignments.types; ++type)
+      observe(search.assignments.uniform(type, draw(search.random, search.assignments.choices)));
     for (int i = 0; i < firstPoints; ++i)
-      observe(search.layouts.random(search.random));
+      observe(search.assignments.random(search.random));
     for (int tries = 0; tries < 2 * mostPoints && process.size() < mostPoints; ++tries) {
       if (search.meter.exhausted())
         break;
@@ -118,25 +119,25 @@ public:
   }
 
 private:
-  void observe(const Layout &layout) {
+  void observe(const TypeAssignment &assignment) {
     constexpr double penalty = 0.5;
-    double value = std::log(search.score(layout));
+    double value = std::log(search.score(assignment));
     if (std::isfinite(value))
       worst = std::max(worst, value);
-    process.add(layout, std::isfinite(value) ? value : worst + penalty);
+    process.add(assignment, std::isfinite(value) ? value : worst + penalty);
     search.meter.add(int64_t(process.size()) * 20);
   }
 
-  Layout choose() {
+  TypeAssignment choose() {
     double best = std::isfinite(search.bestScore()) ? std::log(search.bestScore()) : worst;
-    Layout chosen = search.bestLayout();
+    TypeAssignment chosen = search.bestAssignment();
     double most = -1;
     for (int i = 0; i < candidates; ++i) {
-      Layout candidate = search.bestLayout();
+      TypeAssignment candidate = search.bestAssignment();
       for (int moves = 1 + i % 4; moves > 0; --moves)
-        candidate = neighbour(search.layouts, std::move(candidate), search.random);
+        candidate = neighbour(search.assignments, std::move(candidate), search.random);
       if (i % 3 == 0)
-        candidate = search.layouts.random(search.random);
+        candidate = search.assignments.random(search.random);
       double gain = process.expectedImprovement(candidate, best);
       if (gain > most) {
         most = gain;
@@ -146,7 +147,7 @@ private:
     return chosen;
   }
 
-  LayoutSearch search;
+  AssignmentSearch search;
   GaussianProcess process;
   double worst = 0;
 };

@@ -1,6 +1,6 @@
-// A genetic algorithm over layouts: tournaments, two-point crossover, mutation of runs; the best
-// few stay.
-#include "search/provision/LayoutSearch.h"
+// A genetic algorithm over assignments: tournaments, two-point crossover, mutation of runs; the
+// best few stay.
+#include "search/provision/AssignmentSearch.h"
 
 #include <algorithm>
 
@@ -13,7 +13,7 @@ constexpr double workShare = 0.1;
 constexpr int population = 48, elite = 4, tournament = 3;
 
 struct Individual {
-  Layout layout;
+  TypeAssignment assignment;
   double score;
 };
 
@@ -24,15 +24,15 @@ public:
 
   Solution run() {
     while (static_cast<int>(people.size()) < population)
-      add(people, search.layouts.random(search.random));
+      add(people, search.assignments.random(search.random));
     while (!search.meter.exhausted()) {
       std::stable_sort(people.begin(), people.end(),
                        [](const Individual &a, const Individual &b) { return a.score < b.score; });
       std::vector<Individual> next(people.begin(), people.begin() + elite);
       while (static_cast<int>(next.size()) < population && !search.meter.exhausted()) {
-        Layout child = cross(winner(), winner());
+        TypeAssignment child = cross(winner(), winner());
         add(next, draw(search.random, 2)
-                      ? neighbour(search.layouts, std::move(child), search.random)
+                      ? neighbour(search.assignments, std::move(child), search.random)
                       : std::move(child));
       }
       people = std::move(next);
@@ -41,32 +41,32 @@ public:
   }
 
 private:
-  void add(std::vector<Individual> &to, Layout layout) {
-    double score = search.score(layout);
-    to.push_back({std::move(layout), score});
+  void add(std::vector<Individual> &to, TypeAssignment assignment) {
+    double score = search.score(assignment);
+    to.push_back({std::move(assignment), score});
   }
 
-  const Layout &winner() {
+  const TypeAssignment &winner() {
     const Individual *best = nullptr;
     for (int i = 0; i < tournament; ++i) {
       const Individual &one = people[draw(search.random, int(people.size()))];
       if (!best || one.score < best->score)
         best = &one;
     }
-    return best->layout;
+    return best->assignment;
   }
 
-  Layout cross(const Layout &a, const Layout &b) {
-    Layout child = a;
-    int from = draw(search.random, search.layouts.blocks);
-    int to = from + draw(search.random, search.layouts.blocks - from) + 1;
-    std::copy(b.symbols.begin() + from, b.symbols.begin() + to, child.symbols.begin() + from);
+  TypeAssignment cross(const TypeAssignment &a, const TypeAssignment &b) {
+    TypeAssignment child = a;
+    int from = draw(search.random, search.assignments.blocks);
+    int to = from + draw(search.random, search.assignments.blocks - from) + 1;
+    std::copy(b.actions.begin() + from, b.actions.begin() + to, child.actions.begin() + from);
     if (draw(search.random, 2))
       child.choice = b.choice;
     return child;
   }
 
-  LayoutSearch search;
+  AssignmentSearch search;
   std::vector<Individual> people;
 };
 } // namespace

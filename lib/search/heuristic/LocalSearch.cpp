@@ -1,5 +1,5 @@
-// Simulated annealing over layouts, from the best of the quick plans.
-#include "search/provision/LayoutSearch.h"
+// Simulated annealing over assignments, from the best of the quick plans.
+#include "search/provision/AssignmentSearch.h"
 
 #include <cmath>
 
@@ -11,18 +11,18 @@ Solution improveLocally(Evaluator &evaluator, const SearchOptions &options, doub
                         const std::optional<Placement> &incumbent) {
   constexpr double hottest = 0.05, coldest = 5e-4; // of the logarithm of the objective
   constexpr int restartAfter = 400;                // moves without a new best
-  LayoutSearch search(evaluator, options, workShare);
+  AssignmentSearch search(evaluator, options, workShare);
   search.consider(incumbent);
-  Layout current = search.bestLayout();
+  TypeAssignment current = search.bestAssignment();
   double score = search.bestScore();
   for (int idle = 0; !search.meter.exhausted(); ++idle) {
     if (idle > restartAfter) {
-      current = search.bestLayout();
+      current = search.bestAssignment();
       score = search.bestScore();
       idle = 0;
     }
     double best = search.bestScore();
-    Layout next = neighbour(search.layouts, current, search.random);
+    TypeAssignment next = neighbour(search.assignments, current, search.random);
     double value = search.score(next);
     double temperature = hottest * std::pow(coldest / hottest, search.meter.progress());
     bool better = !(value > score); // also from infinity to infinity

@@ -62,15 +62,16 @@ Evaluator::Evaluator(const Problem &problem)
     : problem(problem), space(problem), cuts(problem.graph.cuts()), table(problem),
       forbidden(countForbidden(problem)), farthestEnd(farthestEnds(problem)),
       parameters(problem.graph.layers.size() + 1), dense(parameters), lookups(parameters),
-      replicaSumBytes(parameters), replicaSums(parameters.size()) {
+      inPassAllReduceBytes(parameters), inPassAllReduces(parameters.size()) {
   for (int i = 0; i < problem.graph.size(); ++i) {
     parameters[i + 1] = parameters[i] + problem.graph.layers[i].parameterBytes;
     dense[i + 1] = dense[i] + problem.graph.layers[i].denseBytes();
     lookups[i + 1] = lookups[i] + problem.graph.layers[i].lookupBytes();
-    replicaSums[i + 1] = replicaSums[i] + problem.graph.layers[i].replicaSums;
-    replicaSumBytes[i + 1] = replicaSumBytes[i] + problem.graph.layers[i].replicaSumBytes;
+    inPassAllReduces[i + 1] = inPassAllReduces[i] + problem.graph.layers[i].inPassAllReduces;
+    inPassAllReduceBytes[i + 1] =
+        inPassAllReduceBytes[i] + problem.graph.layers[i].inPassAllReduceBytes;
   }
-  if (!isSteady(problem.request.pricing))
+  if (!isSteady(problem.request.iterationModel))
     return;
   int microBatches = space.microBatches.front();
   steadyModel = std::make_unique<const HeterPsModel>(
@@ -95,8 +96,8 @@ void Evaluator::addLookups(int begin, int end, const GroupCosts &costs, StageTim
 }
 
 double Evaluator::sumsOf(int begin, int end, const GroupCosts &costs) const {
-  Bytes size = replicaSumBytes[end] - replicaSumBytes[begin];
-  return costs.reduce.time(replicaSums[end] - replicaSums[begin], size).value();
+  Bytes size = inPassAllReduceBytes[end] - inPassAllReduceBytes[begin];
+  return costs.reduce.time(inPassAllReduces[end] - inPassAllReduces[begin], size).value();
 }
 
 StageTimes Evaluator::uniformTimes(int begin, int end, int type, int count, const GroupCosts &costs,
@@ -378,8 +379,8 @@ std::optional<Evaluation> Evaluator::measure(const Placement &placement) {
   }
   fillTransfers(placement, prices, result.stages);
   Schedule schedule = count == 1 ? Schedule::DataParallel : Schedule::OneForwardOneBackward;
-  result.iteration =
-      iterationTime(result.stages, placement.microBatches, schedule, problem.request.pricing);
+  result.iteration = iterationTime(result.stages, placement.microBatches, schedule,
+                                   problem.request.iterationModel);
   result.objective = objectiveOf(result.iteration, result.price);
   return result;
 }

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "cost/HeterPs.h"
-#include "search/placement/PriceTable.h"
+#include "search/placement/LayerTimes.h"
 #include "search/problem/SearchSpace.h"
 
 #include <array>
@@ -81,7 +81,7 @@ public:
                       int64_t batch) const;
   /// Adds to `times` how long the largest share's rows of tables take in each pass.
   void addLookups(int begin, int end, const GroupCosts &costs, StageTimes &times) const;
-  /// Seconds of each pass in which the replicas sum statistics (Layer::replicaSums).
+  /// Seconds of each pass in which the replicas sum statistics (Layer::inPassAllReduces).
   double sumsOf(int begin, int end, const GroupCosts &costs) const;
 
   Bytes parametersOf(int begin, int end) const;
@@ -93,13 +93,13 @@ public:
   TransferPath pathBetween(const DeviceGroup &from, const DeviceGroup &to);
 
   /// Fewest devices of `type` with which a micro-batch takes layers [begin, end) at most `limit`
-  /// seconds, transfers of heterplan's own pricing not counted; 0: no number that there is.
+  /// seconds, transfers of the synchronous model not counted; 0: no number that there is.
   int leastCount(int begin, int end, int type, double limit, int64_t batch, int inFlight);
 
   /// The fitted model of HeterPS, or null where plans are not priced by it.
   const HeterPsModel *heterPs() const { return steadyModel.get(); }
   /// iteration = w·(Σ τ + exposed synchronisation) + (m − w)·max τ with this w: 1, or 0 where the
-  /// pricing is steady.
+  /// iterationModel is steady.
   double fillWeight() const { return steadyModel ? 0 : 1; }
 
   /// Figures of a placement whatever its throughput and price; none when devices, memory or pins do
@@ -116,7 +116,7 @@ public:
   /// Evaluation::objective and at most the placement's.
   llvm::Expected<Plan> plan(const Placement &placement, double bound);
 
-  PriceTable &prices() { return table; }
+  LayerTimes &prices() { return table; }
   /// Sums for `share` of the `batch` samples of a micro-batch on one device of `type`.
   const PrefixSums &pricesOf(int type, int64_t share, int64_t batch) {
     return table.at(type, share, problem.request.globalBatch.value() / batch);
@@ -152,7 +152,7 @@ private:
                         Plan &plan) const;
   void fillProvenance(const Placement &placement, const Evaluation &evaluation, Plan &plan);
 
-  PriceTable table;
+  LayerTimes table;
   std::unique_ptr<const HeterPsModel> steadyModel;
   std::map<std::pair<int, int>, GroupCosts> groups; // by type and count
   std::map<std::array<int, 4>, TransferPath> paths; // by types and counts
@@ -160,8 +160,8 @@ private:
   std::vector<int> farthestEnd; // by position: end of the longest stage there without a separation
   /// Of the layers before each position: all parameters, dense ones, rows that a sample looks up,
   /// what replicas sum in each pass.
-  std::vector<Bytes> parameters, dense, lookups, replicaSumBytes;
-  std::vector<int64_t> replicaSums;
+  std::vector<Bytes> parameters, dense, lookups, inPassAllReduceBytes;
+  std::vector<int64_t> inPassAllReduces;
   /// By layers, and replicas where there are tables.
   mutable llvm::DenseMap<std::pair<std::pair<int, int>, int>, MemoryNeed> memory;
 };

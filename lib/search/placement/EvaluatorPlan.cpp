@@ -1,6 +1,6 @@
 // From the chosen placement to a Plan.
 #include "cost/Memory.h"
-#include "search/placement/Assignment.h"
+#include "search/placement/DeviceAssignment.h"
 #include "search/placement/Evaluator.h"
 
 #include <algorithm>
@@ -198,12 +198,8 @@ Expected<Plan> Evaluator::plan(const Placement &placement, double bound) {
   plan.microBatches = placement.microBatches;
   plan.optimizer = request.optimizer;
   plan.precision = request.precision;
-  plan.pricing = request.pricing;
-  plan.minThroughput = request.minThroughput;
-  plan.maxCostPerHour = request.maxCostPerHour;
-  plan.pins = request.pins;
-  plan.colocations = request.colocations;
-  plan.separations = request.separations;
+  plan.iterationModel = request.iterationModel;
+  static_cast<Requirements &>(plan) = request;
   plan.training = request.training;
   plan.stages = evaluation->stages;
   int count = static_cast<int>(plan.stages.size());

@@ -1,5 +1,6 @@
-// What is to be planned: a model, a cluster, a cost model and the user's wishes, checked against
-// each other. A Problem is immutable; strategies read it and price placements with an Evaluator.
+// What is to be planned: a model, a cluster, a cost model and the user's constraints, checked
+// against each other. A Problem is immutable; strategies read it and price placements with an
+// Evaluator.
 #pragma once
 
 #include "cost/CostModel.h"

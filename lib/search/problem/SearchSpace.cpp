@@ -250,7 +250,7 @@ std::vector<int> cutPositions(const Problem &problem, int limit) {
 
 SearchSpace::SearchSpace(const Problem &problem) {
   const Request &request = problem.request;
-  steady = isSteady(request.pricing);
+  steady = isSteady(request.iterationModel);
   positions = cutPositions(problem, steady ? mostSteadyPositions : mostPositions);
   for (int type = 0; type < static_cast<int>(problem.cluster.types.size()); ++type) {
     available.push_back(problem.cluster.deviceCount(type));

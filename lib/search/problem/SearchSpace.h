@@ -33,7 +33,7 @@ struct SearchSpace {
   explicit SearchSpace(const Problem &problem);
   /// The option of `group`, listed or not.
   GroupOption optionOf(const Problem &problem, const DeviceGroup &group) const;
-  /// Whether a stage on `next` may follow one on `group`: where the pricing is steady a stage takes
+  /// Whether a stage on `next` may follow one on `group`: in steady state a stage takes
   /// in all of its neighbours of its own type.
   bool mayFollow(const DeviceGroup &group, const DeviceGroup &next) const {
     return !steady || group.counts.front().first != next.counts.front().first;
@@ -43,8 +43,8 @@ private:
   void listOptions(const Problem &problem);
 };
 
-/// Layers that wishes keep apart, the earlier first: neighbours among the layers of a separation,
-/// and among those that are pinned to unequal types.
+/// Layers that constraints keep apart, the earlier first: neighbours among the layers of a
+/// separation, and among those that are pinned to unequal types.
 std::vector<std::pair<int, int>> separatedPairs(const Problem &problem);
 
 /// Cut positions of the model: all series positions (where one tensor crosses, or none), then the
@@ -62,7 +62,7 @@ int devicesPerNode(const Cluster &cluster, int type);
 /// nodes without straddling.
 int slotsFor(int count, int perNode);
 
-/// Micro-batches where the pricing is steady and none are asked for: HeterPS measures layers at a
+/// Micro-batches in steady state and none are asked for: HeterPS measures layers at a
 /// small batch, so the most that leave a sample for each device of a type.
 int steadyMicroBatches(const Problem &problem);
 

@@ -7,8 +7,8 @@ using namespace llvm;
 
 namespace heterplan {
 
-Provisioner::Provisioner(Evaluator &evaluator, const LayoutSpace &layouts)
-    : evaluator(evaluator), layouts(layouts), sizes(evaluator.space.available.size()) {
+Provisioner::Provisioner(Evaluator &evaluator, const AssignmentSpace &assignments)
+    : evaluator(evaluator), assignments(assignments), sizes(evaluator.space.available.size()) {
   for (const GroupOption &option : evaluator.space.options) {
     if (option.group.counts.size() > 1)
       continue;
@@ -19,18 +19,18 @@ Provisioner::Provisioner(Evaluator &evaluator, const LayoutSpace &layouts)
     std::sort(of.begin(), of.end(), [](const Size &a, const Size &b) { return a.count < b.count; });
 }
 
-/// Makes the stages of `layout`, each with the fewest devices that hold it.
-bool Provisioner::start(const Layout &layout) {
+/// Makes the stages of `assignment`, each with the fewest devices that hold it.
+bool Provisioner::start(const TypeAssignment &assignment) {
   const SearchSpace &space = evaluator.space;
-  microBatches = space.microBatches[layout.choice];
+  microBatches = space.microBatches[assignment.choice];
   batch = evaluator.problem.request.globalBatch.value() / microBatches;
   stages.clear();
   cost = 0;
   left = space.available;
-  for (int block = 0; block < layouts.blocks; ++block) {
-    int type = layouts.typeOf(layout.symbols[block]);
+  for (int block = 0; block < assignments.blocks; ++block) {
+    int type = assignments.typeOf(assignment.actions[block]);
     bool begins = stages.empty() || stages.back().type != type ||
-                  (layouts.cuts(layout.symbols[block]) && !space.steady);
+                  (assignments.cuts(assignment.actions[block]) && !space.steady);
     if (begins)
       stages.push_back({space.positions[block], 0, type});
     stages.back().end = space.positions[block + 1];
@@ -136,7 +136,7 @@ Placement Provisioner::placement() const {
   return result;
 }
 
-/// No sizing of the stages in hand is faster than this where the pricing is steady; 0 elsewhere.
+/// No sizing of the stages in hand is faster than this in steady state; 0 elsewhere.
 double Provisioner::leastIteration() {
   const HeterPsModel *model = evaluator.heterPs();
   if (!model)
@@ -149,11 +149,11 @@ double Provisioner::leastIteration() {
   return slowest * microBatches;
 }
 
-std::optional<Provisioner::Sized> Provisioner::size(const Layout &layout) {
+std::optional<Provisioner::Sized> Provisioner::size(const TypeAssignment &assignment) {
   std::optional<Sized> best;
   double bestObjective = std::numeric_limits<double>::infinity();
   ++steps;
-  if (!start(layout))
+  if (!start(assignment))
     return best;
   double least = leastIteration();
   while (evaluator.objectiveOf(Seconds(least), DollarsPerHour(cost)) < bestObjective) {

@@ -1,22 +1,22 @@
-// Provisioning: how many devices each stage of a layout gets (HeterPS, section 5). The slowest
-// stage grows by one step again and again; where the pricing is steady that meets every balanced
+// Provisioning: how many devices each stage of a assignment gets (HeterPS, section 5). The slowest
+// stage grows by one step again and again; in steady state that meets every balanced
 // sizing, so that the best one is found, else it is a good heuristic.
 #pragma once
 
-#include "search/provision/Layout.h"
+#include "search/provision/TypeAssignment.h"
 
 namespace heterplan {
 
 class Provisioner {
 public:
-  Provisioner(Evaluator &evaluator, const LayoutSpace &layouts);
+  Provisioner(Evaluator &evaluator, const AssignmentSpace &assignments);
 
   struct Sized {
     Placement placement;
     double objective = 0;
   };
   /// The best sizing found that meets all constraints.
-  std::optional<Sized> size(const Layout &layout);
+  std::optional<Sized> size(const TypeAssignment &assignment);
   /// Steps taken so far, times stages: what it costs.
   int64_t work() const { return steps; }
 
@@ -34,7 +34,7 @@ private:
     double time() const { return forward + backward + receive + receiveGradient; }
   };
 
-  bool start(const Layout &layout);
+  bool start(const TypeAssignment &assignment);
   bool fits(int stage) const;
   void price(int stage);
   void connect(int stage);
@@ -44,9 +44,9 @@ private:
   double leastIteration();
 
   Evaluator &evaluator;
-  const LayoutSpace &layouts;
+  const AssignmentSpace &assignments;
   std::vector<std::vector<Size>> sizes; // by type, ascending
-  // The layout in hand:
+  // The assignment in hand:
   int microBatches = 1;
   int64_t batch = 1;
   std::vector<Sizing> stages;

@@ -1,6 +1,6 @@
 #include "search/provision/Rounding.h"
 
-#include "search/provision/Layout.h"
+#include "search/provision/TypeAssignment.h"
 
 #include <algorithm>
 #include <cmath>
@@ -114,7 +114,7 @@ double ContinuousSizes::objectiveAt(double limit) const {
 
 /// Between `fastest`, where devices or the budget end, and `slowest`, where the floor on throughput
 /// does or where the fewest devices are fast enough.
-bool ContinuousSizes::limitsOfPace() {
+bool ContinuousSizes::bottleneckLimits() {
   const Request &request = evaluator.problem.request;
   for (size_t i = 0; i < fewest.size(); ++i) {
     const PlacedStage &stage = placement.stages[i];
@@ -136,12 +136,12 @@ bool ContinuousSizes::limitsOfPace() {
 }
 
 bool ContinuousSizes::solve() {
-  if (!limitsOfPace())
+  if (!bottleneckLimits())
     return false;
   bool fast = evaluator.problem.request.objective == Objective::Throughput;
-  pace =
+  bottleneck =
       fast ? fastest : minimum(fastest, slowest, [&](double limit) { return objectiveAt(limit); });
-  least = objectiveAt(pace) * (1 - tolerance);
+  least = objectiveAt(bottleneck) * (1 - tolerance);
   return true;
 }
 
@@ -193,14 +193,15 @@ std::optional<Placement> ContinuousSizes::round(RoundingMethod method, uint64_t 
   if (method == RoundingMethod::Ceiling) {
     if (!within(ceilingsAt(slowest)))
       return std::nullopt;
-    double limit = leastThat(pace, slowest, [&](double at) { return within(ceilingsAt(at)); });
+    double limit =
+        leastThat(bottleneck, slowest, [&](double at) { return within(ceilingsAt(at)); });
     return placementOf(ceilingsAt(limit));
   }
   std::mt19937_64 random(seed);
   std::optional<Placement> best;
   double bestObjective = infinity;
   for (int i = 0; i < (method == RoundingMethod::Randomised ? tries : 1); ++i) {
-    std::vector<double> counts = sizesAt(pace);
+    std::vector<double> counts = sizesAt(bottleneck);
     for (double &count : counts) {
       double down = std::floor(count * (1 + 1e-12));
       bool up = method == RoundingMethod::Randomised && drawReal(random) < count - down;

@@ -17,7 +17,7 @@ using Eigen::VectorXd;
 namespace heterplan {
 
 namespace {
-constexpr int inputSize = PolicyInput::blockFeatures + PolicyInput::symbolFeatures;
+constexpr int inputSize = PolicyInput::blockFeatures + PolicyInput::actionFeatures;
 
 VectorXd sigmoid(const VectorXd &x) { return (1 + (-x.array()).exp()).inverse().matrix(); }
 
@@ -79,7 +79,7 @@ struct Policy::Weights {
 /// One block on the way: what went in and came out, for the way back.
 struct Policy::Step {
   VectorXd in, gates, memory, state; // gates: after their functions (LSTM: i, f, o, g)
-  MatrixXd features, looks;          // by symbol: input of the scorer, and its hidden layer
+  MatrixXd features, looks;          // by action: input of the scorer, and its hidden layer
   std::vector<bool> allowed;
   VectorXd probabilities;
 };
@@ -90,7 +90,7 @@ int gatesOf(Cell cell) { return cell == Cell::Lstm ? 4 * Policy::hidden : Policy
 int sizeOf(Cell cell) {
   int gates = gatesOf(cell);
   return gates * (inputSize + Policy::hidden + 1) +
-         Policy::scorer * (Policy::hidden + PolicyInput::symbolFeatures + 1 + 1) +
+         Policy::scorer * (Policy::hidden + PolicyInput::actionFeatures + 1 + 1) +
          Policy::mostChoices;
 }
 } // namespace
@@ -112,25 +112,25 @@ Policy::Weights Policy::weights(const VectorXd &from) const {
   };
   const double *cellIn = take(gates * inputSize), *cellBack = take(gates * hidden),
                *cellBias = take(gates), *attend = take(scorer * hidden),
-               *look = take(scorer * PolicyInput::symbolFeatures), *lookBias = take(scorer),
+               *look = take(scorer * PolicyInput::actionFeatures), *lookBias = take(scorer),
                *vote = take(scorer);
   return {{cellIn, gates, inputSize},
           {cellBack, gates, hidden},
           {attend, scorer, hidden},
-          {look, scorer, PolicyInput::symbolFeatures},
+          {look, scorer, PolicyInput::actionFeatures},
           {cellBias, gates},
           {lookBias, scorer},
           {vote, scorer}};
 }
 
-/// The cell takes in the block and what was chosen before; the scorer scores each symbol.
+/// The cell takes in the block and what was chosen before; the scorer scores each action.
 void Policy::enter(const Weights &w, const PolicyInput &input, int block, int before, Step &step,
                    const Step *previous) const {
-  step.features = input.symbolsAt(block, before);
+  step.features = input.actionsAt(block, before);
   step.in = VectorXd::Zero(inputSize);
   step.in.head(PolicyInput::blockFeatures) = input.block(block);
   if (previous)
-    step.in.tail(PolicyInput::symbolFeatures) = previous->features.col(before);
+    step.in.tail(PolicyInput::actionFeatures) = previous->features.col(before);
   VectorXd back = previous ? previous->state : VectorXd(VectorXd::Zero(hidden));
   VectorXd sum = w.cellIn * step.in + w.cellBack * back + w.cellBias;
   if (cell == Cell::Lstm) {
@@ -153,8 +153,8 @@ void Policy::enter(const Weights &w, const PolicyInput &input, int block, int be
   step.looks.colwise() += context;
   step.looks = step.looks.array().tanh().matrix().eval();
   step.allowed.clear();
-  for (int symbol = 0; symbol < input.symbols(); ++symbol)
-    step.allowed.push_back(input.allowed(block, symbol));
+  for (int action = 0; action < input.actions(); ++action)
+    step.allowed.push_back(input.allowed(block, action));
   step.probabilities = softmax(step.looks.transpose() * w.vote, step.allowed);
 }
 
@@ -170,9 +170,9 @@ Rollout Policy::sample(const PolicyInput &input, const std::function<double()> &
   Step steps[2];
   for (int block = 0; block < input.blocks(); ++block) {
     Step &step = steps[block % 2];
-    int before = block > 0 ? rollout.symbols.back() : -1;
+    int before = block > 0 ? rollout.actions.back() : -1;
     enter(w, input, block, before, step, block > 0 ? &steps[(block + 1) % 2] : nullptr);
-    rollout.symbols.push_back(pick(step.probabilities, uniform));
+    rollout.actions.push_back(pick(step.probabilities, uniform));
   }
   return rollout;
 }
@@ -181,7 +181,7 @@ std::vector<Policy::Step> Policy::replay(const PolicyInput &input, const Rollout
   Weights w = weights(theta);
   std::vector<Step> steps(size_t(input.blocks()));
   for (int block = 0; block < input.blocks(); ++block)
-    enter(w, input, block, block > 0 ? rollout.symbols[block - 1] : -1, steps[block],
+    enter(w, input, block, block > 0 ? rollout.actions[block - 1] : -1, steps[block],
           block > 0 ? &steps[block - 1] : nullptr);
   return steps;
 }
@@ -191,13 +191,13 @@ Policy::Likelihood Policy::likelihood(const PolicyInput &input, const Rollout &r
   Likelihood result{std::log(choices[rollout.choice]), entropyOf(choices)};
   std::vector<Step> steps = replay(input, rollout);
   for (size_t block = 0; block < steps.size(); ++block) {
-    result.logProbability += std::log(steps[block].probabilities[rollout.symbols[block]]);
+    result.logProbability += std::log(steps[block].probabilities[rollout.actions[block]]);
     result.entropy += entropyOf(steps[block].probabilities);
   }
   return result;
 }
 
-/// Back-propagation through time. What the cell gets of the previous symbol is data, not a function
+/// Back-propagation through time. What the cell gets of the previous action is data, not a function
 /// of the parameters.
 void Policy::addGradient(const PolicyInput &input, const Rollout &rollout, double advantage,
                          double entropyWeight, VectorXd &gradient) const {
@@ -205,7 +205,7 @@ void Policy::addGradient(const PolicyInput &input, const Rollout &rollout, doubl
   int gates = gatesOf(cell);
   MatrixXd cellIn = MatrixXd::Zero(gates, inputSize), cellBack = MatrixXd::Zero(gates, hidden),
            attend = MatrixXd::Zero(scorer, hidden),
-           look = MatrixXd::Zero(scorer, PolicyInput::symbolFeatures);
+           look = MatrixXd::Zero(scorer, PolicyInput::actionFeatures);
   VectorXd cellBias = VectorXd::Zero(gates), lookBias = VectorXd::Zero(scorer),
            vote = VectorXd::Zero(scorer);
   std::vector<Step> steps = replay(input, rollout);
@@ -214,7 +214,7 @@ void Policy::addGradient(const PolicyInput &input, const Rollout &rollout, doubl
     const Step &step = steps[block];
     const Step *previous = block > 0 ? &steps[block - 1] : nullptr;
     VectorXd scores =
-        scoreGradient(step.probabilities, rollout.symbols[block], advantage, entropyWeight);
+        scoreGradient(step.probabilities, rollout.actions[block], advantage, entropyWeight);
     vote += step.looks * scores;
     MatrixXd looks = w.vote * scores.transpose();
     looks.array() *= 1 - step.looks.array().square();

@@ -1,7 +1,7 @@
 // The policy network of the RL strategies: reads the blocks of layers in order and gives each
-// symbol of a layout a probability. A recurrent cell (LSTM or plain RNN) remembers; a scorer that
-// is the same for every symbol looks at what the symbol means for the block, so that one policy
-// serves any number of types and carries over to other models and clusters.
+// action of a assignment a probability. A recurrent cell (LSTM or plain RNN) remembers; a scorer
+// that is the same for every action looks at what the action means for the block, so that one
+// policy serves any number of types and carries over to other models and clusters.
 #pragma once
 
 #include "llvm/ADT/StringRef.h"
@@ -20,21 +20,21 @@ enum class Cell { Lstm, Rnn };
 /// What the policy sees.
 class PolicyInput {
 public:
-  static constexpr int blockFeatures = 6, symbolFeatures = 8;
+  static constexpr int blockFeatures = 6, actionFeatures = 8;
   virtual ~PolicyInput() = default;
   virtual int blocks() const = 0;
-  virtual int symbols() const = 0;
+  virtual int actions() const = 0;
   virtual int choices() const = 0;
   virtual Eigen::VectorXd block(int block) const = 0;
-  /// Of each symbol at `block`, one column each, after `before` (−1: none).
-  virtual Eigen::MatrixXd symbolsAt(int block, int before) const = 0;
-  virtual bool allowed(int block, int symbol) const = 0;
+  /// Of each action at `block`, one column each, after `before` (−1: none).
+  virtual Eigen::MatrixXd actionsAt(int block, int before) const = 0;
+  virtual bool allowed(int block, int action) const = 0;
 };
 
-/// One sampled layout.
+/// One sampled assignment.
 struct Rollout {
   int choice = 0;
-  std::vector<int> symbols;
+  std::vector<int> actions;
 };
 
 class Policy {
@@ -48,7 +48,7 @@ public:
   Eigen::VectorXd &parameters() { return theta; }
   const Eigen::VectorXd &parameters() const { return theta; }
 
-  /// Draws a layout; `uniform` gives numbers in [0, 1). Null: the most probable symbols.
+  /// Draws a assignment; `uniform` gives numbers in [0, 1). Null: the most probable actions.
   Rollout sample(const PolicyInput &input, const std::function<double()> &uniform) const;
   /// Logarithm of the probability of `rollout`, and the sum of the entropies on its way.
   struct Likelihood {

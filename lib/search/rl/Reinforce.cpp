@@ -1,6 +1,6 @@
-// Scheduling by reinforcement learning (HeterPS, section 5): a policy samples layouts, REINFORCE
-// with a moving-average baseline and an entropy bonus makes the cheap ones more probable.
-#include "search/provision/LayoutSearch.h"
+// Scheduling by reinforcement learning (HeterPS, section 5): a policy samples assignments,
+// REINFORCE with a moving-average baseline and an entropy bonus makes the cheap ones more probable.
+#include "search/provision/AssignmentSearch.h"
 #include "search/rl/Policy.h"
 #include "support/Files.h"
 
@@ -19,30 +19,30 @@ constexpr double learningRate = 0.02, entropyStart = 0.05, entropyEnd = 0.002;
 constexpr double baselineDecay = 0.8, worstReward = -3;
 
 /// Features that mean the same on every problem: logarithms and shares, about between −1 and 1.
-class LayoutInput : public PolicyInput {
+class AssignmentInput : public PolicyInput {
 public:
-  LayoutInput(Evaluator &evaluator, const LayoutSpace &layouts)
-      : layouts(layouts), prices(evaluator.problem.cluster.types.size()) {
+  AssignmentInput(Evaluator &evaluator, const AssignmentSpace &assignments)
+      : assignments(assignments), prices(evaluator.problem.cluster.types.size()) {
     const std::vector<int> &at = evaluator.space.positions;
-    for (int block = 0; block < layouts.blocks; ++block)
+    for (int block = 0; block < assignments.blocks; ++block)
       addBlock(evaluator, at[block], at[block + 1]);
     scale(evaluator);
   }
 
-  int blocks() const override { return layouts.blocks; }
-  int symbols() const override { return layouts.symbols; }
-  int choices() const override { return layouts.choices; }
-  bool allowed(int block, int symbol) const override { return layouts.allowed(block, symbol); }
+  int blocks() const override { return assignments.blocks; }
+  int actions() const override { return assignments.actions; }
+  int choices() const override { return assignments.choices; }
+  bool allowed(int block, int action) const override { return assignments.allowed(block, action); }
   Eigen::VectorXd block(int block) const override { return blockFacts[block]; }
 
-  Eigen::MatrixXd symbolsAt(int block, int before) const override {
-    Eigen::MatrixXd result(symbolFeatures, layouts.symbols);
-    int last = before < 0 ? -1 : layouts.typeOf(before);
-    for (int symbol = 0; symbol < layouts.symbols; ++symbol) {
-      int type = layouts.typeOf(symbol);
-      const Facts &facts = typeFacts[size_t(block) * layouts.types + type];
-      result.col(symbol) << facts.time, facts.money, facts.transfer, facts.memory, prices[type],
-          type == last ? 1.0 : 0.0, layouts.cuts(symbol) ? 1.0 : 0.0, last < 0 ? 1.0 : 0.0;
+  Eigen::MatrixXd actionsAt(int block, int before) const override {
+    Eigen::MatrixXd result(actionFeatures, assignments.actions);
+    int last = before < 0 ? -1 : assignments.typeOf(before);
+    for (int action = 0; action < assignments.actions; ++action) {
+      int type = assignments.typeOf(action);
+      const Facts &facts = typeFacts[size_t(block) * assignments.types + type];
+      result.col(action) << facts.time, facts.money, facts.transfer, facts.memory, prices[type],
+          type == last ? 1.0 : 0.0, assignments.cuts(action) ? 1.0 : 0.0, last < 0 ? 1.0 : 0.0;
     }
     return result;
   }
@@ -66,7 +66,7 @@ private:
         magnitude(evaluator.parametersOf(begin, end).value()) / 12,
         magnitude(cut.forwardBytes.value()) / 12, double(end - begin) / problem.graph.size(), 1;
     blockFacts.push_back(facts);
-    for (int type = 0; type < layouts.types; ++type)
+    for (int type = 0; type < assignments.types; ++type)
       typeFacts.push_back(factsOf(evaluator, begin, end, type));
   }
 
@@ -92,21 +92,21 @@ private:
       dearest = std::max(dearest, type.price.value());
     for (size_t type = 0; type < prices.size(); ++type)
       prices[type] = evaluator.problem.cluster.types[type].price.value() / dearest;
-    for (int block = 0; block < layouts.blocks; ++block) {
-      Facts *of = &typeFacts[size_t(block) * layouts.types];
+    for (int block = 0; block < assignments.blocks; ++block) {
+      Facts *of = &typeFacts[size_t(block) * assignments.types];
       double time = 0, money = 0;
-      for (int type = 0; type < layouts.types; ++type) {
-        time += of[type].time / layouts.types;
-        money += of[type].money / layouts.types;
+      for (int type = 0; type < assignments.types; ++type) {
+        time += of[type].time / assignments.types;
+        money += of[type].money / assignments.types;
       }
-      for (int type = 0; type < layouts.types; ++type) {
+      for (int type = 0; type < assignments.types; ++type) {
         of[type].time -= time;
         of[type].money -= money;
       }
     }
   }
 
-  const LayoutSpace &layouts;
+  const AssignmentSpace &assignments;
   std::vector<double> prices;
   std::vector<Eigen::VectorXd> blockFacts;
   std::vector<Facts> typeFacts; // by block and type
@@ -133,8 +133,9 @@ private:
 class Trainer {
 public:
   Trainer(Evaluator &evaluator, const SearchOptions &options, double workShare, Policy policy)
-      : options(options), search(evaluator, options, workShare), input(evaluator, search.layouts),
-        policy(std::move(policy)), best(this->policy), ascent(this->policy.size()) {}
+      : options(options), search(evaluator, options, workShare),
+        input(evaluator, search.assignments), policy(std::move(policy)), best(this->policy),
+        ascent(this->policy.size()) {}
 
   /// Trains a policy, and others from scratch once it has settled, then descends from the best.
   Solution run(const std::optional<Placement> &incumbent) {
@@ -154,7 +155,7 @@ public:
           options.progress(search.meter.progress(), search.bestScore());
       }
       Rollout likely = policy.sample(input, nullptr);
-      search.score({likely.symbols, likely.choice});
+      search.score({likely.actions, likely.choice});
       if (start == 0 || search.bestScore() < found)
         best = policy;
     }
@@ -166,9 +167,9 @@ public:
   const Policy &trained() const { return best; }
 
 private:
-  /// The logarithm of the objective against the best layout of one type.
+  /// The logarithm of the objective against the best assignment of one type.
   double reward(const Rollout &rollout) {
-    double score = search.score({rollout.symbols, rollout.choice});
+    double score = search.score({rollout.actions, rollout.choice});
     if (!std::isfinite(reference))
       reference = score;
     return std::isfinite(score) ? std::max(worstReward, -std::log(score / reference)) : worstReward;
@@ -187,7 +188,7 @@ private:
     for (int i = 0; i < batchSize; ++i) {
       rollouts.push_back(policy.sample(input, uniform));
       rewards.push_back(reward(rollouts.back()));
-      search.meter.add(int64_t(input.blocks()) * (8 + input.symbols()));
+      search.meter.add(int64_t(input.blocks()) * (8 + input.actions()));
     }
     double mean = 0, square = 0;
     for (double reward : rewards) {
@@ -208,8 +209,8 @@ private:
   }
 
   const SearchOptions &options;
-  LayoutSearch search;
-  LayoutInput input;
+  AssignmentSearch search;
+  AssignmentInput input;
   Policy policy, best;
   Ascent ascent;
   double baseline = 0, reference = search.bestScore();

@@ -1,6 +1,6 @@
 #include "search/verify/Checker.h"
 
-#include "search/verify/Constraints.h"
+#include "search/verify/ConstraintFormulas.h"
 
 #include <algorithm>
 
@@ -9,29 +9,26 @@ using namespace llvm;
 namespace heterplan {
 
 namespace {
-std::vector<Constraint> constraintsOf(const CheckInputs &in) {
-  std::vector<Constraint> result{layersOnce(in),      stageOrder(in),        tiedParameters(in),
-                                 scheduleFits(in),    deviceGroups(in),      devicesExist(in),
-                                 devicesUsedOnce(in), memoryFits(in),        sharesSum(in),
-                                 timingIsRight(in),   boundIsConsistent(in), fingerprintsMatch(in)};
+std::vector<ConstraintFormula> constraintsOf(const CheckInputs &in) {
+  std::vector<ConstraintFormula> result{
+      layersOnce(in),   stageOrder(in),    tiedParameters(in),    scheduleFits(in),
+      deviceGroups(in), devicesExist(in),  devicesUsedOnce(in),   memoryFits(in),
+      sharesSum(in),    timingIsRight(in), boundIsConsistent(in), fingerprintsMatch(in)};
   if (std::any_of(in.graph.layers.begin(), in.graph.layers.end(),
                   [](const Layer &layer) { return !layer.tables.empty(); }))
     result.push_back(tableShards(in));
-  if (in.plan.minThroughput != SamplesPerSecond(0))
-    result.push_back(throughputFloor(in));
-  if (in.plan.maxCostPerHour != DollarsPerHour(0))
-    result.push_back(budget(in));
-  if (!in.plan.pins.empty())
-    result.push_back(pinsKept(in));
-  if (!in.plan.colocations.empty())
-    result.push_back(colocationsKept(in));
-  if (!in.plan.separations.empty())
-    result.push_back(separationsKept(in));
+  constexpr decltype(&checkPin) hooks[] = {
+#define HETERPLAN_CONSTRAINT(enumerator, name, degree, devices) check##enumerator,
+#include "ir/Constraints.def"
+  };
+  for (auto hook = std::rbegin(hooks); hook != std::rend(hooks); ++hook) // what is blamed first
+    if (std::optional<ConstraintFormula> formula = (*hook)(in))
+      result.push_back(std::move(*formula));
   return result;
 }
 
 /// Rounding may leave a limit that holds with a slack just below zero, which is none.
-Finding findingOf(const Constraint &constraint, const Verdict &verdict) {
+Finding findingOf(const ConstraintFormula &constraint, const Verdict &verdict) {
   Finding result{{constraint.name, verdict.truth == Truth::Holds, verdict.slack, constraint.unit},
                  verdict.because};
   if (result.check.holds)
@@ -44,10 +41,10 @@ Finding findingOf(const Constraint &constraint, const Verdict &verdict) {
 
 Expected<std::vector<Finding>> examinePlan(const Plan &plan, const LayerGraph &graph,
                                            const Cluster &cluster, const CostModel &costs) {
-  Expected<Recomputation> recomputed = recompute(plan, graph, cluster, costs);
-  if (!recomputed)
-    return recomputed.takeError();
-  std::vector<Constraint> constraints = constraintsOf({plan, graph, cluster, *recomputed});
+  Expected<Reevaluation> reevaluated = recompute(plan, graph, cluster, costs);
+  if (!reevaluated)
+    return reevaluated.takeError();
+  std::vector<ConstraintFormula> constraints = constraintsOf({plan, graph, cluster, *reevaluated});
   Expected<std::vector<Verdict>> verdicts = decide(constraints);
   if (!verdicts)
     return verdicts.takeError();

@@ -23,7 +23,7 @@ struct Finding {
 
 /// Checks every constraint of `plan`; a limit that the plan does not have is left out. Slack is how
 /// much of the check's unit could be taken away, negative by how much is missing. A figure that the
-/// plan states must equal its recomputation within 1e-6, relative. A check that Z3 cannot decide
+/// plan states must equal its re-evaluation within 1e-6, relative. A check that Z3 cannot decide
 /// does not hold and says so. Fails only when the cost model has no price for a layer (NoProfile)
 /// or Z3 runs out of memory.
 llvm::Expected<std::vector<Finding>> examinePlan(const Plan &plan, const LayerGraph &graph,

@@ -2,6 +2,8 @@
 
 #include "cost/Memory.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -29,19 +31,19 @@ double weakened(double value, bool up = false) {
 Formula whole(size_t value) { return Formula::integer(int64_t(value)); }
 } // namespace
 
-std::vector<LayerClass> classesOf(const WishedPlan &wished) {
-  std::set<int> apart; // layers that a wish is about
-  for (const Pin &pin : wished.request.pins)
-    apart.insert(wished.graph.find(pin.layer));
-  for (const LayerSet &set : wished.request.colocations) {
-    auto [first, last] = extentOf(wished.graph, set);
+std::vector<LayerClass> classesOf(const RequestedPlan &requested) {
+  std::set<int> apart; // layers that a constraint is about
+  for (const Pin &pin : requested.request.pins)
+    apart.insert(requested.graph.find(pin.layer));
+  for (const LayerSet &set : requested.request.colocations) {
+    auto [first, last] = extentOf(requested.graph, set);
     for (int layer = first; layer <= last; ++layer)
       apart.insert(layer);
   }
   std::map<std::tuple<std::string, Bytes, Bytes, Bytes, Bytes, Bytes>, size_t> classOf;
   std::vector<LayerClass> classes;
-  for (int i = 0; i < wished.graph.size(); ++i) {
-    const Layer &layer = wished.graph.layers[i];
+  for (int i = 0; i < requested.graph.size(); ++i) {
+    const Layer &layer = requested.graph.layers[i];
     std::tuple key(apart.count(i) ? "layer " + layer.name : "like " + layer.signature,
                    layer.parameterBytes, layer.tableBytes(), layer.bufferBytes,
                    layer.activationBytes, layer.workspaceBytes);
@@ -53,21 +55,21 @@ std::vector<LayerClass> classesOf(const WishedPlan &wished) {
   return classes;
 }
 
-Conditions::Conditions(const WishedPlan &wished, std::vector<LayerClass> layerClasses)
-    : classes(std::move(layerClasses)), wished(wished) {
-  for (size_t t = 0; t < wished.cluster.types.size(); ++t)
+Conditions::Conditions(const RequestedPlan &requested, std::vector<LayerClass> layerClasses)
+    : classes(std::move(layerClasses)), requested(requested) {
+  for (size_t t = 0; t < requested.cluster.types.size(); ++t)
     devices.push_back(
-        Formula::count("devices of " + std::to_string(t), wished.cluster.deviceCount(int(t))));
+        Formula::count("devices of " + std::to_string(t), requested.cluster.deviceCount(int(t))));
   for (size_t c = 0; c < classes.size(); ++c)
     for (size_t t = 0; t < devices.size(); ++t)
       for (auto [kind, held] : {std::pair("share ", &shares), std::pair("rows ", &rowShares)})
         held->push_back(Formula::real(kind + std::to_string(c) + " " + std::to_string(t)));
-  for (const LayerSet &set : wished.request.colocations) {
-    auto [first, last] = extentOf(wished.graph, set);
-    ranges.push_back({nameOfSet("colocate", set), {first, last + 1}});
+  for (size_t i = 0; i < requested.request.colocations.size(); ++i) {
+    auto [first, last] = extentOf(requested.graph, requested.request.colocations[i]);
+    ranges.push_back({{ConstraintKind::Colocation, i}, first, last + 1});
   }
-  if (wished.request.schedule == ScheduleChoice::DataParallel)
-    ranges.push_back({"schedule", {0, wished.graph.size()}});
+  if (requested.request.schedule == ScheduleChoice::DataParallel)
+    ranges.push_back({{ConstraintKind::Schedule}, 0, requested.graph.size()});
 }
 
 std::vector<Formula> Conditions::facts() const {
@@ -87,7 +89,7 @@ std::vector<Formula> Conditions::facts() const {
 }
 
 void Conditions::addRowFacts(size_t layerClass, std::vector<Formula> &facts) const {
-  Formula batch = Formula::integer(wished.request.globalBatch.value());
+  Formula batch = Formula::integer(requested.request.globalBatch.value());
   std::vector<Formula> onTypes;
   for (size_t t = 0; t < devices.size(); ++t) {
     onTypes.push_back(rowShare(layerClass, t));
@@ -97,22 +99,15 @@ void Conditions::addRowFacts(size_t layerClass, std::vector<Formula> &facts) con
                                  Formula::integer(classes[layerClass].count)));
 }
 
-std::vector<Part> Conditions::wishes() const {
+std::vector<Part> Conditions::constraints() const {
+  constexpr decltype(&Conditions::requirePin) hooks[] = {
+#define HETERPLAN_CONSTRAINT(enumerator, name, degree, devices) &Conditions::require##enumerator,
+#include "ir/Constraints.def"
+  };
   std::vector<Part> parts;
-  for (const Pin &each : wished.request.pins)
-    parts.push_back({nameOfPin(each), pin(each)});
-  for (const auto &[name, range] : ranges)
-    parts.push_back({name, together(range.first, range.second, name)});
-  for (const LayerSet &set : wished.request.separations)
-    parts.push_back({nameOfSet("separate", set), atLeastDevices(set.size())});
-  if (wished.request.schedule == ScheduleChoice::Pipeline)
-    parts.push_back({"schedule", atLeastDevices(2)});
-  if (!wished.request.ignoreMemory)
-    parts.push_back({"memory", memory()});
-  if (wished.request.maxCostPerHour > DollarsPerHour(0))
-    parts.push_back({"budget", budget()});
-  if (wished.request.microBatches > 0)
-    parts.push_back({"micro-batches", hasWishedMicroBatches()});
+  for (Constraint each : constraintsOf(requested.request))
+    if (auto formula = (this->*hooks[static_cast<int>(each.kind)])(each.index))
+      parts.push_back({nameOf(requested.request, each), std::move(*formula)});
   return parts;
 }
 
@@ -166,32 +161,34 @@ Formula Conditions::sameShares(size_t a, size_t b) const {
 
 /// Layers [begin, end) with one sample on one device of `type`.
 bool Conditions::fits(int begin, int end, size_t type) const {
-  Bytes need = deviceMemory(wished.graph, begin, end, Cut(), wished.request.optimizer, Samples(1),
-                            /*inFlight=*/1);
+  Bytes need =
+      deviceMemory(requested.graph, begin, end, Cut(), requested.request.optimizer, Samples(1),
+                   /*inFlight=*/1);
   int all = 0; // devices that may share the tables: one holds as many rows at least
-  for (size_t each = 0; each < wished.cluster.types.size(); ++each)
-    all += wished.cluster.deviceCount(int(each));
+  for (size_t each = 0; each < requested.cluster.types.size(); ++each)
+    all += requested.cluster.deviceCount(int(each));
   for (int layer = begin; layer < end; ++layer)
-    for (const SparseTable &table : wished.graph.layers[layer].tables)
-      need += tableMemory(table, mostRows(table, std::max(all, 1)), wished.request.optimizer,
+    for (const SparseTable &table : requested.graph.layers[layer].tables)
+      need += tableMemory(table, mostRows(table, std::max(all, 1)), requested.request.optimizer,
                           Samples(0));
-  return need <= wished.cluster.types[type].memory * (1 + rounding);
+  return need <= requested.cluster.types[type].memory * (1 + rounding);
 }
 
-Formula Conditions::budget() const {
+std::optional<Formula> Conditions::requireBudget(size_t) const {
   std::vector<Formula> prices;
   for (size_t t = 0; t < devices.size(); ++t)
     prices.push_back(Formula::product(
-        Formula::number(weakened(wished.cluster.types[t].price.value())), devices[t]));
-  return Formula::atMost(Formula::sum(std::move(prices)),
-                         Formula::number(weakened(
-                             wished.request.maxCostPerHour.value() * (1 + rounding), /*up=*/true)));
+        Formula::number(weakened(requested.cluster.types[t].price.value())), devices[t]));
+  return Formula::atMost(
+      Formula::sum(std::move(prices)),
+      Formula::number(
+          weakened(requested.request.maxCostPerHour.value() * (1 + rounding), /*up=*/true)));
 }
 
 /// What the parameters of a class take on the devices of a type.
 void Conditions::addLoads(size_t layerClass, size_t type, std::vector<Formula> &loads) const {
   const Layer &layer = layerOf(layerClass);
-  double copies = parameterCopies(wished.request.optimizer);
+  double copies = parameterCopies(requested.request.optimizer);
   auto add = [&](double bytes, const Formula &held) {
     loads.push_back(Formula::product(Formula::number(weakened(bytes)), held));
   };
@@ -200,7 +197,7 @@ void Conditions::addLoads(size_t layerClass, size_t type, std::vector<Formula> &
     add((copies - 1) * layer.tableBytes().value(), rowShare(layerClass, type));
 }
 
-Formula Conditions::memory() const {
+std::optional<Formula> Conditions::requireMemory(size_t) const {
   std::vector<Formula> result;
   for (size_t t = 0; t < devices.size(); ++t) {
     std::vector<Formula> parameters;
@@ -209,20 +206,23 @@ Formula Conditions::memory() const {
       if (!fits(classes[c].layer, classes[c].layer + 1, t))
         result.push_back(noneOn(c, t));
     }
-    double each = wished.cluster.types[t].memory.value() * (1 + rounding);
+    double each = requested.cluster.types[t].memory.value() * (1 + rounding);
     result.push_back(Formula::atMost(
         Formula::sum(std::move(parameters)),
         Formula::product(Formula::number(weakened(each, /*up=*/true)), devices[t])));
   }
-  for (const auto &[name, range] : ranges)
-    result.push_back(memoryTogether(range.first, range.second, name));
+  for (const Range &range : ranges)
+    result.push_back(memoryTogether(range));
   return Formula::all(std::move(result));
 }
 
-/// The layers of [begin, end) are in one stage; of layers in one class one stands for all.
-Formula Conditions::together(int begin, int end, const std::string &name) const {
-  std::vector<Formula> result{Formula::boolean(name)};
-  bool isWhole = begin == 0 && end == wished.graph.size();
+/// The layers that `constraint` wants together are in one stage; of layers in one class one stands
+/// for all.
+Formula Conditions::together(Constraint constraint) const {
+  auto [_, begin, end] =
+      *find_if(ranges, [&](const Range &range) { return range.constraint == constraint; });
+  std::vector<Formula> result{Formula::boolean(nameOf(requested.request, constraint))};
+  bool isWhole = begin == 0 && end == requested.graph.size();
   size_t first = isWhole ? 0 : classOf(begin);
   for (size_t c = 0; c < classes.size(); ++c)
     if (c != first && (isWhole || (classes[c].layer >= begin && classes[c].layer < end)))
@@ -230,10 +230,12 @@ Formula Conditions::together(int begin, int end, const std::string &name) const 
   return Formula::all(std::move(result));
 }
 
-/// Memory where the wish `name` for one stage of [begin, end) holds.
-Formula Conditions::memoryTogether(int begin, int end, const std::string &name) const {
+/// Memory where the constraint for one stage of these layers holds.
+Formula Conditions::memoryTogether(const Range &range) const {
+  auto [constraint, begin, end] = range;
+  std::string name = nameOf(requested.request, constraint);
   std::vector<Formula> result;
-  size_t first = begin == 0 && end == wished.graph.size() ? 0 : classOf(begin);
+  size_t first = begin == 0 && end == requested.graph.size() ? 0 : classOf(begin);
   for (size_t t = 0; t < devices.size(); ++t)
     if (!fits(begin, end, t))
       result.push_back(Formula::any({Formula::negation(Formula::boolean(name)), noneOn(first, t)}));
@@ -244,13 +246,34 @@ Formula Conditions::atLeastDevices(size_t count) const {
   return Formula::atMost(whole(count), Formula::sum(devices));
 }
 
-Formula Conditions::pin(const Pin &pin) const {
+std::optional<Formula> Conditions::requirePin(size_t index) const {
+  const Pin &pin = requested.request.pins[index];
   std::vector<Formula> result;
-  size_t layerClass = classOf(wished.graph.find(pin.layer));
+  size_t layerClass = classOf(requested.graph.find(pin.layer));
   for (size_t t = 0; t < devices.size(); ++t)
-    if (wished.cluster.types[t].name != pin.type)
+    if (requested.cluster.types[t].name != pin.type)
       result.push_back(noneOn(layerClass, t));
   return Formula::all(std::move(result));
 }
+
+std::optional<Formula> Conditions::requireColocation(size_t index) const {
+  return together({ConstraintKind::Colocation, index});
+}
+
+std::optional<Formula> Conditions::requireSeparation(size_t index) const {
+  return atLeastDevices(requested.request.separations[index].size());
+}
+
+std::optional<Formula> Conditions::requireSchedule(size_t) const {
+  return requested.request.schedule == ScheduleChoice::Pipeline
+             ? atLeastDevices(2)
+             : together({ConstraintKind::Schedule});
+}
+
+std::optional<Formula> Conditions::requireMicroBatches(size_t) const {
+  return hasRequestedMicroBatches();
+}
+
+std::optional<Formula> Conditions::requireFloor(size_t) const { return std::nullopt; }
 
 } // namespace heterplan

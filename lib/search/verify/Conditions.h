@@ -1,31 +1,34 @@
-// The conditions of NecessaryClash.h as formulas.
+// The conditions of NecessaryConflict.h as formulas.
 #pragma once
 
+#include "ir/Constraint.h"
+#include "search/verify/RequestedPlan.h"
 #include "search/verify/Solver.h"
-#include "search/verify/WishedPlan.h"
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 namespace heterplan {
 
-/// Layers that the conditions need not tell apart: of one signature and one size, and no wish is
-/// about one of them only.
+/// Layers that the conditions need not tell apart: of one signature and one size, and no constraint
+/// is about one of them only.
 struct LayerClass {
   int layer = 0; // one of them
   int64_t count = 0;
 };
 
-std::vector<LayerClass> classesOf(const WishedPlan &wished);
+std::vector<LayerClass> classesOf(const RequestedPlan &requested);
 
 class Conditions {
 public:
-  Conditions(const WishedPlan &wished, std::vector<LayerClass> classes);
+  Conditions(const RequestedPlan &requested, std::vector<LayerClass> classes);
 
-  /// What holds whatever is wished.
+  /// What holds whatever is requested.
   std::vector<Formula> facts() const;
-  /// The wishes but for the floor, each by its name.
-  std::vector<Part> wishes() const;
+  /// The constraints but for the floor, whose condition depends on the iteration model, each by its
+  /// name.
+  std::vector<Part> constraints() const;
 
   /// What one layer of a class asks of a type.
   using Demand = std::function<double(const LayerClass &, int type)>;
@@ -34,12 +37,19 @@ public:
   Formula loadsAtMost(const Demand &demand, double each) const;
   /// A type that has one of the layers has at least so many devices; 0: it can have none of them.
   Formula devicesAtLeast(const Demand &demand) const;
-  /// Whether the number of micro-batches is the wished one.
-  static Formula hasWishedMicroBatches() { return Formula::boolean("micro-batches"); }
+  /// Whether the number of micro-batches is the requested one.
+  static Formula hasRequestedMicroBatches() { return Formula::boolean("micro-batches"); }
 
   const std::vector<LayerClass> classes;
 
 private:
+  struct Range {
+    Constraint constraint;
+    int begin, end;
+  };
+#define HETERPLAN_CONSTRAINT(enumerator, name, degree, devices)                                    \
+  std::optional<Formula> require##enumerator(size_t index) const;
+#include "ir/Constraints.def"
   const Formula &share(size_t layerClass, size_t type) const {
     return shares[layerClass * devices.size() + type];
   }
@@ -49,25 +59,22 @@ private:
     return rowShares[layerClass * devices.size() + type];
   }
   const Layer &layerOf(size_t layerClass) const {
-    return wished.graph.layers[classes[layerClass].layer];
+    return requested.graph.layers[classes[layerClass].layer];
   }
   void addRowFacts(size_t layerClass, std::vector<Formula> &facts) const;
   void addLoads(size_t layerClass, size_t type, std::vector<Formula> &loads) const;
   Formula noneOn(size_t layerClass, size_t type) const;
   Formula sameShares(size_t a, size_t b) const;
   bool fits(int begin, int end, size_t type) const;
-  Formula budget() const;
-  Formula memory() const;
-  Formula together(int begin, int end, const std::string &name) const;
-  Formula memoryTogether(int begin, int end, const std::string &name) const;
+  Formula together(Constraint constraint) const;
+  Formula memoryTogether(const Range &range) const;
   Formula atLeastDevices(size_t count) const;
-  Formula pin(const Pin &pin) const;
 
-  const WishedPlan &wished;
-  std::vector<Formula> devices;                                    // n_t
-  std::vector<Formula> shares;                                     // count · z, by class and type
-  std::vector<Formula> rowShares;                                  // count · y, likewise
-  std::vector<std::pair<std::string, std::pair<int, int>>> ranges; // layers to be together
+  const RequestedPlan &requested;
+  std::vector<Formula> devices;   // n_t
+  std::vector<Formula> shares;    // count · z, by class and type
+  std::vector<Formula> rowShares; // count · y, likewise
+  std::vector<Range> ranges;      // layers to be together, and why
 };
 
 } // namespace heterplan

@@ -1,5 +1,5 @@
 // Constraints on what the plan states in numbers: memory, times, money, bound.
-#include "search/verify/Constraints.h"
+#include "search/verify/ConstraintFormulas.h"
 
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
@@ -12,7 +12,7 @@ using namespace llvm;
 namespace heterplan {
 
 namespace {
-constexpr double agreement = 1e-6; // of a stated figure with its recomputation
+constexpr double agreement = 1e-6; // of a stated figure with its re-evaluation
 constexpr double rounding = 1e-9;  // of a limit, for sums of doubles
 
 Formula number(double value) { return Formula::number(value); }
@@ -36,15 +36,15 @@ Formula deviation(const Formula &a, const Formula &b) {
 /// Figures that the plan states, each beside what it must be.
 class Figures {
 public:
-  void add(const std::string &what, Formula stated, Formula recomputed) {
-    Formula distance = deviation(stated, recomputed);
+  void add(const std::string &what, Formula stated, Formula reevaluated) {
+    Formula distance = deviation(stated, reevaluated);
     worst.push_back(distance);
     parts.push_back({what, Formula::atMost(distance, number(agreement))});
   }
-  void add(const std::string &what, Seconds stated, Seconds recomputed) {
-    add(what + " is stated as " + text(stated.value()) + " s and is " + text(recomputed.value()) +
+  void add(const std::string &what, Seconds stated, Seconds reevaluated) {
+    add(what + " is stated as " + text(stated.value()) + " s and is " + text(reevaluated.value()) +
             " s",
-        number(stated), number(recomputed));
+        number(stated), number(reevaluated));
   }
   /// How much of the agreement is left.
   Formula slack() const { return Formula::difference(number(agreement), Formula::maximum(worst)); }
@@ -55,12 +55,13 @@ private:
   std::vector<Formula> worst{Formula::integer(0)};
 };
 
-/// Iteration time of the recomputed stages, from its definition in ir/Plan.h: the formula, or the
+/// Iteration time of the reevaluated stages, from its definition in ir/Plan.h: the formula, or the
 /// schedule where that takes longer.
 Formula iteration(const CheckInputs &in) {
   std::vector<Formula> times, forwards, backwards;
   Formula exposed = Formula::integer(0);
-  for (auto stage = in.recomputed.stages.rbegin(); stage != in.recomputed.stages.rend(); ++stage) {
+  for (auto stage = in.reevaluated.stages.rbegin(); stage != in.reevaluated.stages.rend();
+       ++stage) {
     Formula backward = number(stage->backward);
     forwards.push_back(number(stage->forward));
     backwards.push_back(backward);
@@ -69,13 +70,13 @@ Formula iteration(const CheckInputs &in) {
         Formula::maximum({number(stage->sync), Formula::difference(exposed, std::move(backward))});
   }
   Formula period = Formula::maximum(times);
-  if (isSteady(in.plan.pricing))
+  if (isSteady(in.plan.iterationModel))
     return Formula::product(Formula::integer(in.plan.microBatches), period);
   if (in.plan.schedule == Schedule::GPipe)
     period = Formula::sum({Formula::maximum(forwards), Formula::maximum(backwards)});
   times.push_back(Formula::product(Formula::integer(in.plan.microBatches - int64_t(1)), period));
   times.push_back(exposed);
-  return Formula::maximum({Formula::sum(std::move(times)), number(in.recomputed.scheduled)});
+  return Formula::maximum({Formula::sum(std::move(times)), number(in.reevaluated.scheduled)});
 }
 
 Formula throughput(const CheckInputs &in) {
@@ -107,9 +108,9 @@ Formula costPerMillionSamples(const CheckInputs &in) {
   return Formula::product(costPerHour(in), Formula::product(hours, perMillion));
 }
 
-Part cannotTell(const CheckInputs &in) { return {in.recomputed.obstacle, Formula::truth(false)}; }
+Part cannotTell(const CheckInputs &in) { return {in.reevaluated.obstacle, Formula::truth(false)}; }
 
-void addStage(const Stage &stated, const RecomputedStage &facts, const std::string &name,
+void addStage(const Stage &stated, const ReevaluatedStage &facts, const std::string &name,
               Figures &figures) {
   figures.add("forward of " + name, stated.forward, facts.forward);
   figures.add("backward of " + name, stated.backward, facts.backward);
@@ -128,10 +129,10 @@ void addStage(const Stage &stated, const RecomputedStage &facts, const std::stri
 
 void addTotals(const CheckInputs &in, Figures &figures) {
   const Plan &plan = in.plan;
-  auto add = [&](const char *name, double stated, Formula recomputed) {
+  auto add = [&](const char *name, double stated, Formula reevaluated) {
     figures.add(std::string(name) + " is stated as " + text(stated) +
                     ", which is not what the stages give",
-                number(stated), std::move(recomputed));
+                number(stated), std::move(reevaluated));
   };
   add("iteration", plan.iteration.value(), iteration(in));
   add("throughput", plan.throughput.value(), throughput(in));
@@ -140,7 +141,7 @@ void addTotals(const CheckInputs &in, Figures &figures) {
 }
 
 /// `least ≤ value` up to rounding, the distance being the slack.
-void limit(Constraint &constraint, std::string label, Formula least, Formula value) {
+void limit(ConstraintFormula &constraint, std::string label, Formula least, Formula value) {
   Formula tolerance = Formula::product(number(rounding), Formula::magnitude(least));
   Formula room = Formula::difference(value, least);
   constraint.parts.push_back(
@@ -149,11 +150,11 @@ void limit(Constraint &constraint, std::string label, Formula least, Formula val
 }
 } // namespace
 
-Constraint memoryFits(const CheckInputs &in) {
-  Constraint result{"memory", "bytes", Formula::integer(0), {}};
+ConstraintFormula memoryFits(const CheckInputs &in) {
+  ConstraintFormula result{"memory", "bytes", Formula::integer(0), {}};
   std::vector<Formula> rooms;
   for (size_t s = 0; s < in.plan.stages.size(); ++s) {
-    const RecomputedStage &facts = in.recomputed.stages[s];
+    const ReevaluatedStage &facts = in.reevaluated.stages[s];
     std::string name = "stage " + std::to_string(s);
     if (!facts.obstacle.empty()) {
       result.parts.push_back({name + ": " + facts.obstacle, Formula::truth(false)});
@@ -162,12 +163,12 @@ Constraint memoryFits(const CheckInputs &in) {
     Figures figures;
     std::vector<Formula> needs;
     std::set<std::pair<int, Bytes>> seen;
-    for (const RecomputedReplica &replica : facts.replicas) {
+    for (const ReevaluatedReplica &replica : facts.replicas) {
       if (!seen.insert({replica.type, replica.need}).second)
         continue;
       const DeviceType &type = in.cluster.types[replica.type];
       needs.push_back(number(replica.need));
-      Constraint one;
+      ConstraintFormula one;
       limit(one,
             name + " needs " + text(replica.need.value()) + " bytes on " + type.name +
                 ", which has " + text(type.memory.value()),
@@ -189,15 +190,15 @@ Constraint memoryFits(const CheckInputs &in) {
   return result;
 }
 
-Constraint timingIsRight(const CheckInputs &in) {
-  Constraint result{"timing", "relative", Formula::integer(0), {}};
-  if (!in.recomputed.obstacle.empty()) {
+ConstraintFormula timingIsRight(const CheckInputs &in) {
+  ConstraintFormula result{"timing", "relative", Formula::integer(0), {}};
+  if (!in.reevaluated.obstacle.empty()) {
     result.parts.push_back(cannotTell(in));
     return result;
   }
   Figures figures;
   for (size_t s = 0; s < in.plan.stages.size(); ++s)
-    addStage(in.plan.stages[s], in.recomputed.stages[s], "stage " + std::to_string(s), figures);
+    addStage(in.plan.stages[s], in.reevaluated.stages[s], "stage " + std::to_string(s), figures);
   addTotals(in, figures);
   result.parts = figures.parts;
   result.slack = figures.slack();
@@ -205,10 +206,11 @@ Constraint timingIsRight(const CheckInputs &in) {
 }
 
 /// The bound itself is the search's word; what is checked is that value, bound and gap agree.
-Constraint boundIsConsistent(const CheckInputs &in) {
+ConstraintFormula boundIsConsistent(const CheckInputs &in) {
   const Plan &plan = in.plan;
   bool most = plan.objective == Objective::Throughput;
-  Constraint result{"bound", most ? "samples/s" : "dollars/10^6 samples", Formula::integer(0), {}};
+  ConstraintFormula result{
+      "bound", most ? "samples/s" : "dollars/10^6 samples", Formula::integer(0), {}};
   Formula value = number(plan.objectiveValue), bound = number(plan.lowerBound);
   limit(result, "the plan is better than its own bound", most ? value : bound,
         most ? bound : value);
@@ -231,9 +233,14 @@ Constraint boundIsConsistent(const CheckInputs &in) {
   return result;
 }
 
-Constraint throughputFloor(const CheckInputs &in) {
-  Constraint result{"throughput-floor", "samples/s", Formula::integer(0), {}};
-  if (!in.recomputed.obstacle.empty()) {
+/// Always checked: memoryFits().
+std::optional<ConstraintFormula> checkMemory(const CheckInputs &) { return std::nullopt; }
+
+std::optional<ConstraintFormula> checkFloor(const CheckInputs &in) {
+  if (in.plan.minThroughput == SamplesPerSecond(0))
+    return std::nullopt;
+  ConstraintFormula result{"throughput-floor", "samples/s", Formula::integer(0), {}};
+  if (!in.reevaluated.obstacle.empty()) {
     result.parts.push_back(cannotTell(in));
     return result;
   }
@@ -242,8 +249,10 @@ Constraint throughputFloor(const CheckInputs &in) {
   return result;
 }
 
-Constraint budget(const CheckInputs &in) {
-  Constraint result{"budget", "dollars/hour", Formula::integer(0), {}};
+std::optional<ConstraintFormula> checkBudget(const CheckInputs &in) {
+  if (in.plan.maxCostPerHour == DollarsPerHour(0))
+    return std::nullopt;
+  ConstraintFormula result{"budget", "dollars/hour", Formula::integer(0), {}};
   Formula cost = Formula::maximum({costPerHour(in), number(in.plan.costPerHour)});
   limit(result,
         "the devices cost more than " + text(in.plan.maxCostPerHour.value()) + " dollars an hour",

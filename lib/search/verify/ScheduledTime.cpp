@@ -33,16 +33,16 @@ std::vector<Pass> orderOf(int stage, int stages, int microBatches) {
 /// A replica's own part of the passes; equal ones need no second look.
 using Durations = std::pair<Seconds, Seconds>;
 
-std::vector<Durations> durationsOf(const RecomputedStage &stage) {
+std::vector<Durations> durationsOf(const ReevaluatedStage &stage) {
   std::set<Durations> distinct;
-  for (const RecomputedReplica &replica : stage.replicas)
+  for (const ReevaluatedReplica &replica : stage.replicas)
     distinct.insert({stage.receive + replica.forward, stage.receiveGradient + replica.backward});
   return {distinct.begin(), distinct.end()};
 }
 
 class Execution {
 public:
-  Execution(const std::vector<RecomputedStage> &stages, int microBatches)
+  Execution(const std::vector<ReevaluatedStage> &stages, int microBatches)
       : stages(stages), microBatches(microBatches) {
     int count = int(stages.size());
     for (int s = 0; s < count; ++s) {
@@ -96,7 +96,7 @@ private:
     }
     if (forward && pass.stage == last)
       earliest = std::max(earliest, lead + period * double(pass.microBatch));
-    const RecomputedStage &stage = stages[pass.stage];
+    const ReevaluatedStage &stage = stages[pass.stage];
     if (forward) // the last stage asks for no rows before it may begin
       meet(pass.stage, stage.lookup,
            pass.stage == last ? lead + period * double(pass.microBatch) : Seconds());
@@ -111,7 +111,7 @@ private:
     return true;
   }
 
-  const std::vector<RecomputedStage> &stages;
+  const std::vector<ReevaluatedStage> &stages;
   const int microBatches;
   Seconds lead{}, period{};
   std::vector<std::vector<Pass>> orders;
@@ -121,7 +121,7 @@ private:
 };
 } // namespace
 
-Seconds scheduledTime(const std::vector<RecomputedStage> &stages, int microBatches) {
+Seconds scheduledTime(const std::vector<ReevaluatedStage> &stages, int microBatches) {
   return Execution(stages, microBatches).run();
 }
 

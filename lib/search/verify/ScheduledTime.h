@@ -2,12 +2,12 @@
 // docs/rationale/simulator.md, sharing no code with what stated the time.
 #pragma once
 
-#include "search/verify/Recomputation.h"
+#include "search/verify/Reevaluation.h"
 
 namespace heterplan {
 
 /// From the beginning of the first forward pass to the end of the last synchronisation, for at
 /// least two stages that are all without an obstacle.
-Seconds scheduledTime(const std::vector<RecomputedStage> &stages, int microBatches);
+Seconds scheduledTime(const std::vector<ReevaluatedStage> &stages, int microBatches);
 
 } // namespace heterplan

@@ -226,7 +226,7 @@ std::vector<unsigned> undecided(ArrayRef<Place> places, ArrayRef<Verdict> verdic
   return result;
 }
 
-std::vector<Verdict> decideTracked(ArrayRef<Constraint> constraints) {
+std::vector<Verdict> decideTracked(ArrayRef<ConstraintFormula> constraints) {
   Tracked tracked;
   std::vector<Place> places;
   std::vector<Verdict> verdicts(constraints.size());
@@ -275,7 +275,7 @@ Error solverFailed(const z3::exception &exception) {
 }
 } // namespace
 
-Expected<std::vector<Verdict>> decide(ArrayRef<Constraint> constraints) {
+Expected<std::vector<Verdict>> decide(ArrayRef<ConstraintFormula> constraints) {
   try {
     return decideTracked(constraints);
   } catch (const z3::exception &exception) {

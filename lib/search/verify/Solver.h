@@ -21,7 +21,7 @@ struct Part {
 };
 
 /// A named constraint: it holds when all its parts do.
-struct Constraint {
+struct ConstraintFormula {
   std::string name, unit;
   Formula slack = Formula::integer(0); // a term without variables
   std::vector<Part> parts;
@@ -38,7 +38,7 @@ struct Verdict {
 /// Decides `constraints` together: all parts are tracked, and as long as they contradict, the
 /// constraints of Z3's unsat core fail and are taken out. One verdict for each constraint, in
 /// order. Fails only when Z3 itself does (out of memory).
-llvm::Expected<std::vector<Verdict>> decide(llvm::ArrayRef<Constraint> constraints);
+llvm::Expected<std::vector<Verdict>> decide(llvm::ArrayRef<ConstraintFormula> constraints);
 
 /// Whether `parts` contradict each other given `facts`: the labels of a contradictory set from
 /// which none can be left out, ascending by position; none when they can hold together, or when Z3

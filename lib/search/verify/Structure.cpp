@@ -1,5 +1,5 @@
 // Constraints on what is where: layers, stages, devices, shares.
-#include "search/verify/Constraints.h"
+#include "search/verify/ConstraintFormulas.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
@@ -59,8 +59,8 @@ Part contiguous(const CheckInputs &in, size_t stage, size_t expected) {
 }
 } // namespace
 
-Constraint layersOnce(const CheckInputs &in) {
-  Constraint result{"layers-once", "layers", Formula::integer(0), {}};
+ConstraintFormula layersOnce(const CheckInputs &in) {
+  ConstraintFormula result{"layers-once", "layers", Formula::integer(0), {}};
   StringMap<std::vector<size_t>> stages = stagesOfLayers(in.plan);
   for (const Layer &layer : in.graph.layers) {
     size_t times = stages.lookup(layer.name).size();
@@ -80,8 +80,8 @@ Constraint layersOnce(const CheckInputs &in) {
   return result;
 }
 
-Constraint stageOrder(const CheckInputs &in) {
-  Constraint result{"stage-order", "tensors", Formula::integer(0), {}};
+ConstraintFormula stageOrder(const CheckInputs &in) {
+  ConstraintFormula result{"stage-order", "tensors", Formula::integer(0), {}};
   std::vector<std::optional<size_t>> stageOf = placement(in);
   for (const LayerTensor &tensor : in.graph.tensors)
     for (int consumer : tensor.consumers)
@@ -101,8 +101,8 @@ Constraint stageOrder(const CheckInputs &in) {
   return result;
 }
 
-Constraint tiedParameters(const CheckInputs &in) {
-  Constraint result{"tied-parameters", "parameters", Formula::integer(0), {}};
+ConstraintFormula tiedParameters(const CheckInputs &in) {
+  ConstraintFormula result{"tied-parameters", "parameters", Formula::integer(0), {}};
   std::vector<std::optional<size_t>> stageOf = placement(in);
   StringMap<int> firstUse;
   for (int layer = 0; layer < in.graph.size(); ++layer)
@@ -118,8 +118,8 @@ Constraint tiedParameters(const CheckInputs &in) {
   return result;
 }
 
-Constraint scheduleFits(const CheckInputs &in) {
-  Constraint result{"schedule", "stages", Formula::integer(0), {}};
+ConstraintFormula scheduleFits(const CheckInputs &in) {
+  ConstraintFormula result{"schedule", "stages", Formula::integer(0), {}};
   size_t stages = in.plan.stages.size();
   result.parts.push_back({"the plan has no stages", Formula::atMost(whole(1), whole(stages))});
   if (in.plan.schedule == Schedule::DataParallel)
@@ -129,8 +129,8 @@ Constraint scheduleFits(const CheckInputs &in) {
   return result;
 }
 
-Constraint deviceGroups(const CheckInputs &in) {
-  Constraint result{"device-groups", "replicas", Formula::integer(0), {}};
+ConstraintFormula deviceGroups(const CheckInputs &in) {
+  ConstraintFormula result{"device-groups", "replicas", Formula::integer(0), {}};
   for (size_t s = 0; s < in.plan.stages.size(); ++s) {
     const Stage &stage = in.plan.stages[s];
     result.parts.push_back(
@@ -152,8 +152,8 @@ Constraint deviceGroups(const CheckInputs &in) {
   return result;
 }
 
-Constraint devicesExist(const CheckInputs &in) {
-  Constraint result{"devices-exist", "devices", Formula::integer(0), {}};
+ConstraintFormula devicesExist(const CheckInputs &in) {
+  ConstraintFormula result{"devices-exist", "devices", Formula::integer(0), {}};
   for (size_t s = 0; s < in.plan.stages.size(); ++s)
     for (const Replica &replica : in.plan.stages[s].replicas)
       for (const DeviceRef &device : replica.devices)
@@ -164,8 +164,8 @@ Constraint devicesExist(const CheckInputs &in) {
   return result;
 }
 
-Constraint devicesUsedOnce(const CheckInputs &in) {
-  Constraint result{"devices-used-once", "devices", Formula::integer(0), {}};
+ConstraintFormula devicesUsedOnce(const CheckInputs &in) {
+  ConstraintFormula result{"devices-used-once", "devices", Formula::integer(0), {}};
   std::map<DeviceRef, size_t> uses;
   for (const Stage &stage : in.plan.stages)
     for (const Replica &replica : stage.replicas)
@@ -178,8 +178,8 @@ Constraint devicesUsedOnce(const CheckInputs &in) {
   return result;
 }
 
-Constraint sharesSum(const CheckInputs &in) {
-  Constraint result{"shares-sum", "samples", Formula::integer(0), {}};
+ConstraintFormula sharesSum(const CheckInputs &in) {
+  ConstraintFormula result{"shares-sum", "samples", Formula::integer(0), {}};
   Formula parts = Formula::integer(in.plan.microBatches);
   Formula batch = Formula::integer(in.plan.globalBatch.value());
   std::string ofMicroBatches =
@@ -242,8 +242,8 @@ void addTable(const SparseTable &table, size_t s, const Stage &stage, std::vecto
 }
 } // namespace
 
-Constraint tableShards(const CheckInputs &in) {
-  Constraint result{"table-shards", "tables", Formula::integer(0), {}};
+ConstraintFormula tableShards(const CheckInputs &in) {
+  ConstraintFormula result{"table-shards", "tables", Formula::integer(0), {}};
   StringMap<const SparseTable *> tables;
   std::vector<std::optional<size_t>> stageOf = placement(in);
   for (size_t layer = 0; layer < in.graph.layers.size(); ++layer)
@@ -266,8 +266,10 @@ Constraint tableShards(const CheckInputs &in) {
   return result;
 }
 
-Constraint pinsKept(const CheckInputs &in) {
-  Constraint result{"pins", "pins", Formula::integer(0), {}};
+std::optional<ConstraintFormula> checkPin(const CheckInputs &in) {
+  if (in.plan.pins.empty())
+    return std::nullopt;
+  ConstraintFormula result{"pins", "pins", Formula::integer(0), {}};
   StringMap<std::vector<size_t>> stages = stagesOfLayers(in.plan);
   for (const Pin &pin : in.plan.pins) {
     std::vector<size_t> places = stages.lookup(pin.layer);
@@ -286,9 +288,9 @@ Constraint pinsKept(const CheckInputs &in) {
 
 namespace {
 /// For each set of layers, whether their stages (one each) are as few as one, or as many as they.
-Constraint setsKept(const CheckInputs &in, const char *name, ArrayRef<LayerSet> sets,
-                    bool together) {
-  Constraint result{name, "sets", Formula::integer(0), {}};
+ConstraintFormula setsKept(const CheckInputs &in, const char *name, ArrayRef<LayerSet> sets,
+                           bool together) {
+  ConstraintFormula result{name, "sets", Formula::integer(0), {}};
   StringMap<std::vector<size_t>> stages = stagesOfLayers(in.plan);
   for (const LayerSet &layers : sets) {
     std::set<size_t> used;
@@ -311,16 +313,25 @@ Constraint setsKept(const CheckInputs &in, const char *name, ArrayRef<LayerSet> 
 }
 } // namespace
 
-Constraint colocationsKept(const CheckInputs &in) {
+std::optional<ConstraintFormula> checkColocation(const CheckInputs &in) {
+  if (in.plan.colocations.empty())
+    return std::nullopt;
   return setsKept(in, "colocations", in.plan.colocations, /*together=*/true);
 }
 
-Constraint separationsKept(const CheckInputs &in) {
+std::optional<ConstraintFormula> checkSeparation(const CheckInputs &in) {
+  if (in.plan.separations.empty())
+    return std::nullopt;
   return setsKept(in, "separations", in.plan.separations, /*together=*/false);
 }
 
-Constraint fingerprintsMatch(const CheckInputs &in) {
-  Constraint result{"fingerprints", "files", Formula::integer(0), {}};
+/// Always checked: scheduleFits().
+std::optional<ConstraintFormula> checkSchedule(const CheckInputs &) { return std::nullopt; }
+/// The plan states what it has; the number asked for is not part of it.
+std::optional<ConstraintFormula> checkMicroBatches(const CheckInputs &) { return std::nullopt; }
+
+ConstraintFormula fingerprintsMatch(const CheckInputs &in) {
+  ConstraintFormula result{"fingerprints", "files", Formula::integer(0), {}};
   result.parts.push_back({"the plan was made for another version of model '" + in.plan.model + "'",
                           Formula::truth(in.plan.modelFingerprint == in.graph.fingerprint)});
   result.parts.push_back(

@@ -45,7 +45,7 @@ TEST(Simulator, BoundariesWaitForTheSlowestReplica) {
   EXPECT_DOUBLE_EQ(event(timeline, 2, Op::Forward, 0).begin.value(), 3 + 1.5);
 }
 
-TEST(Simulator, LastStageIsPacedByTheSlowestOne) {
+TEST(Simulator, LastStageStartsWithTheBottleneck) {
   Timeline timeline = simulated(smallPlan()).timeline;
   for (int microBatch = 0; microBatch < 4; ++microBatch)
     EXPECT_DOUBLE_EQ(event(timeline, 2, Op::Receive, microBatch).begin.value(),

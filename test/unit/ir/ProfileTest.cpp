@@ -46,9 +46,9 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Mutation{"exactly one", [](Profile &p) { p.entries[0].layer = "conv1"; }},
         Mutation{"exactly one", [](Profile &p) { p.entries[0].signature = ""; }},
-        Mutation{"of a visit",
+        Mutation{"of a session",
                  [](Profile &p) {
-                   p.entries[0].visits = {{{}, {}, {}, -1, 1}};
+                   p.entries[0].sessions = {{{}, {}, {}, -1, 1}};
                  }},
         Mutation{"no device type", [](Profile &p) { p.entries[0].deviceType = ""; }},
         Mutation{"batch is 0", [](Profile &p) { p.entries[0].batch = Samples(0); }},
@@ -65,11 +65,11 @@ INSTANTIATE_TEST_SUITE_P(
         Mutation{"latency", [](Profile &p) { p.links[0].latency = Seconds(-1); }}));
 TEST(ProfileEntry, ItsTimesAreTrimmedMeansOverItsVisits) {
   ProfileEntry entry;
-  EXPECT_EQ(entry.missingVisits(3), 0); // it may have none, and is taken as it is
+  EXPECT_EQ(entry.missingSessions(3), 0); // it may have none, and is taken as it is
   entry.add({Seconds(2), Seconds(2), Seconds(0.5), 0.01, 7});
   EXPECT_EQ(entry.forward, Seconds(2));
-  EXPECT_EQ(entry.spread, 0.01); // of the only visit
-  EXPECT_EQ(entry.missingVisits(3), 2);
+  EXPECT_EQ(entry.spread, 0.01); // of the only session
+  EXPECT_EQ(entry.missingSessions(3), 2);
   entry.add({Seconds(1), Seconds(1), Seconds(0.25), 0.02, 9});
   EXPECT_EQ(entry.forward, Seconds(1.5));
   EXPECT_EQ(entry.update, Seconds(0.375));
@@ -78,8 +78,8 @@ TEST(ProfileEntry, ItsTimesAreTrimmedMeansOverItsVisits) {
   entry.add({Seconds(4), Seconds(4), Seconds(0.25), 0.02, 9});
   EXPECT_EQ(entry.forward, Seconds(2));
   EXPECT_DOUBLE_EQ(entry.spread, 0.75);
-  EXPECT_EQ(entry.missingVisits(3), 0);
-  EXPECT_EQ(entry.missingVisits(2), 0);
+  EXPECT_EQ(entry.missingSessions(3), 0);
+  EXPECT_EQ(entry.missingSessions(2), 0);
 }
 
 } // namespace

@@ -65,7 +65,7 @@ class Communicator:
         self.backend = self._common_backend()
         self._forward = dist.new_group(backend=self.backend)
         self._backward = dist.new_group(backend=self.backend)
-        self._patient = dist.new_group(backend="gloo", timeout=timedelta(days=7))
+        self._long_timeout = dist.new_group(backend="gloo", timeout=timedelta(days=7))
         self._groups: dict[Group, Any] = {}
         self._tables: dict[Group, tuple[Any, Any]] = {}
         self._add_groups(group for entry in self.roster for group in entry.groups)
@@ -259,7 +259,7 @@ class Communicator:
     def wait_for_rank0(self, value: T) -> T:
         """Waits, however long it takes, for the value of rank 0."""
         values = [value]
-        dist.broadcast_object_list(values, 0, group=self._patient)
+        dist.broadcast_object_list(values, 0, group=self._long_timeout)
         return values[0]
 
     def close(self) -> None:

@@ -84,7 +84,7 @@ class Interpreter:
             "send": self._send,
             "receiveGradient": self._receive_gradient,
             "backward": self._backward,
-            "lookupGradient": self._give_row_gradients,
+            "lookupGradient": self._push_row_gradients,
             "sendGradient": self._send_gradient,
             "allReduce": self._all_reduce,
             "step": self._update,
@@ -159,10 +159,10 @@ class Interpreter:
             micro_batch, lambda: self._stage.indices(*self._inputs(self._loaded(micro_batch)))
         )
 
-    def _give_row_gradients(self, instruction: Instruction) -> None:
+    def _push_row_gradients(self, instruction: Instruction) -> None:
         state = self._state(instruction)
         assert self._tables is not None and state.rows is not None
-        self._tables.give_gradients(state.rows)
+        self._tables.push_gradients(state.rows)
         state.rows = None
 
     def _receive(self, instruction: Instruction) -> None:

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from .interpreter import make_optimizer
 from .profile_layer import Copy, Layer, takes_gradient
 from .robust import spread_of, trimmed_mean
-from .yardstick import yardstick
+from .reference_kernel import reference_kernel
 
 MOST_COPIES = 16
 UPDATES, HARNESS = 7, 200  # repetitions
@@ -29,7 +29,7 @@ UPDATES, HARNESS = 7, 200  # repetitions
 
 @dataclass
 class Times:
-    """One visit: trimmed means in seconds; `spread` is the relative half-width of the 95% interval
+    """One session: trimmed means in seconds; `spread` is the relative half-width of the 95% interval
     of the median of forward and backward together."""
 
     forward: float
@@ -38,7 +38,7 @@ class Times:
     spread: float
     repetitions: int
     accumulate: float = 0.0  # adding the gradients of one more micro-batch
-    yardstick: float = 0.0  # beside the passes, the mean; 0: not measured
+    reference_kernel: float = 0.0  # beside the passes, the mean; 0: not measured
 
 
 @dataclass
@@ -48,7 +48,7 @@ class Samples:
     forward: list[float] = field(default_factory=list)
     backward: list[float] = field(default_factory=list)
     rows: list[float] = field(default_factory=list)  # updates of those of sparse tables
-    yardsticks: list[float] = field(default_factory=list)
+    referenceKernels: list[float] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.forward)
@@ -66,13 +66,13 @@ class Samples:
             spread_of(self.passes),
             len(self),
             accumulate,
-            trimmed_mean(self.yardsticks),
+            trimmed_mean(self.referenceKernels),
         )
 
 
 @dataclass(frozen=True)
 class Effort:
-    """When a visit is long enough: after `least` repetitions, once the spread is at most `spread`
+    """When a session is long enough: after `least` repetitions, once the spread is at most `spread`
     or `seconds` have passed; never after more than `most`."""
 
     least: int = 3
@@ -161,10 +161,10 @@ class Bench:
     def _passes(self, effort: Effort) -> Samples:
         samples = Samples()
         begin = time.perf_counter()
-        samples.yardsticks.append(yardstick(self._device))
+        samples.referenceKernels.append(reference_kernel(self._device))
         while not effort.suffices(samples, time.perf_counter() - begin):
             self._sweep(samples)
-            samples.yardsticks.append(yardstick(self._device))
+            samples.referenceKernels.append(reference_kernel(self._device))
         return samples
 
     def _now(self) -> float:

@@ -21,11 +21,11 @@ from .fields import read_fields
 from .profile_bench import Times
 from .robust import spread_of, trimmed_mean
 
-CIRCUMSTANCES = ("device", "driver", "engine", "threads")
+ENVIRONMENT = ("device", "driver", "engine", "threads")
 
 
 @dataclass(frozen=True)
-class Circumstances:
+class Environment:
     """Under which all entries of one file were measured."""
 
     device: str
@@ -44,13 +44,13 @@ class Circumstances:
         }
 
 
-def circumstances(device: torch.device, threads: int, optimizer: str) -> Circumstances:
+def environment(device: torch.device, threads: int, optimizer: str) -> Environment:
     engine = f"torch {torch.__version__}, update by {optimizer}"
     if device.type == "cuda":
         properties = torch.cuda.get_device_properties(device)
         driver = f"CUDA {torch.version.cuda}, cuDNN {torch.backends.cudnn.version()}"
-        return Circumstances(properties.name, driver, "", engine, 0)
-    return Circumstances(
+        return Environment(properties.name, driver, "", engine, 0)
+    return Environment(
         _cpu_field("model name") or platform.processor() or platform.machine(),
         f"{platform.system()} {platform.release()}",
         _clocks(),
@@ -87,28 +87,28 @@ def _visit(times: Times) -> dict[str, Any]:
         "accumulateSeconds": times.accumulate,
         "spread": times.spread,
         "repetitions": times.repetitions,
-        "yardstickSeconds": times.yardstick,
+        "referenceKernelSeconds": times.reference_kernel,
     }
 
 
-def summary(visits: list[dict[str, Any]]) -> dict[str, Any]:
-    """Trimmed means over the visits; `spread` is that of their passes, of a single visit its own."""
+def summary(sessions: list[dict[str, Any]]) -> dict[str, Any]:
+    """Trimmed means over the sessions; `spread` is that of their passes, of a single session its own."""
     times = {
-        name: trimmed_mean(float(visit.get(name, 0)) for visit in visits)
+        name: trimmed_mean(float(session.get(name, 0)) for session in sessions)
         for name in ("forwardSeconds", "backwardSeconds", "updateSeconds", "accumulateSeconds")
     }
-    passes = [float(visit["forwardSeconds"] + visit["backwardSeconds"]) for visit in visits]
+    passes = [float(session["forwardSeconds"] + session["backwardSeconds"]) for session in sessions]
     return {
         **times,
-        "spread": spread_of(passes) if len(visits) > 1 else visits[0]["spread"],
-        "repetitions": sum(visit["repetitions"] for visit in visits),
+        "spread": spread_of(passes) if len(sessions) > 1 else sessions[0]["spread"],
+        "repetitions": sum(session["repetitions"] for session in sessions),
     }
 
 
 class ProfileFile:
     """Entries by (signature, device type, batch). Fails when the file was measured elsewhere."""
 
-    def __init__(self, path: Path, model: str, now: Circumstances) -> None:
+    def __init__(self, path: Path, model: str, now: Environment) -> None:
         self._path = path
         self._head = {"schemaVersion": "1.0", "model": model, **now.as_json()}
         self._entries: dict[tuple[str, str, int], dict[str, Any]] = {}
@@ -118,7 +118,7 @@ class ProfileFile:
 
     def _resume(self) -> None:
         fields = read_fields(self._path)
-        for name in CIRCUMSTANCES:
+        for name in ENVIRONMENT:
             found = fields.integer(name) if name == "threads" else fields.text(name)
             if found != self._head[name]:
                 raise RuntimeFault(
@@ -130,26 +130,26 @@ class ProfileFile:
             self._entries[key] = entry
 
     def missing(self, signature: str, device_type: str, batch: int, wanted: int) -> int:
-        """Visits until there are `wanted`. An entry that does not state its visits is taken as it is."""
+        """Sessions until there are `wanted`. An entry that does not state its sessions is taken as it is."""
         entry = self._entries.get((signature, device_type, batch))
         if entry is None:
             return wanted
-        have = len(entry.get("visits", ()))
+        have = len(entry.get("sessions", ()))
         return max(0, wanted - have) if have else 0
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def add(self, signature: str, device_type: str, batch: int, times: Times) -> None:
-        """Adds a visit and writes the file."""
+        """Adds a session and writes the file."""
         key = (signature, device_type, batch)
-        visits = self._entries.get(key, {}).get("visits", []) + [_visit(times)]
+        sessions = self._entries.get(key, {}).get("sessions", []) + [_visit(times)]
         self._entries[key] = {
             "signature": signature,
             "deviceType": device_type,
             "batch": batch,
-            **summary(visits),
-            "visits": visits,
+            **summary(sessions),
+            "sessions": sessions,
         }
         self.write()
 

@@ -31,7 +31,7 @@ from .allocator import keep_freed_memory
 from .communication import Communicator, choose_device
 from .errors import RuntimeFault
 from .pinning import pin_to_core
-from .profile_file import circumstances
+from .profile_file import environment
 from .program import Instruction, RankProgram, SampleRange, TensorSpec
 from .robust import trimmed_mean
 
@@ -257,7 +257,7 @@ def measure(
 def _write(options: argparse.Namespace, communicator: Communicator, results: Any) -> None:
     transfers, reductions = results
     message, reduction = fit(transfers), fit(reductions)
-    now = circumstances(communicator.device, torch.get_num_threads(), "sgd").as_json()
+    now = environment(communicator.device, torch.get_num_threads(), "sgd").as_json()
     now["engine"] = f"torch {torch.__version__}, {communicator.backend}, {communicator.world_size} ranks"
     date = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     link = {

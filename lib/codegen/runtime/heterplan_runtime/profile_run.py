@@ -21,7 +21,7 @@ import torch
 from .allocator import keep_freed_memory
 from .errors import RuntimeFault
 from .profile_bench import Bench, Effort
-from .profile_file import ProfileFile, circumstances
+from .profile_file import ProfileFile, environment
 from .profile_layer import Layer, footprint
 
 Task = tuple[Layer, int]  # at a number of samples
@@ -38,7 +38,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     add("--threads", type=int, default=1, help="CPU threads")
     add("--cores", type=_cores, help="run on these cores only: 0-3,8")
     add("--optimizer", choices=("sgd", "momentum", "adam"), default="sgd")
-    add("--rounds", type=int, default=5, help="how often each layer is visited")
+    add("--rounds", type=int, default=5, help="how often each layer is measured")
     add("--time-budget", type=float, help="stop after so many seconds; what matters most is first")
     add("--parent", type=int, help="stop when this process is gone")
     return parser.parse_args(arguments)
@@ -74,7 +74,7 @@ class Progress:
         self._shown = sys.stderr.isatty()
 
     def update(self, layer: Layer, batch: int, left: int) -> None:
-        """`left`: visits, this one included."""
+        """`left`: sessions, this one included."""
         if not self._shown:
             return
         time_left = ""
@@ -120,7 +120,7 @@ def cache_bytes() -> int:
 
 
 class Run:
-    """Visits tasks until they are done, the time is up, or nobody waits any more. Each round visits
+    """Sessions tasks until they are done, the time is up, or nobody waits any more. Each round sessions
     all of them: the speed of a machine changes from second to second."""
 
     def __init__(
@@ -134,7 +134,7 @@ class Run:
         self._failed: dict[str, str] = {}  # layer -> why
 
     def go(self, tasks: list[Task]) -> int:
-        """How many visits are left."""
+        """How many sessions are left."""
         progress, rounds = Progress(), range(1, self._options.rounds + 1)
         try:
             for task in (task for wanted in rounds for task in tasks if self._missing(task, wanted)):
@@ -193,7 +193,7 @@ def _prepare(options: argparse.Namespace) -> None:
         except (OSError, AttributeError) as error:
             raise RuntimeFault(f"--cores: {error}") from error
     keep_freed_memory()
-    gc.freeze()  # what PyTorch has made is not searched again before each visit
+    gc.freeze()  # what PyTorch has made is not searched again before each session
     torch.set_num_threads(options.threads)
     if options.device.startswith("cuda") and not torch.cuda.is_available():
         raise RuntimeFault(f"--device {options.device}: PyTorch finds no GPU here")
@@ -201,7 +201,7 @@ def _prepare(options: argparse.Namespace) -> None:
 
 def _profile(options: argparse.Namespace, model: str, lines: Sequence[dict[str, Any]]) -> int:
     _prepare(options)
-    now = circumstances(torch.device(options.device), options.threads, options.optimizer)
+    now = environment(torch.device(options.device), options.threads, options.optimizer)
     file = ProfileFile(options.output, model, now)
     layers = [Layer.of(line) for line in lines]
     run = Run(options, layers, file)
@@ -214,7 +214,7 @@ def _profile(options: argparse.Namespace, model: str, lines: Sequence[dict[str, 
     for name, why in run.failed.items():
         say(f"note: layer '{name}' does not run by itself and stays modelled: {why}")
     if left:
-        say(f"note: the time is up with {left} visits left; run again to go on")
+        say(f"note: the time is up with {left} sessions left; run again to go on")
     return 0
 
 

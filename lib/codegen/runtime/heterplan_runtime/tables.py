@@ -93,7 +93,7 @@ class RowOptimizer:
         return correction * first / (second.sqrt() + epsilon)
 
 
-class Bank:
+class GroupedEmbedding:
     """All tables of a stage that have one type and one number of columns. Their rows that this rank
     holds are one tensor, so that one operation serves them all. The rows of all members have keys:
     first those of member 0, table by table, then those of member 1, and so on."""
@@ -163,10 +163,10 @@ class Bank:
         self.rows, self.gradients = [], []
 
 
-def make_banks(
-    specs: Sequence[TableSpec], make: Callable[[Sequence[TableSpec]], Bank]
-) -> list[Bank]:
-    """A bank for the tables of each type and number of columns, in their order."""
+def make_groups(
+    specs: Sequence[TableSpec], make: Callable[[Sequence[TableSpec]], GroupedEmbedding]
+) -> list[GroupedEmbedding]:
+    """A group for the tables of each type and number of columns, in their order."""
     kinds: dict[tuple[torch.dtype, int], list[TableSpec]] = {}
     for spec in specs:
         kinds.setdefault((spec.dtype, spec.columns), []).append(spec)
@@ -175,30 +175,30 @@ def make_banks(
 
 @dataclass
 class LookedUp:
-    """The rows of one micro-batch, by bank, as leaves whose gradients are wanted: each once where
+    """The rows of one micro-batch, by group, as leaves whose gradients are wanted: each once where
     they have travelled, else one for each index."""
 
     leaves: list[Tensor]
     places: list[Tensor | None]  # among the rows: of the indices of all lookups, flat; None: in turn
     shapes: list[torch.Size]  # of the indices, by lookup
-    banks: Sequence[int]  # by lookup
-    asked: list[list[int]]  # by member and bank: how many rows came from it
-    given: list[list[Tensor]]  # by member and bank: own rows that went to it
+    groups: Sequence[int]  # by lookup
+    asked: list[list[int]]  # by member and group: how many rows came from it
+    given: list[list[Tensor]]  # by member and group: own rows that went to it
     taken: int = 0  # lookups that the forward pass has done
-    _read: dict[int, list[Tensor]] = field(default_factory=dict)  # by bank: what is left of it
+    _read: dict[int, list[Tensor]] = field(default_factory=dict)  # by group: what is left of it
 
     def take(self, name: str, indices: Tensor) -> Tensor:
-        shape, bank = self.shapes[self.taken], self.banks[self.taken]
+        shape, group = self.shapes[self.taken], self.groups[self.taken]
         if shape != indices.shape:
             raise RuntimeFault(f"lookup {self.taken} of '{name}' reads other rows than announced")
         self.taken += 1
-        if bank not in self._read:
-            counts = [s.numel() for s, b in zip(self.shapes, self.banks, strict=True) if b == bank]
-            read, places = self.leaves[bank], self.places[bank]
+        if group not in self._read:
+            counts = [s.numel() for s, b in zip(self.shapes, self.groups, strict=True) if b == group]
+            read, places = self.leaves[group], self.places[group]
             if places is not None:
                 read = functional.embedding(places, read)
-            self._read[bank] = list(read.split(counts))
-        return self._read[bank].pop(0).view(*shape, -1)
+            self._read[group] = list(read.split(counts))
+        return self._read[group].pop(0).view(*shape, -1)
 
 
 class Tables:
@@ -208,18 +208,18 @@ class Tables:
 
     def __init__(
         self,
-        banks: Sequence[Bank],
+        groups: Sequence[GroupedEmbedding],
         lookups: Sequence[str],
         exchanges: tuple[Exchange, Exchange] | None = None,
     ) -> None:
-        self._banks = banks
+        self._groups = groups
         places = {
             spec.name: (number, table)
-            for number, bank in enumerate(banks)
-            for table, spec in enumerate(bank.specs)
+            for number, group in enumerate(groups)
+            for table, spec in enumerate(group.specs)
         }
         self._lookups = [places[name] for name in lookups]
-        self._bank_of = [bank for bank, _ in self._lookups]
+        self._group_of = [group for group, _ in self._lookups]
         self._exchanges = exchanges
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="lookup")
         self._started: dict[int, Future[LookedUp]] = {}
@@ -233,43 +233,43 @@ class Tables:
         return self._started.pop(micro_batch).result()
 
     def weights(self) -> list[Tensor]:
-        return [bank.weight for bank in self._banks]
+        return [group.weight for group in self._groups]
 
     def close(self) -> None:
         self._worker.shutdown()
 
     def _look_up(self, indices: list[Tensor]) -> LookedUp:
         shapes = [index.shape for index in indices]
-        keys = [self._keys(number, indices) for number in range(len(self._banks))]
+        keys = [self._keys(number, indices) for number in range(len(self._groups))]
         if self._exchanges is None:
             with torch.no_grad():
-                leaves = [bank.weight.index_select(0, rows) for bank, rows in self._pairs(keys)]
+                leaves = [group.weight.index_select(0, rows) for group, rows in self._pairs(keys)]
             leaves = [leaf.requires_grad_() for leaf in leaves]
-            return LookedUp(leaves, [None] * len(keys), shapes, self._bank_of, [], [keys])
-        once = [torch.unique(of_bank, return_inverse=True) for of_bank in keys]
-        wanted = [bank.by_member(rows) for bank, (rows, _) in zip(self._banks, once, strict=True)]
+            return LookedUp(leaves, [None] * len(keys), shapes, self._group_of, [], [keys])
+        once = [torch.unique(of_group, return_inverse=True) for of_group in keys]
+        wanted = [group.by_member(rows) for group, (rows, _) in zip(self._groups, once, strict=True)]
         by_member = [list(parts) for parts in zip(*wanted, strict=True)]
         asked = [[len(part) for part in parts] for parts in by_member]
         fetch, _ = self._exchanges
         given = self._ask(fetch, by_member, asked)
         leaves = [leaf.requires_grad_() for leaf in self._answer(fetch, given, asked)]
         places = [place for _, place in once]
-        return LookedUp(leaves, places, shapes, self._bank_of, asked, given)
+        return LookedUp(leaves, places, shapes, self._group_of, asked, given)
 
-    def _keys(self, bank: int, indices: list[Tensor]) -> Tensor:
-        """That the lookups in this bank read."""
+    def _keys(self, group: int, indices: list[Tensor]) -> Tensor:
+        """That the lookups in this group read."""
         read = [
             (table, index)
-            for (bank_of, table), index in zip(self._lookups, indices, strict=True)
-            if bank_of == bank
+            for (group_of, table), index in zip(self._lookups, indices, strict=True)
+            if group_of == group
         ]
-        return self._banks[bank].keys([table for table, _ in read], [index for _, index in read])
+        return self._groups[group].keys([table for table, _ in read], [index for _, index in read])
 
     def _ask(
         self, fetch: Exchange, wanted: list[list[Tensor]], asked: list[list[int]]
     ) -> list[list[Tensor]]:
-        """The own rows that each member asks for, by bank."""
-        width = len(self._banks)
+        """The own rows that each member asks for, by group."""
+        width = len(self._groups)
         device = wanted[0][0].device
         counts = [torch.tensor(count, device=device) for count in asked]
         given = [count.tolist() for count in fetch(counts, [width] * len(asked))]
@@ -281,35 +281,35 @@ class Tables:
     ) -> list[Tensor]:
         with torch.no_grad():
             parts = [
-                self._encode([bank.weight.index_select(0, rows) for bank, rows in self._pairs(member)])
+                self._encode([group.weight.index_select(0, rows) for group, rows in self._pairs(member)])
                 for member in given
             ]
             rows = fetch(parts, [self._bytes(count) for count in asked])
             return self._assemble(rows, asked)
 
-    def _pairs(self, parts: Sequence[Tensor]) -> list[tuple[Bank, Tensor]]:
-        return list(zip(self._banks, parts, strict=True))
+    def _pairs(self, parts: Sequence[Tensor]) -> list[tuple[GroupedEmbedding, Tensor]]:
+        return list(zip(self._groups, parts, strict=True))
 
     def _encode(self, rows: Sequence[Tensor]) -> Tensor:
-        return torch.cat([bank.codec.encode(part) for bank, part in self._pairs(rows)])
+        return torch.cat([group.codec.encode(part) for group, part in self._pairs(rows)])
 
     def _sizes(self, counts: Sequence[int]) -> list[int]:
-        """Bytes of so many rows of each bank."""
-        return [bank.bytes(count) for bank, count in zip(self._banks, counts, strict=True)]
+        """Bytes of so many rows of each group."""
+        return [group.bytes(count) for group, count in zip(self._groups, counts, strict=True)]
 
     def _bytes(self, counts: Sequence[int]) -> int:
         return sum(self._sizes(counts))
 
     def _decode(self, data: Tensor, counts: Sequence[int]) -> list[Tensor]:
         parts = data.split(self._sizes(counts))
-        return [bank.codec.decode(part, bank.columns) for bank, part in self._pairs(parts)]
+        return [group.codec.decode(part, group.columns) for group, part in self._pairs(parts)]
 
     def _assemble(self, data: list[Tensor], counts: list[list[int]]) -> list[Tensor]:
-        """The rows of each bank, those of the first member first."""
+        """The rows of each group, those of the first member first."""
         decoded = [self._decode(part, count) for part, count in zip(data, counts, strict=True)]
         return [torch.cat(parts) for parts in zip(*decoded, strict=True)]
 
-    def give_gradients(self, found: LookedUp) -> None:
+    def push_gradients(self, found: LookedUp) -> None:
         """Gradients of the rows to the ranks that hold them, which keep them until step()."""
         gradients = [
             torch.zeros_like(leaf, requires_grad=False) if leaf.grad is None else leaf.grad
@@ -319,8 +319,8 @@ class Tables:
             self._keep(found.given[0], gradients)
             return
         split = [
-            gradient.split([count[bank] for count in found.asked])
-            for bank, gradient in enumerate(gradients)
+            gradient.split([count[group] for count in found.asked])
+            for group, gradient in enumerate(gradients)
         ]
         parts = [self._encode(rows) for rows in zip(*split, strict=True)]
         counts = [[len(rows) for rows in given] for given in found.given]
@@ -330,11 +330,11 @@ class Tables:
             self._keep(given, self._decode(data, count))
 
     def _keep(self, rows: Sequence[Tensor], gradients: Sequence[Tensor]) -> None:
-        """Until the step; by bank."""
-        for (bank, of_bank), gradient in zip(self._pairs(rows), gradients, strict=True):
-            bank.rows.append(of_bank)
-            bank.gradients.append(gradient)
+        """Until the step; by group."""
+        for (group, of_group), gradient in zip(self._pairs(rows), gradients, strict=True):
+            group.rows.append(of_group)
+            group.gradients.append(gradient)
 
     def step(self) -> None:
-        for bank in self._banks:
-            bank.step()
+        for group in self._groups:
+            group.step()

@@ -38,8 +38,8 @@ from .pinning import pin_to_core
 from .program import PlanSummary, RankProgram, TableSpec, read_plan, read_rank_program
 from .recorder import Recorder, write_trace
 from .reference import Reference, largest_difference
-from .tables import Bank, Tables, make_banks
-from .yardstick import yardstick
+from .tables import GroupedEmbedding, Tables, make_groups
+from .reference_kernel import reference_kernel
 
 TOLERANCE = 1e-4
 HALF_TOLERANCE = 2.0**-10  # a row and its gradient are rounded to 11 bits each
@@ -54,7 +54,7 @@ class Result:
     losses: list[float] = field(default_factory=list)
     step_seconds: list[float] = field(default_factory=list)
     peak_bytes: list[int] = field(default_factory=list)  # by rank
-    yardstick_seconds: list[list[float]] = field(default_factory=list)  # by rank: around each step
+    reference_kernel_seconds: list[list[float]] = field(default_factory=list)  # by rank: around each step
     reference_losses: list[float] | None = None
     warmup: int = 0
     tolerance: float = TOLERANCE
@@ -77,7 +77,7 @@ class Result:
             "losses": self.losses,
             "stepSeconds": self.step_seconds,
             "peakBytes": self.peak_bytes,
-            "yardstickSeconds": self.yardstick_seconds,
+            "referenceKernelSeconds": self.reference_kernel_seconds,
             "predictedSeconds": self.predicted_seconds,
             "measuredSeconds": self.measured_seconds,
             "samplesPerSecond": self.global_batch / self.measured_seconds,
@@ -195,17 +195,17 @@ def _make_tables(run: Run, stage: Any) -> Tables | None:
         )
         return weight.to(run.communicator.device)
 
-    def bank(specs: Sequence[TableSpec]) -> Bank:
-        return Bank(
+    def grouped(specs: Sequence[TableSpec]) -> GroupedEmbedding:
+        return GroupedEmbedding(
             specs, own, rows, program.optimizer, options.lr, options.transfer_precision
         )
 
-    banks = make_banks(program.tables, bank)
+    groups = make_groups(program.tables, grouped)
     exchanges = None
     if len(group) > 1:
         exchange = run.communicator.exchange
         exchanges = (partial(exchange, group, False), partial(exchange, group, True))
-    return Tables(banks, stage.lookups, exchanges)
+    return Tables(groups, stage.lookups, exchanges)
 
 
 def _synchronise_batch_norm(stage: nn.Module, index: int, communicator: Communicator) -> None:
@@ -217,10 +217,10 @@ def _synchronise_batch_norm(stage: nn.Module, index: int, communicator: Communic
 
 def _steps(run: Run, interpreter: Interpreter, result: Result) -> None:
     steps = run.options.steps
-    yardsticks: list[float] = []
+    referenceKernels: list[float] = []
     for step in range(steps):
         interpreter.prepare(step)
-        _measure_core(run, yardsticks)
+        _measure_core(run, referenceKernels)
         run.communicator.barrier()
         begin = time.perf_counter()
         if step == steps - 1 and run.options.trace is not None:
@@ -234,14 +234,14 @@ def _steps(run: Run, interpreter: Interpreter, result: Result) -> None:
         result.step_seconds.append(seconds)
         rate = result.global_batch / seconds
         run.say(f"step {step + 1}  loss {loss:.6f}  {seconds * 1e3:.2f} ms  {rate:.1f} samples/s")
-    _measure_core(run, yardsticks)
-    result.yardstick_seconds = run.communicator.gather(yardsticks)
+    _measure_core(run, referenceKernels)
+    result.reference_kernel_seconds = run.communicator.gather(referenceKernels)
 
 
-def _measure_core(run: Run, yardsticks: list[float]) -> None:
+def _measure_core(run: Run, referenceKernels: list[float]) -> None:
     """Between steps, if somebody will read it."""
     if run.options.json is not None:
-        yardsticks.append(yardstick(run.communicator.device))
+        referenceKernels.append(reference_kernel(run.communicator.device))
 
 
 def _report(run: Run, result: Result) -> None:

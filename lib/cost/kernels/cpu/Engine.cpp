@@ -90,7 +90,7 @@ public:
 
   size_t rotatedBytes() const override { return size_t(128) << 20; } // beyond one core's share
 
-  Circumstances circumstances() const override {
+  Environment environment() const override {
     return {systemField(processors, "model name"), systemName(), clocks(),
             "oneDNN " + oneDnnVersion()};
   }

@@ -32,7 +32,7 @@ public:
   virtual int multiprocessors() const = 0;
   virtual size_t cacheBytes() const = 0;
   /// Without the software, which the engine knows.
-  virtual Circumstances circumstances() const = 0;
+  virtual Environment environment() const = 0;
 
   /// Keeps the first of several failures.
   void fail(const std::string &what) {

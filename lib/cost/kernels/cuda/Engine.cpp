@@ -76,8 +76,8 @@ public:
   }
   std::string takeFailure() override { return device->takeFailure(); }
 
-  Circumstances circumstances() const override {
-    Circumstances result = device->circumstances();
+  Environment environment() const override {
+    Environment result = device->environment();
     int version = 0;
     context.blas.version(context.blasHandle, &version);
     result.software = std::string(nameOf(context.precision)) + ", cuBLAS " + versionText(version) +

@@ -210,7 +210,7 @@ private:
     for (int i : members[index]) {
       layer.nodes.push_back(graph.nodes[i].name);
       addCosts(layer, costs[i]);
-      addReplicaSums(layer, graph.nodes[i]);
+      addInPassAllReduces(layer, graph.nodes[i]);
       opaque |= costs[i].opaque;
       addWeights(layer, graph.nodes[i], listed);
     }
@@ -240,12 +240,12 @@ private:
 
   /// Batch normalisation has the statistics of all replicas: of each channel they sum a mean and a
   /// mean square, and the number of values, in double precision; as much in the backward pass.
-  void addReplicaSums(Layer &layer, const GraphNode &node) {
+  void addInPassAllReduces(Layer &layer, const GraphNode &node) {
     if (node.op != "BatchNormalization" || node.inputs.size() < 2 || node.inputs[1] == noTensor)
       return;
     double channels = facts.elements(node.inputs[1]);
-    ++layer.replicaSums;
-    layer.replicaSumBytes += Bytes((2 * channels + 1) * sizeof(double));
+    ++layer.inPassAllReduces;
+    layer.inPassAllReduceBytes += Bytes((2 * channels + 1) * sizeof(double));
   }
 
   /// Storage is kept once, by the first layer that keeps any view of it.

@@ -85,7 +85,7 @@ struct ExplainTest : ::testing::Test {
 TEST_F(ExplainTest, AFloorThatCannotBeReached) {
   problem.request.minThroughput = SamplesPerSecond(50000);
   Explanation result = explanation();
-  EXPECT_EQ(result.clash, (Names{"throughput of at least 50000 samples/s"}));
+  EXPECT_EQ(result.conflict, (Names{"throughput of at least 50000 samples/s"}));
   EXPECT_TRUE(result.proven);
   const Relaxation *floor = find(result, "best throughput");
   ASSERT_TRUE(floor);
@@ -116,7 +116,7 @@ TEST_F(ExplainTest, MoreDevicesReachAFloor) {
 TEST_F(ExplainTest, ABudgetBelowTheCheapestDevice) {
   problem.request.maxCostPerHour = DollarsPerHour(0.25);
   Explanation result = explanation();
-  EXPECT_EQ(result.clash, (Names{"at most 0.25 dollars/hour"}));
+  EXPECT_EQ(result.conflict, (Names{"at most 0.25 dollars/hour"}));
   ASSERT_EQ(result.relaxations.size(), 1u);
   const Relaxation &budget = result.relaxations.front();
   EXPECT_EQ(budget.needed, "1 dollars/hour");
@@ -130,8 +130,8 @@ TEST_F(ExplainTest, AFloorAndABudgetThatEachCouldBeHad) {
   problem.request.minThroughput = SamplesPerSecond(1.9); // 9 $/h at 2/3 samples/s each
   problem.request.maxCostPerHour = DollarsPerHour(4);
   for (bool proof : {false, true}) {
-    Explanation result = proof ? explanation(test::proveClash) : explanation();
-    EXPECT_EQ(result.clash,
+    Explanation result = proof ? explanation(test::proveConflict) : explanation();
+    EXPECT_EQ(result.conflict,
               (Names{"at most 4 dollars/hour", "throughput of at least 1.9 samples/s"}));
     const Relaxation *budget = find(result, "least budget");
     const Relaxation *floor = find(result, "best throughput");
@@ -151,8 +151,8 @@ TEST_F(ExplainTest, AFloorAndABudgetThatEachCouldBeHad) {
 
 TEST_F(ExplainTest, MemoryThatHoldsNoLayer) {
   problem.cluster.types[0].memory = problem.cluster.types[1].memory = Bytes(1500);
-  Explanation result = explanation(test::proveClash);
-  EXPECT_EQ(result.clash, (Names{"the memory of the devices"}));
+  Explanation result = explanation(test::proveConflict);
+  EXPECT_EQ(result.conflict, (Names{"the memory of the devices"}));
   const Relaxation *memory = find(result, "memory of slow");
   ASSERT_TRUE(memory);
   EXPECT_EQ(memory->current, "1500 bytes");
@@ -174,8 +174,8 @@ TEST_F(ExplainTest, MemoryThatHoldsNoShareOfATable) {
   memory(130e3); // eight devices hold 125 kB each, and the other layer
   EXPECT_TRUE(feasible(problem));
   memory(120e3);
-  EXPECT_EQ(explanation(test::proveClash).clash, (Names{"the memory of the devices"}));
-  auto proof = test::proveClash(problem);
+  EXPECT_EQ(explanation(test::proveConflict).conflict, (Names{"the memory of the devices"}));
+  auto proof = test::proveConflict(problem);
   ASSERT_TRUE(bool(proof)) << toText(proof.takeError());
   ASSERT_TRUE(proof->has_value()); // by Z3, without a search
   EXPECT_EQ(**proof, (Names{"memory"}));
@@ -198,7 +198,7 @@ TEST_F(ExplainTest, APinToADeviceThatIsTooSmall) {
   problem.cluster.types[0].memory = Bytes(1500);
   problem.request.pins = {{"a", "slow"}, {"b", "fast"}};
   Explanation result = explanation();
-  EXPECT_EQ(result.clash, (Names{"the memory of the devices", "layer 'b' on fast"}));
+  EXPECT_EQ(result.conflict, (Names{"the memory of the devices", "layer 'b' on fast"}));
   const Relaxation *pin = find(result, "layer 'b'");
   ASSERT_TRUE(pin);
   EXPECT_EQ(pin->needed, "on slow");
@@ -212,8 +212,8 @@ TEST_F(ExplainTest, APinToADeviceThatIsTooSmall) {
 TEST_F(ExplainTest, TwoPinsOfOneLayer) {
   problem.request.pins = {{"a", "slow"}, {"a", "fast"}};
   for (bool proof : {false, true}) {
-    Explanation result = proof ? explanation(test::proveClash) : explanation();
-    EXPECT_EQ(result.clash, (Names{"layer 'a' on slow", "layer 'a' on fast"}));
+    Explanation result = proof ? explanation(test::proveConflict) : explanation();
+    EXPECT_EQ(result.conflict, (Names{"layer 'a' on slow", "layer 'a' on fast"}));
     EXPECT_EQ(result.relaxations.size(), 2u);
   }
 }
@@ -222,7 +222,7 @@ TEST_F(ExplainTest, APinAndAFloor) {
   problem.request.pins = {{"b", "slow"}};
   problem.request.minThroughput = SamplesPerSecond(2.5);
   Explanation result = explanation();
-  EXPECT_EQ(result.clash, (Names{"layer 'b' on slow", "throughput of at least 2.5 samples/s"}));
+  EXPECT_EQ(result.conflict, (Names{"layer 'b' on slow", "throughput of at least 2.5 samples/s"}));
   EXPECT_TRUE(find(result, "layer 'b'"));
   EXPECT_TRUE(find(result, "best throughput"));
 }
@@ -232,7 +232,7 @@ TEST_F(ExplainTest, APipelineOfOneLayer) {
   problem.graph.tensors.clear();
   problem.request.schedule = ScheduleChoice::Pipeline;
   Explanation result = explanation();
-  EXPECT_EQ(result.clash, (Names{"a pipeline of at least two stages"}));
+  EXPECT_EQ(result.conflict, (Names{"a pipeline of at least two stages"}));
   ASSERT_EQ(result.relaxations.size(), 1u);
   EXPECT_EQ(result.relaxations.front().needed, "data-parallel");
   EXPECT_EQ(result.relaxations.front().option, "--schedule auto");
@@ -242,20 +242,20 @@ TEST_F(ExplainTest, MicroBatchesAndAFloor) {
   problem.request.microBatches = 8; // one sample each: only two devices can work at once
   problem.request.minThroughput = SamplesPerSecond(2);
   Explanation result = explanation();
-  EXPECT_EQ(result.clash, (Names{"8 micro-batches", "throughput of at least 2 samples/s"}));
+  EXPECT_EQ(result.conflict, (Names{"8 micro-batches", "throughput of at least 2 samples/s"}));
   const Relaxation *microBatches = find(result, "micro-batches");
   ASSERT_TRUE(microBatches);
   problem.request.microBatches = int(microBatches->value);
   EXPECT_TRUE(feasible(problem));
 }
 
-TEST_F(ExplainTest, TwoClashesAtOnceMustGiveWayTogether) {
+TEST_F(ExplainTest, TwoConflictsAtOnceMustGiveWayTogether) {
   problem.graph.layers.pop_back();
   problem.graph.tensors.clear();
   problem.request.schedule = ScheduleChoice::Pipeline;
   problem.request.maxCostPerHour = DollarsPerHour(0.5);
   Explanation result = explanation();
-  EXPECT_EQ(result.clash.size(), 1u);
+  EXPECT_EQ(result.conflict.size(), 1u);
   ASSERT_EQ(result.relaxations.size(), 2u);
   for (const Relaxation &relaxation : result.relaxations)
     EXPECT_FALSE(relaxation.helps);
@@ -269,8 +269,9 @@ TEST_F(ExplainTest, LayersTogetherThatDoNotFit) {
   setMemory(3500); // both need 4000
   problem.request.colocations = {{"a", "b"}};
   for (bool proof : {false, true}) {
-    Explanation result = proof ? explanation(test::proveClash) : explanation();
-    EXPECT_EQ(result.clash, (Names{"the memory of the devices", "layers 'a', 'b' in one stage"}));
+    Explanation result = proof ? explanation(test::proveConflict) : explanation();
+    EXPECT_EQ(result.conflict,
+              (Names{"the memory of the devices", "layers 'a', 'b' in one stage"}));
     const Relaxation *apart = find(result, "layers 'a', 'b'");
     ASSERT_TRUE(apart);
     EXPECT_EQ(apart->needed, "in 2 stages");
@@ -284,8 +285,8 @@ TEST_F(ExplainTest, LayersApartOnTooFewDevices) {
   problem.cluster.nodes.pop_back();
   problem.request.separations = {{"b", "a"}};
   for (bool proof : {false, true}) {
-    Explanation result = proof ? explanation(test::proveClash) : explanation();
-    EXPECT_EQ(result.clash, (Names{"layers 'b', 'a' in a stage each"}));
+    Explanation result = proof ? explanation(test::proveConflict) : explanation();
+    EXPECT_EQ(result.conflict, (Names{"layers 'b', 'a' in a stage each"}));
     const Relaxation *devices = find(result, "devices of type fast");
     ASSERT_TRUE(devices);
     EXPECT_EQ(devices->deviceType, "fast");
@@ -295,13 +296,13 @@ TEST_F(ExplainTest, LayersApartOnTooFewDevices) {
 }
 
 TEST_F(ExplainTest, UnderHeterPsAFloorAndABudgetAreProven) {
-  problem.request.pricing = Pricing::HeterPs;
+  problem.request.iterationModel = IterationModel::SteadyState;
   problem.request.minThroughput = SamplesPerSecond(1.9);
   problem.request.maxCostPerHour = DollarsPerHour(4);
   Names expected{"budget", "throughput-floor"};
-  EXPECT_EQ(llvm::cantFail(test::proveClash(problem)), expected);
+  EXPECT_EQ(llvm::cantFail(test::proveConflict(problem)), expected);
   problem.request.minThroughput = SamplesPerSecond(0.1);
-  EXPECT_FALSE(llvm::cantFail(test::proveClash(problem)));
+  EXPECT_FALSE(llvm::cantFail(test::proveConflict(problem)));
 }
 
 TEST_F(ExplainTest, ATypeWithoutDevicesNeedsNoPrice) {
@@ -312,7 +313,7 @@ TEST_F(ExplainTest, ATypeWithoutDevicesNeedsNoPrice) {
     for (const char *type : {"fast", "slow"})
       costs.entry(layer, type, {Seconds(1), Seconds(1), Seconds(0), Seconds(0)});
   problem.request.minThroughput = SamplesPerSecond(100);
-  EXPECT_EQ(llvm::cantFail(test::proveClash(problem)), Names{"throughput-floor"});
+  EXPECT_EQ(llvm::cantFail(test::proveConflict(problem)), Names{"throughput-floor"});
 }
 
 TEST_F(ExplainTest, NothingAtAll) {
@@ -321,7 +322,7 @@ TEST_F(ExplainTest, NothingAtAll) {
   };
   llvm::Expected<Explanation> result = explain(problem, solve);
   ASSERT_TRUE(bool(result));
-  EXPECT_TRUE(result->clash.empty());
+  EXPECT_TRUE(result->conflict.empty());
   EXPECT_TRUE(result->relaxations.empty());
   EXPECT_NE(toText(*result).find("none was found even without them"), std::string::npos);
 }
@@ -358,25 +359,26 @@ TEST_F(ExplainTest, ErrorsOfTheSearchAreHandedOn) {
   llvm::Expected<Explanation> result = explain(problem, solveAll);
   ASSERT_FALSE(bool(result));
   EXPECT_NE(toText(result.takeError()).find("HP1401"), std::string::npos);
-  result = explain(problem, solveAll, test::proveClash);
+  result = explain(problem, solveAll, test::proveConflict);
   ASSERT_FALSE(bool(result));
   EXPECT_NE(toText(result.takeError()).find("HP1401"), std::string::npos);
 }
 
-TEST_F(ExplainTest, TheTextNamesTheClashAndTheWaysOut) {
+TEST_F(ExplainTest, TheTextNamesTheConflictAndTheWaysOut) {
   Explanation result;
-  result.clash = {"A", "B", "C"};
+  result.conflict = {"A", "B", "C"};
   result.devices = 8;
   result.proven = true;
   result.relaxations = {
       {"A", "best A", "", "5 samples/s", "3 samples/s", "--min-throughput 3", 3, true, true},
       {"B", "layer 'b'", "", "on fast", "on slow", "", 0, true, false}};
-  EXPECT_EQ(toText(result), "no plan meets the constraints: A, B and C clash on the 8 devices of "
-                            "the cluster\n"
-                            "  there is a plan with any one of these:\n"
-                            "    best A: 3 samples/s instead of 5 samples/s (--min-throughput 3)\n"
-                            "    layer 'b': on slow instead of on fast; a smaller change may do\n");
-  result.clash = {"A"};
+  EXPECT_EQ(toText(result),
+            "no plan meets the constraints: A, B and C conflict on the 8 devices of "
+            "the cluster\n"
+            "  there is a plan with any one of these:\n"
+            "    best A: 3 samples/s instead of 5 samples/s (--min-throughput 3)\n"
+            "    layer 'b': on slow instead of on fast; a smaller change may do\n");
+  result.conflict = {"A"};
   EXPECT_EQ(toText(result).substr(0, 48), "no plan meets the constraints: A cannot be had o");
 }
 } // namespace

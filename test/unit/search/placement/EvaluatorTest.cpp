@@ -147,8 +147,8 @@ TEST(Problem, badRequests) {
 
 TEST(Evaluator, replicasSumStatisticsByHand) {
   TwoMachines setup;
-  setup.graph.layers[1].replicaSums = 3;
-  setup.graph.layers[1].replicaSumBytes = Bytes(60);
+  setup.graph.layers[1].inPassAllReduces = 3;
+  setup.graph.layers[1].inPassAllReduceBytes = Bytes(60);
   Problem problem = setup.problem();
   Evaluator evaluator(problem);
   Placement both{{{0, 2, DeviceGroup{{{0, 2}}}}}, 2};

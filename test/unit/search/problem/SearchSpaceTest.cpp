@@ -1,5 +1,5 @@
 #include "search/problem/SearchSpace.h"
-#include "search/placement/Assignment.h"
+#include "search/placement/DeviceAssignment.h"
 
 #include "gtest/gtest.h"
 

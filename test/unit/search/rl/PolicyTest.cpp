@@ -10,31 +10,31 @@
 using namespace heterplan;
 
 namespace {
-/// Random features; the middle block must not have symbol 0.
+/// Random features; the middle block must not have action 0.
 class Features : public PolicyInput {
 public:
   Features() : random(7) {
     for (int block = 0; block < blocks(); ++block) {
       blockFacts.push_back(Eigen::VectorXd::NullaryExpr(blockFeatures, [&] { return real(); }));
-      for (int before = -1; before < symbols(); ++before)
-        symbolFacts.push_back(
-            Eigen::MatrixXd::NullaryExpr(symbolFeatures, symbols(), [&] { return real(); }));
+      for (int before = -1; before < actions(); ++before)
+        actionFacts.push_back(
+            Eigen::MatrixXd::NullaryExpr(actionFeatures, actions(), [&] { return real(); }));
     }
   }
   int blocks() const override { return 4; }
-  int symbols() const override { return 3; }
+  int actions() const override { return 3; }
   int choices() const override { return 2; }
   Eigen::VectorXd block(int block) const override { return blockFacts[block]; }
-  Eigen::MatrixXd symbolsAt(int block, int before) const override {
-    return symbolFacts[block * (symbols() + 1) + before + 1];
+  Eigen::MatrixXd actionsAt(int block, int before) const override {
+    return actionFacts[block * (actions() + 1) + before + 1];
   }
-  bool allowed(int block, int symbol) const override { return block != 2 || symbol != 0; }
+  bool allowed(int block, int action) const override { return block != 2 || action != 0; }
 
 private:
   double real() { return double(random() >> 11) * 0x1p-52 - 1; }
   std::mt19937_64 random;
   std::vector<Eigen::VectorXd> blockFacts;
-  std::vector<Eigen::MatrixXd> symbolFacts;
+  std::vector<Eigen::MatrixXd> actionFacts;
 };
 
 class EveryCell : public testing::TestWithParam<Cell> {};
@@ -71,8 +71,8 @@ TEST_P(EveryCell, neverSamplesWhatIsForbidden) {
   std::mt19937_64 random(1);
   for (int i = 0; i < 200; ++i) {
     Rollout rollout = policy.sample(input, [&] { return double(random() >> 11) * 0x1p-53; });
-    ASSERT_EQ(rollout.symbols.size(), 4u);
-    EXPECT_NE(rollout.symbols[2], 0);
+    ASSERT_EQ(rollout.actions.size(), 4u);
+    EXPECT_NE(rollout.actions[2], 0);
   }
 }
 

@@ -12,13 +12,13 @@ using F = Formula;
 
 Truth decideOne(const F &formula) {
   llvm::Expected<std::vector<Verdict>> verdicts =
-      decide({Constraint{"it", "", F::integer(0), {{"part", formula}}}});
+      decide({ConstraintFormula{"it", "", F::integer(0), {{"part", formula}}}});
   EXPECT_TRUE(bool(verdicts));
   return verdicts->front().truth;
 }
 
 double slackOf(const F &term) {
-  llvm::Expected<std::vector<Verdict>> verdicts = decide({Constraint{"it", "", term, {}}});
+  llvm::Expected<std::vector<Verdict>> verdicts = decide({ConstraintFormula{"it", "", term, {}}});
   EXPECT_TRUE(bool(verdicts));
   return verdicts->front().slack;
 }
@@ -70,10 +70,10 @@ TEST(Solver, WhatIsNotFiniteDoesNotHold) {
 
 TEST(Solver, VerdictsNameThePartThatFails) {
   llvm::Expected<std::vector<Verdict>> verdicts = decide(
-      {Constraint{"good", "", F::integer(0), {{"fine", F::truth(true)}}},
-       Constraint{
+      {ConstraintFormula{"good", "", F::integer(0), {{"fine", F::truth(true)}}},
+       ConstraintFormula{
            "bad", "", F::integer(-1), {{"fine", F::truth(true)}, {"not fine", F::truth(false)}}},
-       Constraint{"empty", "", F::integer(0), {}}});
+       ConstraintFormula{"empty", "", F::integer(0), {}}});
   ASSERT_TRUE(bool(verdicts));
   EXPECT_EQ((*verdicts)[0].truth, Truth::Holds);
   EXPECT_EQ((*verdicts)[1].truth, Truth::Fails);

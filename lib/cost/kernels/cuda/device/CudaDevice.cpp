@@ -75,13 +75,13 @@ public:
   int multiprocessors() const override { return attribute(cudaDevAttrMultiProcessorCount); }
   size_t cacheBytes() const override { return size_t(attribute(cudaDevAttrL2CacheSize)); }
 
-  Circumstances circumstances() const override {
+  Environment environment() const override {
     cudaDeviceProp properties{};
     cudaGetDeviceProperties(&properties, index);
     int driver = 0, runtime = 0;
     cudaDriverGetVersion(&driver);
     cudaRuntimeGetVersion(&runtime);
-    Circumstances result;
+    Environment result;
     result.device = properties.name;
     result.driver = "CUDA driver " + versionText(driver) + ", runtime " + versionText(runtime);
     result.clocks = "at most " + std::to_string(attribute(cudaDevAttrClockRate) / 1000) +

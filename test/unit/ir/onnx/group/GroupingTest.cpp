@@ -55,9 +55,9 @@ TEST(Grouping, CountsWhatAConvolutionCosts) {
 
 TEST(Grouping, ReplicasSumTheStatisticsOfBatchNormalisation) {
   LayerGraph layers = grouped(imported(network()));
-  EXPECT_EQ(layers.layers[0].replicaSums, 1);
-  EXPECT_EQ(layers.layers[0].replicaSumBytes, Bytes((2 * 8 + 1) * 8)); // 8 channels, doubles
-  EXPECT_EQ(layers.layers[1].replicaSums, 0);
+  EXPECT_EQ(layers.layers[0].inPassAllReduces, 1);
+  EXPECT_EQ(layers.layers[0].inPassAllReduceBytes, Bytes((2 * 8 + 1) * 8)); // 8 channels, doubles
+  EXPECT_EQ(layers.layers[1].inPassAllReduces, 0);
 }
 
 TEST(Grouping, ClassifierNeedsBothGradients) {

@@ -73,7 +73,7 @@ TEST(Functions, Nest) {
   EXPECT_EQ(graph.nodes[1].name, "outer/inner/Relu_2");
 }
 
-TEST(Functions, NamesInsideNeverClashWithThoseOutside) {
+TEST(Functions, NamesInsideNeverConflictWithThoseOutside) {
   auto proto = caller("t = Exp(x) c_t = Neg(t) z = f.c(c_t)");
   proto.mutable_graph()->mutable_node(1)->set_output(0, "c/t");
   proto.mutable_graph()->mutable_node(2)->set_input(0, "c/t");

@@ -35,7 +35,7 @@ public:
   void launched() override {}
   int multiprocessors() const override { return 2; }
   size_t cacheBytes() const override { return 0; }
-  Circumstances circumstances() const override { return {"emulated", "", "", ""}; }
+  Environment environment() const override { return {"emulated", "", "", ""}; }
 
 private:
   size_t marks = 0;

@@ -1,0 +1,236 @@
+#include "search/exact/Bottleneck.h"
+
+#include "search/provision/Provisioning.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <queue>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+constexpr double infinity = std::numeric_limits<double>::infinity();
+/// Work of a count, in stages priced.
+constexpr int64_t countsPerStage = 4;
+/// Work of a solve besides: paths and their placements.
+constexpr int64_t workOfSolve = 1000;
+
+class BottleneckSearch {
+public:
+  BottleneckSearch(Evaluator &evaluator, BottleneckSolver &solver, const SearchOptions &options,
+                   double workShare)
+      : evaluator(evaluator), solver(solver), options(options), meter(options, workShare),
+        assignments(evaluator), provisioner(evaluator, assignments) {}
+
+  void consider(const Placement &placement);
+  Expected<Solution> runSteadily();
+  Expected<Solution> runOverGrid();
+
+private:
+  /// Bottleneck stage times between `low` and `high` seconds a micro-batch, for which devices cost
+  /// at least `price`.
+  struct Interval {
+    double low, high, price, bound;
+    bool operator<(const Interval &other) const { return bound > other.bound; }
+  };
+  Expected<double> solve(double limit, int choice, double &reached);
+  void push(double low, double high, double price);
+  double leastBottleneck() const;
+  double slowestDevice(int choice);
+  double split(const Interval &interval) const;
+  double budget() const;
+
+  Evaluator &evaluator;
+  BottleneckSolver &solver;
+  const SearchOptions &options;
+  SearchBudget meter;
+  AssignmentSpace assignments;
+  Provisioner provisioner;
+  std::priority_queue<Interval> open;
+  std::optional<Placement> best;
+  double bestObjective = infinity;
+};
+
+void BottleneckSearch::consider(const Placement &placement) {
+  std::optional<Evaluation> evaluation = evaluator.evaluate(placement);
+  if (evaluation && evaluation->objective < bestObjective) {
+    bestObjective = evaluation->objective;
+    best = placement;
+  }
+  auto sized = provisioner.size(assignments.of(placement));
+  if (sized && sized->objective < bestObjective) {
+    bestObjective = sized->objective;
+    best = std::move(sized->placement);
+  }
+}
+
+/// The least price at `limit`; `reached`: the bottleneck of a placement that has that price, or
+/// `limit`.
+Expected<double> BottleneckSearch::solve(double limit, int choice, double &reached) {
+  int microBatches = evaluator.space.microBatches[choice];
+  CountTable counts(evaluator, evaluator.problem.request.globalBatch.value() / microBatches, limit);
+  int64_t entries = int64_t(counts.positions) * counts.positions / 2 * counts.types;
+  meter.add(entries / countsPerStage + workOfSolve);
+  Expected<BottleneckSolver::Answer> answer = solver.solve(counts, microBatches, budget());
+  if (!answer)
+    return answer.takeError();
+  reached = limit;
+  for (const Placement &placement : answer->placements) {
+    int64_t before = provisioner.work();
+    consider(placement);
+    meter.add(provisioner.work() - before);
+    std::optional<Evaluation> evaluation = evaluator.measure(placement);
+    if (evaluation && evaluation->price.value() <= answer->price * (1 + 1e-12))
+      reached = std::min(reached, evaluation->iteration.value() / microBatches);
+  }
+  return answer->price;
+}
+
+/// Dollars per hour that the budget allows.
+double BottleneckSearch::budget() const {
+  DollarsPerHour budget = evaluator.problem.request.maxCostPerHour;
+  return budget > DollarsPerHour(0) ? budget.value() * (1 + 1e-9) : infinity;
+}
+
+void BottleneckSearch::push(double low, double high, double price) {
+  if (!(low < high) || !std::isfinite(price) || price > budget())
+    return;
+  Seconds iteration(low * evaluator.space.microBatches.front());
+  open.push({low, high, price, evaluator.objectiveOf(iteration, DollarsPerHour(price))});
+}
+
+/// Each block takes at least the time of its computing on all devices of its best type.
+double BottleneckSearch::leastBottleneck() const {
+  const HeterPsModel &model = *evaluator.heterPs();
+  const SearchSpace &space = evaluator.space;
+  double least = 0;
+  for (int block = 0; block < assignments.blocks; ++block) {
+    double fastest = infinity;
+    for (int type = 0; type < assignments.types; ++type) {
+      if (!assignments.allowed(block, type))
+        continue;
+      double time = 0;
+      for (int layer = space.positions[block]; layer < space.positions[block + 1]; ++layer)
+        time += model.layer(layer, type).compute.at(space.available[type]);
+      fastest = std::min(fastest, time);
+    }
+    least = std::max(least, fastest);
+  }
+  return std::max(least * (1 - 1e-9), std::numeric_limits<double>::min());
+}
+
+/// Where to look next: in the middle of what is far from the best plan; else where this price would
+/// just improve on it.
+double BottleneckSearch::split(const Interval &interval) const {
+  constexpr double close = 0.97, justBelow = 1 - 1e-10;
+  if (std::isfinite(bestObjective) && interval.bound > close * bestObjective) {
+    double improving = interval.low * bestObjective / interval.bound;
+    if (improving > interval.low && improving < interval.high * justBelow)
+      return improving;
+    return std::max(interval.high * justBelow, interval.low);
+  }
+  double high = std::isfinite(interval.high) ? interval.high : interval.low * 1e6;
+  return std::sqrt(interval.low) * std::sqrt(high);
+}
+
+Expected<Solution> BottleneckSearch::runSteadily() {
+  double floor = evaluator.problem.request.longestIteration().value() * (1 + 1e-9);
+  double low = leastBottleneck(),
+         high = std::min(floor / evaluator.space.microBatches.front(), 1e30), reached = 0;
+  Expected<double> price = solve(high, 0, reached);
+  if (!price)
+    return price.takeError();
+  push(low, reached, *price);
+  double settled = infinity; // least bound of the intervals that are too narrow to split
+  while (!open.empty() && !meter.exhausted()) {
+    Interval interval = open.top();
+    if (std::isfinite(bestObjective) &&
+        interval.bound >= bestObjective * (1 - std::max(1e-12, options.gap / 2)))
+      break;
+    open.pop();
+    double middle = split(interval);
+    if (!(middle > interval.low * (1 + 1e-12) && middle < interval.high)) {
+      settled = std::min(settled, interval.bound);
+      continue;
+    }
+    price = solve(middle, 0, reached);
+    if (!price)
+      return price.takeError();
+    push(middle, interval.high, interval.price);
+    push(interval.low, reached, std::max(*price, interval.price));
+    if (options.progress)
+      options.progress(meter.progress(), bestObjective);
+  }
+  double bound = std::min({bestObjective, settled, open.empty() ? infinity : open.top().bound});
+  // What is proven to a few parts in 10^10 is proven.
+  bool complete = bound >= bestObjective * (1 - 1e-9);
+  return Solution{best, complete ? bestObjective : bound, complete};
+}
+
+/// A micro-batch with all layers on one device of the slowest type.
+double BottleneckSearch::slowestDevice(int choice) {
+  int64_t batch =
+      evaluator.problem.request.globalBatch.value() / evaluator.space.microBatches[choice];
+  double slowest = 0;
+  for (int type = 0; type < assignments.types; ++type) {
+    const PrefixSums &sums = evaluator.prices().at(type, batch);
+    slowest = std::max(slowest, sums.forward.back() + sums.backward.back());
+  }
+  return slowest;
+}
+
+Expected<Solution> BottleneckSearch::runOverGrid() {
+  constexpr int steps = 10;
+  constexpr double ratio = 1.6;
+  for (int choice = 0; choice < assignments.choices && !meter.exhausted(); ++choice) {
+    double bottleneck = slowestDevice(choice);
+    for (int step = 0; step < steps && !meter.exhausted(); ++step, bottleneck /= ratio) {
+      double reached = 0;
+      Expected<double> price = solve(bottleneck, choice, reached);
+      if (!price)
+        return price.takeError();
+      if (!std::isfinite(*price))
+        break;
+    }
+  }
+  return Solution{best, Solution::noBound, false};
+}
+} // namespace
+
+CountTable::CountTable(Evaluator &evaluator, int64_t batch, double limit)
+    : positions(static_cast<int>(evaluator.space.positions.size())),
+      types(static_cast<int>(evaluator.space.available.size())), batch(batch), limit(limit),
+      counts(size_t(positions) * (positions - 1) / 2 * types) {
+  const SearchSpace &space = evaluator.space;
+  const std::vector<int> &at = space.positions;
+  size_t next = 0;
+  for (int end = 1; end < positions; ++end)
+    for (int begin = 0; begin < end; ++begin) {
+      bool whole = begin == 0 && end == positions - 1;
+      bool allowed = whole ? space.minStages <= 1 : space.maxStages > 1;
+      for (int type = 0; type < types; ++type)
+        counts[next++] = allowed && space.available[type] > 0
+                             ? evaluator.leastCount(at[begin], at[end], type, limit, batch,
+                                                    /*inFlight=*/1)
+                             : 0;
+    }
+}
+
+Expected<Solution> searchByBottleneck(Evaluator &evaluator, BottleneckSolver &solver,
+                                      const SearchOptions &options, double workShare,
+                                      std::optional<Placement> incumbent) {
+  BottleneckSearch search(evaluator, solver, options, workShare);
+  if (incumbent)
+    search.consider(*incumbent);
+  return evaluator.space.steady ? search.runSteadily() : search.runOverGrid();
+}
+
+Expected<Solution> Parametric::run(Evaluator &evaluator, const SearchOptions &options) {
+  auto solver = makeShortestPaths(evaluator);
+  return searchByBottleneck(evaluator, *solver, options, 1, std::nullopt);
+}
+
+} // namespace heterplan

@@ -1,0 +1,58 @@
+// Search by bottleneck stage time: the cheapest devices with which no stage takes longer than some
+// limit is an additive problem, solved exactly by dynamic programming or by integer programming.
+// In steady state the limit is the throughput, and a search over limits is exact and
+// gives a bound.
+#pragma once
+
+#include "search/placement/SearchBudget.h"
+#include "search/placement/Strategy.h"
+
+#include <memory>
+
+namespace heterplan {
+
+/// Least devices for every stage at one limit: fewest of type t for positions [begin, end).
+class CountTable {
+public:
+  /// With one micro-batch in flight. Times on their own as Evaluator::leastCount has them; `batch`
+  /// samples a micro-batch.
+  CountTable(Evaluator &evaluator, int64_t batch, double limit);
+
+  /// 0: no number of devices is enough, or the schedule does not allow such a stage.
+  int at(int begin, int end, int type) const {
+    return counts[(size_t(end) * (end - 1) / 2 + begin) * types + type];
+  }
+  const int positions, types;
+  const int64_t batch;
+  const double limit;
+
+private:
+  std::vector<int> counts;
+};
+
+/// Finds the cheapest placement at a limit.
+class BottleneckSolver {
+public:
+  virtual ~BottleneckSolver() = default;
+  struct Answer {
+    /// No placement of which each stage is within the limit costs less an hour; infinite: there is
+    /// none within the devices.
+    double price = 0;
+    /// Found on the way, the devices as at the limit; not all need be feasible.
+    std::vector<Placement> placements;
+  };
+  /// `cutoff`: prices above it are of no interest.
+  virtual llvm::Expected<Answer> solve(const CountTable &counts, int microBatches,
+                                       double cutoff) = 0;
+};
+
+/// By dynamic programming, the devices there are by Lagrange multipliers.
+std::unique_ptr<BottleneckSolver> makeShortestPaths(const Evaluator &evaluator);
+
+/// Searches over limits. Its bound is proven only in steady state; elsewhere it is
+/// `Solution::noBound`.
+llvm::Expected<Solution> searchByBottleneck(Evaluator &evaluator, BottleneckSolver &solver,
+                                            const SearchOptions &options, double workShare,
+                                            std::optional<Placement> incumbent);
+
+} // namespace heterplan

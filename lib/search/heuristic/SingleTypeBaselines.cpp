@@ -1,0 +1,104 @@
+// What people do without a search, as HeterPS compares with: everything on CPUs, everything on
+// GPUs, and the sparse layers on CPUs with the rest on GPUs.
+#include "search/placement/Strategy.h"
+#include "search/provision/Provisioning.h"
+
+#include <algorithm>
+#include <limits>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+constexpr int mostStages = 8;
+
+class FixedAssignments {
+public:
+  explicit FixedAssignments(Evaluator &evaluator)
+      : evaluator(evaluator), assignments(evaluator), provisioner(evaluator, assignments) {}
+
+  /// All layers on one type of `kind`, in 1 to 8 equal stages.
+  void tryKind(DeviceKind kind) {
+    for (int type : typesOf(kind))
+      for (int choice = 0; choice < assignments.choices; ++choice)
+        for (int stages = 1; stages <= (evaluator.space.steady ? 1 : mostStages); ++stages)
+          consider(assignments.even(evaluator, type, stages, choice));
+  }
+
+  /// The sparse layers at the front, at least the first block, on each CPU type, the rest on each
+  /// GPU type.
+  void trySparseFirst() {
+    int sparse = sparseBlocks();
+    for (int cpu : typesOf(DeviceKind::Cpu))
+      for (int gpu : typesOf(DeviceKind::Gpu))
+        for (int choice = 0; choice < assignments.choices; ++choice) {
+          TypeAssignment assignment = assignments.uniform(gpu, choice);
+          for (int block = 0; block < sparse; ++block)
+            if (assignments.allowed(block, cpu))
+              assignment.actions[block] = cpu;
+          consider(assignment);
+        }
+  }
+
+  Solution solution() { return {std::move(best), Solution::noBound, false}; }
+
+private:
+  std::vector<int> typesOf(DeviceKind kind) const {
+    std::vector<int> types;
+    for (int type = 0; type < assignments.types; ++type)
+      if (evaluator.problem.cluster.types[type].kind == kind && evaluator.space.available[type] > 0)
+        types.push_back(type);
+    return types;
+  }
+
+  /// Layers with sparse tables, and those that compute nothing (lookups in small tables).
+  int sparseBlocks() const {
+    auto isSparse = [](const Layer &layer) {
+      return !layer.tables.empty() || layer.forwardFlops == Flops(0);
+    };
+    const std::vector<int> &positions = evaluator.space.positions;
+    const std::vector<Layer> &layers = evaluator.problem.graph.layers;
+    int sparse = 1;
+    while (sparse + 1 < assignments.blocks &&
+           std::any_of(layers.begin() + positions[sparse], layers.begin() + positions[sparse + 1],
+                       isSparse))
+      ++sparse;
+    return sparse;
+  }
+
+  void consider(const TypeAssignment &assignment) {
+    auto sized = provisioner.size(assignment);
+    if (!sized || sized->objective >= bestObjective)
+      return;
+    bestObjective = sized->objective;
+    best = std::move(sized->placement);
+  }
+
+  Evaluator &evaluator;
+  AssignmentSpace assignments;
+  Provisioner provisioner;
+  std::optional<Placement> best;
+  double bestObjective = std::numeric_limits<double>::infinity();
+};
+} // namespace
+
+Expected<Solution> CpuOnly::run(Evaluator &evaluator, const SearchOptions &) {
+  FixedAssignments fixed(evaluator);
+  fixed.tryKind(DeviceKind::Cpu);
+  return fixed.solution();
+}
+
+Expected<Solution> GpuOnly::run(Evaluator &evaluator, const SearchOptions &) {
+  FixedAssignments fixed(evaluator);
+  fixed.tryKind(DeviceKind::Gpu);
+  return fixed.solution();
+}
+
+Expected<Solution> Heuristic::run(Evaluator &evaluator, const SearchOptions &) {
+  FixedAssignments fixed(evaluator);
+  fixed.trySparseFirst();
+  return fixed.solution();
+}
+
+} // namespace heterplan

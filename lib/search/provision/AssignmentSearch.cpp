@@ -1,0 +1,170 @@
+#include "search/provision/AssignmentSearch.h"
+
+#include <algorithm>
+#include <limits>
+
+using namespace llvm;
+
+namespace heterplan {
+
+AssignmentSearch::AssignmentSearch(Evaluator &evaluator, const SearchOptions &options,
+                                   double workShare)
+    : evaluator(evaluator), assignments(evaluator), meter(options, workShare), random(options.seed),
+      provisioner(evaluator, assignments), best(assignments.uniform(0, 0)),
+      bestObjective(std::numeric_limits<double>::infinity()) {
+  for (int type = 0; type < assignments.types; ++type)
+    for (int choice = 0; choice < assignments.choices; ++choice)
+      score(assignments.uniform(type, choice));
+}
+
+double AssignmentSearch::score(const TypeAssignment &assignment) {
+  constexpr size_t mostKnown = 1 << 16;
+  auto entry = known.find({assignment.choice, assignment.actions});
+  meter.add(1);
+  if (entry != known.end())
+    return entry->second;
+  int64_t before = provisioner.work();
+  auto sized = provisioner.size(assignment);
+  meter.add(provisioner.work() - before);
+  double objective = sized ? sized->objective : std::numeric_limits<double>::infinity();
+  if (known.size() < mostKnown)
+    known.emplace(std::pair(assignment.choice, assignment.actions), objective);
+  if (objective < bestObjective) {
+    bestObjective = objective;
+    best = assignment;
+    placement = std::move(sized->placement);
+  }
+  return objective;
+}
+
+void AssignmentSearch::consider(const std::optional<Placement> &other) {
+  if (!other)
+    return;
+  TypeAssignment assignment = assignments.of(*other);
+  score(assignment);
+  std::optional<Evaluation> evaluation = evaluator.evaluate(*other);
+  if (!evaluation || evaluation->objective >= bestObjective)
+    return;
+  bestObjective = evaluation->objective;
+  best = assignment;
+  placement = other;
+}
+
+bool AssignmentSearch::improveBlock() {
+  double before = bestObjective;
+  for (int block = 0; block < assignments.blocks; ++block)
+    for (int action : assignments.allowedAt(block)) {
+      if (meter.exhausted())
+        return false;
+      TypeAssignment assignment = best;
+      assignment.actions[block] = action;
+      score(assignment);
+    }
+  for (int choice = 0; choice < assignments.choices && !meter.exhausted(); ++choice)
+    score({best.actions, choice});
+  return bestObjective < before;
+}
+
+void AssignmentSearch::tryPlacement(Placement other) {
+  meter.add(int64_t(other.stages.size()));
+  std::optional<Evaluation> evaluation = evaluator.evaluate(other);
+  if (!evaluation || evaluation->objective >= bestObjective)
+    return;
+  bestObjective = evaluation->objective;
+  placement = std::move(other);
+}
+
+/// Assignments have no groups of several types.
+void AssignmentSearch::tryWholeModel() {
+  for (const GroupOption &option : evaluator.space.options)
+    for (int microBatches : evaluator.space.microBatches)
+      if (!meter.exhausted())
+        tryPlacement({{{0, evaluator.problem.graph.size(), option.group}}, microBatches});
+}
+
+bool AssignmentSearch::improveGroup() {
+  if (!placement)
+    return false;
+  double before = bestObjective;
+  for (size_t stage = 0; stage < placement->stages.size(); ++stage)
+    for (const GroupOption &option : evaluator.space.options) {
+      if (meter.exhausted())
+        return false;
+      if (option.wholeModelOnly && placement->stages.size() > 1)
+        continue;
+      Placement other = *placement;
+      other.stages[stage].group = option.group;
+      tryPlacement(std::move(other));
+    }
+  return bestObjective < before;
+}
+
+void AssignmentSearch::descend() {
+  while (improveBlock())
+    ;
+  if (assignments.sizesAreExact())
+    return;
+  tryWholeModel();
+  while (improveGroup())
+    ;
+}
+
+namespace {
+/// First block of the run of equal types that `block` is in, and the first after it.
+std::pair<int, int> runAround(const AssignmentSpace &assignments, const TypeAssignment &assignment,
+                              int block) {
+  int begin = block, end = block + 1, type = assignments.typeOf(assignment.actions[block]);
+  while (begin > 0 && assignments.typeOf(assignment.actions[begin - 1]) == type)
+    --begin;
+  while (end < assignments.blocks && assignments.typeOf(assignment.actions[end]) == type)
+    ++end;
+  return {begin, end};
+}
+
+void put(const AssignmentSpace &assignments, TypeAssignment &assignment, int begin, int end,
+         int action) {
+  for (int block = begin; block < end; ++block)
+    if (assignments.allowed(block, action))
+      assignment.actions[block] = block == begin ? action : assignments.typeOf(action);
+}
+} // namespace
+
+TypeAssignment neighbour(const AssignmentSpace &assignments, TypeAssignment assignment,
+                         std::mt19937_64 &random) {
+  int block = draw(random, assignments.blocks);
+  auto [begin, end] = runAround(assignments, assignment, block);
+  const std::vector<int> &list = assignments.allowedAt(block);
+  int action = list[draw(random, int(list.size()))];
+  switch (draw(random, assignments.choices > 1 ? 6 : 5)) {
+  case 0: // the run grows to the left or to the right
+    if (begin > 0 && draw(random, 2))
+      put(assignments, assignment, std::max(0, begin - 1 - draw(random, 3)), begin,
+          assignments.typeOf(assignment.actions[block]));
+    else
+      put(assignments, assignment, end, std::min(assignments.blocks, end + 1 + draw(random, 3)),
+          assignments.typeOf(assignment.actions[block]));
+    break;
+  case 1: // the whole run goes elsewhere
+    put(assignments, assignment, begin, end, action);
+    break;
+  case 2: // a part of it
+    put(assignments, assignment, block, std::min(end, block + 1 + draw(random, end - block)),
+        action);
+    break;
+  case 3: // it joins its neighbour
+    put(assignments, assignment, begin, end,
+        assignments.typeOf(
+            assignment.actions[begin > 0 && (end == assignments.blocks || draw(random, 2))
+                                   ? begin - 1
+                                   : std::min(end, assignments.blocks - 1)]));
+    break;
+  case 4: // one block
+    assignment.actions[block] = action;
+    break;
+  default:
+    assignment.choice = draw(random, assignments.choices);
+  }
+  return assignment;
+}
+
+} // namespace heterplan

@@ -1,0 +1,252 @@
+#include "search/verify/AssignmentProof.h"
+
+#include "cost/Memory.h"
+#include "ir/Constraint.h"
+#include "search/verify/NecessaryConflict.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <map>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+constexpr double rounding = 1e-9; // of a limit, as Evaluation has it
+
+Formula number(double value) { return Formula::number(value); }
+
+class Sizing {
+public:
+  Sizing(const RequestedPlan &requested, const std::vector<AssignedStage> &assignment,
+         const HeterPsModel &model, int microBatches)
+      : requested(requested), assignment(assignment), model(model), microBatches(microBatches),
+        batch(requested.request.globalBatch.value() / microBatches) {
+    for (size_t s = 0; s < assignment.size(); ++s)
+      units.push_back(Formula::count("units of stage " + std::to_string(s), batch));
+  }
+
+  std::vector<Formula> facts() const {
+    std::vector<Formula> result;
+    for (const Formula &unit : units)
+      result.push_back(Formula::atMost(Formula::integer(1), unit));
+    return result;
+  }
+  std::vector<Part> parts() const;
+
+  std::vector<Formula> units; // k_s
+
+private:
+#define HETERPLAN_CONSTRAINT(enumerator, name, degree, devices)                                    \
+  Formula require##enumerator(size_t index) const;
+#include "ir/Constraints.def"
+  Formula devices() const;
+  Formula floor() const;
+  Formula budget() const;
+  Formula memory() const;
+  int stageOf(const std::string &layer) const;
+  Formula inStages(const LayerSet &layers, size_t count) const;
+  bool fits(size_t stage, int64_t count) const;
+  int64_t leastUnits(size_t stage) const;
+
+  const RequestedPlan &requested;
+  const std::vector<AssignedStage> &assignment;
+  const HeterPsModel &model;
+  const int microBatches;
+  const int64_t batch;
+};
+
+Formula Sizing::devices() const {
+  std::vector<Formula> result;
+  for (int type = 0; type < int(requested.cluster.types.size()); ++type) {
+    std::vector<Formula> used;
+    for (size_t s = 0; s < assignment.size(); ++s)
+      if (assignment[s].type == type)
+        used.push_back(units[s]);
+    if (!used.empty())
+      result.push_back(Formula::atMost(Formula::sum(std::move(used)),
+                                       Formula::integer(requested.cluster.deviceCount(type))));
+  }
+  return Formula::all(std::move(result));
+}
+
+/// serial·k + parallel ≤ P·k.
+Formula Sizing::floor() const {
+  double longest = double(requested.request.globalBatch.value()) /
+                   (requested.request.minThroughput.value() * (1 - rounding) * microBatches);
+  std::vector<Formula> result;
+  for (size_t s = 0; s < assignment.size(); ++s) {
+    auto [begin, end, type] = assignment[s];
+    for (const AmdahlFit &fit :
+         {model.computeOf(begin, end, type), model.transferOf(begin, end, type)})
+      result.push_back(Formula::atMost(
+          Formula::sum({Formula::product(number(fit.serial), units[s]), number(fit.parallel)}),
+          Formula::product(number(longest), units[s])));
+  }
+  return Formula::all(std::move(result));
+}
+
+Formula Sizing::budget() const {
+  std::vector<Formula> prices;
+  for (size_t s = 0; s < assignment.size(); ++s)
+    prices.push_back(Formula::product(
+        number(requested.cluster.types[assignment[s].type].price.value()), units[s]));
+  return Formula::atMost(Formula::sum(std::move(prices)),
+                         number(requested.request.maxCostPerHour.value() * (1 + rounding)));
+}
+
+/// Whether a micro-batch fits into the memory of `count` units of a stage, which share it and the
+/// sparse tables. The more units, the less each needs.
+bool Sizing::fits(size_t stage, int64_t count) const {
+  auto [begin, end, type] = assignment[stage];
+  int inFlight = std::min<int>(microBatches, int(assignment.size() - stage));
+  Bytes need =
+      deviceMemory(requested.graph, begin, end, requested.graph.cuts()[begin],
+                   requested.request.optimizer, Samples((batch + count - 1) / count), inFlight);
+  for (int layer = begin; layer < end; ++layer)
+    for (const SparseTable &table : requested.graph.layers[layer].tables)
+      need += tableMemory(table, mostRows(table, int(count)), requested.request.optimizer,
+                          requested.request.globalBatch);
+  return need <= requested.cluster.types[type].memory;
+}
+
+/// Fewest units of a stage into whose memory a micro-batch fits; one more than there can be: none.
+int64_t Sizing::leastUnits(size_t stage) const {
+  int64_t low = 1, high = batch + 1;
+  while (low < high) {
+    int64_t middle = low + (high - low) / 2;
+    fits(stage, middle) ? high = middle : low = middle + 1;
+  }
+  return low;
+}
+
+Formula Sizing::memory() const {
+  std::vector<Formula> result;
+  for (size_t s = 0; s < assignment.size(); ++s)
+    result.push_back(Formula::atMost(Formula::integer(leastUnits(s)), units[s]));
+  return Formula::all(std::move(result));
+}
+
+int Sizing::stageOf(const std::string &layer) const {
+  int index = requested.graph.find(layer);
+  auto found = std::find_if(assignment.begin(), assignment.end(),
+                            [&](const AssignedStage &stage) { return index < stage.end; });
+  return int(found - assignment.begin());
+}
+
+Formula Sizing::inStages(const LayerSet &layers, size_t count) const {
+  std::vector<int> stages;
+  for (const std::string &layer : layers)
+    stages.push_back(stageOf(layer));
+  std::sort(stages.begin(), stages.end());
+  auto distinct = std::unique(stages.begin(), stages.end()) - stages.begin();
+  return Formula::equal(Formula::integer(distinct), Formula::integer(int64_t(count)));
+}
+
+Formula Sizing::requireMemory(size_t) const { return memory(); }
+Formula Sizing::requirePin(size_t index) const {
+  const Pin &pin = requested.request.pins[index];
+  const AssignedStage &stage = assignment[stageOf(pin.layer)];
+  return Formula::truth(requested.cluster.types[stage.type].name == pin.type);
+}
+Formula Sizing::requireColocation(size_t index) const {
+  return inStages(requested.request.colocations[index], 1);
+}
+Formula Sizing::requireSeparation(size_t index) const {
+  const LayerSet &set = requested.request.separations[index];
+  return inStages(set, set.size());
+}
+Formula Sizing::requireSchedule(size_t) const {
+  bool isOneStage = requested.request.schedule == ScheduleChoice::DataParallel;
+  return Formula::truth(isOneStage == (assignment.size() == 1));
+}
+/// The model is that of the number asked for.
+Formula Sizing::requireMicroBatches(size_t) const { return Formula::truth(true); }
+Formula Sizing::requireBudget(size_t) const { return budget(); }
+Formula Sizing::requireFloor(size_t) const { return floor(); }
+
+std::vector<Part> Sizing::parts() const {
+  std::vector<Part> result{{"devices", devices()}};
+  constexpr decltype(&Sizing::requirePin) hooks[] = {
+#define HETERPLAN_CONSTRAINT(enumerator, name, degree, devices) &Sizing::require##enumerator,
+#include "ir/Constraints.def"
+  };
+  for (Constraint each : constraintsOf(requested.request))
+    result.push_back(
+        {nameOf(requested.request, each), (this->*hooks[static_cast<int>(each.kind)])(each.index)});
+  return result;
+}
+} // namespace
+
+Expected<SizingAnswer> decideSizes(const RequestedPlan &requested,
+                                   const std::vector<AssignedStage> &assignment) {
+  int microBatches =
+      requested.request.microBatches ? requested.request.microBatches : requested.usualMicroBatches;
+  Expected<HeterPsModel> model = heterPsModelOf(requested, microBatches);
+  if (!model)
+    return model.takeError();
+  for (const AssignedStage &stage : assignment)
+    if (requested.cluster.deviceCount(stage.type) == 0)
+      return SizingAnswer{Truth::Fails, {}, {"devices"}};
+  Sizing sizing(requested, assignment, *model, microBatches);
+  Expected<Decision> decision = decideTogether(sizing.facts(), sizing.parts(), sizing.units);
+  if (!decision)
+    return decision.takeError();
+  return SizingAnswer{decision->truth, std::move(decision->values), std::move(decision->core)};
+}
+
+std::optional<std::vector<AssignedStage>> onlyAssignment(const RequestedPlan &requested) {
+  if (!isSteady(requested.request.iterationModel))
+    return std::nullopt;
+  std::vector<int> present;
+  for (int type = 0; type < int(requested.cluster.types.size()); ++type)
+    if (requested.cluster.deviceCount(type) > 0)
+      present.push_back(type);
+  std::map<int, int> pinned;
+  for (const Pin &pin : requested.request.pins)
+    pinned.emplace(requested.graph.find(pin.layer), requested.cluster.typeIndex(pin.type));
+  std::vector<AssignedStage> assignment;
+  for (int layer = 0; layer < requested.graph.size(); ++layer) {
+    auto pin = pinned.find(layer);
+    if (pin == pinned.end() && present.size() != 1)
+      return std::nullopt;
+    int type = pin == pinned.end() ? present.front() : pin->second;
+    if (assignment.empty() || assignment.back().type != type)
+      assignment.push_back({layer, layer, type});
+    assignment.back().end = layer + 1;
+  }
+  return assignment;
+}
+
+Expected<std::optional<std::vector<std::string>>>
+onlyAssignmentConflict(const RequestedPlan &requested) {
+  std::optional<std::vector<AssignedStage>> assignment = onlyAssignment(requested);
+  if (!assignment)
+    return std::nullopt;
+  Expected<SizingAnswer> answer = decideSizes(requested, *assignment);
+  if (!answer)
+    return answer.takeError();
+  if (answer->truth != Truth::Fails)
+    return std::nullopt;
+  std::vector<std::string> conflict;
+  for (std::string &name : answer->conflict)
+    if (name != "devices") // a fact
+      conflict.push_back(std::move(name));
+  for (Constraint each : constraintsOf(requested.request)) {
+    // Without the pins there are other assignments; other numbers of micro-batches take other
+    // times.
+    bool isPremise = each.kind == ConstraintKind::Pin || each.kind == ConstraintKind::MicroBatches;
+    if (isPremise && !is_contained(conflict, nameOf(requested.request, each)))
+      conflict.push_back(nameOf(requested.request, each));
+  }
+  return std::optional(std::move(conflict));
+}
+
+Expected<std::optional<std::vector<std::string>>> provenConflict(const RequestedPlan &requested) {
+  auto conflict = necessaryConflict(requested);
+  return conflict && !*conflict ? onlyAssignmentConflict(requested) : std::move(conflict);
+}
+
+} // namespace heterplan

@@ -1,0 +1,319 @@
+#include "search/verify/Reevaluation.h"
+
+#include "cost/HeterPs.h"
+#include "cost/Memory.h"
+#include "search/verify/ScheduledTime.h"
+
+#include "llvm/ADT/StringMap.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+constexpr Samples mostShare(int64_t(1) << 40); // keeps products with device counts in range
+constexpr double mostPasses = 1 << 24;
+
+/// Whether `node` is the name of one of the nodes of `group`.
+bool isNodeOf(const NodeGroup &group, StringRef node) {
+  if (group.count == 1)
+    return node == group.name;
+  int index = 0;
+  if (!node.consume_front(group.name) || !node.consume_front("-"))
+    return false;
+  return !node.getAsInteger(10, index) && index >= 0 && index < group.count &&
+         node == std::to_string(index);
+}
+
+class Reevaluator {
+public:
+  Reevaluator(const Plan &plan, const LayerGraph &graph, const Cluster &cluster,
+              const CostModel &costs)
+      : plan(plan), graph(graph), cluster(cluster), costs(costs), cuts(graph.cuts()) {
+    for (int i = 0; i < graph.size(); ++i)
+      layerIndex[graph.layers[i].name] = i;
+  }
+
+  Expected<Reevaluation> run();
+
+private:
+  std::string placeLayers(const Stage &stage, ReevaluatedStage &facts) const;
+  std::string placeReplicas(const Stage &stage, ReevaluatedStage &facts) const;
+  Error price(ReevaluatedStage &facts) const;
+  Expected<ReevaluatedReplica> priceRange(const ReevaluatedStage &facts, int type,
+                                          Samples samples) const;
+  int inFlight(size_t stage) const;
+  void addMemory(ReevaluatedStage &facts, size_t stage) const;
+  void addTransfers(std::vector<ReevaluatedStage> &stages) const;
+  void addLookups(ReevaluatedStage &facts) const;
+  void addTimes(ReevaluatedStage &facts, const Stage &stated, bool isLast) const;
+  Error addSteadyTimes(std::vector<ReevaluatedStage> &stages) const;
+
+  const Plan &plan;
+  const LayerGraph &graph;
+  const Cluster &cluster;
+  const CostModel &costs;
+  std::vector<Cut> cuts;
+  StringMap<int> layerIndex;
+};
+
+std::string Reevaluator::placeLayers(const Stage &stage, ReevaluatedStage &facts) const {
+  if (stage.layers.empty())
+    return "it has no layers";
+  int next = -1;
+  for (const std::string &name : stage.layers) {
+    auto found = layerIndex.find(name);
+    if (found == layerIndex.end())
+      return "the model has no layer '" + name + "'";
+    if (next < 0)
+      facts.begin = next = found->second;
+    if (found->second != next++)
+      return "layer '" + name + "' does not follow the one before it";
+  }
+  facts.end = next;
+  for (int i = facts.begin; i < facts.end; ++i) {
+    const Layer &layer = graph.layers[i];
+    facts.parameterBytes += layer.parameterBytes;
+    facts.denseBytes += layer.parameterBytes;
+    facts.sums += layer.inPassAllReduces;
+    facts.summedBytes += layer.inPassAllReduceBytes;
+    for (const SparseTable &table : layer.tables) {
+      facts.denseBytes -= table.bytes();
+      facts.lookupBytes += table.lookupBytes();
+    }
+  }
+  return "";
+}
+
+std::string Reevaluator::placeReplicas(const Stage &stage, ReevaluatedStage &facts) const {
+  if (stage.replicas.empty())
+    return "it has no replicas";
+  std::map<int, int> counts;
+  for (const Replica &replica : stage.replicas) {
+    if (replica.devices.size() != 1)
+      return "a replica of " + std::to_string(replica.devices.size()) + " devices has no price yet";
+    const DeviceRef &device = replica.devices.front();
+    if (!exists(cluster, device))
+      return "the cluster has no device " + nameOf(device);
+    if (replica.share < Samples(1) || plan.microBatches < 1)
+      return "a replica has no samples";
+    if (replica.share > mostShare)
+      return "a share of " + std::to_string(replica.share.value()) + " samples is out of range";
+    int type = cluster.typeIndex(device.type);
+    int64_t share = replica.share.value(), parts = plan.microBatches;
+    facts.replicas.push_back({type, Samples(share / parts + (share % parts != 0)), {}, {}, {}, {}});
+    facts.mostSamples = std::max(facts.mostSamples, facts.replicas.back().samples);
+    ++counts[type];
+  }
+  facts.group.counts.assign(counts.begin(), counts.end());
+  return "";
+}
+
+Expected<ReevaluatedReplica> Reevaluator::priceRange(const ReevaluatedStage &facts, int type,
+                                                     Samples samples) const {
+  ReevaluatedReplica result{type, samples, {}, {}, {}, {}};
+  double added = double(plan.microBatches - 1) / plan.microBatches; // gradients, a backward pass
+  for (int i = facts.begin; i < facts.end; ++i) {
+    Expected<LayerCost> cost = costs.price(graph.layers[i], cluster.types[type], samples);
+    if (!cost)
+      return cost.takeError();
+    result.forward += cost->forward;
+    result.backward += cost->backward + cost->accumulate * added;
+    result.update += cost->update;
+  }
+  Seconds summing = allReduceCost(cluster, facts.group).time(facts.sums, facts.summedBytes);
+  result.forward += summing;
+  result.backward += summing;
+  return result;
+}
+
+Error Reevaluator::price(ReevaluatedStage &facts) const {
+  std::map<std::pair<int, Samples>, ReevaluatedReplica> priced;
+  for (ReevaluatedReplica &replica : facts.replicas) {
+    std::pair key(replica.type, replica.samples);
+    auto known = priced.find(key);
+    if (known == priced.end()) {
+      Expected<ReevaluatedReplica> fresh = priceRange(facts, replica.type, replica.samples);
+      if (!fresh)
+        return fresh.takeError();
+      known = priced.emplace(key, *fresh).first;
+    }
+    replica = known->second;
+    facts.update = std::max(facts.update, replica.update);
+  }
+  return Error::success();
+}
+
+/// What the plan says; all of the table where it says nothing.
+int64_t rowsHeld(const Stage &stage, const SparseTable &table, size_t replica) {
+  for (const TableShards &shards : stage.tables)
+    if (shards.table == table.parameter && replica < shards.rows.size())
+      return shards.rows[replica];
+  return table.rows;
+}
+
+int Reevaluator::inFlight(size_t stage) const {
+  if (plan.schedule == Schedule::GPipe)
+    return plan.microBatches;
+  return int(std::min<size_t>(size_t(plan.microBatches), plan.stages.size() - stage));
+}
+
+void Reevaluator::addMemory(ReevaluatedStage &facts, size_t stage) const {
+  for (size_t r = 0; r < facts.replicas.size(); ++r) {
+    ReevaluatedReplica &replica = facts.replicas[r];
+    replica.need = deviceMemory(graph, facts.begin, facts.end, cuts[facts.begin], plan.optimizer,
+                                replica.samples, inFlight(stage));
+    for (int i = facts.begin; i < facts.end; ++i)
+      for (const SparseTable &table : graph.layers[i].tables)
+        replica.need += tableMemory(table, rowsHeld(plan.stages[stage], table, r), plan.optimizer,
+                                    plan.globalBatch);
+  }
+}
+
+/// Rows exchanged among the replicas; as much as the one with most samples reads.
+void Reevaluator::addLookups(ReevaluatedStage &facts) const {
+  Bytes rows = facts.lookupBytes * double(facts.mostSamples.value());
+  facts.lookup = lookupCost(cluster, facts.group).time(rows);
+  facts.lookupGradient = lookupGradientCost(cluster, facts.group).time(rows);
+}
+
+/// Receipts of neighbours that are both known; they are as wide as the wider side needs.
+void Reevaluator::addTransfers(std::vector<ReevaluatedStage> &stages) const {
+  for (size_t s = 0; s + 1 < stages.size(); ++s) {
+    ReevaluatedStage &from = stages[s], &to = stages[s + 1];
+    if (!from.obstacle.empty() || !to.obstacle.empty())
+      continue;
+    const Cut &cut = cuts[to.begin];
+    to.receive = transferTime(cluster, from.group, from.mostSamples, to.group, to.mostSamples,
+                              cut.forwardBytes, cut.fixedBytes);
+    from.receiveGradient = transferTime(cluster, to.group, to.mostSamples, from.group,
+                                        from.mostSamples, cut.backwardBytes, Bytes(0));
+  }
+}
+
+/// The boundary behind a stage is a barrier, so its passes last as long as the slowest replica of
+/// each; the last stage turns round at once, so there it is the replica with the slowest sum. Among
+/// equally slow ones the plan may name any.
+void Reevaluator::addTimes(ReevaluatedStage &facts, const Stage &stated, bool isLast) const {
+  Seconds forward{}, backward{};
+  for (const ReevaluatedReplica &replica : facts.replicas) {
+    Seconds gain = replica.forward + replica.backward - forward - backward;
+    Seconds tie = (forward + backward) * 1e-9;
+    if (!isLast) {
+      forward = std::max(forward, replica.forward);
+      backward = std::max(backward, replica.backward);
+      continue;
+    }
+    auto distance = [&](Seconds time) {
+      return std::abs((time + facts.receive + facts.lookup - stated.forward).value());
+    };
+    if (gain > tie || (gain >= Seconds(0) - tie && distance(replica.forward) < distance(forward))) {
+      forward = replica.forward;
+      backward = replica.backward;
+    }
+  }
+  facts.forward = facts.receive + facts.lookup + forward;
+  facts.backward = facts.receiveGradient + facts.lookupGradient + backward;
+  facts.sync = facts.update;
+  if (facts.replicas.size() > 1)
+    facts.sync += allReduceTime(cluster, facts.group, facts.denseBytes);
+}
+
+/// HeterPS, section 4: a stage computes and communicates at the same time, by Amdahl's law.
+Error Reevaluator::addSteadyTimes(std::vector<ReevaluatedStage> &stages) const {
+  std::set<int> used;
+  for (ReevaluatedStage &facts : stages) {
+    if (!facts.obstacle.empty())
+      continue;
+    if (facts.group.counts.size() > 1)
+      facts.obstacle = "HeterPS has one type of device in a stage";
+    used.insert(facts.group.counts.front().first);
+  }
+  Error failure = Error::success();
+  Samples batch(std::max<int64_t>(1, plan.globalBatch.value() / std::max(1, plan.microBatches)));
+  HeterPsModel model(graph, cluster, batch, std::max(1, plan.microBatches),
+                     [&](int layer, int type, Samples samples) {
+                       if (!used.count(type) || failure)
+                         return LayerCost{};
+                       auto cost = costs.price(graph.layers[layer], cluster.types[type], samples);
+                       if (!cost)
+                         failure = cost.takeError();
+                       return cost ? *cost : LayerCost{};
+                     });
+  for (ReevaluatedStage &facts : stages) {
+    if (!facts.obstacle.empty())
+      continue;
+    auto [type, units] = facts.group.counts.front();
+    Seconds all(model.stageTime(facts.begin, facts.end, type, units));
+    facts.forward = all * model.forwardShare(facts.begin, facts.end, type);
+    facts.backward = all - facts.forward;
+    for (ReevaluatedReplica &replica : facts.replicas) {
+      replica.forward = facts.forward;
+      replica.backward = facts.backward;
+    }
+  }
+  return failure;
+}
+
+Expected<Reevaluation> Reevaluator::run() {
+  Reevaluation result;
+  for (const Stage &stage : plan.stages) {
+    ReevaluatedStage &facts = result.stages.emplace_back();
+    facts.obstacle = placeLayers(stage, facts);
+    if (facts.obstacle.empty())
+      facts.obstacle = placeReplicas(stage, facts);
+    if (!facts.obstacle.empty())
+      continue;
+    if (!isSteady(plan.iterationModel))
+      if (Error error = price(facts))
+        return error;
+    addMemory(facts, result.stages.size() - 1);
+  }
+  if (!isSteady(plan.iterationModel))
+    addTransfers(result.stages);
+  else if (Error error = addSteadyTimes(result.stages))
+    return error;
+  for (size_t s = 0; s < result.stages.size(); ++s) {
+    ReevaluatedStage &facts = result.stages[s];
+    if (facts.obstacle.empty() && !isSteady(plan.iterationModel)) {
+      addLookups(facts);
+      addTimes(facts, plan.stages[s], s + 1 == result.stages.size());
+    } else if (!facts.obstacle.empty() && result.obstacle.empty())
+      result.obstacle = "stage " + std::to_string(s) + ": " + facts.obstacle;
+  }
+  if (plan.stages.empty())
+    result.obstacle = "the plan has no stages";
+  bool formulaIsExact = plan.schedule != Schedule::OneForwardOneBackward ||
+                        isSteady(plan.iterationModel) || plan.stages.size() < 3;
+  if (!result.obstacle.empty() || formulaIsExact || plan.microBatches < 2)
+    return result;
+  if (double(plan.microBatches) * double(plan.stages.size()) > mostPasses)
+    result.obstacle = std::to_string(plan.microBatches) + " micro-batches are too many to schedule";
+  else
+    result.scheduled = scheduledTime(result.stages, plan.microBatches);
+  return result;
+}
+} // namespace
+
+std::string nameOf(const DeviceRef &device) {
+  return device.type + " " + std::to_string(device.index) + " of node '" + device.node + "'";
+}
+
+bool exists(const Cluster &cluster, const DeviceRef &device) {
+  return std::any_of(cluster.nodes.begin(), cluster.nodes.end(), [&](const NodeGroup &group) {
+    auto held = group.devices.find(device.type);
+    return isNodeOf(group, device.node) && held != group.devices.end() && device.index >= 0 &&
+           device.index < held->second && cluster.typeIndex(device.type) >= 0;
+  });
+}
+
+Expected<Reevaluation> recompute(const Plan &plan, const LayerGraph &graph, const Cluster &cluster,
+                                 const CostModel &costs) {
+  return Reevaluator(plan, graph, cluster, costs).run();
+}
+
+} // namespace heterplan

@@ -1,0 +1,59 @@
+// What a plan's stages must take and hold, worked out afresh from the model, the cluster and the
+// cost model for the checker to compare with. Written from the definitions in ir/Plan.h and
+// cost/*.h alone: it shares no code with the search that made the plan.
+#pragma once
+
+#include "cost/Collectives.h"
+#include "cost/CostModel.h"
+#include "ir/Cluster.h"
+#include "ir/LayerGraph.h"
+#include "ir/Plan.h"
+
+#include "llvm/Support/Error.h"
+
+#include <string>
+#include <vector>
+
+namespace heterplan {
+
+/// Whether the cluster has the device: its type, its node ("<group>-<i>", or the plain name of a
+/// group of one node), and its index in that node.
+bool exists(const Cluster &cluster, const DeviceRef &device);
+/// For messages: "v100 0 of node 'gpu-1'".
+std::string nameOf(const DeviceRef &device);
+
+struct ReevaluatedReplica {
+  int type = -1;     // of all its devices
+  Samples samples{}; // of one micro-batch, rounded up
+  Seconds forward{}, backward{}, update{};
+  Bytes need{}; // of each device
+};
+
+struct ReevaluatedStage {
+  /// Why the stage cannot be worked out; everything below is meaningless then.
+  std::string obstacle;
+  int begin = 0, end = 0; // layers
+  DeviceGroup group;
+  std::vector<ReevaluatedReplica> replicas;
+  Samples mostSamples{};                               // on one replica, of one micro-batch
+  Bytes parameterBytes{}, denseBytes{}, lookupBytes{}; // the last one of a sample
+  int64_t sums = 0;                                    // that the replicas take in each pass
+  Bytes summedBytes{};
+  Seconds receive{}, receiveGradient{}, lookup{}, lookupGradient{};
+  Seconds forward{}, backward{}, update{}, sync{};
+};
+
+struct Reevaluation {
+  std::vector<ReevaluatedStage> stages;
+  /// First obstacle of a stage, "" when all times are known.
+  std::string obstacle;
+  /// How long the passes take as scheduled, where the formula in ir/Plan.h need not be exact; 0
+  /// elsewhere.
+  Seconds scheduled{};
+};
+
+/// Fails only when the cost model does (NoProfile).
+llvm::Expected<Reevaluation> recompute(const Plan &plan, const LayerGraph &graph,
+                                       const Cluster &cluster, const CostModel &costs);
+
+} // namespace heterplan

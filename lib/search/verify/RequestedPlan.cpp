@@ -1,0 +1,39 @@
+#include "search/verify/RequestedPlan.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+#include <algorithm>
+
+using namespace llvm;
+
+namespace heterplan {
+
+std::pair<int, int> extentOf(const LayerGraph &graph, const LayerSet &layers) {
+  int first = graph.size(), last = 0;
+  for (const std::string &layer : layers) {
+    first = std::min(first, graph.find(layer));
+    last = std::max(last, graph.find(layer));
+  }
+  return {first, last};
+}
+
+Expected<HeterPsModel> heterPsModelOf(const RequestedPlan &requested, int microBatches) {
+  Error failure = Error::success();
+  auto price = [&](int layer, int type, Samples samples) {
+    if (failure)
+      return LayerCost{};
+    auto cost = requested.costs.price(requested.graph.layers[layer], requested.cluster.types[type],
+                                      samples);
+    if (!cost)
+      failure = cost.takeError();
+    return cost ? *cost : LayerCost{};
+  };
+  HeterPsModel model(requested.graph, requested.cluster,
+                     Samples(requested.request.globalBatch.value() / microBatches), microBatches,
+                     price);
+  if (failure)
+    return failure;
+  return model;
+}
+
+} // namespace heterplan

@@ -1,0 +1,33 @@
+// What a user asks for, as the checks see it: they do not see the search.
+#pragma once
+
+#include "cost/CostModel.h"
+#include "cost/HeterPs.h"
+#include "ir/Cluster.h"
+#include "ir/LayerGraph.h"
+#include "ir/Request.h"
+
+#include "llvm/Support/Error.h"
+
+#include <string>
+#include <utility>
+
+namespace heterplan {
+
+/// A model, a cluster and constraints; the names of the latter are those of ir/Constraint.h.
+struct RequestedPlan {
+  const LayerGraph &graph;
+  const Cluster &cluster;
+  const CostModel &costs;
+  const Request &request;
+  int usualMicroBatches = 1; // where none are asked for; matters in steady state only
+};
+
+/// First and last layer of a set of the model's layers.
+std::pair<int, int> extentOf(const LayerGraph &graph, const LayerSet &layers);
+
+/// The fit of HeterPS to all layers and types for so many micro-batches. Fails when the cost model
+/// does.
+llvm::Expected<HeterPsModel> heterPsModelOf(const RequestedPlan &requested, int microBatches);
+
+} // namespace heterplan
