@@ -105,6 +105,8 @@ private:
       result.text = scalar->getValue(storage).str();
       bool isPlain =
           !scalar->getRawValue().startswith("\"") && !scalar->getRawValue().startswith("'");
+      if (isPlain) // LLVM keeps a line break before a closing bracket
+        result.text = StringRef(result.text).rtrim().str();
       if (isPlain && (result.text == "null" || result.text == "~"))
         result.kind = YamlNode::Kind::Null;
     } else if (auto *block = dyn_cast<yaml::BlockScalarNode>(&node)) {

@@ -1,18 +1,16 @@
 // heterplan schedule: many jobs on one cluster, over time slots.
-#include "Clock.h"
 #include "Commands.h"
 #include "Inputs.h"
 #include "Options.h"
+#include "ScheduleInputs.h"
+#include "ScheduleOnline.h"
 #include "ScheduleText.h"
 
 #include "search/jobs/UpperBound.h"
 #include "search/jobs/policy/Policy.h"
-#include "search/jobs/read/JobsReader.h"
-#include "search/jobs/read/ModelTimes.h"
 #include "support/Files.h"
 #include "support/Progress.h"
 
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
@@ -25,9 +23,11 @@ using namespace llvm;
 namespace {
 
 struct ScheduleOptions {
-  std::string jobs, policy, directory, seed, scale, tries, nodes, explain;
+  std::string policy, directory, seed, scale, tries, nodes;
   CostOptions costs;
   ModelOptions reading;
+  OnlineOptions online;
+  WorkloadOptions workload;
   bool json = false, force = false;
 };
 
@@ -73,38 +73,6 @@ Expected<Choice> readChoice(const ScheduleOptions &options) {
   return choice;
 }
 
-/// Where the model of a job lies: as it is named, from the jobs file's folder or from here.
-std::string modelPath(StringRef jobsFile, const std::string &model) {
-  SmallString<256> beside(sys::path::parent_path(jobsFile));
-  sys::path::append(beside, model);
-  bool isBeside = !sys::path::is_absolute(model) && sys::fs::exists(beside);
-  return isBeside ? beside.str().str() : model;
-}
-
-/// Times and gradients of the jobs that name a model; each model is read once.
-Error readModels(Workload &workload, const ScheduleOptions &options) {
-  std::map<std::string, LayerGraph> graphs;
-  for (Job &job : workload.jobs) {
-    if (job.model.empty())
-      continue;
-    std::string path = modelPath(options.jobs, job.model);
-    auto [entry, isNew] = graphs.try_emplace(path);
-    if (isNew) {
-      Expected<Model> model = readModel(path, options.reading);
-      if (!model)
-        return model.takeError();
-      entry->second = std::move(model->layers);
-    }
-    Expected<CostInputs> costs =
-        readCosts(options.costs, entry->second, Optimizer::Sgd, Precision::Fp32);
-    if (!costs)
-      return costs.takeError();
-    if (Error error = setTimes(job, entry->second, costs->cluster, *costs->model))
-      return error;
-  }
-  return Error::success();
-}
-
 Error checkDirectory(const ScheduleOptions &options) {
   if (options.directory.empty() || options.force || !sys::fs::exists(options.directory))
     return Error::success();
@@ -129,21 +97,50 @@ Error write(const std::string &directory, StringRef text) {
   return writeFile(path, text);
 }
 
+Error checkUse(const ScheduleOptions &options) {
+  const OnlineOptions &online = options.online;
+  for (auto [name, text] : {std::pair("--arrive", &online.arrive), {"--complete", &online.complete},
+                            {"--node-down", &online.nodeDown}, {"--at", &online.at}})
+    if (!text->empty())
+      return usageError(name) << "needs --state";
+  if (options.costs.cluster.empty())
+    return usageError("--cluster") << "is required";
+  return Error::success();
+}
+
+Expected<ExitStatus> scheduleOnline(const ScheduleOptions &options, const Choice &choice) {
+  const WorkloadOptions &workload = options.workload;
+  if (!workload.jobs.empty() || !workload.trace.empty() || !workload.generate.empty() ||
+      !options.directory.empty() || !options.policy.empty())
+    return usageError("--state") << "takes neither JOBS nor --trace, --generate, -o or --policy; "
+                                    "jobs come by --arrive";
+  OnlineOptions online = options.online;
+  online.slot = workload.slot;
+  online.slots = workload.slots;
+  return heterplan::scheduleOnline(online, options.costs, options.reading, choice.options,
+                                   options.json);
+}
+
 Expected<ExitStatus> schedule(const ScheduleOptions &options) {
   Expected<Choice> choice = readChoice(options);
   if (!choice)
     return choice.takeError();
+  if (!options.online.state.empty())
+    return scheduleOnline(options, *choice);
+  if (Error error = checkUse(options))
+    return error;
   if (Error error = checkDirectory(options))
     return error;
   Expected<Cluster> cluster = readWholeCluster(options.costs.cluster);
   if (!cluster)
     return cluster.takeError();
-  Expected<Workload> workload = readWorkload(options.jobs);
+  Machines machines(*cluster);
+  Expected<Workload> workload =
+      heterplan::readWorkload(options.workload, choice->options.seed, machines, options.costs,
+                              options.reading);
   if (!workload)
     return workload.takeError();
-  if (Error error = readModels(*workload, options))
-    return error;
-  Expected<Problem> problem = Problem::create(Machines(*cluster), std::move(*workload));
+  Expected<Problem> problem = Problem::create(std::move(machines), std::move(*workload));
   if (!problem)
     return problem.takeError();
   PolicyResult result;
@@ -171,13 +168,14 @@ void heterplan::addSchedule(CLI::App &root, Action &action) {
   CLI::App *command =
       root.add_subcommand("schedule", "share a cluster among many jobs, over time slots");
   auto options = std::make_shared<ScheduleOptions>();
-  addArgument(*command, "JOBS", options->jobs, "jobs file (YAML)");
+  addArgument(*command, "JOBS", options->workload.jobs, "jobs file (YAML), or a trace")->required(false);
   std::string names;
   for (const PolicyInfo &policy : policies())
     names += (names.empty() ? "" : "; ") + std::string(policy.name) + ": " + policy.help;
   addText(*command, "--policy", options->policy, "NAME", "who gets what (pd-ors). " + names);
   addText(*command, "-o,--output", options->directory, "DIR", "write schedule.json there");
   addCostOptions(*command, options->costs);
+  command->get_option("--cluster")->required(false); // a state has its own
   addReadingOptions(*command, options->reading);
   addText(*command, "--seed", options->seed, "N", "of random numbers (0)");
   addText(*command, "--rounding-scale", options->scale, "G",
@@ -186,6 +184,8 @@ void heterplan::addSchedule(CLI::App &root, Action &action) {
           "pd-ors: how often each is rounded; 0: spreads stay greedy (20)");
   addText(*command, "--node-limit", options->nodes, "N",
           "offline: nodes of branch and bound (20000)");
+  addWorkloadOptions(*command, options->workload);
+  addOnlineOptions(*command, options->online);
   command->add_flag("--json", options->json, "print the schedule as JSON");
   command->add_flag("--force", options->force, "write into a directory with other files");
   command->callback([options, &action] { action = [options] { return schedule(*options); }; });

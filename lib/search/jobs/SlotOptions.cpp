@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <queue>
 
 namespace heterplan::jobs {
 
@@ -41,6 +43,28 @@ double costAt(const Problem &problem, const Demand &demand, int site, llvm::Arra
   return sum;
 }
 
+double costOfAmount(double amount, Resource resource, double cost, double growth) {
+  if (amount <= 0)
+    return 0;
+  double linear = amount / unitOf[resource] * cost;
+  double exponent = growth * amount;
+  return exponent > 1e-9 ? linear * std::expm1(exponent) / exponent : linear;
+}
+
+double costOfRows(const Problem &problem, int index, const Rows &rows, const SlotState &state) {
+  const Job &job = problem.job(index);
+  std::map<int, double> amounts; // by resource: sites of a node share some
+  for (const Row &row : rows)
+    for (int r = 0; r < resources; ++r)
+      amounts[problem.machines().sites()[row.site].resource[r]] +=
+          double(row.workers) * job.worker[r] + double(row.servers) * job.server[r];
+  double sum = 0;
+  for (auto [resource, amount] : amounts)
+    sum += costOfAmount(amount, problem.machines().resourceOf(resource), state.cost[resource],
+                        state.growth.empty() ? 0 : state.growth[resource]);
+  return sum;
+}
+
 int64_t fitting(const Problem &problem, const Demand &demand, int site, llvm::ArrayRef<double> free,
                 int64_t limit) {
   auto most = double(limit);
@@ -61,13 +85,21 @@ public:
   SpreadWalk(const Problem &problem, int index, const SlotState &state, int zone, bool wholeCluster,
              bool fastestFirst)
       : problem(problem), index(index), job(problem.job(index)), free(state.free.vec()),
-        cost(state.cost), wholeCluster(wholeCluster), fastestFirst(fastestFirst),
-        bandwidth(problem.machines().network(zone)) {
-    for (int site = 0; site < int(problem.machines().sites().size()); ++site)
-      if (zone < 0 || wholeCluster || zoneOf(site) == zone)
-        add(site);
-    llvm::sort(workerSites);
-    llvm::sort(serverSites);
+        cost(state.cost.vec()), growth(state.growth), wholeCluster(wholeCluster),
+        fastestFirst(fastestFirst), bandwidth(problem.machines().network(zone)) {
+    std::vector<Candidate> workers, servers;
+    for (int site = 0; site < int(problem.machines().sites().size()); ++site) {
+      if (zone >= 0 && !wholeCluster && zoneOf(site) != zone)
+        continue;
+      bool takesWorkers =
+          problem.takesWorkers(index, site) && fitting(problem, job.worker, site, free, 1) > 0;
+      if (takesWorkers)
+        workers.push_back({workerKey(site), false, site});
+      if (problem.takesServers(index, site) && fitting(problem, job.server, site, free, 1) > 0)
+        servers.push_back({serverKey(site), takesWorkers, site});
+    }
+    workerSites = Queue({}, std::move(workers));
+    serverSites = Queue({}, std::move(servers));
   }
 
   SlotOptions::Spread walk(const SlotLimits &limits) {
@@ -81,46 +113,66 @@ public:
 
 private:
   struct Candidate {
-    double cost; // of a sample, or of a server
+    double key;    // cost of a sample, or of a server
     bool isWanted; // by workers, where servers would be in their way
     int site;
+    /// The least on top of a queue.
     bool operator<(const Candidate &other) const {
-      return std::tie(cost, isWanted, site) < std::tie(other.cost, other.isWanted, other.site);
+      return std::tie(key, isWanted, site) > std::tie(other.key, other.isWanted, other.site);
     }
   };
+  using Queue = std::priority_queue<Candidate, std::vector<Candidate>, std::less<Candidate>>;
 
   int zoneOf(int site) const {
     return problem.machines().nodes()[problem.machines().sites()[site].node].zone;
   }
-
-  void add(int site) {
-    bool takesWorkers = problem.takesWorkers(index, site) &&
-                        fitting(problem, job.worker, site, free, 1) > 0;
-    double each = takesWorkers ? samplesAt(site) : 0;
-    if (takesWorkers)
-      workerSites.push_back(
-          {fastestFirst ? -each : costAt(problem, job.worker, site, cost) / each, false, site});
-    if (problem.takesServers(index, site) && fitting(problem, job.server, site, free, 1) > 0)
-      serverSites.push_back({costAt(problem, job.server, site, cost), takesWorkers, site});
-  }
-
   double samplesAt(int site) const {
     return problem.samplesOfWorker(index, problem.machines().sites()[site].kind, bandwidth);
+  }
+  double workerKey(int site) const {
+    double each = samplesAt(site);
+    return fastestFirst ? -each : costAt(problem, job.worker, site, cost) / each;
+  }
+  double serverKey(int site) const { return costAt(problem, job.server, site, cost); }
+
+  /// The cheapest site with room for `demand`, at its present cost; -1: none. It stays queued.
+  template <typename Key> int cheapest(Queue &sites, const Demand &demand, Key key) {
+    while (!sites.empty()) {
+      Candidate top = sites.top();
+      sites.pop();
+      if (fitting(problem, demand, top.site, free, 1) == 0)
+        continue;
+      top.key = key(top.site); // costs only rise
+      bool isCheapest = sites.empty() || !(top < sites.top());
+      sites.push(top);
+      if (isCheapest)
+        return top.site;
+    }
+    return -1;
+  }
+
+  /// How many are placed before costs are looked at again.
+  int64_t chunk(const Demand &demand, int site) const {
+    constexpr double mostGrowth = 0.25;
+    double exponent = 0;
+    for (int r = 0; r < resources && !growth.empty(); ++r)
+      if (demand[r] > 0)
+        exponent = std::max(exponent,
+                            demand[r] * growth[problem.machines().sites()[site].resource[r]]);
+    return exponent > 0 ? std::max<int64_t>(1, int64_t(std::min(mostGrowth / exponent, 1e9)))
+                        : std::numeric_limits<int64_t>::max();
   }
 
   /// Servers for one more worker.
   bool placeServers() {
     int64_t missing = job.serversFor(workers + 1) - servers;
     while (missing > 0) {
-      if (nextServer == serverSites.size())
+      int site = cheapest(serverSites, job.server, [&](int site) { return serverKey(site); });
+      if (site < 0)
         return false;
-      const Candidate &candidate = serverSites[nextServer];
-      int64_t count = fitting(problem, job.server, candidate.site, free, missing);
-      if (count == 0) {
-        ++nextServer;
-        continue;
-      }
-      note({candidate.site, 0, count, candidate.cost, 0});
+      int64_t count = fitting(problem, job.server, site, free,
+                              std::min(missing, chunk(job.server, site)));
+      note({site, 0, count}, job.server, 0);
       servers += count;
       missing -= count;
     }
@@ -128,29 +180,46 @@ private:
   }
 
   bool placeWorkers(const SlotLimits &limits) {
-    for (; nextWorker < workerSites.size(); ++nextWorker) {
-      int site = workerSites[nextWorker].site;
-      double each = samplesAt(site);
-      int64_t limit = std::min({job.workersFor(servers) - workers, limits.workers - workers,
-                                workersNeeded(limits.samples - samples, each)});
-      int64_t count = fitting(problem, job.worker, site, free, limit);
-      if (count == 0)
-        continue;
-      note({site, count, 0, costAt(problem, job.worker, site, cost), each});
-      workers += count;
-      return true;
-    }
-    return false;
+    int site = cheapest(workerSites, job.worker, [&](int site) { return workerKey(site); });
+    if (site < 0)
+      return false;
+    double each = samplesAt(site);
+    int64_t limit = std::min({job.workersFor(servers) - workers, limits.workers - workers,
+                              workersNeeded(limits.samples - samples, each),
+                              chunk(job.worker, site)});
+    int64_t count = fitting(problem, job.worker, site, free, limit);
+    note({site, count, 0}, job.worker, each);
+    workers += count;
+    return true;
   }
 
-  void note(SlotOptions::Step step) {
+  void note(SlotOptions::Step step, const Demand &demand, double each) {
+    int64_t count = step.workers + step.servers;
     step.costBefore = spent;
     step.samplesBefore = samples;
+    step.samples = each;
     step.mayEnd = liesApart(step.site);
-    spent += double(step.workers + step.servers) * step.cost;
-    samples += double(step.workers) * step.samples;
-    problem.take(index, {Row{step.site, step.workers, step.servers}}, free);
+    double paid = take(step.site, demand, double(count));
+    step.cost = paid / double(count);
+    spent += paid;
+    samples += double(step.workers) * each;
     steps.push_back(step);
+  }
+
+  /// Takes `count` of `demand`, whose cost it returns; costs rise.
+  double take(int site, const Demand &demand, double count) {
+    double paid = 0;
+    for (int r = 0; r < resources; ++r) {
+      int resource = problem.machines().sites()[site].resource[r];
+      double amount = count * demand[r];
+      if (amount <= 0)
+        continue;
+      double rise = growth.empty() ? 0 : growth[resource];
+      paid += costOfAmount(amount, Resource(r), cost[resource], rise);
+      cost[resource] *= std::exp(rise * amount);
+      free[resource] -= amount;
+    }
+    return paid;
   }
 
   /// Whether the sites so far are on several nodes, and in several zones where that was assumed.
@@ -166,13 +235,12 @@ private:
   const Problem &problem;
   int index;
   const Job &job;
-  std::vector<double> free;
-  llvm::ArrayRef<double> cost;
+  std::vector<double> free, cost;
+  llvm::ArrayRef<double> growth;
   bool wholeCluster; // and there are several zones
   bool fastestFirst; // else the cheapest
   BytesPerSecond bandwidth;
-  std::vector<Candidate> workerSites, serverSites;
-  size_t nextWorker = 0, nextServer = 0;
+  Queue workerSites, serverSites;
   int64_t workers = 0, servers = 0;
   double samples = 0, spent = 0;
   int firstNode = -1, firstZone = -1;
@@ -216,9 +284,13 @@ void SlotOptions::findInternal(const SlotState &state) {
     const Site &place = problem.machines().sites()[site];
     option.samples =
         problem.samplesOfWorker(job, place.kind, problem.machines().nodes()[place.node].link);
-    option.workerCost = costAt(problem, facts.worker, site, state.cost);
-    option.serverCost = costAt(problem, facts.server, site, state.cost);
-    double each = option.workerCost + option.serverCost / facts.workersPerServer;
+    for (int r = 0; r < resources; ++r) {
+      option.cost[r] = state.cost[place.resource[r]];
+      option.growth[r] = state.growth.empty() ? 0 : state.growth[place.resource[r]];
+    }
+    double each = costAt(problem, facts.worker, site, state.cost);
+    if (facts.server[Cpu] + facts.server[Memory] + facts.server[Gpu] > 0)
+      each += costAt(problem, facts.server, site, state.cost) / facts.workersPerServer;
     found.emplace_back(each / option.samples, option);
   }
   std::stable_sort(found.begin(), found.end(),
@@ -246,8 +318,12 @@ void SlotOptions::tryInternal(const Internal &option, double samples, Best &best
   int64_t workers = workersNeeded(samples, option.samples);
   if (workers > option.most)
     return;
-  double cost = double(workers) * option.workerCost +
-                double(problem.job(job).serversFor(workers)) * option.serverCost;
+  const Job &facts = problem.job(job);
+  auto servers = double(facts.serversFor(workers));
+  double cost = 0;
+  for (int r = 0; r < resources; ++r)
+    cost += costOfAmount(double(workers) * facts.worker[r] + servers * facts.server[r],
+                         Resource(r), option.cost[r], option.growth[r]);
   if (cost < best.cost)
     best = {cost, &option, nullptr, 0, workers};
 }

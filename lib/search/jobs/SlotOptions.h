@@ -18,10 +18,11 @@ struct SlotPlan {
   double samples = 0, cost = 0;
 };
 
-/// State of the cluster in a slot: by resource, what is free and what one unit of it costs (an
-/// amount of unitOf).
+/// State of the cluster in a slot: by resource, what is free, what one unit of it costs (an amount of
+/// unitOf) and how that grows: a further amount a costs e^(growth·a) times as much. No growth (empty):
+/// costs stay.
 struct SlotState {
-  llvm::ArrayRef<double> free, cost;
+  llvm::ArrayRef<double> free, cost, growth;
 };
 
 /// Which cases are looked at.
@@ -49,13 +50,14 @@ public:
 private:
   struct Internal { // workers and servers on one node
     int site = 0;
-    int64_t most = 0; // workers
-    double samples = 0, workerCost = 0, serverCost = 0; // of one
+    int64_t most = 0;   // workers
+    double samples = 0; // of one
+    std::array<double, resources> cost{}, growth{};
   };
   struct Step { // of a spread: servers, then workers
     int site = 0;
     int64_t workers = 0, servers = 0;
-    double cost = 0, samples = 0;    // of one worker, or of one server
+    double cost = 0, samples = 0; // of one worker, or of one server
     double costBefore = 0, samplesBefore = 0;
     bool mayEnd = false; // whether the steps up to here lie as far apart as was assumed
   };
@@ -82,8 +84,12 @@ private:
   std::vector<Spread> spreads;
 };
 
-/// What one worker (server) of `demand` costs at `site`.
+/// What one worker (server) of `demand` costs at `site`, the first of it.
 double costAt(const Problem &problem, const Demand &demand, int site, llvm::ArrayRef<double> cost);
+/// What `amount` of a resource costs that has `cost` at first: ∫ cost·e^(growth·a) da.
+double costOfAmount(double amount, Resource resource, double cost, double growth);
+/// What `rows` cost together.
+double costOfRows(const Problem &problem, int job, const Rows &rows, const SlotState &state);
 /// How many of `demand` fit at `site`, at most `limit`.
 int64_t fitting(const Problem &problem, const Demand &demand, int site, llvm::ArrayRef<double> free,
                 int64_t limit);

@@ -34,7 +34,7 @@ public:
   }
 
 private:
-  SlotState stateOf(int slot) const { return {prices.freeIn(slot), prices.inSlot(slot)}; }
+  SlotState stateOf(int slot) const { return {prices.freeIn(slot), prices.inSlot(slot), prices.growth()}; }
 
   /// Parts of the job's work such that the fullest slot trains a whole number of them.
   void divide() {

@@ -1,5 +1,5 @@
 // The schedule of least cost of one job at given prices, for each slot in which it may end: a
-// dynamic programme over slots and work (Yu et al., arXiv 2108.02917, algorithm 3).
+// dynamic program over slots and work (Yu et al., arXiv 2108.02917, algorithm 3).
 #pragma once
 
 #include "search/jobs/SlotOptions.h"

@@ -35,7 +35,7 @@ struct PolicyOptions {
 struct RoundingCounts {
   int64_t programs = 0; // fractional spreads solved
   int64_t tries = 0, held = 0, packingFailed = 0, coveringFailed = 0;
-  int64_t chosen = 0; // programmes whose rounded spread was cheaper than the greedy one
+  int64_t chosen = 0; // models whose rounded spread was cheaper than the greedy one
 };
 
 struct PolicyResult {

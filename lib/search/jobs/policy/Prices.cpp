@@ -9,6 +9,9 @@
 namespace heterplan::jobs {
 
 namespace {
+/// μ: the first job finds prices at which it keeps all but 1/(2μ) of what it is worth.
+constexpr double scaling = 5;
+
 /// Units·slots that `job` takes of each resource on its fastest device, if nothing delays it; none
 /// where it cannot run.
 std::array<double, resources> unitSlots(const Problem &problem, int index) {
@@ -28,14 +31,6 @@ std::array<double, resources> unitSlots(const Problem &problem, int index) {
   return result;
 }
 
-/// The least utility above 0 that the job can still have before the horizon.
-double leastUtility(const Problem &problem, const Job &job) {
-  for (int delay = problem.slots() - 1 - job.arrival; delay >= 0; --delay)
-    if (double utility = job.utility.at(delay); utility > 0)
-      return utility;
-  return 0;
-}
-
 /// Delay if it had the cluster to itself; -1 if it cannot end before the horizon.
 int leastDelay(const Problem &problem, int index, const std::vector<double> &weights) {
   double most = mostSamples(problem, index, weights);
@@ -53,13 +48,13 @@ PriceLimits priceLimits(const Problem &problem, llvm::ArrayRef<int> jobs) {
     int delay = leastDelay(problem, index, weights);
     std::array<double, resources> taken = unitSlots(problem, index);
     double all = taken[0] + taken[1] + taken[2];
-    double least = leastUtility(problem, problem.job(index));
-    if (delay < 0 || all <= 0 || least <= 0)
+    double utility = delay < 0 ? 0 : problem.job(index).utility.at(delay);
+    if (all <= 0 || utility <= 0)
       continue;
-    limits.least = std::min(limits.least, least / all);
+    limits.least = std::min(limits.least, utility / all / (2 * scaling));
     for (int r = 0; r < resources; ++r)
       if (taken[r] > 0)
-        limits.most[r] = std::max(limits.most[r], problem.job(index).utility.at(delay) / taken[r]);
+        limits.most[r] = std::max(limits.most[r], utility / taken[r]);
   }
   // Smaller numbers are no longer exact; prices need their ratio only.
   limits.least = std::isfinite(limits.least) ? std::max(limits.least, 1e-200) : 1;
@@ -72,8 +67,13 @@ Prices::Prices(const Problem &problem, PriceLimits limits)
     : problem(problem), ends(limits),
       free(problem.slots(), problem.machines().capacity()),
       prices(problem.slots(), std::vector<double>(problem.machines().capacity().size())) {
-  for (size_t resource = 0; resource < problem.machines().capacity().size(); ++resource)
+  const Machines &machines = problem.machines();
+  for (size_t resource = 0; resource < machines.capacity().size(); ++resource) {
+    double capacity = machines.capacity()[resource];
+    double most = ends.most[machines.resourceOf(int(resource))];
+    rises.push_back(capacity > 0 ? std::log(most / ends.least) / capacity : 0);
     update(0, int(resource));
+  }
   for (int slot = 1; slot < problem.slots(); ++slot)
     prices[slot] = prices[0];
 }
@@ -87,13 +87,11 @@ void Prices::take(int job, int slot, const Rows &rows) {
 
 void Prices::update(int slot, int resource) {
   double capacity = problem.machines().capacity()[resource];
-  double most = ends.most[problem.machines().resourceOf(resource)];
   double &price = prices[slot][resource];
   if (capacity <= 0)
     price = std::numeric_limits<double>::infinity();
   else
-    price = ends.least *
-            std::exp(std::log(most / ends.least) * (1 - free[slot][resource] / capacity));
+    price = ends.least * std::exp(rises[resource] * (capacity - free[slot][resource]));
 }
 
 } // namespace heterplan::jobs

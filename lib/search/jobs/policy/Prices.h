@@ -17,8 +17,9 @@ struct PriceLimits {
 };
 
 /// U^r = max_i u_i(earliest) / (units·slots of r that i takes);
-/// L = min_i (least positive u_i before the horizon) / (units·slots of all r that i takes), where a
-/// job takes what it needs on its fastest device, alone. Jobs that cannot run are left out.
+/// L = 1/(2μ)·min_i u_i(earliest) / (units·slots of all r that i takes), μ = 5 (section IV), where a
+/// job takes what it needs on its fastest device and has the cluster to itself. Jobs that cannot end
+/// before the horizon, or are worth nothing then, are left out.
 PriceLimits priceLimits(const Problem &problem, llvm::ArrayRef<int> jobs);
 
 class Prices {
@@ -28,6 +29,8 @@ public:
   /// Of a unit, by resource: L·(U^r/L)^(ρ/C); infinite where C is 0 (Yu et al., section IV).
   llvm::ArrayRef<double> inSlot(int slot) const { return prices[slot]; }
   llvm::ArrayRef<double> freeIn(int slot) const { return free[slot]; }
+  /// How they rise: an amount a more makes them e^(growth·a) times as high, in every slot.
+  llvm::ArrayRef<double> growth() const { return rises; }
   /// The rows take what they need; prices rise.
   void take(int job, int slot, const Rows &rows);
   const PriceLimits &limits() const { return ends; }
@@ -38,6 +41,7 @@ private:
   const Problem &problem;
   PriceLimits ends;
   std::vector<std::vector<double>> free, prices; // by slot and resource
+  std::vector<double> rises;                     // by resource
 };
 
 } // namespace heterplan::jobs

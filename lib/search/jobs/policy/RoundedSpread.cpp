@@ -131,8 +131,6 @@ private:
     for (const Row &row : plan.rows) {
       allWorkers += row.workers;
       allServers += row.servers;
-      plan.cost += double(row.workers) * costAt(problem, job.worker, row.site, state.cost) * (row.workers > 0) +
-                   (row.servers > 0 ? double(row.servers) * costAt(problem, job.server, row.site, state.cost) : 0);
       for (int resource : problem.machines().sites()[row.site].resource)
         if (free[resource] < 0)
           return Verdict::PackingFails;
@@ -140,6 +138,7 @@ private:
     if (allWorkers > job.batch)
       return Verdict::PackingFails;
     plan.samples = problem.samplesOf(index, plan.rows);
+    plan.cost = costOfRows(problem, index, plan.rows, state);
     bool covers = plan.samples >= samples * (1 - 1e-10) && allWorkers > 0 &&
                   allServers >= job.serversFor(allWorkers);
     return covers ? Verdict::Holds : Verdict::CoveringFails;

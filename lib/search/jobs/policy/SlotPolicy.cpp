@@ -101,7 +101,7 @@ Rows takeMost(const SlotView &view, int job, std::vector<double> &free, int64_t 
 
 Rows takeMost(const SlotView &view, int job, std::vector<double> &free,
               const std::vector<double> &weights, int64_t workers) {
-  SlotOptions options(view.problem, job, {free, weights}, {view.left[job], workers});
+  SlotOptions options(view.problem, job, {free, weights, {}}, {view.left[job], workers});
   double most = options.most();
   if (most <= 0)
     return {};
@@ -111,7 +111,7 @@ Rows takeMost(const SlotView &view, int job, std::vector<double> &free,
 }
 
 double mostSamples(const Problem &problem, int job, const std::vector<double> &weights) {
-  return SlotOptions(problem, job, {problem.machines().capacity(), weights},
+  return SlotOptions(problem, job, {problem.machines().capacity(), weights, {}},
                      {problem.job(job).work()})
       .most();
 }

@@ -69,4 +69,21 @@ Expected<Job> parseJob(StringRef text, StringRef path) {
   return job;
 }
 
+Expected<std::vector<Job>> readArrivals(StringRef path) {
+  Expected<std::string> text = readFile(path, largestJobsFile);
+  if (!text)
+    return text.takeError();
+  Expected<YamlNode> root = parseYaml(*text, path, largestJobsFile);
+  if (!root)
+    return root.takeError();
+  if (any_of(root->entries, [](const YamlEntry &entry) { return entry.key == "jobs"; })) {
+    Expected<Workload> workload = parseWorkload(*text, path);
+    return workload ? std::move(workload->jobs) : Expected<std::vector<Job>>(workload.takeError());
+  }
+  std::vector<Job> jobs(1);
+  if (Error error = readJob(*root, jobs.front()))
+    return error;
+  return jobs;
+}
+
 } // namespace heterplan::jobs

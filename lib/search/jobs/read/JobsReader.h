@@ -17,5 +17,7 @@ llvm::Expected<Workload> readWorkload(llvm::StringRef path);
 
 /// One job, as in the list of a jobs file: for `--arrive`.
 llvm::Expected<Job> parseJob(llvm::StringRef text, llvm::StringRef path);
+/// The job of such a file, or the jobs of a jobs file.
+llvm::Expected<std::vector<Job>> readArrivals(llvm::StringRef path);
 
 } // namespace heterplan::jobs
