@@ -166,13 +166,15 @@ ConstraintFormula devicesExist(const CheckInputs &in) {
 
 ConstraintFormula devicesUsedOnce(const CheckInputs &in) {
   ConstraintFormula result{"devices-used-once", "devices", Formula::integer(0), {}};
-  std::map<DeviceRef, size_t> uses;
-  for (const Stage &stage : in.plan.stages)
-    for (const Replica &replica : stage.replicas)
+  bool shares = in.plan.schedule == Schedule::Interleaved || in.plan.schedule == Schedule::Burst;
+  std::map<std::pair<size_t, DeviceRef>, size_t> uses; // by stage where stages may share devices
+  for (size_t s = 0; s < in.plan.stages.size(); ++s)
+    for (const Replica &replica : in.plan.stages[s].replicas)
       for (const DeviceRef &device : replica.devices)
-        ++uses[device];
-  for (const auto &[device, count] : uses)
-    result.parts.push_back({nameOf(device) + " is used " + std::to_string(count) + " times",
+        ++uses[{shares ? s : 0, device}];
+  for (const auto &[use, count] : uses)
+    result.parts.push_back({nameOf(use.second) + " is used " + std::to_string(count) + " times" +
+                                (shares ? " in " + stageName(use.first) : ""),
                             Formula::atMost(whole(count), whole(1))});
   result.slack = failures(result.parts);
   return result;
