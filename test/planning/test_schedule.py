@@ -70,7 +70,7 @@ def test_contended_clusters_hold_and_the_bound_is_the_same(tmp_path, policy):
         assert result["utilityUpperBound"] == other["utilityUpperBound"]
 
 
-def test_models_give_time_and_gradient(tmp_path):
+def test_time_and_gradient_come_from_models(tmp_path):
     load = yaml.safe_load(EXAMPLE.read_text())
     load["jobs"] = load["jobs"][:1]
     for key in ("sample_time", "gradient"):
@@ -84,7 +84,7 @@ def test_models_give_time_and_gradient(tmp_path):
     assert 90e6 < result["jobs"][0]["gradientBytes"] < 120e6
 
 
-def test_the_same_inputs_give_the_same_bytes(tmp_path):
+def test_the_same_inputs_lead_to_the_same_bytes(tmp_path):
     texts = []
     for name in ("a", "b"):
         schedule(EXAMPLE, "--cluster", CLUSTERS / "mixed-small.yaml", "-o", tmp_path / name, "--seed", 3)

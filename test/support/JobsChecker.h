@@ -56,7 +56,7 @@ private:
     std::vector<std::string> names;
     for (const auto &[name, count] : group.devices)
       for (const DeviceType &type : cluster.types)
-        if (type.name == name && type.kind == DeviceKind::Gpu)
+        if (type.name == name && type.deviceClass == DeviceClass::Gpu)
           names.push_back(name);
     return names;
   }
@@ -65,7 +65,7 @@ private:
     double sum = 0;
     for (const auto &[name, count] : group.devices)
       for (const DeviceType &type : cluster.types)
-        if (type.name == name && type.kind == DeviceKind::Cpu)
+        if (type.name == name && type.deviceClass == DeviceClass::Cpu)
           sum += count * (cores ? type.cores : type.memory.value());
     return sum;
   }
@@ -131,7 +131,7 @@ private:
     double slowest = 0;
     for (const auto &[name, count] : nodes[row.node]->devices)
       for (const DeviceType &type : cluster.types)
-        if (type.name == name && type.kind == DeviceKind::Cpu)
+        if (type.name == name && type.deviceClass == DeviceClass::Cpu)
           slowest = std::max(slowest, job.sampleTimes.count(name)
                                           ? job.sampleTimes.at(name).value()
                                           : INFINITY);

@@ -39,12 +39,12 @@ private:
   }
   bool chance(int percent) { return uniform(1, 100) <= percent; }
 
-  void addType(const std::string &name, DeviceKind kind) {
+  void addType(const std::string &name, DeviceClass kind) {
     DeviceType type;
     type.name = name;
-    type.kind = kind;
+    type.deviceClass = kind;
     type.memory = Bytes(uniform(4, 64) * 1e9);
-    type.cores = kind == DeviceKind::Cpu ? uniform(1, 16) : 0;
+    type.cores = kind == DeviceClass::Cpu ? uniform(1, 16) : 0;
     cluster.types.push_back(type);
   }
 
@@ -52,9 +52,9 @@ private:
 
   void makeCluster() {
     cluster.name = "random";
-    addType("cpu", DeviceKind::Cpu);
-    addType("old", DeviceKind::Gpu);
-    addType("new", DeviceKind::Gpu);
+    addType("cpu", DeviceClass::Cpu);
+    addType("old", DeviceClass::Gpu);
+    addType("new", DeviceClass::Gpu);
     cluster.network = link();
     int zones = chance(30) ? uniform(1, 2) : 0;
     for (int zone = 0; zone < zones; ++zone) {
@@ -84,10 +84,10 @@ private:
     }
   }
 
-  bool has(DeviceKind kind) const {
+  bool has(DeviceClass kind) const {
     for (const NodeGroup &group : cluster.nodes)
       for (const auto &[name, count] : group.devices)
-        if (cluster.types[cluster.typeIndex(name)].kind == kind)
+        if (cluster.types[cluster.typeIndex(name)].deviceClass == kind)
           return true;
     return false;
   }
@@ -107,7 +107,7 @@ private:
     job.priority = uniform(-1, 1);
     job.batch = uniform(1, 12);
     bool cores = states(jobs::Cpu), memory = states(jobs::Memory);
-    bool onGpus = has(DeviceKind::Gpu) && (chance(70) || !cores);
+    bool onGpus = has(DeviceClass::Gpu) && (chance(70) || !cores);
     job.worker = {cores && (!onGpus || chance(50)) ? 500.0 * uniform(1, 6) : 0,
                   memory ? 1e9 * uniform(0, 8) : 0, onGpus ? double(uniform(1, 2)) : 0};
     job.server = {cores ? 500.0 * uniform(0, 4) : 0, memory ? 1e9 * uniform(0, 4) : 0, 0};

@@ -20,7 +20,7 @@ double sumOverCpus(const Cluster &cluster, const NodeGroup &group, Amount amount
   double sum = 0;
   for (const auto &[name, count] : group.devices)
     if (const DeviceType &type = cluster.types[cluster.typeIndex(name)];
-        type.kind == DeviceKind::Cpu)
+        type.deviceClass == DeviceClass::Cpu)
       sum += amount(type) * count;
   return sum;
 }
@@ -55,7 +55,7 @@ void Machines::addNode(const NodeGroup &group, int groupIndex, int index) {
   int bytes = addAmount(node, Memory, memory.value());
   for (const auto &[name, count] : group.devices) {
     int type = source->typeIndex(name);
-    if (source->types[type].kind == DeviceKind::Gpu)
+    if (source->types[type].deviceClass == DeviceClass::Gpu)
       places.push_back({node, type, {cpu, bytes, addAmount(node, Gpu, count)}});
     else
       machine.cpuTypes.push_back(type);

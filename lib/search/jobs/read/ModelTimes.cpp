@@ -56,8 +56,8 @@ Bytes gradientOf(const LayerGraph &graph, int64_t batch) {
 
 Error setTimes(Job &job, const LayerGraph &graph, const Cluster &cluster, const CostModel &costs) {
   for (const DeviceType &device : cluster.types) {
-    bool isOfUse = job.runsOnGpus() ? device.kind == DeviceKind::Gpu
-                                    : device.kind == DeviceKind::Cpu && device.cores > 0;
+    bool isOfUse = job.runsOnGpus() ? device.deviceClass == DeviceClass::Gpu
+                                    : device.deviceClass == DeviceClass::Cpu && device.cores > 0;
     if (!isOfUse)
       continue;
     Expected<Seconds> time = sampleTime(graph, device, job.batch, costs);

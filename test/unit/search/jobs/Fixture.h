@@ -11,7 +11,7 @@ inline Cluster twoGpuNodes() {
   for (const char *name : {"cpu", "gpu"}) {
     DeviceType type;
     type.name = name;
-    type.kind = cluster.types.empty() ? DeviceKind::Cpu : DeviceKind::Gpu;
+    type.deviceClass = cluster.types.empty() ? DeviceClass::Cpu : DeviceClass::Gpu;
     type.memory = Bytes(16e9);
     type.cores = cluster.types.empty() ? 8 : 0;
     cluster.types.push_back(type);
