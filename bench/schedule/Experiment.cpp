@@ -1,10 +1,10 @@
 // The sweeps of PD-ORS's publication (Yu et al., arXiv 2108.02917, section V) over every policy:
 // prints docs/experiments/schedule.md. Times are of this machine; everything else is deterministic.
+#include "lib/support/Statistics.h"
 #include "search/jobs/UpperBound.h"
 #include "search/jobs/policy/Policy.h"
 #include "search/jobs/read/Generator.h"
 #include "support/RandomJobs.h"
-#include "lib/support/Statistics.h"
 
 #include <algorithm>
 #include <chrono>
@@ -49,8 +49,7 @@ struct Setting {
 
 Problem problemOf(const Cluster &cluster, const Setting &setting, uint64_t seed) {
   jobs::Machines machines(cluster);
-  jobs::Workload workload =
-      generate(machines, {setting.jobs, setting.slots, Seconds(600), seed});
+  jobs::Workload workload = generate(machines, {setting.jobs, setting.slots, Seconds(600), seed});
   for (jobs::Job &job : workload.jobs)
     job.batch = std::max<int64_t>(1, int64_t(double(job.batch) * setting.batches));
   return llvm::cantFail(Problem::create(std::move(machines), std::move(workload)));
@@ -103,8 +102,9 @@ void sweep(const char *title, const char *column,
 
 /// Success of rounding, and what it is worth, by the factor on fractional spreads.
 void roundings() {
-  printf("\n## Rounding\n\n| G_δ | models solved | tries that hold | packing fails | covering fails "
-         "| spreads replaced | utility |\n| --- | --- | --- | --- | --- | --- | --- |\n");
+  printf(
+      "\n## Rounding\n\n| G_δ | models solved | tries that hold | packing fails | covering fails "
+      "| spreads replaced | utility |\n| --- | --- | --- | --- | --- | --- | --- |\n");
   Cluster cluster = serversOf(20);
   for (double scale : {0.6, 0.8, 0.9, 1.0, 1.1, 1.2, 1.5}) {
     jobs::RoundingCounts all;
@@ -154,10 +154,12 @@ void optima() {
           totalUtility(*problem, jobs::makePolicy(info.name)->run(*problem, options).schedule) /
           optimum);
   }
-  printf("\n## Against the optimum\n\n%zu of %d random workloads of up to 8 jobs, 8 slots and 3 nodes "
-         "whose optimum is proven and positive.\n\n| policy | worst tenth | lower quarter | median | mean "
-         "|\n| --- | --- | --- | --- | --- |\n",
-         bounds.size(), tried);
+  printf(
+      "\n## Against the optimum\n\n%zu of %d random workloads of up to 8 jobs, 8 slots and 3 nodes "
+      "whose optimum is proven and positive.\n\n| policy | worst tenth | lower quarter | median | "
+      "mean "
+      "|\n| --- | --- | --- | --- | --- |\n",
+      bounds.size(), tried);
   for (const jobs::PolicyInfo &info : jobs::policies()) {
     std::vector<double> &own = shares[info.name];
     std::sort(own.begin(), own.end());
@@ -193,16 +195,18 @@ void scaling() {
 } // namespace
 
 int main() {
-  printf("# Policies of `heterplan schedule` on generated workloads\n\n"
-         "`make bench-schedule` writes this file. Unless a table says otherwise: 50 jobs drawn in the "
-         "settings of the publication (docs/schedule.md), 20 servers of\neight GPUs, 64 cores and 488 "
-         "GiB, 60 slots of ten minutes; medians over %d seeds. \"Of the bound\" is total utility over "
-         "`utilityUpperBound`, which no schedule exceeds.\n",
-         seeds);
+  printf(
+      "# Policies of `heterplan schedule` on generated workloads\n\n"
+      "`make bench-schedule` writes this file. Unless a table says otherwise: 50 jobs drawn in the "
+      "settings of the publication (docs/schedule.md), 20 servers of\neight GPUs, 64 cores and 488 "
+      "GiB, 60 slots of ten minutes; medians over %d seeds. \"Of the bound\" is total utility over "
+      "`utilityUpperBound`, which no schedule exceeds.\n",
+      seeds);
   sweep("Jobs", "jobs", {{"20", {20}}, {"50", {50}}, {"100", {100}}});
   sweep("Machines", "machines", {{"5", {50, 5}}, {"20", {50, 20}}, {"50", {50, 50}}});
   sweep("Slots", "slots", {{"30", {50, 20, 30}}, {"100", {50, 20, 100}}});
-  sweep("Batch sizes", "batches", {{"a quarter", {50, 20, 60, 0.25}}, {"four times", {50, 20, 60, 4}}});
+  sweep("Batch sizes", "batches",
+        {{"a quarter", {50, 20, 60, 0.25}}, {"four times", {50, 20, 60, 4}}});
   roundings();
   optima();
   scaling();

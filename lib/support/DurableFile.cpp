@@ -72,8 +72,8 @@ Error writeDurably(StringRef path, StringRef contents) {
 
 Expected<FileLock> FileLock::take(StringRef path, Seconds patience) {
   int descriptor = -1;
-  if (std::error_code failure = sys::fs::openFileForReadWrite(
-          path, descriptor, sys::fs::CD_OpenAlways, sys::fs::OF_None))
+  if (std::error_code failure =
+          sys::fs::openFileForReadWrite(path, descriptor, sys::fs::CD_OpenAlways, sys::fs::OF_None))
     return cannotWrite(path, failure);
   FileLock lock(descriptor);
   auto milliseconds = std::chrono::milliseconds(int64_t(patience.value() * 1000));
@@ -84,8 +84,7 @@ Expected<FileLock> FileLock::take(StringRef path, Seconds patience) {
   return lock;
 }
 
-FileLock::FileLock(FileLock &&other) noexcept
-    : descriptor(std::exchange(other.descriptor, -1)) {}
+FileLock::FileLock(FileLock &&other) noexcept : descriptor(std::exchange(other.descriptor, -1)) {}
 
 FileLock::~FileLock() {
   if (descriptor >= 0)

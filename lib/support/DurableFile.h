@@ -11,8 +11,8 @@
 
 namespace heterplan {
 
-/// Replaces the file at `path`: whoever reads it, at any moment and after a loss of power, finds the
-/// old contents or the new. CannotWrite.
+/// Replaces the file at `path`: whoever reads it, at any moment and after a loss of power, finds
+/// the old contents or the new. CannotWrite.
 llvm::Error writeDurably(llvm::StringRef path, llvm::StringRef contents);
 
 /// Exclusive among processes, by a file of its own (`path`), which stays.

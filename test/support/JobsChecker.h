@@ -85,8 +85,7 @@ private:
       std::vector<std::string> types = gpuTypes(*nodes[row.node]);
       if ((types.size() > 1) != !row.type.empty())
         found << "device type of a row on " << row.node << " is '" << row.type << "'\n";
-      if (row.slot < 0 || row.slot >= workload.slots ||
-          row.slot < workload.jobs[row.job].arrival)
+      if (row.slot < 0 || row.slot >= workload.slots || row.slot < workload.jobs[row.job].arrival)
         found << workload.jobs[row.job].name << " has a row in slot " << row.slot << '\n';
     }
   }
@@ -132,9 +131,8 @@ private:
     for (const auto &[name, count] : nodes[row.node]->devices)
       for (const DeviceType &type : cluster.types)
         if (type.name == name && type.deviceClass == DeviceClass::Cpu)
-          slowest = std::max(slowest, job.sampleTimes.count(name)
-                                          ? job.sampleTimes.at(name).value()
-                                          : INFINITY);
+          slowest = std::max(slowest, job.sampleTimes.count(name) ? job.sampleTimes.at(name).value()
+                                                                  : INFINITY);
     return slowest > 0 ? slowest : INFINITY;
   }
 

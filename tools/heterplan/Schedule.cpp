@@ -99,8 +99,10 @@ Error write(const std::string &directory, StringRef text) {
 
 Error checkUse(const ScheduleOptions &options) {
   const OnlineOptions &online = options.online;
-  for (auto [name, text] : {std::pair("--arrive", &online.arrive), {"--complete", &online.complete},
-                            {"--node-down", &online.nodeDown}, {"--at", &online.at}})
+  for (auto [name, text] : {std::pair("--arrive", &online.arrive),
+                            {"--complete", &online.complete},
+                            {"--node-down", &online.nodeDown},
+                            {"--at", &online.at}})
     if (!text->empty())
       return usageError(name) << "needs --state";
   if (options.costs.cluster.empty())
@@ -135,9 +137,8 @@ Expected<ExitStatus> schedule(const ScheduleOptions &options) {
   if (!cluster)
     return cluster.takeError();
   Machines machines(*cluster);
-  Expected<Workload> workload =
-      heterplan::readWorkload(options.workload, choice->options.seed, machines, options.costs,
-                              options.reading);
+  Expected<Workload> workload = heterplan::readWorkload(options.workload, choice->options.seed,
+                                                        machines, options.costs, options.reading);
   if (!workload)
     return workload.takeError();
   Expected<Problem> problem = Problem::create(std::move(machines), std::move(*workload));
@@ -168,7 +169,8 @@ void heterplan::addSchedule(CLI::App &root, Action &action) {
   CLI::App *command =
       root.add_subcommand("schedule", "share a cluster among many jobs, over time slots");
   auto options = std::make_shared<ScheduleOptions>();
-  addArgument(*command, "JOBS", options->workload.jobs, "jobs file (YAML), or a trace")->required(false);
+  addArgument(*command, "JOBS", options->workload.jobs, "jobs file (YAML), or a trace")
+      ->required(false);
   std::string names;
   for (const PolicyInfo &policy : policies())
     names += (names.empty() ? "" : "; ") + std::string(policy.name) + ": " + policy.help;

@@ -19,9 +19,9 @@ llvm::Error readModels(jobs::Workload &workload, llvm::StringRef jobsFile, const
 
 /// Where the jobs come from; as given on the command line.
 struct WorkloadOptions {
-  std::string jobs;                           // a jobs file or a trace
-  std::string trace, throughputs;             // --trace, --throughputs
-  std::string generate, slot, slots;          // --generate, --slot, --slots
+  std::string jobs;                  // a jobs file or a trace
+  std::string trace, throughputs;    // --trace, --throughputs
+  std::string generate, slot, slots; // --generate, --slot, --slots
 };
 
 /// --trace, --throughputs, --generate, --slot and --slots.

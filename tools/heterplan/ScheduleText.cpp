@@ -64,8 +64,8 @@ void printSchedule(raw_ostream &os, const Problem &problem, const Schedule &sche
   std::array<double, resources> shares = utilisation(problem, schedule);
   os << "\npolicy       " << facts.policy << '\n'
      << "utility      " << plain(total) << " of at most " << plain(facts.upperBound)
-     << (facts.optimal ? " (this is the optimum)\n" : "\n")
-     << "admitted     " << times.admitted << " of " << problem.size() << " jobs\n"
+     << (facts.optimal ? " (this is the optimum)\n" : "\n") << "admitted     " << times.admitted
+     << " of " << problem.size() << " jobs\n"
      << "makespan     " << makespan(schedule) << " slots of " << readable(problem.slot()) << '\n';
   if (times.admitted > 0)
     os << "completion   " << plain(times.mean) << " slots on average, " << plain(times.median)

@@ -49,8 +49,8 @@ void Machines::addNode(const NodeGroup &group, int groupIndex, int index) {
   machine.firstSite = static_cast<int>(places.size());
   double cores = group.host.cores.value_or(
       sumOverCpus(*source, group, [](const DeviceType &type) { return type.cores; }));
-  Bytes memory = group.host.memory.value_or(Bytes(sumOverCpus(
-      *source, group, [](const DeviceType &type) { return type.memory.value(); })));
+  Bytes memory = group.host.memory.value_or(Bytes(
+      sumOverCpus(*source, group, [](const DeviceType &type) { return type.memory.value(); })));
   int cpu = addAmount(node, Cpu, std::round(cores * partsOfCore));
   int bytes = addAmount(node, Memory, memory.value());
   for (const auto &[name, count] : group.devices) {

@@ -16,16 +16,16 @@ namespace heterplan::jobs {
 /// Where workers and servers of one row of a schedule are: a node and, of its GPUs, one type.
 struct Site {
   int node = 0;
-  int gpuType = -1;                       // index into Cluster::types; -1: the node has no GPUs
+  int gpuType = -1;                      // index into Cluster::types; -1: the node has no GPUs
   std::array<int, resources> resource{}; // indices into Machines::capacity
-  int kind = 0; // sites of one kind have equal devices, links and zones
+  int kind = 0;                          // sites of one kind have equal devices, links and zones
 };
 
 struct Machine {
   std::string name;
-  int group = 0;            // of Cluster::nodes
-  int zone = -1;            // of Cluster::zones; -1: there are none
-  BytesPerSecond link{};    // between its devices
+  int group = 0;             // of Cluster::nodes
+  int zone = -1;             // of Cluster::zones; -1: there are none
+  BytesPerSecond link{};     // between its devices
   std::vector<int> cpuTypes; // of Cluster::types
   int firstSite = 0, sites = 1;
 };

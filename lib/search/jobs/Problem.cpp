@@ -32,7 +32,8 @@ Expected<Problem> Problem::create(Machines machines, Workload workload) {
   if (cells > mostCells)
     return Diagnostic(Diag::TooLarge, {}).note({}, "use longer slots or fewer of them")
            << "the nodes have " << problem.nodes.capacity().size() << " resources over "
-           << problem.slots() << " slots; at most " << mostCells << " of both together are accepted";
+           << problem.slots() << " slots; at most " << mostCells
+           << " of both together are accepted";
   problem.index();
   for (const Job &job : problem.jobs())
     if (Error error = problem.check(job))
@@ -60,8 +61,8 @@ Error Problem::check(const Job &job) const {
   const auto &own = times[&job - load.jobs.data()];
   if (all_of(own, [](Seconds time) { return std::isinf(time.value()); }))
     return Diagnostic(Diag::OutOfRange, job.location)
-           << "job '" << job.name << "' has no sample time on any " << (job.runsOnGpus() ? "GPU" : "CPU")
-           << " of the cluster";
+           << "job '" << job.name << "' has no sample time on any "
+           << (job.runsOnGpus() ? "GPU" : "CPU") << " of the cluster";
   return Error::success();
 }
 
@@ -154,8 +155,8 @@ void Problem::take(int index, ArrayRef<Row> rows, std::vector<double> &free, int
   for (const Row &row : rows)
     for (int resource = 0; resource < resources; ++resource)
       free[nodes.sites()[row.site].resource[resource]] -=
-          sign * (double(row.workers) * job.worker[resource] +
-                  double(row.servers) * job.server[resource]);
+          sign *
+          (double(row.workers) * job.worker[resource] + double(row.servers) * job.server[resource]);
 }
 
 } // namespace heterplan::jobs

@@ -70,8 +70,8 @@ int64_t fitting(const Problem &problem, const Demand &demand, int site, llvm::Ar
   auto most = double(limit);
   for (int r = 0; r < resources; ++r)
     if (demand[r] > 0)
-      most = std::min(most, std::floor(free[problem.machines().sites()[site].resource[r]] /
-                                       demand[r]));
+      most = std::min(most,
+                      std::floor(free[problem.machines().sites()[site].resource[r]] / demand[r]));
   return static_cast<int64_t>(std::max(most, 0.0));
 }
 
@@ -157,8 +157,8 @@ private:
     double exponent = 0;
     for (int r = 0; r < resources && !growth.empty(); ++r)
       if (demand[r] > 0)
-        exponent = std::max(exponent,
-                            demand[r] * growth[problem.machines().sites()[site].resource[r]]);
+        exponent =
+            std::max(exponent, demand[r] * growth[problem.machines().sites()[site].resource[r]]);
     return exponent > 0 ? std::max<int64_t>(1, int64_t(std::min(mostGrowth / exponent, 1e9)))
                         : std::numeric_limits<int64_t>::max();
   }
@@ -170,8 +170,8 @@ private:
       int site = cheapest(serverSites, job.server, [&](int site) { return serverKey(site); });
       if (site < 0)
         return false;
-      int64_t count = fitting(problem, job.server, site, free,
-                              std::min(missing, chunk(job.server, site)));
+      int64_t count =
+          fitting(problem, job.server, site, free, std::min(missing, chunk(job.server, site)));
       note({site, 0, count}, job.server, 0);
       servers += count;
       missing -= count;
@@ -184,9 +184,9 @@ private:
     if (site < 0)
       return false;
     double each = samplesAt(site);
-    int64_t limit = std::min({job.workersFor(servers) - workers, limits.workers - workers,
-                              workersNeeded(limits.samples - samples, each),
-                              chunk(job.worker, site)});
+    int64_t limit =
+        std::min({job.workersFor(servers) - workers, limits.workers - workers,
+                  workersNeeded(limits.samples - samples, each), chunk(job.worker, site)});
     int64_t count = fitting(problem, job.worker, site, free, limit);
     note({site, count, 0}, job.worker, each);
     workers += count;
@@ -266,8 +266,7 @@ void SlotOptions::findSpreads(const SlotState &state, bool fastestFirst) {
   if (zones <= 1)
     spreads.push_back(SpreadWalk(problem, job, state, zones - 1, false, fastestFirst).walk(limits));
   for (int zone = -1; zones > 1 && zone < zones; ++zone)
-    spreads.push_back(
-        SpreadWalk(problem, job, state, zone, zone < 0, fastestFirst).walk(limits));
+    spreads.push_back(SpreadWalk(problem, job, state, zone, zone < 0, fastestFirst).walk(limits));
 }
 
 void SlotOptions::findInternal(const SlotState &state) {
@@ -322,8 +321,8 @@ void SlotOptions::tryInternal(const Internal &option, double samples, Best &best
   auto servers = double(facts.serversFor(workers));
   double cost = 0;
   for (int r = 0; r < resources; ++r)
-    cost += costOfAmount(double(workers) * facts.worker[r] + servers * facts.server[r],
-                         Resource(r), option.cost[r], option.growth[r]);
+    cost += costOfAmount(double(workers) * facts.worker[r] + servers * facts.server[r], Resource(r),
+                         option.cost[r], option.growth[r]);
   if (cost < best.cost)
     best = {cost, &option, nullptr, 0, workers};
 }

@@ -1,6 +1,6 @@
 // How one job may work in one slot: the cheapest single node (internal) and a spread over nodes
-// (external), given what is free and what it costs. Spreads are greedy: workers by cost of a sample,
-// or by speed, and a server before each γ of them where servers cost least.
+// (external), given what is free and what it costs. Spreads are greedy: workers by cost of a
+// sample, or by speed, and a server before each γ of them where servers cost least.
 #pragma once
 
 #include "search/jobs/Problem.h"
@@ -18,9 +18,9 @@ struct SlotPlan {
   double samples = 0, cost = 0;
 };
 
-/// State of the cluster in a slot: by resource, what is free, what one unit of it costs (an amount of
-/// unitOf) and how that grows: a further amount a costs e^(growth·a) times as much. No growth (empty):
-/// costs stay.
+/// State of the cluster in a slot: by resource, what is free, what one unit of it costs (an amount
+/// of unitOf) and how that grows: a further amount a costs e^(growth·a) times as much. No growth
+/// (empty): costs stay.
 struct SlotState {
   llvm::ArrayRef<double> free, cost, growth;
 };

@@ -102,8 +102,8 @@ private:
       double most = double(job.batch);
       for (int r = 0; r < resources; ++r)
         if (job.worker[r] > 0)
-          most = std::min(most, std::floor(problem.machines().capacity()[site.resource[r]] /
-                                           job.worker[r]));
+          most = std::min(
+              most, std::floor(problem.machines().capacity()[site.resource[r]] / job.worker[r]));
       sum += most;
       largest = std::max(largest, most);
     }
@@ -120,8 +120,7 @@ private:
         continue;
       const Site &site = machines.sites()[machines.exampleOf(kind)];
       auto [all, onOne] = fitting(job, site);
-      double inside =
-          problem.samplesOfWorker(index, kind, machines.nodes()[site.node].link);
+      double inside = problem.samplesOfWorker(index, kind, machines.nodes()[site.node].link);
       double outside = problem.samplesOfWorker(index, kind, fastestNetwork());
       if (onOne > 0)
         ways.ways.push_back({kind, true, inside, onOne * inside});
@@ -171,9 +170,7 @@ private:
     return sum;
   }
 
-  int gpuOf(const Site &site) const {
-    return site.resource[Gpu] - site.resource[Cpu];
-  }
+  int gpuOf(const Site &site) const { return site.resource[Gpu] - site.resource[Cpu]; }
 
   /// Where a server costs least: (cost, kind).
   std::pair<double, int> cheapestServer(const Job &job,
@@ -290,8 +287,7 @@ private:
     const int at[] = {0, 1, gpuOf(site)};
     for (int r = 0; r < resources; ++r)
       if (demand[r] > 0)
-        gradient[slot][group.offset + at[r]] -=
-            demand[r] * count / capacity[group.offset + at[r]];
+        gradient[slot][group.offset + at[r]] -= demand[r] * count / capacity[group.offset + at[r]];
   }
 
   const Problem &problem;
@@ -330,8 +326,8 @@ double utilityUpperBound(const Problem &problem, const BoundOptions &options) {
   Relaxation relaxation(problem);
   Relaxation::Multipliers at = relaxation.none(), bestAt = at;
   double best = infinity, length = 0.5;
-  double steps = options.work / (double(problem.size()) * problem.slots() *
-                                 problem.machines().kinds() * 10 + 1);
+  double steps = options.work /
+                 (double(problem.size()) * problem.slots() * problem.machines().kinds() * 10 + 1);
   int idle = 0;
   for (int i = 0; i < std::clamp(int(std::min(steps, 1e6)), 20, options.steps) && length > 1e-4;
        ++i) {

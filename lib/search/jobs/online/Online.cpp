@@ -108,8 +108,7 @@ void widen(State &state, const Problem &problem, int job) {
   }
   state.prices.least = std::min(state.prices.least, own.least);
   for (int r = 0; r < resources; ++r)
-    state.prices.most[r] =
-        std::max({state.prices.most[r], own.most[r], state.prices.least});
+    state.prices.most[r] = std::max({state.prices.most[r], own.most[r], state.prices.least});
 }
 
 OfferOptions offersOf(const State &state, const RoundingOptions &rounding) {
@@ -182,8 +181,7 @@ Expected<Outcome> arrive(State &state, const Cluster &cluster, Job job,
   if (!prices)
     return prices.takeError();
   RoundingCounts counts;
-  JobPlan plan =
-      decide(session->problem(), index, from, *prices, offersOf(next, rounding), counts);
+  JobPlan plan = decide(session->problem(), index, from, *prices, offersOf(next, rounding), counts);
   SavedJob &saved = next.jobs.back();
   saved.status = plan.isAdmitted() ? "admitted" : "declined";
   saved.reason = plan.reason;

@@ -148,8 +148,7 @@ Error readStatus(const YamlNode &node, std::string &status) {
     if (status == known)
       return Error::success();
   return Diagnostic(Diag::WrongType, node.location)
-         << "status is '" << status
-         << "'; admitted, declined, completed and dropped are accepted";
+         << "status is '" << status << "'; admitted, declined, completed and dropped are accepted";
 }
 
 /// Text that may be empty or long.
@@ -164,13 +163,11 @@ Error readSavedJob(const YamlNode &node, SavedJob &saved) {
   return readMapping(
       node, "a job of the state",
       {{"job", required, [&](const YamlNode &value) { return readJob(value, saved.job); }},
-       {"status", required,
-        [&](const YamlNode &value) { return readStatus(value, saved.status); }},
+       {"status", required, [&](const YamlNode &value) { return readStatus(value, saved.status); }},
        {"reason", required,
         [&](const YamlNode &value) { return readAnyText(value, "reason", saved.reason); }},
-       {"rows", required, [&](const YamlNode &value) {
-          return readItems(value, "rows", saved.rows, readRow);
-        }}});
+       {"rows", required,
+        [&](const YamlNode &value) { return readItems(value, "rows", saved.rows, readRow); }}});
 }
 
 Error readPrices(const YamlNode &node, State &state) {
@@ -182,10 +179,10 @@ Error readPrices(const YamlNode &node, State &state) {
   };
   PriceLimits &prices = state.prices;
   state.hasPrices = true;
-  if (Error error = readMapping(node, "prices",
-                                {number("least", prices.least), number("cpu", prices.most[Cpu]),
-                                 number("memory", prices.most[Memory]),
-                                 number("gpu", prices.most[Gpu])}))
+  if (Error error =
+          readMapping(node, "prices",
+                      {number("least", prices.least), number("cpu", prices.most[Cpu]),
+                       number("memory", prices.most[Memory]), number("gpu", prices.most[Gpu])}))
     return error;
   for (double highest : prices.most)
     if (!(prices.least > 0) || highest < prices.least)
@@ -213,7 +210,9 @@ Error readRoot(const YamlNode &root, State &state) {
        {"slot", required,
         [&](const YamlNode &node) { return readDuration(node, "slot", state.slot); }},
        {"slots", required,
-        [&](const YamlNode &node) { return readInteger(node, "slots", 1, mostSlots, state.slots); }},
+        [&](const YamlNode &node) {
+          return readInteger(node, "slots", 1, mostSlots, state.slots);
+        }},
        {"now", required,
         [&](const YamlNode &node) { return readInteger(node, "now", 0, mostSlots, state.now); }},
        {"seed", required,
@@ -221,10 +220,9 @@ Error readRoot(const YamlNode &root, State &state) {
        {"prices", optional, [&](const YamlNode &node) { return readPrices(node, state); }},
        {"down", required,
         [&](const YamlNode &node) {
-          return readItems(node, "down", state.down,
-                           [](const YamlNode &item, std::string &name) {
-                             return readText(item, "a node that is down", name);
-                           });
+          return readItems(node, "down", state.down, [](const YamlNode &item, std::string &name) {
+            return readText(item, "a node that is down", name);
+          });
         }},
        {"jobs", required,
         [&](const YamlNode &node) { return readItems(node, "jobs", state.jobs, readSavedJob); }},

@@ -34,7 +34,9 @@ public:
   }
 
 private:
-  SlotState stateOf(int slot) const { return {prices.freeIn(slot), prices.inSlot(slot), prices.growth()}; }
+  SlotState stateOf(int slot) const {
+    return {prices.freeIn(slot), prices.inSlot(slot), prices.growth()};
+  }
 
   /// Parts of the job's work such that the fullest slot trains a whole number of them.
   void divide() {
@@ -139,10 +141,9 @@ private:
       return plan;
     SpreadRounding rounding{*options.rounding, options.seed * 1'000'003 + uint64_t(index),
                             uint64_t(slot)};
-    return cheaperOf(std::move(plan),
-                     roundedSpread(problem, index, stateOf(slot), samples, plan.cost, rounding,
-                                   counts),
-                     counts);
+    return cheaperOf(
+        std::move(plan),
+        roundedSpread(problem, index, stateOf(slot), samples, plan.cost, rounding, counts), counts);
   }
 
   static SlotPlan cheaperOf(SlotPlan greedy, std::optional<SlotPlan> rounded,

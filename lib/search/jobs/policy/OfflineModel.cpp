@@ -134,8 +134,7 @@ void OfflineModel::addCapacities() {
 OfflineModel::Answer OfflineModel::solve(int nodes, double known) const {
   Answer answer;
   int allowed = std::min(nodes, std::max(1, int(work / std::max(model.columns(), 1))));
-  LinearModel::Solution solution =
-      model.minimised(allowed, -known - 1e-9 * std::max(1.0, known));
+  LinearModel::Solution solution = model.minimised(allowed, -known - 1e-9 * std::max(1.0, known));
   answer.proven = solution.optimal;
   if (!solution.found)
     return answer;

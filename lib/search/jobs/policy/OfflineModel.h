@@ -19,7 +19,7 @@ public:
 
   struct Answer {
     std::optional<Schedule> schedule; // better than what was known
-    bool proven = false; // this one, or what was known where there is none, is optimal
+    bool proven = false;              // this one, or what was known where there is none, is optimal
   };
   /// Looks for a schedule of more utility than `known`, with at most `nodes` of branch and bound
   /// (fewer where the model is large). Deterministic.

@@ -19,9 +19,9 @@ std::array<double, resources> unitSlots(const Problem &problem, int index) {
   double fastest = 0;
   for (const Site &site : problem.machines().sites())
     if (std::isfinite(problem.sampleTime(index, site.kind).value()))
-      fastest = std::max(fastest,
-                         problem.samplesOfWorker(index, site.kind,
-                                                 problem.machines().nodes()[site.node].link));
+      fastest =
+          std::max(fastest, problem.samplesOfWorker(index, site.kind,
+                                                    problem.machines().nodes()[site.node].link));
   std::array<double, resources> result{};
   if (fastest <= 0)
     return result;
@@ -64,8 +64,7 @@ PriceLimits priceLimits(const Problem &problem, llvm::ArrayRef<int> jobs) {
 }
 
 Prices::Prices(const Problem &problem, PriceLimits limits)
-    : problem(problem), ends(limits),
-      free(problem.slots(), problem.machines().capacity()),
+    : problem(problem), ends(limits), free(problem.slots(), problem.machines().capacity()),
       prices(problem.slots(), std::vector<double>(problem.machines().capacity().size())) {
   const Machines &machines = problem.machines();
   for (size_t resource = 0; resource < machines.capacity().size(); ++resource) {

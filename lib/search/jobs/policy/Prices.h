@@ -11,15 +11,15 @@ namespace heterplan::jobs {
 /// The ends between which prices rise, from the jobs that are known: of a unit (a core, a GiB, a
 /// GPU) for one slot.
 struct PriceLimits {
-  double least = 1;                    // L
+  double least = 1;                     // L
   std::array<double, resources> most{}; // U^r ≥ L
   bool operator==(const PriceLimits &) const = default;
 };
 
 /// U^r = max_i u_i(earliest) / (units·slots of r that i takes);
-/// L = 1/(2μ)·min_i u_i(earliest) / (units·slots of all r that i takes), μ = 5 (section IV), where a
-/// job takes what it needs on its fastest device and has the cluster to itself. Jobs that cannot end
-/// before the horizon, or are worth nothing then, are left out.
+/// L = 1/(2μ)·min_i u_i(earliest) / (units·slots of all r that i takes), μ = 5 (section IV), where
+/// a job takes what it needs on its fastest device and has the cluster to itself. Jobs that cannot
+/// end before the horizon, or are worth nothing then, are left out.
 PriceLimits priceLimits(const Problem &problem, llvm::ArrayRef<int> jobs);
 
 class Prices {

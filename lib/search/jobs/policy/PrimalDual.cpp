@@ -20,8 +20,8 @@ std::string reasonOf(const Problem &problem, int from, const Offer &offer) {
   if (offer.slots.empty())
     return "cannot end before the horizon in what is free";
   const char *relation = offer.payoff() > 0 ? " exceeds" : " does not exceed";
-  return "utility " + shortNumber(offer.utility) + relation +
-         " the cost " + shortNumber(offer.cost) + " of its best schedule";
+  return "utility " + shortNumber(offer.utility) + relation + " the cost " +
+         shortNumber(offer.cost) + " of its best schedule";
 }
 } // namespace
 

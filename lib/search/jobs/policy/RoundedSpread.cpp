@@ -59,8 +59,8 @@ private:
     BytesPerSecond slowest = problem.machines().network(-1);
     const auto &zones = problem.machines().cluster().zones;
     for (const Zone &zone : zones)
-      slowest = zones.size() == 1 ? zone.network.bandwidth
-                                  : std::min(slowest, zone.network.bandwidth);
+      slowest =
+          zones.size() == 1 ? zone.network.bandwidth : std::min(slowest, zone.network.bandwidth);
     return slowest;
   }
 

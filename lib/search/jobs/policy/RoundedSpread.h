@@ -15,7 +15,8 @@ struct SpreadRounding {
   uint64_t seed = 0, slot = 0; // of the random numbers: the same whatever came before
 };
 
-/// The cheapest spread among the tries that holds: packing (what is free, workers ≤ batch), covering
+/// The cheapest spread among the tries that holds: packing (what is free, workers ≤ batch),
+/// covering
 /// (`samples` are trained, servers ≥ workers/γ). None where no try holds, or where no spread can
 /// cost less than `worth`. Packing is never violated in what is returned.
 std::optional<SlotPlan> roundedSpread(const Problem &problem, int job, const SlotState &state,

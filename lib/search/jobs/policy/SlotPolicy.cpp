@@ -11,8 +11,8 @@ namespace {
 class Simulation {
 public:
   Simulation(const Problem &problem, const PolicyOptions &options)
-      : problem(problem), options(options), weights(shareWeights(problem)),
-        left(problem.size()), most(problem.size()), previous(problem.size()) {
+      : problem(problem), options(options), weights(shareWeights(problem)), left(problem.size()),
+        most(problem.size()), previous(problem.size()) {
     result.schedule.resize(problem.size());
     for (int job = 0; job < problem.size(); ++job) {
       left[job] = problem.job(job).work();
@@ -74,8 +74,8 @@ private:
         continue;
       plan.slots.clear();
       plan.reason = problem.job(job).arrival >= problem.slots() ? "arrives after the horizon"
-                    : most[job] == 0 ? "fits on no node"
-                                     : "cannot end before the horizon";
+                    : most[job] == 0                            ? "fits on no node"
+                                                                : "cannot end before the horizon";
     }
   }
 

@@ -29,8 +29,9 @@ protected:
   virtual void allocate(const SlotView &view, std::vector<Rows> &rows) const = 0;
 };
 
-/// As many workers as `job` can use of what is `free`: until it is done, all that fit, or `workers`.
-/// Takes them from `free`. Sites of less cost come first: `weights`, or those of the view.
+/// As many workers as `job` can use of what is `free`: until it is done, all that fit, or
+/// `workers`. Takes them from `free`. Sites of less cost come first: `weights`, or those of the
+/// view.
 Rows takeMost(const SlotView &view, int job, std::vector<double> &free,
               int64_t workers = std::numeric_limits<int64_t>::max());
 Rows takeMost(const SlotView &view, int job, std::vector<double> &free,

@@ -1,5 +1,5 @@
-// Gavel (Narayanan et al., OSDI 2020): jobs as tab-separated lines, speeds in a JSON file of steps a
-// second by device type and job type.
+// Gavel (Narayanan et al., OSDI 2020): jobs as tab-separated lines, speeds in a JSON file of steps
+// a second by device type and job type.
 #include "search/jobs/read/TraceLines.h"
 #include "search/jobs/read/Traces.h"
 #include "support/Yaml.h"

@@ -30,8 +30,7 @@ Error readBytesOrNone(const YamlNode &node, StringRef what, Bytes &result) {
 }
 
 /// A number of at least `least`.
-Error readAtLeast(const YamlNode &node, StringRef what, double least, double most,
-                  double &result) {
+Error readAtLeast(const YamlNode &node, StringRef what, double least, double most, double &result) {
   if (Error error = readNumber(node, what, most, result))
     return error;
   if (result >= least)
@@ -114,7 +113,8 @@ Error readUtility(const YamlNode &node, const std::string &owner, Utility &utili
           node, owner,
           {{"kind", required,
             [&](const YamlNode &value) { return readUtilityKind(value, owner, utility); }},
-           value, number("decay", steepestDecay, utility.decay),
+           value,
+           number("decay", steepestDecay, utility.decay),
            number("target", longestDelay, utility.target),
            number("deadline", longestDelay, utility.deadline)}))
     return error;
@@ -130,8 +130,8 @@ Error readSampleTime(const YamlNode &node, const std::string &owner, Job &job) {
   if (node.kind != YamlNode::Kind::Mapping)
     return readDuration(node, "sample_time of " + owner, job.sampleTime);
   for (const YamlEntry &entry : node.entries)
-    if (Error error = readDuration(entry.value, "sample_time of " + owner,
-                                   job.sampleTimes[entry.key]))
+    if (Error error =
+            readDuration(entry.value, "sample_time of " + owner, job.sampleTimes[entry.key]))
       return error;
   if (node.entries.empty())
     return Diagnostic(Diag::MissingField, node.location)

@@ -63,8 +63,8 @@ Error setTimes(Job &job, const LayerGraph &graph, const Cluster &cluster, const 
     Expected<Seconds> time = sampleTime(graph, device, job.batch, costs);
     if (!time)
       return time.takeError();
-    double share = job.runsOnGpus() ? job.worker[Gpu]
-                                    : job.worker[Cpu] / partsOfCore / device.cores;
+    double share =
+        job.runsOnGpus() ? job.worker[Gpu] : job.worker[Cpu] / partsOfCore / device.cores;
     if (*time > Seconds())
       job.sampleTimes[device.name] = *time / share;
   }

@@ -1,4 +1,5 @@
-// Lines of separated fields, and their numbers; the first thing that is wrong is kept, with its place.
+// Lines of separated fields, and their numbers; the first thing that is wrong is kept, with its
+// place.
 #pragma once
 
 #include "support/Diagnostic.h"

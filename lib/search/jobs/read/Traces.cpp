@@ -23,8 +23,8 @@ struct TaskUse {
   Demand worker{};
 };
 
-/// A job of `workers` that lasted as long as the trace says: a sample is a second of a worker, which
-/// may have fewer workers, or up to as many, in each slot.
+/// A job of `workers` that lasted as long as the trace says: a sample is a second of a worker,
+/// which may have fewer workers, or up to as many, in each slot.
 Job jobOf(const std::string &name, const TaskUse &use, const TraceOptions &options, Draws &draws) {
   Job job;
   job.name = name;
@@ -134,7 +134,9 @@ Expected<Workload> parseGoogle(StringRef text, StringRef path, const Machines &m
   for (const auto &[name, events] : jobs) {
     if (events.submitted < 0 || events.longest <= 0 || events.cpu <= 0)
       continue; // the trace does not show it from its arrival to its end
-    TaskUse use{events.submitted, events.longest, int64_t(events.started.size()),
+    TaskUse use{events.submitted,
+                events.longest,
+                int64_t(events.started.size()),
                 {std::max(1.0, std::round(events.cpu * largest[Cpu])),
                  std::ceil(events.memory * largest[Memory]), 0}};
     workload.jobs.push_back(jobOf(name, use, options, draws));

@@ -1,5 +1,5 @@
-// Public traces of shared clusters, as workloads. What a trace does not tell is stated for each form
-// in docs/schedule.md; utilities are drawn as in the publication of PD-ORS.
+// Public traces of shared clusters, as workloads. What a trace does not tell is stated for each
+// form in docs/schedule.md; utilities are drawn as in the publication of PD-ORS.
 #pragma once
 
 #include "search/jobs/read/Generator.h"
@@ -27,8 +27,8 @@ struct TraceForm {
 /// One for each line of Traces.def.
 llvm::ArrayRef<TraceForm> traceForms();
 
-/// Reads `text` in the form called `form`, which is one of traceForms(). Errors are located: Syntax,
-/// MissingField, OutOfRange, TooLarge.
+/// Reads `text` in the form called `form`, which is one of traceForms(). Errors are located:
+/// Syntax, MissingField, OutOfRange, TooLarge.
 llvm::Expected<Workload> parseTrace(llvm::StringRef form, llvm::StringRef text,
                                     llvm::StringRef path, const Machines &machines,
                                     const TraceOptions &options);

@@ -104,7 +104,8 @@ TEST(JobsReader, contradictionsAreRefused) {
   expectError(with(good, "{kind: sigmoid, value: 50, decay: 0.3, target: 20}",
                    "{kind: linear, value: 1, deadline: 0}"),
               "14:", "needs more");
-  expectError(with(good, "batch: 128", "batch: 128\n    model: m.onnx"), "9:12", "give one of them");
+  expectError(with(good, "batch: 128", "batch: 128\n    model: m.onnx"), "9:12",
+              "give one of them");
   expectError(with(good, "batch: 128", "batch: 128\n    color: red"), "9:", "[HP1005]");
   expectError(good + good.substr(good.find("  - name")), "15:5", "two jobs are called 'a'");
   expectError("slot: 60s\nslots: 10\njobs: {}\n", "3:7", "must be a list");

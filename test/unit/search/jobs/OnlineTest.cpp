@@ -109,8 +109,7 @@ TEST(JobsOnline, jobsLeaveANodeThatIsDown) {
   jobs::State state = withTwoJobs(cluster);
   std::string node = state.jobs[0].rows.back().node;
   llvm::cantFail(jobs::advance(state, 1));
-  std::vector<jobs::Outcome> outcomes =
-      llvm::cantFail(jobs::nodeDown(state, cluster, node, {}));
+  std::vector<jobs::Outcome> outcomes = llvm::cantFail(jobs::nodeDown(state, cluster, node, {}));
   EXPECT_FALSE(outcomes.empty());
   for (const jobs::Outcome &outcome : outcomes) {
     EXPECT_EQ(outcome.status, "moved");

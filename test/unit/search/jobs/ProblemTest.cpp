@@ -11,7 +11,8 @@ TEST(JobsMachines, resourcesAreOfTheHostElseOfTheCpuDevices) {
   ASSERT_EQ(machines.nodes().size(), 3u);
   EXPECT_EQ(machines.nodes()[1].name, "gpu-1");
   EXPECT_EQ(machines.nodes()[2].name, "cpu");
-  EXPECT_EQ(machines.capacity(), (std::vector<double>{4000, 32e9, 2, 4000, 32e9, 2, 8000, 16e9, 0}));
+  EXPECT_EQ(machines.capacity(),
+            (std::vector<double>{4000, 32e9, 2, 4000, 32e9, 2, 8000, 16e9, 0}));
   EXPECT_EQ(machines.typeName(0), ""); // one type of GPU: no choice
 }
 

@@ -12,8 +12,7 @@ namespace {
 struct Spread {
   Spread() {
     cluster.nodes[0].count = 8;
-    problem = std::make_unique<jobs::Problem>(
-        problemOf(cluster, {gpuJob("a")}, 5, Seconds(10)));
+    problem = std::make_unique<jobs::Problem>(problemOf(cluster, {gpuJob("a")}, 5, Seconds(10)));
     cost.assign(problem->machines().capacity().size(), 0.01);
     for (int node = 0; node < 8; ++node)
       cost[problem->machines().sites()[node].resource[jobs::Gpu]] = node + 1;
