@@ -4,7 +4,7 @@
 #include "search/jobs/read/Traces.h"
 #include "support/Yaml.h"
 
-#include <cmath>
+#include <algorithm>
 #include <map>
 
 using namespace llvm;
@@ -35,11 +35,15 @@ Expected<Speeds> readSpeeds(const TraceOptions &options) {
   return speeds;
 }
 
-/// The number in "Transformer (batch size 128)"; 0 if there is none.
+/// The number in "Transformer (batch size 128)"; 1 where there is none ("A3C"): a sample is a step.
 int64_t batchOf(StringRef type) {
-  int64_t batch = 0;
-  StringRef text = type.split("(batch size ").second;
-  return text.take_until([](char c) { return c == ')'; }).getAsInteger(10, batch) ? 0 : batch;
+  int64_t batch = 1;
+  StringRef text = type.split("(batch size ").second.take_until([](char c) { return c == ')'; });
+  return text.getAsInteger(10, batch) || batch < 1 ? 1 : std::min<int64_t>(batch, 1 << 30);
+}
+
+std::string keyOf(StringRef type, int64_t scale) {
+  return ("('" + type + "', " + Twine(scale) + ")").str();
 }
 
 /// Seconds of a sample on one of `scale` workers, by the cluster's device types.
@@ -64,24 +68,26 @@ Expected<Workload> parseGavel(StringRef text, StringRef path, const Machines &ma
     return speeds.takeError();
   Workload workload{options.slot, options.slots, {}};
   Draws draws(options.seed);
-  TraceLines lines(text, path, '\t', 8);
+  TraceLines lines(text, path, '\t', 7);
   while (lines.next()) {
     Job job;
     job.name = "job-" + std::to_string(workload.jobs.size());
     job.location = {path.str(), lines.number(), 1, ""};
-    int64_t batch = batchOf(lines.field(0)), scale = lines.whole(7, "scale factor", 1, 1 << 20);
-    if (batch < 1)
-      lines.refuse(0, "the job type states no batch size");
-    job.samples = lines.whole(5, "total steps", 1, 1'000'000'000) * batch;
-    job.arrival = int(std::min(lines.real(6, "arrival") / options.slot.value(), 1e9));
+    size_t last = lines.size() - 1; // some versions have a working directory too
+    int64_t batch = batchOf(lines.field(0)), scale = lines.whole(last, "scale factor", 1, 1 << 20);
+    job.samples = lines.whole(last - 2, "total steps", 1, 1'000'000'000) * batch;
+    job.arrival = int(std::min(lines.real(last - 1, "arrival") / options.slot.value(), 1e9));
     job.batch = scale;
     job.worker = {0, 0, 1};
     job.workersPerServer = double(scale);
     job.utility = drawUtility(draws);
-    std::string key = ("('" + lines.field(0) + "', " + Twine(scale) + ")").str();
-    job.sampleTimes = timesOf(*speeds, key, batch, scale, machines.cluster());
+    std::string type = lines.field(0).str();
+    job.sampleTimes = timesOf(*speeds, keyOf(type, scale), batch, scale, machines.cluster());
+    if (job.sampleTimes.empty()) // measured on one worker only
+      job.sampleTimes = timesOf(*speeds, keyOf(type, 1), batch, 1, machines.cluster());
     if (job.sampleTimes.empty())
-      lines.refuse(0, "no device type of the cluster has steps a second for " + Twine(key));
+      lines.refuse(0, "no device type of the cluster has steps a second for " +
+                          Twine(keyOf(type, scale)) + ", nor for one worker");
     workload.jobs.push_back(std::move(job));
   }
   if (Error error = lines.take())

@@ -21,6 +21,7 @@ public:
   /// Goes on to the next line; false at the end, and once something was wrong.
   bool next();
   unsigned number() const { return line; }
+  size_t size() const { return parts.size(); }
   llvm::StringRef field(size_t index) const { return parts[index]; }
   /// A number that is not negative; 0 where the field is empty.
   double real(size_t index, const char *what);
