@@ -4,7 +4,7 @@ BUILD := $(if $(filter release ci,$(PRESET)),build,build/$(PRESET))
 TARGETS ?= all
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test bench bench-fidelity bench-heterps fuzz format lint clean
+.PHONY: help setup build demo test bench bench-fidelity bench-heterps bench-schedule fuzz format lint clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -35,6 +35,12 @@ bench-heterps: ## every strategy on simulated resource types; writes docs/experi
 	@scripts/setup.sh build
 	@$(MAKE) --no-print-directory compile TARGETS=strategy_experiment
 	@scripts/bench-heterps.sh $(BUILD)
+
+bench-schedule: ## every policy of schedule on generated workloads; writes docs/experiments/schedule.md
+	@scripts/setup.sh build
+	@$(MAKE) --no-print-directory compile TARGETS=schedule_experiment
+	@$(BUILD)/bin/schedule_experiment > $(BUILD)/schedule.md
+	@cp $(BUILD)/schedule.md docs/experiments/schedule.md
 
 fuzz: ## fuzz every file reader for FUZZ_SECONDS (60) each
 	@scripts/setup.sh fuzz

@@ -102,6 +102,8 @@ void merge(const DeviceType &known, DeviceType &type) {
     type.memory = known.memory;
   if (!type.statesPrice)
     type.price = known.price;
+  if (type.cores == 0)
+    type.cores = known.cores;
 }
 } // namespace
 
@@ -120,6 +122,8 @@ Expected<DeviceType> parseCatalogueDevice(StringRef text, StringRef path) {
            textField("kind", required, kind),
            {"memory", required,
             [&](const YamlNode &node) { return readBytes(node, "memory", device.memory); }},
+           {"cores", optional,
+            [&](const YamlNode &node) { return readCores(node, "cores", device.cores); }},
            rateField("fp32", required, rates.fp32),
            rateField("tf32", optional, rates.tf32),
            rateField("bf16", optional, rates.bf16),

@@ -17,10 +17,6 @@ constexpr int mostDevices = 1'000'000;
 bool isPositive(double value) { return std::isfinite(value) && value > 0; }
 bool isNotNegative(double value) { return std::isfinite(value) && value >= 0; }
 
-std::string nodeName(const NodeGroup &group, int index) {
-  return group.count == 1 ? group.name : group.name + "-" + std::to_string(index);
-}
-
 Error verifyRates(const DeviceType &type) {
   const PeakRates &rates = *type.rates;
   // The catalogue fills in what is 0.
@@ -170,6 +166,10 @@ Error verifyNetworks(const Cluster &cluster) {
   return verifyZones(cluster, hasSeveralNodes);
 }
 } // namespace
+
+std::string nodeName(const NodeGroup &group, int index) {
+  return group.count == 1 ? group.name : group.name + "-" + std::to_string(index);
+}
 
 int Cluster::typeIndex(StringRef typeName) const {
   auto match = std::find_if(types.begin(), types.end(),

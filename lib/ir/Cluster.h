@@ -43,6 +43,7 @@ struct DeviceType {
   bool statesKind = true;
   bool statesPrice = true;
   Location catalogueLocation{};
+  double cores = 0; // of one CPU device; 0: not known
 };
 
 /// Moving s bytes takes latency + s/bandwidth.
@@ -64,6 +65,13 @@ struct Link {
   Provenance provenance = Provenance::Modelled;
 };
 
+/// What each node of a group has beside its devices, as far as the file states it.
+struct Host {
+  std::optional<double> cores;
+  std::optional<Bytes> memory;
+  bool operator==(const Host &) const = default;
+};
+
 struct NodeGroup {
   std::string name;
   int count = 1;                      // nodes of this kind
@@ -72,6 +80,7 @@ struct NodeGroup {
   Link link;                          // between devices of one node; resolved
   std::string zone;                   // empty: the only zone
   Location location;
+  Host host{};
 };
 
 struct Zone {
@@ -110,6 +119,8 @@ struct DeviceRef {
 
 /// All devices of `type`, node by node in file order: the order in which plans take them.
 std::vector<DeviceRef> devicesOf(const Cluster &cluster, int type);
+/// Name of node `index` of `group`: "gpu-0", or "gpu" in a group of one.
+std::string nodeName(const NodeGroup &group, int index);
 
 /// Every link of the cluster: the network, those of the nodes, those of the zones.
 std::vector<Link *> linksOf(Cluster &cluster);

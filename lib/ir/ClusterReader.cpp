@@ -81,6 +81,8 @@ Error readDeviceType(const YamlEntry &entry, DeviceType &type) {
           type.catalogueLocation = node.location;
           return readText(node, "catalogue of " + owner, type.catalogue);
         }},
+       {"cores", optional,
+        [&](const YamlNode &node) { return readCores(node, "cores of " + owner, type.cores); }},
        rateField("fp32", owner, type.rates, &PeakRates::fp32),
        rateField("tf32", owner, type.rates, &PeakRates::tf32),
        rateField("bf16", owner, type.rates, &PeakRates::bf16),
@@ -140,6 +142,18 @@ Error readDevices(const YamlNode &node, const std::string &owner, NodeGroup &gro
   return Error::success();
 }
 
+Error readHost(const YamlNode &node, const std::string &owner, Host &host) {
+  return readMapping(
+      node, "host of " + owner,
+      {{"cpu", optional,
+        [&](const YamlNode &value) {
+          return readCores(value, "cpu of the host of " + owner, host.cores.emplace());
+        }},
+       {"memory", optional, [&](const YamlNode &value) {
+          return readBytes(value, "memory of the host of " + owner, host.memory.emplace());
+        }}});
+}
+
 /// Where names are used, so that one that nobody declares can be pointed at.
 struct Uses {
   std::vector<std::pair<std::string, Location>> types, zones;
@@ -168,6 +182,8 @@ Error readNode(const YamlNode &node, NodeGroup &group, Uses &uses) {
           group.link = Link();
           return readLink(value, "the link of " + owner, group.link);
         }},
+       {"host", optional,
+        [&](const YamlNode &value) { return readHost(value, owner, group.host); }},
        {"zone", optional, [&](const YamlNode &value) {
           uses.zones.emplace_back(value.text, value.location);
           return readText(value, "zone of " + owner, group.zone);

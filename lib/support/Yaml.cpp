@@ -105,6 +105,8 @@ private:
       result.text = scalar->getValue(storage).str();
       bool isPlain =
           !scalar->getRawValue().startswith("\"") && !scalar->getRawValue().startswith("'");
+      if (isPlain) // LLVM keeps a line break before a closing bracket
+        result.text = StringRef(result.text).rtrim().str();
       if (isPlain && (result.text == "null" || result.text == "~"))
         result.kind = YamlNode::Kind::Null;
     } else if (auto *block = dyn_cast<yaml::BlockScalarNode>(&node)) {
@@ -161,10 +163,10 @@ std::string keysOf(ArrayRef<YamlField> fields) {
 }
 } // namespace
 
-Expected<YamlNode> parseYaml(StringRef text, StringRef path) {
-  if (text.size() > largestYaml)
+Expected<YamlNode> parseYaml(StringRef text, StringRef path, uint64_t limit) {
+  if (text.size() > limit)
     return Diagnostic(Diag::FileTooLarge, {path.str(), 0, 0, ""})
-           << "has " << text.size() << " bytes; at most " << largestYaml << " are read";
+           << "has " << text.size() << " bytes; at most " << int64_t(limit) << " are read";
   if (size_t zero = text.find('\0'); zero != StringRef::npos)
     return Diagnostic(Diag::Syntax,
                       {path.str(), unsigned(text.take_front(zero).count('\n') + 1), 1, ""})

@@ -39,7 +39,8 @@ constexpr uint64_t largestYaml = 1 << 20;
 
 /// The one document of `text`. Syntax, DuplicateName (a key), FileTooLarge; a file without content
 /// is a Syntax error.
-llvm::Expected<YamlNode> parseYaml(llvm::StringRef text, llvm::StringRef path);
+llvm::Expected<YamlNode> parseYaml(llvm::StringRef text, llvm::StringRef path,
+                                   uint64_t limit = largestYaml);
 
 using YamlReader = std::function<llvm::Error(const YamlNode &)>;
 
@@ -65,6 +66,10 @@ llvm::Error readInteger(const YamlNode &node, llvm::StringRef what, int least, i
 llvm::Error readNumber(const YamlNode &node, llvm::StringRef what, double most, double &result);
 llvm::Error readBytes(const YamlNode &node, llvm::StringRef what, Bytes &result);
 llvm::Error readBandwidth(const YamlNode &node, llvm::StringRef what, BytesPerSecond &result);
+/// A time above 0, up to 30 years; minutes and hours are units too.
+llvm::Error readDuration(const YamlNode &node, llvm::StringRef what, Seconds &result);
+/// A number of CPU cores, in thousandths: sums of them are exact.
+llvm::Error readCores(const YamlNode &node, llvm::StringRef what, double &result);
 llvm::Error readLatency(const YamlNode &node, llvm::StringRef what, Seconds &result);
 llvm::Error readFlopRate(const YamlNode &node, llvm::StringRef what, FlopsPerSecond &result);
 

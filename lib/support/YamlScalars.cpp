@@ -38,6 +38,8 @@ constexpr Unit bandwidths[] = {{"B/s", 1},          {"KB/s", 1e3},       {"MB/s"
                                {"Kbit/s", 1e3 / 8}, {"Mbit/s", 1e6 / 8}, {"Gbit/s", 1e9 / 8},
                                {"Tbit/s", 1e12 / 8}};
 constexpr Unit times[] = {{"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}};
+constexpr Unit durations[] = {{"s", 1},     {"ms", 1e-3}, {"us", 1e-6},
+                              {"ns", 1e-9}, {"min", 60},  {"h", 3600}};
 constexpr Unit flopRates[] = {
     {"FLOP/s", 1}, {"MFLOP/s", 1e6}, {"GFLOP/s", 1e9}, {"TFLOP/s", 1e12}, {"PFLOP/s", 1e15}};
 
@@ -145,6 +147,25 @@ Error readLatency(const YamlNode &node, StringRef what, Seconds &result) {
   Error error = readQuantity(node, what, {"time", "5us", times, 0, 1000}, number);
   result = Seconds(number);
   return error;
+}
+
+Error readDuration(const YamlNode &node, StringRef what, Seconds &result) {
+  double number = 0;
+  Error error = readQuantity(node, what, {"time", "60s or 4ms", durations, 1e-9, 1e9}, number);
+  result = Seconds(number);
+  return error;
+}
+
+Error readCores(const YamlNode &node, StringRef what, double &result) {
+  constexpr double mostCores = 1e6, parts = 1000;
+  double cores = 0;
+  if (Error error = readNumber(node, what, mostCores, cores))
+    return error;
+  result = std::round(cores * parts) / parts;
+  if (std::abs(result - cores) > 1e-9)
+    return Diagnostic(Diag::OutOfRange, node.location)
+           << what << " is " << cores << "; whole thousandths are accepted, e.g. 0.5 or 4";
+  return Error::success();
 }
 
 Error readFlopRate(const YamlNode &node, StringRef what, FlopsPerSecond &result) {

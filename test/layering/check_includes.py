@@ -25,6 +25,7 @@ LAYERS = {
     "cost/kernels/cuda": COST + ["cost/kernels"],
     "search": COST,
     "search/verify": COST,
+    "search/jobs": COST,
     "codegen": IR,
 }
 LAYERS["tools"] = list(LAYERS)
@@ -41,11 +42,11 @@ THIRD_PARTIES = {
     "cuda": ["cost/kernels/cuda"],
     "cudnn": ["cost/kernels/cuda"],
     "cublas": ["cost/kernels/cuda"],
-    "Clp": ["search"],
-    "Osi": ["search"],
-    "Cbc": ["search"],
-    "Coin": ["search"],
-    "coin/": ["search"],
+    "Clp": ["search", "search/jobs"],
+    "Osi": ["search", "search/jobs"],
+    "Cbc": ["search", "search/jobs"],
+    "Coin": ["search", "search/jobs"],
+    "coin/": ["search", "search/jobs"],
     "Eigen/": ["cost", "search"],
     "CLI/": ["tools"],
 }

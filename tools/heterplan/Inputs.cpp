@@ -119,8 +119,6 @@ Expected<Catalogue> readCatalogue() {
   return folder ? Catalogue::load(*folder) : folder.takeError();
 }
 
-namespace {
-/// The cluster at `path` with what the hardware catalogue knows of it.
 Expected<Cluster> readWholeCluster(StringRef path) {
   Expected<Cluster> cluster = readCluster(path);
   if (!cluster)
@@ -133,6 +131,7 @@ Expected<Cluster> readWholeCluster(StringRef path) {
   return cluster;
 }
 
+namespace {
 Error readProfiles(const std::vector<std::string> &paths, ProfileDatabase &database) {
   std::vector<ProfileWarning> warnings;
   for (const std::string &path : paths) {

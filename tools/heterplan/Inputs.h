@@ -55,6 +55,9 @@ struct CostInputs {
   std::unique_ptr<CostModel> model;
 };
 
+/// The cluster at `path` with what the hardware catalogue knows of it.
+llvm::Expected<Cluster> readWholeCluster(llvm::StringRef path);
+
 /// For the layers of `graph`. Entries that contradict each other are warned of on stderr.
 llvm::Expected<CostInputs> readCosts(const CostOptions &options, const LayerGraph &graph,
                                      Optimizer optimizer, Precision precision);

@@ -9,7 +9,6 @@ constexpr struct {
   const char *name;
   const char *help;
 } commands[] = {
-    {"schedule", "plan many jobs over time slots (not supported yet)"},
     {"replan", "adapt a plan to a changed cluster (not supported yet)"},
 };
 } // namespace

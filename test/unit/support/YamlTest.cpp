@@ -95,6 +95,13 @@ TEST(Yaml, KnowsItsPlaces) {
   EXPECT_EQ(map.entries[1].value.location, (Location{"f.yaml", 4, 22, ""}));
 }
 
+TEST(Yaml, ValuesBeforeABracketOnTheNextLineEndWithTheirLine) {
+  YamlNode root = llvm::cantFail(parseYaml("{\n  \"a\": {\n    \"b\": 14.7\n  }\n}\n", "x.json"));
+  double number = 0;
+  EXPECT_FALSE(bool(readNumber(root.entries[0].value.entries[0].value, "b", 100, number)));
+  EXPECT_EQ(number, 14.7);
+}
+
 TEST(Yaml, MappingsAreCheckedAgainstTheirFields) {
   auto ignore = [](const YamlNode &) { return llvm::Error::success(); };
   std::vector<YamlField> fields = {{"a", Presence::Required, ignore},

@@ -1,0 +1,214 @@
+// The sweeps of PD-ORS's publication (Yu et al., arXiv 2108.02917, section V) over every policy:
+// prints docs/experiments/schedule.md. Times are of this machine; everything else is deterministic.
+#include "lib/support/Statistics.h"
+#include "search/jobs/UpperBound.h"
+#include "search/jobs/policy/Policy.h"
+#include "search/jobs/read/Generator.h"
+#include "support/RandomJobs.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <map>
+#include <string>
+#include <vector>
+
+using namespace heterplan;
+using jobs::Problem;
+
+namespace {
+constexpr int seeds = 10;
+
+Seconds steadyTime() {
+  std::chrono::duration<double> now = std::chrono::steady_clock::now().time_since_epoch();
+  return Seconds(now.count());
+}
+
+/// `nodes` servers of eight GPUs, 64 cores and 488 GiB: 16 GB/s within, 10 Gbit/s between them.
+Cluster serversOf(int nodes) {
+  Cluster cluster;
+  DeviceType type;
+  type.name = "gpu";
+  type.memory = Bytes(16e9);
+  cluster.types.push_back(type);
+  NodeGroup group;
+  group.name = "server";
+  group.count = nodes;
+  group.devices["gpu"] = 8;
+  group.host = {64.0, Bytes(488.0 * (1 << 30))};
+  group.link = {"", BytesPerSecond(16e9), Seconds(0), ""};
+  cluster.nodes.push_back(group);
+  cluster.network = {"", BytesPerSecond(1.25e9), Seconds(0), ""};
+  return cluster;
+}
+
+struct Setting {
+  int jobs = 50, nodes = 20, slots = 60;
+  double batches = 1; // factor
+};
+
+Problem problemOf(const Cluster &cluster, const Setting &setting, uint64_t seed) {
+  jobs::Machines machines(cluster);
+  jobs::Workload workload = generate(machines, {setting.jobs, setting.slots, Seconds(600), seed});
+  for (jobs::Job &job : workload.jobs)
+    job.batch = std::max<int64_t>(1, int64_t(double(job.batch) * setting.batches));
+  return llvm::cantFail(Problem::create(std::move(machines), std::move(workload)));
+}
+
+/// What one policy did on the instances of a setting.
+struct Figures {
+  std::vector<double> utilities, shares, completions, decisions;
+  void add(const Problem &problem, double bound, const jobs::PolicyResult &result) {
+    double utility = totalUtility(problem, result.schedule);
+    utilities.push_back(utility);
+    shares.push_back(bound > 0 ? utility / bound : 1);
+    jobs::CompletionTimes times = completionTimes(problem, result.schedule);
+    if (times.admitted > 0)
+      completions.push_back(times.median);
+    for (Seconds decision : result.decisions)
+      decisions.push_back(decision.value());
+  }
+};
+
+void sweep(const char *title, const char *column,
+           const std::vector<std::pair<std::string, Setting>> &settings) {
+  printf("\n## %s\n\n| %s | policy | utility | of the bound | median completion (slots) | longest "
+         "decision (ms) |\n| --- | --- | --- | --- | --- | --- |\n",
+         title, column);
+  for (const auto &[label, setting] : settings) {
+    Cluster cluster = serversOf(setting.nodes);
+    std::map<std::string, Figures> figures;
+    for (uint64_t seed = 0; seed < seeds; ++seed) {
+      Problem problem = problemOf(cluster, setting, seed);
+      double bound = jobs::utilityUpperBound(problem);
+      for (const jobs::PolicyInfo &info : jobs::policies()) {
+        if (llvm::StringRef(info.name) == "offline")
+          continue;
+        jobs::PolicyOptions options;
+        options.clock = steadyTime;
+        figures[info.name].add(problem, bound, jobs::makePolicy(info.name)->run(problem, options));
+      }
+    }
+    for (const jobs::PolicyInfo &info : jobs::policies())
+      if (auto entry = figures.find(info.name); entry != figures.end()) {
+        Figures &own = entry->second;
+        printf("| %s | %s | %.1f | %.2f | %.1f | %.1f |\n", label.c_str(), info.name,
+               median(own.utilities), median(own.shares),
+               own.completions.empty() ? 0 : median(own.completions),
+               1e3 * *std::max_element(own.decisions.begin(), own.decisions.end()));
+      }
+  }
+}
+
+/// Success of rounding, and what it is worth, by the factor on fractional spreads.
+void roundings() {
+  printf(
+      "\n## Rounding\n\n| G_δ | models solved | tries that hold | packing fails | covering fails "
+      "| spreads replaced | utility |\n| --- | --- | --- | --- | --- | --- | --- |\n");
+  Cluster cluster = serversOf(20);
+  for (double scale : {0.6, 0.8, 0.9, 1.0, 1.1, 1.2, 1.5}) {
+    jobs::RoundingCounts all;
+    std::vector<double> utilities;
+    for (uint64_t seed = 0; seed < seeds; ++seed) {
+      Problem problem = problemOf(cluster, {}, seed);
+      jobs::PolicyOptions options;
+      options.rounding.scale = scale;
+      jobs::PolicyResult result = jobs::makePolicy("pd-ors")->run(problem, options);
+      utilities.push_back(totalUtility(problem, result.schedule));
+      all.programs += result.rounding.programs;
+      all.tries += result.rounding.tries;
+      all.held += result.rounding.held;
+      all.packingFailed += result.rounding.packingFailed;
+      all.coveringFailed += result.rounding.coveringFailed;
+      all.chosen += result.rounding.chosen;
+    }
+    auto share = [&](int64_t count) { return 100.0 * double(count) / double(all.tries); };
+    printf("| %.1f | %lld | %.0f%% | %.0f%% | %.0f%% | %lld | %.1f |\n", scale,
+           static_cast<long long>(all.programs), share(all.held), share(all.packingFailed),
+           share(all.coveringFailed), static_cast<long long>(all.chosen), median(utilities));
+  }
+}
+
+/// Against the proven optimum of small random workloads.
+void optima() {
+  std::map<std::string, std::vector<double>> shares;
+  std::vector<double> bounds;
+  int tried = 0;
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    test::RandomJobs random(seed, {8, 8, 3});
+    llvm::Expected<Problem> problem = random.problem();
+    if (!problem) {
+      llvm::consumeError(problem.takeError());
+      continue;
+    }
+    ++tried;
+    jobs::PolicyOptions options;
+    options.nodeLimit = 2000;
+    jobs::PolicyResult best = jobs::makePolicy("offline")->run(*problem, options);
+    double optimum = totalUtility(*problem, best.schedule);
+    if (!best.optimal || optimum <= 0)
+      continue;
+    bounds.push_back(jobs::utilityUpperBound(*problem) / optimum);
+    for (const jobs::PolicyInfo &info : jobs::policies())
+      shares[info.name].push_back(
+          totalUtility(*problem, jobs::makePolicy(info.name)->run(*problem, options).schedule) /
+          optimum);
+  }
+  printf(
+      "\n## Against the optimum\n\n%zu of %d random workloads of up to 8 jobs, 8 slots and 3 nodes "
+      "whose optimum is proven and positive.\n\n| policy | worst tenth | lower quarter | median | "
+      "mean "
+      "|\n| --- | --- | --- | --- | --- |\n",
+      bounds.size(), tried);
+  for (const jobs::PolicyInfo &info : jobs::policies()) {
+    std::vector<double> &own = shares[info.name];
+    std::sort(own.begin(), own.end());
+    double mean = 0;
+    for (double share : own)
+      mean += share / double(own.size());
+    printf("| %s | %.2f | %.2f | %.2f | %.2f |\n", info.name, own[own.size() / 10],
+           own[own.size() / 4], median(own), mean);
+  }
+  std::sort(bounds.begin(), bounds.end());
+  printf("\nThe bound is %.2f times the optimum in the median, %.2f in nine of ten.\n",
+         median(bounds), bounds[bounds.size() * 9 / 10]);
+}
+
+void scaling() {
+  printf("\n## Growth\n\n| nodes | jobs | slots | PD-ORS (s) | longest decision (ms) | bound (s) "
+         "|\n| --- | --- | --- | --- | --- | --- |\n");
+  for (auto [nodes, count] : {std::pair(100, 100), {200, 200}, {500, 500}, {1000, 1000}}) {
+    Cluster cluster = serversOf(nodes);
+    Problem problem = problemOf(cluster, {count, nodes, 100, 1}, 0);
+    Seconds started = steadyTime();
+    jobs::PolicyOptions options;
+    options.clock = steadyTime;
+    jobs::PolicyResult result = jobs::makePolicy("pd-ors")->run(problem, options);
+    Seconds scheduled = steadyTime() - started;
+    started = steadyTime();
+    jobs::utilityUpperBound(problem);
+    Seconds longest = *std::max_element(result.decisions.begin(), result.decisions.end());
+    printf("| %d | %d | 100 | %.1f | %.0f | %.1f |\n", nodes, count, scheduled.value(),
+           1e3 * longest.value(), (steadyTime() - started).value());
+  }
+}
+} // namespace
+
+int main() {
+  printf(
+      "# Policies of `heterplan schedule` on generated workloads\n\n"
+      "`make bench-schedule` writes this file. Unless a table says otherwise: 50 jobs drawn in the "
+      "settings of the publication (docs/schedule.md), 20 servers of\neight GPUs, 64 cores and 488 "
+      "GiB, 60 slots of ten minutes; medians over %d seeds. \"Of the bound\" is total utility over "
+      "`utilityUpperBound`, which no schedule exceeds.\n",
+      seeds);
+  sweep("Jobs", "jobs", {{"20", {20}}, {"50", {50}}, {"100", {100}}});
+  sweep("Machines", "machines", {{"5", {50, 5}}, {"20", {50, 20}}, {"50", {50, 50}}});
+  sweep("Slots", "slots", {{"30", {50, 20, 30}}, {"100", {50, 20, 100}}});
+  sweep("Batch sizes", "batches",
+        {{"a quarter", {50, 20, 60, 0.25}}, {"four times", {50, 20, 60, 4}}});
+  roundings();
+  optima();
+  scaling();
+  return 0;
+}

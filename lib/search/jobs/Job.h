@@ -1,0 +1,66 @@
+// A job of a shared cluster: how much it trains, what a worker and a parameter server of it take,
+// and what it is worth when it is done.
+#pragma once
+
+#include "support/Diagnostic.h"
+#include "support/Units.h"
+
+#include <array>
+#include <map>
+#include <string>
+
+namespace heterplan::jobs {
+
+/// What a node has and a worker takes. Sums are exact: cores are counted in thousandths.
+enum Resource { Cpu, Memory, Gpu };
+constexpr int resources = 3;
+/// Thousandths of a core, bytes of host memory, GPUs; all whole.
+using Demand = std::array<double, resources>;
+constexpr double partsOfCore = 1000;
+/// How much of each resource is called one unit: a core, a GiB, a GPU. Unit costs count in them.
+constexpr std::array<double, resources> unitOf = {partsOfCore, 1024.0 * 1024 * 1024, 1};
+const char *nameOf(Resource resource); // "cpu" | "memory" | "gpu"
+
+/// What a job is worth by its delay in slots (completion - arrival); never rises.
+struct Utility {
+  enum class Kind { Sigmoid, Linear, Deadline, Constant };
+  Kind kind = Kind::Constant;
+  double value = 0;
+  double decay = 0, target = 0; // of a sigmoid
+  double deadline = 0;          // of a linear one and of a deadline
+  bool operator==(const Utility &) const = default;
+
+  /// sigmoid value/(1+exp(decay·(d−target))); linear value·max(0, 1−d/deadline); deadline value if
+  /// d ≤ deadline, else 0; constant value.
+  double at(double delay) const;
+};
+const char *nameOf(Utility::Kind kind);
+
+struct Job {
+  std::string name;
+  int arrival = 0;  // slot
+  int priority = 0; // the higher, the earlier among arrivals of one slot
+  int64_t epochs = 1, samples = 1;
+  int64_t batch = 1; // global; also the most workers of a slot
+  Demand worker{}, server{};
+  double workersPerServer = 1;
+  /// Computing of one sample on one worker: `sampleTime`, or by device type where that is not
+  /// empty; a type that is not there cannot run workers.
+  Seconds sampleTime{};
+  std::map<std::string, Seconds> sampleTimes;
+  Bytes gradient{};
+  Utility utility;
+  std::string model; // where time and gradient come from it
+  Location location{};
+  Location modelLocation{};
+  double done = 0; // samples that are trained already
+
+  double work() const { return double(epochs) * double(samples) - done; }
+  bool runsOnGpus() const { return worker[Gpu] > 0; }
+  /// Least number of servers for `workers`.
+  int64_t serversFor(int64_t workers) const;
+  /// Most workers that `servers` serve, at most `batch`.
+  int64_t workersFor(int64_t servers) const;
+};
+
+} // namespace heterplan::jobs

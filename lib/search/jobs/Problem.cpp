@@ -1,0 +1,162 @@
+#include "search/jobs/Problem.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+using namespace llvm;
+
+namespace heterplan::jobs {
+
+namespace {
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double mostCells = 5e7; // resources × slots
+constexpr double rounding = 1e-9;
+
+double timeOf(const Job &job, const DeviceType &type) {
+  if (job.sampleTimes.empty())
+    return job.sampleTime.value();
+  auto entry = job.sampleTimes.find(type.name);
+  return entry == job.sampleTimes.end() ? infinity : entry->second.value();
+}
+} // namespace
+
+bool isDone(const Job &job, double done) { return done >= job.work() * (1 - rounding); }
+
+Expected<Problem> Problem::create(Machines machines, Workload workload) {
+  Problem problem(std::move(machines), std::move(workload));
+  double cells = double(problem.nodes.capacity().size()) * problem.slots();
+  if (cells > mostCells)
+    return Diagnostic(Diag::TooLarge, {}).note({}, "use longer slots or fewer of them")
+           << "the nodes have " << problem.nodes.capacity().size() << " resources over "
+           << problem.slots() << " slots; at most " << mostCells
+           << " of both together are accepted";
+  problem.index();
+  for (const Job &job : problem.jobs())
+    if (Error error = problem.check(job))
+      return error;
+  return problem;
+}
+
+Error Problem::check(const Job &job) const {
+  for (int resource = 0; resource < resources; ++resource) {
+    bool stated = false;
+    for (size_t i = 0; i < nodes.capacity().size(); ++i)
+      stated |= nodes.resourceOf(int(i)) == resource && nodes.capacity()[i] > 0;
+    if (!stated && (job.worker[resource] > 0 || job.server[resource] > 0))
+      return Diagnostic(Diag::OutOfRange, job.location)
+                 .note({}, "a node group states it by its devices or by 'host: {cpu: 64, memory: "
+                           "512GiB}'")
+             << "job '" << job.name << "' demands " << nameOf(Resource(resource))
+             << ", which no node of the cluster has";
+  }
+  for (const auto &[name, time] : job.sampleTimes)
+    if (nodes.cluster().typeIndex(name) < 0)
+      return Diagnostic(Diag::UnknownDevice, job.location)
+             << "job '" << job.name << "' has a sample time for '" << name
+             << "', which device_types does not declare";
+  const auto &own = times[&job - load.jobs.data()];
+  if (all_of(own, [](Seconds time) { return std::isinf(time.value()); }))
+    return Diagnostic(Diag::OutOfRange, job.location)
+           << "job '" << job.name << "' has no sample time on any "
+           << (job.runsOnGpus() ? "GPU" : "CPU") << " of the cluster";
+  return Error::success();
+}
+
+void Problem::index() {
+  order.resize(size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+    if (job(a).arrival != job(b).arrival)
+      return job(a).arrival < job(b).arrival;
+    return job(a).priority > job(b).priority;
+  });
+  for (const Job &job : jobs()) {
+    std::vector<Seconds> &own = times.emplace_back();
+    for (int kind = 0; kind < nodes.kinds(); ++kind)
+      own.emplace_back(timeAt(job, nodes.sites()[nodes.exampleOf(kind)]));
+  }
+}
+
+double Problem::timeAt(const Job &job, const Site &site) const {
+  const Machine &machine = nodes.nodes()[site.node];
+  const auto &types = nodes.cluster().types;
+  if (job.runsOnGpus())
+    return site.gpuType < 0 ? infinity : timeOf(job, types[site.gpuType]);
+  bool isFirst = &site == &nodes.sites()[machine.firstSite];
+  if (!isFirst) // workers without GPUs: one row a node
+    return infinity;
+  if (job.sampleTimes.empty())
+    return job.sampleTime.value();
+  // Which of its CPU types a worker gets is not decided; the slowest is safe.
+  double slowest = machine.cpuTypes.empty() ? infinity : 0;
+  for (int type : machine.cpuTypes)
+    slowest = std::max(slowest, timeOf(job, types[type]));
+  return slowest;
+}
+
+bool Problem::hasUnequalSites(int job) const {
+  double least = infinity, most = 0;
+  for (Seconds time : times[job])
+    if (std::isfinite(time.value())) {
+      least = std::min(least, time.value());
+      most = std::max(most, time.value());
+    }
+  return least < most;
+}
+
+double Problem::samplesOfWorker(int index, int kind, BytesPerSecond bandwidth) const {
+  const Job &job = load.jobs[index];
+  double exchange = job.workersPerServer / double(job.batch) * 2 * job.gradient.value();
+  double time = times[index][kind].value();
+  if (exchange > 0)
+    time += exchange / bandwidth.value();
+  return slot().value() / time;
+}
+
+BytesPerSecond Problem::bandwidth(ArrayRef<Row> rows) const {
+  const Machine &first = nodes.nodes()[nodes.sites()[rows.front().site].node];
+  bool oneNode = true, oneZone = true;
+  for (const Row &row : rows) {
+    const Machine &node = nodes.nodes()[nodes.sites()[row.site].node];
+    oneNode &= &node == &first;
+    oneZone &= node.zone == first.zone;
+  }
+  return oneNode ? first.link : nodes.network(oneZone ? first.zone : -1);
+}
+
+double Problem::samplesOf(int job, ArrayRef<Row> rows) const {
+  if (rows.empty())
+    return 0;
+  BytesPerSecond speed = bandwidth(rows);
+  double sum = 0;
+  for (const Row &row : rows)
+    if (row.workers > 0)
+      sum += double(row.workers) * samplesOfWorker(job, nodes.sites()[row.site].kind, speed);
+  return sum;
+}
+
+bool Problem::takesWorkers(int job, int site) const {
+  return std::isfinite(times[job][nodes.sites()[site].kind].value());
+}
+
+bool Problem::takesServers(int job, int site) const {
+  const Site &place = nodes.sites()[site];
+  if (load.jobs[job].server[Gpu] > 0)
+    return place.gpuType >= 0;
+  return site == nodes.nodes()[place.node].firstSite;
+}
+
+void Problem::take(int index, ArrayRef<Row> rows, std::vector<double> &free, int sign) const {
+  const Job &job = load.jobs[index];
+  for (const Row &row : rows)
+    for (int resource = 0; resource < resources; ++resource)
+      free[nodes.sites()[row.site].resource[resource]] -=
+          sign *
+          (double(row.workers) * job.worker[resource] + double(row.servers) * job.server[resource]);
+}
+
+} // namespace heterplan::jobs

@@ -1,0 +1,82 @@
+#include "search/jobs/Schedule.h"
+
+#include "support/Statistics.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace heterplan::jobs {
+
+void trim(const Problem &problem, int job, JobPlan &plan) {
+  double done = 0;
+  for (auto slot = plan.slots.begin(); slot != plan.slots.end();) {
+    double samples = problem.samplesOf(job, slot->second);
+    if (samples <= 0 || isDone(problem.job(job), done)) {
+      slot = plan.slots.erase(slot);
+      continue;
+    }
+    done += samples;
+    std::sort(slot->second.begin(), slot->second.end(),
+              [](const Row &a, const Row &b) { return a.site < b.site; });
+    ++slot;
+  }
+  if (!isDone(problem.job(job), done))
+    plan.slots.clear();
+}
+
+double utilityOf(const Problem &problem, const Schedule &schedule, int job) {
+  if (!schedule[job].isAdmitted())
+    return 0;
+  const Job &facts = problem.job(job);
+  return facts.utility.at(schedule[job].completion() - facts.arrival);
+}
+
+double totalUtility(const Problem &problem, const Schedule &schedule) {
+  double sum = 0;
+  for (int job = 0; job < problem.size(); ++job)
+    sum += utilityOf(problem, schedule, job);
+  return sum;
+}
+
+int makespan(const Schedule &schedule) {
+  int end = 0;
+  for (const JobPlan &plan : schedule)
+    if (plan.isAdmitted())
+      end = std::max(end, plan.completion() + 1);
+  return end;
+}
+
+std::array<double, resources> utilisation(const Problem &problem, const Schedule &schedule) {
+  const Machines &machines = problem.machines();
+  std::array<double, resources> used{}, all{}, shares{};
+  for (size_t i = 0; i < machines.capacity().size(); ++i)
+    all[machines.resourceOf(int(i))] += machines.capacity()[i] * makespan(schedule);
+  for (int job = 0; job < problem.size(); ++job)
+    for (const auto &[slot, rows] : schedule[job].slots)
+      for (const Row &row : rows)
+        for (int r = 0; r < resources; ++r)
+          used[r] += double(row.workers) * problem.job(job).worker[r] +
+                     double(row.servers) * problem.job(job).server[r];
+  for (int r = 0; r < resources; ++r)
+    shares[r] = all[r] > 0 ? used[r] / all[r] : 0;
+  return shares;
+}
+
+CompletionTimes completionTimes(const Problem &problem, const Schedule &schedule) {
+  std::vector<double> times;
+  for (int job = 0; job < problem.size(); ++job)
+    if (schedule[job].isAdmitted())
+      times.push_back(schedule[job].completion() - problem.job(job).arrival + 1);
+  CompletionTimes result;
+  result.admitted = static_cast<int>(times.size());
+  if (times.empty())
+    return result;
+  std::sort(times.begin(), times.end());
+  for (double time : times)
+    result.mean += time / double(times.size());
+  result.median = median(times);
+  result.p99 = times[size_t(std::ceil(0.99 * double(times.size()))) - 1];
+  return result;
+}
+
+} // namespace heterplan::jobs

@@ -1,0 +1,54 @@
+// What a policy decides: which jobs are admitted, and on which machines each works in each slot.
+#pragma once
+
+#include "search/jobs/Problem.h"
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace heterplan::jobs {
+
+/// The decision about one job. Declined: no slots.
+struct JobPlan {
+  std::map<int, Rows> slots; // only those with rows
+  std::string reason;        // why it was declined, or what it pays
+
+  bool isAdmitted() const { return !slots.empty(); }
+  int start() const { return slots.begin()->first; }
+  int completion() const { return slots.rbegin()->first; }
+};
+
+using Schedule = std::vector<JobPlan>; // by job
+
+/// Leaves out the slots without workers and those after the job is done; all, where it is not.
+void trim(const Problem &problem, int job, JobPlan &plan);
+
+/// Utility of the decision about `job`; 0 if it was declined.
+double utilityOf(const Problem &problem, const Schedule &schedule, int job);
+double totalUtility(const Problem &problem, const Schedule &schedule);
+/// Largest completion + 1; 0 if no job is admitted.
+int makespan(const Schedule &schedule);
+
+/// Share of resource-slots that are used, from slot 0 to the makespan.
+std::array<double, resources> utilisation(const Problem &problem, const Schedule &schedule);
+
+/// Summary of the admitted jobs' times, in slots from arrival to the end of the last slot.
+struct CompletionTimes {
+  int admitted = 0;
+  double mean = 0, median = 0, p99 = 0;
+};
+CompletionTimes completionTimes(const Problem &problem, const Schedule &schedule);
+
+/// Facts about a run that are not the schedule itself.
+struct RunFacts {
+  std::string policy;
+  uint64_t seed = 0;
+  double upperBound = 0; // on total utility, of any schedule
+  bool optimal = false;  // proven
+};
+/// schedule.json. Deterministic.
+std::string toJson(const Problem &problem, const Schedule &schedule, const RunFacts &facts);
+
+} // namespace heterplan::jobs

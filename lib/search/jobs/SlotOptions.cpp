@@ -1,0 +1,379 @@
+#include "search/jobs/SlotOptions.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <queue>
+
+namespace heterplan::jobs {
+
+namespace {
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr double rounding = 1e-10; // an order below what makes a job done
+
+/// Workers of `job` that fit on one node with their servers.
+int64_t fittingTogether(const Problem &problem, int index, int site, llvm::ArrayRef<double> free,
+                        int64_t limit) {
+  const Job &job = problem.job(index);
+  auto fits = [&](int64_t workers) {
+    double servers = double(job.serversFor(workers));
+    for (int r = 0; r < resources; ++r)
+      if (double(workers) * job.worker[r] + servers * job.server[r] >
+          free[problem.machines().sites()[site].resource[r]])
+        return false;
+    return true;
+  };
+  int64_t low = 0, high = fitting(problem, job.worker, site, free, limit);
+  while (low < high) {
+    int64_t middle = low + (high - low + 1) / 2;
+    fits(middle) ? low = middle : high = middle - 1;
+  }
+  return low;
+}
+} // namespace
+
+double costAt(const Problem &problem, const Demand &demand, int site, llvm::ArrayRef<double> cost) {
+  double sum = 0;
+  for (int r = 0; r < resources; ++r)
+    if (demand[r] > 0)
+      sum += demand[r] / unitOf[r] * cost[problem.machines().sites()[site].resource[r]];
+  return sum;
+}
+
+double costOfAmount(double amount, Resource resource, double cost, double growth) {
+  if (amount <= 0)
+    return 0;
+  double linear = amount / unitOf[resource] * cost;
+  double exponent = growth * amount;
+  return exponent > 1e-9 ? linear * std::expm1(exponent) / exponent : linear;
+}
+
+double costOfRows(const Problem &problem, int index, const Rows &rows, const SlotState &state) {
+  const Job &job = problem.job(index);
+  std::map<int, double> amounts; // by resource: sites of a node share some
+  for (const Row &row : rows)
+    for (int r = 0; r < resources; ++r)
+      amounts[problem.machines().sites()[row.site].resource[r]] +=
+          double(row.workers) * job.worker[r] + double(row.servers) * job.server[r];
+  double sum = 0;
+  for (auto [resource, amount] : amounts)
+    sum += costOfAmount(amount, problem.machines().resourceOf(resource), state.cost[resource],
+                        state.growth.empty() ? 0 : state.growth[resource]);
+  return sum;
+}
+
+int64_t fitting(const Problem &problem, const Demand &demand, int site, llvm::ArrayRef<double> free,
+                int64_t limit) {
+  auto most = double(limit);
+  for (int r = 0; r < resources; ++r)
+    if (demand[r] > 0)
+      most = std::min(most,
+                      std::floor(free[problem.machines().sites()[site].resource[r]] / demand[r]));
+  return static_cast<int64_t>(std::max(most, 0.0));
+}
+
+int64_t workersNeeded(double samples, double each) {
+  return std::max<int64_t>(1, static_cast<int64_t>(std::ceil(samples / each * (1 - rounding))));
+}
+
+/// Walks from the cheapest sites on and notes the steps.
+class SpreadWalk {
+public:
+  SpreadWalk(const Problem &problem, int index, const SlotState &state, int zone, bool wholeCluster,
+             bool fastestFirst)
+      : problem(problem), index(index), job(problem.job(index)), free(state.free.vec()),
+        cost(state.cost.vec()), growth(state.growth), wholeCluster(wholeCluster),
+        fastestFirst(fastestFirst), bandwidth(problem.machines().network(zone)) {
+    std::vector<Candidate> workers, servers;
+    for (int site = 0; site < int(problem.machines().sites().size()); ++site) {
+      if (zone >= 0 && !wholeCluster && zoneOf(site) != zone)
+        continue;
+      bool takesWorkers =
+          problem.takesWorkers(index, site) && fitting(problem, job.worker, site, free, 1) > 0;
+      if (takesWorkers)
+        workers.push_back({workerKey(site), false, site});
+      if (problem.takesServers(index, site) && fitting(problem, job.server, site, free, 1) > 0)
+        servers.push_back({serverKey(site), takesWorkers, site});
+    }
+    workerSites = Queue({}, std::move(workers));
+    serverSites = Queue({}, std::move(servers));
+  }
+
+  SlotOptions::Spread walk(const SlotLimits &limits) {
+    while (workers < limits.workers && samples < limits.samples * (1 - rounding))
+      if (!placeServers() || !placeWorkers(limits))
+        break;
+    while (!steps.empty() && steps.back().workers == 0)
+      steps.pop_back();
+    return std::move(steps);
+  }
+
+private:
+  struct Candidate {
+    double key;    // cost of a sample, or of a server
+    bool isWanted; // by workers, where servers would be in their way
+    int site;
+    /// The least on top of a queue.
+    bool operator<(const Candidate &other) const {
+      return std::tie(key, isWanted, site) > std::tie(other.key, other.isWanted, other.site);
+    }
+  };
+  using Queue = std::priority_queue<Candidate, std::vector<Candidate>, std::less<Candidate>>;
+
+  int zoneOf(int site) const {
+    return problem.machines().nodes()[problem.machines().sites()[site].node].zone;
+  }
+  double samplesAt(int site) const {
+    return problem.samplesOfWorker(index, problem.machines().sites()[site].kind, bandwidth);
+  }
+  double workerKey(int site) const {
+    double each = samplesAt(site);
+    return fastestFirst ? -each : costAt(problem, job.worker, site, cost) / each;
+  }
+  double serverKey(int site) const { return costAt(problem, job.server, site, cost); }
+
+  /// The cheapest site with room for `demand`, at its present cost; -1: none. It stays queued.
+  template <typename Key> int cheapest(Queue &sites, const Demand &demand, Key key) {
+    while (!sites.empty()) {
+      Candidate top = sites.top();
+      sites.pop();
+      if (fitting(problem, demand, top.site, free, 1) == 0)
+        continue;
+      top.key = key(top.site); // costs only rise
+      bool isCheapest = sites.empty() || !(top < sites.top());
+      sites.push(top);
+      if (isCheapest)
+        return top.site;
+    }
+    return -1;
+  }
+
+  /// How many are placed before costs are looked at again.
+  int64_t chunk(const Demand &demand, int site) const {
+    constexpr double mostGrowth = 0.25;
+    double exponent = 0;
+    for (int r = 0; r < resources && !growth.empty(); ++r)
+      if (demand[r] > 0)
+        exponent =
+            std::max(exponent, demand[r] * growth[problem.machines().sites()[site].resource[r]]);
+    return exponent > 0 ? std::max<int64_t>(1, int64_t(std::min(mostGrowth / exponent, 1e9)))
+                        : std::numeric_limits<int64_t>::max();
+  }
+
+  /// Servers for one more worker.
+  bool placeServers() {
+    int64_t missing = job.serversFor(workers + 1) - servers;
+    while (missing > 0) {
+      int site = cheapest(serverSites, job.server, [&](int site) { return serverKey(site); });
+      if (site < 0)
+        return false;
+      int64_t count =
+          fitting(problem, job.server, site, free, std::min(missing, chunk(job.server, site)));
+      note({site, 0, count}, job.server, 0);
+      servers += count;
+      missing -= count;
+    }
+    return true;
+  }
+
+  bool placeWorkers(const SlotLimits &limits) {
+    int site = cheapest(workerSites, job.worker, [&](int site) { return workerKey(site); });
+    if (site < 0)
+      return false;
+    double each = samplesAt(site);
+    int64_t limit =
+        std::min({job.workersFor(servers) - workers, limits.workers - workers,
+                  workersNeeded(limits.samples - samples, each), chunk(job.worker, site)});
+    int64_t count = fitting(problem, job.worker, site, free, limit);
+    note({site, count, 0}, job.worker, each);
+    workers += count;
+    return true;
+  }
+
+  void note(SlotOptions::Step step, const Demand &demand, double each) {
+    int64_t count = step.workers + step.servers;
+    step.costBefore = spent;
+    step.samplesBefore = samples;
+    step.samples = each;
+    step.mayEnd = liesApart(step.site);
+    double paid = take(step.site, demand, double(count));
+    step.cost = paid / double(count);
+    spent += paid;
+    samples += double(step.workers) * each;
+    steps.push_back(step);
+  }
+
+  /// Takes `count` of `demand`, whose cost it returns; costs rise.
+  double take(int site, const Demand &demand, double count) {
+    double paid = 0;
+    for (int r = 0; r < resources; ++r) {
+      int resource = problem.machines().sites()[site].resource[r];
+      double amount = count * demand[r];
+      if (amount <= 0)
+        continue;
+      double rise = growth.empty() ? 0 : growth[resource];
+      paid += costOfAmount(amount, Resource(r), cost[resource], rise);
+      cost[resource] *= std::exp(rise * amount);
+      free[resource] -= amount;
+    }
+    return paid;
+  }
+
+  /// Whether the sites so far are on several nodes, and in several zones where that was assumed.
+  bool liesApart(int site) {
+    int node = problem.machines().sites()[site].node;
+    if (steps.empty())
+      firstNode = node, firstZone = zoneOf(site);
+    severalNodes |= node != firstNode;
+    severalZones |= zoneOf(site) != firstZone;
+    return wholeCluster ? severalZones : severalNodes;
+  }
+
+  const Problem &problem;
+  int index;
+  const Job &job;
+  std::vector<double> free, cost;
+  llvm::ArrayRef<double> growth;
+  bool wholeCluster; // and there are several zones
+  bool fastestFirst; // else the cheapest
+  BytesPerSecond bandwidth;
+  Queue workerSites, serverSites;
+  int64_t workers = 0, servers = 0;
+  double samples = 0, spent = 0;
+  int firstNode = -1, firstZone = -1;
+  bool severalNodes = false, severalZones = false;
+  SlotOptions::Spread steps;
+};
+
+SlotOptions::SlotOptions(const Problem &problem, int job, const SlotState &state,
+                         const SlotLimits &given, Locality locality)
+    : problem(problem), job(job), limits(given) {
+  limits.workers = std::min(limits.workers, problem.job(job).batch);
+  if (locality == Locality::Both || problem.machines().nodes().size() == 1)
+    findInternal(state);
+  if (problem.machines().nodes().size() == 1)
+    return;
+  findSpreads(state, /*fastestFirst=*/false);
+  if (problem.hasUnequalSites(job))
+    findSpreads(state, /*fastestFirst=*/true);
+}
+
+void SlotOptions::findSpreads(const SlotState &state, bool fastestFirst) {
+  int zones = static_cast<int>(problem.machines().cluster().zones.size());
+  if (zones <= 1)
+    spreads.push_back(SpreadWalk(problem, job, state, zones - 1, false, fastestFirst).walk(limits));
+  for (int zone = -1; zones > 1 && zone < zones; ++zone)
+    spreads.push_back(SpreadWalk(problem, job, state, zone, zone < 0, fastestFirst).walk(limits));
+}
+
+void SlotOptions::findInternal(const SlotState &state) {
+  const Job &facts = problem.job(job);
+  std::vector<std::pair<double, Internal>> found;
+  for (int site = 0; site < int(problem.machines().sites().size()); ++site) {
+    if (!problem.takesWorkers(job, site))
+      continue;
+    Internal option;
+    option.site = site;
+    option.most = fittingTogether(problem, job, site, state.free, limits.workers);
+    if (option.most == 0)
+      continue;
+    const Site &place = problem.machines().sites()[site];
+    option.samples =
+        problem.samplesOfWorker(job, place.kind, problem.machines().nodes()[place.node].link);
+    for (int r = 0; r < resources; ++r) {
+      option.cost[r] = state.cost[place.resource[r]];
+      option.growth[r] = state.growth.empty() ? 0 : state.growth[place.resource[r]];
+    }
+    double each = costAt(problem, facts.worker, site, state.cost);
+    if (facts.server[Cpu] + facts.server[Memory] + facts.server[Gpu] > 0)
+      each += costAt(problem, facts.server, site, state.cost) / facts.workersPerServer;
+    found.emplace_back(each / option.samples, option);
+  }
+  std::stable_sort(found.begin(), found.end(),
+                   [](const auto &a, const auto &b) { return a.first < b.first; });
+  double reached = 0;
+  for (const auto &[each, option] : found)
+    if (double samples = double(option.most) * option.samples; samples > reached) {
+      internals.push_back(option);
+      reached = samples;
+    }
+}
+
+double SlotOptions::most() const {
+  double most = 0;
+  for (const Internal &option : internals)
+    most = std::max(most, double(option.most) * option.samples);
+  for (const Spread &spread : spreads)
+    if (!spread.empty() && spread.back().mayEnd)
+      most = std::max(most, spread.back().samplesBefore +
+                                double(spread.back().workers) * spread.back().samples);
+  return std::min(most, limits.samples);
+}
+
+void SlotOptions::tryInternal(const Internal &option, double samples, Best &best) const {
+  int64_t workers = workersNeeded(samples, option.samples);
+  if (workers > option.most)
+    return;
+  const Job &facts = problem.job(job);
+  auto servers = double(facts.serversFor(workers));
+  double cost = 0;
+  for (int r = 0; r < resources; ++r)
+    cost += costOfAmount(double(workers) * facts.worker[r] + servers * facts.server[r], Resource(r),
+                         option.cost[r], option.growth[r]);
+  if (cost < best.cost)
+    best = {cost, &option, nullptr, 0, workers};
+}
+
+void SlotOptions::trySpread(const Spread &spread, double samples, Best &best) const {
+  double enough = samples * (1 - rounding);
+  auto reaches = [&](const Step &step) {
+    return step.samplesBefore + double(step.workers) * step.samples >= enough;
+  };
+  auto step = std::partition_point(spread.begin(), spread.end(),
+                                   [&](const Step &step) { return !reaches(step); });
+  while (step != spread.end() && !(step->mayEnd && step->workers > 0))
+    ++step;
+  if (step == spread.end())
+    return;
+  int64_t workers = std::min(
+      step->workers, workersNeeded(std::max(samples - step->samplesBefore, 0.0), step->samples));
+  double cost = step->costBefore + double(workers) * step->cost;
+  if (cost < best.cost)
+    best = {cost, nullptr, &spread, size_t(step - spread.begin()) + 1, workers};
+}
+
+SlotOptions::Best SlotOptions::best(double samples) const {
+  Best best{infinity};
+  for (const Internal &option : internals)
+    tryInternal(option, samples, best);
+  for (const Spread &spread : spreads)
+    trySpread(spread, samples, best);
+  return best;
+}
+
+double SlotOptions::cost(double samples) const { return best(samples).cost; }
+
+SlotPlan SlotOptions::plan(double samples) const {
+  Best found = best(samples);
+  SlotPlan plan;
+  plan.cost = found.cost;
+  if (found.internal)
+    plan.rows.push_back(
+        {found.internal->site, found.workers, problem.job(job).serversFor(found.workers)});
+  for (size_t i = 0; i < found.steps; ++i) {
+    const Step &step = (*found.spread)[i];
+    auto row = llvm::find_if(plan.rows, [&](const Row &row) { return row.site == step.site; });
+    if (row == plan.rows.end())
+      row = plan.rows.insert(row, Row{step.site, 0, 0});
+    row->workers += i + 1 == found.steps ? found.workers : step.workers;
+    row->servers += step.servers;
+  }
+  llvm::sort(plan.rows, [](const Row &a, const Row &b) { return a.site < b.site; });
+  plan.samples = problem.samplesOf(job, plan.rows);
+  return plan;
+}
+
+} // namespace heterplan::jobs

@@ -1,0 +1,20 @@
+// An upper bound on the total utility of every schedule, one that knows the future included: what a
+// run is measured against. By Lagrangian relaxation of the capacities (Held and Karp, 1971): any
+// multipliers give a bound, subgradient steps look for good ones. Time and memory grow with
+// jobs × slots × kinds of nodes, not with nodes.
+#pragma once
+
+#include "search/jobs/Problem.h"
+
+namespace heterplan::jobs {
+
+/// How long to look for good multipliers; the bound holds whatever is given.
+struct BoundOptions {
+  int steps = 300;
+  double work = 3e8; // fewer steps where jobs × slots × steps would be more than this
+};
+
+/// The same for every policy and seed. Finite and not negative.
+double utilityUpperBound(const Problem &problem, const BoundOptions &options = {});
+
+} // namespace heterplan::jobs

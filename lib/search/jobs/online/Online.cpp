@@ -1,0 +1,243 @@
+#include "search/jobs/online/Online.h"
+
+#include "search/jobs/policy/PrimalDual.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace llvm;
+
+namespace heterplan::jobs {
+
+namespace {
+/// The problem of a state, and the prices that its rows from now on make.
+class Session {
+public:
+  static Expected<Session> open(const State &state, const Cluster &cluster) {
+    Workload workload{state.slot, state.slots, {}};
+    for (const SavedJob &saved : state.jobs)
+      workload.jobs.push_back(saved.job);
+    Expected<Problem> problem = Problem::create(Machines(cluster), std::move(workload));
+    if (!problem)
+      return problem.takeError();
+    for (const std::string &name : state.down)
+      if (int node = problem->machines().find(name); node >= 0)
+        problem->takeDown(node);
+      else
+        return unknownNode(name);
+    return Session(std::move(*problem));
+  }
+
+  const Problem &problem() const { return *held; }
+  Problem &problem() { return *held; }
+
+  /// Rows of a job by slot, those before `from` left out.
+  Expected<std::map<int, Rows>> rowsOf(const SavedJob &saved, int from) const {
+    std::map<int, Rows> slots;
+    for (const SavedRow &row : saved.rows) {
+      Expected<int> site = siteOf(row);
+      if (!site)
+        return site.takeError();
+      if (row.slot >= problem().slots())
+        return Diagnostic(Diag::InvalidState, {})
+               << "job '" << saved.job.name << "' has a row after the horizon";
+      if (row.slot >= from)
+        slots[row.slot].push_back({*site, row.workers, row.servers});
+    }
+    return slots;
+  }
+
+  /// Prices with all rows from now on; InvalidState where they take more than there is.
+  Expected<Prices> prices(const State &state, const PriceLimits &limits) const {
+    Prices prices(problem(), limits);
+    for (size_t job = 0; job < state.jobs.size(); ++job) {
+      Expected<std::map<int, Rows>> slots = rowsOf(state.jobs[job], state.now);
+      if (!slots)
+        return slots.takeError();
+      for (const auto &[slot, rows] : *slots)
+        prices.take(int(job), slot, rows);
+    }
+    for (int slot = state.now; slot < problem().slots(); ++slot)
+      for (double free : prices.freeIn(slot))
+        if (free < 0)
+          return Diagnostic(Diag::InvalidState, {})
+                 << "the rows of slot " << slot << " take more than the cluster has";
+    return prices;
+  }
+
+  std::vector<SavedRow> saved(const std::map<int, Rows> &slots) const {
+    std::vector<SavedRow> rows;
+    const Machines &machines = problem().machines();
+    for (const auto &[slot, part] : slots)
+      for (const Row &row : part)
+        rows.push_back({slot, machines.nodes()[machines.sites()[row.site].node].name,
+                        machines.typeName(row.site), row.workers, row.servers});
+    return rows;
+  }
+
+  static Error unknownNode(StringRef name) {
+    return Diagnostic(Diag::UnknownNode, {"", 0, 0, name.str()})
+           << "the cluster of the state has no node '" << name << "'";
+  }
+
+private:
+  explicit Session(Problem problem) : held(std::make_unique<Problem>(std::move(problem))) {}
+
+  Expected<int> siteOf(const SavedRow &row) const {
+    const Machines &machines = problem().machines();
+    int node = machines.find(row.node);
+    if (node < 0)
+      return unknownNode(row.node);
+    const Machine &machine = machines.nodes()[node];
+    for (int site = machine.firstSite; site < machine.firstSite + machine.sites; ++site)
+      if (machines.typeName(site) == row.type)
+        return site;
+    return Diagnostic(Diag::UnknownDevice, {"", 0, 0, row.node})
+           << "node '" << row.node << "' has no choice of device type '" << row.type << "'";
+  }
+
+  std::unique_ptr<Problem> held; // prices point to it
+};
+
+/// Prices rise between the ends of all jobs that have come.
+void widen(State &state, const Problem &problem, int job) {
+  PriceLimits own = priceLimits(problem, {job});
+  if (!state.hasPrices) {
+    state.prices = own;
+    state.hasPrices = true;
+    return;
+  }
+  state.prices.least = std::min(state.prices.least, own.least);
+  for (int r = 0; r < resources; ++r)
+    state.prices.most[r] = std::max({state.prices.most[r], own.most[r], state.prices.least});
+}
+
+OfferOptions offersOf(const State &state, const RoundingOptions &rounding) {
+  return {Locality::Both, rounding, state.seed};
+}
+
+/// What the job has trained before now.
+Expected<double> samplesBefore(const Session &session, const State &state, int job) {
+  Expected<std::map<int, Rows>> slots = session.rowsOf(state.jobs[job], 0);
+  if (!slots)
+    return slots.takeError();
+  double done = 0;
+  for (const auto &[slot, rows] : *slots)
+    if (slot < state.now)
+      done += session.problem().samplesOf(job, rows);
+  return done;
+}
+
+bool usesFromNow(const SavedJob &saved, StringRef node, int now) {
+  return any_of(saved.rows,
+                [&](const SavedRow &row) { return row.node == node && row.slot >= now; });
+}
+
+void dropFrom(SavedJob &saved, int slot) {
+  llvm::erase_if(saved.rows, [&](const SavedRow &row) { return row.slot >= slot; });
+}
+
+/// Plans what `job` has left; its rows from now on are gone already.
+Expected<Outcome> move(State &state, const Cluster &cluster, int job,
+                       const RoundingOptions &rounding) {
+  Expected<Session> session = Session::open(state, cluster);
+  if (!session)
+    return session.takeError();
+  Expected<double> done = samplesBefore(*session, state, job);
+  if (!done)
+    return done.takeError();
+  session->problem().setDone(job, *done);
+  Expected<Prices> prices = session->prices(state, state.prices);
+  if (!prices)
+    return prices.takeError();
+  RoundingCounts counts;
+  Offer offer =
+      bestOffer(session->problem(), job, state.now, *prices, offersOf(state, rounding), counts);
+  SavedJob &saved = state.jobs[job];
+  if (offer.slots.empty()) {
+    saved.status = "dropped";
+    saved.reason = "a node went down; it cannot end before the horizon on the others";
+    return Outcome{saved.job.name, "dropped", saved.reason, {}};
+  }
+  std::vector<SavedRow> rows = session->saved(offer.slots);
+  append_range(saved.rows, rows);
+  return Outcome{saved.job.name, "moved", "a node went down", rows};
+}
+} // namespace
+
+Expected<Outcome> arrive(State &state, const Cluster &cluster, Job job,
+                         const RoundingOptions &rounding) {
+  if (state.find(job.name) >= 0)
+    return Diagnostic(Diag::DuplicateName, job.location)
+           << "the state has a job '" << job.name << "' already";
+  int from = std::max(job.arrival, state.now);
+  State next = state;
+  next.jobs.push_back({std::move(job), "declined", "", {}});
+  int index = static_cast<int>(next.jobs.size()) - 1;
+  Expected<Session> session = Session::open(next, cluster);
+  if (!session)
+    return session.takeError();
+  widen(next, session->problem(), index);
+  Expected<Prices> prices = session->prices(next, next.prices);
+  if (!prices)
+    return prices.takeError();
+  RoundingCounts counts;
+  JobPlan plan = decide(session->problem(), index, from, *prices, offersOf(next, rounding), counts);
+  SavedJob &saved = next.jobs.back();
+  saved.status = plan.isAdmitted() ? "admitted" : "declined";
+  saved.reason = plan.reason;
+  saved.rows = session->saved(plan.slots);
+  Outcome outcome{saved.job.name, saved.status, saved.reason, saved.rows};
+  state = std::move(next);
+  return outcome;
+}
+
+Expected<Outcome> complete(State &state, StringRef name) {
+  int job = state.find(name);
+  if (job < 0 || state.jobs[job].status != "admitted")
+    return Diagnostic(Diag::UnknownJob, {"", 0, 0, name.str()})
+           << "the state has " << (job < 0 ? "no job '" : "no running job '") << name << "'";
+  dropFrom(state.jobs[job], state.now);
+  state.jobs[job].status = "completed";
+  return Outcome{name.str(), "completed", "", {}};
+}
+
+Expected<std::vector<Outcome>> nodeDown(State &state, const Cluster &cluster, StringRef node,
+                                        const RoundingOptions &rounding) {
+  if (Machines(cluster).find(node) < 0)
+    return Session::unknownNode(node);
+  State next = state;
+  std::vector<int> affected;
+  for (size_t job = 0; job < next.jobs.size(); ++job)
+    if (usesFromNow(next.jobs[job], node, next.now))
+      affected.push_back(int(job));
+  for (int job : affected)
+    dropFrom(next.jobs[job], next.now);
+  if (!is_contained(next.down, node))
+    next.down.push_back(node.str());
+  std::vector<Outcome> outcomes;
+  for (int job : affected) {
+    Expected<Outcome> outcome = move(next, cluster, job, rounding);
+    if (!outcome)
+      return outcome.takeError();
+    outcomes.push_back(std::move(*outcome));
+  }
+  state = std::move(next);
+  return outcomes;
+}
+
+Error advance(State &state, int slot) {
+  if (slot < state.now)
+    return Diagnostic(Diag::StaleState, {})
+           << "the state is at slot " << state.now << " already; " << slot << " is past";
+  state.now = slot;
+  return Error::success();
+}
+
+Error verify(const State &state, const Cluster &cluster) {
+  Expected<Session> session = Session::open(state, cluster);
+  if (!session)
+    return session.takeError();
+  return session->prices(state, state.prices).takeError();
+}
+
+} // namespace heterplan::jobs

@@ -1,0 +1,35 @@
+// One decision of the online scheduler on a saved state. Each function takes the state as it is and
+// leaves it as it is to be saved; the caller reads, locks and writes.
+#pragma once
+
+#include "search/jobs/online/State.h"
+#include "search/jobs/policy/Policy.h"
+
+#include "llvm/Support/Error.h"
+
+namespace heterplan::jobs {
+
+/// What became of a job by one call.
+struct Outcome {
+  std::string job;
+  std::string status; // "admitted", "declined", "completed", "moved" or "dropped"
+  std::string reason;
+  std::vector<SavedRow> rows; // from now on
+};
+
+/// Decides `job` against the present prices. DuplicateName where it was decided already.
+llvm::Expected<Outcome> arrive(State &state, const Cluster &cluster, Job job,
+                               const RoundingOptions &rounding);
+/// `name` is done: what it still had is free. UnknownJob.
+llvm::Expected<Outcome> complete(State &state, llvm::StringRef name);
+/// `node` gives nothing from now on; the jobs that had rows there are planned anew for what they
+/// have left, whatever it costs, or dropped where they can no longer end before the horizon.
+llvm::Expected<std::vector<Outcome>> nodeDown(State &state, const Cluster &cluster,
+                                              llvm::StringRef node,
+                                              const RoundingOptions &rounding);
+/// Later calls decide from `slot` on; it does not go back (StaleState).
+llvm::Error advance(State &state, int slot);
+/// Checks that the rows of the state lie on `cluster` within its capacities: InvalidState.
+llvm::Error verify(const State &state, const Cluster &cluster);
+
+} // namespace heterplan::jobs

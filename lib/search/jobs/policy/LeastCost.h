@@ -1,0 +1,35 @@
+// The schedule of least cost of one job at given prices, for each slot in which it may end: a
+// dynamic program over slots and work (Yu et al., arXiv 2108.02917, algorithm 3).
+#pragma once
+
+#include "search/jobs/SlotOptions.h"
+#include "search/jobs/policy/Policy.h"
+#include "search/jobs/policy/Prices.h"
+
+#include <map>
+#include <optional>
+
+namespace heterplan::jobs {
+
+/// What PD-ORS found about one job.
+struct Offer {
+  std::map<int, Rows> slots; // empty: no schedule before the horizon
+  double utility = 0, cost = 0;
+
+  double payoff() const { return utility - cost; }
+};
+
+/// How offers are made.
+struct OfferOptions {
+  Locality locality = Locality::Both;
+  std::optional<RoundingOptions> rounding; // none: spreads stay greedy
+  uint64_t seed = 0;
+};
+
+/// The offer of the highest pay-off to `job` from slot `from` on; one without slots where it cannot
+/// end before the horizon. Work is divided into equal parts, so that a slot trains a whole number
+/// of them; what whole workers train beyond that is taken off the slots that follow.
+Offer bestOffer(const Problem &problem, int job, int from, const Prices &prices,
+                const OfferOptions &options, RoundingCounts &counts);
+
+} // namespace heterplan::jobs

@@ -1,0 +1,46 @@
+// The optimum with knowledge of all arrivals.
+#include "search/jobs/policy/OfflineModel.h"
+#include "search/jobs/policy/Policies.h"
+
+#include <algorithm>
+
+namespace heterplan::jobs {
+
+namespace {
+/// The best schedule of the other policies: a start for the search, and the answer where it fails.
+Schedule bestOfOthers(const Problem &problem, const PolicyOptions &options) {
+  PolicyOptions quiet = options;
+  quiet.clock = nullptr;
+  quiet.progress = nullptr;
+  Schedule best(problem.size());
+  for (const PolicyInfo &policy : policies()) {
+    if (llvm::StringRef(policy.name) == "offline")
+      continue;
+    Schedule schedule = makePolicy(policy.name)->run(problem, quiet).schedule;
+    if (totalUtility(problem, schedule) > totalUtility(problem, best))
+      best = std::move(schedule);
+  }
+  return best;
+}
+} // namespace
+
+PolicyResult Offline::run(const Problem &problem, const PolicyOptions &options) const {
+  PolicyResult result;
+  Seconds started = options.clock ? options.clock() : Seconds();
+  result.schedule = bestOfOthers(problem, options);
+  double known = totalUtility(problem, result.schedule);
+  OfflineModel model(problem);
+  if (model.isSmall()) {
+    OfflineModel::Answer answer = model.solve(options.nodeLimit, known);
+    result.optimal = answer.proven;
+    if (answer.schedule && totalUtility(problem, *answer.schedule) > known)
+      result.schedule = std::move(*answer.schedule);
+  }
+  for (JobPlan &plan : result.schedule)
+    plan.reason = plan.isAdmitted() ? "" : "others are worth more";
+  if (options.clock)
+    result.decisions.push_back(options.clock() - started);
+  return result;
+}
+
+} // namespace heterplan::jobs

@@ -1,0 +1,58 @@
+// The policies. Those that decide slot by slot differ in one function.
+#pragma once
+
+#include "search/jobs/policy/Policy.h"
+#include "search/jobs/policy/SlotPolicy.h"
+
+namespace heterplan::jobs {
+
+/// Primal-dual online scheduling (Yu et al., arXiv 2108.02917): each arriving job gets the schedule
+/// of least cost at the present prices, if it is worth more than that, and prices rise.
+class PdOrs : public Policy {
+public:
+  PolicyResult run(const Problem &problem, const PolicyOptions &options) const override;
+};
+
+/// In order of arrival, each job gets as many workers as it can use.
+class Fifo : public SlotPolicy {
+  void allocate(const SlotView &view, std::vector<Rows> &rows) const override;
+};
+
+/// The job that would be done first with the cluster to itself goes first.
+class Srtf : public SlotPolicy {
+  void allocate(const SlotView &view, std::vector<Rows> &rows) const override;
+};
+
+/// Equal dominant shares (Ghodsi et al., NSDI 2011): counts of workers by progressive filling over
+/// the cluster as a whole, then placed; what is left goes to the jobs with the smallest shares.
+class Drf : public SlotPolicy {
+  void allocate(const SlotView &view, std::vector<Rows> &rows) const override;
+};
+
+/// Fair shares with few changes (Sun et al., Dorm, 2017): jobs keep what they have; when jobs come
+/// or go, a fifth of the running ones, those farthest from their fair share, are placed anew.
+class Dorm : public SlotPolicy {
+  void allocate(const SlotView &view, std::vector<Rows> &rows) const override;
+};
+
+/// PD-ORS without locality (Bao et al., OASiS, INFOCOM 2018): workers and servers are always spread
+/// over nodes, greedily.
+class Oasis : public Policy {
+public:
+  PolicyResult run(const Problem &problem, const PolicyOptions &options) const override;
+};
+
+/// Max-min fairness of throughput over device types (Narayanan et al., Gavel, OSDI 2020): a linear
+/// model gives each job workers of each type; jobs that are behind their share go first.
+class GavelLike : public SlotPolicy {
+  void allocate(const SlotView &view, std::vector<Rows> &rows) const override;
+};
+
+/// The best schedule with knowledge of all arrivals: a mixed integer model, solved by Cbc from the
+/// best schedule of the other policies; that one where the model is too large or ends unsolved.
+class Offline : public Policy {
+public:
+  PolicyResult run(const Problem &problem, const PolicyOptions &options) const override;
+};
+
+} // namespace heterplan::jobs

@@ -1,0 +1,65 @@
+// What a policy of `heterplan schedule` is: it makes a schedule of a problem. Policies are found by
+// name; Policies.def has one line for each.
+#pragma once
+
+#include "search/jobs/Schedule.h"
+#include "support/Progress.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace heterplan::jobs {
+
+/// How PD-ORS rounds the fractional spread of a slot.
+struct RoundingOptions {
+  double scale = 1; // G_δ: below 1 favours packing, above 1 covering
+  int tries = 20;
+};
+
+struct PolicyOptions {
+  uint64_t seed = 0;
+  RoundingOptions rounding;
+  /// Of the search of `offline`: branch and bound nodes.
+  int nodeLimit = 20'000;
+  /// For decision times; none are kept without it.
+  Progress::Clock clock;
+  /// Told the share that is done.
+  std::function<void(double)> progress;
+};
+
+/// How often rounding a fractional spread gave whole numbers that hold.
+struct RoundingCounts {
+  int64_t programs = 0; // fractional spreads solved
+  int64_t tries = 0, held = 0, packingFailed = 0, coveringFailed = 0;
+  int64_t chosen = 0; // models whose rounded spread was cheaper than the greedy one
+};
+
+struct PolicyResult {
+  Schedule schedule;
+  bool optimal = false; // proven
+  /// On any schedule's total utility; infinite where the policy knows none.
+  double upperBound = std::numeric_limits<double>::infinity();
+  std::vector<Seconds> decisions; // time of each
+  RoundingCounts rounding;
+};
+
+class Policy {
+public:
+  virtual ~Policy() = default;
+  /// A schedule that holds every rule of docs/schedule.md. Deterministic by `options.seed`.
+  virtual PolicyResult run(const Problem &problem, const PolicyOptions &options) const = 0;
+};
+
+struct PolicyInfo {
+  const char *name;
+  const char *help;
+};
+llvm::ArrayRef<PolicyInfo> policies();
+/// The policy called `name`; null if there is none.
+std::unique_ptr<Policy> makePolicy(llvm::StringRef name);
+
+} // namespace heterplan::jobs

@@ -1,0 +1,96 @@
+#include "search/jobs/policy/Prices.h"
+
+#include "search/jobs/policy/SlotPolicy.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace heterplan::jobs {
+
+namespace {
+/// μ: the first job finds prices at which it keeps all but 1/(2μ) of what it is worth.
+constexpr double scaling = 5;
+
+/// Units·slots that `job` takes of each resource on its fastest device, if nothing delays it; none
+/// where it cannot run.
+std::array<double, resources> unitSlots(const Problem &problem, int index) {
+  const Job &job = problem.job(index);
+  double fastest = 0;
+  for (const Site &site : problem.machines().sites())
+    if (std::isfinite(problem.sampleTime(index, site.kind).value()))
+      fastest =
+          std::max(fastest, problem.samplesOfWorker(index, site.kind,
+                                                    problem.machines().nodes()[site.node].link));
+  std::array<double, resources> result{};
+  if (fastest <= 0)
+    return result;
+  double workerSlots = job.work() / fastest;
+  for (int r = 0; r < resources; ++r)
+    result[r] = workerSlots * (job.worker[r] + job.server[r] / job.workersPerServer) / unitOf[r];
+  return result;
+}
+
+/// Delay if it had the cluster to itself; -1 if it cannot end before the horizon.
+int leastDelay(const Problem &problem, int index, const std::vector<double> &weights) {
+  double most = mostSamples(problem, index, weights);
+  int slots = problem.slots() - problem.job(index).arrival;
+  double needed = std::ceil(problem.job(index).work() / most * (1 - 1e-9));
+  return most > 0 && needed <= slots ? int(needed) - 1 : -1;
+}
+} // namespace
+
+PriceLimits priceLimits(const Problem &problem, llvm::ArrayRef<int> jobs) {
+  std::vector<double> weights = shareWeights(problem);
+  PriceLimits limits;
+  limits.least = std::numeric_limits<double>::infinity();
+  for (int index : jobs) {
+    int delay = leastDelay(problem, index, weights);
+    std::array<double, resources> taken = unitSlots(problem, index);
+    double all = taken[0] + taken[1] + taken[2];
+    double utility = delay < 0 ? 0 : problem.job(index).utility.at(delay);
+    if (all <= 0 || utility <= 0)
+      continue;
+    limits.least = std::min(limits.least, utility / all / (2 * scaling));
+    for (int r = 0; r < resources; ++r)
+      if (taken[r] > 0)
+        limits.most[r] = std::max(limits.most[r], utility / taken[r]);
+  }
+  // Smaller numbers are no longer exact; prices need their ratio only.
+  limits.least = std::isfinite(limits.least) ? std::max(limits.least, 1e-200) : 1;
+  for (double &most : limits.most)
+    most = std::max(most, limits.least);
+  return limits;
+}
+
+Prices::Prices(const Problem &problem, PriceLimits limits)
+    : problem(problem), ends(limits), free(problem.slots(), problem.machines().capacity()),
+      prices(problem.slots(), std::vector<double>(problem.machines().capacity().size())) {
+  const Machines &machines = problem.machines();
+  for (size_t resource = 0; resource < machines.capacity().size(); ++resource) {
+    double capacity = machines.capacity()[resource];
+    double most = ends.most[machines.resourceOf(int(resource))];
+    rises.push_back(capacity > 0 ? std::log(most / ends.least) / capacity : 0);
+    update(0, int(resource));
+  }
+  for (int slot = 1; slot < problem.slots(); ++slot)
+    prices[slot] = prices[0];
+}
+
+void Prices::take(int job, int slot, const Rows &rows) {
+  problem.take(job, rows, free[slot]);
+  for (const Row &row : rows)
+    for (int resource : problem.machines().sites()[row.site].resource)
+      update(slot, resource);
+}
+
+void Prices::update(int slot, int resource) {
+  double capacity = problem.machines().capacity()[resource];
+  double &price = prices[slot][resource];
+  if (capacity <= 0)
+    price = std::numeric_limits<double>::infinity();
+  else
+    price = ends.least * std::exp(rises[resource] * (capacity - free[slot][resource]));
+}
+
+} // namespace heterplan::jobs

@@ -1,0 +1,47 @@
+// The exponential unit costs of PD-ORS: for each machine, resource and slot, by how much of it is
+// taken. They tell an arriving job what it keeps others from. ("Price" is the publication's word.)
+#pragma once
+
+#include "search/jobs/Problem.h"
+
+#include <vector>
+
+namespace heterplan::jobs {
+
+/// The ends between which prices rise, from the jobs that are known: of a unit (a core, a GiB, a
+/// GPU) for one slot.
+struct PriceLimits {
+  double least = 1;                     // L
+  std::array<double, resources> most{}; // U^r ≥ L
+  bool operator==(const PriceLimits &) const = default;
+};
+
+/// U^r = max_i u_i(earliest) / (units·slots of r that i takes);
+/// L = 1/(2μ)·min_i u_i(earliest) / (units·slots of all r that i takes), μ = 5 (section IV), where
+/// a job takes what it needs on its fastest device and has the cluster to itself. Jobs that cannot
+/// end before the horizon, or are worth nothing then, are left out.
+PriceLimits priceLimits(const Problem &problem, llvm::ArrayRef<int> jobs);
+
+class Prices {
+public:
+  Prices(const Problem &problem, PriceLimits limits);
+
+  /// Of a unit, by resource: L·(U^r/L)^(ρ/C); infinite where C is 0 (Yu et al., section IV).
+  llvm::ArrayRef<double> inSlot(int slot) const { return prices[slot]; }
+  llvm::ArrayRef<double> freeIn(int slot) const { return free[slot]; }
+  /// How they rise: an amount a more makes them e^(growth·a) times as high, in every slot.
+  llvm::ArrayRef<double> growth() const { return rises; }
+  /// The rows take what they need; prices rise.
+  void take(int job, int slot, const Rows &rows);
+  const PriceLimits &limits() const { return ends; }
+
+private:
+  void update(int slot, int resource);
+
+  const Problem &problem;
+  PriceLimits ends;
+  std::vector<std::vector<double>> free, prices; // by slot and resource
+  std::vector<double> rises;                     // by resource
+};
+
+} // namespace heterplan::jobs

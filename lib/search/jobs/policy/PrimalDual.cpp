@@ -1,0 +1,71 @@
+#include "search/jobs/policy/PrimalDual.h"
+
+#include "search/jobs/policy/Policies.h"
+
+#include <numeric>
+
+namespace heterplan::jobs {
+
+namespace {
+/// Four significant digits, the same everywhere.
+std::string shortNumber(double value) {
+  char text[32];
+  snprintf(text, sizeof text, "%.4g", value);
+  return text;
+}
+
+std::string reasonOf(const Problem &problem, int from, const Offer &offer) {
+  if (from >= problem.slots())
+    return "arrives after the horizon";
+  if (offer.slots.empty())
+    return "cannot end before the horizon in what is free";
+  const char *relation = offer.payoff() > 0 ? " exceeds" : " does not exceed";
+  return "utility " + shortNumber(offer.utility) + relation + " the cost " +
+         shortNumber(offer.cost) + " of its best schedule";
+}
+} // namespace
+
+JobPlan decide(const Problem &problem, int job, int from, Prices &prices,
+               const OfferOptions &options, RoundingCounts &counts) {
+  Offer offer;
+  if (from < problem.slots())
+    offer = bestOffer(problem, job, from, prices, options, counts);
+  JobPlan plan;
+  plan.reason = reasonOf(problem, from, offer);
+  if (offer.slots.empty() || offer.payoff() <= 0)
+    return plan;
+  plan.slots = std::move(offer.slots);
+  for (const auto &[slot, rows] : plan.slots)
+    prices.take(job, slot, rows);
+  return plan;
+}
+
+PolicyResult runPrimalDual(const Problem &problem, const PolicyOptions &options,
+                           const OfferOptions &offers) {
+  std::vector<int> all(problem.size());
+  std::iota(all.begin(), all.end(), 0);
+  Prices prices(problem, priceLimits(problem, all));
+  PolicyResult result;
+  result.schedule.resize(problem.size());
+  int decided = 0;
+  for (int job : problem.arrivals()) {
+    Seconds started = options.clock ? options.clock() : Seconds();
+    result.schedule[job] =
+        decide(problem, job, problem.job(job).arrival, prices, offers, result.rounding);
+    if (options.clock)
+      result.decisions.push_back(options.clock() - started);
+    if (options.progress)
+      options.progress(double(++decided) / problem.size());
+  }
+  return result;
+}
+
+PolicyResult PdOrs::run(const Problem &problem, const PolicyOptions &options) const {
+  return runPrimalDual(problem, options, {Locality::Both, options.rounding, options.seed});
+}
+
+PolicyResult Oasis::run(const Problem &problem, const PolicyOptions &options) const {
+  return runPrimalDual(problem, options, {Locality::SpreadOnly, std::nullopt, options.seed});
+}
+
+} // namespace heterplan::jobs

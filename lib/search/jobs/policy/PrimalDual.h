@@ -1,0 +1,17 @@
+// One arrival of a primal-dual policy: the offer of the highest pay-off is taken if it pays. Used
+// for whole workloads and, one job at a time, online.
+#pragma once
+
+#include "search/jobs/policy/LeastCost.h"
+
+namespace heterplan::jobs {
+
+/// Decides `job` from slot `from` on; if it is admitted, `prices` rise.
+JobPlan decide(const Problem &problem, int job, int from, Prices &prices,
+               const OfferOptions &options, RoundingCounts &counts);
+
+/// Decides all jobs in their order of arrival, with price limits from all of them.
+PolicyResult runPrimalDual(const Problem &problem, const PolicyOptions &options,
+                           const OfferOptions &offers);
+
+} // namespace heterplan::jobs

@@ -1,0 +1,108 @@
+// The policies that order jobs, or share by dominant resources, slot by slot.
+#include "search/jobs/policy/FairShares.h"
+#include "search/jobs/policy/Policies.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace heterplan::jobs {
+
+namespace {
+/// Jobs in the order of `key`, ties by arrival.
+template <typename Key> std::vector<int> sortedBy(const std::vector<int> &jobs, Key key) {
+  std::vector<std::pair<double, int>> keyed;
+  for (int job : jobs)
+    keyed.emplace_back(key(job), job);
+  std::stable_sort(keyed.begin(), keyed.end(),
+                   [](const auto &a, const auto &b) { return a.first < b.first; });
+  std::vector<int> sorted;
+  for (const auto &[value, job] : keyed)
+    sorted.push_back(job);
+  return sorted;
+}
+
+/// Each of `jobs` may grow into what is free, in their order.
+void grow(const SlotView &view, const std::vector<int> &jobs, std::vector<double> &free,
+          std::vector<Rows> &rows) {
+  for (int job : jobs) {
+    view.problem.take(job, rows[job], free, -1);
+    Rows grown = takeMost(view, job, free);
+    if (view.problem.samplesOf(job, grown) >= view.problem.samplesOf(job, rows[job])) {
+      rows[job] = std::move(grown);
+      continue;
+    }
+    view.problem.take(job, grown, free, -1);
+    view.problem.take(job, rows[job], free);
+  }
+}
+
+int64_t wholeShare(double workers) {
+  return std::max<int64_t>(1, static_cast<int64_t>(std::floor(workers + 1e-9)));
+}
+} // namespace
+
+void Fifo::allocate(const SlotView &view, std::vector<Rows> &rows) const {
+  std::vector<double> free = view.problem.machines().capacity();
+  for (int job : view.active)
+    rows[job] = takeMost(view, job, free);
+}
+
+void Srtf::allocate(const SlotView &view, std::vector<Rows> &rows) const {
+  std::vector<double> free = view.problem.machines().capacity();
+  for (int job : sortedBy(view.active, [&](int job) { return view.left[job] / view.most[job]; }))
+    rows[job] = takeMost(view, job, free);
+}
+
+void Drf::allocate(const SlotView &view, std::vector<Rows> &rows) const {
+  std::vector<double> free = view.problem.machines().capacity();
+  std::vector<FairShare> shares = fairShares(view);
+  std::vector<int> order = sortedBy(view.active, [&](int job) { return shares[job].share; });
+  for (int job : order)
+    rows[job] = takeMost(view, job, free, wholeShare(shares[job].workers));
+  grow(view, order, free, rows);
+}
+
+namespace {
+/// The running jobs that Dorm places anew: none where nobody came or left.
+std::vector<int> placedAnew(const SlotView &view, const std::vector<FairShare> &shares) {
+  constexpr double changing = 0.2; // share of the running jobs, θ₂
+  std::vector<int> running;
+  bool sameJobs = true;
+  for (int job : view.active)
+    view.previous[job].empty() ? void(sameJobs = false) : running.push_back(job);
+  for (int job = 0; job < view.problem.size(); ++job)
+    sameJobs &= view.previous[job].empty() || llvm::is_contained(view.active, job);
+  if (sameJobs)
+    return {};
+  running = sortedBy(running, [&](int job) {
+    double has = double(workersOf(view.previous[job]));
+    return -std::abs(has - shares[job].workers) / shares[job].workers;
+  });
+  running.resize(size_t(std::ceil(changing * double(running.size()))));
+  return running;
+}
+} // namespace
+
+void Dorm::allocate(const SlotView &view, std::vector<Rows> &rows) const {
+  std::vector<double> free = view.problem.machines().capacity();
+  std::vector<FairShare> shares = fairShares(view);
+  std::vector<int> anew = placedAnew(view, shares);
+  bool isEvent = !anew.empty();
+  for (int job : view.active) {
+    if (view.previous[job].empty()) {
+      anew.push_back(job);
+    } else if (!llvm::is_contained(anew, job)) {
+      rows[job] = view.previous[job];
+      view.problem.take(job, rows[job], free);
+    }
+  }
+  anew = sortedBy(anew, [&](int job) { return shares[job].share; });
+  for (int job : anew)
+    rows[job] = takeMost(view, job, free, wholeShare(shares[job].workers));
+  if (isEvent)
+    grow(view, anew, free, rows);
+}
+
+} // namespace heterplan::jobs

@@ -1,0 +1,48 @@
+// Policies that know no future: in each slot they share the cluster among the jobs that are there.
+// A job that ends before the horizon keeps what it got; one that does not is declined.
+#pragma once
+
+#include "search/jobs/SlotOptions.h"
+#include "search/jobs/policy/Policy.h"
+
+#include <vector>
+
+namespace heterplan::jobs {
+
+/// What a policy sees at the start of a slot.
+struct SlotView {
+  const Problem &problem;
+  int slot;
+  const std::vector<int> &active;     // arrived and not done, by arrival
+  const std::vector<double> &left;    // samples, by job
+  const std::vector<double> &most;    // samples of a slot of the empty cluster, by job
+  const std::vector<Rows> &previous;  // of the slot before, by job
+  const std::vector<double> &weights; // cost of a unit, by resource: the share of all there is
+};
+
+class SlotPolicy : public Policy {
+public:
+  PolicyResult run(const Problem &problem, const PolicyOptions &options) const final;
+
+protected:
+  /// Fills in `rows`, by job; they are empty.
+  virtual void allocate(const SlotView &view, std::vector<Rows> &rows) const = 0;
+};
+
+/// As many workers as `job` can use of what is `free`: until it is done, all that fit, or
+/// `workers`. Takes them from `free`. Sites of less cost come first: `weights`, or those of the
+/// view.
+Rows takeMost(const SlotView &view, int job, std::vector<double> &free,
+              int64_t workers = std::numeric_limits<int64_t>::max());
+Rows takeMost(const SlotView &view, int job, std::vector<double> &free,
+              const std::vector<double> &weights, int64_t workers);
+
+/// Most samples of `job` in a slot of an empty cluster.
+double mostSamples(const Problem &problem, int job, const std::vector<double> &weights);
+
+int64_t workersOf(const Rows &rows);
+
+/// For each resource of a node one over what the cluster has of it (GPUs by type).
+std::vector<double> shareWeights(const Problem &problem);
+
+} // namespace heterplan::jobs

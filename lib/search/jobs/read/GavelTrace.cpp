@@ -1,0 +1,98 @@
+// Gavel (Narayanan et al., OSDI 2020): jobs as tab-separated lines, speeds in a JSON file of steps
+// a second by device type and job type.
+#include "search/jobs/read/TraceLines.h"
+#include "search/jobs/read/Traces.h"
+#include "support/Yaml.h"
+
+#include <algorithm>
+#include <map>
+
+using namespace llvm;
+
+namespace heterplan::jobs {
+
+namespace {
+/// Steps a second alone, by device type and "('ResNet-18 (batch size 16)', 1)".
+using Speeds = std::map<std::string, std::map<std::string, double>>;
+
+Expected<Speeds> readSpeeds(const TraceOptions &options) {
+  Expected<YamlNode> root = parseYaml(options.throughputs, options.throughputsPath, largestTrace);
+  if (!root)
+    return root.takeError();
+  Speeds speeds;
+  for (const YamlEntry &type : root->entries)
+    for (const YamlEntry &job : type.value.entries)
+      for (const YamlEntry &beside : job.value.entries) {
+        if (beside.key != "null")
+          continue;
+        if (Error error = readNumber(beside.value, "steps a second of " + job.key, 1e9,
+                                     speeds[type.key][job.key]))
+          return error;
+      }
+  if (speeds.empty())
+    return Diagnostic(Diag::MissingField, root->location)
+           << "there are no steps a second of any device type alone ('null')";
+  return speeds;
+}
+
+/// The number in "Transformer (batch size 128)"; 1 where there is none ("A3C"): a sample is a step.
+int64_t batchOf(StringRef type) {
+  int64_t batch = 1;
+  StringRef text = type.split("(batch size ").second.take_until([](char c) { return c == ')'; });
+  return text.getAsInteger(10, batch) || batch < 1 ? 1 : std::min<int64_t>(batch, 1 << 30);
+}
+
+std::string keyOf(StringRef type, int64_t scale) {
+  return ("('" + type + "', " + Twine(scale) + ")").str();
+}
+
+/// Seconds of a sample on one of `scale` workers, by the cluster's device types.
+std::map<std::string, Seconds> timesOf(const Speeds &speeds, const std::string &job, int64_t batch,
+                                       int64_t scale, const Cluster &cluster) {
+  std::map<std::string, Seconds> times;
+  for (const DeviceType &type : cluster.types) {
+    auto entry = speeds.find(type.name);
+    if (entry == speeds.end() || !entry->second.count(job))
+      continue;
+    if (double steps = entry->second.at(job); steps > 0)
+      times[type.name] = Seconds(double(scale) / (steps * double(batch)));
+  }
+  return times;
+}
+} // namespace
+
+Expected<Workload> parseGavel(StringRef text, StringRef path, const Machines &machines,
+                              const TraceOptions &options) {
+  Expected<Speeds> speeds = readSpeeds(options);
+  if (!speeds)
+    return speeds.takeError();
+  Workload workload{options.slot, options.slots, {}};
+  Draws draws(options.seed);
+  TraceLines lines(text, path, '\t', 7);
+  while (lines.next()) {
+    Job job;
+    job.name = "job-" + std::to_string(workload.jobs.size());
+    job.location = {path.str(), lines.number(), 1, ""};
+    size_t last = lines.size() - 1; // some versions have a working directory too
+    int64_t batch = batchOf(lines.field(0)), scale = lines.whole(last, "scale factor", 1, 1 << 20);
+    job.samples = lines.whole(last - 2, "total steps", 1, 1'000'000'000) * batch;
+    job.arrival = int(std::min(lines.real(last - 1, "arrival") / options.slot.value(), 1e9));
+    job.batch = scale;
+    job.worker = {0, 0, 1};
+    job.workersPerServer = double(scale);
+    job.utility = drawUtility(draws);
+    std::string type = lines.field(0).str();
+    job.sampleTimes = timesOf(*speeds, keyOf(type, scale), batch, scale, machines.cluster());
+    if (job.sampleTimes.empty()) // measured on one worker only
+      job.sampleTimes = timesOf(*speeds, keyOf(type, 1), batch, 1, machines.cluster());
+    if (job.sampleTimes.empty())
+      lines.refuse(0, "no device type of the cluster has steps a second for " +
+                          Twine(keyOf(type, scale)) + ", nor for one worker");
+    workload.jobs.push_back(std::move(job));
+  }
+  if (Error error = lines.take())
+    return error;
+  return workload;
+}
+
+} // namespace heterplan::jobs

@@ -1,0 +1,230 @@
+#include "search/jobs/read/JobFields.h"
+
+#include <cmath>
+
+using namespace llvm;
+
+namespace heterplan::jobs {
+
+namespace {
+constexpr auto required = Presence::Required;
+constexpr auto optional = Presence::Optional;
+constexpr int latestArrival = 1'000'000'000, mostPriority = 1'000'000, mostGpus = 1'000'000;
+constexpr int64_t mostSamples = 1'000'000'000'000'000, mostBatch = int64_t(1) << 30;
+constexpr double largestUtility = 1e12, longestDelay = 1e9, steepestDecay = 1e6,
+                 mostWorkersPerServer = 1e9, leastWorkersPerServer = 1e-3;
+
+/// Like readBytes, but 0 with any unit is a size too.
+Error readBytesOrNone(const YamlNode &node, StringRef what, Bytes &result) {
+  StringRef digits = StringRef(node.text).trim().take_while([](char c) { return c == '0'; });
+  StringRef unit = StringRef(node.text).trim().drop_front(digits.size()).ltrim();
+  if (node.kind == YamlNode::Kind::Scalar && !digits.empty() && unit.endswith("B") &&
+      unit.size() <= 3) {
+    result = Bytes(0);
+    return Error::success();
+  }
+  if (Error error = readBytes(node, what, result))
+    return error;
+  result = Bytes(std::ceil(result.value()));
+  return Error::success();
+}
+
+/// A number of at least `least`.
+Error readAtLeast(const YamlNode &node, StringRef what, double least, double most, double &result) {
+  if (Error error = readNumber(node, what, most, result))
+    return error;
+  if (result >= least)
+    return Error::success();
+  return Diagnostic(Diag::OutOfRange, node.location)
+         << what << " is " << result << "; " << least << " to " << most << " are accepted";
+}
+
+Error readDemand(const YamlNode &node, const std::string &owner, Demand &demand) {
+  int gpus = 0;
+  double cores = 0;
+  Bytes memory;
+  Error error = readMapping(
+      node, owner,
+      {{"gpu", optional,
+        [&](const YamlNode &value) {
+          return readInteger(value, "gpu of " + owner, 0, mostGpus, gpus);
+        }},
+       {"cpu", optional,
+        [&](const YamlNode &value) { return readCores(value, "cpu of " + owner, cores); }},
+       {"memory", optional, [&](const YamlNode &value) {
+          return readBytesOrNone(value, "memory of " + owner, memory);
+        }}});
+  demand = {std::round(cores * partsOfCore), memory.value(), double(gpus)};
+  return error;
+}
+
+Error readWorker(const YamlNode &node, const std::string &owner, Demand &demand) {
+  if (Error error = readDemand(node, owner, demand))
+    return error;
+  if (demand[Cpu] > 0 || demand[Gpu] > 0)
+    return Error::success();
+  return Diagnostic(Diag::OutOfRange, node.location)
+         << owner << " demands neither gpu nor cpu; it needs one of them";
+}
+
+Error readUtilityKind(const YamlNode &node, const std::string &owner, Utility &utility) {
+  std::string text;
+  if (Error error = readText(node, "kind of " + owner, text))
+    return error;
+  for (Utility::Kind kind : {Utility::Kind::Sigmoid, Utility::Kind::Linear, Utility::Kind::Deadline,
+                             Utility::Kind::Constant})
+    if (text == nameOf(kind)) {
+      utility.kind = kind;
+      return Error::success();
+    }
+  return Diagnostic(Diag::WrongType, node.location)
+         << "kind of " << owner << " is '" << text
+         << "'; sigmoid, linear, deadline and constant are accepted";
+}
+
+/// Which of the optional keys a kind needs; others are refused.
+Error checkUtilityKeys(const YamlNode &node, const std::string &owner, Utility::Kind kind) {
+  using Kind = Utility::Kind;
+  auto has = [&](StringRef key) {
+    return any_of(node.entries, [&](const YamlEntry &entry) { return entry.key == key; });
+  };
+  for (auto [key, needed] :
+       {std::pair("decay", kind == Kind::Sigmoid), std::pair("target", kind == Kind::Sigmoid),
+        std::pair("deadline", kind == Kind::Linear || kind == Kind::Deadline)}) {
+    if (needed && !has(key))
+      return Diagnostic(Diag::MissingField, node.location)
+             << owner << " is of kind " << nameOf(kind) << " and lacks '" << key << "'";
+    if (!needed && has(key))
+      return Diagnostic(Diag::UnknownField, node.location)
+             << owner << " is of kind " << nameOf(kind) << ", which has no '" << key << "'";
+  }
+  return Error::success();
+}
+
+Error readUtility(const YamlNode &node, const std::string &owner, Utility &utility) {
+  auto number = [&](const char *key, double most, double &result) -> YamlField {
+    return {key, optional, [=, &result](const YamlNode &value) {
+              return readNumber(value, std::string(key) + " of " + owner, most, result);
+            }};
+  };
+  YamlField value = number("value", largestUtility, utility.value);
+  value.presence = required;
+  if (Error error = readMapping(
+          node, owner,
+          {{"kind", required,
+            [&](const YamlNode &value) { return readUtilityKind(value, owner, utility); }},
+           value,
+           number("decay", steepestDecay, utility.decay),
+           number("target", longestDelay, utility.target),
+           number("deadline", longestDelay, utility.deadline)}))
+    return error;
+  if (utility.kind == Utility::Kind::Linear && utility.deadline <= 0)
+    for (const YamlEntry &entry : node.entries)
+      if (entry.key == "deadline")
+        return Diagnostic(Diag::OutOfRange, entry.value.location)
+               << "deadline of " << owner << " is 0; a linear utility needs more";
+  return checkUtilityKeys(node, owner, utility.kind);
+}
+
+Error readSampleTime(const YamlNode &node, const std::string &owner, Job &job) {
+  if (node.kind != YamlNode::Kind::Mapping)
+    return readDuration(node, "sample_time of " + owner, job.sampleTime);
+  for (const YamlEntry &entry : node.entries)
+    if (Error error =
+            readDuration(entry.value, "sample_time of " + owner, job.sampleTimes[entry.key]))
+      return error;
+  if (node.entries.empty())
+    return Diagnostic(Diag::MissingField, node.location)
+           << "sample_time of " << owner << " has no device type";
+  return Error::success();
+}
+
+/// Either a model, or time and gradient.
+Error checkSource(const YamlNode &node, const Job &job, const std::string &owner) {
+  auto has = [&](StringRef key) {
+    return any_of(node.entries, [&](const YamlEntry &entry) { return entry.key == key; });
+  };
+  bool hasModel = has("model");
+  for (const char *key : {"sample_time", "gradient"}) {
+    if (!hasModel && !has(key))
+      return Diagnostic(Diag::MissingField, node.location)
+                 .note({}, "or name a 'model', from which both come")
+             << owner << " lacks '" << key << "'";
+    if (hasModel && has(key))
+      return Diagnostic(Diag::UnknownField, job.modelLocation)
+             << owner << " has a model and a '" << key << "'; give one of them";
+  }
+  return Error::success();
+}
+} // namespace
+
+Error readCount(const YamlNode &node, StringRef what, int64_t least, int64_t most,
+                int64_t &result) {
+  int64_t number = 0;
+  if (node.kind != YamlNode::Kind::Scalar || node.text.size() > 18 ||
+      StringRef(node.text).getAsInteger(10, number))
+    return Diagnostic(Diag::WrongType, node.location) << what << " must be a whole number";
+  if (number < least || number > most)
+    return Diagnostic(Diag::OutOfRange, node.location)
+           << what << " is " << number << "; " << least << " to " << most << " are accepted";
+  result = number;
+  return Error::success();
+}
+
+Error readJob(const YamlNode &node, Job &job) {
+  job.location = node.location;
+  if (node.kind == YamlNode::Kind::Mapping) // the name first: messages use it
+    for (const YamlEntry &entry : node.entries)
+      if (entry.key == "name")
+        if (Error error = readText(entry.value, "name of a job", job.name))
+          return error;
+  std::string owner = "job '" + job.name + "'";
+  auto count = [&](const char *key, int64_t most, int64_t &result) -> YamlField {
+    return {key, required, [=, &result](const YamlNode &value) {
+              return readCount(value, std::string(key) + " of " + owner, 1, most, result);
+            }};
+  };
+  Error error = readMapping(
+      node, owner,
+      {{"name", required, [](const YamlNode &) { return Error::success(); }},
+       {"arrival", required,
+        [&](const YamlNode &value) {
+          return readInteger(value, "arrival of " + owner, 0, latestArrival, job.arrival);
+        }},
+       {"priority", optional,
+        [&](const YamlNode &value) {
+          return readInteger(value, "priority of " + owner, -mostPriority, mostPriority,
+                             job.priority);
+        }},
+       count("epochs", mostSamples, job.epochs),
+       count("samples", mostSamples, job.samples),
+       count("batch", mostBatch, job.batch),
+       {"model", optional,
+        [&](const YamlNode &value) {
+          job.modelLocation = value.location;
+          return readText(value, "model of " + owner, job.model);
+        }},
+       {"sample_time", optional,
+        [&](const YamlNode &value) { return readSampleTime(value, owner, job); }},
+       {"gradient", optional,
+        [&](const YamlNode &value) {
+          return readBytesOrNone(value, "gradient of " + owner, job.gradient);
+        }},
+       {"worker", required,
+        [&](const YamlNode &value) { return readWorker(value, "worker of " + owner, job.worker); }},
+       {"server", required,
+        [&](const YamlNode &value) { return readDemand(value, "server of " + owner, job.server); }},
+       {"workers_per_server", required,
+        [&](const YamlNode &value) {
+          return readAtLeast(value, "workers_per_server of " + owner, leastWorkersPerServer,
+                             mostWorkersPerServer, job.workersPerServer);
+        }},
+       {"utility", required, [&](const YamlNode &value) {
+          return readUtility(value, "utility of " + owner, job.utility);
+        }}});
+  if (error)
+    return error;
+  return checkSource(node, job, owner);
+}
+
+} // namespace heterplan::jobs

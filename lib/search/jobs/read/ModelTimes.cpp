@@ -1,0 +1,79 @@
+#include "search/jobs/read/ModelTimes.h"
+
+#include "cost/Memory.h"
+
+#include <algorithm>
+
+using namespace llvm;
+
+namespace heterplan::jobs {
+
+namespace {
+Expected<Seconds> passTime(const LayerGraph &graph, const DeviceType &device, Samples batch,
+                           const CostModel &costs) {
+  Seconds sum{};
+  for (const Layer &layer : graph.layers) {
+    Expected<LayerCost> cost = costs.price(layer, device, batch);
+    if (!cost)
+      return cost.takeError();
+    sum += cost->forward + cost->backward;
+  }
+  return sum;
+}
+
+bool fits(const LayerGraph &graph, const DeviceType &device, Samples batch) {
+  Bytes need = deviceMemory(graph, 0, graph.size(), Cut(), Optimizer::Sgd, batch, 1);
+  for (const Layer &layer : graph.layers)
+    for (const SparseTable &table : layer.tables)
+      need += tableMemory(table, table.rows, Optimizer::Sgd, batch);
+  return need <= device.memory;
+}
+
+/// Of one sample on a whole device; 0 where the model does not fit.
+Expected<Seconds> sampleTime(const LayerGraph &graph, const DeviceType &device, int64_t most,
+                             const CostModel &costs) {
+  Seconds best{};
+  for (int64_t batch = 1; batch <= most && fits(graph, device, Samples(batch)); batch *= 2) {
+    Expected<Seconds> time = passTime(graph, device, Samples(batch), costs);
+    if (!time)
+      return time.takeError();
+    if (Seconds each = *time / double(batch); best == Seconds() || each < best)
+      best = each;
+  }
+  return best;
+}
+
+Bytes gradientOf(const LayerGraph &graph, int64_t batch) {
+  Bytes sum{};
+  for (const Layer &layer : graph.layers) {
+    sum += layer.denseBytes();
+    for (const SparseTable &table : layer.tables)
+      sum += std::min(table.bytes(), table.lookupBytes() * double(batch));
+  }
+  return sum;
+}
+} // namespace
+
+Error setTimes(Job &job, const LayerGraph &graph, const Cluster &cluster, const CostModel &costs) {
+  for (const DeviceType &device : cluster.types) {
+    bool isOfUse = job.runsOnGpus() ? device.deviceClass == DeviceClass::Gpu
+                                    : device.deviceClass == DeviceClass::Cpu && device.cores > 0;
+    if (!isOfUse)
+      continue;
+    Expected<Seconds> time = sampleTime(graph, device, job.batch, costs);
+    if (!time)
+      return time.takeError();
+    double share =
+        job.runsOnGpus() ? job.worker[Gpu] : job.worker[Cpu] / partsOfCore / device.cores;
+    if (*time > Seconds())
+      job.sampleTimes[device.name] = *time / share;
+  }
+  job.gradient = gradientOf(graph, job.batch);
+  if (!job.sampleTimes.empty())
+    return Error::success();
+  return Diagnostic(Diag::OutOfRange, job.modelLocation)
+         << "the model of job '" << job.name << "' fits in the memory of no "
+         << (job.runsOnGpus() ? "GPU type" : "CPU type with cores") << " of the cluster";
+}
+
+} // namespace heterplan::jobs

@@ -1,0 +1,23 @@
+// Sample time and gradient size of a job that names a model, from the model's cost on each device
+// type: so that scheduling and planning agree.
+#pragma once
+
+#include "cost/CostModel.h"
+#include "ir/LayerGraph.h"
+#include "search/jobs/Job.h"
+
+#include "llvm/Support/Error.h"
+
+namespace heterplan::jobs {
+
+/// Sets `job.sampleTimes` and `job.gradient`:
+/// - a sample takes, on one device, the least over local batches b (powers of two, at most the
+///   job's batch, that fit the device's memory) of (forward + backward of all layers)/b;
+/// - a worker of n GPUs is n times as fast, one of c of a CPU's C cores takes C/c as long;
+/// - the gradient is the dense parameters, and of sparse tables the rows that a batch looks up.
+/// A type whose memory does not hold the model is left out. NoProfile where a price is not known;
+/// OutOfRange (at the model's name) where no type can run it.
+llvm::Error setTimes(Job &job, const LayerGraph &graph, const Cluster &cluster,
+                     const CostModel &costs);
+
+} // namespace heterplan::jobs

@@ -1,0 +1,148 @@
+#include "search/jobs/read/Traces.h"
+
+#include "search/jobs/read/TraceLines.h"
+
+#include "llvm/ADT/StringMap.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+using namespace llvm;
+
+namespace heterplan::jobs {
+
+namespace {
+constexpr double hundredths = 100; // of a core or GPU, in Alibaba's plans
+constexpr double microseconds = 1e6;
+
+/// What a task took, in the units of a workload.
+struct TaskUse {
+  double arrival = 0, seconds = 0;
+  int64_t workers = 1;
+  Demand worker{};
+};
+
+/// A job of `workers` that lasted as long as the trace says: a sample is a second of a worker,
+/// which may have fewer workers, or up to as many, in each slot.
+Job jobOf(const std::string &name, const TaskUse &use, const TraceOptions &options, Draws &draws) {
+  Job job;
+  job.name = name;
+  job.arrival = static_cast<int>(std::min(use.arrival / options.slot.value(), 1e9));
+  job.batch = std::max<int64_t>(1, use.workers);
+  job.samples = std::max<int64_t>(
+      1, static_cast<int64_t>(std::ceil(std::min(use.seconds * double(use.workers), 1e15))));
+  job.sampleTime = Seconds(1);
+  job.worker = use.worker;
+  job.workersPerServer = double(job.batch);
+  job.utility = drawUtility(draws);
+  return job;
+}
+} // namespace
+
+ArrayRef<TraceForm> traceForms() {
+  static const TraceForm all[] = {
+#define HETERPLAN_TRACE(name, reader, help) {name, help},
+#include "search/jobs/read/Traces.def"
+  };
+  return all;
+}
+
+Expected<Workload> parseTrace(StringRef form, StringRef text, StringRef path,
+                              const Machines &machines, const TraceOptions &options) {
+#define HETERPLAN_TRACE(name, reader, help)                                                        \
+  if (form == name)                                                                                \
+    return reader(text, path, machines, options);
+#include "search/jobs/read/Traces.def"
+  return Diagnostic(Diag::Usage, {path.str(), 0, 0, ""}) << "unknown form of a trace: " << form;
+}
+
+/// job_name, task_name, inst_num, status, start_time, end_time, plan_cpu, plan_mem, plan_gpu, ...
+Expected<Workload> parseAlibaba(StringRef text, StringRef path, const Machines &,
+                                const TraceOptions &options) {
+  Workload workload{options.slot, options.slots, {}};
+  Draws draws(options.seed);
+  std::vector<std::pair<std::string, TaskUse>> tasks;
+  TraceLines lines(text, path, ',', 9);
+  while (lines.next()) {
+    if (lines.number() == 1 && lines.field(0) == "job_name")
+      continue;
+    bool lasted = !lines.field(4).empty() && !lines.field(5).empty();
+    TaskUse use;
+    use.arrival = lines.real(4, "start_time");
+    use.seconds = lines.real(5, "end_time") - use.arrival;
+    use.workers = lines.whole(2, "inst_num", 1, 1 << 20);
+    use.worker = {std::round(lines.real(6, "plan_cpu") / hundredths * partsOfCore),
+                  std::ceil(lines.real(7, "plan_mem") * 1e9),
+                  std::ceil(lines.real(8, "plan_gpu") / hundredths)};
+    bool ran = lasted && use.seconds > 0 && use.worker[Cpu] + use.worker[Gpu] > 0;
+    if (ran)
+      tasks.emplace_back((lines.field(0) + "/" + lines.field(1)).str(), use);
+  }
+  if (Error error = lines.take())
+    return error;
+  double first = INFINITY;
+  for (const auto &[name, use] : tasks)
+    first = std::min(first, use.arrival);
+  StringMap<int> names;
+  for (auto &[name, use] : tasks) {
+    use.arrival -= first;
+    int copy = names[name]++;
+    workload.jobs.push_back(
+        jobOf(copy ? name + "#" + std::to_string(copy) : name, use, options, draws));
+  }
+  return workload;
+}
+
+/// time, missing, job, task, machine, event, user, class, priority, cpu, memory, ...: shares are of
+/// the largest machine.
+Expected<Workload> parseGoogle(StringRef text, StringRef path, const Machines &machines,
+                               const TraceOptions &options) {
+  constexpr int64_t submit = 0, schedule = 1, finish = 4;
+  struct Events {
+    double submitted = -1;
+    std::map<int64_t, double> started; // by task
+    double longest = 0;
+    int priority = 0;
+    double cpu = 0, memory = 0;
+  };
+  std::map<std::string, Events> jobs;
+  double largest[resources] = {};
+  for (size_t i = 0; i < machines.capacity().size(); ++i)
+    largest[machines.resourceOf(int(i))] =
+        std::max(largest[machines.resourceOf(int(i))], machines.capacity()[i]);
+  TraceLines lines(text, path, ',', 11);
+  while (lines.next()) {
+    Events &job = jobs[lines.field(2).str()];
+    double time = lines.real(0, "time") / microseconds;
+    int64_t task = lines.whole(3, "task index", 0, 1 << 20);
+    int64_t event = lines.whole(5, "event type", 0, 8);
+    if (event == submit && job.submitted < 0)
+      job.submitted = time;
+    if (event == schedule)
+      job.started.try_emplace(task, time);
+    if (auto started = job.started.find(task); event == finish && started != job.started.end())
+      job.longest = std::max(job.longest, time - started->second);
+    job.priority = int(lines.whole(8, "priority", 0, 1000));
+    job.cpu = std::max(job.cpu, lines.real(9, "cpu request"));
+    job.memory = std::max(job.memory, lines.real(10, "memory request"));
+  }
+  if (Error error = lines.take())
+    return error;
+  Workload workload{options.slot, options.slots, {}};
+  Draws draws(options.seed);
+  for (const auto &[name, events] : jobs) {
+    if (events.submitted < 0 || events.longest <= 0 || events.cpu <= 0)
+      continue; // the trace does not show it from its arrival to its end
+    TaskUse use{events.submitted,
+                events.longest,
+                int64_t(events.started.size()),
+                {std::max(1.0, std::round(events.cpu * largest[Cpu])),
+                 std::ceil(events.memory * largest[Memory]), 0}};
+    workload.jobs.push_back(jobOf(name, use, options, draws));
+    workload.jobs.back().priority = events.priority;
+  }
+  return workload;
+}
+
+} // namespace heterplan::jobs

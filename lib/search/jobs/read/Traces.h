@@ -1,0 +1,47 @@
+// Public traces of shared clusters, as workloads. What a trace does not tell is stated for each
+// form in docs/schedule.md; utilities are drawn as in the publication of PD-ORS.
+#pragma once
+
+#include "search/jobs/read/Generator.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+
+#include <string>
+
+namespace heterplan::jobs {
+
+struct TraceOptions {
+  int slots = 100;
+  Seconds slot{600};
+  uint64_t seed = 0;
+  std::string throughputs; // of Gavel: the text of its file
+  std::string throughputsPath;
+};
+
+struct TraceForm {
+  const char *name;
+  const char *help;
+};
+/// One for each line of Traces.def.
+llvm::ArrayRef<TraceForm> traceForms();
+
+/// Reads `text` in the form called `form`, which is one of traceForms(). Errors are located:
+/// Syntax, MissingField, OutOfRange, TooLarge.
+llvm::Expected<Workload> parseTrace(llvm::StringRef form, llvm::StringRef text,
+                                    llvm::StringRef path, const Machines &machines,
+                                    const TraceOptions &options);
+
+/// Largest trace that is read.
+constexpr uint64_t largestTrace = uint64_t(1) << 28;
+
+/// The readers, of one form each.
+llvm::Expected<Workload> parseGavel(llvm::StringRef text, llvm::StringRef path,
+                                    const Machines &machines, const TraceOptions &options);
+llvm::Expected<Workload> parseAlibaba(llvm::StringRef text, llvm::StringRef path,
+                                      const Machines &machines, const TraceOptions &options);
+llvm::Expected<Workload> parseGoogle(llvm::StringRef text, llvm::StringRef path,
+                                     const Machines &machines, const TraceOptions &options);
+
+} // namespace heterplan::jobs

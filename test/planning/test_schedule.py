@@ -1,0 +1,162 @@
+"""`heterplan schedule` end to end: every schedule that the binary writes is checked by jobs_checker."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from conftest import BINARY, CLUSTERS, MODELS, SOURCE
+from jobs_checker import check
+
+EXAMPLE = SOURCE / "profiles/jobs/example.yaml"
+POLICIES = ["pd-ors", "fifo", "srtf", "drf", "dorm", "oasis", "gavel-like"]
+
+
+def schedule(*arguments) -> subprocess.CompletedProcess:
+    return subprocess.run([BINARY, "schedule", *map(str, arguments)], capture_output=True, text=True)
+
+
+def checked(tmp_path, jobs: Path, cluster: Path, *options) -> dict:
+    run = schedule(jobs, "--cluster", cluster, "-o", tmp_path / "out", "--force", *options)
+    assert run.returncode == 0, run.stderr
+    return check(tmp_path / "out/schedule.json", jobs, cluster, SOURCE / "profiles")
+
+
+def contended(seed: int, jobs: int, slots: int) -> dict:
+    """Jobs for mixed-small, more than it can do."""
+    draw = random.Random(seed)
+    made = []
+    for i in range(jobs):
+        on_gpus = draw.random() < 0.8
+        base = draw.uniform(1, 20)
+        target = draw.randint(1, slots // 2)
+        made.append({
+            "name": f"job{i}", "arrival": draw.randrange(slots), "priority": draw.randint(-1, 1),
+            "epochs": draw.randint(1, 20), "samples": draw.randint(20000, 300000), "batch": draw.randint(1, 64),
+            "sample_time": {"t4": f"{3 * base:.3f}ms", "v100": f"{base:.3f}ms", "a100": f"{base / 2:.3f}ms"}
+            if on_gpus else f"{base:.3f}ms",
+            "gradient": f"{draw.randint(1, 500)}MB",
+            "worker": {"gpu": 1, "cpu": 4, "memory": "16GiB"} if on_gpus else {"cpu": 6, "memory": "8GiB"},
+            "server": {"cpu": 2, "memory": "4GiB"}, "workers_per_server": draw.randint(1, 6),
+            "utility": draw.choice([
+                {"kind": "sigmoid", "value": draw.uniform(1, 100), "decay": draw.uniform(0, 4), "target": target},
+                {"kind": "linear", "value": draw.uniform(1, 100), "deadline": target + 1},
+                {"kind": "deadline", "value": draw.uniform(1, 100), "deadline": target},
+                {"kind": "constant", "value": draw.uniform(1, 100)}]),
+        })
+    return {"slot": "10min", "slots": slots, "jobs": made}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_the_example_holds(tmp_path, policy):
+    result = checked(tmp_path, EXAMPLE, CLUSTERS / "mixed-small.yaml", "--policy", policy)
+    assert result["policy"] == policy
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_contended_clusters_hold_and_the_bound_is_the_same(tmp_path, policy):
+    for seed in range(3):
+        jobs = tmp_path / f"jobs{seed}.yaml"
+        jobs.write_text(yaml.safe_dump(contended(seed, 40, 30)))
+        result = checked(tmp_path, jobs, CLUSTERS / "mixed-small.yaml", "--policy", policy, "--seed", str(seed))
+        other = checked(tmp_path, jobs, CLUSTERS / "mixed-small.yaml", "--policy", "fifo")
+        assert result["utilityUpperBound"] == other["utilityUpperBound"]
+
+
+def test_time_and_gradient_come_from_models(tmp_path):
+    load = yaml.safe_load(EXAMPLE.read_text())
+    load["jobs"] = load["jobs"][:1]
+    for key in ("sample_time", "gradient"):
+        del load["jobs"][0][key]
+    load["jobs"][0]["model"] = str(MODELS / "resnet50.onnx")
+    jobs = tmp_path / "jobs.yaml"
+    jobs.write_text(yaml.safe_dump(load))
+    result = checked(tmp_path, jobs, CLUSTERS / "mixed-small.yaml")
+    seconds = result["jobs"][0]["sampleSeconds"]
+    assert seconds["a100"] < seconds["v100"] < seconds["t4"]
+    assert 90e6 < result["jobs"][0]["gradientBytes"] < 120e6
+
+
+def test_the_same_inputs_lead_to_the_same_bytes(tmp_path):
+    texts = []
+    for name in ("a", "b"):
+        schedule(EXAMPLE, "--cluster", CLUSTERS / "mixed-small.yaml", "-o", tmp_path / name, "--seed", 3)
+        texts.append((tmp_path / name / "schedule.json").read_bytes())
+    assert texts[0] == texts[1]
+
+
+def job_file(tmp_path, name: str, **changes) -> Path:
+    job = yaml.safe_load(EXAMPLE.read_text())["jobs"][3] | {"name": name, "arrival": 0} | changes
+    path = tmp_path / f"{name}.yaml"
+    path.write_text(yaml.safe_dump(job))
+    return path
+
+
+def new_state(tmp_path) -> list[str]:
+    return ["--state", str(tmp_path / "state.json"), "--cluster", str(CLUSTERS / "mixed-small.yaml"), "--slot", "10min",
+            "--slots", "200"]
+
+
+def test_online_calls_at_once_lose_no_job(tmp_path):
+    first = schedule(*new_state(tmp_path), "--arrive", job_file(tmp_path, "first"))
+    assert first.returncode == 0, first.stderr
+    names = [f"job{i}" for i in range(8)]
+    calls = [subprocess.Popen([BINARY, "schedule", "--state", tmp_path / "state.json", "--arrive",
+                               job_file(tmp_path, name)], stdout=subprocess.DEVNULL) for name in names]
+    assert [call.wait() for call in calls] == [0] * len(calls)
+    state = json.loads((tmp_path / "state.json").read_text())
+    assert sorted(entry["job"]["name"] for entry in state["jobs"]) == sorted(["first", *names])
+
+
+def test_a_killed_call_leaves_a_state_that_the_next_one_reads(tmp_path):
+    assert schedule(*new_state(tmp_path), "--arrive", job_file(tmp_path, "first")).returncode == 0
+    draw = random.Random(1)
+    decided = {"first"}
+    for i in range(25):
+        call = subprocess.Popen([BINARY, "schedule", "--state", tmp_path / "state.json", "--arrive",
+                                 job_file(tmp_path, f"job{i}")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(draw.uniform(0, 0.06))
+        call.send_signal(signal.SIGKILL)
+        call.wait()
+        now = {entry["job"]["name"] for entry in json.loads((tmp_path / "state.json").read_text())["jobs"]}
+        assert now in (decided, decided | {f"job{i}"})
+        decided = now
+    last = schedule("--state", tmp_path / "state.json", "--arrive", job_file(tmp_path, "last"))
+    assert last.returncode == 0, last.stderr
+
+
+def test_online_jobs_leave_a_node_that_is_down(tmp_path):
+    for i in range(4):
+        run = schedule(*(new_state(tmp_path) if i == 0 else ["--state", tmp_path / "state.json"]), "--arrive",
+                       job_file(tmp_path, f"job{i}", samples=9000000), "--json")
+        assert run.returncode == 0, run.stderr
+    rows = json.loads(run.stdout)["jobs"][0]["allocations"]
+    down = schedule("--state", tmp_path / "state.json", "--at", 1, "--node-down", rows[-1]["node"], "--json")
+    assert down.returncode == 0, down.stderr
+    moved = json.loads(down.stdout)["jobs"]
+    assert moved
+    for job in moved:
+        assert all(row["node"] != rows[-1]["node"] and row["slot"] >= 1 for row in job["allocations"])
+    done = schedule("--state", tmp_path / "state.json", "--complete", "job0")
+    assert done.returncode == 0 and "job0 is completed" in done.stdout
+
+
+def test_tampered_and_stale_states_are_refused(tmp_path):
+    assert schedule(*new_state(tmp_path), "--arrive", job_file(tmp_path, "first")).returncode == 0
+    state = tmp_path / "state.json"
+    before = state.read_text()
+    stale = schedule("--state", state, "--cluster", CLUSTERS / "mixed-64.yaml", "--arrive", job_file(tmp_path, "b"))
+    assert stale.returncode == 1 and "[HP1521]" in stale.stderr
+    state.write_text(before.replace('"slots": 200', '"slots": 300'))
+    tampered = schedule("--state", state, "--arrive", job_file(tmp_path, "b"))
+    assert tampered.returncode == 1 and "[HP1520]" in tampered.stderr
+    state.write_text(before[: len(before) // 2])
+    cut = schedule("--state", state, "--arrive", job_file(tmp_path, "b"))
+    assert cut.returncode == 1 and "[HP1520]" in cut.stderr

@@ -1,0 +1,60 @@
+// Policies and the bound against the exact optimum of small workloads.
+#include "search/jobs/UpperBound.h"
+#include "search/jobs/policy/Policy.h"
+#include "support/RandomJobs.h"
+#include "support/Statistics.h"
+
+#include "gtest/gtest.h"
+
+#include <cstdlib>
+
+using namespace heterplan;
+using heterplan::test::RandomJobs;
+
+namespace {
+double utilityOf(const jobs::Problem &problem, const char *policy, bool *optimal = nullptr) {
+  jobs::PolicyOptions options;
+  options.nodeLimit = 3000;
+  jobs::PolicyResult result = jobs::makePolicy(policy)->run(problem, options);
+  if (optimal)
+    *optimal = result.optimal;
+  return totalUtility(problem, result.schedule);
+}
+} // namespace
+
+TEST(JobsOptimum, primalDualReachesMostOfItAndTheBoundHolds) {
+  std::vector<double> ratios, gaps;
+  std::map<std::string, std::vector<double>> others;
+  int instances = std::getenv("HETERPLAN_JOBS") ? std::atoi(std::getenv("HETERPLAN_JOBS")) : 60;
+  for (int seed = 5000; seed < 5000 + instances; ++seed) {
+    RandomJobs random(seed, {6, 8, 3});
+    auto problem = random.problem();
+    if (!problem) {
+      llvm::consumeError(problem.takeError());
+      continue;
+    }
+    bool optimal = false;
+    double best = utilityOf(*problem, "offline", &optimal);
+    double bound = jobs::utilityUpperBound(*problem);
+    ASSERT_LE(best, bound) << "seed " << seed;
+    if (!optimal || best <= 0)
+      continue;
+    for (const jobs::PolicyInfo &policy : jobs::policies()) {
+      double found = utilityOf(*problem, policy.name);
+      EXPECT_LE(found, best * (1 + 1e-6) + 1e-9) << policy.name << " seed " << seed;
+      others[policy.name].push_back(found / best);
+    }
+    gaps.push_back(bound / best);
+  }
+  for (auto &[name, values] : others) {
+    std::sort(values.begin(), values.end());
+    printf("%-12s of the optimum: least %.3f, tenth %.3f, median %.3f, mean %.3f (%zu)\n",
+           name.c_str(), values[0], values[values.size() / 10], median(values),
+           std::accumulate(values.begin(), values.end(), 0.0) / values.size(), values.size());
+  }
+  std::sort(gaps.begin(), gaps.end());
+  printf("bound: median %.3f, ninth tenth %.3f, most %.3f\n", median(gaps),
+         gaps[gaps.size() * 9 / 10], gaps.back());
+  EXPECT_GE(others["pd-ors"].size(), size_t(instances / 2));
+  EXPECT_GE(median(others["pd-ors"]), 0.8);
+}

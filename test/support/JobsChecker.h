@@ -1,0 +1,212 @@
+// An independent check of a schedule of jobs, by plain arithmetic on the cluster file's facts: it
+// shares no formula with lib/search/jobs.
+#pragma once
+
+#include "search/jobs/Schedule.h"
+
+#include <cmath>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace heterplan::test {
+
+class JobsChecker {
+public:
+  JobsChecker(const Cluster &cluster, const jobs::Workload &workload)
+      : cluster(cluster), workload(workload) {
+    for (const NodeGroup &group : cluster.nodes)
+      for (int i = 0; i < group.count; ++i)
+        nodes[group.count == 1 ? group.name : group.name + "-" + std::to_string(i)] = &group;
+  }
+
+  struct Row {
+    int job, slot;
+    std::string node, type;
+    double workers, servers;
+  };
+
+  static std::vector<Row> rowsOf(const jobs::Problem &problem, const jobs::Schedule &schedule) {
+    std::vector<Row> rows;
+    const jobs::Machines &machines = problem.machines();
+    for (int job = 0; job < problem.size(); ++job)
+      for (const auto &[slot, part] : schedule[job].slots)
+        for (const jobs::Row &row : part)
+          rows.push_back({job, slot, machines.nodes()[machines.sites()[row.site].node].name,
+                          machines.typeName(row.site), double(row.workers), double(row.servers)});
+    return rows;
+  }
+
+  /// Everything that is wrong, one line each; and the total utility.
+  std::string complaints(const std::vector<Row> &rows, const std::vector<bool> &admitted) {
+    found.str("");
+    total = 0;
+    checkRows(rows);
+    checkCapacities(rows);
+    for (size_t job = 0; job < workload.jobs.size(); ++job)
+      checkJob(int(job), rows, admitted[job]);
+    return found.str();
+  }
+  double total = 0;
+
+private:
+  std::vector<std::string> gpuTypes(const NodeGroup &group) const {
+    std::vector<std::string> names;
+    for (const auto &[name, count] : group.devices)
+      for (const DeviceType &type : cluster.types)
+        if (type.name == name && type.deviceClass == DeviceClass::Gpu)
+          names.push_back(name);
+    return names;
+  }
+
+  double ofCpus(const NodeGroup &group, bool cores) const {
+    double sum = 0;
+    for (const auto &[name, count] : group.devices)
+      for (const DeviceType &type : cluster.types)
+        if (type.name == name && type.deviceClass == DeviceClass::Cpu)
+          sum += count * (cores ? type.cores : type.memory.value());
+    return sum;
+  }
+
+  void checkRows(const std::vector<Row> &rows) {
+    std::set<std::tuple<int, int, std::string, std::string>> seen;
+    for (const Row &row : rows) {
+      if (!nodes.count(row.node)) {
+        found << "no node " << row.node << '\n';
+        continue;
+      }
+      if (!seen.insert({row.job, row.slot, row.node, row.type}).second)
+        found << "row twice\n";
+      if (row.workers < 0 || row.servers < 0 || row.workers + row.servers == 0 ||
+          row.workers != std::floor(row.workers) || row.servers != std::floor(row.servers))
+        found << "row of no whole workers and servers\n";
+      std::vector<std::string> types = gpuTypes(*nodes[row.node]);
+      if ((types.size() > 1) != !row.type.empty())
+        found << "device type of a row on " << row.node << " is '" << row.type << "'\n";
+      if (row.slot < 0 || row.slot >= workload.slots || row.slot < workload.jobs[row.job].arrival)
+        found << workload.jobs[row.job].name << " has a row in slot " << row.slot << '\n';
+    }
+  }
+
+  std::string typeOf(const Row &row) {
+    std::vector<std::string> types = gpuTypes(*nodes[row.node]);
+    return row.type.empty() && types.size() == 1 ? types.front() : row.type;
+  }
+
+  void checkCapacities(const std::vector<Row> &rows) {
+    std::map<std::tuple<int, std::string, std::string>, double> used;
+    for (const Row &row : rows) {
+      const jobs::Job &job = workload.jobs[row.job];
+      auto sum = [&](int r) { return row.workers * job.worker[r] + row.servers * job.server[r]; };
+      used[{row.slot, row.node, "cpu"}] += sum(0) / 1000;
+      used[{row.slot, row.node, "memory"}] += sum(1);
+      if (sum(2) > 0)
+        used[{row.slot, row.node, "gpu " + typeOf(row)}] += sum(2);
+    }
+    for (const auto &[key, amount] : used) {
+      const auto &[slot, node, what] = key;
+      const NodeGroup &group = *nodes[node];
+      double has = 0;
+      if (what == "cpu")
+        has = group.host.cores ? *group.host.cores : ofCpus(group, true);
+      else if (what == "memory")
+        has = group.host.memory ? group.host.memory->value() : ofCpus(group, false);
+      else if (group.devices.count(what.substr(4)))
+        has = group.devices.at(what.substr(4));
+      if (amount > has * (1 + 1e-12))
+        found << node << " in slot " << slot << " gives " << amount << " of " << has << ' ' << what
+              << '\n';
+    }
+  }
+
+  double timeOf(const jobs::Job &job, const Row &row) {
+    if (job.sampleTimes.empty())
+      return job.sampleTime.value();
+    if (job.worker[2] > 0)
+      return job.sampleTimes.count(typeOf(row)) ? job.sampleTimes.at(typeOf(row)).value()
+                                                : INFINITY;
+    double slowest = 0;
+    for (const auto &[name, count] : nodes[row.node]->devices)
+      for (const DeviceType &type : cluster.types)
+        if (type.name == name && type.deviceClass == DeviceClass::Cpu)
+          slowest = std::max(slowest, job.sampleTimes.count(name) ? job.sampleTimes.at(name).value()
+                                                                  : INFINITY);
+    return slowest > 0 ? slowest : INFINITY;
+  }
+
+  double bandwidth(const std::vector<Row> &rows) {
+    std::set<std::string> names, zones;
+    for (const Row &row : rows) {
+      names.insert(row.node);
+      zones.insert(nodes[row.node]->zone);
+    }
+    if (names.size() == 1)
+      return nodes[*names.begin()]->link.bandwidth.value();
+    for (const Zone &zone : cluster.zones)
+      if (zones.size() == 1 && (zone.name == *zones.begin() || zones.begin()->empty()))
+        return zone.network.bandwidth.value();
+    return cluster.network.bandwidth.value();
+  }
+
+  double samplesOf(const jobs::Job &job, const std::vector<Row> &rows) {
+    double sum = 0;
+    for (const Row &row : rows)
+      if (row.workers > 0)
+        sum += row.workers * workload.slot.value() /
+               (timeOf(job, row) + job.workersPerServer / double(job.batch) * 2 *
+                                       job.gradient.value() / bandwidth(rows));
+    return sum;
+  }
+
+  double utilityOf(const jobs::Utility &utility, double delay) {
+    switch (utility.kind) {
+    case jobs::Utility::Kind::Sigmoid:
+      return utility.value / (1 + std::exp(utility.decay * (delay - utility.target)));
+    case jobs::Utility::Kind::Linear:
+      return utility.value * std::max(0.0, 1 - delay / utility.deadline);
+    case jobs::Utility::Kind::Deadline:
+      return delay <= utility.deadline ? utility.value : 0;
+    default:
+      return utility.value;
+    }
+  }
+
+  void checkJob(int index, const std::vector<Row> &rows, bool admitted) {
+    const jobs::Job &job = workload.jobs[index];
+    std::map<int, std::vector<Row>> slots;
+    for (const Row &row : rows)
+      if (row.job == index)
+        slots[row.slot].push_back(row);
+    if (admitted != !slots.empty())
+      found << job.name << " has rows and is declined, or the other way round\n";
+    double done = 0, work = double(job.epochs) * double(job.samples);
+    for (const auto &[slot, part] : slots) {
+      if (done >= work * (1 - 1e-9))
+        found << job.name << " has rows after it is done\n";
+      double workers = 0, servers = 0;
+      for (const Row &row : part) {
+        workers += row.workers;
+        servers += row.servers;
+      }
+      if (workers < 1 || workers > double(job.batch))
+        found << job.name << " has " << workers << " workers\n";
+      if (servers < std::ceil(workers / job.workersPerServer))
+        found << job.name << " has " << servers << " servers for " << workers << " workers\n";
+      done += samplesOf(job, part);
+    }
+    if (!admitted)
+      return;
+    if (done < work * (1 - 1e-9))
+      found << job.name << " trains " << done << " of " << work << '\n';
+    total += utilityOf(job.utility, slots.rbegin()->first - job.arrival);
+  }
+
+  const Cluster &cluster;
+  const jobs::Workload &workload;
+  std::map<std::string, const NodeGroup *> nodes;
+  std::ostringstream found;
+};
+
+} // namespace heterplan::test

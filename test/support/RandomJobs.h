@@ -1,0 +1,152 @@
+// Small random clusters and jobs, for laws that must hold on all of them. Deterministic by seed.
+#pragma once
+
+#include "search/jobs/Problem.h"
+
+#include <algorithm>
+#include <random>
+#include <string>
+
+namespace heterplan::test {
+
+class RandomJobs {
+public:
+  struct Size {
+    int jobs = 5, slots = 8, nodes = 3;
+  };
+
+  explicit RandomJobs(uint64_t seed) : RandomJobs(seed, Size()) {}
+  RandomJobs(uint64_t seed, Size most) : random(seed), most(most) {
+    makeCluster();
+    workload.slots = uniform(2, most.slots);
+    workload.slot = Seconds(chance(50) ? 1 : real(0.5, 100));
+    int jobs = uniform(1, most.jobs);
+    for (int i = 0; i < jobs; ++i)
+      makeJob(i);
+  }
+
+  llvm::Expected<jobs::Problem> problem() const {
+    return jobs::Problem::create(jobs::Machines(cluster), workload);
+  }
+
+  Cluster cluster;
+  jobs::Workload workload;
+
+private:
+  int uniform(int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); }
+  double real(double low, double high) {
+    return std::uniform_real_distribution<double>(low, high)(random);
+  }
+  bool chance(int percent) { return uniform(1, 100) <= percent; }
+
+  void addType(const std::string &name, DeviceClass kind) {
+    DeviceType type;
+    type.name = name;
+    type.deviceClass = kind;
+    type.memory = Bytes(uniform(4, 64) * 1e9);
+    type.cores = kind == DeviceClass::Cpu ? uniform(1, 16) : 0;
+    cluster.types.push_back(type);
+  }
+
+  Link link() { return {"", BytesPerSecond(real(1e8, 1e10)), Seconds(0), ""}; }
+
+  void makeCluster() {
+    cluster.name = "random";
+    addType("cpu", DeviceClass::Cpu);
+    addType("old", DeviceClass::Gpu);
+    addType("new", DeviceClass::Gpu);
+    cluster.network = link();
+    int zones = chance(30) ? uniform(1, 2) : 0;
+    for (int zone = 0; zone < zones; ++zone) {
+      Zone &made = cluster.zones.emplace_back();
+      made.name = "zone" + std::to_string(zone);
+      made.network = link();
+    }
+    for (int nodes = 0; nodes < most.nodes;) {
+      NodeGroup group;
+      group.name = "group" + std::to_string(cluster.nodes.size());
+      group.count = uniform(1, std::min(2, most.nodes - nodes));
+      nodes += group.count;
+      if (chance(50))
+        group.devices["cpu"] = uniform(1, 2);
+      if (chance(60))
+        group.devices["old"] = uniform(1, 4);
+      if (chance(50) || group.devices.empty())
+        group.devices["new"] = uniform(1, 4);
+      if (chance(70))
+        group.host.cores = uniform(1, 16);
+      if (chance(70))
+        group.host.memory = Bytes(uniform(1, 64) * 1e9);
+      group.link = link();
+      if (zones > 0)
+        group.zone = "zone" + std::to_string(uniform(0, zones - 1));
+      cluster.nodes.push_back(group);
+    }
+  }
+
+  bool has(DeviceClass kind) const {
+    for (const NodeGroup &group : cluster.nodes)
+      for (const auto &[name, count] : group.devices)
+        if (cluster.types[cluster.typeIndex(name)].deviceClass == kind)
+          return true;
+    return false;
+  }
+  /// Whether any node has cores (or memory).
+  bool states(jobs::Resource resource) const {
+    for (const NodeGroup &group : cluster.nodes)
+      if (group.devices.count("cpu") ||
+          (resource == jobs::Cpu ? group.host.cores.has_value() : group.host.memory.has_value()))
+        return true;
+    return false;
+  }
+
+  void makeJob(int index) {
+    jobs::Job job;
+    job.name = "job" + std::to_string(index);
+    job.arrival = chance(5) ? workload.slots + 1 : uniform(0, workload.slots - 1);
+    job.priority = uniform(-1, 1);
+    job.batch = uniform(1, 12);
+    bool cores = states(jobs::Cpu), memory = states(jobs::Memory);
+    bool onGpus = has(DeviceClass::Gpu) && (chance(70) || !cores);
+    job.worker = {cores && (!onGpus || chance(50)) ? 500.0 * uniform(1, 6) : 0,
+                  memory ? 1e9 * uniform(0, 8) : 0, onGpus ? double(uniform(1, 2)) : 0};
+    job.server = {cores ? 500.0 * uniform(0, 4) : 0, memory ? 1e9 * uniform(0, 4) : 0, 0};
+    job.workersPerServer = chance(20) ? real(0.4, 3) : uniform(1, 5);
+    setTimes(job, onGpus);
+    // Exchanging gradients takes up to as long as computing.
+    double exchange = chance(20) ? 0 : real(0, 1) * job.sampleTime.value();
+    job.gradient = Bytes(std::floor(exchange * cluster.network.bandwidth.value() *
+                                    double(job.batch) / (2 * job.workersPerServer)));
+    job.utility = utility();
+    workload.jobs.push_back(job);
+  }
+
+  void setTimes(jobs::Job &job, bool onGpus) {
+    double slots = real(0.3, 12); // of one worker
+    job.samples = uniform(10, 1000);
+    job.sampleTime = workload.slot * (slots / double(job.samples));
+    if (onGpus && chance(50)) {
+      job.sampleTimes["new"] = job.sampleTime;
+      job.sampleTimes["old"] = job.sampleTime * real(1, 4);
+      return;
+    }
+    // Numbers that divide exactly: work that just fits.
+    if (chance(30))
+      job.sampleTime = workload.slot / double(uniform(1, 100));
+  }
+
+  jobs::Utility utility() {
+    jobs::Utility utility;
+    utility.kind = static_cast<jobs::Utility::Kind>(uniform(0, 3));
+    utility.value = chance(5) ? 0 : real(1, 100);
+    utility.decay = real(0, 3);
+    utility.target = real(0, workload.slots);
+    utility.deadline = real(0.5, workload.slots);
+    return utility;
+  }
+
+  std::mt19937_64 random;
+  Size most;
+};
+
+} // namespace heterplan::test

@@ -1,0 +1,153 @@
+#include "Fixture.h"
+
+#include "search/jobs/online/Online.h"
+#include "support/DurableFile.h"
+#include "support/Files.h"
+#include "support/RandomJobs.h"
+
+#include "llvm/Support/FileSystem.h"
+
+#include "gtest/gtest.h"
+
+using namespace heterplan;
+using namespace heterplan::test;
+
+namespace {
+jobs::State emptyState(int slots = 20) {
+  jobs::State state;
+  state.slot = Seconds(10);
+  state.slots = slots;
+  return state;
+}
+
+std::string errorOf(const std::string &text) {
+  auto state = jobs::parseState(text, "state.json");
+  return state ? "" : toText(state.takeError());
+}
+
+jobs::State withTwoJobs(const Cluster &cluster) {
+  jobs::State state = emptyState();
+  for (const char *name : {"a", "b"}) {
+    jobs::Job job = gpuJob(name);
+    job.utility = {jobs::Utility::Kind::Linear, 10, 0, 0, 15};
+    llvm::cantFail(jobs::arrive(state, cluster, job, {}));
+  }
+  return state;
+}
+} // namespace
+
+TEST(JobsState, printingThenReadingIsTheIdentity) {
+  for (int seed = 0; seed < 200; ++seed) {
+    RandomJobs random(seed);
+    if (auto problem = random.problem(); !problem) {
+      llvm::consumeError(problem.takeError());
+      continue;
+    }
+    jobs::State state = emptyState(random.workload.slots);
+    state.slot = random.workload.slot;
+    for (const jobs::Job &job : random.workload.jobs)
+      llvm::cantFail(jobs::arrive(state, random.cluster, job, {}));
+    std::string text = toJson(state);
+    jobs::State again = llvm::cantFail(jobs::parseState(text, "state.json"));
+    EXPECT_EQ(toJson(again), text) << "seed " << seed;
+    EXPECT_FALSE(bool(verify(again, random.cluster)));
+  }
+}
+
+TEST(JobsState, anyChangeIsRefused) {
+  Cluster cluster = twoGpuNodes();
+  std::string text = toJson(withTwoJobs(cluster));
+  EXPECT_EQ(errorOf(text), "");
+  for (size_t at = 0; at < text.size(); at += 7) {
+    std::string changed = text;
+    changed[at] ^= 1;
+    EXPECT_NE(errorOf(changed), "") << "byte " << at;
+    EXPECT_NE(errorOf(text.substr(0, at)), "") << "cut at " << at;
+  }
+  EXPECT_NE(errorOf("{}").find("[HP1520]"), std::string::npos);
+}
+
+TEST(JobsState, rowsBeyondTheCapacitiesAreRefused) {
+  Cluster cluster = twoGpuNodes();
+  jobs::State state = withTwoJobs(cluster);
+  ASSERT_FALSE(state.jobs[0].rows.empty());
+  state.jobs[0].rows[0].workers += 100;
+  std::string error = toText(verify(state, cluster));
+  EXPECT_NE(error.find("[HP1520] the rows of slot"), std::string::npos) << error;
+  state.jobs[0].rows[0].node = "gone";
+  error = toText(verify(state, cluster));
+  EXPECT_NE(error.find("[HP1523]"), std::string::npos) << error;
+}
+
+TEST(JobsOnline, aNameArrivesOnce) {
+  Cluster cluster = twoGpuNodes();
+  jobs::State state = withTwoJobs(cluster);
+  auto again = jobs::arrive(state, cluster, gpuJob("a"), {});
+  ASSERT_FALSE(again);
+  EXPECT_NE(toText(again.takeError()).find("[HP1103]"), std::string::npos);
+  EXPECT_EQ(state.jobs.size(), 2u);
+}
+
+TEST(JobsOnline, completingFreesWhatWasHeld) {
+  Cluster cluster = twoGpuNodes();
+  jobs::State state = withTwoJobs(cluster);
+  llvm::cantFail(jobs::advance(state, 1));
+  jobs::Outcome outcome = llvm::cantFail(jobs::complete(state, "a"));
+  EXPECT_EQ(outcome.status, "completed");
+  for (const jobs::SavedRow &row : state.jobs[0].rows)
+    EXPECT_LT(row.slot, 1);
+  auto again = jobs::complete(state, "a");
+  ASSERT_FALSE(again);
+  EXPECT_NE(toText(again.takeError()).find("[HP1522]"), std::string::npos);
+  auto unknown = jobs::complete(state, "z");
+  ASSERT_FALSE(unknown);
+  EXPECT_NE(toText(unknown.takeError()).find("no job 'z'"), std::string::npos);
+}
+
+TEST(JobsOnline, jobsLeaveANodeThatIsDown) {
+  Cluster cluster = twoGpuNodes();
+  jobs::State state = withTwoJobs(cluster);
+  std::string node = state.jobs[0].rows.back().node;
+  llvm::cantFail(jobs::advance(state, 1));
+  std::vector<jobs::Outcome> outcomes = llvm::cantFail(jobs::nodeDown(state, cluster, node, {}));
+  EXPECT_FALSE(outcomes.empty());
+  for (const jobs::Outcome &outcome : outcomes) {
+    EXPECT_EQ(outcome.status, "moved");
+    EXPECT_FALSE(outcome.rows.empty());
+  }
+  for (const jobs::SavedJob &saved : state.jobs)
+    for (const jobs::SavedRow &row : saved.rows)
+      EXPECT_FALSE(row.node == node && row.slot >= 1);
+  EXPECT_FALSE(bool(verify(state, cluster)));
+  auto unknown = jobs::nodeDown(state, cluster, "gone", {});
+  ASSERT_FALSE(unknown);
+  llvm::consumeError(unknown.takeError());
+}
+
+TEST(JobsOnline, jobsThatFitNowhereElseAreDropped) {
+  Cluster cluster = twoGpuNodes();
+  jobs::State state = withTwoJobs(cluster);
+  llvm::cantFail(jobs::nodeDown(state, cluster, "gpu-0", {}));
+  llvm::cantFail(jobs::nodeDown(state, cluster, "gpu-1", {}));
+  for (const jobs::SavedJob &saved : state.jobs)
+    EXPECT_EQ(saved.status, "dropped");
+}
+
+TEST(JobsOnline, timeDoesNotGoBack) {
+  jobs::State state = emptyState();
+  llvm::cantFail(jobs::advance(state, 5));
+  EXPECT_NE(toText(jobs::advance(state, 4)).find("[HP1521]"), std::string::npos);
+}
+
+TEST(DurableFile, replacesAndLocks) {
+  llvm::SmallString<128> folder;
+  ASSERT_FALSE(llvm::sys::fs::createUniqueDirectory("heterplan-durable", folder));
+  std::string path = (folder + "/state").str();
+  EXPECT_FALSE(bool(writeDurably(path, "one")));
+  EXPECT_FALSE(bool(writeDurably(path, "two")));
+  EXPECT_EQ(llvm::cantFail(readFile(path)), "two");
+  EXPECT_TRUE(bool(FileLock::take(path + ".lock", Seconds(0))));
+  llvm::Error error = writeDurably((folder + "/none/state").str(), "x");
+  EXPECT_NE(toText(std::move(error)).find("[HP1002]"), std::string::npos);
+  llvm::sys::fs::remove_directories(folder);
+}

@@ -1,0 +1,235 @@
+#include "ScheduleOnline.h"
+
+#include "Options.h"
+#include "ScheduleInputs.h"
+#include "Table.h"
+
+#include "search/jobs/online/Online.h"
+#include "search/jobs/read/JobsReader.h"
+#include "support/DurableFile.h"
+#include "support/Files.h"
+#include "support/JsonWriter.h"
+#include "support/Yaml.h"
+
+#include "llvm/Support/FileSystem.h"
+
+using namespace llvm;
+
+namespace heterplan {
+
+using namespace jobs;
+
+namespace {
+constexpr Seconds lockPatience(60);
+constexpr int mostSlots = 1'000'000;
+
+/// A state with its cluster.
+struct Session {
+  State state;
+  Cluster cluster;
+};
+
+Expected<Cluster> wholeCluster(StringRef text, StringRef path) {
+  Expected<Cluster> cluster = parseCluster(text, path);
+  if (!cluster)
+    return cluster.takeError();
+  Expected<Catalogue> catalogue = readCatalogue();
+  if (!catalogue)
+    return catalogue.takeError();
+  if (Error error = catalogue->resolve(*cluster))
+    return error;
+  return cluster;
+}
+
+Expected<Session> newSession(const OnlineOptions &options, const CostOptions &costs,
+                             uint64_t seed) {
+  if (costs.cluster.empty())
+    return usageError("--cluster").note({}, "'" + options.state + "' is not there yet")
+           << "is needed to make a state";
+  Expected<std::string> text = readFile(costs.cluster, largestYaml);
+  if (!text)
+    return text.takeError();
+  Expected<Cluster> cluster = wholeCluster(*text, costs.cluster);
+  if (!cluster)
+    return cluster.takeError();
+  Expected<int64_t> slots = wholeOption("--slots", options.slots, 1000, 1, mostSlots);
+  if (!slots)
+    return slots.takeError();
+  Session session{{}, std::move(*cluster)};
+  session.state.clusterText = std::move(*text);
+  session.state.slots = int(*slots);
+  session.state.seed = seed;
+  if (Error error = readSlot(options.slot, "60s", session.state.slot))
+    return error;
+  return session;
+}
+
+/// What is given beside a state must be what it was made with.
+Error checkSame(const State &state, const OnlineOptions &options, const CostOptions &costs) {
+  Location place{options.state, 0, 0, ""};
+  if (!costs.cluster.empty()) {
+    Expected<std::string> text = readFile(costs.cluster, largestYaml);
+    if (!text)
+      return text.takeError();
+    if (*text != state.clusterText)
+      return Diagnostic(Diag::StaleState, place)
+                 .note({}, "leave --cluster out, or start a new state")
+             << "was made for another cluster than " << costs.cluster << " is now";
+  }
+  if (!options.slot.empty() || !options.slots.empty())
+    return usageError(options.slot.empty() ? "--slots" : "--slot")
+           << "is settled when a state is made; " << options.state << " is there already";
+  return Error::success();
+}
+
+Expected<Session> openSession(const OnlineOptions &options, const CostOptions &costs,
+                              uint64_t seed) {
+  if (!sys::fs::exists(options.state))
+    return newSession(options, costs, seed);
+  Expected<std::string> text = readFile(options.state, largestState);
+  if (!text)
+    return text.takeError();
+  Expected<State> state = parseState(*text, options.state);
+  if (!state)
+    return state.takeError();
+  if (Error error = checkSame(*state, options, costs))
+    return error;
+  Expected<Cluster> cluster = wholeCluster(state->clusterText, options.state + " (cluster)");
+  if (!cluster)
+    return cluster.takeError();
+  if (Error error = verify(*state, *cluster))
+    return error;
+  return Session{std::move(*state), std::move(*cluster)};
+}
+
+Error advanceTo(State &state, const std::string &at) {
+  Expected<int64_t> slot = wholeOption("--at", at, state.now, 0, mostSlots);
+  if (!slot)
+    return slot.takeError();
+  return advance(state, int(*slot));
+}
+
+Expected<std::vector<Outcome>> arriveAll(Session &session, const OnlineOptions &options,
+                                         const CostOptions &costs, const ModelOptions &reading,
+                                         const PolicyOptions &policy) {
+  Expected<std::vector<Job>> jobs = readArrivals(options.arrive);
+  if (!jobs)
+    return jobs.takeError();
+  Workload workload{session.state.slot, session.state.slots, std::move(*jobs)};
+  if (Error error = readModels(workload, options.arrive, costs, reading))
+    return error;
+  std::vector<Outcome> outcomes;
+  for (Job &job : workload.jobs) {
+    Expected<Outcome> outcome =
+        jobs::arrive(session.state, session.cluster, std::move(job), policy.rounding);
+    if (!outcome)
+      return outcome.takeError();
+    outcomes.push_back(std::move(*outcome));
+  }
+  return outcomes;
+}
+
+Expected<std::vector<Outcome>> act(Session &session, const OnlineOptions &options,
+                                   const CostOptions &costs, const ModelOptions &reading,
+                                   const PolicyOptions &policy) {
+  if (!options.arrive.empty())
+    return arriveAll(session, options, costs, reading, policy);
+  if (!options.nodeDown.empty())
+    return nodeDown(session.state, session.cluster, options.nodeDown, policy.rounding);
+  Expected<Outcome> outcome = complete(session.state, options.complete);
+  if (!outcome)
+    return outcome.takeError();
+  return std::vector<Outcome>{std::move(*outcome)};
+}
+
+void writeRows(JsonWriter &json, const Outcome &outcome) {
+  json.attributeArray("allocations", [&] {
+    for (const SavedRow &row : outcome.rows)
+      json.object([&] {
+        json.attribute("slot", row.slot);
+        json.attribute("node", row.node);
+        if (!row.type.empty())
+          json.attribute("deviceType", row.type);
+        json.attribute("workers", row.workers);
+        json.attribute("servers", row.servers);
+      });
+  });
+}
+
+void printJson(const State &state, const std::vector<Outcome> &outcomes) {
+  JsonWriter json(outs());
+  json.object([&] {
+    json.attribute("now", state.now);
+    json.attributeArray("jobs", [&] {
+      for (const Outcome &outcome : outcomes)
+        json.object([&] {
+          json.attribute("job", outcome.job);
+          json.attribute("status", outcome.status);
+          json.attribute("reason", outcome.reason);
+          writeRows(json, outcome);
+        });
+    });
+  });
+}
+
+void printText(const State &state, const std::vector<Outcome> &outcomes) {
+  outs() << "slot " << state.now << '\n';
+  if (outcomes.empty())
+    outs() << "no job must move\n";
+  for (const Outcome &outcome : outcomes) {
+    outs() << outcome.job << " is " << outcome.status;
+    if (!outcome.reason.empty())
+      outs() << ": " << outcome.reason;
+    outs() << '\n';
+    if (outcome.rows.empty())
+      continue;
+    Table table({">slot", "node", "device type", ">workers", ">servers"});
+    for (const SavedRow &row : outcome.rows)
+      table.row({std::to_string(row.slot), row.node, row.type, std::to_string(row.workers),
+                 std::to_string(row.servers)});
+    table.print(outs());
+  }
+}
+
+Error checkUse(const OnlineOptions &options) {
+  int asked = !options.arrive.empty() + !options.complete.empty() + !options.nodeDown.empty();
+  if (asked == 1)
+    return Error::success();
+  return usageError("--state") << "needs one of --arrive, --complete and --node-down";
+}
+} // namespace
+
+void addOnlineOptions(CLI::App &command, OnlineOptions &options) {
+  addText(command, "--state", options.state, "FILE",
+          "decide online: the state between calls, made from --cluster where it is not there");
+  addText(command, "--arrive", options.arrive, "FILE",
+          "with --state: a job arrives (one job, or a jobs file)");
+  addText(command, "--complete", options.complete, "JOB", "with --state: a job is done");
+  addText(command, "--node-down", options.nodeDown, "NODE",
+          "with --state: a node is gone; says which jobs move where");
+  addText(command, "--at", options.at, "SLOT", "with --state: the slot it is now");
+}
+
+Expected<ExitStatus> scheduleOnline(const OnlineOptions &options, const CostOptions &costs,
+                                    const ModelOptions &reading, const PolicyOptions &policy,
+                                    bool json) {
+  if (Error error = checkUse(options))
+    return error;
+  Expected<FileLock> lock = FileLock::take(options.state + ".lock", lockPatience);
+  if (!lock)
+    return lock.takeError();
+  Expected<Session> session = openSession(options, costs, policy.seed);
+  if (!session)
+    return session.takeError();
+  if (Error error = advanceTo(session->state, options.at))
+    return error;
+  Expected<std::vector<Outcome>> outcomes = act(*session, options, costs, reading, policy);
+  if (!outcomes)
+    return outcomes.takeError();
+  if (Error error = writeDurably(options.state, toJson(session->state)))
+    return error;
+  (json ? printJson : printText)(session->state, *outcomes);
+  return exitDone;
+}
+
+} // namespace heterplan
