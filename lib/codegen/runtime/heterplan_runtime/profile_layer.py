@@ -14,7 +14,7 @@ from .data import integer_range
 from .interpreter import dense_parameters
 from .model import initial, seed_of
 from .program import TableSpec, dtype_of
-from .tables import Bank, LookedUp, Tables, make_groups
+from .tables import GroupedEmbedding, LookedUp, Tables, make_groups
 
 MOST_LOOKUPS, MOST_TABLE_BYTES = 64, 256 << 20  # looked up at once
 Range = tuple[int, int]  # of integers, the upper one excluded
@@ -201,7 +201,7 @@ def _own_tables(
         shape, kind, seed = kinds[spec]
         return initial(spec.name, shape, kind, seed).to(spec.dtype).to(device)
 
-    groups = make_groups(list(kinds), lambda specs: Bank(specs, 0, rows, optimizer, 1e-6))
+    groups = make_groups(list(kinds), lambda specs: GroupedEmbedding(specs, 0, rows, optimizer, 1e-6))
     return Tables(groups, lookups)
 
 

@@ -38,7 +38,7 @@ from .pinning import pin_to_core
 from .program import PlanSummary, RankProgram, TableSpec, read_plan, read_rank_program
 from .recorder import Recorder, write_trace
 from .reference import Reference, largest_difference
-from .tables import Bank, Tables, make_groups
+from .tables import GroupedEmbedding, Tables, make_groups
 from .reference_kernel import reference_kernel
 
 TOLERANCE = 1e-4
@@ -195,12 +195,12 @@ def _make_tables(run: Run, stage: Any) -> Tables | None:
         )
         return weight.to(run.communicator.device)
 
-    def bank(specs: Sequence[TableSpec]) -> Bank:
-        return Bank(
+    def grouped(specs: Sequence[TableSpec]) -> GroupedEmbedding:
+        return GroupedEmbedding(
             specs, own, rows, program.optimizer, options.lr, options.transfer_precision
         )
 
-    groups = make_groups(program.tables, bank)
+    groups = make_groups(program.tables, grouped)
     exchanges = None
     if len(group) > 1:
         exchange = run.communicator.exchange
