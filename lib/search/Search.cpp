@@ -2,6 +2,7 @@
 
 #include "search/placement/Strategy.h"
 #include "search/provision/Rounding.h"
+#include "support/Suggestion.h"
 
 #include <cassert>
 
@@ -41,14 +42,16 @@ std::optional<Rounding> roundSizes(Evaluator &evaluator, const SearchOptions &op
 
 Expected<size_t> strategyIndex(StringRef name) {
   std::string accepted;
+  std::vector<std::string> names;
   for (size_t i = 0; i < std::size(infos); ++i) {
     if (name == infos[i].name)
       return i;
+    names.push_back(infos[i].name);
     accepted += (i ? ", " : "") + std::string(infos[i].name);
   }
   return Diagnostic(Diag::UnknownStrategy, {"", 0, 0, "strategy"})
              .note({}, "accepted are " + accepted)
-         << "no strategy is called '" << name << "'";
+         << "no strategy is called '" << name << "'" << didYouMean(name, names);
 }
 } // namespace
 
@@ -75,6 +78,7 @@ Expected<SearchOutcome> search(const Problem &problem, StringRef name,
     return solution.takeError();
   SearchOutcome outcome;
   outcome.proven = solution->complete;
+  outcome.reduced = !evaluator.space.leftOut.empty();
   if (!solution->placement)
     return outcome;
   std::optional<Rounding> rounding = roundSizes(evaluator, options, *solution->placement);
@@ -88,6 +92,9 @@ Expected<SearchOutcome> search(const Problem &problem, StringRef name,
   if (rounding && plan->objective == Objective::Throughput)
     rounding->continuous = double(plan->globalBatch.value()) / rounding->continuous;
   plan->rounding = std::move(rounding);
+  plan->searchSpace = evaluator.space.name();
+  plan->searchSpaceLimits = evaluator.space.leftOut;
+  plan->interrupted = options.stop && *options.stop;
   plan->strategy = name.str();
   plan->seed = options.seed;
   outcome.plan = std::move(*plan);

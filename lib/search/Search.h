@@ -43,10 +43,11 @@ struct SearchOptions {
 };
 
 struct SearchOutcome {
-  /// The best plan found, priced, with bound, gap and strategy filled in. None: infeasible if
-  /// `proven`, else nothing was found within the limits.
+  /// The best plan found, priced, with bound, gap and strategy filled in. None: the searched space
+  /// has none if `proven`, else nothing was found within the limits.
   std::optional<Plan> plan;
   bool proven = false;
+  bool reduced = false; // the space leaves plans out: see SearchSpace::leftOut
 };
 
 struct StrategyInfo {

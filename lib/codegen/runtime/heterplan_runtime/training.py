@@ -25,6 +25,7 @@ from .data import DataSource, make_data
 from .errors import CheckFailed, RuntimeFault
 from .interpreter import Interpreter, dense_parameters, make_optimizer
 from .losses import Loss, make_loss
+from .machine import Usage, describe
 from .memory import PeakMemory
 from .model import (
     Model,
@@ -239,9 +240,17 @@ def _steps(run: Run, interpreter: Interpreter, result: Result) -> None:
 
 
 def _measure_core(run: Run, referenceKernels: list[float]) -> None:
-    """Between steps, if somebody will read it."""
-    if run.options.json is not None:
-        referenceKernels.append(reference_kernel(run.communicator.device))
+    """Between steps."""
+    referenceKernels.append(reference_kernel(run.communicator.device))
+
+
+def _report_machine(run: Run, result: Result, usage: Usage) -> None:
+    """Where all ranks are on this machine."""
+    usages = run.communicator.gather(usage.read())
+    if os.environ.get("LOCAL_WORLD_SIZE") != str(run.program.world_size):
+        return
+    if text := describe(usages, result.reference_kernel_seconds):
+        run.say(f"note: {text}")
 
 
 def _report(run: Run, result: Result) -> None:
@@ -284,10 +293,12 @@ def train(options: argparse.Namespace) -> None:
     memory = PeakMemory(run.communicator.device)
     interpreter = _make_interpreter(run)
     memory.restart()
+    usage = Usage()
     _steps(run, interpreter, result)
     result.peak_bytes = run.communicator.gather(memory.bytes())
     interpreter.close()
     _report(run, result)
+    _report_machine(run, result, usage)
     _write_trace(run)
     if options.check:
         _check(run, result)
