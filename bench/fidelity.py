@@ -8,7 +8,7 @@ own, and compares iteration times and memory.
 Prints tables in Markdown. The machine should be quiet. Since its speed changes all the same, layers are
 measured and plans run in rounds, in turns, and trimmed means count on both sides: of a layer over its
 sessions, of a plan over its steps and over its runs. "slower": by how much cores of the speed that they
-had meanwhile, by the reference_kernel of speed.py, were slower than when the layers were measured; "at equal
+had meanwhile, by the reference kernel of speed.py, were slower than when the layers were measured; "at equal
 speed": the error without that. "others": cores that other processes, and other guests of the host,
 took meanwhile; a run that they disturb is repeated. What was measured is kept in FOLDER: a
 second run goes on, and --report prints all that is there.
@@ -87,7 +87,7 @@ FORMS = (
 @dataclass(frozen=True)
 class Run:
     steps: tuple[float, ...]  # seconds of each
-    referenceKernels: tuple[float, ...]  # beside each, of the slowest rank
+    reference_kernels: tuple[float, ...]  # beside each, of the slowest rank
     bytes: float  # of the rank that needs most
     others: float  # cores that other processes took meanwhile
 
@@ -127,7 +127,7 @@ class Outcome:
 
     @property
     def readings(self) -> list[speed.Reading]:
-        return [pair for run in self.runs for pair in zip(run.referenceKernels, run.steps, strict=True)]
+        return [pair for run in self.runs for pair in zip(run.reference_kernels, run.steps, strict=True)]
 
     def slower(self, exponent: float) -> float:
         """How much longer cores as slow as those of its runs take than those of its sessions."""
@@ -237,9 +237,9 @@ def run_plan(folder: Path, outcome: Outcome, seconds: float) -> Run:
     others = Others()
     heterplan("run", folder, "--steps", steps, "--json", result, "--pin", "--loss", loss)
     taken, found = others.cores(), json.loads(result.read_text(encoding="utf-8"))
-    referenceKernels = speed.slowest(found["referenceKernelSeconds"])[WARMUP:]
+    reference_kernels = speed.slowest(found["referenceKernelSeconds"])[WARMUP:]
     steps = tuple(found["stepSeconds"][WARMUP:])
-    return Run(steps, tuple(referenceKernels), float(max(found["peakBytes"])), taken)
+    return Run(steps, tuple(reference_kernels), float(max(found["peakBytes"])), taken)
 
 
 def ranks_of(values: list[float]) -> list[float]:
@@ -290,7 +290,7 @@ def by_model(outcomes: list[Outcome]) -> list[str]:
 def summary(
     name: str, outcomes: list[Outcome], exponent: float | None, errors: list[float]
 ) -> str:
-    """`exponent`: of the reference_kernel; 0 where speeds are left as they are. Without it there is no order
+    """`exponent`: of the reference kernel; 0 where speeds are left as they are. Without it there is no order
     of the plans. One is chosen among those of the model's batch, as a user would; uneven ones have a
     sample more."""
     sizes = [abs(error) for error in errors]

@@ -1,10 +1,10 @@
 """What steps would take on cores of another speed.
 
-The cores of a busy host are slower by half for seconds or minutes, each by itself. A reference_kernel, a fixed
-piece of work beside each session of a layer and around each step (heterplan_runtime/reference_kernel.py), says
+The cores of a busy host are slower by half for seconds or minutes, each by itself. A reference kernel, a fixed
+piece of work beside each session of a layer and around each step (heterplan_runtime/device_classes.py), says
 how slow they are. A step takes the longer the slower the slowest of its ranks is:
 
-    log seconds = what its plan takes + s · log reference_kernel
+    log seconds = what its plan takes + s · log reference kernel
 
 with one s for all plans of a model, found by least squares within the plans.
 """
@@ -17,11 +17,11 @@ import statistics
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-Reading = tuple[float, float]  # seconds of the reference_kernel and of the step beside it
+Reading = tuple[float, float]  # seconds of the reference kernel and of the step beside it
 
 
 def slowest(by_rank: Sequence[Sequence[float]]) -> list[float]:
-    """Of each step the largest reference_kernel of a rank, before and after it on average."""
+    """Of each step the largest reference kernel of a rank, before and after it on average."""
     around = [
         [(before + after) / 2 for before, after in zip(rank, rank[1:])] for rank in by_rank
     ]
@@ -29,7 +29,7 @@ def slowest(by_rank: Sequence[Sequence[float]]) -> list[float]:
 
 
 def exponent(plans: Iterable[Sequence[Reading]]) -> float:
-    """s; 0 where the reference_kernel never changes."""
+    """s; 0 where the reference kernel never changes."""
     covariance = variance = 0.0
     for readings in plans:
         sticks = [math.log(stick) for stick, _ in readings]

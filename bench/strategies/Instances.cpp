@@ -84,7 +84,7 @@ Cluster simulatedCluster(int types, uint64_t seed) {
     double speed = cpu ? dice.scale(2, 8) : dice.scale(4, 60); // TFLOP/s
     DeviceType type;
     type.name = (cpu ? "cpu" : "gpu") + std::to_string(i);
-    type.kind = cpu ? DeviceKind::Cpu : DeviceKind::Gpu;
+    type.deviceClass = cpu ? DeviceClass::Cpu : DeviceClass::Gpu;
     type.memory = Bytes((cpu ? 192e9 : 16e9) * dice.whole(1, 4));
     PeakRates rates;
     rates.fp32 = FlopsPerSecond(speed * 1e12);
@@ -108,7 +108,8 @@ Cluster testbed(int cpus, int gpus) {
   Cluster cluster = readBundledCluster("heterps-testbed");
   for (NodeGroup &group : cluster.nodes) {
     auto &[type, each] = *group.devices.begin();
-    int total = cluster.types[cluster.typeIndex(type)].kind == DeviceKind::Cpu ? cpus : gpus;
+    int total =
+        cluster.types[cluster.typeIndex(type)].deviceClass == DeviceClass::Cpu ? cpus : gpus;
     each = std::min(each, total);
     group.count = total / each;
   }

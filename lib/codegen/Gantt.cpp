@@ -16,22 +16,12 @@ constexpr size_t mostBoxes = 4000;
 
 /// The class of the box of an instruction, or null for those that take no time of their own.
 const char *classOf(Op op) {
-  switch (op) {
-  case Op::Forward:
-    return "forward";
-  case Op::Backward:
-    return "backward";
-  case Op::Receive:
-  case Op::ReceiveGradient:
-  case Op::Lookup:
-  case Op::LookupGradient:
-    return "transfer";
-  case Op::AllReduce:
-  case Op::Step:
+  const InstructionInfo &info = infoOf(op);
+  if (info.phase == Phase::Iteration)
     return "sync";
-  default:
-    return nullptr;
-  }
+  if (info.kind == InstructionClass::Receive || info.kind == InstructionClass::Collective)
+    return "transfer";
+  return op == Op::Forward ? "forward" : op == Op::Backward ? "backward" : nullptr;
 }
 
 class Chart {

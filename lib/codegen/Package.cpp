@@ -130,13 +130,13 @@ Error writeLauncher(Contents &contents, const Program &program) {
   return Error::success();
 }
 
-Error writeFront(Contents &contents, const Front &front) {
+Error writeParetoFront(Contents &contents, const ParetoPlans &front) {
   for (size_t i = 0; i < front.plans.size(); ++i)
-    if (Error error = contents.write(frontPath(i), toJson(front.plans[i])))
+    if (Error error = contents.write(paretoPath(i), toJson(front.plans[i])))
       return error;
   if (front.plans.empty())
     return Error::success();
-  return contents.write("pareto.json", emitFront(front));
+  return contents.write("pareto.json", emitParetoFront(front));
 }
 
 /// What needs the operators of the model.
@@ -161,7 +161,7 @@ Error writeContents(Contents &contents, const Package &package) {
     return error;
   if (Error error = writeRanks(contents, package.program))
     return error;
-  if (Error error = writeFront(contents, package.front))
+  if (Error error = writeParetoFront(contents, package.front))
     return error;
   if (Error error =
           contents.write("report.html", emitReport(package.plan, package.timeline, package.front)))

@@ -1,7 +1,7 @@
 // The directory that `compile` writes: all of it or nothing.
 #pragma once
 
-#include "codegen/Front.h"
+#include "codegen/ParetoPlans.h"
 #include "ir/Graph.h"
 #include "ir/LayerGraph.h"
 #include "ir/Plan.h"
@@ -25,8 +25,8 @@ struct Package {
   /// model.py, launch.sh, weights/ and heterplan_runtime/ are left out.
   const Graph *graph = nullptr;
   std::string runtime; // folder of the Python package heterplan_runtime; see findRuntime()
-  /// Plans of a front, if one was asked for: they go to pareto/, with pareto.json.
-  Front front = {};
+  /// Plans of a Pareto front, if one was asked for: they go to pareto/, with pareto.json.
+  ParetoPlans front = {};
 };
 
 /// Whether writePackage() would take `directory`, as far as can be told before there is a plan.

@@ -194,11 +194,11 @@ std::string chart(const Timeline &timeline) {
          "<span class=\"sync\"></span>all-reduce and update</p>\n";
 }
 
-std::string frontSection(const Front &front) {
+std::string paretoSection(const ParetoPlans &front) {
   if (front.plans.empty())
     return "";
   return "<h2>Cost against throughput</h2>\n" +
-         wide(emitFrontChart(front) + emitFrontTable(front)) +
+         wide(emitParetoChart(front) + emitParetoTable(front)) +
          "<p class=\"note\">Each plan is the cheapest found for a floor on the throughput. A line "
          "below a point ends where it is proven that none of the searched space is cheaper.</p>\n";
 }
@@ -271,7 +271,7 @@ std::string footer(const Plan &plan) {
 }
 } // namespace
 
-std::string emitReport(const Plan &plan, const Timeline &timeline, const Front &front) {
+std::string emitReport(const Plan &plan, const Timeline &timeline, const ParetoPlans &front) {
   std::string title = escape(plan.model) + " on " + escape(plan.cluster);
   return "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>" +
@@ -279,7 +279,7 @@ std::string emitReport(const Plan &plan, const Timeline &timeline, const Front &
          "</h1>\n<p class=\"lead\">" + std::to_string(plan.stages.size()) +
          (plan.stages.size() == 1 ? " stage" : " stages") + "</p>\n" + summary(plan) +
          "<h2>Stages</h2>\n" + wide(stagesTable(plan)) + tablesTable(plan) + layerLists(plan) +
-         wide(chart(timeline)) + frontSection(front) + wide(checksTable(plan)) + provenance(plan) +
+         wide(chart(timeline)) + paretoSection(front) + wide(checksTable(plan)) + provenance(plan) +
          footer(plan) + "</body>\n</html>\n";
 }
 

@@ -44,21 +44,16 @@ struct StageRatios {
   Ratios forward, backward, update;
 };
 
-bool isExchange(Op op) {
-  return op == Op::AllReduce || op == Op::Lookup || op == Op::LookupGradient;
-}
-bool isReceive(Op op) { return op == Op::Receive || op == Op::ReceiveGradient; }
-bool isSend(Op op) { return op == Op::Send || op == Op::SendGradient; }
-
 /// Everything before the gradients are summed.
-bool isWork(Op op) { return op != Op::AllReduce && op != Op::Step; }
+bool isWork(Op op) { return infoOf(op).phase != Phase::Iteration; }
 
 class Comparison {
 public:
   Comparison(const Program &program, const Cluster &cluster) : program(program), cluster(cluster) {
     groups.resize(program.stages);
     for (const RankProgram &rank : program.ranks)
-      addDevice(groups[rank.stage], cluster.typeIndex(rank.device.type));
+      for (const ProgramPart &part : rank.parts)
+        addDevice(groups[part.stage], cluster.typeIndex(rank.device.type));
   }
 
   Error check(const Timeline &timeline, StringRef path) const {
@@ -111,7 +106,7 @@ private:
         if (ratio.link.name == link->name)
           return ratio.ratio.value;
     for (const StageRatio &stage : calibration.stages)
-      if (stage.stage == rank.stage && stage.deviceType == rank.device.type)
+      if (stage.stage == rank.partOf(instruction).stage && stage.deviceType == rank.device.type)
         return instruction.op == Op::Forward    ? stage.forward.value
                : instruction.op == Op::Backward ? stage.backward.value
                : instruction.op == Op::Step     ? stage.update.value
@@ -131,7 +126,8 @@ private:
     if (event.rank >= int(program.ranks.size()))
       return false;
     const RankProgram &rank = program.ranks[event.rank];
-    return event.stage == rank.stage && event.index < int(rank.instructions.size()) &&
+    return event.index < int(rank.instructions.size()) &&
+           event.stage == rank.partOf(rank.instructions[event.index]).stage &&
            rank.instructions[event.index].op == event.op &&
            rank.instructions[event.index].microBatch == event.microBatch;
   }
@@ -142,42 +138,45 @@ private:
 
   void addPasses(const Timeline &timeline) {
     for (const TimelineEvent &event : timeline.events)
-      if (Ratios *ratios = ratiosOf(event.rank, event.op))
+      if (Ratios *ratios = ratiosOf(event))
         ratios->add(event.end - event.begin, instructionOf(event).seconds);
   }
 
   /// Those of a pass or an update; else null.
-  Ratios *ratiosOf(int rank, Op op) {
-    StageRatios &own = stages[{program.ranks[rank].stage, program.ranks[rank].device.type}];
-    return op == Op::Forward    ? &own.forward
-           : op == Op::Backward ? &own.backward
-           : op == Op::Step     ? &own.update
-                                : nullptr;
+  Ratios *ratiosOf(const TimelineEvent &event) {
+    StageRatios &own = stages[{event.stage, program.ranks[event.rank].device.type}];
+    return event.op == Op::Forward    ? &own.forward
+           : event.op == Op::Backward ? &own.backward
+           : event.op == Op::Step     ? &own.update
+                                      : nullptr;
   }
 
-  /// What an instruction that moves data moves it over; else none.
+  /// What an instruction that moves data between devices moves it over; else none.
   std::optional<Link> linkOf(int rank, const Instruction &instruction) const {
-    const DeviceGroup &own = groups[program.ranks[rank].stage];
-    if (isReceive(instruction.op))
-      return transferPath(cluster, groups[program.ranks[instruction.peer].stage], own).link;
-    if (isExchange(instruction.op) && instruction.group.size() > 1)
+    int stage = program.ranks[rank].partOf(instruction).stage;
+    const DeviceGroup &own = groups[stage];
+    if (isReceive(instruction.op) && instruction.peer != rank) {
+      int sender = stage + (instruction.op == Op::Receive ? -1 : 1);
+      return transferPath(cluster, groups[sender], own).link;
+    }
+    if (isCollective(instruction.op) && instruction.group.size() > 1)
       return collectiveLink(cluster, own);
     return std::nullopt;
   }
 
   void addMessages(const Timeline &timeline) {
-    // (sender, receiver, micro-batch, whether a gradient) -> when the sender begins
-    std::map<std::tuple<int, int, int, bool>, Seconds> sent;
+    // (sender, receiver, boundary, micro-batch, whether a gradient) -> when the sender begins
+    std::map<std::tuple<int, int, int, int, bool>, Seconds> sent;
     for (const TimelineEvent &event : timeline.events)
       if (isSend(event.op))
-        sent[{event.rank, instructionOf(event).peer, event.microBatch,
-              event.op == Op::SendGradient}] = event.begin;
+        sent[{event.rank, instructionOf(event).peer, instructionOf(event).boundary,
+              event.microBatch, event.op == Op::SendGradient}] = event.begin;
     for (const TimelineEvent &event : timeline.events) {
       if (!isReceive(event.op))
         continue;
       const Instruction &instruction = instructionOf(event);
-      auto begin = sent.find(
-          {instruction.peer, event.rank, event.microBatch, event.op == Op::ReceiveGradient});
+      auto begin = sent.find({instruction.peer, event.rank, instruction.boundary, event.microBatch,
+                              event.op == Op::ReceiveGradient});
       Seconds from = begin == sent.end() ? event.begin : std::max(begin->second, event.begin);
       addLink(event, event.end - from);
     }
@@ -190,7 +189,7 @@ private:
     };
     std::map<std::tuple<int, Op, int>, Meeting> meetings; // by stage, op, micro-batch
     for (const TimelineEvent &event : timeline.events) {
-      if (!isExchange(event.op))
+      if (!isCollective(event.op))
         continue;
       Meeting &meeting = meetings[{event.stage, event.op, event.microBatch}];
       if (!meeting.last || event.begin > meeting.last->begin)

@@ -97,7 +97,7 @@ void merge(const DeviceType &known, DeviceType &type) {
   if (!stated.source.empty())
     rates.source = stated.source + "; the rest: " + rates.source;
   if (!type.statesKind)
-    type.kind = known.kind;
+    type.deviceClass = known.deviceClass;
   if (type.memory == Bytes())
     type.memory = known.memory;
   if (!type.statesPrice)
@@ -130,12 +130,13 @@ Expected<DeviceType> parseCatalogueDevice(StringRef text, StringRef path) {
            textField("price_source", required, priceSource),
            textField("note", optional, note)}))
     return error;
-  if (kind != "cpu" && kind != "gpu")
+  std::optional<DeviceClass> deviceClass = deviceClassOf(kind);
+  if (!deviceClass)
     return Diagnostic(Diag::WrongType, root->location)
-           << "kind is '" << kind << "'; cpu and gpu are accepted";
+           << "kind is '" << kind << "'; accepted are " << deviceClassNames();
   if (rates.fp32 == FlopsPerSecond())
     return Diagnostic(Diag::OutOfRange, root->location) << "fp32 must be positive";
-  device.kind = kind == "cpu" ? DeviceKind::Cpu : DeviceKind::Gpu;
+  device.deviceClass = *deviceClass;
   device.price = DollarsPerHour(price);
   device.catalogue = device.name;
   device.rates = rates;

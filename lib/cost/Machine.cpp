@@ -127,7 +127,7 @@ const DeviceType *entryFor(const GpuFacts &gpu, const Catalogue &catalogue) {
   const DeviceType *found = nullptr;
   for (const auto &[name, entry] : catalogue.devices()) {
     std::string family = StringRef(name).split('-').first.str();
-    bool fits = entry.kind == DeviceKind::Gpu && is_contained(words, family) &&
+    bool fits = entry.deviceClass == DeviceClass::Gpu && is_contained(words, family) &&
                 std::abs(entry.memory / gpu.memory - 1) < 0.1;
     if (fits && found)
       return nullptr;

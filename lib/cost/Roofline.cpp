@@ -16,14 +16,9 @@ struct ParameterTraffic {
   double forward = 1, backward = 2;
 };
 
-/// Dispatch of one pass over a layer: a kernel launch and the framework around it.
-constexpr Seconds launchOverhead(DeviceKind kind) {
-  return Seconds(kind == DeviceKind::Gpu ? 10e-6 : 20e-6);
-}
-
-Efficiency efficiencyOf(LayerKind layer, DeviceKind device) {
-#define HETERPLAN_EFFICIENCY(kind, deviceKind, fp32, tf32, bf16, bandwidth)                        \
-  if (layer == LayerKind::kind && device == DeviceKind::deviceKind)                                \
+Efficiency efficiencyOf(LayerKind layer, DeviceClass device) {
+#define HETERPLAN_EFFICIENCY(kind, deviceClass, fp32, tf32, bf16, bandwidth)                       \
+  if (layer == LayerKind::kind && device == DeviceClass::deviceClass)                              \
     return {fp32, tf32, bf16, bandwidth};
 #include "cost/Efficiency.def"
   assert(false && "Efficiency.def has no line for this kind");
@@ -47,7 +42,7 @@ struct Limits {
 
 Limits limitsOf(LayerKind kind, const DeviceType &device, Precision precision) {
   const PeakRates &rates = *device.rates;
-  Efficiency share = efficiencyOf(kind, device.kind);
+  Efficiency share = efficiencyOf(kind, device.deviceClass);
   Limits limits{rates.fp32 * share.fp32, rates.memory * share.bandwidth};
   if (precision == Precision::Tf32)
     limits.compute = std::max(limits.compute, rates.tf32 * share.tf32);
@@ -98,7 +93,7 @@ Expected<LayerCost> RooflineModel::price(const Layer &layer, const DeviceType &d
   double samples = static_cast<double>(batch.value());
   Limits limits = limitsOf(layer.kind, device, precision);
   ParameterTraffic traffic = parameterTraffic(layer.kind);
-  Seconds overhead = launchOverhead(device.kind);
+  Seconds overhead = launchOverheadOf(device.deviceClass);
   LayerCost cost;
   Bytes dense = layer.denseBytes();
   Bytes rows = layer.lookupBytes() * (samples * updateTraffic(optimizer));
@@ -109,7 +104,7 @@ Expected<LayerCost> RooflineModel::price(const Layer &layer, const DeviceType &d
                           layer.backwardBytes * samples + dense * traffic.backward + rows);
   if (dense.value() > 0) {
     Seconds once = dense / (device.rates->memory *
-                            efficiencyOf(LayerKind::Elementwise, device.kind).bandwidth);
+                            efficiencyOf(LayerKind::Elementwise, device.deviceClass).bandwidth);
     cost.update = overhead + once * double(updateTraffic(optimizer));
     cost.accumulate = overhead + once * double(updateTraffic(Optimizer::Sgd)); // likewise
   }

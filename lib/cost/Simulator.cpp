@@ -1,7 +1,5 @@
 #include "cost/Simulator.h"
 
-#include "ir/ProgramExecution.h"
-
 #include <algorithm>
 #include <map>
 
@@ -16,16 +14,16 @@ struct StageTimes {
   Seconds both{}; // of the rank for which the sum is largest
 };
 
-/// Largest times of `rank` over the micro-batches.
+/// Largest times of the only part of `rank` over the micro-batches.
 StageTimes timesOf(const RankProgram &rank, int microBatches) {
   std::vector<StageTimes> times(microBatches);
-  for (const Instruction &instruction : rank.instructions)
-    if (instruction.op == Op::Receive || instruction.op == Op::Lookup ||
-        instruction.op == Op::Forward)
+  for (const Instruction &instruction : rank.instructions) {
+    Phase phase = infoOf(instruction.op).phase;
+    if (phase == Phase::Forward)
       times[instruction.microBatch].forward += instruction.seconds;
-    else if (instruction.op == Op::ReceiveGradient || instruction.op == Op::Backward ||
-             instruction.op == Op::LookupGradient)
+    else if (phase == Phase::Backward)
       times[instruction.microBatch].backward += instruction.seconds;
+  }
   StageTimes largest;
   for (const StageTimes &each : times) {
     largest.forward = std::max(largest.forward, each.forward);
@@ -42,7 +40,7 @@ public:
     std::vector<StageTimes> stages(program.stages);
     for (const RankProgram &rank : program.ranks) {
       StageTimes times = timesOf(rank, program.microBatches);
-      StageTimes &stage = stages[rank.stage];
+      StageTimes &stage = stages[rank.parts.front().stage];
       stage.forward = std::max(stage.forward, times.forward);
       stage.backward = std::max(stage.backward, times.backward);
       stage.both = std::max(stage.both, times.both);
@@ -87,7 +85,8 @@ public:
       : program(program), lastStage(lastStage), ranks(program.ranks.size()),
         stageRanks(program.stages), passes(size_t(program.stages) * program.microBatches * 2) {
     for (const RankProgram &rank : program.ranks)
-      stageRanks[rank.stage].push_back(rank.rank);
+      for (const ProgramPart &part : rank.parts)
+        stageRanks[part.stage].push_back(rank.rank);
     for (int stage = 0; stage < program.stages; ++stage)
       for (int microBatch = 0; microBatch < program.microBatches; ++microBatch)
         for (bool forward : {true, false})
@@ -135,9 +134,9 @@ private:
     if (isCollective(instruction.op))
       return meet(rank, instruction);
     Seconds begin = state.clock;
-    if (instruction.op == Op::Receive || instruction.op == Op::ReceiveGradient) {
+    if (isReceive(instruction.op)) {
       bool forward = instruction.op == Op::Receive;
-      int sender = program.ranks[instruction.peer].stage;
+      int sender = stageOf(rank, instruction) + (forward ? -1 : 1);
       const StagePass &pass = passAt(sender, instruction.microBatch, forward);
       if (pass.missing) {
         state.waits = true;
@@ -146,15 +145,19 @@ private:
       begin = std::max(begin, pass.end);
     }
     record(rank, std::max(begin, earliest(rank, instruction)));
-    bool endsBackward =
-        instruction.op == Op::Backward && program.ranks[rank].tables.empty(); // see meet()
+    bool endsBackward = instruction.op == Op::Backward &&
+                        program.ranks[rank].partOf(instruction).tables.empty(); // see meet()
     if (instruction.op == Op::Forward || endsBackward)
       finishPass(rank, instruction);
     return true;
   }
 
+  int stageOf(int rank, const Instruction &instruction) const {
+    return program.ranks[rank].partOf(instruction).stage;
+  }
+
   Seconds earliest(int rank, const Instruction &instruction) const {
-    bool delayed = lastStage && program.ranks[rank].stage == program.stages - 1;
+    bool delayed = lastStage && stageOf(rank, instruction) == program.stages - 1;
     return delayed ? lastStage->earliest(instruction) : Seconds();
   }
 
@@ -162,14 +165,14 @@ private:
     RankState &state = ranks[rank];
     const Instruction &instruction = program.ranks[rank].instructions[state.next];
     state.clock = begin + instruction.seconds;
-    state.events.push_back({rank, program.ranks[rank].stage, static_cast<int>(state.next),
+    state.events.push_back({rank, stageOf(rank, instruction), static_cast<int>(state.next),
                             instruction.op, instruction.microBatch, begin, state.clock});
     ++state.next;
   }
 
   void finishPass(int rank, const Instruction &instruction) {
     bool forward = instruction.op == Op::Forward;
-    int stage = program.ranks[rank].stage, receiver = stage + (forward ? 1 : -1);
+    int stage = stageOf(rank, instruction), receiver = stage + (forward ? 1 : -1);
     StagePass &pass = passAt(stage, instruction.microBatch, forward);
     pass.end = std::max(pass.end, ranks[rank].clock);
     if (--pass.missing == 0 && receiver >= 0 && receiver < program.stages)
@@ -230,13 +233,17 @@ private:
 Expected<Simulation> simulate(const Program &program) {
   if (Error error = program.verify())
     return error;
+  auto eager = Simulator(program, nullptr).run();
+  if (!eager)
+    return eager.takeError();
+  if (sharesDevices(program.schedule)) {
+    Seconds iteration = eager->iteration;
+    return Simulation{std::move(*eager), iteration};
+  }
   LastStageStart lastStage(program);
   auto steady = Simulator(program, &lastStage).run();
   if (!steady)
     return steady.takeError();
-  auto eager = Simulator(program, nullptr).run();
-  if (!eager)
-    return eager.takeError();
   return Simulation{std::move(*steady), eager->iteration};
 }
 

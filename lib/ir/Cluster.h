@@ -2,6 +2,7 @@
 // nodes, zones. Read from YAML; `lib/cost/Catalogue` fills in peak rates of catalogued hardware.
 #pragma once
 
+#include "ir/DeviceClass.h"
 #include "support/Diagnostic.h"
 #include "support/Units.h"
 
@@ -14,8 +15,6 @@
 #include <vector>
 
 namespace heterplan {
-
-enum class DeviceKind { Cpu, Gpu };
 
 /// Where a figure comes from. Ordered from best to worst: a sum is as good as its worst part.
 enum class Provenance { Measured, Interpolated, Regressed, Modelled, Assumed };
@@ -34,7 +33,7 @@ struct PeakRates {
 
 struct DeviceType {
   std::string name;
-  DeviceKind kind = DeviceKind::Gpu;
+  DeviceClass deviceClass = DeviceClass::Gpu;
   Bytes memory{};
   DollarsPerHour price{};
   std::string catalogue;          // entry of profiles/devices, or empty

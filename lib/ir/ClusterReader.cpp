@@ -18,14 +18,15 @@ constexpr auto optional = Presence::Optional;
 
 std::string quoted(StringRef what, StringRef name) { return (what + " '" + name + "'").str(); }
 
-Error readKind(const YamlNode &node, const std::string &what, DeviceKind &kind) {
+Error readKind(const YamlNode &node, const std::string &what, DeviceClass &kind) {
   std::string text;
   if (Error error = readText(node, what, text))
     return error;
-  if (text != "cpu" && text != "gpu")
+  std::optional<DeviceClass> found = deviceClassOf(text);
+  if (!found)
     return Diagnostic(Diag::WrongType, node.location)
-           << what << " is '" << text << "'; cpu and gpu are accepted";
-  kind = text == "cpu" ? DeviceKind::Cpu : DeviceKind::Gpu;
+           << what << " is '" << text << "'; accepted are " << deviceClassNames();
+  kind = *found;
   return Error::success();
 }
 
@@ -66,7 +67,7 @@ Error readDeviceType(const YamlEntry &entry, DeviceType &type) {
       {{"kind", optional,
         [&](const YamlNode &node) {
           type.statesKind = true;
-          return readKind(node, "kind of " + owner, type.kind);
+          return readKind(node, "kind of " + owner, type.deviceClass);
         }},
        {"memory", optional,
         [&](const YamlNode &node) { return readBytes(node, "memory of " + owner, type.memory); }},

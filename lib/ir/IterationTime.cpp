@@ -131,6 +131,7 @@ private:
 
 Seconds iterationTime(const std::vector<Stage> &stages, int microBatches, Schedule schedule,
                       IterationModel iterationModel) {
+  assert(!sharesDevices(schedule) && "only the simulator tells");
   constexpr double rounding = 1e-9;
   Seconds formula = leastIterationTime(stages, microBatches, schedule, iterationModel);
   bool isExact = stages.size() < 3 || microBatches < 2 || isSteady(iterationModel) ||

@@ -1,9 +1,11 @@
+#include "ir/PassOrder.h"
 #include "ir/Program.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 using namespace llvm;
@@ -22,27 +24,10 @@ SampleRange intersect(SampleRange a, SampleRange b) {
   return {begin, std::max<int64_t>(0, end - begin)};
 }
 
-struct Pass {
-  bool forward;
-  int microBatch;
+/// The part of a rank that belongs to a stage.
+struct Member {
+  int rank = 0, part = 0;
 };
-
-/// Order of the passes of stage `stage` of `stages`. 1F1B: min(m, S−s) forward passes, then
-/// backward and forward in turn, then the backward passes that are left. GPipe: all forward passes
-/// first. Narayanan et al., PipeDream-Flush (ICML 2021); Huang et al., GPipe (NeurIPS 2019).
-std::vector<Pass> passOrder(Schedule schedule, int stage, int stages, int microBatches) {
-  int warmUp = schedule == Schedule::GPipe ? microBatches : std::min(microBatches, stages - stage);
-  std::vector<Pass> order;
-  order.reserve(2 * size_t(microBatches));
-  for (int i = 0; i < warmUp; ++i)
-    order.push_back({true, i});
-  for (int i = 0; i < microBatches; ++i) {
-    order.push_back({false, i});
-    if (i + warmUp < microBatches)
-      order.push_back({true, i + warmUp});
-  }
-  return order;
-}
 
 class Lowering {
 public:
@@ -62,13 +47,15 @@ public:
     program.globalBatch = plan.globalBatch;
     program.predictedIteration = plan.iteration;
     for (int stage = 0; stage < program.stages; ++stage)
-      if (Error error = createRanks(stage))
+      if (Error error = createParts(stage))
         return error;
-    for (RankProgram &rank : program.ranks)
-      if (Error error = addTables(rank))
+    for (int stage = 0; stage < program.stages; ++stage)
+      if (Error error = describeParts(stage))
         return error;
-    for (RankProgram &rank : program.ranks)
-      emit(rank);
+    for (const StagePass &pass : passOrder(plan))
+      for (Member member : members[pass.stage])
+        pass.forward ? emitForward(member, pass.microBatch) : emitBackward(member, pass.microBatch);
+    emitEnd();
     return std::move(program);
   }
 
@@ -99,10 +86,9 @@ private:
            << "layer '" << graph.layers[position].name << "' is in no stage";
   }
 
-  /// One rank for each replica, with its samples; instructions come later, when all ranks are
-  /// known.
-  Error createRanks(int stage) {
-    firstRanks.push_back(static_cast<int>(program.ranks.size()));
+  /// A part for each replica, with its samples; instructions come later, when all parts are known.
+  Error createParts(int stage) {
+    members.emplace_back();
     int64_t begin = 0;
     for (size_t replica = 0; replica < plan.stages[stage].replicas.size(); ++replica) {
       const Replica &source = plan.stages[stage].replicas[replica];
@@ -110,45 +96,95 @@ private:
         return Diagnostic(Diag::NotSupported, placeOf(stage, ".replicas"))
                << "a replica of " << source.devices.size()
                << " devices cannot be lowered yet; give each replica one device";
-      int type = cluster.typeIndex(source.devices[0].type);
-      if (type < 0)
-        return Diagnostic(Diag::UnknownDevice, placeOf(stage, ".replicas"))
-               << "cluster '" << cluster.name << "' has no device type '" << source.devices[0].type
-               << "'";
-      RankProgram rank;
-      rank.rank = static_cast<int>(program.ranks.size());
-      rank.stage = stage;
-      rank.replica = static_cast<int>(replica);
-      rank.device = source.devices[0];
-      rank.kind = cluster.types[type].kind;
-      rank.samples = {begin, source.share.value() / plan.microBatches};
-      begin += rank.samples.count;
-      program.ranks.push_back(std::move(rank));
+      Expected<RankProgram *> rank = rankOf(source.devices[0], stage);
+      if (!rank)
+        return rank.takeError();
+      ProgramPart part;
+      part.stage = stage;
+      part.replica = static_cast<int>(replica);
+      part.samples = {begin, source.share.value() / plan.microBatches};
+      begin += part.samples.count;
+      members.back().push_back({(*rank)->rank, static_cast<int>((*rank)->parts.size())});
+      (*rank)->parts.push_back(std::move(part));
+    }
+    return Error::success();
+  }
+
+  /// The rank of a device, which may have parts of stages before `stage`; a new one at its first
+  /// mention. Valid until the next call.
+  Expected<RankProgram *> rankOf(const DeviceRef &device, int stage) {
+    auto [known, isNew] = numbers.try_emplace(device, static_cast<int>(program.ranks.size()));
+    if (!isNew) {
+      RankProgram &rank = program.ranks[known->second];
+      if (!sharesDevices(plan.schedule))
+        return Diagnostic(Diag::InvalidPlan, placeOf(stage, ".replicas"))
+               << "device " << device.index << " of type '" << device.type << "' in node '"
+               << device.node << "' runs stage " << rank.parts.back().stage
+               << " too, which schedule '" << nameOf(plan.schedule)
+               << "' does not allow; accepted are interleaved and burst";
+      return &rank;
+    }
+    int type = cluster.typeIndex(device.type);
+    if (type < 0)
+      return Diagnostic(Diag::UnknownDevice, placeOf(stage, ".replicas"))
+             << "cluster '" << cluster.name << "' has no device type '" << device.type << "'";
+    RankProgram &rank = program.ranks.emplace_back();
+    rank.rank = known->second;
+    rank.device = device;
+    rank.deviceClass = cluster.types[type].deviceClass;
+    return &rank;
+  }
+
+  /// What all parts of a stage have alike: tensors at its boundaries, and its sparse tables.
+  Error describeParts(int stage) {
+    Expected<std::vector<ProgramTable>> tables = tablesOf(stage);
+    if (!tables)
+      return tables.takeError();
+    std::vector<BoundaryTensor> receives = tensorsAt(stage - 1), sends = tensorsAt(stage);
+    groups.push_back(program.ranksOf(stage));
+    for (Member member : members[stage]) {
+      ProgramPart &part = partOf(member);
+      part.receives = receives;
+      part.sends = sends;
+      part.tables = *tables;
     }
     return Error::success();
   }
 
   /// The sparse tables of the stage, as the plan shards them.
-  Error addTables(RankProgram &rank) {
-    const std::vector<TableShards> &shards = plan.stages[rank.stage].tables;
-    size_t end = begins[rank.stage] + plan.stages[rank.stage].layers.size();
+  Expected<std::vector<ProgramTable>> tablesOf(int stage) {
+    std::vector<ProgramTable> result;
+    const std::vector<TableShards> &shards = plan.stages[stage].tables;
+    size_t end = begins[stage] + plan.stages[stage].layers.size();
     size_t next = 0;
-    for (size_t layer = begins[rank.stage]; layer < end; ++layer)
+    for (size_t layer = begins[stage]; layer < end; ++layer)
       for (const SparseTable &table : graph.layers[layer].tables) {
         if (next == shards.size() || shards[next].table != table.parameter)
-          return Diagnostic(Diag::InvalidPlan, placeOf(rank.stage, ".tables"))
+          return Diagnostic(Diag::InvalidPlan, placeOf(stage, ".tables"))
                  << "the shards of table '" << table.parameter << "' are missing or out of order";
         const std::vector<int64_t> &rows = shards[next++].rows;
         if (int64_t sum = std::accumulate(rows.begin(), rows.end(), int64_t(0)); sum != table.rows)
-          return Diagnostic(Diag::InvalidPlan, placeOf(rank.stage, ".tables"))
+          return Diagnostic(Diag::InvalidPlan, placeOf(stage, ".tables"))
                  << "the shards of table '" << table.parameter << "' have " << sum << " rows, not "
                  << table.rows;
-        rank.tables.push_back({table.parameter, table.type, table.columns, rows});
+        result.push_back({table.parameter, table.type, table.columns, byRank(stage, rows)});
       }
     if (next == shards.size())
-      return Error::success();
-    return Diagnostic(Diag::InvalidPlan, placeOf(rank.stage, ".tables"))
+      return result;
+    return Diagnostic(Diag::InvalidPlan, placeOf(stage, ".tables"))
            << "no layer of the stage has a table '" << shards[next].table << "'";
+  }
+
+  /// Rows of each device of the stage, replica by replica, in the order of the ranks.
+  std::vector<int64_t> byRank(int stage, ArrayRef<int64_t> rows) const {
+    std::vector<std::pair<int, int64_t>> ranked;
+    for (size_t i = 0; i < rows.size(); ++i)
+      ranked.emplace_back(members[stage][i].rank, rows[i]);
+    sort(ranked);
+    std::vector<int64_t> result;
+    for (const auto &entry : ranked)
+      result.push_back(entry.second);
+    return result;
   }
 
   std::vector<BoundaryTensor> tensorsAt(int boundary) {
@@ -164,105 +200,112 @@ private:
     return result;
   }
 
-  ArrayRef<RankProgram> ranksOf(int stage) const {
-    if (stage < 0 || stage >= program.stages)
-      return {};
-    size_t begin = firstRanks[stage];
-    size_t end = stage + 1 < program.stages ? firstRanks[stage + 1] : program.ranks.size();
-    return ArrayRef<RankProgram>(program.ranks).slice(begin, end - begin);
+  ProgramPart &partOf(Member member) { return program.ranks[member.rank].parts[member.part]; }
+  const ProgramPart &partOf(Member member) const {
+    return program.ranks[member.rank].parts[member.part];
   }
 
-  void emit(RankProgram &rank) {
-    rank.receives = tensorsAt(rank.stage - 1);
-    rank.sends = tensorsAt(rank.stage);
-    for (Pass pass : passOrder(plan.schedule, rank.stage, program.stages, plan.microBatches))
-      pass.forward ? emitForward(rank, pass.microBatch) : emitBackward(rank, pass.microBatch);
-    emitEnd(rank);
+  Instruction &append(Member member, Op op) {
+    Instruction &instruction = program.ranks[member.rank].instructions.emplace_back();
+    instruction.op = op;
+    instruction.part = member.part;
+    return instruction;
   }
 
-  void emitForward(RankProgram &rank, int microBatch) {
-    const Stage &stage = plan.stages[rank.stage];
-    emitPass(rank, Op::Load, microBatch, Seconds());
-    emitLookup(rank, Op::Lookup, microBatch, stage.lookup);
-    emitTransfers(rank, Op::Receive, microBatch, rank.stage - 1, stage.receive);
-    emitPass(rank, Op::Forward, microBatch, stage.replicas[rank.replica].forward);
-    emitTransfers(rank, Op::Send, microBatch, rank.stage + 1, Seconds());
+  void emitForward(Member member, int microBatch) {
+    const ProgramPart &part = partOf(member);
+    const Stage &stage = plan.stages[part.stage];
+    emitPass(member, Op::Load, microBatch, Seconds());
+    emitLookup(member, Op::Lookup, microBatch, stage.lookup);
+    emitTransfers(member, Op::Receive, microBatch, part.stage - 1, stage.receive);
+    emitPass(member, Op::Forward, microBatch, stage.replicas[part.replica].forward);
+    emitTransfers(member, Op::Send, microBatch, part.stage + 1, Seconds());
   }
 
-  void emitBackward(RankProgram &rank, int microBatch) {
-    const Stage &stage = plan.stages[rank.stage];
-    emitTransfers(rank, Op::ReceiveGradient, microBatch, rank.stage + 1, stage.receiveGradient);
-    emitPass(rank, Op::Backward, microBatch, stage.replicas[rank.replica].backward);
-    emitLookup(rank, Op::LookupGradient, microBatch, stage.lookupGradient);
-    emitTransfers(rank, Op::SendGradient, microBatch, rank.stage - 1, Seconds());
+  void emitBackward(Member member, int microBatch) {
+    const ProgramPart &part = partOf(member);
+    const Stage &stage = plan.stages[part.stage];
+    emitTransfers(member, Op::ReceiveGradient, microBatch, part.stage + 1, stage.receiveGradient);
+    emitPass(member, Op::Backward, microBatch, stage.replicas[part.replica].backward);
+    emitLookup(member, Op::LookupGradient, microBatch, stage.lookupGradient);
+    emitTransfers(member, Op::SendGradient, microBatch, part.stage - 1, Seconds());
   }
 
   /// The rows do not depend on what is received, so that their exchange fills the wait for it.
-  void emitLookup(RankProgram &rank, Op op, int microBatch, Seconds seconds) {
-    if (rank.tables.empty())
+  void emitLookup(Member member, Op op, int microBatch, Seconds seconds) {
+    if (partOf(member).tables.empty())
       return;
-    emitPass(rank, op, microBatch, seconds);
-    for (const RankProgram &member : ranksOf(rank.stage))
-      rank.instructions.back().group.push_back(member.rank);
+    Instruction &instruction = emitPass(member, op, microBatch, seconds);
+    instruction.group = groups[partOf(member).stage];
   }
 
-  void emitPass(RankProgram &rank, Op op, int microBatch, Seconds seconds) {
-    Instruction instruction;
-    instruction.op = op;
+  Instruction &emitPass(Member member, Op op, int microBatch, Seconds seconds) {
+    Instruction &instruction = append(member, op);
     instruction.microBatch = microBatch;
-    instruction.samples = rank.samples;
+    instruction.samples = partOf(member).samples;
     instruction.seconds = seconds;
-    rank.instructions.push_back(std::move(instruction));
+    return instruction;
   }
 
-  /// One message with each rank of `peerStage` that has samples of this rank. They share `total` by
-  /// their samples; the last one takes what rounding leaves.
-  void emitTransfers(RankProgram &rank, Op op, int microBatch, int peerStage, Seconds total) {
-    int64_t left = rank.samples.count;
+  /// One message with each rank of `peerStage` that has samples of this part. They share `total` by
+  /// their samples; the last one takes what rounding leaves. What stays on the device takes no
+  /// time.
+  void emitTransfers(Member member, Op op, int microBatch, int peerStage, Seconds total) {
+    if (peerStage < 0 || peerStage >= program.stages)
+      return;
+    const ProgramPart &part = partOf(member);
+    int64_t left = part.samples.count;
     Seconds spent{};
-    ArrayRef<RankProgram> peers = ranksOf(peerStage);
-    const RankProgram *peer = partition_point(peers, [&](const RankProgram &candidate) {
-      return candidate.samples.begin + candidate.samples.count <= rank.samples.begin;
+    const std::vector<Member> &peers = members[peerStage];
+    auto peer = partition_point(peers, [&](Member candidate) {
+      SampleRange samples = partOf(candidate).samples;
+      return samples.begin + samples.count <= part.samples.begin;
     });
     for (; left > 0 && peer != peers.end(); ++peer) {
-      SampleRange common = intersect(rank.samples, peer->samples);
+      SampleRange common = intersect(part.samples, partOf(*peer).samples);
       left -= common.count;
-      Seconds part = total * (double(common.count) / double(rank.samples.count));
-      Instruction instruction;
-      instruction.op = op;
+      Seconds share = total * (double(common.count) / double(part.samples.count));
+      if (!left)
+        share = std::max(Seconds(), total - spent);
+      spent += share;
+      Instruction &instruction = append(member, op);
       instruction.microBatch = microBatch;
       instruction.peer = peer->rank;
       instruction.samples = common;
-      instruction.boundary = std::min(rank.stage, peerStage);
-      instruction.seconds = left ? part : std::max(Seconds(), total - spent);
-      spent += part;
-      rank.instructions.push_back(std::move(instruction));
+      instruction.boundary = std::min(part.stage, peerStage);
+      instruction.seconds = peer->rank == member.rank ? Seconds() : share;
     }
   }
 
-  void emitEnd(RankProgram &rank) {
-    const Stage &stage = plan.stages[rank.stage];
-    Instruction step;
-    step.op = Op::Step;
-    step.seconds = stage.sync;
-    if (ArrayRef<RankProgram> members = ranksOf(rank.stage); members.size() > 1) {
-      Instruction allReduce;
-      allReduce.op = Op::AllReduce;
-      for (const RankProgram &member : members)
-        allReduce.group.push_back(member.rank);
-      allReduce.seconds = std::max(Seconds(), stage.sync - stage.update);
-      step.seconds = stage.update;
-      rank.instructions.push_back(std::move(allReduce));
-    }
-    rank.instructions.push_back(std::move(step));
+  /// All gradients are summed before the first update, those of later stages first, as they are
+  /// ready first. One order for all ranks, so that none waits for another in a circle.
+  void emitEnd() {
+    for (size_t stage = members.size(); stage-- > 0;)
+      for (Member member : members[stage])
+        emitAllReduce(member);
+    for (size_t stage = members.size(); stage-- > 0;)
+      for (Member member : members[stage])
+        append(member, Op::Step).seconds =
+            members[stage].size() > 1 ? plan.stages[stage].update : plan.stages[stage].sync;
+  }
+
+  void emitAllReduce(Member member) {
+    int stage = partOf(member).stage;
+    if (members[stage].size() < 2)
+      return;
+    Instruction &allReduce = append(member, Op::AllReduce);
+    allReduce.group = groups[stage];
+    allReduce.seconds = std::max(Seconds(), plan.stages[stage].sync - plan.stages[stage].update);
   }
 
   const Plan &plan;
   const LayerGraph &graph;
   const Cluster &cluster;
   Program program;
-  std::vector<int> begins;     // layer at which each stage begins
-  std::vector<int> firstRanks; // of each stage
+  std::vector<int> begins;                  // layer at which each stage begins
+  std::map<DeviceRef, int> numbers;         // ranks
+  std::vector<std::vector<Member>> members; // by stage, replica by replica
+  std::vector<std::vector<int>> groups;     // by stage: its ranks, ascending
   std::vector<Cut> cuts;
 };
 } // namespace

@@ -14,10 +14,15 @@ const char *nameOf(Objective objective) {
   return objective == Objective::Throughput ? "throughput" : "cost";
 }
 
-const char *nameOf(Schedule schedule) {
-  static constexpr const char *names[] = {"data-parallel", "1f1b", "gpipe"};
-  return names[static_cast<int>(schedule)];
-}
+namespace {
+constexpr ScheduleInfo scheduleInfos[] = {
+#define HETERPLAN_SCHEDULE(enumerator, name, sharesDevices, help) {name, sharesDevices, help},
+#include "ir/Schedules.def"
+};
+} // namespace
+
+ArrayRef<ScheduleInfo> schedules() { return scheduleInfos; }
+const char *nameOf(Schedule schedule) { return scheduleInfos[static_cast<int>(schedule)].name; }
 
 const char *nameOf(Optimizer optimizer) {
   static constexpr const char *names[] = {"sgd", "momentum", "adam"};

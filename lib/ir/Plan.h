@@ -17,8 +17,11 @@
 namespace heterplan {
 
 enum class Objective { Throughput, Cost };
-/// Order of the passes in a pipeline. DataParallel is the name of a one-stage plan.
-enum class Schedule { DataParallel, OneForwardOneBackward, GPipe };
+/// Order of the passes: one enumerator for each line of Schedules.def.
+enum class Schedule : int {
+#define HETERPLAN_SCHEDULE(enumerator, name, sharesDevices, help) enumerator,
+#include "ir/Schedules.def"
+};
 enum class Optimizer { Sgd, Momentum, Adam };
 enum class Precision { Fp32, Tf32, Bf16 };
 /// Which stages compute their activations again in the backward pass instead of keeping them. Auto:
@@ -34,7 +37,7 @@ enum class IterationModel : int {
 #include "ir/IterationModels.def"
 };
 const char *nameOf(Objective objective);           // "throughput" | "cost"
-const char *nameOf(Schedule schedule);             // "data-parallel" | "1f1b" | "gpipe"
+const char *nameOf(Schedule schedule);             // "data-parallel" | "1f1b" | ...
 const char *nameOf(Optimizer optimizer);           // "sgd" | "momentum" | "adam"
 const char *nameOf(Precision precision);           // "fp32" | "tf32" | "bf16"
 const char *nameOf(RecomputePolicy policy);        // "auto" | "never" | "always"
@@ -42,6 +45,17 @@ const char *nameOf(StateSharding sharding);        // "none" | "optimizer" | "gr
 const char *nameOf(IterationModel iterationModel); // "synchronous-1f1b" | "steady-state"
 /// Whether the slowest stage alone sets the throughput; see IterationModels.def.
 bool isSteady(IterationModel iterationModel);
+
+struct ScheduleInfo {
+  const char *name;
+  bool sharesDevices; // a device may run several stages
+  const char *help;
+};
+/// The lines of Schedules.def, in order.
+llvm::ArrayRef<ScheduleInfo> schedules();
+inline bool sharesDevices(Schedule schedule) {
+  return schedules()[static_cast<int>(schedule)].sharesDevices;
+}
 
 struct IterationModelInfo {
   const char *name;
@@ -112,6 +126,17 @@ struct Pin {
 /// Names of layers, at least two.
 using LayerSet = std::vector<std::string>;
 
+/// What a user may require of a plan's figures and placement (ir/Constraint.h); 0 or empty:
+/// nothing.
+struct Requirements {
+  SamplesPerSecond minThroughput{};
+  DollarsPerHour maxCostPerHour{};
+  std::vector<Pin> pins;             // layer name -> device type
+  std::vector<LayerSet> colocations; // the layers of each are in one stage
+  std::vector<LayerSet> separations; // no two layers of one are in the same stage
+  bool operator==(const Requirements &) const = default;
+};
+
 /// How much is to be trained with a plan.
 struct Training {
   int64_t epochs = 0, samples = 0; // samples of one epoch
@@ -135,7 +160,8 @@ struct FitResiduals {
   bool operator==(const FitResiduals &) const = default;
 };
 
-struct Plan {
+/// The requirements are those that it was made under.
+struct Plan : Requirements {
   std::string model, modelFingerprint;
   std::string cluster, clusterFingerprint;
   std::vector<std::string> profileFingerprints;
@@ -165,13 +191,6 @@ struct Plan {
   DollarsPerHour costPerHour{};
   Dollars costPerMillionSamples{};
 
-  /// Constraints that it was made under; 0 or empty: none.
-  SamplesPerSecond minThroughput{};
-  DollarsPerHour maxCostPerHour{};
-  std::vector<Pin> pins;
-  std::vector<LayerSet> colocations; // the layers of each are in one stage
-  std::vector<LayerSet> separations; // no two layers of one are in the same stage
-
   std::vector<Stage> stages;
   std::vector<Check> checks;
   /// Share of the predicted time by Provenance; sums to 1.
@@ -200,7 +219,8 @@ struct Plan {
 /// backward_s); exposed = R_1.
 /// In steady state it is the time between two iterations of a pipeline that never
 /// drains, m·max τ_s (HeterPS, section 4: throughput = min_i B/ET_i).
-/// Exact but for 1F1B with three stages or more, which may take longer than this, never less.
+/// Exact but for 1F1B with three stages or more, which may take longer than this, never less. Not
+/// for schedules in which stages share devices: simulate() in cost/Simulator.h tells their time.
 Seconds leastIterationTime(const std::vector<Stage> &stages, int microBatches, Schedule schedule,
                            IterationModel iterationModel = IterationModel::Synchronous);
 

@@ -236,7 +236,8 @@ void readDecision(const v1::Plan &form, NameReader &names, Plan &plan) {
   plan.objective = names.named<Objective>(form.objective(), 2, "objective");
   plan.globalBatch = Samples(int64_t(form.global_batch()));
   plan.microBatches = form.micro_batches();
-  plan.schedule = names.named<Schedule>(form.schedule(), 3, "schedule");
+  plan.schedule =
+      names.named<Schedule>(form.schedule(), static_cast<int>(schedules().size()), "schedule");
   plan.optimizer = names.named<Optimizer>(form.optimizer(), 3, "optimizer");
   plan.precision = names.named<Precision>(form.precision(), 3, "precision");
   if (!form.iteration_model().empty())

@@ -2,25 +2,45 @@
 
 #include "ir/ProgramExecution.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 using namespace llvm;
 
 namespace heterplan {
 
-const char *nameOf(Op op) {
-  static constexpr const char *names[] = {
-#define HETERPLAN_INSTRUCTION(enumerator, name, help) name,
+ArrayRef<InstructionInfo> instructionInfos() {
+  static constexpr InstructionInfo infos[] = {
+#define HETERPLAN_INSTRUCTION(enumerator, name, class, phase, help)                                \
+  {name, InstructionClass::class, Phase::phase},
 #include "ir/Instructions.def"
   };
-  return names[static_cast<int>(op)];
+  return infos;
+}
+
+const ProgramPart *RankProgram::findPart(int stage) const {
+  auto found = find_if(parts, [&](const ProgramPart &part) { return part.stage == stage; });
+  return found == parts.end() ? nullptr : &*found;
+}
+
+std::vector<int> Program::ranksOf(int stage) const {
+  std::vector<int> result;
+  for (const RankProgram &rank : ranks)
+    if (rank.findPart(stage))
+      result.push_back(rank.rank);
+  return result;
 }
 
 std::string describe(const Program &program, int rank, int index) {
-  const Instruction &instruction = program.ranks[rank].instructions[index];
+  const RankProgram &of = program.ranks[rank];
+  const Instruction &instruction = of.instructions[index];
   std::string text = "rank " + std::to_string(rank) + ", instruction " + std::to_string(index) +
                      " (" + nameOf(instruction.op);
+  if (of.parts.size() > 1 && instruction.part >= 0 && instruction.part < int(of.parts.size()))
+    text += " of stage " + std::to_string(of.partOf(instruction).stage);
   if (instruction.microBatch >= 0)
     text += " of micro-batch " + std::to_string(instruction.microBatch);
   if (instruction.peer >= 0)
@@ -34,100 +54,89 @@ bool contains(SampleRange outer, SampleRange inner) {
          inner.begin - outer.begin <= outer.count - inner.count;
 }
 
-/// What a rank has done of one micro-batch.
+/// What a part has done of one micro-batch.
 struct Passes {
   int64_t received = 0, gradientsReceived = 0;
   bool forward = false, backward = false;
   bool lookup = false, lookupGradient = false;
 };
 
-/// The ranks of `stage`, ascending.
-std::vector<int> ranksOf(const Program &program, int stage) {
-  std::vector<int> ranks;
-  for (const RankProgram &rank : program.ranks)
-    if (rank.stage == stage)
-      ranks.push_back(rank.rank);
-  return ranks;
+Error refuse(const std::string &message) {
+  return Diagnostic(Diag::InvalidProgram, Location{}) << message;
 }
 
-/// Checks the instructions of one rank, each by itself and in their order.
-class RankVerifier {
+/// Checks one part of a rank: by itself, then its instructions, each and in their order.
+class PartVerifier {
 public:
-  RankVerifier(const Program &program, int rank)
-      : program(program), rank(program.ranks[rank]), number(rank) {}
+  PartVerifier(const Program &program, int rank, int part)
+      : program(program), part(program.ranks[rank].parts[part]), rank(rank) {}
 
-  Error verify() {
-    if (Error error = verifyHeader())
+  Error verifyHeader() {
+    if (part.stage < 0 || part.stage >= program.stages)
+      return refuse(name() + " belongs to a stage that does not exist");
+    if (part.replica < 0 || part.shard < 0)
+      return refuse(name() + " has a negative replica or shard");
+    if (Error error = verifyTables())
       return error;
+    SampleRange all{0, program.globalBatch.value() / program.microBatches};
+    if (part.samples.count < 1 || !contains(all, part.samples))
+      return refuse(name() + " has samples that are not in the micro-batch");
     passes.resize(program.microBatches);
-    for (index = 0; index < static_cast<int>(rank.instructions.size()); ++index)
-      if (const char *problem = check(rank.instructions[index]))
-        return refuse(describe(program, number, index) + ": " + problem);
+    return Error::success();
+  }
+
+  /// What is wrong with the next instruction, or null.
+  const char *check(const Instruction &instruction) {
+    const InstructionInfo &info = infoOf(instruction.op);
+    if (info.phase == Phase::Iteration)
+      return checkWhole(instruction);
+    if (instruction.microBatch < 0 || instruction.microBatch >= program.microBatches)
+      return "there is no such micro-batch";
+    switch (info.kind) {
+    case InstructionClass::Compute:
+      return checkPass(instruction);
+    case InstructionClass::Collective:
+      return checkLookup(instruction);
+    default:
+      return checkTransfer(instruction);
+    }
+  }
+
+  Error verifyEnd() const {
     for (const Passes &done : passes)
-      if (!done.backward || done.lookupGradient == rank.tables.empty())
-        return refuse("rank " + std::to_string(number) + " leaves a micro-batch unfinished");
+      if (!done.backward || done.lookupGradient == part.tables.empty())
+        return refuse(name() + " leaves a micro-batch unfinished");
     return Error::success();
   }
 
 private:
-  Error refuse(const std::string &message) const {
-    return Diagnostic(Diag::InvalidProgram, Location{}) << message;
-  }
-
-  Error verifyHeader() {
-    std::string name = "rank " + std::to_string(number);
-    if (rank.rank != number)
-      return refuse(name + " is called rank " + std::to_string(rank.rank));
-    if (rank.stage < 0 || rank.stage >= program.stages)
-      return refuse(name + " belongs to a stage that does not exist");
-    if (Error error = verifyTables())
-      return error;
-    SampleRange all{0, program.globalBatch.value() / program.microBatches};
-    if (rank.samples.count < 1 || !contains(all, rank.samples))
-      return refuse(name + " has samples that are not in the micro-batch");
-    // Also keeps a hostile count of micro-batches from being allocated.
-    if (rank.instructions.size() < static_cast<size_t>(program.microBatches))
-      return refuse(name + " has fewer instructions than micro-batches");
-    return Error::success();
+  std::string name() const {
+    bool several = program.ranks[rank].parts.size() > 1;
+    return "rank " + std::to_string(rank) +
+           (several ? ", stage " + std::to_string(part.stage) + "," : "");
   }
 
   Error verifyTables() {
-    if (rank.tables.empty())
+    if (part.tables.empty())
       return Error::success();
-    members = ranksOf(program, rank.stage);
-    for (const ProgramTable &table : rank.tables) {
-      bool negative =
-          std::any_of(table.rows.begin(), table.rows.end(), [](int64_t rows) { return rows < 0; });
+    members = program.ranksOf(part.stage);
+    for (const ProgramTable &table : part.tables) {
+      bool negative = any_of(table.rows, [](int64_t rows) { return rows < 0; });
       if (table.name.empty() || table.columns < 1 || negative ||
           table.rows.size() != members.size())
-        return refuse("rank " + std::to_string(number) + " has a table '" + table.name +
+        return refuse(name() + " has a table '" + table.name +
                       "' without columns, or without a number of rows for each rank of its stage");
     }
-    if (rank.tables != program.ranks[members.front()].tables)
-      return refuse("ranks " + std::to_string(members.front()) + " and " + std::to_string(number) +
+    if (part.tables != program.ranks[members.front()].findPart(part.stage)->tables)
+      return refuse("ranks " + std::to_string(members.front()) + " and " + std::to_string(rank) +
                     " of one stage disagree on its tables");
     return Error::success();
-  }
-
-  const char *check(const Instruction &instruction) {
-    if (!std::isfinite(instruction.seconds.value()) || instruction.seconds.value() < 0)
-      return "its duration is negative or not finite";
-    if (instruction.op == Op::AllReduce || instruction.op == Op::Step)
-      return checkWhole(instruction);
-    if (instruction.microBatch < 0 || instruction.microBatch >= program.microBatches)
-      return "there is no such micro-batch";
-    if (instruction.op == Op::Load || instruction.op == Op::Forward ||
-        instruction.op == Op::Backward)
-      return checkPass(instruction);
-    if (instruction.op == Op::Lookup || instruction.op == Op::LookupGradient)
-      return checkLookup(instruction);
-    return checkTransfer(instruction);
   }
 
   const char *checkWhole(const Instruction &instruction) const {
     if (instruction.microBatch != -1)
       return "it belongs to the whole iteration, not to a micro-batch";
-    if (instruction.op == Op::Step)
+    if (!isCollective(instruction.op))
       return nullptr;
     bool member = false;
     for (size_t i = 0; i < instruction.group.size(); ++i) {
@@ -135,39 +144,39 @@ private:
       if (other < 0 || other >= static_cast<int>(program.ranks.size()) ||
           (i && other <= instruction.group[i - 1]))
         return "its group is not an ascending list of ranks";
-      member |= other == number;
+      member |= other == rank;
     }
     return member ? nullptr : "its group lacks the rank itself";
   }
 
   const char *checkPass(const Instruction &instruction) {
     Passes &done = passes[instruction.microBatch];
-    if (!(instruction.samples == rank.samples))
+    if (!(instruction.samples == part.samples))
       return "its samples are not those of the rank";
     if (instruction.op == Op::Load)
       return nullptr;
     if (instruction.op == Op::Forward) {
       if (done.forward)
         return "the forward pass is there twice";
-      if (!rank.tables.empty() && !done.lookup)
+      if (!part.tables.empty() && !done.lookup)
         return "the rows of its tables are not looked up before it";
-      if (rank.stage > 0 && done.received != rank.samples.count)
+      if (part.stage > 0 && done.received != part.samples.count)
         return "the receives before it do not bring exactly its samples";
       done.forward = true;
       return nullptr;
     }
     if (!done.forward || done.backward)
       return "a backward pass follows one forward pass, once";
-    if (rank.stage + 1 < program.stages && done.gradientsReceived != rank.samples.count)
+    if (part.stage + 1 < program.stages && done.gradientsReceived != part.samples.count)
       return "the gradients received before it are not those of exactly its samples";
     done.backward = true;
     return nullptr;
   }
 
   const char *checkLookup(const Instruction &instruction) {
-    if (rank.tables.empty() || instruction.group != members)
+    if (part.tables.empty() || instruction.group != members)
       return "its group is not that of the ranks of a stage with tables";
-    if (!(instruction.samples == rank.samples))
+    if (!(instruction.samples == part.samples))
       return "its samples are not those of the rank";
     Passes &done = passes[instruction.microBatch];
     bool isForward = instruction.op == Op::Lookup;
@@ -179,40 +188,121 @@ private:
   }
 
   const char *checkTransfer(const Instruction &instruction) {
-    bool isSend = instruction.op == Op::Send || instruction.op == Op::SendGradient;
     bool toNext = instruction.op == Op::Send || instruction.op == Op::ReceiveGradient;
-    int peerStage = rank.stage + (toNext ? 1 : -1);
+    int peerStage = part.stage + (toNext ? 1 : -1);
     if (instruction.peer < 0 || instruction.peer >= static_cast<int>(program.ranks.size()) ||
-        program.ranks[instruction.peer].stage != peerStage)
+        !program.ranks[instruction.peer].findPart(peerStage))
       return "its peer is not a rank of the neighbouring stage";
-    if (instruction.boundary != (toNext ? rank.stage : rank.stage - 1))
+    if (instruction.boundary != (toNext ? part.stage : part.stage - 1))
       return "it names another stage boundary than its own";
-    if (instruction.samples.count < 1 || !contains(rank.samples, instruction.samples))
+    if (instruction.samples.count < 1 || !contains(part.samples, instruction.samples))
       return "its samples are not among those of the rank";
     Passes &done = passes[instruction.microBatch];
-    if (isSend)
+    if (isSend(instruction.op))
       return (toNext ? done.forward : done.backward) ? nullptr : "it is sent before it is computed";
     int64_t &received = toNext ? done.gradientsReceived : done.received;
-    if (received > rank.samples.count - instruction.samples.count)
+    if (received > part.samples.count - instruction.samples.count)
       return "more samples are received than the rank has";
     received += instruction.samples.count;
     return nullptr;
   }
 
   const Program &program;
-  const RankProgram &rank;
-  int number;
-  int index = 0;
+  const ProgramPart &part;
+  int rank;
   std::vector<Passes> passes;
   std::vector<int> members; // ranks of the stage, where it has tables
 };
 
+Error verifyRankHeader(const Program &program, int number) {
+  const RankProgram &rank = program.ranks[number];
+  std::string name = "rank " + std::to_string(number);
+  if (rank.rank != number)
+    return refuse(name + " is called rank " + std::to_string(rank.rank));
+  if (rank.parts.empty())
+    return refuse(name + " has no part of any stage");
+  if (rank.parts.size() > 1 && !sharesDevices(program.schedule))
+    return refuse(name + " has parts of several stages, which schedule '" +
+                  nameOf(program.schedule) + "' does not allow");
+  for (size_t i = 1; i < rank.parts.size(); ++i)
+    if (rank.parts[i].stage <= rank.parts[i - 1].stage)
+      return refuse(name + " has parts that are not of ascending stages");
+  // Also keeps a hostile count of micro-batches from being allocated.
+  if (rank.instructions.size() / rank.parts.size() < static_cast<size_t>(program.microBatches))
+    return refuse(name + " has fewer instructions than micro-batches");
+  return Error::success();
+}
+
+/// Checks the instructions of one rank, each by itself and in their order.
+Error verifyRank(const Program &program, int number) {
+  if (Error error = verifyRankHeader(program, number))
+    return error;
+  const RankProgram &rank = program.ranks[number];
+  std::vector<PartVerifier> parts;
+  for (size_t part = 0; part < rank.parts.size(); ++part) {
+    parts.emplace_back(program, number, static_cast<int>(part));
+    if (Error error = parts.back().verifyHeader())
+      return error;
+  }
+  for (size_t i = 0; i < rank.instructions.size(); ++i) {
+    const Instruction &instruction = rank.instructions[i];
+    const char *problem = nullptr;
+    if (!std::isfinite(instruction.seconds.value()) || instruction.seconds.value() < 0)
+      problem = "its duration is negative or not finite";
+    else if (instruction.part < 0 || instruction.part >= static_cast<int>(parts.size()))
+      problem = "the rank has no such part";
+    else
+      problem = parts[instruction.part].check(instruction);
+    if (problem)
+      return refuse(describe(program, number, static_cast<int>(i)) + ": " + problem);
+  }
+  for (const PartVerifier &part : parts)
+    if (Error error = part.verifyEnd())
+      return error;
+  return Error::success();
+}
+
+/// Replica by replica, the parts of a stage hold the samples of a micro-batch, each once; the
+/// shards of a replica hold the same ones.
+Error verifyCoverage(const Program &program, int stage) {
+  std::vector<const ProgramPart *> parts;
+  for (const RankProgram &rank : program.ranks)
+    if (const ProgramPart *part = rank.findPart(stage))
+      parts.push_back(part);
+  sort(parts, [](const ProgramPart *a, const ProgramPart *b) {
+    return std::tie(a->replica, a->shard) < std::tie(b->replica, b->shard);
+  });
+  int64_t end = 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const ProgramPart &part = *parts[i], *before = i ? parts[i - 1] : nullptr;
+    bool sameReplica = before && before->replica == part.replica;
+    bool follows = sameReplica
+                       ? part.shard == before->shard + 1 && part.samples == before->samples
+                       : part.shard == 0 && part.replica == (before ? before->replica + 1 : 0) &&
+                             part.samples.begin == end;
+    if (!follows)
+      return refuse("replica " + std::to_string(part.replica) + " of stage " +
+                    std::to_string(stage) + " does not hold the samples after those before it, " +
+                    "or its replicas and shards are not numbered one after another");
+    end = part.samples.begin + part.samples.count;
+  }
+  if (end == program.globalBatch.value() / program.microBatches)
+    return Error::success();
+  return refuse("the replicas of stage " + std::to_string(stage) + " hold " + std::to_string(end) +
+                " samples of a micro-batch of " +
+                std::to_string(program.globalBatch.value() / program.microBatches));
+}
+
 /// Also keeps a hostile count of stages from being allocated.
 bool everyStageHasRanks(const Program &program) {
-  std::vector<bool> present(std::min<size_t>(program.stages, program.ranks.size()));
+  size_t parts = 0;
   for (const RankProgram &rank : program.ranks)
-    if (rank.stage >= 0 && rank.stage < static_cast<int>(present.size()))
-      present[rank.stage] = true;
+    parts += rank.parts.size();
+  std::vector<bool> present(std::min<size_t>(program.stages, parts));
+  for (const RankProgram &rank : program.ranks)
+    for (const ProgramPart &part : rank.parts)
+      if (part.stage >= 0 && part.stage < static_cast<int>(present.size()))
+        present[part.stage] = true;
   return static_cast<size_t>(program.stages) == present.size() &&
          std::find(present.begin(), present.end(), false) == present.end();
 }
@@ -229,7 +319,10 @@ Error Program::verify() const {
   if (!std::isfinite(predictedIteration.value()) || predictedIteration.value() < 0)
     return Diagnostic(Diag::InvalidProgram, place) << "the predicted iteration is not a time";
   for (size_t rank = 0; rank < ranks.size(); ++rank)
-    if (Error error = RankVerifier(*this, static_cast<int>(rank)).verify())
+    if (Error error = verifyRank(*this, static_cast<int>(rank)))
+      return error;
+  for (int stage = 0; stage < stages; ++stage)
+    if (Error error = verifyCoverage(*this, stage))
       return error;
   return verifyExecution(*this);
 }

@@ -5,6 +5,7 @@
 #include "ir/LayerGraph.h"
 #include "ir/Plan.h"
 
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/Error.h"
 
 #include <string>
@@ -14,10 +15,27 @@ namespace heterplan {
 
 /// One enumerator for each line of Instructions.def.
 enum class Op : int {
-#define HETERPLAN_INSTRUCTION(enumerator, name, help) enumerator,
+#define HETERPLAN_INSTRUCTION(enumerator, name, class, phase, help) enumerator,
 #include "ir/Instructions.def"
 };
-const char *nameOf(Op op);
+/// What an instruction needs of other ranks: nothing, a message to one, a message from one, or that
+/// all members of its group execute it together.
+enum class InstructionClass { Compute, Send, Receive, Collective };
+/// The pass that an instruction belongs to, or the iteration as a whole.
+enum class Phase { Forward, Backward, Iteration };
+
+struct InstructionInfo {
+  const char *name;
+  InstructionClass kind;
+  Phase phase;
+};
+/// The lines of Instructions.def, in order.
+llvm::ArrayRef<InstructionInfo> instructionInfos();
+inline const InstructionInfo &infoOf(Op op) { return instructionInfos()[static_cast<int>(op)]; }
+inline const char *nameOf(Op op) { return infoOf(op).name; }
+inline bool isSend(Op op) { return infoOf(op).kind == InstructionClass::Send; }
+inline bool isReceive(Op op) { return infoOf(op).kind == InstructionClass::Receive; }
+inline bool isCollective(Op op) { return infoOf(op).kind == InstructionClass::Collective; }
 
 /// A contiguous run of the samples of one micro-batch, counted from its first sample.
 struct SampleRange {
@@ -27,8 +45,9 @@ struct SampleRange {
 
 struct Instruction {
   Op op{};
+  int part = 0;           // of its rank
   int microBatch = -1;    // -1: of the whole iteration
-  int peer = -1;          // rank at the other end of a send or receive
+  int peer = -1;          // rank at the other end of a send or receive; may be the rank itself
   SampleRange samples;    // what is moved or computed
   int boundary = -1;      // transfers: stage boundary b lies between stages b and b+1
   std::vector<int> group; // ranks of a collective
@@ -50,21 +69,36 @@ struct ProgramTable {
   std::string name; // of the parameter
   DataType type = DataType::Float32;
   int64_t columns = 0;
-  std::vector<int64_t> rows; // of each rank of the stage, in order
+  std::vector<int64_t> rows; // of each rank of the stage, ascending
   bool operator==(const ProgramTable &) const = default;
 };
 
-struct RankProgram {
-  int rank = 0;
+/// What a rank does of one stage: the whole stage, or the shard of a replica, for some samples.
+struct ProgramPart {
   int stage = 0, replica = 0;
-  DeviceRef device;
-  DeviceKind kind = DeviceKind::Cpu;
-  SampleRange samples;                  // its part of each micro-batch
+  int shard = 0;                        // which of the devices of the replica
+  SampleRange samples;                  // of each micro-batch; the same for all shards of a replica
   std::vector<BoundaryTensor> receives; // of boundary stage−1
   std::vector<BoundaryTensor> sends;    // of boundary stage
   std::vector<ProgramTable> tables;     // equal on all ranks of the stage
+  bool operator==(const ProgramPart &) const = default;
+};
+
+/// A device and what it executes, one instruction after another. It has at most one part of a
+/// stage.
+struct RankProgram {
+  int rank = 0;
+  DeviceRef device;
+  DeviceClass deviceClass = DeviceClass::Cpu;
+  std::vector<ProgramPart> parts; // by stage, ascending
   std::vector<Instruction> instructions;
   bool operator==(const RankProgram &) const = default;
+
+  const ProgramPart &partOf(const Instruction &instruction) const {
+    return parts[instruction.part];
+  }
+  /// Its part of `stage`, or null.
+  const ProgramPart *findPart(int stage) const;
 };
 
 struct Program {
@@ -78,13 +112,19 @@ struct Program {
   std::vector<RankProgram> ranks;
   bool operator==(const Program &) const = default;
 
-  /// Every send has one receive (and the reverse) with the same samples and order, collectives
-  /// name the same group on every member, and no circular wait: executed abstractly to the end.
+  /// The ranks with a part of `stage`, ascending.
+  std::vector<int> ranksOf(int stage) const;
+
+  /// The parts of each stage cover the micro-batch, every send has one receive (and the reverse)
+  /// with the same samples and order, collectives name the same group on every member, and no
+  /// circular wait: executed abstractly to the end.
   llvm::Error verify() const;
 };
 
-/// Plan → Program. Ranks are numbered stage by stage, replica by replica, device by device.
-/// Micro-batches of 1F1B: stage s starts with min(m, S−s) forward passes. GPipe: all of them.
+/// Plan → Program. Ranks are the devices in the order in which the plan names them first, stage by
+/// stage, replica by replica; a device that is in several stages has a part of each. Passes of each
+/// stage stand in the order of the schedule, those of a rank with several parts in one order for
+/// all ranks (see docs/rationale/parts.md).
 llvm::Expected<Program> lower(const Plan &plan, const LayerGraph &graph, const Cluster &cluster);
 
 } // namespace heterplan

@@ -7,15 +7,9 @@ using namespace llvm;
 
 namespace heterplan {
 
-bool isCollective(Op op) {
-  return op == Op::AllReduce || op == Op::Lookup || op == Op::LookupGradient;
-}
-
 namespace {
-bool isSend(Op op) { return op == Op::Send || op == Op::SendGradient; }
-bool isReceive(Op op) { return op == Op::Receive || op == Op::ReceiveGradient; }
-
-/// The messages from one rank to another, in the order of the sender and of the receiver.
+/// The messages of a stage boundary and direction from one rank to another, in the order of the
+/// sender and of the receiver.
 struct Channel {
   std::vector<int> sends, receives; // indices of instructions
   size_t sent = 0, received = 0;    // by the abstract execution
@@ -36,10 +30,16 @@ public:
   }
 
 private:
-  using Pair = std::pair<int, int>; // from, to
+  struct Route {
+    int from, to, boundary;
+    bool forward;
+    auto operator<=>(const Route &) const = default;
+  };
 
-  static Pair pairOf(int rank, const Instruction &instruction) {
-    return isSend(instruction.op) ? Pair(rank, instruction.peer) : Pair(instruction.peer, rank);
+  static Route routeOf(int rank, const Instruction &instruction) {
+    bool forward = infoOf(instruction.op).phase == Phase::Forward;
+    return isSend(instruction.op) ? Route{rank, instruction.peer, instruction.boundary, forward}
+                                  : Route{instruction.peer, rank, instruction.boundary, forward};
   }
 
   const Instruction &at(int rank, int index) const {
@@ -51,23 +51,21 @@ private:
       for (size_t i = 0; i < rank.instructions.size(); ++i) {
         const Instruction &instruction = rank.instructions[i];
         if (isSend(instruction.op))
-          channels[pairOf(rank.rank, instruction)].sends.push_back(static_cast<int>(i));
+          channels[routeOf(rank.rank, instruction)].sends.push_back(static_cast<int>(i));
         else if (isReceive(instruction.op))
-          channels[pairOf(rank.rank, instruction)].receives.push_back(static_cast<int>(i));
+          channels[routeOf(rank.rank, instruction)].receives.push_back(static_cast<int>(i));
         else if (isCollective(instruction.op))
           collectives[instruction.group].calls[rank.rank].push_back(static_cast<int>(i));
       }
   }
 
   static bool match(const Instruction &send, const Instruction &receive) {
-    return (send.op == Op::Send) == (receive.op == Op::Receive) &&
-           send.microBatch == receive.microBatch && send.boundary == receive.boundary &&
-           send.samples == receive.samples;
+    return send.microBatch == receive.microBatch && send.samples == receive.samples;
   }
 
   Error matchMessages() const {
-    for (const auto &[ends, channel] : channels) {
-      auto [from, to] = ends;
+    for (const auto &[route, channel] : channels) {
+      int from = route.from, to = route.to;
       size_t common = std::min(channel.sends.size(), channel.receives.size());
       for (size_t i = 0; i < common; ++i)
         if (!match(at(from, channel.sends[i]), at(to, channel.receives[i])))
@@ -91,13 +89,21 @@ private:
           return refuse("rank " + std::to_string(rank) + " does not take part in collectives as " +
                         "often as rank " + std::to_string(first));
         for (size_t i = 0; i < expected.size(); ++i)
-          if (at(rank, calls->second[i]).op != at(first, expected[i]).op ||
-              at(rank, calls->second[i]).microBatch != at(first, expected[i]).microBatch)
+          if (!belongTogether(rank, calls->second[i], first, expected[i]))
             return refuse(describe(program, rank, calls->second[i]) + " does not match " +
                           describe(program, first, expected[i]));
       }
     }
     return Error::success();
+  }
+
+  /// Also of one stage, if the members have parts of that stage.
+  bool belongTogether(int rank, int index, int otherRank, int otherIndex) const {
+    const Instruction &a = at(rank, index), &b = at(otherRank, otherIndex);
+    const RankProgram &other = program.ranks[otherRank];
+    int stage = program.ranks[rank].partOf(a).stage;
+    return a.op == b.op && a.microBatch == b.microBatch &&
+           (other.partOf(b).stage == stage || !other.findPart(stage));
   }
 
   static Error refuse(const std::string &message) {
@@ -122,14 +128,14 @@ private:
     if (isCollective(instruction.op))
       return meet(rank, instruction);
     if (isSend(instruction.op)) {
-      ++channels[pairOf(rank, instruction)].sent;
+      ++channels[routeOf(rank, instruction)].sent;
       if (waitsFor[instruction.peer] == rank) {
         waitsFor[instruction.peer] = -1;
         ready.push_back(instruction.peer);
       }
     }
     if (isReceive(instruction.op)) {
-      Channel &channel = channels[pairOf(rank, instruction)];
+      Channel &channel = channels[routeOf(rank, instruction)];
       if (channel.received == channel.sent) {
         waitsFor[rank] = instruction.peer;
         return false;
@@ -174,7 +180,7 @@ private:
   };
 
   const Program &program;
-  std::map<Pair, Channel> channels;
+  std::map<Route, Channel> channels;
   std::map<std::vector<int>, Collective> collectives;
   std::vector<size_t> next;  // instruction of each rank
   std::vector<int> waitsFor; // sender that a rank waits for, or -1

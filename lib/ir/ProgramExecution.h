@@ -9,12 +9,10 @@ namespace heterplan {
 /// "rank 2, instruction 7 (receive of micro-batch 1, peer rank 0)".
 std::string describe(const Program &program, int rank, int index);
 
-/// Whether all members of the instruction's group execute it together.
-bool isCollective(Op op);
-
-/// Requires that each rank is valid by itself. Between two ranks messages are matched in order, as
-/// they are sent. InvalidProgram when a message or a collective does not match, Deadlock when
-/// ranks wait for each other. Linear in the size of the program, but for look-ups of messages.
+/// Requires that each rank is valid by itself. Between two ranks the messages of one stage boundary
+/// and direction are matched in order, as they are sent. InvalidProgram when a message or a
+/// collective does not match, Deadlock when ranks wait for each other. Linear in the size of the
+/// program, but for look-ups of messages.
 llvm::Error verifyExecution(const Program &program);
 
 } // namespace heterplan

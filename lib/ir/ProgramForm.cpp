@@ -15,12 +15,6 @@ using namespace llvm;
 namespace heterplan {
 
 namespace {
-constexpr int opCount = 0
-#define HETERPLAN_INSTRUCTION(enumerator, name, help) +1
-#include "ir/Instructions.def"
-    ;
-
-const char *nameOf(DeviceKind kind) { return kind == DeviceKind::Cpu ? "cpu" : "gpu"; }
 
 void writeSamples(SampleRange samples, v1::SampleRange &form) {
   form.set_begin(double(samples.begin));
@@ -33,6 +27,7 @@ SampleRange readSamples(const v1::SampleRange &form) {
 
 void writeInstruction(const Instruction &instruction, v1::Instruction &form) {
   form.set_op(nameOf(instruction.op));
+  form.set_part(instruction.part);
   if (instruction.microBatch >= 0)
     form.set_micro_batch(instruction.microBatch);
   if (instruction.peer >= 0)
@@ -48,7 +43,9 @@ void writeInstruction(const Instruction &instruction, v1::Instruction &form) {
 
 Instruction readInstruction(const v1::Instruction &form, const Twine &place, NameReader &names) {
   Instruction instruction;
-  instruction.op = names.named<Op>(form.op(), opCount, place + ".op");
+  instruction.op =
+      names.named<Op>(form.op(), static_cast<int>(instructionInfos().size()), place + ".op");
+  instruction.part = form.part();
   if (form.has_micro_batch())
     instruction.microBatch = form.micro_batch();
   if (form.has_peer())
@@ -98,7 +95,8 @@ ProgramTable readTable(const v1::ProgramTable &form, const Twine &place, NameRea
 
 void readCommon(const v1::RankProgram &form, NameReader &names, Program &program) {
   program.model = form.model();
-  program.schedule = names.named<Schedule>(form.schedule(), 3, "schedule");
+  program.schedule =
+      names.named<Schedule>(form.schedule(), static_cast<int>(schedules().size()), "schedule");
   program.optimizer = names.named<Optimizer>(form.optimizer(), 3, "optimizer");
   program.stages = form.stages();
   program.microBatches = form.micro_batches();
@@ -106,20 +104,42 @@ void readCommon(const v1::RankProgram &form, NameReader &names, Program &program
   program.predictedIteration = Seconds(form.predicted_iteration_seconds());
 }
 
+void writePart(const ProgramPart &part, v1::ProgramPart &form) {
+  form.set_stage(part.stage);
+  form.set_replica(part.replica);
+  form.set_shard(part.shard);
+  writeSamples(part.samples, *form.mutable_samples());
+  for (const BoundaryTensor &tensor : part.receives)
+    writeTensor(tensor, *form.add_receives());
+  for (const BoundaryTensor &tensor : part.sends)
+    writeTensor(tensor, *form.add_sends());
+  for (const ProgramTable &table : part.tables)
+    writeTable(table, *form.add_tables());
+}
+
+ProgramPart readPart(const v1::ProgramPart &form, const Twine &place, NameReader &names) {
+  ProgramPart part;
+  part.stage = form.stage();
+  part.replica = form.replica();
+  part.shard = form.shard();
+  part.samples = readSamples(form.samples());
+  for (int i = 0; i < form.receives_size(); ++i)
+    part.receives.push_back(
+        readTensor(form.receives(i), place + ".receives[" + Twine(i) + "]", names));
+  for (int i = 0; i < form.sends_size(); ++i)
+    part.sends.push_back(readTensor(form.sends(i), place + ".sends[" + Twine(i) + "]", names));
+  for (int i = 0; i < form.tables_size(); ++i)
+    part.tables.push_back(readTable(form.tables(i), place + ".tables[" + Twine(i) + "]", names));
+  return part;
+}
+
 RankProgram readRank(const v1::RankProgram &form, NameReader &names) {
   RankProgram rank;
   rank.rank = form.rank();
-  rank.stage = form.stage();
-  rank.replica = form.replica();
   rank.device = readDevice(form.device());
-  rank.kind = form.device_kind() == nameOf(DeviceKind::Cpu) ? DeviceKind::Cpu : DeviceKind::Gpu;
-  rank.samples = readSamples(form.samples());
-  for (int i = 0; i < form.receives_size(); ++i)
-    rank.receives.push_back(readTensor(form.receives(i), "receives[" + Twine(i) + "]", names));
-  for (int i = 0; i < form.sends_size(); ++i)
-    rank.sends.push_back(readTensor(form.sends(i), "sends[" + Twine(i) + "]", names));
-  for (int i = 0; i < form.tables_size(); ++i)
-    rank.tables.push_back(readTable(form.tables(i), "tables[" + Twine(i) + "]", names));
+  rank.deviceClass = deviceClassOf(form.device_kind()).value_or(DeviceClass::Cpu); // see below
+  for (int i = 0; i < form.parts_size(); ++i)
+    rank.parts.push_back(readPart(form.parts(i), "parts[" + Twine(i) + "]", names));
   for (int i = 0; i < form.instructions_size(); ++i)
     rank.instructions.push_back(
         readInstruction(form.instructions(i), "instructions[" + Twine(i) + "]", names));
@@ -161,22 +181,15 @@ std::string toJson(const Program &program, int rankIndex) {
   form.set_model(program.model);
   form.set_rank(rank.rank);
   form.set_world_size(static_cast<int>(program.ranks.size()));
-  form.set_stage(rank.stage);
   form.set_stages(program.stages);
-  form.set_replica(rank.replica);
   writeDevice(rank.device, *form.mutable_device());
-  form.set_device_kind(nameOf(rank.kind));
+  form.set_device_kind(heterplan::nameOf(rank.deviceClass));
   form.set_global_batch(double(program.globalBatch.value()));
   form.set_micro_batches(program.microBatches);
   form.set_schedule(heterplan::nameOf(program.schedule));
   form.set_optimizer(heterplan::nameOf(program.optimizer));
-  writeSamples(rank.samples, *form.mutable_samples());
-  for (const BoundaryTensor &tensor : rank.receives)
-    writeTensor(tensor, *form.add_receives());
-  for (const BoundaryTensor &tensor : rank.sends)
-    writeTensor(tensor, *form.add_sends());
-  for (const ProgramTable &table : rank.tables)
-    writeTable(table, *form.add_tables());
+  for (const ProgramPart &part : rank.parts)
+    writePart(part, *form.add_parts());
   for (const Instruction &instruction : rank.instructions)
     writeInstruction(instruction, *form.add_instructions());
   form.set_predicted_iteration_seconds(program.predictedIteration.value());
@@ -198,9 +211,10 @@ Expected<RankFile> parseRankFile(StringRef text, StringRef path) {
   if (form.rank() >= form.world_size())
     return Diagnostic(Diag::InvalidProgram, source.at("rank"))
            << "rank " << form.rank() << " of " << form.world_size() << " ranks; they count from 0";
-  if (form.device_kind() != "cpu" && form.device_kind() != "gpu")
+  if (!deviceClassOf(form.device_kind()))
     return Diagnostic(Diag::WrongType, source.at("deviceKind"))
-           << "'" << form.device_kind() << "' is not known here; accepted are cpu, gpu";
+           << "'" << form.device_kind() << "' is not known here; accepted are "
+           << deviceClassNames();
   return file;
 }
 

@@ -12,11 +12,9 @@ namespace heterplan {
 enum class ScheduleChoice { Auto, DataParallel, Pipeline };
 
 /// The constraints of the user. 0 or empty: no such constraint.
-struct Request {
+struct Request : Requirements {
   Samples globalBatch{256};
   Objective objective = Objective::Throughput;
-  SamplesPerSecond minThroughput{};
-  DollarsPerHour maxCostPerHour{};
   ScheduleChoice schedule = ScheduleChoice::Auto;
   int microBatches = 0; // 0: searched
   Optimizer optimizer = Optimizer::Sgd;
@@ -24,9 +22,6 @@ struct Request {
   IterationModel iterationModel = IterationModel::Synchronous;
   RecomputePolicy recompute = RecomputePolicy::Auto;
   std::optional<StateSharding> shardState; // none: what each stage needs to fit
-  std::vector<Pin> pins;                   // layer name -> device type
-  std::vector<LayerSet> colocations;       // the layers of each in one stage
-  std::vector<LayerSet> separations;       // no two layers of one in the same stage
   std::optional<Training> training;
   bool ignoreMemory = false; // used to explain infeasibility
 

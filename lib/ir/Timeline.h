@@ -11,7 +11,7 @@ namespace heterplan {
 
 struct TimelineEvent {
   int rank = 0;
-  int stage = 0;
+  int stage = 0; // of the part that the instruction is of
   int index = 0; // of the instruction in its RankProgram
   Op op{};
   int microBatch = -1;

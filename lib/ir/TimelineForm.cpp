@@ -16,11 +16,6 @@ namespace heterplan {
 
 namespace {
 constexpr double microsecond = 1e-6;
-constexpr int opCount = 0
-#define HETERPLAN_INSTRUCTION(enumerator, name, help) +1
-#include "ir/Instructions.def"
-    ;
-
 void writeEvent(const TimelineEvent &event, bool measured, v1::TraceEvent &form) {
   form.set_name(nameOf(event.op));
   form.set_cat(measured ? "measured" : "predicted");
@@ -61,7 +56,8 @@ void writeNames(const Timeline &timeline, v1::Trace &form) {
 TimelineEvent readEvent(const v1::TraceEvent &form, const Twine &place, NameReader &names) {
   const v1::TraceArguments &arguments = form.args();
   TimelineEvent event;
-  event.op = names.named<Op>(form.name(), opCount, place + ".name");
+  event.op =
+      names.named<Op>(form.name(), static_cast<int>(instructionInfos().size()), place + ".name");
   event.stage = form.pid();
   event.rank = form.tid();
   event.index = arguments.index();

@@ -18,7 +18,7 @@ class Sweep {
 public:
   Sweep(const Problem &problem, SearchFor search, const ParetoOptions &options)
       : problem(problem), search(search), options(options) {
-    assert(options.points >= 2 && "a front has two ends");
+    assert(options.points >= 2 && "a Pareto front has two ends");
   }
 
   Expected<ParetoFront> run();

@@ -8,7 +8,11 @@
 #include "search/verify/Checker.h"
 #include "support/RandomProblem.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "gtest/gtest.h"
+
+#include <atomic>
+#include <set>
 
 using namespace heterplan;
 using heterplan::test::RandomProblem;
@@ -121,6 +125,84 @@ TEST_P(EveryStrategy, aFloorThatNothingReachesGivesNoPlan) {
   RandomProblem random(1);
   random.request.minThroughput = SamplesPerSecond(1e12);
   EXPECT_FALSE(llvm::cantFail(solve(llvm::cantFail(random.problem()))).plan);
+}
+
+/// The stages of `plan` that have `layer`, and the types that run them.
+std::pair<std::set<int>, std::set<std::string>> placesOf(const Plan &plan,
+                                                         const std::string &layer) {
+  std::set<int> stages;
+  std::set<std::string> types;
+  for (const Stage &stage : plan.stages)
+    if (llvm::is_contained(stage.layers, layer)) {
+      stages.insert(stage.id);
+      for (const Replica &replica : stage.replicas)
+        for (const DeviceRef &device : replica.devices)
+          types.insert(device.type);
+    }
+  return {stages, types};
+}
+
+TEST_P(EveryStrategy, keepsPinsColocationsAndSeparations) {
+  int kept = 0;
+  for (int seed = 0; seed < 150; ++seed) {
+    RandomProblem random(seed);
+    random.request.minThroughput = SamplesPerSecond(0);
+    random.request.maxCostPerHour = DollarsPerHour(0);
+    const std::string first = random.graph.layers.front().name;
+    const std::string last = random.graph.layers.back().name;
+    if (seed % 3 == 0)
+      random.request.pins = {{last, random.cluster.types.back().name}};
+    if (first != last && seed % 3 == 1)
+      random.request.colocations = {{first, last}};
+    if (first != last && seed % 3 == 2)
+      random.request.separations = {{first, last}};
+    std::optional<Plan> plan = llvm::cantFail(solve(llvm::cantFail(random.problem()))).plan;
+    if (!plan)
+      continue;
+    ++kept;
+    for (const Pin &pin : random.request.pins)
+      EXPECT_EQ(placesOf(*plan, pin.layer).second, std::set<std::string>{pin.type});
+    for (const LayerSet &set : random.request.colocations)
+      EXPECT_EQ(placesOf(*plan, set[0]).first, placesOf(*plan, set[1]).first);
+    for (const LayerSet &set : random.request.separations)
+      EXPECT_NE(placesOf(*plan, set[0]).first, placesOf(*plan, set[1]).first);
+  }
+  EXPECT_GT(kept, 10);
+}
+
+/// Cut short by `options` at once: whatever comes is valid, and what is claimed of it is true.
+void holdsWhenCutShort(const char *strategy, const SearchOptions &options) {
+  for (int seed = 0; seed < 60; ++seed) {
+    RandomProblem random(seed);
+    Problem problem = llvm::cantFail(random.problem());
+    auto outcome = llvm::cantFail(search(problem, strategy, options));
+    SearchOutcome best = llvm::cantFail(search(problem, "label-setting", {}));
+    if (outcome.proven) {
+      EXPECT_EQ(outcome.plan.has_value(), best.plan.has_value()) << "seed " << seed;
+    }
+    if (!outcome.plan)
+      continue;
+    ASSERT_TRUE(best.plan) << "seed " << seed;
+    for (const Check &check :
+         llvm::cantFail(checkPlan(*outcome.plan, random.graph, random.cluster, random.costs)))
+      EXPECT_TRUE(check.holds) << "seed " << seed << ": " << check.name;
+    double sign = random.request.objective == Objective::Throughput ? -1 : 1;
+    double optimum = sign * best.plan->objectiveValue, tolerance = 1e-9 * std::abs(optimum);
+    EXPECT_LE(sign * outcome.plan->lowerBound, optimum + tolerance) << "seed " << seed;
+  }
+}
+
+TEST_P(EveryStrategy, interruptedItsPlansAndBoundsHold) {
+  std::atomic<bool> stop{true};
+  SearchOptions options;
+  options.stop = &stop;
+  holdsWhenCutShort(GetParam(), options);
+}
+
+TEST_P(EveryStrategy, outOfTimeItsPlansAndBoundsHold) {
+  SearchOptions options;
+  options.timeLimit = Seconds(1e-9);
+  holdsWhenCutShort(GetParam(), options);
 }
 
 TEST_P(EveryStrategy, passesOnWhatTheCostModelCannotSay) {

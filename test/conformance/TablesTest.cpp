@@ -16,14 +16,19 @@ constexpr LayerKind kinds[] = {
 #include "ir/Layers.def"
 };
 constexpr Op ops[] = {
-#define HETERPLAN_INSTRUCTION(enumerator, name, help) Op::enumerator,
+#define HETERPLAN_INSTRUCTION(enumerator, name, class, phase, help) Op::enumerator,
 #include "ir/Instructions.def"
 };
 
-DeviceType deviceOf(DeviceKind kind) {
+constexpr DeviceClass deviceClasses[] = {
+#define HETERPLAN_DEVICE_CLASS(enumerator, name, torch, backend, launch) DeviceClass::enumerator,
+#include "ir/DeviceClasses.def"
+};
+
+DeviceType deviceOf(DeviceClass kind) {
   DeviceType device;
   device.name = "device";
-  device.kind = kind;
+  device.deviceClass = kind;
   device.rates = PeakRates{FlopsPerSecond(1e13), FlopsPerSecond(0), FlopsPerSecond(0),
                            BytesPerSecond(1e12), "made up"};
   return device;
@@ -41,18 +46,28 @@ TEST(LayerKinds, namesAreReadBack) {
   EXPECT_NE(toText(unknown.takeError()).find("convolution"), std::string::npos);
 }
 
-TEST(LayerKinds, workCostsTimeOnEveryKindOfDevice) {
+TEST(DeviceClasses, namesAreReadBack) {
+  for (DeviceClass deviceClass : deviceClasses) {
+    EXPECT_EQ(deviceClassOf(nameOf(deviceClass)), deviceClass);
+    EXPECT_EQ(deviceClassOfTorch(torchDeviceOf(deviceClass)), deviceClass);
+    EXPECT_GT(launchOverheadOf(deviceClass), Seconds(0));
+  }
+  EXPECT_FALSE(deviceClassOf("tpu"));
+  EXPECT_EQ(deviceClassNames(), "cpu, gpu");
+}
+
+TEST(LayerKinds, workCostsTimeOnEveryDeviceClass) {
   RooflineModel model(Optimizer::Sgd, Precision::Fp32);
   for (LayerKind kind : kinds)
-    for (DeviceKind deviceKind : {DeviceKind::Cpu, DeviceKind::Gpu}) {
+    for (DeviceClass deviceClass : deviceClasses) {
       Layer layer;
       layer.name = layer.signature = "layer";
       layer.kind = kind;
       layer.forwardFlops = Flops(1e9);
       layer.backwardFlops = Flops(2e9);
       layer.forwardBytes = layer.backwardBytes = Bytes(1e6);
-      LayerCost one = llvm::cantFail(model.price(layer, deviceOf(deviceKind), Samples(1)));
-      LayerCost eight = llvm::cantFail(model.price(layer, deviceOf(deviceKind), Samples(8)));
+      LayerCost one = llvm::cantFail(model.price(layer, deviceOf(deviceClass), Samples(1)));
+      LayerCost eight = llvm::cantFail(model.price(layer, deviceOf(deviceClass), Samples(8)));
       EXPECT_GT(one.forward, Seconds(0)) << nameOf(kind);
       EXPECT_GT(one.backward, Seconds(0)) << nameOf(kind);
       EXPECT_GT(eight.forward, one.forward) << nameOf(kind);

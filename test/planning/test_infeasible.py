@@ -125,7 +125,7 @@ CASES = [
 ]
 
 
-def without_wish(job, constraint: str):
+def without_constraint(job, constraint: str):
     """The same job without what `constraint` describes."""
     job = copy.deepcopy(job)
     patterns = {
@@ -189,7 +189,7 @@ def test_infeasible(case: Case, job) -> None:
     for pattern, constraint in zip(case.conflict, told["conflict"]):
         assert re.search(pattern, constraint), told["conflict"]
     for constraint in told["conflict"]:
-        assert without_wish(asked, constraint).run()[0] == 0, f"{constraint} is blamed without cause"
+        assert without_constraint(asked, constraint).run()[0] == 0, f"{constraint} is blamed without cause"
     offers = told["relaxations"]
     for subject in case.offers:
         assert any(re.fullmatch(subject, offer["subject"]) for offer in offers), offers
@@ -200,7 +200,7 @@ def test_infeasible(case: Case, job) -> None:
         assert changed.run()[0] == 0, f"{offer} does not help"
 
 
-def test_two_clashes_are_relaxed_together(job) -> None:
+def test_two_conflicts_are_relaxed_together(job) -> None:
     """Neither more memory nor a larger budget is enough by itself."""
     asked = job("tower", pool(fast=2, slow=0, fast_memory="500MB"), [budget(1)])
     status, told = asked.run()

@@ -1,4 +1,4 @@
-"""compile --pareto: the front, the files of each point, and what becomes of the options."""
+"""compile --pareto: the Pareto front, the files of each point, and what becomes of the options."""
 
 from __future__ import annotations
 

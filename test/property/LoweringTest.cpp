@@ -44,8 +44,9 @@ TEST(LoweringLaws, RanksOfAStageCoverTheMicroBatchInOrder) {
   forEachProgram([](const RandomPipeline &pipeline, const Program &program) {
     std::map<int, int64_t> covered;
     for (const RankProgram &rank : program.ranks) {
-      ASSERT_EQ(rank.samples.begin, covered[rank.stage]);
-      covered[rank.stage] += rank.samples.count;
+      const ProgramPart &part = rank.parts.front();
+      ASSERT_EQ(part.samples.begin, covered[part.stage]);
+      covered[part.stage] += part.samples.count;
     }
     for (auto [stage, samples] : covered)
       ASSERT_EQ(samples * program.microBatches, pipeline.plan.globalBatch.value());
@@ -58,8 +59,8 @@ TEST(LoweringLaws, DurationsAreThoseOfThePlan) {
       std::map<Op, double> sums;
       for (const Instruction &instruction : rank.instructions)
         sums[instruction.op] += instruction.seconds.value();
-      const Stage &stage = pipeline.plan.stages[rank.stage];
-      const Replica &replica = stage.replicas[rank.replica];
+      const Stage &stage = pipeline.plan.stages[rank.parts.front().stage];
+      const Replica &replica = stage.replicas[rank.parts.front().replica];
       double m = program.microBatches;
       ASSERT_NEAR(sums[Op::Receive], m * stage.receive.value(), 1e-9);
       ASSERT_NEAR(sums[Op::Lookup], m * stage.lookup.value(), 1e-9);
@@ -81,7 +82,7 @@ TEST(LoweringLaws, NoMoreMicroBatchesAreInFlightThanMemoryAllows) {
         inFlight += (instruction.op == Op::Forward) - (instruction.op == Op::Backward);
         most = std::max(most, inFlight);
       }
-      int allowed = std::min(program.microBatches, program.stages - rank.stage);
+      int allowed = std::min(program.microBatches, program.stages - rank.parts.front().stage);
       ASSERT_EQ(most, program.schedule == Schedule::GPipe ? program.microBatches : allowed);
     }
   });

@@ -1,4 +1,4 @@
-// The front is what enumerating all placements gives at the floors that were swept.
+// The Pareto front is what enumerating all placements gives at the floors that were swept.
 #include "search/Pareto.h"
 #include "support/RandomProblem.h"
 
@@ -21,12 +21,12 @@ double cheapest(Problem problem, SamplesPerSecond floor) {
   return outcome.plan ? outcome.plan->costPerMillionSamples.value() : 0;
 }
 
-class FrontOf : public testing::TestWithParam<IterationModel> {};
+class ParetoFrontOf : public testing::TestWithParam<IterationModel> {};
 
-TEST_P(FrontOf, EqualsEnumerationAtItsFloors) {
+TEST_P(ParetoFrontOf, EqualsEnumerationAtItsFloors) {
   ParetoOptions options;
   options.points = 5;
-  int fronts = 0, points = 0;
+  int paretoFronts = 0, points = 0;
   for (int seed = 0; seed < 150; ++seed) {
     RandomProblem random(seed);
     random.request.iterationModel = GetParam();
@@ -39,7 +39,7 @@ TEST_P(FrontOf, EqualsEnumerationAtItsFloors) {
     }
     ASSERT_FALSE(front.plans.empty()) << "seed " << seed;
     ASSERT_LT(front.knee, front.plans.size());
-    fronts += front.plans.size() > 1;
+    paretoFronts += front.plans.size() > 1;
     for (size_t i = 0; i < front.plans.size(); ++i, ++points) {
       const Plan &plan = front.plans[i];
       EXPECT_FALSE(bool(plan.verify()));
@@ -54,11 +54,11 @@ TEST_P(FrontOf, EqualsEnumerationAtItsFloors) {
       }
     }
   }
-  EXPECT_GT(fronts, 20);
+  EXPECT_GT(paretoFronts, 20);
   EXPECT_GT(points, 150);
 }
 
-INSTANTIATE_TEST_SUITE_P(Pareto, FrontOf,
+INSTANTIATE_TEST_SUITE_P(Pareto, ParetoFrontOf,
                          testing::Values(IterationModel::Synchronous, IterationModel::SteadyState),
                          [](const auto &info) { return std::string(nameOf(info.param)); });
 

@@ -139,8 +139,8 @@ inline Profile RandomValues::profile() {
     entry.repetitions = static_cast<int>(integer(0, 100));
     entry.origin = static_cast<Provenance>(integer(0, provenances - 1));
     entry.calibrated = coin();
-    for (int64_t visits = integer(0, 2); visits > 0; --visits)
-      entry.visits.push_back({seconds(), seconds(), seconds(), number(),
+    for (int64_t sessions = integer(0, 2); sessions > 0; --sessions)
+      entry.sessions.push_back({seconds(), seconds(), seconds(), number(),
                               static_cast<int>(integer(0, 100)), seconds(), seconds()});
     profile.entries.push_back(std::move(entry));
   }

@@ -26,7 +26,7 @@ struct Pool {
     for (int t = 0; t < types; ++t) {
       DeviceType type;
       type.name = "type" + std::to_string(t);
-      type.kind = t == 0 ? DeviceKind::Cpu : DeviceKind::Gpu;
+      type.deviceClass = t == 0 ? DeviceClass::Cpu : DeviceClass::Gpu;
       type.memory = Bytes(1e12);
       type.price = DollarsPerHour(1 + t);
       cluster.types.push_back(type);

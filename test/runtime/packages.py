@@ -265,21 +265,24 @@ class Package:
     def program(self, stage: int, replica: int) -> dict[str, Any]:
         last = len(self.widths) - 1
         own = self.ranges(stage)[replica]
-        program: dict[str, Any] = {
-            "schemaVersion": "1.0",
-            "rank": self.ranks(stage)[replica],
-            "worldSize": self.world_size,
+        part = {
             "stage": stage,
-            "stages": len(self.widths),
             "replica": replica,
-            "deviceKind": "cpu",
-            "globalBatch": self.samples * self.micro_batches,
-            "microBatches": self.micro_batches,
-            "optimizer": self.optimizer,
             "samples": {"begin": own[0], "count": own[1]},
             "receives": self.boundaries[stage - 1] if stage else [],
             "sends": self.boundaries[stage] if stage < last else [],
             "tables": self.tables.get(stage, []),
+        }
+        program: dict[str, Any] = {
+            "schemaVersion": "1.0",
+            "rank": self.ranks(stage)[replica],
+            "worldSize": self.world_size,
+            "stages": len(self.widths),
+            "deviceKind": "cpu",
+            "globalBatch": self.samples * self.micro_batches,
+            "microBatches": self.micro_batches,
+            "optimizer": self.optimizer,
+            "parts": [part],
         }
         program["instructions"] = self.instructions(stage, own)
         return program
@@ -299,11 +302,14 @@ class Package:
             steps.append({"op": "allReduce", "group": self.ranks(stage)})
         return [*steps, {"op": "step"}]
 
-    def transfers(self, op: str, stage: int, own: tuple[int, int], i: int) -> list[dict[str, Any]]:
+    def transfers(
+        self, op: str, boundary: int, stage: int, own: tuple[int, int], i: int
+    ) -> list[dict[str, Any]]:
+        """With the ranks of `stage`, over the boundary."""
         if not 0 <= stage < len(self.widths):
             return []
         return [
-            {"op": op, "microBatch": i, "peer": peer, "samples": part}
+            {"op": op, "microBatch": i, "peer": peer, "samples": part, "boundary": boundary}
             for peer, part in self.overlaps(stage, own)
         ]
 
@@ -317,17 +323,17 @@ class Package:
         return [
             *([{"op": "load", "microBatch": i}] if loads else []),
             *self.lookups("lookup", stage, i),
-            *self.transfers("receive", stage - 1, own, i),
+            *self.transfers("receive", stage - 1, stage - 1, own, i),
             {"op": "forward", "microBatch": i},
-            *self.transfers("send", stage + 1, own, i),
+            *self.transfers("send", stage, stage + 1, own, i),
         ]
 
     def backward(self, stage: int, own: tuple[int, int], i: int) -> list[dict[str, Any]]:
         return [
-            *self.transfers("receiveGradient", stage + 1, own, i),
+            *self.transfers("receiveGradient", stage, stage + 1, own, i),
             {"op": "backward", "microBatch": i},
             *self.lookups("lookupGradient", stage, i),
-            *self.transfers("sendGradient", stage - 1, own, i),
+            *self.transfers("sendGradient", stage - 1, stage - 1, own, i),
         ]
 
 

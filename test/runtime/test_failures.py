@@ -13,9 +13,16 @@ import pytest
 from packages import awkward, linear
 
 
+OF_A_PART = ("stage", "replica", "shard", "samples", "receives", "sends", "tables")
+
+
 def edit(folder: Path, number: int, fields: dict) -> None:
+    """Of the rank, or of its only part."""
     path = folder / "ranks" / f"{number:04d}.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
+    program = json.loads(path.read_text())
+    for name, value in fields.items():
+        (program["parts"][0] if name in OF_A_PART else program)[name] = value
+    path.write_text(json.dumps(program))
 
 
 def patch_model(folder: Path, old: str, new: str) -> None:
@@ -94,6 +101,24 @@ def test_launcher_passes_the_status_on(tmp_path: Path):
         ({"microBatches": 3}, "globalBatch 4 is no multiple of microBatches 3"),
         ({"optimizer": "lbfgs"}, "expected one of sgd, momentum, adam"),
         ({"stage": 4}, "stage 4 of 1"),
+        ({"shard": 1}, "parts[0]: shard 1: replicas of several devices are not supported"),
+        ({"parts": []}, "the rank has no part of any stage"),
+        (
+            {"parts": [{"samples": {"count": 4}}, {"samples": {"count": 4}}]},
+            "the parts are of stages [0, 0], which do not ascend",
+        ),
+        (
+            {"instructions": [{"op": "step", "part": 1}]},
+            "instructions[0]: part 1 of 1",
+        ),
+        (
+            {
+                "instructions": [
+                    {"op": "send", "microBatch": 0, "peer": 0, "boundary": 1, "samples": {"count": 1}}
+                ]
+            },
+            "'send' of stage 0 names boundary 1",
+        ),
         ({"samples": {"begin": 1, "count": 4}}, "samples 1..5 do not lie in a micro-batch of 4"),
         ({"samples": 7}, "samples: expected an object, found 7"),
         ({"instructions": 1}, "field 'instructions' is 1; expected a list"),

@@ -47,7 +47,7 @@ def test_widths_1_to_3_with_a_trace(train, tmp_path: Path):
     for rank, program in enumerate(package.programs()):
         own = [event for event in events if event["tid"] == rank]
         assert [event["name"] for event in own] == [i["op"] for i in program["instructions"]]
-        assert {event["pid"] for event in own} == {program["stage"]}
+        assert {event["pid"] for event in own} == {program["parts"][0]["stage"]}
         ends = [event["ts"] + event["dur"] for event in own]
         assert all(later["ts"] >= end - 0.01 for end, later in zip(ends, own[1:]))
 

@@ -103,7 +103,7 @@ private:
     for (int i = 0; i < types; ++i) {
       DeviceType type;
       type.name = "type" + std::to_string(i);
-      type.kind = i == 0 ? DeviceKind::Cpu : DeviceKind::Gpu;
+      type.deviceClass = i == 0 ? DeviceClass::Cpu : DeviceClass::Gpu;
       type.memory = Bytes(tight ? uniform(300, 3000) : 1e9);
       type.price = DollarsPerHour(real(0.1, 4));
       cluster.types.push_back(type);

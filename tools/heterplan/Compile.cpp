@@ -1,7 +1,7 @@
 // heterplan compile: model and cluster to a plan that can be run.
 #include "Commands.h"
 #include "CompileOptions.h"
-#include "FrontText.h"
+#include "ParetoText.h"
 #include "InfeasibleText.h"
 #include "PlanText.h"
 #include "ProfileText.h"
@@ -148,7 +148,7 @@ Error check(Plan &plan, const Problem &problem) {
 }
 
 /// Lowers and simulates `plan`, and writes all of it.
-Error write(const Plan &plan, const Front &front, const Inputs &inputs,
+Error write(const Plan &plan, const ParetoPlans &front, const Inputs &inputs,
             const CompileOptions &options) {
   const Problem &problem = inputs.problem;
   Expected<std::string> runtime = findRuntime(executablePath());
@@ -252,10 +252,10 @@ Expected<ExitStatus> finish(Plan &plan, const Inputs &inputs, const CompileOptio
   return exitDone;
 }
 
-/// Sweeps the front; the time limit is for all of it, what is left of it shared evenly.
+/// Sweeps the Pareto front; the time limit is for all of it, what is left of it shared evenly.
 Expected<ParetoFront> sweep(const Inputs &inputs, const CompileOptions &options, int points) {
   using Clock = std::chrono::steady_clock;
-  Progress progress = Progress::onStandardError("planning the front");
+  Progress progress = Progress::onStandardError("planning the Pareto front");
   std::signal(SIGINT, interrupt);
   const Clock::time_point started = Clock::now();
   int done = 0, all = 1;
@@ -294,7 +294,7 @@ size_t choose(const ParetoFront &front, const CompileOptions &options) {
   return options.objective == "throughput" ? front.plans.size() - 1 : front.knee;
 }
 
-Expected<ExitStatus> compileFront(const Inputs &inputs, const CompileOptions &options) {
+Expected<ExitStatus> compileParetoFront(const Inputs &inputs, const CompileOptions &options) {
   Expected<int> points = readParetoPoints(options);
   if (!points)
     return points.takeError();
@@ -312,7 +312,7 @@ Expected<ExitStatus> compileFront(const Inputs &inputs, const CompileOptions &op
     if (!*passes)
       return exitInfeasible;
   }
-  Front front{found->plans, choose(*found, options)};
+  ParetoPlans front{found->plans, choose(*found, options)};
   const Plan &chosen = front.plans[front.chosen];
   if (Error error = write(chosen, front, inputs, options))
     return error;
@@ -320,10 +320,10 @@ Expected<ExitStatus> compileFront(const Inputs &inputs, const CompileOptions &op
   noteWeights(inputs, options);
   printInferred(chosen, inputs.problem, *inputs.costs.inferred);
   if (options.json) {
-    outs() << emitFront(front);
+    outs() << emitParetoFront(front);
     return exitDone;
   }
-  printFront(outs(), front);
+  printParetoFront(outs(), front);
   show(chosen, options);
   printNext(options);
   return exitDone;
@@ -334,7 +334,7 @@ Expected<ExitStatus> compile(const CompileOptions &options) {
   if (!inputs)
     return inputs.takeError();
   if (options.pareto)
-    return compileFront(*inputs, options);
+    return compileParetoFront(*inputs, options);
   Expected<SearchOutcome> outcome = plan(*inputs, options.strategy);
   if (!outcome)
     return outcome.takeError();

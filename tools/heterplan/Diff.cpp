@@ -106,7 +106,7 @@ std::string changeText(const Figure &figure) {
 /// One row for each run of layers that moved alike.
 void printMoves(ArrayRef<Move> moves) {
   if (moves.empty()) {
-    outs() << "\nevery layer is on the same stage and kind of device\n";
+    outs() << "\nevery layer is on the same stage and device type\n";
     return;
   }
   Table table({"layers", "A", "B"});

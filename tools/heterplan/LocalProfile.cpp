@@ -37,12 +37,12 @@ Expected<ExitStatus> measureLink(const LocalOptions &options, const std::string 
   if (!runtime)
     return runtime.takeError();
   setenv("PYTHONPATH", sys::path::parent_path(*runtime).str().c_str(), /*overwrite=*/1);
-  bool gpus = StringRef(options.device).startswith("cuda");
-  Expected<int> status =
-      runProgram(findPython(),
-                 {"-m", "heterplan_runtime.profile_link", "--name", options.link, "--ranks",
-                  std::to_string(*ranks), "--device", gpus ? "cuda" : "cpu", "--output", output},
-                 /*quiet=*/false);
+  DeviceClass deviceClass = deviceClassOfTorch(options.device).value_or(DeviceClass::Cpu);
+  Expected<int> status = runProgram(findPython(),
+                                    {"-m", "heterplan_runtime.profile_link", "--name", options.link,
+                                     "--ranks", std::to_string(*ranks), "--device",
+                                     torchDeviceOf(deviceClass), "--output", output},
+                                    /*quiet=*/false);
   if (!status)
     return status.takeError();
   if (*status != 0)

@@ -37,12 +37,13 @@ struct Result {
   }
 };
 
-bool isComputing(Op op) { return op == Op::Forward || op == Op::Backward || op == Op::Step; }
+bool isComputing(Op op) { return infoOf(op).kind == InstructionClass::Compute; }
 
 std::vector<StageUse> usesOf(const Program &program, const Timeline &timeline) {
   std::vector<StageUse> uses(program.stages);
   for (const RankProgram &rank : program.ranks)
-    ++uses[rank.stage].ranks;
+    for (const ProgramPart &part : rank.parts)
+      ++uses[part.stage].ranks;
   for (const TimelineEvent &event : timeline.events) {
     StageUse &use = uses[event.stage];
     (isComputing(event.op) ? use.computing : use.moving) += event.end - event.begin;
@@ -53,8 +54,8 @@ std::vector<StageUse> usesOf(const Program &program, const Timeline &timeline) {
 /// Share of the time of all ranks in which they wait.
 double bubbleShare(const Result &result) {
   StageUse all;
+  all.ranks = static_cast<int>(result.program.ranks.size());
   for (const StageUse &use : result.uses) {
-    all.ranks += use.ranks;
     all.computing += use.computing;
     all.moving += use.moving;
   }

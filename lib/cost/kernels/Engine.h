@@ -1,5 +1,5 @@
 // What the kernels of a device offer to be measured and tested: an engine makes them, and says when
-// what they do begins and ends. One for each kind of device.
+// what they do begins and ends. One for each device class.
 #pragma once
 
 #include "cost/kernels/Call.h"

@@ -1,7 +1,6 @@
 #include "search/explain/Explain.h"
 
 #include "search/explain/Relax.h"
-#include "search/problem/Constraints.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
@@ -20,16 +19,16 @@ Constraints minus(Constraints from, const Constraints &taken) {
   return from;
 }
 
-bool hasDegree(Constraint constraint) {
-  return constraint.kind == ConstraintKind::Memory || constraint.kind == ConstraintKind::Budget ||
-         constraint.kind == ConstraintKind::Floor;
+Problem problemWithout(Problem problem, const Constraints &dropped) {
+  problem.request = without(std::move(problem.request), dropped);
+  return problem;
 }
 
 class Explainer {
 public:
   Explainer(const Problem &problem, Solve solve, Prove prove, const ExplainOptions &options)
-      : problem(problem), constraints(constraintsOf(problem)), solve(solve, options.mostSolves),
-        prove(prove) {}
+      : problem(problem), constraints(constraintsOf(problem.request)),
+        solve(solve, options.mostSolves), prove(prove) {}
 
   Expected<Explanation> run();
 
@@ -51,7 +50,7 @@ private:
 
 /// A plan that keeps the constraints of `kept` and none of the others.
 Expected<std::optional<Plan>> Explainer::planWith(const Constraints &kept) {
-  Expected<SearchOutcome> outcome = solve.any(without(problem, minus(constraints, kept)));
+  Expected<SearchOutcome> outcome = solve.any(problemWithout(problem, minus(constraints, kept)));
   if (!outcome)
     return outcome.takeError();
   result.proven &= outcome->plan || outcome->proven;
@@ -68,7 +67,7 @@ Expected<std::optional<Constraints>> Explainer::provenConflict() {
     return std::nullopt;
   Constraints result;
   for (Constraint constraint : constraints)
-    if (is_contained(**names, nameInProof(problem, constraint)))
+    if (is_contained(**names, nameOf(problem.request, constraint)))
       result.push_back(constraint);
   return result;
 }
@@ -95,15 +94,16 @@ Error Explainer::findConflict() {
 
 Error Explainer::relaxOneByOne() {
   for (Constraint constraint : conflict) {
-    Problem base = without(problem, {constraint});
+    Problem base = problemWithout(problem, {constraint});
     // A constraint without a degree is given up: what comes instead is told from the plan.
-    Expected<SearchOutcome> outcome = hasDegree(constraint) ? solve.any(base) : solve.best(base);
+    Expected<SearchOutcome> outcome =
+        infoOf(constraint.kind).hasDegree ? solve.any(base) : solve.best(base);
     if (!outcome)
       return outcome.takeError();
     if (!outcome->plan)
       continue;
     Expected<std::vector<Relaxed>> relaxed =
-        relax(problem, constraint, base, *outcome->plan, solve);
+        relax({problem, constraint, base, *outcome->plan, solve});
     if (!relaxed)
       return relaxed.takeError();
     for (Relaxed &one : *relaxed)
@@ -126,7 +126,7 @@ Error Explainer::relaxTogether() {
       kept.pop_back();
   }
   Constraints given = minus(constraints, kept);
-  Problem current = without(problem, given);
+  Problem current = problemWithout(problem, given);
   for (Constraint constraint : given) {
     Expected<SearchOutcome> outcome = solve.any(current);
     if (!outcome)
@@ -134,7 +134,7 @@ Error Explainer::relaxTogether() {
     if (!outcome->plan)
       return Error::success(); // the limit of solves
     Expected<std::vector<Relaxed>> relaxed =
-        relax(problem, constraint, current, *outcome->plan, solve);
+        relax({problem, constraint, current, *outcome->plan, solve});
     if (!relaxed)
       return relaxed.takeError();
     if (relaxed->empty())
@@ -147,11 +147,8 @@ Error Explainer::relaxTogether() {
 }
 
 Error Explainer::addMoreDevices() {
-  bool concernsDevices = any_of(conflict, [](Constraint constraint) {
-    return constraint.kind == ConstraintKind::Floor || constraint.kind == ConstraintKind::Memory ||
-           constraint.kind == ConstraintKind::Separation ||
-           constraint.kind == ConstraintKind::Schedule;
-  });
+  bool concernsDevices = any_of(
+      conflict, [](Constraint constraint) { return infoOf(constraint.kind).helpedByDevices; });
   if (!concernsDevices)
     return Error::success();
   Expected<std::vector<Relaxed>> more = addDevices(problem, solve);
@@ -167,7 +164,7 @@ Expected<Explanation> Explainer::run() {
   if (Error error = findConflict())
     return error;
   for (Constraint constraint : conflict)
-    result.conflict.push_back(describe(problem, constraint));
+    result.conflict.push_back(describe(problem.request, constraint));
   if (Error error = relaxOneByOne())
     return error;
   if (Error error = addMoreDevices())

@@ -68,22 +68,22 @@ std::string sizeText(Bytes size) {
   return sizeText(size.value(), ignored);
 }
 
+} // namespace
+
 /// Largest throughput under everything else.
-Expected<std::vector<Relaxed>> relaxFloor(const Problem &asked, Constraint constraint,
-                                          const Problem &base, const Plan &found,
-                                          CountedSolver &solve) {
-  Problem fastest = base;
+Expected<std::vector<Relaxed>> relaxFloor(const RelaxInputs &in) {
+  Problem fastest = in.base;
   fastest.request.objective = Objective::Throughput;
-  Expected<SearchOutcome> outcome = solve.best(fastest);
+  Expected<SearchOutcome> outcome = in.solve.best(fastest);
   if (!outcome)
     return outcome.takeError();
-  const Plan &best = outcome->plan ? *outcome->plan : found;
-  Relaxed result{{}, base};
+  const Plan &best = outcome->plan ? *outcome->plan : in.found;
+  Relaxed result{{}, in.base};
   std::string text = roundedDown(best.throughput.value());
-  result.relaxation = {describe(asked, constraint),
+  result.relaxation = {describe(in.asked.request, in.constraint),
                        "best throughput",
                        "",
-                       decimal(asked.request.minThroughput.value(), 6) + " samples/s",
+                       decimal(in.asked.request.minThroughput.value(), 6) + " samples/s",
                        text + " samples/s",
                        "--min-throughput " + text,
                        read(text),
@@ -93,6 +93,7 @@ Expected<std::vector<Relaxed>> relaxFloor(const Problem &asked, Constraint const
   return std::vector<Relaxed>{std::move(result)};
 }
 
+namespace {
 /// Closes in on the least value for which there is a plan. `withValue` makes the problem for a
 /// value; `needOf` says which value a plan needs, at most the one that it was found for.
 struct Bisection {
@@ -127,32 +128,32 @@ Expected<Bisection::Result> Bisection::run(double low, double high, double resol
   return Result{high, proven && high - low <= resolution * high * 1.001};
 }
 
-Expected<std::vector<Relaxed>> relaxBudget(const Problem &asked, Constraint constraint,
-                                           const Problem &base, const Plan &found,
-                                           CountedSolver &solve) {
+} // namespace
+
+Expected<std::vector<Relaxed>> relaxBudget(const RelaxInputs &in) {
   // Plans that are cheap for what they do are close to the cheapest; the fastest ones are far off.
   auto withBudget = [&](double budget) {
-    Problem problem = base;
+    Problem problem = in.base;
     problem.request.objective = Objective::Cost;
     problem.request.maxCostPerHour = DollarsPerHour(budget);
     return problem;
   };
   auto needOf = [](const Plan &plan) { return plan.costPerHour.value(); };
-  double budget = asked.request.maxCostPerHour.value(), enough = needOf(found);
-  Expected<SearchOutcome> cheap = solve.best(withBudget(enough));
+  double budget = in.asked.request.maxCostPerHour.value(), enough = needOf(in.found);
+  Expected<SearchOutcome> cheap = in.solve.best(withBudget(enough));
   if (!cheap)
     return cheap.takeError();
   if (cheap->plan)
     enough = needOf(*cheap->plan);
   Expected<Bisection::Result> least =
-      Bisection{withBudget, needOf, [&](const Problem &p) { return solve.best(p); }}.run(
+      Bisection{withBudget, needOf, [&](const Problem &p) { return in.solve.best(p); }}.run(
           budget, std::max(budget, enough), closeEnough / 10);
   if (!least)
     return least.takeError();
   std::string text = roundedUp(least->least);
-  Relaxed result{{}, base};
+  Relaxed result{{}, in.base};
   result.problem.request.maxCostPerHour = DollarsPerHour(read(text));
-  result.relaxation = {describe(asked, constraint),
+  result.relaxation = {describe(in.asked.request, in.constraint),
                        "least budget",
                        "",
                        decimal(budget, 6) + " dollars/hour",
@@ -164,6 +165,7 @@ Expected<std::vector<Relaxed>> relaxBudget(const Problem &asked, Constraint cons
   return std::vector<Relaxed>{std::move(result)};
 }
 
+namespace {
 /// `problem` with at least `bytes` on the devices of `types`, and memory counting.
 Problem withMemory(Problem problem, const std::vector<int> &types, double bytes) {
   problem.request.ignoreMemory = false;
@@ -207,7 +209,7 @@ Expected<std::optional<Relaxed>> relaxMemoryOf(const std::vector<int> &types, co
   Relaxation relaxation;
   std::string of = types.size() == 1 ? asked.cluster.types[types.front()].name : "all types";
   relaxation.needed = sizeText(least->least, relaxation.value);
-  relaxation.constraint = describe(asked, {ConstraintKind::Memory});
+  relaxation.constraint = describe(asked.request, {ConstraintKind::Memory});
   relaxation.subject = "memory of " + of;
   relaxation.deviceType = types.size() == 1 ? of : "";
   relaxation.current = sizeText(now);
@@ -217,14 +219,15 @@ Expected<std::optional<Relaxed>> relaxMemoryOf(const std::vector<int> &types, co
   return Relaxed{std::move(relaxation), std::move(relaxed)};
 }
 
-Expected<std::vector<Relaxed>> relaxMemory(const Problem &asked, const Problem &base,
-                                           CountedSolver &solve) {
+} // namespace
+
+Expected<std::vector<Relaxed>> relaxMemory(const RelaxInputs &in) {
   std::vector<Relaxed> result;
   std::vector<int> all;
-  for (int type = 0; type < int(asked.cluster.types.size()); ++type)
+  for (int type = 0; type < int(in.asked.cluster.types.size()); ++type)
     all.push_back(type);
   auto add = [&](const std::vector<int> &types) -> Error {
-    Expected<std::optional<Relaxed>> relaxed = relaxMemoryOf(types, asked, base, solve);
+    Expected<std::optional<Relaxed>> relaxed = relaxMemoryOf(types, in.asked, in.base, in.solve);
     if (!relaxed)
       return relaxed.takeError();
     if (*relaxed)
@@ -240,6 +243,7 @@ Expected<std::vector<Relaxed>> relaxMemory(const Problem &asked, const Problem &
   return result;
 }
 
+namespace {
 /// Types that run `layer` in `plan`.
 std::string typesOf(const Plan &plan, const std::string &layer) {
   std::vector<std::string> types;
@@ -260,45 +264,63 @@ std::string stagesOf(const Plan &plan, const LayerSet &layers) {
   return std::to_string(stages) + (stages == 1 ? " stage" : " stages");
 }
 
-void giveUpSet(const char *option, const LayerSet &layers, const Plan &found, Relaxation &result) {
-  result.subject = "layers '" + join(layers, "', '") + "'";
-  result.needed = "in " + stagesOf(found, layers);
-  result.option = std::string("without --") + option + " " + join(layers, ",");
+/// A constraint without a degree: it helps to give it up, and this is what comes instead.
+std::vector<Relaxed> giveUp(const RelaxInputs &in, Relaxation instead) {
+  instead.constraint = describe(in.asked.request, in.constraint);
+  instead.helps = instead.smallest = true;
+  return {{std::move(instead), in.base}};
 }
 
-/// Constraints without a degree: it helps to give them up, and this is what comes instead.
-Relaxation giveUp(const Problem &asked, Constraint constraint, const Plan &found) {
-  const Request &request = asked.request;
+std::vector<Relaxed> giveUpSet(const RelaxInputs &in, const LayerSet &layers, const char *current) {
   Relaxation result;
-  result.constraint = describe(asked, constraint);
-  result.helps = result.smallest = true;
-  if (constraint.kind == ConstraintKind::Pin) {
-    const Pin &pin = request.pins[constraint.index];
-    result.subject = "layer '" + pin.layer + "'";
-    result.current = "on " + pin.type;
-    result.needed = "on " + typesOf(found, pin.layer);
-    result.option = "without --pin " + pin.layer + "=" + pin.type;
-  } else if (constraint.kind == ConstraintKind::Colocation) {
-    giveUpSet("colocate", request.colocations[constraint.index], found, result);
-    result.current = "in one stage";
-  } else if (constraint.kind == ConstraintKind::Separation) {
-    giveUpSet("separate", request.separations[constraint.index], found, result);
-    result.current = "in a stage each";
-  } else if (constraint.kind == ConstraintKind::Schedule) {
-    result.subject = "schedule";
-    result.current = request.schedule == ScheduleChoice::Pipeline ? "pipeline" : "data-parallel";
-    result.needed = nameOf(found.schedule);
-    result.option = "--schedule auto";
-  } else {
-    result.subject = "micro-batches";
-    result.current = std::to_string(request.microBatches);
-    result.needed = std::to_string(found.microBatches);
-    result.option = "--micro-batches " + result.needed;
-    result.value = found.microBatches;
-  }
-  return result;
+  result.subject = "layers '" + join(layers, "', '") + "'";
+  result.current = current;
+  result.needed = "in " + stagesOf(in.found, layers);
+  result.option =
+      std::string("without --") + infoOf(in.constraint.kind).name + " " + join(layers, ",");
+  return giveUp(in, std::move(result));
+}
+} // namespace
+
+Expected<std::vector<Relaxed>> relaxPin(const RelaxInputs &in) {
+  const Pin &pin = in.asked.request.pins[in.constraint.index];
+  Relaxation result;
+  result.subject = "layer '" + pin.layer + "'";
+  result.current = "on " + pin.type;
+  result.needed = "on " + typesOf(in.found, pin.layer);
+  result.option = "without --pin " + pin.layer + "=" + pin.type;
+  return giveUp(in, std::move(result));
 }
 
+Expected<std::vector<Relaxed>> relaxColocation(const RelaxInputs &in) {
+  return giveUpSet(in, in.asked.request.colocations[in.constraint.index], "in one stage");
+}
+
+Expected<std::vector<Relaxed>> relaxSeparation(const RelaxInputs &in) {
+  return giveUpSet(in, in.asked.request.separations[in.constraint.index], "in a stage each");
+}
+
+Expected<std::vector<Relaxed>> relaxSchedule(const RelaxInputs &in) {
+  Relaxation result;
+  result.subject = "schedule";
+  result.current =
+      in.asked.request.schedule == ScheduleChoice::Pipeline ? "pipeline" : "data-parallel";
+  result.needed = nameOf(in.found.schedule);
+  result.option = "--schedule auto";
+  return giveUp(in, std::move(result));
+}
+
+Expected<std::vector<Relaxed>> relaxMicroBatches(const RelaxInputs &in) {
+  Relaxation result;
+  result.subject = "micro-batches";
+  result.current = std::to_string(in.asked.request.microBatches);
+  result.needed = std::to_string(in.found.microBatches);
+  result.option = "--micro-batches " + result.needed;
+  result.value = in.found.microBatches;
+  return giveUp(in, std::move(result));
+}
+
+namespace {
 /// `count` more nodes like those of `group`, with only the devices of `type`.
 Cluster withNodes(Cluster cluster, size_t group, const std::string &type, int count) {
   NodeGroup &like = cluster.nodes[group];
@@ -362,18 +384,12 @@ Expected<SearchOutcome> CountedSolver::run(const Problem &problem, Effort effort
   return solve(problem, effort);
 }
 
-Expected<std::vector<Relaxed>> relax(const Problem &asked, Constraint constraint,
-                                     const Problem &base, const Plan &found, CountedSolver &solve) {
-  switch (constraint.kind) {
-  case ConstraintKind::Floor:
-    return relaxFloor(asked, constraint, base, found, solve);
-  case ConstraintKind::Budget:
-    return relaxBudget(asked, constraint, base, found, solve);
-  case ConstraintKind::Memory:
-    return relaxMemory(asked, base, solve);
-  default:
-    return std::vector<Relaxed>{{giveUp(asked, constraint, found), base}};
-  }
+Expected<std::vector<Relaxed>> relax(const RelaxInputs &in) {
+  constexpr decltype(&relaxMemory) hooks[] = {
+#define HETERPLAN_CONSTRAINT(enumerator, name, degree, devices) relax##enumerator,
+#include "ir/Constraints.def"
+  };
+  return hooks[static_cast<int>(in.constraint.kind)](in);
 }
 
 Expected<std::vector<Relaxed>> addDevices(const Problem &asked, CountedSolver &solve) {
@@ -387,7 +403,7 @@ Expected<std::vector<Relaxed>> addDevices(const Problem &asked, CountedSolver &s
         return more.takeError();
       if (*more)
         result.push_back(std::move(**more));
-      break; // the first kind of node that has the type
+      break; // the first group of nodes that has the type
     }
   return result;
 }

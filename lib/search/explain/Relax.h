@@ -2,8 +2,8 @@
 // between the constraint as it is and none at all.
 #pragma once
 
+#include "ir/Constraint.h"
 #include "search/explain/Explain.h"
-#include "search/problem/Constraints.h"
 
 #include <optional>
 #include <vector>
@@ -35,12 +35,23 @@ struct Relaxed {
   Problem problem;
 };
 
-/// Relaxations of `constraint`, where `asked` has the constraint as the user stated it, and `base`
-/// is the same problem without it, for which `found` is a plan. Memory has one for each device type
-/// that helps by itself, or one for all types; the others have one.
-llvm::Expected<std::vector<Relaxed>> relax(const Problem &asked, Constraint constraint,
-                                           const Problem &base, const Plan &found,
-                                           CountedSolver &solve);
+/// What a relaxation starts from.
+struct RelaxInputs {
+  const Problem &asked;  // with the constraint as the user stated it
+  Constraint constraint; // of asked.request
+  const Problem &base;   // the same problem without it
+  const Plan &found;     // a plan for `base`
+  CountedSolver &solve;
+};
+
+/// Relaxations of a constraint. Memory has one for each device type that helps by itself, or one
+/// for all types; the others have one.
+llvm::Expected<std::vector<Relaxed>> relax(const RelaxInputs &in);
+
+/// How each constraint of Constraints.def gives way.
+#define HETERPLAN_CONSTRAINT(enumerator, name, degree, devices)                                    \
+  llvm::Expected<std::vector<Relaxed>> relax##enumerator(const RelaxInputs &in);
+#include "ir/Constraints.def"
 
 /// Relaxations of `asked` by more nodes of the kinds that the cluster has, one for each device type
 /// that helps by itself within four times its count.

@@ -18,9 +18,9 @@ public:
   explicit FixedAssignments(Evaluator &evaluator)
       : evaluator(evaluator), assignments(evaluator), provisioner(evaluator, assignments) {}
 
-  /// All layers on one type of `kind`, in 1 to 8 equal stages.
-  void tryKind(DeviceKind kind) {
-    for (int type : typesOf(kind))
+  /// All layers on one type of `deviceClass`, in 1 to 8 equal stages.
+  void tryClass(DeviceClass deviceClass) {
+    for (int type : typesOf(deviceClass))
       for (int choice = 0; choice < assignments.choices; ++choice)
         for (int stages = 1; stages <= (evaluator.space.steady ? 1 : mostStages); ++stages)
           consider(assignments.even(evaluator, type, stages, choice));
@@ -30,8 +30,8 @@ public:
   /// GPU type.
   void trySparseFirst() {
     int sparse = sparseBlocks();
-    for (int cpu : typesOf(DeviceKind::Cpu))
-      for (int gpu : typesOf(DeviceKind::Gpu))
+    for (int cpu : typesOf(DeviceClass::Cpu))
+      for (int gpu : typesOf(DeviceClass::Gpu))
         for (int choice = 0; choice < assignments.choices; ++choice) {
           TypeAssignment assignment = assignments.uniform(gpu, choice);
           for (int block = 0; block < sparse; ++block)
@@ -44,10 +44,11 @@ public:
   Solution solution() { return {std::move(best), Solution::noBound, false}; }
 
 private:
-  std::vector<int> typesOf(DeviceKind kind) const {
+  std::vector<int> typesOf(DeviceClass deviceClass) const {
     std::vector<int> types;
     for (int type = 0; type < assignments.types; ++type)
-      if (evaluator.problem.cluster.types[type].kind == kind && evaluator.space.available[type] > 0)
+      if (evaluator.problem.cluster.types[type].deviceClass == deviceClass &&
+          evaluator.space.available[type] > 0)
         types.push_back(type);
     return types;
   }
@@ -85,13 +86,13 @@ private:
 
 Expected<Solution> CpuOnly::run(Evaluator &evaluator, const SearchOptions &) {
   FixedAssignments fixed(evaluator);
-  fixed.tryKind(DeviceKind::Cpu);
+  fixed.tryClass(DeviceClass::Cpu);
   return fixed.solution();
 }
 
 Expected<Solution> GpuOnly::run(Evaluator &evaluator, const SearchOptions &) {
   FixedAssignments fixed(evaluator);
-  fixed.tryKind(DeviceKind::Gpu);
+  fixed.tryClass(DeviceClass::Gpu);
   return fixed.solution();
 }
 

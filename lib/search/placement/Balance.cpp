@@ -7,7 +7,7 @@ namespace heterplan {
 
 namespace {
 /// The most samples that one device of `deviceClass` finishes within `limit`; 0 if not even one.
-int64_t samplesWithin(const DeviceClass &deviceClass, double limit, int64_t samples) {
+int64_t samplesWithin(const EqualDevices &deviceClass, double limit, int64_t samples) {
   int64_t low = 0, high = std::min(deviceClass.mostSamples, samples);
   while (low < high) {
     int64_t middle = low + (high - low + 1) / 2;
@@ -20,9 +20,9 @@ int64_t samplesWithin(const DeviceClass &deviceClass, double limit, int64_t samp
 }
 
 /// Whether all classes together finish `samples` within `limit`, each device at least one.
-bool enough(const std::vector<DeviceClass> &classes, double limit, int64_t samples) {
+bool enough(const std::vector<EqualDevices> &classes, double limit, int64_t samples) {
   int64_t total = 0;
-  for (const DeviceClass &deviceClass : classes) {
+  for (const EqualDevices &deviceClass : classes) {
     int64_t share = samplesWithin(deviceClass, limit, samples);
     if (share == 0)
       return false;
@@ -32,9 +32,9 @@ bool enough(const std::vector<DeviceClass> &classes, double limit, int64_t sampl
 }
 
 /// The least time that is some class's time at some share and is enough; infinite if none is.
-double leastTime(const std::vector<DeviceClass> &classes, int64_t samples) {
+double leastTime(const std::vector<EqualDevices> &classes, int64_t samples) {
   double best = std::numeric_limits<double>::infinity();
-  for (const DeviceClass &deviceClass : classes) {
+  for (const EqualDevices &deviceClass : classes) {
     int64_t low = 1, high = std::min(deviceClass.mostSamples, samples);
     if (high < 1 || !enough(classes, deviceClass.time(high), samples))
       continue;
@@ -50,7 +50,7 @@ double leastTime(const std::vector<DeviceClass> &classes, int64_t samples) {
   return best;
 }
 /// The class whose devices take longest and can give a sample away.
-size_t slowestClass(const std::vector<DeviceClass> &classes,
+size_t slowestClass(const std::vector<EqualDevices> &classes,
                     const std::vector<std::vector<int64_t>> &shares) {
   size_t slowest = classes.size();
   double slowestTime = -1;
@@ -65,7 +65,7 @@ size_t slowestClass(const std::vector<DeviceClass> &classes,
 }
 
 /// Lowers shares until `surplus` samples are gone: from the slowest class, in turn within it.
-void takeBack(const std::vector<DeviceClass> &classes, std::vector<std::vector<int64_t>> &shares,
+void takeBack(const std::vector<EqualDevices> &classes, std::vector<std::vector<int64_t>> &shares,
               int64_t devices, int64_t surplus) {
   while (surplus > 0) {
     std::vector<int64_t> &chosen = shares[slowestClass(classes, shares)];
@@ -82,10 +82,10 @@ void takeBack(const std::vector<DeviceClass> &classes, std::vector<std::vector<i
 }
 } // namespace
 
-std::vector<std::vector<int64_t>> balance(const std::vector<DeviceClass> &classes,
+std::vector<std::vector<int64_t>> balance(const std::vector<EqualDevices> &classes,
                                           int64_t samples) {
   int64_t devices = 0;
-  for (const DeviceClass &deviceClass : classes)
+  for (const EqualDevices &deviceClass : classes)
     devices += deviceClass.count;
   if (samples < devices)
     return {};
@@ -94,7 +94,7 @@ std::vector<std::vector<int64_t>> balance(const std::vector<DeviceClass> &classe
     return {};
   std::vector<std::vector<int64_t>> shares;
   int64_t surplus = -samples;
-  for (const DeviceClass &deviceClass : classes) {
+  for (const EqualDevices &deviceClass : classes) {
     shares.emplace_back(deviceClass.count, samplesWithin(deviceClass, time, samples));
     surplus += shares.back().front() * deviceClass.count;
   }

@@ -11,7 +11,7 @@
 namespace heterplan {
 
 /// `count` devices that take the same time for the same share.
-struct DeviceClass {
+struct EqualDevices {
   int count = 0;
   int64_t mostSamples = 0; // by memory; at least 1
   /// Time of one device for `samples` samples, 1 ≤ samples; non-decreasing.
@@ -21,6 +21,7 @@ struct DeviceClass {
 /// The shares of each class's devices, largest first, that sum to `samples` and minimise the
 /// largest time; each device gets at least one sample. Empty when they do not fit. Exact: the
 /// optimal time is the time of some class at some share, found by bisection on the shares.
-std::vector<std::vector<int64_t>> balance(const std::vector<DeviceClass> &classes, int64_t samples);
+std::vector<std::vector<int64_t>> balance(const std::vector<EqualDevices> &classes,
+                                          int64_t samples);
 
 } // namespace heterplan

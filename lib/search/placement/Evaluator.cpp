@@ -165,8 +165,8 @@ std::vector<std::vector<int64_t>> Evaluator::balancedShares(int begin, int end,
     };
   };
   std::vector<decltype(timeOn(0))> times;
-  times.reserve(group.counts.size()); // DeviceClass refers to them
-  std::vector<DeviceClass> classes;
+  times.reserve(group.counts.size()); // EqualDevices refers to them
+  std::vector<EqualDevices> classes;
   for (auto [type, count] : group.counts) {
     int64_t most = mostSamples(begin, end, type, group.size(), inFlight, batch);
     if (most < 1)

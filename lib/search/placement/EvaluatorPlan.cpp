@@ -199,11 +199,7 @@ Expected<Plan> Evaluator::plan(const Placement &placement, double bound) {
   plan.optimizer = request.optimizer;
   plan.precision = request.precision;
   plan.iterationModel = request.iterationModel;
-  plan.minThroughput = request.minThroughput;
-  plan.maxCostPerHour = request.maxCostPerHour;
-  plan.pins = request.pins;
-  plan.colocations = request.colocations;
-  plan.separations = request.separations;
+  static_cast<Requirements &>(plan) = request;
   plan.training = request.training;
   plan.stages = evaluation->stages;
   int count = static_cast<int>(plan.stages.size());

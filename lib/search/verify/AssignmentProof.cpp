@@ -1,7 +1,10 @@
 #include "search/verify/AssignmentProof.h"
 
 #include "cost/Memory.h"
+#include "ir/Constraint.h"
 #include "search/verify/NecessaryConflict.h"
+
+#include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
 #include <map>
@@ -36,6 +39,9 @@ public:
   std::vector<Formula> units; // k_s
 
 private:
+#define HETERPLAN_CONSTRAINT(enumerator, name, degree, devices)                                    \
+  Formula require##enumerator(size_t index) const;
+#include "ir/Constraints.def"
   Formula devices() const;
   Formula floor() const;
   Formula budget() const;
@@ -139,27 +145,37 @@ Formula Sizing::inStages(const LayerSet &layers, size_t count) const {
   return Formula::equal(Formula::integer(distinct), Formula::integer(int64_t(count)));
 }
 
+Formula Sizing::requireMemory(size_t) const { return memory(); }
+Formula Sizing::requirePin(size_t index) const {
+  const Pin &pin = requested.request.pins[index];
+  const AssignedStage &stage = assignment[stageOf(pin.layer)];
+  return Formula::truth(requested.cluster.types[stage.type].name == pin.type);
+}
+Formula Sizing::requireColocation(size_t index) const {
+  return inStages(requested.request.colocations[index], 1);
+}
+Formula Sizing::requireSeparation(size_t index) const {
+  const LayerSet &set = requested.request.separations[index];
+  return inStages(set, set.size());
+}
+Formula Sizing::requireSchedule(size_t) const {
+  bool isOneStage = requested.request.schedule == ScheduleChoice::DataParallel;
+  return Formula::truth(isOneStage == (assignment.size() == 1));
+}
+/// The model is that of the number asked for.
+Formula Sizing::requireMicroBatches(size_t) const { return Formula::truth(true); }
+Formula Sizing::requireBudget(size_t) const { return budget(); }
+Formula Sizing::requireFloor(size_t) const { return floor(); }
+
 std::vector<Part> Sizing::parts() const {
   std::vector<Part> result{{"devices", devices()}};
-  for (const Pin &pin : requested.request.pins)
+  constexpr decltype(&Sizing::requirePin) hooks[] = {
+#define HETERPLAN_CONSTRAINT(enumerator, name, degree, devices) &Sizing::require##enumerator,
+#include "ir/Constraints.def"
+  };
+  for (Constraint each : constraintsOf(requested.request))
     result.push_back(
-        {nameOfPin(pin),
-         Formula::truth(requested.cluster.types[assignment[stageOf(pin.layer)].type].name ==
-                        pin.type)});
-  for (const LayerSet &set : requested.request.colocations)
-    result.push_back({nameOfSet("colocate", set), inStages(set, 1)});
-  for (const LayerSet &set : requested.request.separations)
-    result.push_back({nameOfSet("separate", set), inStages(set, set.size())});
-  if (requested.request.schedule != ScheduleChoice::Auto)
-    result.push_back(
-        {"schedule", Formula::truth((requested.request.schedule == ScheduleChoice::DataParallel) ==
-                                    (assignment.size() == 1))});
-  if (!requested.request.ignoreMemory)
-    result.push_back({"memory", memory()});
-  if (requested.request.maxCostPerHour > DollarsPerHour(0))
-    result.push_back({"budget", budget()});
-  if (requested.request.minThroughput > SamplesPerSecond(0))
-    result.push_back({"throughput-floor", floor()});
+        {nameOf(requested.request, each), (this->*hooks[static_cast<int>(each.kind)])(each.index)});
   return result;
 }
 } // namespace
@@ -218,11 +234,13 @@ onlyAssignmentConflict(const RequestedPlan &requested) {
   for (std::string &name : answer->conflict)
     if (name != "devices") // a fact
       conflict.push_back(std::move(name));
-  for (const Pin &pin : requested.request.pins) // without them there are other assignments
-    if (std::find(conflict.begin(), conflict.end(), nameOfPin(pin)) == conflict.end())
-      conflict.push_back(nameOfPin(pin));
-  if (requested.request.microBatches > 0)
-    conflict.push_back("micro-batches"); // other numbers have other prices
+  for (Constraint each : constraintsOf(requested.request)) {
+    // Without the pins there are other assignments; other numbers of micro-batches take other
+    // times.
+    bool isPremise = each.kind == ConstraintKind::Pin || each.kind == ConstraintKind::MicroBatches;
+    if (isPremise && !is_contained(conflict, nameOf(requested.request, each)))
+      conflict.push_back(nameOf(requested.request, each));
+  }
   return std::optional(std::move(conflict));
 }
 

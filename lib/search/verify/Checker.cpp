@@ -19,16 +19,13 @@ std::vector<ConstraintFormula> constraintsOf(const CheckInputs &in) {
   if (any_of(in.graph.layers, [](const Layer &layer) { return !layer.tables.empty(); }) ||
       any_of(in.plan.stages, [](const Stage &stage) { return !stage.tables.empty(); }))
     result.push_back(tableShards(in));
-  if (in.plan.minThroughput != SamplesPerSecond(0))
-    result.push_back(throughputFloor(in));
-  if (in.plan.maxCostPerHour != DollarsPerHour(0))
-    result.push_back(budget(in));
-  if (!in.plan.pins.empty())
-    result.push_back(pinsKept(in));
-  if (!in.plan.colocations.empty())
-    result.push_back(colocationsKept(in));
-  if (!in.plan.separations.empty())
-    result.push_back(separationsKept(in));
+  constexpr decltype(&checkPin) hooks[] = {
+#define HETERPLAN_CONSTRAINT(enumerator, name, degree, devices) check##enumerator,
+#include "ir/Constraints.def"
+  };
+  for (auto hook = std::rbegin(hooks); hook != std::rend(hooks); ++hook) // what is blamed first
+    if (std::optional<ConstraintFormula> formula = (*hook)(in))
+      result.push_back(std::move(*formula));
   return result;
 }
 

@@ -2,6 +2,8 @@
 
 #include "cost/Memory.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -62,12 +64,12 @@ Conditions::Conditions(const RequestedPlan &requested, std::vector<LayerClass> l
     for (size_t t = 0; t < devices.size(); ++t)
       for (auto [kind, held] : {std::pair("share ", &shares), std::pair("rows ", &rowShares)})
         held->push_back(Formula::real(kind + std::to_string(c) + " " + std::to_string(t)));
-  for (const LayerSet &set : requested.request.colocations) {
-    auto [first, last] = extentOf(requested.graph, set);
-    ranges.push_back({nameOfSet("colocate", set), {first, last + 1}});
+  for (size_t i = 0; i < requested.request.colocations.size(); ++i) {
+    auto [first, last] = extentOf(requested.graph, requested.request.colocations[i]);
+    ranges.push_back({{ConstraintKind::Colocation, i}, first, last + 1});
   }
   if (requested.request.schedule == ScheduleChoice::DataParallel)
-    ranges.push_back({"schedule", {0, requested.graph.size()}});
+    ranges.push_back({{ConstraintKind::Schedule}, 0, requested.graph.size()});
 }
 
 std::vector<Formula> Conditions::facts() const {
@@ -98,21 +100,14 @@ void Conditions::addRowFacts(size_t layerClass, std::vector<Formula> &facts) con
 }
 
 std::vector<Part> Conditions::constraints() const {
+  constexpr decltype(&Conditions::requirePin) hooks[] = {
+#define HETERPLAN_CONSTRAINT(enumerator, name, degree, devices) &Conditions::require##enumerator,
+#include "ir/Constraints.def"
+  };
   std::vector<Part> parts;
-  for (const Pin &each : requested.request.pins)
-    parts.push_back({nameOfPin(each), pin(each)});
-  for (const auto &[name, range] : ranges)
-    parts.push_back({name, together(range.first, range.second, name)});
-  for (const LayerSet &set : requested.request.separations)
-    parts.push_back({nameOfSet("separate", set), atLeastDevices(set.size())});
-  if (requested.request.schedule == ScheduleChoice::Pipeline)
-    parts.push_back({"schedule", atLeastDevices(2)});
-  if (!requested.request.ignoreMemory)
-    parts.push_back({"memory", memory()});
-  if (requested.request.maxCostPerHour > DollarsPerHour(0))
-    parts.push_back({"budget", budget()});
-  if (requested.request.microBatches > 0)
-    parts.push_back({"micro-batches", hasRequestedMicroBatches()});
+  for (Constraint each : constraintsOf(requested.request))
+    if (auto formula = (this->*hooks[static_cast<int>(each.kind)])(each.index))
+      parts.push_back({nameOf(requested.request, each), std::move(*formula)});
   return parts;
 }
 
@@ -179,7 +174,7 @@ bool Conditions::fits(int begin, int end, size_t type) const {
   return need <= requested.cluster.types[type].memory * (1 + rounding);
 }
 
-Formula Conditions::budget() const {
+std::optional<Formula> Conditions::requireBudget(size_t) const {
   std::vector<Formula> prices;
   for (size_t t = 0; t < devices.size(); ++t)
     prices.push_back(Formula::product(
@@ -202,7 +197,7 @@ void Conditions::addLoads(size_t layerClass, size_t type, std::vector<Formula> &
     add((copies - 1) * layer.tableBytes().value(), rowShare(layerClass, type));
 }
 
-Formula Conditions::memory() const {
+std::optional<Formula> Conditions::requireMemory(size_t) const {
   std::vector<Formula> result;
   for (size_t t = 0; t < devices.size(); ++t) {
     std::vector<Formula> parameters;
@@ -216,14 +211,17 @@ Formula Conditions::memory() const {
         Formula::sum(std::move(parameters)),
         Formula::product(Formula::number(weakened(each, /*up=*/true)), devices[t])));
   }
-  for (const auto &[name, range] : ranges)
-    result.push_back(memoryTogether(range.first, range.second, name));
+  for (const Range &range : ranges)
+    result.push_back(memoryTogether(range));
   return Formula::all(std::move(result));
 }
 
-/// The layers of [begin, end) are in one stage; of layers in one class one stands for all.
-Formula Conditions::together(int begin, int end, const std::string &name) const {
-  std::vector<Formula> result{Formula::boolean(name)};
+/// The layers that `constraint` wants together are in one stage; of layers in one class one stands
+/// for all.
+Formula Conditions::together(Constraint constraint) const {
+  auto [_, begin, end] =
+      *find_if(ranges, [&](const Range &range) { return range.constraint == constraint; });
+  std::vector<Formula> result{Formula::boolean(nameOf(requested.request, constraint))};
   bool isWhole = begin == 0 && end == requested.graph.size();
   size_t first = isWhole ? 0 : classOf(begin);
   for (size_t c = 0; c < classes.size(); ++c)
@@ -232,8 +230,10 @@ Formula Conditions::together(int begin, int end, const std::string &name) const 
   return Formula::all(std::move(result));
 }
 
-/// Memory where the constraint `name` for one stage of [begin, end) holds.
-Formula Conditions::memoryTogether(int begin, int end, const std::string &name) const {
+/// Memory where the constraint for one stage of these layers holds.
+Formula Conditions::memoryTogether(const Range &range) const {
+  auto [constraint, begin, end] = range;
+  std::string name = nameOf(requested.request, constraint);
   std::vector<Formula> result;
   size_t first = begin == 0 && end == requested.graph.size() ? 0 : classOf(begin);
   for (size_t t = 0; t < devices.size(); ++t)
@@ -246,7 +246,8 @@ Formula Conditions::atLeastDevices(size_t count) const {
   return Formula::atMost(whole(count), Formula::sum(devices));
 }
 
-Formula Conditions::pin(const Pin &pin) const {
+std::optional<Formula> Conditions::requirePin(size_t index) const {
+  const Pin &pin = requested.request.pins[index];
   std::vector<Formula> result;
   size_t layerClass = classOf(requested.graph.find(pin.layer));
   for (size_t t = 0; t < devices.size(); ++t)
@@ -254,5 +255,25 @@ Formula Conditions::pin(const Pin &pin) const {
       result.push_back(noneOn(layerClass, t));
   return Formula::all(std::move(result));
 }
+
+std::optional<Formula> Conditions::requireColocation(size_t index) const {
+  return together({ConstraintKind::Colocation, index});
+}
+
+std::optional<Formula> Conditions::requireSeparation(size_t index) const {
+  return atLeastDevices(requested.request.separations[index].size());
+}
+
+std::optional<Formula> Conditions::requireSchedule(size_t) const {
+  return requested.request.schedule == ScheduleChoice::Pipeline
+             ? atLeastDevices(2)
+             : together({ConstraintKind::Schedule});
+}
+
+std::optional<Formula> Conditions::requireMicroBatches(size_t) const {
+  return hasRequestedMicroBatches();
+}
+
+std::optional<Formula> Conditions::requireFloor(size_t) const { return std::nullopt; }
 
 } // namespace heterplan

@@ -1,10 +1,12 @@
 // The conditions of NecessaryConflict.h as formulas.
 #pragma once
 
+#include "ir/Constraint.h"
 #include "search/verify/RequestedPlan.h"
 #include "search/verify/Solver.h"
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 namespace heterplan {
@@ -24,7 +26,8 @@ public:
 
   /// What holds whatever is requested.
   std::vector<Formula> facts() const;
-  /// The constraints but for the floor, each by its name.
+  /// The constraints but for the floor, whose condition depends on the iteration model, each by its
+  /// name.
   std::vector<Part> constraints() const;
 
   /// What one layer of a class asks of a type.
@@ -40,6 +43,13 @@ public:
   const std::vector<LayerClass> classes;
 
 private:
+  struct Range {
+    Constraint constraint;
+    int begin, end;
+  };
+#define HETERPLAN_CONSTRAINT(enumerator, name, degree, devices)                                    \
+  std::optional<Formula> require##enumerator(size_t index) const;
+#include "ir/Constraints.def"
   const Formula &share(size_t layerClass, size_t type) const {
     return shares[layerClass * devices.size() + type];
   }
@@ -56,18 +66,15 @@ private:
   Formula noneOn(size_t layerClass, size_t type) const;
   Formula sameShares(size_t a, size_t b) const;
   bool fits(int begin, int end, size_t type) const;
-  Formula budget() const;
-  Formula memory() const;
-  Formula together(int begin, int end, const std::string &name) const;
-  Formula memoryTogether(int begin, int end, const std::string &name) const;
+  Formula together(Constraint constraint) const;
+  Formula memoryTogether(const Range &range) const;
   Formula atLeastDevices(size_t count) const;
-  Formula pin(const Pin &pin) const;
 
   const RequestedPlan &requested;
-  std::vector<Formula> devices;                                    // n_t
-  std::vector<Formula> shares;                                     // count · z, by class and type
-  std::vector<Formula> rowShares;                                  // count · y, likewise
-  std::vector<std::pair<std::string, std::pair<int, int>>> ranges; // layers to be together
+  std::vector<Formula> devices;   // n_t
+  std::vector<Formula> shares;    // count · z, by class and type
+  std::vector<Formula> rowShares; // count · y, likewise
+  std::vector<Range> ranges;      // layers to be together, and why
 };
 
 } // namespace heterplan

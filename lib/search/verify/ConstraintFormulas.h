@@ -5,6 +5,7 @@
 #include "search/verify/Reevaluation.h"
 #include "search/verify/Solver.h"
 
+#include <optional>
 #include <vector>
 
 namespace heterplan {
@@ -27,16 +28,17 @@ ConstraintFormula devicesExist(const CheckInputs &in);
 ConstraintFormula devicesUsedOnce(const CheckInputs &in);
 ConstraintFormula sharesSum(const CheckInputs &in);
 ConstraintFormula tableShards(const CheckInputs &in);
-ConstraintFormula pinsKept(const CheckInputs &in);
-ConstraintFormula colocationsKept(const CheckInputs &in);
-ConstraintFormula separationsKept(const CheckInputs &in);
 ConstraintFormula fingerprintsMatch(const CheckInputs &in);
 
 /// About its figures.
 ConstraintFormula memoryFits(const CheckInputs &in);
 ConstraintFormula timingIsRight(const CheckInputs &in);
 ConstraintFormula boundIsConsistent(const CheckInputs &in);
-ConstraintFormula throughputFloor(const CheckInputs &in);
-ConstraintFormula budget(const CheckInputs &in);
+
+/// That the plan keeps the constraints of one line of Constraints.def; none where it has no such
+/// constraint, or where a check above is always made (memory, schedule).
+#define HETERPLAN_CONSTRAINT(enumerator, name, degree, devices)                                    \
+  std::optional<ConstraintFormula> check##enumerator(const CheckInputs &in);
+#include "ir/Constraints.def"
 
 } // namespace heterplan

@@ -1,5 +1,5 @@
 // Constraints on what the plan states in numbers: memory, times, money, bound.
-#include "search/verify/ConstraintFormulas.h"
+#include "search/verify/SharedDevices.h"
 
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
@@ -56,8 +56,10 @@ private:
 };
 
 /// Iteration time of the reevaluated stages, from its definition in ir/Plan.h: the formula, or the
-/// schedule where that takes longer.
+/// schedule where that takes longer; what the simulator finds where stages may share devices.
 Formula iteration(const CheckInputs &in) {
+  if (sharesDevices(in.plan.schedule))
+    return number(in.reevaluated.scheduled);
   std::vector<Formula> times, forwards, backwards;
   Formula exposed = Formula::integer(0);
   for (auto stage = in.reevaluated.stages.rbegin(); stage != in.reevaluated.stages.rend();
@@ -185,6 +187,8 @@ ConstraintFormula memoryFits(const CheckInputs &in) {
                 number(in.plan.stages[s].parameterBytes), number(facts.parameterBytes));
     result.parts.insert(result.parts.end(), figures.parts.begin(), figures.parts.end());
   }
+  for (Part &part : sharedMemory(in, rooms))
+    result.parts.push_back(std::move(part));
   if (!rooms.empty())
     result.slack = Formula::minimum(std::move(rooms));
   return result;
@@ -233,7 +237,12 @@ ConstraintFormula boundIsConsistent(const CheckInputs &in) {
   return result;
 }
 
-ConstraintFormula throughputFloor(const CheckInputs &in) {
+/// Always checked: memoryFits().
+std::optional<ConstraintFormula> checkMemory(const CheckInputs &) { return std::nullopt; }
+
+std::optional<ConstraintFormula> checkFloor(const CheckInputs &in) {
+  if (in.plan.minThroughput == SamplesPerSecond(0))
+    return std::nullopt;
   ConstraintFormula result{"throughput-floor", "samples/s", Formula::integer(0), {}};
   if (!in.reevaluated.obstacle.empty()) {
     result.parts.push_back(cannotTell(in));
@@ -244,7 +253,9 @@ ConstraintFormula throughputFloor(const CheckInputs &in) {
   return result;
 }
 
-ConstraintFormula budget(const CheckInputs &in) {
+std::optional<ConstraintFormula> checkBudget(const CheckInputs &in) {
+  if (in.plan.maxCostPerHour == DollarsPerHour(0))
+    return std::nullopt;
   ConstraintFormula result{"budget", "dollars/hour", Formula::integer(0), {}};
   Formula cost = Formula::maximum({costPerHour(in), number(in.plan.costPerHour)});
   limit(result,

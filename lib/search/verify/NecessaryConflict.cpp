@@ -102,7 +102,7 @@ necessaryConflict(const RequestedPlan &requested) {
     if (!floor)
       return floor.takeError();
     if (*floor)
-      parts.push_back({"throughput-floor", std::move(**floor)});
+      parts.push_back({nameOf(requested.request, {ConstraintKind::Floor}), std::move(**floor)});
   }
   return contradiction(conditions.facts(), parts);
 }

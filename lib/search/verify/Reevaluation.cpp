@@ -3,6 +3,7 @@
 #include "cost/HeterPs.h"
 #include "cost/Memory.h"
 #include "search/verify/ScheduledTime.h"
+#include "search/verify/SharedDevices.h"
 
 #include "llvm/ADT/StringMap.h"
 
@@ -159,6 +160,8 @@ int64_t rowsHeld(const Stage &stage, const SparseTable &table, size_t replica) {
 int Reevaluator::inFlight(size_t stage) const {
   if (plan.schedule == Schedule::GPipe)
     return plan.microBatches;
+  if (plan.schedule == Schedule::Burst)
+    return 1;
   return int(std::min<size_t>(size_t(plan.microBatches), plan.stages.size() - stage));
 }
 
@@ -287,6 +290,16 @@ Expected<Reevaluation> Reevaluator::run() {
   }
   if (plan.stages.empty())
     result.obstacle = "the plan has no stages";
+  if (sharesDevices(plan.schedule)) {
+    if (!result.obstacle.empty())
+      return result;
+    Expected<Seconds> time = sharedScheduleTime(plan, result.stages, graph, cluster);
+    if (time)
+      result.scheduled = *time;
+    else
+      result.obstacle = "its time is not checked: " + toText(time.takeError());
+    return result;
+  }
   bool formulaIsExact = plan.schedule != Schedule::OneForwardOneBackward ||
                         isSteady(plan.iterationModel) || plan.stages.size() < 3;
   if (!result.obstacle.empty() || formulaIsExact || plan.microBatches < 2)

@@ -47,8 +47,8 @@ struct Reevaluation {
   std::vector<ReevaluatedStage> stages;
   /// First obstacle of a stage, "" when all times are known.
   std::string obstacle;
-  /// How long the passes take as scheduled, where the formula in ir/Plan.h need not be exact; 0
-  /// elsewhere.
+  /// How long the passes take as scheduled, where the formula in ir/Plan.h need not be exact, and
+  /// how long the iteration takes where stages may share devices; 0 elsewhere.
   Seconds scheduled{};
 };
 

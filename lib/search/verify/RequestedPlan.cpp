@@ -36,9 +36,4 @@ Expected<HeterPsModel> heterPsModelOf(const RequestedPlan &requested, int microB
   return model;
 }
 
-std::string nameOfPin(const Pin &pin) { return "pin " + pin.layer + "=" + pin.type; }
-std::string nameOfSet(const char *what, const LayerSet &layers) {
-  return what + (" " + join(layers, ","));
-}
-
 } // namespace heterplan

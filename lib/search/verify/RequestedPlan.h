@@ -14,9 +14,7 @@
 
 namespace heterplan {
 
-/// A model, a cluster and constraints. Each constraint has a name: "memory" (plans fit), "pin
-/// LAYER=TYPE", "colocate LAYER,...", "separate LAYER,...", "schedule", "micro-batches", "budget",
-/// "throughput-floor".
+/// A model, a cluster and constraints; the names of the latter are those of ir/Constraint.h.
 struct RequestedPlan {
   const LayerGraph &graph;
   const Cluster &cluster;
@@ -31,9 +29,5 @@ std::pair<int, int> extentOf(const LayerGraph &graph, const LayerSet &layers);
 /// The fit of HeterPS to all layers and types for so many micro-batches. Fails when the cost model
 /// does.
 llvm::Expected<HeterPsModel> heterPsModelOf(const RequestedPlan &requested, int microBatches);
-
-/// The names of constraints about layers.
-std::string nameOfPin(const Pin &pin);
-std::string nameOfSet(const char *what, const LayerSet &layers);
 
 } // namespace heterplan

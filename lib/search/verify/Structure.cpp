@@ -166,13 +166,15 @@ ConstraintFormula devicesExist(const CheckInputs &in) {
 
 ConstraintFormula devicesUsedOnce(const CheckInputs &in) {
   ConstraintFormula result{"devices-used-once", "devices", Formula::integer(0), {}};
-  std::map<DeviceRef, size_t> uses;
-  for (const Stage &stage : in.plan.stages)
-    for (const Replica &replica : stage.replicas)
+  bool shares = in.plan.schedule == Schedule::Interleaved || in.plan.schedule == Schedule::Burst;
+  std::map<std::pair<size_t, DeviceRef>, size_t> uses; // by stage where stages may share devices
+  for (size_t s = 0; s < in.plan.stages.size(); ++s)
+    for (const Replica &replica : in.plan.stages[s].replicas)
       for (const DeviceRef &device : replica.devices)
-        ++uses[device];
-  for (const auto &[device, count] : uses)
-    result.parts.push_back({nameOf(device) + " is used " + std::to_string(count) + " times",
+        ++uses[{shares ? s : 0, device}];
+  for (const auto &[use, count] : uses)
+    result.parts.push_back({nameOf(use.second) + " is used " + std::to_string(count) + " times" +
+                                (shares ? " in " + stageName(use.first) : ""),
                             Formula::atMost(whole(count), whole(1))});
   result.slack = failures(result.parts);
   return result;
@@ -266,7 +268,9 @@ ConstraintFormula tableShards(const CheckInputs &in) {
   return result;
 }
 
-ConstraintFormula pinsKept(const CheckInputs &in) {
+std::optional<ConstraintFormula> checkPin(const CheckInputs &in) {
+  if (in.plan.pins.empty())
+    return std::nullopt;
   ConstraintFormula result{"pins", "pins", Formula::integer(0), {}};
   StringMap<std::vector<size_t>> stages = stagesOfLayers(in.plan);
   for (const Pin &pin : in.plan.pins) {
@@ -311,13 +315,22 @@ ConstraintFormula setsKept(const CheckInputs &in, const char *name, ArrayRef<Lay
 }
 } // namespace
 
-ConstraintFormula colocationsKept(const CheckInputs &in) {
+std::optional<ConstraintFormula> checkColocation(const CheckInputs &in) {
+  if (in.plan.colocations.empty())
+    return std::nullopt;
   return setsKept(in, "colocations", in.plan.colocations, /*together=*/true);
 }
 
-ConstraintFormula separationsKept(const CheckInputs &in) {
+std::optional<ConstraintFormula> checkSeparation(const CheckInputs &in) {
+  if (in.plan.separations.empty())
+    return std::nullopt;
   return setsKept(in, "separations", in.plan.separations, /*together=*/false);
 }
+
+/// Always checked: scheduleFits().
+std::optional<ConstraintFormula> checkSchedule(const CheckInputs &) { return std::nullopt; }
+/// The plan states what it has; the number asked for is not part of it.
+std::optional<ConstraintFormula> checkMicroBatches(const CheckInputs &) { return std::nullopt; }
 
 ConstraintFormula fingerprintsMatch(const CheckInputs &in) {
   ConstraintFormula result{"fingerprints", "files", Formula::integer(0), {}};

@@ -37,7 +37,7 @@ protected:
     program.globalBatch = Samples(4);
     RankProgram rank;
     rank.device = {"cpu", "node", 0};
-    rank.samples = {0, 4};
+    rank.parts.emplace_back().samples = {0, 4};
     program.ranks = {rank};
     runtime = path("runtime");
     ASSERT_FALSE(fs::create_directories(runtime + "/__pycache__"));

@@ -75,7 +75,7 @@ TEST(Report, ChartShowsTheFirstRankOfEachStage) {
   EXPECT_NE(svg.find("forward 0: 0 ns to 1 ms"), std::string::npos) << svg;
 }
 
-TEST(Report, AFrontHasAChartAndATable) {
+TEST(Report, AParetoFrontHasAChartAndATable) {
   std::vector<Plan> plans(3, smallPlan());
   for (int i = 0; i < 3; ++i) {
     plans[i].throughput = SamplesPerSecond(100 + 100 * i);
@@ -84,14 +84,14 @@ TEST(Report, AFrontHasAChartAndATable) {
     plans[i].lowerBound = 0.9 + i;
     plans[i].optimal = i == 0;
   }
-  Front front{plans, 1};
+  ParetoPlans front{plans, 1};
   std::string html = emitReport(plans[1], smallTimeline(), front);
   EXPECT_EQ(count(html, "<circle"), 3);
   EXPECT_EQ(count(html, "<line class=\"bound\""), 2); // the optimal one has no room below it
   EXPECT_EQ(count(html, "<svg"), 2);
   EXPECT_NE(html.find("pareto/01/plan.json, shown above"), std::string::npos);
   EXPECT_EQ(emitReport(plans[1], smallTimeline()).find("<circle"), std::string::npos);
-  EXPECT_EQ(emitFrontChart({llvm::ArrayRef(plans).take_front(1), 0}), "");
+  EXPECT_EQ(emitParetoChart({llvm::ArrayRef(plans).take_front(1), 0}), "");
 }
 
 TEST(Report, EmptyTimelineHasNoChart) {

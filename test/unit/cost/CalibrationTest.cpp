@@ -41,11 +41,11 @@ struct Distortion {
   double of(const RankProgram &rank, const Instruction &instruction) const {
     switch (instruction.op) {
     case Op::Forward:
-      return rank.stage == 0 ? cpuForward : gpu;
+      return rank.parts[0].stage == 0 ? cpuForward : gpu;
     case Op::Backward:
-      return rank.stage == 0 ? cpuBackward : gpu;
+      return rank.parts[0].stage == 0 ? cpuBackward : gpu;
     case Op::Step:
-      return rank.stage == 0 ? cpuUpdate : gpu;
+      return rank.parts[0].stage == 0 ? cpuUpdate : gpu;
     case Op::AllReduce:
       return bus;
     default:

@@ -45,7 +45,7 @@ TEST(Catalogue, HasTheKnownHardware) {
         "ethernet-100g", "infiniband-hdr", "infiniband-ndr", "loopback"})
     EXPECT_TRUE(catalogue.link(name)) << name;
   const DeviceType &a100 = *catalogue.device("a100-sxm4-40gb");
-  EXPECT_EQ(a100.kind, DeviceKind::Gpu);
+  EXPECT_EQ(a100.deviceClass, DeviceClass::Gpu);
   EXPECT_EQ(a100.memory, Bytes(40e9));
   EXPECT_EQ(a100.rates->fp32, FlopsPerSecond(19.5e12));
   EXPECT_EQ(a100.rates->tf32, FlopsPerSecond(156e12));
@@ -107,10 +107,10 @@ network: ethernet-10g
 )");
   ASSERT_EQ(toText(bundled().resolve(cluster)), "");
   const DeviceType &a = cluster.types[0], &b = cluster.types[1];
-  EXPECT_EQ(a.kind, DeviceKind::Gpu);
+  EXPECT_EQ(a.deviceClass, DeviceClass::Gpu);
   EXPECT_EQ(a.memory, Bytes(16e9));
   EXPECT_EQ(a.price, DollarsPerHour(0.526));
-  EXPECT_EQ(b.kind, DeviceKind::Cpu);
+  EXPECT_EQ(b.deviceClass, DeviceClass::Cpu);
   EXPECT_EQ(b.memory, Bytes(8e9));
   EXPECT_EQ(b.price, DollarsPerHour(0));
   EXPECT_EQ(b.rates->fp32, FlopsPerSecond(1e12));

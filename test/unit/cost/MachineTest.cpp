@@ -72,7 +72,7 @@ TEST(Machine, equalGpusAreOneType) {
   EXPECT_EQ(cluster.nodes[0].devices.at("odd-card-9"), 1);
   EXPECT_EQ(cluster.types[1].catalogue, "h200-sxm5-141gb");
   EXPECT_EQ(cluster.types[2].catalogue, "");
-  EXPECT_EQ(cluster.types[2].kind, DeviceKind::Gpu);
+  EXPECT_EQ(cluster.types[2].deviceClass, DeviceClass::Gpu);
 }
 
 TEST(Machine, anEntryFitsByNameAndMemory) {

@@ -113,10 +113,10 @@ TEST(Roofline, NeverFallsWithTheBatchOnAnyKindOrDevice) {
 #define HETERPLAN_LAYER_KIND(enumerator, name, help) LayerKind::enumerator,
 #include "ir/Layers.def"
   };
-  for (DeviceKind deviceKind : {DeviceKind::Cpu, DeviceKind::Gpu})
+  for (DeviceClass deviceClass : {DeviceClass::Cpu, DeviceClass::Gpu})
     for (LayerKind kind : kinds) {
       DeviceType type = gpu();
-      type.kind = deviceKind;
+      type.deviceClass = deviceClass;
       LayerCost before = cost(heavy(kind), type, 1);
       EXPECT_GT(before.forward.value(), 0);
       for (int64_t batch = 2; batch < 600; batch += batch / 3 + 1) {

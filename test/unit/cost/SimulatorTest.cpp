@@ -1,7 +1,7 @@
 #include "cost/Simulator.h"
 
 #include "unit/ir/Diagnosed.h"
-#include "unit/ir/SmallPlan.h"
+#include "unit/ir/SharedPlan.h"
 
 #include <gtest/gtest.h>
 
@@ -133,4 +133,26 @@ TEST(Simulator, LookupsAreMeetingsOfTheStage) {
   EXPECT_EQ(event(timeline, 1, Op::Lookup, 1).begin, Seconds(4));
   EXPECT_EQ(event(timeline, 0, Op::LookupGradient, 0).begin,
             event(timeline, 1, Op::LookupGradient, 0).begin);
+}
+
+TEST(Simulator, NestedDeviceSetsByHand) {
+  Simulation simulation = simulated(nestedPlan());
+  const Timeline &timeline = simulation.timeline;
+  // Stage 1: rank 0 has two of its five samples itself, rank 1 none of its three.
+  EXPECT_DOUBLE_EQ(event(timeline, 0, Op::Forward, 0).end.value(), 2);
+  EXPECT_DOUBLE_EQ(event(timeline, 0, Op::Receive, 0).end.value(), 2); // what it keeps
+  // Stage 2 begins when both ranks of stage 1 are done, at 6; ranks 2 and 3 receive until 7.
+  EXPECT_DOUBLE_EQ(event(timeline, 3, Op::Receive, 0).begin.value(), 6);
+  EXPECT_DOUBLE_EQ(event(timeline, 3, Op::Backward, 0).end.value(), 10);
+  // A micro-batch takes 21.8; then all-reduces of 2 on all ranks, on two and on all, and updates.
+  EXPECT_NEAR(timeline.iteration.value(), 2 * 21.8 + 3 * 2 + 3 * 1, 1e-12);
+  EXPECT_EQ(simulation.eager, timeline.iteration);
+}
+
+TEST(Simulator, ARankIsInOnePartAtATime) {
+  Timeline timeline = simulated(interleavedPlan()).timeline;
+  auto error = timeline.verify();
+  EXPECT_FALSE(bool(error)) << toText(std::move(error));
+  // Rank 1 has the most to do: four times 3 and 5, and the update.
+  EXPECT_GE(timeline.iteration.value(), 4 * (3 + 5) + 1);
 }

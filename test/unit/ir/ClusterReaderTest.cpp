@@ -47,12 +47,12 @@ TEST(ClusterReader, ReadsEveryField) {
   EXPECT_EQ(cluster->fingerprint, sha256(mixed));
   ASSERT_EQ(cluster->types.size(), 2u);
   const DeviceType &v100 = cluster->types[0], &own = cluster->types[1];
-  EXPECT_EQ(v100.kind, DeviceKind::Gpu);
+  EXPECT_EQ(v100.deviceClass, DeviceClass::Gpu);
   EXPECT_EQ(v100.memory, Bytes(16.0 * 1024 * 1024 * 1024));
   EXPECT_EQ(v100.price, DollarsPerHour(2.42));
   EXPECT_EQ(v100.catalogue, "v100-sxm2-16gb");
   EXPECT_FALSE(v100.rates);
-  EXPECT_EQ(own.kind, DeviceKind::Cpu);
+  EXPECT_EQ(own.deviceClass, DeviceClass::Cpu);
   EXPECT_EQ(own.memory, Bytes(64e9));
   ASSERT_TRUE(own.rates);
   EXPECT_EQ(own.rates->fp32, FlopsPerSecond(1.5e12));

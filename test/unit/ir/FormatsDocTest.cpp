@@ -77,8 +77,9 @@ TEST(FormatsDoc, EveryFieldIsThere) {
         diagnosed(parsePlan(R"({"schemaVersion": "1.0", )" + std::string(field) + "}", "x")),
         document);
   for (const char *field :
-       {R"("zz": 1)", R"("instructions": [{"zz": 1}])", R"("tables": [{"zz": 1}])",
-        R"("sends": [{"zz": 1}])", R"("samples": {"zz": 1})"})
+       {R"("zz": 1)", R"("instructions": [{"zz": 1}])", R"("parts": [{"zz": 1}])",
+        R"("parts": [{"tables": [{"zz": 1}]}])", R"("parts": [{"sends": [{"zz": 1}]}])",
+        R"("parts": [{"samples": {"zz": 1}}])"})
     expectDocumented(
         diagnosed(parseRankFile(R"({"schemaVersion": "1.0", )" + std::string(field) + "}", "x")),
         document);

@@ -51,13 +51,13 @@ DiagnosticError refused(const Plan &plan) {
 TEST(Lowering, RanksAreNumberedStageByStage) {
   Program program = lowered(smallPlan());
   ASSERT_EQ(program.ranks.size(), 3u);
-  EXPECT_EQ(program.ranks[1].stage, 0);
-  EXPECT_EQ(program.ranks[1].replica, 1);
-  EXPECT_EQ(program.ranks[1].samples, (SampleRange{3, 1}));
-  EXPECT_EQ(program.ranks[1].kind, DeviceKind::Cpu);
-  EXPECT_EQ(program.ranks[2].stage, 1);
-  EXPECT_EQ(program.ranks[2].samples, (SampleRange{0, 4}));
-  EXPECT_EQ(program.ranks[2].kind, DeviceKind::Gpu);
+  EXPECT_EQ(program.ranks[1].parts[0].stage, 0);
+  EXPECT_EQ(program.ranks[1].parts[0].replica, 1);
+  EXPECT_EQ(program.ranks[1].parts[0].samples, (SampleRange{3, 1}));
+  EXPECT_EQ(program.ranks[1].deviceClass, DeviceClass::Cpu);
+  EXPECT_EQ(program.ranks[2].parts[0].stage, 1);
+  EXPECT_EQ(program.ranks[2].parts[0].samples, (SampleRange{0, 4}));
+  EXPECT_EQ(program.ranks[2].deviceClass, DeviceClass::Gpu);
   EXPECT_EQ(program.ranks[2].device, (DeviceRef{"gpu", "node", 0}));
 }
 
@@ -111,12 +111,12 @@ TEST(Lowering, SynchronisationIsSplitIntoAllReduceAndStep) {
 
 TEST(Lowering, BoundariesListTheTensorsThatCross) {
   Program program = lowered(smallPlan());
-  ASSERT_EQ(program.ranks[0].sends.size(), 1u); // "ab" stays within the stage
-  EXPECT_EQ(program.ranks[0].sends[0].name, "ac");
-  EXPECT_EQ(program.ranks[0].sends[0].type, DataType::Int64);
-  EXPECT_FALSE(program.ranks[0].sends[0].differentiable);
-  EXPECT_TRUE(program.ranks[0].receives.empty());
-  EXPECT_EQ(program.ranks[2].receives, program.ranks[0].sends);
+  ASSERT_EQ(program.ranks[0].parts[0].sends.size(), 1u); // "ab" stays within the stage
+  EXPECT_EQ(program.ranks[0].parts[0].sends[0].name, "ac");
+  EXPECT_EQ(program.ranks[0].parts[0].sends[0].type, DataType::Int64);
+  EXPECT_FALSE(program.ranks[0].parts[0].sends[0].differentiable);
+  EXPECT_TRUE(program.ranks[0].parts[0].receives.empty());
+  EXPECT_EQ(program.ranks[2].parts[0].receives, program.ranks[0].parts[0].sends);
 }
 
 TEST(Lowering, PlanMustFitTheModel) {
@@ -162,8 +162,8 @@ TEST(Lowering, TablesAreLookedUpBeforeThePassAndTheirGradientsFollowIt) {
             "load receive receive forward backward sendGradient sendGradient");
   ProgramTable table{"a.table", DataType::Float32, 4, {7, 3}};
   for (int rank : {0, 1})
-    EXPECT_EQ(program->ranks[rank].tables, std::vector{table});
-  EXPECT_TRUE(program->ranks[2].tables.empty());
+    EXPECT_EQ(program->ranks[rank].parts[0].tables, std::vector{table});
+  EXPECT_TRUE(program->ranks[2].parts[0].tables.empty());
   const Instruction &lookup = program->ranks[1].instructions[1];
   EXPECT_EQ(lookup.group, (std::vector{0, 1}));
   EXPECT_EQ(lookup.samples, (SampleRange{3, 1}));

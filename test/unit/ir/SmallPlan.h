@@ -33,7 +33,7 @@ inline Cluster smallCluster() {
   cluster.name = "small";
   cluster.types.resize(2);
   cluster.types[0].name = "cpu";
-  cluster.types[0].kind = DeviceKind::Cpu;
+  cluster.types[0].deviceClass = DeviceClass::Cpu;
   cluster.types[1].name = "gpu";
   return cluster;
 }

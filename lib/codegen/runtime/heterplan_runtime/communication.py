@@ -2,12 +2,12 @@
 
 Gloo carries them between CPUs, NCCL where every rank has a GPU of its own; otherwise tensors on a
 GPU are staged through the CPU. Activations and gradients travel in groups of their own: NCCL
-matches the messages of two ranks by order, and in 1F1B the two directions interleave.
+matches the messages of two ranks by order, and in 1F1B the two directions interleave. Where a rank
+has parts of several stages, so do the stage boundaries. What stays on a rank is handed over as it is.
 """
 
 from __future__ import annotations
 
-import os
 import socket
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,11 +18,13 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from .device_classes import CPU, class_named, class_of, local_rank
 from .errors import RuntimeFault
-from .program import RankProgram, TensorSpec
+from .program import Instruction, RankProgram, TensorSpec
 
 T = TypeVar("T")
 Group = tuple[int, ...]
+Message = tuple[int, int, int, bool]  # peer, boundary, micro-batch, whether a gradient
 
 _BUCKET_BYTES = 64 << 20
 _SMALL_BYTES = 1 << 20  # larger tensors travel alone, without being copied
@@ -33,18 +35,17 @@ class RosterEntry:
     """What each rank tells the others before the first step."""
 
     rank: int
-    stage: int
+    stages: tuple[int, ...]
     place: tuple[str, int] | None  # host and GPU; None on a CPU
     groups: tuple[Group, ...]
 
 
 def choose_device(kind: str, wanted: str) -> torch.device:
     """The device of this rank; a plan for GPUs falls back to the CPU where there is none."""
-    if kind != "gpu" or wanted == "cpu" or not torch.cuda.is_available():
-        return torch.device("cpu")
-    index = int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count()
-    torch.cuda.set_device(index)
-    return torch.device("cuda", index)
+    device_class = CPU if wanted == CPU.name else class_named(kind)
+    if device_class.count() == 0:
+        device_class = CPU
+    return device_class.device(local_rank())
 
 
 class Communicator:
@@ -54,8 +55,10 @@ class Communicator:
         self.rank, self.world_size = program.rank, program.world_size
         self.device = device
         self._timeout = timeout
-        self._pending: dict[tuple[int, int], list[tuple[dist.Work | None, Tensor]]] = {}
-        dist.init_process_group("gloo", timeout=timeout)
+        self._stages = program.stages
+        self._pending: dict[Message, list[tuple[dist.Work | None, Tensor]]] = {}
+        self._kept: dict[Message, list[Tensor]] = {}  # from this rank to itself
+        dist.init_process_group(CPU.backend, timeout=timeout)
         if (dist.get_rank(), dist.get_world_size()) != (self.rank, self.world_size):
             raise RuntimeFault(
                 f"launched as rank {dist.get_rank()} of {dist.get_world_size()}; "
@@ -63,31 +66,51 @@ class Communicator:
             )
         self.roster = self._exchange(program)
         self.backend = self._common_backend()
-        self._forward = dist.new_group(backend=self.backend)
-        self._backward = dist.new_group(backend=self.backend)
-        self._long_timeout = dist.new_group(backend="gloo", timeout=timedelta(days=7))
+        self._routes = [self._make_route() for _ in range(self._route_count())]
+        self._long_timeout = dist.new_group(backend=CPU.backend, timeout=timedelta(days=7))
         self._groups: dict[Group, Any] = {}
-        self._tables: dict[Group, tuple[Any, Any]] = {}
+        self._tables: dict[int, tuple[Any, Any]] = {}  # by stage
         self._add_groups(group for entry in self.roster for group in entry.groups)
-        self._add_groups(self.stage_group(entry.stage) for entry in self.roster)
-        if self.backend == "nccl":
+        self._add_groups(self.stage_group(stage) for entry in self.roster for stage in entry.stages)
+        if self._direct:
             self._connect(program)
 
     def _exchange(self, program: RankProgram) -> list[RosterEntry]:
-        place = (socket.gethostname(), self.device.index) if self.device.type == "cuda" else None
+        index = class_of(self.device).place(self.device)
+        place = None if index is None else (socket.gethostname(), index)
         groups = {instruction.group for instruction in program.instructions if instruction.group}
-        own = RosterEntry(self.rank, program.stage, place, tuple(sorted(groups)))
+        stages = tuple(part.stage for part in program.parts)
+        own = RosterEntry(self.rank, stages, place, tuple(sorted(groups)))
         return self.gather(own)
 
     def _common_backend(self) -> str:
         places = [entry.place for entry in self.roster]
-        own_gpu_each = None not in places and len(set(places)) == len(places)
-        return "nccl" if own_gpu_each and dist.is_nccl_available() else "gloo"
+        own_device_each = None not in places and len(set(places)) == len(places)
+        backend = class_of(self.device).backend
+        return backend if own_device_each and dist.is_backend_available(backend) else CPU.backend
+
+    def _route_count(self) -> int:
+        """One for all stage boundaries, or one for each: gloo tells messages apart by their tags, and
+        between ranks of one part each there is one boundary."""
+        several = any(len(entry.stages) > 1 for entry in self.roster)
+        return max(1, self._stages - 1) if several and self._direct else 1
+
+    def _make_route(self) -> tuple[Any, Any]:
+        """Groups for activations and for gradients."""
+        return dist.new_group(backend=self.backend), dist.new_group(backend=self.backend)
+
+    def _route(self, boundary: int, gradient: bool) -> Any:
+        return self._routes[boundary % len(self._routes)][gradient]
+
+    @property
+    def _direct(self) -> bool:
+        """Whether tensors travel from device to device."""
+        return self.backend != CPU.backend
 
     @property
     def staged(self) -> bool:
         """True when tensors on the GPU travel through the CPU."""
-        return self.device.type == "cuda" and self.backend != "nccl"
+        return class_of(self.device).place(self.device) is not None and not self._direct
 
     def _add_groups(self, groups: Iterable[Group]) -> None:
         """Every rank makes every group, in one order."""
@@ -102,40 +125,46 @@ class Communicator:
     def share_tables(self, stages: Iterable[int]) -> None:
         """Makes the groups of stages with sparse tables; all ranks call it alike. Rows and their
         gradients are exchanged by two threads, hence over two groups."""
-        for group in [self.stage_group(stage) for stage in stages]:
+        for stage in stages:
+            group = self.stage_group(stage)
             if len(group) > 1:
                 rows, gradients = (
                     dist.new_group(list(group), timeout=self._timeout, backend=self.backend)
                     for _ in range(2)
                 )
-                self._tables[group] = (rows, gradients)
+                self._tables[stage] = (rows, gradients)
 
     def exchange(
-        self, group: Group, gradients: bool, parts: Sequence[Tensor], sizes: Sequence[int]
+        self, stage: int, gradients: bool, parts: Sequence[Tensor], sizes: Sequence[int]
     ) -> list[Tensor]:
         """Part i, flat, goes to the i-th member; what each member has for this rank is returned,
         `sizes` elements of it."""
-        home = self.device if self.backend == "nccl" else torch.device("cpu")
+        home = self.device if self._direct else torch.device("cpu")
         message = torch.cat([part.to(home) for part in parts])
         received = message.new_empty(sum(sizes))
         dist.all_to_all_single(
             received, message, list(sizes), [len(part) for part in parts],
-            group=self._tables[group][gradients],
+            group=self._tables[stage][gradients],
         )  # fmt: skip
         return list(received.to(self.device).split(list(sizes)))
 
     def stage_group(self, stage: int) -> Group:
-        return tuple(entry.rank for entry in self.roster if entry.stage == stage)
+        return tuple(entry.rank for entry in self.roster if stage in entry.stages)
 
     def stages_group(self, stages: Iterable[int]) -> Group:
-        return tuple(sorted(rank for stage in stages for rank in self.stage_group(stage)))
+        return tuple(sorted({rank for stage in stages for rank in self.stage_group(stage)}))
 
     def _connect(self, program: RankProgram) -> None:
         """NCCL connects a pair at its first message and both sides wait: do it in one order."""
-        peers = {instruction.peer for instruction in program.instructions if instruction.peer >= 0}
+        pairs = {
+            (instruction.boundary, *sorted((self.rank, instruction.peer)))
+            for instruction in program.instructions
+            if instruction.is_transfer and instruction.peer != self.rank
+        }
         token = torch.zeros(1, device=self.device)
-        for low, high in sorted((min(self.rank, p), max(self.rank, p)) for p in peers):
-            for group, source in ((self._forward, low), (self._backward, high)):
+        for boundary, low, high in sorted(pairs):
+            for gradient, source in ((False, low), (True, high)):
+                group = self._route(boundary, gradient)
                 if self.rank == source:
                     dist.send(token, high if source == low else low, group=group)
                 else:
@@ -144,36 +173,35 @@ class Communicator:
     # Messages between two ranks. Small tensors of a transfer travel together, as each message costs
     # some time of its own.
 
-    def send(
-        self, tensors: Sequence[Tensor], peer: int, micro_batch: int, gradient: bool = False
-    ) -> None:
+    def send(self, tensors: Sequence[Tensor], instruction: Instruction) -> None:
         """Starts to send; the tensors are kept until settle() or drain()."""
-        home = self.device if self.backend == "nccl" else torch.device("cpu")
-        group = self._backward if gradient else self._forward
-        pending = self._pending.setdefault((peer, micro_batch), [])
+        key = _message(instruction)
+        if instruction.peer == self.rank:
+            self._kept[key] = [tensor.detach() for tensor in tensors]
+            return
+        home = self.device if self._direct else torch.device("cpu")
+        group = self._route(instruction.boundary, instruction.is_gradient)
+        pending = self._pending.setdefault(key, [])
         for number, bucket in enumerate(_buckets(tensors)):
             message = _packed([tensors[index].detach() for index in bucket]).to(home)
-            tag = micro_batch * len(tensors) + number
-            pending.append((dist.isend(message, peer, group=group, tag=tag), message))
+            tag = self._tag(instruction, len(tensors), number)
+            work = dist.isend(message, instruction.peer, group=group, tag=tag)
+            pending.append((work, message))
 
-    def receive(
-        self,
-        specs: Sequence[TensorSpec],
-        samples: int,
-        peer: int,
-        micro_batch: int,
-        gradient: bool = False,
-    ) -> list[Tensor]:
+    def receive(self, specs: Sequence[TensorSpec], instruction: Instruction) -> list[Tensor]:
         """Blocks until the tensors are here."""
-        home = self.device if self.backend == "nccl" else torch.device("cpu")
-        group = self._backward if gradient else self._forward
+        if instruction.peer == self.rank:
+            return self._kept.pop(_message(instruction))
+        home = self.device if self._direct else torch.device("cpu")
+        group = self._route(instruction.boundary, instruction.is_gradient)
+        samples = instruction.samples.count
         shapes = [torch.empty(spec.shape(samples), dtype=spec.dtype, device="meta") for spec in specs]
         messages, works = [], []
         for number, bucket in enumerate(_buckets(shapes)):
             size = sum(shapes[index].numel() for index in bucket)
             message = torch.empty(size, dtype=shapes[bucket[0]].dtype, device=home)
-            tag = micro_batch * len(specs) + number
-            works.append(dist.irecv(message, peer, group=group, tag=tag))
+            tag = self._tag(instruction, len(specs), number)
+            works.append(dist.irecv(message, instruction.peer, group=group, tag=tag))
             messages.append((bucket, message))
         for work in works:
             self._finish(work)
@@ -184,23 +212,31 @@ class Communicator:
                 found[index] = part.view(shapes[index].shape)
         return [found[index] for index in range(len(specs))]
 
+    def _tag(self, instruction: Instruction, tensors: int, number: int) -> int:
+        """Of the number-th message of a transfer; no two that are on their way have the same."""
+        return (instruction.micro_batch * tensors + number) * self._stages + instruction.boundary
+
     def _finish(self, work: dist.Work | None) -> None:
         """Gloo minds the timeout of a message only where it is given; NCCL has a watchdog."""
         if work is None:
             raise RuntimeFault(f"rank {self.rank} is not in the group of its messages")
-        if self.backend == "gloo":
+        if not self._direct:
             work.wait(self._timeout)
         else:
             work.wait()
 
-    def settle(self, peer: int, micro_batch: int) -> None:
-        """The peer has answered for this micro-batch: what was sent for it can be let go."""
-        for work, _ in self._pending.pop((peer, micro_batch), []):
+    def settle(self, answer: Instruction) -> None:
+        """Gradients came: the peer has what was sent to it for them, which can be let go."""
+        peer, boundary, micro_batch, _ = _message(answer)
+        self._let_go((peer, boundary, micro_batch, False))
+
+    def _let_go(self, key: Message) -> None:
+        for work, _ in self._pending.pop(key, []):
             self._finish(work)
 
     def drain(self) -> None:
-        for peer, micro_batch in list(self._pending):
-            self.settle(peer, micro_batch)
+        for key in list(self._pending):
+            self._let_go(key)
 
     # Collectives.
 
@@ -264,6 +300,12 @@ class Communicator:
 
     def close(self) -> None:
         dist.destroy_process_group()
+
+
+def _message(instruction: Instruction) -> Message:
+    return (
+        instruction.peer, instruction.boundary, instruction.micro_batch, instruction.is_gradient
+    )  # fmt: skip
 
 
 def _packed(tensors: Sequence[Tensor]) -> Tensor:

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from .errors import RuntimeFault
-from .program import RankProgram, TensorSpec, dtype_of
+from .program import Part, RankProgram, TensorSpec, dtype_of
 from .tensorfile import read_tensors
 
 
@@ -99,24 +99,29 @@ def check_model(model: Model, program: RankProgram) -> None:
     """The model and the program must come from one plan."""
     if len(model.stages) != program.stages:
         raise RuntimeFault(f"model.py has {len(model.stages)} stages; the plan {program.stages}")
-    stage: Any = model.stages[program.stage]
-    outputs = len(program.sends) if not program.is_last else len(model.outputs)
+    for part in program.parts:
+        outputs = len(model.outputs) if program.is_last(part) else len(part.sends)
+        _check_part(model, part, outputs)
+
+
+def _check_part(model: Model, part: Part, outputs: int) -> None:
+    stage: Any = model.stages[part.stage]
     for what, found, wanted in (
-        ("receives", len(stage.receives), len(program.receives)),
+        ("receives", len(stage.receives), len(part.receives)),
         ("sends", len(stage.sends), outputs),
     ):
         if found != wanted:
             raise RuntimeFault(
-                f"stage {program.stage} {what} {found} tensors in model.py, {wanted} in the plan"
+                f"stage {part.stage} {what} {found} tensors in model.py, {wanted} in the plan"
             )
-    _check_tables(stage, program)
+    _check_tables(stage, part)
 
 
-def _check_tables(stage: type[nn.Module], program: RankProgram) -> None:
-    wanted = {table.name: (sum(table.rows), table.columns) for table in program.tables}
+def _check_tables(stage: type[nn.Module], part: Part) -> None:
+    wanted = {table.name: (sum(table.rows), table.columns) for table in part.tables}
     found = {name: tuple(spec[0]) for name, spec in _specs(stage, "tables_spec").items()}
     if found != wanted:
-        raise RuntimeFault(f"stage {program.stage} shares other tables in model.py than in the plan")
+        raise RuntimeFault(f"stage {part.stage} shares other tables in model.py than in the plan")
 
 
 def seed_of(*parts: object) -> int:

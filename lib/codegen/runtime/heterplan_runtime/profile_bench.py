@@ -18,10 +18,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .interpreter import make_optimizer
+from .part import make_optimizer
 from .profile_layer import Copy, Layer, takes_gradient
 from .robust import spread_of, trimmed_mean
-from .reference_kernel import reference_kernel
+from .device_classes import class_of
 
 MOST_COPIES = 16
 UPDATES, HARNESS = 7, 200  # repetitions
@@ -48,7 +48,7 @@ class Samples:
     forward: list[float] = field(default_factory=list)
     backward: list[float] = field(default_factory=list)
     rows: list[float] = field(default_factory=list)  # updates of those of sparse tables
-    referenceKernels: list[float] = field(default_factory=list)
+    reference_kernels: list[float] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.forward)
@@ -66,7 +66,7 @@ class Samples:
             spread_of(self.passes),
             len(self),
             accumulate,
-            trimmed_mean(self.referenceKernels),
+            trimmed_mean(self.reference_kernels),
         )
 
 
@@ -115,8 +115,7 @@ def harness_seconds(device: torch.device) -> tuple[float, float]:
 
 
 def _now(device: torch.device) -> float:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
+    class_of(device).synchronize(device)
     return time.perf_counter()
 
 
@@ -161,10 +160,10 @@ class Bench:
     def _passes(self, effort: Effort) -> Samples:
         samples = Samples()
         begin = time.perf_counter()
-        samples.referenceKernels.append(reference_kernel(self._device))
+        samples.reference_kernels.append(class_of(self._device).reference_kernel(self._device))
         while not effort.suffices(samples, time.perf_counter() - begin):
             self._sweep(samples)
-            samples.referenceKernels.append(reference_kernel(self._device))
+            samples.reference_kernels.append(class_of(self._device).reference_kernel(self._device))
         return samples
 
     def _now(self) -> float:

@@ -9,19 +9,19 @@ from __future__ import annotations
 import datetime
 import json
 import os
-import platform
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from .device_classes import class_of
 from .errors import RuntimeFault
 from .fields import read_fields
 from .profile_bench import Times
 from .robust import spread_of, trimmed_mean
 
-CIRCUMSTANCES = ("device", "driver", "engine", "threads")
+ENVIRONMENT = ("device", "driver", "engine", "threads")
 
 
 @dataclass(frozen=True)
@@ -46,40 +46,11 @@ class Environment:
 
 def environment(device: torch.device, threads: int, optimizer: str) -> Environment:
     engine = f"torch {torch.__version__}, update by {optimizer}"
-    if device.type == "cuda":
-        properties = torch.cuda.get_device_properties(device)
-        driver = f"CUDA {torch.version.cuda}, cuDNN {torch.backends.cudnn.version()}"
-        return Environment(properties.name, driver, "", engine, 0)
-    return Environment(
-        _cpu_field("model name") or platform.processor() or platform.machine(),
-        f"{platform.system()} {platform.release()}",
-        _clocks(),
-        engine,
-        threads,
-    )
+    found = class_of(device).describe(device, threads)
+    return Environment(found.device, found.driver, found.clocks, engine, found.threads)
 
 
-def _cpu_field(name: str) -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            key, _, value = line.partition(":")
-            if key.strip() == name:
-                return value.strip()
-    except OSError:
-        pass
-    return ""
-
-
-def _clocks() -> str:
-    megahertz = _cpu_field("cpu MHz")
-    governor = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
-    parts = [f"{float(megahertz):.0f} MHz"] if megahertz else []
-    if governor.exists():
-        parts.append("governor " + governor.read_text(encoding="utf-8").strip())
-    return ", ".join(parts)
-
-
-def _visit(times: Times) -> dict[str, Any]:
+def _session(times: Times) -> dict[str, Any]:
     return {
         "forwardSeconds": times.forward,
         "backwardSeconds": times.backward,
@@ -118,7 +89,7 @@ class ProfileFile:
 
     def _resume(self) -> None:
         fields = read_fields(self._path)
-        for name in CIRCUMSTANCES:
+        for name in ENVIRONMENT:
             found = fields.integer(name) if name == "threads" else fields.text(name)
             if found != self._head[name]:
                 raise RuntimeFault(
@@ -143,7 +114,7 @@ class ProfileFile:
     def add(self, signature: str, device_type: str, batch: int, times: Times) -> None:
         """Adds a session and writes the file."""
         key = (signature, device_type, batch)
-        sessions = self._entries.get(key, {}).get("sessions", []) + [_visit(times)]
+        sessions = self._entries.get(key, {}).get("sessions", []) + [_session(times)]
         self._entries[key] = {
             "signature": signature,
             "deviceType": device_type,

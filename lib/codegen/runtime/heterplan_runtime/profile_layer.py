@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from .data import integer_range
-from .interpreter import dense_parameters
 from .model import initial, seed_of
+from .part import dense_parameters
 from .program import TableSpec, dtype_of
 from .tables import GroupedEmbedding, LookedUp, Tables, make_groups
 

@@ -29,10 +29,11 @@ from torch import Tensor
 
 from .allocator import keep_freed_memory
 from .communication import Communicator, choose_device
+from .device_classes import DEVICE_CLASSES, class_named, class_of, local_rank
 from .errors import RuntimeFault
 from .pinning import pin_to_core
 from .profile_file import environment
-from .program import Instruction, RankProgram, SampleRange, TensorSpec
+from .program import Instruction, Part, RankProgram, SampleRange, TensorSpec
 from .robust import trimmed_mean
 
 SIZES = tuple(1 << shift for shift in range(10, 27, 2))  # 1 KiB to 64 MiB
@@ -101,7 +102,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     add("--name", required=True, help="the link's name in cluster files or the catalogue")
     add("--ranks", type=int, default=2, help="processes on this machine (2)")
     add("--sizes", type=_sizes, default=SIZES, help="bytes of the messages: 1024,65536")
-    add("--device", choices=("cpu", "cuda"), default="cpu", help="one GPU a rank, or CPUs")
+    add("--device", choices=[each.torch_device for each in DEVICE_CLASSES], default="cpu", help="one GPU a rank, or CPUs")
     return parser.parse_args(arguments)
 
 
@@ -113,12 +114,11 @@ def _program(rank: int, world: int, kind: str) -> RankProgram:
     """A program that all-reduces over the first 2, 3, ... ranks."""
     none = SampleRange(0, 0)
     instructions = tuple(
-        Instruction("allReduce", -1, -1, none, tuple(range(size))) for size in range(2, world + 1)
+        Instruction("allReduce", 0, -1, -1, -1, none, tuple(range(size)))
+        for size in range(2, world + 1)
     )
-    own = SampleRange(0, 1)
-    return RankProgram(
-        "link", rank, world, 0, 1, rank, kind, world, 1, "sgd", own, (), (), (), instructions
-    )  # fmt: skip
+    part = Part(0, rank, SampleRange(0, 1), (), (), ())
+    return RankProgram("link", rank, world, 1, kind, world, 1, "sgd", (part,), instructions)
 
 
 class Work:
@@ -144,8 +144,7 @@ class Work:
 
 
 def synchronise(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
+    class_of(device).synchronize(device)
 
 
 class Case:
@@ -175,14 +174,18 @@ class Transfer(Case):
 
     def before(self) -> None:
         """A message is let go once a later one is on its way."""
-        self._communicator.settle(1, self._sent - 2)
+        self._communicator.settle(self._message("receiveGradient", 1, self._sent - 2))
 
     def communicate(self) -> None:
         if self._communicator.rank == 0:
-            self._communicator.send([next(self._messages)], 1, self._sent)
+            message = self._message("send", 1, self._sent)
+            self._communicator.send([next(self._messages)], message)
         else:
-            self._communicator.receive([BYTE], self._size, 0, self._sent)
+            self._communicator.receive([BYTE], self._message("receive", 0, self._sent))
         self._sent += 1
+
+    def _message(self, op: str, peer: int, number: int) -> Instruction:
+        return Instruction(op, 0, number, peer, 0, SampleRange(0, self._size), ())
 
 
 class AllReduce(Case):
@@ -289,11 +292,11 @@ def _print_points(what: str, points: Sequence[Point], line: Fit) -> None:
 def _rank(options: argparse.Namespace) -> None:
     keep_freed_memory()
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    device = choose_device("gpu" if options.device == "cuda" else "cpu", "auto")
+    device = choose_device(class_named(options.device).name, "auto")
     program = _program(rank, world, device.type)
     communicator = Communicator(program, device, timedelta(seconds=300))
-    if device.type == "cpu":
-        pin_to_core(int(os.environ.get("LOCAL_RANK", "0")))
+    if class_of(device).place(device) is None:  # ranks share the cores
+        pin_to_core(local_rank())
     results = measure(communicator, options.sizes)
     if rank == 0:
         _write(options, communicator, results)

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from .allocator import keep_freed_memory
+from .device_classes import class_named
 from .errors import RuntimeFault
 from .profile_bench import Bench, Effort
 from .profile_file import ProfileFile, environment
@@ -195,8 +196,8 @@ def _prepare(options: argparse.Namespace) -> None:
     keep_freed_memory()
     gc.freeze()  # what PyTorch has made is not searched again before each session
     torch.set_num_threads(options.threads)
-    if options.device.startswith("cuda") and not torch.cuda.is_available():
-        raise RuntimeFault(f"--device {options.device}: PyTorch finds no GPU here")
+    if class_named(options.device).count() == 0:
+        raise RuntimeFault(f"--device {options.device}: PyTorch finds none here")
 
 
 def _profile(options: argparse.Namespace, model: str, lines: Sequence[dict[str, Any]]) -> int:

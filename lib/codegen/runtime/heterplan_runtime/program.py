@@ -9,23 +9,9 @@ import torch
 
 from .errors import RuntimeFault
 from .fields import Fields, read_fields
+from .instructions import INSTRUCTIONS, InstructionInfo
 
-OPS = (
-    "load",
-    "lookup",
-    "receive",
-    "forward",
-    "send",
-    "receiveGradient",
-    "backward",
-    "lookupGradient",
-    "sendGradient",
-    "allReduce",
-    "step",
-)
 OPTIMIZERS = ("sgd", "momentum", "adam")
-LOOKUPS = ("lookup", "lookupGradient")
-TRANSFERS = ("receive", "send", "receiveGradient", "sendGradient")
 
 DTYPES: dict[str, torch.dtype] = {
     "float32": torch.float32,
@@ -105,7 +91,7 @@ class TensorSpec:
 
 @dataclass(frozen=True)
 class TableSpec:
-    """A sparse table; `rows` of each rank of the stage, in order: the first holds the first ones."""
+    """A sparse table; `rows` of each rank of the stage, ascending: the first holds the first ones."""
 
     name: str
     dtype: torch.dtype
@@ -121,20 +107,46 @@ class TableSpec:
 @dataclass(frozen=True)
 class Instruction:
     op: str
+    part: int  # of its rank
     micro_batch: int  # -1: of the whole iteration
-    peer: int  # -1: none
+    peer: int  # -1: none; may be the rank itself
+    boundary: int  # of a transfer: b lies between stages b and b+1
     samples: SampleRange
     group: tuple[int, ...]
+
+    @property
+    def info(self) -> InstructionInfo:
+        return INSTRUCTIONS[self.op]
+
+    @property
+    def is_transfer(self) -> bool:
+        return self.info.kind in ("send", "receive")
+
+    @property
+    def is_gradient(self) -> bool:
+        return self.info.phase == "backward"
 
     def __str__(self) -> str:
         parts = [f"'{self.op}'"]
         if self.micro_batch >= 0:
             parts.append(f"of micro-batch {self.micro_batch}")
-        if self.op in ("receive", "receiveGradient"):
+        if self.info.kind == "receive":
             parts.append(f"from rank {self.peer}")
-        if self.op in ("send", "sendGradient"):
+        if self.info.kind == "send":
             parts.append(f"to rank {self.peer}")
         return " ".join(parts)
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a rank does of one stage."""
+
+    stage: int
+    replica: int
+    samples: SampleRange  # of each micro-batch
+    receives: tuple[TensorSpec, ...]
+    sends: tuple[TensorSpec, ...]
+    tables: tuple[TableSpec, ...]
 
 
 @dataclass(frozen=True)
@@ -142,26 +154,24 @@ class RankProgram:
     model: str
     rank: int
     world_size: int
-    stage: int
     stages: int
-    replica: int
     device_kind: str
     global_batch: int
     micro_batches: int
     optimizer: str
-    samples: SampleRange
-    receives: tuple[TensorSpec, ...]
-    sends: tuple[TensorSpec, ...]
-    tables: tuple[TableSpec, ...]
+    parts: tuple[Part, ...]
     instructions: tuple[Instruction, ...]
 
     @property
     def micro_batch_samples(self) -> int:
         return self.global_batch // self.micro_batches
 
-    @property
-    def is_last(self) -> bool:
-        return self.stage == self.stages - 1
+    def is_last(self, part: Part) -> bool:
+        return part.stage == self.stages - 1
+
+    def instructions_of(self, part: Part) -> list[Instruction]:
+        index = self.parts.index(part)
+        return [instruction for instruction in self.instructions if instruction.part == index]
 
 
 @dataclass(frozen=True)
@@ -189,16 +199,38 @@ def _table(fields: Fields) -> TableSpec:
     return TableSpec(name, dtype, fields.integer("columns", least=1), fields.integers("rows"))
 
 
+def _part(fields: Fields) -> Part:
+    if shard := fields.integer("shard"):
+        raise RuntimeFault(
+            f"{fields.where}: shard {shard}: replicas of several devices are not supported"
+        )
+    return Part(
+        stage=fields.integer("stage"),
+        replica=fields.integer("replica"),
+        samples=_range(fields.object("samples")),
+        receives=tuple(_tensor(item) for item in fields.objects("receives")),
+        sends=tuple(_tensor(item) for item in fields.objects("sends")),
+        tables=tuple(_table(item) for item in fields.objects("tables")),
+    )
+
+
 def _instruction(fields: Fields, world_size: int, micro_batches: int) -> Instruction:
-    op = fields.text("op", OPS)
-    micro_batch = fields.integer("microBatch", -1, least=-1)
-    peer = fields.integer("peer", -1, least=-1)
-    if micro_batch >= micro_batches or (micro_batch < 0 and op not in ("allReduce", "step")):
+    op = fields.text("op", tuple(INSTRUCTIONS))
+    instruction = Instruction(
+        op=op,
+        part=fields.integer("part"),
+        micro_batch=fields.integer("microBatch", -1, least=-1),
+        peer=fields.integer("peer", -1, least=-1),
+        boundary=fields.integer("boundary", -1, least=-1),
+        samples=_range(fields.object("samples")),
+        group=fields.ranks("group", world_size),
+    )
+    micro_batch, whole = instruction.micro_batch, instruction.info.phase == "iteration"
+    if micro_batch >= micro_batches or (micro_batch < 0 and not whole):
         raise RuntimeFault(f"{fields.where}: '{op}' needs a micro-batch below {micro_batches}")
-    if op in TRANSFERS and not 0 <= peer < world_size:
+    if instruction.is_transfer and not 0 <= instruction.peer < world_size:
         raise RuntimeFault(f"{fields.where}: '{op}' needs a peer below {world_size}")
-    group = fields.ranks("group", world_size)
-    return Instruction(op, micro_batch, peer, _range(fields.object("samples")), group)
+    return instruction
 
 
 def read_rank_program(directory: Path, rank: int) -> RankProgram:
@@ -211,17 +243,12 @@ def read_rank_program(directory: Path, rank: int) -> RankProgram:
         model=fields.text("model"),
         rank=fields.integer("rank"),
         world_size=world_size,
-        stage=fields.integer("stage"),
         stages=fields.integer("stages", least=1),
-        replica=fields.integer("replica"),
         device_kind=fields.text("deviceKind", ("cpu", "gpu"), default="cpu"),
         global_batch=fields.integer("globalBatch", least=1),
         micro_batches=micro_batches,
         optimizer=fields.text("optimizer", OPTIMIZERS, default="sgd"),
-        samples=_range(fields.object("samples")),
-        receives=tuple(_tensor(item) for item in fields.objects("receives")),
-        sends=tuple(_tensor(item) for item in fields.objects("sends")),
-        tables=tuple(_table(item) for item in fields.objects("tables")),
+        parts=tuple(_part(item) for item in fields.objects("parts")),
         instructions=tuple(
             _instruction(item, world_size, micro_batches) for item in fields.objects("instructions")
         ),
@@ -233,32 +260,66 @@ def read_rank_program(directory: Path, rank: int) -> RankProgram:
 def _check(program: RankProgram, path: Path, rank: int) -> None:
     if program.rank != rank:
         raise RuntimeFault(f"{path}: holds the program of rank {program.rank}")
-    if program.stage >= program.stages:
-        raise RuntimeFault(f"{path}: stage {program.stage} of {program.stages}")
     if program.global_batch % program.micro_batches:
         raise RuntimeFault(
             f"{path}: globalBatch {program.global_batch} is no multiple of "
             f"microBatches {program.micro_batches}"
         )
-    own = program.samples
+    if not program.parts:
+        raise RuntimeFault(f"{path}: the rank has no part of any stage")
+    stages = [part.stage for part in program.parts]
+    if stages != sorted(set(stages)):
+        raise RuntimeFault(f"{path}: the parts are of stages {stages}, which do not ascend")
+    for part in program.parts:
+        _check_part(program, part, path)
+    for index, instruction in enumerate(program.instructions):
+        _check_instruction(program, instruction, f"{path}: instructions[{index}]")
+    for part in program.parts:
+        _check_tables(program, part, path)
+
+
+def _check_part(program: RankProgram, part: Part, path: Path) -> None:
+    if part.stage >= program.stages:
+        raise RuntimeFault(f"{path}: stage {part.stage} of {program.stages}")
+    own = part.samples
     if not own.count or own.end > program.micro_batch_samples:
         raise RuntimeFault(
             f"{path}: samples {own.begin}..{own.end} do not lie in a micro-batch "
             f"of {program.micro_batch_samples}"
         )
-    lookups = {i.group for i in program.instructions if i.op in LOOKUPS}
-    for table in program.tables:
-        if any(len(group) != len(table.rows) or rank not in group for group in lookups):
+
+
+def _check_instruction(program: RankProgram, instruction: Instruction, where: str) -> None:
+    if instruction.part >= len(program.parts):
+        raise RuntimeFault(f"{where}: part {instruction.part} of {len(program.parts)}")
+    if not instruction.is_transfer:
+        return
+    part = program.parts[instruction.part]
+    own, moved = part.samples, instruction.samples
+    if not own.begin <= moved.begin < moved.end <= own.end:
+        raise RuntimeFault(
+            f"{where}: samples {moved.begin}..{moved.end} are not part of "
+            f"those of the rank, {own.begin}..{own.end}"
+        )
+    to_next = instruction.is_gradient == (instruction.info.kind == "receive")
+    if instruction.boundary != (part.stage if to_next else part.stage - 1):
+        raise RuntimeFault(
+            f"{where}: '{instruction.op}' of stage {part.stage} names boundary "
+            f"{instruction.boundary}"
+        )
+
+
+def _check_tables(program: RankProgram, part: Part, path: Path) -> None:
+    lookups = {
+        instruction.group
+        for instruction in program.instructions_of(part)
+        if instruction.info.kind == "collective" and instruction.micro_batch >= 0
+    }
+    for table in part.tables:
+        if any(len(group) != len(table.rows) or program.rank not in group for group in lookups):
             raise RuntimeFault(
                 f"{path}: table '{table.name}' has {len(table.rows)} shards; its lookups are of "
                 "another group"
-            )
-    for index, instruction in enumerate(program.instructions):
-        part = instruction.samples
-        if instruction.op in TRANSFERS and not own.begin <= part.begin < part.end <= own.end:
-            raise RuntimeFault(
-                f"{path}: instructions[{index}]: samples {part.begin}..{part.end} are not part of "
-                f"those of the rank, {own.begin}..{own.end}"
             )
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from .device_classes import class_of
 from .program import Instruction, RankProgram
 
 
@@ -36,8 +37,7 @@ class Recorder:
 
     def _now(self) -> float:
         """On a GPU the recorded step waits for each instruction, to see where it ends."""
-        if self._device.type == "cuda":
-            torch.cuda.synchronize(self._device)
+        class_of(self._device).synchronize(self._device)
         return (time.perf_counter() - self._origin) * 1e6
 
     @contextmanager
@@ -61,7 +61,7 @@ class Recorder:
             "ph": "X",
             "ts": round(begin, 3),
             "dur": round(end - begin, 3),
-            "pid": self._program.stage,
+            "pid": self._program.parts[instruction.part].stage,
             "tid": self._program.rank,
             "args": arguments,
         }

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from .data import DataSource
-from .interpreter import dense_parameters, make_optimizer
 from .losses import Loss
 from .model import Model, build_stage
+from .part import dense_parameters, make_optimizer
 from .program import RankProgram
 from .tables import RowOptimizer
 

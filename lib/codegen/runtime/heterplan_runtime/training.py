@@ -22,8 +22,9 @@ from .allocator import keep_freed_memory
 from .batchnorm import SynchronisedBatchNorm
 from .communication import Communicator, choose_device
 from .data import DataSource, make_data
+from .device_classes import class_named, class_of
 from .errors import CheckFailed, RuntimeFault
-from .interpreter import Interpreter, dense_parameters, make_optimizer
+from .interpreter import Interpreter
 from .losses import Loss, make_loss
 from .machine import Usage, describe
 from .memory import PeakMemory
@@ -35,12 +36,12 @@ from .model import (
     stages_with_tables,
     table_rows,
 )
+from .part import PartExecution, dense_parameters, make_optimizer
 from .pinning import pin_to_core
-from .program import PlanSummary, RankProgram, TableSpec, read_plan, read_rank_program
+from .program import Part, PlanSummary, RankProgram, TableSpec, read_plan, read_rank_program
 from .recorder import Recorder, write_trace
 from .reference import Reference, largest_difference
 from .tables import GroupedEmbedding, Tables, make_groups
-from .reference_kernel import reference_kernel
 
 TOLERANCE = 1e-4
 HALF_TOLERANCE = 2.0**-10  # a row and its gradient are rounded to 11 bits each
@@ -146,11 +147,12 @@ def _notes(run: Run) -> list[str]:
     """What differs from the plan; nothing of it happens in silence."""
     notes = []
     device = run.communicator.device
-    if run.program.device_kind == "gpu" and device.type == "cpu":
+    if class_named(run.program.device_kind) is not class_of(device):
         notes.append("planned for a GPU, runs on the CPU")
     if run.communicator.staged:
         notes.append("messages are staged through the CPU (gloo)")
-    if run.program.tables and run.options.transfer_precision == "fp16":
+    has_tables = any(part.tables for part in run.program.parts)
+    if has_tables and run.options.transfer_precision == "fp16":
         notes.append("rows of sparse tables and their gradients travel in half precision")
     if run.plan.precision == "bf16":
         notes.append("planned in bf16, runs in fp32")
@@ -170,29 +172,35 @@ def _make_interpreter(run: Run) -> Interpreter:
     communicator.share_tables(stages_with_tables(run.model))
     if run.options.pin:
         pin_to_core(int(os.environ.get("LOCAL_RANK", "0")))
+    parts = [_make_part(run, part) for part in program.parts]
+    return Interpreter(program, parts, communicator, run.recorder, shared)
+
+
+def _make_part(run: Run, part: Part) -> PartExecution:
+    program, communicator, options = run.program, run.communicator, run.options
     stage = build_stage(
-        run.model, program.stage, run.options.directory, run.options.seed, communicator.device
+        run.model, part.stage, options.directory, options.seed, communicator.device
     )
-    _synchronise_batch_norm(stage, program.stage, communicator)
-    optimizer = make_optimizer(program.optimizer, dense_parameters(stage), run.options.lr)
-    return Interpreter(
-        program, stage, communicator, run.data, run.loss, optimizer, run.recorder, shared,
-        _make_tables(run, stage),
+    _synchronise_batch_norm(stage, part.stage, communicator)
+    optimizer = make_optimizer(program.optimizer, dense_parameters(stage), options.lr)
+    return PartExecution(
+        program, part, stage, communicator, run.data, run.loss, optimizer,
+        _make_tables(run, part, stage),
     )  # fmt: skip
 
 
-def _make_tables(run: Run, stage: Any) -> Tables | None:
+def _make_tables(run: Run, part: Part, stage: Any) -> Tables | None:
     """The rows that this rank holds, with the exchanges among the ranks of its stage."""
     program, options = run.program, run.options
-    if not program.tables:
+    if not part.tables:
         return None
-    group = run.communicator.stage_group(program.stage)
+    group = run.communicator.stage_group(part.stage)
     own = group.index(program.rank)
 
     def rows(spec: TableSpec) -> Tensor:
         mine = range(spec.firsts[own], spec.firsts[own] + spec.rows[own])
         weight = table_rows(
-            run.model, program.stage, spec.name, mine, options.directory, options.seed
+            run.model, part.stage, spec.name, mine, options.directory, options.seed
         )
         return weight.to(run.communicator.device)
 
@@ -201,11 +209,11 @@ def _make_tables(run: Run, stage: Any) -> Tables | None:
             specs, own, rows, program.optimizer, options.lr, options.transfer_precision
         )
 
-    groups = make_groups(program.tables, grouped)
+    groups = make_groups(part.tables, grouped)
     exchanges = None
     if len(group) > 1:
         exchange = run.communicator.exchange
-        exchanges = (partial(exchange, group, False), partial(exchange, group, True))
+        exchanges = (partial(exchange, part.stage, False), partial(exchange, part.stage, True))
     return Tables(groups, stage.lookups, exchanges)
 
 
@@ -218,30 +226,30 @@ def _synchronise_batch_norm(stage: nn.Module, index: int, communicator: Communic
 
 def _steps(run: Run, interpreter: Interpreter, result: Result) -> None:
     steps = run.options.steps
-    referenceKernels: list[float] = []
+    reference_kernels: list[float] = []
     for step in range(steps):
         interpreter.prepare(step)
-        _measure_core(run, referenceKernels)
+        _measure_core(run, reference_kernels)
         run.communicator.barrier()
         begin = time.perf_counter()
         if step == steps - 1 and run.options.trace is not None:
             run.recorder.start()
         own = interpreter.run_step(step)
-        if run.communicator.device.type == "cuda":
-            torch.cuda.synchronize(run.communicator.device)
+        class_of(run.communicator.device).synchronize(run.communicator.device)
         seconds = run.communicator.largest(time.perf_counter() - begin)
         loss = run.communicator.total(own)
         result.losses.append(loss)
         result.step_seconds.append(seconds)
         rate = result.global_batch / seconds
         run.say(f"step {step + 1}  loss {loss:.6f}  {seconds * 1e3:.2f} ms  {rate:.1f} samples/s")
-    _measure_core(run, referenceKernels)
-    result.reference_kernel_seconds = run.communicator.gather(referenceKernels)
+    _measure_core(run, reference_kernels)
+    result.reference_kernel_seconds = run.communicator.gather(reference_kernels)
 
 
-def _measure_core(run: Run, referenceKernels: list[float]) -> None:
+def _measure_core(run: Run, reference_kernels: list[float]) -> None:
     """Between steps."""
-    referenceKernels.append(reference_kernel(run.communicator.device))
+    device = run.communicator.device
+    reference_kernels.append(class_of(device).reference_kernel(device))
 
 
 def _report_machine(run: Run, result: Result, usage: Usage) -> None:

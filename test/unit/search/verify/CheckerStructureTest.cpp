@@ -111,4 +111,41 @@ TEST_F(CheckerStructureTest, ADeviceUsedTwice) {
   EXPECT_EQ(devices.check.slack, -1);
 }
 
+TEST_F(CheckerStructureTest, ADeviceOfTwoStagesWhereTheScheduleAllowsIt) {
+  plan.stages[1].replicas[1].devices = {{"slow", "cpu", 2}};
+  plan.stages[0].replicas[1].devices = {{"slow", "cpu", 2}};
+  EXPECT_FALSE(finding("devices-used-once").check.holds);
+  plan.schedule = Schedule::Burst;
+  EXPECT_TRUE(finding("devices-used-once").check.holds);
+  plan.stages[1].replicas[0].devices = {{"slow", "cpu", 2}};
+  EXPECT_EQ(finding("devices-used-once").because,
+            "slow 2 of node 'cpu' is used 2 times in stage 1");
+}
+
+TEST_F(CheckerStructureTest, ADeviceHoldsAllOfItsStages) {
+  plan.schedule = Schedule::Burst;
+  plan.stages[0].replicas.resize(1);
+  plan.stages[0].replicas[0] = replica(8, 8e-3, 16e-3, {"slow", "cpu", 0});
+  plan.stages[0].memory = Bytes(2 * 2000 + 4 * 20 + 4 * 4);
+  plan.stages[1].memory = Bytes(2 * 2000 + 3 * 120 + 3 * 4);
+  EXPECT_TRUE(finding("memory").check.holds) << finding("memory").because;
+  EXPECT_EQ(finding("memory").check.slack, 9000 - 4096 - 4372);
+  cluster.types[1].memory = Bytes(8000); // more than each of them, less than both
+  EXPECT_EQ(finding("memory").because,
+            "slow 0 of node 'cpu' has no room for all of its 2 stages at once");
+}
+
+TEST_F(CheckerStructureTest, TheTimeOfASharedScheduleIsThatOfTheSimulator) {
+  // Stage 0 on both slow devices, stage 1 on one of them: nothing is received over the network by
+  // that one, and the other one waits.
+  plan.schedule = Schedule::Burst;
+  plan.stages[0].replicas = {replica(6, 6e-3, 12e-3, {"slow", "cpu", 0}),
+                             replica(2, 2e-3, 4e-3, {"slow", "cpu", 1})};
+  Finding timing = finding("timing");
+  EXPECT_FALSE(timing.check.holds); // the stated times are those of another plan
+  EXPECT_EQ(timing.because.find("not checked"), std::string::npos) << timing.because;
+  plan.globalBatch = Samples(10); // cannot be lowered, hence not simulated
+  EXPECT_NE(finding("timing").because.find("its time is not checked"), std::string::npos);
+}
+
 } // namespace

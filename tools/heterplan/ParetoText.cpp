@@ -1,4 +1,4 @@
-#include "FrontText.h"
+#include "ParetoText.h"
 
 #include "PlanText.h"
 #include "Table.h"
@@ -7,11 +7,11 @@ using namespace llvm;
 
 namespace heterplan {
 
-void printFront(raw_ostream &os, const Front &front) {
+void printParetoFront(raw_ostream &os, const ParetoPlans &front) {
   Table table({"plan", ">samples/s", ">$/10^6 samples", ">$/h", ">gap", ">stages", ""});
   for (size_t i = 0; i < front.plans.size(); ++i) {
     const Plan &plan = front.plans[i];
-    table.row({frontPath(i), plain(plan.throughput.value()),
+    table.row({paretoPath(i), plain(plan.throughput.value()),
                fixed(plan.costPerMillionSamples.value(), 4), fixed(plan.costPerHour.value(), 2),
                plan.optimal ? "optimal" : fixed(100 * plan.gap, 2) + "%",
                std::to_string(plan.stages.size()), i == front.chosen ? "<- in full" : ""});

@@ -1,4 +1,4 @@
-#include "codegen/Front.h"
+#include "codegen/ParetoPlans.h"
 
 #include "codegen/Html.h"
 #include "support/JsonWriter.h"
@@ -34,7 +34,7 @@ size_t devicesOf(const Plan &plan) {
 
 void writePoint(JsonWriter &json, const Plan &plan, size_t index) {
   json.object([&] {
-    json.attribute("path", frontPath(index));
+    json.attribute("path", paretoPath(index));
     json.attribute("minThroughput", plan.minThroughput.value());
     json.attribute("throughput", speedOf(plan));
     json.attribute("costPerMillionSamples", costOf(plan));
@@ -55,7 +55,7 @@ std::string attribute(const char *name, double value) {
 
 class Chart {
 public:
-  explicit Chart(const Front &front) : front(front) {
+  explicit Chart(const ParetoPlans &front) : front(front) {
     leastSpeed = speedOf(front.plans.front());
     mostSpeed = speedOf(front.plans.back());
     leastCost = costOf(front.plans.front());
@@ -129,14 +129,14 @@ private:
       svg += "<circle class=\"" + std::string(i == front.chosen ? "backward" : "forward") + "\"" +
              attribute("cx", x(speedOf(plan))) + attribute("cy", y(costOf(plan))) + " r=\"" +
              (i == front.chosen ? "7" : "5") + "\">" +
-             element("title", frontPath(i) + ": " + number(speedOf(plan)) + " samples/s, $" +
+             element("title", paretoPath(i) + ": " + number(speedOf(plan)) + " samples/s, $" +
                                   number(costOf(plan)) + " for a million samples") +
              "</circle>\n";
     }
     return svg;
   }
 
-  const Front &front;
+  const ParetoPlans &front;
   double leastSpeed, mostSpeed, leastCost, mostCost;
 };
 
@@ -145,11 +145,11 @@ std::string cell(const std::string &text, const char *tag = "td") {
 }
 } // namespace
 
-std::string frontPath(size_t index) {
+std::string paretoPath(size_t index) {
   return std::string("pareto/") + (index < 10 ? "0" : "") + std::to_string(index) + "/plan.json";
 }
 
-std::string emitFront(const Front &front) {
+std::string emitParetoFront(const ParetoPlans &front) {
   std::string text;
   raw_string_ostream os(text);
   JsonWriter json(os);
@@ -166,18 +166,18 @@ std::string emitFront(const Front &front) {
   return text;
 }
 
-std::string emitFrontChart(const Front &front) {
+std::string emitParetoChart(const ParetoPlans &front) {
   return front.plans.size() < 2 ? "" : Chart(front).draw();
 }
 
-std::string emitFrontTable(const Front &front) {
+std::string emitParetoTable(const ParetoPlans &front) {
   std::string html = "<table>\n<tr>" + element("th", "plan") + cell("samples/s", "th") +
                      cell("$ for a million", "th") + cell("at least", "th") +
                      cell("$ an hour", "th") + cell("stages", "th") + cell("devices", "th") +
                      "</tr>\n";
   for (size_t i = 0; i < front.plans.size(); ++i) {
     const Plan &plan = front.plans[i];
-    html += "<tr>" + element("td", frontPath(i) + (i == front.chosen ? ", shown above" : "")) +
+    html += "<tr>" + element("td", paretoPath(i) + (i == front.chosen ? ", shown above" : "")) +
             cell(number(speedOf(plan))) + cell(number(costOf(plan))) +
             cell(costBoundOf(plan) > 0 ? number(costBoundOf(plan)) : "") +
             cell(number(plan.costPerHour.value())) + cell(std::to_string(plan.stages.size())) +

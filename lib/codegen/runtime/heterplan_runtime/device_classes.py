@@ -1,0 +1,177 @@
+"""What differs between classes of devices: one class for each line of lib/ir/DeviceClasses.def. All
+else asks the class of a device and never its name."""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+_STATUS = Path("/proc/self/status")
+_CLEAR = Path("/proc/self/clear_refs")
+ADDITIONS = 10_000
+
+
+@dataclass(frozen=True)
+class Description:
+    """Of a device, for profiles."""
+
+    device: str
+    driver: str
+    clocks: str
+    threads: int
+
+
+class Cpu:
+    name, torch_device, backend = "cpu", "cpu", "gloo"
+
+    def count(self) -> int:
+        return 1
+
+    def device(self, local_rank: int) -> torch.device:
+        """That of a rank of this host; made current."""
+        del local_rank
+        return torch.device("cpu")
+
+    def place(self, device: torch.device) -> int | None:
+        """Which of the host's devices it is; none where ranks share what there is."""
+        del device
+        return None
+
+    def synchronize(self, device: torch.device) -> None:
+        """Waits until what was started on it has ended."""
+
+    def restart_peak(self, device: torch.device) -> None:
+        """Forgets the peaks of memory so far."""
+        del device
+        try:
+            _CLEAR.write_text("5", encoding="ascii")
+        except OSError:
+            pass  # then they count
+
+    def used_memory(self, device: torch.device) -> int:
+        """That counts towards the peak although it was there before: the resident pages of this
+        process but for those of files."""
+        del device
+        return _status("VmRSS") - _status("RssFile")
+
+    def peak_memory(self, device: torch.device) -> int:
+        del device
+        return _status("VmHWM") - _status("RssFile")
+
+    def reference_kernel(self, device: torch.device) -> float:
+        """Seconds of a fixed piece of work: of the interpreter for additions, about a third of a
+        millisecond."""
+        del device
+        begin, total = time.perf_counter(), 0
+        for number in range(ADDITIONS):
+            total += number
+        return time.perf_counter() - begin
+
+    def describe(self, device: torch.device, threads: int) -> Description:
+        del device
+        return Description(
+            _cpu_field("model name") or platform.processor() or platform.machine(),
+            f"{platform.system()} {platform.release()}",
+            _clocks(),
+            threads,
+        )
+
+
+class Gpu:
+    name, torch_device, backend = "gpu", "cuda", "nccl"
+
+    def count(self) -> int:
+        return torch.cuda.device_count() if torch.cuda.is_available() else 0
+
+    def device(self, local_rank: int) -> torch.device:
+        index = local_rank % torch.cuda.device_count()
+        torch.cuda.set_device(index)
+        return torch.device("cuda", index)
+
+    def place(self, device: torch.device) -> int | None:
+        return device.index
+
+    def synchronize(self, device: torch.device) -> None:
+        torch.cuda.synchronize(device)
+
+    def restart_peak(self, device: torch.device) -> None:
+        torch.cuda.reset_peak_memory_stats(device)
+
+    def used_memory(self, device: torch.device) -> int:
+        """None: the allocator counts what it handed out."""
+        del device
+        return 0
+
+    def peak_memory(self, device: torch.device) -> int:
+        return torch.cuda.max_memory_allocated(device)
+
+    def reference_kernel(self, device: torch.device) -> float:
+        """Not known: the interpreter tells nothing of a GPU."""
+        del device
+        return 0.0
+
+    def describe(self, device: torch.device, threads: int) -> Description:
+        del threads
+        properties = torch.cuda.get_device_properties(device)
+        driver = f"CUDA {torch.version.cuda}, cuDNN {torch.backends.cudnn.version()}"
+        return Description(properties.name, driver, "", 0)
+
+
+DeviceClass = Cpu | Gpu
+CPU = Cpu()
+DEVICE_CLASSES: tuple[DeviceClass, ...] = (CPU, Gpu())
+
+
+def class_named(name: str) -> DeviceClass:
+    """By its name in files, or that of PyTorch's device ("gpu", "cuda:1")."""
+    kind = name.split(":")[0]
+    for device_class in DEVICE_CLASSES:
+        if kind in (device_class.name, device_class.torch_device):
+            return device_class
+    known = ", ".join(device_class.name for device_class in DEVICE_CLASSES)
+    raise ValueError(f"no class of devices is called '{name}'; known are {known}")
+
+
+def class_of(device: torch.device) -> DeviceClass:
+    return class_named(device.type)
+
+
+def local_rank() -> int:
+    return int(os.environ.get("LOCAL_RANK", "0"))
+
+
+def _status(name: str) -> int:
+    """A line of /proc/self/status; elsewhere the peak, which is all that is known."""
+    try:
+        for line in _STATUS.read_text(encoding="ascii").splitlines():
+            if line.startswith(name + ":"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError):
+        pass
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _cpu_field(name: str) -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            key, _, value = line.partition(":")
+            if key.strip() == name:
+                return value.strip()
+    except OSError:
+        pass
+    return ""
+
+
+def _clocks() -> str:
+    megahertz = _cpu_field("cpu MHz")
+    governor = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+    parts = [f"{float(megahertz):.0f} MHz"] if megahertz else []
+    if governor.exists():
+        parts.append("governor " + governor.read_text(encoding="utf-8").strip())
+    return ", ".join(parts)

@@ -1,0 +1,151 @@
+#include "ir/Constraint.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <algorithm>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+struct Hooks {
+  decltype(&MemoryConstraint::count) count;
+  decltype(&MemoryConstraint::argument) argument;
+  decltype(&MemoryConstraint::describe) describe;
+  decltype(&MemoryConstraint::drop) drop;
+};
+
+constexpr Hooks hooks[] = {
+#define HETERPLAN_CONSTRAINT(enumerator, name, degree, devices)                                    \
+  {enumerator##Constraint::count, enumerator##Constraint::argument,                                \
+   enumerator##Constraint::describe, enumerator##Constraint::drop},
+#include "ir/Constraints.def"
+};
+
+constexpr ConstraintInfo infos[] = {
+#define HETERPLAN_CONSTRAINT(enumerator, name, degree, devices) {name, degree, devices},
+#include "ir/Constraints.def"
+};
+
+const Hooks &hooksOf(Constraint constraint) { return hooks[static_cast<int>(constraint.kind)]; }
+
+std::string figure(double value) {
+  std::string text;
+  raw_string_ostream(text) << format("%.12g", value);
+  return text;
+}
+
+/// Takes the element at `index` out of `list`.
+void takeOut(auto &list, size_t index) { list.erase(list.begin() + ptrdiff_t(index)); }
+} // namespace
+
+const ConstraintInfo &infoOf(ConstraintKind kind) { return infos[static_cast<int>(kind)]; }
+
+std::vector<Constraint> constraintsOf(const Request &request) {
+  std::vector<Constraint> result;
+  for (size_t kind = 0; kind < std::size(hooks); ++kind)
+    for (size_t index = 0; index < hooks[kind].count(request); ++index)
+      result.push_back({static_cast<ConstraintKind>(kind), index});
+  return result;
+}
+
+Request without(Request request, ArrayRef<Constraint> dropped) {
+  std::vector<Constraint> ordered(dropped.begin(), dropped.end());
+  std::sort(ordered.begin(), ordered.end(), // from behind: the others keep their indices
+            [](Constraint a, Constraint b) { return a.index > b.index; });
+  for (Constraint constraint : ordered)
+    hooksOf(constraint).drop(request, constraint.index);
+  return request;
+}
+
+std::string describe(const Request &request, Constraint constraint) {
+  return hooksOf(constraint).describe(request, constraint.index);
+}
+
+std::string nameOf(const Request &request, Constraint constraint) {
+  std::string argument = hooksOf(constraint).argument(request, constraint.index);
+  return infoOf(constraint.kind).name + (argument.empty() ? "" : " " + argument);
+}
+
+size_t MemoryConstraint::count(const Request &request) { return !request.ignoreMemory; }
+std::string MemoryConstraint::argument(const Request &, size_t) { return ""; }
+std::string MemoryConstraint::describe(const Request &, size_t) {
+  return "the memory of the devices";
+}
+void MemoryConstraint::drop(Request &request, size_t) { request.ignoreMemory = true; }
+
+size_t PinConstraint::count(const Request &request) { return request.pins.size(); }
+std::string PinConstraint::argument(const Request &request, size_t index) {
+  return request.pins[index].layer + "=" + request.pins[index].type;
+}
+std::string PinConstraint::describe(const Request &request, size_t index) {
+  return "layer '" + request.pins[index].layer + "' on " + request.pins[index].type;
+}
+void PinConstraint::drop(Request &request, size_t index) { takeOut(request.pins, index); }
+
+size_t ColocationConstraint::count(const Request &request) { return request.colocations.size(); }
+std::string ColocationConstraint::argument(const Request &request, size_t index) {
+  return join(request.colocations[index], ",");
+}
+std::string ColocationConstraint::describe(const Request &request, size_t index) {
+  return "layers '" + join(request.colocations[index], "', '") + "' in one stage";
+}
+void ColocationConstraint::drop(Request &request, size_t index) {
+  takeOut(request.colocations, index);
+}
+
+size_t SeparationConstraint::count(const Request &request) { return request.separations.size(); }
+std::string SeparationConstraint::argument(const Request &request, size_t index) {
+  return join(request.separations[index], ",");
+}
+std::string SeparationConstraint::describe(const Request &request, size_t index) {
+  return "layers '" + join(request.separations[index], "', '") + "' in a stage each";
+}
+void SeparationConstraint::drop(Request &request, size_t index) {
+  takeOut(request.separations, index);
+}
+
+size_t ScheduleConstraint::count(const Request &request) {
+  return request.schedule != ScheduleChoice::Auto;
+}
+std::string ScheduleConstraint::argument(const Request &, size_t) { return ""; }
+std::string ScheduleConstraint::describe(const Request &request, size_t) {
+  return request.schedule == ScheduleChoice::Pipeline ? "a pipeline of at least two stages"
+                                                      : "data parallelism, one stage";
+}
+void ScheduleConstraint::drop(Request &request, size_t) { request.schedule = ScheduleChoice::Auto; }
+
+size_t MicroBatchesConstraint::count(const Request &request) { return request.microBatches > 0; }
+std::string MicroBatchesConstraint::argument(const Request &, size_t) { return ""; }
+std::string MicroBatchesConstraint::describe(const Request &request, size_t) {
+  return std::to_string(request.microBatches) +
+         (request.microBatches == 1 ? " micro-batch" : " micro-batches");
+}
+void MicroBatchesConstraint::drop(Request &request, size_t) { request.microBatches = 0; }
+
+size_t BudgetConstraint::count(const Request &request) {
+  return request.maxCostPerHour > DollarsPerHour(0);
+}
+std::string BudgetConstraint::argument(const Request &, size_t) { return ""; }
+std::string BudgetConstraint::describe(const Request &request, size_t) {
+  return "at most " + figure(request.maxCostPerHour.value()) + " dollars/hour";
+}
+void BudgetConstraint::drop(Request &request, size_t) {
+  request.maxCostPerHour = DollarsPerHour(0);
+}
+
+size_t FloorConstraint::count(const Request &request) {
+  return request.minThroughput > SamplesPerSecond(0);
+}
+std::string FloorConstraint::argument(const Request &, size_t) { return ""; }
+std::string FloorConstraint::describe(const Request &request, size_t) {
+  return "throughput of at least " + figure(request.minThroughput.value()) + " samples/s";
+}
+void FloorConstraint::drop(Request &request, size_t) {
+  request.minThroughput = SamplesPerSecond(0);
+}
+
+} // namespace heterplan

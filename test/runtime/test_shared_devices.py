@@ -1,0 +1,96 @@
+"""Plans in which a device runs several stages: written by hand, lowered, simulated and really run."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from generated import BINARY, SOURCE
+from ranks import run_ranks
+
+EMIT_PLAN = BINARY.with_name("emit-plan")
+DATA = SOURCE / "test/data"
+PLANS = {"nested-cnn": "cnn", "interleaved-mlp": "mlp"}
+
+
+@pytest.fixture(params=PLANS)
+def package(request: Any, tmp_path: Path) -> Path:
+    """The directory of a plan, as `compile` would write it."""
+    if not EMIT_PLAN.is_file():
+        pytest.skip(f"{EMIT_PLAN} is not built")
+    folder = tmp_path / request.param
+    run = subprocess.run(
+        [
+            EMIT_PLAN, DATA / f"parts/{request.param}.plan.json",
+            DATA / f"small/{PLANS[request.param]}.onnx", DATA / "parts/four-cores.yaml", folder,
+        ],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    planned, simulated = map(float, re.findall(r"([0-9.e-]+) s,", run.stdout))
+    assert planned == pytest.approx(simulated, rel=1e-6), "the plan states what is simulated"
+    return folder
+
+
+def programs(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(path.read_text()) for path in sorted((folder / "ranks").iterdir())]
+
+
+def test_it_trains_as_one_process(package: Path, tmp_path: Path):
+    ranks = programs(package)
+    result, trace = tmp_path / "result.json", tmp_path / "trace.json"
+    outcomes = run_ranks(
+        len(ranks), tmp_path / "logs",
+        [str(package), "--json", str(result), "--trace", str(trace), "--check", "--steps", "6", "--lr", "0.05"],
+    )  # fmt: skip
+    assert [outcome.status for outcome in outcomes] == [0] * len(ranks), outcomes
+    found = json.loads(result.read_text())
+    assert found["checkPassed"]
+    assert found["losses"] == pytest.approx(found["referenceLosses"], rel=1e-4)
+    assert found["losses"][-1] != pytest.approx(found["losses"][0], rel=1e-3), "nothing trained"
+    events = json.loads(trace.read_text())["traceEvents"]
+    for rank, program in enumerate(ranks):
+        own = [event for event in events if event["tid"] == rank]
+        assert [event["name"] for event in own] == [i["op"] for i in program["instructions"]]
+        stages = [part["stage"] for part in program["parts"]]
+        assert [event["pid"] for event in own] == [
+            stages[i["part"]] for i in program["instructions"]
+        ]
+
+
+def test_devices_run_several_stages(package: Path):
+    parts = [[part["stage"] for part in program["parts"]] for program in programs(package)]
+    nested = [[0, 1, 2], [0, 1, 2], [0, 2], [0, 2]]
+    assert parts == (nested if package.name == "nested-cnn" else [[0, 2], [1, 3]])
+
+
+def test_the_simulator_reads_the_directory(package: Path):
+    run = subprocess.run(
+        [BINARY, "simulate", package, "--json"], capture_output=True, text=True, check=True
+    )
+    found = json.loads(run.stdout)
+    assert found["iterationSeconds"] == pytest.approx(found["plannedSeconds"], rel=1e-6)
+    assert found["eagerSeconds"] == found["iterationSeconds"]
+    assert 0 <= found["bubbleShare"] < 1
+    ranks = [sum(stage in p for p in map(stages_of, programs(package))) for stage in range(4)]
+    assert [stage["ranks"] for stage in found["stages"]] == [count for count in ranks if count]
+
+
+def stages_of(program: dict[str, Any]) -> list[int]:
+    return [part["stage"] for part in program["parts"]]
+
+
+def test_a_damaged_order_is_refused(package: Path):
+    """The rank executes its last part first: it would wait for itself."""
+    path = package / "ranks/0000.json"
+    program = json.loads(path.read_text())
+    last = len(program["parts"]) - 1
+    program["instructions"].sort(key=lambda each: each["part"] != last)
+    path.write_text(json.dumps(program))
+    run = subprocess.run([BINARY, "simulate", package], capture_output=True, text=True)
+    assert run.returncode == 1
+    assert "wait for each other for ever" in run.stderr
