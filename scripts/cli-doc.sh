@@ -27,7 +27,7 @@ done
 cat <<'TEXT'
 
 `replan` is announced and answers HP1802, as do `compile --amplification-limit` and `--schedule burst`, and
-`simulate --speeds` and `--balance`; `profile --engine native` measures one CPU core only.
+`simulate --speeds` and `--balance`.
 
 ## Environment
 

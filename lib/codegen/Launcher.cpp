@@ -30,6 +30,8 @@ set -euo pipefail
 )sh";
 
 constexpr const char *tail = R"sh(
+# Signals reach the ranks: this script becomes their launcher, and on other machines they end when
+# its connection does.
 fail() {
   echo "launch.sh: error: $*" >&2
   exit 1
@@ -37,6 +39,7 @@ fail() {
 
 folder=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 python=${HETERPLAN_PYTHON:-python3}
+[[ -e $folder/manifest.sha256 ]] || fail "$folder is not what heterplan wrote: it has no manifest.sha256"
 hosts=() node_rank= port=29400 dry_run= oversubscribe= arguments=()
 while (($#)); do
   case $1 in
@@ -55,15 +58,23 @@ while (($#)); do
   esac
 done
 
+for number in "$port" "${node_rank:-0}"; do
+  [[ $number =~ ^(0|[1-9][0-9]{0,5})$ ]] || fail "'$number' is not a number; --port and --node-rank take one"
+done
+for host in ${hosts[@]+"${hosts[@]}"}; do
+  [[ $host ]] || fail "--hosts has an empty name; give names with commas between them"
+done
+
 export PYTHONPATH=$folder${PYTHONPATH:+:$PYTHONPATH}
 runtime=(-m heterplan_runtime "$folder" ${arguments[@]+"${arguments[@]}"})
 
-run() {
+# become COMMAND...: the last thing that this script does
+become() {
   if [[ $dry_run ]]; then
     printf '%q ' "$@"
     echo
   else
-    "$@"
+    exec "$@"
   fi
 }
 
@@ -74,7 +85,7 @@ run_here() {
   if ((world_size > 8 * cores)) && [[ ! $oversubscribe ]]; then
     fail "the plan has $world_size ranks and this machine $cores cores; give --hosts or --oversubscribe"
   fi
-  run env "PYTHONPATH=$PYTHONPATH" "OMP_NUM_THREADS=$(threads "$world_size" "$cores")" \
+  become env "PYTHONPATH=$PYTHONPATH" "OMP_NUM_THREADS=$(threads "$world_size" "$cores")" \
     "$python" "${runtime[@]}"
 }
 
@@ -96,12 +107,12 @@ ranks_of() {
 command_of() {
   command=(env "PYTHONPATH=$PYTHONPATH" "OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}"
     "$python" -m torch.distributed.run --nnodes "${#hosts[@]}" --node-rank "$1"
-    --nproc-per-node "$(ranks_of "$1")" --master-addr "${hosts[0]}" --master-port "$port"
+    --nproc-per-node "$(ranks_of "$1")" --master-addr "${hosts[0]##*@}" --master-port "$port"
     "${runtime[@]}")
 }
 
 run_on_hosts() {
-  local index status=0 processes=() command
+  local index status=0 processes=() pipes=() command
   ((${#hosts[@]} <= world_size)) || fail "there are more hosts than ranks ($world_size)"
   if ((${#node_ranks[@]} != ${#hosts[@]})); then
     echo "launch.sh: note: planned for the nodes ${planned_nodes[*]};" \
@@ -110,18 +121,45 @@ run_on_hosts() {
   if [[ $node_rank ]]; then
     ((node_rank >= 0 && node_rank < ${#hosts[@]})) || fail "--node-rank $node_rank: no such host"
     command_of "$node_rank"
-    run "${command[@]}"
+    become "${command[@]}"
     return
   fi
   for index in "${!hosts[@]}"; do
     command_of "$index"
-    run ssh "${hosts[index]}" "cd $(printf '%q' "$folder") && $(printf '%q ' "${command[@]}")" &
-    processes+=($!)
+    start_on "${hosts[index]}" "$(printf '%q ' "${command[@]}")"
   done
-  for index in "${!processes[@]}"; do
-    wait "${processes[index]}" || status=1
+  for index in ${processes[@]+"${processes[@]}"}; do
+    wait "$index" || status=1
   done
   return "$status"
+}
+
+# start_on HOST COMMAND: the command ends when its input does, which this script alone holds open
+start_on() {
+  local pipe script="cd $(printf '%q' "$folder") && exec 3<&0 && { $2 </dev/null 3<&- & pid=\$!; \
+{ cat <&3; kill -TERM \$pid; } >/dev/null 2>&1 & watch=\$!; wait \$pid; status=\$?; \
+kill \$watch 2>/dev/null; exit \$status; }"
+  if [[ $dry_run ]]; then
+    printf '%q ' ssh -- "$1" "bash -c $(printf '%q' "$script")"
+    echo
+    return
+  fi
+  local folder_of_pipe
+  folder_of_pipe=$(mktemp -d)
+  mkfifo "$folder_of_pipe/pipe"
+  (close_pipes && exec ssh -- "$1" "bash -c $(printf '%q' "$script")") <"$folder_of_pipe/pipe" &
+  processes+=($!)
+  exec {pipe}>"$folder_of_pipe/pipe"
+  rm -r "$folder_of_pipe"
+  pipes+=("$pipe")
+}
+
+# The pipes of the hosts before: one host must not hold another's open.
+close_pipes() {
+  local pipe
+  for pipe in ${pipes[@]+"${pipes[@]}"}; do
+    exec {pipe}>&-
+  done
 }
 
 if ((${#hosts[@]})); then

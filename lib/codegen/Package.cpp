@@ -1,16 +1,20 @@
 #include "codegen/Package.h"
 
 #include "codegen/Launcher.h"
+#include "codegen/Manifest.h"
 #include "codegen/ModelEmitter.h"
 #include "codegen/Report.h"
 #include "codegen/Weights.h"
 #include "ir/FileForms.h"
 #include "support/Diagnostic.h"
 #include "support/Files.h"
+#include "support/HeldSignals.h"
 
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
+
+#include <map>
 
 using namespace llvm;
 namespace fs = llvm::sys::fs;
@@ -20,9 +24,6 @@ namespace heterplan {
 namespace {
 /// Tells a directory of ours; holds what wrote it.
 constexpr const char *marker = ".heterplan";
-constexpr const char *entries[] = {"plan.json", "ranks",       "model.py",          "weights",
-                                   "launch.sh", "report.html", "heterplan_runtime", "pareto.json",
-                                   "pareto",    marker};
 
 std::string inFolder(StringRef folder, const Twine &name) {
   SmallString<256> result(folder);
@@ -41,25 +42,31 @@ Error makeDirectory(StringRef where) {
   return Error::success();
 }
 
-/// A folder beside the target that is removed with everything in it, unless it was renamed.
-class TemporaryFolder {
+/// The directory that is being written, file by file.
+class Contents {
 public:
-  static Expected<TemporaryFolder> create(StringRef beside) {
-    SmallString<256> made;
-    if (std::error_code failure = fs::createUniqueDirectory(beside + ".tmp", made))
-      return cannotWrite(beside, failure);
-    return TemporaryFolder(made.str().str());
-  }
-  TemporaryFolder(TemporaryFolder &&other) noexcept : folder(std::exchange(other.folder, "")) {}
-  ~TemporaryFolder() {
-    if (!folder.empty())
-      fs::remove_directories(folder);
-  }
+  Contents(StringRef folder, ExchangeObserver &observer) : folder(folder), observer(observer) {}
+
   StringRef path() const { return folder; }
+  /// Where `name` is to be written; its folder is made. Fails when the user wants to end.
+  Expected<std::string> begin(const Twine &name) {
+    if (HeldSignals::waiting())
+      return Diagnostic(Diag::CannotWrite, {folder.str(), 0, 0, ""})
+             << "interrupted while it was written; the directory is as it was";
+    std::string file = inFolder(folder, name);
+    observer.before("write " + name.str());
+    if (Error error = makeDirectory(path::parent_path(file)))
+      return error;
+    return file;
+  }
+  Error write(const Twine &name, StringRef text) {
+    Expected<std::string> file = begin(name);
+    return file ? writeFile(*file, text) : file.takeError();
+  }
 
 private:
-  explicit TemporaryFolder(std::string folder) : folder(std::move(folder)) {}
-  std::string folder;
+  StringRef folder;
+  ExchangeObserver &observer;
 };
 
 std::string fourDigits(size_t number) {
@@ -67,35 +74,32 @@ std::string fourDigits(size_t number) {
   return std::string(digits.size() < 4 ? 4 - digits.size() : 0, '0') + digits;
 }
 
-Error writeRanks(StringRef folder, const Program &program) {
-  if (Error error = makeDirectory(inFolder(folder, "ranks")))
-    return error;
+Error writeRanks(Contents &contents, const Program &program) {
   for (size_t rank = 0; rank < program.ranks.size(); ++rank)
-    if (Error error = writeFile(inFolder(folder, "ranks/" + fourDigits(rank) + ".json"),
-                                toJson(program, static_cast<int>(rank))))
+    if (Error error = contents.write("ranks/" + fourDigits(rank) + ".json",
+                                     toJson(program, static_cast<int>(rank))))
       return error;
   return Error::success();
 }
 
-Error writeAllWeights(StringRef folder, const Graph &graph,
+Error writeAllWeights(Contents &contents, const Graph &graph,
                       const std::vector<StageModule> &stages) {
   for (size_t stage = 0; stage < stages.size(); ++stage) {
     std::vector<TensorId> tensors = storedTensors(graph, stages[stage]);
     if (tensors.empty())
       continue;
-    if (Error error = makeDirectory(inFolder(folder, "weights")))
-      return error;
-    std::string file = inFolder(folder, "weights/stage-" + fourDigits(stage) + ".safetensors");
-    if (Error error = writeWeights(file, graph, tensors))
+    Expected<std::string> file =
+        contents.begin("weights/stage-" + fourDigits(stage) + ".safetensors");
+    if (!file)
+      return file.takeError();
+    if (Error error = writeWeights(*file, graph, tensors))
       return error;
   }
   return Error::success();
 }
 
 /// The Python files of the runtime; what the interpreter leaves behind is not copied.
-Error copyRuntime(StringRef from, StringRef to) {
-  if (Error error = makeDirectory(to))
-    return error;
+Error copyRuntime(StringRef from, Contents &contents) {
   std::error_code failure;
   int copied = 0;
   for (fs::directory_iterator entry(from, failure), end; entry != end && !failure;
@@ -103,8 +107,11 @@ Error copyRuntime(StringRef from, StringRef to) {
     StringRef name = path::filename(entry->path());
     if (!name.endswith(".py") && name != "py.typed")
       continue;
-    if (std::error_code error = fs::copy_file(entry->path(), inFolder(to, name)))
-      return cannotWrite(inFolder(to, name), error);
+    Expected<std::string> file = contents.begin("heterplan_runtime/" + name);
+    if (!file)
+      return file.takeError();
+    if (std::error_code error = fs::copy_file(entry->path(), *file))
+      return cannotWrite(*file, error);
     ++copied;
   }
   if (failure || !copied)
@@ -113,56 +120,56 @@ Error copyRuntime(StringRef from, StringRef to) {
   return Error::success();
 }
 
-Error writeLauncher(StringRef file, const Program &program) {
-  if (Error error = writeFile(file, emitLaunchScript(program)))
+Error writeLauncher(Contents &contents, const Program &program) {
+  if (Error error = contents.write("launch.sh", emitLaunchScript(program)))
     return error;
+  std::string file = inFolder(contents.path(), "launch.sh");
   if (std::error_code failure =
           fs::setPermissions(file, fs::all_read | fs::all_exe | fs::owner_write))
     return cannotWrite(file, failure);
   return Error::success();
 }
 
-Error writeParetoFront(StringRef folder, const ParetoPlans &front) {
-  for (size_t i = 0; i < front.plans.size(); ++i) {
-    std::string file = inFolder(folder, paretoPath(i));
-    if (Error error = makeDirectory(path::parent_path(file)))
+Error writeParetoFront(Contents &contents, const ParetoPlans &front) {
+  for (size_t i = 0; i < front.plans.size(); ++i)
+    if (Error error = contents.write(paretoPath(i), toJson(front.plans[i])))
       return error;
-    if (Error error = writeFile(file, toJson(front.plans[i])))
-      return error;
-  }
   if (front.plans.empty())
     return Error::success();
-  return writeFile(inFolder(folder, "pareto.json"), emitParetoFront(front));
+  return contents.write("pareto.json", emitParetoFront(front));
 }
 
 /// What needs the operators of the model.
-Error writeExecutable(StringRef folder, const Package &package) {
+Error writeExecutable(Contents &contents, const Package &package) {
   auto stages = buildModules(*package.graph, package.layers, package.plan);
   if (!stages)
     return stages.takeError();
-  if (Error error = writeFile(inFolder(folder, "model.py"), emitModel(*package.graph, *stages)))
+  if (Error error = contents.write("model.py", emitModel(*package.graph, *stages)))
     return error;
-  if (Error error = writeAllWeights(folder, *package.graph, *stages))
+  if (Error error = writeAllWeights(contents, *package.graph, *stages))
     return error;
-  if (Error error = copyRuntime(package.runtime, inFolder(folder, "heterplan_runtime")))
+  if (Error error = copyRuntime(package.runtime, contents))
     return error;
-  return writeLauncher(inFolder(folder, "launch.sh"), package.program);
+  return writeLauncher(contents, package.program);
 }
 
-Error writeContents(StringRef folder, const Package &package) {
+Error writeContents(Contents &contents, const Package &package) {
   if (package.graph)
-    if (Error error = writeExecutable(folder, package))
+    if (Error error = writeExecutable(contents, package))
       return error;
-  if (Error error = writeFile(inFolder(folder, "plan.json"), toJson(package.plan)))
+  if (Error error = contents.write("plan.json", toJson(package.plan)))
     return error;
-  if (Error error = writeRanks(folder, package.program))
+  if (Error error = writeRanks(contents, package.program))
     return error;
-  if (Error error = writeParetoFront(folder, package.front))
+  if (Error error = writeParetoFront(contents, package.front))
     return error;
-  if (Error error = writeFile(inFolder(folder, "report.html"),
-                              emitReport(package.plan, package.timeline, package.front)))
+  if (Error error =
+          contents.write("report.html", emitReport(package.plan, package.timeline, package.front)))
     return error;
-  return writeFile(inFolder(folder, marker), "heterplan " HETERPLAN_VERSION "\n");
+  if (Error error = contents.write(marker, "heterplan " HETERPLAN_VERSION "\n"))
+    return error;
+  Expected<Manifest> manifest = makeManifest(contents.path());
+  return manifest ? contents.write(manifestName, toText(*manifest)) : manifest.takeError();
 }
 
 Expected<bool> isEmpty(StringRef folder) {
@@ -173,11 +180,8 @@ Expected<bool> isEmpty(StringRef folder) {
   return first == fs::directory_iterator();
 }
 
-/// Whether `folder` may be written to; its parents are made.
-Error prepare(StringRef folder, bool force) {
-  if (!fs::exists(folder)) {
-    return makeDirectory(path::parent_path(folder));
-  }
+/// Whether `folder` may be written to.
+Error checkFolder(StringRef folder, bool force) {
   Location place{folder.str(), 0, 0, ""};
   if (!fs::is_directory(folder))
     return Diagnostic(Diag::CannotWrite, place) << "is a file; give a directory";
@@ -192,66 +196,117 @@ Error prepare(StringRef folder, bool force) {
          << "is not empty and was not written by heterplan";
 }
 
-/// Moves the entries of `from` that are ours to `to`, as far as they exist.
-std::error_code moveEntries(StringRef from, StringRef to) {
-  for (const char *entry : entries)
-    if (fs::exists(inFolder(from, entry)))
-      if (std::error_code failure = fs::rename(inFolder(from, entry), inFolder(to, entry)))
-        return failure;
-  return {};
-}
-
-/// Puts the new files in the place of the old ones. On failure the old ones come back.
-Error exchange(StringRef fresh, StringRef target) {
-  auto old = TemporaryFolder::create(target);
-  if (!old)
-    return old.takeError();
-  std::error_code failure = moveEntries(target, old->path());
-  if (!failure)
-    failure = moveEntries(fresh, target);
-  if (!failure)
-    return Error::success();
-  moveEntries(target, fresh);
-  moveEntries(old->path(), target);
-  return cannotWrite(target, failure);
-}
-
-/// `directory` as an absolute path without dots and without a slash at its end.
+/// `directory` as an absolute path without links, dots and a slash at its end.
 std::string absolute(StringRef directory) {
-  SmallString<256> result(directory);
+  SmallString<256> result(directory), real;
   fs::make_absolute(result);
   path::remove_dots(result, /*remove_dot_dot=*/true);
+  if (!fs::real_path(result, real))
+    result = real;
   return StringRef(result).size() > 1 ? StringRef(result).rtrim('/').str() : result.str().str();
+}
+
+/// The folders above `target` that are not there yet, the lowest first.
+std::vector<std::string> missingParents(StringRef target) {
+  std::vector<std::string> result;
+  for (StringRef parent = path::parent_path(target); !parent.empty() && !fs::exists(parent);
+       parent = path::parent_path(parent))
+    result.push_back(parent.str());
+  return result;
+}
+
+/// What heterplan wrote into `folder`: by its manifest, or by the names of files, as before 0.2.
+class Written {
+public:
+  static Expected<Written> in(StringRef folder) {
+    Written result;
+    result.byName = fs::exists(inFolder(folder, marker));
+    if (!fs::exists(inFolder(folder, manifestName)))
+      return result;
+    Expected<Manifest> manifest = readManifest(folder);
+    if (!manifest)
+      return manifest.takeError();
+    result.byName = false;
+    result.files = std::move(*manifest);
+    return result;
+  }
+  bool has(StringRef path) const {
+    return path == manifestName || isBytecode(path) || files.count(path.str()) ||
+           (byName && isPackagePath(path));
+  }
+
+private:
+  bool byName = false;
+  Manifest files;
+};
+
+/// Puts what is in `exchange` in the place of the old directory.
+Error commit(DirectoryExchange &exchange, bool force) {
+  std::string fresh = exchange.path().str();
+  std::map<std::string, Written> written; // the old directory moves
+  auto classify = [&](StringRef directory, StringRef path) {
+    auto [entry, isNew] = written.try_emplace(directory.str());
+    if (isNew) {
+      Expected<Written> found = Written::in(directory);
+      if (found)
+        entry->second = std::move(*found);
+      else
+        consumeError(found.takeError()); // then every file of the name of ours is refused
+    }
+    if (entry->second.has(path))
+      return Entry::Replaced;
+    if (!isPackagePath(path))
+      return Entry::Kept;
+    return force && fs::exists(inFolder(fresh, path)) ? Entry::Replaced : Entry::Refused;
+  };
+  return exchange.commit(classify);
+}
+
+Error writeInto(StringRef target, const Package &package, bool force, ExchangeObserver &observer) {
+  auto exchange = DirectoryExchange::begin(target, observer);
+  if (!exchange)
+    return exchange.takeError();
+  Contents contents(exchange->path(), observer);
+  if (Error error = writeContents(contents, package))
+    return error;
+  return commit(*exchange, force);
 }
 } // namespace
 
-Error writePackage(StringRef directory, const Package &package, bool force) {
+Error checkOutput(StringRef directory, bool force) {
   std::string target = absolute(directory);
-  // The parents that had to be made are taken away again when nothing comes of it.
-  std::vector<std::string> made;
-  for (StringRef parent = path::parent_path(target); !parent.empty() && !fs::exists(parent);
-       parent = path::parent_path(parent))
-    made.push_back(parent.str());
-  auto fail = [&](Error error) {
+  if (fs::exists(target))
+    if (Error error = checkFolder(target, force))
+      return error;
+  std::vector<std::string> missing = missingParents(target);
+  StringRef above = path::parent_path(missing.empty() ? StringRef(target) : missing.back());
+  if (!fs::is_directory(above))
+    return Diagnostic(Diag::CannotWrite, {above.str(), 0, 0, ""})
+           << "is a file; a directory in it cannot be made";
+  if (std::error_code failure = fs::access(above, fs::AccessMode::Write))
+    return cannotWrite(above, failure);
+  return Error::success();
+}
+
+Error writePackage(StringRef directory, const Package &package, bool force,
+                   ExchangeObserver &observer) {
+  if (Error error = checkOutput(directory, force))
+    return error;
+  HeldSignals held;
+  std::string target = absolute(directory);
+  std::vector<std::string> made = missingParents(target);
+  Error result = makeDirectory(path::parent_path(target));
+  if (!result)
+    result = writeInto(target, package, force, observer);
+  if (result) // the parents that had to be made are taken away again
     for (const std::string &parent : made)
       fs::remove(parent);
-    return error;
-  };
-  if (Error error = prepare(target, force))
-    return fail(std::move(error));
-  Error result = Error::success();
-  {
-    auto fresh = TemporaryFolder::create(target);
-    if (!fresh)
-      return fail(fresh.takeError());
-    result = writeContents(fresh->path(), package);
-    if (!result && fs::exists(target))
-      result = exchange(fresh->path(), target);
-    else if (!result)
-      if (std::error_code failure = fs::rename(fresh->path(), target))
-        result = cannotWrite(target, failure);
-  }
-  return result ? fail(std::move(result)) : Error::success();
+  return result;
+}
+
+Error writePackage(StringRef directory, const Package &package, bool force) {
+  ExchangeObserver observer;
+  return writePackage(directory, package, force, observer);
 }
 
 } // namespace heterplan

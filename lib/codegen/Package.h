@@ -7,6 +7,7 @@
 #include "ir/Plan.h"
 #include "ir/Program.h"
 #include "ir/Timeline.h"
+#include "support/DirectoryExchange.h"
 
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
@@ -28,12 +29,22 @@ struct Package {
   ParetoPlans front = {};
 };
 
-/// Writes `package` into `directory`, which is made with its parents. Files there that heterplan
-/// did not write stay. Fails with
+/// Whether writePackage() would take `directory`, as far as can be told before there is a plan.
+/// Fails with OutputNotEmpty and CannotWrite.
+llvm::Error checkOutput(llvm::StringRef directory, bool force);
+
+/// Writes `package` into `directory`, which is made with its parents, with a manifest that binds
+/// its files. Files there that heterplan did not write stay. Fails with
 ///   OutputNotEmpty  when the directory has files, was not written by heterplan, and not `force`;
+///   or
+///                   when a file that heterplan did not write would be taken for part of the plan;
 ///   NotGeneratable  when the model has an operator that PyTorch lacks;
-///   CannotRead, CannotWrite  when the runtime or weights cannot be read or the disk not written.
-/// After a failure the directory is as it was before.
+///   CannotRead, CannotWrite  when the runtime or weights cannot be read or the disk not written;
+///   also
+///                   when SIGINT, SIGTERM or SIGHUP came meanwhile: they are delivered afterwards.
+/// After a failure, a kill, or a loss of power the directory is as it was or as it should be.
 llvm::Error writePackage(llvm::StringRef directory, const Package &package, bool force);
+llvm::Error writePackage(llvm::StringRef directory, const Package &package, bool force,
+                         ExchangeObserver &observer);
 
 } // namespace heterplan

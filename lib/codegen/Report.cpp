@@ -40,10 +40,19 @@ svg .front { fill: none; stroke: var(--soft); } svg line.bound { stroke: var(--b
 .bar .forward, .key .forward { background: var(--forward); } .bar .backward, .key .backward { background: var(--backward); }
 .bar .transfer, .key .transfer { background: var(--transfer); } .bar .sync, .key .sync { background: var(--sync); }
 .bar .regressed, .key .regressed { background: var(--regressed); }
+.wide { overflow-x: auto; } .wide svg { min-width: 46rem; }
+@media (max-width: 40rem) { body { margin: 1rem auto; padding: 0 .8rem; } h1 { font-size: 1.2rem; }
+  dl { grid-template-columns: repeat(auto-fill, minmax(8rem, 1fr)); } dd { font-size: 1rem; overflow-wrap: anywhere; }
+  .wide table { min-width: 38rem; } footer { overflow-wrap: anywhere; } }
 .bad { color: var(--bad); font-weight: 600; }
 .bar { display: flex; height: .7rem; border-radius: .35rem; overflow: hidden; }
-details summary { cursor: pointer; color: var(--soft); }
+details p { overflow-wrap: anywhere; } details summary { cursor: pointer; color: var(--soft); }
 )css";
+
+/// A part that scrolls by itself where the page is narrow.
+std::string wide(const std::string &html) {
+  return html.empty() ? "" : "<div class=\"wide\">\n" + html + "</div>\n";
+}
 
 std::string term(StringRef name, const std::string &value) {
   return "<div>" + element("dt", name) + element("dd", value) + "</div>\n";
@@ -53,8 +62,8 @@ std::string dollars(double value) { return "$" + number(value); }
 
 std::string optimality(const Plan &plan) {
   if (plan.optimal)
-    return "proven optimal";
-  return "within " + number(100 * plan.gap, 3) + " % of the bound";
+    return "proven optimal in the searched space";
+  return "within " + number(100 * plan.gap, 3) + " % of the bound of the searched space";
 }
 
 std::string summary(const Plan &plan) {
@@ -188,9 +197,10 @@ std::string chart(const Timeline &timeline) {
 std::string paretoSection(const ParetoPlans &front) {
   if (front.plans.empty())
     return "";
-  return "<h2>Cost against throughput</h2>\n" + emitParetoChart(front) + emitParetoTable(front) +
+  return "<h2>Cost against throughput</h2>\n" +
+         wide(emitParetoChart(front) + emitParetoTable(front)) +
          "<p class=\"note\">Each plan is the cheapest found for a floor on the throughput. A line "
-         "below a point ends where it is proven that none is cheaper.</p>\n";
+         "below a point ends where it is proven that none of the searched space is cheaper.</p>\n";
 }
 
 std::string slackText(const Check &check) {
@@ -248,7 +258,8 @@ std::string provenance(const Plan &plan) {
 
 std::string footer(const Plan &plan) {
   std::string html = "<footer><p>Objective " + number(plan.objectiveValue) + ", proven bound " +
-                     number(plan.lowerBound) + "; strategy " + escape(plan.strategy) + ", seed " +
+                     number(plan.lowerBound) + " in the searched space " +
+                     escape(plan.searchSpace) + "; strategy " + escape(plan.strategy) + ", seed " +
                      std::to_string(plan.seed) + ".</p>\n<p>";
   for (auto [name, print] :
        {std::pair("model", &plan.modelFingerprint), std::pair("cluster", &plan.clusterFingerprint)})
@@ -267,8 +278,8 @@ std::string emitReport(const Plan &plan, const Timeline &timeline, const ParetoP
          title + "</title>\n<style>" + style + "</style>\n</head>\n<body>\n<h1>" + title +
          "</h1>\n<p class=\"lead\">" + std::to_string(plan.stages.size()) +
          (plan.stages.size() == 1 ? " stage" : " stages") + "</p>\n" + summary(plan) +
-         "<h2>Stages</h2>\n" + stagesTable(plan) + tablesTable(plan) + layerLists(plan) +
-         chart(timeline) + paretoSection(front) + checksTable(plan) + provenance(plan) +
+         "<h2>Stages</h2>\n" + wide(stagesTable(plan)) + tablesTable(plan) + layerLists(plan) +
+         wide(chart(timeline)) + paretoSection(front) + wide(checksTable(plan)) + provenance(plan) +
          footer(plan) + "</body>\n</html>\n";
 }
 

@@ -177,8 +177,13 @@ struct Plan : Requirements {
   Objective objective = Objective::Throughput;
   double objectiveValue = 0; // samples/s when maximising throughput, dollars per 10^6 samples else
   double lowerBound = 0;     // proven; an upper bound when maximising
-  double gap = 0;            // |objectiveValue − lowerBound| / |objectiveValue|
-  bool optimal = false;      // gap 0, proven
+  /// What `lowerBound` and `optimal` are about (docs/formats.md lists the names), and what the
+  /// search left out of it; "" where that is not known.
+  std::string searchSpace;
+  std::vector<std::string> searchSpaceLimits;
+  bool interrupted = false; // the user ended the search
+  double gap = 0;           // |objectiveValue − lowerBound| / |objectiveValue|
+  bool optimal = false;     // gap 0, proven
   Seconds iteration{};
   SamplesPerSecond throughput{};
   DollarsPerHour costPerHour{};

@@ -10,6 +10,8 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
+#include <cmath>
+
 using namespace llvm;
 
 namespace heterplan {
@@ -137,6 +139,10 @@ void writePrediction(const Plan &plan, v1::Plan &form) {
   form.set_lower_bound(plan.lowerBound);
   form.set_gap(plan.gap);
   form.set_optimal(plan.optimal);
+  form.set_search_space(plan.searchSpace);
+  *form.mutable_search_space_limits() = {plan.searchSpaceLimits.begin(),
+                                         plan.searchSpaceLimits.end()};
+  form.set_interrupted(plan.interrupted);
   form.set_iteration_seconds(plan.iteration.value());
   form.set_throughput(plan.throughput.value());
   form.set_cost_per_hour(plan.costPerHour.value());
@@ -178,6 +184,25 @@ void writeExtras(const Plan &plan, v1::Plan &form) {
     residuals.set_transfer_worst(fit.transferWorst);
     residuals.set_worst_layer(fit.worstLayer);
   }
+}
+
+/// What a file says that training takes; 0: nothing. It follows from the other figures.
+Error checkTraining(const v1::Plan &form, const Plan &plan) {
+  constexpr double agreement = 1e-6;
+  auto wrong = [&](const char *field, double stated, double computed) -> Error {
+    computed = readableFigure(computed);
+    if (stated == 0 || std::abs(stated - computed) <= agreement * computed)
+      return Error::success();
+    return Diagnostic(Diag::InvalidPlan, {"", 0, 0, field})
+           << "is stated as " << stated << ", and epochs, samples, throughput and price give "
+           << computed;
+  };
+  if (!plan.training)
+    return Error::success();
+  if (Error error =
+          wrong("training.seconds", form.training().seconds(), plan.trainingTime().value()))
+    return error;
+  return wrong("training.dollars", form.training().dollars(), plan.trainingCost().value());
 }
 
 void readExtras(const v1::Plan &form, Plan &plan) {
@@ -233,6 +258,10 @@ void readPrediction(const v1::Plan &form, Plan &plan) {
   plan.lowerBound = form.lower_bound();
   plan.gap = form.gap();
   plan.optimal = form.optimal();
+  plan.searchSpace = form.search_space();
+  plan.searchSpaceLimits.assign(form.search_space_limits().begin(),
+                                form.search_space_limits().end());
+  plan.interrupted = form.interrupted();
   plan.iteration = Seconds(form.iteration_seconds());
   plan.throughput = SamplesPerSecond(form.throughput());
   plan.costPerHour = DollarsPerHour(form.cost_per_hour());
@@ -269,6 +298,8 @@ Expected<Plan> parsePlan(StringRef text, StringRef path) {
   if (Error error = names.take())
     return error;
   if (Error error = plan.verify())
+    return source.located(std::move(error));
+  if (Error error = checkTraining(form, plan))
     return source.located(std::move(error));
   return plan;
 }

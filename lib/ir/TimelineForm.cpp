@@ -6,6 +6,8 @@
 #include "support/Files.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <tuple>
 
 using namespace llvm;
@@ -30,6 +32,27 @@ void writeEvent(const TimelineEvent &event, bool measured, v1::TraceEvent &form)
   arguments.set_end_seconds(event.end.value());
 }
 
+/// Viewers show `name` for the process (stage) or the thread (rank).
+void writeName(const char *what, int stage, int rank, const std::string &name, v1::Trace &form) {
+  v1::TraceEvent &event = *form.add_trace_events();
+  event.set_name(what);
+  event.set_ph("M");
+  event.set_pid(stage);
+  event.set_tid(rank);
+  event.mutable_args()->set_name(name);
+}
+
+void writeNames(const Timeline &timeline, v1::Trace &form) {
+  std::map<int, std::set<int>> ranks; // of each stage
+  for (const TimelineEvent &event : timeline.events)
+    ranks[event.stage].insert(event.rank);
+  for (const auto &[stage, ranksOfStage] : ranks) {
+    writeName("process_name", stage, *ranksOfStage.begin(), "stage " + std::to_string(stage), form);
+    for (int rank : ranksOfStage)
+      writeName("thread_name", stage, rank, "rank " + std::to_string(rank), form);
+  }
+}
+
 TimelineEvent readEvent(const v1::TraceEvent &form, const Twine &place, NameReader &names) {
   const v1::TraceArguments &arguments = form.args();
   TimelineEvent event;
@@ -51,6 +74,7 @@ std::string toJson(const Timeline &timeline) {
   v1::Trace form;
   for (const TimelineEvent &event : timeline.events)
     writeEvent(event, timeline.measured, *form.add_trace_events());
+  writeNames(timeline, form);
   form.set_display_time_unit("ms");
   v1::TraceMetadata &metadata = *form.mutable_other_data();
   metadata.set_schema_version(schemaVersion);
@@ -72,8 +96,9 @@ Expected<Timeline> parseTimeline(StringRef text, StringRef path) {
   timeline.measured = form.other_data().measured();
   timeline.iteration = Seconds(form.other_data().iteration_seconds());
   for (int i = 0; i < form.trace_events_size(); ++i)
-    timeline.events.push_back(
-        readEvent(form.trace_events(i), "traceEvents[" + Twine(i) + "]", names));
+    if (form.trace_events(i).ph() != "M") // names
+      timeline.events.push_back(
+          readEvent(form.trace_events(i), "traceEvents[" + Twine(i) + "]", names));
   if (Error error = names.take())
     return error;
   std::stable_sort(timeline.events.begin(), timeline.events.end(),

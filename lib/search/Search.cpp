@@ -3,6 +3,7 @@
 #include "search/placement/PlanBuilder.h"
 #include "search/placement/Strategy.h"
 #include "search/provision/Rounding.h"
+#include "support/Suggestion.h"
 
 #include <cassert>
 
@@ -42,14 +43,16 @@ std::optional<Rounding> roundSizes(Evaluator &evaluator, const SearchOptions &op
 
 Expected<size_t> strategyIndex(StringRef name) {
   std::string accepted;
+  std::vector<std::string> names;
   for (size_t i = 0; i < std::size(infos); ++i) {
     if (name == infos[i].name)
       return i;
+    names.push_back(infos[i].name);
     accepted += (i ? ", " : "") + std::string(infos[i].name);
   }
   return Diagnostic(Diag::UnknownStrategy, {"", 0, 0, "strategy"})
              .note({}, "accepted are " + accepted)
-         << "no strategy is called '" << name << "'";
+         << "no strategy is called '" << name << "'" << didYouMean(name, names);
 }
 } // namespace
 
@@ -76,6 +79,7 @@ Expected<SearchOutcome> search(const Problem &problem, StringRef name,
     return solution.takeError();
   SearchOutcome outcome;
   outcome.termination = solution->termination;
+  outcome.reduced = !evaluator.space.leftOut.empty();
   if (!solution->placement)
     return outcome;
   std::optional<Rounding> rounding = roundSizes(evaluator, options, *solution->placement);
@@ -91,6 +95,9 @@ Expected<SearchOutcome> search(const Problem &problem, StringRef name,
   if (rounding && plan->objective == Objective::Throughput)
     rounding->continuous = double(plan->globalBatch.value()) / rounding->continuous;
   plan->rounding = std::move(rounding);
+  plan->searchSpace = evaluator.space.name();
+  plan->searchSpaceLimits = evaluator.space.leftOut;
+  plan->interrupted = options.stop && *options.stop;
   plan->strategy = name.str();
   plan->seed = options.seed;
   if (plan->optimal) // its bound may be reached without a search for it

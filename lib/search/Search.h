@@ -60,6 +60,7 @@ struct SearchOutcome {
   Termination termination = Termination::Limit;
   /// The plan is optimal, or there is none.
   bool isProven() const { return isProof(termination); }
+  bool reduced = false; // the space leaves plans out: see SearchSpace::leftOut
 };
 
 struct StrategyInfo {

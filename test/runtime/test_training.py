@@ -40,7 +40,10 @@ def test_widths_1_to_3_with_a_trace(train, tmp_path: Path):
     assert result["checkPassed"]
     trace = json.loads(trace_path.read_text())
     assert trace["otherData"]["measured"] is True
-    events = trace["traceEvents"]
+    events = [event for event in trace["traceEvents"] if event["ph"] == "X"]
+    names = [event for event in trace["traceEvents"] if event["ph"] == "M"]
+    assert {event["name"] for event in names} == {"process_name", "thread_name"}
+    assert {event["args"]["name"] for event in names} >= {"stage 0", "stage 2", "rank 0", "rank 5"}
     for rank, program in enumerate(package.programs()):
         own = [event for event in events if event["tid"] == rank]
         assert [event["name"] for event in own] == [i["op"] for i in program["instructions"]]

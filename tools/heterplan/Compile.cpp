@@ -1,8 +1,8 @@
 // heterplan compile: model and cluster to a plan that can be run.
 #include "Commands.h"
 #include "CompileOptions.h"
-#include "ParetoText.h"
 #include "InfeasibleText.h"
+#include "ParetoText.h"
 #include "PlanText.h"
 #include "ProfileText.h"
 #include "Table.h"
@@ -19,6 +19,7 @@
 #include "support/Progress.h"
 
 #include <atomic>
+#include <cmath>
 #include <csignal>
 #include <limits>
 
@@ -54,6 +55,8 @@ Expected<Inputs> readInputs(const CompileOptions &options) {
                .note({}, "add --iteration-model steady-state")
            << "stages have no continuous sizes with the iteration model '"
            << nameOf(request->iterationModel) << "'";
+  if (Error error = checkOutput(options.directory, options.force)) // not after a long search
+    return error;
   Expected<Model> model = readModel(options.model, options.reading);
   if (!model)
     return model.takeError();
@@ -80,6 +83,15 @@ void interrupt(int signal) {
   std::signal(signal, SIG_DFL);
 }
 
+/// The best so far, which strategies tell as a time where the throughput is wanted.
+std::string bestText(const Request &request, double best) {
+  if (!std::isfinite(best) || best <= 0)
+    return "no plan yet";
+  bool maximise = request.objective == Objective::Throughput;
+  return objectiveText(request.objective,
+                       maximise ? double(request.globalBatch.value()) / best : best);
+}
+
 Expected<SearchOutcome> plan(const Inputs &inputs, StringRef strategy) {
   Progress progress = Progress::onStandardError("planning");
   SearchOptions searching = inputs.searching;
@@ -87,7 +99,7 @@ Expected<SearchOutcome> plan(const Inputs &inputs, StringRef strategy) {
   searching.stop = &interrupted;
   searching.started = std::chrono::steady_clock::now();
   searching.progress = [&](double done, double best) {
-    progress.update(done, objectiveText(inputs.problem.request.objective, best));
+    progress.update(done, bestText(inputs.problem.request, best));
   };
   return search(inputs.problem, strategy, searching);
 }
@@ -100,7 +112,11 @@ Expected<ExitStatus> reportInfeasible(const Inputs &inputs, const CompileOptions
     searching.stop = &interrupted;
     if (effort == Effort::AnyPlan)
       searching.gap = std::numeric_limits<double>::infinity();
-    return search(problem, options.strategy, searching);
+    Expected<SearchOutcome> outcome = search(problem, options.strategy, searching);
+    // Nothing is proven about the plans that the space leaves out.
+    if (outcome && outcome->reduced && outcome->termination == Termination::Infeasible)
+      outcome->termination = Termination::Limit;
+    return outcome;
   };
   auto prove = [](const Problem &problem) {
     return provenConflict({problem.graph, problem.cluster, *problem.costs, problem.request,
@@ -109,7 +125,10 @@ Expected<ExitStatus> reportInfeasible(const Inputs &inputs, const CompileOptions
   Expected<Explanation> explanation = explain(inputs.problem, solve, prove);
   if (!explanation)
     return explanation.takeError();
-  (options.json ? writeInfeasible : printInfeasible)(outs(), *explanation);
+  if (options.json)
+    writeInfeasible(outs(), *explanation, SearchSpace(inputs.problem));
+  else
+    printInfeasible(outs(), *explanation);
   return exitInfeasible;
 }
 
@@ -152,6 +171,25 @@ Error write(const Plan &plan, const ParetoPlans &front, const Inputs &inputs,
   return writePackage(options.directory, package, options.force);
 }
 
+/// Parameters start at random values where the file has none.
+void noteWeights(const Inputs &inputs, const CompileOptions &options) {
+  if (!inputs.graph)
+    return;
+  auto isParameter = [](const GraphTensor &tensor) {
+    return tensor.role == TensorRole::Parameter || tensor.role == TensorRole::Buffer;
+  };
+  int64_t all = count_if(inputs.graph->tensors, isParameter);
+  int64_t absent = count_if(inputs.graph->tensors, [&](const GraphTensor &tensor) {
+    return isParameter(tensor) && !tensor.data && !tensor.external;
+  });
+  for (const std::string &note : inputs.graph->notes)
+    if (StringRef(note).startswith("the external data"))
+      errs() << "note: " << note << '\n';
+  if (absent)
+    errs() << "note: " << absent << " of " << all << " parameters have no values in "
+           << options.model << " or beside it: training starts at random ones\n";
+}
+
 void printNext(const CompileOptions &options) {
   std::string directory = StringRef(options.directory).rtrim('/').str();
   outs() << "\nwrote " << directory << "; next:\n"
@@ -163,6 +201,18 @@ void printNext(const CompileOptions &options) {
   outs() << '\n';
   if (StringRef(options.model).endswith(".onnx"))
     outs() << "  heterplan run " << directory << " --steps 3\n";
+}
+
+Diagnostic interruptedEarly() {
+  return Diagnostic(Diag::CannotWrite, {"", 0, 0, "heterplan compile"})
+         << "interrupted before a plan was found; nothing is written";
+}
+
+/// The plan is good and checked, but the search had not ended.
+void noteInterruption(bool ended) {
+  if (interrupted && !ended)
+    errs() << "note: interrupted: the search had not ended; this is the best plan that it had "
+              "found, with its bound\n";
 }
 
 void show(const Plan &plan, const CompileOptions &options) {
@@ -194,6 +244,8 @@ Expected<ExitStatus> finish(Plan &plan, const Inputs &inputs, const CompileOptio
     return exitInfeasible;
   if (Error error = write(plan, {}, inputs, options))
     return error;
+  noteInterruption(plan.optimal);
+  noteWeights(inputs, options);
   printInferred(plan, inputs.problem, *inputs.costs.inferred);
   show(plan, options);
   if (!options.json)
@@ -220,8 +272,7 @@ Expected<ParetoFront> sweep(const Inputs &inputs, const CompileOptions &options,
       searching.timeLimit = std::max(left(), Seconds(1e-3)) / searchesLeft;
     searching.progress = [&](double share, double best) {
       progress.update((done + std::min(share, 1.0)) / all,
-                      "plan " + std::to_string(done + 1) + ", " +
-                          objectiveText(problem.request.objective, best));
+                      "plan " + std::to_string(done + 1) + ", " + bestText(problem.request, best));
     };
     return search(problem, options.strategy, searching);
   };
@@ -251,6 +302,8 @@ Expected<ExitStatus> compileParetoFront(const Inputs &inputs, const CompileOptio
   Expected<ParetoFront> found = sweep(inputs, options, *points);
   if (!found)
     return found.takeError();
+  if (found->plans.empty() && interrupted)
+    return interruptedEarly();
   if (found->plans.empty())
     return reportInfeasible(inputs, options);
   for (Plan &plan : found->plans) {
@@ -264,6 +317,8 @@ Expected<ExitStatus> compileParetoFront(const Inputs &inputs, const CompileOptio
   const Plan &chosen = front.plans[front.chosen];
   if (Error error = write(chosen, front, inputs, options))
     return error;
+  noteInterruption(/*ended=*/false);
+  noteWeights(inputs, options);
   printInferred(chosen, inputs.problem, *inputs.costs.inferred);
   if (options.json) {
     outs() << emitParetoFront(front);
@@ -284,6 +339,8 @@ Expected<ExitStatus> compile(const CompileOptions &options) {
   Expected<SearchOutcome> outcome = plan(*inputs, options.strategy);
   if (!outcome)
     return outcome.takeError();
+  if (!outcome->plan && interrupted)
+    return interruptedEarly();
   if (!outcome->plan)
     return reportInfeasible(*inputs, options);
   return finish(*outcome->plan, *inputs, options);

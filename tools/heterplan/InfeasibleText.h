@@ -2,12 +2,14 @@
 #pragma once
 
 #include "search/explain/Explain.h"
+#include "search/problem/SearchSpace.h"
 
 #include "llvm/Support/raw_ostream.h"
 
 namespace heterplan {
 
 void printInfeasible(llvm::raw_ostream &os, const Explanation &explanation);
-void writeInfeasible(llvm::raw_ostream &os, const Explanation &explanation);
+void writeInfeasible(llvm::raw_ostream &os, const Explanation &explanation,
+                     const SearchSpace &space);
 
 } // namespace heterplan

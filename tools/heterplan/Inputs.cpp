@@ -9,6 +9,7 @@
 #include "cost/Roofline.h"
 #include "ir/onnx/Importer.h"
 #include "ir/onnx/group/Grouping.h"
+#include "support/Suggestion.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
@@ -107,7 +108,9 @@ void addReadingOptions(CLI::App &command, ModelOptions &options) {
 }
 
 void addCostOptions(CLI::App &command, CostOptions &options) {
-  addText(command, "--cluster", options.cluster, "FILE", "cluster file (YAML)")->required();
+  addText(command, "--cluster", options.cluster, "FILE",
+          "cluster file (YAML), or the name of a bundled one")
+      ->required();
   addTexts(command, "--profile", options.profiles, "FILE",
            "measured times; they take precedence over modelled ones");
   command.add_flag("--require-measured", options.requireMeasured,
@@ -119,10 +122,60 @@ Expected<Catalogue> readCatalogue() {
   return folder ? Catalogue::load(*folder) : folder.takeError();
 }
 
+namespace {
+/// The folder of the bundled clusters; "" where there is none.
+std::string bundledFolder() {
+  Expected<std::string> folder = findProfiles(executablePath());
+  if (folder)
+    return *folder + "/clusters";
+  consumeError(folder.takeError());
+  return "";
+}
+
+std::vector<std::string> bundledClusters() {
+  std::vector<std::string> names;
+  std::error_code failure;
+  for (sys::fs::directory_iterator file(bundledFolder(), failure), end; !failure && file != end;
+       file.increment(failure))
+    if (sys::path::extension(file->path()) == ".yaml")
+      names.push_back(sys::path::stem(file->path()).str());
+  llvm::sort(names);
+  return names;
+}
+
+/// `text` as a file, or else as the name of a bundled cluster.
+Expected<std::string> clusterFile(StringRef text) {
+  if (sys::fs::exists(text))
+    return text.str();
+  std::vector<std::string> names = bundledClusters();
+  StringRef name = sys::path::filename(text);
+  name.consume_back(".yaml");
+  if (name == text && is_contained(names, text))
+    return bundledFolder() + "/" + text.str() + ".yaml";
+  return Diagnostic(Diag::CannotRead, {text.str(), 0, 0, ""})
+             .note({}, "bundled clusters, which need no path, are " + join(names, ", "))
+         << "there is no such cluster file" << didYouMean(name, names);
+}
+
+/// What a cluster states and plans do not count yet.
+void warnOfZones(const Cluster &cluster) {
+  for (const Zone &zone : cluster.zones)
+    if (zone.pricePerGigabyteLeaving > Dollars(0))
+      errs() << toText(Diagnostic(Diag::NotSupported, zone.location).asWarning()
+                       << "price_per_gb of zone '" << zone.name
+                       << "' is not charged in this version: costs leave out what leaves the zone")
+             << '\n';
+}
+
+/// The cluster at `path` with what the hardware catalogue knows of it.
 Expected<Cluster> readWholeCluster(StringRef path) {
-  Expected<Cluster> cluster = readCluster(path);
+  Expected<std::string> file = clusterFile(path);
+  if (!file)
+    return file.takeError();
+  Expected<Cluster> cluster = readCluster(*file);
   if (!cluster)
     return cluster.takeError();
+  warnOfZones(*cluster);
   Expected<Catalogue> catalogue = readCatalogue();
   if (!catalogue)
     return catalogue.takeError();
@@ -185,7 +238,8 @@ Expected<PlanInputs> readPlanInputs(StringRef planPath, StringRef modelPath,
   Expected<CostInputs> costs = readCosts(options, model->layers, plan->optimizer, plan->precision);
   if (!costs)
     return costs.takeError();
-  return PlanInputs{std::move(*plan), std::move(model->layers), std::move(*costs)};
+  return PlanInputs{std::move(*plan), std::move(model->layers), std::move(model->graph),
+                    std::move(*costs)};
 }
 
 } // namespace heterplan

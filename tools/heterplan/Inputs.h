@@ -66,7 +66,8 @@ llvm::Expected<CostInputs> readCosts(const CostOptions &options, const LayerGrap
 struct PlanInputs {
   Plan plan;
   LayerGraph graph;
-  CostInputs costs; // by the plan's optimizer and precision
+  std::optional<Graph> operators; // of a model from ONNX
+  CostInputs costs;               // by the plan's optimizer and precision
 };
 llvm::Expected<PlanInputs> readPlanInputs(llvm::StringRef plan, llvm::StringRef model,
                                           const ModelOptions &reading, const CostOptions &costs);

@@ -8,6 +8,8 @@
 #include "codegen/Report.h"
 #include "cost/Simulator.h"
 #include "ir/FileForms.h"
+#include "support/JsonWriter.h"
+#include "support/Suggestion.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -99,16 +101,50 @@ void explainLayer(raw_ostream &os, const Plan &plan, StringRef name, const Found
   explainBottleneck(os, plan, stage);
   os << "  the placement was chosen by '" << plan.strategy << "' for least "
      << (plan.objective == Objective::Cost ? "cost" : "iteration time")
-     << (plan.optimal ? ", and is proven optimal" : "") << "\n";
+     << (plan.optimal ? ", and is proven optimal in the searched space" : "") << "\n";
 }
 
-Expected<ExitStatus> showLayer(const Plan &plan, const InspectOptions &options) {
+/// The facts of explainLayer().
+void writeLayer(raw_ostream &os, const Plan &plan, StringRef name, const Found &found) {
+  const Stage &stage = *found.stage;
+  const Pin *pin = pinOf(plan, name);
+  JsonWriter json(os);
+  json.object([&] {
+    json.attribute("layer", name);
+    json.attribute("stage", int64_t(stage.id));
+    json.attribute("index", int64_t(found.index));
+    json.attribute("layersInStage", int64_t(stage.layers.size()));
+    json.attribute("devices", devicesText(stage));
+    json.attribute("forwardSeconds", stage.forward.value());
+    json.attribute("backwardSeconds", stage.backward.value());
+    json.attribute("syncSeconds", stage.sync.value());
+    json.attribute("memoryBytes", stage.memory.value());
+    if (pin)
+      json.attribute("pinnedTo", pin->type);
+    json.attribute("bottleneckStage", int64_t(slowestStage(plan).id));
+    json.attribute("strategy", plan.strategy);
+    json.attribute("optimal", plan.optimal);
+    json.attribute("searchSpace", plan.searchSpace);
+  });
+}
+
+std::vector<std::string> layersOf(const Plan &plan) {
+  std::vector<std::string> names;
+  for (const Stage &stage : plan.stages)
+    append_range(names, stage.layers);
+  return names;
+}
+
+Expected<ExitStatus> showLayer(const Plan &plan, const InspectOptions &options, size_t format) {
+  if (format != formatText && format != formatJson)
+    return usageError("--layer") << "a layer is shown as text or json, not as " << options.format;
   Found found = findLayer(plan, options.layer);
   if (!found.stage)
     return Diagnostic(Diag::UnknownLayer, {options.plan, 0, 0, ""})
                .note({}, "'heterplan inspect PLAN --format json' lists the layers of each stage")
-           << "the plan has no layer '" << options.layer << "'";
-  explainLayer(outs(), plan, options.layer, found);
+           << "the plan has no layer '" << options.layer << "'"
+           << didYouMean(options.layer, layersOf(plan));
+  (format == formatJson ? writeLayer : explainLayer)(outs(), plan, options.layer, found);
   return exitDone;
 }
 
@@ -133,7 +169,7 @@ Expected<ExitStatus> inspect(const InspectOptions &options) {
   if (!plan)
     return plan.takeError();
   if (!options.layer.empty())
-    return showLayer(*plan, options);
+    return showLayer(*plan, options, *format);
   switch (*format) {
   case formatText:
     printPlan(outs(), *plan, ChecksShown::Table);
@@ -157,7 +193,8 @@ void heterplan::addInspect(CLI::App &root, Action &action) {
   auto options = std::make_shared<InspectOptions>();
   addArgument(*command, "PLAN", options->plan, "plan.json or the directory that holds it");
   addText(*command, "--format", options->format, "FORMAT", "text, json, dot, html or trace");
-  addText(*command, "--layer", options->layer, "NAME", "explain where this layer is");
+  addText(*command, "--layer", options->layer, "NAME",
+          "explain where this layer is, as text or json");
   command->add_flag("--json", options->json, "the same as --format json");
   command->callback([options, &action] { action = [options] { return inspect(*options); }; });
 }

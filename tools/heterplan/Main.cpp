@@ -1,6 +1,9 @@
 #include "Commands.h"
 #include "support/Diagnostic.h"
+#include "support/Suggestion.h"
 
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -39,14 +42,34 @@ void installHandlers() {
 }
 
 /// "'foo' is not a command": CLI11 only says that one is required.
-std::string usageMessage(const CLI::App &app, const CLI::ParseError &error) {
-  std::vector<std::string> unread = app.remaining();
-  if (!app.get_subcommands().empty() || unread.empty())
-    return error.what();
-  std::string names;
+std::string unknownCommand(const CLI::App &app, const std::string &word) {
+  std::vector<std::string> names;
   for (const CLI::App *sub : app.get_subcommands([](const CLI::App *) { return true; }))
-    names += (names.empty() ? "" : ", ") + sub->get_name();
-  return "'" + unread.front() + "' is not a command; commands are " + names;
+    names.push_back(sub->get_name());
+  return "'" + word + "' is not a command; commands are " + llvm::join(names, ", ") +
+         didYouMean(word, names);
+}
+
+/// Of an option that `command` does not have.
+std::string unknownOption(const CLI::App &command, const std::string &word) {
+  std::vector<std::string> names;
+  for (const CLI::Option *option : command.get_options())
+    for (const std::string &name : option->get_lnames())
+      names.push_back("--" + name);
+  return "the following argument was not expected: " + word + didYouMean(word, names);
+}
+
+std::string usageMessage(const CLI::App &app, const CLI::ParseError &error) {
+  std::vector<std::string> unread = app.remaining(/*recurse=*/true);
+  if (unread.empty())
+    return error.what();
+  if (app.get_subcommands().empty())
+    return unknownCommand(app, unread.front());
+  auto option = llvm::find_if(
+      unread, [](const std::string &word) { return llvm::StringRef(word).startswith("-"); });
+  if (option == unread.end())
+    return error.what();
+  return unknownOption(*app.get_subcommands().front(), *option);
 }
 
 ExitStatus reportUsage(const CLI::App &app, const CLI::ParseError &error) {

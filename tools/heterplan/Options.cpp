@@ -1,5 +1,7 @@
 #include "Options.h"
 
+#include "support/Suggestion.h"
+
 #include "llvm/ADT/StringExtras.h"
 
 #include <cmath>
@@ -44,9 +46,9 @@ Expected<size_t> choiceOption(StringRef option, StringRef text, ArrayRef<const c
   for (size_t index = 0; index < accepted.size(); ++index)
     if (text == accepted[index])
       return index;
-  return usageError(option) << "'" << text << "' is not accepted; give one of "
-                            << join(std::vector<std::string>(accepted.begin(), accepted.end()),
-                                    ", ");
+  std::vector<std::string> names(accepted.begin(), accepted.end());
+  return usageError(option) << "'" << text << "' is not accepted; give one of " << join(names, ", ")
+                            << didYouMean(text, names);
 }
 
 Expected<std::pair<std::string, std::string>> assignmentOption(StringRef option, StringRef text) {

@@ -30,8 +30,15 @@ std::string runsText(ArrayRef<std::string> values) {
 std::string bandText(const Plan &plan) {
   std::string word = plan.objective == Objective::Throughput ? "at most " : "at least ";
   std::string text = word + objectiveText(plan.objective, plan.lowerBound);
-  return text +
-         (plan.optimal ? "; this plan is optimal" : "; gap " + fixed(100 * plan.gap, 2) + "%");
+  return text + " in the searched space; " +
+         (plan.optimal ? "this plan is optimal there" : "gap " + fixed(100 * plan.gap, 2) + "%");
+}
+
+std::string spaceText(const Plan &plan) {
+  std::string text = plan.searchSpace;
+  if (!plan.searchSpaceLimits.empty())
+    text += ": without " + join(plan.searchSpaceLimits, "; ");
+  return text;
 }
 
 std::string limitsText(const Plan &plan) {
@@ -116,6 +123,9 @@ void printFacts(raw_ostream &os, const Plan &plan) {
             Twine(nameOf(plan.objective)) + ": " +
                 objectiveText(plan.objective, plan.objectiveValue));
   printFact(os, "proven bound", bandText(plan));
+  printFact(os, "searched space", spaceText(plan));
+  if (plan.interrupted)
+    printFact(os, "interrupted", "yes: the search had not ended");
   printFact(os, "limits", limitsText(plan));
   printFact(os, "batch", batchText(plan));
   printFact(os, "schedule",

@@ -7,6 +7,7 @@
 
 #include "support/Files.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
@@ -53,6 +54,15 @@ Expected<std::vector<std::string>> argumentsOf(const RunOptions &options) {
     arguments.push_back("--check");
   arguments.insert(arguments.end(), options.passedOn.begin(), options.passedOn.end());
   return arguments;
+}
+
+/// The options that argumentsOf() does not know.
+std::string passedOnHelp() {
+  std::string text = "Passed on to DIR/launch.sh and the runtime:";
+  raw_string_ostream os(text);
+#define HETERPLAN_RUNTIME_OPTION(usage, help) os << "\n  " << left_justify(usage, 28) << help;
+#include "RuntimeOptions.def"
+  return os.str();
 }
 
 ExitStatus exitStatusOf(int launched) {
@@ -106,7 +116,7 @@ void heterplan::addRun(CLI::App &root, Action &action) {
           ->type_name("[FILE]")
           ->expected(0, 1);
   command->allow_extras();
-  command->footer("Other options are passed on to launch.sh: DIR/launch.sh --help lists them.");
+  command->footer(passedOnHelp());
   command->callback([options, command, json, &action] {
     options->passedOn = command->remaining();
     options->printJson = json->count() > 0;

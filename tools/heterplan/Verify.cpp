@@ -1,11 +1,19 @@
-// heterplan verify: checks every constraint of a plan against model and cluster, independently.
+// heterplan verify: checks every constraint of a plan against model and cluster, independently, and
+// that the files of its directory belong to it.
 #include "Commands.h"
 #include "Inputs.h"
 #include "PlanText.h"
 #include "Table.h"
 
+#include "codegen/Manifest.h"
+#include "codegen/PackageCheck.h"
+#include "search/Search.h"
 #include "search/verify/Checker.h"
+#include "search/verify/Statements.h"
 #include "support/JsonWriter.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FileSystem.h"
 
 using namespace heterplan;
 using namespace llvm;
@@ -19,39 +27,137 @@ struct VerifyOptions {
   bool json = false;
 };
 
-bool allHold(const std::vector<Finding> &findings) {
-  return std::all_of(findings.begin(), findings.end(),
-                     [](const Finding &finding) { return finding.check.holds; });
-}
+/// What was checked, and what the plan claims that was not.
+struct Report {
+  std::vector<Finding> findings;
+  std::vector<std::pair<std::string, std::string>> unchecked; // name, why
 
-void printText(const std::vector<Finding> &findings) {
+  bool holds() const {
+    return all_of(findings, [](const Finding &finding) { return finding.check.holds; });
+  }
+  /// A check without slack; it fails at the first of `wrong`.
+  void add(const char *name, ArrayRef<std::string> wrong) {
+    Check check{name, wrong.empty(), wrong.empty() ? 0 : -double(wrong.size()), "files"};
+    findings.push_back({check, wrong.empty() ? "" : wrong.front()});
+  }
+};
+
+void printText(const Report &report) {
   Table table({"check", "result", ">slack"});
-  for (const Finding &finding : findings)
+  for (const Finding &finding : report.findings)
     table.row(
         {finding.check.name, finding.check.holds ? "holds" : "FAILS", slackText(finding.check)});
+  for (const auto &[name, why] : report.unchecked)
+    table.row({name, "not checked", "-"});
   table.print(outs());
-  for (const Finding &finding : findings)
+  for (const Finding &finding : report.findings)
     if (!finding.because.empty())
       outs() << finding.check.name << ": " << finding.because << '\n';
-  outs() << (allHold(findings) ? "\nthe plan holds\n" : "\nthe plan does not hold\n");
+  for (const auto &[name, why] : report.unchecked)
+    outs() << name << ": not checked: " << why << '\n';
+  outs() << (report.holds() ? "\nthe plan holds\n" : "\nthe plan does not hold\n");
 }
 
-void printJson(const std::vector<Finding> &findings) {
+void writeFinding(JsonWriter &json, const Finding &finding) {
+  json.object([&] {
+    json.attribute("name", finding.check.name);
+    json.attribute("holds", finding.check.holds);
+    json.attribute("slack", finding.check.slack);
+    json.attribute("unit", finding.check.unit);
+    if (!finding.because.empty())
+      json.attribute("because", finding.because);
+  });
+}
+
+void printJson(const Report &report) {
   JsonWriter json(outs());
   json.object([&] {
-    json.attribute("holds", allHold(findings));
+    json.attribute("holds", report.holds());
     json.attributeArray("checks", [&] {
-      for (const Finding &finding : findings)
-        json.object([&] {
-          json.attribute("name", finding.check.name);
-          json.attribute("holds", finding.check.holds);
-          json.attribute("slack", finding.check.slack);
-          json.attribute("unit", finding.check.unit);
-          if (!finding.because.empty())
-            json.attribute("because", finding.because);
+      for (const Finding &finding : report.findings)
+        writeFinding(json, finding);
+    });
+    json.attributeArray("notChecked", [&] {
+      for (const auto &[name, why] : report.unchecked)
+        json.object([&, &name = name, &why = why] {
+          json.attribute("name", name);
+          json.attribute("because", why);
         });
     });
   });
+}
+
+/// The plan of one model against another: nothing else that is wrong would tell more.
+std::optional<Report> foreignModel(const Plan &plan, const LayerGraph &graph,
+                                   const VerifyOptions &options) {
+  if (plan.modelFingerprint == graph.fingerprint || plan.model == graph.model)
+    return std::nullopt;
+  Report report;
+  report.add("fingerprints", {"the plan is for the model '" + plan.model + "', and " +
+                              options.model + " is the model '" + graph.model + "'"});
+  report.unchecked.push_back({"all others", "they are about the model of the plan"});
+  return report;
+}
+
+/// The claims that nobody checks yet.
+void addClaims(const Plan &plan, Report &report) {
+  std::string bound = objectiveText(plan.objective, plan.lowerBound);
+  report.unchecked.push_back(
+      {"optimality", "that no plan of the searched space is better than " + bound +
+                         " is what the search says; there is no certificate"});
+  report.unchecked.push_back(
+      {"provenance", "from where the times come is what the cost model said"});
+}
+
+/// What was written with the plan in `directory`.
+Error addDirectory(const PlanInputs &inputs, const std::string &directory, Report &report) {
+  Expected<std::vector<std::string>> wrong = mismatches(directory);
+  report.add("files", wrong ? *wrong : std::vector<std::string>{toText(wrong.takeError())});
+  if (!report.holds()) {
+    report.unchecked.push_back({"instructions", "the plan itself or its files fail"});
+    return Error::success();
+  }
+  Expected<Program> program = lower(inputs.plan, inputs.graph, inputs.costs.cluster);
+  if (!program)
+    return program.takeError();
+  std::vector<std::string> changed = changedInstructions(directory, *program);
+  std::string writer = writerOf(directory), here = "heterplan " HETERPLAN_VERSION;
+  if (!changed.empty() && writer != here)
+    changed.front() += " (it was written by " + writer + ", this is " + here + ")";
+  report.add("instructions", changed);
+  if (!inputs.operators || !sys::fs::exists(directory + "/model.py"))
+    return Error::success();
+  Expected<std::vector<std::string>> model =
+      changedModel(directory, *inputs.operators, inputs.graph, inputs.plan);
+  if (!model)
+    return model.takeError();
+  report.add("model-code", *model);
+  return Error::success();
+}
+
+Expected<Report> examine(const PlanInputs &inputs, const VerifyOptions &options) {
+  if (std::optional<Report> foreign = foreignModel(inputs.plan, inputs.graph, options))
+    return std::move(*foreign);
+  Expected<std::vector<Finding>> findings =
+      examinePlan(inputs.plan, inputs.graph, inputs.costs.cluster, *inputs.costs.model);
+  if (!findings)
+    return findings.takeError();
+  Report report{std::move(*findings), {}};
+  std::vector<StringRef> names;
+  for (const StrategyInfo &strategy : strategies())
+    names.push_back(strategy.name);
+  report.findings.push_back(
+      checkStatements(inputs.plan, inputs.graph, inputs.costs.cluster, report.findings, names));
+  std::string directory = planDirectory(options.plan);
+  if (sys::fs::is_directory(options.plan) || sys::fs::exists(directory + "/" + manifestName)) {
+    if (Error error = addDirectory(inputs, directory, report))
+      return error;
+  } else {
+    report.unchecked.push_back({"files", "there is no " + std::string(manifestName) +
+                                             " beside the plan; give the directory"});
+  }
+  addClaims(inputs.plan, report);
+  return report;
 }
 
 Expected<ExitStatus> verify(const VerifyOptions &options) {
@@ -59,12 +165,11 @@ Expected<ExitStatus> verify(const VerifyOptions &options) {
       readPlanInputs(options.plan, options.model, options.reading, options.costs);
   if (!inputs)
     return inputs.takeError();
-  Expected<std::vector<Finding>> findings =
-      examinePlan(inputs->plan, inputs->graph, inputs->costs.cluster, *inputs->costs.model);
-  if (!findings)
-    return findings.takeError();
-  (options.json ? printJson : printText)(*findings);
-  return allHold(*findings) ? exitDone : exitInfeasible;
+  Expected<Report> report = examine(*inputs, options);
+  if (!report)
+    return report.takeError();
+  (options.json ? printJson : printText)(*report);
+  return report->holds() ? exitDone : exitInfeasible;
 }
 
 } // namespace

@@ -1,5 +1,6 @@
 // The oracle: every cut, every group of every stage, every micro-batch count. Deliberately naive,
 // and it considers every count of devices, not only those that SearchSpace keeps.
+#include "search/placement/SearchBudget.h"
 #include "search/placement/Strategy.h"
 
 #include <limits>
@@ -10,13 +11,30 @@ namespace heterplan {
 
 namespace {
 constexpr int64_t mostPlacements = 2'000'000;
+constexpr int64_t placementsBetweenWords = 1000;
 
 class Enumeration {
 public:
-  explicit Enumeration(Evaluator &evaluator)
-      : evaluator(evaluator), groups(allGroups()), left(evaluator.space.available) {}
+  Enumeration(Evaluator &evaluator, const SearchOptions &options)
+      : evaluator(evaluator), options(options), groups(allGroups()),
+        left(evaluator.space.available), budget(options) {}
 
+  /// Counts the placements, which is quick, before it evaluates any.
   Error run() {
+    if (Error error = enumerate())
+      return error;
+    all = considered;
+    considered = 0;
+    return enumerate();
+  }
+  /// Whether it saw all of them.
+  bool complete() const { return considered == all; }
+
+  std::optional<Placement> best;
+  double bestObjective = std::numeric_limits<double>::infinity();
+
+private:
+  Error enumerate() {
     for (int m : evaluator.space.microBatches) {
       current.microBatches = m;
       if (Error error = extend(0))
@@ -25,10 +43,6 @@ public:
     return Error::success();
   }
 
-  std::optional<Placement> best;
-  double bestObjective = std::numeric_limits<double>::infinity();
-
-private:
   std::vector<GroupOption> allGroups() const {
     std::vector<GroupOption> result;
     const std::vector<int> &available = evaluator.space.available;
@@ -73,32 +87,42 @@ private:
   }
 
   Error consider() {
+    if (all && budget.interrupted())
+      return Error::success();
     if (++considered > mostPlacements)
       return Diagnostic(Diag::TooLarge, {"", 0, 0, "strategy exhaustive"})
                  .note({}, "use --strategy auto or label-setting")
-             << "more than " << mostPlacements << " placements";
+             << "there are more than " << mostPlacements << " placements to try";
+    if (!all)
+      return Error::success();
     std::optional<Evaluation> evaluation = evaluator.evaluate(current);
     if (evaluation && evaluation->objective < bestObjective) {
       bestObjective = evaluation->objective;
       best = current;
     }
+    if (options.progress && considered % placementsBetweenWords == 0)
+      options.progress(double(considered) / double(all), bestObjective);
     return Error::success();
   }
 
   Evaluator &evaluator;
+  const SearchOptions &options;
   const std::vector<GroupOption> groups;
   std::vector<int> left; // devices not taken by `current`
   Placement current;
-  int64_t considered = 0;
+  SearchBudget budget;
+  int64_t considered = 0, all = 0; // 0: not counted yet
 };
 } // namespace
 
-Expected<Solution> Exhaustive::run(Evaluator &evaluator, const SearchOptions &) {
-  Enumeration enumeration(evaluator);
+Expected<Solution> Exhaustive::run(Evaluator &evaluator, const SearchOptions &options) {
+  Enumeration enumeration(evaluator, options);
   if (Error error = enumeration.run())
     return error;
-  return Solution{enumeration.best, enumeration.bestObjective,
-                  enumeration.best ? Termination::Optimal : Termination::Infeasible};
+  bool complete = enumeration.complete();
+  return Solution{enumeration.best,
+                  complete ? std::optional(enumeration.bestObjective) : std::nullopt,
+                  SearchBudget(options).termination(complete, enumeration.best.has_value())};
 }
 
 } // namespace heterplan

@@ -1,6 +1,7 @@
 #include "search/problem/Problem.h"
 
 #include "cost/IterationRules.h"
+#include "support/Suggestion.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -48,12 +49,19 @@ Error verifyWays(const Request &request) {
          << "'";
 }
 
+std::vector<std::string> layerNames(const Problem &problem) {
+  std::vector<std::string> names;
+  for (const Layer &layer : problem.graph.layers)
+    names.push_back(layer.name);
+  return names;
+}
+
 Error verifyLayer(const Problem &problem, const std::string &layer, const Location &place) {
   if (problem.graph.find(layer) >= 0)
     return Error::success();
   return Diagnostic(Diag::UnknownLayer, place)
              .note({}, "'heterplan import' lists the layers of a model")
-         << "the model has no layer '" << layer << "'";
+         << "the model has no layer '" << layer << "'" << didYouMean(layer, layerNames(problem));
 }
 
 Error verifySets(const Problem &problem, ArrayRef<LayerSet> sets, const char *what) {

@@ -80,18 +80,36 @@ std::set<int> everyCount(Samples batch, int microBatches, int available) {
   return counts;
 }
 
+size_t divisorCount(Samples batch) {
+  size_t count = 0;
+  for (int64_t d = 1; d * d <= batch.value(); ++d)
+    if (batch.value() % d == 0)
+      count += d * d == batch.value() ? 1 : 2;
+  return count;
+}
+
 bool hasTables(const LayerGraph &graph) {
   return std::any_of(graph.layers.begin(), graph.layers.end(),
                      [](const Layer &layer) { return !layer.tables.empty(); });
 }
 
-/// Every vector of counts with at least two types, if there are few.
-bool addAllMixed(const Cluster &cluster, ArrayRef<int> available, ArrayRef<int> perNode,
-                 std::vector<GroupOption> &options) {
+/// Whether there are few vectors of counts.
+bool mixedAreListed(ArrayRef<int> available) {
   int64_t vectors = 1;
   for (int count : available)
     if ((vectors *= count + 1) > mostMixedGroups)
       return false;
+  return true;
+}
+
+/// Every vector of counts with at least two types, if there are few.
+bool addAllMixed(const Cluster &cluster, ArrayRef<int> available, ArrayRef<int> perNode,
+                 std::vector<GroupOption> &options) {
+  if (!mixedAreListed(available))
+    return false;
+  int64_t vectors = 1;
+  for (int count : available)
+    vectors *= count + 1;
   std::vector<int> counts(available.size(), 0);
   for (int64_t code = 1; code < vectors; ++code) {
     int64_t rest = code;
@@ -270,6 +288,37 @@ SearchSpace::SearchSpace(const Problem &problem) : rules(rulesOf(problem.request
   int pieces = static_cast<int>(positions.size()) - 1;
   minStages = request.schedule == ScheduleChoice::Pipeline ? 2 : 1;
   maxStages = request.schedule == ScheduleChoice::DataParallel ? 1 : pieces;
+  nameWhatIsLeftOut(problem);
+}
+
+std::string SearchSpace::name() const {
+  return std::string(rules.fitsSizes() ? "steady-state" : "pipelines") +
+         (leftOut.empty() ? "" : "-reduced");
+}
+
+void SearchSpace::nameWhatIsLeftOut(const Problem &problem) {
+  auto some = [&](size_t kept, size_t all, const char *what) {
+    if (kept < all)
+      leftOut.push_back(std::to_string(all - kept) + " of " + std::to_string(all) + " " + what);
+  };
+  some(positions.size() - 2, rankedCuts(problem).first.size(), "cuts");
+  if (rules.fitsSizes())
+    return;
+  Samples batch = problem.request.globalBatch;
+  if (problem.request.microBatches == 0)
+    some(microBatches.size(), divisorCount(batch), "numbers of micro-batches");
+  int mostOfAType = *std::max_element(available.begin(), available.end());
+  bool eachCountMatters = hasTables(problem.graph) || mayShardState(problem.request, rules);
+  if (eachCountMatters && mostOfAType > mostTableCounts)
+    leftOut.push_back("most numbers of devices above " + std::to_string(mostTableCounts));
+  auto types = std::count_if(available.begin(), available.end(), [](int n) { return n > 0; });
+  if (types > 1 && !mixedAreListed(available))
+    leftOut.push_back("most mixes of device types in a stage");
+  if (any_of(options, [](const GroupOption &option) {
+        return any_of(option.group.counts,
+                      [&](const auto &count) { return option.slots[count.first] != count.second; });
+      }))
+    leftOut.push_back("sharing of a node that a stage uses in part");
 }
 
 void SearchSpace::listOptions(const Problem &problem) {

@@ -6,6 +6,7 @@
 #include "cost/IterationRules.h"
 #include "search/problem/Problem.h"
 
+#include <string>
 #include <vector>
 
 namespace heterplan {
@@ -29,13 +30,18 @@ struct SearchSpace {
   std::vector<int> perNode;      // devicesPerNode of each type; 0 where groups may straddle nodes
   const IterationRules &rules;
   int minStages = 1, maxStages = 1;
+  /// What was left out of the plans that the name promises, in words; empty: nothing.
+  std::vector<std::string> leftOut;
 
   explicit SearchSpace(const Problem &problem);
+  /// "pipelines" or "steady-state", with "-reduced" where plans were left out; see docs/formats.md.
+  std::string name() const;
   /// The option of `group`, listed or not.
   GroupOption optionOf(const Problem &problem, const DeviceGroup &group) const;
 
 private:
   void listOptions(const Problem &problem);
+  void nameWhatIsLeftOut(const Problem &problem);
 };
 
 /// Layers that constraints keep apart, the earlier first: neighbours among the layers of a

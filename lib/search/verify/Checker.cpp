@@ -2,6 +2,8 @@
 
 #include "search/verify/ConstraintFormulas.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <algorithm>
 
 using namespace llvm;
@@ -14,8 +16,8 @@ std::vector<ConstraintFormula> constraintsOf(const CheckInputs &in) {
       layersOnce(in),   stageOrder(in),    tiedParameters(in),    scheduleFits(in),
       deviceGroups(in), devicesExist(in),  devicesUsedOnce(in),   memoryFits(in),
       sharesSum(in),    timingIsRight(in), boundIsConsistent(in), fingerprintsMatch(in)};
-  if (std::any_of(in.graph.layers.begin(), in.graph.layers.end(),
-                  [](const Layer &layer) { return !layer.tables.empty(); }))
+  if (any_of(in.graph.layers, [](const Layer &layer) { return !layer.tables.empty(); }) ||
+      any_of(in.plan.stages, [](const Stage &stage) { return !stage.tables.empty(); }))
     result.push_back(tableShards(in));
   constexpr decltype(&checkPin) hooks[] = {
 #define HETERPLAN_CONSTRAINT(enumerator, name, degree, devices) check##enumerator,

@@ -33,6 +33,7 @@ Outcome launch(const Program &program, const std::string &options) {
   llvm::SmallString<128> folder;
   EXPECT_FALSE(llvm::sys::fs::createUniqueDirectory("launch er", folder));
   llvm::cantFail(writeFile((folder + "/launch.sh").str(), emitLaunchScript(program)));
+  llvm::cantFail(writeFile((folder + "/manifest.sha256").str(), ""));
   std::string command = "HETERPLAN_PYTHON=python-x OMP_NUM_THREADS=2 bash '" + folder.str().str() +
                         "/launch.sh' " + options + " 2>&1";
   FILE *pipe = popen(command.c_str(), "r");
@@ -63,7 +64,7 @@ TEST(Launcher, GivesEachHostTheRanksOfItsNode) {
                            "--master-port 29400"))
       << outcome.output;
   outcome = launch(programOn({"a", "a", "b"}), "--hosts h1,h2 --dry-run");
-  EXPECT_TRUE(has(outcome, "ssh h2 ") && has(outcome, "ssh h1 ")) << outcome.output;
+  EXPECT_TRUE(has(outcome, "ssh -- h2 ") && has(outcome, "ssh -- h1 ")) << outcome.output;
 }
 
 TEST(Launcher, SpreadsRanksOverOtherHostsAndSaysSo) {
@@ -79,9 +80,28 @@ TEST(Launcher, RefusesWhatCannotBe) {
   EXPECT_EQ(launch(program, "--hosts").status, 1);
   EXPECT_EQ(launch(program, "--hosts a,b,c --dry-run").status, 1);
   EXPECT_EQ(launch(program, "--hosts a,b --node-rank 2 --dry-run").status, 1);
+  EXPECT_EQ(launch(program, "--hosts a,,b --dry-run").status, 1);
+  EXPECT_EQ(launch(program, "--hosts a,b --port 08 --dry-run").status, 1);
   Outcome outcome = launch(programOn(std::vector<std::string>(100'000, "n")), "--dry-run");
   EXPECT_EQ(outcome.status, 1);
   EXPECT_TRUE(has(outcome, "the plan has 100000 ranks")) << outcome.output;
+}
+
+TEST(Launcher, NumbersAreNotEvaluated) {
+  for (std::string option : {"--node-rank", "--port"}) {
+    Outcome outcome = launch(programOn({"a", "b"}),
+                             "--hosts a,b --dry-run " + option + " 'x[$(echo pwned >&2)]'");
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_TRUE(has(outcome, "is not a number")) << outcome.output;
+    EXPECT_FALSE(has(outcome, "pwned\n")) << outcome.output;
+  }
+}
+
+TEST(Launcher, HostsAreNotOptionsOfSsh) {
+  Outcome outcome = launch(programOn({"a", "b"}), "--dry-run --hosts -oProxyCommand=x,me@b");
+  EXPECT_TRUE(has(outcome, "ssh -- -oProxyCommand=x ")) << outcome.output;
+  outcome = launch(programOn({"a", "b"}), "--dry-run --hosts me@a,b --node-rank 0");
+  EXPECT_TRUE(has(outcome, "--master-addr a ")) << outcome.output;
 }
 
 TEST(Launcher, NamesOfNodesStayInStrings) {

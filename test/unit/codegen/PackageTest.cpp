@@ -1,6 +1,7 @@
 #include "codegen/Package.h"
 
 #include "GraphBuilder.h"
+#include "codegen/Manifest.h"
 #include "codegen/Resources.h"
 #include "ir/FileForms.h"
 #include "support/Files.h"
@@ -12,6 +13,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <csignal>
+#include <sys/wait.h>
+#include <unistd.h>
 
 using namespace heterplan;
 namespace fs = llvm::sys::fs;
@@ -48,10 +52,17 @@ protected:
   }
   std::string read(const std::string &name) { return llvm::cantFail(readFile(path(name))); }
   std::string save(bool force = false, bool withGraph = true) {
+    ExchangeObserver observer;
+    return saveWatched(observer, force, withGraph);
+  }
+  std::string saveWatched(ExchangeObserver &observer, bool force = false, bool withGraph = true) {
     Package package{plan, layers, program, timeline, withGraph ? &builder.graph : nullptr, runtime};
-    llvm::Error error = writePackage(path("a/b/out"), package, force);
+    llvm::Error error = writePackage(path("a/b/out"), package, force, observer);
     return error ? toText(std::move(error)) : "";
   }
+  std::vector<std::string> differences() { return llvm::cantFail(mismatches(path("a/b/out"))); }
+  /// Overwrites plan `a` by plan `b` in a process that is killed before each of its steps in turn.
+  void killAtEachStep(bool canExchange);
   std::vector<std::string> list(const std::string &name) {
     std::vector<std::string> names;
     std::error_code failure;
@@ -72,8 +83,56 @@ protected:
 };
 
 using Names = std::vector<std::string>;
-const Names everything = {".heterplan", "heterplan_runtime", "launch.sh", "model.py", "plan.json",
-                          "ranks",      "report.html",       "weights"};
+const Names everything = {".heterplan",      "heterplan_runtime", "launch.sh",
+                          "manifest.sha256", "model.py",          "plan.json",
+                          "ranks",           "report.html",       "weights"};
+
+/// Ends the process before its n-th step.
+class KillBefore : public ExchangeObserver {
+public:
+  KillBefore(int step, bool exchanges) : left(step), exchanges(exchanges) {}
+  void before(llvm::StringRef) override {
+    if (left-- == 0)
+      kill(getpid(), SIGKILL);
+  }
+  bool canExchange() override { return exchanges; }
+
+private:
+  int left;
+  bool exchanges;
+};
+
+void PackageTest::killAtEachStep(bool canExchange) {
+  auto saveAs = [&](const char *name, ExchangeObserver &observer) {
+    plan.model = program.model = name;
+    return saveWatched(observer);
+  };
+  ExchangeObserver none;
+  int killed = 0;
+  for (bool done = false; !done; ++killed) {
+    ASSERT_LT(killed, 100);
+    ASSERT_EQ(saveAs("a", none), "");
+    ASSERT_EQ(list("a/b"), Names{"out"}) << "what the killed writer left is still there";
+    ASSERT_FALSE(fs::create_directories(path("a/b/out/weights")));
+    write("a/b/out/weights/mine.safetensors", "mine");
+    pid_t child = fork();
+    if (child == 0) {
+      KillBefore observer(killed, canExchange);
+      _exit(saveAs("b", observer).empty() ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    done = WIFEXITED(status);
+    ASSERT_TRUE(!done || WEXITSTATUS(status) == 0);
+    if (!canExchange && !fs::exists(path("a/b/out"))) // between two renames: the next one mends it
+      continue;
+    std::string found = llvm::cantFail(readPlan(path("a/b/out"))).model;
+    EXPECT_EQ(found, done || found == "b" ? "b" : "a");
+    EXPECT_EQ(differences(), Names()) << "killed before step " << killed;
+    EXPECT_EQ(read("a/b/out/weights/mine.safetensors"), "mine");
+  }
+  EXPECT_GT(killed, 10);
+}
 } // namespace
 
 TEST_F(PackageTest, WritesEverything) {
@@ -91,7 +150,8 @@ TEST_F(PackageTest, WritesEverything) {
 
 TEST_F(PackageTest, WithoutOperatorsNothingIsExecutable) {
   EXPECT_EQ(save(false, false), "");
-  EXPECT_EQ(list("a/b/out"), (Names{".heterplan", "plan.json", "ranks", "report.html"}));
+  EXPECT_EQ(list("a/b/out"),
+            (Names{".heterplan", "manifest.sha256", "plan.json", "ranks", "report.html"}));
 }
 
 TEST_F(PackageTest, WritesAgainIntoItsOwnDirectory) {
@@ -99,9 +159,84 @@ TEST_F(PackageTest, WritesAgainIntoItsOwnDirectory) {
   write("a/b/out/notes.txt", "mine");
   write("a/b/out/model.py", "changed");
   EXPECT_EQ(save(false, false), "");
-  EXPECT_EQ(list("a/b/out"),
-            (Names{".heterplan", "notes.txt", "plan.json", "ranks", "report.html"}));
+  EXPECT_EQ(list("a/b/out"), (Names{".heterplan", "manifest.sha256", "notes.txt", "plan.json",
+                                    "ranks", "report.html"}));
   EXPECT_EQ(list("a/b"), Names{"out"});
+}
+
+TEST_F(PackageTest, AnOverwriteThatIsKilledLeavesTheOldOrTheNewPlan) { killAtEachStep(true); }
+
+TEST_F(PackageTest, AlsoWhereDirectoriesCannotBeExchanged) { killAtEachStep(false); }
+
+TEST_F(PackageTest, KeepsWhatItDidNotWrite) {
+  EXPECT_EQ(save(), "");
+  write("a/b/out/weights/mine.safetensors", "mine");
+  ASSERT_FALSE(fs::create_directories(path("a/b/out/checkpoints/empty")));
+  ASSERT_EQ(symlink("mine.safetensors", path("a/b/out/weights/link").c_str()), 0);
+  EXPECT_EQ(save(), "");
+  EXPECT_EQ(read("a/b/out/weights/mine.safetensors"), "mine");
+  EXPECT_EQ(read("a/b/out/weights/link"), "mine");
+  EXPECT_TRUE(fs::is_directory(path("a/b/out/checkpoints/empty")));
+  EXPECT_EQ(differences(), Names());
+}
+
+TEST_F(PackageTest, RefusesAFileThatWouldBeTakenForPartOfThePlan) {
+  EXPECT_EQ(save(), "");
+  write("a/b/out/weights/stage-0007.safetensors", "mine");
+  EXPECT_NE(save().find("stage-0007.safetensors: error: [HP1702] was not written by heterplan"),
+            std::string::npos);
+  EXPECT_NE(save(/*force=*/true), "") << "the new plan has no such file to replace it by";
+  EXPECT_EQ(read("a/b/out/weights/stage-0007.safetensors"), "mine");
+  EXPECT_EQ(list("a/b"), Names{"out"});
+}
+
+TEST_F(PackageTest, ManifestBindsTheFiles) {
+  EXPECT_EQ(save(), "");
+  EXPECT_EQ(differences(), Names());
+  write("a/b/out/notes.txt", "mine");
+  EXPECT_EQ(differences(), Names());
+  write("a/b/out/ranks/0000.json", read("a/b/out/ranks/0000.json") + " ");
+  write("a/b/out/ranks/0001.json", "{}");
+  ASSERT_FALSE(fs::remove(path("a/b/out/weights/stage-0000.safetensors")));
+  Names found = differences();
+  ASSERT_EQ(found.size(), 3u);
+  EXPECT_NE(found[0].find("'ranks/0000.json' is not the file"), std::string::npos);
+  EXPECT_NE(found[1].find("'weights/stage-0000.safetensors' of the manifest cannot be read"),
+            std::string::npos);
+  EXPECT_NE(found[2].find("'ranks/0001.json' was not written"), std::string::npos);
+}
+
+TEST_F(PackageTest, ManifestIsReadBySha256sum) {
+  EXPECT_EQ(save(), "");
+  std::string command = "cd '" + path("a/b/out") + "' && sha256sum --strict --quiet -c " +
+                        manifestName + " >/dev/null 2>&1";
+  EXPECT_EQ(system(command.c_str()), 0);
+  write("a/b/out/manifest.sha256", "nonsense\n");
+  auto broken = readManifest(path("a/b/out"));
+  EXPECT_NE(toText(broken.takeError()).find("manifest.sha256:1:1: error: [HP1003]"),
+            std::string::npos);
+}
+
+TEST_F(PackageTest, ASignalEndsItBetweenTwoFiles) {
+  EXPECT_EQ(save(), "");
+  std::string before = read("a/b/out/manifest.sha256");
+  pid_t child = fork();
+  if (child == 0) {
+    struct Terminate : ExchangeObserver {
+      void before(llvm::StringRef step) override {
+        if (step == "write plan.json")
+          kill(getpid(), SIGTERM);
+      }
+    } observer;
+    plan.model = "b";
+    saveWatched(observer);
+    _exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+  EXPECT_EQ(list("a/b"), Names{"out"});
+  EXPECT_EQ(read("a/b/out/manifest.sha256"), before);
 }
 
 TEST_F(PackageTest, LeavesAForeignDirectoryAlone) {

@@ -12,6 +12,7 @@ Plan smallPlan() {
   Plan plan;
   plan.model = "<script>alert(1)</script>";
   plan.cluster = "two";
+  plan.searchSpace = "pipelines-reduced";
   plan.globalBatch = Samples(48);
   plan.microBatches = 3;
   plan.iteration = Seconds(0.0125);
@@ -122,4 +123,18 @@ TEST(Report, ShardsOfTablesAreListed) {
   EXPECT_EQ(count(html, "Sparse tables"), 1);
   EXPECT_EQ(count(html, "users &amp; items"), 1);
   EXPECT_EQ(count(html, "2 × 4 + 1 × 3"), 1);
+}
+
+TEST(Report, SaysWhatItsBoundIsAbout) {
+  std::string html = emitReport(smallPlan(), smallTimeline());
+  EXPECT_NE(html.find("of the searched space"), std::string::npos);
+  EXPECT_NE(html.find("in the searched space pipelines-reduced"), std::string::npos);
+}
+
+TEST(Report, WidePartsScrollByThemselvesOnANarrowPage) {
+  std::string html = emitReport(smallPlan(), smallTimeline());
+  EXPECT_NE(html.find("width=device-width"), std::string::npos);
+  EXPECT_NE(html.find("@media (max-width: 40rem)"), std::string::npos);
+  EXPECT_NE(html.find("<div class=\"wide\">\n<table>"), std::string::npos);
+  EXPECT_NE(html.find("<div class=\"wide\">\n<h2>Predicted timeline"), std::string::npos) << html;
 }

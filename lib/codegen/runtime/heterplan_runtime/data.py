@@ -37,9 +37,11 @@ def integer_range(name: str, bound: int) -> tuple[int, int]:
 
 class RandomData:
     """Floats are normal; integers uniform below their bound, which is 2 where none is known; an
-    integer input that is called a mask is all ones."""
+    integer input that is called a mask is all ones. `fixed`: those of the first step in every step,
+    which a model can learn by heart."""
 
-    def __init__(self, model: Model, loss: Loss, seed: int) -> None:
+    def __init__(self, model: Model, loss: Loss, seed: int, fixed: bool = False) -> None:
+        self._fixed = fixed
         self._model = model
         self._seed = seed
         prediction = model.prediction
@@ -47,6 +49,7 @@ class RandomData:
         self._target_range = (0, prediction.dims[-1][1]) if loss.takes_classes else (0, 2)
 
     def load(self, step: int, samples: range) -> Batch:
+        step = 0 if self._fixed else step
         bounds = self._model.bounds
         inputs = {
             name: self._draw(spec, step, samples, integer_range(name, bounds.get(name, 0)))
@@ -90,8 +93,8 @@ class UserData:
 
 
 def make_data(text: str, model: Model, loss: Loss, seed: int) -> DataSource:
-    if text == "random":
-        return RandomData(model, loss, seed)
+    if text in ("random", "fixed"):
+        return RandomData(model, loss, seed, fixed=text == "fixed")
     if ":" in text:
         return UserData(text, model)
-    raise RuntimeFault(f"--data {text}: expected random or module:function")
+    raise RuntimeFault(f"--data {text}: expected random, fixed or module:function")

@@ -8,13 +8,16 @@ any failure of a rank into 1; "checkPassed" of --json tells them apart.
 from __future__ import annotations
 
 import argparse
+import ctypes
 import os
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
 from .errors import CheckFailed, RuntimeFault
+from .manifest import check_directory
 
 
 class _Parser(argparse.ArgumentParser):
@@ -39,7 +42,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add("--steps", type=_natural(1), default=3, help="optimizer steps (3)")
     add("--warmup", type=_natural(0), default=1, help="first steps left out of the median (1)")
     add("--loss", default="cross_entropy", help="cross_entropy, mse or module:function")
-    add("--data", default="random", help="random or module:function")
+    add("--data", default="random", help="random, fixed (the same samples in each step) or module:function")
     add("--lr", type=float, default=0.01, help="learning rate (0.01)")
     add("--seed", type=_natural(0), default=0)
     add(
@@ -55,7 +58,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add("--threads", type=_natural(1), help="CPU threads of each rank (OMP_NUM_THREADS)")
     add("--pin", action="store_true", help="each rank of this machine on a CPU core of its own")
     add("--timeout", type=_natural(1), default=300, help="seconds to wait for another rank (300)")
+    add("--allow-edits", action="store_true", help="run files that were changed after compile too")
     add("--device", choices=("auto", "cpu"), default="auto", help="cpu: leave GPUs alone")
+    add("--checked", action="store_true", help=argparse.SUPPRESS)  # the launcher did
     return parser.parse_args(arguments)
 
 
@@ -63,15 +68,32 @@ def _rank_text() -> str:
     return f"rank {os.environ['RANK']}" if "RANK" in os.environ else "launcher"
 
 
+def _end_with_parent() -> None:
+    """A rank whose launcher was killed does not train on alone."""
+    if sys.platform == "linux":
+        set_parent_death_signal = 1  # PR_SET_PDEATHSIG
+        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
+
+
+def _check_files(options: argparse.Namespace) -> None:
+    """Once on each machine: by the launcher, or by the first rank where there is none."""
+    if os.environ.get("LOCAL_RANK", "0") == "0" and not options.checked:
+        for note in check_directory(options.directory, options.allow_edits):
+            print(f"note: {options.directory}: {note}", file=sys.stderr)
+
+
 def _run(arguments: list[str]) -> int:
     options = parse(arguments)
+    if "RANK" in os.environ:
+        _end_with_parent()
+    _check_files(options)
     from .program import read_rank_program  # torch is slow to import: not for a usage error
 
     if "RANK" not in os.environ:
         world_size = read_rank_program(options.directory, 0).world_size
         from .launcher import launch
 
-        return launch(world_size, arguments)
+        return launch(world_size, [*arguments, "--checked"])
     from .training import train
 
     train(options)

@@ -67,11 +67,25 @@ class Recorder:
         }
 
 
+def _names(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Events by which viewers name processes and threads."""
+
+    def name(what: str, stage: int, rank: int, text: str) -> dict[str, Any]:
+        event = {"name": what, "ph": "M", "ts": 0, "dur": 0, "pid": stage, "tid": rank}
+        return {**event, "args": {"index": 0, "name": text}}
+
+    tracks = sorted({(event["pid"], event["tid"]) for event in events})
+    first = {stage: rank for stage, rank in reversed(tracks)}
+    processes = [name("process_name", s, r, f"stage {s}") for s, r in sorted(first.items())]
+    return processes + [name("thread_name", s, r, f"rank {r}") for s, r in tracks]
+
+
 def write_trace(path: Path, model: str, events: list[dict[str, Any]]) -> None:
     """`events` of all ranks, by rank and then by begin."""
     last = max((event["ts"] + event["dur"] for event in events), default=0.0)
     trace = {
-        "traceEvents": sorted(events, key=lambda event: (event["tid"], event["ts"])),
+        "traceEvents": sorted(events, key=lambda event: (event["tid"], event["ts"]))
+        + _names(events),
         "displayTimeUnit": "ms",
         "otherData": {
             "schemaVersion": "1.0",

@@ -26,6 +26,7 @@ from .device_classes import class_named, class_of
 from .errors import CheckFailed, RuntimeFault
 from .interpreter import Interpreter
 from .losses import Loss, make_loss
+from .machine import Usage, describe
 from .memory import PeakMemory
 from .model import (
     Model,
@@ -276,11 +277,18 @@ def _steps(run: Run, interpreter: Interpreter, result: Result) -> None:
 
 
 def _measure_core(run: Run, reference_kernels: list[float]) -> None:
-    """Between steps, if somebody will read it."""
-    if run.options.json is not None:
-        reference_kernels.append(class_of(run.communicator.device).reference_kernel(
-                run.communicator.device
-            ))
+    """Between steps."""
+    device = run.communicator.device
+    reference_kernels.append(class_of(device).reference_kernel(device))
+
+
+def _report_machine(run: Run, result: Result, usage: Usage) -> None:
+    """Where all ranks are on this machine."""
+    usages = run.communicator.gather(usage.read())
+    if os.environ.get("LOCAL_WORLD_SIZE") != str(run.program.world_size):
+        return
+    if text := describe(usages, result.reference_kernel_seconds):
+        run.say(f"note: {text}")
 
 
 def _report(run: Run, result: Result) -> None:
@@ -328,10 +336,12 @@ def train(options: argparse.Namespace) -> None:
     memory = PeakMemory(run.communicator.device)
     interpreter = _make_interpreter(run)
     memory.restart()
+    usage = Usage()
     _steps(run, interpreter, result)
     result.peak_bytes = run.communicator.gather(memory.bytes())
     interpreter.close()
     _report(run, result)
+    _report_machine(run, result, usage)
     _write_trace(run)
     if options.check:
         _check(run, interpreter, result)

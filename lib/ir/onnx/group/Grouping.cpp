@@ -354,7 +354,8 @@ private:
       result.notes.push_back(
           "operator '" + graph.nodes[mixing[0]].name.substr(0, 100) + "'" +
           (mixing.size() > 1 ? " and " + std::to_string(mixing.size() - 1) + " more" : "") +
-          " combine the samples of a batch; a replica sees only its own");
+          " combine samples: batch normalisation those of a micro-batch on all replicas, any other "
+          "only those of them that its replica has");
     int listed = 0;
     for (const CoverageRow &row : coverage(graph))
       if (!row.costed && row.how != profileOnly && listed++ < mostNotes)

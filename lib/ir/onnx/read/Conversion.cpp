@@ -6,8 +6,11 @@
 #include "ir/onnx/read/Scopes.h"
 #include "ir/onnx/read/TensorReader.h"
 
+#include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
 
 #include "onnx/onnx_pb.h"
 
@@ -56,6 +59,7 @@ private:
   Scopes scopes;
   std::vector<TensorId> literals; // values of Constant nodes: never trained
   size_t copied = 0;
+  StringSet<> cutShort; // files of external data
 
   Error unsupported(StringRef element, StringRef what, StringRef accepted) {
     return Diagnostic(Diag::UnsupportedOperator, file.at(element)).note({}, accepted.str())
@@ -70,6 +74,18 @@ private:
       return malformed("", "has no graph; it is not an ONNX model");
     graph.opset = canonicalOpset;
     return Error::success();
+  }
+
+  /// Absent data are usual where only a plan is wanted; a file that is too short is a mistake.
+  void noteCutShort(const onnx::TensorProto &proto) {
+    for (const auto &entry : proto.external_data()) {
+      SmallString<256> path(graph.folder);
+      sys::path::append(path, entry.value());
+      if (entry.key() == "location" && sys::fs::exists(path) &&
+          cutShort.insert(entry.value()).second)
+        graph.notes.push_back("the external data '" + entry.value() +
+                              "' are cut short: parameters beyond their end have no values");
+    }
   }
 
   Error fill(GraphTensor &tensor, const onnx::TensorProto &proto) {
@@ -90,6 +106,8 @@ private:
       if (!external)
         return external.takeError();
       tensor.external = std::move(*external);
+      if (!tensor.external)
+        noteCutShort(proto);
       return Error::success();
     }
     auto data = inlineData(proto, place);

@@ -129,3 +129,38 @@ TEST(Assignment, groupsNoLargerThanANodeDoNotStraddle) {
     EXPECT_EQ(nodes.size(), 1u);
   }
 }
+
+TEST(SearchSpace, saysWhatItLeavesOut) {
+  Problem problem = problemOf(chain({1, 2, 3}));
+  problem.cluster = nodesOf(1, 4);
+  problem.request.globalBatch = Samples(16);
+  EXPECT_EQ(SearchSpace(problem).name(), "pipelines");
+  EXPECT_TRUE(SearchSpace(problem).leftOut.empty());
+
+  problem.graph = chain(std::vector<double>(50, 1));
+  EXPECT_EQ(SearchSpace(problem).name(), "pipelines-reduced");
+  EXPECT_EQ(SearchSpace(problem).leftOut, std::vector<std::string>{"10 of 50 cuts"});
+  problem.request.iterationModel = IterationModel::SteadyState;
+  EXPECT_EQ(SearchSpace(problem).name(), "steady-state");
+}
+
+TEST(SearchSpace, saysThatMicroBatchesAndMixesAreLeftOut) {
+  Problem problem = problemOf(chain({1}));
+  problem.cluster = nodesOf(1, 30);
+  problem.request.globalBatch = Samples(5040); // 60 divisors
+  EXPECT_EQ(SearchSpace(problem).leftOut,
+            std::vector<std::string>{"44 of 60 numbers of micro-batches"});
+  problem.request.microBatches = 10;
+  EXPECT_TRUE(SearchSpace(problem).leftOut.empty());
+  DeviceType other;
+  other.name = "other";
+  problem.cluster.types.push_back(other);
+  problem.cluster.nodes[0].devices["other"] = 30;
+  EXPECT_EQ(SearchSpace(problem).leftOut,
+            std::vector<std::string>{"most mixes of device types in a stage"});
+  problem = problemOf(chain({1}));
+  problem.cluster = nodesOf(2, 4);
+  problem.request.globalBatch = Samples(16);
+  EXPECT_EQ(SearchSpace(problem).leftOut,
+            std::vector<std::string>{"sharing of a node that a stage uses in part"});
+}

@@ -1,0 +1,29 @@
+// Whether a directory holds what its plan says: the files of plan, model and cluster are made anew
+// and compared, so that a manifest that was changed with them does not help.
+#pragma once
+
+#include "ir/Graph.h"
+#include "ir/LayerGraph.h"
+#include "ir/Plan.h"
+#include "ir/Program.h"
+
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+
+#include <string>
+#include <vector>
+
+namespace heterplan {
+
+/// A sentence for each file of ranks/, and launch.sh where there is one, that is not what `program`
+/// gives.
+std::vector<std::string> changedInstructions(llvm::StringRef directory, const Program &program);
+
+/// Likewise for model.py. Fails with NotGeneratable.
+llvm::Expected<std::vector<std::string>> changedModel(llvm::StringRef directory, const Graph &graph,
+                                                      const LayerGraph &layers, const Plan &plan);
+
+/// "heterplan 0.1.0": what wrote `directory`; empty where it does not say.
+std::string writerOf(llvm::StringRef directory);
+
+} // namespace heterplan
