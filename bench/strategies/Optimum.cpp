@@ -58,7 +58,7 @@ Tally compare(const Problem &problem, const SearchOutcome &oracle, const char *s
       continue;
     }
     ++tally.runs;
-    tally.wrong += found->proven && found->plan.has_value() != oracle.plan.has_value();
+    tally.wrong += found->isProven() && found->plan.has_value() != oracle.plan.has_value();
     if (!oracle.plan)
       continue;
     ++tally.plans;

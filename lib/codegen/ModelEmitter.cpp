@@ -27,6 +27,7 @@ class Stage(nn.Module):
     constants_spec: name -> (shape, dtype), to be read from the file of weights
     tables_spec: as parameters_spec, sparse tables, of which lookup() reads rows
     lookups: the table of each lookup, in the order of forward(); indices() returns what each reads
+    segments: first layers of those that are computed again in the backward pass; none: nothing is
     """
 
     layers = ()
@@ -38,6 +39,7 @@ class Stage(nn.Module):
     constants_spec = {}
     tables_spec = {}
     lookups = ()
+    segments = ()
 
     def __init__(self, tables=True):
         """Without tables something else must take the place of lookup()."""
@@ -82,6 +84,10 @@ class Stage(nn.Module):
         """What each lookup reads, computed from the inputs alone."""
         return ()
 
+    def checkpoint(self, segment, *arguments):
+        """Runs a segment; training replaces it by what keeps only the arguments of the segment."""
+        return segment(*arguments)
+
     def batch_norm(self, x, weight, bias, running_mean, running_var, momentum, eps, training):
         """Batch normalisation of one process; replicas of a stage replace it by one of them all."""
         return F.batch_norm(
@@ -103,6 +109,8 @@ private:
   void writeNames(StringRef field, ArrayRef<TensorId> tensors);
   void writeStored(const StageModule &stage);
   void writeStage(const StageModule &stage, size_t index);
+  void writeFunction(StringRef name, std::vector<std::string> arguments, bool usesStored,
+                     StringRef body, ArrayRef<std::string> results);
   void writeConstructor(const StageModule &stage);
   void writeIndices(const StageModule &stage);
   std::string shapeOf(TensorId id) const;
@@ -215,18 +223,32 @@ void ModelWriter::writeStage(const StageModule &stage, size_t index) {
     lookups.push_back(quote(tensor(lookup.table).name));
   if (!lookups.empty())
     text += python::statement(4, "lookups = " + python::tuple(lookups));
+  std::vector<std::string> segments;
+  for (const StageSegment &segment : stage.segments)
+    segments.push_back(quote(segment.firstLayer));
+  if (!segments.empty())
+    text += python::statement(4, "segments = " + python::tuple(segments));
   writeConstructor(stage);
   writeIndices(stage);
-  std::vector<std::string> arguments = stage.arguments;
+  writeFunction("forward", stage.arguments, stage.usesStored, stage.body, stage.results);
+  for (size_t i = 0; i < stage.segments.size(); ++i) {
+    const StageSegment &segment = stage.segments[i];
+    writeFunction("segment" + std::to_string(i), segment.arguments, segment.usesStored,
+                  segment.body, segment.results);
+  }
+}
+
+void ModelWriter::writeFunction(StringRef name, std::vector<std::string> arguments, bool usesStored,
+                                StringRef body, ArrayRef<std::string> results) {
   arguments.insert(arguments.begin(), "self");
-  std::string head = python::statement(4, python::call("def forward", arguments));
+  std::string head = python::statement(4, python::call(("def " + name).str(), arguments));
   text += "\n" + StringRef(head).rtrim().str() + ":\n";
-  if (!stage.parameters.empty() || !stage.buffers.empty() || !stage.literals.empty() ||
-      !stage.constants.empty())
+  if (usesStored)
     text += "        p = self.tensor\n";
-  bool atStart = text.back() == '\n' && StringRef(text).endswith(":\n");
-  text += (atStart ? StringRef(stage.body).ltrim('\n') : StringRef(stage.body)).str() + "\n";
-  text += python::statement(8, "return " + python::tuple(stage.results));
+  else
+    body = body.ltrim('\n');
+  text += body.str() + "\n";
+  text += python::statement(8, "return " + python::tuple(results.vec()));
 }
 
 std::string ModelWriter::write() {

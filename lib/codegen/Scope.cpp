@@ -90,6 +90,7 @@ void Scope::beginBody(StringRef name, ArrayRef<TensorId> parameters) {
   std::vector<std::string> names;
   for (TensorId tensor : parameters) {
     variables[tensor] = tensor;
+    noteInside(tensor);
     names.push_back(theUse.names[tensor]);
   }
   add(python::call(("def " + name).str(), names) + ":");
@@ -103,6 +104,33 @@ void Scope::endBody(ArrayRef<TensorId> results) {
   add("return " + python::tuple(values));
   --depth;
   body += "\n";
+}
+
+void Scope::beginSegment() {
+  outside = {std::move(body), {}, std::move(defined), usesBatch, usesDevice, usesStored};
+  body.clear();
+  defined.clear();
+  reads.clear();
+  inside.clear();
+  usesBatch = usesDevice = usesStored = false;
+  inSegment = true;
+}
+
+ScopeSegment Scope::endSegment() {
+  ScopeSegment segment{std::move(body), std::move(reads), std::move(defined),
+                       usesBatch,       usesDevice,       usesStored};
+  body = std::move(outside.body);
+  defined = std::move(outside.defined);
+  usesBatch |= outside.usesBatch;
+  usesDevice |= outside.usesDevice;
+  usesStored = outside.usesStored;
+  inSegment = false;
+  return segment;
+}
+
+void Scope::noteInside(TensorId variable) {
+  if (inSegment)
+    inside.insert(variable);
 }
 
 void Scope::consume(ArrayRef<TensorId> operands) {
@@ -143,6 +171,7 @@ std::string Scope::takeShortName(TensorId tensor) {
 
 std::string Scope::define(TensorId tensor) {
   variables[tensor] = tensor;
+  noteInside(tensor);
   auto local = localUses.find(tensor);
   if (local != localUses.end())
     return local->second ? takeShortName(tensor) : "_";
@@ -182,8 +211,11 @@ std::string Scope::expression(TensorId tensor) {
   TensorId source = entry == variables.end() ? tensor : entry->second;
   if (theGraph.tensors[source].role == TensorRole::Size)
     return sizeTensor(theGraph.tensors[source]);
-  if (!isStored(theGraph.tensors[source]))
+  if (!isStored(theGraph.tensors[source])) {
+    if (inSegment && !inside.contains(source) && !llvm::is_contained(reads, source))
+      reads.push_back(source);
     return nameOf(source);
+  }
   registerStored(source);
   return "p(" + python::quote(theGraph.tensors[source].name) + ")";
 }
@@ -207,6 +239,7 @@ std::string Scope::nameOf(TensorId variable) const {
 }
 
 void Scope::registerStored(TensorId tensor) {
+  usesStored = true;
   if (!stored.try_emplace(tensor, true).second)
     return;
   TensorRole role = theGraph.tensors[tensor].role;

@@ -35,6 +35,14 @@ struct TableLookup {
   TensorId table, indices;
 };
 
+/// A part of the code that becomes a function of its own.
+struct ScopeSegment {
+  std::string body;
+  std::vector<TensorId> reads;   // variables from outside, in order of first use
+  std::vector<TensorId> defined; // variables that still have a name at its end
+  bool usesBatch = false, usesDevice = false, usesStored = false;
+};
+
 class Scope {
 public:
   Scope(const Graph &graph, const GraphUse &use) : theGraph(graph), theUse(use) {}
@@ -53,6 +61,11 @@ public:
   /// Begins a local function `name` of `arguments`, and ends it with what it returns.
   void beginBody(llvm::StringRef name, llvm::ArrayRef<TensorId> arguments);
   void endBody(llvm::ArrayRef<TensorId> results);
+
+  /// From here on the code is that of a function of its own, until endSegment() returns it. They
+  /// are not nested.
+  void beginSegment();
+  ScopeSegment endSegment();
 
   /// Makes `tensor` an argument of the function.
   void addArgument(TensorId tensor);
@@ -88,6 +101,7 @@ public:
   std::vector<TableLookup> lookups; // in the order of the code
 
   bool usesHelpers = false; // of heterplan_runtime.operators
+  bool usesStored = false;  // parameters, buffers or constants
 
   std::string body;
   std::vector<TensorId> defined;    // variables with names of their own, in order
@@ -97,6 +111,7 @@ public:
 
 private:
   void registerStored(TensorId tensor);
+  void noteInside(TensorId variable);
   std::string deviceOf(TensorId argument) const;
   /// A tensor of role Size.
   std::string sizeTensor(const GraphTensor &tensor);
@@ -115,6 +130,10 @@ private:
   std::vector<bool> taken;                          // each of them
   unsigned shortNumber = 0;                         // of the next one
   int depth = 0;                                    // of local functions
+  bool inSegment = false;
+  ScopeSegment outside;            // of the segment: what the code around it has
+  llvm::DenseSet<TensorId> inside; // variables that the segment defines
+  std::vector<TensorId> reads;     // by the segment, of others
   bool usesBatch = false, usesDevice = false;
   std::string deviceExpression;
   bool deviceOfTensor = false; // rather than of what a container may hold

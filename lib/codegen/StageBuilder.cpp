@@ -126,17 +126,18 @@ DenseMap<TensorId, int> StageBuilder::localTensors(ArrayRef<int> nodes) const {
   return result;
 }
 
+bool StageBuilder::isDead(TensorId variable) const {
+  return none_of(scope.namesOf(variable), [&](TensorId tensor) {
+    return remainingUses.lookup(tensor) > 0 || is_contained(stage.sends, tensor);
+  });
+}
+
 /// Lets go of variables after their last use: autograd keeps what the backward pass needs.
 void StageBuilder::release(std::vector<std::string> dead) {
-  auto isDead = [&](TensorId variable) {
-    return none_of(scope.namesOf(variable), [&](TensorId tensor) {
-      return remainingUses.lookup(tensor) > 0 || is_contained(stage.sends, tensor);
-    });
-  };
   for (TensorId tensor : scope.defined)
     if (isDead(tensor))
       dead.push_back(model.use.names[tensor]);
-  llvm::erase_if(scope.defined, isDead);
+  llvm::erase_if(scope.defined, [&](TensorId tensor) { return isDead(tensor); });
   constexpr size_t namesInLine = 6;
   for (ArrayRef<std::string> rest = dead; !rest.empty();) {
     ArrayRef<std::string> line = rest.take_front(std::min(rest.size(), namesInLine));
@@ -145,7 +146,8 @@ void StageBuilder::release(std::vector<std::string> dead) {
   }
 }
 
-Error StageBuilder::emitLayer(int layer) {
+/// `last`: the layer after the function that the code is in; whatever has a name then ends there.
+Error StageBuilder::emitLayer(int layer, int last) {
   std::vector<int> nodes = nodesOf(layer);
   const Layer &value = model.layers.layers[layer];
   scope.body += "\n";
@@ -158,8 +160,68 @@ Error StageBuilder::emitLayer(int layer) {
       if (tensor != noTensor)
         --remainingUses[tensor];
   std::vector<std::string> shortNames = scope.endLayer();
-  if (layer + 1 < end)
+  stage.layers.push_back(value.name);
+  if (layer + 1 < last)
     release(std::move(shortNames));
+  return Error::success();
+}
+
+Error StageBuilder::emitLayers(int first, int last) {
+  for (int layer = first; layer < last; ++layer)
+    if (Error error = emitLayer(layer, last))
+      return error;
+  return Error::success();
+}
+
+std::vector<std::string> StageBuilder::argumentsOf(const ScopeSegment &code) const {
+  std::vector<std::string> arguments;
+  for (TensorId tensor : code.reads)
+    arguments.push_back(model.use.names[tensor]);
+  if (code.usesBatch)
+    arguments.emplace_back("n");
+  if (code.usesDevice)
+    arguments.emplace_back("device");
+  return arguments;
+}
+
+/// Its layers become a method. It takes the variables from before that they read, and returns those
+/// that are used after them.
+Error StageBuilder::emitSegment(int first, int last) {
+  scope.beginSegment();
+  if (Error error = emitLayers(first, last))
+    return error;
+  ScopeSegment code = scope.endSegment();
+  StageSegment segment{model.layers.layers[first].name,
+                       argumentsOf(code),
+                       {},
+                       std::move(code.body),
+                       code.usesStored};
+  for (TensorId tensor : code.defined)
+    if (!isDead(tensor)) {
+      segment.results.push_back(model.use.names[tensor]);
+      scope.defined.push_back(tensor);
+    }
+  std::vector<std::string> arguments = segment.arguments;
+  arguments.insert(arguments.begin(), "self.segment" + std::to_string(stage.segments.size()));
+  std::string call = python::call("self.checkpoint", arguments);
+  scope.add(segment.results.empty() ? call : python::tuple(segment.results) + " = " + call);
+  if (last < end)
+    release({});
+  stage.segments.push_back(std::move(segment));
+  return Error::success();
+}
+
+Error StageBuilder::emitSegments(ArrayRef<std::string> firstLayers) {
+  int first = begin;
+  for (size_t segment = 0; segment < firstLayers.size(); ++segment) {
+    bool isLast = segment + 1 == firstLayers.size();
+    int last = first + 1;
+    while (last < end && (isLast || model.layers.layers[last].name != firstLayers[segment + 1]))
+      ++last;
+    if (Error error = emitSegment(first, last))
+      return error;
+    first = last;
+  }
   return Error::success();
 }
 
@@ -245,15 +307,10 @@ Error StageBuilder::addSizes() {
   return Error::success();
 }
 
-Error StageBuilder::emitBody() {
+Error StageBuilder::emitBody(ArrayRef<std::string> segments) {
   if (Error error = emitNodes(preamble))
     return error;
-  for (int layer = begin; layer < end; ++layer) {
-    stage.layers.push_back(model.layers.layers[layer].name);
-    if (Error error = emitLayer(layer))
-      return error;
-  }
-  return Error::success();
+  return segments.empty() ? emitLayers(begin, end) : emitSegments(segments);
 }
 
 StageModule StageBuilder::finish() {
@@ -269,10 +326,11 @@ StageModule StageBuilder::finish() {
     (isLiteral(model.graph.tensors[tensor]) ? stage.literals : stage.constants).push_back(tensor);
   stage.body = scope.firstStatements() + scope.body;
   stage.usesHelpers = scope.usesHelpers;
+  stage.usesStored = scope.usesStored;
   return std::move(stage);
 }
 
-Expected<StageModule> StageBuilder::build() {
+Expected<StageModule> StageBuilder::build(ArrayRef<std::string> segments) {
   bool last = end == model.layers.size() && !alone;
   if (Error error = addTables())
     return error;
@@ -287,7 +345,7 @@ Expected<StageModule> StageBuilder::build() {
     return error;
   if (alone)
     addOwnResults();
-  if (Error error = emitBody())
+  if (Error error = emitBody(segments))
     return error;
   if (last)
     if (Error error = addOutputs())

@@ -41,7 +41,8 @@ public:
       : model(model), begin(begin), end(end), tables(tables), alone(alone),
         scope(model.graph, model.use) {}
 
-  llvm::Expected<StageModule> build();
+  /// `segments`: the first layers of those that are computed again in the backward pass.
+  llvm::Expected<StageModule> build(llvm::ArrayRef<std::string> segments = {});
 
 private:
   llvm::Error addTables();
@@ -52,16 +53,21 @@ private:
   llvm::Error findInputs();
   bool computesAgain(TensorId tensor) const;
   void collect(int node);
-  llvm::Error emitLayer(int layer);
+  llvm::Error emitLayer(int layer, int last);
+  llvm::Error emitLayers(int first, int last);
+  llvm::Error emitSegment(int first, int last);
+  llvm::Error emitSegments(llvm::ArrayRef<std::string> firstLayers);
+  std::vector<std::string> argumentsOf(const ScopeSegment &code) const;
   llvm::Error emitNodes(llvm::ArrayRef<int> nodes);
   llvm::Error addResults();
   llvm::Error addSizes();
   llvm::Error addIndices();
-  llvm::Error emitBody();
+  llvm::Error emitBody(llvm::ArrayRef<std::string> segments);
   StageModule finish();
   llvm::Error addOutputs();
   llvm::Error checkNames() const;
   llvm::DenseMap<TensorId, int> localTensors(llvm::ArrayRef<int> nodes) const;
+  bool isDead(TensorId variable) const;
   void release(std::vector<std::string> dead);
   llvm::Error invalid(llvm::StringRef why, llvm::StringRef name) const;
   std::vector<int> nodesOf(int layer) const { return layerNodes[layer - begin]; }

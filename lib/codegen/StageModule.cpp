@@ -21,7 +21,7 @@ Expected<std::vector<StageModule>> buildModules(const Graph &graph, const LayerG
                << " does not follow the one before";
       ++position;
     }
-    auto module = StageBuilder(model, begin, position, stage.tables).build();
+    auto module = StageBuilder(model, begin, position, stage.tables).build(stage.recompute);
     if (!module)
       return module.takeError();
     modules.push_back(std::move(*module));

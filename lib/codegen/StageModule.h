@@ -16,6 +16,15 @@
 
 namespace heterplan {
 
+/// Layers of a stage whose activations are computed again in the backward pass: a method of its
+/// module.
+struct StageSegment {
+  std::string firstLayer;
+  std::vector<std::string> arguments, results; // Python names
+  std::string body;
+  bool usesStored = false; // parameters, buffers or constants
+};
+
 struct StageModule {
   std::vector<std::string> layers;
   std::vector<TensorId> inputs;     // of the model, that it reads
@@ -29,6 +38,8 @@ struct StageModule {
   std::vector<TensorId> constants;             // constants kept in the file of weights
   std::string body;                            // of forward()
   std::string indicesBody;                     // of indices(), which returns those of `lookups`
+  std::vector<StageSegment> segments;          // called by `body`; none: nothing is computed again
+  bool usesStored = false;                     // by `body`: parameters, buffers or constants
   bool usesHelpers = false;                    // of heterplan_runtime.operators
   std::vector<std::string> arguments, results; // Python names of receives and inputs, of sends
   std::vector<std::string> inputArguments, indices; // of inputs alone, of what indices() returns

@@ -128,6 +128,11 @@ CollectiveCost allReduceCost(const Cluster &cluster, const DeviceGroup &group) {
           std::max(inside.provenance, between.provenance)};
 }
 
+CollectiveCost reduceScatterCost(const Cluster &cluster, const DeviceGroup &group) {
+  CollectiveCost cost = allReduceCost(cluster, group);
+  return {cost.latency / 2, cost.secondsPerByte / 2, cost.provenance};
+}
+
 Link collectiveLink(const Cluster &cluster, const DeviceGroup &group) {
   GroupShape shape = shapeOf(cluster, group);
   return shape.nodes == 1 ? shape.intra : networkOf(cluster, {&group});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 
 namespace heterplan {
 
@@ -16,6 +17,27 @@ int parameterCopies(Optimizer optimizer) {
   }
   assert(false && "an optimizer has no entry");
   return 4;
+}
+
+Bytes sliceOf(Bytes parameters, int replicas) {
+  constexpr double element = 4;
+  return Bytes(std::ceil(parameters.value() / (element * replicas)) * element);
+}
+
+Bytes trainedMemory(Bytes parameters, Bytes largestLayer, Optimizer optimizer,
+                    StateSharding sharding, int replicas) {
+  double copies = parameterCopies(optimizer); // parameters, gradients, and the rest is state
+  Bytes slice = sliceOf(parameters, replicas);
+  switch (replicas > 1 ? sharding : StateSharding::None) {
+  case StateSharding::None:
+    break;
+  case StateSharding::Optimizer:
+    return parameters * 2 + slice * (copies - 2);
+  case StateSharding::Gradients:
+    return parameters + slice * (copies - 1) +
+           std::min(parameters, (largestLayer + gradientBuffer) * 2);
+  }
+  return parameters * copies;
 }
 
 int64_t mostRows(const SparseTable &table, int devices) {

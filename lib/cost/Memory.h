@@ -10,6 +10,20 @@ namespace heterplan {
 /// SGD 2, momentum 3, Adam 4.
 int parameterCopies(Optimizer optimizer);
 
+/// Of `parameters` that are trained, the largest of `replicas` equal slices: whole numbers of 4
+/// bytes.
+Bytes sliceOf(Bytes parameters, int replicas);
+
+/// Gradients that are divided are summed over the replicas when as much of them is there.
+constexpr Bytes gradientBuffer(1 << 20);
+
+/// Memory of dense parameters, their gradients and the state of the optimizer on each of `replicas`
+/// that divide them as `sharding` says: gradients and state by slices (ZeRO stages 1 and 2,
+/// Rajbhandari et al., SC 2020). Gradients that are divided are whole for two buffers at a time,
+/// each of at most `largestLayer` and gradientBuffer bytes.
+Bytes trainedMemory(Bytes parameters, Bytes largestLayer, Optimizer optimizer,
+                    StateSharding sharding, int replicas);
+
 /// Rows of the largest part of `table` when `devices` share it as evenly as rows go.
 int64_t mostRows(const SparseTable &table, int devices);
 

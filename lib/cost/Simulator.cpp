@@ -145,11 +145,19 @@ private:
       begin = std::max(begin, pass.end);
     }
     record(rank, std::max(begin, earliest(rank, instruction)));
-    bool endsBackward = instruction.op == Op::Backward &&
-                        program.ranks[rank].partOf(instruction).tables.empty(); // see meet()
-    if (instruction.op == Op::Forward || endsBackward)
+    if (endsPass(rank, instruction))
       finishPass(rank, instruction);
     return true;
+  }
+
+  /// A stage with tables ends its backward pass with the exchange of their gradients, one with
+  /// sharded gradients with their sum.
+  bool endsPass(int rank, const Instruction &instruction) const {
+    const ProgramPart &part = program.ranks[rank].partOf(instruction);
+    Op last = !part.tables.empty()                             ? Op::LookupGradient
+              : part.stateSharding == StateSharding::Gradients ? Op::GradientReduceScatter
+                                                               : Op::Backward;
+    return instruction.op == Op::Forward || instruction.op == last;
   }
 
   int stageOf(int rank, const Instruction &instruction) const {
@@ -187,17 +195,17 @@ private:
     ready.push_back(rank);
   }
 
-  /// A collective begins when its last member is there, and that one releases the others. A stage
-  /// with tables ends its backward pass with the exchange of their gradients.
+  /// A collective begins when its last member is there, and that one releases the others.
   bool meet(int rank, const Instruction &instruction) {
     Meeting &meeting = meetings[instruction.group];
     meeting.begin = std::max({meeting.begin, ranks[rank].clock, earliest(rank, instruction)});
     if (++meeting.present < instruction.group.size())
       return false;
     for (int member : instruction.group) {
+      const Instruction &own = program.ranks[member].instructions[ranks[member].next];
       record(member, meeting.begin);
-      if (instruction.op == Op::LookupGradient)
-        finishPass(member, instruction);
+      if (endsPass(member, own))
+        finishPass(member, own);
       if (member != rank)
         ready.push_back(member);
     }

@@ -77,6 +77,31 @@ std::string MemoryConstraint::describe(const Request &, size_t) {
 }
 void MemoryConstraint::drop(Request &request, size_t) { request.ignoreMemory = true; }
 
+size_t RecomputeConstraint::count(const Request &request) {
+  return request.recompute != RecomputePolicy::Auto;
+}
+std::string RecomputeConstraint::argument(const Request &, size_t) { return ""; }
+std::string RecomputeConstraint::describe(const Request &request, size_t) {
+  return request.recompute == RecomputePolicy::Never ? "activations that are never computed again"
+                                                     : "activations that are always computed again";
+}
+void RecomputeConstraint::drop(Request &request, size_t) {
+  request.recompute = RecomputePolicy::Auto;
+}
+
+size_t ShardStateConstraint::count(const Request &request) {
+  return request.shardState.has_value();
+}
+std::string ShardStateConstraint::argument(const Request &, size_t) { return ""; }
+std::string ShardStateConstraint::describe(const Request &request, size_t) {
+  return *request.shardState == StateSharding::None
+             ? "whole state on every replica"
+             : std::string("replicas that divide their ") +
+                   (*request.shardState == StateSharding::Optimizer ? "optimizer state"
+                                                                    : "gradients and state");
+}
+void ShardStateConstraint::drop(Request &request, size_t) { request.shardState.reset(); }
+
 size_t PinConstraint::count(const Request &request) { return request.pins.size(); }
 std::string PinConstraint::argument(const Request &request, size_t index) {
   return request.pins[index].layer + "=" + request.pins[index].type;

@@ -129,13 +129,12 @@ private:
 };
 } // namespace
 
-Seconds iterationTime(const std::vector<Stage> &stages, int microBatches, Schedule schedule,
-                      IterationModel iterationModel) {
+Seconds iterationTime(const std::vector<Stage> &stages, int microBatches, Schedule schedule) {
   assert(!sharesDevices(schedule) && "only the simulator tells");
   constexpr double rounding = 1e-9;
-  Seconds formula = leastIterationTime(stages, microBatches, schedule, iterationModel);
-  bool isExact = stages.size() < 3 || microBatches < 2 || isSteady(iterationModel) ||
-                 schedule != Schedule::OneForwardOneBackward;
+  Seconds formula = leastIterationTime(stages, microBatches, schedule);
+  bool isExact =
+      stages.size() < 3 || microBatches < 2 || schedule != Schedule::OneForwardOneBackward;
   if (isExact)
     return formula;
   Seconds time = PipelineRun(stages, microBatches).run();

@@ -147,6 +147,9 @@ private:
       part.receives = receives;
       part.sends = sends;
       part.tables = *tables;
+      part.recompute = plan.stages[stage].recompute;
+      if (members[stage].size() > 1)
+        part.stateSharding = plan.stages[stage].stateSharding;
     }
     return Error::success();
   }
@@ -226,7 +229,11 @@ private:
     const ProgramPart &part = partOf(member);
     const Stage &stage = plan.stages[part.stage];
     emitTransfers(member, Op::ReceiveGradient, microBatch, part.stage + 1, stage.receiveGradient);
-    emitPass(member, Op::Backward, microBatch, stage.replicas[part.replica].backward);
+    Seconds backward = stage.replicas[part.replica].backward - stage.reduceScatter;
+    emitPass(member, Op::Backward, microBatch, std::max(Seconds(), backward));
+    if (part.stateSharding == StateSharding::Gradients)
+      emitPass(member, Op::GradientReduceScatter, microBatch, stage.reduceScatter).group =
+          groups[part.stage];
     emitLookup(member, Op::LookupGradient, microBatch, stage.lookupGradient);
     emitTransfers(member, Op::SendGradient, microBatch, part.stage - 1, Seconds());
   }
@@ -282,20 +289,34 @@ private:
   void emitEnd() {
     for (size_t stage = members.size(); stage-- > 0;)
       for (Member member : members[stage])
-        emitAllReduce(member);
+        emitSum(member);
     for (size_t stage = members.size(); stage-- > 0;)
       for (Member member : members[stage])
         append(member, Op::Step).seconds =
             members[stage].size() > 1 ? plan.stages[stage].update : plan.stages[stage].sync;
+    for (size_t stage = members.size(); stage-- > 0;)
+      for (Member member : members[stage])
+        if (partOf(member).stateSharding != StateSharding::None)
+          emitCollective(member, Op::AllGather);
   }
 
-  void emitAllReduce(Member member) {
-    int stage = partOf(member).stage;
-    if (members[stage].size() < 2)
-      return;
-    Instruction &allReduce = append(member, Op::AllReduce);
-    allReduce.group = groups[stage];
-    allReduce.seconds = std::max(Seconds(), plan.stages[stage].sync - plan.stages[stage].update);
+  /// Of the gradients of all micro-batches, unless each had its own.
+  void emitSum(Member member) {
+    const ProgramPart &part = partOf(member);
+    if (members[part.stage].size() > 1 && part.stateSharding != StateSharding::Gradients)
+      emitCollective(member,
+                     part.stateSharding == StateSharding::None ? Op::AllReduce : Op::ReduceScatter);
+  }
+
+  /// One of those that the replicas synchronise by: an all-reduce or all-gather takes all of their
+  /// time, or a reduce-scatter and an all-gather a half each.
+  void emitCollective(Member member, Op op) {
+    const ProgramPart &part = partOf(member);
+    const Stage &stage = plan.stages[part.stage];
+    bool isHalf = part.stateSharding == StateSharding::Optimizer;
+    Instruction &collective = append(member, op);
+    collective.group = groups[part.stage];
+    collective.seconds = std::max(Seconds(), stage.sync - stage.update) * (isHalf ? 0.5 : 1.0);
   }
 
   const Plan &plan;

@@ -36,7 +36,7 @@ const char *nameOf(Precision precision) {
 
 namespace {
 constexpr IterationModelInfo iterationModelInfos[] = {
-#define HETERPLAN_ITERATION_MODEL(enumerator, name, steady, help) {name, steady, help},
+#define HETERPLAN_ITERATION_MODEL(enumerator, name, cls, help) {name, help},
 #include "ir/IterationModels.def"
 };
 } // namespace
@@ -55,9 +55,6 @@ ArrayRef<IterationModelInfo> iterationModels() { return iterationModelInfos; }
 const char *nameOf(IterationModel iterationModel) {
   return iterationModelInfos[static_cast<int>(iterationModel)].name;
 }
-bool isSteady(IterationModel iterationModel) {
-  return iterationModelInfos[static_cast<int>(iterationModel)].steady;
-}
 
 const char *nameOf(Provenance provenance) {
   static constexpr const char *names[] = {"measured", "interpolated", "regressed", "modelled",
@@ -65,8 +62,7 @@ const char *nameOf(Provenance provenance) {
   return names[static_cast<int>(provenance)];
 }
 
-Seconds leastIterationTime(const std::vector<Stage> &stages, int microBatches, Schedule schedule,
-                           IterationModel iterationModel) {
+Seconds leastIterationTime(const std::vector<Stage> &stages, int microBatches, Schedule schedule) {
   Seconds fill{}, slowest{}, slowestForward{}, slowestBackward{}, exposed{};
   for (auto stage = stages.rbegin(); stage != stages.rend(); ++stage) {
     fill += stage->time();
@@ -75,8 +71,6 @@ Seconds leastIterationTime(const std::vector<Stage> &stages, int microBatches, S
     slowestBackward = std::max(slowestBackward, stage->backward);
     exposed = std::max(stage->sync, exposed - stage->backward);
   }
-  if (isSteady(iterationModel))
-    return slowest * double(microBatches);
   Seconds period = schedule == Schedule::GPipe ? slowestForward + slowestBackward : slowest;
   return fill + period * double(microBatches - 1) + exposed;
 }
@@ -116,12 +110,13 @@ Error verifyReplica(const Replica &replica, const Plan &plan, const Location &pl
 }
 
 Error verifyTimes(const Stage &stage, const Location &place) {
-  bool hold = isTime(stage.forward) && isTime(stage.backward) && isTime(stage.sync) &&
-              isTime(stage.receive) && isPart(stage.receive + stage.lookup, stage.forward) &&
-              isTime(stage.lookup) && isTime(stage.lookupGradient) &&
-              isTime(stage.receiveGradient) && isPart(stage.update, stage.sync) &&
-              isPart(stage.receiveGradient + stage.lookupGradient, stage.backward) &&
-              isFigure(stage.memory.value()) && isFigure(stage.parameterBytes.value());
+  bool hold =
+      isTime(stage.forward) && isTime(stage.backward) && isTime(stage.sync) &&
+      isTime(stage.receive) && isPart(stage.receive + stage.lookup, stage.forward) &&
+      isTime(stage.lookup) && isTime(stage.lookupGradient) && isTime(stage.reduceScatter) &&
+      isTime(stage.receiveGradient) && isPart(stage.update, stage.sync) &&
+      isPart(stage.receiveGradient + stage.lookupGradient + stage.reduceScatter, stage.backward) &&
+      isFigure(stage.memory.value()) && isFigure(stage.parameterBytes.value());
   if (hold)
     return Error::success();
   return Diagnostic(Diag::InvalidPlan, place)

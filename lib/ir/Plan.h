@@ -33,7 +33,7 @@ enum class RecomputePolicy { Auto, Never, Always };
 enum class StateSharding { None, Optimizer, Gradients };
 /// How stages and iterations are priced: one enumerator for each line of IterationModels.def.
 enum class IterationModel : int {
-#define HETERPLAN_ITERATION_MODEL(enumerator, name, steady, help) enumerator,
+#define HETERPLAN_ITERATION_MODEL(enumerator, name, cls, help) enumerator,
 #include "ir/IterationModels.def"
 };
 const char *nameOf(Objective objective);           // "throughput" | "cost"
@@ -43,8 +43,6 @@ const char *nameOf(Precision precision);           // "fp32" | "tf32" | "bf16"
 const char *nameOf(RecomputePolicy policy);        // "auto" | "never" | "always"
 const char *nameOf(StateSharding sharding);        // "none" | "optimizer" | "gradients"
 const char *nameOf(IterationModel iterationModel); // "synchronous-1f1b" | "steady-state"
-/// Whether the slowest stage alone sets the throughput; see IterationModels.def.
-bool isSteady(IterationModel iterationModel);
 
 struct ScheduleInfo {
   const char *name;
@@ -59,7 +57,6 @@ inline bool sharesDevices(Schedule schedule) {
 
 struct IterationModelInfo {
   const char *name;
-  bool steady;
   const char *help;
 };
 /// The lines of IterationModels.def, in order.
@@ -102,6 +99,7 @@ struct Stage {
   Seconds receiveGradient{}; // part of `backward`: gradients from the stage after
   Seconds lookup{};          // part of `forward`: rows of the tables from other replicas
   Seconds lookupGradient{};  // part of `backward`: their gradients to the replicas that hold them
+  Seconds reduceScatter{};   // part of `backward`: sums of the gradients, where they are sharded
   Seconds update{};          // part of `sync`
   Bytes memory{};            // largest need of its devices
   Bytes parameterBytes{};
@@ -205,24 +203,20 @@ struct Plan : Requirements {
   llvm::Error verify() const;
 };
 
-/// Iteration time of a pipeline with `microBatches` micro-batches, by a formula:
+/// Iteration time of a synchronous pipeline with `microBatches` micro-batches, by a formula:
 ///   1F1B (and one stage):  Σ τ_s + (m−1)·max τ_s + exposed synchronisation,  τ_s = forward +
 ///   backward GPipe:                 Σ τ_s + (m−1)·(max forward + max backward) + exposed
 ///   synchronisation
 /// The first is the usual estimate of synchronous pipelines (Alpa, OSDI 2022, eq. 2). A stage may
 /// synchronise while the stages before it drain: R_S = sync_S, R_s = max(sync_s, R_{s+1} −
 /// backward_s); exposed = R_1.
-/// In steady state it is the time between two iterations of a pipeline that never
-/// drains, m·max τ_s (HeterPS, section 4: throughput = min_i B/ET_i).
 /// Exact but for 1F1B with three stages or more, which may take longer than this, never less. Not
 /// for schedules in which stages share devices: simulate() in cost/Simulator.h tells their time.
-Seconds leastIterationTime(const std::vector<Stage> &stages, int microBatches, Schedule schedule,
-                           IterationModel iterationModel = IterationModel::Synchronous);
+Seconds leastIterationTime(const std::vector<Stage> &stages, int microBatches, Schedule schedule);
 
 /// Iteration time of the schedule itself, as the simulator finds it (cost/Simulator.h): what a plan
-/// states. A stage without replicas counts as one replica with the stage's times. O(stages ·
-/// microBatches).
-Seconds iterationTime(const std::vector<Stage> &stages, int microBatches, Schedule schedule,
-                      IterationModel iterationModel = IterationModel::Synchronous);
+/// states under the synchronous iteration model. A stage without replicas counts as one replica
+/// with the stage's times. O(stages · microBatches).
+Seconds iterationTime(const std::vector<Stage> &stages, int microBatches, Schedule schedule);
 
 } // namespace heterplan

@@ -55,6 +55,7 @@ void writeStage(const Stage &stage, v1::Stage &form) {
   form.set_parameter_bytes(stage.parameterBytes.value());
   form.set_lookup_seconds(stage.lookup.value());
   form.set_lookup_gradient_seconds(stage.lookupGradient.value());
+  form.set_reduce_scatter_seconds(stage.reduceScatter.value());
   for (const std::string &layer : stage.recompute)
     form.add_recompute(layer);
   form.set_state_sharding(nameOf(stage.stateSharding));
@@ -83,6 +84,7 @@ Stage readStage(const v1::Stage &form, const Twine &place, NameReader &names) {
   stage.parameterBytes = Bytes(form.parameter_bytes());
   stage.lookup = Seconds(form.lookup_seconds());
   stage.lookupGradient = Seconds(form.lookup_gradient_seconds());
+  stage.reduceScatter = Seconds(form.reduce_scatter_seconds());
   stage.recompute.assign(form.recompute().begin(), form.recompute().end());
   if (!form.state_sharding().empty())
     stage.stateSharding =

@@ -59,6 +59,7 @@ struct Passes {
   int64_t received = 0, gradientsReceived = 0;
   bool forward = false, backward = false;
   bool lookup = false, lookupGradient = false;
+  bool summed = false; // its gradients, where they are sharded
 };
 
 Error refuse(const std::string &message) {
@@ -76,6 +77,8 @@ public:
       return refuse(name() + " belongs to a stage that does not exist");
     if (part.replica < 0 || part.shard < 0)
       return refuse(name() + " has a negative replica or shard");
+    if (part.stateSharding != StateSharding::None)
+      members = program.ranksOf(part.stage);
     if (Error error = verifyTables())
       return error;
     SampleRange all{0, program.globalBatch.value() / program.microBatches};
@@ -96,7 +99,8 @@ public:
     case InstructionClass::Compute:
       return checkPass(instruction);
     case InstructionClass::Collective:
-      return checkLookup(instruction);
+      return instruction.op == Op::GradientReduceScatter ? checkGradientSum(instruction)
+                                                         : checkLookup(instruction);
     default:
       return checkTransfer(instruction);
     }
@@ -104,8 +108,12 @@ public:
 
   Error verifyEnd() const {
     for (const Passes &done : passes)
-      if (!done.backward || done.lookupGradient == part.tables.empty())
+      if (!done.backward || done.lookupGradient == part.tables.empty() || done.summed != sums())
         return refuse(name() + " leaves a micro-batch unfinished");
+    if (scattered != (part.stateSharding == StateSharding::Optimizer))
+      return refuse(name() + " does not sum the gradients of which it updates a slice");
+    if (gathered != (part.stateSharding != StateSharding::None))
+      return refuse(name() + " does not gather the parameters of which it has updated a slice");
     return Error::success();
   }
 
@@ -133,9 +141,43 @@ private:
     return Error::success();
   }
 
-  const char *checkWhole(const Instruction &instruction) const {
+  /// Whether each micro-batch sums its gradients.
+  bool sums() const { return part.stateSharding == StateSharding::Gradients; }
+
+  /// How the end of an iteration follows from what the ranks of the stage share.
+  const char *checkEnd(Op op) {
+    bool sharded = part.stateSharding != StateSharding::None;
+    if (op == Op::AllReduce && sharded)
+      return "gradients are summed by slices where the state of the optimizer is sharded";
+    if (op == Op::ReduceScatter && part.stateSharding != StateSharding::Optimizer)
+      return "gradients are summed by slices at the end only where the optimizer's state alone is "
+             "sharded";
+    if (op == Op::ReduceScatter && (stepped || scattered))
+      return "gradients are summed once, before the step";
+    if (op == Op::AllGather && (!sharded || !stepped || gathered))
+      return "parameters are gathered once, after the step, where the state of the optimizer is "
+             "sharded";
+    scattered |= op == Op::ReduceScatter;
+    stepped |= op == Op::Step;
+    gathered |= op == Op::AllGather;
+    return nullptr;
+  }
+
+  const char *checkGradientSum(const Instruction &instruction) {
+    Passes &done = passes[instruction.microBatch];
+    if (!sums() || instruction.group != members)
+      return "its group is not that of the ranks of a stage with sharded gradients";
+    if (!done.backward || done.summed)
+      return "gradients are summed once, after the backward pass";
+    done.summed = true;
+    return nullptr;
+  }
+
+  const char *checkWhole(const Instruction &instruction) {
     if (instruction.microBatch != -1)
       return "it belongs to the whole iteration, not to a micro-batch";
+    if (const char *problem = checkEnd(instruction.op))
+      return problem;
     if (!isCollective(instruction.op))
       return nullptr;
     bool member = false;
@@ -211,7 +253,8 @@ private:
   const ProgramPart &part;
   int rank;
   std::vector<Passes> passes;
-  std::vector<int> members; // ranks of the stage, where it has tables
+  std::vector<int> members; // ranks of the stage, where they share tables or state
+  bool scattered = false, stepped = false, gathered = false; // at the end of the iteration
 };
 
 Error verifyRankHeader(const Program &program, int number) {
@@ -235,8 +278,6 @@ Error verifyRankHeader(const Program &program, int number) {
 
 /// Checks the instructions of one rank, each by itself and in their order.
 Error verifyRank(const Program &program, int number) {
-  if (Error error = verifyRankHeader(program, number))
-    return error;
   const RankProgram &rank = program.ranks[number];
   std::vector<PartVerifier> parts;
   for (size_t part = 0; part < rank.parts.size(); ++part) {
@@ -318,6 +359,9 @@ Error Program::verify() const {
     return Diagnostic(Diag::InvalidProgram, place) << "a stage has no ranks";
   if (!std::isfinite(predictedIteration.value()) || predictedIteration.value() < 0)
     return Diagnostic(Diag::InvalidProgram, place) << "the predicted iteration is not a time";
+  for (size_t rank = 0; rank < ranks.size(); ++rank)
+    if (Error error = verifyRankHeader(*this, static_cast<int>(rank)))
+      return error;
   for (size_t rank = 0; rank < ranks.size(); ++rank)
     if (Error error = verifyRank(*this, static_cast<int>(rank)))
       return error;

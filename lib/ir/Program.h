@@ -81,6 +81,8 @@ struct ProgramPart {
   std::vector<BoundaryTensor> receives; // of boundary stage−1
   std::vector<BoundaryTensor> sends;    // of boundary stage
   std::vector<ProgramTable> tables;     // equal on all ranks of the stage
+  std::vector<std::string> recompute;   // first layers of the segments that are computed again
+  StateSharding stateSharding = StateSharding::None; // over the ranks of the stage, where several
   bool operator==(const ProgramPart &) const = default;
 };
 

@@ -115,6 +115,9 @@ void writePart(const ProgramPart &part, v1::ProgramPart &form) {
     writeTensor(tensor, *form.add_sends());
   for (const ProgramTable &table : part.tables)
     writeTable(table, *form.add_tables());
+  for (const std::string &layer : part.recompute)
+    form.add_recompute(layer);
+  form.set_state_sharding(heterplan::nameOf(part.stateSharding));
 }
 
 ProgramPart readPart(const v1::ProgramPart &form, const Twine &place, NameReader &names) {
@@ -130,6 +133,10 @@ ProgramPart readPart(const v1::ProgramPart &form, const Twine &place, NameReader
     part.sends.push_back(readTensor(form.sends(i), place + ".sends[" + Twine(i) + "]", names));
   for (int i = 0; i < form.tables_size(); ++i)
     part.tables.push_back(readTable(form.tables(i), place + ".tables[" + Twine(i) + "]", names));
+  part.recompute.assign(form.recompute().begin(), form.recompute().end());
+  if (!form.state_sharding().empty())
+    part.stateSharding =
+        names.named<StateSharding>(form.state_sharding(), 3, place + ".stateSharding");
   return part;
 }
 

@@ -104,7 +104,7 @@ Expected<ParetoFront> Sweep::run() {
   if (!fastest)
     return fastest.takeError();
   ParetoFront front;
-  front.proven = fastest->proven;
+  front.proven = fastest->isProven();
   if (!fastest->plan)
     return front;
   Expected<SearchOutcome> cheapest = solve(Objective::Cost, floor);

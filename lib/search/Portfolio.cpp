@@ -24,8 +24,8 @@ public:
 
   Expected<Solution> run() {
     if (std::isinf(options.gap)) // any plan will do: the quickest way to one first
-      merge({greedyPlacement(evaluator), /*bound=*/0, /*complete=*/false});
-    if (!done() && evaluator.space.steady) {
+      merge({greedyPlacement(evaluator), /*bound=*/0, Termination::Feasible});
+    if (!done() && evaluator.rules.slowestDecides()) {
       auto solver = makeShortestPaths(evaluator);
       Expected<Solution> byBottleneck =
           searchByBottleneck(evaluator, *solver, options, 0.5, std::nullopt);
@@ -41,9 +41,12 @@ public:
     }
     // Where the slowest stage alone does not set the throughput, learning has not improved on
     // labels and local search on any of the bundled models.
-    int rounds = evaluator.space.steady ? 2 : 1;
+    int rounds = evaluator.rules.slowestDecides() ? 2 : 1;
     for (int round = 0; round < rounds && !done() && !meter.interrupted(); ++round)
-      improve(round);
+      if (Error error = improve(round))
+        return error;
+    if (!isProof(best.termination))
+      best.termination = ending();
     return std::move(best);
   }
 
@@ -60,7 +63,8 @@ private:
   bool done() const {
     if (std::isinf(options.gap) && best.placement)
       return true;
-    return best.complete || objective <= best.bound * (1 + options.gap) * (1 + 1e-12);
+    return isProof(best.termination) ||
+           (best.bound && objective <= *best.bound * (1 + options.gap) * (1 + 1e-12));
   }
 
   void merge(const Solution &other) {
@@ -71,20 +75,37 @@ private:
         best.placement = other.placement;
       }
     }
-    best.bound = std::min(std::max(best.bound, other.bound), objective);
-    best.complete |= other.complete;
+    if (other.bound)
+      best.bound = std::max(best.bound.value_or(0), *other.bound);
+    if (best.bound)
+      best.bound = std::min(*best.bound, objective);
+    if (isProof(other.termination))
+      best.termination = other.termination;
+    limited |= other.termination == Termination::Limit;
   }
 
-  void improve(int round) {
+  /// Without a proof: with a plan as good as asked for, or by what ended the members.
+  Termination ending() const {
+    Termination end = meter.termination(/*proven=*/false, best.placement.has_value());
+    return end == Termination::Feasible && limited && !done() ? Termination::Limit : end;
+  }
+
+  struct Result {
+    Solution solution;
+    Error failure = Error::success();
+  };
+
+  Error improve(int round) {
     using Member =
         Solution (*)(Evaluator &, const SearchOptions &, double, const std::optional<Placement> &);
     constexpr Member members[] = {improveLocally, learn};
-    std::vector<Solution> results(evaluator.space.steady ? std::size(members) : 1);
+    std::vector<Result> results(evaluator.rules.slowestDecides() ? std::size(members) : 1);
     auto work = [&](size_t member) {
       Evaluator own(evaluator.problem);
       SearchOptions mine = options;
       mine.seed = options.seed * 2 + round;
-      results[member] = members[member](own, mine, workShare, best.placement);
+      results[member].solution = members[member](own, mine, workShare, best.placement);
+      results[member].failure = own.takeError();
     };
     for (size_t next = 0; next < results.size();) {
       std::vector<std::thread> others;
@@ -94,8 +115,15 @@ private:
       for (std::thread &other : others)
         other.join();
     }
-    for (const Solution &result : results)
-      merge(result);
+    Error first = Error::success();
+    for (Result &result : results) {
+      if (!first) // Error's bool is true when it holds a failure
+        first = std::move(result.failure);
+      else
+        consumeError(std::move(result.failure));
+      merge(result.solution);
+    }
+    return first;
   }
 
   Evaluator &evaluator;
@@ -103,6 +131,7 @@ private:
   SearchBudget meter;
   Solution best;
   double objective = infinity;
+  bool limited = false; // a member's search
 };
 } // namespace
 

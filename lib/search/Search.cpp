@@ -1,5 +1,6 @@
 #include "search/Search.h"
 
+#include "search/placement/PlanBuilder.h"
 #include "search/placement/Strategy.h"
 #include "search/provision/Rounding.h"
 
@@ -66,7 +67,7 @@ Expected<SearchOutcome> search(const Problem &problem, StringRef name,
     return index.takeError();
   Evaluator evaluator(problem);
   Expected<Solution> solution = runs[*index](evaluator, options);
-  if (Error error = evaluator.prices().takeError()) {
+  if (Error error = evaluator.takeError()) {
     if (!solution)
       consumeError(solution.takeError());
     return error;
@@ -74,15 +75,17 @@ Expected<SearchOutcome> search(const Problem &problem, StringRef name,
   if (!solution)
     return solution.takeError();
   SearchOutcome outcome;
-  outcome.proven = solution->complete;
+  outcome.termination = solution->termination;
   if (!solution->placement)
     return outcome;
   std::optional<Rounding> rounding = roundSizes(evaluator, options, *solution->placement);
-  if (solution->bound == Solution::noBound)
-    solution->bound = rootBound(evaluator, solution->placement);
-  if (Error error = evaluator.prices().takeError())
-    return error;
-  Expected<Plan> plan = evaluator.plan(*solution->placement, solution->bound);
+  if (!solution->bound) {
+    Expected<double> bound = rootBound(evaluator, solution->placement);
+    if (!bound)
+      return bound.takeError();
+    solution->bound = *bound;
+  }
+  Expected<Plan> plan = PlanBuilder(evaluator, *solution->placement).build(*solution->bound);
   if (!plan)
     return plan.takeError();
   if (rounding && plan->objective == Objective::Throughput)
@@ -90,6 +93,10 @@ Expected<SearchOutcome> search(const Problem &problem, StringRef name,
   plan->rounding = std::move(rounding);
   plan->strategy = name.str();
   plan->seed = options.seed;
+  if (plan->optimal) // its bound may be reached without a search for it
+    outcome.termination = Termination::Optimal;
+  else if (outcome.termination == Termination::Optimal) // with sizes that were not rounded
+    outcome.termination = Termination::Feasible;
   outcome.plan = std::move(*plan);
   return outcome;
 }

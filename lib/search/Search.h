@@ -42,11 +42,24 @@ struct SearchOptions {
   std::function<void(double done, double best)> progress;
 };
 
+/// Why a search ended.
+enum class Termination {
+  Optimal,     // no plan of the search space is better than the one found
+  Feasible,    // with a plan as good as was asked for, or the best that the strategy looks for
+  Infeasible,  // there is no plan in the search space
+  Limit,       // by a limit of work or time, or the strategy looks no further, without an answer
+  Interrupted, // by the user
+};
+inline bool isProof(Termination termination) {
+  return termination == Termination::Optimal || termination == Termination::Infeasible;
+}
+
 struct SearchOutcome {
-  /// The best plan found, priced, with bound, gap and strategy filled in. None: infeasible if
-  /// `proven`, else nothing was found within the limits.
+  /// The best plan found, priced, with bound, gap and strategy filled in.
   std::optional<Plan> plan;
-  bool proven = false;
+  Termination termination = Termination::Limit;
+  /// The plan is optimal, or there is none.
+  bool isProven() const { return isProof(termination); }
 };
 
 struct StrategyInfo {

@@ -78,7 +78,7 @@ TEST_P(EveryStrategy, neitherPlanNorBoundPassesTheOptimum) {
     Problem problem = llvm::cantFail(random.problem());
     SearchOutcome outcome = llvm::cantFail(solve(problem));
     SearchOutcome best = llvm::cantFail(search(problem, "label-setting", {}));
-    if (outcome.proven) {
+    if (outcome.isProven()) {
       EXPECT_EQ(outcome.plan.has_value(), best.plan.has_value()) << "seed " << seed;
     }
     if (!outcome.plan)
@@ -177,7 +177,7 @@ void holdsWhenCutShort(const char *strategy, const SearchOptions &options) {
     Problem problem = llvm::cantFail(random.problem());
     auto outcome = llvm::cantFail(search(problem, strategy, options));
     SearchOutcome best = llvm::cantFail(search(problem, "label-setting", {}));
-    if (outcome.proven) {
+    if (outcome.isProven()) {
       EXPECT_EQ(outcome.plan.has_value(), best.plan.has_value()) << "seed " << seed;
     }
     if (!outcome.plan)

@@ -3,6 +3,7 @@
 #include "search/explain/Explain.h"
 #include "support/Prove.h"
 #include "support/RandomProblem.h"
+#include "support/TestName.h"
 
 #include <gtest/gtest.h>
 
@@ -96,5 +97,5 @@ TEST_P(ExplanationOf, RelaxationsGiveAPlan) {
 
 INSTANTIATE_TEST_SUITE_P(Explanation, ExplanationOf,
                          testing::Values(IterationModel::Synchronous, IterationModel::SteadyState),
-                         [](const auto &info) { return std::string(nameOf(info.param)); });
+                         [](const auto &info) { return test::testName(nameOf(info.param)); });
 } // namespace

@@ -67,8 +67,11 @@ TEST(LoweringLaws, DurationsAreThoseOfThePlan) {
       ASSERT_NEAR(sums[Op::LookupGradient], m * stage.lookupGradient.value(), 1e-9);
       ASSERT_NEAR(sums[Op::Forward], m * replica.forward.value(), 1e-9);
       ASSERT_NEAR(sums[Op::ReceiveGradient], m * stage.receiveGradient.value(), 1e-9);
-      ASSERT_NEAR(sums[Op::Backward], m * replica.backward.value(), 1e-9);
-      ASSERT_NEAR(sums[Op::AllReduce] + sums[Op::Step], stage.sync.value(), 1e-9);
+      ASSERT_NEAR(sums[Op::Backward] + sums[Op::GradientReduceScatter],
+                  m * replica.backward.value(), 1e-9);
+      ASSERT_NEAR(sums[Op::AllReduce] + sums[Op::ReduceScatter] + sums[Op::Step] +
+                      sums[Op::AllGather],
+                  stage.sync.value(), 1e-9);
       ASSERT_EQ(sums[Op::Send] + sums[Op::SendGradient], 0);
     }
   });

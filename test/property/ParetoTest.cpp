@@ -1,6 +1,7 @@
 // The Pareto front is what enumerating all placements gives at the floors that were swept.
 #include "search/Pareto.h"
 #include "support/RandomProblem.h"
+#include "support/TestName.h"
 
 #include "gtest/gtest.h"
 
@@ -60,7 +61,7 @@ TEST_P(ParetoFrontOf, EqualsEnumerationAtItsFloors) {
 
 INSTANTIATE_TEST_SUITE_P(Pareto, ParetoFrontOf,
                          testing::Values(IterationModel::Synchronous, IterationModel::SteadyState),
-                         [](const auto &info) { return std::string(nameOf(info.param)); });
+                         [](const auto &info) { return test::testName(nameOf(info.param)); });
 
 TEST(Pareto, AFloorThatIsReachedAlreadyIsNotSearched) {
   ParetoOptions options;

@@ -195,5 +195,5 @@ TEST(PartsLaws, PlantedFaultsAreFound) {
     llvm::consumeError(std::move(error));
   }
   for (int kind = 0; kind < 6; ++kind)
-    EXPECT_GT(planted[kind], 40) << "fault " << kind;
+    EXPECT_GT(planted[kind], 25) << "fault " << kind;
 }

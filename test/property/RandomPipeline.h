@@ -63,6 +63,9 @@ private:
       stage.layers.push_back(layer.name);
     }
     addReplicas(stage, microBatch);
+    if (stage.replicas.size() > 1)
+      shardState(stage);
+    stage.recompute.assign(size_t(integer(0, 1)), stage.layers.front());
     if (integer(0, 2) == 0)
       addTable(stage);
     if (id > 0)
@@ -77,6 +80,16 @@ private:
     stage.update = time();
     stage.sync = stage.update + time();
     plan.stages.push_back(std::move(stage));
+  }
+
+  /// Now and then; sums of sharded gradients are part of the backward pass.
+  void shardState(Stage &stage) {
+    stage.stateSharding = static_cast<StateSharding>(std::max(0, integer(-2, 2)));
+    if (stage.stateSharding != StateSharding::Gradients || ratio == Ratio::Equal)
+      return;
+    stage.reduceScatter = time();
+    for (Replica &replica : stage.replicas)
+      replica.backward += stage.reduceScatter;
   }
 
   /// In the last layer so far, which is the stage's.

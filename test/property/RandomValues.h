@@ -141,7 +141,7 @@ inline Profile RandomValues::profile() {
     entry.calibrated = coin();
     for (int64_t sessions = integer(0, 2); sessions > 0; --sessions)
       entry.sessions.push_back({seconds(), seconds(), seconds(), number(),
-                              static_cast<int>(integer(0, 100)), seconds(), seconds()});
+                                static_cast<int>(integer(0, 100)), seconds(), seconds()});
     profile.entries.push_back(std::move(entry));
   }
   for (int64_t i = integer(0, 3); i > 0; --i) {

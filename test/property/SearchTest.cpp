@@ -3,8 +3,12 @@
 #include "search/placement/Evaluator.h"
 #include "search/verify/Checker.h"
 #include "support/RandomProblem.h"
+#include "support/TestName.h"
 
 #include "gtest/gtest.h"
+
+#include <algorithm>
+#include <random>
 
 using namespace heterplan;
 using heterplan::test::RandomProblem;
@@ -59,11 +63,11 @@ TEST(Search, timesMayFallAsTheBatchGrows) {
         llvm::cantFail(Problem::create(random.graph, random.cluster, costs, random.request));
     SearchOutcome oracle = solve(problem, "exhaustive");
     SearchOutcome labels = solve(problem, "label-setting");
-    ASSERT_TRUE(!labels.proven || oracle.plan.has_value() == labels.plan.has_value());
+    ASSERT_TRUE(!labels.isProven() || oracle.plan.has_value() == labels.plan.has_value());
     if (!oracle.plan || !labels.plan)
       continue;
     ASSERT_TRUE(bracketed(*labels.plan, *oracle.plan)) << "seed " << seed;
-    if (labels.proven) {
+    if (labels.isProven()) {
       ASSERT_NEAR(labels.plan->objectiveValue / oracle.plan->objectiveValue, 1, 1e-9)
           << "seed " << seed;
     }
@@ -90,7 +94,7 @@ TEST_P(EveryIterationModel, labelSettingEqualsExhaustive) {
     Problem problem = llvm::cantFail(random.problem());
     SearchOutcome oracle = solve(problem, "exhaustive");
     SearchOutcome labels = solve(problem, "label-setting");
-    if (!labels.proven) { // a pipeline takes longer than the formula says
+    if (!labels.isProven()) { // a pipeline takes longer than the formula says
       ++misjudged;
       ASSERT_TRUE(!labels.plan || (oracle.plan && bracketed(*labels.plan, *oracle.plan)))
           << "seed " << seed;
@@ -115,9 +119,77 @@ TEST_P(EveryIterationModel, labelSettingEqualsExhaustive) {
   EXPECT_GT(pipelines, problems / 20);
   EXPECT_LE(misjudged, problems / 100);
   EXPECT_GT(sharded, problems / 50);
-  if (!isSteady(GetParam())) { // else a stage has one type
+  if (GetParam() == IterationModel::Synchronous) { // else a stage has one type
     EXPECT_GT(mixed, problems / 20);
   }
+}
+
+namespace {
+/// Tight memory, so that stages fit only when they compute again or divide their state, if at all.
+/// Half of the problems ask for a way, or for none.
+void makeTight(RandomProblem &random, int seed) {
+  std::mt19937_64 draw(seed + 77);
+  auto below = [&](int limit) { return int(draw() % limit); };
+  random.request.optimizer = seed % 3 == 0 ? Optimizer::Momentum : Optimizer::Adam;
+  for (Layer &layer : random.graph.layers)
+    layer.activationBytes = Bytes(10 + below(300));
+  for (DeviceType &type : random.cluster.types)
+    type.memory = Bytes(400 + below(3600));
+  if (seed % 4 == 1)
+    random.request.recompute = static_cast<RecomputePolicy>(below(3));
+  if (seed % 4 == 3)
+    random.request.shardState = static_cast<StateSharding>(below(3));
+}
+} // namespace
+
+TEST(Search, exactStrategiesAgreeWhereMemoryForcesAnotherWay) {
+  int feasible = 0, recomputed = 0, divided = 0, helped = 0, misjudged = 0;
+  for (int seed = 0; seed < problems; ++seed) {
+    RandomProblem random(seed);
+    makeTight(random, seed);
+    Problem problem = llvm::cantFail(random.problem());
+    SearchOutcome oracle = solve(problem, "exhaustive");
+    for (const char *strategy : {"label-setting", "milp"}) {
+      SearchOutcome found = solve(problem, strategy);
+      if (!found.isProven()) { // a pipeline takes longer than the formula says
+        ++misjudged;
+        ASSERT_TRUE(!found.plan || (oracle.plan && bracketed(*found.plan, *oracle.plan)))
+            << strategy << ", seed " << seed;
+        continue;
+      }
+      ASSERT_EQ(oracle.plan.has_value(), found.plan.has_value()) << strategy << ", seed " << seed;
+      if (!oracle.plan)
+        continue;
+      ASSERT_NEAR(found.plan->objectiveValue / oracle.plan->objectiveValue, 1, 1e-6)
+          << strategy << ", seed " << seed;
+      auto checks = checkPlan(*found.plan, problem.graph, problem.cluster, random.costs);
+      ASSERT_TRUE(bool(checks)) << toText(checks.takeError());
+      for (const Check &check : *checks)
+        ASSERT_TRUE(check.holds) << strategy << ", seed " << seed << ": " << check.name;
+    }
+    if (!oracle.plan)
+      continue;
+    ++feasible;
+    for (const Stage &stage : oracle.plan->stages) {
+      recomputed += !stage.recompute.empty();
+      divided += stage.stateSharding != StateSharding::None;
+    }
+    random.request.recompute = RecomputePolicy::Never;
+    random.request.shardState = StateSharding::None;
+    SearchOutcome plain = solve(llvm::cantFail(random.problem()), "exhaustive");
+    helped += !plain.plan;
+    if (plain.plan && problem.request.recompute == RecomputePolicy::Auto &&
+        !problem.request.shardState) {
+      ASSERT_TRUE(atLeastAsGood(oracle.plan->objective, oracle.plan->objectiveValue,
+                                plain.plan->objectiveValue))
+          << "seed " << seed << ": more ways are never worse";
+    }
+  }
+  EXPECT_GT(feasible, problems / 3);
+  EXPECT_GT(recomputed, problems / 20);
+  EXPECT_GT(divided, problems / 20);
+  EXPECT_GT(helped, problems / 50);
+  EXPECT_LE(misjudged, problems / 25);
 }
 
 TEST_P(EveryIterationModel, milpEqualsExhaustive) {
@@ -127,7 +199,7 @@ TEST_P(EveryIterationModel, milpEqualsExhaustive) {
     random.request.iterationModel = GetParam();
     Problem problem = llvm::cantFail(random.problem());
     SearchOutcome oracle = solve(problem, "exhaustive"), found = solve(problem, "milp");
-    if (!found.proven) { // a pipeline takes longer than the formula says
+    if (!found.isProven()) { // a pipeline takes longer than the formula says
       ++misjudged;
       ASSERT_TRUE(!found.plan || (oracle.plan && bracketed(*found.plan, *oracle.plan)))
           << "seed " << seed;
@@ -143,7 +215,7 @@ TEST_P(EveryIterationModel, milpEqualsExhaustive) {
         << "seed " << seed;
   }
   EXPECT_GT(feasible, problems / 2);
-  EXPECT_LE(misjudged, isSteady(GetParam()) ? 0 : problems / 100);
+  EXPECT_LE(misjudged, GetParam() == IterationModel::SteadyState ? 0 : problems / 100);
 }
 
 /// Five layers on three types of two devices: the largest that the exhaustive search ends on.
@@ -159,7 +231,7 @@ TEST(SearchProperty, milpEqualsExhaustiveOnAllGroupsOfSixDevices) {
     }
     Problem problem = llvm::cantFail(random.problem());
     SearchOutcome oracle = solve(problem, "exhaustive"), found = solve(problem, "milp");
-    ASSERT_TRUE(found.proven) << "seed " << seed;
+    ASSERT_TRUE(found.isProven()) << "seed " << seed;
     ASSERT_EQ(oracle.plan.has_value(), found.plan.has_value()) << "seed " << seed;
     if (!oracle.plan)
       continue;
@@ -200,7 +272,7 @@ TEST(SearchProperty, parametricEqualsExhaustiveUnderHeterPsWhereItSaysSo) {
     random.request.iterationModel = IterationModel::SteadyState;
     Problem problem = llvm::cantFail(random.problem());
     SearchOutcome oracle = solve(problem, "exhaustive"), found = solve(problem, "parametric");
-    if (found.proven) {
+    if (found.isProven()) {
       ASSERT_EQ(oracle.plan.has_value(), found.plan.has_value()) << "seed " << seed;
     }
     if (!oracle.plan)
@@ -225,7 +297,7 @@ TEST(SearchProperty, parametricEqualsExhaustiveUnderHeterPsWhereItSaysSo) {
 
 INSTANTIATE_TEST_SUITE_P(SearchProperty, EveryIterationModel,
                          testing::Values(IterationModel::Synchronous, IterationModel::SteadyState),
-                         [](const auto &info) { return std::string(nameOf(info.param)); });
+                         [](const auto &info) { return test::testName(nameOf(info.param)); });
 
 TEST(SearchProperty, noPlanBeatsItsBoundAndGreedyIsNeverBetter) {
   for (int seed = 0; seed < problems; ++seed) {

@@ -32,13 +32,17 @@ class Emitted:
     error: str
 
 
-def emit_all(jobs: list[tuple[Path, Path, int]]) -> list[Emitted]:
-    """Writes model.py for each (ONNX file, directory, stages); survives crashes of emit-model."""
+Job = tuple[Path, Path, int] | tuple[Path, Path, int, int]
+
+
+def emit_all(jobs: list[Job]) -> list[Emitted]:
+    """Writes model.py for each (ONNX file, directory, stages[, layers of a segment that is computed
+    again]); survives crashes of emit-model."""
     if not EMIT_MODEL.is_file():
         pytest.skip(f"{EMIT_MODEL} is not built")
     result: list[Emitted] = []
     while len(result) < len(jobs):
-        lines = "".join(f"{model}\t{out}\t{stages}\n" for model, out, stages in jobs[len(result) :])
+        lines = "".join("\t".join(map(str, job)) + "\n" for job in jobs[len(result) :])
         run = subprocess.run(
             [EMIT_MODEL, "--all"], input=lines, capture_output=True, text=True, timeout=600
         )
@@ -48,7 +52,7 @@ def emit_all(jobs: list[tuple[Path, Path, int]]) -> list[Emitted]:
     return result
 
 
-def emit(jobs: list[tuple[Path, Path, int]]) -> list[str]:
+def emit(jobs: list[Job]) -> list[str]:
     """Likewise; returns the errors, "" for none."""
     return [emitted.error for emitted in emit_all(jobs)]
 

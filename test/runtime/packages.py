@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,11 @@ class Stage(nn.Module):
                     home.register_parameter(leaf, nn.Parameter(tensor))
                 else:
                     home.register_buffer(leaf, tensor)
+
+    segments = ()
+
+    def checkpoint(self, segment, *arguments):
+        return segment(*arguments)
 
     def batch_norm(self, x, weight, bias, running_mean, running_var, momentum, eps, training):
         return F.batch_norm(x, running_mean, running_var, weight, bias, training, momentum, eps)
@@ -166,6 +171,23 @@ TABLES_BOUNDARY = [
     }
 ]
 
+# Each stage is one segment that is computed again.
+AGAIN = """
+
+
+def again(stage):
+    class Again(stage):
+        segments = ("whole",)
+
+        def forward(self, *arguments):
+            return self.checkpoint(super().forward, *arguments)
+
+    return Again
+
+
+STAGES = tuple(again(stage) for stage in STAGES)
+"""
+
 MAP = [{"perSample": 1}, {"fixed": 4}, {"fixed": 6}, {"fixed": 6}]
 AWKWARD_BOUNDARIES = [
     [
@@ -204,6 +226,40 @@ STAGES = (Whole,)
 )
 
 
+# Layers of 2 MB of parameters that keep 4 MB a sample, with next to nothing to compute; as segments of two.
+LARGE = (
+    BASE
+    + """
+LAYERS, WIDTH = 24, 1 << 18
+MODEL = "large"
+INPUTS = {"x": ("float32", ((1, 0), (0, WIDTH)))}
+OUTPUTS = {"y": ("float32", ((1, 0), (0, WIDTH)))}
+
+
+class Whole(Stage):
+    inputs = ("x",)
+    sends = ("y",)
+    parameters_spec = {
+        f"{name}{i}": ((WIDTH,), "float32", "normal") for i in range(LAYERS) for name in ("w", "b")
+    }
+
+    def segment(self, x, first):
+        for i in (first, first + 1):
+            y = torch.sin(x * getattr(self, f"w{i}")) + getattr(self, f"b{i}")
+            x = x + torch.tanh(y)
+        return (x,)
+
+    def forward(self, x):
+        for first in range(0, LAYERS, 2):
+            (x,) = self.checkpoint(self.segment, x, first)
+        return (x,)
+
+
+STAGES = (Whole,)
+"""
+)
+
+
 @dataclass
 class Package:
     """A plan directory to be written: `widths` holds the samples of each replica of each stage."""
@@ -215,6 +271,16 @@ class Package:
     optimizer: str = "sgd"
     # By stage: its sparse tables with the rows of each replica.
     tables: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
+    segments: list[str] = field(default_factory=list)  # of each stage
+    sharding: str = "none"
+
+    def recomputed(self) -> Package:
+        """The same, but each stage is a segment that is computed again in the backward pass."""
+        return replace(self, model=self.model + AGAIN, segments=["whole"])
+
+    def sharded(self, sharding: str) -> Package:
+        """The same, with the state of stages that have several replicas divided among them."""
+        return replace(self, sharding=sharding)
 
     @property
     def samples(self) -> int:
@@ -272,6 +338,8 @@ class Package:
             "receives": self.boundaries[stage - 1] if stage else [],
             "sends": self.boundaries[stage] if stage < last else [],
             "tables": self.tables.get(stage, []),
+            "recompute": self.segments,
+            "stateSharding": self.sharding_of(stage),
         }
         program: dict[str, Any] = {
             "schemaVersion": "1.0",
@@ -298,9 +366,21 @@ class Package:
         steps: list[dict[str, Any]] = []
         for kind, i in order:
             steps += self.forward(stage, own, i) if kind == "F" else self.backward(stage, own, i)
-        if len(self.widths[stage]) > 1:
-            steps.append({"op": "allReduce", "group": self.ranks(stage)})
-        return [*steps, {"op": "step"}]
+        group, sharding = self.ranks(stage), self.sharding_of(stage)
+        if len(group) > 1 and sharding != "gradients":
+            steps.append({"op": "allReduce" if sharding == "none" else "reduceScatter", "group": group})
+        steps.append({"op": "step"})
+        if sharding != "none":
+            steps.append({"op": "allGather", "group": group})
+        return steps
+
+    def sharding_of(self, stage: int) -> str:
+        return self.sharding if len(self.widths[stage]) > 1 else "none"
+
+    def sums(self, stage: int, i: int) -> list[dict[str, Any]]:
+        if self.sharding_of(stage) != "gradients":
+            return []
+        return [{"op": "gradientReduceScatter", "microBatch": i, "group": self.ranks(stage)}]
 
     def transfers(
         self, op: str, boundary: int, stage: int, own: tuple[int, int], i: int
@@ -332,6 +412,7 @@ class Package:
         return [
             *self.transfers("receiveGradient", stage, stage + 1, own, i),
             {"op": "backward", "microBatch": i},
+            *self.sums(stage, i),
             *self.lookups("lookupGradient", stage, i),
             *self.transfers("sendGradient", stage - 1, stage - 1, own, i),
         ]
@@ -343,6 +424,14 @@ def awkward(widths: list[list[int]], micro_batches: int, optimizer: str = "sgd")
 
 def linear(widths: list[int], micro_batches: int, optimizer: str = "sgd") -> Package:
     return Package(LINEAR, [], [widths], micro_batches, optimizer)
+
+
+def large(widths: list[int], micro_batches: int, recompute: bool, sharding: str) -> Package:
+    segments = [f"w{i}" for i in range(0, 24, 2)] if recompute else []
+    model = LARGE.replace('sends = ("y",)', f'sends = ("y",)\n    segments = {tuple(segments)!r}')
+    return Package(
+        model, [], [widths], micro_batches, "adam", segments=segments, sharding=sharding
+    )  # fmt: skip
 
 
 def tables(

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import resource
 import socket
 import sys
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from packages import RUNTIME
 
@@ -27,13 +29,39 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _rank_main(rank: int, world: int, port: int, logs: Path, arguments: list[str]) -> None:
+def _limit_training(size: int) -> None:
+    """Limits memory from when the rank makes its stage on: threads of process groups, each with its
+    stack, are there then."""
+    from heterplan_runtime import training
+
+    make = training._make_part
+
+    def limited(*arguments: Any) -> Any:
+        _limit_memory(size)
+        return make(*arguments)
+
+    training._make_part = limited
+
+
+def _limit_memory(size: int) -> None:
+    """Allocations fail that would make this process `size` bytes larger than it is now."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    now = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmData:"))
+    limit = now * 1024 + size
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+
+
+def _rank_main(
+    rank: int, world: int, port: int, logs: Path, arguments: list[str], memory: int | None
+) -> None:
     for descriptor, name in ((1, "out"), (2, "err")):
         os.dup2(os.open(logs / f"{name}{rank}", os.O_CREAT | os.O_WRONLY), descriptor)
     os.environ.update(
         RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(world), LOCAL_WORLD_SIZE=str(world),
         MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
     )  # fmt: skip
+    if memory is not None:
+        _limit_training(memory)
     try:
         from heterplan_runtime.main import main
 
@@ -54,13 +82,19 @@ def _context() -> multiprocessing.context.ForkServerContext:
 
 
 def run_ranks(
-    world: int, logs: Path, arguments: list[str], seconds: int = 100, stop_on_failure: bool = True
+    world: int,
+    logs: Path,
+    arguments: list[str],
+    seconds: int = 100,
+    stop_on_failure: bool = True,
+    memory: int | None = None,
 ) -> list[Outcome]:
-    """Starts `world` ranks. Like torchrun, stops the others when one has failed."""
+    """Starts `world` ranks, each with at most `memory` bytes for its training where that is given.
+    Like torchrun, stops the others when one has failed."""
     logs.mkdir(exist_ok=True)
     context, port = _context(), _free_port()
     processes = [
-        context.Process(target=_rank_main, args=(rank, world, port, logs, arguments), daemon=True)
+        context.Process(target=_rank_main, args=(rank, world, port, logs, arguments, memory), daemon=True)
         for rank in range(world)
     ]
     for process in processes:

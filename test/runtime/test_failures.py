@@ -13,7 +13,9 @@ import pytest
 from packages import awkward, linear
 
 
-OF_A_PART = ("stage", "replica", "shard", "samples", "receives", "sends", "tables")
+OF_A_PART = (
+    "stage", "replica", "shard", "samples", "receives", "sends", "tables", "recompute", "stateSharding",
+)  # fmt: skip
 
 
 def edit(folder: Path, number: int, fields: dict) -> None:
@@ -136,6 +138,17 @@ def test_launcher_passes_the_status_on(tmp_path: Path):
             "tensor 'x' cannot be split by sample",
         ),
         ({"stages": 2}, "model.py has 1 stages; the plan 2"),
+        ({"stateSharding": "all"}, "expected one of none, optimizer, gradients"),
+        (
+            {"instructions": [{"op": "allGather", "group": [0]}]},
+            "instructions[0]: 'allGather' needs stateSharding optimizer or gradients, not none",
+        ),
+        (
+            {"stateSharding": "gradients", "instructions": [{"op": "reduceScatter", "group": [0]}]},
+            "'reduceScatter' needs stateSharding optimizer, not gradients",
+        ),
+        ({"recompute": [1]}, "field 'recompute' is [1]; expected a list of texts"),
+        ({"recompute": ["fc"]}, "stage 0 has other segments in model.py than in the plan"),
         ({"receives": [{"name": "x"}]}, "stage 0 receives 0 tensors in model.py, 1 in the plan"),
     ],
 )

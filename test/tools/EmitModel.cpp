@@ -1,5 +1,6 @@
-// emit-model MODEL.onnx DIR [STAGES]: model.py and weights/ of a model cut into about equally many
-// layers a stage, without a search or a cluster. The tests of the generated code use it.
+// emit-model MODEL.onnx DIR [STAGES [LAYERS]]: model.py and weights/ of a model cut into about
+// equally many layers a stage, without a search or a cluster; each stage in segments of LAYERS that
+// are computed again in the backward pass. The tests of the generated code use it.
 // emit-model --all: such jobs from standard input, their parts separated by tabs. Answers each at
 // once with a line of three parts: how far it came (refused, imported, generated), what has no cost
 // or "", why it came no further or "".
@@ -19,8 +20,14 @@ using namespace heterplan;
 using namespace llvm;
 
 namespace {
+/// Every `layers`-th layer of `stage` begins a segment; of 0, none.
+void recompute(Stage &stage, int layers) {
+  for (size_t i = 0; layers && i < stage.layers.size(); i += layers)
+    stage.recompute.push_back(stage.layers[i]);
+}
+
 /// Cuts where tied parameters allow it.
-Plan evenPlan(const LayerGraph &layers, int stages) {
+Plan evenPlan(const LayerGraph &layers, int stages, int segmentLayers) {
   Plan plan;
   plan.model = layers.model;
   std::vector<bool> allowed = layers.allowedCuts();
@@ -33,6 +40,8 @@ Plan evenPlan(const LayerGraph &layers, int stages) {
     }
     plan.stages.back().layers.push_back(layers.layers[layer].name);
   }
+  for (Stage &stage : plan.stages)
+    recompute(stage, segmentLayers);
   return plan;
 }
 
@@ -68,7 +77,7 @@ std::string uncostedOperators(const Graph &graph) {
   return result;
 }
 
-Outcome emit(StringRef model, StringRef directory, int stages) {
+Outcome emit(StringRef model, StringRef directory, int stages, int segmentLayers) {
   Outcome outcome;
   auto graph = importGraph(model);
   if (!graph) { // many operator tests have no axis of samples
@@ -91,7 +100,7 @@ Outcome emit(StringRef model, StringRef directory, int stages) {
     outcome.error = layers.takeError();
     return outcome;
   }
-  auto modules = buildModules(*graph, *layers, evenPlan(*layers, stages));
+  auto modules = buildModules(*graph, *layers, evenPlan(*layers, stages, segmentLayers));
   outcome.error = modules ? writePackage(*graph, *modules, directory) : modules.takeError();
   if (!outcome.error)
     outcome.state = "generated";
@@ -101,10 +110,12 @@ Outcome emit(StringRef model, StringRef directory, int stages) {
 int emitAll() {
   for (std::string line; std::getline(std::cin, line);) {
     auto [model, rest] = StringRef(line).split('\t');
-    auto [directory, count] = rest.split('\t');
-    int stages = 1;
+    auto [directory, counts] = rest.split('\t');
+    auto [count, segment] = counts.split('\t');
+    int stages = 1, layers = 0;
     count.getAsInteger(10, stages);
-    Outcome outcome = emit(model, directory, std::max(1, stages));
+    segment.getAsInteger(10, layers);
+    Outcome outcome = emit(model, directory, std::max(1, stages), std::max(0, layers));
     std::string message;
     if (outcome.error)
       message = toText(std::move(outcome.error));
@@ -120,12 +131,13 @@ int emitAll() {
 int main(int argc, char **argv) {
   if (argc == 2 && StringRef(argv[1]) == "--all")
     return emitAll();
-  int stages = 1;
-  if (argc < 3 || argc > 4 || (argc == 4 && StringRef(argv[3]).getAsInteger(10, stages))) {
-    errs() << "usage: emit-model MODEL.onnx DIR [STAGES] | emit-model --all\n";
+  int stages = 1, layers = 0;
+  if (argc < 3 || argc > 5 || (argc > 3 && StringRef(argv[3]).getAsInteger(10, stages)) ||
+      (argc > 4 && StringRef(argv[4]).getAsInteger(10, layers))) {
+    errs() << "usage: emit-model MODEL.onnx DIR [STAGES [LAYERS]] | emit-model --all\n";
     return 1;
   }
-  Outcome outcome = emit(argv[1], argv[2], std::max(1, stages));
+  Outcome outcome = emit(argv[1], argv[2], std::max(1, stages), std::max(0, layers));
   if (outcome.error) {
     errs() << toText(std::move(outcome.error)) << '\n';
     return 1;

@@ -49,7 +49,7 @@ Expected<Inputs> readInputs(const CompileOptions &options) {
   Expected<SearchOptions> searching = readSearchOptions(options);
   if (!searching)
     return searching.takeError();
-  if (searching->rounding != RoundingMethod::Exact && !isSteady(request->iterationModel))
+  if (searching->rounding != RoundingMethod::Exact && !rulesOf(request->iterationModel).fitsSizes())
     return Diagnostic(Diag::Usage, {"", 0, 0, "--rounding"})
                .note({}, "add --iteration-model steady-state")
            << "stages have no continuous sizes with the iteration model '"

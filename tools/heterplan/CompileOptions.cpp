@@ -13,6 +13,8 @@ namespace {
 const char *const objectives[] = {"throughput", "cost"};
 const char *const schedules[] = {"auto", "data-parallel", "pipeline", "burst"};
 const char *const optimizers[] = {"sgd", "momentum", "adam"};
+const char *const recomputePolicies[] = {"auto", "never", "always"};
+const char *const stateShardings[] = {"none", "optimizer", "gradients", "auto"};
 const char *const precisions[] = {"fp32", "tf32", "bf16"};
 
 void addLimits(CLI::App &command, CompileOptions &options) {
@@ -41,6 +43,13 @@ void addSearch(CLI::App &command, CompileOptions &options) {
           "micro-batches of an iteration; default: searched");
   addText(command, "--optimizer", options.optimizer, "NAME", "sgd (default), momentum or adam");
   addText(command, "--precision", options.precision, "NAME", "fp32 (default), tf32 or bf16");
+  addText(
+      command, "--recompute", options.recompute, "WHEN",
+      "compute activations again in the backward pass instead of keeping them: auto (default: in "
+      "stages that do not fit otherwise), never or always");
+  addText(command, "--shard-state", options.shardState, "WHAT",
+          "what the replicas of a stage divide among them: auto (default: what it needs to fit), "
+          "none, optimizer (its state) or gradients (and them)");
   std::string models;
   for (const IterationModelInfo &model : iterationModels())
     models += (models.empty() ? "" : "; ") + std::string(model.name) + ": " + model.help;
@@ -139,6 +148,13 @@ Error readTraining(const CompileOptions &options, Request &request) {
   return Error::success();
 }
 
+Error readShardState(const CompileOptions &options, Request &request) {
+  if (options.shardState.empty() || options.shardState == "auto")
+    return Error::success();
+  request.shardState = StateSharding::None;
+  return readChoice("--shard-state", options.shardState, stateShardings, *request.shardState);
+}
+
 Error readChoices(const CompileOptions &options, Request &request) {
   request.objective = options.minThroughput.empty() ? Objective::Throughput : Objective::Cost;
   if (Error error = readChoice("--objective", options.objective, objectives, request.objective))
@@ -148,6 +164,11 @@ Error readChoices(const CompileOptions &options, Request &request) {
   if (Error error = readChoice("--optimizer", options.optimizer, optimizers, request.optimizer))
     return error;
   if (Error error = readIterationModel(options, request.iterationModel))
+    return error;
+  if (Error error =
+          readChoice("--recompute", options.recompute, recomputePolicies, request.recompute))
+    return error;
+  if (Error error = readShardState(options, request))
     return error;
   return readChoice("--precision", options.precision, precisions, request.precision);
 }
@@ -171,13 +192,17 @@ Error refuseUnsupported(const CompileOptions &options) {
 }
 } // namespace
 
+void addRequestOptions(CLI::App &command, CompileOptions &options) {
+  addLimits(command, options);
+  addSearch(command, options);
+}
+
 void addCompileOptions(CLI::App &command, CompileOptions &options) {
   addArgument(command, "MODEL", options.model, "a .onnx or .layers.json file");
   addCostOptions(command, options.costs);
   addText(command, "-o,--output", options.directory, "DIR", "where the plan is written")
       ->required();
-  addLimits(command, options);
-  addSearch(command, options);
+  addRequestOptions(command, options);
   addReadingOptions(command, options.reading);
   command.add_flag("--force", options.force, "replace what DIR holds");
   command.add_flag("--json", options.json, "print the plan as JSON");

@@ -21,11 +21,13 @@ struct CompileOptions {
   std::string batch, objective, minThroughput, maxCostPerHour, schedule,
       strategy = "auto", timeLimit, seed, optimizer, precision, microBatches, amplificationLimit,
       iterationModel, costModel, rounding, epochs, samples, gap, threads, policyIn, policyOut,
-      paretoPoints, workLimit;
+      paretoPoints, workLimit, recompute, shardState;
   bool force = false, json = false, pareto = false;
 };
 
 void addCompileOptions(CLI::App &command, CompileOptions &options);
+/// Those of the request and of the search only.
+void addRequestOptions(CLI::App &command, CompileOptions &options);
 
 /// The request that `options` make; usage errors name the option. The objective is cost when a
 /// floor of the throughput is given, throughput otherwise.

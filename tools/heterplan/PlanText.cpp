@@ -199,6 +199,24 @@ void printStages(raw_ostream &os, const Plan &plan) {
   table.print(os);
 }
 
+/// One line for each stage that computes activations again or divides its state.
+void printWays(raw_ostream &os, const Plan &plan) {
+  for (const Stage &stage : plan.stages) {
+    std::vector<std::string> ways;
+    size_t segments = stage.recompute.size();
+    if (segments > 0)
+      ways.push_back("activations computed again in " + std::to_string(segments) +
+                     (segments == 1 ? " segment" : " segments"));
+    if (stage.stateSharding != StateSharding::None)
+      ways.push_back(std::string(stage.stateSharding == StateSharding::Optimizer
+                                     ? "optimizer state"
+                                     : "gradients and optimizer state") +
+                     " divided among " + std::to_string(stage.replicas.size()) + " replicas");
+    if (!ways.empty())
+      os << "stage " << stage.id << ": " << join(ways, "; ") << '\n';
+  }
+}
+
 /// One line for the sparse tables of each stage that has some.
 void printTables(raw_ostream &os, const Plan &plan) {
   for (const Stage &stage : plan.stages) {
@@ -234,6 +252,7 @@ void printPlan(raw_ostream &os, const Plan &plan, ChecksShown checks) {
   os << '\n';
   printStages(os, plan);
   printTables(os, plan);
+  printWays(os, plan);
   if (checks == ChecksShown::Summary || plan.checks.empty())
     return;
   os << '\n';

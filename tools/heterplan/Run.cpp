@@ -99,7 +99,8 @@ void heterplan::addRun(CLI::App &root, Action &action) {
   auto options = std::make_shared<RunOptions>();
   addArgument(*command, "DIR", options->directory, "what compile wrote");
   addText(*command, "--steps", options->steps, "N", "training steps");
-  command->add_flag("--check", options->check, "compare the losses with one process");
+  command->add_flag("--check", options->check,
+                    "compare losses, parameters and optimizer state with one process");
   CLI::Option *json =
       command->add_option("--json", options->json, "write the result to FILE, or print it as JSON")
           ->type_name("[FILE]")

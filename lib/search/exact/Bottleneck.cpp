@@ -104,7 +104,7 @@ void BottleneckSearch::push(double low, double high, double price) {
 
 /// Each block takes at least the time of its computing on all devices of its best type.
 double BottleneckSearch::leastBottleneck() const {
-  const HeterPsModel &model = *evaluator.heterPs();
+  const HeterPsModel &model = *evaluator.stages.costs.fit();
   const SearchSpace &space = evaluator.space;
   double least = 0;
   for (int block = 0; block < assignments.blocks; ++block) {
@@ -167,7 +167,8 @@ Expected<Solution> BottleneckSearch::runSteadily() {
   double bound = std::min({bestObjective, settled, open.empty() ? infinity : open.top().bound});
   // What is proven to a few parts in 10^10 is proven.
   bool complete = bound >= bestObjective * (1 - 1e-9);
-  return Solution{best, complete ? bestObjective : bound, complete};
+  return Solution{best, complete ? bestObjective : bound,
+                  meter.termination(complete, best.has_value())};
 }
 
 /// A micro-batch with all layers on one device of the slowest type.
@@ -176,8 +177,8 @@ double BottleneckSearch::slowestDevice(int choice) {
       evaluator.problem.request.globalBatch.value() / evaluator.space.microBatches[choice];
   double slowest = 0;
   for (int type = 0; type < assignments.types; ++type) {
-    const PrefixSums &sums = evaluator.prices().at(type, batch);
-    slowest = std::max(slowest, sums.forward.back() + sums.backward.back());
+    LayerRange all{0, evaluator.problem.graph.size()};
+    slowest = std::max(slowest, evaluator.stages.costs.computing(all, {}, type, batch, 1).value());
   }
   return slowest;
 }
@@ -196,7 +197,7 @@ Expected<Solution> BottleneckSearch::runOverGrid() {
         break;
     }
   }
-  return Solution{best, Solution::noBound, false};
+  return Solution{best, std::nullopt, meter.termination(/*proven=*/false, best.has_value())};
 }
 } // namespace
 
@@ -213,8 +214,8 @@ CountTable::CountTable(Evaluator &evaluator, int64_t batch, double limit)
       bool allowed = whole ? space.minStages <= 1 : space.maxStages > 1;
       for (int type = 0; type < types; ++type)
         counts[next++] = allowed && space.available[type] > 0
-                             ? evaluator.leastCount(at[begin], at[end], type, limit, batch,
-                                                    /*inFlight=*/1)
+                             ? evaluator.stages.leastCount({at[begin], at[end]}, type, limit, batch,
+                                                           /*inFlight=*/1)
                              : 0;
     }
 }
@@ -225,7 +226,7 @@ Expected<Solution> searchByBottleneck(Evaluator &evaluator, BottleneckSolver &so
   BottleneckSearch search(evaluator, solver, options, workShare);
   if (incumbent)
     search.consider(*incumbent);
-  return evaluator.space.steady ? search.runSteadily() : search.runOverGrid();
+  return evaluator.rules.slowestDecides() ? search.runSteadily() : search.runOverGrid();
 }
 
 Expected<Solution> Parametric::run(Evaluator &evaluator, const SearchOptions &options) {

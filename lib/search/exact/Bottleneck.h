@@ -14,8 +14,8 @@ namespace heterplan {
 /// Least devices for every stage at one limit: fewest of type t for positions [begin, end).
 class CountTable {
 public:
-  /// With one micro-batch in flight. Times on their own as Evaluator::leastCount has them; `batch`
-  /// samples a micro-batch.
+  /// With one micro-batch in flight. Times on their own as StageEvaluator::leastCount has them;
+  /// `batch` samples a micro-batch.
   CountTable(Evaluator &evaluator, int64_t batch, double limit);
 
   /// 0: no number of devices is enough, or the schedule does not allow such a stage.
@@ -49,8 +49,7 @@ public:
 /// By dynamic programming, the devices there are by Lagrange multipliers.
 std::unique_ptr<BottleneckSolver> makeShortestPaths(const Evaluator &evaluator);
 
-/// Searches over limits. Its bound is proven only in steady state; elsewhere it is
-/// `Solution::noBound`.
+/// Searches over limits. It has a bound where the slowest stage alone decides.
 llvm::Expected<Solution> searchByBottleneck(Evaluator &evaluator, BottleneckSolver &solver,
                                             const SearchOptions &options, double workShare,
                                             std::optional<Placement> incumbent);

@@ -91,12 +91,11 @@ void Bounds::setLeastForward(const StageTable &table) {
     double forward = infinity;
     for (size_t option = 0; option < optionLevels.size(); ++option) {
       const StageEntry &entry = table.at(position - 1, position, static_cast<int>(option));
-      if (entry.estimate)
-        forward = 0; // in another place its balance may be another
-      else if (entry.share > 0)
-        forward = std::min(forward, entry.forward);
+      if (entry.estimate || entry.share > 0)
+        forward = std::min(forward, entry.leastForward);
     }
-    leastForward[position] = leastForward[position - 1] + evaluator.fillWeight() * forward * safety;
+    leastForward[position] =
+        leastForward[position - 1] + evaluator.rules.fillWeight() * forward * safety;
   }
 }
 
@@ -150,7 +149,7 @@ void Bounds::setThresholds() {
   constexpr int steps = 10;
   constexpr double ratio = 1.15;
   double least = rests[place(positions - 1, levels - 1)].slowest;
-  if (microBatches > evaluator.fillWeight() && std::isfinite(least) && least > 0)
+  if (microBatches > evaluator.rules.fillWeight() && std::isfinite(least) && least > 0)
     for (int step = 1; step <= steps; ++step)
       thresholds.push_back(least * std::pow(ratio, step));
   thresholds.push_back(infinity);
@@ -165,18 +164,18 @@ void Bounds::solveFills(int threshold) {
       for (int begin = 0; begin < position; ++begin)
         for (int taken = 0; taken <= level + (begin == 0); ++taken) {
           const Bucket &bucket = buckets(begin, position)[taken];
-          if (bucket.time > limit || evaluator.fillWeight() * bucket.time >= least)
+          if (bucket.time > limit || evaluator.rules.fillWeight() * bucket.time >= least)
             continue;
           double before = begin > 0 ? fill[place(begin, level - taken)] : 0;
           double behind = std::max(before, bucket.sync + leastForward[begin]);
-          least = std::min(least, evaluator.fillWeight() * bucket.time + behind);
+          least = std::min(least, evaluator.rules.fillWeight() * bucket.time + behind);
         }
       fill[place(position, level)] = least;
     }
 }
 
 double Bounds::time(const PartialPlacement &partial) const {
-  double weight = evaluator.fillWeight();
+  double weight = evaluator.rules.fillWeight();
   if (partial.position == 0)
     return partial.fill + weight * partial.exposed + (microBatches - weight) * partial.slowest;
   int level = levelLeft(partial);
@@ -216,7 +215,7 @@ double Bounds::objective(const PartialPlacement &partial, double timeLimit) cons
 }
 
 void Bounds::tighten(double timeLimit, double best) {
-  if (evaluator.fillWeight() == 0) // no fill to bound
+  if (evaluator.rules.slowestDecides()) // no fill to bound
     return;
   lagrangian.tighten(timeLimit, costOf(best));
 }

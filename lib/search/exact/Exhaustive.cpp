@@ -97,7 +97,8 @@ Expected<Solution> Exhaustive::run(Evaluator &evaluator, const SearchOptions &) 
   Enumeration enumeration(evaluator);
   if (Error error = enumeration.run())
     return error;
-  return Solution{enumeration.best, enumeration.bestObjective, true};
+  return Solution{enumeration.best, enumeration.bestObjective,
+                  enumeration.best ? Termination::Optimal : Termination::Infeasible};
 }
 
 } // namespace heterplan

@@ -21,7 +21,7 @@ namespace heterplan {
 namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr int beamWidth = 6;
-/// Stages that are listed, or entries of a front compared, in the time that it takes to price one.
+/// Stages that are listed, or entries of a Pareto set compared, in the time that it takes to price one.
 constexpr int64_t stepsPerStage = 16;
 
 /// What depends on the number of micro-batches.
@@ -95,9 +95,9 @@ LabelSearch::LabelSearch(Evaluator &evaluator, const SearchOptions &options)
 void LabelSearch::addRoot(int choice) {
   Label root{};
   root.parent = -1;
-  root.position = root.end = static_cast<int16_t>(last);
+  root.position = root.end = last;
   root.option = -1;
-  root.choice = static_cast<int16_t>(choice);
+  root.choice = choice;
   std::fill(scratch.begin(), scratch.end(), 0);
   bound(root);
   if (!promising(root))
@@ -113,7 +113,7 @@ PartialPlacement LabelSearch::partialOf(const Label &label) {
         cases[label.choice].table.leastReceive(label.position, label.option, label.share.value());
   PartialPlacement partial;
   partial.position = label.position;
-  partial.fill = label.fill + evaluator.fillWeight() * receive;
+  partial.fill = label.fill + evaluator.rules.fillWeight() * receive;
   partial.slowest = std::max(label.others, label.first + receive);
   partial.exposed = label.exposed;
   partial.price = label.price;
@@ -134,20 +134,7 @@ double LabelSearch::timeLimit() const {
 
 /// The stage [begin, position) before `label`; `mostInFlight` 0 where it does not fit.
 StageEntry LabelSearch::stageBefore(const Label &label, int option, int begin) {
-  const StageTable &table = cases[label.choice].table;
-  StageEntry entry = table.at(begin, label.position, option);
-  int inFlight = std::min<int>(table.microBatches, label.depth + 1);
-  if (entry.mostInFlight < inFlight)
-    entry.mostInFlight = 0;
-  if (entry.mostInFlight == 0 || !entry.estimate)
-    return entry;
-  StageTimes times = evaluator
-                         .priceStage(space.positions[begin], space.positions[label.position],
-                                     space.options[option].group, table.batch,
-                                     /*last=*/label.depth == 0, inFlight)
-                         .times;
-  return {times.forward, times.backward, times.sync, times.largestShare.value(),
-          times.fits ? inFlight : 0};
+  return cases[label.choice].table.atDepth(begin, label.position, option, label.depth + 1);
 }
 
 /// Puts the slots of label `index` and of `option` into `scratch`; false where they do not suffice.
@@ -167,7 +154,7 @@ bool LabelSearch::grow(int index, int option, int begin, Label &grown) {
   if (stage.mostInFlight == 0)
     return false;
   double receive = 0, receiveGradient = 0;
-  if (label.depth > 0 && !space.steady) {
+  if (label.depth > 0 && !evaluator.rules.transfersArePartOfStages()) {
     const Cut &cut = evaluator.cuts[space.positions[label.position]];
     receive = paths.at(option, label.option)
                   .time(Samples(stage.share), label.share, cut.forwardBytes, cut.fixedBytes)
@@ -179,15 +166,15 @@ bool LabelSearch::grow(int index, int option, int begin, Label &grown) {
   double backward = stage.backward + receiveGradient;
   grown = label;
   grown.first = stage.forward + backward;
-  grown.fill = label.fill + evaluator.fillWeight() * (receive + grown.first);
+  grown.fill = label.fill + evaluator.rules.fillWeight() * (receive + grown.first);
   grown.others = label.depth > 0 ? std::max(label.others, label.first + receive) : 0;
   grown.exposed = std::max(stage.sync, label.exposed - backward);
   grown.price = label.price + space.options[option].price.value();
   grown.parent = index;
-  grown.position = static_cast<int16_t>(begin);
+  grown.position = begin;
   grown.end = label.position;
-  grown.option = static_cast<int16_t>(option);
-  grown.depth = static_cast<int16_t>(label.depth + 1);
+  grown.option = option;
+  grown.depth = label.depth + 1;
   grown.share = Samples(stage.share);
   grown.dominated = false;
   bound(grown);
@@ -217,7 +204,8 @@ bool LabelSearch::mayStand(const Lagrangian::Extension &stage, const Label &labe
   if (stage.begin > 0 && label.depth + 1 >= space.maxStages)
     return false; // the last stage that may be added has to take all the rest
   return option.group.size() <= cases[label.choice].table.batch &&
-         (label.depth == 0 || space.mayFollow(option.group, space.options[label.option].group));
+         (label.depth == 0 ||
+          evaluator.rules.mayFollow(option.group, space.options[label.option].group));
 }
 
 /// Calls `keep` with each promising label that has one stage more than label `index`, whose slots
@@ -322,6 +310,7 @@ Solution LabelSearch::run() {
   }
   for (int m : space.microBatches) {
     cases.emplace_back(evaluator, m);
+    labels.addChoice(cases.back().table);
     if (cases.back().bounds.root() < bestObjective)
       cases.back().bounds.tighten(timeLimit(), bestObjective);
   }
@@ -332,7 +321,10 @@ Solution LabelSearch::run() {
   bestFirst();
   double least = std::min(leastMisjudged, open.empty() ? infinity : open.top().first);
   bool complete = least >= bestObjective * (1 - 1e-12);
-  return {best, complete ? bestObjective : std::min(bestObjective, least), complete};
+  SearchBudget budget(options);
+  budget.add(work());
+  return {best, complete ? bestObjective : std::min(bestObjective, least),
+          budget.termination(complete, best.has_value())};
 }
 } // namespace
 

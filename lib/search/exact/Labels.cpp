@@ -28,8 +28,9 @@ LabelStore::LabelStore(const Evaluator &evaluator, PathTable &paths)
   std::map<std::string, int> places;
   const Cluster &cluster = evaluator.problem.cluster;
   for (const GroupOption &option : space.options) {
-    std::string name = space.steady ? std::to_string(option.group.counts.front().first)
-                                    : placeOf(cluster, option.group);
+    std::string name = evaluator.rules.mergesNeighbours()
+                           ? std::to_string(option.group.counts.front().first)
+                           : placeOf(cluster, option.group);
     auto place = places.try_emplace(std::move(name), int(places.size())).first;
     interfaces.push_back({place->second, shapeOf(cluster, option.group).devicesPerNode});
   }
@@ -48,10 +49,11 @@ void LabelStore::clear() {
 
 /// The entry of `label`, which is about to be added. Nothing that does not matter tells two labels
 /// apart: at a cut that carries nothing the shares, and the price where only time counts.
-LabelStore::FrontEntry LabelStore::frontEntry(const Label &label, double slowest) {
+LabelStore::Entry LabelStore::entryOf(const Label &label, double slowest) {
   const Cut &cut = evaluator.cuts[space.positions[label.position]];
-  bool carries = !space.steady && (cut.forwardBytes > Bytes(0) || cut.fixedBytes > Bytes(0));
-  FrontEntry entry{};
+  bool carries = !evaluator.rules.transfersArePartOfStages() &&
+                 (cut.forwardBytes > Bytes(0) || cut.fixedBytes > Bytes(0));
+  Entry entry{};
   entry.fill = label.fill;
   entry.fillAndExposed = label.fill + label.exposed;
   entry.others = std::max(label.others, slowest);
@@ -68,12 +70,13 @@ LabelStore::FrontEntry LabelStore::frontEntry(const Label &label, double slowest
 }
 
 /// Labels of one place are compared with each other.
-int LabelStore::placeFor(const Label &label, const FrontEntry &entry) const {
+int LabelStore::placeFor(const Label &label, const Entry &entry) const {
   const Cut &cut = evaluator.cuts[space.positions[label.position]];
-  if (cut.fixedBytes > Bytes(0) && !space.steady)
+  if (cut.fixedBytes > Bytes(0) && !evaluator.rules.transfersArePartOfStages())
     // each device of a node takes these: no two counts are alike
     return static_cast<int>(space.options.size()) + label.option;
-  return entry.share == 0 && !space.steady ? -1 : interfaces[label.option].place;
+  return entry.share == 0 && !evaluator.rules.mergesNeighbours() ? -1
+                                                                 : interfaces[label.option].place;
 }
 
 /// What passes between a stage on option `other` and the first one of `label`. A group of several
@@ -113,10 +116,10 @@ LabelStore::Handover LabelStore::handover(const Label &label, const Label *other
 
 /// Whether every completion of `b` is matched by one of `a` that takes no longer and costs no more.
 /// Both stand at the same cut, and what crosses it reaches their first stages over the same link.
-/// The slowest stage counts m − w times what the fill does (w: Evaluator::fillWeight), so that a
-/// slower one may be made up for; so may transfers, which with larger shares take longer.
-bool LabelStore::dominates(const FrontEntry &a, const Label &aLabel, const int *aUsed,
-                           const FrontEntry &b, const Label &bLabel, const int *bUsed) {
+/// The slowest stage counts m − w times what the fill does (w: IterationRules::fillWeight), so that
+/// a slower one may be made up for; so may transfers, which with larger shares take longer.
+bool LabelStore::dominates(const Entry &a, const Label &aLabel, const int *aUsed,
+                           const Entry &b, const Label &bLabel, const int *bUsed) {
   if (a.fill > b.fill || a.fillAndExposed > b.fillAndExposed || a.price > b.price ||
       a.depth > b.depth)
     return false;
@@ -128,16 +131,18 @@ bool LabelStore::dominates(const FrontEntry &a, const Label &aLabel, const int *
     longer = handover(aLabel, &bLabel);
   double first = std::min(a.first + longer.receive - b.first, a.first + a.mostReceive - b.others);
   double slower = std::max({0.0, a.others - std::max(b.others, b.first), first, longer.gradient});
-  double weight = space.microBatches[aLabel.choice] - evaluator.fillWeight();
+  double weight = space.microBatches[aLabel.choice] - evaluator.rules.fillWeight();
   double lost = longer.receive + (weight > 0 ? weight * slower : 0);
+  if (a.depth < b.depth) // the stages before it stand nearer to the end
+    lost += tables[aLabel.choice]->lossNearerToEnd(aLabel.position);
   return a.fill + longer.gradient + lost <= b.fill && a.fillAndExposed + lost <= b.fillAndExposed;
 }
 
 bool LabelStore::insert(const Label &label, ArrayRef<int> slots, double slowest) {
-  FrontEntry entry = frontEntry(label, slowest);
+  Entry entry = entryOf(label, slowest);
   int where = label.position * static_cast<int>(space.microBatches.size()) + label.choice;
-  std::vector<FrontEntry> &front = fronts[{where, placeFor(label, entry)}];
-  auto usedBy = [&](const FrontEntry &other) { return slotsOf(other.label).data(); };
+  std::vector<Entry> &front = paretoSets[{where, placeFor(label, entry)}];
+  auto usedBy = [&](const Entry &other) { return slotsOf(other.label).data(); };
   auto position = front.begin();
   bool dominated = false;
   for (; position != front.end() && position->fill <= entry.fill && !dominated; ++position)
@@ -146,7 +151,7 @@ bool LabelStore::insert(const Label &label, ArrayRef<int> slots, double slowest)
   compared += dominated ? position - front.begin() : static_cast<int64_t>(front.size());
   if (dominated)
     return false;
-  auto end = std::remove_if(position, front.end(), [&](const FrontEntry &other) {
+  auto end = std::remove_if(position, front.end(), [&](const Entry &other) {
     bool worse = dominates(entry, label, slots.data(), other, labels[other.label], usedBy(other));
     labels[other.label].dominated |= worse;
     return worse;

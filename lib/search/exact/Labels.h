@@ -3,7 +3,7 @@
 // docs/rationale/search.md.
 #pragma once
 
-#include "search/placement/Evaluator.h"
+#include "search/placement/StageTable.h"
 
 #include "llvm/ADT/DenseMap.h"
 
@@ -18,11 +18,11 @@ struct Label {
   double first;   // τ of the first, without that receipt
   double exposed; // R of the first stage
   double price;
-  double bound;          // on the objective of any completion
-  int parent;            // index of the label without the first stage, -1 at the root
-  int16_t position, end; // its first stage covers positions [position, end)
-  int16_t option, depth; // group of the first stage; number of stages
-  int16_t choice;        // index of the micro-batch count
+  double bound;      // on the objective of any completion
+  int parent;        // index of the label without the first stage, -1 at the root
+  int position, end; // its first stage covers positions [position, end)
+  int option, depth; // group of the first stage; number of stages
+  int choice;        // index of the micro-batch count
   bool dominated;
   Samples share; // largest of the first stage
 };
@@ -43,6 +43,10 @@ class LabelStore {
 public:
   LabelStore(const Evaluator &evaluator, PathTable &paths);
 
+  /// Each number of micro-batches has to be added once, in order. `table`, its stages, outlives
+  /// this.
+  void addChoice(const StageTable &table) { tables.push_back(&table); }
+
   size_t size() const { return labels.size(); }
   const Label &operator[](int index) const { return labels[index]; }
   /// Slots that label `index` takes, by type.
@@ -54,14 +58,14 @@ public:
   /// Adds a label unless one that stands there dominates it; labels that it dominates are marked.
   /// Placements whose slowest stage takes less than `slowest` are of no interest.
   bool insert(const Label &label, llvm::ArrayRef<int> slots, double slowest);
-  /// Forgets the labels that were added; fronts stay.
+  /// Forgets the labels that were added; Pareto sets stay.
   void clear();
-  /// Entries of fronts that were compared so far.
+  /// Entries of Pareto sets that were compared so far.
   int64_t comparisons() const { return compared; }
 
 private:
   /// What dominance looks at, kept together for the cache.
-  struct FrontEntry {
+  struct Entry {
     double fill, fillAndExposed, others, first, price;
     int64_t share, nodeShare; // samples of one device and of one node of the first stage
     double mostReceive;       // of the first stage's input, whatever stands before it
@@ -79,11 +83,11 @@ private:
     int place, perNode;
   };
 
-  FrontEntry frontEntry(const Label &label, double slowest);
-  int placeFor(const Label &label, const FrontEntry &entry) const;
+  Entry entryOf(const Label &label, double slowest);
+  int placeFor(const Label &label, const Entry &entry) const;
   Handover handoverTo(int other, const Label &label);
   Handover handover(const Label &label, const Label *other);
-  bool dominates(const FrontEntry &a, const Label &aLabel, const int *aUsed, const FrontEntry &b,
+  bool dominates(const Entry &a, const Label &aLabel, const int *aUsed, const Entry &b,
                  const Label &bLabel, const int *bUsed);
 
   const Evaluator &evaluator;
@@ -91,11 +95,12 @@ private:
   const SearchSpace &space;
   const size_t types;
   const bool priceMatters;
-  std::vector<Interface> interfaces; // by option
+  std::vector<Interface> interfaces;      // by option
+  std::vector<const StageTable *> tables; // by micro-batches
   std::vector<Label> labels;
   std::vector<int> used; // slots by label and type
   /// Non-dominated labels by cut and micro-batches, and by place; ascending fill.
-  llvm::DenseMap<std::pair<int, int>, std::vector<FrontEntry>> fronts;
+  llvm::DenseMap<std::pair<int, int>, std::vector<Entry>> paretoSets;
   /// By cut and micro-batches, and by both options (or none).
   llvm::DenseMap<std::pair<int, int>, Handover> handovers;
   int64_t compared = 0;

@@ -73,10 +73,11 @@ void Lagrangian::listChoicesOf(const StageTable &table, bool wholeModelGroups, i
     double receive = begin > 0 ? table.leastReceive(begin, option, entry.share) : 0;
     double gradient = last ? 0 : table.leastReceiveGradient(end, option, entry.share);
     Choice choice{(entry.forward + entry.backward + receive + gradient) * safety,
-                  ((entry.estimate ? 0 : entry.forward) + receive) * safety, entry.sync * safety,
-                  option};
+                  (entry.leastForward + receive) * safety, entry.sync * safety, option};
     auto inFlight = [&](const StageEntry &of) { return std::min(of.mostInFlight, microBatches); };
-    if (entryBefore && entry.share == entryBefore->share &&
+    bool alike =
+        !table.depthMatters() || (entryBefore && !entryBefore->estimate && !entry.estimate);
+    if (entryBefore && alike && entry.share == entryBefore->share &&
         inFlight(entry) <= inFlight(*entryBefore)) {
       const Choice &before = choices.back();
       const GroupOption &fewer = options[before.option], &more = options[option];

@@ -62,7 +62,8 @@ private:
                  int microBatches) {
     const std::vector<int> &at = evaluator.space.positions;
     auto least = [&](int inFlight) {
-      return evaluator.leastCount(at[begin], at[end], type, counts.limit, counts.batch, inFlight);
+      return evaluator.stages.leastCount({at[begin], at[end]}, type, counts.limit, counts.batch,
+                                         inFlight);
     };
     int deepest = std::min(microBatches, counts.positions - begin - 1), most = least(deepest);
     for (int inFlight = 1; count > 0 && count != most; ++inFlight) {
@@ -81,7 +82,7 @@ private:
   /// memory.
   MixedIntegerModel programOf(const CountTable &counts) const {
     int types = counts.types, inner = counts.positions - 1, columns = int(stages.size());
-    bool apart = evaluator.space.steady;
+    bool apart = evaluator.rules.mergesNeighbours();
     int pairs = inner + types, counting = pairs + (apart ? inner * types : 0);
     std::vector<std::map<int, double>> rows(counting + inner);
     std::vector<double> low(rows.size(), -COIN_DBL_MAX), high(rows.size(), 1);
@@ -174,16 +175,16 @@ private:
 
 Expected<Solution> Milp::run(Evaluator &evaluator, const SearchOptions &options) {
   Solution solution;
-  if (!evaluator.space.steady) {
+  if (!evaluator.rules.slowestDecides()) {
     Expected<Solution> solved = searchByMilp(evaluator, options);
-    if (!solved || solved->complete)
+    if (!solved || isProof(solved->termination))
       return solved;
     solution = std::move(*solved);
   }
   BottleneckModel solver(evaluator, options);
   Expected<Solution> byBottleneck =
       searchByBottleneck(evaluator, solver, options, 1, std::move(solution.placement));
-  if (byBottleneck && !evaluator.space.steady)
+  if (byBottleneck && !evaluator.rules.slowestDecides())
     byBottleneck->bound = solution.bound;
   return byBottleneck;
 }

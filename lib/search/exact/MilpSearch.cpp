@@ -110,7 +110,8 @@ Solution MilpSearch::run() {
       options.progress(meter.progress(), bestObjective);
   }
   bool complete = bound >= bestObjective * close;
-  return {best, complete ? bestObjective : std::min(bound, bestObjective), complete};
+  return {best, complete ? bestObjective : std::min(bound, bestObjective),
+          meter.termination(complete, best.has_value())};
 }
 
 /// A bound of the objective of all placements with these micro-batches.

@@ -16,7 +16,7 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr size_t mostColumns = 4'000, mostHandovers = 1'000'000;
 } // namespace
 
-PlacementModel::PlacementModel(Evaluator &evaluator, const StageTable &table,
+PlacementModel::PlacementModel(Evaluator &evaluator, StageTable &table,
                                const std::vector<Lagrangian::StageChoice> &stages, Units units)
     : evaluator(evaluator), space(evaluator.space), table(table), units(units),
       positions(static_cast<int>(space.positions.size())), microBatches(table.microBatches) {
@@ -39,7 +39,7 @@ void PlacementModel::listCandidates(const std::vector<Lagrangian::StageChoice> &
       continue;
     const StageEntry &entry = table.at(begin, end, option);
     if (entry.estimate)
-      listMixed(begin, end, option);
+      listByDepth(begin, end, option);
     else
       candidates.push_back({begin, end, option, face(option, entry.share),
                             entry.forward / units.time, entry.backward / units.time,
@@ -47,30 +47,32 @@ void PlacementModel::listCandidates(const std::vector<Lagrangian::StageChoice> &
   }
 }
 
-/// Shares of a mixed group depend on how many micro-batches it keeps.
-void PlacementModel::listMixed(int begin, int end, int option) {
+/// Shares of a mixed group, and the way in which a stage fits, depend on how many micro-batches it
+/// keeps.
+void PlacementModel::listByDepth(int begin, int end, int option) {
   bool last = end == positions - 1;
   int deepest = last ? 1 : std::min(microBatches, positions - 1);
   std::optional<Candidate> previous;
   for (int inFlight = 1; inFlight <= deepest; ++inFlight) {
-    StageTimes times = evaluator
-                           .priceStage(space.positions[begin], space.positions[end],
-                                       space.options[option].group, table.batch, last, inFlight)
-                           .times;
-    if (!times.fits)
+    StageEntry entry = table.atDepth(begin, end, option, inFlight);
+    if (entry.mostInFlight == 0)
       break;
     Candidate now{begin,
                   end,
                   option,
-                  face(option, times.largestShare.value()),
-                  times.forward / units.time,
-                  times.backward / units.time,
-                  times.sync / units.time,
+                  face(option, entry.share),
+                  entry.forward / units.time,
+                  entry.backward / units.time,
+                  entry.sync / units.time,
                   inFlight};
     bool same = previous && previous->face == now.face && previous->forward == now.forward &&
-                previous->backward == now.backward;
+                previous->backward == now.backward && previous->sync == now.sync;
     if (previous && !same)
       candidates.push_back(*previous);
+    if (same)
+      now.leastInFlight = previous->leastInFlight;
+    else if (previous && table.depthMatters()) // it may take less than nearer to the end
+      now.leastInFlight = inFlight;
     previous = now;
   }
   if (!previous)
@@ -277,6 +279,11 @@ void PlacementModel::addInFlight(MixedIntegerModel &rows) const {
     row[stagesFrom(position)] = -1;
     rows.add(row, 0, 0);
   }
+  for (size_t i = 0; i < candidates.size(); ++i)
+    if (candidates[i].leastInFlight > 1)
+      rows.add(
+          {{int(i), -double(candidates[i].leastInFlight)}, {stagesFrom(candidates[i].begin), 1}}, 0,
+          COIN_DBL_MAX);
   for (size_t i = 0; i < candidates.size(); ++i) {
     int most = candidates[i].mostInFlight, stages = positions - 1 - candidates[i].begin;
     if (most >= microBatches || most >= stages)

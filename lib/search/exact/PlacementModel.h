@@ -27,7 +27,7 @@ public:
     double time, price; // seconds, dollars per hour; positive
   };
   /// Of placements that are made of `stages` only.
-  PlacementModel(Evaluator &evaluator, const StageTable &table,
+  PlacementModel(Evaluator &evaluator, StageTable &table,
                  const std::vector<Lagrangian::StageChoice> &stages, Units units);
 
   size_t columns() const { return candidates.size() + transfers.size() + 2 + positions; }
@@ -60,7 +60,7 @@ private:
     int begin = 0, end = 0; // positions
     int option = 0, face = 0;
     double forward = 0, backward = 0, sync = 0;
-    int mostInFlight = 0;
+    int mostInFlight = 0, leastInFlight = 1;
     int receiver = 0, sender = 0; // classes of faces at `begin` and at `end`
     double time() const { return forward + backward; }
   };
@@ -77,7 +77,7 @@ private:
 
   int face(int option, int64_t share);
   void listCandidates(const std::vector<Lagrangian::StageChoice> &stages);
-  void listMixed(int begin, int end, int option);
+  void listByDepth(int begin, int end, int option);
   void listTransfers();
   void listTransfersAt(int position, const std::set<int> &senders, const std::set<int> &receivers);
   Handover handover(int position, int from, int to) const;
@@ -96,7 +96,7 @@ private:
 
   Evaluator &evaluator;
   const SearchSpace &space;
-  const StageTable &table;
+  StageTable &table;
   const Units units;
   const int positions, microBatches;
   std::vector<Face> faces;

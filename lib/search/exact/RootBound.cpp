@@ -9,21 +9,20 @@ using namespace llvm;
 namespace heterplan {
 
 namespace {
-double steadyBound(Evaluator &evaluator, const std::optional<Placement> &best) {
+Expected<double> steadyBound(Evaluator &evaluator, const std::optional<Placement> &best) {
   constexpr double share = 0.25; // of the work of a search
   SearchOptions options;
   options.gap = 1e-3;
   auto solver = makeShortestPaths(evaluator);
   Expected<Solution> solution = searchByBottleneck(evaluator, *solver, options, share, best);
-  if (solution)
-    return solution->bound;
-  consumeError(solution.takeError());
-  return 0;
+  if (!solution)
+    return solution.takeError();
+  return solution->bound.value_or(0);
 }
 } // namespace
 
-double rootBound(Evaluator &evaluator, const std::optional<Placement> &best) {
-  if (evaluator.space.steady)
+Expected<double> rootBound(Evaluator &evaluator, const std::optional<Placement> &best) {
+  if (evaluator.rules.slowestDecides())
     return steadyBound(evaluator, best);
   double bound = std::numeric_limits<double>::infinity();
   double slowest = bound; // of interest

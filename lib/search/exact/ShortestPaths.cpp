@@ -36,7 +36,7 @@ private:
 /// Cost of the shortest path where a device of type t costs prices[t].
 double ShortestPaths::shortest(const CountTable &counts, ArrayRef<double> prices) {
   int types = counts.types;
-  bool apart = evaluator.space.steady; // neighbours differ in type
+  bool apart = evaluator.rules.mergesNeighbours(); // neighbours differ in type
   steps.assign(size_t(counts.positions) * types, Step());
   struct Least {
     double cost = infinity, second = infinity;

@@ -53,7 +53,7 @@ Expected<std::optional<Plan>> Explainer::planWith(const Constraints &kept) {
   Expected<SearchOutcome> outcome = solve.any(problemWithout(problem, minus(constraints, kept)));
   if (!outcome)
     return outcome.takeError();
-  result.proven &= outcome->plan || outcome->proven;
+  result.proven &= outcome->plan || outcome->isProven();
   return std::move(outcome->plan);
 }
 

@@ -123,7 +123,7 @@ Expected<Bisection::Result> Bisection::run(double low, double high, double resol
       continue;
     }
     low = middle;
-    proven &= outcome->proven;
+    proven &= outcome->isProven();
   }
   return Result{high, proven && high - low <= resolution * high * 1.001};
 }
@@ -282,6 +282,28 @@ std::vector<Relaxed> giveUpSet(const RelaxInputs &in, const LayerSet &layers, co
 }
 } // namespace
 
+Expected<std::vector<Relaxed>> relaxRecompute(const RelaxInputs &in) {
+  bool again = any_of(in.found.stages, [](const Stage &stage) { return !stage.recompute.empty(); });
+  Relaxation result;
+  result.subject = "activations";
+  result.current = nameOf(in.asked.request.recompute) + std::string(" computed again");
+  result.needed = again ? "computed again where they do not fit" : "kept";
+  result.option = "--recompute auto";
+  return giveUp(in, std::move(result));
+}
+
+Expected<std::vector<Relaxed>> relaxShardState(const RelaxInputs &in) {
+  StateSharding most = StateSharding::None;
+  for (const Stage &stage : in.found.stages)
+    most = std::max(most, stage.stateSharding);
+  Relaxation result;
+  result.subject = "divided state";
+  result.current = nameOf(*in.asked.request.shardState);
+  result.needed = nameOf(most);
+  result.option = "--shard-state auto";
+  return giveUp(in, std::move(result));
+}
+
 Expected<std::vector<Relaxed>> relaxPin(const RelaxInputs &in) {
   const Pin &pin = in.asked.request.pins[in.constraint.index];
   Relaxation result;
@@ -357,7 +379,7 @@ Expected<std::optional<Relaxed>> addNodes(const Problem &asked, size_t group, in
       result = Relaxed{{}, std::move(more)};
     } else {
       low = nodes;
-      proven &= outcome->proven;
+      proven &= outcome->isProven();
     }
   }
   int needed = now + least * perNode;
@@ -379,7 +401,7 @@ std::string roundedUp(double value) { return rounded(value, 1); }
 
 Expected<SearchOutcome> CountedSolver::run(const Problem &problem, Effort effort) {
   if (left <= 0)
-    return SearchOutcome{std::nullopt, false};
+    return SearchOutcome();
   --left;
   return solve(problem, effort);
 }

@@ -1,5 +1,6 @@
 // A quick feasible plan: every one-stage plan, and pipelines of 2 to 8 stages of equal work on
 // equal parts of one type.
+#include "search/placement/SearchBudget.h"
 #include "search/placement/Strategy.h"
 
 #include <algorithm>
@@ -46,10 +47,10 @@ private:
   std::optional<Placement> evenPipeline(const DeviceGroup &group, int stages, int microBatches,
                                         int64_t batch) {
     auto [type, count] = group.counts.front();
-    const PrefixSums &sums = evaluator.pricesOf(type, (batch + count - 1) / count, batch);
+    const LayerTimes &times = evaluator.stages.timesOf(type, (batch + count - 1) / count, batch);
     const std::vector<int> &positions = evaluator.space.positions;
     auto timeBefore = [&](int position) {
-      return sums.forwardOf(0, position) + sums.backwardOf(0, position);
+      return (times.forward({0, position}) + times.backward({0, position})).value();
     };
     double total = timeBefore(positions.back());
     Placement placement;
@@ -87,8 +88,10 @@ std::optional<Placement> greedyPlacement(Evaluator &evaluator) {
   return std::move(search.best);
 }
 
-Expected<Solution> Greedy::run(Evaluator &evaluator, const SearchOptions &) {
-  return Solution{greedyPlacement(evaluator), Solution::noBound, false};
+Expected<Solution> Greedy::run(Evaluator &evaluator, const SearchOptions &options) {
+  std::optional<Placement> best = greedyPlacement(evaluator);
+  Termination end = SearchBudget(options).termination(/*proven=*/false, best.has_value());
+  return Solution{std::move(best), std::nullopt, end};
 }
 
 } // namespace heterplan

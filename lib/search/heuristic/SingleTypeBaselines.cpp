@@ -1,5 +1,6 @@
 // What people do without a search, as HeterPS compares with: everything on CPUs, everything on
 // GPUs, and the sparse layers on CPUs with the rest on GPUs.
+#include "search/placement/SearchBudget.h"
 #include "search/placement/Strategy.h"
 #include "search/provision/Provisioning.h"
 
@@ -22,7 +23,8 @@ public:
   void tryClass(DeviceClass deviceClass) {
     for (int type : typesOf(deviceClass))
       for (int choice = 0; choice < assignments.choices; ++choice)
-        for (int stages = 1; stages <= (evaluator.space.steady ? 1 : mostStages); ++stages)
+        for (int stages = 1; stages <= (evaluator.rules.mergesNeighbours() ? 1 : mostStages);
+             ++stages)
           consider(assignments.even(evaluator, type, stages, choice));
   }
 
@@ -41,7 +43,10 @@ public:
         }
   }
 
-  Solution solution() { return {std::move(best), Solution::noBound, false}; }
+  Solution solution(const SearchOptions &options) {
+    Termination end = SearchBudget(options).termination(/*proven=*/false, best.has_value());
+    return {std::move(best), std::nullopt, end};
+  }
 
 private:
   std::vector<int> typesOf(DeviceClass deviceClass) const {
@@ -84,22 +89,22 @@ private:
 };
 } // namespace
 
-Expected<Solution> CpuOnly::run(Evaluator &evaluator, const SearchOptions &) {
+Expected<Solution> CpuOnly::run(Evaluator &evaluator, const SearchOptions &options) {
   FixedAssignments fixed(evaluator);
   fixed.tryClass(DeviceClass::Cpu);
-  return fixed.solution();
+  return fixed.solution(options);
 }
 
-Expected<Solution> GpuOnly::run(Evaluator &evaluator, const SearchOptions &) {
+Expected<Solution> GpuOnly::run(Evaluator &evaluator, const SearchOptions &options) {
   FixedAssignments fixed(evaluator);
   fixed.tryClass(DeviceClass::Gpu);
-  return fixed.solution();
+  return fixed.solution(options);
 }
 
-Expected<Solution> Heuristic::run(Evaluator &evaluator, const SearchOptions &) {
+Expected<Solution> Heuristic::run(Evaluator &evaluator, const SearchOptions &options) {
   FixedAssignments fixed(evaluator);
   fixed.trySparseFirst();
-  return fixed.solution();
+  return fixed.solution(options);
 }
 
 } // namespace heterplan

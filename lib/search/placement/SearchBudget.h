@@ -19,10 +19,14 @@ public:
   void add(int64_t work) { done += work; }
   bool exhausted() const { return done >= limit || interrupted(); }
   /// The user or the clock says stop.
-  bool interrupted() const {
-    if (options.stop && options.stop->load(std::memory_order_relaxed))
-      return true;
-    return secondsLeft() <= 0;
+  bool interrupted() const { return stopped() || secondsLeft() <= 0; }
+  /// How a search ended that has its answer if `proven`, and a plan if `found`.
+  Termination termination(bool proven, bool found) const {
+    if (proven)
+      return found ? Termination::Optimal : Termination::Infeasible;
+    if (stopped())
+      return Termination::Interrupted;
+    return exhausted() || !found ? Termination::Limit : Termination::Feasible;
   }
   /// Work that is left, and seconds; the latter infinite without a time limit.
   int64_t left() const { return std::max<int64_t>(limit - done, 0); }
@@ -34,6 +38,7 @@ public:
   double progress() const { return double(done) / double(std::max<int64_t>(limit, 1)); }
 
 private:
+  bool stopped() const { return options.stop && options.stop->load(std::memory_order_relaxed); }
   double elapsed() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - options.started)
         .count();

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+using namespace llvm;
+
 namespace heterplan {
 
 StageTable::StageTable(Evaluator &evaluator, int microBatches)
@@ -9,10 +11,13 @@ StageTable::StageTable(Evaluator &evaluator, int microBatches)
       batch(evaluator.problem.request.globalBatch.value() / microBatches), evaluator(evaluator),
       options(evaluator.space.options.size()) {
   const std::vector<int> &positions = evaluator.space.positions;
-  std::vector<GroupCosts> costs;
   for (const GroupOption &option : evaluator.space.options) {
     const Cluster &cluster = evaluator.problem.cluster;
-    costs.push_back(groupCosts(cluster, option.group));
+    StageOption &plain = plainest.emplace_back();
+    plain.devices = option.group;
+    StageWay first = evaluator.stages.waysFor(option.group.size()).front();
+    plain.stateSharding = first.sharding;
+    plain.recomputation.segments = first.recomputes; // how many does not matter to times
     auto least = [&](double bytes) {
       return leastTransferTime(cluster, option.group, Samples(1), Bytes(bytes), Bytes(0)).value();
     };
@@ -22,76 +27,217 @@ StageTable::StageTable(Evaluator &evaluator, int microBatches)
   }
   size_t count = positions.size();
   entries.resize(count * (count - 1) / 2 * options);
+  losses.resize(count);
+  for (int end = 1; end < int(count); ++end)
+    for (int begin = 0; begin < end; ++begin)
+      for (int option = 0; option < int(options); ++option)
+        if (!evaluator.space.options[option].wholeModelOnly ||
+            (begin == 0 && end + 1 == int(count)))
+          entries[indexOf(begin, end, option)] = price(begin, end, option);
   for (size_t end = 1; end < count; ++end)
-    for (size_t begin = 0; begin < end; ++begin)
-      for (size_t option = 0; option < options; ++option)
-        if (begin == 0 || !evaluator.space.options[option].wholeModelOnly)
-          entries[(end * (end - 1) / 2 + begin) * options + option] = price(
-              positions[begin], positions[end], evaluator.space.options[option], costs[option]);
+    losses[end] = std::max(losses[end], losses[end - 1]);
 }
 
-StageEntry StageTable::price(int begin, int end, const GroupOption &option,
-                             const GroupCosts &costs) {
-  StageEntry entry;
-  int64_t devices = option.group.size();
+void StageTable::noteLoss(int end, double loss) {
+  waysDiffer = true;
+  losses[end] = std::max(losses[end], loss);
+}
+
+/// What is exposed of a longer synchronisation is made up for by shorter passes; longer passes
+/// count in the sum and in the bottleneck, of as many stages as have other numbers in flight.
+double StageTable::lossBetween(const WayCost &nearer, const WayCost &further) const {
+  double passes = nearer.time() - further.time(), sync = nearer.sync - further.sync;
+  return passes > 0 ? 2 * microBatches * passes + std::max(0.0, sync)
+                    : std::max(0.0, sync + passes);
+}
+
+/// The least forward + backward, and the least sum of all three.
+void StageTable::setEstimate(ArrayRef<WayCost> ways, StageEntry &entry) const {
+  const WayCost *fastest =
+      std::min_element(ways.begin(), ways.end(),
+                       [](const WayCost &a, const WayCost &b) { return a.time() < b.time(); });
+  entry.estimate = true;
+  entry.forward = fastest->forward;
+  entry.backward = fastest->backward;
+  entry.sync = fastest->sync;
+  for (const WayCost &way : ways) {
+    entry.mostInFlight = std::max(entry.mostInFlight, way.mostInFlight);
+    entry.sync = std::min(entry.sync, std::max(0.0, way.sync + (way.time() - fastest->time())));
+  }
+}
+
+StageEntry StageTable::price(int begin, int end, int option) {
+  const std::vector<int> &positions = evaluator.space.positions;
+  LayerRange range{positions[begin], positions[end]};
+  const DeviceGroup &group = evaluator.space.options[option].group;
+  int64_t devices = group.size();
+  int stages = int(positions.size()) - end; // from this one on, at most
+  int deepest = std::min(microBatches, stages), fewest = std::min(microBatches, stages > 1 ? 2 : 1);
   if (devices > batch)
+    return {};
+  if (group.counts.size() > 1)
+    return priceBalanced(range, group, end, deepest);
+  int type = group.counts.front().first;
+  if (!evaluator.stages.mayRun(range, type))
+    return {};
+  StageWay plain = evaluator.stages.waysFor(group.size()).front();
+  StageCost cost = evaluator.stages.costs.stageCost(range, plainest[option],
+                                                    evaluator.stages.splitOf(batch, true));
+  if (!cost.isKnown)
+    return {};
+  if (!cost.largestIsSlowest)
+    return priceBalanced(range, group, end, deepest);
+  StageEntry entry;
+  entry.forward = entry.leastForward = cost.forward.value();
+  entry.backward = cost.backward.value();
+  entry.sync = cost.synchronization.value();
+  entry.share = cost.largestShare.value();
+  entry.mostInFlight = plain.recomputes ? evaluator.stages.mostInFlight(range, type, int(devices),
+                                                                        entry.share, plain)
+                                        : evaluator.stages.mostInFlight(cost, type);
+  bool onlyWay = evaluator.stages.waysFor(int(devices)).size() == 1;
+  return onlyWay || entry.mostInFlight >= deepest ? entry
+                                                  : priceWays(range, group, end, fewest, deepest);
+}
+
+/// The ways that fit with the `fewest` micro-batches in flight there can be, and what is lost where
+/// one that is taken at some depth takes longer than one further from the end. The split is even,
+/// and no way makes a forward pass shorter.
+StageEntry StageTable::priceWays(LayerRange range, const DeviceGroup &group, int end, int fewest,
+                                 int deepest) {
+  StageEntry entry;
+  auto [type, count] = group.counts.front();
+  entry.share = (batch + count - 1) / count;
+  SmallVector<WayCost, 6> ways;
+  bool plainFits = false;
+  for (const StageWay &way : evaluator.stages.waysFor(count)) {
+    int most = evaluator.stages.mostInFlight(range, type, count, entry.share, way);
+    if (most < fewest)
+      continue;
+    plainFits |= &way == evaluator.stages.waysFor(count).begin();
+    StageOption option{group, 1, {way.recomputes}, way.sharding};
+    StageCost cost =
+        evaluator.stages.costs.stageCost(range, option, evaluator.stages.splitOf(batch, true));
+    ways.push_back(
+        {most, cost.forward.value(), cost.backward.value(), cost.synchronization.value()});
+  }
+  if (ways.empty())
     return entry;
-  auto [type, count] = option.group.counts.front();
-  bool needsBalance =
-      option.group.counts.size() > 1 || !evaluator.largestIsSlowest(begin, end, type, count, batch);
-  if (needsBalance) {
-    StageTimes times = evaluator.priceStage(begin, end, option.group, batch, true, 1).times;
-    if (times.fits) { // the even split has the least largest share, hence the least lookups
-      times.forward -= times.lookup;
-      times.backward -= times.lookupGradient;
-      times.largestShare = Samples((batch + devices - 1) / devices);
-      evaluator.addLookups(begin, end, costs, times);
+  setEstimate(ways, entry);
+  entry.leastForward = entry.forward;
+  auto takenAt = [&](int inFlight) {
+    const WayCost *taken = nullptr;
+    for (const WayCost &way : ways) {
+      auto added = [&](const WayCost &of) { return microBatches * of.time() + of.sync; };
+      if (way.mostInFlight < inFlight || (taken && added(way) >= added(*taken)))
+        continue;
+      taken = &way;
+      if (plainFits && &way == ways.begin())
+        break;
     }
-    return {times.forward,
-            times.backward,
-            times.sync,
-            (batch + devices - 1) / devices,
-            times.fits ? microBatches : 0,
-            /*estimate=*/true};
-  }
-  if (!evaluator.mayRun(begin, end, type))
-    return entry;
-  entry.share = (batch + devices - 1) / devices;
-  if (evaluator.heterPs()) {
-    StageTimes times =
-        evaluator.uniformTimes(begin, end, type, static_cast<int>(devices), costs, batch, 1);
-    entry.forward = times.forward;
-    entry.backward = times.backward;
-    entry.mostInFlight =
-        evaluator.mostInFlight(begin, end, type, static_cast<int>(devices), entry.share);
-    return entry;
-  }
-  const PrefixSums &sums = evaluator.pricesOf(type, entry.share, batch);
-  StageTimes times;
-  double summing = evaluator.sumsOf(begin, end, costs);
-  times.forward = sums.forwardOf(begin, end) + summing;
-  times.backward = sums.backwardOf(begin, end) + summing;
-  times.largestShare = Samples(entry.share);
-  evaluator.addLookups(begin, end, costs, times);
-  entry.forward = times.forward;
-  entry.backward = times.backward;
-  entry.sync = costs.reduce.time(evaluator.denseParametersOf(begin, end)).value() +
-               sums.updateOf(begin, end);
-  entry.mostInFlight =
-      evaluator.mostInFlight(begin, end, type, static_cast<int>(devices), entry.share);
+    return taken;
+  };
+  SmallVector<const WayCost *, 6> taken; // nearer to the end first
+  for (int inFlight = fewest; inFlight <= std::min(deepest, entry.mostInFlight); ++inFlight)
+    if (const WayCost *way = takenAt(inFlight); taken.empty() || taken.back() != way) {
+      for (const WayCost *nearer : taken)
+        noteLoss(end, lossBetween(*nearer, *way));
+      taken.push_back(way);
+    }
+  waysDiffer = true;
   return entry;
+}
+
+/// Whether a stage that runs as `run` would still fit with `inFlight` micro-batches.
+bool StageTable::fitsDeeper(LayerRange range, const StageEvaluation &run, int inFlight) {
+  const DeviceGroup &group = run.option.devices;
+  StageWay way{bool(run.option.recomputation), run.option.stateSharding};
+  for (size_t i = 0; i < group.counts.size(); ++i) {
+    int64_t most = run.shares.empty() ? run.cost.largestShare.value() : run.shares[i].front();
+    if (evaluator.stages.mostInFlight(range, group.counts[i].first, group.size(), most, way) <
+        inFlight)
+      return false;
+  }
+  return true;
+}
+
+/// As the last stage with one micro-batch in flight, where its shares are the best there are. In
+/// another place, where another way may be the only one that fits, they may be balanced otherwise.
+StageEntry StageTable::priceBalanced(LayerRange range, const DeviceGroup &group, int end,
+                                     int deepest) {
+  StageEntry entry;
+  int64_t devices = group.size();
+  entry.share = (batch + devices - 1) / devices;
+  entry.estimate = true;
+  ArrayRef<StageWay> ways = evaluator.stages.waysFor(group.size());
+  bool mayRun = std::all_of(group.counts.begin(), group.counts.end(),
+                            [&](auto each) { return evaluator.stages.mayRun(range, each.first); });
+  if (!mayRun)
+    return entry;
+  // the even split has the least largest share, hence the least lookups
+  const GroupCosts costs = evaluator.stages.costs.costsOf(group);
+  Bytes rows = evaluator.stages.costs.memory.lookups(range) * double(entry.share);
+  SmallVector<WayCost, 6> found;
+  for (const StageWay &way : ways) {
+    StageEvaluation run = evaluator.stages.evaluate(range, group, batch, StagePlace(), way);
+    if (!run.fits)
+      continue;
+    const StageCost &cost = run.cost;
+    found.push_back(
+        {microBatches, (cost.forward - cost.lookup + costs.lookup.time(rows)).value(),
+         (cost.backward - cost.lookupGradient + costs.lookupGradient.time(rows)).value(),
+         cost.synchronization.value()});
+    if (&way == ways.begin() && (ways.size() == 1 || fitsDeeper(range, run, deepest)))
+      break; // it is taken everywhere
+  }
+  if (!found.empty())
+    setEstimate(found, entry);
+  for (const WayCost &nearer : found)
+    for (const WayCost &further : found)
+      if (&nearer != &further)
+        noteLoss(end, lossBetween(nearer, further));
+  return entry;
+}
+
+StageEntry StageTable::atDepth(int begin, int end, int option, int depth) {
+  size_t index = indexOf(begin, end, option);
+  StageEntry entry = entries[index];
+  int inFlight = std::min(microBatches, depth);
+  if (entry.mostInFlight < inFlight)
+    entry.mostInFlight = 0;
+  if (entry.mostInFlight == 0 || !entry.estimate)
+    return entry;
+  auto [known, isNew] = exact.try_emplace({index, inFlight});
+  if (!isNew)
+    return known->second;
+  const std::vector<int> &positions = evaluator.space.positions;
+  bool isLast = end + 1 == int(positions.size());
+  StageEvaluation run =
+      evaluator.stages.evaluate({positions[begin], positions[end]},
+                                evaluator.space.options[option].group, batch, {isLast, inFlight});
+  StageEntry &result = known->second;
+  result.forward = result.leastForward = run.cost.forward.value();
+  result.backward = run.cost.backward.value();
+  result.sync = run.cost.synchronization.value();
+  result.share = run.cost.largestShare.value();
+  result.mostInFlight = run.fits ? inFlight : 0;
+  return result;
 }
 
 double StageTable::leastReceive(int position, int option, int64_t share) const {
   const Cut &cut = evaluator.cuts[evaluator.space.positions[position]];
-  double bytes = evaluator.fillWeight() * cut.forwardBytes.value(); // else part of the stage
-  return bytes == 0 ? 0 : leastLatency[option] + bytes * double(share) * leastPerSampleByte[option];
+  if (evaluator.rules.transfersArePartOfStages() || cut.forwardBytes == Bytes(0))
+    return 0;
+  return leastLatency[option] +
+         cut.forwardBytes.value() * double(share) * leastPerSampleByte[option];
 }
 
 double StageTable::leastReceiveGradient(int position, int option, int64_t share) const {
   const Cut &cut = evaluator.cuts[evaluator.space.positions[position]];
-  double bytes = evaluator.fillWeight() * cut.backwardBytes.value();
-  return bytes == 0 ? 0 : leastLatency[option] + bytes * double(share) * leastPerSampleByte[option];
+  if (evaluator.rules.transfersArePartOfStages() || cut.backwardBytes == Bytes(0))
+    return 0;
+  return leastLatency[option] +
+         cut.backwardBytes.value() * double(share) * leastPerSampleByte[option];
 }
 
 } // namespace heterplan

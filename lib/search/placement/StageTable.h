@@ -4,18 +4,22 @@
 
 #include "search/placement/Evaluator.h"
 
+#include "llvm/ADT/DenseMap.h"
+
 #include <vector>
 
 namespace heterplan {
 
-/// Computing only, one micro-batch, in seconds.
+/// Without the neighbours, one micro-batch, in seconds.
 struct StageEntry {
   double forward = 0, backward = 0, sync = 0;
-  int64_t share = 0;    // largest; 0 where pins or the batch rule the stage out
-  int mostInFlight = 0; // as far as memory goes; 0: never fits
-  /// Shares depend on memory and on the place in the pipeline (mixed groups), or the slowest share
-  /// depends on the place (times that fall as the batch grows): the figures are lower bounds, of a
-  /// last stage with one micro-batch in flight.
+  double leastForward = 0; // whatever its place in the pipeline
+  int64_t share = 0;       // largest; 0 where pins or the batch rule the stage out
+  int mostInFlight = 0;    // as far as memory goes; 0: never fits
+  /// The figures depend on the place in the pipeline: shares on memory (mixed groups), the slowest
+  /// share on what follows (times that fall as the batch grows), or the way in which the stage fits
+  /// (recomputation, sharded state). Then forward + backward is a lower bound, and with sync it is
+  /// one of all three.
   bool estimate = false;
 };
 
@@ -28,20 +32,49 @@ public:
 
   /// The stage between positions `begin` < `end` on option `option`.
   const StageEntry &at(int begin, int end, int option) const {
-    return entries[(size_t(end) * (end - 1) / 2 + begin) * options + option];
+    return entries[indexOf(begin, end, option)];
   }
+  /// The same exactly, `depth` stages from the end, itself counted; mostInFlight 0: it does not
+  /// fit.
+  StageEntry atDepth(int begin, int end, int option, int depth);
+  /// Whether stages may run in another way further from the end, where memory forces it.
+  bool depthMatters() const { return waysDiffer; }
+  /// By how many seconds an iteration may take longer when the stages before `position` stand
+  /// nearer to the end, where they may run in ways that synchronise longer than those further from
+  /// it.
+  double lossNearerToEnd(int position) const { return losses[position]; }
   /// Lower bounds of receiving activations at position `end` into a stage that begins there, and
   /// gradients into a stage that ends there.
   double leastReceive(int position, int option, int64_t share) const;
   double leastReceiveGradient(int position, int option, int64_t share) const;
 
 private:
-  StageEntry price(int begin, int end, const GroupOption &option, const GroupCosts &costs);
+  size_t indexOf(int begin, int end, int option) const {
+    return (size_t(end) * (end - 1) / 2 + begin) * options + option;
+  }
+  StageEntry price(int begin, int end, int option);
+  /// What a stage takes in one way, and how many micro-batches it can keep so.
+  struct WayCost {
+    int mostInFlight;
+    double forward, backward, sync;
+    double time() const { return forward + backward; }
+  };
+  void setEstimate(llvm::ArrayRef<WayCost> ways, StageEntry &entry) const;
+  double lossBetween(const WayCost &nearer, const WayCost &further) const;
+  void noteLoss(int end, double loss);
+  StageEntry priceBalanced(LayerRange range, const DeviceGroup &group, int end, int deepest);
+  StageEntry priceWays(LayerRange range, const DeviceGroup &group, int end, int fewest,
+                       int deepest);
+  bool fitsDeeper(LayerRange range, const StageEvaluation &run, int inFlight);
 
   Evaluator &evaluator;
   const size_t options;
   std::vector<StageEntry> entries;
-  std::vector<double> leastLatency, leastPerSampleByte; // by option, of a transfer
+  std::vector<StageOption> plainest; // by option: the first way that it may run in
+  std::vector<double> leastLatency, leastPerSampleByte;     // by option, of a transfer
+  llvm::DenseMap<std::pair<size_t, int>, StageEntry> exact; // estimates, by micro-batches in flight
+  bool waysDiffer = false;
+  std::vector<double> losses; // by position
 };
 
 } // namespace heterplan

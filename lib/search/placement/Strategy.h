@@ -7,14 +7,11 @@
 namespace heterplan {
 
 struct Solution {
-  static constexpr double noBound = -1;
-
   std::optional<Placement> placement; // best found
   /// Proven: no placement of the space has a smaller Evaluation::objective. Infinite when none is
-  /// feasible. `noBound`: not this strategy's business.
-  double bound = noBound;
-  /// The whole space was searched: without a placement the problem is infeasible.
-  bool complete = false;
+  /// feasible. None: not this strategy's business.
+  std::optional<double> bound;
+  Termination termination = Termination::Limit;
 };
 
 /// The best placement that Greedy finds; LabelSetting starts from it.
@@ -30,8 +27,9 @@ Solution learn(Evaluator &evaluator, const SearchOptions &options, double workSh
 /// The strategy `auto`.
 llvm::Expected<Solution> runPortfolio(Evaluator &evaluator, const SearchOptions &options);
 
-/// A bound that takes no search: on the objective of every placement, at most that of `best`.
-double rootBound(Evaluator &evaluator, const std::optional<Placement> &best);
+/// A bound that takes no search: on the objective of every placement, at most that of `best`. Fails
+/// when its solver does.
+llvm::Expected<double> rootBound(Evaluator &evaluator, const std::optional<Placement> &best);
 
 #define HETERPLAN_STRATEGY(name, cls, help)                                                        \
   struct cls {                                                                                     \

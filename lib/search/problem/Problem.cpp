@@ -1,5 +1,7 @@
 #include "search/problem/Problem.h"
 
+#include "cost/IterationRules.h"
+
 #include "llvm/ADT/StringExtras.h"
 
 #include <cmath>
@@ -28,6 +30,22 @@ Error verifyLimits(const Request &request) {
            << request.microBatches << " micro-batches do not divide a global batch of "
            << request.globalBatch.value() << " samples";
   return Error::success();
+}
+
+/// Whether stages may run as asked under the iteration model.
+Error verifyWays(const Request &request) {
+  bool savesMemory = request.recompute == RecomputePolicy::Always ||
+                     request.shardState.value_or(StateSharding::None) != StateSharding::None;
+  if (!savesMemory || rulesOf(request.iterationModel).savesMemory())
+    return Error::success();
+  bool recomputes = request.recompute == RecomputePolicy::Always;
+  return Diagnostic(Diag::NotSupported,
+                    Location{"", 0, 0, recomputes ? "recompute" : "shard state"})
+             .note({}, std::string("use the iteration model '") +
+                           nameOf(IterationModel::Synchronous) + "'")
+         << (recomputes ? "recomputation" : "sharded state")
+         << " is not supported under the iteration model '" << nameOf(request.iterationModel)
+         << "'";
 }
 
 Error verifyLayer(const Problem &problem, const std::string &layer, const Location &place) {
@@ -75,6 +93,8 @@ Expected<Problem> Problem::create(LayerGraph graph, Cluster cluster, const CostM
   if (Error error = problem.cluster.verify())
     return error;
   if (Error error = verifyLimits(problem.request))
+    return error;
+  if (Error error = verifyWays(problem.request))
     return error;
   if (Error error = verifyPins(problem))
     return error;

@@ -12,7 +12,7 @@ namespace heterplan {
 
 namespace {
 constexpr int mostPositions = 40;
-constexpr int mostSteadyPositions = 256;
+constexpr int mostFittedPositions = 256; // where a stage is merged with its neighbours
 constexpr int mostMicroBatches = 256;
 constexpr size_t mostMicroBatchChoices = 16;
 /// Mixed groups are listed exhaustively up to this many count vectors.
@@ -20,6 +20,10 @@ constexpr int64_t mostMixedGroups = 64;
 constexpr size_t mostTypesInSubsets = 6;
 /// With sparse tables every number of devices of a type up to this many is a choice of its own.
 constexpr int mostTableCounts = 16;
+/// Likewise where replicas may divide their state, of which more devices hold less each.
+bool mayShardState(const Request &request, const IterationRules &rules) {
+  return rules.savesMemory() && request.shardState != StateSharding::None && !request.ignoreMemory;
+}
 
 } // namespace
 
@@ -248,17 +252,17 @@ std::vector<int> cutPositions(const Problem &problem, int limit) {
   return {positions.begin(), positions.end()};
 }
 
-SearchSpace::SearchSpace(const Problem &problem) {
+SearchSpace::SearchSpace(const Problem &problem) : rules(rulesOf(problem.request.iterationModel)) {
   const Request &request = problem.request;
-  steady = isSteady(request.iterationModel);
-  positions = cutPositions(problem, steady ? mostSteadyPositions : mostPositions);
+  const bool fitted = rules.fitsSizes();
+  positions = cutPositions(problem, fitted ? mostFittedPositions : mostPositions);
   for (int type = 0; type < static_cast<int>(problem.cluster.types.size()); ++type) {
     available.push_back(problem.cluster.deviceCount(type));
-    perNode.push_back(steady ? 0 : devicesPerNode(problem.cluster, type));
+    perNode.push_back(fitted ? 0 : devicesPerNode(problem.cluster, type));
   }
   if (request.microBatches > 0)
     microBatches = {request.microBatches};
-  else if (steady)
+  else if (fitted)
     microBatches = {steadyMicroBatches(problem)};
   else
     microBatches = microBatchChoices(request.globalBatch, mostMicroBatches, mostMicroBatchChoices);
@@ -271,11 +275,12 @@ SearchSpace::SearchSpace(const Problem &problem) {
 void SearchSpace::listOptions(const Problem &problem) {
   const Request &request = problem.request;
   int types = static_cast<int>(available.size());
+  const bool fitted = rules.fitsSizes();
   auto countsOf = [&](int most) {
-    if (steady)
+    if (fitted)
       return everyCount(request.globalBatch, microBatches.front(), most);
     std::set<int> counts = usefulCounts(request.globalBatch, microBatches, most);
-    if (hasTables(problem.graph))
+    if (hasTables(problem.graph) || mayShardState(request, rules))
       counts.merge(
           everyCount(request.globalBatch, microBatches.front(), std::min(most, mostTableCounts)));
     return counts;
@@ -286,7 +291,7 @@ void SearchSpace::listOptions(const Problem &problem) {
       counts[type] = count;
       options.push_back(makeOption(problem.cluster, counts, available, perNode));
     }
-  if (!steady && !addAllMixed(problem.cluster, available, perNode, options))
+  if (!fitted && !addAllMixed(problem.cluster, available, perNode, options))
     addScaledSubsets(problem.cluster, available, perNode, options);
 }
 

@@ -3,7 +3,7 @@
 // means the same for each.
 #pragma once
 
-#include "cost/Collectives.h"
+#include "cost/IterationRules.h"
 #include "search/problem/Problem.h"
 
 #include <vector>
@@ -27,17 +27,12 @@ struct SearchSpace {
   std::vector<int> microBatches; // ascending divisors of the global batch
   std::vector<int> available;    // devices of each type
   std::vector<int> perNode;      // devicesPerNode of each type; 0 where groups may straddle nodes
-  bool steady = false;           // see isSteady
+  const IterationRules &rules;
   int minStages = 1, maxStages = 1;
 
   explicit SearchSpace(const Problem &problem);
   /// The option of `group`, listed or not.
   GroupOption optionOf(const Problem &problem, const DeviceGroup &group) const;
-  /// Whether a stage on `next` may follow one on `group`: in steady state a stage takes
-  /// in all of its neighbours of its own type.
-  bool mayFollow(const DeviceGroup &group, const DeviceGroup &next) const {
-    return !steady || group.counts.front().first != next.counts.front().first;
-  }
 
 private:
   void listOptions(const Problem &problem);
@@ -62,8 +57,8 @@ int devicesPerNode(const Cluster &cluster, int type);
 /// nodes without straddling.
 int slotsFor(int count, int perNode);
 
-/// Micro-batches in steady state and none are asked for: HeterPS measures layers at a
-/// small batch, so the most that leave a sample for each device of a type.
+/// Micro-batches where costs are fitted to sizes and none are asked for: HeterPS measures layers at
+/// a small batch, so the most that leave a sample for each device of a type.
 int steadyMicroBatches(const Problem &problem);
 
 /// Divisors of `batch` up to `limit`; at most `most` of them, spread evenly, 1 included.

@@ -31,7 +31,9 @@ public:
 
   const TypeAssignment &bestAssignment() const { return best; }
   double bestScore() const { return bestObjective; }
-  Solution solution() const { return {placement, Solution::noBound, false}; }
+  Solution solution() const {
+    return {placement, std::nullopt, meter.termination(/*proven=*/false, placement.has_value())};
+  }
 
 private:
   bool improveBlock();

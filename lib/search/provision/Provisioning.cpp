@@ -29,8 +29,9 @@ bool Provisioner::start(const TypeAssignment &assignment) {
   left = space.available;
   for (int block = 0; block < assignments.blocks; ++block) {
     int type = assignments.typeOf(assignment.actions[block]);
-    bool begins = stages.empty() || stages.back().type != type ||
-                  (assignments.cuts(assignment.actions[block]) && !space.steady);
+    bool begins =
+        stages.empty() || stages.back().type != type ||
+        (assignments.cuts(assignment.actions[block]) && !evaluator.rules.mergesNeighbours());
     if (begins)
       stages.push_back({space.positions[block], 0, type});
     stages.back().end = space.positions[block + 1];
@@ -40,7 +41,7 @@ bool Provisioner::start(const TypeAssignment &assignment) {
     return false;
   for (int stage = 0; stage < count; ++stage) {
     Sizing &sizing = stages[stage];
-    if (!evaluator.mayRun(sizing.begin, sizing.end, sizing.type))
+    if (!evaluator.stages.mayRun({sizing.begin, sizing.end}, sizing.type))
       return false;
     while (sizing.size < sizes[sizing.type].size() && !fits(stage))
       ++sizing.size;
@@ -61,26 +62,27 @@ bool Provisioner::fits(int stage) const {
   const Sizing &sizing = stages[stage];
   int count = sizes[sizing.type][sizing.size].count;
   int inFlight = std::min<int>(microBatches, int(stages.size()) - stage);
-  return count <= batch && evaluator.mostInFlight(sizing.begin, sizing.end, sizing.type, count,
-                                                  (batch + count - 1) / count) >= inFlight;
+  return evaluator.stages.holds({sizing.begin, sizing.end}, sizing.type, count, batch, inFlight);
 }
 
 void Provisioner::price(int stage) {
   Sizing &sizing = stages[stage];
   DeviceGroup group{{{sizing.type, sizes[sizing.type][sizing.size].count}}};
-  bool last = stage + 1 == static_cast<int>(stages.size());
-  StageTimes times =
-      evaluator.priceStage(sizing.begin, sizing.end, group, batch, last, /*inFlight=*/1).times;
-  sizing.forward = times.forward;
-  sizing.backward = times.backward;
-  sizing.sync = times.sync;
-  sizing.share = times.largestShare;
+  int after = static_cast<int>(stages.size()) - stage; // itself counted
+  StageCost cost = evaluator.stages
+                       .evaluate({sizing.begin, sizing.end}, group, batch,
+                                 {after == 1, std::min(microBatches, after)})
+                       .cost;
+  sizing.forward = cost.forward.value();
+  sizing.backward = cost.backward.value();
+  sizing.sync = cost.synchronization.value();
+  sizing.share = cost.largestShare;
   ++steps;
 }
 
 /// Transfers between `stage` and the one before it.
 void Provisioner::connect(int stage) {
-  if (evaluator.space.steady)
+  if (evaluator.rules.transfersArePartOfStages())
     return;
   Sizing &from = stages[stage - 1], &to = stages[stage];
   DeviceGroup sender{{{from.type, sizes[from.type][from.size].count}}};
@@ -117,14 +119,13 @@ bool Provisioner::grow(int stage) {
 }
 
 double Provisioner::iteration() const {
-  double fill = 0, slowest = 0, exposed = 0;
+  StageSums sums;
   for (auto stage = stages.rbegin(); stage != stages.rend(); ++stage) {
-    fill += stage->time();
-    slowest = std::max(slowest, stage->time());
-    exposed = std::max(stage->sync, exposed - stage->backward - stage->receiveGradient);
+    sums.fill += stage->time();
+    sums.slowest = std::max(sums.slowest, stage->time());
+    sums.exposed = std::max(stage->sync, sums.exposed - stage->backward - stage->receiveGradient);
   }
-  double weight = evaluator.fillWeight();
-  return weight * (fill + exposed) + (microBatches - weight) * slowest;
+  return evaluator.rules.leastIteration(sums, microBatches);
 }
 
 Placement Provisioner::placement() const {
@@ -136,9 +137,10 @@ Placement Provisioner::placement() const {
   return result;
 }
 
-/// No sizing of the stages in hand is faster than this in steady state; 0 elsewhere.
+/// No sizing of the stages in hand is faster than this where costs are fitted to sizes; 0
+/// elsewhere.
 double Provisioner::leastIteration() {
-  const HeterPsModel *model = evaluator.heterPs();
+  const HeterPsModel *model = evaluator.stages.costs.fit();
   if (!model)
     return 0;
   double slowest = 0;

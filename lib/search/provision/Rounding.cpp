@@ -61,9 +61,9 @@ ContinuousSizes::ContinuousSizes(Evaluator &evaluator, const Placement &placemen
   int count = static_cast<int>(placement.stages.size());
   for (int i = 0; i < count; ++i) {
     const PlacedStage &stage = placement.stages[i];
-    fewest.push_back(evaluator.leastCount(stage.begin, stage.end, stage.group.counts.front().first,
-                                          infinity, batch,
-                                          std::min(placement.microBatches, count - i)));
+    fewest.push_back(evaluator.stages.leastCount(stage.layers(), stage.group.counts.front().first,
+                                                 infinity, batch,
+                                                 std::min(placement.microBatches, count - i)));
   }
 }
 
@@ -71,8 +71,8 @@ std::vector<double> ContinuousSizes::sizesAt(double limit) const {
   std::vector<double> sizes;
   for (size_t i = 0; i < fewest.size(); ++i) {
     const PlacedStage &stage = placement.stages[i];
-    double units = evaluator.heterPs()->realUnitsFor(stage.begin, stage.end,
-                                                     stage.group.counts.front().first, limit);
+    double units = evaluator.stages.costs.fit()->realUnitsFor(
+        stage.begin, stage.end, stage.group.counts.front().first, limit);
     sizes.push_back(std::max(fewest[i], units));
   }
   return sizes;
@@ -121,10 +121,10 @@ bool ContinuousSizes::bottleneckLimits() {
     int type = stage.group.counts.front().first;
     if (fewest[i] == 0)
       return false;
-    slowest = std::max(
-        slowest, evaluator.heterPs()->stageTime(stage.begin, stage.end, type, int(fewest[i])));
-    fastest = std::max(fastest, evaluator.heterPs()->stageTime(stage.begin, stage.end, type,
-                                                               evaluator.space.available[type]));
+    slowest = std::max(slowest, evaluator.stages.costs.fit()->stageTime(stage.begin, stage.end,
+                                                                        type, int(fewest[i])));
+    fastest = std::max(fastest, evaluator.stages.costs.fit()->stageTime(
+                                    stage.begin, stage.end, type, evaluator.space.available[type]));
   }
   slowest = std::min(slowest,
                      request.longestIteration().value() / placement.microBatches * (1 + tolerance));
@@ -147,7 +147,7 @@ bool ContinuousSizes::solve() {
 
 std::optional<ContinuousSizes> ContinuousSizes::of(Evaluator &evaluator,
                                                    const Placement &placement) {
-  if (!evaluator.heterPs())
+  if (!evaluator.stages.costs.fit())
     return std::nullopt;
   ContinuousSizes sizes(evaluator, placement);
   if (!sizes.solve())
@@ -165,8 +165,8 @@ std::optional<std::vector<double>> ContinuousSizes::repaired(std::vector<double>
     counts[i] = std::max(counts[i], needed[i]);
   auto timeWithout = [&](size_t i) {
     const PlacedStage &stage = placement.stages[i];
-    return evaluator.heterPs()->stageTime(stage.begin, stage.end, stage.group.counts.front().first,
-                                          int(counts[i]) - 1);
+    return evaluator.stages.costs.fit()->stageTime(
+        stage.begin, stage.end, stage.group.counts.front().first, int(counts[i]) - 1);
   };
   while (!within(counts)) {
     double quickest = infinity;

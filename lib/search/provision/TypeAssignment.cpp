@@ -9,14 +9,14 @@ namespace heterplan {
 AssignmentSpace::AssignmentSpace(const Evaluator &evaluator)
     : blocks(static_cast<int>(evaluator.space.positions.size()) - 1),
       types(static_cast<int>(evaluator.space.available.size())),
-      actions(evaluator.space.steady ? types : 2 * types),
+      actions(evaluator.rules.mergesNeighbours() ? types : 2 * types),
       choices(static_cast<int>(evaluator.space.microBatches.size())),
       positions(evaluator.space.positions), microBatches(evaluator.space.microBatches) {
   for (int block = 0; block < blocks; ++block) {
     std::vector<int> &list = lists.emplace_back();
     for (int type = 0; type < types; ++type)
       mask.push_back(evaluator.space.available[type] > 0 &&
-                     evaluator.mayRun(positions[block], positions[block + 1], type));
+                     evaluator.stages.mayRun({positions[block], positions[block + 1]}, type));
     for (int action = 0; action < actions; ++action)
       if (allowed(block, action))
         list.push_back(action);
@@ -37,9 +37,9 @@ TypeAssignment AssignmentSpace::even(Evaluator &evaluator, int type, int stages,
   TypeAssignment assignment = uniform(type, choice);
   if (actions == types)
     return assignment;
-  const PrefixSums &sums = evaluator.prices().at(type, 1);
+  const LayerTimes &times = evaluator.stages.costs.times.at(type, 1);
   auto before = [&](int block) {
-    return sums.forwardOf(0, positions[block]) + sums.backwardOf(0, positions[block]);
+    return (times.forward({0, positions[block]}) + times.backward({0, positions[block]})).value();
   };
   for (int block = 1, stage = 1; block < blocks && stage < stages; ++block)
     if (before(block) >= before(blocks) * stage / stages) {

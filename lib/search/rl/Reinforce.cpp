@@ -63,7 +63,7 @@ private:
     const Cut &cut = evaluator.cuts[begin];
     Eigen::VectorXd facts(blockFeatures);
     facts << double(begin) / problem.graph.size(), magnitude(flops.value()) / 12,
-        magnitude(evaluator.parametersOf(begin, end).value()) / 12,
+        magnitude(evaluator.stages.costs.memory.parameters({begin, end}).value()) / 12,
         magnitude(cut.forwardBytes.value()) / 12, double(end - begin) / problem.graph.size(), 1;
     blockFacts.push_back(facts);
     for (int type = 0; type < assignments.types; ++type)
@@ -73,13 +73,12 @@ private:
   Facts factsOf(Evaluator &evaluator, int begin, int end, int type) const {
     const DeviceType &device = evaluator.problem.cluster.types[type];
     double time = 0;
-    if (const HeterPsModel *model = evaluator.heterPs(); model && evaluator.space.available[type])
-      time = model->stageTime(begin, end, type, 1);
-    else if (!model) {
-      const PrefixSums &sums = evaluator.prices().at(type, 1);
-      time = sums.forwardOf(begin, end) + sums.backwardOf(begin, end);
-    }
-    double parameters = evaluator.parametersOf(begin, end).value();
+    StageCosts &costs = evaluator.stages.costs;
+    if (const HeterPsModel *fit = costs.fit(); fit && evaluator.space.available[type])
+      time = fit->stageTime(begin, end, type, 1);
+    else if (!fit)
+      time = costs.computing({begin, end}, {}, type, 1, 1).value();
+    double parameters = costs.memory.parameters({begin, end}).value();
     return {magnitude(time), magnitude(time * device.price.value()),
             magnitude(evaluator.cuts[begin].forwardBytes.value()) / 12,
             std::min(2.0, parameters / std::max(1.0, device.memory.value()))};

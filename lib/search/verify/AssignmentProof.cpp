@@ -2,6 +2,7 @@
 
 #include "cost/Memory.h"
 #include "ir/Constraint.h"
+#include "search/verify/IterationFacts.h"
 #include "search/verify/NecessaryConflict.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -146,6 +147,9 @@ Formula Sizing::inStages(const LayerSet &layers, size_t count) const {
 }
 
 Formula Sizing::requireMemory(size_t) const { return memory(); }
+/// Fitted stages keep all.
+Formula Sizing::requireRecompute(size_t) const { return Formula::truth(true); }
+Formula Sizing::requireShardState(size_t) const { return Formula::truth(true); }
 Formula Sizing::requirePin(size_t index) const {
   const Pin &pin = requested.request.pins[index];
   const AssignedStage &stage = assignment[stageOf(pin.layer)];
@@ -198,7 +202,7 @@ Expected<SizingAnswer> decideSizes(const RequestedPlan &requested,
 }
 
 std::optional<std::vector<AssignedStage>> onlyAssignment(const RequestedPlan &requested) {
-  if (!isSteady(requested.request.iterationModel))
+  if (!factsOf(requested.request.iterationModel).fitted)
     return std::nullopt;
   std::vector<int> present;
   for (int type = 0; type < int(requested.cluster.types.size()); ++type)

@@ -1,6 +1,7 @@
 #include "search/verify/Conditions.h"
 
 #include "cost/Memory.h"
+#include "search/verify/IterationFacts.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -159,14 +160,31 @@ Formula Conditions::sameShares(size_t a, size_t b) const {
   return Formula::all(std::move(result));
 }
 
-/// Layers [begin, end) with one sample on one device of `type`.
+/// Whatever is asked for, so that memory alone is blamed for what no plan has room for.
+bool Conditions::mayRecompute() const { return !factsOf(requested.request.iterationModel).fitted; }
+
+/// Copies of the parameters (they, gradients, state of the optimizer) of which each device that has
+/// a layer holds all, whatever its replicas divide.
+double Conditions::wholeCopies() const {
+  bool whole = factsOf(requested.request.iterationModel).fitted;
+  return whole ? parameterCopies(requested.request.optimizer) : 1;
+}
+
+/// Layers [begin, end) with one sample on one device of `type`, at least.
 bool Conditions::fits(int begin, int end, size_t type) const {
-  Bytes need =
-      deviceMemory(requested.graph, begin, end, Cut(), requested.request.optimizer, Samples(1),
-                   /*inFlight=*/1);
-  int all = 0; // devices that may share the tables: one holds as many rows at least
+  int all = 0; // devices that may share the tables and the state: one holds as much at least
   for (size_t each = 0; each < requested.cluster.types.size(); ++each)
     all += requested.cluster.deviceCount(int(each));
+  Bytes activations{}, largest{}, workspace{}, need{};
+  double copies = parameterCopies(requested.request.optimizer), whole = wholeCopies();
+  for (int index = begin; index < end; ++index) {
+    const Layer &layer = requested.graph.layers[index];
+    need += layer.denseBytes() * (whole + (copies - whole) / std::max(all, 1)) + layer.bufferBytes;
+    activations += layer.activationBytes;
+    largest = std::max(largest, layer.activationBytes); // a segment has one layer at least
+    workspace = std::max(workspace, layer.workspaceBytes);
+  }
+  need += (mayRecompute() ? largest : activations) + workspace;
   for (int layer = begin; layer < end; ++layer)
     for (const SparseTable &table : requested.graph.layers[layer].tables)
       need += tableMemory(table, mostRows(table, std::max(all, 1)), requested.request.optimizer,
@@ -192,7 +210,7 @@ void Conditions::addLoads(size_t layerClass, size_t type, std::vector<Formula> &
   auto add = [&](double bytes, const Formula &held) {
     loads.push_back(Formula::product(Formula::number(weakened(bytes)), held));
   };
-  add(copies * layer.denseBytes().value(), share(layerClass, type));
+  add(wholeCopies() * layer.denseBytes().value(), share(layerClass, type));
   if (!layer.tables.empty())
     add((copies - 1) * layer.tableBytes().value(), rowShare(layerClass, type));
 }
@@ -273,6 +291,10 @@ std::optional<Formula> Conditions::requireSchedule(size_t) const {
 std::optional<Formula> Conditions::requireMicroBatches(size_t) const {
   return hasRequestedMicroBatches();
 }
+
+/// Only a search tells whether what is divided or computed again is enough.
+std::optional<Formula> Conditions::requireRecompute(size_t) const { return std::nullopt; }
+std::optional<Formula> Conditions::requireShardState(size_t) const { return std::nullopt; }
 
 std::optional<Formula> Conditions::requireFloor(size_t) const { return std::nullopt; }
 

@@ -66,6 +66,8 @@ private:
   Formula noneOn(size_t layerClass, size_t type) const;
   Formula sameShares(size_t a, size_t b) const;
   bool fits(int begin, int end, size_t type) const;
+  bool mayRecompute() const;
+  double wholeCopies() const;
   Formula together(Constraint constraint) const;
   Formula memoryTogether(const Range &range) const;
   Formula atLeastDevices(size_t count) const;

@@ -1,4 +1,5 @@
 // Constraints on what the plan states in numbers: memory, times, money, bound.
+#include "search/verify/IterationFacts.h"
 #include "search/verify/SharedDevices.h"
 
 #include "llvm/Support/Format.h"
@@ -72,7 +73,7 @@ Formula iteration(const CheckInputs &in) {
         Formula::maximum({number(stage->sync), Formula::difference(exposed, std::move(backward))});
   }
   Formula period = Formula::maximum(times);
-  if (isSteady(in.plan.iterationModel))
+  if (!factsOf(in.plan.iterationModel).drains)
     return Formula::product(Formula::integer(in.plan.microBatches), period);
   if (in.plan.schedule == Schedule::GPipe)
     period = Formula::sum({Formula::maximum(forwards), Formula::maximum(backwards)});
@@ -120,6 +121,7 @@ void addStage(const Stage &stated, const ReevaluatedStage &facts, const std::str
   figures.add("receiveGradient of " + name, stated.receiveGradient, facts.receiveGradient);
   figures.add("lookup of " + name, stated.lookup, facts.lookup);
   figures.add("lookupGradient of " + name, stated.lookupGradient, facts.lookupGradient);
+  figures.add("reduceScatter of " + name, stated.reduceScatter, facts.reduceScatter);
   figures.add("update of " + name, stated.update, facts.update);
   figures.add("sync of " + name, stated.sync, facts.sync);
   for (size_t r = 0; r < stated.replicas.size(); ++r) {

@@ -1,6 +1,7 @@
 #include "search/verify/NecessaryConflict.h"
 
 #include "search/verify/Conditions.h"
+#include "search/verify/IterationFacts.h"
 
 #include <algorithm>
 #include <limits>
@@ -77,7 +78,7 @@ Expected<Formula> floorOfHeterPs(const RequestedPlan &requested, const Condition
 
 Expected<std::optional<Formula>> floorOf(const RequestedPlan &requested,
                                          const Conditions &conditions) {
-  if (!isSteady(requested.request.iterationModel))
+  if (!factsOf(requested.request.iterationModel).fitted)
     return ownFloor(requested, conditions);
   Expected<Formula> usual = floorOfHeterPs(requested, conditions, requested.usualMicroBatches);
   if (!usual)

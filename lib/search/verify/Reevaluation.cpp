@@ -2,12 +2,14 @@
 
 #include "cost/HeterPs.h"
 #include "cost/Memory.h"
+#include "search/verify/IterationFacts.h"
 #include "search/verify/ScheduledTime.h"
 #include "search/verify/SharedDevices.h"
 
 #include "llvm/ADT/StringMap.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -43,12 +45,15 @@ public:
 
 private:
   std::string placeLayers(const Stage &stage, ReevaluatedStage &facts) const;
+  std::string placeSegments(const Stage &stage, ReevaluatedStage &facts) const;
   std::string placeReplicas(const Stage &stage, ReevaluatedStage &facts) const;
   Error price(ReevaluatedStage &facts) const;
   Expected<ReevaluatedReplica> priceRange(const ReevaluatedStage &facts, int type,
                                           Samples samples) const;
   int inFlight(size_t stage) const;
   void addMemory(ReevaluatedStage &facts, size_t stage) const;
+  Bytes parameterMemory(const ReevaluatedStage &facts) const;
+  Bytes activationMemory(const ReevaluatedStage &facts, Samples samples, int inFlight) const;
   void addTransfers(std::vector<ReevaluatedStage> &stages) const;
   void addLookups(ReevaluatedStage &facts) const;
   void addTimes(ReevaluatedStage &facts, const Stage &stated, bool isLast) const;
@@ -90,6 +95,23 @@ std::string Reevaluator::placeLayers(const Stage &stage, ReevaluatedStage &facts
   return "";
 }
 
+/// Segments are runs of the stage's layers, the first one from its beginning, and begin where the
+/// model may be cut.
+std::string Reevaluator::placeSegments(const Stage &stage, ReevaluatedStage &facts) const {
+  std::vector<bool> allowed = graph.allowedCuts();
+  for (const std::string &name : stage.recompute) {
+    auto found = layerIndex.find(name);
+    int least = facts.segments.empty() ? facts.begin : facts.segments.back() + 1;
+    int most = facts.segments.empty() ? facts.begin : facts.end - 1;
+    if (found == layerIndex.end() || found->second < least || found->second > most)
+      return "'" + name + "' does not begin a segment of it";
+    if (!facts.segments.empty() && !allowed[found->second])
+      return "a segment may not begin with '" + name + "', which parts a shared parameter";
+    facts.segments.push_back(found->second);
+  }
+  return "";
+}
+
 std::string Reevaluator::placeReplicas(const Stage &stage, ReevaluatedStage &facts) const {
   if (stage.replicas.empty())
     return "it has no replicas";
@@ -111,6 +133,9 @@ std::string Reevaluator::placeReplicas(const Stage &stage, ReevaluatedStage &fac
     ++counts[type];
   }
   facts.group.counts.assign(counts.begin(), counts.end());
+  bool divides = facts.replicas.size() > 1;
+  facts.updatesSlices = divides && stage.stateSharding != StateSharding::None;
+  facts.scattersGradients = divides && stage.stateSharding == StateSharding::Gradients;
   return "";
 }
 
@@ -126,13 +151,20 @@ Expected<ReevaluatedReplica> Reevaluator::priceRange(const ReevaluatedStage &fac
     result.backward += cost->backward + cost->accumulate * added;
     result.update += cost->update;
   }
+  if (!facts.segments.empty()) // the sums of the first pass serve again
+    result.backward += result.forward;
+  if (facts.updatesSlices)
+    result.update = result.update / double(facts.replicas.size());
   Seconds summing = allReduceCost(cluster, facts.group).time(facts.sums, facts.summedBytes);
   result.forward += summing;
   result.backward += summing;
+  result.backward += facts.reduceScatter;
   return result;
 }
 
 Error Reevaluator::price(ReevaluatedStage &facts) const {
+  if (facts.scattersGradients) // half of an all-reduce
+    facts.reduceScatter = allReduceTime(cluster, facts.group, facts.denseBytes) / 2;
   std::map<std::pair<int, Samples>, ReevaluatedReplica> priced;
   for (ReevaluatedReplica &replica : facts.replicas) {
     std::pair key(replica.type, replica.samples);
@@ -165,11 +197,52 @@ int Reevaluator::inFlight(size_t stage) const {
   return int(std::min<size_t>(size_t(plan.microBatches), plan.stages.size() - stage));
 }
 
+/// Parameters are whole; gradients and the optimizer's state (a copy each) by equal slices of
+/// 4-byte numbers where the replicas divide them, but for the gradients of two buffers at a time.
+Bytes Reevaluator::parameterMemory(const ReevaluatedStage &facts) const {
+  double states = parameterCopies(plan.optimizer) - 2;
+  Bytes dense = facts.denseBytes, gradients = dense, largest{};
+  double quarters = std::ceil(dense.value() / 4 / double(facts.replicas.size()));
+  Bytes slice = facts.updatesSlices ? Bytes(4 * quarters) : dense;
+  for (int i = facts.begin; i < facts.end; ++i) {
+    Bytes own = graph.layers[i].parameterBytes;
+    for (const SparseTable &table : graph.layers[i].tables)
+      own -= table.bytes();
+    largest = std::max(largest, own);
+  }
+  if (facts.scattersGradients)
+    gradients = slice + std::min(dense, largest * 2 + gradientBuffer * 2);
+  return dense + gradients + slice * states;
+}
+
+/// Of each micro-batch in flight what enters the segments (one that is kept, without any); of one
+/// of them the activations of the largest segment.
+Bytes Reevaluator::activationMemory(const ReevaluatedStage &facts, Samples samples,
+                                    int inFlight) const {
+  double count = double(samples.value());
+  Bytes buffers{}, workspace{}, largest{}, segment{}, entering{};
+  for (int i = facts.begin; i < facts.end; ++i) {
+    const Layer &layer = graph.layers[i];
+    bool begins =
+        std::find(facts.segments.begin(), facts.segments.end(), i) != facts.segments.end();
+    if (begins || i == facts.begin)
+      entering += cuts[i].forwardBytes * count + cuts[i].fixedBytes;
+    segment = begins ? layer.activationBytes : segment + layer.activationBytes;
+    largest = std::max(largest, segment);
+    buffers += layer.bufferBytes;
+    workspace = std::max(workspace, layer.workspaceBytes);
+  }
+  Bytes kept = largest * count;
+  if (facts.segments.empty())
+    kept = kept * double(inFlight);
+  return entering * double(inFlight) + kept + buffers + workspace * count;
+}
+
 void Reevaluator::addMemory(ReevaluatedStage &facts, size_t stage) const {
   for (size_t r = 0; r < facts.replicas.size(); ++r) {
     ReevaluatedReplica &replica = facts.replicas[r];
-    replica.need = deviceMemory(graph, facts.begin, facts.end, cuts[facts.begin], plan.optimizer,
-                                replica.samples, inFlight(stage));
+    replica.need =
+        parameterMemory(facts) + activationMemory(facts, replica.samples, inFlight(stage));
     for (int i = facts.begin; i < facts.end; ++i)
       for (const SparseTable &table : graph.layers[i].tables)
         replica.need += tableMemory(table, rowsHeld(plan.stages[stage], table, r), plan.optimizer,
@@ -222,8 +295,10 @@ void Reevaluator::addTimes(ReevaluatedStage &facts, const Stage &stated, bool is
   facts.forward = facts.receive + facts.lookup + forward;
   facts.backward = facts.receiveGradient + facts.lookupGradient + backward;
   facts.sync = facts.update;
-  if (facts.replicas.size() > 1)
-    facts.sync += allReduceTime(cluster, facts.group, facts.denseBytes);
+  if (facts.replicas.size() > 1) { // what was scattered is only gathered
+    Seconds whole = allReduceTime(cluster, facts.group, facts.denseBytes);
+    facts.sync += facts.scattersGradients ? whole / 2 : whole;
+  }
 }
 
 /// HeterPS, section 4: a stage computes and communicates at the same time, by Amdahl's law.
@@ -234,6 +309,8 @@ Error Reevaluator::addSteadyTimes(std::vector<ReevaluatedStage> &stages) const {
       continue;
     if (facts.group.counts.size() > 1)
       facts.obstacle = "HeterPS has one type of device in a stage";
+    if (!facts.segments.empty() || facts.updatesSlices)
+      facts.obstacle = "HeterPS keeps activations and state whole";
     used.insert(facts.group.counts.front().first);
   }
   Error failure = Error::success();
@@ -263,26 +340,29 @@ Error Reevaluator::addSteadyTimes(std::vector<ReevaluatedStage> &stages) const {
 }
 
 Expected<Reevaluation> Reevaluator::run() {
+  const bool fitted = factsOf(plan.iterationModel).fitted;
   Reevaluation result;
   for (const Stage &stage : plan.stages) {
     ReevaluatedStage &facts = result.stages.emplace_back();
     facts.obstacle = placeLayers(stage, facts);
     if (facts.obstacle.empty())
+      facts.obstacle = placeSegments(stage, facts);
+    if (facts.obstacle.empty())
       facts.obstacle = placeReplicas(stage, facts);
     if (!facts.obstacle.empty())
       continue;
-    if (!isSteady(plan.iterationModel))
+    if (!fitted)
       if (Error error = price(facts))
         return error;
     addMemory(facts, result.stages.size() - 1);
   }
-  if (!isSteady(plan.iterationModel))
+  if (!fitted)
     addTransfers(result.stages);
   else if (Error error = addSteadyTimes(result.stages))
     return error;
   for (size_t s = 0; s < result.stages.size(); ++s) {
     ReevaluatedStage &facts = result.stages[s];
-    if (facts.obstacle.empty() && !isSteady(plan.iterationModel)) {
+    if (facts.obstacle.empty() && !fitted) {
       addLookups(facts);
       addTimes(facts, plan.stages[s], s + 1 == result.stages.size());
     } else if (!facts.obstacle.empty() && result.obstacle.empty())
@@ -301,7 +381,7 @@ Expected<Reevaluation> Reevaluator::run() {
     return result;
   }
   bool formulaIsExact = plan.schedule != Schedule::OneForwardOneBackward ||
-                        isSteady(plan.iterationModel) || plan.stages.size() < 3;
+                        !factsOf(plan.iterationModel).drains || plan.stages.size() < 3;
   if (!result.obstacle.empty() || formulaIsExact || plan.microBatches < 2)
     return result;
   if (double(plan.microBatches) * double(plan.stages.size()) > mostPasses)

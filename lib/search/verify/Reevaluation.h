@@ -32,14 +32,16 @@ struct ReevaluatedReplica {
 struct ReevaluatedStage {
   /// Why the stage cannot be worked out; everything below is meaningless then.
   std::string obstacle;
-  int begin = 0, end = 0; // layers
+  int begin = 0, end = 0;    // layers
+  std::vector<int> segments; // first layers of those that are computed again
+  bool scattersGradients = false, updatesSlices = false; // its replicas divide gradients, and state
   DeviceGroup group;
   std::vector<ReevaluatedReplica> replicas;
   Samples mostSamples{};                               // on one replica, of one micro-batch
   Bytes parameterBytes{}, denseBytes{}, lookupBytes{}; // the last one of a sample
   int64_t sums = 0;                                    // that the replicas take in each pass
   Bytes summedBytes{};
-  Seconds receive{}, receiveGradient{}, lookup{}, lookupGradient{};
+  Seconds receive{}, receiveGradient{}, lookup{}, lookupGradient{}, reduceScatter{};
   Seconds forward{}, backward{}, update{}, sync{};
 };
 

@@ -20,6 +20,7 @@ Plan withTimes(Plan plan, const std::vector<ReevaluatedStage> &stages) {
     stage.receiveGradient = facts.receiveGradient;
     stage.lookup = facts.lookup;
     stage.lookupGradient = facts.lookupGradient;
+    stage.reduceScatter = facts.reduceScatter;
     stage.update = facts.update;
     stage.sync = facts.sync;
     for (size_t r = 0; r < stage.replicas.size(); ++r) {

@@ -268,6 +268,35 @@ ConstraintFormula tableShards(const CheckInputs &in) {
   return result;
 }
 
+std::optional<ConstraintFormula> checkRecompute(const CheckInputs &in) {
+  if (in.plan.recompute == RecomputePolicy::Auto)
+    return std::nullopt;
+  ConstraintFormula result{"recompute", "stages", Formula::integer(0), {}};
+  bool always = in.plan.recompute == RecomputePolicy::Always;
+  for (size_t s = 0; s < in.plan.stages.size(); ++s)
+    result.parts.push_back({stageName(s) + (always ? " keeps" : " does not keep") +
+                                " its activations, against the plan's recompute " +
+                                nameOf(in.plan.recompute),
+                            Formula::truth(in.plan.stages[s].recompute.empty() != always)});
+  result.slack = failures(result.parts);
+  return result;
+}
+
+std::optional<ConstraintFormula> checkShardState(const CheckInputs &in) {
+  if (!in.plan.shardState)
+    return std::nullopt;
+  ConstraintFormula result{"shard-state", "stages", Formula::integer(0), {}};
+  for (size_t s = 0; s < in.plan.stages.size(); ++s) {
+    const Stage &stage = in.plan.stages[s];
+    StateSharding asked = stage.replicas.size() > 1 ? *in.plan.shardState : StateSharding::None;
+    result.parts.push_back({stageName(s) + " divides " + nameOf(stage.stateSharding) +
+                                " over its replicas, not " + nameOf(asked),
+                            Formula::truth(stage.stateSharding == asked)});
+  }
+  result.slack = failures(result.parts);
+  return result;
+}
+
 std::optional<ConstraintFormula> checkPin(const CheckInputs &in) {
   if (in.plan.pins.empty())
     return std::nullopt;

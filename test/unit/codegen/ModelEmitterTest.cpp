@@ -74,6 +74,32 @@ TEST(ModelEmitter, RelayedTensorIsReceivedAndSent) {
   EXPECT_TRUE(has(text, "STAGES = (Stage0, Stage1, Stage2, Stage3)\n"));
 }
 
+TEST(ModelEmitter, SegmentsAreMethodsThatTakeWhatTheyRead) {
+  GraphBuilder b = skipNetwork();
+  Plan plan = b.plan({2});
+  plan.stages[0].recompute = {"first"};
+  plan.stages[1].recompute = {"second", "sum"};
+  auto text = emitModel(b.graph, b.layers(), plan);
+  ASSERT_TRUE(bool(text)) << toText(text.takeError());
+  EXPECT_TRUE(has(*text, "    segments = (\"first\",)\n\n"
+                         "    def forward(self, x):\n"
+                         "        (first, relu) = self.checkpoint(self.segment0, x)\n\n"
+                         "        return (first, relu)\n\n"
+                         "    def segment0(self, x):\n"
+                         "        p = self.tensor\n\n"
+                         "        # first (opaque)\n"))
+      << *text;
+  EXPECT_TRUE(has(*text, "    segments = (\"second\", \"sum\")\n\n"
+                         "    def forward(self, first, relu):\n"
+                         "        (second,) = self.checkpoint(self.segment0, relu)\n"
+                         "        (sum,) = self.checkpoint(self.segment1, second, first)\n\n"
+                         "        return (sum,)\n"))
+      << *text;
+  EXPECT_TRUE(has(*text, "    def segment1(self, second, first):\n"
+                         "        # sum "))
+      << *text;
+}
+
 TEST(ModelEmitter, SizesAreNumbersInTermsOfTheBatch) {
   GraphBuilder b;
   b.input("x", batched({4}));

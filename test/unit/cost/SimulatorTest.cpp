@@ -68,6 +68,24 @@ TEST(Simulator, CollectiveBeginsWithItsLastMember) {
   EXPECT_LT(event(timeline, 1, Op::Backward, 3).end, first.begin);
 }
 
+TEST(Simulator, ShardedStateTakesThePredictedTime) {
+  for (StateSharding sharding : {StateSharding::Optimizer, StateSharding::Gradients}) {
+    Plan plan = smallShardedPlan(sharding);
+    double more = sharding == StateSharding::Gradients ? 1 : 0;
+    Simulation simulation = simulated(plan);
+    EXPECT_DOUBLE_EQ(simulation.timeline.iteration.value(), 12 + 7.5 + 3 * 12 + 5 + 4 * more);
+    EXPECT_DOUBLE_EQ(simulation.timeline.iteration.value(), plan.iteration.value());
+  }
+}
+
+TEST(Simulator, GradientsLeaveWhenTheirStageHasSummed) {
+  Plan plan = smallShardedPlan(StateSharding::Gradients);
+  Timeline timeline = simulated(plan).timeline;
+  const TimelineEvent &sum = event(timeline, 1, Op::GradientReduceScatter, 0);
+  EXPECT_EQ(sum.begin, event(timeline, 0, Op::Backward, 0).end); // the slower replica
+  EXPECT_EQ(sum.end - sum.begin, Seconds(1));
+}
+
 TEST(Simulator, GPipeByHand) {
   Plan plan = smallPlan();
   plan.schedule = Schedule::GPipe;

@@ -7,6 +7,7 @@
 
 using namespace heterplan;
 using heterplan::test::diagnosed;
+using llvm::ArrayRef;
 using namespace heterplan::test;
 
 namespace {
@@ -107,6 +108,55 @@ TEST(Lowering, SynchronisationIsSplitIntoAllReduceAndStep) {
   EXPECT_EQ(shared[shared.size() - 2].seconds, Seconds(4));
   EXPECT_EQ(shared.back().seconds, Seconds(1));
   EXPECT_EQ(program.ranks[2].instructions.back().seconds, Seconds(2));
+}
+
+TEST(Lowering, ShardedStateIsSummedUpdatedAndGathered) {
+  Program program = lowered(smallShardedPlan(StateSharding::Optimizer));
+  const std::vector<Instruction> &shared = program.ranks[1].instructions;
+  ArrayRef<Instruction> end = ArrayRef<Instruction>(shared).take_back(3);
+  EXPECT_EQ(end[0].op, Op::ReduceScatter);
+  EXPECT_EQ(end[1].op, Op::Step);
+  EXPECT_EQ(end[2].op, Op::AllGather);
+  EXPECT_EQ(end[0].group, (std::vector<int>{0, 1}));
+  EXPECT_EQ(end[2].group, (std::vector<int>{0, 1}));
+  EXPECT_EQ(end[0].seconds, Seconds(2)); // a half each of what an all-reduce takes
+  EXPECT_EQ(end[1].seconds, Seconds(1));
+  EXPECT_EQ(end[2].seconds, Seconds(2));
+  EXPECT_EQ(instructionsOf(program.ranks[0], 1), "load forward send receiveGradient backward");
+  EXPECT_EQ(program.ranks[1].parts[0].stateSharding, StateSharding::Optimizer);
+  EXPECT_EQ(program.ranks[2].instructions.back().op, Op::Step);
+}
+
+TEST(Lowering, ShardedGradientsAreSummedInEachBackwardPass) {
+  Program program = lowered(smallShardedPlan(StateSharding::Gradients));
+  EXPECT_EQ(instructionsOf(program.ranks[0], 1),
+            "load forward send receiveGradient backward gradientReduceScatter");
+  const std::vector<Instruction> &shared = program.ranks[0].instructions;
+  ArrayRef<Instruction> end = ArrayRef<Instruction>(shared).take_back(4);
+  EXPECT_EQ(end[0].op, Op::Backward);
+  EXPECT_EQ(end[0].seconds, Seconds(6)); // of 7, without the sum
+  EXPECT_EQ(end[1].op, Op::GradientReduceScatter);
+  EXPECT_EQ(end[1].seconds, Seconds(1));
+  EXPECT_EQ(end[1].group, (std::vector<int>{0, 1}));
+  EXPECT_EQ(end[2].op, Op::Step);
+  EXPECT_EQ(end[3].op, Op::AllGather);
+  EXPECT_EQ(end[3].seconds, Seconds(4));
+}
+
+TEST(Lowering, StateOfOneReplicaStaysWhole) {
+  Plan plan = smallPlan();
+  plan.stages[1].stateSharding = StateSharding::Gradients;
+  Program program = lowered(plan);
+  EXPECT_EQ(program.ranks[2].parts[0].stateSharding, StateSharding::None);
+  EXPECT_EQ(passes(program.ranks[2]), "F0 B0 F1 B1 F2 B2 F3 B3 S");
+}
+
+TEST(Lowering, SegmentsBelongToTheParts) {
+  Plan plan = smallPlan();
+  plan.stages[0].recompute = {"a", "b"};
+  Program program = lowered(plan);
+  EXPECT_EQ(program.ranks[1].parts[0].recompute, plan.stages[0].recompute);
+  EXPECT_TRUE(program.ranks[2].parts[0].recompute.empty());
 }
 
 TEST(Lowering, BoundariesListTheTensorsThatCross) {

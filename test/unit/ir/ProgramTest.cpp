@@ -35,6 +35,10 @@ Instruction &first(Program &program, int rank, Op op) {
   return program.ranks[rank].instructions[0];
 }
 
+bool contains(const std::string &text, const std::string &part) {
+  return text.find(part) != std::string::npos;
+}
+
 void drop(Program &program, int rank, Op op) {
   auto &list = program.ranks[rank].instructions;
   list.erase(list.begin() + (&first(program, rank, op) - list.data()));
@@ -139,6 +143,122 @@ INSTANTIATE_TEST_SUITE_P(Together, ProgramDefect,
                                                     first(p, 1, Op::AllReduce).group = {0, 1, 2};
                                                   }}));
 } // namespace
+
+namespace {
+Program shardedProgram(StateSharding sharding) {
+  auto program = lower(smallShardedPlan(sharding), smallGraph(), smallCluster());
+  EXPECT_TRUE(bool(program)) << toText(program.takeError());
+  return std::move(*program);
+}
+
+std::string problemOf(StateSharding sharding, std::function<void(Program &)> change) {
+  Program program = shardedProgram(sharding);
+  change(program);
+  DiagnosticError error = diagnosed(program.verify());
+  EXPECT_EQ(error.code, Diag::InvalidProgram);
+  return error.message;
+}
+
+/// On both ranks of the stage, so that the collectives still match.
+void onBoth(Program &, const std::function<void(int)> &change) {
+  change(0);
+  change(1);
+}
+
+void swapWithNext(Program &program, int rank, Op op) {
+  Instruction *found = &first(program, rank, op);
+  std::swap(found[0], found[1]);
+}
+} // namespace
+
+TEST(Program, ShardedStateEndsWithAGather) {
+  using S = StateSharding;
+  EXPECT_PRED2(
+      contains,
+      problemOf(S::Optimizer,
+                [](Program &p) { onBoth(p, [&](int rank) { drop(p, rank, Op::AllGather); }); }),
+      "does not gather the parameters");
+  EXPECT_PRED2(
+      contains,
+      problemOf(S::Optimizer,
+                [](Program &p) { onBoth(p, [&](int rank) { swapWithNext(p, rank, Op::Step); }); }),
+      "parameters are gathered once, after the step");
+  EXPECT_PRED2(
+      contains,
+      problemOf(S::None,
+                [](Program &p) {
+                  onBoth(p, [&](int rank) { first(p, rank, Op::AllReduce).op = Op::AllGather; });
+                }),
+      "parameters are gathered once, after the step");
+}
+
+TEST(Program, ShardedStateSumsSlices) {
+  using S = StateSharding;
+  EXPECT_PRED2(
+      contains,
+      problemOf(S::Optimizer,
+                [](Program &p) { onBoth(p, [&](int rank) { drop(p, rank, Op::ReduceScatter); }); }),
+      "does not sum the gradients of which it updates a slice");
+  EXPECT_PRED2(contains,
+               problemOf(S::Optimizer,
+                         [](Program &p) {
+                           onBoth(p, [&](int rank) { swapWithNext(p, rank, Op::ReduceScatter); });
+                         }),
+               "gradients are summed once, before the step");
+  EXPECT_PRED2(contains,
+               problemOf(S::Optimizer,
+                         [](Program &p) {
+                           onBoth(p, [&](int rank) {
+                             first(p, rank, Op::ReduceScatter).op = Op::AllReduce;
+                           });
+                         }),
+               "gradients are summed by slices where the state");
+  EXPECT_PRED2(contains,
+               problemOf(S::None,
+                         [](Program &p) {
+                           onBoth(p, [&](int rank) {
+                             first(p, rank, Op::AllReduce).op = Op::ReduceScatter;
+                           });
+                         }),
+               "only where the optimizer's state alone is sharded");
+}
+
+TEST(Program, ShardedGradientsAreSummedOnceAMicroBatch) {
+  using S = StateSharding;
+  EXPECT_PRED2(contains,
+               problemOf(S::Gradients,
+                         [](Program &p) {
+                           onBoth(p, [&](int rank) { drop(p, rank, Op::GradientReduceScatter); });
+                         }),
+               "leaves a micro-batch unfinished");
+  EXPECT_PRED2(contains,
+               problemOf(S::Gradients,
+                         [](Program &p) {
+                           onBoth(p, [&](int rank) { swapWithNext(p, rank, Op::Backward); });
+                         }),
+               "gradients are summed once, after the backward pass");
+  EXPECT_PRED2(contains,
+               problemOf(S::Gradients,
+                         [](Program &p) { first(p, 0, Op::GradientReduceScatter).group = {0}; }),
+               "not that of the ranks of a stage with sharded gradients");
+  EXPECT_PRED2(contains,
+               problemOf(S::Gradients,
+                         [](Program &p) {
+                           for (int rank : {0, 1})
+                             p.ranks[rank].parts[0].stateSharding = S::Optimizer;
+                         }),
+               "not that of the ranks of a stage with sharded gradients");
+}
+
+TEST(Program, ShardedOnesAreKeptByTheirFiles) {
+  for (StateSharding sharding : {StateSharding::Optimizer, StateSharding::Gradients}) {
+    Program program = shardedProgram(sharding);
+    program.ranks[0].parts[0].recompute = {"a", "b"};
+    auto read = parseRankFile(toJson(program, 0), "0000.json");
+    ASSERT_TRUE(bool(read)) << toText(read.takeError());
+    EXPECT_EQ(read->program.ranks[0], program.ranks[0]);
+  }
+}
 
 TEST(Program, SmallOneIsValid) {
   auto error = smallProgram().verify();

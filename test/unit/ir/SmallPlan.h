@@ -97,4 +97,20 @@ inline Plan smallPlanWithTable() {
   return plan;
 }
 
+/// With what the replicas of stage 0 share; sums of sharded gradients take 1 s of each backward
+/// pass.
+inline Plan smallShardedPlan(StateSharding sharding) {
+  Plan plan = smallPlan();
+  Stage &first = plan.stages[0];
+  first.stateSharding = sharding;
+  if (sharding == StateSharding::Gradients) {
+    first.reduceScatter = Seconds(1);
+    first.backward += first.reduceScatter;
+    for (Replica &replica : first.replicas)
+      replica.backward += first.reduceScatter;
+  }
+  plan.iteration = iterationTime(plan.stages, plan.microBatches, plan.schedule);
+  return plan;
+}
+
 } // namespace heterplan::test

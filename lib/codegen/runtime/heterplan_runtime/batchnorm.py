@@ -7,7 +7,8 @@ sum over the replicas is taken in the forward and one in the backward pass.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from torch import Tensor
 from torch.nn import functional
 
 SumOverReplicas = Callable[[Tensor], Tensor]
+Statistics = tuple[Tensor, ...]  # mean, biased variance, number of elements a channel
 
 
 def _statistics(x: Tensor, over_replicas: SumOverReplicas) -> tuple[Tensor, Tensor, Tensor]:
@@ -71,11 +73,45 @@ class _Normalise(torch.autograd.Function):
         return (result, own_weight, own_bias, *[None] * 5)
 
 
+def batch_norm_again(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    running_mean: Tensor,
+    running_var: Tensor,
+    momentum: float,
+    eps: float,
+    training: bool,
+) -> Tensor:
+    """What batch normalisation gave the first time: the running statistics have been moved already.
+    Copies of them move, so that autograd keeps the same tensors as the first time."""
+    if training:
+        running_mean, running_var = running_mean.clone(), running_var.clone()
+    return functional.batch_norm(
+        x, running_mean, running_var, weight, bias, training, momentum, eps
+    )
+
+
 class SynchronisedBatchNorm:
     """Takes the place of a stage's `batch_norm` when the stage has several replicas."""
 
-    def __init__(self, over_replicas: SumOverReplicas) -> None:
+    def __init__(
+        self,
+        over_replicas: SumOverReplicas,
+        record: list[Statistics] | None = None,
+        known: Sequence[Statistics] | None = None,
+    ) -> None:
+        """`record` gets the statistics of each call. `known`: those of the calls to come, which are
+        made once more: nothing is summed for them, and the running statistics stay."""
         self._over_replicas = over_replicas
+        self._record = record
+        self._known = None if known is None else deque(known)
+
+    def recording(self, record: list[Statistics]) -> SynchronisedBatchNorm:
+        return SynchronisedBatchNorm(self._over_replicas, record=record)
+
+    def repeating(self, known: Sequence[Statistics]) -> SynchronisedBatchNorm:
+        return SynchronisedBatchNorm(self._over_replicas, known=known)
 
     def __call__(
         self,
@@ -93,12 +129,24 @@ class SynchronisedBatchNorm:
             return functional.batch_norm(
                 x, running_mean, running_var, weight, bias, False, momentum, eps
             )
-        with torch.no_grad():
-            mean, variance, count = _statistics(x, self._over_replicas)
-            unbiased = count / (count - 1).clamp(min=1)
-            running_mean.lerp_(mean, momentum)
-            running_var.lerp_(variance * unbiased.to(variance.dtype), momentum)
+        if self._known is not None:
+            mean, variance, count = self._known.popleft()
+        else:
+            mean, variance, count = self._measure(x, running_mean, running_var, momentum)
         normalised: Tensor = _Normalise.apply(  # type: ignore[no-untyped-call]
             x, weight, bias, mean, variance, count, eps, self._over_replicas
         )
         return normalised
+
+    @torch.no_grad()
+    def _measure(
+        self, x: Tensor, running_mean: Tensor, running_var: Tensor, momentum: float
+    ) -> Statistics:
+        """Moves the running statistics, too."""
+        mean, variance, count = _statistics(x, self._over_replicas)
+        unbiased = count / (count - 1).clamp(min=1)
+        running_mean.lerp_(mean, momentum)
+        running_var.lerp_(variance * unbiased.to(variance.dtype), momentum)
+        if self._record is not None:
+            self._record.append((mean, variance, count))
+        return mean, variance, count

@@ -9,7 +9,7 @@ has parts of several stages, so do the stage boundaries. What stays on a rank is
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -26,6 +26,10 @@ T = TypeVar("T")
 Group = tuple[int, ...]
 Message = tuple[int, int, int, bool]  # peer, boundary, micro-batch, whether a gradient
 
+# Named anew in PyTorch 2.13.
+_reduce_scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
+_all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+
 _BUCKET_BYTES = 64 << 20
 _SMALL_BYTES = 1 << 20  # larger tensors travel alone, without being copied
 
@@ -38,6 +42,7 @@ class RosterEntry:
     stages: tuple[int, ...]
     place: tuple[str, int] | None  # host and GPU; None on a CPU
     groups: tuple[Group, ...]
+    sharded: tuple[int, ...] = ()  # stages of which it has a slice of the state
 
 
 def choose_device(kind: str, wanted: str) -> torch.device:
@@ -70,8 +75,10 @@ class Communicator:
         self._long_timeout = dist.new_group(backend=CPU.backend, timeout=timedelta(days=7))
         self._groups: dict[Group, Any] = {}
         self._tables: dict[int, tuple[Any, Any]] = {}  # by stage
+        self._states: dict[int, Any] = {}  # by stage
         self._add_groups(group for entry in self.roster for group in entry.groups)
         self._add_groups(self.stage_group(stage) for entry in self.roster for stage in entry.stages)
+        self._share_states()
         if self._direct:
             self._connect(program)
 
@@ -80,7 +87,8 @@ class Communicator:
         place = None if index is None else (socket.gethostname(), index)
         groups = {instruction.group for instruction in program.instructions if instruction.group}
         stages = tuple(part.stage for part in program.parts)
-        own = RosterEntry(self.rank, stages, place, tuple(sorted(groups)))
+        sharded = tuple(part.stage for part in program.parts if part.state_sharding != "none")
+        own = RosterEntry(self.rank, stages, place, tuple(sorted(groups)), sharded)
         return self.gather(own)
 
     def _common_backend(self) -> str:
@@ -147,6 +155,34 @@ class Communicator:
             group=self._tables[stage][gradients],
         )  # fmt: skip
         return list(received.to(self.device).split(list(sizes)))
+
+    def _share_states(self) -> None:
+        """Makes the groups of stages with sharded state: they are used while a backward pass, which has
+        sums of its own, goes on."""
+        for stage in sorted({stage for entry in self.roster for stage in entry.sharded}):
+            group = list(self.stage_group(stage))
+            self._states[stage] = dist.new_group(group, timeout=self._timeout, backend=self.backend)
+
+    def start_reduce_scatter(self, stage: int, flat: Tensor) -> Callable[[], Tensor]:
+        """Begins to sum a tensor over the ranks of a stage. The function that it returns waits for
+        the slice of this rank: of equal ones in the order of the ranks."""
+        message = flat.to("cpu") if self.staged else flat
+        own = message.new_empty(len(message) // len(self.stage_group(stage)))
+        work = _reduce_scatter(own, message, group=self._states[stage], async_op=True)
+
+        def wait() -> Tensor:
+            self._finish(work)
+            assert len(message) >= len(own)  # kept until here
+            return own.to(self.device)
+
+        return wait
+
+    def all_gather(self, stage: int, whole: Tensor, own: Tensor) -> None:
+        """Fills `whole` with the slices of the ranks of a stage."""
+        slices = torch.empty_like(whole, device="cpu") if self.staged else whole
+        _all_gather(slices, own.to(slices.device), group=self._states[stage])
+        if slices is not whole:
+            whole.copy_(slices)
 
     def stage_group(self, stage: int) -> Group:
         return tuple(entry.rank for entry in self.roster if stage in entry.stages)
@@ -285,6 +321,20 @@ class Communicator:
 
     def barrier(self) -> None:
         dist.barrier()
+
+    def bring(self, tensor: Tensor, source: int) -> Tensor | None:
+        """To rank 0, the tensor that rank `source` gives; on other ranks `tensor` has its shape and
+        type, and nothing is returned."""
+        if self.rank == 0 == source:
+            return tensor
+        if self.rank == source:
+            dist.send(tensor.detach().to("cpu").contiguous(), 0)
+            return None
+        if self.rank:
+            return None
+        found = torch.empty_like(tensor, device="cpu")
+        dist.recv(found, source)
+        return found
 
     def gather(self, value: T) -> list[T]:
         """The values of all ranks, by rank."""

@@ -51,6 +51,12 @@ class Fields:
             raise self._wrong(name, "one of " + ", ".join(accepted))
         return value
 
+    def texts(self, name: str) -> tuple[str, ...]:
+        values = self._list(name)
+        if not all(isinstance(value, str) for value in values):
+            raise self._wrong(name, "a list of texts")
+        return tuple(values)
+
     def flag(self, name: str) -> bool:
         value = self._value.get(name, False)
         if not isinstance(value, bool):

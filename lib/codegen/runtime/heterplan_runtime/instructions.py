@@ -21,7 +21,10 @@ INSTRUCTIONS = {
     "receiveGradient": InstructionInfo("receive", "backward"),  # gradients from a rank of the stage after
     "backward": InstructionInfo("compute", "backward"),  # backward pass of the stage
     "lookupGradient": InstructionInfo("collective", "backward"),  # gradients of those rows, to the ranks that hold them
+    "gradientReduceScatter": InstructionInfo("collective", "backward"),  # sum of a micro-batch's parameter gradients over the group, a slice to each member
     "sendGradient": InstructionInfo("send", "backward"),  # gradients to a rank of the stage before
     "allReduce": InstructionInfo("collective", "iteration"),  # sum of the parameter gradients over the group
+    "reduceScatter": InstructionInfo("collective", "iteration"),  # sum of the parameter gradients over the group, a slice to each member
     "step": InstructionInfo("compute", "iteration"),  # optimizer step, gradients cleared
+    "allGather": InstructionInfo("collective", "iteration"),  # slices of the parameters that the members of the group have updated
 }

@@ -12,6 +12,7 @@ from .errors import RuntimeFault
 from .part import PartExecution
 from .program import Instruction, RankProgram
 from .recorder import Recorder
+from .state_check import StateEntry
 
 
 class Interpreter:
@@ -59,6 +60,9 @@ class Interpreter:
         self._communicator.drain()
         return sum(part.loss for part in self._parts)
 
+    def state_entries(self) -> list[StateEntry]:
+        return [entry for part in self._parts for entry in part.state_entries()]
+
     def close(self) -> None:
         for part in self._parts:
             part.close()
@@ -68,16 +72,17 @@ class Interpreter:
 
     def _sum_shared(self) -> None:
         """A parameter that several stages use: each stage has its part of the gradient, the same on
-        all its ranks, of which the first speaks for it. All gradients are there before the first
-        update of any part."""
+        all its ranks, of which the first speaks for it; or each of its ranks has a part. All
+        gradients are there before the first update of any stage."""
         for name, stages in self._shared.items():
             own = [part for part in self._parts if part.part.stage in stages]
             if not own:
                 continue
-            gradients = [part.gradients()[name] for part in own]
+            gradients = [part.gradient(name) for part in own]
             spoken = torch.zeros_like(gradients[0])
             for part, gradient in zip(own, gradients, strict=True):
-                if self._communicator.stage_group(part.part.stage)[0] == self._program.rank:
+                first = self._communicator.stage_group(part.part.stage)[0] == self._program.rank
+                if first or not part.has_whole_gradients:
                     spoken += gradient
             total = self._communicator.sum(spoken, self._communicator.stages_group(stages))
             for gradient in gradients:

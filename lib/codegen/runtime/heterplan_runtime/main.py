@@ -42,7 +42,10 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add("--data", default="random", help="random or module:function")
     add("--lr", type=float, default=0.01, help="learning rate (0.01)")
     add("--seed", type=_natural(0), default=0)
-    add("--check", action="store_true", help="compare the losses with those of one process")
+    add(
+        "--check", action="store_true",
+        help="compare losses, parameters and optimizer state with those of one process",
+    )  # fmt: skip
     add("--json", type=Path, metavar="FILE", help="write the result")
     add("--trace", type=Path, metavar="FILE", help="write the Timeline of the last step")
     add(

@@ -114,6 +114,8 @@ def _check_part(model: Model, part: Part, outputs: int) -> None:
             raise RuntimeFault(
                 f"stage {part.stage} {what} {found} tensors in model.py, {wanted} in the plan"
             )
+    if part.recompute != tuple(getattr(stage, "segments", ())):
+        raise RuntimeFault(f"stage {part.stage} has other segments in model.py than in the plan")
     _check_tables(stage, part)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,8 @@ from .communication import Communicator
 from .data import Batch, DataSource
 from .errors import RuntimeFault
 from .losses import Loss
+from .sharded_state import ShardedState
+from .state_check import StateEntry, optimizer_entries, stage_values, table_entries
 from .program import Instruction, Part, RankProgram, SampleRange, TensorSpec
 from .tables import LookedUp, Tables
 
@@ -61,16 +63,20 @@ class PartExecution:
         loss: Loss,
         optimizer: torch.optim.Optimizer | None,
         tables: Tables | None = None,
+        state: ShardedState | None = None,
     ) -> None:
+        """`state`: where the replicas of the stage divide that of the optimizer."""
         self._program = program
         self.part = part
         self._is_last = program.is_last(part)
         self._stage: Any = stage
+        self._parameters = dict(stage.named_parameters())
         self._communicator = communicator
         self._data = data
         self._loss = loss
         self._optimizer = optimizer
         self._tables = tables
+        self._sharded = state
         self._next_lookups = _next_lookups(program.instructions_of(part))
         self._step = 0
         self._losses: list[Tensor] = []
@@ -87,7 +93,10 @@ class PartExecution:
             "lookupGradient": self._push_row_gradients,
             "sendGradient": self._send_gradient,
             "allReduce": self._all_reduce,
+            "gradientReduceScatter": self._reduce_scatter,
+            "reduceScatter": self._reduce_scatter,
             "step": self._update,
+            "allGather": self._all_gather,
         }
 
     def prepare(self, step: int, instruction: Instruction) -> None:
@@ -261,25 +270,66 @@ class PartExecution:
             return torch.zeros_like(whole)
         return spec.slice(whole, own, part)
 
-    def gradients(self) -> dict[str, Tensor]:
-        """Gradients by parameter name; zeros where a parameter took no part."""
-        gradients = {}
-        for name, parameter in self._stage.named_parameters():
-            if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
-            gradients[name] = parameter.grad
-        return gradients
+    def gradient(self, name: str) -> Tensor:
+        """Of a parameter; zeros where it took no part."""
+        return _gradient(self._parameters[name])
+
+    @property
+    def has_whole_gradients(self) -> bool:
+        """Whether the gradient of a parameter that several stages use is, before they sum it, the sum
+        over the replicas already, rather than the part of this one."""
+        return self._sharded is None
 
     def _all_reduce(self, instruction: Instruction) -> None:
         if len(instruction.group) > 1:
-            self._communicator.sum_in_place(list(self.gradients().values()), instruction.group)
+            gradients = [_gradient(parameter) for parameter in self._parameters.values()]
+            self._communicator.sum_in_place(gradients, instruction.group)
+
+    def _reduce_scatter(self, instruction: Instruction) -> None:
+        assert self._sharded is not None
+        self._sharded.reduce_scatter()
+
+    def _all_gather(self, instruction: Instruction) -> None:
+        assert self._sharded is not None
+        self._sharded.all_gather()
 
     def _update(self, instruction: Instruction) -> None:
+        if self._sharded is not None:
+            self._sharded.take_shared()
         if self._optimizer is not None:
             self._optimizer.step()
             self._optimizer.zero_grad(set_to_none=True)
         if self._tables is not None:
             self._tables.step()
+
+
+    def state_entries(self) -> list[StateEntry]:
+        """Of the training so far: parameters, buffers, and what this rank keeps for the optimizer."""
+        stage = self.part.stage
+        entries = stage_values(stage, self._stage)
+        for name, tensor, begin, part in self._updated() if self._optimizer else ():
+            state = self._optimizer.state[tensor]
+            entries += optimizer_entries(stage, name, state, begin, part)
+        if self._tables is not None:
+            entries += table_entries(stage, self._tables)
+        return entries
+
+    def _updated(self) -> Iterator[tuple[str, Tensor, int, slice]]:
+        """What the optimizer updates: parameter, tensor, and elements of the one from `begin` on that
+        are `part` of the other."""
+        if self._sharded is None:
+            for name, parameter in self._parameters.items():
+                yield name, parameter, 0, slice(None)
+            return
+        for owned in self._sharded.owned():
+            end = owned.offset + owned.end - owned.begin
+            yield owned.name, owned.slice, owned.begin, slice(owned.offset, end)
+
+
+def _gradient(parameter: nn.Parameter) -> Tensor:
+    if parameter.grad is None:
+        parameter.grad = torch.zeros_like(parameter)
+    return parameter.grad
 
 
 def _differentiable(specs: Sequence[TensorSpec]) -> list[tuple[int, TensorSpec]]:

@@ -12,6 +12,12 @@ from .fields import Fields, read_fields
 from .instructions import INSTRUCTIONS, InstructionInfo
 
 OPTIMIZERS = ("sgd", "momentum", "adam")
+SHARDINGS = ("none", "optimizer", "gradients")
+OF_SHARDED_STATE = {
+    "gradientReduceScatter": ("gradients",),
+    "reduceScatter": ("optimizer",),
+    "allGather": ("optimizer", "gradients"),
+}
 
 DTYPES: dict[str, torch.dtype] = {
     "float32": torch.float32,
@@ -147,6 +153,8 @@ class Part:
     receives: tuple[TensorSpec, ...]
     sends: tuple[TensorSpec, ...]
     tables: tuple[TableSpec, ...]
+    recompute: tuple[str, ...] = ()  # first layers of the segments that are computed again
+    state_sharding: str = "none"  # one of SHARDINGS
 
 
 @dataclass(frozen=True)
@@ -211,6 +219,8 @@ def _part(fields: Fields) -> Part:
         receives=tuple(_tensor(item) for item in fields.objects("receives")),
         sends=tuple(_tensor(item) for item in fields.objects("sends")),
         tables=tuple(_table(item) for item in fields.objects("tables")),
+        recompute=fields.texts("recompute"),
+        state_sharding=fields.text("stateSharding", SHARDINGS, default="none"),
     )
 
 
@@ -292,9 +302,15 @@ def _check_part(program: RankProgram, part: Part, path: Path) -> None:
 def _check_instruction(program: RankProgram, instruction: Instruction, where: str) -> None:
     if instruction.part >= len(program.parts):
         raise RuntimeFault(f"{where}: part {instruction.part} of {len(program.parts)}")
+    part = program.parts[instruction.part]
+    shardings = OF_SHARDED_STATE.get(instruction.op, SHARDINGS)
+    if part.state_sharding not in shardings:
+        raise RuntimeFault(
+            f"{where}: '{instruction.op}' needs stateSharding {' or '.join(shardings)}, not "
+            f"{part.state_sharding}"
+        )
     if not instruction.is_transfer:
         return
-    part = program.parts[instruction.part]
     own, moved = part.samples, instruction.samples
     if not own.begin <= moved.begin < moved.end <= own.end:
         raise RuntimeFault(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from .losses import Loss
 from .model import Model, build_stage
 from .part import dense_parameters, make_optimizer
 from .program import RankProgram
+from .state_check import ExpectedState, StateEntry, optimizer_entries, stage_values
 from .tables import RowOptimizer
 
 
@@ -38,15 +40,31 @@ class Reference:
             build_stage(model, index, directory, seed, device, whole_tables=True) for index in count
         ]
         self._tables = [
-            (table, RowOptimizer(program.optimizer, table.data, rate))
-            for stage in self._stages
-            for table in sparse_tables(stage)
+            (index, name, table, RowOptimizer(program.optimizer, table.data, rate))
+            for index, stage in enumerate(self._stages)
+            for name, table in sparse_tables(stage).items()
         ]
-        optimizers = [
+        self._optimizers = [
             make_optimizer(program.optimizer, dense_parameters(stage), rate)
             for stage in self._stages
         ]
-        self._optimizers = [optimizer for optimizer in optimizers if optimizer is not None]
+        self._initial = [replace(entry, values=entry.values.clone()) for entry in self._values()]
+
+    def _values(self) -> list[StateEntry]:
+        return [entry for i, stage in enumerate(self._stages) for entry in stage_values(i, stage)]
+
+    def state(self) -> ExpectedState:
+        """What the steps so far have led to."""
+        final = self._values()
+        for index, (stage, optimizer) in enumerate(zip(self._stages, self._optimizers)):
+            for name, parameter in stage.named_parameters() if optimizer else ():
+                state = optimizer.state.get(parameter, {})
+                final += optimizer_entries(index, name, state, 0, slice(None))
+        for index, name, _, rows in self._tables:
+            for number, moment in enumerate(rows.moments):
+                entry = StateEntry(index, f"moment {number + 1}", name, 0, moment.reshape(-1))
+                final.append(entry)
+        return ExpectedState(self._initial, final)
 
     def run_step(self, step: int) -> float:
         total = 0.0
@@ -55,9 +73,10 @@ class Reference:
         for name, stages in self._model.shared_parameters().items():
             _sum_gradients(name, [self._stages[index] for index in stages])
         for optimizer in self._optimizers:
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
-        for table, rows in self._tables:
+            if optimizer is not None:
+                optimizer.step()
+                optimizer.zero_grad(set_to_none=True)
+        for _, _, table, rows in self._tables:
             gradient = table.grad.coalesce()  # type: ignore[union-attr]
             rows.step(gradient.indices()[0], gradient.values())
             table.grad = None
@@ -80,7 +99,7 @@ class Reference:
         return float(loss.detach())
 
 
-def sparse_tables(stage: Any) -> list[nn.Parameter]:
+def sparse_tables(stage: Any) -> dict[str, nn.Parameter]:
     """The tables of a stage, whose lookups henceforth have sparse gradients."""
     tables = {name: stage.tensor(name) for name in getattr(stage, "tables_spec", {})}
 
@@ -90,7 +109,7 @@ def sparse_tables(stage: Any) -> list[nn.Parameter]:
 
     if tables:
         stage.lookup = lookup
-    return list(tables.values())
+    return tables
 
 
 def _sum_gradients(name: str, stages: Iterable[nn.Module]) -> None:

@@ -8,9 +8,9 @@ this one is computed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import torch
@@ -63,7 +63,7 @@ class RowOptimizer:
     def __init__(self, name: str, weight: Tensor, rate: float) -> None:
         self._name, self._weight, self._rate = name, weight, rate
         moments = {"sgd": 0, "momentum": 1, "adam": 2}[name]
-        self._moments = [torch.zeros_like(weight) for _ in range(moments)]
+        self.moments = [torch.zeros_like(weight) for _ in range(moments)]
         self._steps = 0
 
     def step(self, rows: Tensor, gradients: Tensor) -> None:
@@ -80,15 +80,15 @@ class RowOptimizer:
         self._weight.index_add_(0, unique, change(unique, total), alpha=-self._rate)
 
     def _momentum(self, rows: Tensor, gradient: Tensor, decay: float = 0.9) -> Tensor:
-        velocity = self._moments[0][rows] * decay + gradient
-        self._moments[0][rows] = velocity
+        velocity = self.moments[0][rows] * decay + gradient
+        self.moments[0][rows] = velocity
         return velocity
 
     def _adam(self, rows: Tensor, gradient: Tensor) -> Tensor:
         first_decay, second_decay, epsilon = 0.9, 0.999, 1e-8
-        first = self._moments[0][rows].lerp(gradient, 1 - first_decay)
-        second = self._moments[1][rows].lerp(gradient.square(), 1 - second_decay)
-        self._moments[0][rows], self._moments[1][rows] = first, second
+        first = self.moments[0][rows].lerp(gradient, 1 - first_decay)
+        second = self.moments[1][rows].lerp(gradient.square(), 1 - second_decay)
+        self.moments[0][rows], self.moments[1][rows] = first, second
         correction = (1 - second_decay**self._steps) ** 0.5 / (1 - first_decay**self._steps)
         return correction * first / (second.sqrt() + epsilon)
 
@@ -109,6 +109,7 @@ class GroupedEmbedding:
     ) -> None:
         """`rows`: those of a table that this rank, member `own`, begins with."""
         self.specs = list(specs)
+        self._own = own
         self.columns = specs[0].columns
         self.codec = RowCodec(precision, specs[0].dtype)
         held = [spec.rows[own] for spec in specs]
@@ -156,6 +157,13 @@ class GroupedEmbedding:
     def bytes(self, rows: int) -> int:
         return rows * self.codec.size(self.columns)
 
+    def shards(self) -> Iterator[tuple[TableSpec, int, list[Tensor]]]:
+        """Of each table: which row is the first here, the rows, and what the optimizer keeps of them."""
+        held = [spec.rows[self._own] for spec in self.specs]
+        kept = [tensor.split(held) for tensor in (self.weight, *self.optimizer.moments)]
+        for number, spec in enumerate(self.specs):
+            yield spec, spec.firsts[self._own], [tensor[number] for tensor in kept]
+
     def step(self) -> None:
         rows = torch.cat([self.weight.new_zeros(0, dtype=torch.int64), *self.rows])
         none = self.weight.new_zeros((0, self.columns))
@@ -186,6 +194,10 @@ class LookedUp:
     given: list[list[Tensor]]  # by member and group: own rows that went to it
     taken: int = 0  # lookups that the forward pass has done
     _read: dict[int, list[Tensor]] = field(default_factory=dict)  # by group: what is left of it
+
+    def rest(self) -> LookedUp:
+        """The same rows, with the lookups that are still to come: to be taken once more."""
+        return replace(self, _read={group: list(read) for group, read in self._read.items()})
 
     def take(self, name: str, indices: Tensor) -> Tensor:
         shape, group = self.shapes[self.taken], self.groups[self.taken]
@@ -231,6 +243,10 @@ class Tables:
 
     def finish(self, micro_batch: int) -> LookedUp:
         return self._started.pop(micro_batch).result()
+
+    @property
+    def groups(self) -> Sequence[GroupedEmbedding]:
+        return self._groups
 
     def weights(self) -> list[Tensor]:
         return [group.weight for group in self._groups]

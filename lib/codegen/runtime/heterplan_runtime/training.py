@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .allocator import keep_freed_memory
+from .allocator import give_back_freed_memory, keep_freed_memory
 from .batchnorm import SynchronisedBatchNorm
 from .communication import Communicator, choose_device
 from .data import DataSource, make_data
@@ -38,8 +38,11 @@ from .model import (
 from .part import PartExecution, dense_parameters, make_optimizer
 from .pinning import pin_to_core
 from .program import Part, PlanSummary, RankProgram, TableSpec, read_plan, read_rank_program
+from .recomputation import recompute_segments
 from .recorder import Recorder, write_trace
 from .reference import Reference, largest_difference
+from .sharded_state import ShardedState
+from .state_check import STATE_TOLERANCE, worst_difference
 from .tables import GroupedEmbedding, Tables, make_groups
 
 TOLERANCE = 1e-4
@@ -57,6 +60,8 @@ class Result:
     peak_bytes: list[int] = field(default_factory=list)  # by rank
     reference_kernel_seconds: list[list[float]] = field(default_factory=list)  # by rank: around each step
     reference_losses: list[float] | None = None
+    state_difference: float = 0.0  # of what ranks end with; at most 1 is accepted
+    differing_state: str = ""
     warmup: int = 0
     tolerance: float = TOLERANCE
 
@@ -71,7 +76,9 @@ class Result:
 
     @property
     def passed(self) -> bool:
-        return self.reference_losses is None or self.difference <= self.tolerance
+        if self.reference_losses is None:
+            return True
+        return self.difference <= self.tolerance and self.state_difference <= 1
 
     def to_json(self) -> str:
         facts: dict[str, object] = {
@@ -85,6 +92,7 @@ class Result:
         }
         if self.reference_losses is not None:
             facts["referenceLosses"] = self.reference_losses
+            facts["stateDifference"] = self.state_difference * STATE_TOLERANCE
             facts["checkPassed"] = self.passed
         return json.dumps(facts, indent=1) + "\n"
 
@@ -115,7 +123,7 @@ def _prepare(options: argparse.Namespace) -> Run:
     directory: Path = options.directory
     program = read_rank_program(directory, _environment_rank())
     plan = read_plan(directory)
-    keep_freed_memory()
+    _choose_allocation(program)
     sys.path[:0] = [os.getcwd(), str(directory)]
     model = load_model(directory)
     check_model(model, program)
@@ -127,6 +135,12 @@ def _prepare(options: argparse.Namespace) -> Run:
     data = make_data(options.data, model, loss, options.seed)
     communicator = Communicator(program, device, timedelta(seconds=options.timeout))
     return Run(options, program, plan, model, communicator, data, loss, Recorder(program, device))
+
+
+def _choose_allocation(program: RankProgram) -> None:
+    """A plan that takes time to save memory has none to lose to the allocator."""
+    saves = any(part.recompute or part.state_sharding != "none" for part in program.parts)
+    give_back_freed_memory() if saves else keep_freed_memory()
 
 
 def _environment_rank() -> int:
@@ -181,10 +195,26 @@ def _make_part(run: Run, part: Part) -> PartExecution:
         run.model, part.stage, options.directory, options.seed, communicator.device
     )
     _synchronise_batch_norm(stage, part.stage, communicator)
-    optimizer = make_optimizer(program.optimizer, dense_parameters(stage), options.lr)
+    recompute_segments(stage)
+    state = _shard_state(run, part, stage)
+    updated = dense_parameters(stage) if state is None else state.slices
+    optimizer = make_optimizer(program.optimizer, updated, options.lr)
     return PartExecution(
         program, part, stage, communicator, run.data, run.loss, optimizer,
-        _make_tables(run, part, stage),
+        _make_tables(run, part, stage), state,
+    )  # fmt: skip
+
+
+def _shard_state(run: Run, part: Part, stage: nn.Module) -> ShardedState | None:
+    """Where the plan divides the state of the stage among its ranks."""
+    if part.state_sharding == "none":
+        return None
+    communicator = run.communicator
+    group = communicator.stage_group(part.stage)
+    return ShardedState(
+        dict(stage.named_parameters()), run.model.shared_parameters(), len(group),
+        group.index(communicator.rank), partial(communicator.start_reduce_scatter, part.stage),
+        partial(communicator.all_gather, part.stage), part.state_sharding == "gradients",
     )  # fmt: skip
 
 
@@ -271,16 +301,21 @@ def _write_trace(run: Run) -> None:
         write_trace(run.options.trace, run.program.model, [e for rank in events for e in rank])
 
 
-def _check(run: Run, result: Result) -> None:
-    """Rank 0 trains alone; the others wait for its losses."""
+def _check(run: Run, interpreter: Interpreter, result: Result) -> None:
+    """Rank 0 trains alone; the others wait for its losses, then show it what they end with."""
     losses: list[float] = []
+    expected = None
     if run.leads:
         reference = Reference(
             run.program, run.model, run.options.directory, run.data, run.loss,
             run.options.seed, run.options.lr, run.communicator.device,
         )  # fmt: skip
         losses = [reference.run_step(step) for step in range(run.options.steps)]
+        expected = reference.state()
     result.reference_losses = run.communicator.wait_for_rank0(losses)
+    result.state_difference, result.differing_state = worst_difference(
+        run.communicator, interpreter.state_entries(), expected
+    )
 
 
 def train(options: argparse.Namespace) -> None:
@@ -299,7 +334,7 @@ def train(options: argparse.Namespace) -> None:
     _report(run, result)
     _write_trace(run)
     if options.check:
-        _check(run, result)
+        _check(run, interpreter, result)
     if run.leads and options.json is not None:
         options.json.write_text(result.to_json(), encoding="utf-8")
     if not result.passed:
@@ -307,7 +342,8 @@ def train(options: argparse.Namespace) -> None:
     if options.check:
         run.say(
             f"check: {len(result.losses)} losses equal those of one process "
-            f"(largest relative difference {result.difference:.1e})"
+            f"(largest relative difference {result.difference:.1e}), and so do parameters, buffers "
+            "and optimizer state"
         )
     run.communicator.close()
 
@@ -315,6 +351,12 @@ def train(options: argparse.Namespace) -> None:
 def _explain_difference(run: Run, result: Result) -> None:
     for step, (found, wanted) in enumerate(zip(result.losses, result.reference_losses or [])):
         run.say(f"check: step {step + 1}: {found:.8g} here, {wanted:.8g} in one process")
+    if result.difference <= result.tolerance:
+        raise CheckFailed(
+            f"{result.differing_state}, has not moved as in one process: it is off by "
+            f"{result.state_difference * STATE_TOLERANCE:.1e} of the movement (accepted "
+            f"{STATE_TOLERANCE:.0e})"
+        )
     raise CheckFailed(
         f"losses differ from those of one process by {result.difference:.1e} (relative; "
         f"accepted {result.tolerance:.0e})"

@@ -161,7 +161,7 @@ TEST(Lagrangian, moreDevicesOfAShareStayWhereTheirPartOfATableLeavesRoom) {
   for (const Lagrangian::Extension &stage : found)
     sizes.insert(evaluator.space.options[stage.option].group.size());
   auto mostInFlight = [&](int devices) {
-    return evaluator.mostInFlight(0, 1, 0, devices, /*share=*/2);
+    return evaluator.stages.mostInFlight({0, 1}, 0, devices, /*share=*/2, StageWay());
   };
   ASSERT_EQ(mostInFlight(3), 2);
   ASSERT_GE(mostInFlight(4), 3);

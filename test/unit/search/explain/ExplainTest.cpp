@@ -318,7 +318,7 @@ TEST_F(ExplainTest, ATypeWithoutDevicesNeedsNoPrice) {
 
 TEST_F(ExplainTest, NothingAtAll) {
   auto solve = [](const Problem &, Effort) -> llvm::Expected<SearchOutcome> {
-    return SearchOutcome{std::nullopt, true};
+    return SearchOutcome{std::nullopt, Termination::Infeasible};
   };
   llvm::Expected<Explanation> result = explain(problem, solve);
   ASSERT_TRUE(bool(result));
@@ -332,7 +332,7 @@ TEST_F(ExplainTest, WhatIsNotProvenSaysSo) {
   auto solve = [](const Problem &problem, Effort) -> llvm::Expected<SearchOutcome> {
     llvm::Expected<SearchOutcome> outcome = search(problem, "auto", {});
     if (outcome)
-      outcome->proven = false;
+      outcome->termination = Termination::Limit;
     return outcome;
   };
   llvm::Expected<Explanation> result = explain(problem, solve);

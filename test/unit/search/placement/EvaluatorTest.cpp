@@ -1,7 +1,7 @@
 // Placements priced by hand.
-#include "search/placement/Evaluator.h"
 #include "cost/ConstantCostModel.h"
 #include "search/Search.h"
+#include "search/placement/PlanBuilder.h"
 #include "support/TwoLayers.h"
 
 #include "gtest/gtest.h"
@@ -118,7 +118,7 @@ TEST(Search, infeasibleIsAResult) {
   setup.request.minThroughput = SamplesPerSecond(1000);
   SearchOutcome outcome = llvm::cantFail(search(setup.problem(), "auto", {}));
   EXPECT_FALSE(outcome.plan);
-  EXPECT_TRUE(outcome.proven);
+  EXPECT_TRUE(outcome.isProven());
 }
 
 TEST(Problem, badRequests) {
@@ -159,7 +159,7 @@ TEST(Evaluator, replicasSumStatisticsByHand) {
   EXPECT_DOUBLE_EQ(evaluation->stages[0].forward.value(), 3 + sums);
   EXPECT_DOUBLE_EQ(evaluation->stages[0].backward.value(), 6 + sums);
   EXPECT_DOUBLE_EQ(evaluation->iteration.value(), 2 * (9 + 2 * sums) + 4 + 1);
-  Plan plan = llvm::cantFail(evaluator.plan(both, 0));
+  Plan plan = llvm::cantFail(PlanBuilder(evaluator, both).build(0));
   EXPECT_DOUBLE_EQ(plan.stages[0].replicas[1].forward.value(), 3 + sums);
   // one machine has nobody to ask
   auto alone = evaluator.evaluate({{{0, 2, DeviceGroup{{{0, 1}}}}}, 2});
@@ -182,7 +182,7 @@ TEST(Evaluator, tablesAreSharedAndLookedUpByHand) {
   EXPECT_DOUBLE_EQ(evaluation->stages[0].lookup.value(), lookup);
   EXPECT_DOUBLE_EQ(evaluation->stages[0].lookupGradient.value(), gradient);
   EXPECT_DOUBLE_EQ(evaluation->iteration.value(), 18 + lookup + gradient + 3.2 + 1);
-  Plan plan = llvm::cantFail(evaluator.plan(both, 0));
+  Plan plan = llvm::cantFail(PlanBuilder(evaluator, both).build(0));
   ASSERT_EQ(plan.stages[0].tables.size(), 1u);
   EXPECT_EQ(plan.stages[0].tables[0].rows, (std::vector<int64_t>{3, 2}));
   // two copies of 320 bytes, 3 rows and gradients of 3

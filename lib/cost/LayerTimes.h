@@ -1,0 +1,97 @@
+// Times of layers as prefix sums: what layers [begin, end) take on one device type at one local
+// batch is a difference of two numbers.
+#pragma once
+
+#include "cost/CostModel.h"
+
+#include "llvm/ADT/DenseMap.h"
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+namespace heterplan {
+
+/// Layers [begin, end) of a graph.
+struct LayerRange {
+  int begin = 0, end = 0;
+  bool operator==(const LayerRange &) const = default;
+};
+
+/// Seconds by where they come from.
+using SecondsByOrigin = std::array<double, provenances>;
+
+/// What each layer takes on one device, and the sums over the first i of them. A backward pass
+/// takes its part of adding the gradients of all micro-batches.
+class LayerTimes {
+public:
+  /// `layers`: none where the cost model failed. Of `microBatches`, all but the first add
+  /// gradients.
+  LayerTimes(const std::vector<std::optional<LayerCost>> &layers, int64_t microBatches);
+
+  Seconds forward(LayerRange range) const {
+    return sums[range.end].forward - sums[range.begin].forward;
+  }
+  Seconds backward(LayerRange range) const {
+    return sums[range.end].backward - sums[range.begin].backward;
+  }
+  Seconds update(LayerRange range) const {
+    return sums[range.end].update - sums[range.begin].update;
+  }
+  /// Whether the cost model knows all layers of `range`; those that it does not know add nothing.
+  bool known(LayerRange range) const {
+    return sums[range.end].unknown == sums[range.begin].unknown;
+  }
+
+  /// Adds what `range` takes in an iteration, adding gradients not counted, to `into`: each forward
+  /// pass `forwardPasses` times, each backward pass `backwardPasses` times, and the update.
+  void addByOrigin(LayerRange range, double forwardPasses, double backwardPasses, double updates,
+                   SecondsByOrigin &into) const;
+
+private:
+  /// Of the layers before a position.
+  struct Sums {
+    Seconds forward{}, backward{}, update{};
+    int64_t unknown = 0;
+  };
+  std::vector<LayerCost> layers;
+  std::vector<Sums> sums;
+};
+
+/// Asks the cost model on demand and keeps the answers, its failures too: a layer that it fails for
+/// is not known, and `takeError` tells why. Not thread-safe.
+class LayerTimesTable {
+public:
+  /// Whether a layer can be on a type at all; where it cannot be, it needs no time and takes none.
+  using MayRun = std::function<bool(int layer, int type)>;
+  /// All outlive the table.
+  LayerTimesTable(const LayerGraph &graph, const Cluster &cluster, const CostModel &costs,
+                  MayRun mayRun);
+  LayerTimesTable(const LayerTimesTable &) = delete;
+  ~LayerTimesTable() { llvm::consumeError(std::move(failure)); }
+
+  /// On one device of type `type` with `samples` samples in each of `microBatches`; stays valid.
+  const LayerTimes &at(int type, int64_t samples, int64_t microBatches = 1) {
+    std::unique_ptr<LayerTimes> &entry = tables[{type, samples, microBatches}];
+    if (!entry)
+      entry = ask(type, samples, microBatches);
+    return *entry;
+  }
+  /// The first failure of the cost model, if any.
+  llvm::Error takeError();
+
+private:
+  std::unique_ptr<LayerTimes> ask(int type, int64_t samples, int64_t microBatches);
+
+  const LayerGraph &graph;
+  const Cluster &cluster;
+  const CostModel &costs;
+  MayRun mayRun;
+  llvm::DenseMap<std::tuple<int, int64_t, int64_t>, std::unique_ptr<LayerTimes>> tables;
+  llvm::Error failure = llvm::Error::success();
+};
+
+} // namespace heterplan

@@ -1,0 +1,201 @@
+#include "cost/StageCost.h"
+
+#include <algorithm>
+#include <cassert>
+
+using namespace llvm;
+
+namespace heterplan {
+
+GroupCosts groupCosts(const Cluster &cluster, const DeviceGroup &group) {
+  return {allReduceCost(cluster, group), reduceScatterCost(cluster, group),
+          lookupCost(cluster, group), lookupGradientCost(cluster, group)};
+}
+
+StageCosts::StageCosts(const LayerGraph &graph, const Cluster &cluster, const CostModel &costs,
+                       Optimizer optimizer, Samples globalBatch, LayerTimesTable::MayRun mayRun)
+    : cuts(graph.cuts()), memory(graph, cuts, optimizer, globalBatch),
+      times(graph, cluster, costs, std::move(mayRun)), cluster(cluster),
+      inPassAllReduces(graph.layers.size() + 1), inPassAllReduceBytes(graph.layers.size() + 1),
+      groups(cluster.types.size()) {
+  for (size_t i = 0; i < graph.layers.size(); ++i) {
+    inPassAllReduces[i + 1] = inPassAllReduces[i] + graph.layers[i].inPassAllReduces;
+    inPassAllReduceBytes[i + 1] = inPassAllReduceBytes[i] + graph.layers[i].inPassAllReduceBytes;
+  }
+}
+
+const GroupCosts &StageCosts::costsOf(const DeviceGroup &group) {
+  if (group.counts.size() > 1)
+    return mixed = groupCosts(cluster, group);
+  auto [type, count] = group.counts.front();
+  if (groups[type].size() <= size_t(count))
+    groups[type].resize(count + 1);
+  std::unique_ptr<GroupCosts> &entry = groups[type][count];
+  if (!entry)
+    entry = std::make_unique<GroupCosts>(groupCosts(cluster, group));
+  return *entry;
+}
+
+StageCosts::Computing StageCosts::computingOf(LayerRange range, const StageOption &option, int type,
+                                              int64_t share, int microBatches) {
+  const LayerTimes &of = times.at(type, share, microBatches);
+  Computing result{of.forward(range), of.backward(range), {}, of.update(range), &of};
+  if (option.recomputation) {
+    result.again = result.forward;
+    result.backward += result.again;
+  }
+  if (option.stateSharding != StateSharding::None) // each updates its slice
+    result.update = result.update / double(option.devices.size());
+  return result;
+}
+
+StageCosts::Together StageCosts::togetherOf(LayerRange range, const StageOption &option,
+                                            const GroupCosts &costs) const {
+  Together result;
+  result.inPassAllReduce =
+      costs.reduce.time(inPassAllReduces[range.end] - inPassAllReduces[range.begin],
+                        inPassAllReduceBytes[range.end] - inPassAllReduceBytes[range.begin]);
+  if (option.stateSharding == StateSharding::Gradients)
+    result.reduceScatter = costs.scatter.time(memory.denseParameters(range));
+  return result;
+}
+
+ReplicaCost StageCosts::passesOf(const Computing &computing, const Together &together) {
+  ReplicaCost result{computing.forward + together.inPassAllReduce,
+                     computing.backward + together.inPassAllReduce};
+  result.backward += together.reduceScatter;
+  return result;
+}
+
+/// Gradients are reduced to all, or each replica updates a slice and all gather the slices; of
+/// sharded gradients each micro-batch has reduced and scattered its own.
+void StageCosts::addSynchronization(LayerRange range, const StageOption &option,
+                                    const GroupCosts &costs, StageCost &cost) const {
+  bool onlyGathers = option.stateSharding == StateSharding::Gradients;
+  const CollectiveCost &collective = onlyGathers ? costs.scatter : costs.reduce;
+  cost.synchronization = collective.time(memory.denseParameters(range)) + cost.update;
+}
+
+/// The largest share's rows, in each pass.
+void StageCosts::addLookups(LayerRange range, const GroupCosts &costs, StageCost &cost) const {
+  Bytes rows = memory.lookups(range) * double(cost.largestShare.value());
+  cost.lookup = costs.lookup.time(rows);
+  cost.lookupGradient = costs.lookupGradient.time(rows);
+  cost.forward += cost.lookup;
+  cost.backward += cost.lookupGradient;
+}
+
+/// HeterPS has one time for a stage; forward and backward divide it as its computing does.
+StageCost StageCosts::fittedCost(LayerRange range, const StageOption &option,
+                                 const BatchSplit &split) {
+  auto [type, count] = option.devices.counts.front();
+  Seconds all(fitted->stageTime(range.begin, range.end, type, count));
+  StageCost cost;
+  cost.forward = all * fitted->forwardShare(range.begin, range.end, type);
+  cost.backward = all - cost.forward;
+  cost.memory = memory.of(range, count, option.recomputation, option.stateSharding);
+  cost.largestShare = Samples((split.batch + count - 1) / count);
+  return cost;
+}
+
+/// Of the replicas that were added, the one with the largest share first.
+struct StageCosts::Slowest {
+  Computing largest;           // of the largest share
+  Computing forward, backward; // of each pass by itself
+  Computing both;
+  Seconds update{};
+  Samples share{};
+  bool known = true, largestIsSlowest = true;
+
+  void add(LayerRange range, const Computing &now, int64_t samples) {
+    if (share == Samples(0))
+      largest = forward = backward = both = now;
+    forward = now.forward > forward.forward ? now : forward;
+    backward = now.backward > backward.backward ? now : backward;
+    both = now.both() > both.both() ? now : both;
+    update = std::max(update, now.update);
+    share = std::max(share, Samples(samples));
+    known &= now.times->known(range);
+    largestIsSlowest &= now.forward <= largest.forward && now.backward <= largest.backward &&
+                        now.update <= largest.update;
+  }
+};
+
+StageCosts::Slowest StageCosts::slowestOf(LayerRange range, const StageOption &option,
+                                          const BatchSplit &split) {
+  Slowest slowest;
+  auto add = [&](int type, int64_t share) {
+    slowest.add(range, computingOf(range, option, type, share, split.microBatches), share);
+  };
+  if (split.shares.empty()) { // of one type
+    auto [type, count] = option.devices.counts.front();
+    add(type, (split.batch + count - 1) / count);
+    if (split.batch % count != 0)
+      add(type, split.batch / count);
+  }
+  for (size_t i = 0; i < split.shares.size(); ++i) {
+    int64_t before = 0; // as measured, smaller ones may take longer
+    for (int64_t share : split.shares[i])
+      if (share != before)
+        add(option.devices.counts[i].first, before = share);
+  }
+  slowest.largestIsSlowest &= option.devices.counts.size() == 1;
+  if (split.isLast)
+    slowest.forward = slowest.backward = slowest.both;
+  return slowest;
+}
+
+StageCost StageCosts::stageCost(LayerRange range, const StageOption &option,
+                                const BatchSplit &split) {
+  assert(option.shardDegree == 1 && "replicas of several devices have no cost yet");
+  if (fitted)
+    return fittedCost(range, option, split);
+  Slowest slowest = slowestOf(range, option, split);
+  const GroupCosts &costs = costsOf(option.devices);
+  Together together = togetherOf(range, option, costs);
+  StageCost cost;
+  cost.forward = passesOf(slowest.forward, together).forward;
+  cost.backward = passesOf(slowest.backward, together).backward;
+  cost.update = slowest.update;
+  cost.inPassAllReduce = together.inPassAllReduce;
+  cost.reduceScatter = together.reduceScatter;
+  cost.recomputation = slowest.backward.again;
+  cost.largestShare = slowest.share;
+  cost.isKnown = slowest.known;
+  cost.largestIsSlowest = slowest.largestIsSlowest;
+  cost.slowestForward = slowest.forward.times;
+  cost.slowestBackward = slowest.backward.times;
+  addSynchronization(range, option, costs, cost);
+  addLookups(range, costs, cost);
+  cost.memory = memory.of(range, option.devices.size(), option.recomputation, option.stateSharding);
+  return cost;
+}
+
+ReplicaCost StageCosts::replicaCost(LayerRange range, const StageOption &option,
+                                    const BatchSplit &split, int type, int64_t share) {
+  if (fitted) {
+    StageCost all = fittedCost(range, option, split);
+    return {all.forward, all.backward};
+  }
+  return passesOf(computingOf(range, option, type, share, split.microBatches),
+                  togetherOf(range, option, costsOf(option.devices)));
+}
+
+Seconds StageCosts::computing(LayerRange range, Recomputation recomputation, int type,
+                              int64_t share, int microBatches) {
+  StageOption option;
+  option.recomputation = recomputation;
+  return computingOf(range, option, type, share, microBatches).both();
+}
+
+bool StageCosts::isSlower(LayerRange range, int type, int64_t large, int64_t small,
+                          int microBatches) {
+  if (large == small || fitted)
+    return true;
+  const LayerTimes &slow = times.at(type, large, microBatches);
+  const LayerTimes &fast = times.at(type, small, microBatches);
+  return fast.forward(range) <= slow.forward(range) &&
+         fast.backward(range) <= slow.backward(range) && fast.update(range) <= slow.update(range);
+}
+
+} // namespace heterplan

@@ -1,0 +1,130 @@
+// What a stage takes on an option: the one place that says it for searches, bounds, tables and
+// plans. A new way of running a stage is a field of StageOption and its part of stageCost(). The
+// checker (search/verify) works the same out by itself.
+#pragma once
+
+#include "cost/Collectives.h"
+#include "cost/HeterPs.h"
+#include "cost/LayerTimes.h"
+#include "cost/StageMemory.h"
+
+#include "llvm/ADT/ArrayRef.h"
+
+#include <memory>
+#include <vector>
+
+namespace heterplan {
+
+/// How a stage runs: its devices and how they divide its work.
+struct StageOption {
+  DeviceGroup devices;
+  int shardDegree = 1; // devices of a replica that share every layer; only 1 so far
+  Recomputation recomputation;
+  StateSharding stateSharding = StateSharding::None; // over the replicas
+  bool operator==(const StageOption &) const = default;
+};
+
+/// How the samples of a micro-batch are divided over the devices of a stage.
+struct BatchSplit {
+  int64_t batch = 1; // samples of a micro-batch
+  int microBatches = 1;
+  /// No stage follows, so that replicas need not wait for each other between the passes.
+  bool isLast = true;
+  /// By type of the group, largest first; empty for a group of one type: as evenly as they go.
+  llvm::ArrayRef<std::vector<int64_t>> shares;
+};
+
+/// What a stage takes for one micro-batch, without its neighbours.
+struct StageCost {
+  Seconds forward{}, backward{}; // of the slowest replica
+  Seconds synchronization{};     // at the end of the iteration
+  // What is inside:
+  Seconds update{};                   // of `synchronization`
+  Seconds lookup{}, lookupGradient{}; // rows of sparse tables: of `forward`, of `backward`
+  Seconds inPassAllReduce{}; // of each pass; the sums of a pass serve when it is computed again
+  Seconds recomputation{};   // of `backward`: the forward pass again
+  Seconds reduceScatter{};   // of `backward`: gradients that are sharded
+
+  MemoryModel memory;
+  Samples largestShare{};
+  bool isKnown = true; // the cost model did not fail
+  /// Its devices are of one type and the largest share takes longest in every way: the cost does
+  /// not depend on BatchSplit::isLast.
+  bool largestIsSlowest = true;
+  /// Where the times of the passes come from, that of the slowest replica; null: from a fit.
+  const LayerTimes *slowestForward = nullptr, *slowestBackward = nullptr;
+};
+
+/// What one replica takes for one micro-batch but for looking up rows, which all do together.
+struct ReplicaCost {
+  Seconds forward{}, backward{};
+};
+
+/// What a group takes to communicate among its replicas.
+struct GroupCosts {
+  CollectiveCost reduce, scatter, lookup, lookupGradient;
+};
+GroupCosts groupCosts(const Cluster &cluster, const DeviceGroup &group);
+
+/// Costs of the stages of one model on one cluster. Not thread-safe: it keeps what it was asked
+/// for.
+class StageCosts {
+public:
+  /// All outlive this.
+  StageCosts(const LayerGraph &graph, const Cluster &cluster, const CostModel &costs,
+             Optimizer optimizer, Samples globalBatch, LayerTimesTable::MayRun mayRun);
+
+  /// The cost of layers `range` on `option`. Every device has at least one sample.
+  StageCost stageCost(LayerRange range, const StageOption &option, const BatchSplit &split);
+  /// Of one of its replicas, of `type` with `share` samples of each micro-batch.
+  ReplicaCost replicaCost(LayerRange range, const StageOption &option, const BatchSplit &split,
+                          int type, int64_t share);
+  /// Computing only, both passes, on one device.
+  Seconds computing(LayerRange range, Recomputation recomputation, int type, int64_t share,
+                    int microBatches);
+  /// Whether `large` samples take at least as long as `small` in every way. Measured times may fall
+  /// as the batch grows.
+  bool isSlower(LayerRange range, int type, int64_t large, int64_t small, int microBatches);
+
+  /// Stages take from now on what `fit` says, which knows no replicas.
+  void useFit(std::unique_ptr<const HeterPsModel> fit) { fitted = std::move(fit); }
+  /// Null where they take what their layers do.
+  const HeterPsModel *fit() const { return fitted.get(); }
+
+  const GroupCosts &costsOf(const DeviceGroup &group);
+
+  const std::vector<Cut> cuts;
+  StageMemory memory;
+  LayerTimesTable times;
+
+private:
+  /// What a replica computes.
+  struct Computing {
+    Seconds forward{}, backward{}, again{}, update{};
+    const LayerTimes *times = nullptr;
+    Seconds both() const { return forward + backward; }
+  };
+  /// What the replicas do together in the passes.
+  struct Together {
+    Seconds inPassAllReduce{}, reduceScatter{};
+  };
+  struct Slowest;
+  Slowest slowestOf(LayerRange range, const StageOption &option, const BatchSplit &split);
+  Computing computingOf(LayerRange range, const StageOption &option, int type, int64_t share,
+                        int microBatches);
+  Together togetherOf(LayerRange range, const StageOption &option, const GroupCosts &costs) const;
+  static ReplicaCost passesOf(const Computing &computing, const Together &together);
+  void addSynchronization(LayerRange range, const StageOption &option, const GroupCosts &costs,
+                          StageCost &cost) const;
+  void addLookups(LayerRange range, const GroupCosts &costs, StageCost &cost) const;
+  StageCost fittedCost(LayerRange range, const StageOption &option, const BatchSplit &split);
+
+  const Cluster &cluster;
+  std::vector<int64_t> inPassAllReduces;   // of the layers before each position
+  std::vector<Bytes> inPassAllReduceBytes; // likewise
+  std::unique_ptr<const HeterPsModel> fitted;
+  std::vector<std::vector<std::unique_ptr<GroupCosts>>> groups; // of one type: by type and count
+  GroupCosts mixed;                                             // of the last mixed group
+};
+
+} // namespace heterplan

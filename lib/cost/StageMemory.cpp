@@ -1,0 +1,158 @@
+#include "cost/StageMemory.h"
+
+#include <algorithm>
+#include <cassert>
+
+using namespace llvm;
+
+namespace heterplan {
+
+int MemoryModel::mostInFlight(Bytes memory, Samples share) const {
+  constexpr double unlimited = 1 << 20;
+  double samples = double(share.value());
+  double room = (memory - fixed - workspace * samples).value();
+  double each = (kept * samples + boundary).value();
+  if (room < 0 || each > room)
+    return 0;
+  return static_cast<int>(each > 0 ? std::min(room / each, unlimited) : unlimited);
+}
+
+int64_t MemoryModel::mostSamples(Bytes memory, int inFlight, int64_t batch) const {
+  double room = (memory - fixed - boundary * double(inFlight)).value();
+  double perSample = (kept * double(inFlight) + workspace).value();
+  if (room < 0)
+    return 0;
+  return perSample * double(batch) <= room ? batch : static_cast<int64_t>(room / perSample);
+}
+
+StageMemory::StageMemory(const LayerGraph &graph, ArrayRef<Cut> cuts, Optimizer optimizer,
+                         Samples globalBatch)
+    : graph(graph), cuts(cuts), optimizer(optimizer), globalBatch(globalBatch), sums(1) {
+  std::vector<bool> allowed = graph.allowedCuts();
+  for (int i = 0; i < graph.size(); ++i) {
+    const Layer &layer = graph.layers[i];
+    Sums next = sums.back();
+    next.parameters += layer.parameterBytes;
+    next.dense += layer.denseBytes();
+    next.lookups += layer.lookupBytes();
+    next.buffers += layer.bufferBytes;
+    next.activations += layer.activationBytes;
+    sums.push_back(next);
+    if (allowed[i])
+      segmentStarts.push_back(i);
+  }
+}
+
+const StageMemory::Largest &StageMemory::largestOf(LayerRange range) {
+  auto [entry, isNew] = largest.try_emplace({range.begin, range.end});
+  for (int i = range.begin; isNew && i < range.end; ++i) {
+    entry->second.workspace = std::max(entry->second.workspace, graph.layers[i].workspaceBytes);
+    entry->second.dense = std::max(entry->second.dense, graph.layers[i].denseBytes());
+  }
+  return entry->second;
+}
+
+Bytes StageMemory::tables(LayerRange range, int replicas) {
+  if (lookups(range) == Bytes(0))
+    return Bytes(0);
+  auto [entry, isNew] = tableNeeds.try_emplace({{range.begin, range.end}, replicas});
+  for (int i = range.begin; isNew && i < range.end; ++i)
+    for (const SparseTable &table : graph.layers[i].tables)
+      entry->second += tableMemory(table, mostRows(table, replicas), optimizer, globalBatch);
+  return entry->second;
+}
+
+MemoryModel StageMemory::of(LayerRange range, int replicas, Recomputation recomputation,
+                            StateSharding sharding) {
+  const Sums &before = sums[range.begin], &through = sums[range.end];
+  const Largest &most = largestOf(range);
+  const Cut &received = cuts[range.begin];
+  MemoryModel model;
+  model.fixed =
+      trainedMemory(through.dense - before.dense, most.dense, optimizer, sharding, replicas) +
+      (through.buffers - before.buffers) + tables(range, replicas);
+  model.boundary = received.fixedBytes;
+  model.kept = received.forwardBytes + (through.activations - before.activations);
+  model.workspace = most.workspace;
+  if (!recomputation)
+    return model;
+  for (const Segments &each : segmentsOf(range))
+    if (each.count == recomputation.segments) {
+      model.boundary = each.boundary;
+      model.kept = each.kept;
+      model.workspace += each.largest;
+    }
+  return model;
+}
+
+/// Cuts nearest above equal parts of the activations.
+std::vector<int> StageMemory::firstLayers(LayerRange range, Recomputation recomputation) const {
+  std::vector<int> starts{range.begin};
+  auto first = std::upper_bound(segmentStarts.begin(), segmentStarts.end(), range.begin);
+  auto last = std::lower_bound(first, segmentStarts.end(), range.end);
+  int inner = static_cast<int>(last - first);
+  if (recomputation.segments > inner) // one for each
+    starts.insert(starts.end(), first, last);
+  else
+    for (int i = 1; i < recomputation.segments && first != last; ++i) {
+      Bytes all = sums[range.end].activations - sums[range.begin].activations;
+      Bytes target = sums[range.begin].activations + all * (double(i) / recomputation.segments);
+      first = std::partition_point(first, last,
+                                   [&](int layer) { return sums[layer].activations < target; });
+      if (first != last)
+        starts.push_back(*first++);
+    }
+  return starts;
+}
+
+StageMemory::Segments StageMemory::segment(LayerRange range, int count) const {
+  Segments result;
+  result.count = count;
+  std::vector<int> starts = firstLayers(range, {count});
+  for (size_t i = 0; i < starts.size(); ++i) {
+    int end = i + 1 < starts.size() ? starts[i + 1] : range.end;
+    result.kept += cuts[starts[i]].forwardBytes;
+    result.boundary += cuts[starts[i]].fixedBytes;
+    result.largest = std::max(result.largest, sums[end].activations - sums[starts[i]].activations);
+  }
+  return result;
+}
+
+ArrayRef<StageMemory::Segments> StageMemory::segmentsOf(LayerRange range) {
+  auto [entry, isNew] = segments.try_emplace({range.begin, range.end});
+  if (!isNew)
+    return entry->second;
+  auto first = std::upper_bound(segmentStarts.begin(), segmentStarts.end(), range.begin);
+  auto last = std::lower_bound(first, segmentStarts.end(), range.end);
+  int most = static_cast<int>(last - first) + 1;
+  for (int count = 1; count < most; count *= 2)
+    entry->second.push_back(segment(range, count));
+  entry->second.push_back(segment(range, most));
+  return entry->second;
+}
+
+int StageMemory::mostInFlight(LayerRange range, int replicas, bool recomputes,
+                              StateSharding sharding, Bytes memory, Samples share) {
+  if (!recomputes)
+    return of(range, replicas, {}, sharding).mostInFlight(memory, share);
+  int most = 0;
+  for (const Segments &each : segmentsOf(range))
+    most = std::max(most, of(range, replicas, {each.count}, sharding).mostInFlight(memory, share));
+  return most;
+}
+
+Recomputation StageMemory::leastSegments(LayerRange range, Samples share, int inFlight) {
+  Recomputation best;
+  Bytes least{};
+  double samples = double(share.value());
+  for (const Segments &each : segmentsOf(range)) {
+    Bytes need = (each.kept * samples + each.boundary) * double(inFlight) + each.largest * samples;
+    if (best && !(need < least))
+      continue;
+    least = need;
+    best.segments = each.count;
+  }
+  return best;
+}
+
+} // namespace heterplan

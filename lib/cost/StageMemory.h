@@ -1,0 +1,106 @@
+// What a stage keeps in the memory of each of its devices, as a function of the samples that the
+// device takes and of the micro-batches in flight: for the searches, which ask millions of times.
+#pragma once
+
+#include "cost/LayerTimes.h"
+#include "cost/Memory.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/SmallVector.h"
+
+#include <vector>
+
+namespace heterplan {
+
+/// Whether a stage computes its activations again in the backward pass: it keeps the inputs of
+/// `segments` segments, and the activations of one segment at a time. 0: it keeps all activations.
+struct Recomputation {
+  int segments = 0;
+  bool operator==(const Recomputation &) const = default;
+  explicit operator bool() const { return segments > 0; }
+};
+
+/// Need of a device with `share` samples of each micro-batch:
+///   fixed + inFlight·(share·kept + boundary) + share·workspace
+struct MemoryModel {
+  Bytes fixed{};             // parameters, optimizer state, tables
+  Bytes boundary{};          // by micro-batch in flight, whatever its size
+  Bytes kept{}, workspace{}; // by sample
+
+  Bytes need(Samples share, int inFlight) const {
+    double samples = double(share.value());
+    return fixed + (kept * samples + boundary) * double(inFlight) + workspace * samples;
+  }
+  /// Most micro-batches of `share` samples that fit into `memory`, at most 2^20; 0: not one.
+  int mostInFlight(Bytes memory, Samples share) const;
+  /// Most samples up to `batch` that fit.
+  int64_t mostSamples(Bytes memory, int inFlight, int64_t batch) const;
+};
+
+/// Not thread-safe: it keeps what it was asked for.
+class StageMemory {
+public:
+  /// `cuts` are those of `graph`; both outlive this.
+  StageMemory(const LayerGraph &graph, llvm::ArrayRef<Cut> cuts, Optimizer optimizer,
+              Samples globalBatch);
+
+  /// Of each of `replicas` that hold layers `range`, share their sparse tables as evenly as rows
+  /// go, and divide their state as `sharding` says.
+  MemoryModel of(LayerRange range, int replicas, Recomputation recomputation,
+                 StateSharding sharding);
+
+  /// The number of segments that needs the least memory, the fewer among equals: 1, 2, 4, ... up to
+  /// one for each layer that may begin one.
+  Recomputation leastSegments(LayerRange range, Samples share, int inFlight);
+  /// The first layers of those segments, of about equal activations.
+  std::vector<int> firstLayers(LayerRange range, Recomputation recomputation) const;
+
+  /// Most micro-batches of `share` samples that fit into `memory`, with any number of segments
+  /// where it recomputes; 0: not one.
+  int mostInFlight(LayerRange range, int replicas, bool recomputes, StateSharding sharding,
+                   Bytes memory, Samples share);
+
+  /// Of the sparse tables, on the replica with the largest parts.
+  Bytes tables(LayerRange range, int replicas);
+  Bytes parameters(LayerRange range) const {
+    return sums[range.end].parameters - sums[range.begin].parameters;
+  }
+  /// Of those of which each replica holds all.
+  Bytes denseParameters(LayerRange range) const {
+    return sums[range.end].dense - sums[range.begin].dense;
+  }
+  /// Of the rows of sparse tables that a sample looks up.
+  Bytes lookups(LayerRange range) const {
+    return sums[range.end].lookups - sums[range.begin].lookups;
+  }
+
+private:
+  /// Of the layers before a position.
+  struct Sums {
+    Bytes parameters{}, dense{}, lookups{}, buffers{}, activations{};
+  };
+  /// The largest of some layers.
+  struct Largest {
+    Bytes workspace{}, dense{};
+  };
+  /// What a number of segments keeps.
+  struct Segments {
+    int count = 0;
+    Bytes kept{}, boundary{}, largest{};
+  };
+  const Largest &largestOf(LayerRange range);
+  llvm::ArrayRef<Segments> segmentsOf(LayerRange range);
+  Segments segment(LayerRange range, int count) const;
+
+  const LayerGraph &graph;
+  llvm::ArrayRef<Cut> cuts;
+  const Optimizer optimizer;
+  const Samples globalBatch;
+  std::vector<Sums> sums;         // by position
+  std::vector<int> segmentStarts; // layers that may begin a segment, ascending
+  llvm::DenseMap<std::pair<int, int>, Largest> largest;
+  llvm::DenseMap<std::pair<int, int>, llvm::SmallVector<Segments, 4>> segments;
+  llvm::DenseMap<std::pair<std::pair<int, int>, int>, Bytes> tableNeeds; // by layers and replicas
+};
+
+} // namespace heterplan

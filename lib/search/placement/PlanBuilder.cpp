@@ -1,0 +1,211 @@
+#include "search/placement/PlanBuilder.h"
+
+#include "cost/Memory.h"
+#include "search/placement/DeviceAssignment.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <numeric>
+
+using namespace llvm;
+
+namespace heterplan {
+
+/// Replicas in the order of `devices`: the shares of each type, largest first.
+std::vector<Replica> PlanBuilder::replicasOf(const StageEvaluation &run, const PlacedStage &placed,
+                                             const std::vector<DeviceRef> &devices) {
+  std::vector<Replica> replicas;
+  int64_t batch = problem.request.globalBatch.value() / placement.microBatches;
+  BatchSplit split = evaluator.stages.splitOf(batch, true);
+  for (size_t i = 0; i < placed.group.counts.size(); ++i) {
+    auto [type, count] = placed.group.counts[i];
+    for (int64_t share : run.shares.empty() ? evenShares(batch, count) : run.shares[i]) {
+      ReplicaCost cost =
+          evaluator.stages.costs.replicaCost(placed.layers(), run.option, split, type, share);
+      replicas.push_back({Samples(share * placement.microBatches),
+                          cost.forward,
+                          cost.backward,
+                          {devices[replicas.size()]}});
+    }
+  }
+  return replicas;
+}
+
+/// As even as rows go, the larger parts first.
+std::vector<TableShards> PlanBuilder::tablesOf(const PlacedStage &placed) const {
+  std::vector<TableShards> result;
+  int64_t replicas = placed.group.size();
+  for (int layer = placed.begin; layer < placed.end; ++layer)
+    for (const SparseTable &table : problem.graph.layers[layer].tables) {
+      TableShards shards{table.parameter, {}};
+      for (int64_t replica = 0; replica < replicas; ++replica)
+        shards.rows.push_back(table.rows / replicas + (replica < table.rows % replicas));
+      result.push_back(std::move(shards));
+    }
+  return result;
+}
+
+/// Of the devices of `stage`, whose replicas and tables are known.
+Bytes PlanBuilder::largestNeed(const StageEvaluation &run, const PlacedStage &placed,
+                               const Stage &stage, int inFlight) {
+  Bytes most{};
+  Bytes largestParts = evaluator.stages.costs.memory.tables(placed.layers(), placed.group.size());
+  for (size_t replica = 0; replica < stage.replicas.size(); ++replica) {
+    Samples share(stage.replicas[replica].share.value() / placement.microBatches);
+    Bytes need = run.cost.memory.need(share, inFlight) - largestParts;
+    auto shards = stage.tables.begin();
+    for (int layer = placed.begin; layer < placed.end; ++layer)
+      for (const SparseTable &table : problem.graph.layers[layer].tables)
+        need += tableMemory(table, (shards++)->rows[replica], problem.request.optimizer,
+                            problem.request.globalBatch);
+    most = std::max(most, need);
+  }
+  return most;
+}
+
+void PlanBuilder::fillStage(const StageEvaluation &run, const std::vector<DeviceRef> &devices,
+                            int index, Plan &plan) {
+  const PlacedStage &placed = placement.stages[index];
+  StageMemory &memory = evaluator.stages.costs.memory;
+  Stage &stage = plan.stages[index];
+  for (int layer = placed.begin; layer < placed.end; ++layer)
+    stage.layers.push_back(problem.graph.layers[layer].name);
+  stage.replicas = replicasOf(run, placed, devices);
+  stage.parameterBytes = memory.parameters(placed.layers());
+  stage.tables = tablesOf(placed);
+  stage.stateSharding = run.option.stateSharding;
+  if (run.option.recomputation)
+    for (int layer : memory.firstLayers(placed.layers(), run.option.recomputation))
+      stage.recompute.push_back(problem.graph.layers[layer].name);
+  int inFlight = std::min(placement.microBatches, int(placement.stages.size()) - index);
+  stage.memory = largestNeed(run, placed, stage, inFlight);
+}
+
+void PlanBuilder::fillObjective(const Evaluation &evaluation, double bound, Plan &plan) const {
+  const Request &request = problem.request;
+  plan.objective = request.objective;
+  plan.iteration = evaluation.iteration;
+  plan.throughput = request.globalBatch / evaluation.iteration;
+  plan.costPerHour = evaluation.price;
+  plan.costPerMillionSamples =
+      evaluation.price * evaluation.iteration * (1e6 / double(request.globalBatch.value()));
+  bool maximise = request.objective == Objective::Throughput;
+  auto inUnits = [&](double value) {
+    return maximise ? double(request.globalBatch.value()) / value : value;
+  };
+  plan.objectiveValue = maximise ? plan.throughput.value() : plan.costPerMillionSamples.value();
+  plan.optimal = evaluation.objective - bound <= 1e-9 * std::abs(evaluation.objective);
+  plan.lowerBound = plan.optimal ? plan.objectiveValue : inUnits(bound);
+  plan.gap = plan.objectiveValue == 0
+                 ? 0
+                 : std::abs(plan.objectiveValue - plan.lowerBound) / std::abs(plan.objectiveValue);
+}
+
+void PlanBuilder::fillFits(Plan &plan) const {
+  const HeterPsModel *fit = evaluator.stages.costs.fit();
+  for (size_t type = 0; fit && type < problem.cluster.types.size(); ++type) {
+    if (evaluator.space.available[type] == 0)
+      continue;
+    HeterPsModel::Residuals compute = fit->computeResiduals(int(type));
+    HeterPsModel::Residuals transfer = fit->transferResiduals(int(type));
+    int worst = compute.worst >= transfer.worst ? compute.worstLayer : transfer.worstLayer;
+    plan.fits.push_back({problem.cluster.types[type].name, compute.median, compute.worst,
+                         transfer.median, transfer.worst,
+                         worst < 0 ? "" : problem.graph.layers[worst].name});
+  }
+}
+
+/// Adds what stage `i` spends on links: modelled, unless a profile has them.
+void PlanBuilder::addCommunication(const Evaluation &evaluation, int i, Plan &plan) const {
+  const Stage &stage = evaluation.stages[i];
+  const StageCost &cost = evaluation.runs[i].cost;
+  const DeviceGroup &group = placement.stages[i].group;
+  auto add = [&](Provenance origin, double seconds) {
+    plan.provenance[static_cast<size_t>(origin)] += seconds;
+  };
+  auto addMessages = [&](int other, Seconds each) {
+    if (other >= 0 && other < int(placement.stages.size()))
+      add(transferPath(problem.cluster, placement.stages[other].group, group).link.provenance,
+          plan.microBatches * each.value());
+  };
+  addMessages(i - 1, stage.receive);
+  addMessages(i + 1, stage.receiveGradient);
+  GroupCosts costs = evaluator.stages.costs.costsOf(group);
+  add(costs.lookup.provenance, plan.microBatches * (stage.lookup + stage.lookupGradient).value());
+  double reducing = (cost.synchronization - cost.update).value() +
+                    2 * plan.microBatches * cost.inPassAllReduce.value();
+  add(costs.reduce.provenance, reducing + plan.microBatches * cost.reduceScatter.value());
+}
+
+/// Adds what the slowest replica of a stage computes, by where its times come from.
+void PlanBuilder::addComputing(const StageEvaluation &run, const PlacedStage &placed, Plan &plan) {
+  const StageCost &cost = run.cost;
+  int64_t batch = problem.request.globalBatch.value() / placement.microBatches;
+  const LayerTimes *forward = cost.slowestForward, *backward = cost.slowestBackward;
+  if (!forward) // fitted to these
+    forward = backward = &evaluator.stages.timesOf(placed.group.counts.front().first,
+                                                   cost.largestShare.value(), batch);
+  double passes = plan.microBatches, forwards = run.option.recomputation ? 2 * passes : passes;
+  double updates = run.option.stateSharding == StateSharding::None ? 1 : 1.0 / placed.group.size();
+  if (forward == backward) {
+    forward->addByOrigin(placed.layers(), forwards, passes, updates, plan.provenance);
+    return;
+  }
+  forward->addByOrigin(placed.layers(), passes, 0, 0, plan.provenance);
+  backward->addByOrigin(placed.layers(), forwards - passes, passes, updates, plan.provenance);
+}
+
+/// Shares of the compute, transfer and synchronisation time of each stage's slowest replica, by
+/// origin.
+void PlanBuilder::fillProvenance(const Evaluation &evaluation, Plan &plan) {
+  std::array<double, provenances> &shares = plan.provenance;
+  for (size_t i = 0; i < placement.stages.size(); ++i) {
+    addCommunication(evaluation, int(i), plan);
+    addComputing(evaluation.runs[i], placement.stages[i], plan);
+  }
+  double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
+  if (sum == 0)
+    shares[static_cast<int>(Provenance::Modelled)] = sum = 1;
+  for (double &share : shares)
+    share /= sum;
+}
+
+void PlanBuilder::fillRequest(Plan &plan) const {
+  const Request &request = problem.request;
+  plan.model = problem.graph.model;
+  plan.modelFingerprint = problem.graph.fingerprint;
+  plan.cluster = problem.cluster.name;
+  plan.clusterFingerprint = problem.cluster.fingerprint;
+  plan.globalBatch = request.globalBatch;
+  plan.microBatches = placement.microBatches;
+  plan.optimizer = request.optimizer;
+  plan.precision = request.precision;
+  plan.iterationModel = request.iterationModel;
+  plan.recompute = request.recompute;
+  plan.shardState = request.shardState;
+  static_cast<Requirements &>(plan) = request;
+  plan.training = request.training;
+}
+
+Expected<Plan> PlanBuilder::build(double bound) {
+  std::optional<Evaluation> evaluation = evaluator.evaluate(placement);
+  if (Error error = evaluator.takeError())
+    return error;
+  assert(evaluation && "only feasible placements become plans");
+  Plan plan;
+  fillRequest(plan);
+  plan.stages = evaluation->stages;
+  int count = static_cast<int>(plan.stages.size());
+  plan.schedule = count == 1 ? Schedule::DataParallel : Schedule::OneForwardOneBackward;
+  std::vector<std::vector<DeviceRef>> devices =
+      assignDevices(problem.cluster, placement, evaluator.space.perNode);
+  for (int i = 0; i < count; ++i)
+    fillStage(evaluation->runs[i], devices[i], i, plan);
+  fillObjective(*evaluation, bound, plan);
+  fillProvenance(*evaluation, plan);
+  fillFits(plan);
+  return plan;
+}
+
+} // namespace heterplan

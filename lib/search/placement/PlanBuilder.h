@@ -1,0 +1,38 @@
+// From the chosen placement to a Plan.
+#pragma once
+
+#include "search/placement/Evaluator.h"
+
+namespace heterplan {
+
+class PlanBuilder {
+public:
+  /// Both outlive this.
+  PlanBuilder(Evaluator &evaluator, const Placement &placement)
+      : evaluator(evaluator), problem(evaluator.problem), placement(placement) {}
+
+  /// The plan of a feasible placement, devices assigned; `bound` is in the units of
+  /// Evaluation::objective and at most the placement's. Fails when the cost model does.
+  llvm::Expected<Plan> build(double bound);
+
+private:
+  void fillRequest(Plan &plan) const;
+  void fillStage(const StageEvaluation &run, const std::vector<DeviceRef> &devices, int index,
+                 Plan &plan);
+  std::vector<Replica> replicasOf(const StageEvaluation &run, const PlacedStage &placed,
+                                  const std::vector<DeviceRef> &devices);
+  std::vector<TableShards> tablesOf(const PlacedStage &placed) const;
+  Bytes largestNeed(const StageEvaluation &run, const PlacedStage &placed, const Stage &stage,
+                    int inFlight);
+  void fillObjective(const Evaluation &evaluation, double bound, Plan &plan) const;
+  void fillProvenance(const Evaluation &evaluation, Plan &plan);
+  void addCommunication(const Evaluation &evaluation, int stage, Plan &plan) const;
+  void addComputing(const StageEvaluation &run, const PlacedStage &placed, Plan &plan);
+  void fillFits(Plan &plan) const;
+
+  Evaluator &evaluator;
+  const Problem &problem;
+  const Placement &placement;
+};
+
+} // namespace heterplan

@@ -1,0 +1,212 @@
+#include "search/placement/StageEvaluator.h"
+
+#include "search/placement/Balance.h"
+
+#include <algorithm>
+#include <limits>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+/// For each type and position, how many layers before it are pinned to another type.
+std::vector<std::vector<int>> countForbidden(const Problem &problem) {
+  int layers = problem.graph.size();
+  std::vector<std::vector<int>> forbidden(problem.cluster.types.size(),
+                                          std::vector<int>(layers + 1, 0));
+  for (const Pin &pin : problem.request.pins)
+    for (size_t type = 0; type < forbidden.size(); ++type)
+      if (problem.cluster.types[type].name != pin.type)
+        ++forbidden[type][problem.graph.find(pin.layer) + 1];
+  for (std::vector<int> &counts : forbidden)
+    for (int i = 0; i < layers; ++i)
+      counts[i + 1] += counts[i];
+  return forbidden;
+}
+
+/// For each position, where a stage that begins there has to end at the latest, so that it has no
+/// two layers that are to be apart.
+std::vector<int> farthestEnds(const Problem &problem) {
+  std::vector<int> ends(problem.graph.layers.size() + 1, problem.graph.size());
+  for (auto [first, second] : separatedPairs(problem))
+    ends[first] = std::min(ends[first], second);
+  for (size_t position = ends.size() - 1; position-- > 0;)
+    ends[position] = std::min(ends[position], ends[position + 1]);
+  return ends;
+}
+
+std::vector<StageWay> listWays(const Request &request, bool savesMemory, int replicas) {
+  bool mayRecompute = savesMemory && request.recompute != RecomputePolicy::Never;
+  bool mayKeep = !savesMemory || request.recompute != RecomputePolicy::Always;
+  std::vector<StateSharding> shardings;
+  for (StateSharding sharding :
+       {StateSharding::None, StateSharding::Optimizer, StateSharding::Gradients}) {
+    bool asked = !request.shardState || *request.shardState == sharding;
+    if (replicas > 1 && savesMemory ? asked : sharding == StateSharding::None)
+      shardings.push_back(sharding);
+  }
+  std::vector<StageWay> ways;
+  for (bool recomputes : {false, true})
+    for (StateSharding sharding : shardings)
+      if (recomputes ? mayRecompute : mayKeep)
+        ways.push_back({recomputes, sharding});
+  return ways;
+}
+} // namespace
+
+std::vector<int64_t> evenShares(int64_t samples, int devices) {
+  std::vector<int64_t> shares(devices, samples / devices);
+  for (int64_t i = 0; i < samples % devices; ++i)
+    ++shares[i];
+  return shares;
+}
+
+StageEvaluator::StageEvaluator(const Problem &problem, const SearchSpace &space)
+    : costs(problem.graph, problem.cluster, *problem.costs, problem.request.optimizer,
+            problem.request.globalBatch,
+            [this](int layer, int type) {
+              return forbidden[type][layer + 1] == forbidden[type][layer];
+            }),
+      problem(problem), space(space), ways(listWays(problem.request, space.rules.savesMemory(), 2)),
+      waysOfOne(listWays(problem.request, space.rules.savesMemory(), 1)),
+      forbidden(countForbidden(problem)), farthestEnd(farthestEnds(problem)) {
+  int microBatches = space.microBatches.front();
+  costs.useFit(space.rules.fit(
+      problem.graph, problem.cluster, Samples(problem.request.globalBatch.value() / microBatches),
+      microBatches, [&](int layer, int type, Samples samples) {
+        const LayerTimes &times = costs.times.at(type, samples.value());
+        LayerRange one{layer, layer + 1};
+        return LayerCost{times.forward(one), times.backward(one), Seconds(0)};
+      }));
+}
+
+bool StageEvaluator::mayRun(LayerRange range, int type) const {
+  return forbidden[type][range.end] == forbidden[type][range.begin] &&
+         range.end <= farthestEnd[range.begin];
+}
+
+int StageEvaluator::mostInFlight(LayerRange range, int type, int replicas, int64_t share,
+                                 StageWay way) {
+  return costs.memory.mostInFlight(range, replicas, way.recomputes, way.sharding, memoryOf(type),
+                                   Samples(share));
+}
+
+int64_t StageEvaluator::mostSamples(LayerRange range, int type, int inFlight, int64_t batch,
+                                    const StageOption &option) {
+  if (problem.request.ignoreMemory)
+    return batch;
+  return costs.memory.of(range, option.devices.size(), option.recomputation, option.stateSharding)
+      .mostSamples(problem.cluster.types[type].memory, inFlight, batch);
+}
+
+bool StageEvaluator::holds(LayerRange range, int type, int count, int64_t batch, int inFlight) {
+  int64_t share = (batch + count - 1) / count;
+  ArrayRef<StageWay> any = waysFor(count);
+  return count <= batch && std::any_of(any.begin(), any.end(), [&](StageWay way) {
+           return mostInFlight(range, type, count, share, way) >= inFlight;
+         });
+}
+
+int StageEvaluator::leastCount(LayerRange range, int type, double limit, int64_t batch,
+                               int inFlight) {
+  if (!mayRun(range, type))
+    return 0;
+  const HeterPsModel *fit = costs.fit();
+  auto enough = [&](int count) {
+    int64_t share = (batch + count - 1) / count;
+    return holds(range, type, count, batch, inFlight) &&
+           (fit ||
+            costs.computing(range, {}, type, share, microBatchesOf(batch)) <= Seconds(limit));
+  };
+  int low = fit ? fit->unitsFor(range.begin, range.end, type, limit) : 1;
+  int high = static_cast<int>(std::min<int64_t>(space.available[type], batch));
+  if (low == 0 || low > high || !enough(high))
+    return 0;
+  while (low < high) {
+    int middle = low + (high - low) / 2;
+    enough(middle) ? high = middle : low = middle + 1;
+  }
+  return low;
+}
+
+/// None where they do not fit.
+std::vector<std::vector<int64_t>> StageEvaluator::balancedShares(LayerRange range, int64_t batch,
+                                                                 int inFlight,
+                                                                 const StageOption &option) {
+  auto timeOn = [&](int type) {
+    return [&, type](int64_t samples) {
+      return costs.computing(range, option.recomputation, type, samples, microBatchesOf(batch))
+          .value();
+    };
+  };
+  std::vector<decltype(timeOn(0))> times;
+  times.reserve(option.devices.counts.size()); // EqualDevices refers to them
+  std::vector<EqualDevices> classes;
+  for (auto [type, count] : option.devices.counts) {
+    int64_t most = mostSamples(range, type, inFlight, batch, option);
+    if (most < 1)
+      return {};
+    times.push_back(timeOn(type));
+    classes.push_back({count, most, times.back()});
+  }
+  return balance(classes, batch);
+}
+
+StageEvaluation StageEvaluator::evaluate(LayerRange range, const DeviceGroup &group, int64_t batch,
+                                         StagePlace place, StageWay way, Shares stated) {
+  StageEvaluation result;
+  int64_t devices = group.size(), share = (batch + devices - 1) / devices;
+  result.option.devices = group;
+  result.option.stateSharding = way.sharding;
+  if (way.recomputes)
+    result.option.recomputation = costs.memory.leastSegments(range, Samples(share), place.inFlight);
+  if (!stated.empty()) {
+    for (size_t i = 0; i < stated.size(); ++i)
+      if (mostSamples(range, group.counts[i].first, place.inFlight, batch, result.option) <
+          stated[i].front())
+        return result;
+    result.shares = stated.vec();
+  } else if (group.counts.size() == 1) {
+    int type = group.counts.front().first;
+    if (mostSamples(range, type, place.inFlight, batch, result.option) < share)
+      return result;
+  } else {
+    result.shares = balancedShares(range, batch, place.inFlight, result.option);
+    if (result.shares.empty())
+      return result;
+  }
+  BatchSplit split = splitOf(batch, place.isLast);
+  split.shares = result.shares;
+  result.cost = costs.stageCost(range, result.option, split);
+  result.fits = result.cost.isKnown;
+  return result;
+}
+
+StageEvaluation StageEvaluator::evaluate(LayerRange range, const DeviceGroup &group, int64_t batch,
+                                         StagePlace place, Shares stated) {
+  StageEvaluation best;
+  if (group.size() > batch)
+    return best;
+  for (auto [type, count] : group.counts)
+    if (!mayRun(range, type))
+      return best;
+  ArrayRef<StageWay> allowed = waysFor(group.size());
+  Seconds least{};
+  for (const StageWay &way : allowed) {
+    StageEvaluation now = evaluate(range, group, batch, place, way, stated);
+    if (!now.fits)
+      continue;
+    if (&way == allowed.begin())
+      return now;
+    Seconds time = (now.cost.forward + now.cost.backward) * double(microBatchesOf(batch)) +
+                   now.cost.synchronization;
+    if (best.fits && !(time < least))
+      continue;
+    least = time;
+    best = std::move(now);
+  }
+  return best;
+}
+
+} // namespace heterplan

@@ -1,0 +1,104 @@
+// How a stage runs on given devices: the split of the micro-batch among them, and the plainest way
+// that fits into their memory. What that takes is cost/StageCost.h's business.
+#pragma once
+
+#include "cost/StageCost.h"
+#include "search/problem/SearchSpace.h"
+
+#include <limits>
+#include <vector>
+
+namespace heterplan {
+
+/// Where a stage stands in a pipeline.
+struct StagePlace {
+  bool isLast = true; // no stage follows
+  int inFlight = 1;   // micro-batches that it keeps at a time
+};
+
+/// Whether a stage computes activations again, and what its replicas divide.
+struct StageWay {
+  bool recomputes = false;
+  StateSharding sharding = StateSharding::None;
+};
+
+struct StageEvaluation {
+  /// Memory holds, each device has at least one sample, pins and separations hold, and the cost
+  /// model knows the layers. The rest says nothing where this is false.
+  bool fits = false;
+  StageOption option;
+  StageCost cost;
+  /// By type of the group, largest first; empty where a group of one type has even shares.
+  std::vector<std::vector<int64_t>> shares;
+};
+
+/// Of a micro-batch, by type of a group, largest first; empty: those that take least.
+using Shares = llvm::ArrayRef<std::vector<int64_t>>;
+
+class StageEvaluator {
+public:
+  /// Both outlive this.
+  StageEvaluator(const Problem &problem, const SearchSpace &space);
+
+  /// Layers `range` on `group` for micro-batches of `batch` samples. Of the ways that fit, the
+  /// first of waysFor(), else the one that adds least to an iteration: m·(forward + backward) +
+  /// synchronization.
+  StageEvaluation evaluate(LayerRange range, const DeviceGroup &group, int64_t batch,
+                           StagePlace place, Shares stated = {});
+  /// Likewise, in one way.
+  StageEvaluation evaluate(LayerRange range, const DeviceGroup &group, int64_t batch,
+                           StagePlace place, StageWay way, Shares stated = {});
+
+  /// What the request allows for a stage of `replicas`: the plainest way first.
+  llvm::ArrayRef<StageWay> waysFor(int replicas) const { return replicas > 1 ? ways : waysOfOne; }
+  /// Layers `range` may be one stage on `type` as far as pins and separations go.
+  bool mayRun(LayerRange range, int type) const;
+  /// Most micro-batches of `share` samples that one device of `type` holds, of `replicas`; 0: not
+  /// even one.
+  int mostInFlight(LayerRange range, int type, int replicas, int64_t share, StageWay way);
+  /// Most micro-batches of a stage of equal shares that costs `cost`, on devices of `type`.
+  int mostInFlight(const StageCost &cost, int type) const {
+    return cost.memory.mostInFlight(memoryOf(type), cost.largestShare);
+  }
+  /// Most samples of a micro-batch that one such device holds.
+  int64_t mostSamples(LayerRange range, int type, int inFlight, int64_t batch,
+                      const StageOption &option);
+  /// Whether `count` devices of `type` hold the stage in any way.
+  bool holds(LayerRange range, int type, int count, int64_t batch, int inFlight);
+  /// Fewest devices of `type` with which a micro-batch takes layers `range` at most `limit`
+  /// seconds, transfers of their own not counted; 0: no number that there is.
+  int leastCount(LayerRange range, int type, double limit, int64_t batch, int inFlight);
+
+  /// On one device of `type` with `share` of the `batch` samples of a micro-batch.
+  const LayerTimes &timesOf(int type, int64_t share, int64_t batch) {
+    return costs.times.at(type, share, microBatchesOf(batch));
+  }
+  BatchSplit splitOf(int64_t batch, bool isLast) const {
+    return {batch, microBatchesOf(batch), isLast, {}};
+  }
+
+  StageCosts costs;
+
+private:
+  /// Of a device; infinite where memory does not matter.
+  Bytes memoryOf(int type) const {
+    return problem.request.ignoreMemory ? Bytes(std::numeric_limits<double>::infinity())
+                                        : problem.cluster.types[type].memory;
+  }
+  int microBatchesOf(int64_t batch) const {
+    return static_cast<int>(problem.request.globalBatch.value() / batch);
+  }
+  std::vector<std::vector<int64_t>> balancedShares(LayerRange range, int64_t batch, int inFlight,
+                                                   const StageOption &option);
+
+  const Problem &problem;
+  const SearchSpace &space;
+  std::vector<StageWay> ways, waysOfOne;
+  std::vector<std::vector<int>> forbidden; // [type][position]: pins against it before position
+  std::vector<int> farthestEnd; // by position: end of the longest stage there without a separation
+};
+
+/// Contiguous equal shares, largest first.
+std::vector<int64_t> evenShares(int64_t samples, int devices);
+
+} // namespace heterplan

@@ -1,0 +1,246 @@
+#include "search/placement/StatedPlacement.h"
+
+#include "support/Yaml.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+constexpr auto required = Presence::Required, optional = Presence::Optional;
+constexpr int mostDevices = 1 << 20;
+
+/// A stage as it is stated.
+struct StatedStage {
+  Location location;
+  int begin = 0, end = 0;                   // layers
+  std::vector<std::pair<int, int>> devices; // type and count, in the order of the file
+  std::vector<int64_t> shares;              // by device; empty: not stated
+};
+
+class PlacementReader {
+public:
+  explicit PlacementReader(const Problem &problem) : problem(problem) {}
+
+  Error read(const YamlNode &node);
+  Expected<Placement> placement() const;
+
+private:
+  Error readStages(const YamlNode &node);
+  Error readLayers(const YamlNode &node, StatedStage &stage);
+  Error readDevices(const YamlNode &node, StatedStage &stage);
+  Error readShares(const YamlNode &node, StatedStage &stage);
+  Error addShares(const StatedStage &stated, PlacedStage &placed) const;
+
+  const Problem &problem;
+  Location location;
+  int microBatches = 1;
+  std::vector<StatedStage> stages;
+};
+
+Error PlacementReader::read(const YamlNode &node) {
+  location = node.location;
+  int most = static_cast<int>(problem.request.globalBatch.value());
+  return readMapping(
+      node, "a placement",
+      {{"microBatches", optional,
+        [&](const YamlNode &value) {
+          return readInteger(value, "microBatches", 1, most, microBatches);
+        }},
+       {"stages", required, [&](const YamlNode &value) { return readStages(value); }}});
+}
+
+Error PlacementReader::readStages(const YamlNode &node) {
+  if (node.kind != YamlNode::Kind::Sequence || node.items.empty())
+    return Diagnostic(Diag::WrongType, node.location)
+           << "stages must be a list (- {layers: [first, last], devices: {v100: 4}})";
+  for (const YamlNode &item : node.items) {
+    StatedStage &stage = stages.emplace_back();
+    stage.location = item.location;
+    Error error = readMapping(
+        item, "stage " + std::to_string(stages.size() - 1),
+        {{"layers", required, [&](const YamlNode &value) { return readLayers(value, stage); }},
+         {"devices", required, [&](const YamlNode &value) { return readDevices(value, stage); }},
+         {"shares", optional, [&](const YamlNode &value) { return readShares(value, stage); }}});
+    if (error)
+      return error;
+  }
+  return Error::success();
+}
+
+/// One layer, the first and the last one, or all of them in order.
+Error PlacementReader::readLayers(const YamlNode &node, StatedStage &stage) {
+  if (node.kind != YamlNode::Kind::Sequence || node.items.empty())
+    return Diagnostic(Diag::WrongType, node.location)
+           << "layers must be a list of names: [first, last], or all of them";
+  std::vector<int> layers;
+  for (const YamlNode &item : node.items) {
+    std::string name;
+    if (Error error = readText(item, "a layer", name))
+      return error;
+    layers.push_back(problem.graph.find(name));
+    if (layers.back() < 0)
+      return Diagnostic(Diag::UnknownLayer, item.location)
+                 .note({}, "'heterplan import' lists the layers of a model")
+             << "the model has no layer '" << name << "'";
+    if (layers.size() > 2 && layers.back() != layers[layers.size() - 2] + 1)
+      return Diagnostic(Diag::OutOfRange, item.location)
+             << "layer '" << name
+             << "' does not follow the one before it; a stage has neighbouring "
+             << "layers in the order of the model";
+  }
+  if (layers.back() < layers.front() || (layers.size() > 2 && layers[1] != layers[0] + 1))
+    return Diagnostic(Diag::OutOfRange, node.location)
+           << "the layers of a stage stand in the order of the model";
+  stage.begin = layers.front();
+  stage.end = layers.back() + 1;
+  return Error::success();
+}
+
+Error PlacementReader::readDevices(const YamlNode &node, StatedStage &stage) {
+  if (node.kind != YamlNode::Kind::Mapping || node.entries.empty())
+    return Diagnostic(Diag::WrongType, node.location)
+           << "devices must be a mapping from device types to how many ({v100: 4})";
+  for (const YamlEntry &entry : node.entries) {
+    int type = problem.cluster.typeIndex(entry.key), count = 0;
+    if (type < 0)
+      return Diagnostic(Diag::UnknownDevice, entry.location)
+             << "cluster '" << problem.cluster.name << "' has no device type '" << entry.key << "'";
+    if (Error error =
+            readInteger(entry.value, "number of '" + entry.key + "'", 1, mostDevices, count))
+      return error;
+    stage.devices.push_back({type, count});
+  }
+  return Error::success();
+}
+
+Error PlacementReader::readShares(const YamlNode &node, StatedStage &stage) {
+  if (node.kind != YamlNode::Kind::Sequence)
+    return Diagnostic(Diag::WrongType, node.location) << "shares must be a list of samples";
+  int most = static_cast<int>(problem.request.globalBatch.value());
+  for (const YamlNode &item : node.items) {
+    int share = 0;
+    if (Error error = readInteger(item, "a share", 1, most, share))
+      return error;
+    stage.shares.push_back(share);
+  }
+  return Error::success();
+}
+
+/// The stated shares of a micro-batch, by type, largest first.
+Error PlacementReader::addShares(const StatedStage &stated, PlacedStage &placed) const {
+  if (stated.shares.empty())
+    return Error::success();
+  int64_t batch = problem.request.globalBatch.value() / microBatches;
+  int64_t sum = std::accumulate(stated.shares.begin(), stated.shares.end(), int64_t(0));
+  int64_t parts = sum == batch ? 1 : microBatches;
+  bool whole = all_of(stated.shares, [&](int64_t share) { return share % parts == 0; });
+  if (static_cast<int>(stated.shares.size()) != placed.group.size() || sum != batch * parts ||
+      !whole)
+    return Diagnostic(Diag::OutOfRange, stated.location)
+           << stated.shares.size() << " shares that sum to " << sum << " for "
+           << placed.group.size() << " devices; accepted is one for each, which sum to the global "
+           << "batch of " << problem.request.globalBatch.value() << " (multiples of the "
+           << microBatches << " micro-batches), or to a micro-batch of " << batch;
+  std::map<int, std::vector<int64_t>> byType;
+  auto share = stated.shares.begin();
+  for (auto [type, count] : stated.devices)
+    for (int i = 0; i < count; ++i)
+      byType[type].push_back(*share++ / parts);
+  for (auto &[type, shares] : byType) { // in the order of the group's types
+    std::sort(shares.begin(), shares.end(), std::greater<>());
+    placed.shares.push_back(std::move(shares));
+  }
+  return Error::success();
+}
+
+Expected<Placement> PlacementReader::placement() const {
+  int64_t batch = problem.request.globalBatch.value();
+  if (batch % microBatches != 0)
+    return Diagnostic(Diag::OutOfRange, location)
+           << microBatches << " micro-batches do not divide a global batch of " << batch
+           << " samples";
+  Placement result;
+  result.microBatches = microBatches;
+  int position = 0;
+  for (const StatedStage &stated : stages) {
+    if (stated.begin != position)
+      return Diagnostic(Diag::OutOfRange, stated.location)
+             << "the stage begins with layer '" << problem.graph.layers[stated.begin].name << "'; '"
+             << problem.graph.layers[std::min(position, problem.graph.size() - 1)].name
+             << "' comes next";
+    PlacedStage &placed = result.stages.emplace_back();
+    placed.begin = stated.begin;
+    placed.end = position = stated.end;
+    placed.group.counts.assign(stated.devices.begin(), stated.devices.end());
+    std::sort(placed.group.counts.begin(), placed.group.counts.end());
+    if (Error error = addShares(stated, placed))
+      return error;
+  }
+  if (position != problem.graph.size())
+    return Diagnostic(Diag::OutOfRange, location)
+           << "layer '" << problem.graph.layers[position].name << "' is in no stage";
+  return result;
+}
+
+Error notOneDeviceEach(size_t stage) {
+  return Diagnostic(Diag::NotSupported, {"", 0, 0, "stages[" + std::to_string(stage) + "]"})
+         << "a replica of several devices, or a device of several stages, cannot be evaluated";
+}
+} // namespace
+
+Expected<Placement> parsePlacement(StringRef text, StringRef path, const Problem &problem) {
+  Expected<YamlNode> root = parseYaml(text, path);
+  if (!root)
+    return root.takeError();
+  PlacementReader reader(problem);
+  if (Error error = reader.read(*root))
+    return error;
+  return reader.placement();
+}
+
+Expected<Placement> placementOf(const Plan &plan, const Problem &problem) {
+  Placement result;
+  result.microBatches = plan.microBatches;
+  std::set<DeviceRef> used;
+  int position = 0;
+  for (size_t index = 0; index < plan.stages.size(); ++index) {
+    const Stage &stage = plan.stages[index];
+    PlacedStage &placed = result.stages.emplace_back();
+    placed.begin = position;
+    for (const std::string &layer : stage.layers)
+      if (problem.graph.find(layer) != position++)
+        return Diagnostic(Diag::InvalidPlan, {"", 0, 0, "stages[" + std::to_string(index) + "]"})
+               << "layer '" << layer << "' is not the next one of the model";
+    placed.end = position;
+    std::map<int, std::vector<int64_t>> shares;
+    for (const Replica &replica : stage.replicas) {
+      if (replica.devices.size() != 1 || !used.insert(replica.devices[0]).second)
+        return notOneDeviceEach(index);
+      int type = problem.cluster.typeIndex(replica.devices[0].type);
+      if (type < 0)
+        return Diagnostic(Diag::UnknownDevice, {"", 0, 0, "stages[" + std::to_string(index) + "]"})
+               << "cluster '" << problem.cluster.name << "' has no device type '"
+               << replica.devices[0].type << "'";
+      shares[type].push_back(replica.share.value() / plan.microBatches);
+    }
+    for (auto &[type, ofType] : shares) {
+      std::sort(ofType.begin(), ofType.end(), std::greater<>());
+      placed.group.counts.push_back({type, static_cast<int>(ofType.size())});
+      placed.shares.push_back(std::move(ofType));
+    }
+  }
+  if (position != problem.graph.size())
+    return Diagnostic(Diag::InvalidPlan, Location{})
+           << "the plan has " << position << " layers, the model " << problem.graph.size();
+  return result;
+}
+
+} // namespace heterplan

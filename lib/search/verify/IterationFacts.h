@@ -1,0 +1,19 @@
+// What each iteration model means to the checker, in its own words: one constant for each line of
+// ir/IterationModels.def.
+#pragma once
+
+#include "ir/Plan.h"
+
+namespace heterplan {
+
+struct IterationFacts {
+  /// Stages take what Amdahl's law says that was fitted to their layers, transfers included, on
+  /// devices of one type, and neighbours differ in type; else what their slowest replica takes.
+  bool fitted;
+  /// The pipeline fills and drains in each iteration; else the slowest stage alone counts.
+  bool drains;
+};
+
+const IterationFacts &factsOf(IterationModel model);
+
+} // namespace heterplan

@@ -1,0 +1,141 @@
+"""heterplan evaluate: a placement of the user's own, priced by hand here, beside the best one."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+from conftest import BINARY, SPEEDS, TOWER, pool, tower_layers, tower_profile
+
+BATCH = 64
+
+
+@pytest.fixture
+def evaluate(tmp_path: Path):
+    (tmp_path / "tower.layers.json").write_text(json.dumps(tower_layers()))
+    (tmp_path / "tower.profile.json").write_text(json.dumps(tower_profile()))
+    (tmp_path / "cluster.yaml").write_text(yaml.safe_dump(pool(), sort_keys=False))
+
+    def run(placement: dict | Path | str, *options: str) -> subprocess.CompletedProcess[str]:
+        path = tmp_path / "placement.yaml"
+        if isinstance(placement, Path):
+            path = placement
+        else:
+            path.write_text(placement if isinstance(placement, str) else yaml.safe_dump(placement))
+        return subprocess.run(
+            [BINARY, "evaluate", path, "--model", tmp_path / "tower.layers.json",
+             "--profile", tmp_path / "tower.profile.json", "--cluster", tmp_path / "cluster.yaml",
+             "--batch", str(BATCH), *options],
+            capture_output=True, text=True, cwd=tmp_path,
+        )  # fmt: skip
+
+    return run
+
+
+def passes(device: str, samples: int, layers: list[str] | None = None) -> float:
+    """Seconds of a forward and a backward pass."""
+    return sum(3 * TOWER[name][0] for name in layers or TOWER) * samples / SPEEDS[device]
+
+
+def test_one_device_takes_what_its_layers_take(evaluate):
+    done = evaluate({"stages": [{"layers": ["embed", "head"], "devices": {"fast": 1}}]}, "--json")
+    assert done.returncode == 0, done.stderr
+    plan = json.loads(done.stdout)
+    updates = 1e-4 * len(TOWER)
+    assert plan["iterationSeconds"] == pytest.approx(passes("fast", BATCH) + updates, rel=1e-6)
+    assert plan["microBatches"] == 1
+    assert plan["bestObjectiveValue"] > plan["objectiveValue"]
+    assert plan["bestObjectiveValue"] <= plan["lowerBound"] * (1 + 1e-9)
+    assert (plan["binding"], plan["bottleneckStage"]) == ("bottleneck", 0)
+    assert plan["gap"] == pytest.approx(plan["lowerBound"] / plan["objectiveValue"] - 1)
+
+
+def test_stated_shares_are_what_is_priced(evaluate):
+    def iteration(shares: list[int] | None) -> float:
+        stage = {"layers": ["embed", "head"], "devices": {"slow": 1, "fast": 1}}
+        done = evaluate({"stages": [stage | ({"shares": shares} if shares else {})]}, "--json")
+        assert done.returncode == 0, done.stderr
+        plan = json.loads(done.stdout)
+        if shares:
+            assert [r["share"] for r in plan["stages"][0]["replicas"]] == sorted(shares, reverse=True)
+        return plan["iterationSeconds"]
+
+    even, balanced = iteration([32, 32]), iteration(None)  # slow first, as in `devices`
+    assert even - iteration([16, 48]) == pytest.approx(passes("slow", 32) - passes("slow", 16), rel=1e-3)
+    assert balanced < iteration([16, 48]) < even  # 13 and 51 take equally long
+
+
+def test_shares_may_be_those_of_a_micro_batch(evaluate):
+    def run(shares: list[int]) -> dict:
+        stage = {"layers": ["embed", "head"], "devices": {"fast": 2}, "shares": shares}
+        return json.loads(evaluate({"microBatches": 4, "stages": [stage]}, "--json").stdout)
+
+    assert run([40, 24]) == run([10, 6])
+
+
+def test_a_plan_is_priced_as_it_was_planned(evaluate, job, tmp_path):
+    planned = job("tower", pool(), [("--batch", str(BATCH))])
+    status, plan = planned.run()
+    assert status == 0
+    done = evaluate(tmp_path / "out", "--json")
+    assert done.returncode == 0, done.stderr
+    again = json.loads(done.stdout)
+    for field in ("iterationSeconds", "objectiveValue", "lowerBound", "costPerHour", "optimal"):
+        assert again[field] == plan[field], field
+    assert again["bestObjectiveValue"] == plan["objectiveValue"]
+    assert "change" not in again
+
+
+def test_what_does_not_fit_is_priced_and_said(evaluate, tmp_path):
+    (tmp_path / "cluster.yaml").write_text(yaml.safe_dump(pool(fast_memory="1GB"), sort_keys=False))
+    done = evaluate({"stages": [{"layers": ["embed", "head"], "devices": {"fast": 4}}]}, "--json", "--recompute", "never")
+    assert done.returncode == 2
+    plan = json.loads(done.stdout)
+    assert plan["binding"] == "memory"
+    assert [check["holds"] for check in plan["checks"] if check["name"] == "memory"] == [False]
+
+
+def test_a_floor_that_is_missed_binds(evaluate):
+    stage = {"layers": ["embed", "head"], "devices": {"slow": 1}}
+    done = evaluate({"stages": [stage]}, "--json", "--min-throughput", "1000000")
+    assert done.returncode == 2
+    assert json.loads(done.stdout)["binding"] == "throughput-floor"
+
+
+def test_the_text_names_the_bottleneck_and_the_best_change(evaluate):
+    stages = [{"layers": ["embed"], "devices": {"fast": 1}}, {"layers": ["first", "head"], "devices": {"fast": 1}}]
+    done = evaluate({"microBatches": 8, "stages": stages})
+    assert done.returncode == 0, done.stderr
+    assert "bottleneck     stage 1 with" in done.stdout
+    assert "best change    one more fast in stage 1: " in done.stdout
+    assert "% better" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("placement", "code", "words"),
+    [
+        ("stages: 5\n", "HP1007", "placement.yaml:1:9: error"),
+        ("stages: []\n", "HP1007", "must be a list"),
+        ("stages: [{layers: [embed, head], devices: {fast: 1}}]\nmicroBatches: 7\n", "HP1216", "do not divide"),
+        ("stages: [{layers: [embed, nose], devices: {fast: 1}}]\n", "HP1301", "no layer 'nose'"),
+        ("stages: [{layers: [embed, head], devices: {tpu: 1}}]\n", "HP1213", "no device type 'tpu'"),
+        ("stages: [{layers: [embed, head], devices: {fast: 0}}]\n", "HP1216", "fast"),
+        ("stages: [{layers: [head, embed], devices: {fast: 1}}]\n", "HP1216", "order of the model"),
+        ("stages: [{layers: [embed, first, third], devices: {fast: 1}}]\n", "HP1216", "does not follow"),
+        ("stages: [{layers: [embed, third], devices: {fast: 1}}]\n", "HP1216", "'head' is in no stage"),
+        ("stages: [{layers: [first, head], devices: {fast: 1}}]\n", "HP1216", "'embed' comes next"),
+        ("stages: [{layers: [embed, head], devices: {fast: 2}, shares: [64]}]\n", "HP1216", "1 shares"),
+        ("stages: [{layers: [embed, head], devices: {fast: 2}, shares: [60, 5]}]\n", "HP1216", "sum to 65"),
+        ("stages: [{layers: [embed, head], devices: {fast: 5}}]\n", "HP1216", "1 more 'fast' than the 4"),
+        ("stages: [{layers: [embed, head], devices: {fast: 1}, speed: 3}]\n", "HP1005", "speed"),
+        ("microBatches: 2\n", "HP1004", "stages"),
+    ],
+)
+def test_what_cannot_be_a_placement_is_refused(evaluate, placement: str, code: str, words: str):
+    done = evaluate(placement)
+    assert done.returncode == 1
+    assert (code in done.stderr and words in done.stderr), done.stderr
+    assert done.stdout == ""

@@ -1,0 +1,54 @@
+// Bounds of what is not placed yet, against placements by hand and the optimum.
+#include "search/exact/Bounds.h"
+#include "support/RandomProblem.h"
+
+#include "search/placement/Strategy.h"
+
+#include "gtest/gtest.h"
+
+#include <algorithm>
+
+using namespace heterplan;
+
+TEST(Bounds, neverPassTheOptimum) {
+  int compared = 0;
+  for (int seed = 0; seed < 120; ++seed) {
+    test::RandomProblem random(seed);
+    Problem problem = llvm::cantFail(random.problem());
+    Evaluator evaluator(problem);
+    Solution best = llvm::cantFail(Exhaustive::run(evaluator, {}));
+    if (!best.placement)
+      continue;
+    Evaluation evaluation = *evaluator.evaluate(*best.placement);
+    StageTable table(evaluator, best.placement->microBatches);
+    Bounds bounds(evaluator, table, /*wholeModelGroups=*/true);
+    EXPECT_LE(bounds.root(), evaluation.objective * (1 + 1e-9)) << "seed " << seed;
+    EXPECT_LE(bounds.rootTime(), evaluation.iteration.value() * (1 + 1e-9)) << "seed " << seed;
+    bounds.tighten(evaluation.iteration.value() * 1.5, evaluation.objective * 1.5);
+    EXPECT_LE(bounds.root(), evaluation.objective * (1 + 1e-9)) << "seed " << seed;
+    ++compared;
+  }
+  EXPECT_GT(compared, 50);
+}
+
+/// What has no limits on devices that matter is bounded by its fastest stage.
+TEST(Bounds, theOnlyPlacementIsItsOwnBound) {
+  test::RandomProblem random(0);
+  random.graph.layers.resize(1);
+  random.graph.tensors.clear();
+  random.cluster.types.resize(1);
+  random.cluster.nodes.resize(1);
+  random.cluster.nodes[0].count = 1;
+  random.cluster.nodes[0].devices = {{random.cluster.types[0].name, 1}};
+  random.cluster.types[0].memory = Bytes(1e9);
+  random.request = {};
+  random.request.globalBatch = Samples(2);
+  random.request.microBatches = 1;
+  Problem problem = llvm::cantFail(random.problem());
+  Evaluator evaluator(problem);
+  StageTable table(evaluator, 1);
+  Bounds bounds(evaluator, table, /*wholeModelGroups=*/true);
+  auto only = evaluator.evaluate({{{0, 1, DeviceGroup{{{0, 1}}}}}, 1});
+  ASSERT_TRUE(only);
+  EXPECT_NEAR(bounds.rootTime() / only->iteration.value(), 1, 1e-9);
+}

@@ -1,0 +1,111 @@
+// How the exact search ends, and what it does with stages that only fit in another way.
+#include "cost/ConstantCostModel.h"
+#include "search/Search.h"
+#include "support/TwoLayers.h"
+
+#include "gtest/gtest.h"
+
+#include <atomic>
+
+using namespace heterplan;
+
+namespace {
+struct LabelSettingTest : testing::Test {
+  LayerGraph graph = test::twoLayers(Bytes(400), Bytes(4));
+  Cluster cluster = test::boxes(2, Seconds(0.1));
+  ConstantCostModel costs;
+  Request request;
+
+  LabelSettingTest() {
+    costs.layer("a", {Seconds(1), Seconds(2), Seconds(1), Seconds(0)});
+    costs.layer("b", {Seconds(1), Seconds(2), Seconds(1), Seconds(0)});
+    for (Layer &layer : graph.layers)
+      layer.activationBytes = Bytes(100);
+    request.globalBatch = Samples(8);
+    request.optimizer = Optimizer::Adam;
+  }
+  SearchOutcome solve(SearchOptions options = {}) {
+    Problem problem = llvm::cantFail(Problem::create(graph, cluster, costs, request));
+    return llvm::cantFail(search(problem, "label-setting", options));
+  }
+};
+} // namespace
+
+TEST_F(LabelSettingTest, endsWithAProof) {
+  SearchOutcome outcome = solve();
+  ASSERT_TRUE(outcome.plan);
+  EXPECT_EQ(outcome.termination, Termination::Optimal);
+  EXPECT_TRUE(outcome.plan->optimal);
+  cluster.types[0].memory = Bytes(10);
+  outcome = solve();
+  EXPECT_FALSE(outcome.plan);
+  EXPECT_EQ(outcome.termination, Termination::Infeasible);
+}
+
+TEST_F(LabelSettingTest, endsWhenToldTo) {
+  std::atomic<bool> stop = true;
+  SearchOptions options;
+  options.stop = &stop;
+  request.objective = Objective::Cost;
+  graph.layers.back().activationBytes = Bytes(1); // unequal halves: no bound is reached at once
+  SearchOutcome outcome = solve(options);
+  if (outcome.termination != Termination::Optimal) {
+    EXPECT_EQ(outcome.termination, Termination::Interrupted);
+  }
+}
+
+TEST_F(LabelSettingTest, recomputesOnlyWhereItHasTo) {
+  request.shardState = StateSharding::None;
+  SearchOutcome free = solve();
+  ASSERT_TRUE(free.plan);
+  for (const Stage &stage : free.plan->stages)
+    EXPECT_TRUE(stage.recompute.empty());
+  // one sample of both layers, but not its activations of both at a time
+  cluster.types[0].memory = Bytes(4 * 800 + 4 + 100);
+  request.schedule = ScheduleChoice::DataParallel;
+  SearchOutcome tight = solve();
+  ASSERT_TRUE(tight.plan);
+  EXPECT_EQ(tight.plan->stages[0].recompute, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(tight.plan->stages[0].memory, Bytes(4 * 800 + 4 + 100));
+  request.recompute = RecomputePolicy::Never;
+  EXPECT_EQ(solve().termination, Termination::Infeasible);
+}
+
+TEST_F(LabelSettingTest, dividesStateOnlyWhereItHasTo) {
+  request.schedule = ScheduleChoice::DataParallel;
+  SearchOutcome free = solve();
+  ASSERT_TRUE(free.plan);
+  EXPECT_EQ(free.plan->stages[0].stateSharding, StateSharding::None);
+  cluster.types[0].memory = Bytes(2 * 800 + 2 * 400 + 200);
+  SearchOutcome tight = solve();
+  ASSERT_TRUE(tight.plan);
+  EXPECT_EQ(tight.plan->stages[0].stateSharding, StateSharding::Optimizer);
+  EXPECT_EQ(tight.plan->stages[0].replicas.size(), 2u);
+  request.shardState = StateSharding::None;
+  EXPECT_EQ(solve().termination, Termination::Infeasible);
+}
+
+TEST_F(LabelSettingTest, everyStageAsAsked) {
+  request.recompute = RecomputePolicy::Always;
+  request.shardState = StateSharding::Gradients;
+  SearchOutcome outcome = solve();
+  ASSERT_TRUE(outcome.plan);
+  for (const Stage &stage : outcome.plan->stages) {
+    EXPECT_FALSE(stage.recompute.empty());
+    EXPECT_EQ(stage.stateSharding,
+              stage.replicas.size() > 1 ? StateSharding::Gradients : StateSharding::None);
+  }
+  request.iterationModel = IterationModel::SteadyState;
+  llvm::Expected<Problem> problem = Problem::create(graph, cluster, costs, request);
+  ASSERT_FALSE(problem);
+  EXPECT_NE(toText(problem.takeError()).find("is not supported under the iteration model"),
+            std::string::npos);
+}
+
+TEST_F(LabelSettingTest, aMemberThatFailsIsAnError) {
+  costs = ConstantCostModel().layer("a", {Seconds(1), Seconds(2), Seconds(1), Seconds(0)});
+  Problem problem = llvm::cantFail(Problem::create(graph, cluster, costs, request));
+  llvm::Expected<SearchOutcome> outcome = search(problem, "auto", {});
+  ASSERT_FALSE(outcome);
+  EXPECT_NE(toText(outcome.takeError()).find("HP1401"), std::string::npos);
+}

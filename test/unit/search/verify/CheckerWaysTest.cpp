@@ -1,0 +1,120 @@
+// Stages that compute activations again or divide their state: plans right by hand, and changed.
+#include "Fixture.h"
+
+using namespace heterplan;
+
+namespace {
+/// The first stage computes again in two segments.
+struct RecomputedPlan : CheckerFixture {
+  RecomputedPlan() {
+    Stage &first = plan.stages[0];
+    first.recompute = {"a", "b"};
+    // two in flight keep two samples of what enters b, and one segment is there at a time
+    first.memory = Bytes(2 * 2000 + 2 * 2 * 100 + 2 * 10 + 2 * 4);
+    for (Replica &replica : first.replicas)
+      replica.backward += replica.forward;
+    first.backward += Seconds(2e-3);
+    fillTotals();
+  }
+};
+
+/// Both stages divide the state of Adam; `sharding` says what else.
+struct ShardedPlan : CheckerFixture {
+  void shard(StateSharding sharding) {
+    plan.optimizer = Optimizer::Adam;
+    for (DeviceType &type : cluster.types)
+      type.memory = Bytes(9000);
+    for (int i = 0; i < 2; ++i) {
+      Stage &stage = plan.stages[i];
+      DeviceGroup group{{{i, 2}}};
+      Seconds whole = allReduceTime(cluster, group, Bytes(2000));
+      Bytes activations = stage.memory - Bytes(2 * 2000);
+      stage.stateSharding = sharding;
+      stage.update = stage.update / 2;
+      if (sharding == StateSharding::Optimizer) {
+        stage.memory = Bytes(2 * 2000 + 2 * 1000) + activations;
+        stage.sync = stage.update + whole;
+        continue;
+      }
+      // two buffers of gradients are more than all there are
+      stage.memory = Bytes(2000 + 2000 + 3 * 1000) + activations;
+      stage.sync = stage.update + whole / 2;
+      stage.reduceScatter = whole / 2;
+      stage.backward += whole / 2;
+      for (Replica &replica : stage.replicas)
+        replica.backward += whole / 2;
+    }
+    fillTotals();
+  }
+};
+
+TEST_F(RecomputedPlan, holds) { EXPECT_EQ(failing(), (Names{})); }
+
+TEST_F(RecomputedPlan, whatIsNotSoFails) {
+  Plan right = plan;
+  plan.stages[0].recompute.clear(); // then its backward pass is shorter, and it needs less
+  EXPECT_EQ(failing(), (Names{"memory", "timing"}));
+  plan = right;
+  plan.stages[0].recompute = {"a"}; // one segment has both activations
+  EXPECT_EQ(failing(), (Names{"memory"}));
+  plan = right;
+  plan.stages[0].memory -= Bytes(20);
+  EXPECT_EQ(failing(), (Names{"memory"}));
+  plan = right;
+  plan.stages[0].replicas[1].backward -= Seconds(1e-3);
+  EXPECT_EQ(failing(), (Names{"timing"}));
+  plan = right;
+  plan.stages[0].recompute = {"b", "a"};
+  EXPECT_NE(finding("timing").because.find("does not begin a segment"), std::string::npos);
+}
+
+TEST_F(RecomputedPlan, keepsToItsPolicy) {
+  plan.recompute = RecomputePolicy::Never;
+  EXPECT_EQ(failing(), (Names{"recompute"}));
+  EXPECT_NE(finding("recompute").because.find("stage 0 does not keep its activations"),
+            std::string::npos);
+  plan.recompute = RecomputePolicy::Always;
+  EXPECT_NE(finding("recompute").because.find("stage 1 keeps its activations"), std::string::npos);
+}
+
+TEST_F(RecomputedPlan, aSegmentDoesNotPartATiedParameter) {
+  graph.layers[1].parameters = graph.layers[0].parameters;
+  EXPECT_NE(finding("timing").because.find("parts a shared parameter"), std::string::npos);
+}
+
+TEST_F(ShardedPlan, holds) {
+  shard(StateSharding::Optimizer);
+  EXPECT_EQ(failing(), (Names{}));
+}
+
+TEST_F(ShardedPlan, holdsWithGradients) {
+  shard(StateSharding::Gradients);
+  EXPECT_EQ(failing(), (Names{}));
+}
+
+TEST_F(ShardedPlan, whatIsNotSoFails) {
+  shard(StateSharding::Optimizer);
+  Plan right = plan;
+  plan.stages[1].stateSharding = StateSharding::None;
+  EXPECT_EQ(failing(), (Names{"memory", "timing"}));
+  plan = right;
+  plan.stages[1].stateSharding = StateSharding::Gradients;
+  EXPECT_EQ(failing(), (Names{"memory", "timing"}));
+  plan = right;
+  plan.stages[0].update = plan.stages[0].update * 2.0;
+  EXPECT_EQ(failing(), (Names{"timing"}));
+  plan = right;
+  plan.stages[0].memory -= Bytes(1);
+  EXPECT_EQ(failing(), (Names{"memory"}));
+}
+
+TEST_F(ShardedPlan, keepsToWhatWasAsked) {
+  shard(StateSharding::Optimizer);
+  plan.shardState = StateSharding::Gradients;
+  EXPECT_EQ(failing(), (Names{"shard-state"}));
+  EXPECT_NE(finding("shard-state").because.find("divides optimizer over its replicas"),
+            std::string::npos);
+  plan.shardState = StateSharding::Optimizer;
+  EXPECT_TRUE(finding("shard-state").check.holds);
+}
+} // namespace
