@@ -1,6 +1,6 @@
 // The sweeps of PD-ORS's publication (Yu et al., arXiv 2108.02917, section V) over every policy:
 // prints docs/experiments/schedule.md. Times are of this machine; everything else is deterministic.
-#include "lib/support/Statistics.h"
+#include "support/Statistics.h"
 #include "search/jobs/UpperBound.h"
 #include "search/jobs/policy/Policy.h"
 #include "search/jobs/read/Generator.h"

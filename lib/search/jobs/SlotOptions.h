@@ -22,7 +22,7 @@ struct SlotPlan {
 /// of unitOf) and how that grows: a further amount a costs e^(growth·a) times as much. No growth
 /// (empty): costs stay.
 struct SlotState {
-  llvm::ArrayRef<double> free, cost, growth;
+  llvm::ArrayRef<double> free, cost, growth = {};
 };
 
 /// Which cases are looked at.

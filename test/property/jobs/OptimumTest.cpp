@@ -6,7 +6,7 @@
 
 #include "gtest/gtest.h"
 
-#include <cstdlib>
+#include <map>
 
 using namespace heterplan;
 using heterplan::test::RandomJobs;
@@ -23,9 +23,9 @@ double utilityOf(const jobs::Problem &problem, const char *policy, bool *optimal
 } // namespace
 
 TEST(JobsOptimum, primalDualReachesMostOfItAndTheBoundHolds) {
-  std::vector<double> ratios, gaps;
+  std::vector<double> gaps;
   std::map<std::string, std::vector<double>> others;
-  int instances = std::getenv("HETERPLAN_JOBS") ? std::atoi(std::getenv("HETERPLAN_JOBS")) : 60;
+  constexpr int instances = 60;
   for (int seed = 5000; seed < 5000 + instances; ++seed) {
     RandomJobs random(seed, {6, 8, 3});
     auto problem = random.problem();
@@ -46,15 +46,7 @@ TEST(JobsOptimum, primalDualReachesMostOfItAndTheBoundHolds) {
     }
     gaps.push_back(bound / best);
   }
-  for (auto &[name, values] : others) {
-    std::sort(values.begin(), values.end());
-    printf("%-12s of the optimum: least %.3f, tenth %.3f, median %.3f, mean %.3f (%zu)\n",
-           name.c_str(), values[0], values[values.size() / 10], median(values),
-           std::accumulate(values.begin(), values.end(), 0.0) / values.size(), values.size());
-  }
-  std::sort(gaps.begin(), gaps.end());
-  printf("bound: median %.3f, ninth tenth %.3f, most %.3f\n", median(gaps),
-         gaps[gaps.size() * 9 / 10], gaps.back());
   EXPECT_GE(others["pd-ors"].size(), size_t(instances / 2));
   EXPECT_GE(median(others["pd-ors"]), 0.8);
+  EXPECT_LE(median(gaps), 1.1);
 }

@@ -16,6 +16,7 @@ namespace heterplan::jobs {
 namespace {
 constexpr const char *version = "1.0";
 constexpr const char *checksumKey = "  \"checksum\": \"";
+constexpr const char *ending = "\"\n}\n";
 constexpr int mostSlots = 1'000'000;
 constexpr int64_t mostCount = int64_t(1) << 40;
 constexpr auto required = Presence::Required;
@@ -103,10 +104,7 @@ Error checkSum(StringRef text, StringRef path) {
   size_t at = text.rfind(checksumKey);
   if (at == StringRef::npos)
     return invalid(path, "is not a state of heterplan schedule, or is cut off: it has no checksum");
-  StringRef sum = text.drop_front(at + StringRef(checksumKey).size()).take_until([](char c) {
-    return c == '"';
-  });
-  if (sum == sha256(text.take_front(at)))
+  if (text.drop_front(at) == checksumKey + sha256(text.take_front(at)) + ending)
     return Error::success();
   return invalid(path, "was changed by something else: its checksum is wrong");
 }
@@ -281,7 +279,7 @@ std::string toJson(const State &state) {
   });
   size_t at = StringRef(os.str()).rfind(checksumKey);
   text.resize(at);
-  return text + checksumKey + sha256(text) + "\"\n}\n";
+  return text + checksumKey + sha256(text) + ending;
 }
 
 Expected<State> parseState(StringRef text, StringRef path) {

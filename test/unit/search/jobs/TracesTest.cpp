@@ -1,0 +1,97 @@
+#include "Fixture.h"
+
+#include "search/jobs/read/Traces.h"
+
+#include "gtest/gtest.h"
+
+using namespace heterplan;
+using namespace heterplan::test;
+
+namespace {
+constexpr const char *speeds =
+    R"json({"gpu": {"('A3C', 1)": {"null": 4.0, "('B', 1)": [1, 2]},
+                    "('R (batch size 16)', 2)": {"null": 5.0}}})json";
+
+struct Trace {
+  llvm::Expected<jobs::Workload> read(const char *form, llvm::StringRef text) {
+    return jobs::parseTrace(form, text, "jobs.trace", machines, options);
+  }
+  std::string errorOf(const char *form, llvm::StringRef text) {
+    auto workload = read(form, text);
+    return workload ? "" : toText(workload.takeError());
+  }
+
+  Cluster cluster = twoGpuNodes();
+  jobs::Machines machines{cluster};
+  jobs::TraceOptions options{100, Seconds(60), 0, speeds, "speeds.json"};
+};
+} // namespace
+
+TEST(JobsTraces, gavelTellsStepsAndScale) {
+  Trace trace;
+  jobs::Workload workload =
+      llvm::cantFail(trace.read("gavel", "R (batch size 16)\trun\t-n\t1\t100\t130.5\t2\n"
+                                         "A3C\trun\tdir\t-n\t0\t7\t0.0\t4\n"));
+  ASSERT_EQ(workload.jobs.size(), 2u);
+  EXPECT_EQ(workload.jobs[0].work(), 1600);
+  EXPECT_EQ(workload.jobs[0].arrival, 2);
+  EXPECT_EQ(workload.jobs[0].batch, 2);
+  EXPECT_DOUBLE_EQ(workload.jobs[0].sampleTimes.at("gpu").value(), 2 / (5.0 * 16));
+  // Known of one worker only; without a batch size a sample is a step.
+  EXPECT_EQ(workload.jobs[1].work(), 7);
+  EXPECT_DOUBLE_EQ(workload.jobs[1].sampleTimes.at("gpu").value(), 1 / 4.0);
+}
+
+TEST(JobsTraces, gavelErrorsAreLocated) {
+  Trace trace;
+  EXPECT_EQ(trace.errorOf("gavel", "A3C\tx\n").find("jobs.trace:1:1: error: [HP1004]"), 0u);
+  EXPECT_EQ(trace.errorOf("gavel", "\nA3C\tr\t-n\t1\t9\t-3\t1\n")
+                .find("jobs.trace:2:14: error: [HP1216] arrival is '-3'"),
+            0u);
+  EXPECT_NE(trace.errorOf("gavel", "Z\tr\t-n\t1\t9\t3\t1\n").find("steps a second for ('Z', 1)"),
+            std::string::npos);
+  trace.options.throughputs = "{}";
+  EXPECT_EQ(trace.errorOf("gavel", "").find("speeds.json:1:1: error: [HP1004]"), 0u);
+}
+
+TEST(JobsTraces, alibabaTellsInstancesAndPlans) {
+  Trace trace;
+  jobs::Workload workload =
+      llvm::cantFail(trace.read("alibaba", "j1,worker,2,Terminated,1000,1100,600,29.5,50,V100\n"
+                                           "j1,worker,1,Terminated,1130,1190,100,1,,\n"
+                                           "j2,ps,1,Running,1200,,100,1,,\n"));
+  ASSERT_EQ(workload.jobs.size(), 2u); // one never ended
+  EXPECT_EQ(workload.jobs[0].name, "j1/worker");
+  EXPECT_EQ(workload.jobs[0].work(), 200);
+  EXPECT_EQ(workload.jobs[0].worker, (jobs::Demand{6000, 29.5e9, 1}));
+  EXPECT_EQ(workload.jobs[1].name, "j1/worker#1");
+  EXPECT_EQ(workload.jobs[1].arrival, 2);
+  EXPECT_NE(trace.errorOf("alibaba", "j,w,0,T,1,2,3,4,5\n").find("inst_num is '0'"),
+            std::string::npos);
+}
+
+TEST(JobsTraces, googleTellsTasksAndShares) {
+  Trace trace;
+  jobs::Workload workload =
+      llvm::cantFail(trace.read("google", "0,,7,0,,0,u,2,9,0.5,0.25,0\n"
+                                          "1000000,,7,0,,1,u,2,9,0.5,0.25,0\n"
+                                          "2000000,,7,1,,1,u,2,9,0.5,0.25,0\n"
+                                          "61000000,,7,0,,4,u,2,9,0.5,0.25,0\n"
+                                          "5000000,,8,0,,1,u,2,9,0.5,0.25,0\n"));
+  ASSERT_EQ(workload.jobs.size(), 1u);
+  EXPECT_EQ(workload.jobs[0].work(), 120); // two tasks of a minute
+  EXPECT_EQ(workload.jobs[0].priority, 9);
+  EXPECT_EQ(workload.jobs[0].worker, (jobs::Demand{4000, 8e9, 0}));
+}
+
+TEST(JobsTraces, generatedWorkloadsAreTheSameForASeed) {
+  Cluster cluster = twoGpuNodes();
+  jobs::Machines machines(cluster);
+  jobs::Workload a = generate(machines, {20, 50, Seconds(60), 3});
+  jobs::Workload b = generate(machines, {20, 50, Seconds(60), 3});
+  jobs::Workload c = generate(machines, {20, 50, Seconds(60), 4});
+  ASSERT_EQ(a.jobs.size(), 20u);
+  EXPECT_EQ(a.jobs[7].samples, b.jobs[7].samples);
+  EXPECT_NE(a.jobs[7].samples, c.jobs[7].samples);
+  EXPECT_TRUE(bool(jobs::Problem::create(machines, a)));
+}
