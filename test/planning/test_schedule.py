@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import signal
 import subprocess
@@ -90,6 +91,39 @@ def test_the_same_inputs_lead_to_the_same_bytes(tmp_path):
         schedule(EXAMPLE, "--cluster", CLUSTERS / "mixed-small.yaml", "-o", tmp_path / name, "--seed", 3)
         texts.append((tmp_path / name / "schedule.json").read_bytes())
     assert texts[0] == texts[1]
+
+
+TRACES = Path(os.environ.get("HETERPLAN_SHARED_DATA", SOURCE.parent / "shared/data")) / "gavel"
+GAVEL_CLUSTER = """
+device_types:
+  k80: {kind: gpu, memory: 12GB}
+  p100: {kind: gpu, memory: 16GB}
+  v100: {kind: gpu, memory: 16GB}
+nodes:
+  - {name: k80, count: 9, devices: {k80: 4}}
+  - {name: p100, count: 9, devices: {p100: 4}}
+  - {name: v100, count: 9, devices: {v100: 4}}
+network: {bandwidth: 10Gbit/s, latency: 10us}
+"""
+
+
+@pytest.mark.skipif(not TRACES.is_dir(), reason="the traces of Gavel are not there")
+@pytest.mark.parametrize("trace", ["23dbec", "51b7ef", "2869ce"])
+def test_traces_of_gavel(tmp_path, trace):
+    cluster = tmp_path / "cluster.yaml"
+    cluster.write_text(GAVEL_CLUSTER)
+    for policy in POLICIES:
+        run = schedule(TRACES / f"{trace}.trace", "--trace", "gavel", "--throughputs",
+                       TRACES / "simulation_throughputs.json", "--cluster", cluster, "--slot", "6h", "--slots", 200,
+                       "--policy", policy, "--json")
+        assert run.returncode == 0, run.stderr
+        result = json.loads(run.stdout)
+        assert 0 < result["totalUtility"] <= result["utilityUpperBound"]
+        assert len(result["jobs"]) == len((TRACES / f"{trace}.trace").read_text().splitlines())
+        used = {}
+        for row in result["allocations"]:
+            used[row["slot"], row["node"]] = used.get((row["slot"], row["node"]), 0) + row["workers"]
+        assert max(used.values()) <= 4
 
 
 def job_file(tmp_path, name: str, **changes) -> Path:
