@@ -56,7 +56,7 @@ std::string unknownOption(const CLI::App &command, const std::string &word) {
   for (const CLI::Option *option : command.get_options())
     for (const std::string &name : option->get_lnames())
       names.push_back("--" + name);
-  return "the following argument was not expected: " + word + didYouMean(word, names);
+  return "The following argument was not expected: " + word + didYouMean(word, names);
 }
 
 std::string usageMessage(const CLI::App &app, const CLI::ParseError &error) {

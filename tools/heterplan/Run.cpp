@@ -7,7 +7,7 @@
 
 #include "support/Files.h"
 
-#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Format.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 

@@ -6,6 +6,7 @@ import os
 import sys
 from pathlib import Path
 
+from torch.distributed.elastic.multiprocessing.api import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.run import main as torchrun
 
@@ -19,6 +20,9 @@ def launch(world_size: int, arguments: list[str]) -> int:
     options = ["--standalone", f"--nproc-per-node={world_size}", "-m", package.name]
     try:
         torchrun([*options, *arguments])
+    except SignalException as error:
+        print(f"heterplan: ended by signal {error.sigval}; the ranks were stopped", file=sys.stderr)
+        return 1
     except ChildFailedError as error:
         rank, failure = error.get_first_failure()
         print(f"heterplan: rank {rank} failed; the others were stopped", file=sys.stderr)
