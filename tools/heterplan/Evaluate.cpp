@@ -2,6 +2,7 @@
 #include "Commands.h"
 #include "CompileOptions.h"
 #include "PlanText.h"
+#include "Table.h"
 
 #include "search/Assess.h"
 #include "search/placement/StatedPlacement.h"

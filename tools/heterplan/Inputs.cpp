@@ -166,6 +166,7 @@ void warnOfZones(const Cluster &cluster) {
                        << "' is not charged in this version: costs leave out what leaves the zone")
              << '\n';
 }
+} // namespace
 
 /// The cluster at `path` with what the hardware catalogue knows of it.
 Expected<Cluster> readWholeCluster(StringRef path) {

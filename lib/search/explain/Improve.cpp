@@ -61,7 +61,8 @@ private:
           entry =
               counts.insert(std::upper_bound(counts.begin(), counts.end(), std::pair(int(type), 0)),
                             {int(type), 0});
-        if (entry == counts.end() || (entry->second += step) < 0)
+        if (entry == counts.end() || (entry->second += step) < 0 ||
+            entry->second > problem.cluster.deviceCount(int(type)))
           continue;
         if (entry->second == 0)
           counts.erase(entry);
