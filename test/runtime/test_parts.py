@@ -233,7 +233,7 @@ def test_custom_loss_and_data(model: Model, tmp_path: Path, monkeypatch):
         make_data("mine:wrong", model, loss, 0).load(0, range(2))
     with pytest.raises(RuntimeFault, match="gives no input 'image'"):
         make_data("mine:none", model, loss, 0).load(0, range(2))
-    with pytest.raises(RuntimeFault, match="expected random or module:function"):
+    with pytest.raises(RuntimeFault, match="expected random, fixed or module:function"):
         make_data("files", model, loss, 0)
 
 

@@ -54,7 +54,7 @@ def test_it_trains_as_one_process(package: Path, tmp_path: Path):
     assert found["losses"][-1] != pytest.approx(found["losses"][0], rel=1e-3), "nothing trained"
     events = json.loads(trace.read_text())["traceEvents"]
     for rank, program in enumerate(ranks):
-        own = [event for event in events if event["tid"] == rank]
+        own = [event for event in events if event["ph"] == "X" and event["tid"] == rank]
         assert [event["name"] for event in own] == [i["op"] for i in program["instructions"]]
         stages = [part["stage"] for part in program["parts"]]
         assert [event["pid"] for event in own] == [

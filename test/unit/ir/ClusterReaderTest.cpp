@@ -101,7 +101,7 @@ TEST(ClusterReader, PointsAtAWrongQuantity) {
 }
 
 TEST(ClusterReader, PointsAtWrongNamesAndTypes) {
-  expectProblem(with("kind: gpu", "kind: tpu"), "c.yaml:3:16: error: [HP1007]", "cpu and gpu");
+  expectProblem(with("kind: gpu", "kind: tpu"), "c.yaml:3:16: error: [HP1007]", "cpu, gpu");
   expectProblem(with("count: 4", "count: 4.5"), "c.yaml:6:24: error: [HP1007]", "whole number");
   expectProblem(with("count: 4", "count: 0"), "c.yaml:6:24: error: [HP1216]", "1 to 1000000");
   expectProblem(with("count: 4", "count: 99999999999999999999"), "c.yaml:6:24: error: [HP1007]",

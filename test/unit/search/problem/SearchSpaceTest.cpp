@@ -148,6 +148,8 @@ TEST(SearchSpace, saysThatMicroBatchesAndMixesAreLeftOut) {
   Problem problem = problemOf(chain({1}));
   problem.cluster = nodesOf(1, 30);
   problem.request.globalBatch = Samples(5040); // 60 divisors
+  EXPECT_EQ(SearchSpace(problem).leftOut.back(), "most numbers of devices above 16");
+  problem.request.shardState = StateSharding::None;
   EXPECT_EQ(SearchSpace(problem).leftOut,
             std::vector<std::string>{"44 of 60 numbers of micro-batches"});
   problem.request.microBatches = 10;

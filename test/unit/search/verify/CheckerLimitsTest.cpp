@@ -52,7 +52,7 @@ TEST_F(CheckerLimitsTest, LayersTogetherAndApart) {
   EXPECT_EQ(failing(), (Names{}));
   plan.colocations = {{"a", "b"}, {"a", "c"}};
   plan.separations = {{"a", "b", "c"}};
-  EXPECT_EQ(failing(), (Names{"colocations", "separations"}));
+  EXPECT_EQ(failing(), (Names{"separations", "colocations"}));
   EXPECT_EQ(finding("colocations").check.slack, -1);
   EXPECT_EQ(finding("colocations").because, "layers 'a', 'c' are to be in one stage and are in 2");
   EXPECT_EQ(finding("separations").because,
