@@ -24,7 +24,7 @@ def evaluate(tmp_path: Path):
         if isinstance(placement, Path):
             path = placement
         else:
-            path.write_text(placement if isinstance(placement, str) else yaml.safe_dump(placement))
+            path.write_text(placement if isinstance(placement, str) else yaml.safe_dump(placement, sort_keys=False))
         return subprocess.run(
             [BINARY, "evaluate", path, "--model", tmp_path / "tower.layers.json",
              "--profile", tmp_path / "tower.profile.json", "--cluster", tmp_path / "cluster.yaml",
