@@ -31,7 +31,6 @@ ELSEWHERE = {
     "scp ": "needs another machine",
     "torchrun ": "needs other machines",
     "bench/": "takes an hour on a quiet machine",
-    "scripts/": "is for developers",
     "--cores 1 --batches 1,2,4,5,8": "takes ten minutes",
 }
 # Commands that end with another status than 0, as the document says.
@@ -54,20 +53,22 @@ def folder_for(document: Path, folder: Path) -> Path:
     tools = folder / "bin"
     tools.mkdir()
     (tools / "heterplan").symlink_to(BINARY)
-    (tools / "python").symlink_to(sys.executable)
+    (tools / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')  # a link leaves its venv
+    (tools / "python").chmod(0o755)
     if not shutil.which("dot"):
         (tools / "dot").write_text("#!/bin/sh\ncat\n")
         (tools / "dot").chmod(0o755)
     return folder
 
 
-def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def run(command: str, folder: Path, place: Path) -> subprocess.CompletedProcess[str]:
+    """Runs it at `place` with the tools of `folder`."""
     environment = {
         **os.environ, "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
         "HETERPLAN_PYTHON": sys.executable, "OMP_NUM_THREADS": "1",
     }  # fmt: skip
     return subprocess.run(
-        ["bash", "-c", command], cwd=folder, env=environment, timeout=SECONDS, text=True,
+        ["bash", "-c", command], cwd=place, env=environment, timeout=SECONDS, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
     )  # fmt: skip
 
@@ -83,7 +84,7 @@ def test_commands(document: Path, tmp_path: Path) -> None:
     folder = folder_for(document, tmp_path)
     place = folder
     if any(command.text == "cd DIR" for command in commands_of(document)):
-        done = run("heterplan compile model.onnx --cluster local-cpu --batch 64 -o DIR", folder)
+        done = run("heterplan compile model.onnx --cluster local-cpu --batch 64 -o DIR", folder, place)
         assert done.returncode == 0, done.stdout
     for command in commands_of(document):
         if any(part in command.text for part in ELSEWHERE):
@@ -92,7 +93,7 @@ def test_commands(document: Path, tmp_path: Path) -> None:
             place = (place / command.text[3:].strip()).resolve()
             assert place.is_dir(), f"{document.name}:{command.line}: {command.text}"
             continue
-        done = run(command.text, place)
+        done = run(command.text, folder, place)
         where = f"{document.name}:{command.line}: {command.text}\n{done.stdout}"
         assert done.returncode in statuses_of(command), where
         if command.printed is not None:
