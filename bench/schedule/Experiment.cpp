@@ -1,10 +1,10 @@
 // The sweeps of PD-ORS's publication (Yu et al., arXiv 2108.02917, section V) over every policy:
 // prints docs/experiments/schedule.md. Times are of this machine; everything else is deterministic.
-#include "support/Statistics.h"
 #include "search/jobs/UpperBound.h"
 #include "search/jobs/policy/Policy.h"
 #include "search/jobs/read/Generator.h"
 #include "support/RandomJobs.h"
+#include "support/Statistics.h"
 
 #include <algorithm>
 #include <chrono>

@@ -9,7 +9,8 @@
 
 namespace heterplan {
 
-/// Plans of a Pareto front, in ascending throughput and cost, and the one that is written out in full.
+/// Plans of a Pareto front, in ascending throughput and cost, and the one that is written out in
+/// full.
 struct ParetoPlans {
   llvm::ArrayRef<Plan> plans;
   size_t chosen = 0;

@@ -15,7 +15,8 @@ struct ParetoFront {
   /// the cheapest found for a floor on the throughput, which it states as its minThroughput: its
   /// bound is on the cost of every plan that reaches that floor.
   std::vector<Plan> plans;
-  /// The plan farthest below the chord from the cheapest to the fastest; a knee of the Pareto front.
+  /// The plan farthest below the chord from the cheapest to the fastest; a knee of the Pareto
+  /// front.
   size_t knee = 0;
   /// Without plans: it is proven that there are none.
   bool proven = false;

@@ -7,8 +7,8 @@
 
 #include "support/Files.h"
 
-#include "llvm/Support/Format.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Format.h"
 #include "llvm/Support/Path.h"
 
 #include <cstdlib>

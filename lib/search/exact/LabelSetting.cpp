@@ -21,7 +21,8 @@ namespace heterplan {
 namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr int beamWidth = 6;
-/// Stages that are listed, or entries of a Pareto set compared, in the time that it takes to price one.
+/// Stages that are listed, or entries of a Pareto set compared, in the time that it takes to price
+/// one.
 constexpr int64_t stepsPerStage = 16;
 
 /// What depends on the number of micro-batches.

@@ -118,8 +118,8 @@ LabelStore::Handover LabelStore::handover(const Label &label, const Label *other
 /// Both stand at the same cut, and what crosses it reaches their first stages over the same link.
 /// The slowest stage counts m − w times what the fill does (w: IterationRules::fillWeight), so that
 /// a slower one may be made up for; so may transfers, which with larger shares take longer.
-bool LabelStore::dominates(const Entry &a, const Label &aLabel, const int *aUsed,
-                           const Entry &b, const Label &bLabel, const int *bUsed) {
+bool LabelStore::dominates(const Entry &a, const Label &aLabel, const int *aUsed, const Entry &b,
+                           const Label &bLabel, const int *bUsed) {
   if (a.fill > b.fill || a.fillAndExposed > b.fillAndExposed || a.price > b.price ||
       a.depth > b.depth)
     return false;

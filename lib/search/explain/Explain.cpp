@@ -208,7 +208,8 @@ std::string toText(const Explanation &explanation) {
   for (const Relaxation &relaxation : explanation.relaxations)
     print(os, relaxation);
   if (!explanation.proven)
-    os << "  the search stopped at its limit or left plans out, so that there may be a plan that it "
+    os << "  the search stopped at its limit or left plans out, so that there may be a plan that "
+          "it "
           "did not see\n";
   return text;
 }

@@ -30,8 +30,8 @@ struct Explanation {
   /// of them the others can. Empty when no plan was found even without constraints.
   std::vector<std::string> conflict;
   std::vector<Relaxation> relaxations;
-  /// False where the search stopped at its limit, or left plans out: there may be a plan that it did
-  /// not see.
+  /// False where the search stopped at its limit, or left plans out: there may be a plan that it
+  /// did not see.
   bool proven = false;
   int devices = 0; // of the cluster
 };

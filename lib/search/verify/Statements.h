@@ -8,8 +8,9 @@
 
 namespace heterplan {
 
-/// The check `statements`: model and cluster have the names that `plan` says, its strategy is one of
-/// `strategies`, and the checks that it states are `findings` (none stated is none claimed) and hold.
+/// The check `statements`: model and cluster have the names that `plan` says, its strategy is one
+/// of `strategies`, and the checks that it states are `findings` (none stated is none claimed) and
+/// hold.
 Finding checkStatements(const Plan &plan, const LayerGraph &graph, const Cluster &cluster,
                         llvm::ArrayRef<Finding> findings,
                         llvm::ArrayRef<llvm::StringRef> strategies);
