@@ -165,8 +165,10 @@ std::string signatureOf(const GraphFacts &facts, ArrayRef<int> nodes, int heavy)
   printShapes(os, facts.graph, node.outputs);
   printRiders(os, facts.graph, nodes, heavy);
   os.flush();
-  if (head.size() > readableLength)
-    head = head.substr(0, readableLength) + "...";
+  if (head.size() > readableLength) {
+    head.resize(readableLength);
+    head += "...";
+  }
   DataType type = DataType::Undefined;
   for (TensorId id : node.outputs)
     if (id != noTensor && type == DataType::Undefined)
