@@ -53,7 +53,7 @@ public:
     groups.resize(program.stages);
     for (const RankProgram &rank : program.ranks)
       for (const ProgramPart &part : rank.parts)
-        addDevice(groups[part.stage], cluster.typeIndex(rank.device.type));
+        addDevice(groups[part.stage], cluster.typeIndex(rank.device));
   }
 
   Error check(const Timeline &timeline, StringRef path) const {
@@ -297,7 +297,7 @@ Expected<std::map<Samples, ProfileEntry>> uncorrected(const Layer &layer, String
       return cost.takeError();
     ProfileEntry &entry = entries[batch];
     entry.layer = layer.name;
-    entry.deviceType = device.name;
+    entry.deviceType = device.stated();
     entry.batch = batch;
     entry.forward = cost->forward;
     entry.backward = cost->backward;

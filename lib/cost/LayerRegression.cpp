@@ -174,7 +174,7 @@ void LayerRegression::train(StringRef deviceType, const Training &training) {
 
 const LayerClass *LayerRegression::find(LayerKind kind, const DeviceType &device) const {
   const LayerClass *found = nullptr;
-  for (const std::string &name : {device.name, device.catalogue}) {
+  for (const std::string &name : {device.stated(), device.catalogue}) {
     auto type = byType.find(name);
     if (name.empty() || type == byType.end())
       continue;
@@ -217,7 +217,7 @@ std::optional<Seconds> LayerRegression::update(const Layer &layer, const DeviceT
   LayerWork work = workOf(layer);
   if (work.parameterBytes == Bytes(0))
     return Seconds(0);
-  for (const std::string &name : {device.name, device.catalogue}) {
+  for (const std::string &name : {device.stated(), device.catalogue}) {
     auto fit = updates.find(name);
     if (name.empty() || fit == updates.end())
       continue;

@@ -210,7 +210,7 @@ const ProfileSeries *ProfileDatabase::find(const Device &device, const Layer &la
 
 const ProfileSeries *ProfileDatabase::find(const Layer &layer, StringRef model,
                                            const DeviceType &device) const {
-  for (StringRef name : {StringRef(device.name), StringRef(device.catalogue)}) {
+  for (StringRef name : {StringRef(device.stated()), StringRef(device.catalogue)}) {
     auto entry = devices.find(name);
     if (name.empty() || entry == devices.end())
       continue;

@@ -25,8 +25,13 @@ StageCosts::StageCosts(const LayerGraph &graph, const Cluster &cluster, const Co
 }
 
 const GroupCosts &StageCosts::costsOf(const DeviceGroup &group) {
-  if (group.counts.size() > 1)
-    return mixed = groupCosts(cluster, group);
+  if (group.counts.size() > 1) {
+    if (group != lastMixed) {
+      lastMixed = group;
+      mixed = groupCosts(cluster, group);
+    }
+    return mixed;
+  }
   auto [type, count] = group.counts.front();
   if (groups[type].size() <= size_t(count))
     groups[type].resize(count + 1);

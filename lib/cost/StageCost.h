@@ -124,7 +124,8 @@ private:
   std::vector<Bytes> inPassAllReduceBytes; // likewise
   std::unique_ptr<const HeterPsModel> fitted;
   std::vector<std::vector<std::unique_ptr<GroupCosts>>> groups; // of one type: by type and count
-  GroupCosts mixed;                                             // of the last mixed group
+  DeviceGroup lastMixed;
+  GroupCosts mixed; // of it
 };
 
 } // namespace heterplan

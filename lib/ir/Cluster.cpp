@@ -171,10 +171,29 @@ std::string nodeName(const NodeGroup &group, int index) {
   return group.count == 1 ? group.name : group.name + "-" + std::to_string(index);
 }
 
+std::vector<int> Cluster::typesCalled(StringRef typeName) const {
+  std::vector<int> found;
+  for (int type = 0; type < int(types.size()); ++type)
+    if (types[type].name == typeName || types[type].stated() == typeName)
+      found.push_back(type);
+  return found;
+}
+
 int Cluster::typeIndex(StringRef typeName) const {
-  auto match = std::find_if(types.begin(), types.end(),
-                            [&](const DeviceType &type) { return type.name == typeName; });
-  return match == types.end() ? -1 : static_cast<int>(match - types.begin());
+  std::vector<int> found = typesCalled(typeName);
+  return found.empty() ? -1 : found.front();
+}
+
+int Cluster::typeIndex(const DeviceRef &device) const {
+  std::vector<int> found = typesCalled(device.type);
+  if (found.size() < 2)
+    return found.empty() ? -1 : found.front();
+  for (const NodeGroup &group : nodes)
+    for (int type : found)
+      for (int node = 0; group.devices.count(types[type].name) && node < group.count; ++node)
+        if (nodeName(group, node) == device.node)
+          return type;
+  return -1;
 }
 
 int Cluster::deviceCount(int type) const {
@@ -220,7 +239,7 @@ std::vector<DeviceRef> devicesOf(const Cluster &cluster, int type) {
       continue;
     for (int node = 0; node < group.count; ++node)
       for (int index = 0; index < entry->second; ++index)
-        devices.push_back({name, nodeName(group, node), index});
+        devices.push_back({cluster.types[type].stated(), nodeName(group, node), index});
   }
   return devices;
 }

@@ -44,6 +44,9 @@ struct DeviceType {
   bool statesPrice = true;
   Location catalogueLocation{};
   double cores = 0; // of one CPU device; 0: not known
+  /// What files and profiles call it, where `name` stands for some of its nodes; see NodeClasses.h.
+  std::string statedName{};
+  const std::string &stated() const { return statedName.empty() ? name : statedName; }
 };
 
 /// Moving s bytes takes latency + s/bandwidth.
@@ -90,6 +93,8 @@ struct Zone {
   Location location;
 };
 
+struct DeviceRef;
+
 struct Cluster {
   std::string name;
   std::string fingerprint; // of the file, hex SHA-256
@@ -98,8 +103,13 @@ struct Cluster {
   Link network; // between nodes, and between zones
   std::vector<Zone> zones;
 
-  /// Index of the device type called `name`, or -1.
+  /// Index of the device type called `name`, or -1; of the first where several node classes are.
   int typeIndex(llvm::StringRef name) const;
+  /// Of the type of `device`, of its node class where there are several; -1 where the cluster has
+  /// no such type or node.
+  int typeIndex(const DeviceRef &device) const;
+  /// All types that files call `name`, or that are called so.
+  std::vector<int> typesCalled(llvm::StringRef name) const;
   /// Devices of type `type` in the whole cluster.
   int deviceCount(int type) const;
   int totalDevices() const;

@@ -124,7 +124,7 @@ private:
                << "' does not allow; accepted are interleaved and burst";
       return &rank;
     }
-    int type = cluster.typeIndex(device.type);
+    int type = cluster.typeIndex(device);
     if (type < 0)
       return Diagnostic(Diag::UnknownDevice, placeOf(stage, ".replicas"))
              << "cluster '" << cluster.name << "' has no device type '" << device.type << "'";

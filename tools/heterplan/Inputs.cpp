@@ -7,6 +7,7 @@
 #include "cost/Catalogue.h"
 #include "cost/ProfiledModel.h"
 #include "cost/Roofline.h"
+#include "ir/NodeClasses.h"
 #include "ir/onnx/Importer.h"
 #include "ir/onnx/group/Grouping.h"
 #include "support/Suggestion.h"
@@ -211,6 +212,7 @@ Expected<CostInputs> readCosts(const CostOptions &options, const LayerGraph &gra
   if (Error error = readProfiles(options.profiles, *inputs.measured))
     return error;
   inputs.measured->applyLinks(inputs.cluster);
+  inputs.cluster = separateNodeClasses(std::move(inputs.cluster));
   inputs.roofline = std::make_unique<RooflineModel>(optimizer, precision);
   inputs.inferred = std::make_unique<LayerRegression>(*inputs.measured, graph);
   inputs.model = std::make_unique<ProfiledModel>(

@@ -34,7 +34,7 @@ std::set<const LayerClass *> inferredClasses(const Plan &plan, const Problem &pr
   std::set<const LayerClass *> classes;
   for (const Stage &stage : plan.stages)
     for (const Replica &replica : stage.replicas) {
-      int type = problem.cluster.typeIndex(replica.devices.front().type);
+      int type = problem.cluster.typeIndex(replica.devices.front());
       for (const std::string &name : stage.layers) {
         const Layer &layer = problem.graph.layers[problem.graph.find(name)];
         const DeviceType &device = problem.cluster.types[type];

@@ -182,7 +182,7 @@ double memoryNeed(const Plan &plan, const Cluster &cluster, const std::vector<in
   for (const Stage &stage : plan.stages)
     for (const Replica &replica : stage.replicas)
       for (const DeviceRef &device : replica.devices)
-        if (is_contained(types, cluster.typeIndex(device.type)))
+        if (is_contained(types, cluster.typeIndex(device)))
           most = std::max(most, stage.memory);
   return most.value();
 }

@@ -110,7 +110,7 @@ void PlanBuilder::fillFits(Plan &plan) const {
     HeterPsModel::Residuals compute = fit->computeResiduals(int(type));
     HeterPsModel::Residuals transfer = fit->transferResiduals(int(type));
     int worst = compute.worst >= transfer.worst ? compute.worstLayer : transfer.worstLayer;
-    plan.fits.push_back({problem.cluster.types[type].name, compute.median, compute.worst,
+    plan.fits.push_back({problem.cluster.types[type].stated(), compute.median, compute.worst,
                          transfer.median, transfer.worst,
                          worst < 0 ? "" : problem.graph.layers[worst].name});
   }

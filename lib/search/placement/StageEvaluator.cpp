@@ -17,7 +17,7 @@ std::vector<std::vector<int>> countForbidden(const Problem &problem) {
                                           std::vector<int>(layers + 1, 0));
   for (const Pin &pin : problem.request.pins)
     for (size_t type = 0; type < forbidden.size(); ++type)
-      if (problem.cluster.types[type].name != pin.type)
+      if (problem.cluster.types[type].stated() != pin.type)
         ++forbidden[type][problem.graph.find(pin.layer) + 1];
   for (std::vector<int> &counts : forbidden)
     for (int i = 0; i < layers; ++i)

@@ -27,7 +27,10 @@ struct StatedStage {
 
 class PlacementReader {
 public:
-  explicit PlacementReader(const Problem &problem) : problem(problem) {}
+  explicit PlacementReader(const Problem &problem) : problem(problem) {
+    for (size_t type = 0; type < problem.cluster.types.size(); ++type)
+      left.push_back(problem.cluster.deviceCount(static_cast<int>(type)));
+  }
 
   Error read(const YamlNode &node);
   Expected<Placement> placement() const;
@@ -36,6 +39,7 @@ private:
   Error readStages(const YamlNode &node);
   Error readLayers(const YamlNode &node, StatedStage &stage);
   Error readDevices(const YamlNode &node, StatedStage &stage);
+  void takeDevices(std::vector<int> types, int count, StatedStage &stage);
   Error readShares(const YamlNode &node, StatedStage &stage);
   Error addShares(const StatedStage &stated, PlacedStage &placed) const;
 
@@ -43,6 +47,7 @@ private:
   Location location;
   int microBatches = 1;
   std::vector<StatedStage> stages;
+  std::vector<int> left; // devices of each type that no stage has yet
 };
 
 Error PlacementReader::read(const YamlNode &node) {
@@ -109,16 +114,36 @@ Error PlacementReader::readDevices(const YamlNode &node, StatedStage &stage) {
     return Diagnostic(Diag::WrongType, node.location)
            << "devices must be a mapping from device types to how many ({v100: 4})";
   for (const YamlEntry &entry : node.entries) {
-    int type = problem.cluster.typeIndex(entry.key), count = 0;
-    if (type < 0)
+    std::vector<int> types = problem.cluster.typesCalled(entry.key);
+    int count = 0;
+    if (types.empty())
       return Diagnostic(Diag::UnknownDevice, entry.location)
              << "cluster '" << problem.cluster.name << "' has no device type '" << entry.key << "'";
     if (Error error =
             readInteger(entry.value, "number of '" + entry.key + "'", 1, mostDevices, count))
       return error;
-    stage.devices.push_back({type, count});
+    takeDevices(std::move(types), count, stage);
   }
   return Error::success();
+}
+
+/// Of the node classes `types` the smallest that still holds all; else those that hold most first.
+/// What is too much is taken of the last one, so that it is missed there.
+void PlacementReader::takeDevices(std::vector<int> types, int count, StatedStage &stage) {
+  auto holdsLess = [&](int a, int b) { return left[a] < left[b]; };
+  std::stable_sort(types.begin(), types.end(), holdsLess);
+  auto whole = find_if(types, [&](int type) { return left[type] >= count; });
+  if (whole != types.end())
+    types = {*whole};
+  while (count > 0) {
+    int type = types.back();
+    types.pop_back();
+    int taken = types.empty() ? count : std::min(count, std::max(0, left[type]));
+    if (taken > 0)
+      stage.devices.push_back({type, taken});
+    left[type] -= taken;
+    count -= taken;
+  }
 }
 
 Error PlacementReader::readShares(const YamlNode &node, StatedStage &stage) {
@@ -224,7 +249,7 @@ Expected<Placement> placementOf(const Plan &plan, const Problem &problem) {
     for (const Replica &replica : stage.replicas) {
       if (replica.devices.size() != 1 || !used.insert(replica.devices[0]).second)
         return notOneDeviceEach(index);
-      int type = problem.cluster.typeIndex(replica.devices[0].type);
+      int type = problem.cluster.typeIndex(replica.devices[0]);
       if (type < 0)
         return Diagnostic(Diag::UnknownDevice, {"", 0, 0, "stages[" + std::to_string(index) + "]"})
                << "cluster '" << problem.cluster.name << "' has no device type '"

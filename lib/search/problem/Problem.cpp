@@ -78,9 +78,12 @@ Error verifySets(const Problem &problem, ArrayRef<LayerSet> sets, const char *wh
 }
 
 Error verifyPins(const Problem &problem) {
-  std::string types;
+  std::string types, last;
   for (const DeviceType &type : problem.cluster.types)
-    types += (types.empty() ? "" : ", ") + type.name;
+    if (type.stated() != last) { // node classes of one type follow each other
+      last = type.stated();
+      types += (types.empty() ? "" : ", ") + last;
+    }
   for (const Pin &pin : problem.request.pins) {
     Location place{"", 0, 0, "pin " + pin.layer + "=" + pin.type};
     if (Error error = verifyLayer(problem, pin.layer, place))

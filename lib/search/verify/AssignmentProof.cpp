@@ -153,7 +153,7 @@ Formula Sizing::requireShardState(size_t) const { return Formula::truth(true); }
 Formula Sizing::requirePin(size_t index) const {
   const Pin &pin = requested.request.pins[index];
   const AssignedStage &stage = assignment[stageOf(pin.layer)];
-  return Formula::truth(requested.cluster.types[stage.type].name == pin.type);
+  return Formula::truth(requested.cluster.types[stage.type].stated() == pin.type);
 }
 Formula Sizing::requireColocation(size_t index) const {
   return inStages(requested.request.colocations[index], 1);
@@ -209,8 +209,12 @@ std::optional<std::vector<AssignedStage>> onlyAssignment(const RequestedPlan &re
     if (requested.cluster.deviceCount(type) > 0)
       present.push_back(type);
   std::map<int, int> pinned;
-  for (const Pin &pin : requested.request.pins)
-    pinned.emplace(requested.graph.find(pin.layer), requested.cluster.typeIndex(pin.type));
+  for (const Pin &pin : requested.request.pins) {
+    std::vector<int> types = requested.cluster.typesCalled(pin.type);
+    if (types.size() != 1)
+      return std::nullopt;
+    pinned.emplace(requested.graph.find(pin.layer), types.front());
+  }
   std::vector<AssignedStage> assignment;
   for (int layer = 0; layer < requested.graph.size(); ++layer) {
     auto pin = pinned.find(layer);

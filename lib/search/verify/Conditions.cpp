@@ -269,7 +269,7 @@ std::optional<Formula> Conditions::requirePin(size_t index) const {
   std::vector<Formula> result;
   size_t layerClass = classOf(requested.graph.find(pin.layer));
   for (size_t t = 0; t < devices.size(); ++t)
-    if (requested.cluster.types[t].name != pin.type)
+    if (requested.cluster.types[t].stated() != pin.type)
       result.push_back(noneOn(layerClass, t));
   return Formula::all(std::move(result));
 }

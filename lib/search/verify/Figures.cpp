@@ -94,7 +94,7 @@ Formula costPerHour(const CheckInputs &in) {
       devices.insert(replica.devices.begin(), replica.devices.end());
   std::vector<int64_t> counts(in.cluster.types.size());
   for (const DeviceRef &device : devices)
-    if (int type = in.cluster.typeIndex(device.type); type >= 0)
+    if (int type = in.cluster.typeIndex(device); type >= 0)
       ++counts[type];
   std::vector<Formula> prices;
   for (size_t type = 0; type < counts.size(); ++type)

@@ -8,6 +8,8 @@
 
 #include "llvm/ADT/StringMap.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -126,7 +128,7 @@ std::string Reevaluator::placeReplicas(const Stage &stage, ReevaluatedStage &fac
       return "a replica has no samples";
     if (replica.share > mostShare)
       return "a share of " + std::to_string(replica.share.value()) + " samples is out of range";
-    int type = cluster.typeIndex(device.type);
+    int type = cluster.typeIndex(device);
     int64_t share = replica.share.value(), parts = plan.microBatches;
     facts.replicas.push_back({type, Samples(share / parts + (share % parts != 0)), {}, {}, {}, {}});
     facts.mostSamples = std::max(facts.mostSamples, facts.replicas.back().samples);
@@ -398,9 +400,11 @@ std::string nameOf(const DeviceRef &device) {
 
 bool exists(const Cluster &cluster, const DeviceRef &device) {
   return std::any_of(cluster.nodes.begin(), cluster.nodes.end(), [&](const NodeGroup &group) {
-    auto held = group.devices.find(device.type);
-    return isNodeOf(group, device.node) && held != group.devices.end() && device.index >= 0 &&
-           device.index < held->second && cluster.typeIndex(device.type) >= 0;
+    return isNodeOf(group, device.node) && any_of(cluster.types, [&](const DeviceType &type) {
+             auto held = group.devices.find(type.name);
+             return type.stated() == device.type && held != group.devices.end() &&
+                    device.index >= 0 && device.index < held->second;
+           });
   });
 }
 

@@ -1,0 +1,14 @@
+// Node classes: the devices of one type that lie in nodes of one kind. Where a type lies in unlike
+// nodes, a plan that keeps to the better ones must not be priced as if it used the others.
+#pragma once
+
+#include "ir/Cluster.h"
+
+namespace heterplan {
+
+/// `cluster` with each device type that lies in nodes of unlike sizes, links or zones replaced by
+/// one type for each of these, called "TYPE in NODES" (NODES: the first group of nodes of the
+/// class), of which DeviceType::stated is TYPE. Types whose nodes are alike stay as they are.
+Cluster separateNodeClasses(Cluster cluster);
+
+} // namespace heterplan

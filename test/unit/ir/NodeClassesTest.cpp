@@ -1,0 +1,62 @@
+// Devices of one type in unlike nodes.
+#include "ir/NodeClasses.h"
+
+#include "gtest/gtest.h"
+
+using namespace heterplan;
+
+namespace {
+Cluster unlikeNodes() {
+  Cluster cluster;
+  DeviceType v100, cpu;
+  v100.name = "v100";
+  cpu.name = "cpu";
+  cluster.types = {v100, cpu};
+  Link link{"", BytesPerSecond(1e9), Seconds(0), ""};
+  for (auto [name, count, devices] : {std::tuple("big", 2, 8), {"small", 1, 1}, {"other", 1, 8}}) {
+    NodeGroup group;
+    group.name = name;
+    group.count = count;
+    group.devices = {{"v100", devices}, {"cpu", 1}};
+    group.link = link;
+    cluster.nodes.push_back(group);
+  }
+  return cluster;
+}
+
+std::vector<std::string> namesOf(const Cluster &cluster) {
+  std::vector<std::string> names;
+  for (const DeviceType &type : cluster.types)
+    names.push_back(type.name);
+  return names;
+}
+} // namespace
+
+TEST(NodeClasses, nodesOfUnlikeSizesAreApart) {
+  Cluster cluster = separateNodeClasses(unlikeNodes());
+  EXPECT_EQ(namesOf(cluster), (std::vector<std::string>{"v100 in big", "v100 in small", "cpu"}));
+  EXPECT_EQ(cluster.deviceCount(0), 24);
+  EXPECT_EQ(cluster.deviceCount(1), 1);
+  EXPECT_EQ(cluster.deviceCount(2), 4) << "alike in all";
+  EXPECT_EQ(cluster.types[1].stated(), "v100");
+  EXPECT_EQ(cluster.types[2].stated(), "cpu");
+  EXPECT_EQ(cluster.typesCalled("v100"), (std::vector<int>{0, 1}));
+}
+
+TEST(NodeClasses, devicesKeepTheirNames) {
+  Cluster plain = unlikeNodes(), cluster = separateNodeClasses(plain);
+  EXPECT_EQ(devicesOf(cluster, 1), (std::vector<DeviceRef>{{"v100", "small", 0}}));
+  for (const DeviceRef &device : devicesOf(plain, 0))
+    EXPECT_EQ(cluster.typeIndex(device), device.node == "small" ? 1 : 0);
+  EXPECT_EQ(cluster.typeIndex(DeviceRef{"v100", "nowhere", 0}), -1);
+  EXPECT_EQ(cluster.typeIndex(DeviceRef{"cpu", "small", 0}), 2);
+}
+
+TEST(NodeClasses, linksAndZonesSetApartToo) {
+  Cluster cluster = unlikeNodes();
+  cluster.nodes[2].link.bandwidth = BytesPerSecond(2e9);
+  EXPECT_EQ(separateNodeClasses(cluster).types.size(), 5u);
+  cluster = unlikeNodes();
+  cluster.nodes[2].zone = "b";
+  EXPECT_EQ(separateNodeClasses(cluster).types.size(), 5u);
+}
