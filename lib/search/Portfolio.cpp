@@ -47,6 +47,8 @@ public:
         return error;
     if (!isProof(best.termination))
       best.termination = ending();
+    if (Error error = boundFewCuts())
+      return error;
     return std::move(best);
   }
 
@@ -56,7 +58,7 @@ private:
   /// The table of all stages has to fit into memory, and to be filled in time.
   bool labelsFit() const {
     constexpr size_t mostEntries = 2'000'000;
-    size_t positions = evaluator.space.positions.size();
+    size_t positions = narrowCuts(evaluator.problem).size();
     return positions * (positions - 1) / 2 * evaluator.space.options.size() <= mostEntries;
   }
 
@@ -68,6 +70,7 @@ private:
   }
 
   void merge(const Solution &other) {
+    best.leftOut.insert(best.leftOut.end(), other.leftOut.begin(), other.leftOut.end());
     if (other.placement) {
       std::optional<Evaluation> evaluation = evaluator.evaluate(*other.placement);
       if (evaluation && evaluation->objective < objective) {
@@ -90,6 +93,27 @@ private:
     return end == Termination::Feasible && limited && !done() ? Termination::Limit : end;
   }
 
+  /// Few, those of the best plan, and their neighbours.
+  std::vector<int> cutsToImprove() const {
+    std::vector<int> few = narrowCuts(evaluator.problem);
+    bool hasFew = !best.placement || !best.bound;
+    return hasFew ? few : cutsNear(*best.placement, few, evaluator.space.positions);
+  }
+
+  /// The bound of plans that no exact search has seen.
+  Error boundFewCuts() {
+    Evaluator narrow(evaluator.problem);
+    if (best.bound || !best.placement || narrow.space.positions == evaluator.space.positions)
+      return Error::success();
+    best.leftOut.push_back("all but " + std::to_string(narrow.space.positions.size() - 2) +
+                           " cuts");
+    Expected<double> bound = rootBound(narrow, best.placement);
+    if (!bound)
+      return bound.takeError();
+    best.bound = *bound;
+    return narrow.takeError();
+  }
+
   struct Result {
     Solution solution;
     Error failure = Error::success();
@@ -99,9 +123,10 @@ private:
     using Member =
         Solution (*)(Evaluator &, const SearchOptions &, double, const std::optional<Placement> &);
     constexpr Member members[] = {improveLocally, learn};
+    const std::vector<int> cuts = cutsToImprove();
     std::vector<Result> results(evaluator.rules.slowestDecides() ? std::size(members) : 1);
     auto work = [&](size_t member) {
-      Evaluator own(evaluator.problem);
+      Evaluator own(evaluator.problem, cuts);
       SearchOptions mine = options;
       mine.seed = options.seed * 2 + round;
       results[member].solution = members[member](own, mine, workShare, best.placement);

@@ -68,7 +68,8 @@ Expected<SearchOutcome> search(const Problem &problem, StringRef name,
   Expected<size_t> index = strategyIndex(name);
   if (!index)
     return index.takeError();
-  Evaluator evaluator(problem);
+  bool takesEveryCut = name == "auto" || name == "label-setting";
+  Evaluator evaluator(problem, takesEveryCut ? everyCut(problem) : narrowCuts(problem));
   Expected<Solution> solution = runs[*index](evaluator, options);
   if (Error error = evaluator.takeError()) {
     if (!solution)
@@ -79,7 +80,7 @@ Expected<SearchOutcome> search(const Problem &problem, StringRef name,
     return solution.takeError();
   SearchOutcome outcome;
   outcome.termination = solution->termination;
-  outcome.reduced = !evaluator.space.leftOut.empty();
+  outcome.space = evaluator.space.searched(solution->leftOut);
   if (!solution->placement)
     return outcome;
   std::optional<Rounding> rounding = roundSizes(evaluator, options, *solution->placement);
@@ -95,8 +96,8 @@ Expected<SearchOutcome> search(const Problem &problem, StringRef name,
   if (rounding && plan->objective == Objective::Throughput)
     rounding->continuous = double(plan->globalBatch.value()) / rounding->continuous;
   plan->rounding = std::move(rounding);
-  plan->searchSpace = evaluator.space.name();
-  plan->searchSpaceLimits = evaluator.space.leftOut;
+  plan->searchSpace = outcome.space.name;
+  plan->searchSpaceLimits = outcome.space.leftOut;
   plan->interrupted = options.stop && *options.stop;
   plan->strategy = name.str();
   plan->seed = options.seed;

@@ -1,7 +1,7 @@
 // The entrance to planning: run a named strategy on a Problem. Infeasible is a result.
 #pragma once
 
-#include "search/problem/Problem.h"
+#include "search/problem/SearchSpace.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
@@ -60,7 +60,7 @@ struct SearchOutcome {
   Termination termination = Termination::Limit;
   /// The plan is optimal, or there is none.
   bool isProven() const { return isProof(termination); }
-  bool reduced = false; // the space leaves plans out: see SearchSpace::leftOut
+  SearchedSpace space; // what a proof is about
 };
 
 struct StrategyInfo {

@@ -106,6 +106,7 @@ Expected<SearchOutcome> plan(const Inputs &inputs, StringRef strategy) {
 
 /// Says why there is no plan; an answer, so it goes to stdout.
 Expected<ExitStatus> reportInfeasible(const Inputs &inputs, const CompileOptions &options) {
+  std::optional<SearchedSpace> searched; // with all constraints
   auto solve = [&](const Problem &problem, Effort effort) {
     SearchOptions searching = inputs.searching;
     searching.started = std::chrono::steady_clock::now();
@@ -114,8 +115,11 @@ Expected<ExitStatus> reportInfeasible(const Inputs &inputs, const CompileOptions
       searching.gap = std::numeric_limits<double>::infinity();
     Expected<SearchOutcome> outcome = search(problem, options.strategy, searching);
     // Nothing is proven about the plans that the space leaves out.
-    if (outcome && outcome->reduced && outcome->termination == Termination::Infeasible)
+    if (outcome && !outcome->space.leftOut.empty() &&
+        outcome->termination == Termination::Infeasible)
       outcome->termination = Termination::Limit;
+    if (outcome && !searched)
+      searched = outcome->space;
     return outcome;
   };
   auto prove = [](const Problem &problem) {
@@ -126,7 +130,7 @@ Expected<ExitStatus> reportInfeasible(const Inputs &inputs, const CompileOptions
   if (!explanation)
     return explanation.takeError();
   if (options.json)
-    writeInfeasible(outs(), *explanation, SearchSpace(inputs.problem));
+    writeInfeasible(outs(), *explanation, searched.value_or(SearchedSpace()));
   else
     printInfeasible(outs(), *explanation);
   return exitInfeasible;

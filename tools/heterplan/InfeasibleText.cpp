@@ -8,12 +8,12 @@ namespace heterplan {
 
 void printInfeasible(raw_ostream &os, const Explanation &explanation) { os << toText(explanation); }
 
-void writeInfeasible(raw_ostream &os, const Explanation &explanation, const SearchSpace &space) {
+void writeInfeasible(raw_ostream &os, const Explanation &explanation, const SearchedSpace &space) {
   JsonWriter json(os);
   json.object([&] {
     json.attribute("feasible", false);
     json.attribute("proven", explanation.proven);
-    json.attribute("searchSpace", space.name());
+    json.attribute("searchSpace", space.name);
     json.attributeArray("searchSpaceLimits", [&] {
       for (const std::string &limit : space.leftOut)
         json.value(limit);

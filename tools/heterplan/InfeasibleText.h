@@ -10,6 +10,6 @@ namespace heterplan {
 
 void printInfeasible(llvm::raw_ostream &os, const Explanation &explanation);
 void writeInfeasible(llvm::raw_ostream &os, const Explanation &explanation,
-                     const SearchSpace &space);
+                     const SearchedSpace &space);
 
 } // namespace heterplan

@@ -1,5 +1,7 @@
 #include "search/exact/Bounds.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -28,11 +30,7 @@ Bounds::Bounds(const Evaluator &evaluator, const StageTable &table, bool wholeMo
   setLeastForward(table);
   fillBuckets(table, wholeModelGroups);
   solveRests();
-  setThresholds();
-  fills.assign(thresholds.size() * rests.size(), 0);
-  for (size_t threshold = 0; threshold < thresholds.size(); ++threshold)
-    solveFills(static_cast<int>(threshold));
-  bucketTable = {}; // only needed above
+  setThresholds(infinity, 0);
 }
 
 /// λ: how fast a type runs the whole model, so that equal work weighs about the same everywhere. A
@@ -59,23 +57,46 @@ void Bounds::setWeights(const StageTable &table) {
       weight = fastest > 0 ? fastest : 1;
 }
 
-int Bounds::levelOf(double speed) const {
-  return std::clamp(static_cast<int>(std::ceil(speed / levelStep - 1e-9)) - 1, -1, levels - 1);
-}
-
 int Bounds::levelLeft(const PartialPlacement &partial) const {
   double speed = 0;
   for (size_t type = 0; type < weights.size(); ++type)
     speed += weights[type] * (evaluator.space.available[type] - partial.used[type]);
-  return levelOf(speed);
+  return std::clamp(static_cast<int>(std::ceil(speed / levelStep - 1e-9)), 0, levels);
 }
 
-/// Level l stands for at most (l+1)·levelStep of speed.
+/// Makes the weights integers, the largest that sum up to at most `mostLevels`, if there are any.
+bool Bounds::weighInIntegers(int mostLevels) {
+  constexpr int finest = 8;
+  double largest = *std::max_element(weights.begin(), weights.end());
+  for (int scale = finest; scale > 0; --scale) {
+    std::vector<double> rounded;
+    double total = 0;
+    for (size_t type = 0; type < weights.size(); ++type) {
+      rounded.push_back(std::round(scale * weights[type] / largest));
+      total += rounded.back() * evaluator.space.available[type];
+      if (rounded.back() == 0 && evaluator.space.available[type] > 0)
+        leastLevel = 0;
+    }
+    if (total <= mostLevels) {
+      weights = std::move(rounded);
+      levels = static_cast<int>(total);
+      return true;
+    }
+    leastLevel = 1;
+  }
+  return false;
+}
+
+/// The time grows with the square of cuts and levels. n levels stand for a weight of at most
+/// n·levelStep.
 void Bounds::setLevels() {
-  double total = 0;
-  for (size_t type = 0; type < weights.size(); ++type)
-    total += weights[type] * evaluator.space.available[type];
-  levelStep = total / levels;
+  if (!weighInIntegers(std::clamp(20000 / positions, 16, 256))) {
+    levels = positions <= 64 ? 32 : 8;
+    double total = 0;
+    for (size_t type = 0; type < weights.size(); ++type)
+      total += weights[type] * evaluator.space.available[type];
+    levelStep = total / levels;
+  }
   for (const GroupOption &option : evaluator.space.options) {
     double speed = 0;
     for (size_t type = 0; type < weights.size(); ++type)
@@ -100,18 +121,24 @@ void Bounds::setLeastForward(const StageTable &table) {
 }
 
 void Bounds::fillBuckets(const StageTable &table, bool wholeModelGroups) {
-  bucketTable.assign(size_t(positions) * (positions - 1) / 2 * (levels + 1),
-                     {infinity, infinity, infinity});
+  std::vector<Bucket> byLevel(levels + 1);
   for (int end = 1; end < positions; ++end)
-    for (int begin = 0; begin < end; ++begin)
-      for (int option = 0; option < static_cast<int>(optionLevels.size()); ++option) {
-        bool whole = begin == 0 && end + 1 == positions;
+    for (int begin = 0; begin < end; ++begin) {
+      for (int taken = 0; taken <= levels; ++taken)
+        byLevel[taken] = {taken, infinity, infinity, infinity};
+      bool whole = begin == 0 && end + 1 == positions;
+      for (int option = 0; option < static_cast<int>(optionLevels.size()); ++option)
         if (!evaluator.space.options[option].wholeModelOnly || (whole && wholeModelGroups))
-          addToBucket(table, begin, end, option);
-      }
+          addToBucket(table, begin, end, option, byLevel[optionLevels[option]]);
+      firstBucket.push_back(buckets.size());
+      copy_if(byLevel, std::back_inserter(buckets),
+              [](const Bucket &bucket) { return std::isfinite(bucket.time); });
+    }
+  firstBucket.push_back(buckets.size());
 }
 
-void Bounds::addToBucket(const StageTable &table, int begin, int end, int option) {
+void Bounds::addToBucket(const StageTable &table, int begin, int end, int option,
+                         Bucket &bucket) const {
   const StageEntry &entry = table.at(begin, end, option);
   bool last = end + 1 == positions;
   if (entry.mostInFlight < std::min(microBatches, last ? 1 : 2))
@@ -119,59 +146,78 @@ void Bounds::addToBucket(const StageTable &table, int begin, int end, int option
   double receive = begin > 0 ? table.leastReceive(begin, option, entry.share) : 0;
   double gradient = last ? 0 : table.leastReceiveGradient(end, option, entry.share);
   double time = (entry.forward + entry.backward + receive + gradient) * safety;
-  Bucket &bucket = buckets(begin, end)[optionLevels[option]];
   bucket.time = std::min(bucket.time, time);
   bucket.sync = std::min(bucket.sync, entry.sync * safety);
   double wholeTime = microBatches * time + entry.sync * safety; // see Lagrangian.h
   bucket.paid = std::min(bucket.paid, evaluator.space.options[option].price.value() * wholeTime);
 }
 
-/// Over the last open stage [begin, position) and the levels it takes: its own share, and the rest
-/// before it with the levels that it leaves. A stage that takes all levels leaves no device.
-void Bounds::solveRests() {
-  rests.assign(size_t(positions) * levels, {0, 0});
+/// Calls `relax(begin, bucket, level)` for each last open stage [begin, position), for each
+/// position in order, and each number of levels of which it takes its part and leaves some to those
+/// before.
+template <typename Relax> void Bounds::overLastStages(Relax relax) const {
+  size_t pair = 0;
   for (int position = 1; position < positions; ++position)
-    for (int level = 0; level < levels; ++level) {
-      Rest least{infinity, infinity};
-      for (int begin = 0; begin < position; ++begin)
-        for (int taken = 0; taken <= level + (begin == 0); ++taken) {
-          const Bucket &bucket = buckets(begin, position)[taken];
-          Rest before = begin > 0 ? rests[place(begin, level - taken)] : Rest{0, 0};
-          least.slowest = std::min(least.slowest, std::max(bucket.time, before.slowest));
-          least.paid = std::min(least.paid, bucket.paid + before.paid);
-        }
-      rests[place(position, level)] = least;
-    }
+    for (int begin = 0; begin < position; ++begin, ++pair)
+      for (size_t i = firstBucket[pair]; i < firstBucket[pair + 1]; ++i)
+        relax(position, begin, buckets[i], buckets[i].taken + (begin > 0 ? leastLevel : 0));
 }
 
-/// A geometric grid from the least possible slowest stage.
-void Bounds::setThresholds() {
-  constexpr int steps = 10;
-  constexpr double ratio = 1.15;
-  double least = rests[place(positions - 1, levels - 1)].slowest;
+/// Its own share, and the rest before it with the levels that it leaves.
+void Bounds::solveRests() {
+  rests.assign(size_t(positions) * (levels + 1), {infinity, infinity});
+  std::fill_n(rests.begin(), levels + 1, Rest{0, 0});
+  overLastStages([&](int position, int begin, const Bucket &bucket, int fewest) {
+    const Rest *before = &rests[place(begin, 0)];
+    Rest *least = &rests[place(position, 0)];
+    for (int level = fewest; level <= levels; ++level) {
+      least[level].slowest = std::min(least[level].slowest,
+                                      std::max(bucket.time, before[level - bucket.taken].slowest));
+      least[level].paid =
+          std::min(least[level].paid, bucket.paid + before[level - bucket.taken].paid);
+    }
+  });
+}
+
+/// A geometric grid from the least possible slowest stage to `longest`.
+void Bounds::setThresholds(double longest, int steps) {
+  thresholds.clear();
+  double least = rests[place(positions - 1, levels)].slowest;
   if (microBatches > evaluator.rules.fillWeight() && std::isfinite(least) && least > 0)
     for (int step = 1; step <= steps; ++step)
-      thresholds.push_back(least * std::pow(ratio, step));
+      thresholds.push_back(least * std::pow(longest / least, double(step) / steps));
   thresholds.push_back(infinity);
+  fills.assign(thresholds.size() * rests.size(), 0);
+  for (size_t threshold = 0; threshold < thresholds.size(); ++threshold)
+    solveFills(static_cast<int>(threshold));
+}
+
+/// Where (m−1)·T alone takes longer than `timeLimit`, nothing is of interest.
+void Bounds::refine(double timeLimit) {
+  constexpr int steps = 32, stepsWithoutLimit = 10;
+  double weight = evaluator.rules.fillWeight();
+  double least = rests[place(positions - 1, levels)].slowest;
+  double longest = (timeLimit - leastForward[positions - 1]) / (microBatches - weight);
+  if (!std::isfinite(longest))
+    setThresholds(4 * least, stepsWithoutLimit);
+  else if (microBatches > weight && longest > least)
+    setThresholds(longest, steps);
 }
 
 void Bounds::solveFills(int threshold) {
-  double limit = thresholds[threshold];
+  const double limit = thresholds[threshold], weight = evaluator.rules.fillWeight();
   double *fill = &fills[size_t(threshold) * rests.size()];
-  for (int position = 1; position < positions; ++position)
-    for (int level = 0; level < levels; ++level) {
-      double least = infinity;
-      for (int begin = 0; begin < position; ++begin)
-        for (int taken = 0; taken <= level + (begin == 0); ++taken) {
-          const Bucket &bucket = buckets(begin, position)[taken];
-          if (bucket.time > limit || evaluator.rules.fillWeight() * bucket.time >= least)
-            continue;
-          double before = begin > 0 ? fill[place(begin, level - taken)] : 0;
-          double behind = std::max(before, bucket.sync + leastForward[begin]);
-          least = std::min(least, evaluator.rules.fillWeight() * bucket.time + behind);
-        }
-      fill[place(position, level)] = least;
-    }
+  std::fill_n(fill, rests.size(), infinity);
+  std::fill_n(fill, levels + 1, 0);
+  overLastStages([&](int position, int begin, const Bucket &bucket, int fewest) {
+    if (bucket.time > limit)
+      return;
+    const double own = weight * bucket.time, sync = bucket.sync + leastForward[begin];
+    const double *before = fill + place(begin, 0);
+    double *least = fill + place(position, 0);
+    for (int level = fewest; level <= levels; ++level)
+      least[level] = std::min(least[level], own + std::max(before[level - bucket.taken], sync));
+  });
 }
 
 double Bounds::time(const PartialPlacement &partial) const {
@@ -179,7 +225,7 @@ double Bounds::time(const PartialPlacement &partial) const {
   if (partial.position == 0)
     return partial.fill + weight * partial.exposed + (microBatches - weight) * partial.slowest;
   int level = levelLeft(partial);
-  if (level < 0)
+  if (level < leastLevel)
     return infinity;
   double behind = weight * partial.exposed + leastForward[partial.position];
   double atLeast = rests[place(partial.position, level)].slowest; // T_{k−1}
@@ -218,6 +264,8 @@ void Bounds::tighten(double timeLimit, double best) {
   if (evaluator.rules.slowestDecides()) // no fill to bound
     return;
   lagrangian.tighten(timeLimit, costOf(best));
+  if (root() < best)
+    refine(timeLimit);
 }
 
 double Bounds::costOf(double objective) const {

@@ -10,9 +10,10 @@
 namespace heterplan {
 
 /// Bounds for one number of micro-batches m, by a surrogate relaxation: the limits on the devices
-/// of each type are replaced by one on their weighted sum Σ_t λ_t·devices_t (valid for any λ ≥ 0),
-/// in `levels` steps, rounded up. Under it a dynamic model over cut positions finds for every
-/// position and level
+/// of each type are replaced by one on their weighted sum Σ_t λ_t·devices_t (valid for any λ ≥ 0).
+/// The λ are small integers where that leaves few sums, so that a limit on one type is kept
+/// exactly; else the sum is taken in `levels` steps, rounded in favour of the bound. A dynamic
+/// programme over cut positions finds for every position and number of levels that are left
 ///   - the least max τ of the open stages,
 ///   - the least Σ τ plus exposed synchronisation when no open stage takes longer than T_k, for a
 ///     few thresholds T_k: an open part whose slowest stage lies in (T_{k−1}, T_k] adds at least
@@ -35,6 +36,8 @@ public:
   /// Tightens the bounds where they are below what is of interest: `timeLimit` as `objective` has
   /// it, and an objective of `best`.
   void tighten(double timeLimit, double best);
+  /// `tighten` begins from what `other` found, for the same micro-batches over fewer cuts.
+  void startFrom(const Bounds &other) { lagrangian.startFrom(other.lagrangian); }
   /// Price · iteration of an objective, in dollars per hour · seconds; infinite where it is time.
   double costOf(double objective) const;
   double slowestAtLeast() const { return lagrangian.slowestAtLeast(); }
@@ -48,9 +51,9 @@ public:
   double rootTime() const;
 
 private:
-  static constexpr int levels = 32;
   /// The best figures of the stages between two positions that take the same number of levels.
   struct Bucket {
+    int taken; // levels
     double time, sync, paid;
   };
   /// Least figures of the open layers before a position at some level: seconds, dollars per hour ·
@@ -63,17 +66,16 @@ private:
   void setLevels();
   void setLeastForward(const StageTable &table);
   void fillBuckets(const StageTable &table, bool wholeModelGroups);
-  void addToBucket(const StageTable &table, int begin, int end, int option);
+  void addToBucket(const StageTable &table, int begin, int end, int option, Bucket &bucket) const;
+  template <typename Relax> void overLastStages(Relax relax) const;
   void solveRests();
-  void setThresholds();
+  void setThresholds(double longest, int steps);
+  bool weighInIntegers(int mostLevels);
+  void refine(double timeLimit);
   void solveFills(int threshold);
   PartialPlacement rootPlacement(std::vector<int> &none) const;
-  int levelOf(double speed) const;
   int levelLeft(const PartialPlacement &partial) const;
-  size_t place(int position, int level) const { return size_t(position) * levels + level; }
-  Bucket *buckets(int begin, int end) {
-    return &bucketTable[(size_t(end) * (end - 1) / 2 + begin) * (levels + 1)];
-  }
+  size_t place(int position, int level) const { return size_t(position) * (levels + 1) + level; }
   double fillOf(int threshold, int position, int level) const {
     return fills[size_t(threshold) * rests.size() + place(position, level)];
   }
@@ -82,14 +84,17 @@ private:
   const int microBatches, positions;
   Lagrangian lagrangian;
   std::vector<double> weights;      // λ, by type
-  double levelStep = 1;             // speed of one level
+  int levels = 0;                   // all devices take so many
+  double levelStep = 1;             // weight of one level
+  int leastLevel = 1;               // what any open stage needs: 0 where a type weighs nothing
   std::vector<int> optionLevels;    // levels that an option takes, rounded down
   std::vector<double> leastForward; // by position: Σ of the open layers' least forward times
-  std::vector<Bucket> bucketTable;
-  std::vector<Rest> rests;        // by position and level
-  std::vector<double> thresholds; // T_k, ascending; the last is infinite
-  std::vector<double> fills;      // by threshold, position and level
-  double cheapest = 0;            // price of the cheapest device
+  std::vector<Bucket> buckets;      // by end, begin and levels
+  std::vector<size_t> firstBucket;  // of each pair of positions
+  std::vector<Rest> rests;          // by position and level
+  std::vector<double> thresholds;   // T_k, ascending; the last is infinite
+  std::vector<double> fills;        // by threshold, position and level
+  double cheapest = 0;              // price of the cheapest device
 };
 
 } // namespace heterplan

@@ -1,336 +1,57 @@
-// Exact search. A label is a placement of the last layers: stages from some cut position to the
-// end. Labels grow stage by stage towards the front, the most promising (by its lower bound) first;
-// of two labels at one cut the dominated one is dropped. The first complete label that no open
-// label's bound can beat is optimal. Stopped early, the least bound of the open labels is a proven
-// bound of the optimum. See docs/rationale/search.md.
-#include "search/exact/Bounds.h"
-#include "search/exact/Labels.h"
-#include "search/placement/SearchBudget.h"
-#include "search/placement/Strategy.h"
-
-#include <algorithm>
-#include <cmath>
-#include <deque>
-#include <limits>
-#include <queue>
+// Exact search over every cut: first over few, which gives a plan and good multipliers, then over
+// all of them; where those are too many, over those near the plan's.
+#include "search/exact/LabelSearch.h"
 
 using namespace llvm;
 
 namespace heterplan {
 
 namespace {
-constexpr double infinity = std::numeric_limits<double>::infinity();
-constexpr int beamWidth = 6;
-/// Stages that are listed, or entries of a Pareto set compared, in the time that it takes to price
-/// one.
-constexpr int64_t stepsPerStage = 16;
+/// Stages between all pairs of cuts, by group, that one number of micro-batches may have: these
+/// take some 100 bytes each.
+constexpr size_t mostStages = 2'000'000;
 
-/// What depends on the number of micro-batches.
-struct MicroBatchCase {
-  MicroBatchCase(Evaluator &evaluator, int microBatches)
-      : table(evaluator, microBatches), bounds(evaluator, table, /*wholeModelGroups=*/false) {}
-
-  StageTable table;
-  Bounds bounds;
-};
-
-class LabelSearch {
-public:
-  LabelSearch(Evaluator &evaluator, const SearchOptions &options);
-  Solution run();
-
-private:
-  // Growth
-  void addRoot(int choice);
-  template <typename Keep> void expand(int index, Keep keep);
-  bool takeSlots(int index, int option);
-  bool grow(int index, int option, int begin, Label &grown);
-  StageEntry stageBefore(const Label &label, int option, int begin);
-  PartialPlacement partialOf(const Label &label);
-  void bound(Label &label);
-  void listStages(int index);
-  bool mayStand(const Lagrangian::Extension &stage, const Label &label) const;
-  void complete(const Label &label);
-  Placement placementOf(const Label &first) const;
-
-  // Pruning
-  double timeLimit() const;
-  bool promising(const Label &label) const { return label.bound < bestObjective * (1 - 1e-12); }
-
-  // Order
-  void beam();
-  void bestFirst();
-  int64_t work() const;
-
-  Evaluator &evaluator;
-  const SearchOptions &options;
-  const SearchSpace &space;
-  const int types, last;            // last: index of the last position
-  std::deque<MicroBatchCase> cases; // Bounds refer to the tables
-  PathTable paths;
-
-  LabelStore labels;
-  using Entry = std::pair<double, int>; // bound, label
-  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> open;
-
-  std::optional<Placement> best;
-  double bestObjective = infinity;
-  double bestTime = infinity;
-  double leastMisjudged = infinity; // by the formula, of placements that are worse than it says
-  int64_t priced = 0, steps = 0;    // stages; stages listed
-  std::vector<int> scratch;         // slots of the label in hand
-  std::vector<int> wholeModelOptions;
-  SmallVector<Lagrangian::Extension, 0> stages; // that may stand before the label in hand
-};
-
-LabelSearch::LabelSearch(Evaluator &evaluator, const SearchOptions &options)
-    : evaluator(evaluator), options(options), space(evaluator.space),
-      types(static_cast<int>(space.available.size())),
-      last(static_cast<int>(space.positions.size()) - 1), paths(evaluator),
-      labels(evaluator, paths), scratch(types) {
-  for (size_t option = 0; option < space.options.size(); ++option)
-    if (space.options[option].wholeModelOnly)
-      wholeModelOptions.push_back(static_cast<int>(option));
+bool allFit(const SearchSpace &space) {
+  size_t positions = space.positions.size();
+  return positions * (positions - 1) / 2 * space.options.size() <= mostStages;
 }
 
-void LabelSearch::addRoot(int choice) {
-  Label root{};
-  root.parent = -1;
-  root.position = root.end = last;
-  root.option = -1;
-  root.choice = choice;
-  std::fill(scratch.begin(), scratch.end(), 0);
-  bound(root);
-  if (!promising(root))
-    return;
-  open.push({root.bound, labels.add(root, scratch)});
-}
-
-/// What the bounds look at of `label`, whose slots are in `scratch`.
-PartialPlacement LabelSearch::partialOf(const Label &label) {
-  double receive = 0; // of its first stage, at least
-  if (label.position > 0 && label.option >= 0)
-    receive =
-        cases[label.choice].table.leastReceive(label.position, label.option, label.share.value());
-  PartialPlacement partial;
-  partial.position = label.position;
-  partial.fill = label.fill + evaluator.rules.fillWeight() * receive;
-  partial.slowest = std::max(label.others, label.first + receive);
-  partial.exposed = label.exposed;
-  partial.price = label.price;
-  partial.used = scratch;
-  return partial;
-}
-
-void LabelSearch::bound(Label &label) {
-  label.bound = cases[label.choice].bounds.objective(partialOf(label), timeLimit());
-}
-
-/// Slowest iteration that is still of interest.
-double LabelSearch::timeLimit() const {
-  const Request &request = evaluator.problem.request;
-  double floor = request.longestIteration().value() * (1 + 1e-9);
-  return request.objective == Objective::Throughput ? std::min(bestTime, floor) : floor;
-}
-
-/// The stage [begin, position) before `label`; `mostInFlight` 0 where it does not fit.
-StageEntry LabelSearch::stageBefore(const Label &label, int option, int begin) {
-  return cases[label.choice].table.atDepth(begin, label.position, option, label.depth + 1);
-}
-
-/// Puts the slots of label `index` and of `option` into `scratch`; false where they do not suffice.
-bool LabelSearch::takeSlots(int index, int option) {
-  for (int type = 0; type < types; ++type) {
-    scratch[type] = labels.slotsOf(index)[type] + space.options[option].slots[type];
-    if (scratch[type] > space.available[type])
-      return false;
-  }
-  return true;
-}
-
-/// Puts a stage [begin, position) on `option` before label `index`. False: it does not fit.
-bool LabelSearch::grow(int index, int option, int begin, Label &grown) {
-  const Label &label = labels[index];
-  StageEntry stage = stageBefore(label, option, begin);
-  if (stage.mostInFlight == 0)
-    return false;
-  double receive = 0, receiveGradient = 0;
-  if (label.depth > 0 && !evaluator.rules.transfersArePartOfStages()) {
-    const Cut &cut = evaluator.cuts[space.positions[label.position]];
-    receive = paths.at(option, label.option)
-                  .time(Samples(stage.share), label.share, cut.forwardBytes, cut.fixedBytes)
-                  .value();
-    receiveGradient = paths.at(label.option, option)
-                          .time(label.share, Samples(stage.share), cut.backwardBytes, Bytes(0))
-                          .value();
-  }
-  double backward = stage.backward + receiveGradient;
-  grown = label;
-  grown.first = stage.forward + backward;
-  grown.fill = label.fill + evaluator.rules.fillWeight() * (receive + grown.first);
-  grown.others = label.depth > 0 ? std::max(label.others, label.first + receive) : 0;
-  grown.exposed = std::max(stage.sync, label.exposed - backward);
-  grown.price = label.price + space.options[option].price.value();
-  grown.parent = index;
-  grown.position = begin;
-  grown.end = label.position;
-  grown.option = option;
-  grown.depth = label.depth + 1;
-  grown.share = Samples(stage.share);
-  grown.dominated = false;
-  bound(grown);
-  return true;
-}
-
-/// Lists the stages that may stand before label `index` into `stages`.
-void LabelSearch::listStages(int index) {
-  const Label &label = labels[index];
-  ArrayRef<int> slots = labels.slotsOf(index);
-  std::copy(slots.begin(), slots.end(), scratch.begin());
-  stages.clear();
-  Bounds &bounds = cases[label.choice].bounds;
-  if (!bounds.listExtensions(partialOf(label), timeLimit(), bestObjective, stages))
-    for (int option = 0; option < static_cast<int>(space.options.size()); ++option)
-      for (int begin = label.position; begin-- > 0;)
-        stages.push_back({begin, option});
-  else if (label.depth == 0)
-    for (int option : wholeModelOptions)
-      stages.push_back({0, option});
-}
-
-bool LabelSearch::mayStand(const Lagrangian::Extension &stage, const Label &label) const {
-  const GroupOption &option = space.options[stage.option];
-  if (option.wholeModelOnly && (label.depth > 0 || stage.begin > 0))
-    return false;
-  if (stage.begin > 0 && label.depth + 1 >= space.maxStages)
-    return false; // the last stage that may be added has to take all the rest
-  return option.group.size() <= cases[label.choice].table.batch &&
-         (label.depth == 0 ||
-          evaluator.rules.mayFollow(option.group, space.options[label.option].group));
-}
-
-/// Calls `keep` with each promising label that has one stage more than label `index`, whose slots
-/// are then in `scratch`; complete ones are considered as solutions instead.
-template <typename Keep> void LabelSearch::expand(int index, Keep keep) {
-  if (labels[index].depth >= space.maxStages)
-    return;
-  listStages(index);
-  steps += static_cast<int64_t>(stages.size());
-  for (const Lagrangian::Extension &stage : stages) {
-    if (!mayStand(stage, labels[index]) || !takeSlots(index, stage.option))
-      continue;
-    ++priced;
-    Label grown;
-    if (!grow(index, stage.option, stage.begin, grown) || !promising(grown))
-      continue;
-    if (stage.begin > 0)
-      keep(grown);
-    else if (grown.depth >= space.minStages)
-      complete(grown);
-  }
-}
-
-/// Labels are compared by the formula of the iteration time. Where the schedule itself takes
-/// longer, what this one stands for, others that it dominated too, is bounded by the formula only.
-void LabelSearch::complete(const Label &label) {
-  Placement placement = placementOf(label);
-  std::optional<Evaluation> evaluation = evaluator.evaluate(placement);
-  if (!evaluation || evaluation->objective > label.bound * (1 + 1e-9))
-    leastMisjudged = std::min(leastMisjudged, label.bound);
-  if (!evaluation || evaluation->objective >= bestObjective)
-    return;
-  bestObjective = evaluation->objective;
-  bestTime = evaluation->iteration.value();
-  best = std::move(placement);
-}
-
-Placement LabelSearch::placementOf(const Label &first) const {
-  Placement placement;
-  placement.microBatches = cases[first.choice].table.microBatches;
-  for (const Label *label = &first; label->option >= 0; label = &labels[label->parent])
-    placement.stages.push_back({space.positions[label->position], space.positions[label->end],
-                                space.options[label->option].group});
-  return placement;
-}
-
-/// A first good plan: from each cut only the few most promising labels grow.
-void LabelSearch::beam() {
-  for (size_t choice = 0; choice < cases.size(); ++choice) {
-    labels.clear();
-    open = {};
-    addRoot(static_cast<int>(choice));
-    std::vector<std::vector<int>> waiting(last + 1);
-    if (labels.size() == 0)
-      continue;
-    waiting[last] = {0};
-    for (int position = last; position > 0; --position) {
-      std::vector<int> &here = waiting[position];
-      std::stable_sort(here.begin(), here.end(),
-                       [&](int a, int b) { return labels[a].bound < labels[b].bound; });
-      here.resize(std::min<size_t>(here.size(), beamWidth));
-      for (int index : here)
-        expand(index, [&](const Label &grown) {
-          waiting[grown.position].push_back(labels.add(grown, scratch));
-        });
-    }
-  }
-  labels.clear();
-  open = {};
-}
-
-int64_t LabelSearch::work() const {
-  return priced + (steps + labels.comparisons()) / stepsPerStage;
-}
-
-void LabelSearch::bestFirst() {
-  for (size_t choice = 0; choice < cases.size(); ++choice)
-    addRoot(static_cast<int>(choice));
-  int64_t expanded = 0;
-  while (!open.empty() && work() <= options.workLimit && !SearchBudget(options).interrupted()) {
-    auto [bound, index] = open.top();
-    if (bound >= bestObjective * (1 - std::max(1e-12, 1 - 1 / (1 + options.gap))))
+/// From what the search over `few` cuts found, until no cut near those of the plan is better.
+Expected<Solution> refine(const Evaluator &evaluator, const SearchOptions &options,
+                          const LabelSearch &coarse, ArrayRef<int> few, Solution solution) {
+  constexpr int mostRounds = 8;
+  const std::vector<int> &all = evaluator.space.positions;
+  const Problem &problem = evaluator.problem;
+  size_t cuts = few.size();
+  for (int round = 0; round < mostRounds && solution.placement; ++round) {
+    Evaluator near(problem, cutsNear(*solution.placement, few, all));
+    double before = near.evaluate(*solution.placement)->objective;
+    Solution better = LabelSearch(near, options).runFrom(coarse, solution.placement);
+    if (Error error = near.takeError())
+      return error;
+    cuts = near.space.positions.size();
+    solution = std::move(better);
+    if (near.evaluate(*solution.placement)->objective >= before)
       break;
-    open.pop();
-    if (labels[index].dominated)
-      continue;
-    expand(index, [&](const Label &grown) {
-      if (labels.insert(grown, scratch, cases[grown.choice].bounds.slowestAtLeast()))
-        open.push({grown.bound, static_cast<int>(labels.size()) - 1});
-    });
-    if (options.progress && (++expanded & 0xff) == 0)
-      options.progress(double(work()) / double(options.workLimit), bestObjective);
   }
-}
-
-Solution LabelSearch::run() {
-  best = greedyPlacement(evaluator);
-  if (best) {
-    std::optional<Evaluation> evaluation = evaluator.evaluate(*best);
-    bestObjective = evaluation->objective;
-    bestTime = evaluation->iteration.value();
-  }
-  for (int m : space.microBatches) {
-    cases.emplace_back(evaluator, m);
-    labels.addChoice(cases.back().table);
-    if (cases.back().bounds.root() < bestObjective)
-      cases.back().bounds.tighten(timeLimit(), bestObjective);
-  }
-  beam();
-  for (MicroBatchCase &each : cases)
-    if (each.bounds.root() < bestObjective)
-      each.bounds.tighten(timeLimit(), bestObjective);
-  bestFirst();
-  double least = std::min(leastMisjudged, open.empty() ? infinity : open.top().first);
-  bool complete = least >= bestObjective * (1 - 1e-12);
-  SearchBudget budget(options);
-  budget.add(work());
-  return {best, complete ? bestObjective : std::min(bestObjective, least),
-          budget.termination(complete, best.has_value())};
+  solution.leftOut.push_back(std::to_string(all.size() - cuts) + " of " +
+                             std::to_string(all.size() - 2) + " cuts");
+  return solution;
 }
 } // namespace
 
 Expected<Solution> LabelSetting::run(Evaluator &evaluator, const SearchOptions &options) {
-  return LabelSearch(evaluator, options).run();
+  std::vector<int> few = narrowCuts(evaluator.problem);
+  if (few.size() >= evaluator.space.positions.size())
+    return LabelSearch(evaluator, options).run();
+  Evaluator narrow(evaluator.problem, few);
+  LabelSearch coarse(narrow, options);
+  Solution first = coarse.run();
+  if (Error error = narrow.takeError())
+    return error;
+  if (!allFit(evaluator.space))
+    return refine(evaluator, options, coarse, few, std::move(first));
+  return LabelSearch(evaluator, options).runFrom(coarse, first.placement);
 }
 
 } // namespace heterplan

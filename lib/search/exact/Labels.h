@@ -44,8 +44,8 @@ public:
   LabelStore(const Evaluator &evaluator, PathTable &paths);
 
   /// Each number of micro-batches has to be added once, in order. `table`, its stages, outlives
-  /// this.
-  void addChoice(const StageTable &table) { tables.push_back(&table); }
+  /// this; null where no label has that number.
+  void addChoice(const StageTable *table) { tables.push_back(table); }
 
   size_t size() const { return labels.size(); }
   const Label &operator[](int index) const { return labels[index]; }

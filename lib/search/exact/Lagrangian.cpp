@@ -16,9 +16,16 @@ constexpr double safety = 1 - 1e-12;
 constexpr double intervalRatio = 1.2;
 constexpr size_t mostIntervals = 32;
 constexpr int ascentSteps = 40;
-constexpr int stepsOfHalves = 12; // of an interval that was ascended whole
+constexpr int stepsOfHalves = 12; // of an interval that was ascended whole, or nearly so
 /// An interval is not split further when that could not raise its bound by more than this share.
 constexpr double worthSplitting = 0.002;
+
+/// They grow without end where these stages have no placement at all.
+bool diverged(const std::vector<double> &multipliers) {
+  constexpr double most = 1e30;
+  return std::any_of(multipliers.begin(), multipliers.end(),
+                     [](double multiplier) { return multiplier > most; });
+}
 } // namespace
 
 Lagrangian::Lagrangian(const Evaluator &evaluator, const StageTable &table, bool wholeModelGroups)
@@ -127,16 +134,31 @@ void Lagrangian::tighten(double newTimeLimit, double newCostLimit) {
   if (!started)
     startIntervals();
   for (size_t i = intervals.size(); i-- > 0;) {
-    if (i + 1 < intervals.size()) { // a good start
+    if (isWarm) { // from elsewhere
+      startNear(intervals[i]);
+    } else if (i + 1 < intervals.size()) { // a good start
       intervals[i].multipliers = intervals[i + 1].multipliers;
       intervals[i].costMultipliers = intervals[i + 1].costMultipliers;
     }
-    improve(intervals[i], ascentSteps);
+    improve(intervals[i], isWarm ? stepsOfHalves : ascentSteps);
   }
+  isWarm = false;
+  for (const Interval &interval : intervals)
+    if (!diverged(interval.multipliers) && !diverged(interval.costMultipliers))
+      known[interval.high] = {interval.multipliers, interval.costMultipliers};
   dropSolved();
   splitDeciding();
   for (Interval &interval : intervals)
     rankChoices(interval);
+}
+
+/// From the known multipliers whose slowest stage is nearest.
+void Lagrangian::startNear(Interval &interval) const {
+  auto near = known.lower_bound(interval.high);
+  if (near == known.end())
+    --near;
+  interval.multipliers = near->second.time;
+  interval.costMultipliers = near->second.cost;
 }
 
 double Lagrangian::objectiveOf(const Interval &interval) const {

@@ -9,6 +9,7 @@
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
 
+#include <map>
 #include <vector>
 
 namespace heterplan {
@@ -42,6 +43,12 @@ public:
   /// Tightens the bounds where they are below the limits of interest: seconds of an iteration, and
   /// price · iteration in dollars per hour · seconds; either may be infinite.
   void tighten(double timeLimit, double costLimit);
+  /// `tighten` begins from the multipliers of `other`, of the same groups and micro-batches, and
+  /// needs fewer steps then.
+  void startFrom(const Lagrangian &other) {
+    known = other.known;
+    isWarm = !known.empty();
+  }
   /// Least iteration time of any completion; infinite where there is none. 0 before `tighten`.
   double time(const PartialPlacement &partial) const;
   /// Least price · iteration of any completion within the `timeLimit` of `tighten`; 0 where the
@@ -97,6 +104,9 @@ private:
     std::vector<Ranked> ranked;          // by end; then those that add least come first
     std::vector<size_t> firstRanked;     // by end
   };
+  struct Multipliers {
+    std::vector<double> time, cost;
+  };
   /// Which choice reached a position: the least fill, and the least forward time.
   struct Step {
     int fillBegin, forwardBegin;
@@ -117,6 +127,7 @@ private:
   template <typename Cost>
   std::vector<double> leastBehind(const Interval &interval, Cost cost) const;
   void keepStages(const Interval &interval, std::vector<char> &kept) const;
+  void startNear(Interval &interval) const;
   void improve(Interval &interval, int steps);
   void improveTime(Interval &interval, int steps);
   void improveCost(Interval &interval, int steps);
@@ -153,9 +164,11 @@ private:
   double timeLimit, costLimit;     // of interest
   double solvedTime, solvedCost;   // least bounds of the intervals that were dropped
   bool started = false;
-  std::vector<Step> steps;         // of the last solve
-  std::vector<double> optionCosts; // of the last solve
-  std::vector<unsigned> seen;      // by choice: the listing that found it last
+  std::map<double, Multipliers> known; // that were good for stages up to so many seconds
+  bool isWarm = false;                 // they come from elsewhere
+  std::vector<Step> steps;             // of the last solve
+  std::vector<double> optionCosts;     // of the last solve
+  std::vector<unsigned> seen;          // by choice: the listing that found it last
   unsigned listing = 0;
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <set>
 
 using namespace llvm;
 
@@ -19,8 +20,20 @@ std::vector<int64_t> distinct(std::vector<int64_t> shares) {
 }
 } // namespace
 
-Evaluator::Evaluator(const Problem &problem)
-    : problem(problem), space(problem), rules(space.rules), stages(problem, space),
+std::vector<int> cutsNear(const Placement &placement, ArrayRef<int> few, ArrayRef<int> all) {
+  constexpr int steps[] = {-8, -4, -2, -1, 0, 1, 2, 4, 8};
+  std::set<int> cuts(few.begin(), few.end());
+  for (const PlacedStage &stage : placement.stages) {
+    int at = int(lower_bound(all, stage.begin) - all.begin());
+    for (int step : steps)
+      if (at + step >= 0 && at + step < int(all.size()))
+        cuts.insert(all[at + step]);
+  }
+  return {cuts.begin(), cuts.end()};
+}
+
+Evaluator::Evaluator(const Problem &problem, std::vector<int> cuts)
+    : problem(problem), space(problem, std::move(cuts)), rules(space.rules), stages(problem, space),
       cuts(stages.costs.cuts) {}
 
 /// What the schedule depends on: for each type the times of its largest share, and of others that

@@ -35,9 +35,14 @@ struct Evaluation {
   double objective = 0;
 };
 
+/// `few`, the cuts of `placement`, and of `all` those some steps from these.
+std::vector<int> cutsNear(const Placement &placement, llvm::ArrayRef<int> few,
+                          llvm::ArrayRef<int> all);
+
 class Evaluator {
 public:
-  explicit Evaluator(const Problem &problem);
+  /// `cuts`: of the space; where none are given, `narrowCuts`.
+  explicit Evaluator(const Problem &problem, std::vector<int> cuts = {});
 
   const Problem &problem;
   const SearchSpace space;

@@ -6,7 +6,7 @@ using namespace llvm;
 
 namespace heterplan {
 
-StageTable::StageTable(Evaluator &evaluator, int microBatches)
+StageTable::StageTable(Evaluator &evaluator, int microBatches, StageLimits limits)
     : microBatches(microBatches),
       batch(evaluator.problem.request.globalBatch.value() / microBatches), evaluator(evaluator),
       options(evaluator.space.options.size()) {
@@ -26,16 +26,75 @@ StageTable::StageTable(Evaluator &evaluator, int microBatches)
     leastPerSampleByte.push_back((least(2e18) - least(1e18)) / 1e18);
   }
   size_t count = positions.size();
-  entries.resize(count * (count - 1) / 2 * options);
+  setLeastComputing();
+  for (const GroupOption &option : evaluator.space.options)
+    leastBefore.push_back(leastComputing(option.group));
+  rows.assign(count * options, Row{});
   losses.resize(count);
   for (int end = 1; end < int(count); ++end)
-    for (int begin = 0; begin < end; ++begin)
-      for (int option = 0; option < int(options); ++option)
-        if (!evaluator.space.options[option].wholeModelOnly ||
-            (begin == 0 && end + 1 == int(count)))
-          entries[indexOf(begin, end, option)] = price(begin, end, option);
+    for (int option = 0; option < int(options); ++option)
+      fillRow(end, option, limits);
   for (size_t end = 1; end < count; ++end)
     losses[end] = std::max(losses[end], losses[end - 1]);
+}
+
+/// A stage computes at least as long as any part of it, and an iteration takes at least m times as
+/// long as a stage.
+void StageTable::fillRow(int end, int option, StageLimits limits) {
+  const GroupOption &group = evaluator.space.options[option];
+  bool whole = end + 1 == int(evaluator.space.positions.size());
+  Row &row = rows[size_t(end) * options + option];
+  row.offset = entries.size();
+  row.last = row.first = group.wholeModelOnly ? whole : end;
+  double longest = std::min(limits.iteration, limits.paid / group.price.value()) * (1 + 1e-9);
+  const std::vector<double> &least = leastBefore[option];
+  while (row.first > 0) {
+    if (!least.empty() && microBatches * (least[end] - least[row.first - 1]) > longest)
+      return;
+    StageEntry entry = price(row.first - 1, end, option);
+    if (microBatches * (entry.forward + entry.backward) > longest)
+      return;
+    entries.push_back(entry);
+    --row.first;
+  }
+}
+
+void StageTable::setLeastComputing() {
+  constexpr int64_t mostSamples = 512;
+  const SearchSpace &space = evaluator.space;
+  bool anyMixed =
+      std::any_of(space.options.begin(), space.options.end(),
+                  [](const GroupOption &option) { return option.group.counts.size() > 1; });
+  if (!anyMixed || batch > mostSamples)
+    return;
+  size_t blocks = space.positions.size() - 1;
+  for (size_t type = 0; type < space.available.size(); ++type) {
+    auto &bySamples = leastOfBlocks.emplace_back(
+        batch + 2, std::vector<double>(blocks, std::numeric_limits<double>::infinity()));
+    for (int64_t samples = space.available[type] > 0 ? batch : 0; samples > 0; --samples) {
+      const LayerTimes &times = evaluator.stages.costs.times.at(int(type), samples, microBatches);
+      for (size_t block = 0; block < blocks; ++block) {
+        LayerRange range{space.positions[block], space.positions[block + 1]};
+        double both = (times.forward(range) + times.backward(range)).value();
+        bySamples[samples][block] = std::min(both, bySamples[samples + 1][block]);
+      }
+    }
+  }
+}
+
+/// Some device of a group of k has at least ⌈b/k⌉ samples.
+std::vector<double> StageTable::leastComputing(const DeviceGroup &group) const {
+  if (group.counts.size() < 2 || leastOfBlocks.empty() || group.size() > batch)
+    return {};
+  int64_t share = (batch + group.size() - 1) / group.size();
+  std::vector<double> before{0};
+  for (size_t block = 0; block + 1 < evaluator.space.positions.size(); ++block) {
+    double least = std::numeric_limits<double>::infinity();
+    for (auto [type, count] : group.counts)
+      least = std::min(least, leastOfBlocks[type][share][block]);
+    before.push_back(before.back() + least);
+  }
+  return before;
 }
 
 void StageTable::noteLoss(int end, double loss) {
@@ -200,14 +259,14 @@ StageEntry StageTable::priceBalanced(LayerRange range, const DeviceGroup &group,
 }
 
 StageEntry StageTable::atDepth(int begin, int end, int option, int depth) {
-  size_t index = indexOf(begin, end, option);
-  StageEntry entry = entries[index];
+  const Row &row = rowOf(end, option);
+  StageEntry entry = at(begin, end, option);
   int inFlight = std::min(microBatches, depth);
   if (entry.mostInFlight < inFlight)
     entry.mostInFlight = 0;
   if (entry.mostInFlight == 0 || !entry.estimate)
     return entry;
-  auto [known, isNew] = exact.try_emplace({index, inFlight});
+  auto [known, isNew] = exact.try_emplace({row.indexOf(begin), inFlight});
   if (!isNew)
     return known->second;
   const std::vector<int> &positions = evaluator.space.positions;

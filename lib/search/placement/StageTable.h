@@ -6,6 +6,7 @@
 
 #include "llvm/ADT/DenseMap.h"
 
+#include <limits>
 #include <vector>
 
 namespace heterplan {
@@ -23,16 +24,25 @@ struct StageEntry {
   bool estimate = false;
 };
 
+/// What placements of interest take at most: seconds of an iteration, and price · iteration in
+/// dollars per hour · seconds.
+struct StageLimits {
+  double iteration = std::numeric_limits<double>::infinity();
+  double paid = std::numeric_limits<double>::infinity();
+};
+
 class StageTable {
 public:
-  StageTable(Evaluator &evaluator, int microBatches);
+  /// Stages that no placement within `limits` can have are left out: they never fit.
+  StageTable(Evaluator &evaluator, int microBatches, StageLimits limits = {});
 
   const int microBatches;
   const int64_t batch; // samples of one micro-batch
 
   /// The stage between positions `begin` < `end` on option `option`.
   const StageEntry &at(int begin, int end, int option) const {
-    return entries[indexOf(begin, end, option)];
+    const Row &row = rowOf(end, option);
+    return begin < row.first || begin >= row.last ? absent : entries[row.indexOf(begin)];
   }
   /// The same exactly, `depth` stages from the end, itself counted; mostInFlight 0: it does not
   /// fit.
@@ -49,9 +59,17 @@ public:
   double leastReceiveGradient(int position, int option, int64_t share) const;
 
 private:
-  size_t indexOf(int begin, int end, int option) const {
-    return (size_t(end) * (end - 1) / 2 + begin) * options + option;
-  }
+  /// The entries of the stages that end at one position, on one option: those that begin in
+  /// [first, last), the last one first.
+  struct Row {
+    size_t offset;
+    int first, last;
+    size_t indexOf(int begin) const { return offset + (last - 1 - begin); }
+  };
+  const Row &rowOf(int end, int option) const { return rows[size_t(end) * options + option]; }
+  void fillRow(int end, int option, StageLimits limits);
+  void setLeastComputing();
+  std::vector<double> leastComputing(const DeviceGroup &group) const;
   StageEntry price(int begin, int end, int option);
   /// What a stage takes in one way, and how many micro-batches it can keep so.
   struct WayCost {
@@ -69,9 +87,16 @@ private:
 
   Evaluator &evaluator;
   const size_t options;
+  std::vector<Row> rows; // by end and option
   std::vector<StageEntry> entries;
+  const StageEntry absent;
   std::vector<StageOption> plainest; // by option: the first way that it may run in
-  std::vector<double> leastLatency, leastPerSampleByte;     // by option, of a transfer
+  std::vector<double> leastLatency, leastPerSampleByte; // by option, of a transfer
+  /// What each block between two cuts computes at least on a type with at least so many samples;
+  /// empty where those are too many to ask for.
+  std::vector<std::vector<std::vector<double>>> leastOfBlocks; // by type and samples
+  /// By option of several types: the least of the blocks before each position.
+  std::vector<std::vector<double>> leastBefore;
   llvm::DenseMap<std::pair<size_t, int>, StageEntry> exact; // estimates, by micro-batches in flight
   bool waysDiffer = false;
   std::vector<double> losses; // by position

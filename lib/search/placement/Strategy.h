@@ -12,6 +12,8 @@ struct Solution {
   /// feasible. None: not this strategy's business.
   std::optional<double> bound;
   Termination termination = Termination::Limit;
+  /// What the strategy left out of the evaluator's space, in words.
+  std::vector<std::string> leftOut = {};
 };
 
 /// The best placement that Greedy finds; LabelSetting starts from it.

@@ -143,6 +143,28 @@ void addScaledSubsets(const Cluster &cluster, ArrayRef<int> available, ArrayRef<
       options.back().wholeModelOnly = true;
     }
 }
+/// Of each type that lies in unlike nodes every useful count above those of one class: the largest
+/// classes first, all of each but the last.
+void addAcrossClasses(const Problem &problem, ArrayRef<int> microBatches, ArrayRef<int> available,
+                      ArrayRef<int> perNode, std::vector<GroupOption> &options) {
+  std::map<std::string, std::vector<int>> classes;
+  for (int type = 0; type < static_cast<int>(available.size()); ++type)
+    classes[problem.cluster.types[type].stated()].push_back(type);
+  for (auto &[name, types] : classes) {
+    std::stable_sort(types.begin(), types.end(),
+                     [&](int a, int b) { return available[a] > available[b]; });
+    int total = 0;
+    for (int type : types)
+      total += available[type];
+    for (int count : usefulCounts(problem.request.globalBatch, microBatches, total)) {
+      std::vector<int> counts(available.size(), 0);
+      for (int type : types)
+        count -= counts[type] = std::min(count, available[type]);
+      if (types.size() > 1 && counts[types[1]] > 0)
+        options.push_back(makeOption(problem.cluster, counts, available, perNode));
+    }
+  }
+}
 } // namespace
 
 int slotsFor(int count, int perNode) {
@@ -270,10 +292,22 @@ std::vector<int> cutPositions(const Problem &problem, int limit) {
   return {positions.begin(), positions.end()};
 }
 
-SearchSpace::SearchSpace(const Problem &problem) : rules(rulesOf(problem.request.iterationModel)) {
+std::vector<int> narrowCuts(const Problem &problem) {
+  const bool fitted = rulesOf(problem.request.iterationModel).fitsSizes();
+  return cutPositions(problem, fitted ? mostFittedPositions : mostPositions);
+}
+
+std::vector<int> everyCut(const Problem &problem) {
+  if (rulesOf(problem.request.iterationModel).fitsSizes())
+    return narrowCuts(problem);
+  return cutPositions(problem, problem.graph.size());
+}
+
+SearchSpace::SearchSpace(const Problem &problem, std::vector<int> cuts)
+    : positions(cuts.empty() ? narrowCuts(problem) : std::move(cuts)),
+      rules(rulesOf(problem.request.iterationModel)) {
   const Request &request = problem.request;
   const bool fitted = rules.fitsSizes();
-  positions = cutPositions(problem, fitted ? mostFittedPositions : mostPositions);
   for (int type = 0; type < static_cast<int>(problem.cluster.types.size()); ++type) {
     available.push_back(problem.cluster.deviceCount(type));
     perNode.push_back(fitted ? 0 : devicesPerNode(problem.cluster, type));
@@ -291,9 +325,12 @@ SearchSpace::SearchSpace(const Problem &problem) : rules(rulesOf(problem.request
   nameWhatIsLeftOut(problem);
 }
 
-std::string SearchSpace::name() const {
-  return std::string(rules.fitsSizes() ? "steady-state" : "pipelines") +
-         (leftOut.empty() ? "" : "-reduced");
+SearchedSpace SearchSpace::searched(const std::vector<std::string> &besides) const {
+  SearchedSpace space{rules.fitsSizes() ? "steady-state" : "pipelines", besides};
+  space.leftOut.insert(space.leftOut.end(), leftOut.begin(), leftOut.end());
+  if (!space.leftOut.empty())
+    space.name += "-reduced";
+  return space;
 }
 
 void SearchSpace::nameWhatIsLeftOut(const Problem &problem) {
@@ -340,8 +377,10 @@ void SearchSpace::listOptions(const Problem &problem) {
       counts[type] = count;
       options.push_back(makeOption(problem.cluster, counts, available, perNode));
     }
-  if (!fitted && !addAllMixed(problem.cluster, available, perNode, options))
+  if (!fitted && !addAllMixed(problem.cluster, available, perNode, options)) {
     addScaledSubsets(problem.cluster, available, perNode, options);
+    addAcrossClasses(problem, microBatches, available, perNode, options);
+  }
 }
 
 GroupOption SearchSpace::optionOf(const Problem &problem, const DeviceGroup &group) const {

@@ -21,6 +21,13 @@ struct GroupOption {
   bool wholeModelOnly = false; // considered for one-stage plans only
 };
 
+/// What a bound or "no plan" is about.
+struct SearchedSpace {
+  /// "pipelines" or "steady-state", with "-reduced" where plans were left out; see docs/formats.md.
+  std::string name;
+  std::vector<std::string> leftOut; // in words; empty: nothing
+};
+
 struct SearchSpace {
   /// Positions 0 = p_0 < ... < p_n = layers where stages may be cut.
   std::vector<int> positions;
@@ -33,9 +40,10 @@ struct SearchSpace {
   /// What was left out of the plans that the name promises, in words; empty: nothing.
   std::vector<std::string> leftOut;
 
-  explicit SearchSpace(const Problem &problem);
-  /// "pipelines" or "steady-state", with "-reduced" where plans were left out; see docs/formats.md.
-  std::string name() const;
+  /// `cuts`: the positions; where none are given, `narrowCuts`.
+  explicit SearchSpace(const Problem &problem, std::vector<int> cuts = {});
+  /// With what a strategy left out besides.
+  SearchedSpace searched(const std::vector<std::string> &besides = {}) const;
   /// The option of `group`, listed or not.
   GroupOption optionOf(const Problem &problem, const DeviceGroup &group) const;
 
@@ -47,6 +55,12 @@ private:
 /// Layers that constraints keep apart, the earlier first: neighbours among the layers of a
 /// separation, and among those that are pinned to unequal types.
 std::vector<std::pair<int, int>> separatedPairs(const Problem &problem);
+
+/// As many cuts as every strategy can do with; all where few blocks remain once stages are fitted.
+std::vector<int> narrowCuts(const Problem &problem);
+
+/// Every position where a stage may end; what `narrowCuts` are where stages are fitted.
+std::vector<int> everyCut(const Problem &problem);
 
 /// Cut positions of the model: all series positions (where one tensor crosses, or none), then the
 /// narrowest positions inside branched blocks, until `limit` are chosen. Layers that are to be

@@ -318,7 +318,7 @@ TEST_F(ExplainTest, ATypeWithoutDevicesNeedsNoPrice) {
 
 TEST_F(ExplainTest, NothingAtAll) {
   auto solve = [](const Problem &, Effort) -> llvm::Expected<SearchOutcome> {
-    return SearchOutcome{std::nullopt, Termination::Infeasible};
+    return SearchOutcome{std::nullopt, Termination::Infeasible, {}};
   };
   llvm::Expected<Explanation> result = explain(problem, solve);
   ASSERT_TRUE(bool(result));

@@ -134,14 +134,14 @@ TEST(SearchSpace, saysWhatItLeavesOut) {
   Problem problem = problemOf(chain({1, 2, 3}));
   problem.cluster = nodesOf(1, 4);
   problem.request.globalBatch = Samples(16);
-  EXPECT_EQ(SearchSpace(problem).name(), "pipelines");
+  EXPECT_EQ(SearchSpace(problem).searched().name, "pipelines");
   EXPECT_TRUE(SearchSpace(problem).leftOut.empty());
 
   problem.graph = chain(std::vector<double>(50, 1));
-  EXPECT_EQ(SearchSpace(problem).name(), "pipelines-reduced");
+  EXPECT_EQ(SearchSpace(problem).searched().name, "pipelines-reduced");
   EXPECT_EQ(SearchSpace(problem).leftOut, std::vector<std::string>{"10 of 50 cuts"});
   problem.request.iterationModel = IterationModel::SteadyState;
-  EXPECT_EQ(SearchSpace(problem).name(), "steady-state");
+  EXPECT_EQ(SearchSpace(problem).searched().name, "steady-state");
 }
 
 TEST(SearchSpace, saysThatMicroBatchesAndMixesAreLeftOut) {

@@ -1,0 +1,296 @@
+#include "search/exact/LabelSearch.h"
+
+#include "search/placement/SearchBudget.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr int beamWidth = 6;
+/// Stages that are listed, or entries of a Pareto set compared, in the time that it takes to price
+/// one.
+constexpr int64_t stepsPerStage = 16;
+} // namespace
+
+LabelSearch::LabelSearch(Evaluator &evaluator, const SearchOptions &options)
+    : evaluator(evaluator), options(options), space(evaluator.space),
+      types(static_cast<int>(space.available.size())),
+      last(static_cast<int>(space.positions.size()) - 1), paths(evaluator),
+      labels(evaluator, paths), scratch(types) {
+  for (size_t option = 0; option < space.options.size(); ++option)
+    if (space.options[option].wholeModelOnly)
+      wholeModelOptions.push_back(static_cast<int>(option));
+}
+
+void LabelSearch::addRoot(int choice) {
+  Label root{};
+  root.parent = -1;
+  root.position = root.end = last;
+  root.option = -1;
+  root.choice = choice;
+  std::fill(scratch.begin(), scratch.end(), 0);
+  bound(root);
+  if (!promising(root))
+    return;
+  open.push({root.bound, labels.add(root, scratch)});
+}
+
+/// What the bounds look at of `label`, whose slots are in `scratch`.
+PartialPlacement LabelSearch::partialOf(const Label &label) {
+  double receive = 0; // of its first stage, at least
+  if (label.position > 0 && label.option >= 0)
+    receive =
+        cases[label.choice]->table.leastReceive(label.position, label.option, label.share.value());
+  PartialPlacement partial;
+  partial.position = label.position;
+  partial.fill = label.fill + evaluator.rules.fillWeight() * receive;
+  partial.slowest = std::max(label.others, label.first + receive);
+  partial.exposed = label.exposed;
+  partial.price = label.price;
+  partial.used = scratch;
+  return partial;
+}
+
+void LabelSearch::bound(Label &label) {
+  label.bound = cases[label.choice]->bounds.objective(partialOf(label), timeLimit());
+}
+
+/// Slowest iteration that is still of interest.
+double LabelSearch::timeLimit() const {
+  const Request &request = evaluator.problem.request;
+  double floor = request.longestIteration().value() * (1 + 1e-9);
+  return request.objective == Objective::Throughput ? std::min(bestTime, floor) : floor;
+}
+
+/// The stage [begin, position) before `label`; `mostInFlight` 0 where it does not fit.
+StageEntry LabelSearch::stageBefore(const Label &label, int option, int begin) {
+  return cases[label.choice]->table.atDepth(begin, label.position, option, label.depth + 1);
+}
+
+/// Puts the slots of label `index` and of `option` into `scratch`; false where they do not suffice.
+bool LabelSearch::takeSlots(int index, int option) {
+  for (int type = 0; type < types; ++type) {
+    scratch[type] = labels.slotsOf(index)[type] + space.options[option].slots[type];
+    if (scratch[type] > space.available[type])
+      return false;
+  }
+  return true;
+}
+
+/// Puts a stage [begin, position) on `option` before label `index`. False: it does not fit.
+bool LabelSearch::grow(int index, int option, int begin, Label &grown) {
+  const Label &label = labels[index];
+  StageEntry stage = stageBefore(label, option, begin);
+  if (stage.mostInFlight == 0)
+    return false;
+  double receive = 0, receiveGradient = 0;
+  if (label.depth > 0 && !evaluator.rules.transfersArePartOfStages()) {
+    const Cut &cut = evaluator.cuts[space.positions[label.position]];
+    receive = paths.at(option, label.option)
+                  .time(Samples(stage.share), label.share, cut.forwardBytes, cut.fixedBytes)
+                  .value();
+    receiveGradient = paths.at(label.option, option)
+                          .time(label.share, Samples(stage.share), cut.backwardBytes, Bytes(0))
+                          .value();
+  }
+  double backward = stage.backward + receiveGradient;
+  grown = label;
+  grown.first = stage.forward + backward;
+  grown.fill = label.fill + evaluator.rules.fillWeight() * (receive + grown.first);
+  grown.others = label.depth > 0 ? std::max(label.others, label.first + receive) : 0;
+  grown.exposed = std::max(stage.sync, label.exposed - backward);
+  grown.price = label.price + space.options[option].price.value();
+  grown.parent = index;
+  grown.position = begin;
+  grown.end = label.position;
+  grown.option = option;
+  grown.depth = label.depth + 1;
+  grown.share = Samples(stage.share);
+  grown.dominated = false;
+  bound(grown);
+  return true;
+}
+
+/// Lists the stages that may stand before label `index` into `stages`.
+void LabelSearch::listStages(int index) {
+  const Label &label = labels[index];
+  ArrayRef<int> slots = labels.slotsOf(index);
+  std::copy(slots.begin(), slots.end(), scratch.begin());
+  stages.clear();
+  Bounds &bounds = cases[label.choice]->bounds;
+  if (!bounds.listExtensions(partialOf(label), timeLimit(), bestObjective, stages))
+    for (int option = 0; option < static_cast<int>(space.options.size()); ++option)
+      for (int begin = label.position; begin-- > 0;)
+        stages.push_back({begin, option});
+  else if (label.depth == 0)
+    for (int option : wholeModelOptions)
+      stages.push_back({0, option});
+}
+
+bool LabelSearch::mayStand(const Lagrangian::Extension &stage, const Label &label) const {
+  const GroupOption &option = space.options[stage.option];
+  if (option.wholeModelOnly && (label.depth > 0 || stage.begin > 0))
+    return false;
+  if (stage.begin > 0 && label.depth + 1 >= space.maxStages)
+    return false; // the last stage that may be added has to take all the rest
+  return option.group.size() <= cases[label.choice]->table.batch &&
+         (label.depth == 0 ||
+          evaluator.rules.mayFollow(option.group, space.options[label.option].group));
+}
+
+/// Calls `keep` with each promising label that has one stage more than label `index`, whose slots
+/// are then in `scratch`; complete ones are considered as solutions instead.
+template <typename Keep> void LabelSearch::expand(int index, Keep keep) {
+  if (labels[index].depth >= space.maxStages)
+    return;
+  listStages(index);
+  steps += static_cast<int64_t>(stages.size());
+  for (const Lagrangian::Extension &stage : stages) {
+    if (!mayStand(stage, labels[index]) || !takeSlots(index, stage.option))
+      continue;
+    ++priced;
+    Label grown;
+    if (!grow(index, stage.option, stage.begin, grown) || !promising(grown))
+      continue;
+    if (stage.begin > 0)
+      keep(grown);
+    else if (grown.depth >= space.minStages)
+      complete(grown);
+  }
+}
+
+/// Labels are compared by the formula of the iteration time. Where the schedule itself takes
+/// longer, what this one stands for, others that it dominated too, is bounded by the formula only.
+void LabelSearch::complete(const Label &label) {
+  Placement placement = placementOf(label);
+  std::optional<Evaluation> evaluation = evaluator.evaluate(placement);
+  if (!evaluation || evaluation->objective > label.bound * (1 + 1e-9))
+    leastMisjudged = std::min(leastMisjudged, label.bound);
+  if (!evaluation || evaluation->objective >= bestObjective)
+    return;
+  bestObjective = evaluation->objective;
+  bestTime = evaluation->iteration.value();
+  best = std::move(placement);
+}
+
+Placement LabelSearch::placementOf(const Label &first) const {
+  Placement placement;
+  placement.microBatches = space.microBatches[first.choice];
+  for (const Label *label = &first; label->option >= 0; label = &labels[label->parent])
+    placement.stages.push_back({space.positions[label->position], space.positions[label->end],
+                                space.options[label->option].group});
+  return placement;
+}
+
+/// A first good plan: from each cut only the few most promising labels grow.
+void LabelSearch::beam() {
+  for (size_t choice = 0; choice < cases.size(); ++choice) {
+    labels.clear();
+    open = {};
+    addRoot(static_cast<int>(choice));
+    std::vector<std::vector<int>> waiting(last + 1);
+    if (labels.size() == 0)
+      continue;
+    waiting[last] = {0};
+    for (int position = last; position > 0; --position) {
+      std::vector<int> &here = waiting[position];
+      std::stable_sort(here.begin(), here.end(),
+                       [&](int a, int b) { return labels[a].bound < labels[b].bound; });
+      here.resize(std::min<size_t>(here.size(), beamWidth));
+      for (int index : here)
+        expand(index, [&](const Label &grown) {
+          waiting[grown.position].push_back(labels.add(grown, scratch));
+        });
+    }
+  }
+  labels.clear();
+  open = {};
+}
+
+int64_t LabelSearch::work() const {
+  return priced + (steps + labels.comparisons()) / stepsPerStage;
+}
+
+void LabelSearch::bestFirst() {
+  for (size_t choice = 0; choice < cases.size(); ++choice)
+    if (cases[choice])
+      addRoot(static_cast<int>(choice));
+  int64_t expanded = 0;
+  while (!open.empty() && work() <= options.workLimit && !SearchBudget(options).interrupted()) {
+    auto [bound, index] = open.top();
+    if (bound >= bestObjective * (1 - std::max(1e-12, 1 - 1 / (1 + options.gap))))
+      break;
+    open.pop();
+    if (labels[index].dominated)
+      continue;
+    expand(index, [&](const Label &grown) {
+      if (labels.insert(grown, scratch, cases[grown.choice]->bounds.slowestAtLeast()))
+        open.push({grown.bound, static_cast<int>(labels.size()) - 1});
+    });
+    if (options.progress && (++expanded & 0xff) == 0)
+      options.progress(double(work()) / double(options.workLimit), bestObjective);
+  }
+}
+
+void LabelSearch::start(const std::optional<Placement> &placement) {
+  best = placement;
+  if (!best)
+    return;
+  std::optional<Evaluation> evaluation = evaluator.evaluate(*best);
+  bestObjective = evaluation->objective;
+  bestTime = evaluation->iteration.value();
+}
+
+void LabelSearch::tighten() {
+  for (const std::unique_ptr<MicroBatchCase> &each : cases)
+    if (each->bounds.root() < bestObjective)
+      each->bounds.tighten(timeLimit(), bestObjective);
+}
+
+Solution LabelSearch::run() {
+  start(greedyPlacement(evaluator));
+  for (int m : space.microBatches) {
+    cases.push_back(std::make_unique<MicroBatchCase>(evaluator, m, StageLimits()));
+    labels.addChoice(&cases.back()->table);
+  }
+  tighten();
+  beam();
+  tighten();
+  bestFirst();
+  return solution();
+}
+
+Solution LabelSearch::runFrom(const LabelSearch &coarser,
+                              const std::optional<Placement> &placement) {
+  start(placement);
+  StageLimits limits{timeLimit(), infinity};
+  for (size_t choice = 0; choice < space.microBatches.size(); ++choice) {
+    const Bounds &known = coarser.cases[choice]->bounds;
+    limits.paid = known.costOf(bestObjective);
+    auto mine = std::make_unique<MicroBatchCase>(evaluator, space.microBatches[choice], limits);
+    mine->bounds.startFrom(known);
+    if (mine->bounds.root() < bestObjective)
+      mine->bounds.tighten(timeLimit(), bestObjective);
+    if (mine->bounds.root() >= bestObjective)
+      mine.reset(); // its tables are large
+    labels.addChoice(mine ? &mine->table : nullptr);
+    cases.push_back(std::move(mine));
+  }
+  bestFirst();
+  return solution();
+}
+
+Solution LabelSearch::solution() {
+  double least = std::min(leastMisjudged, open.empty() ? infinity : open.top().first);
+  bool complete = least >= bestObjective * (1 - 1e-12);
+  SearchBudget budget(options);
+  budget.add(work());
+  return {best, complete ? bestObjective : std::min(bestObjective, least),
+          budget.termination(complete, best.has_value())};
+}
+} // namespace heterplan

@@ -1,0 +1,86 @@
+// Exact search. A label is a placement of the last layers: stages from some cut position to the
+// end. Labels grow stage by stage towards the front, the most promising (by its lower bound) first;
+// of two labels at one cut the dominated one is dropped. The first complete label that no open
+// label's bound can beat is optimal. Stopped early, the least bound of the open labels is a proven
+// bound of the optimum. See docs/rationale/search.md.
+#pragma once
+
+#include "search/exact/Bounds.h"
+#include "search/exact/Labels.h"
+#include "search/placement/Strategy.h"
+
+#include <limits>
+#include <memory>
+#include <queue>
+
+namespace heterplan {
+
+/// What depends on the number of micro-batches.
+struct MicroBatchCase {
+  MicroBatchCase(Evaluator &evaluator, int microBatches, StageLimits limits)
+      : table(evaluator, microBatches, limits),
+        bounds(evaluator, table, /*wholeModelGroups=*/false) {}
+
+  StageTable table;
+  Bounds bounds;
+};
+
+/// A search over the space of one evaluator. Both arguments outlive it.
+class LabelSearch {
+public:
+  LabelSearch(Evaluator &evaluator, const SearchOptions &options);
+  Solution run();
+  /// Likewise, from the multipliers of a search over fewer cuts and from a placement of this space,
+  /// if any. Not more than once.
+  Solution runFrom(const LabelSearch &coarser, const std::optional<Placement> &placement);
+
+private:
+  // Growth
+  void addRoot(int choice);
+  template <typename Keep> void expand(int index, Keep keep);
+  bool takeSlots(int index, int option);
+  bool grow(int index, int option, int begin, Label &grown);
+  StageEntry stageBefore(const Label &label, int option, int begin);
+  PartialPlacement partialOf(const Label &label);
+  void bound(Label &label);
+  void listStages(int index);
+  bool mayStand(const Lagrangian::Extension &stage, const Label &label) const;
+  void complete(const Label &label);
+  Placement placementOf(const Label &first) const;
+
+  // Pruning
+  double timeLimit() const;
+  bool promising(const Label &label) const { return label.bound < bestObjective * (1 - 1e-12); }
+
+  // Order
+  void start(const std::optional<Placement> &placement);
+  void tighten();
+  void beam();
+  void bestFirst();
+  Solution solution();
+  int64_t work() const;
+
+  Evaluator &evaluator;
+  const SearchOptions &options;
+  const SearchSpace &space;
+  const int types, last; // last: index of the last position
+  /// By micro-batches; null where no placement of interest has so many.
+  std::vector<std::unique_ptr<MicroBatchCase>> cases;
+  PathTable paths;
+
+  LabelStore labels;
+  using Entry = std::pair<double, int>; // bound, label
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> open;
+
+  std::optional<Placement> best;
+  double bestObjective = std::numeric_limits<double>::infinity();
+  double bestTime = std::numeric_limits<double>::infinity();
+  /// By the formula, of placements that are worse than it says.
+  double leastMisjudged = std::numeric_limits<double>::infinity();
+  int64_t priced = 0, steps = 0; // stages; stages listed
+  std::vector<int> scratch;      // slots of the label in hand
+  std::vector<int> wholeModelOptions;
+  llvm::SmallVector<Lagrangian::Extension, 0> stages; // that may stand before the label in hand
+};
+
+} // namespace heterplan

@@ -1,0 +1,52 @@
+// The exact search in two steps: over few cuts, then over all, from what the first has found.
+#include "search/exact/LabelSearch.h"
+#include "support/RandomProblem.h"
+
+#include "gtest/gtest.h"
+
+using namespace heterplan;
+
+namespace {
+/// The ends and one cut in the middle, where it may be.
+std::vector<int> oneCut(const Problem &problem) {
+  std::vector<int> all = everyCut(problem);
+  std::vector<int> few{all.front(), all[all.size() / 2], all.back()};
+  few.erase(std::unique(few.begin(), few.end()), few.end());
+  return few;
+}
+
+double objectiveOf(Evaluator &evaluator, const Solution &solution) {
+  return solution.placement ? evaluator.evaluate(*solution.placement)->objective
+                            : std::numeric_limits<double>::infinity();
+}
+} // namespace
+
+TEST(LabelSearch, fromFewCutsItFindsTheOptimumOverAll) {
+  int better = 0, feasible = 0, limited = 0;
+  for (int seed = 0; seed < 1000; ++seed) {
+    test::RandomProblem random(seed);
+    Problem problem = llvm::cantFail(random.problem());
+    SearchOptions options;
+    Evaluator narrow(problem, oneCut(problem)), all(problem, everyCut(problem));
+    LabelSearch coarse(narrow, options);
+    Solution first = coarse.run();
+    Solution second = LabelSearch(all, options).runFrom(coarse, first.placement);
+    double optimum = objectiveOf(all, llvm::cantFail(Exhaustive::run(all, options)));
+    double found = objectiveOf(all, second);
+    if (!isProof(second.termination)) { // a pipeline takes longer than the formula says
+      ++limited;
+      EXPECT_LE(*second.bound, optimum * (1 + 1e-9)) << "seed " << seed;
+      continue;
+    }
+    if (std::isinf(optimum)) {
+      EXPECT_TRUE(std::isinf(found)) << "seed " << seed;
+      continue;
+    }
+    ASSERT_NEAR(found / optimum, 1, 1e-9) << "seed " << seed;
+    ++feasible;
+    better += found < objectiveOf(narrow, first) * (1 - 1e-6);
+  }
+  EXPECT_GT(feasible, 500);
+  EXPECT_GT(better, 20) << "some problems need the other cuts";
+  EXPECT_LE(limited, 10);
+}
