@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import math
 import os
 import signal
 import sys
@@ -36,6 +37,16 @@ def _natural(least: int) -> Callable[[str], int]:
     return parse_natural
 
 
+def _not_negative(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError("expected a number of at least 0")
+    return value
+
+
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = _Parser("heterplan_runtime", description="Trains a compiled plan for a few steps.")
     add = parser.add_argument
@@ -45,6 +56,12 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add("--loss", default="cross_entropy", help="cross_entropy, mse or module:function")
     add("--data", default="random", help="random, fixed (the same samples in each step) or module:function")
     add("--lr", type=float, default=0.01, help="learning rate (0.01)")
+    add(
+        "--lr-schedule", default="constant", metavar="S",
+        help="constant, linear or cosine, then ,warmup=N ,steps=N (--steps) ,floor=PART (0)",
+    )  # fmt: skip
+    add("--weight-decay", type=_not_negative, default=0.0, metavar="X", help="AdamW with Adam (0)")
+    add("--gradient-clip", type=_not_negative, default=0.0, metavar="X", help="largest norm (0: any)")
     add("--seed", type=_natural(0), default=0)
     add(
         "--check", action="store_true",

@@ -41,14 +41,15 @@ def dense_parameters(stage: nn.Module) -> list[nn.Parameter]:
 
 
 def make_optimizer(
-    name: str, parameters: list[nn.Parameter], rate: float
+    name: str, parameters: list[nn.Parameter], rate: float, weight_decay: float = 0.0
 ) -> torch.optim.Optimizer | None:
     """None where there are no parameters."""
     if not parameters:
         return None
     if name == "adam":
-        return torch.optim.Adam(parameters, lr=rate)
-    return torch.optim.SGD(parameters, lr=rate, momentum=0.9 if name == "momentum" else 0.0)
+        return torch.optim.AdamW(parameters, lr=rate, weight_decay=weight_decay)
+    momentum = 0.9 if name == "momentum" else 0.0
+    return torch.optim.SGD(parameters, lr=rate, momentum=momentum, weight_decay=weight_decay)
 
 
 class PartExecution:
@@ -313,6 +314,28 @@ class PartExecution:
         if self._tables is not None:
             entries += table_entries(stage, self._tables)
         return entries
+
+    def set_rate(self, rate: float) -> None:
+        """The learning rate from now on."""
+        for group in self._optimizer.param_groups if self._optimizer is not None else ():
+            group["lr"] = rate
+        if self._tables is not None:
+            self._tables.set_rate(rate)
+
+    def gradients(self) -> Iterator[tuple[str, Tensor, bool]]:
+        """That the next update takes: the parameter ("": parts of several), and whether the replicas of the
+        stage have each a part rather than all of it."""
+        whole = self._parameters
+        if self._sharded is not None:
+            whole = self._sharded.shared_parameters()
+            yield from (("", each.grad, True) for each in self._sharded.slices if each.grad is not None)
+        yield from (
+            (name, parameter.grad, False)
+            for name, parameter in whole.items()
+            if parameter.grad is not None
+        )
+        if self._tables is not None:
+            yield from (("", gradient, True) for gradient in self._tables.gradients())
 
     def is_divided(self, name: str, kind: str) -> bool:
         """Whether the replicas of the stage have each a part of this state, rather than all of it."""

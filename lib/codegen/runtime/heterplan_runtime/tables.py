@@ -61,7 +61,7 @@ class RowOptimizer:
     SparseAdam."""
 
     def __init__(self, name: str, weight: Tensor, rate: float) -> None:
-        self._name, self._weight, self._rate = name, weight, rate
+        self._name, self._weight, self.rate = name, weight, rate
         moments = {"sgd": 0, "momentum": 1, "adam": 2}[name]
         self.moments = [torch.zeros_like(weight) for _ in range(moments)]
         self.steps = 0
@@ -71,13 +71,13 @@ class RowOptimizer:
         self.steps += 1
         if self._name == "sgd":  # of which the sum is the change
             each = rows[:, None].expand(-1, self._weight.shape[1])
-            self._weight.scatter_add_(0, each, gradients * -self._rate)
+            self._weight.scatter_add_(0, each, gradients * -self.rate)
             return
         unique, inverse = torch.unique(rows, return_inverse=True)
         total = gradients.new_zeros((len(unique), gradients.shape[1]))
         total.index_add_(0, inverse, gradients)
         change = {"momentum": self._momentum, "adam": self._adam}[self._name]
-        self._weight.index_add_(0, unique, change(unique, total), alpha=-self._rate)
+        self._weight.index_add_(0, unique, change(unique, total), alpha=-self.rate)
 
     def _momentum(self, rows: Tensor, gradient: Tensor, decay: float = 0.9) -> Tensor:
         velocity = self.moments[0][rows] * decay + gradient
@@ -163,6 +163,16 @@ class GroupedEmbedding:
         kept = [tensor.split(held) for tensor in (self.weight, *self.optimizer.moments)]
         for number, spec in enumerate(self.specs):
             yield spec, spec.firsts[self._own], [tensor[number] for tensor in kept]
+
+    def sum_gradients(self) -> Tensor:
+        """One for each row."""
+        none = self.weight.new_zeros((0, self.columns))
+        rows = torch.cat([self.weight.new_zeros(0, dtype=torch.int64), *self.rows])
+        unique, inverse = torch.unique(rows, return_inverse=True)
+        total = self.weight.new_zeros((len(unique), self.columns))
+        total.index_add_(0, inverse, torch.cat([none, *self.gradients]))
+        self.rows, self.gradients = [unique], [total]
+        return total
 
     def step(self) -> None:
         rows = torch.cat([self.weight.new_zeros(0, dtype=torch.int64), *self.rows])
@@ -354,6 +364,14 @@ class Tables:
     def step(self) -> None:
         for group in self._groups:
             group.step()
+
+    def set_rate(self, rate: float) -> None:
+        for group in self._groups:
+            group.optimizer.rate = rate
+
+    def gradients(self) -> list[Tensor]:
+        """Of rows, each once; what is done to them counts at the step."""
+        return [group.sum_gradients() for group in self._groups]
 
     def updates(self) -> dict[str, int]:
         """Of each table whose optimizer keeps anything."""

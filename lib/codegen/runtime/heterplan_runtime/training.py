@@ -51,6 +51,7 @@ from .reference import Reference, largest_difference
 from .sharded_state import ShardedState
 from .state_check import STATE_TOLERANCE, worst_difference
 from .tables import GroupedEmbedding, Tables, make_groups
+from .update_rule import UpdateRule, parse_schedule
 from .watch import Watch
 from .weights import prepare_folder, save_weights
 
@@ -125,6 +126,7 @@ class Run:
     loss: Loss
     recorder: Recorder
     memory: PeakMemory
+    rule: UpdateRule
 
     @property
     def leads(self) -> bool:
@@ -148,12 +150,16 @@ def _prepare(options: argparse.Namespace) -> Run:
         torch.set_num_threads(options.threads or 1)
     device = choose_device(program.device_kind, options.device)
     _check_device_memory(options, program, plan, device)
+    rule = UpdateRule(
+        program.optimizer, options.lr, parse_schedule(options.lr_schedule, options.steps),
+        options.weight_decay, options.gradient_clip,
+    )  # fmt: skip
     loss = make_loss(options.loss, model.prediction)
     data = make_data(options.data, model, loss, options.seed)
     communicator = Communicator(program, device, timedelta(seconds=options.timeout))
     memory = PeakMemory(device)
     recorder = Recorder(program, device)
-    return Run(options, program, plan, model, communicator, data, loss, recorder, memory)
+    return Run(options, program, plan, model, communicator, data, loss, recorder, memory, rule)
 
 
 def _check_device_memory(
@@ -213,7 +219,7 @@ def _make_interpreter(run: Run) -> Interpreter:
     if run.options.pin:
         pin_to_core(int(os.environ.get("LOCAL_RANK", "0")))
     parts = [_make_part(run, part) for part in program.parts]
-    return Interpreter(program, parts, communicator, run.recorder, shared)
+    return Interpreter(program, parts, communicator, run.recorder, shared, run.rule)
 
 
 def _make_part(run: Run, part: Part) -> PartExecution:
@@ -225,7 +231,7 @@ def _make_part(run: Run, part: Part) -> PartExecution:
     recompute_segments(stage)
     state = _shard_state(run, part, stage)
     updated = dense_parameters(stage) if state is None else state.slices
-    optimizer = make_optimizer(program.optimizer, updated, options.lr)
+    optimizer = make_optimizer(program.optimizer, updated, options.lr, options.weight_decay)
     return PartExecution(
         program, part, stage, communicator, run.data, run.loss, optimizer,
         _make_tables(run, part, stage), state,
@@ -422,7 +428,7 @@ def _check(run: Run, interpreter: Interpreter, result: Result) -> None:
     if run.leads:
         reference = Reference(
             run.program, run.model, run.options.directory, run.data, run.loss,
-            run.options.seed, run.options.lr, run.communicator.device,
+            run.options.seed, run.rule, run.communicator.device,
         )  # fmt: skip
         losses = [reference.run_step(step) for step in range(run.options.steps)]
         losses = losses[result.first_step :]
