@@ -15,18 +15,20 @@ OUTPUTS = {"y": ("float32", ((1, 0), (0, 6)))}
 
 class Chain(Stage):
     def layer(self, i, x):
-        weight, bias = getattr(self, f"l{i}").weight, getattr(self, f"l{i}").bias
-        x = F.linear(x, weight, bias)
-        return self.norm(self.bn, x) if i == 1 else torch.tanh(x)
+        home = getattr(self, f"l{i}")
+        if i == 1:
+            return self.norm(self.bn, F.linear(x, home.weight))
+        return torch.tanh(F.linear(x, home.weight, home.bias))
 
     def forward(self, x):
-        for i in self.range:
+        for i in self.mine:
             x = self.layer(i, x)
         return (x,)
 
 
 def specs(i):
-    return {f"l{i}.weight": ((6, 6), "float32", "kaiming"), f"l{i}.bias": ((6,), "float32", "zeros")}
+    weight = {f"l{i}.weight": ((6, 6), "float32", "kaiming")}
+    return weight if i == 1 else weight | {f"l{i}.bias": ((6,), "float32", "zeros")}
 
 
 BN = norm_spec("bn", 6)
@@ -50,7 +52,7 @@ def chain(
         text += f"""
 
 class Stage{stage}(Chain):
-    range = range({begin}, {end})
+    mine = range({begin}, {end})
     inputs = {("x",) if stage == 0 else ()}
     receives = {() if stage == 0 else ("x",)}
     sends = ("{"y" if end == LAYERS else "x"}",)
