@@ -199,13 +199,13 @@ def failing(*arguments, **named):
     global calls
     calls += 1
     if os.environ["RANK"] == "{rank}" and calls == {call}:
-        open(os.environ["MARK"], "w").write(str(time.time()))
+        open("{mark}", "w").write(str(time.time()))
         os.kill(os.getpid(), signal.{signal})
     return original(*arguments, **named)
 module.{function} = failing
 """
 MOMENTS = [
-    ("data", "RandomData.load", 1, 3),
+    ("data", "RandomData.load", 0, 5),
     ("part", "PartExecution._forward", 2, 6),
     ("part", "PartExecution._backward", 0, 7),
     ("part", "PartExecution._update", 3, 3),
@@ -217,12 +217,15 @@ MOMENTS = [
 ]
 
 
+def fault(folder: Path, signal: str = "SIGKILL", **where: object) -> str:
+    return FAULT.format(mark=folder / "mark", signal=signal, **where)
+
+
 @pytest.mark.parametrize(("module", "function", "rank", "call"), MOMENTS)
-def test_killed_rank(tmp_path: Path, monkeypatch, module: str, function: str, rank: int, call: int) -> None:
+def test_killed_rank(tmp_path: Path, module: str, function: str, rank: int, call: int) -> None:
     """All others end soon and the reason is told; nothing that is half written is taken up."""
     wanted = reference_losses(tmp_path)
-    monkeypatch.setenv("MARK", str(tmp_path / "mark"))
-    text = FAULT.format(module=module, function=function, rank=rank, call=call, signal="SIGKILL")
+    text = fault(tmp_path, module=module, function=function, rank=rank, call=call)
     job = Job(tmp_path)
     outcomes = job.outcomes(
         PIPELINE, STEPS, "--checkpoint-every", "1", text=text, stop_on_failure=False
@@ -250,11 +253,10 @@ def reference_losses(folder: Path) -> list[float]:
 KNOWN: list[float] = []
 
 
-def test_sigterm_saves(tmp_path: Path, monkeypatch) -> None:
+def test_sigterm_saves(tmp_path: Path) -> None:
     wanted = reference_losses(tmp_path)
-    monkeypatch.setenv("MARK", str(tmp_path / "mark"))
-    text = FAULT.format(
-        module="part", function="PartExecution._forward", rank=1, call=5, signal="SIGTERM"
+    text = fault(
+        tmp_path, module="part", function="PartExecution._forward", rank=1, call=5, signal="SIGTERM"
     )
     job = Job(tmp_path)
     outcomes = job.outcomes(PIPELINE, STEPS, text=text, stop_on_failure=False)
@@ -263,14 +265,27 @@ def test_sigterm_saves(tmp_path: Path, monkeypatch) -> None:
     assert job.run(PIPELINE, STEPS) == wanted[3:]
 
 
+NOT_A_NUMBER = """
+calls, original = 0, Chain.forward
+def forward(self, x):
+    global calls
+    calls += 1
+    (y,) = original(self, x)
+    return (y * float("nan") if calls > 4 else y,)
+Chain.forward = forward
+"""
+
+
 def test_loss_that_is_not_a_number(tmp_path: Path) -> None:
-    job = Job(tmp_path, "--lr", "1e38")
-    outcomes = job.outcomes(PARALLEL, STEPS, "--checkpoint-every", "1", stop_on_failure=False)
+    job = Job(tmp_path)
+    outcomes = job.outcomes(
+        PARALLEL, 4, "--checkpoint-every", "1", text=NOT_A_NUMBER, stop_on_failure=False
+    )
     assert [outcome.status for outcome in outcomes] == [1, 1]
-    assert "the loss is nan" in outcomes[0].err or "the loss is inf" in outcomes[0].err
-    job = Job(tmp_path / "allowed", "--lr", "1e38", "--allow-nan")
-    job.folder.mkdir()
-    assert len(job.run(PARALLEL, STEPS)) == STEPS
+    assert "step 3: the loss is nan; a smaller --lr may help" in outcomes[0].err
+    assert [path.name for path in complete_ones(job.checkpoints)] == ["step-00000002", "step-00000001"]
+    outcomes = job.outcomes(PARALLEL, 4, "--resume", "--allow-nan", text=NOT_A_NUMBER)
+    assert [outcome.status for outcome in outcomes] == [0, 0]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
@@ -278,11 +293,9 @@ def test_restart_goes_on(tmp_path: Path) -> None:
     """By torchrun's own means, as a user starts it."""
     plan = PARALLEL.write(tmp_path / "plan")
     with (plan / "model.py").open("a") as model:
-        once = FAULT.format(
-            module="part", function="PartExecution._forward", rank=1, call=7, signal="SIGKILL"
-        )
+        once = fault(tmp_path, module="part", function="PartExecution._forward", rank=1, call=7)
         model.write(once.replace("calls ==", 'os.environ["TORCHELASTIC_RESTART_COUNT"] == "0" and calls =='))
-    environment = {**os.environ, "MARK": str(tmp_path / "mark"), "PYTHONPATH": ""}
+    environment = {**os.environ, "PYTHONPATH": ""}
     run = subprocess.run(
         [sys.executable, "-m", "heterplan_runtime", ".", "--loss", "mse", "--lr", "0.05", "--steps",
          str(STEPS), "--checkpoint-every", "1", "--max-restarts", "1"],

@@ -208,11 +208,11 @@ class Checkpoints:
         )
         due = bool(self._every) and step % self._every == 0
         if self._save is not None and (failed or not running or due or ends or is_last):
-            self._finish()
+            self.finish()
         if due or ends or is_last:
             self._begin(step)
         if ends or is_last:
-            self._finish()
+            self.finish()
         return ends
 
     def _begin(self, step: int) -> None:
@@ -226,7 +226,8 @@ class Checkpoints:
             self._trained.updates(),
         )  # fmt: skip
 
-    def _finish(self) -> None:
+    def finish(self) -> None:
+        """Waits for what is being written."""
         if self._save is None:
             return
         save, self._save = self._save, None

@@ -310,6 +310,8 @@ def _steps(
         rate = result.global_batch / seconds
         run.say(f"step {step + 1}  loss {loss:.6f}  {seconds * 1e3:.2f} ms  {rate:.1f} samples/s")
         if not (math.isfinite(loss) or run.options.allow_nan):
+            if checkpoints is not None:
+                checkpoints.finish()
             raise RuntimeFault(
                 f"step {step + 1}: the loss is {loss}; a smaller --lr may help, and --allow-nan goes on"
             )
