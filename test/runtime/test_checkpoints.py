@@ -299,7 +299,7 @@ def test_restart_goes_on(tmp_path: Path) -> None:
     run = subprocess.run(
         [sys.executable, "-m", "heterplan_runtime", ".", "--loss", "mse", "--lr", "0.05", "--steps",
          str(STEPS), "--checkpoint-every", "1", "--max-restarts", "1"],
-        cwd=plan, env=environment, capture_output=True, text=True, timeout=120,
+        cwd=plan, env=environment, capture_output=True, text=True, timeout=240,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
     assert "rank 1 on " in run.stderr and "resumed from" in run.stdout
