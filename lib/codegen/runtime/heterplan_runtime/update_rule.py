@@ -44,8 +44,8 @@ def parse_schedule(text: str, steps: int) -> Schedule:
             number = float(value)
         except ValueError:
             number = -1.0
-        whole = key == "floor" or number == math.floor(number)
-        if key not in values or not 0 <= number < math.inf or not whole:
+        proper = 0 <= number < math.inf and (key == "floor" or number.is_integer())
+        if key not in values or not proper:
             raise RuntimeFault(
                 f"--lr-schedule {text}: '{setting}' is not warmup=STEPS, steps=STEPS or floor=PART"
             )
