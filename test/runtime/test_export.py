@@ -1,5 +1,5 @@
-"""`heterplan export`: the ONNX model computes what was trained. Judged by ONNX's own checker and its
-reference evaluator, which share no code with this project."""
+"""`heterplan export`: the ONNX model computes what was trained. Judged by ONNX's own checker, its
+reference evaluator and onnxruntime, which share no code with this project."""
 
 from __future__ import annotations
 
@@ -38,8 +38,20 @@ def refused(*arguments: object) -> str:
     return run.stderr
 
 
-@pytest.mark.parametrize("name", ["cnn", "transformer"])
-def test_exported_model_computes_what_was_trained(tmp_path: Path, name: str) -> None:
+def by_reference(path: Path, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+    return ReferenceEvaluator(str(path)).run(None, inputs)
+
+
+def by_onnxruntime(path: Path, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+    runtime = pytest.importorskip("onnxruntime")
+    return runtime.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, inputs)
+
+
+# ONNX's reference evaluator is off by 2 % on the untrained cnn.onnx, too; onnxruntime is not.
+@pytest.mark.parametrize(
+    ("name", "evaluate"), [("cnn", by_onnxruntime), ("transformer", by_reference), ("mlp", by_onnxruntime)]
+)
+def test_exported_model_computes_what_was_trained(tmp_path: Path, name: str, evaluate) -> None:
     model, plan = SMALL / f"{name}.onnx", tmp_path / "plan"
     (tmp_path / "c.yaml").write_text(PAIR)
     heterplan("compile", model, "--cluster", tmp_path / "c.yaml", "--batch", 8, "-o", plan)
@@ -62,8 +74,7 @@ def test_exported_model_computes_what_was_trained(tmp_path: Path, name: str) -> 
         stages.append(stage.eval())
     with torch.no_grad():
         wanted = forward(stages, inputs)
-    evaluator = ReferenceEvaluator(str(out))
-    found = evaluator.run(None, {key: value.numpy() for key, value in inputs.items()})
+    found = evaluate(out, {key: value.numpy() for key, value in inputs.items()})
     for values, key in zip(found, module.OUTPUTS):
         np.testing.assert_allclose(values, wanted[key].numpy(), rtol=1e-5, atol=1e-5)
 
@@ -147,7 +158,7 @@ def test_values_are_written_wherever_the_model_has_them(tmp_path: Path, way: str
     assert (tmp_path / "there/out.onnx.data").exists() == (way == "external")
     onnx.checker.check_model(out, full_check=True)
     x = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
-    (found,) = ReferenceEvaluator(str(out)).run(None, {"x": x})
+    (found,) = by_reference(out, {"x": x})
     h = x @ TRAINED["w"] + TRAINED["b"]
     wanted = (h - TRAINED["mean"]) / np.sqrt(1 + 1e-5) * TRAINED["scale"] + 1
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
