@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import signal
+import random
 import subprocess
 import sys
 import time
@@ -251,6 +251,43 @@ def reference_losses(folder: Path) -> list[float]:
 
 
 KNOWN: list[float] = []
+
+
+# HETERPLAN_KILLS=20 for more of them.
+LATER = """
+import os, signal, threading, time
+import heterplan_runtime.training as module
+original = module.Interpreter.run_step
+def run_step(self, step):
+    if os.environ["RANK"] == "{rank}" and step == 1:
+        def end():
+            open("{mark}", "w").write(str(time.time()))
+            os.kill(os.getpid(), signal.SIGKILL)
+        threading.Timer({delay}, end).start()
+    return original(self, step)
+module.Interpreter.run_step = run_step
+"""
+
+
+@pytest.mark.parametrize("seed", range(int(os.environ.get("HETERPLAN_KILLS", "1"))))
+def test_kill_at_a_random_moment(tmp_path: Path, seed: int) -> None:
+    """The moment is random, what follows is not."""
+    steps, draw = 40, random.Random(seed)
+    whole = Job(tmp_path / "whole")
+    whole.folder.mkdir()
+    wanted = whole.run(PIPELINE, steps)
+    rank = draw.randrange(4)
+    text = LATER.format(rank=rank, delay=draw.uniform(0, 0.4), mark=tmp_path / "mark")
+    job = Job(tmp_path)
+    outcomes = job.outcomes(
+        PIPELINE, steps, "--checkpoint-every", "3", text=text, stop_on_failure=False
+    )
+    if outcomes[rank].status is None:
+        assert time.time() - float((tmp_path / "mark").read_text()) < 10
+        assert f"rank {rank} on " in "".join(outcome.err for outcome in outcomes)
+        assert all(o.status == 1 for o in outcomes if o is not outcomes[rank])
+    tail = job.run(PIPELINE, steps)
+    assert tail == wanted[len(wanted) - len(tail) :]
 
 
 def test_sigterm_saves(tmp_path: Path) -> None:
