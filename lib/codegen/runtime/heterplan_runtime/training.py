@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import math
 import os
@@ -22,14 +21,14 @@ from torch import Tensor, nn
 
 from .allocator import give_back_freed_memory, keep_freed_memory
 from .batchnorm import SynchronisedBatchNorm
-from .checkpoint import Facts
-from .checkpoints import Checkpoints, Trained
+from .checkpoints import Checkpoints
 from .communication import Communicator, choose_device
 from .data import DataSource, make_data
 from .device_classes import class_named, class_of
 from .errors import CheckFailed, Ended, RuntimeFault
 from .fits import check_device_memory, rank_bytes
 from .interpreter import Interpreter
+from .lasting import first_step, make_checkpoints, save_trained, weights_folder
 from .losses import Loss, make_loss
 from .machine import Usage, describe
 from .memory import PeakMemory
@@ -53,7 +52,6 @@ from .state_check import STATE_TOLERANCE, worst_difference
 from .tables import GroupedEmbedding, Tables, make_groups
 from .update_rule import UpdateRule, parse_schedule
 from .watch import Watch
-from .weights import prepare_folder, save_weights
 
 TOLERANCE = 1e-4
 HALF_TOLERANCE = 2.0**-10  # a row and its gradient are rounded to 11 bits each
@@ -339,70 +337,6 @@ def _report_machine(run: Run, result: Result, usage: Usage) -> None:
         run.say(f"note: {text}")
 
 
-def _weights_folder(run: Run) -> Path | None:
-    """Where the weights go at the end; known to be writable on the machine of rank 0."""
-    if run.options.no_save:
-        return None
-    folder: Path = run.options.save or run.options.directory / "trained"
-    fault = ""
-    if run.leads:
-        try:
-            prepare_folder(folder)
-        except RuntimeFault as error:
-            fault = str(error)
-    if fault := run.communicator.wait_for_rank0(fault):
-        raise RuntimeFault(f"{fault}; name another folder by --save, or give --no-save")
-    return folder
-
-
-def _save_weights(run: Run, interpreter: Interpreter, folder: Path) -> None:
-    facts = {
-        "heterplan": "trained weights",
-        "model": run.program.model,
-        "modelFingerprint": run.plan.model_fingerprint,
-        "steps": str(run.options.steps),
-    }
-    path = save_weights(
-        run.communicator, interpreter.state_entries(), run.model.trained(), folder, facts
-    )
-    run.say(f"saved {path}")
-
-
-def _make_checkpoints(run: Run, interpreter: Interpreter) -> Checkpoints | None:
-    options = run.options
-    wanted = options.checkpoint_every or options.checkpoint_dir or options.resume
-    if not wanted:
-        return None
-    trained = run.model.trained()
-    plan = hashlib.sha256((options.directory / "plan.json").read_bytes()).hexdigest()
-    model = hashlib.sha256(repr(sorted(trained.items())).encode()).hexdigest()
-
-    def facts(step: int) -> Facts:
-        return Facts(
-            step, run.program.global_batch, run.program.optimizer, options.seed, model, plan
-        )
-
-    return Checkpoints(
-        run.communicator,
-        Trained(
-            interpreter.parts, frozenset(trained), run.model.shared_parameters(),
-            run.program.optimizer,
-        ),
-        options.checkpoint_dir or options.directory / "checkpoints",
-        options.checkpoint_every, options.keep, facts, run.say,
-    )  # fmt: skip
-
-
-def _first_step(run: Run, checkpoints: Checkpoints) -> int:
-    if not (run.options.resume or int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))):
-        checkpoints.refuse_others()
-        return 0
-    done = checkpoints.resume()
-    if done >= run.options.steps:
-        run.say(f"{done} steps are done, and --steps is {run.options.steps}: there is nothing to train")
-    return done
-
-
 def _report(run: Run, result: Result) -> None:
     if not result.step_seconds:
         return
@@ -468,10 +402,10 @@ def _train(run: Run, interpreter: Interpreter, watch: Watch) -> None:
     result = Result(run.plan.predicted_seconds, run.program.global_batch, warmup=options.warmup)
     if options.transfer_precision == "fp16":
         result.tolerance += HALF_TOLERANCE
-    folder = _weights_folder(run)
-    checkpoints = _make_checkpoints(run, interpreter)
+    folder = weights_folder(run)
+    checkpoints = make_checkpoints(run, interpreter)
     if checkpoints is not None:
-        result.first_step = _first_step(run, checkpoints)
+        result.first_step = first_step(run, checkpoints)
     usage = Usage()
     ended = _steps(run, interpreter, result, checkpoints)
     result.peak_bytes = run.communicator.gather(run.memory.bytes())
@@ -494,7 +428,7 @@ def _train(run: Run, interpreter: Interpreter, watch: Watch) -> None:
             "and optimizer state"
         )
     if folder is not None:
-        _save_weights(run, interpreter, folder)
+        save_trained(run, interpreter, folder)
 
 
 def _explain_difference(run: Run, result: Result) -> None:
