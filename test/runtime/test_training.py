@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from packages import awkward, linear
+from packages import awkward, linear, tables
 
 CHECK = ("--check", "--steps", "10", "--lr", "0.05")
 
@@ -77,3 +77,47 @@ def test_report(train):
     assert [len(rank) for rank in result["referenceKernelSeconds"]] == [4, 4]  # around each step
     assert min(seconds for rank in result["referenceKernelSeconds"] for seconds in rank) > 0
     assert "predicted 1.00 ms, measured" in result["out"]
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam"])
+@pytest.mark.parametrize("sharding", ["none", "optimizer", "gradients"])
+def test_clipped_and_decayed_gradients_equal_one_process(train, optimizer: str, sharding: str):
+    package = awkward([[3, 1], [4], [2, 2]], 2, optimizer).sharded(sharding)
+    options = ("--check", "--steps", "5", "--lr-schedule", "cosine,warmup=2,steps=8", "--lr", "0.1")
+    clipped = train(package, *options, "--gradient-clip", "0.05", "--weight-decay", "0.1")
+    assert clipped["checkPassed"]
+
+
+@pytest.mark.parametrize("limit", ["0.05", "1e-6"])
+def test_clipped_rows_equal_one_process(train, limit: str):
+    package = tables([[1, 3], [4]], [7, 6], [4, 3], 2, "sgd")
+    options = ("--check", "--steps", "5", "--lr", "0.5", "--data", "fixed", "--gradient-clip", limit)
+    result = train(package, *options)
+    assert result["checkPassed"]
+    assert (result["losses"][-1] == pytest.approx(result["losses"][0], rel=1e-5)) == (limit == "1e-6")
+
+
+@pytest.mark.parametrize(
+    ("text", "factors"),
+    [
+        ("constant", [1, 1, 1, 1]),
+        ("linear", [1, 0.75, 0.5, 0.25]),
+        ("cosine,warmup=2", [0.5, 1, 1, 0.5]),
+        ("cosine,steps=2,floor=0.1", [1, 0.55, 0.1, 0.1]),
+    ],
+)
+def test_schedules(text: str, factors: list[float]):
+    from heterplan_runtime.update_rule import parse_schedule
+
+    schedule = parse_schedule(text, 4)
+    assert [schedule.factor(step) for step in range(4)] == pytest.approx(factors)
+
+
+@pytest.mark.parametrize("text", ["", "cubic", "linear,warmup", "linear,warmup=-1", "linear,warmup=0.5",
+                                  "cosine,steps=nan", "cosine,ceiling=2"])  # fmt: skip
+def test_bad_schedules(text: str):
+    from heterplan_runtime.errors import RuntimeFault
+    from heterplan_runtime.update_rule import parse_schedule
+
+    with pytest.raises(RuntimeFault, match="--lr-schedule"):
+        parse_schedule(text, 4)

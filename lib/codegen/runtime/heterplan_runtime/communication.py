@@ -8,6 +8,7 @@ has parts of several stages, so do the stage boundaries. What stays on a rank is
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -63,7 +64,7 @@ class Communicator:
         self._stages = program.stages
         self._pending: dict[Message, list[tuple[dist.Work | None, Tensor]]] = {}
         self._kept: dict[Message, list[Tensor]] = {}  # from this rank to itself
-        dist.init_process_group(CPU.backend, timeout=timeout)
+        _join(timeout)
         if (dist.get_rank(), dist.get_world_size()) != (self.rank, self.world_size):
             raise RuntimeFault(
                 f"launched as rank {dist.get_rank()} of {dist.get_world_size()}; "
@@ -105,7 +106,10 @@ class Communicator:
 
     def _make_route(self) -> tuple[Any, Any]:
         """Groups for activations and for gradients."""
-        return dist.new_group(backend=self.backend), dist.new_group(backend=self.backend)
+        activations, gradients = (
+            dist.new_group(timeout=self._timeout, backend=self.backend) for _ in range(2)
+        )
+        return activations, gradients
 
     def _route(self, boundary: int, gradient: bool) -> Any:
         return self._routes[boundary % len(self._routes)][gradient]
@@ -124,7 +128,9 @@ class Communicator:
         """Every rank makes every group, in one order."""
         for group in sorted(set(groups) - self._groups.keys()):
             if len(group) > 1:
-                self._groups[group] = dist.new_group(list(group), backend=self.backend)
+                self._groups[group] = dist.new_group(
+                    list(group), timeout=self._timeout, backend=self.backend
+                )
 
     def share_across_stages(self, stages: Iterable[tuple[int, ...]]) -> None:
         """Makes the groups of parameters that several stages use; all ranks call it alike."""
@@ -314,10 +320,17 @@ class Communicator:
         """The largest of the values of all ranks; also a barrier."""
         return self._combine(value, dist.ReduceOp.MAX)
 
+    def largest_of(self, values: Sequence[float]) -> list[float]:
+        """Likewise, each of several values."""
+        return self._combined(values, dist.ReduceOp.MAX)
+
     def _combine(self, value: float, how: Any) -> float:
-        tensor = torch.tensor([value], dtype=torch.float64)
+        return self._combined([value], how)[0]
+
+    def _combined(self, values: Sequence[float], how: Any) -> list[float]:
+        tensor = torch.tensor(list(values), dtype=torch.float64)
         dist.all_reduce(tensor, how)
-        return float(tensor.item())
+        return [float(value) for value in tensor.tolist()]
 
     def barrier(self) -> None:
         dist.barrier()
@@ -350,6 +363,18 @@ class Communicator:
 
     def close(self) -> None:
         dist.destroy_process_group()
+
+
+def _join(timeout: timedelta) -> None:
+    """The ranks meet. torchrun may start them again with the store of the time before, in which the
+    addresses of processes that are gone still are: each start has names of its own."""
+    store, rank, world_size = next(dist.rendezvous("env://", timeout=timeout))
+    store.set_timeout(timeout)
+    start = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    dist.init_process_group(
+        CPU.backend, store=dist.PrefixStore(f"start {start}", store), rank=rank,
+        world_size=world_size, timeout=timeout,
+    )  # fmt: skip
 
 
 def _message(instruction: Instruction) -> Message:

@@ -7,12 +7,14 @@ from typing import Any
 
 import torch
 
+from .clipping import clip_gradients
 from .communication import Communicator
 from .errors import RuntimeFault
 from .part import PartExecution
 from .program import Instruction, RankProgram
 from .recorder import Recorder
 from .state_check import StateEntry
+from .update_rule import UpdateRule
 
 
 class Interpreter:
@@ -26,16 +28,28 @@ class Interpreter:
         communicator: Communicator,
         recorder: Recorder,
         shared: dict[str, tuple[int, ...]],
+        rule: UpdateRule,
     ) -> None:
         self._program = program
         self._parts = parts
         self._communicator = communicator
         self._recorder = recorder
         self._shared = shared
+        self._rule = rule
         self._first_update = next(
             (i for i, each in enumerate(program.instructions) if each.op == "step"), None
         )
         self._step = 0
+        self._position = 0
+
+    @property
+    def parts(self) -> tuple[PartExecution, ...]:
+        return tuple(self._parts)
+
+    def position(self) -> str:
+        """Where it is, for whoever asks while it runs."""
+        what = self._program.instructions[self._position]
+        return f"step {self._step + 1}, instruction {self._position} {what}"
 
     def prepare(self, step: int) -> None:
         """Makes or reads the samples of `step`, so that no pass waits for them: an input pipeline
@@ -52,10 +66,12 @@ class Interpreter:
         self._step = step
         for part in self._parts:
             part.begin()
+            part.set_rate(self._rule.rate_at(step))
         for index, instruction in enumerate(self._program.instructions):
+            self._position = index
             with self._located(index, instruction), self._recorder.instruction(index, instruction):
                 if index == self._first_update:
-                    self._sum_shared()
+                    self._finish_gradients()
                 self._parts[instruction.part].execute(instruction)
         self._communicator.drain()
         return sum(part.loss for part in self._parts)
@@ -69,6 +85,11 @@ class Interpreter:
 
     def _located(self, index: int, instruction: Instruction) -> _Located:
         return _Located(self._program, self._step, index, instruction)
+
+    def _finish_gradients(self) -> None:
+        self._sum_shared()
+        if self._rule.clip:
+            clip_gradients(self._parts, self._communicator, self._shared, self._rule.clip)
 
     def _sum_shared(self) -> None:
         """A parameter that several stages use: each stage has its part of the gradient, the same on

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ from .communication import Communicator
 from .data import Batch, DataSource
 from .errors import RuntimeFault
 from .losses import Loss
+from .optimizer_state import begin_at, steps_of
 from .sharded_state import ShardedState
 from .state_check import StateEntry, optimizer_entries, stage_values, table_entries
 from .program import Instruction, Part, RankProgram, SampleRange, TensorSpec
@@ -40,14 +41,15 @@ def dense_parameters(stage: nn.Module) -> list[nn.Parameter]:
 
 
 def make_optimizer(
-    name: str, parameters: list[nn.Parameter], rate: float
+    name: str, parameters: list[nn.Parameter], rate: float, weight_decay: float = 0.0
 ) -> torch.optim.Optimizer | None:
     """None where there are no parameters."""
     if not parameters:
         return None
     if name == "adam":
-        return torch.optim.Adam(parameters, lr=rate)
-    return torch.optim.SGD(parameters, lr=rate, momentum=0.9 if name == "momentum" else 0.0)
+        return torch.optim.AdamW(parameters, lr=rate, weight_decay=weight_decay)
+    momentum = 0.9 if name == "momentum" else 0.0
+    return torch.optim.SGD(parameters, lr=rate, momentum=momentum, weight_decay=weight_decay)
 
 
 class PartExecution:
@@ -302,7 +304,6 @@ class PartExecution:
         if self._tables is not None:
             self._tables.step()
 
-
     def state_entries(self) -> list[StateEntry]:
         """Of the training so far: parameters, buffers, and what this rank keeps for the optimizer."""
         stage = self.part.stage
@@ -313,6 +314,48 @@ class PartExecution:
         if self._tables is not None:
             entries += table_entries(stage, self._tables)
         return entries
+
+    def set_rate(self, rate: float) -> None:
+        """The learning rate from now on."""
+        for group in self._optimizer.param_groups if self._optimizer is not None else ():
+            group["lr"] = rate
+        if self._tables is not None:
+            self._tables.set_rate(rate)
+
+    def gradients(self) -> Iterator[tuple[str, Tensor, bool]]:
+        """That the next update takes: the parameter ("": parts of several), and whether the replicas of the
+        stage have each a part rather than all of it."""
+        whole = self._parameters
+        if self._sharded is not None:
+            whole = self._sharded.shared_parameters()
+            yield from (("", each.grad, True) for each in self._sharded.slices if each.grad is not None)
+        yield from (
+            (name, parameter.grad, False)
+            for name, parameter in whole.items()
+            if parameter.grad is not None
+        )
+        if self._tables is not None:
+            yield from (("", gradient, True) for gradient in self._tables.gradients())
+
+    def is_divided(self, name: str, kind: str) -> bool:
+        """Whether the replicas of the stage have each a part of this state, rather than all of it."""
+        tables = (table.name for table in self.part.tables)
+        return name in tables or (self._sharded is not None and kind != "value")
+
+    def updates(self) -> dict[str, int]:
+        """How often each parameter was updated, where the optimizer keeps anything of it."""
+        counts: dict[str, int] = {}
+        if self._optimizer is not None:
+            counts = steps_of(self._optimizer, [each[:2] for each in self._updated()])
+        return counts | (self._tables.updates() if self._tables is not None else {})
+
+    def begin_at(self, updates: Mapping[str, int]) -> None:
+        """Makes the state of the optimizer as it is after so many updates, to be filled."""
+        if self._optimizer is not None:
+            updated = [each[:2] for each in self._updated()]
+            begin_at(self._optimizer, self._program.optimizer, updated, updates)
+        if self._tables is not None:
+            self._tables.begin_at(updates)
 
     def _updated(self) -> Iterator[tuple[str, Tensor, int, slice]]:
         """What the optimizer updates: parameter, tensor, and elements of the one from `begin` on that

@@ -13,10 +13,10 @@ from torch import Tensor, nn
 from .data import DataSource
 from .losses import Loss
 from .model import Model, build_stage
-from .part import dense_parameters, make_optimizer
 from .program import RankProgram
+from .reference_optimizer import ReferenceOptimizer, ReferenceRows
 from .state_check import ExpectedState, StateEntry, optimizer_entries, stage_values
-from .tables import RowOptimizer
+from .update_rule import UpdateRule
 
 
 class Reference:
@@ -30,22 +30,27 @@ class Reference:
         data: DataSource,
         loss: Loss,
         seed: int,
-        rate: float,
+        rule: UpdateRule,
         device: torch.device,
     ) -> None:
         self._program, self._model = program, model
         self._data, self._loss, self._device = data, loss, device
+        self._rule = rule
         count = range(len(model.stages))
         self._stages = [
             build_stage(model, index, directory, seed, device, whole_tables=True) for index in count
         ]
         self._tables = [
-            (index, name, table, RowOptimizer(program.optimizer, table.data, rate))
+            (index, name, table, ReferenceRows(program.optimizer, table.data))
             for index, stage in enumerate(self._stages)
             for name, table in sparse_tables(stage).items()
         ]
         self._optimizers = [
-            make_optimizer(program.optimizer, dense_parameters(stage), rate)
+            [
+                (name, parameter, ReferenceOptimizer(program.optimizer, parameter, rule.weight_decay))
+                for name, parameter in stage.named_parameters()
+                if name not in getattr(stage, "tables_spec", {})
+            ]
             for stage in self._stages
         ]
         self._initial = [replace(entry, values=entry.values.clone()) for entry in self._values()]
@@ -56,10 +61,9 @@ class Reference:
     def state(self) -> ExpectedState:
         """What the steps so far have led to."""
         final = self._values()
-        for index, (stage, optimizer) in enumerate(zip(self._stages, self._optimizers)):
-            for name, parameter in stage.named_parameters() if optimizer else ():
-                state = optimizer.state.get(parameter, {})
-                final += optimizer_entries(index, name, state, 0, slice(None))
+        for index, optimizers in enumerate(self._optimizers):
+            for name, _, optimizer in optimizers:
+                final += optimizer_entries(index, name, optimizer.moments, 0, slice(None))
         for index, name, _, rows in self._tables:
             for number, moment in enumerate(rows.moments):
                 entry = StateEntry(index, f"moment {number + 1}", name, 0, moment.reshape(-1))
@@ -72,15 +76,30 @@ class Reference:
             total += self._micro_batch(step, micro_batch)
         for name, stages in self._model.shared_parameters().items():
             _sum_gradients(name, [self._stages[index] for index in stages])
-        for optimizer in self._optimizers:
-            if optimizer is not None:
-                optimizer.step()
-                optimizer.zero_grad(set_to_none=True)
+        self._update(step)
+        return total
+
+    def _update(self, step: int) -> None:
+        rate, scale = self._rule.rate_at(step), self._scale()
+        for optimizers in self._optimizers:
+            for _, parameter, optimizer in optimizers:
+                if parameter.grad is not None:
+                    optimizer.update(parameter.grad * scale, rate)
+                    parameter.grad = None
         for _, _, table, rows in self._tables:
             gradient = table.grad.coalesce()  # type: ignore[union-attr]
-            rows.step(gradient.indices()[0], gradient.values())
+            rows.update(gradient.indices()[0], gradient.values() * scale, rate)
             table.grad = None
-        return total
+
+    def _scale(self) -> float:
+        """That brings the norm of all gradients, each once, to its limit."""
+        if not self._rule.clip:
+            return 1.0
+        own = {name: p.grad for optimizers in self._optimizers for name, p, _ in optimizers}
+        gradients = [gradient for gradient in own.values() if gradient is not None]
+        gradients += [table.grad.coalesce().values() for _, _, table, _ in self._tables]  # type: ignore[union-attr]
+        norm = torch.stack([gradient.double().norm() for gradient in gradients]).norm()
+        return min(1.0, self._rule.clip / float(norm)) if norm else 1.0
 
     def _micro_batch(self, step: int, micro_batch: int) -> float:
         samples = self._program.micro_batch_samples

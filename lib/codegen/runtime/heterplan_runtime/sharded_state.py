@@ -144,6 +144,10 @@ class ShardedState:
         """What the optimizer of this replica updates."""
         return [buffer.slice for buffer in [*self._buffers, *self._shared]]
 
+    def shared_parameters(self) -> dict[str, nn.Parameter]:
+        """That other stages use too."""
+        return {name: p for buffer in self._shared for name, p in buffer.parameters.items()}
+
     def owned(self) -> list[OwnedPart]:
         """What this replica updates, by parameter."""
         return [part for buffer in [*self._buffers, *self._shared] for part in buffer.owned()]

@@ -8,7 +8,7 @@ this one is computed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -61,23 +61,23 @@ class RowOptimizer:
     SparseAdam."""
 
     def __init__(self, name: str, weight: Tensor, rate: float) -> None:
-        self._name, self._weight, self._rate = name, weight, rate
+        self._name, self._weight, self.rate = name, weight, rate
         moments = {"sgd": 0, "momentum": 1, "adam": 2}[name]
         self.moments = [torch.zeros_like(weight) for _ in range(moments)]
-        self._steps = 0
+        self.steps = 0
 
     def step(self, rows: Tensor, gradients: Tensor) -> None:
         """`rows` may repeat: their gradients sum. Called once a step, with no rows too."""
-        self._steps += 1
+        self.steps += 1
         if self._name == "sgd":  # of which the sum is the change
             each = rows[:, None].expand(-1, self._weight.shape[1])
-            self._weight.scatter_add_(0, each, gradients * -self._rate)
+            self._weight.scatter_add_(0, each, gradients * -self.rate)
             return
         unique, inverse = torch.unique(rows, return_inverse=True)
         total = gradients.new_zeros((len(unique), gradients.shape[1]))
         total.index_add_(0, inverse, gradients)
         change = {"momentum": self._momentum, "adam": self._adam}[self._name]
-        self._weight.index_add_(0, unique, change(unique, total), alpha=-self._rate)
+        self._weight.index_add_(0, unique, change(unique, total), alpha=-self.rate)
 
     def _momentum(self, rows: Tensor, gradient: Tensor, decay: float = 0.9) -> Tensor:
         velocity = self.moments[0][rows] * decay + gradient
@@ -89,7 +89,7 @@ class RowOptimizer:
         first = self.moments[0][rows].lerp(gradient, 1 - first_decay)
         second = self.moments[1][rows].lerp(gradient.square(), 1 - second_decay)
         self.moments[0][rows], self.moments[1][rows] = first, second
-        correction = (1 - second_decay**self._steps) ** 0.5 / (1 - first_decay**self._steps)
+        correction = (1 - second_decay**self.steps) ** 0.5 / (1 - first_decay**self.steps)
         return correction * first / (second.sqrt() + epsilon)
 
 
@@ -163,6 +163,16 @@ class GroupedEmbedding:
         kept = [tensor.split(held) for tensor in (self.weight, *self.optimizer.moments)]
         for number, spec in enumerate(self.specs):
             yield spec, spec.firsts[self._own], [tensor[number] for tensor in kept]
+
+    def sum_gradients(self) -> Tensor:
+        """One for each row."""
+        none = self.weight.new_zeros((0, self.columns))
+        rows = torch.cat([self.weight.new_zeros(0, dtype=torch.int64), *self.rows])
+        unique, inverse = torch.unique(rows, return_inverse=True)
+        total = self.weight.new_zeros((len(unique), self.columns))
+        total.index_add_(0, inverse, torch.cat([none, *self.gradients]))
+        self.rows, self.gradients = [unique], [total]
+        return total
 
     def step(self) -> None:
         rows = torch.cat([self.weight.new_zeros(0, dtype=torch.int64), *self.rows])
@@ -354,3 +364,24 @@ class Tables:
     def step(self) -> None:
         for group in self._groups:
             group.step()
+
+    def set_rate(self, rate: float) -> None:
+        for group in self._groups:
+            group.optimizer.rate = rate
+
+    def gradients(self) -> list[Tensor]:
+        """Of rows, each once; what is done to them counts at the step."""
+        return [group.sum_gradients() for group in self._groups]
+
+    def updates(self) -> dict[str, int]:
+        """Of each table whose optimizer keeps anything."""
+        return {
+            spec.name: group.optimizer.steps
+            for group in self._groups
+            for spec in group.specs
+            if group.optimizer.moments and group.optimizer.steps
+        }
+
+    def begin_at(self, updates: Mapping[str, int]) -> None:
+        for group in self._groups:
+            group.optimizer.steps = max(updates.get(spec.name, 0) for spec in group.specs)

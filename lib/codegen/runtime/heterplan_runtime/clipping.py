@@ -1,0 +1,33 @@
+"""Limits the Euclidean norm of the gradients of the whole model, which no rank has alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+
+from .communication import Communicator
+from .part import PartExecution
+
+
+@torch.no_grad()
+def clip_gradients(
+    parts: Sequence[PartExecution],
+    communicator: Communicator,
+    shared: Mapping[str, tuple[int, ...]],
+    limit: float,
+) -> None:
+    """All ranks call it, when all gradients are sums over the replicas. What several ranks have alike
+    counts on the first of them."""
+    squares = 0.0
+    for part in parts:
+        stage = part.part.stage
+        first = communicator.stage_group(stage)[0] == communicator.rank
+        for name, gradient, divided in part.gradients():
+            if divided or (first and shared.get(name, (stage,))[0] == stage):
+                squares += float(gradient.double().square().sum())
+    norm = communicator.total(squares) ** 0.5
+    if norm > limit:
+        for part in parts:
+            for _, gradient, _ in part.gradients():
+                gradient.mul_(limit / norm)
