@@ -1,5 +1,6 @@
 #include "search/jobs/policy/PrimalDual.h"
 
+#include "search/jobs/policy/Explanation.h"
 #include "search/jobs/policy/Policies.h"
 
 #include <numeric>
@@ -49,6 +50,9 @@ PolicyResult runPrimalDual(const Problem &problem, const PolicyOptions &options,
   result.schedule.resize(problem.size());
   int decided = 0;
   for (int job : problem.arrivals()) {
+    if (job == options.explain)
+      result.explanation = std::make_shared<Explanation>(
+          explain(problem, job, prices, offers, result.schedule));
     Seconds started = options.clock ? options.clock() : Seconds();
     result.schedule[job] =
         decide(problem, job, problem.job(job).arrival, prices, offers, result.rounding);
