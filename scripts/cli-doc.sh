@@ -19,7 +19,7 @@ progress too, and only on a terminal. The same inputs, options and seed give the
 
 MODEL is `.onnx` or `.layers.json`. PLAN is `plan.json` or the directory that holds it. [guide.md](guide.md) shows the commands at work.
 TEXT
-for command in import profile compile evaluate inspect diff verify simulate schedule run calibrate; do
+for command in import profile compile evaluate inspect diff verify simulate schedule run export calibrate; do
   printf '\n## heterplan %s\n\n```\n' "$command"
   "$heterplan" "$command" --help | sed -e 's/[[:space:]]*$//' -e '/./,$!d' | sed -e :a -e '/^\n*$/{$d;N;ba' -e '}'
   printf '```\n'

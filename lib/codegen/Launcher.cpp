@@ -113,6 +113,8 @@ command_of() {
 
 run_on_hosts() {
   local index status=0 processes=() pipes=() command
+  [[ " ${arguments[*]-} " != *" --max-restarts"* ]] ||
+    fail "--max-restarts is for one machine; with --hosts start again by the same command and --resume"
   ((${#hosts[@]} <= world_size)) || fail "there are more hosts than ranks ($world_size)"
   if ((${#node_ranks[@]} != ${#hosts[@]})); then
     echo "launch.sh: note: planned for the nodes ${planned_nodes[*]};" \

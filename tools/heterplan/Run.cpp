@@ -108,7 +108,7 @@ void heterplan::addRun(CLI::App &root, Action &action) {
   CLI::App *command = root.add_subcommand("run", "run the generated launcher on this machine");
   auto options = std::make_shared<RunOptions>();
   addArgument(*command, "DIR", options->directory, "what compile wrote");
-  addText(*command, "--steps", options->steps, "N", "training steps");
+  addText(*command, "--steps", options->steps, "N", "training steps in all");
   command->add_flag("--check", options->check,
                     "compare losses, parameters and optimizer state with one process");
   CLI::Option *json =

@@ -105,7 +105,10 @@ class Communicator:
 
     def _make_route(self) -> tuple[Any, Any]:
         """Groups for activations and for gradients."""
-        return dist.new_group(backend=self.backend), dist.new_group(backend=self.backend)
+        activations, gradients = (
+            dist.new_group(timeout=self._timeout, backend=self.backend) for _ in range(2)
+        )
+        return activations, gradients
 
     def _route(self, boundary: int, gradient: bool) -> Any:
         return self._routes[boundary % len(self._routes)][gradient]
@@ -124,7 +127,9 @@ class Communicator:
         """Every rank makes every group, in one order."""
         for group in sorted(set(groups) - self._groups.keys()):
             if len(group) > 1:
-                self._groups[group] = dist.new_group(list(group), backend=self.backend)
+                self._groups[group] = dist.new_group(
+                    list(group), timeout=self._timeout, backend=self.backend
+                )
 
     def share_across_stages(self, stages: Iterable[tuple[int, ...]]) -> None:
         """Makes the groups of parameters that several stages use; all ranks call it alike."""
@@ -314,10 +319,17 @@ class Communicator:
         """The largest of the values of all ranks; also a barrier."""
         return self._combine(value, dist.ReduceOp.MAX)
 
+    def largest_of(self, values: Sequence[float]) -> list[float]:
+        """Likewise, each of several values."""
+        return self._combined(values, dist.ReduceOp.MAX)
+
     def _combine(self, value: float, how: Any) -> float:
-        tensor = torch.tensor([value], dtype=torch.float64)
+        return self._combined([value], how)[0]
+
+    def _combined(self, values: Sequence[float], how: Any) -> list[float]:
+        tensor = torch.tensor(list(values), dtype=torch.float64)
         dist.all_reduce(tensor, how)
-        return float(tensor.item())
+        return [float(value) for value in tensor.tolist()]
 
     def barrier(self) -> None:
         dist.barrier()

@@ -64,6 +64,11 @@ class Cpu:
         del device
         return _status("VmHWM") - _status("RssFile")
 
+    def free_memory(self, device: torch.device) -> int | None:
+        """Of a device that a rank has for itself; None where ranks share what there is."""
+        del device
+        return None
+
     def reference_kernel(self, device: torch.device) -> float:
         """Seconds of a fixed piece of work: of the interpreter for additions, about a third of a
         millisecond."""
@@ -110,6 +115,9 @@ class Gpu:
 
     def peak_memory(self, device: torch.device) -> int:
         return torch.cuda.max_memory_allocated(device)
+
+    def free_memory(self, device: torch.device) -> int | None:
+        return int(torch.cuda.mem_get_info(device)[0])
 
     def reference_kernel(self, device: torch.device) -> float:
         """Not known: the interpreter tells nothing of a GPU."""

@@ -9,3 +9,7 @@ class RuntimeFault(Exception):
 
 class CheckFailed(Exception):
     """The losses of the distributed run differ from those of one process (exit status 2)."""
+
+
+class Ended(Exception):
+    """A signal ended the training, which was saved."""

@@ -90,6 +90,10 @@ class Fields:
                 raise self._wrong(name, "whole numbers")
         return tuple(int(value) for value in values)
 
+    def naturals_by_name(self, name: str) -> dict[str, int]:
+        fields = self.object(name)
+        return {key: fields.integer(key) for key in fields._value}
+
     def object(self, name: str) -> Fields:
         return Fields(self._value.get(name, {}), f"{self.where}: {name}")
 

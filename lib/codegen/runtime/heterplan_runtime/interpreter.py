@@ -36,6 +36,16 @@ class Interpreter:
             (i for i, each in enumerate(program.instructions) if each.op == "step"), None
         )
         self._step = 0
+        self._position = 0
+
+    @property
+    def parts(self) -> tuple[PartExecution, ...]:
+        return tuple(self._parts)
+
+    def position(self) -> str:
+        """Where it is, for whoever asks while it runs."""
+        what = self._program.instructions[self._position]
+        return f"step {self._step + 1}, instruction {self._position} {what}"
 
     def prepare(self, step: int) -> None:
         """Makes or reads the samples of `step`, so that no pass waits for them: an input pipeline
@@ -53,6 +63,7 @@ class Interpreter:
         for part in self._parts:
             part.begin()
         for index, instruction in enumerate(self._program.instructions):
+            self._position = index
             with self._located(index, instruction), self._recorder.instruction(index, instruction):
                 if index == self._first_update:
                     self._sum_shared()

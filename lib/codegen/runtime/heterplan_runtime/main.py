@@ -2,7 +2,8 @@
 
 Under torchrun (or anything that sets RANK, WORLD_SIZE and MASTER_ADDR) it is one rank; without, it
 starts all ranks on this machine. Exit status: 0 done, 1 failed, 2 the check failed. torchrun turns
-any failure of a rank into 1; "checkPassed" of --json tells them apart.
+any failure of a rank into 1; "checkPassed" of --json tells them apart. A training that a signal ended
+has status 1, too.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-from .errors import CheckFailed, RuntimeFault
+from .errors import CheckFailed, Ended, RuntimeFault
 from .manifest import check_directory
 
 
@@ -39,7 +40,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser = _Parser("heterplan_runtime", description="Trains a compiled plan for a few steps.")
     add = parser.add_argument
     add("directory", type=Path, metavar="DIR", help="what `heterplan compile` wrote")
-    add("--steps", type=_natural(1), default=3, help="optimizer steps (3)")
+    add("--steps", type=_natural(1), default=3, help="optimizer steps in all, those of --resume too (3)")
     add("--warmup", type=_natural(0), default=1, help="first steps left out of the median (1)")
     add("--loss", default="cross_entropy", help="cross_entropy, mse or module:function")
     add("--data", default="random", help="random, fixed (the same samples in each step) or module:function")
@@ -55,6 +56,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         "--transfer-precision", choices=("fp32", "fp16"), default="fp32",
         help="of rows of sparse tables and their gradients between ranks (fp32)",
     )  # fmt: skip
+    _add_lasting(parser)
     add("--threads", type=_natural(1), help="CPU threads of each rank (OMP_NUM_THREADS)")
     add("--pin", action="store_true", help="each rank of this machine on a CPU core of its own")
     add("--timeout", type=_natural(1), default=300, help="seconds to wait for another rank (300)")
@@ -62,6 +64,26 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add("--device", choices=("auto", "cpu"), default="auto", help="cpu: leave GPUs alone")
     add("--checked", action="store_true", help=argparse.SUPPRESS)  # the launcher did
     return parser.parse_args(arguments)
+
+
+def _add_lasting(parser: argparse.ArgumentParser) -> None:
+    """Options of what is left of a training."""
+    add = parser.add_argument
+    add("--save", type=Path, metavar="DIR", help="where the trained weights go (trained/ of the plan)")
+    add("--no-save", action="store_true", help="throw the trained weights away")
+    add(
+        "--checkpoint-every", type=_natural(0), default=0, metavar="N",
+        help="a checkpoint every N steps, at the end and on SIGTERM (0: the last two only)",
+    )  # fmt: skip
+    add("--checkpoint-dir", type=Path, metavar="DIR", help="of checkpoints (checkpoints/ of the plan)")
+    add("--keep", type=_natural(1), default=2, metavar="K", help="newest checkpoints that are kept (2)")
+    add("--resume", action="store_true", help="go on from the newest checkpoint, if there is one")
+    add(
+        "--max-restarts", type=_natural(0), default=0, metavar="N",
+        help="start all ranks again from the last checkpoint when one fails, up to N times (0)",
+    )  # fmt: skip
+    add("--allow-nan", action="store_true", help="go on when the loss is not a finite number")
+    add("--ignore-memory", action="store_true", help="start though the plan predicts more than is free")
 
 
 def _rank_text() -> str:
@@ -91,13 +113,37 @@ def _run(arguments: list[str]) -> int:
 
     if "RANK" not in os.environ:
         world_size = read_rank_program(options.directory, 0).world_size
+        _check_memory(options, range(world_size))
         from .launcher import launch
 
-        return launch(world_size, [*arguments, "--checked"])
+        return launch(world_size, [*arguments, "--checked"], options.max_restarts)
+    if os.environ.get("LOCAL_RANK") == "0" and not options.checked:
+        first = int(os.environ["RANK"])
+        _check_memory(options, range(first, first + int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
     from .training import train
 
     train(options)
     _leave(0)
+
+
+def _check_memory(options: argparse.Namespace, ranks: range) -> None:
+    """Of this machine, on which these ranks are to run; where they compute on the CPU."""
+    from .device_classes import CPU, class_named
+    from .fits import check_host_memory, free_bytes, rank_bytes
+    from .program import read_plan, read_rank_program
+
+    if options.ignore_memory:
+        return
+    plan = read_plan(options.directory)
+    programs = [read_rank_program(options.directory, rank) for rank in ranks]
+    on_cpu = [
+        program
+        for program in programs
+        if options.device == CPU.name or class_named(program.device_kind).count() == 0
+        or class_named(program.device_kind) is CPU
+    ]
+    if on_cpu:
+        check_host_memory([rank_bytes(program, plan) for program in on_cpu], free_bytes())
 
 
 def _leave(status: int) -> NoReturn:
@@ -115,6 +161,10 @@ def main(arguments: list[str] | None = None) -> int:
         if os.environ.get("RANK", "0") == "0":
             print(f"heterplan: check failed: {error}", file=sys.stderr)
         _leave(2)
+    except Ended as error:
+        if os.environ.get("RANK", "0") == "0":
+            print(f"heterplan: {error}; --resume goes on", file=sys.stderr)
+        _leave(1)
     except RuntimeFault as error:
         print(f"heterplan: {_rank_text()}: error: {error}", file=sys.stderr)
         _leave(1)

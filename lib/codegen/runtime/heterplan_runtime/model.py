@@ -52,6 +52,17 @@ class Model:
         }
 
 
+    def trained(self) -> dict[str, tuple[torch.dtype, tuple[int, ...]]]:
+        """What training changes, whichever stage has it: parameters, sparse tables and statistics, by
+        their ONNX names."""
+        return {
+            name: (dtype_of(dtype, "model.py"), tuple(shape))
+            for stage in self.stages
+            for attribute in ("parameters_spec", "tables_spec", "buffers_spec")
+            for name, (shape, dtype, _) in _specs(stage, attribute).items()
+        }
+
+
 def _specs(stage: type[nn.Module], attribute: str) -> dict[str, Any]:
     return dict(getattr(stage, attribute, {}))
 
@@ -130,6 +141,12 @@ def seed_of(*parts: object) -> int:
     """A seed that is the same on every machine."""
     digest = hashlib.sha256("/".join(map(str, parts)).encode()).digest()
     return int.from_bytes(digest[:8], "little") >> 1
+
+
+def seed_draws(seed: int, step: int, rank: int) -> None:
+    """What a rank draws in a step (dropout) depends on these alone, so that a run that goes on from a
+    checkpoint draws what it would have drawn."""
+    torch.manual_seed(seed_of("draws", seed, step, rank))
 
 
 def initial(name: str, shape: tuple[int, ...], kind: str, seed: int) -> Tensor:

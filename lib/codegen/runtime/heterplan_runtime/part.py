@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ from .communication import Communicator
 from .data import Batch, DataSource
 from .errors import RuntimeFault
 from .losses import Loss
+from .optimizer_state import begin_at, steps_of
 from .sharded_state import ShardedState
 from .state_check import StateEntry, optimizer_entries, stage_values, table_entries
 from .program import Instruction, Part, RankProgram, SampleRange, TensorSpec
@@ -302,7 +303,6 @@ class PartExecution:
         if self._tables is not None:
             self._tables.step()
 
-
     def state_entries(self) -> list[StateEntry]:
         """Of the training so far: parameters, buffers, and what this rank keeps for the optimizer."""
         stage = self.part.stage
@@ -313,6 +313,26 @@ class PartExecution:
         if self._tables is not None:
             entries += table_entries(stage, self._tables)
         return entries
+
+    def is_divided(self, name: str, kind: str) -> bool:
+        """Whether the replicas of the stage have each a part of this state, rather than all of it."""
+        tables = (table.name for table in self.part.tables)
+        return name in tables or (self._sharded is not None and kind != "value")
+
+    def updates(self) -> dict[str, int]:
+        """How often each parameter was updated, where the optimizer keeps anything of it."""
+        counts: dict[str, int] = {}
+        if self._optimizer is not None:
+            counts = steps_of(self._optimizer, [each[:2] for each in self._updated()])
+        return counts | (self._tables.updates() if self._tables is not None else {})
+
+    def begin_at(self, updates: Mapping[str, int]) -> None:
+        """Makes the state of the optimizer as it is after so many updates, to be filled."""
+        if self._optimizer is not None:
+            updated = [each[:2] for each in self._updated()]
+            begin_at(self._optimizer, self._program.optimizer, updated, updates)
+        if self._tables is not None:
+            self._tables.begin_at(updates)
 
     def _updated(self) -> Iterator[tuple[str, Tensor, int, slice]]:
         """What the optimizer updates: parameter, tensor, and elements of the one from `begin` on that

@@ -188,6 +188,8 @@ class PlanSummary:
 
     predicted_seconds: float
     precision: str
+    model_fingerprint: str  # SHA-256 of the ONNX file; "" where the plan does not say
+    stage_bytes: tuple[float, ...]  # predicted memory of the largest device of each stage; 0: not known
 
 
 def _range(fields: Fields) -> SampleRange:
@@ -344,4 +346,6 @@ def read_plan(directory: Path) -> PlanSummary:
     return PlanSummary(
         predicted_seconds=fields.number("iterationSeconds"),
         precision=fields.text("precision", ("fp32", "tf32", "bf16"), default="fp32"),
+        model_fingerprint=fields.text("modelFingerprint"),
+        stage_bytes=tuple(stage.number("memoryBytes") for stage in fields.objects("stages")),
     )

@@ -8,7 +8,7 @@ this one is computed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -64,11 +64,11 @@ class RowOptimizer:
         self._name, self._weight, self._rate = name, weight, rate
         moments = {"sgd": 0, "momentum": 1, "adam": 2}[name]
         self.moments = [torch.zeros_like(weight) for _ in range(moments)]
-        self._steps = 0
+        self.steps = 0
 
     def step(self, rows: Tensor, gradients: Tensor) -> None:
         """`rows` may repeat: their gradients sum. Called once a step, with no rows too."""
-        self._steps += 1
+        self.steps += 1
         if self._name == "sgd":  # of which the sum is the change
             each = rows[:, None].expand(-1, self._weight.shape[1])
             self._weight.scatter_add_(0, each, gradients * -self._rate)
@@ -89,7 +89,7 @@ class RowOptimizer:
         first = self.moments[0][rows].lerp(gradient, 1 - first_decay)
         second = self.moments[1][rows].lerp(gradient.square(), 1 - second_decay)
         self.moments[0][rows], self.moments[1][rows] = first, second
-        correction = (1 - second_decay**self._steps) ** 0.5 / (1 - first_decay**self._steps)
+        correction = (1 - second_decay**self.steps) ** 0.5 / (1 - first_decay**self.steps)
         return correction * first / (second.sqrt() + epsilon)
 
 
@@ -354,3 +354,16 @@ class Tables:
     def step(self) -> None:
         for group in self._groups:
             group.step()
+
+    def updates(self) -> dict[str, int]:
+        """Of each table whose optimizer keeps anything."""
+        return {
+            spec.name: group.optimizer.steps
+            for group in self._groups
+            for spec in group.specs
+            if group.optimizer.moments and group.optimizer.steps
+        }
+
+    def begin_at(self, updates: Mapping[str, int]) -> None:
+        for group in self._groups:
+            group.optimizer.steps = max(updates.get(spec.name, 0) for spec in group.specs)

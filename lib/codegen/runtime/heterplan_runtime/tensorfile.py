@@ -1,14 +1,17 @@
-"""Reads the safetensors layout: 8 bytes of header length, a JSON header, raw tensors.
+"""Reads and writes the safetensors layout: 8 bytes of header length, a JSON header, raw tensors.
 
-The file is mapped, not read, and nothing in it is trusted: every offset is checked against the
-length of the file before a tensor is made of it.
+A file that is read is mapped, and nothing in it is trusted: every offset is checked against the
+length of the file before a tensor is made of it. One that is written is on the disk when it is closed.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import mmap
+import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +31,71 @@ _DTYPES = {
     "U8": torch.uint8,
     "BOOL": torch.bool,
 }
+_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
+_ALIGNMENT = 8
+_PIECE_BYTES = 1 << 24
+
+
+class TensorWriter:
+    """A file of tensors whose types and shapes are known before their values, which come in pieces and
+    in order: no more than one piece is held."""
+
+    def __init__(
+        self,
+        path: Path,
+        specs: Mapping[str, tuple[torch.dtype, tuple[int, ...]]],
+        metadata: Mapping[str, str] | None = None,
+    ) -> None:
+        """Raises OSError like the other functions."""
+        self._digest = hashlib.sha256()
+        self._file = path.open("wb")
+        self.bytes = 0
+        self._rest = sum(dtype.itemsize * math.prod(shape) for dtype, shape in specs.values())
+        header = _header(specs, dict(metadata or {})).encode()
+        header += b" " * (-len(header) % _ALIGNMENT)
+        self._put(len(header).to_bytes(8, "little"))
+        self._put(header)
+
+    def _put(self, data: bytes | memoryview) -> None:
+        self._file.write(data)
+        self._digest.update(data)
+        self.bytes += len(data)
+
+    def write(self, values: torch.Tensor) -> None:
+        """The next elements, on the CPU."""
+        flat = values.detach().contiguous().reshape(-1).view(torch.uint8)
+        self._rest -= flat.numel()
+        for begin in range(0, flat.numel(), _PIECE_BYTES):
+            self._put(flat[begin : begin + _PIECE_BYTES].numpy().data)
+
+    def close(self) -> str:
+        """The SHA-256 of the file, which is complete."""
+        assert self._rest == 0, "tensors are missing"
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        return self._digest.hexdigest()
+
+
+def _header(
+    specs: Mapping[str, tuple[torch.dtype, tuple[int, ...]]], metadata: dict[str, str]
+) -> str:
+    header: dict[str, Any] = {"__metadata__": metadata} if metadata else {}
+    begin = 0
+    for name, (dtype, shape) in specs.items():
+        end = begin + dtype.itemsize * math.prod(shape)
+        header[name] = {"dtype": _NAMES[dtype], "shape": list(shape), "data_offsets": [begin, end]}
+        begin = end
+    return json.dumps(header, separators=(",", ":"))
+
+
+def sync_folder(folder: Path) -> None:
+    """Brings the names of its files to the disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def read_tensors(path: Path) -> dict[str, torch.Tensor]:

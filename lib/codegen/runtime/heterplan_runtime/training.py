@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
+import math
 import os
 import statistics
 import sys
@@ -20,10 +22,13 @@ from torch import Tensor, nn
 
 from .allocator import give_back_freed_memory, keep_freed_memory
 from .batchnorm import SynchronisedBatchNorm
+from .checkpoint import Facts
+from .checkpoints import Checkpoints, Trained
 from .communication import Communicator, choose_device
 from .data import DataSource, make_data
 from .device_classes import class_named, class_of
-from .errors import CheckFailed, RuntimeFault
+from .errors import CheckFailed, Ended, RuntimeFault
+from .fits import check_device_memory, rank_bytes
 from .interpreter import Interpreter
 from .losses import Loss, make_loss
 from .machine import Usage, describe
@@ -33,6 +38,7 @@ from .model import (
     build_stage,
     check_model,
     load_model,
+    seed_draws,
     stages_with_tables,
     table_rows,
 )
@@ -45,6 +51,8 @@ from .reference import Reference, largest_difference
 from .sharded_state import ShardedState
 from .state_check import STATE_TOLERANCE, worst_difference
 from .tables import GroupedEmbedding, Tables, make_groups
+from .watch import Watch
+from .weights import prepare_folder, save_weights
 
 TOLERANCE = 1e-4
 HALF_TOLERANCE = 2.0**-10  # a row and its gradient are rounded to 11 bits each
@@ -65,11 +73,16 @@ class Result:
     differing_state: str = ""
     warmup: int = 0
     tolerance: float = TOLERANCE
+    first_step: int = 0  # steps that were done before, by a run that this one goes on from
 
     @property
     def measured_seconds(self) -> float:
-        """Median of the steps after the warm-up; of all when there are no others."""
-        return statistics.median(self.step_seconds[self.warmup :] or self.step_seconds)
+        """Median of the steps after the warm-up; of all when there are no others; 0 without any."""
+        return statistics.median(self.step_seconds[self.warmup :] or self.step_seconds or [0.0])
+
+    @property
+    def samples_per_second(self) -> float:
+        return self.global_batch / self.measured_seconds if self.step_seconds else 0.0
 
     @property
     def difference(self) -> float:
@@ -89,7 +102,8 @@ class Result:
             "referenceKernelSeconds": self.reference_kernel_seconds,
             "predictedSeconds": self.predicted_seconds,
             "measuredSeconds": self.measured_seconds,
-            "samplesPerSecond": self.global_batch / self.measured_seconds,
+            "samplesPerSecond": self.samples_per_second,
+            "firstStep": self.first_step,
         }
         if self.reference_losses is not None:
             facts["referenceLosses"] = self.reference_losses
@@ -110,6 +124,7 @@ class Run:
     data: DataSource
     loss: Loss
     recorder: Recorder
+    memory: PeakMemory
 
     @property
     def leads(self) -> bool:
@@ -132,10 +147,21 @@ def _prepare(options: argparse.Namespace) -> Run:
     if options.threads or options.pin:
         torch.set_num_threads(options.threads or 1)
     device = choose_device(program.device_kind, options.device)
+    _check_device_memory(options, program, plan, device)
     loss = make_loss(options.loss, model.prediction)
     data = make_data(options.data, model, loss, options.seed)
     communicator = Communicator(program, device, timedelta(seconds=options.timeout))
-    return Run(options, program, plan, model, communicator, data, loss, Recorder(program, device))
+    memory = PeakMemory(device)
+    recorder = Recorder(program, device)
+    return Run(options, program, plan, model, communicator, data, loss, recorder, memory)
+
+
+def _check_device_memory(
+    options: argparse.Namespace, program: RankProgram, plan: PlanSummary, device: torch.device
+) -> None:
+    free = class_of(device).free_memory(device)
+    if free is not None and not options.ignore_memory:
+        check_device_memory(program.rank, rank_bytes(program, plan), free)
 
 
 def _choose_allocation(program: RankProgram) -> None:
@@ -254,10 +280,15 @@ def _synchronise_batch_norm(stage: nn.Module, index: int, communicator: Communic
         setattr(stage, "batch_norm", batch_norm)
 
 
-def _steps(run: Run, interpreter: Interpreter, result: Result) -> None:
+def _steps(
+    run: Run, interpreter: Interpreter, result: Result, checkpoints: Checkpoints | None
+) -> bool:
+    """Returns whether a signal ended them."""
     steps = run.options.steps
     reference_kernels: list[float] = []
-    for step in range(steps):
+    ended = False
+    for step in range(result.first_step, steps):
+        seed_draws(run.options.seed, step, run.program.rank)
         interpreter.prepare(step)
         _measure_core(run, reference_kernels)
         run.communicator.barrier()
@@ -272,8 +303,17 @@ def _steps(run: Run, interpreter: Interpreter, result: Result) -> None:
         result.step_seconds.append(seconds)
         rate = result.global_batch / seconds
         run.say(f"step {step + 1}  loss {loss:.6f}  {seconds * 1e3:.2f} ms  {rate:.1f} samples/s")
+        if not (math.isfinite(loss) or run.options.allow_nan):
+            raise RuntimeFault(
+                f"step {step + 1}: the loss is {loss}; a smaller --lr may help, and --allow-nan goes on"
+            )
+        if checkpoints is not None:
+            ended = checkpoints.after_step(step + 1, step + 1 == steps)
+        if ended:
+            break
     _measure_core(run, reference_kernels)
     result.reference_kernel_seconds = run.communicator.gather(reference_kernels)
+    return ended
 
 
 def _measure_core(run: Run, reference_kernels: list[float]) -> None:
@@ -291,7 +331,73 @@ def _report_machine(run: Run, result: Result, usage: Usage) -> None:
         run.say(f"note: {text}")
 
 
+def _weights_folder(run: Run) -> Path | None:
+    """Where the weights go at the end; known to be writable on the machine of rank 0."""
+    if run.options.no_save:
+        return None
+    folder: Path = run.options.save or run.options.directory / "trained"
+    fault = ""
+    if run.leads:
+        try:
+            prepare_folder(folder)
+        except RuntimeFault as error:
+            fault = str(error)
+    if fault := run.communicator.wait_for_rank0(fault):
+        raise RuntimeFault(f"{fault}; name another folder by --save, or give --no-save")
+    return folder
+
+
+def _save_weights(run: Run, interpreter: Interpreter, folder: Path) -> None:
+    facts = {
+        "heterplan": "trained weights",
+        "model": run.program.model,
+        "modelFingerprint": run.plan.model_fingerprint,
+        "steps": str(run.options.steps),
+    }
+    path = save_weights(
+        run.communicator, interpreter.state_entries(), run.model.trained(), folder, facts
+    )
+    run.say(f"saved {path}")
+
+
+def _make_checkpoints(run: Run, interpreter: Interpreter) -> Checkpoints | None:
+    options = run.options
+    wanted = options.checkpoint_every or options.checkpoint_dir or options.resume
+    if not wanted:
+        return None
+    trained = run.model.trained()
+    plan = hashlib.sha256((options.directory / "plan.json").read_bytes()).hexdigest()
+    model = hashlib.sha256(repr(sorted(trained.items())).encode()).hexdigest()
+
+    def facts(step: int) -> Facts:
+        return Facts(
+            step, run.program.global_batch, run.program.optimizer, options.seed, model, plan
+        )
+
+    return Checkpoints(
+        run.communicator,
+        Trained(
+            interpreter.parts, frozenset(trained), run.model.shared_parameters(),
+            run.program.optimizer,
+        ),
+        options.checkpoint_dir or options.directory / "checkpoints",
+        options.checkpoint_every, options.keep, facts, run.say,
+    )  # fmt: skip
+
+
+def _first_step(run: Run, checkpoints: Checkpoints) -> int:
+    if not (run.options.resume or int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))):
+        checkpoints.refuse_others()
+        return 0
+    done = checkpoints.resume()
+    if done >= run.options.steps:
+        run.say(f"{done} steps are done, and --steps is {run.options.steps}: there is nothing to train")
+    return done
+
+
 def _report(run: Run, result: Result) -> None:
+    if not result.step_seconds:
+        return
     predicted, measured = result.predicted_seconds, result.measured_seconds
     ratio = f", {measured / predicted:.2f} times the prediction" if predicted > 0 else ""
     counted = max(1, len(result.step_seconds) - result.warmup)
@@ -319,6 +425,7 @@ def _check(run: Run, interpreter: Interpreter, result: Result) -> None:
             run.options.seed, run.options.lr, run.communicator.device,
         )  # fmt: skip
         losses = [reference.run_step(step) for step in range(run.options.steps)]
+        losses = losses[result.first_step :]
         expected = reference.state()
     result.reference_losses = run.communicator.wait_for_rank0(losses)
     result.state_difference, result.differing_state = worst_difference(
@@ -327,19 +434,42 @@ def _check(run: Run, interpreter: Interpreter, result: Result) -> None:
 
 
 def train(options: argparse.Namespace) -> None:
-    """Raises CheckFailed on every rank when --check finds other losses."""
+    """Raises CheckFailed on every rank when --check finds other losses, Ended when a signal ended the
+    training."""
     run = _prepare(options)
+    interpreter = _make_interpreter(run)
+    run.memory.restart()
+    watch = Watch(run.communicator, interpreter.position)
+    try:
+        _train(run, interpreter, watch)
+    except (CheckFailed, Ended):
+        watch.close()
+        raise
+    except Exception:
+        watch.failed()
+        raise
+    watch.close()
+    run.communicator.close()
+
+
+def _train(run: Run, interpreter: Interpreter, watch: Watch) -> None:
+    options = run.options
     _print_notes(run)
+    if watch.unwatched:
+        run.say(f"note: ranks {watch.unwatched} cannot reach rank 0: their loss is noticed by --timeout")
     result = Result(run.plan.predicted_seconds, run.program.global_batch, warmup=options.warmup)
     if options.transfer_precision == "fp16":
         result.tolerance += HALF_TOLERANCE
-    memory = PeakMemory(run.communicator.device)
-    interpreter = _make_interpreter(run)
-    memory.restart()
+    folder = _weights_folder(run)
+    checkpoints = _make_checkpoints(run, interpreter)
+    if checkpoints is not None:
+        result.first_step = _first_step(run, checkpoints)
     usage = Usage()
-    _steps(run, interpreter, result)
-    result.peak_bytes = run.communicator.gather(memory.bytes())
+    ended = _steps(run, interpreter, result, checkpoints)
+    result.peak_bytes = run.communicator.gather(run.memory.bytes())
     interpreter.close()
+    if ended:
+        raise Ended(f"ended by a signal after step {result.first_step + len(result.losses)}")
     _report(run, result)
     _report_machine(run, result, usage)
     _write_trace(run)
@@ -355,7 +485,8 @@ def train(options: argparse.Namespace) -> None:
             f"(largest relative difference {result.difference:.1e}), and so do parameters, buffers "
             "and optimizer state"
         )
-    run.communicator.close()
+    if folder is not None:
+        _save_weights(run, interpreter, folder)
 
 
 def _explain_difference(run: Run, result: Result) -> None:

@@ -1,0 +1,41 @@
+"""What an optimizer keeps of the tensors that it updates, so that it can be saved and put back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import torch
+from torch import Tensor
+
+# By optimizer: PyTorch's names of what it keeps of each element.
+MOMENTS = {"sgd": (), "momentum": ("momentum_buffer",), "adam": ("exp_avg", "exp_avg_sq")}
+
+Updated = Iterable[tuple[str, Tensor]]  # parameters by name, and the tensors that hold elements of them
+
+
+def steps_of(optimizer: torch.optim.Optimizer, updated: Updated) -> dict[str, int]:
+    """The updates of each parameter that the optimizer keeps anything of."""
+    steps = {}
+    for name, tensor in updated:
+        state = optimizer.state.get(tensor, {})
+        if any(isinstance(value, Tensor) for value in state.values()):
+            steps[name] = int(state.get("step", 1))
+    return steps
+
+
+@torch.no_grad()
+def begin_at(
+    optimizer: torch.optim.Optimizer, kind: str, updated: Updated, steps: Mapping[str, int]
+) -> None:
+    """Makes the state as it is after so many updates of each parameter, of zeros that are to be filled;
+    none for a tensor that holds parameters without updates."""
+    done: dict[Tensor, int] = {}
+    for name, tensor in updated:
+        done[tensor] = max(done.get(tensor, 0), steps.get(name, 0))
+    for tensor, count in done.items():
+        if not count or not MOMENTS[kind]:
+            continue
+        state = {moment: torch.zeros_like(tensor) for moment in MOMENTS[kind]}
+        if kind == "adam":
+            state["step"] = torch.tensor(float(count))
+        optimizer.state[tensor] = state
