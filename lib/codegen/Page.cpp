@@ -50,8 +50,7 @@ std::string term(StringRef name, const std::string &value) {
   return "<div>" + element("dt", name) + element("dd", value) + "</div>\n";
 }
 
-std::string row(const std::vector<std::string> &cells, ArrayRef<bool> numeric,
-                StringRef tag) {
+std::string row(const std::vector<std::string> &cells, ArrayRef<bool> numeric, StringRef tag) {
   std::string html = "<tr>";
   for (size_t i = 0; i < cells.size(); ++i)
     html += element(tag, cells[i], numeric[i] ? "class=\"n\"" : "");

@@ -120,10 +120,10 @@ std::string emitJobsChart(const ScheduleFigures &figures) {
   }
   if (admitted == 0)
     return "";
-  std::string note = rows < admitted ? "<p class=\"note\">The chart shows " + std::to_string(rows) +
-                                           " of " + std::to_string(admitted) +
-                                           " admitted jobs.</p>\n"
-                                     : "";
+  std::string note = rows < admitted
+                         ? "<p class=\"note\">The chart shows " + std::to_string(rows) + " of " +
+                               std::to_string(admitted) + " admitted jobs.</p>\n"
+                         : "";
   return chart.close(svg, y, "jobs over slots") + note;
 }
 

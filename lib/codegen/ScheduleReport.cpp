@@ -26,8 +26,8 @@ std::string summary(const ScheduleFigures &figures) {
                                  : "at most " + number(figures.upperBound / figures.utility, 3));
   html += term("admitted", std::to_string(admittedOf(figures)) + " of " +
                                std::to_string(figures.jobs.size()) + " jobs");
-  html += term("makespan", std::to_string(figures.makespan) + " slots of " +
-                               readable(figures.slot));
+  html +=
+      term("makespan", std::to_string(figures.makespan) + " slots of " + readable(figures.slot));
   if (admittedOf(figures) > 0)
     html += term("completion (slots)", number(figures.meanCompletion) + " mean, " +
                                            number(figures.medianCompletion) + " median, " +

@@ -20,7 +20,7 @@ struct ScheduleFigures {
     std::string name;
     int arrival = 0;
     double utility = 0;
-    std::string reason;              // of the decision
+    std::string reason;             // of the decision
     std::vector<Stretch> stretches; // none: it was declined
   };
   struct Use {

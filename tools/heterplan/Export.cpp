@@ -29,8 +29,9 @@ Expected<std::string> findWeights(const std::string &directory) {
       return path.str().str();
   }
   return Diagnostic(Diag::CannotRead, {directory, 0, 0, ""})
-             .note({}, "'heterplan run DIR' writes them to DIR/trained, 'run --save' to a folder of "
-                       "your own")
+             .note({},
+                   "'heterplan run DIR' writes them to DIR/trained, 'run --save' to a folder of "
+                   "your own")
          << "there are no trained weights in it";
 }
 
@@ -79,8 +80,10 @@ Expected<ExitStatus> exportModel(const ExportOptions &options) {
 void heterplan::addExport(CLI::App &root, Action &action) {
   CLI::App *command = root.add_subcommand("export", "write trained weights into the ONNX model");
   auto options = std::make_shared<ExportOptions>();
-  addArgument(*command, "DIR", options->directory, "what compile wrote and run trained, or --save's");
-  addText(*command, "--model", options->model, "MODEL.onnx", "the model that was planned")->required();
+  addArgument(*command, "DIR", options->directory,
+              "what compile wrote and run trained, or --save's");
+  addText(*command, "--model", options->model, "MODEL.onnx", "the model that was planned")
+      ->required();
   addText(*command, "-o,--output", options->output, "FILE.onnx", "the trained model")->required();
   command->callback([options, &action] { action = [options] { return exportModel(*options); }; });
 }

@@ -102,8 +102,8 @@ Expected<int> jobToExplain(const std::string &name, const Choice &choice, const 
   if (name.empty())
     return -1;
   if (choice.name != "pd-ors" && choice.name != "oasis")
-    return usageError("--explain") << "goes with --policy pd-ors and oasis; '" << choice.name
-                                   << "' has no prices";
+    return usageError("--explain")
+           << "goes with --policy pd-ors and oasis; '" << choice.name << "' has no prices";
   for (int job = 0; job < problem.size(); ++job)
     if (problem.job(job).name == name)
       return job;
@@ -198,7 +198,8 @@ void heterplan::addSchedule(CLI::App &root, Action &action) {
   for (const PolicyInfo &policy : policies())
     names += (names.empty() ? "" : "; ") + std::string(policy.name) + ": " + policy.help;
   addText(*command, "--policy", options->policy, "NAME", "who gets what (pd-ors). " + names);
-  addText(*command, "-o,--output", options->directory, "DIR", "write schedule.json, report.html and what runs the jobs there");
+  addText(*command, "-o,--output", options->directory, "DIR",
+          "write schedule.json, report.html and what runs the jobs there");
   addText(*command, "--explain", options->explain, "JOB",
           "pd-ors, oasis: say why this job was admitted or declined, and the prices it met");
   addCostOptions(*command, options->costs);

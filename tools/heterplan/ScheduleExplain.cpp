@@ -47,8 +47,8 @@ void printEnds(raw_ostream &os, const Job &job, const Explanation &explanation) 
   const Offer &offer = explanation.offer;
   if (offer.costs.empty())
     return;
-  size_t chosen = offer.slots.empty() ? offer.costs.size()
-                                      : size_t(offer.slots.rbegin()->first - job.arrival);
+  size_t chosen =
+      offer.slots.empty() ? offer.costs.size() : size_t(offer.slots.rbegin()->first - job.arrival);
   os << "\nIf it ends in a slot:\n";
   Table table({">slot", ">utility", ">least cost", ">pay-off", ""});
   for (size_t i : sampled(offer.costs.size(), chosen)) {

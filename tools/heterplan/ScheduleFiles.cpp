@@ -24,8 +24,11 @@ Error cannotWrite(StringRef path, std::error_code failure) {
 }
 
 ScheduleFigures::Job figuresOf(const Problem &problem, const Schedule &schedule, int index) {
-  ScheduleFigures::Job job{problem.job(index).name, problem.job(index).arrival,
-                           utilityOf(problem, schedule, index), schedule[index].reason, {}};
+  ScheduleFigures::Job job{problem.job(index).name,
+                           problem.job(index).arrival,
+                           utilityOf(problem, schedule, index),
+                           schedule[index].reason,
+                           {}};
   for (const auto &[slot, rows] : schedule[index].slots) {
     ScheduleFigures::Stretch now{slot, slot, 0, 0};
     for (const Row &row : rows) {
@@ -43,8 +46,7 @@ ScheduleFigures::Job figuresOf(const Problem &problem, const Schedule &schedule,
   return job;
 }
 
-ScheduleFigures figuresOf(const Problem &problem, const Schedule &schedule,
-                          const RunFacts &facts) {
+ScheduleFigures figuresOf(const Problem &problem, const Schedule &schedule, const RunFacts &facts) {
   CompletionTimes times = completionTimes(problem, schedule);
   ScheduleFigures figures;
   figures.cluster = problem.machines().cluster().name;
@@ -80,9 +82,8 @@ Error writeOne(StringRef folder, const HandOverFile &file) {
   if (Error error = writeFile(path, file.text))
     return error;
   if (file.isProgram)
-    if (std::error_code failure =
-            sys::fs::setPermissions(path, sys::fs::perms::all_read | sys::fs::perms::owner_write |
-                                              sys::fs::perms::all_exe))
+    if (std::error_code failure = sys::fs::setPermissions(
+            path, sys::fs::perms::all_read | sys::fs::perms::owner_write | sys::fs::perms::all_exe))
       return cannotWrite(path, failure);
   return Error::success();
 }

@@ -1,6 +1,5 @@
 #include "search/exact/PlacementModel.h"
 
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -280,9 +279,9 @@ void PlacementModel::addInFlight(LinearModel &rows) const {
   }
   for (size_t i = 0; i < candidates.size(); ++i)
     if (candidates[i].leastInFlight > 1)
-      rows.row(Row{{int(i), -double(candidates[i].leastInFlight)},
-                   {stagesFrom(candidates[i].begin), 1}},
-               0, LinearModel::infinity);
+      rows.row(
+          Row{{int(i), -double(candidates[i].leastInFlight)}, {stagesFrom(candidates[i].begin), 1}},
+          0, LinearModel::infinity);
   for (size_t i = 0; i < candidates.size(); ++i) {
     int most = candidates[i].mostInFlight, stages = positions - 1 - candidates[i].begin;
     if (most >= microBatches || most >= stages)

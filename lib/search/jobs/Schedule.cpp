@@ -47,7 +47,7 @@ int makespan(const Schedule &schedule) {
 }
 
 std::vector<std::array<double, resources>> utilisationBySlot(const Problem &problem,
-                                                              const Schedule &schedule) {
+                                                             const Schedule &schedule) {
   std::vector<std::array<double, resources>> shares(makespan(schedule));
   for (int job = 0; job < problem.size(); ++job)
     for (const auto &[slot, rows] : schedule[job].slots)

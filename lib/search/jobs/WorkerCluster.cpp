@@ -42,7 +42,8 @@ std::string typeText(const DeviceType &type) {
   if (type.cores > 0)
     text += ", cores: " + number(type.cores);
   if (type.rates)
-    for (auto [key, rate] : {std::pair("fp32", type.rates->fp32), {"tf32", type.rates->tf32},
+    for (auto [key, rate] : {std::pair("fp32", type.rates->fp32),
+                             {"tf32", type.rates->tf32},
                              {"bf16", type.rates->bf16}})
       if (rate > FlopsPerSecond())
         text += std::string(", ") + key + ": " + number(rate.value(), "FLOP/s");
@@ -96,8 +97,8 @@ public:
     if (zones.size() > 1)
       result.yaml += zonesText(cluster);
     for (const auto &[node, devices] : nodes)
-      result.hosts += problem.machines().nodes()[node].name + " slots=" +
-                      std::to_string(devicesOn(devices)) + "\n";
+      result.hosts += problem.machines().nodes()[node].name +
+                      " slots=" + std::to_string(devicesOn(devices)) + "\n";
     return result;
   }
 

@@ -8,8 +8,8 @@
 namespace heterplan::jobs {
 
 struct WorkerCluster {
-  /// A cluster file: the nodes with workers and their links; of each GPU type as many devices as the
-  /// workers have, and of CPUs one device a worker, with the worker's cores and memory.
+  /// A cluster file: the nodes with workers and their links; of each GPU type as many devices as
+  /// the workers have, and of CPUs one device a worker, with the worker's cores and memory.
   std::string yaml;
   /// One line a node, "NAME slots=DEVICES", as mpirun and other launchers take them.
   std::string hosts;

@@ -27,11 +27,11 @@ public:
   int rows() const { return static_cast<int>(rowLow.size()); }
 
   struct Solution {
-    bool infeasible = false; // proven: there is none, or none below the cutoff
-    bool optimal = false;    // proven, up to the solver's tolerances
-    double objective = 0;    // of the best one
-    double bound = -infinity; // on the objective of any of interest, also when stopped
-    int nodes = 0;            // of the search
+    bool infeasible = false;    // proven: there is none, or none below the cutoff
+    bool optimal = false;       // proven, up to the solver's tolerances
+    double objective = 0;       // of the best one
+    double bound = -infinity;   // on the objective of any of interest, also when stopped
+    int nodes = 0;              // of the search
     std::vector<double> values; // of the best one, by column; empty: none was found
   };
   /// Minimises without looking at which columns are whole.

@@ -65,25 +65,25 @@ std::optional<Seconds> JobRules::timeAt(int index, int place) const {
 }
 
 /// Σ workers · slot / (τ + γ/F·2·g/b).
-Formula JobRules::worked(int index, int slot, const JobAmount &amount, BytesPerSecond bandwidth) const {
+Formula JobRules::worked(int index, int slot, const JobAmount &amount,
+                         BytesPerSecond bandwidth) const {
   const StatedJobs::Job &job = stated.jobs[index];
-  Formula exchange =
-      Formula::product(Formula::quotient(number(job.workersPerServer), Formula::integer(job.batch)),
-                       Formula::quotient(number(2 * job.gradient.value()),
-                                         number(bandwidth.value())));
+  Formula exchange = Formula::product(
+      Formula::quotient(number(job.workersPerServer), Formula::integer(job.batch)),
+      Formula::quotient(number(2 * job.gradient.value()), number(bandwidth.value())));
   std::vector<Formula> terms{zero()};
   for (int place = 0; place < int(all.size()); ++place)
     if (std::optional<Seconds> time = timeAt(index, place))
-      terms.push_back(Formula::product(
-          Formula::quotient(number(stated.slot.value()),
-                            Formula::sum({number(time->value()), exchange})),
-          amount(index, slot, place, false)));
+      terms.push_back(
+          Formula::product(Formula::quotient(number(stated.slot.value()),
+                                             Formula::sum({number(time->value()), exchange})),
+                           amount(index, slot, place, false)));
   return Formula::sum(std::move(terms));
 }
 
 /// Whether all workers and servers are on nodes that are `inside`.
 Formula JobRules::within(int job, int slot, const JobAmount &amount,
-                      llvm::function_ref<bool(const JobNode &)> inside) const {
+                         llvm::function_ref<bool(const JobNode &)> inside) const {
   std::vector<Formula> terms{zero()};
   for (int place = 0; place < int(all.size()); ++place)
     if (!inside(nodes[all[place].node]))
@@ -107,18 +107,18 @@ Formula JobRules::locality(int job, int slot, const JobAmount &amount) const {
   for (size_t zone = 0; zone < stated.cluster.zones.size(); ++zone) {
     inOne.push_back(
         within(job, slot, amount, [&](const JobNode &other) { return other.zone == int(zone); }));
-    cases.push_back(Formula::all(
-        {apart, inOne.back(), trains(stated.cluster.zones[zone].network.bandwidth)}));
+    cases.push_back(
+        Formula::all({apart, inOne.back(), trains(stated.cluster.zones[zone].network.bandwidth)}));
   }
-  cases.push_back(Formula::all({apart, Formula::negation(Formula::any(inOne)),
-                                trains(stated.cluster.network.bandwidth)}));
+  cases.push_back(Formula::all(
+      {apart, Formula::negation(Formula::any(inOne)), trains(stated.cluster.network.bandwidth)}));
   return Formula::any(std::move(cases));
 }
 
 /// Of one place, or of the whole node if -1.
 Formula JobRules::taken(int slot, const JobAmount &amount, int node,
-                     llvm::function_ref<double(const StatedJobs::Demand &)> demand,
-                     int only) const {
+                        llvm::function_ref<double(const StatedJobs::Demand &)> demand,
+                        int only) const {
   std::vector<Formula> terms{zero()};
   for (int job = 0; job < int(stated.jobs.size()); ++job)
     for (int place = 0; place < int(all.size()); ++place) {
@@ -160,14 +160,14 @@ std::vector<Part> JobRules::capacities(const JobAmount &amount) const {
 Part JobRules::counts(int index, int slot, const JobAmount &amount) const {
   const StatedJobs::Job &job = stated.jobs[index];
   Formula allWorkers = workers(index, slot, amount), servers = workers(index, slot, amount, true);
-  Formula none = Formula::all(
-      {Formula::equal(allWorkers, zero()), Formula::equal(servers, zero())});
+  Formula none =
+      Formula::all({Formula::equal(allWorkers, zero()), Formula::equal(servers, zero())});
   Formula some = Formula::all(
       {Formula::atMost(Formula::integer(1), allWorkers),
        Formula::atMost(allWorkers, Formula::integer(job.batch)),
-       Formula::atMost(allWorkers, Formula::product(number(job.workersPerServer *
-                                                           (1 + ratioRounding)),
-                                                    servers))});
+       Formula::atMost(
+           allWorkers,
+           Formula::product(number(job.workersPerServer * (1 + ratioRounding)), servers))});
   return {"workers and servers of " + job.name + " in slot " + std::to_string(slot),
           Formula::any({none, some})};
 }

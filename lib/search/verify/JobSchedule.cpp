@@ -12,8 +12,7 @@ namespace {
 Formula zero() { return Formula::integer(0); }
 } // namespace
 
-Expected<std::vector<std::string>> brokenRules(const StatedJobs &stated,
-                                               ArrayRef<StatedRow> rows) {
+Expected<std::vector<std::string>> brokenRules(const StatedJobs &stated, ArrayRef<StatedRow> rows) {
   JobRules rules(stated);
   std::map<std::tuple<int, int, int>, std::pair<int64_t, int64_t>> amounts;
   std::map<int, int> last; // slot, by job
@@ -66,12 +65,12 @@ Expected<Truth> canReach(const StatedJobs &stated, double utility) {
     bool isPossible = servers ? stated.jobs[job].server.gpus > 0 ? at.gpus > 0 : at.isFirst
                               : rules.canWorkAt(job, place);
     if (isNew && isPossible)
-      entry->second = Formula::count(
-          (servers ? "s" : "w") + std::to_string(job) + "," + std::to_string(slot) + "," +
-              std::to_string(place),
-          int64_t(std::ceil(double(stated.jobs[job].batch) *
-                            std::max(1.0, 1 / stated.jobs[job].workersPerServer))) +
-              1);
+      entry->second =
+          Formula::count((servers ? "s" : "w") + std::to_string(job) + "," + std::to_string(slot) +
+                             "," + std::to_string(place),
+                         int64_t(std::ceil(double(stated.jobs[job].batch) *
+                                           std::max(1.0, 1 / stated.jobs[job].workersPerServer))) +
+                             1);
     return entry->second;
   };
   std::vector<Formula> facts, worth{zero()};

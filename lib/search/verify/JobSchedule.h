@@ -1,6 +1,6 @@
 // A schedule of many jobs checked over exact rational numbers, from the rules of docs/schedule.md
-// alone; and, for small clusters, whether any schedule at all reaches a total utility: an oracle for
-// optima and bounds that shares nothing with the scheduler.
+// alone; and, for small clusters, whether any schedule at all reaches a total utility: an oracle
+// for optima and bounds that shares nothing with the scheduler.
 #pragma once
 
 #include "ir/Cluster.h"

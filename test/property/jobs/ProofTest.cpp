@@ -1,5 +1,5 @@
-// Small schedules by Z3, from the rules alone: every policy's hold, changed ones do not, and none is
-// worth more than the proven optimum or the bound.
+// Small schedules by Z3, from the rules alone: every policy's hold, changed ones do not, and none
+// is worth more than the proven optimum or the bound.
 #include "search/jobs/UpperBound.h"
 #include "search/jobs/policy/Policy.h"
 #include "support/JobsChecker.h"
@@ -89,16 +89,15 @@ TEST(JobsProof, agreesWithPlainArithmeticOnChangedSchedules) {
     std::vector<JobsChecker::Row> plain;
     std::vector<bool> admitted(problem->size());
     for (const StatedRow &row : rows) {
-      plain.push_back({row.job, row.slot, row.node, row.type, double(row.workers),
-                       double(row.servers)});
+      plain.push_back(
+          {row.job, row.slot, row.node, row.type, double(row.workers), double(row.servers)});
       admitted[row.job] = true;
     }
     JobsChecker checker(random.cluster, random.workload);
     std::string complaints = checker.complaints(plain, admitted);
-    auto rules = llvm::cantFail(
-        brokenRules(statedJobs(random.cluster, random.workload), rows));
-    EXPECT_EQ(rules.empty(), complaints.empty())
-        << "seed " << seed << "\n" << joined(rules) << complaints;
+    auto rules = llvm::cantFail(brokenRules(statedJobs(random.cluster, random.workload), rows));
+    EXPECT_EQ(rules.empty(), complaints.empty()) << "seed " << seed << "\n"
+                                                 << joined(rules) << complaints;
     (rules.empty() ? held : broken) += 1;
   }
   EXPECT_GT(broken, 30);

@@ -90,7 +90,8 @@ public:
                  .note({}, "initializers, inputs that are weights and constants of the outermost "
                            "graph can be written")
              << "cannot write back " << unknown.size() << " trained tensor"
-             << (unknown.size() == 1 ? "" : "s") << ", the first of which is '" << unknown[0] << "'";
+             << (unknown.size() == 1 ? "" : "s") << ", the first of which is '" << unknown[0]
+             << "'";
     return Error::success();
   }
 

@@ -32,8 +32,8 @@ void addPaid(const Problem &problem, int job, const Prices &prices, int slot, co
   std::vector<double> taken(machines.capacity().size());
   problem.take(job, rows, taken, -1);
   for (size_t i = 0; i < taken.size(); ++i)
-    paid[machines.resourceOf(int(i))] += costOfAmount(
-        taken[i], machines.resourceOf(int(i)), prices.inSlot(slot)[i], prices.growth()[i]);
+    paid[machines.resourceOf(int(i))] += costOfAmount(taken[i], machines.resourceOf(int(i)),
+                                                      prices.inSlot(slot)[i], prices.growth()[i]);
 }
 
 /// What the jobs of `before` hold of each resource from slot `from` to slot `end`.
@@ -98,8 +98,7 @@ Explanation explain(const Problem &problem, int index, const Prices &prices,
     result.offer = bestOffer(problem, index, job.arrival, prices, options, counts);
   for (const auto &[slot, rows] : result.offer.slots)
     addPaid(problem, index, prices, slot, rows, result.paid);
-  int end =
-      result.offer.slots.empty() ? problem.slots() - 1 : result.offer.slots.rbegin()->first;
+  int end = result.offer.slots.empty() ? problem.slots() - 1 : result.offer.slots.rbegin()->first;
   result.holders = holdersOf(problem, before, job.arrival, end);
   int resource = scarcest(job, result.markets);
   std::stable_sort(result.holders.begin(), result.holders.end(), [&](const auto &a, const auto &b) {

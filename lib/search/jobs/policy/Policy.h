@@ -3,6 +3,7 @@
 #pragma once
 
 #include "search/jobs/Schedule.h"
+#include "search/jobs/policy/Prices.h"
 #include "support/Progress.h"
 
 #include "llvm/ADT/ArrayRef.h"
@@ -23,6 +24,8 @@ struct RoundingOptions {
 struct PolicyOptions {
   uint64_t seed = 0;
   RoundingOptions rounding;
+  /// Of primal-dual policies: see priceLimits().
+  double priceScale = usualPriceScale;
   /// Of the search of `offline`: branch and bound nodes.
   int nodeLimit = 20'000;
   /// For decision times; none are kept without it.

@@ -1,5 +1,5 @@
-// Microsoft's Philly cluster (Jeon et al., USENIX ATC 2019): `cluster_job_log`, a JSON list of jobs,
-// each with its attempts and the GPUs of each attempt.
+// Microsoft's Philly cluster (Jeon et al., USENIX ATC 2019): `cluster_job_log`, a JSON list of
+// jobs, each with its attempts and the GPUs of each attempt.
 #include "search/jobs/read/TaskUse.h"
 #include "support/Yaml.h"
 

@@ -32,8 +32,9 @@ TEST(JobsHandOver, aSegmentIsAStretchOfEqualRows) {
   Handed handed(job);
   jobs::Rows one{{0, 1, 1}}, two{{0, 2, 1}};
   // 5.45 a slot: 10.9 after two, 21.8 with two workers, 32.7, 38.2, and the rest.
-  auto segments = segmentsOf(handed.problem, 0,
-                             planOf({{1, one}, {2, one}, {3, two}, {4, two}, {6, two}, {7, two}, {8, two}}));
+  auto segments =
+      segmentsOf(handed.problem, 0,
+                 planOf({{1, one}, {2, one}, {3, two}, {4, two}, {6, two}, {7, two}, {8, two}}));
   ASSERT_EQ(segments.size(), 3u);
   EXPECT_EQ(segments[0].first, 1);
   EXPECT_EQ(segments[0].last, 2);
@@ -51,8 +52,8 @@ TEST(JobsHandOver, stepsAreThoseOfTheWorkWhateverTheSlotsTrain) {
   Handed handed(job);
   jobs::Rows one{{0, 1, 1}};
   int64_t next = 0;
-  auto segments = segmentsOf(handed.problem, 0,
-                             planOf({{0, one}, {2, one}, {4, one}, {6, {{0, 2, 1}}}}));
+  auto segments =
+      segmentsOf(handed.problem, 0, planOf({{0, one}, {2, one}, {4, one}, {6, {{0, 2, 1}}}}));
   for (const jobs::Segment &segment : segments) {
     EXPECT_EQ(segment.stepsBefore, next);
     EXPECT_GE(segment.steps, 0);
