@@ -14,7 +14,9 @@ Formula zero() { return Formula::integer(0); }
 } // namespace
 
 void JobRules::addNode(const NodeGroup &group, int index) {
-  JobNode node{group.count == 1 ? group.name : group.name + "-" + std::to_string(index), &group};
+  JobNode node;
+  node.name = group.count == 1 ? group.name : group.name + "-" + std::to_string(index);
+  node.group = &group;
   for (int zone = int(stated.cluster.zones.size()) - 1; zone >= 0; --zone)
     if (group.zone.empty() || stated.cluster.zones[zone].name == group.zone)
       node.zone = zone;
