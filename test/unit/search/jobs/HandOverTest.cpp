@@ -79,7 +79,7 @@ TEST(JobsHandOver, scriptsQuoteNamesAndFoldersAreSafe) {
             std::string::npos)
       << script.text;
   EXPECT_NE(script.text.find("run plan --steps 10 --checkpoint-every 1 --checkpoint-dir "
-                             "../checkpoints --resume \"$@\"\n"),
+                             "\"$job/checkpoints\" --resume \"$@\"\n"),
             std::string::npos)
       << script.text;
   EXPECT_TRUE(jobs::isHandOverPath(folder + "run.sh"));
