@@ -137,7 +137,7 @@ void priceScales() {
          "--- | --- | --- | --- "
          "|\n");
   Cluster cluster = serversOf(20);
-  for (double scale : {1e-6, 1e-4, 0.001, 0.01, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0}) {
+  for (double scale : {1e-6, 0.001, 0.01, 0.1, 1.0, 10.0, 100.0}) {
     printf("| %g |", scale);
     for (Setting setting : {Setting{20, 20, 60, 1}, Setting{50, 20, 60, 1}, Setting{100, 20, 60, 1},
                             Setting{50, 20, 60, 0.25}}) {
