@@ -35,8 +35,9 @@ TEST(JobsExplanation, saysWhatTheDecisionWas) {
     ASSERT_TRUE(result.explanation);
     const jobs::Explanation &why = *result.explanation;
     EXPECT_EQ(result.schedule[1].isAdmitted(), why.offer.payoff() > 0);
-    if (result.schedule[1].isAdmitted())
+    if (result.schedule[1].isAdmitted()) {
       EXPECT_EQ(why.offer.slots, result.schedule[1].slots);
+    }
     // Part of a step of a greedy spread counts at the mean cost of the step.
     double paid = why.paid[0] + why.paid[1] + why.paid[2];
     EXPECT_LE(paid, why.offer.cost * (1 + 1e-9));
