@@ -1,7 +1,7 @@
 #include "codegen/Report.h"
 
 #include "codegen/Gantt.h"
-#include "codegen/Html.h"
+#include "codegen/Page.h"
 
 #include "llvm/ADT/ArrayRef.h"
 
@@ -13,51 +13,6 @@ using namespace heterplan::html;
 
 namespace heterplan {
 namespace {
-constexpr const char *style = R"css(
-:root { color-scheme: light dark; --ink: #1d2430; --soft: #667085; --line: #dfe3e8; --paper: #fff;
-  --forward: #4878a8; --backward: #b8683c; --transfer: #a9b1bb; --sync: #5d8a66; --regressed: #8a6fa8; --bad: #b42318; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e6e9ee; --soft: #98a2b3; --line: #343b46;
-  --paper: #14181f; } }
-body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper);
-  max-width: 70rem; margin: 2.5rem auto; padding: 0 1.5rem; }
-h1 { font-size: 1.5rem; margin: 0; } h2 { font-size: 1.05rem; margin: 2.2rem 0 .6rem; }
-p.lead, p.note, footer { color: var(--soft); } p.note, footer { font-size: .85rem; }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-th { text-align: left; font-weight: 600; font-size: .8rem; color: var(--soft); }
-th, td { padding: .35rem .8rem .35rem 0; border-bottom: 1px solid var(--line);
-  vertical-align: top; overflow-wrap: anywhere; }
-td.n, th.n { text-align: right; white-space: nowrap; }
-dl { display: grid; grid-template-columns: repeat(auto-fill, minmax(13rem, 1fr)); gap: 1rem;
-  margin: 1.4rem 0 0; }
-dt { font-size: .8rem; color: var(--soft); } dd { margin: 0; font-size: 1.15rem; }
-svg { width: 100%; height: auto; font: 11px system-ui, sans-serif; }
-svg text { fill: var(--ink); } svg .tick { fill: var(--soft); }
-svg .number { fill: #fff; text-anchor: middle; } svg line { stroke: var(--line); }
-svg .front { fill: none; stroke: var(--soft); } svg line.bound { stroke: var(--backward); }
-.forward { fill: var(--forward); } .backward { fill: var(--backward); }
-.transfer { fill: var(--transfer); } .sync { fill: var(--sync); }
-.key span { display: inline-block; width: .8em; height: .8em; margin: 0 .4em 0 1.2em; }
-.bar .forward, .key .forward { background: var(--forward); } .bar .backward, .key .backward { background: var(--backward); }
-.bar .transfer, .key .transfer { background: var(--transfer); } .bar .sync, .key .sync { background: var(--sync); }
-.bar .regressed, .key .regressed { background: var(--regressed); }
-.wide { overflow-x: auto; } .wide svg { min-width: 46rem; }
-@media (max-width: 40rem) { body { margin: 1rem auto; padding: 0 .8rem; } h1 { font-size: 1.2rem; }
-  dl { grid-template-columns: repeat(auto-fill, minmax(8rem, 1fr)); } dd { font-size: 1rem; overflow-wrap: anywhere; }
-  .wide table { min-width: 38rem; } footer { overflow-wrap: anywhere; } }
-.bad { color: var(--bad); font-weight: 600; }
-.bar { display: flex; height: .7rem; border-radius: .35rem; overflow: hidden; }
-details p { overflow-wrap: anywhere; } details summary { cursor: pointer; color: var(--soft); }
-)css";
-
-/// A part that scrolls by itself where the page is narrow.
-std::string wide(const std::string &html) {
-  return html.empty() ? "" : "<div class=\"wide\">\n" + html + "</div>\n";
-}
-
-std::string term(StringRef name, const std::string &value) {
-  return "<div>" + element("dt", name) + element("dd", value) + "</div>\n";
-}
-
 std::string dollars(double value) { return "$" + number(value); }
 
 std::string optimality(const Plan &plan) {
@@ -92,14 +47,6 @@ std::string summary(const Plan &plan) {
                  number(100 * std::abs(plan.objectiveValue / plan.rounding->continuous - 1), 3) +
                  " % from continuous ones");
   return html + "</dl>\n";
-}
-
-std::string row(const std::vector<std::string> &cells, ArrayRef<bool> numeric,
-                StringRef tag = "td") {
-  std::string html = "<tr>";
-  for (size_t i = 0; i < cells.size(); ++i)
-    html += element(tag, cells[i], numeric[i] ? "class=\"n\"" : "");
-  return html + "</tr>\n";
 }
 
 /// "8 × v100 (gpu-0), 2 × t4 (gpu-1)".
@@ -272,15 +219,12 @@ std::string footer(const Plan &plan) {
 } // namespace
 
 std::string emitReport(const Plan &plan, const Timeline &timeline, const ParetoPlans &front) {
-  std::string title = escape(plan.model) + " on " + escape(plan.cluster);
-  return "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>" +
-         title + "</title>\n<style>" + style + "</style>\n</head>\n<body>\n<h1>" + title +
-         "</h1>\n<p class=\"lead\">" + std::to_string(plan.stages.size()) +
-         (plan.stages.size() == 1 ? " stage" : " stages") + "</p>\n" + summary(plan) +
-         "<h2>Stages</h2>\n" + wide(stagesTable(plan)) + tablesTable(plan) + layerLists(plan) +
-         wide(chart(timeline)) + paretoSection(front) + wide(checksTable(plan)) + provenance(plan) +
-         footer(plan) + "</body>\n</html>\n";
+  std::string body = "<p class=\"lead\">" + std::to_string(plan.stages.size()) +
+                     (plan.stages.size() == 1 ? " stage" : " stages") + "</p>\n" + summary(plan) +
+                     "<h2>Stages</h2>\n" + wide(stagesTable(plan)) + tablesTable(plan) +
+                     layerLists(plan) + wide(chart(timeline)) + paretoSection(front) +
+                     wide(checksTable(plan)) + provenance(plan) + footer(plan);
+  return page(plan.model + " on " + plan.cluster, body);
 }
 
 } // namespace heterplan

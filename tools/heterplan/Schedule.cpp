@@ -2,17 +2,15 @@
 #include "Commands.h"
 #include "Inputs.h"
 #include "Options.h"
+#include "ScheduleExplain.h"
+#include "ScheduleFiles.h"
 #include "ScheduleInputs.h"
 #include "ScheduleOnline.h"
 #include "ScheduleText.h"
 
 #include "search/jobs/UpperBound.h"
 #include "search/jobs/policy/Policy.h"
-#include "support/Files.h"
 #include "support/Progress.h"
-
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/Path.h"
 
 #include <chrono>
 
@@ -23,7 +21,7 @@ using namespace llvm;
 namespace {
 
 struct ScheduleOptions {
-  std::string policy, directory, seed, scale, tries, nodes;
+  std::string policy, directory, seed, scale, tries, nodes, explain;
   CostOptions costs;
   ModelOptions reading;
   OnlineOptions online;
@@ -73,30 +71,6 @@ Expected<Choice> readChoice(const ScheduleOptions &options) {
   return choice;
 }
 
-Error checkDirectory(const ScheduleOptions &options) {
-  if (options.directory.empty() || options.force || !sys::fs::exists(options.directory))
-    return Error::success();
-  Location place{options.directory, 0, 0, ""};
-  if (!sys::fs::is_directory(options.directory))
-    return Diagnostic(Diag::CannotWrite, place) << "is not a directory";
-  std::error_code failure;
-  sys::fs::directory_iterator first(options.directory, failure), end;
-  if (failure || first == end || sys::fs::exists(options.directory + "/schedule.json"))
-    return Error::success();
-  return Diagnostic(Diag::OutputNotEmpty, place)
-             .note({}, "give another directory, or --force to write into this one")
-         << "has files and no schedule.json of an earlier run";
-}
-
-Error write(const std::string &directory, StringRef text) {
-  if (std::error_code failure = sys::fs::create_directories(directory))
-    return Diagnostic(Diag::CannotWrite, {directory, 0, 0, ""})
-           << "cannot write: " << failure.message();
-  SmallString<256> path(directory);
-  sys::path::append(path, "schedule.json");
-  return writeFile(path, text);
-}
-
 Error checkUse(const ScheduleOptions &options) {
   const OnlineOptions &online = options.online;
   for (auto [name, text] : {std::pair("--arrive", &online.arrive),
@@ -113,14 +87,67 @@ Error checkUse(const ScheduleOptions &options) {
 Expected<ExitStatus> scheduleOnline(const ScheduleOptions &options, const Choice &choice) {
   const WorkloadOptions &workload = options.workload;
   if (!workload.jobs.empty() || !workload.trace.empty() || !workload.generate.empty() ||
-      !options.directory.empty() || !options.policy.empty())
-    return usageError("--state") << "takes neither JOBS nor --trace, --generate, -o or --policy; "
-                                    "jobs come by --arrive";
+      !options.directory.empty() || !options.policy.empty() || !options.explain.empty())
+    return usageError("--state") << "takes neither JOBS nor --trace, --generate, -o, --policy or "
+                                    "--explain; jobs come by --arrive";
   OnlineOptions online = options.online;
   online.slot = workload.slot;
   online.slots = workload.slots;
   return heterplan::scheduleOnline(online, options.costs, options.reading, choice.options,
                                    options.json);
+}
+
+/// Index of the job called `name`; -1 where none is to be explained.
+Expected<int> jobToExplain(const std::string &name, const Choice &choice, const Problem &problem) {
+  if (name.empty())
+    return -1;
+  if (choice.name != "pd-ors" && choice.name != "oasis")
+    return usageError("--explain")
+           << "goes with --policy pd-ors and oasis; '" << choice.name << "' has no prices";
+  for (int job = 0; job < problem.size(); ++job)
+    if (problem.job(job).name == name)
+      return job;
+  return Diagnostic(Diag::UnknownJob, {"", 0, 0, "--explain"})
+         << "there is no job '" << name << "'";
+}
+
+PolicyResult runPolicy(Choice &choice, const Problem &problem) {
+  Progress progress = Progress::onStandardError("scheduling");
+  choice.options.progress = [&](double done) { progress.update(done); };
+  return choice.policy->run(problem, choice.options);
+}
+
+/// What `compile` is to be told besides model, cluster and batch to read a job's model in the same
+/// way.
+std::vector<std::string> compileArguments(const ScheduleOptions &options) {
+  std::vector<std::string> arguments;
+  auto add = [&](const char *option, const std::vector<std::string> &values, bool arePaths) {
+    for (const std::string &value : values) {
+      arguments.push_back(option);
+      arguments.push_back(arePaths ? absolutePath(value) : value);
+    }
+  };
+  add("--profile", options.costs.profiles, true);
+  add("--batch-dim", options.reading.batchDims, false);
+  add("--dim", options.reading.dims, false);
+  if (options.costs.requireMeasured)
+    arguments.push_back("--require-measured");
+  return arguments;
+}
+
+void print(const ScheduleOptions &options, const Problem &problem, const PolicyResult &result,
+           const RunFacts &facts) {
+  if (result.explanation) {
+    const JobPlan &decision = result.schedule[result.explanation->job];
+    if (options.json)
+      outs() << toJson(problem, *result.explanation, decision);
+    else
+      printExplanation(outs(), problem, *result.explanation, decision);
+  } else if (options.json) {
+    outs() << toJson(problem, result.schedule, facts);
+  } else {
+    printSchedule(outs(), problem, result.schedule, facts);
+  }
 }
 
 Expected<ExitStatus> schedule(const ScheduleOptions &options) {
@@ -131,7 +158,7 @@ Expected<ExitStatus> schedule(const ScheduleOptions &options) {
     return scheduleOnline(options, *choice);
   if (Error error = checkUse(options))
     return error;
-  if (Error error = checkDirectory(options))
+  if (Error error = checkScheduleDirectory(options.directory, options.force))
     return error;
   Expected<Cluster> cluster = readWholeCluster(options.costs.cluster);
   if (!cluster)
@@ -144,21 +171,17 @@ Expected<ExitStatus> schedule(const ScheduleOptions &options) {
   Expected<Problem> problem = Problem::create(std::move(machines), std::move(*workload));
   if (!problem)
     return problem.takeError();
-  PolicyResult result;
-  {
-    Progress progress = Progress::onStandardError("scheduling");
-    choice->options.progress = [&](double done) { progress.update(done); };
-    result = choice->policy->run(*problem, choice->options);
-  }
+  Expected<int> explained = jobToExplain(options.explain, *choice, *problem);
+  if (!explained)
+    return explained.takeError();
+  choice->options.explain = *explained;
+  PolicyResult result = runPolicy(*choice, *problem);
   RunFacts facts{choice->name, choice->options.seed, utilityUpperBound(*problem), result.optimal};
-  std::string text = toJson(*problem, result.schedule, facts);
   if (!options.directory.empty())
-    if (Error error = write(options.directory, text))
+    if (Error error = writeSchedule(options.directory, *problem, result.schedule, facts,
+                                    compileArguments(options)))
       return error;
-  if (options.json)
-    outs() << text;
-  else
-    printSchedule(outs(), *problem, result.schedule, facts);
+  print(options, *problem, result, facts);
   printDecisions(errs(), result, options.json);
   return exitDone;
 }
@@ -175,7 +198,10 @@ void heterplan::addSchedule(CLI::App &root, Action &action) {
   for (const PolicyInfo &policy : policies())
     names += (names.empty() ? "" : "; ") + std::string(policy.name) + ": " + policy.help;
   addText(*command, "--policy", options->policy, "NAME", "who gets what (pd-ors). " + names);
-  addText(*command, "-o,--output", options->directory, "DIR", "write schedule.json there");
+  addText(*command, "-o,--output", options->directory, "DIR",
+          "write schedule.json, report.html and what runs the jobs there");
+  addText(*command, "--explain", options->explain, "JOB",
+          "pd-ors, oasis: say why this job was admitted or declined, and the prices it met");
   addCostOptions(*command, options->costs);
   command->get_option("--cluster")->required(false); // a state has its own
   addReadingOptions(*command, options->reading);

@@ -29,6 +29,12 @@ std::string modelPath(StringRef jobsFile, const std::string &model) {
 }
 } // namespace
 
+std::string absolutePath(StringRef path) {
+  SmallString<256> result(path);
+  sys::fs::make_absolute(result);
+  return result.str().str();
+}
+
 Error readModels(Workload &workload, StringRef jobsFile, const CostOptions &costOptions,
                  const ModelOptions &reading) {
   std::map<std::string, LayerGraph> graphs;
@@ -52,6 +58,7 @@ Error readModels(Workload &workload, StringRef jobsFile, const CostOptions &cost
       return costs.takeError();
     if (Error error = setTimes(job, entry->second, costs->cluster, *costs->model))
       return error;
+    job.model = absolutePath(path);
   }
   return Error::success();
 }

@@ -12,8 +12,12 @@
 
 namespace heterplan {
 
+/// `path` from the root of the file system: files that name it may lie anywhere.
+std::string absolutePath(llvm::StringRef path);
+
 /// Sets time and gradient of each job that names a model, by the model's cost on the cluster of
-/// `costs`; each model is read once. Models lie beside `jobsFile` or in the working directory.
+/// `costs`; each model is read once. Models lie beside `jobsFile` or in the working directory;
+/// their names become absolute.
 llvm::Error readModels(jobs::Workload &workload, llvm::StringRef jobsFile, const CostOptions &costs,
                        const ModelOptions &reading);
 

@@ -3,10 +3,9 @@
 // the synchronous iteration model, where it is small enough, all of a placement as one model.
 #include "search/exact/Bottleneck.h"
 #include "search/exact/MilpSearch.h"
-#include "search/exact/MixedIntegerModel.h"
+#include "search/linear/LinearModel.h"
 
 #include <CoinError.hpp>
-#include <CoinFinite.hpp>
 
 #include <limits>
 #include <map>
@@ -80,12 +79,12 @@ private:
   /// each position (what ends there goes on there), one for each type's devices, where neighbours
   /// may not share a type one for each position and type, those that count, and the limits of
   /// memory.
-  MixedIntegerModel programOf(const CountTable &counts) const {
+  LinearModel programOf(const CountTable &counts) const {
     int types = counts.types, inner = counts.positions - 1, columns = int(stages.size());
     bool apart = evaluator.rules.mergesNeighbours();
     int pairs = inner + types, counting = pairs + (apart ? inner * types : 0);
     std::vector<std::map<int, double>> rows(counting + inner);
-    std::vector<double> low(rows.size(), -COIN_DBL_MAX), high(rows.size(), 1);
+    std::vector<double> low(rows.size(), -LinearModel::infinity), high(rows.size(), 1);
     for (int i = 0; i < columns; ++i) {
       const Stage &stage = stages[i];
       rows[stage.begin][i] = -1; // row 0 is the start
@@ -112,32 +111,33 @@ private:
         int after = inner - stages[i].begin;
         rows.push_back(
             {{i, double(after - stages[i].mostInFlight)}, {columns + stages[i].begin, 1.0}});
-        low.push_back(-COIN_DBL_MAX);
+        low.push_back(-LinearModel::infinity);
         high.push_back(after);
       }
-    MixedIntegerModel program(columns + inner, columns);
+    LinearModel program;
+    for (const Stage &stage : stages)
+      program.column(0, 1, priceOf(stage.type) * stage.count, /*whole=*/true);
+    for (int row = 0; row < inner; ++row)
+      program.column(0, counts.positions, 0);
     for (size_t row = 0; row < rows.size(); ++row)
-      program.add(rows[row], low[row], high[row]);
-    std::fill(program.high.begin() + columns, program.high.end(), counts.positions);
-    for (int i = 0; i < columns; ++i)
-      program.objective[i] = priceOf(stages[i].type) * stages[i].count;
+      program.row(rows[row], low[row], high[row]);
     return program;
   }
 
   Expected<Answer> solveByCbc(const CountTable &counts, int microBatches, double cutoff) {
-    MixedIntegerModel::Limits limits;
+    LinearModel::Limits limits;
     limits.nodes = mostNodes;
     limits.seconds = meter.secondsLeft();
     limits.interrupted = [&] { return meter.interrupted(); };
-    MixedIntegerModel::Result result = programOf(counts).minimise(limits);
+    LinearModel::Solution result = programOf(counts).minimised(limits);
     Answer answer;
     if (result.infeasible) {
       answer.price = infinity;
       return answer;
     }
     answer.price = result.bound * (1 - 1e-9);
-    if (!result.solution.empty()) {
-      answer.placements.push_back(placementOf(result.solution, microBatches));
+    if (!result.values.empty()) {
+      answer.placements.push_back(placementOf(result.values, microBatches));
       if (result.optimal) { // free of rounding
         answer.price = 0;
         for (const PlacedStage &stage : answer.placements.back().stages)

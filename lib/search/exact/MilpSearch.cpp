@@ -134,7 +134,7 @@ double MilpSearch::search(int microBatches) {
 PlacementModel::Answer MilpSearch::solve(const PlacementModel &program, Units units,
                                          BilinearApproximation::Line line) {
   PlacementModel::Query query{line.x, line.y, timeLimit() / units.time, infinity};
-  MixedIntegerModel::Limits limits;
+  LinearModel::Limits limits;
   int64_t workOfEach = workOfNode + int64_t(program.columns());
   limits.nodes = int(std::min(mostNodes, meter.left() / workOfEach + 1));
   limits.seconds = meter.secondsLeft();

@@ -1,7 +1,5 @@
 #include "search/exact/PlacementModel.h"
 
-#include <CoinFinite.hpp>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -164,9 +162,9 @@ void PlacementModel::price() {
 
 /// One stage begins at the start; at each cut and class of faces what ends is what is sent, and
 /// what is received begins.
-void PlacementModel::addFlow(MixedIntegerModel &rows) const {
-  MixedIntegerModel::Row start;
-  std::map<ClassKey, MixedIntegerModel::Row> sent, received;
+void PlacementModel::addFlow(LinearModel &rows) const {
+  Row start;
+  std::map<ClassKey, Row> sent, received;
   for (size_t i = 0; i < candidates.size(); ++i) {
     const Candidate &stage = candidates[i];
     if (stage.begin == 0)
@@ -180,27 +178,27 @@ void PlacementModel::addFlow(MixedIntegerModel &rows) const {
     sent[{transfers[i].position, transfers[i].sender}][transfer(i)] = 1;
     received[{transfers[i].position, transfers[i].receiver}][transfer(i)] = 1;
   }
-  rows.add(start, 1, 1);
+  rows.row(start, 1, 1);
   for (const auto &side : {sent, received})
     for (const auto &[key, row] : side)
-      rows.add(row, 0, 0);
+      rows.row(row, 0, 0);
 }
 
-void PlacementModel::addLimits(MixedIntegerModel &rows, const Query &query) const {
+void PlacementModel::addLimits(LinearModel &rows, const Query &query) const {
   const Request &request = evaluator.problem.request;
   for (size_t type = 0; type < space.available.size(); ++type) {
-    MixedIntegerModel::Row row;
+    Row row;
     for (size_t i = 0; i < candidates.size(); ++i)
       row[int(i)] = space.options[candidates[i].option].slots[type];
-    rows.add(row, -COIN_DBL_MAX, space.available[type]);
+    rows.row(row, -LinearModel::infinity, space.available[type]);
   }
   auto limit = [&](const std::vector<double> &costs, double most) {
     if (!std::isfinite(most))
       return;
-    MixedIntegerModel::Row row;
+    Row row;
     for (int i = 0; i < int(costs.size()); ++i)
       row[i] = costs[i] / most;
-    rows.add(row, -COIN_DBL_MAX, 1 + 1e-9);
+    rows.row(row, -LinearModel::infinity, 1 + 1e-9);
   };
   double budget = infinity, floor = request.longestIteration().value() / units.time;
   if (request.maxCostPerHour > DollarsPerHour(0))
@@ -211,9 +209,9 @@ void PlacementModel::addLimits(MixedIntegerModel &rows, const Query &query) cons
 
 /// max τ, of each stage with both of its transfers. Besides, for the relaxation: of the stages
 /// that cover a piece of the model, and with the transfers of one end.
-void PlacementModel::addSlowest(MixedIntegerModel &rows) const {
-  std::vector<MixedIntegerModel::Row> covering(positions), begins(positions), ends(positions);
-  std::map<ClassKey, MixedIntegerModel::Row> receives, gradients;
+void PlacementModel::addSlowest(LinearModel &rows) const {
+  std::vector<Row> covering(positions), begins(positions), ends(positions);
+  std::map<ClassKey, Row> receives, gradients;
   std::map<ClassKey, double> mostReceive, mostGradient;
   for (size_t i = 0; i < transfers.size(); ++i) {
     const Transfer &each = transfers[i];
@@ -234,26 +232,26 @@ void PlacementModel::addSlowest(MixedIntegerModel &rows) const {
     ClassKey in(stage.begin, stage.receiver), out(stage.end, stage.sender);
     double slack = (stage.begin > 0 ? mostReceive[in] : 0) +
                    (stage.end + 1 < positions ? mostGradient[out] : 0);
-    MixedIntegerModel::Row row = stage.begin > 0 ? receives[in] : MixedIntegerModel::Row();
+    Row row = stage.begin > 0 ? receives[in] : Row();
     if (stage.end + 1 < positions)
       for (auto [column, value] : gradients[out])
         row[column] += value;
     row[int(i)] = stage.time() + slack;
     row[slowest()] = -1;
-    rows.add(row, -COIN_DBL_MAX, slack);
+    rows.row(row, -LinearModel::infinity, slack);
   }
   for (auto *family : {&covering, &begins, &ends})
-    for (MixedIntegerModel::Row &row : *family)
+    for (Row &row : *family)
       if (!row.empty()) {
         row[slowest()] = -1;
-        rows.add(row, -COIN_DBL_MAX, 0);
+        rows.row(row, -LinearModel::infinity, 0);
       }
 }
 
 /// exposed = max over the stages of sync − Σ backward before it.
-void PlacementModel::addExposed(MixedIntegerModel &rows) const {
+void PlacementModel::addExposed(LinearModel &rows) const {
   for (int position = 0; position + 1 < positions; ++position) {
-    MixedIntegerModel::Row row;
+    Row row;
     for (size_t i = 0; i < candidates.size(); ++i)
       if (candidates[i].begin == position)
         row[int(i)] = candidates[i].sync;
@@ -263,46 +261,47 @@ void PlacementModel::addExposed(MixedIntegerModel &rows) const {
       if (transfers[i].position <= position)
         row[transfer(i)] = -transfers[i].receiveGradient;
     row[exposed()] = -1;
-    rows.add(row, -COIN_DBL_MAX, 0);
+    rows.row(row, -LinearModel::infinity, 0);
   }
 }
 
 /// A stage keeps a micro-batch for itself and for each stage after it, at most all there are.
-void PlacementModel::addInFlight(MixedIntegerModel &rows) const {
+void PlacementModel::addInFlight(LinearModel &rows) const {
   for (int position = 0; position < positions; ++position) {
-    MixedIntegerModel::Row row;
+    Row row;
     for (size_t i = 0; i < candidates.size(); ++i)
       if (candidates[i].begin == position)
         row[int(i)] = 1;
     if (position + 1 < positions)
       row[stagesFrom(position + 1)] = 1;
     row[stagesFrom(position)] = -1;
-    rows.add(row, 0, 0);
+    rows.row(row, 0, 0);
   }
   for (size_t i = 0; i < candidates.size(); ++i)
     if (candidates[i].leastInFlight > 1)
-      rows.add(
-          {{int(i), -double(candidates[i].leastInFlight)}, {stagesFrom(candidates[i].begin), 1}}, 0,
-          COIN_DBL_MAX);
+      rows.row(
+          Row{{int(i), -double(candidates[i].leastInFlight)}, {stagesFrom(candidates[i].begin), 1}},
+          0, LinearModel::infinity);
   for (size_t i = 0; i < candidates.size(); ++i) {
     int most = candidates[i].mostInFlight, stages = positions - 1 - candidates[i].begin;
     if (most >= microBatches || most >= stages)
       continue;
-    rows.add({{int(i), double(stages - most)}, {stagesFrom(candidates[i].begin), 1}}, -COIN_DBL_MAX,
-             stages);
+    rows.row(Row{{int(i), double(stages - most)}, {stagesFrom(candidates[i].begin), 1}},
+             -LinearModel::infinity, stages);
   }
 }
 
-MixedIntegerModel PlacementModel::makeRows(const Query &query) const {
-  MixedIntegerModel rows(static_cast<int>(columns()), static_cast<int>(candidates.size()));
+LinearModel PlacementModel::makeRows(const Query &query) const {
+  LinearModel rows;
+  for (int i = 0; i < int(columns()); ++i)
+    rows.column(0, i < slowest() ? 1 : LinearModel::infinity,
+                query.timeWeight * timeCosts[i] + query.priceWeight * priceCosts[i],
+                /*whole=*/i < int(candidates.size()));
   addFlow(rows);
   addLimits(rows, query);
   addSlowest(rows);
   addExposed(rows);
   addInFlight(rows);
-  std::fill(rows.high.begin() + slowest(), rows.high.end(), COIN_DBL_MAX);
-  for (size_t i = 0; i < columns(); ++i)
-    rows.objective[i] = query.timeWeight * timeCosts[i] + query.priceWeight * priceCosts[i];
   return rows;
 }
 
@@ -326,19 +325,19 @@ PlacementModel::pointOf(const std::vector<double> &solution) const {
 }
 
 PlacementModel::Answer PlacementModel::minimise(const Query &query,
-                                                const MixedIntegerModel::Limits &limits) const {
+                                                const LinearModel::Limits &limits) const {
   Answer answer;
   if (candidates.empty()) {
     answer.bound = infinity;
     answer.solved = true;
     return answer;
   }
-  MixedIntegerModel::Result result = makeRows(query).minimise(limits);
+  LinearModel::Solution result = makeRows(query).minimised(limits);
   answer.nodes = result.nodes;
   answer.solved = result.infeasible || result.optimal;
   answer.bound = result.infeasible ? infinity : result.bound * (1 - accuracy);
-  if (!result.solution.empty())
-    answer.point = pointOf(result.solution);
+  if (!result.values.empty())
+    answer.point = pointOf(result.values);
   return answer;
 }
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "search/exact/Lagrangian.h"
-#include "search/exact/MixedIntegerModel.h"
+#include "search/linear/LinearModel.h"
 
 #include <map>
 #include <optional>
@@ -50,7 +50,7 @@ public:
     bool solved = false; // no limit of the search was reached
   };
   /// The floor and the budget hold besides what `query` says.
-  Answer minimise(const Query &query, const MixedIntegerModel::Limits &limits) const;
+  Answer minimise(const Query &query, const LinearModel::Limits &limits) const;
 
 private:
   /// How a stage looks to its neighbours: its option and its largest share.
@@ -86,12 +86,13 @@ private:
   int exposed() const { return slowest() + 1; }
   int stagesFrom(int position) const { return exposed() + 1 + position; }
   int transfer(size_t index) const { return int(candidates.size() + index); }
-  MixedIntegerModel makeRows(const Query &query) const;
-  void addFlow(MixedIntegerModel &rows) const;
-  void addLimits(MixedIntegerModel &rows, const Query &query) const;
-  void addSlowest(MixedIntegerModel &rows) const;
-  void addExposed(MixedIntegerModel &rows) const;
-  void addInFlight(MixedIntegerModel &rows) const;
+  using Row = std::map<int, double>; // coefficient by column
+  LinearModel makeRows(const Query &query) const;
+  void addFlow(LinearModel &rows) const;
+  void addLimits(LinearModel &rows, const Query &query) const;
+  void addSlowest(LinearModel &rows) const;
+  void addExposed(LinearModel &rows) const;
+  void addInFlight(LinearModel &rows) const;
   std::optional<Point> pointOf(const std::vector<double> &solution) const;
 
   Evaluator &evaluator;

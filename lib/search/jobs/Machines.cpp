@@ -71,6 +71,13 @@ void Machines::addNode(const NodeGroup &group, int groupIndex, int index) {
   machines.push_back(std::move(machine));
 }
 
+std::array<double, resources> Machines::totals() const {
+  std::array<double, resources> sums{};
+  for (size_t i = 0; i < amounts.size(); ++i)
+    sums[resourceKinds[i]] += amounts[i];
+  return sums;
+}
+
 BytesPerSecond Machines::network(int zone) const {
   return zone < 0 ? source->network.bandwidth : source->zones[zone].network.bandwidth;
 }

@@ -40,6 +40,8 @@ public:
   const std::vector<Site> &sites() const { return places; }
   /// By resource of a node: thousandths of cores, bytes, GPUs of one type; all whole.
   const std::vector<double> &capacity() const { return amounts; }
+  /// Sums of capacity() over the cluster.
+  std::array<double, resources> totals() const;
   /// Whose the entries of capacity() are.
   int nodeOf(int resource) const { return owners[resource]; }
   Resource resourceOf(int resource) const { return resourceKinds[resource]; }

@@ -46,20 +46,29 @@ int makespan(const Schedule &schedule) {
   return end;
 }
 
-std::array<double, resources> utilisation(const Problem &problem, const Schedule &schedule) {
-  const Machines &machines = problem.machines();
-  std::array<double, resources> used{}, all{}, shares{};
-  for (size_t i = 0; i < machines.capacity().size(); ++i)
-    all[machines.resourceOf(int(i))] += machines.capacity()[i] * makespan(schedule);
+std::vector<std::array<double, resources>> utilisationBySlot(const Problem &problem,
+                                                             const Schedule &schedule) {
+  std::vector<std::array<double, resources>> shares(makespan(schedule));
   for (int job = 0; job < problem.size(); ++job)
     for (const auto &[slot, rows] : schedule[job].slots)
       for (const Row &row : rows)
         for (int r = 0; r < resources; ++r)
-          used[r] += double(row.workers) * problem.job(job).worker[r] +
-                     double(row.servers) * problem.job(job).server[r];
-  for (int r = 0; r < resources; ++r)
-    shares[r] = all[r] > 0 ? used[r] / all[r] : 0;
+          shares[slot][r] += double(row.workers) * problem.job(job).worker[r] +
+                             double(row.servers) * problem.job(job).server[r];
+  std::array<double, resources> all = problem.machines().totals();
+  for (std::array<double, resources> &slot : shares)
+    for (int r = 0; r < resources; ++r)
+      slot[r] = all[r] > 0 ? slot[r] / all[r] : 0;
   return shares;
+}
+
+std::array<double, resources> utilisation(const Problem &problem, const Schedule &schedule) {
+  std::array<double, resources> mean{};
+  std::vector<std::array<double, resources>> slots = utilisationBySlot(problem, schedule);
+  for (const std::array<double, resources> &slot : slots)
+    for (int r = 0; r < resources; ++r)
+      mean[r] += slot[r] / double(slots.size());
+  return mean;
 }
 
 CompletionTimes completionTimes(const Problem &problem, const Schedule &schedule) {

@@ -31,7 +31,9 @@ double totalUtility(const Problem &problem, const Schedule &schedule);
 /// Largest completion + 1; 0 if no job is admitted.
 int makespan(const Schedule &schedule);
 
-/// Share of resource-slots that are used, from slot 0 to the makespan.
+/// Share of each resource that is used, by slot from 0 to the makespan; and the mean of it.
+std::vector<std::array<double, resources>> utilisationBySlot(const Problem &problem,
+                                                             const Schedule &schedule);
 std::array<double, resources> utilisation(const Problem &problem, const Schedule &schedule);
 
 /// Summary of the admitted jobs' times, in slots from arrival to the end of the last slot.

@@ -1,7 +1,7 @@
 // Max-min fairness on a matrix of throughputs, as in Gavel (Narayanan et al., OSDI 2020), for jobs
 // whose numbers of workers may change.
-#include "search/jobs/LinearModel.h"
 #include "search/jobs/policy/Policies.h"
+#include "search/linear/LinearModel.h"
 
 #include <algorithm>
 #include <cmath>
@@ -20,7 +20,7 @@ public:
     workers.assign(columns.size(), std::vector<double>(machines.kinds()));
     for (size_t i = 0; i < columns.size(); ++i)
       for (int kind = 0; kind < machines.kinds(); ++kind)
-        if (columns[i][kind] >= 0 && solution.found)
+        if (columns[i][kind] >= 0 && solution.optimal)
           workers[i][kind] = std::max(0.0, solution.values[columns[i][kind]]);
   }
 

@@ -30,7 +30,10 @@ public:
       return {};
     fill();
     int end = bestEnd();
-    return end < 0 ? Offer{} : follow(end);
+    Offer offer = end < 0 ? Offer{} : follow(end);
+    for (int slot = from; slot < problem.slots(); ++slot)
+      offer.costs.push_back(least[cell(slot, parts)]);
+    return offer;
   }
 
 private:

@@ -15,6 +15,9 @@ namespace heterplan::jobs {
 struct Offer {
   std::map<int, Rows> slots; // empty: no schedule before the horizon
   double utility = 0, cost = 0;
+  /// Least cost with which the job ends by each slot, from the first on; infinite where it cannot.
+  /// Spreads are greedy in it, and work is in whole parts.
+  std::vector<double> costs;
 
   double payoff() const { return utility - cost; }
 };

@@ -96,7 +96,7 @@ void OfflineModel::addPlace(int index, int slot, const std::vector<int> &sites,
   Terms ratio;
   auto add = [&](int site, double most, const Demand &demand) {
     int column = model.column(0, most, 0, /*whole=*/true);
-    model.row({{column, 1}, {place, -most}}, -LinearModel::infinity, 0);
+    model.row(Terms{{column, 1}, {place, -most}}, -LinearModel::infinity, 0);
     for (int r = 0; r < resources; ++r)
       if (int resource = machines.sites()[site].resource[r]; demand[r] > 0)
         uses[slot][resource].emplace_back(column, demand[r] / capacity[resource]);
@@ -134,9 +134,12 @@ void OfflineModel::addCapacities() {
 OfflineModel::Answer OfflineModel::solve(int nodes, double known) const {
   Answer answer;
   int allowed = std::min(nodes, std::max(1, int(work / std::max(model.columns(), 1))));
-  LinearModel::Solution solution = model.minimised(allowed, -known - 1e-9 * std::max(1.0, known));
-  answer.proven = solution.optimal;
-  if (!solution.found)
+  LinearModel::Limits limits;
+  limits.nodes = allowed;
+  limits.cutoff = -known - 1e-9 * std::max(1.0, known);
+  LinearModel::Solution solution = model.minimised(limits);
+  answer.proven = solution.optimal || solution.infeasible;
+  if (solution.values.empty())
     return answer;
   Schedule schedule = decode(solution.values);
   // The network may be faster than a node's link, which the model does not know of one node.

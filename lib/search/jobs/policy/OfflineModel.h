@@ -2,8 +2,8 @@
 // job and slot one place (a node, a zone, or the whole cluster), whole workers and servers there.
 #pragma once
 
-#include "search/jobs/LinearModel.h"
 #include "search/jobs/Schedule.h"
+#include "search/linear/LinearModel.h"
 
 #include <optional>
 #include <vector>

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "search/jobs/Schedule.h"
+#include "search/jobs/policy/Prices.h"
 #include "support/Progress.h"
 
 #include "llvm/ADT/ArrayRef.h"
@@ -23,10 +24,14 @@ struct RoundingOptions {
 struct PolicyOptions {
   uint64_t seed = 0;
   RoundingOptions rounding;
+  /// Of primal-dual policies: see priceLimits().
+  double priceScale = usualPriceScale;
   /// Of the search of `offline`: branch and bound nodes.
   int nodeLimit = 20'000;
   /// For decision times; none are kept without it.
   Progress::Clock clock;
+  /// Job whose decision a primal-dual policy explains; -1: none.
+  int explain = -1;
   /// Told the share that is done.
   std::function<void(double)> progress;
 };
@@ -38,6 +43,8 @@ struct RoundingCounts {
   int64_t chosen = 0; // models whose rounded spread was cheaper than the greedy one
 };
 
+struct Explanation;
+
 struct PolicyResult {
   Schedule schedule;
   bool optimal = false; // proven
@@ -45,6 +52,7 @@ struct PolicyResult {
   double upperBound = std::numeric_limits<double>::infinity();
   std::vector<Seconds> decisions; // time of each
   RoundingCounts rounding;
+  std::shared_ptr<const Explanation> explanation; // where one was asked for and there are prices
 };
 
 class Policy {

@@ -9,9 +9,6 @@
 namespace heterplan::jobs {
 
 namespace {
-/// μ: the first job finds prices at which it keeps all but 1/(2μ) of what it is worth.
-constexpr double scaling = 5;
-
 /// Units·slots that `job` takes of each resource on its fastest device, if nothing delays it; none
 /// where it cannot run.
 std::array<double, resources> unitSlots(const Problem &problem, int index) {
@@ -40,7 +37,7 @@ int leastDelay(const Problem &problem, int index, const std::vector<double> &wei
 }
 } // namespace
 
-PriceLimits priceLimits(const Problem &problem, llvm::ArrayRef<int> jobs) {
+PriceLimits priceLimits(const Problem &problem, llvm::ArrayRef<int> jobs, double scale) {
   std::vector<double> weights = shareWeights(problem);
   PriceLimits limits;
   limits.least = std::numeric_limits<double>::infinity();
@@ -51,7 +48,7 @@ PriceLimits priceLimits(const Problem &problem, llvm::ArrayRef<int> jobs) {
     double utility = delay < 0 ? 0 : problem.job(index).utility.at(delay);
     if (all <= 0 || utility <= 0)
       continue;
-    limits.least = std::min(limits.least, utility / all / (2 * scaling));
+    limits.least = std::min(limits.least, scale * utility / all);
     for (int r = 0; r < resources; ++r)
       if (taken[r] > 0)
         limits.most[r] = std::max(limits.most[r], utility / taken[r]);

@@ -8,6 +8,9 @@
 
 namespace heterplan::jobs {
 
+/// μ = 5.
+constexpr double usualPriceScale = 0.1;
+
 /// The ends between which prices rise, from the jobs that are known: of a unit (a core, a GiB, a
 /// GPU) for one slot.
 struct PriceLimits {
@@ -17,10 +20,12 @@ struct PriceLimits {
 };
 
 /// U^r = max_i u_i(earliest) / (units·slots of r that i takes);
-/// L = 1/(2μ)·min_i u_i(earliest) / (units·slots of all r that i takes), μ = 5 (section IV), where
-/// a job takes what it needs on its fastest device and has the cluster to itself. Jobs that cannot
-/// end before the horizon, or are worth nothing then, are left out.
-PriceLimits priceLimits(const Problem &problem, llvm::ArrayRef<int> jobs);
+/// L = scale·min_i u_i(earliest) / (units·slots of all r that i takes), where a job takes what it
+/// needs on its fastest device and has the cluster to itself. Jobs that cannot end before the
+/// horizon, or are worth nothing then, are left out. `scale` is 1/(2μ) of section IV: an empty
+/// cluster charges a job at least that part of what it is worth.
+PriceLimits priceLimits(const Problem &problem, llvm::ArrayRef<int> jobs,
+                        double scale = usualPriceScale);
 
 class Prices {
 public:

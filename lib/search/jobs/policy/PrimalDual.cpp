@@ -1,5 +1,6 @@
 #include "search/jobs/policy/PrimalDual.h"
 
+#include "search/jobs/policy/Explanation.h"
 #include "search/jobs/policy/Policies.h"
 
 #include <numeric>
@@ -44,11 +45,14 @@ PolicyResult runPrimalDual(const Problem &problem, const PolicyOptions &options,
                            const OfferOptions &offers) {
   std::vector<int> all(problem.size());
   std::iota(all.begin(), all.end(), 0);
-  Prices prices(problem, priceLimits(problem, all));
+  Prices prices(problem, priceLimits(problem, all, options.priceScale));
   PolicyResult result;
   result.schedule.resize(problem.size());
   int decided = 0;
   for (int job : problem.arrivals()) {
+    if (job == options.explain)
+      result.explanation =
+          std::make_shared<Explanation>(explain(problem, job, prices, offers, result.schedule));
     Seconds started = options.clock ? options.clock() : Seconds();
     result.schedule[job] =
         decide(problem, job, problem.job(job).arrival, prices, offers, result.rounding);

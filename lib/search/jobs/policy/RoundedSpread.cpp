@@ -1,6 +1,6 @@
 #include "search/jobs/policy/RoundedSpread.h"
 
-#include "search/jobs/LinearModel.h"
+#include "search/linear/LinearModel.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -27,7 +27,7 @@ public:
 
   bool solve() {
     solution = model.relaxed();
-    return solution.found;
+    return solution.optimal;
   }
   double cost() const { return solution.objective; }
 

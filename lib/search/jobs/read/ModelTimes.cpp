@@ -21,19 +21,27 @@ Expected<Seconds> passTime(const LayerGraph &graph, const DeviceType &device, Sa
   return sum;
 }
 
-bool fits(const LayerGraph &graph, const DeviceType &device, Samples batch) {
+/// What a worker may use to hold the model.
+Bytes memoryOf(const Job &job, const DeviceType &device) {
+  if (job.runsOnGpus())
+    return device.memory;
+  return job.worker[Memory] > 0 ? Bytes(job.worker[Memory])
+                                : device.memory * (job.worker[Cpu] / partsOfCore / device.cores);
+}
+
+bool fits(const LayerGraph &graph, Bytes memory, Samples batch) {
   Bytes need = deviceMemory(graph, 0, graph.size(), Cut(), Optimizer::Sgd, batch, 1);
   for (const Layer &layer : graph.layers)
     for (const SparseTable &table : layer.tables)
       need += tableMemory(table, table.rows, Optimizer::Sgd, batch);
-  return need <= device.memory;
+  return need <= memory;
 }
 
 /// Of one sample on a whole device; 0 where the model does not fit.
-Expected<Seconds> sampleTime(const LayerGraph &graph, const DeviceType &device, int64_t most,
-                             const CostModel &costs) {
+Expected<Seconds> sampleTime(const LayerGraph &graph, const DeviceType &device, Bytes memory,
+                             int64_t most, const CostModel &costs) {
   Seconds best{};
-  for (int64_t batch = 1; batch <= most && fits(graph, device, Samples(batch)); batch *= 2) {
+  for (int64_t batch = 1; batch <= most && fits(graph, memory, Samples(batch)); batch *= 2) {
     Expected<Seconds> time = passTime(graph, device, Samples(batch), costs);
     if (!time)
       return time.takeError();
@@ -60,7 +68,7 @@ Error setTimes(Job &job, const LayerGraph &graph, const Cluster &cluster, const 
                                     : device.deviceClass == DeviceClass::Cpu && device.cores > 0;
     if (!isOfUse)
       continue;
-    Expected<Seconds> time = sampleTime(graph, device, job.batch, costs);
+    Expected<Seconds> time = sampleTime(graph, device, memoryOf(job, device), job.batch, costs);
     if (!time)
       return time.takeError();
     double share =

@@ -12,7 +12,8 @@ namespace heterplan::jobs {
 
 /// Sets `job.sampleTimes` and `job.gradient`:
 /// - a sample takes, on one device, the least over local batches b (powers of two, at most the
-///   job's batch, that fit the device's memory) of (forward + backward of all layers)/b;
+///   job's batch, that fit the memory of the GPU, or what a worker without one demands) of (forward
+///   + backward of all layers)/b;
 /// - a worker of n GPUs is n times as fast, one of c of a CPU's C cores takes C/c as long;
 /// - the gradient is the dense parameters, and of sparse tables the rows that a batch looks up.
 /// A type whose memory does not hold the model is left out. NoProfile where a price is not known;

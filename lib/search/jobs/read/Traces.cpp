@@ -1,5 +1,6 @@
 #include "search/jobs/read/Traces.h"
 
+#include "search/jobs/read/TaskUse.h"
 #include "search/jobs/read/TraceLines.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -15,16 +16,8 @@ namespace heterplan::jobs {
 namespace {
 constexpr double hundredths = 100; // of a core or GPU, in Alibaba's plans
 constexpr double microseconds = 1e6;
+} // namespace
 
-/// What a task took, in the units of a workload.
-struct TaskUse {
-  double arrival = 0, seconds = 0;
-  int64_t workers = 1;
-  Demand worker{};
-};
-
-/// A job of `workers` that lasted as long as the trace says: a sample is a second of a worker,
-/// which may have fewer workers, or up to as many, in each slot.
 Job jobOf(const std::string &name, const TaskUse &use, const TraceOptions &options, Draws &draws) {
   Job job;
   job.name = name;
@@ -38,7 +31,6 @@ Job jobOf(const std::string &name, const TaskUse &use, const TraceOptions &optio
   job.utility = drawUtility(draws);
   return job;
 }
-} // namespace
 
 ArrayRef<TraceForm> traceForms() {
   static const TraceForm all[] = {

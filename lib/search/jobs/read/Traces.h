@@ -43,5 +43,7 @@ llvm::Expected<Workload> parseAlibaba(llvm::StringRef text, llvm::StringRef path
                                       const Machines &machines, const TraceOptions &options);
 llvm::Expected<Workload> parseGoogle(llvm::StringRef text, llvm::StringRef path,
                                      const Machines &machines, const TraceOptions &options);
+llvm::Expected<Workload> parsePhilly(llvm::StringRef text, llvm::StringRef path,
+                                     const Machines &machines, const TraceOptions &options);
 
 } // namespace heterplan::jobs

@@ -44,10 +44,18 @@ TEST(JobsModelTimes, takesTheBestLocalBatchThatFits) {
 TEST(JobsModelTimes, workersOfCoresTakeTheirPartOfTheCpu) {
   Model model;
   jobs::Job job = gpuJob("a");
-  job.worker = {2000, 0, 0}; // of 8 cores
+  job.worker = {2000, 16e9, 0}; // of 8 cores
   ASSERT_FALSE(bool(setTimes(job, model.graph, model.cluster, model.costs)));
   ASSERT_EQ(job.sampleTimes.size(), 1u);
   EXPECT_NEAR(job.sampleTimes.at("cpu").value(), 0.0055 * 4, 1e-12);
+  // The worker's memory counts, not the CPU's; its part of that where it states none. One sample
+  // fits: (2·10 + 3) ms.
+  for (double memory : {3.5e9, 0.0}) {
+    job.worker = {memory > 0 ? 2000.0 : 1750.0, memory, 0};
+    job.sampleTimes.clear();
+    ASSERT_FALSE(bool(setTimes(job, model.graph, model.cluster, model.costs)));
+    EXPECT_NEAR(job.sampleTimes.at("cpu").value(), 0.023 * 8000 / job.worker[jobs::Cpu], 1e-12);
+  }
 }
 
 TEST(JobsModelTimes, aModelThatFitsNowhereIsAnError) {

@@ -84,6 +84,44 @@ TEST(JobsTraces, googleTellsTasksAndShares) {
   EXPECT_EQ(workload.jobs[0].worker, (jobs::Demand{4000, 8e9, 0}));
 }
 
+TEST(JobsTraces, phillyTellsAttemptsAndTheirGpus) {
+  Trace trace;
+  jobs::Workload workload = llvm::cantFail(trace.read("philly", R"json([
+{"jobid": "a", "vc": "x", "status": "Pass", "submitted_time": "2017-12-31 23:59:00", "user": "u",
+ "attempts": [{"start_time": "2018-01-01 00:00:00", "end_time": "2018-01-01 00:00:10",
+               "detail": [{"ip": "m1", "gpus": ["gpu0"]}]},
+              {"start_time": "2018-01-01 00:01:00", "end_time": "2018-01-01 00:01:20",
+               "detail": [{"ip": "m1", "gpus": ["gpu0", "gpu1"]}, {"ip": "m2", "gpus": ["gpu0"]}]}]},
+{"jobid": "never", "submitted_time": "2018-01-01 00:00:00", "attempts": []},
+{"jobid": "waits", "submitted_time": "2018-01-01 00:00:00",
+ "attempts": [{"start_time": null, "end_time": "None", "detail": []}]},
+{"jobid": "leap", "submitted_time": "2018-01-01 00:02:00",
+ "attempts": [{"start_time": "2020-02-28 23:59:59", "end_time": "2020-03-01 00:00:00",
+               "detail": [{"ip": "m1", "gpus": ["gpu0"]}]}]}])json"));
+  ASSERT_EQ(workload.jobs.size(), 2u);
+  EXPECT_EQ(workload.jobs[0].name, "a");
+  EXPECT_EQ(workload.jobs[0].work(), 10 + 20 * 3);
+  EXPECT_EQ(workload.jobs[0].batch, 3);
+  EXPECT_EQ(workload.jobs[0].worker, (jobs::Demand{0, 0, 1}));
+  EXPECT_EQ(workload.jobs[1].arrival, 3);
+  EXPECT_EQ(workload.jobs[1].work(), 86401);
+}
+
+TEST(JobsTraces, phillyErrorsAreLocated) {
+  Trace trace;
+  auto error = [&](llvm::StringRef text) { return trace.errorOf("philly", text); };
+  EXPECT_EQ(error("{}").find("jobs.trace:1:1: error: [HP1007] the job log must be a list"), 0u);
+  EXPECT_EQ(error("[{\"jobid\": \"a\"}]").find("jobs.trace:1:2: error: [HP1004]"), 0u);
+  EXPECT_EQ(error("[{\"jobid\": \"a\",\n\"submitted_time\": \"soon\", \"attempts\": []}]")
+                .find("jobs.trace:2:19: error: [HP1007] submitted_time of job 'a'"),
+            0u);
+  EXPECT_NE(error("[{\"jobid\": \"a\", \"submitted_time\": null, \"attempts\": [[]]}]")
+                .find("an attempt of job 'a' must be a mapping"),
+            std::string::npos);
+  std::string twice = "{\"jobid\": \"a\", \"submitted_time\": null, \"attempts\": []}";
+  EXPECT_NE(error("[" + twice + ", " + twice + "]").find("[HP1103]"), std::string::npos);
+}
+
 TEST(JobsTraces, generatedWorkloadsAreTheSameForASeed) {
   Cluster cluster = twoGpuNodes();
   jobs::Machines machines(cluster);

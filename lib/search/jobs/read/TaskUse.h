@@ -1,0 +1,19 @@
+// What a trace tells of a task that ran: how long, on how many workers. The readers of traces
+// without speeds make jobs of it.
+#pragma once
+
+#include "search/jobs/read/Traces.h"
+
+namespace heterplan::jobs {
+
+struct TaskUse {
+  double arrival = 0, seconds = 0; // from the start of the trace; of all workers together
+  int64_t workers = 1;
+  Demand worker{};
+};
+
+/// A job of `workers` that lasted as long as the trace says: a sample is a second of a worker,
+/// which may have fewer workers, or up to as many, in each slot. Its utility is drawn.
+Job jobOf(const std::string &name, const TaskUse &use, const TraceOptions &options, Draws &draws);
+
+} // namespace heterplan::jobs

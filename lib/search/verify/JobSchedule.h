@@ -1,0 +1,59 @@
+// A schedule of many jobs checked over exact rational numbers, from the rules of docs/schedule.md
+// alone; and, for small clusters, whether any schedule at all reaches a total utility: an oracle
+// for optima and bounds that shares nothing with the scheduler.
+#pragma once
+
+#include "ir/Cluster.h"
+#include "search/verify/Solver.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/Support/Error.h"
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace heterplan {
+
+/// What is to be scheduled.
+struct StatedJobs {
+  struct Demand {
+    double cores = 0;
+    Bytes memory{};
+    int64_t gpus = 0;
+  };
+  struct Job {
+    std::string name;
+    int arrival = 0; // slot
+    int64_t batch = 1;
+    double work = 0; // samples
+    Demand worker, server;
+    double workersPerServer = 1;
+    std::optional<Seconds> sampleTime;        // on any device, or
+    std::map<std::string, Seconds> typeTimes; // by device type
+    Bytes gradient{};
+    std::vector<double> utility; // by delay in slots; does not rise
+  };
+  Cluster cluster; // links and memories resolved
+  Seconds slot{1};
+  int slots = 1;
+  std::vector<Job> jobs;
+};
+
+/// A row of schedule.json; `type` is empty where the node has at most one GPU type.
+struct StatedRow {
+  int job = 0, slot = 0;
+  std::string node, type;
+  int64_t workers = 0, servers = 0;
+};
+
+/// Rules that `rows` break, in words; none where the schedule holds. Those that contradict each
+/// other are named, at least one where any is broken. A job without rows is declined.
+llvm::Expected<std::vector<std::string>> brokenRules(const StatedJobs &stated,
+                                                     llvm::ArrayRef<StatedRow> rows);
+
+/// Whether some schedule has a total utility of at least `utility`. Unknown where Z3 gives up.
+llvm::Expected<Truth> canReach(const StatedJobs &stated, double utility);
+
+} // namespace heterplan

@@ -1,0 +1,140 @@
+#include "ScheduleFiles.h"
+
+#include "codegen/ScheduleReport.h"
+#include "search/jobs/HandOver.h"
+#include "support/DirectoryExchange.h"
+#include "support/Files.h"
+#include "support/HeldSignals.h"
+
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+
+using namespace llvm;
+
+namespace heterplan {
+
+using namespace jobs;
+
+namespace {
+constexpr const char *scheduleName = "schedule.json", *reportName = "report.html";
+
+Error cannotWrite(StringRef path, std::error_code failure) {
+  return Diagnostic(Diag::CannotWrite, {path.str(), 0, 0, ""})
+         << "cannot write: " << failure.message();
+}
+
+ScheduleFigures::Job figuresOf(const Problem &problem, const Schedule &schedule, int index) {
+  ScheduleFigures::Job job{problem.job(index).name,
+                           problem.job(index).arrival,
+                           utilityOf(problem, schedule, index),
+                           schedule[index].reason,
+                           {}};
+  for (const auto &[slot, rows] : schedule[index].slots) {
+    ScheduleFigures::Stretch now{slot, slot, 0, 0};
+    for (const Row &row : rows) {
+      now.workers += row.workers;
+      now.servers += row.servers;
+    }
+    bool continues = !job.stretches.empty() && job.stretches.back().last + 1 == slot &&
+                     job.stretches.back().workers == now.workers &&
+                     job.stretches.back().servers == now.servers;
+    if (continues)
+      job.stretches.back().last = slot;
+    else
+      job.stretches.push_back(now);
+  }
+  return job;
+}
+
+ScheduleFigures figuresOf(const Problem &problem, const Schedule &schedule, const RunFacts &facts) {
+  CompletionTimes times = completionTimes(problem, schedule);
+  ScheduleFigures figures;
+  figures.cluster = problem.machines().cluster().name;
+  figures.policy = facts.policy;
+  figures.seed = facts.seed;
+  figures.slot = problem.slot();
+  figures.makespan = makespan(schedule);
+  figures.utility = totalUtility(problem, schedule);
+  figures.upperBound = facts.upperBound;
+  figures.optimal = facts.optimal;
+  figures.meanCompletion = times.mean;
+  figures.medianCompletion = times.median;
+  figures.p99Completion = times.p99;
+  for (int job = 0; job < problem.size(); ++job)
+    figures.jobs.push_back(figuresOf(problem, schedule, job));
+  std::array<double, resources> means = utilisation(problem, schedule);
+  std::vector<std::array<double, resources>> bySlot = utilisationBySlot(problem, schedule);
+  for (Resource resource : {Gpu, Cpu, Memory}) {
+    ScheduleFigures::Use &use = figures.uses.emplace_back();
+    use.resource = nameOf(resource);
+    use.mean = means[resource];
+    for (const auto &shares : bySlot)
+      use.shares.push_back(shares[resource]);
+  }
+  return figures;
+}
+
+Error writeOne(StringRef folder, const HandOverFile &file) {
+  SmallString<256> path(folder);
+  sys::path::append(path, file.path);
+  if (std::error_code failure = sys::fs::create_directories(sys::path::parent_path(path)))
+    return cannotWrite(path, failure);
+  if (Error error = writeFile(path, file.text))
+    return error;
+  if (file.isProgram)
+    if (std::error_code failure = sys::fs::setPermissions(
+            path, sys::fs::perms::all_read | sys::fs::perms::owner_write | sys::fs::perms::all_exe))
+      return cannotWrite(path, failure);
+  return Error::success();
+}
+
+/// `directory` as an absolute path, whose parent is made.
+Expected<std::string> targetOf(const std::string &directory) {
+  SmallString<256> target(directory);
+  sys::fs::make_absolute(target);
+  sys::path::remove_dots(target, /*remove_dot_dot=*/true);
+  StringRef name = StringRef(target).size() > 1 ? StringRef(target).rtrim('/') : StringRef(target);
+  if (std::error_code failure = sys::fs::create_directories(sys::path::parent_path(name)))
+    return cannotWrite(name, failure);
+  return name.str();
+}
+} // namespace
+
+Error checkScheduleDirectory(const std::string &directory, bool force) {
+  if (directory.empty() || force || !sys::fs::exists(directory))
+    return Error::success();
+  Location place{directory, 0, 0, ""};
+  if (!sys::fs::is_directory(directory))
+    return Diagnostic(Diag::CannotWrite, place) << "is not a directory";
+  std::error_code failure;
+  sys::fs::directory_iterator first(directory, failure), end;
+  if (failure || first == end || sys::fs::exists(directory + "/" + scheduleName))
+    return Error::success();
+  return Diagnostic(Diag::OutputNotEmpty, place)
+             .note({}, "give another directory, or --force to write into this one")
+         << "has files and no schedule.json of an earlier run";
+}
+
+Error writeSchedule(const std::string &directory, const Problem &problem, const Schedule &schedule,
+                    const RunFacts &facts, const std::vector<std::string> &arguments) {
+  HeldSignals held;
+  Expected<std::string> target = targetOf(directory);
+  if (!target)
+    return target.takeError();
+  ExchangeObserver observer;
+  Expected<DirectoryExchange> exchange = DirectoryExchange::begin(*target, observer);
+  if (!exchange)
+    return exchange.takeError();
+  std::vector<HandOverFile> files = handOver(problem, schedule, arguments);
+  files.push_back({scheduleName, toJson(problem, schedule, facts)});
+  files.push_back({reportName, emitScheduleReport(figuresOf(problem, schedule, facts))});
+  for (const HandOverFile &file : files)
+    if (Error error = writeOne(exchange->path(), file))
+      return error;
+  return exchange->commit([](StringRef, StringRef path) {
+    bool isOurs = path == scheduleName || path == reportName || isHandOverPath(path);
+    return isOurs ? Entry::Replaced : Entry::Kept;
+  });
+}
+
+} // namespace heterplan

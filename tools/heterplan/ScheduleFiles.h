@@ -1,0 +1,24 @@
+// What `schedule -o DIR` writes: schedule.json, report.html and, for jobs that name a model, what
+// runs them.
+#pragma once
+
+#include "search/jobs/Schedule.h"
+
+#include "llvm/Support/Error.h"
+
+#include <string>
+#include <vector>
+
+namespace heterplan {
+
+/// Whether `directory` may be written to: absent, empty, with the schedule.json of an earlier run,
+/// or `force`. OutputNotEmpty, CannotWrite.
+llvm::Error checkScheduleDirectory(const std::string &directory, bool force);
+
+/// All or nothing; what an earlier schedule left there goes, plans and checkpoints of its jobs and
+/// files of others stay. `arguments` are further ones of `compile` for the scripts of the jobs.
+llvm::Error writeSchedule(const std::string &directory, const jobs::Problem &problem,
+                          const jobs::Schedule &schedule, const jobs::RunFacts &facts,
+                          const std::vector<std::string> &arguments);
+
+} // namespace heterplan
