@@ -53,8 +53,7 @@ public:
       if (Error error = describeParts(stage))
         return error;
     for (const StagePass &pass : passOrder(plan))
-      for (Member member : members[pass.stage])
-        pass.forward ? emitForward(member, pass.microBatch) : emitBackward(member, pass.microBatch);
+      emitPasses(pass);
     emitEnd();
     return std::move(program);
   }
@@ -215,6 +214,16 @@ private:
     return instruction;
   }
 
+  /// Gradients are summed behind the last backward pass of their stage, in one order for all ranks,
+  /// so that none waits for another in a circle. The sums run beside the passes that follow.
+  void emitPasses(const StagePass &pass) {
+    for (Member member : members[pass.stage])
+      pass.forward ? emitForward(member, pass.microBatch) : emitBackward(member, pass.microBatch);
+    if (!pass.forward && pass.microBatch + 1 == plan.microBatches)
+      for (Member member : members[pass.stage])
+        emitSum(member);
+  }
+
   void emitForward(Member member, int microBatch) {
     const ProgramPart &part = partOf(member);
     const Stage &stage = plan.stages[part.stage];
@@ -254,14 +263,17 @@ private:
     return instruction;
   }
 
-  /// One message with each rank of `peerStage` that has samples of this part. They share `total` by
-  /// their samples; the last one takes what rounding leaves. What stays on the device takes no
-  /// time.
+  /// One message with each rank of `peerStage` that has samples of this part. Those with others
+  /// share `total` by their samples; the last of them takes what rounding leaves. What stays on the
+  /// device takes no time.
   void emitTransfers(Member member, Op op, int microBatch, int peerStage, Seconds total) {
     if (peerStage < 0 || peerStage >= program.stages)
       return;
     const ProgramPart &part = partOf(member);
-    int64_t left = part.samples.count;
+    const ProgramPart *before = program.ranks[member.rank].findPart(peerStage);
+    int64_t left = part.samples.count,
+            kept = before ? intersect(part.samples, before->samples).count : 0;
+    int64_t moved = left - kept, toMove = moved;
     Seconds spent{};
     const std::vector<Member> &peers = members[peerStage];
     auto peer = partition_point(peers, [&](Member candidate) {
@@ -271,25 +283,25 @@ private:
     for (; left > 0 && peer != peers.end(); ++peer) {
       SampleRange common = intersect(part.samples, partOf(*peer).samples);
       left -= common.count;
-      Seconds share = total * (double(common.count) / double(part.samples.count));
-      if (!left)
-        share = std::max(Seconds(), total - spent);
+      Seconds share{};
+      if (peer->rank != member.rank) {
+        toMove -= common.count;
+        share = toMove ? total * (double(common.count) / double(moved))
+                       : std::max(Seconds(), total - spent);
+      }
       spent += share;
       Instruction &instruction = append(member, op);
       instruction.microBatch = microBatch;
       instruction.peer = peer->rank;
       instruction.samples = common;
       instruction.boundary = std::min(part.stage, peerStage);
-      instruction.seconds = peer->rank == member.rank ? Seconds() : share;
+      instruction.seconds = share;
     }
   }
 
-  /// All gradients are summed before the first update, those of later stages first, as they are
-  /// ready first. One order for all ranks, so that none waits for another in a circle.
+  /// Updates come behind the sums of all stages: a parameter that several of them use is summed
+  /// once more over those stages.
   void emitEnd() {
-    for (size_t stage = members.size(); stage-- > 0;)
-      for (Member member : members[stage])
-        emitSum(member);
     for (size_t stage = members.size(); stage-- > 0;)
       for (Member member : members[stage])
         append(member, Op::Step).seconds =

@@ -37,6 +37,10 @@ inline bool isSend(Op op) { return infoOf(op).kind == InstructionClass::Send; }
 inline bool isReceive(Op op) { return infoOf(op).kind == InstructionClass::Receive; }
 inline bool isCollective(Op op) { return infoOf(op).kind == InstructionClass::Collective; }
 
+/// Sums of the gradients of a stage: they run beside the passes that follow, one after another on
+/// each rank, and end before its first update.
+inline bool runsBesidePasses(Op op) { return op == Op::AllReduce || op == Op::ReduceScatter; }
+
 /// A contiguous run of the samples of one micro-batch, counted from its first sample.
 struct SampleRange {
   int64_t begin = 0, count = 0;

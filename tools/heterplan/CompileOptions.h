@@ -20,8 +20,8 @@ struct CompileOptions {
   std::vector<std::string> pins, colocations, separations;
   std::string batch, objective, minThroughput, maxCostPerHour, schedule,
       strategy = "auto", timeLimit, seed, optimizer, precision, microBatches, amplificationLimit,
-      iterationModel, costModel, rounding, epochs, samples, gap, threads, policyIn, policyOut,
-      paretoPoints, workLimit, recompute, shardState;
+      maxIterationTime, widths, background, iterationModel, costModel, rounding, epochs, samples,
+      gap, threads, policyIn, policyOut, paretoPoints, workLimit, recompute, shardState;
   bool force = false, json = false, pareto = false;
 };
 

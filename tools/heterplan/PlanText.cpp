@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 using namespace llvm;
 
@@ -47,6 +48,8 @@ std::string limitsText(const Plan &plan) {
     limits.push_back("at least " + plain(plan.minThroughput.value()) + " samples/s");
   if (plan.maxCostPerHour.value() > 0)
     limits.push_back("at most $" + fixed(plan.maxCostPerHour.value(), 2) + "/h");
+  if (plan.amplificationLimit > 0)
+    limits.push_back("amplification of at most " + plain(plan.amplificationLimit));
   for (const Pin &pin : plan.pins)
     limits.push_back("'" + pin.layer + "' on " + pin.type);
   for (const LayerSet &layers : plan.colocations)
@@ -65,11 +68,11 @@ std::string batchText(const Plan &plan) {
 }
 
 int deviceTotal(const Plan &plan) {
-  int total = 0;
+  std::set<DeviceRef> devices; // one may run several stages
   for (const Stage &stage : plan.stages)
     for (const Replica &replica : stage.replicas)
-      total += static_cast<int>(replica.devices.size());
-  return total;
+      devices.insert(replica.devices.begin(), replica.devices.end());
+  return static_cast<int>(devices.size());
 }
 
 void printFact(raw_ostream &os, StringRef name, const Twine &value) {
@@ -115,6 +118,19 @@ std::string fitsText(const Plan &plan) {
                                    : text + ", '" + worst->worstLayer + "' on " + worst->type;
 }
 
+/// What a burst plan takes of its devices and leaves.
+std::string deviceTimeText(const Plan &plan) {
+  if (plan.iterationModel != IterationModel::Burst)
+    return "";
+  double idle = 0;
+  for (const IdleGap &gap : plan.idle)
+    idle += gap.duration.value();
+  double all = deviceTotal(plan) * plan.iteration.value();
+  return readable(plan.deviceTime) + " of an iteration; idle in " +
+         std::to_string(plan.idle.size()) + (plan.idle.size() == 1 ? " gap, " : " gaps, ") +
+         percent(all > 0 ? idle / all : 0) + " of it";
+}
+
 void printFacts(raw_ostream &os, const Plan &plan) {
   printFact(os, "plan",
             plan.model + " on " + plan.cluster + ", " + Twine(deviceTotal(plan)) +
@@ -134,6 +150,7 @@ void printFacts(raw_ostream &os, const Plan &plan) {
   printFact(os, "strategy", plan.strategy + ", seed " + Twine(plan.seed));
   printFact(os, "iteration", readable(plan.iteration));
   printFact(os, "throughput", plain(plan.throughput.value()) + " samples/s");
+  printFact(os, "device time", deviceTimeText(plan));
   printFact(os, "price",
             "$" + fixed(plan.costPerHour.value(), 2) + "/h, $" +
                 plain(plan.costPerMillionSamples.value()) + " per 10^6 samples");
@@ -186,8 +203,15 @@ std::string layersText(const Stage &stage) {
 }
 
 std::string objectiveText(Objective objective, double value) {
-  return objective == Objective::Throughput ? plain(value) + " samples/s"
-                                            : "$" + plain(value) + " per 10^6 samples";
+  switch (objective) {
+  case Objective::Throughput:
+    return plain(value) + " samples/s";
+  case Objective::Cost:
+    return "$" + plain(value) + " per 10^6 samples";
+  case Objective::DeviceSeconds:
+    return plain(value) + " device-seconds an iteration";
+  }
+  llvm_unreachable("objectives are listed above");
 }
 
 std::string provenanceText(const Plan &plan) {

@@ -55,8 +55,12 @@ class Interpreter:
         for index, instruction in enumerate(self._program.instructions):
             with self._located(index, instruction), self._recorder.instruction(index, instruction):
                 if index == self._first_update:
+                    for part in self._parts:
+                        part.end_sum()
                     self._sum_shared()
                 self._parts[instruction.part].execute(instruction)
+                if self._recorder.is_on or index + 1 == self._first_update:
+                    self._parts[instruction.part].end_sum()
         self._communicator.drain()
         return sum(part.loss for part in self._parts)
 

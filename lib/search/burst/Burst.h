@@ -1,0 +1,17 @@
+// Burst parallelism (DeepPool, Park et al., arXiv 2112.10065): at a fixed global batch each layer
+// has as many devices of one pool as pay off. The stages run one after another; what a stage leaves
+// idle is listed in the plan.
+#pragma once
+
+#include "search/Search.h"
+
+namespace heterplan {
+
+/// The best burst plan of `problem`, whose schedule is ScheduleChoice::Burst: stages of consecutive
+/// layers on nested sets of devices of one type, equal shares, all of the batch at once, each layer
+/// within the limit on its amplification. NotSupported for strategies other than `auto`, several
+/// micro-batches, sparse tables, recomputation and divided state.
+llvm::Expected<SearchOutcome> searchBurst(const Problem &problem, llvm::StringRef strategy,
+                                          const SearchOptions &options);
+
+} // namespace heterplan
