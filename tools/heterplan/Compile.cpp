@@ -11,6 +11,7 @@
 #include "codegen/Resources.h"
 #include "cost/Simulator.h"
 #include "search/Pareto.h"
+#include "search/burst/Burst.h"
 #include "search/explain/Explain.h"
 #include "search/problem/SearchSpace.h"
 #include "search/verify/AssignmentProof.h"
@@ -125,10 +126,15 @@ Expected<ExitStatus> reportInfeasible(const Inputs &inputs, const CompileOptions
   Expected<Explanation> explanation = explain(inputs.problem, solve, prove);
   if (!explanation)
     return explanation.takeError();
-  if (options.json)
-    writeInfeasible(outs(), *explanation, SearchSpace(inputs.problem));
-  else
+  if (!options.json) {
     printInfeasible(outs(), *explanation);
+  } else if (inputs.problem.request.schedule == ScheduleChoice::Burst) {
+    std::vector<std::string> leftOut = leftOutOfBursts(inputs.problem);
+    writeInfeasible(outs(), *explanation, burstSpaceName(leftOut), leftOut);
+  } else {
+    SearchSpace space(inputs.problem);
+    writeInfeasible(outs(), *explanation, space.name(), space.leftOut);
+  }
   return exitInfeasible;
 }
 

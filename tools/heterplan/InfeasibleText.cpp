@@ -8,14 +8,15 @@ namespace heterplan {
 
 void printInfeasible(raw_ostream &os, const Explanation &explanation) { os << toText(explanation); }
 
-void writeInfeasible(raw_ostream &os, const Explanation &explanation, const SearchSpace &space) {
+void writeInfeasible(raw_ostream &os, const Explanation &explanation, StringRef space,
+                     ArrayRef<std::string> leftOut) {
   JsonWriter json(os);
   json.object([&] {
     json.attribute("feasible", false);
     json.attribute("proven", explanation.proven);
-    json.attribute("searchSpace", space.name());
+    json.attribute("searchSpace", space);
     json.attributeArray("searchSpaceLimits", [&] {
-      for (const std::string &limit : space.leftOut)
+      for (const std::string &limit : leftOut)
         json.value(limit);
     });
     json.attributeArray("conflict", [&] {

@@ -2,14 +2,16 @@
 #pragma once
 
 #include "search/explain/Explain.h"
-#include "search/problem/SearchSpace.h"
 
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
 #include "llvm/Support/raw_ostream.h"
 
 namespace heterplan {
 
 void printInfeasible(llvm::raw_ostream &os, const Explanation &explanation);
-void writeInfeasible(llvm::raw_ostream &os, const Explanation &explanation,
-                     const SearchSpace &space);
+/// `space` was searched, but for what `leftOut` says.
+void writeInfeasible(llvm::raw_ostream &os, const Explanation &explanation, llvm::StringRef space,
+                     llvm::ArrayRef<std::string> leftOut);
 
 } // namespace heterplan

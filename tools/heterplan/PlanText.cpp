@@ -233,6 +233,32 @@ void printStages(raw_ostream &os, const Plan &plan) {
   table.print(os);
 }
 
+/// Of a burst plan: what the layers of each stage take for a second on one device, and the gaps.
+void printBurst(raw_ostream &os, const Plan &plan) {
+  if (plan.iterationModel != IterationModel::Burst)
+    return;
+  os << '\n';
+  Table stages({"stage", ">width", ">amplification", ">receive ms", ">gradient receive ms"});
+  for (const Stage &stage : plan.stages)
+    stages.row({std::to_string(stage.id), std::to_string(stage.replicas.size()),
+                fixed(stage.amplification, 2), milliseconds(stage.receive),
+                milliseconds(stage.receiveGradient)});
+  stages.print(os);
+  constexpr size_t mostShown = 16;
+  if (plan.idle.empty())
+    return;
+  os << '\n';
+  Table gaps({"idle device", ">from ms", ">ms", ">free memory"});
+  for (size_t i = 0; i < std::min(plan.idle.size(), mostShown); ++i) {
+    const IdleGap &gap = plan.idle[i];
+    gaps.row({gap.device.type + " " + std::to_string(gap.device.index) + " of " + gap.device.node,
+              milliseconds(gap.start), milliseconds(gap.duration), readable(gap.freeMemory)});
+  }
+  gaps.print(os);
+  if (plan.idle.size() > mostShown)
+    os << "and " << plan.idle.size() - mostShown << " more gaps (inspect --format json)\n";
+}
+
 /// One line for each stage that computes activations again or divides its state.
 void printWays(raw_ostream &os, const Plan &plan) {
   for (const Stage &stage : plan.stages) {
@@ -287,6 +313,7 @@ void printPlan(raw_ostream &os, const Plan &plan, ChecksShown checks) {
   printStages(os, plan);
   printTables(os, plan);
   printWays(os, plan);
+  printBurst(os, plan);
   if (checks == ChecksShown::Summary || plan.checks.empty())
     return;
   os << '\n';

@@ -41,6 +41,18 @@ Error refuseUnsupported(const Problem &problem, StringRef strategy) {
   return Error::success();
 }
 
+/// How many devices of `type` a plan may have: those that pins and the budget allow.
+int devicesFor(const Problem &problem, int type) {
+  const Request &request = problem.request;
+  const DeviceType &of = problem.cluster.types[type];
+  if (any_of(request.pins, [&](const Pin &pin) { return pin.type != of.name; }))
+    return 0;
+  double most = problem.cluster.deviceCount(type);
+  if (request.maxCostPerHour > DollarsPerHour(0) && of.price > DollarsPerHour(0))
+    most = std::min(most, std::floor(request.maxCostPerHour / of.price * (1 + 1e-9)));
+  return static_cast<int>(most);
+}
+
 /// A plan's widths on one pool, and what they are worth.
 struct PoolChoice {
   int type = 0;
@@ -52,14 +64,13 @@ class BurstPlanner {
 public:
   BurstPlanner(const Problem &problem, const SearchOptions &options)
       : problem(problem), request(problem.request), options(options), budget(options),
-        positions(cutPositions(problem, mostCuts)) {}
+        positions(cutPositions(problem, mostCuts)), leftOut(leftOutOfBursts(problem)) {}
 
   Expected<SearchOutcome> run() {
     for (int type = 0; type < int(problem.cluster.types.size()); ++type)
-      if (int most = devicesFor(type); most > 0)
+      if (int most = devicesFor(problem, type); most > 0)
         if (Error error = searchPool(type, most))
           return error;
-    nameWhatIsLeftOut();
     SearchOutcome outcome;
     outcome.reduced = !leftOut.empty();
     outcome.termination = budget.termination(proven, !best.stages.empty());
@@ -73,21 +84,8 @@ public:
   }
 
 private:
-  /// How many devices of `type` a plan may have: that pins and the budget allow.
-  int devicesFor(int type) const {
-    const DeviceType &of = problem.cluster.types[type];
-    if (any_of(request.pins, [&](const Pin &pin) { return pin.type != of.name; }))
-      return 0;
-    double most = problem.cluster.deviceCount(type);
-    if (request.maxCostPerHour > DollarsPerHour(0) && of.price > DollarsPerHour(0))
-      most = std::min(most, std::floor(request.maxCostPerHour / of.price * (1 + 1e-9)));
-    return static_cast<int>(most);
-  }
-
   Error searchPool(int type, int most) {
-    ++pools;
     Pool pool(problem.cluster, type, most, request.globalBatch, request.widths);
-    widthsLeftOut |= pool.leavesPowersOut();
     BurstCosts costs(problem, pool);
     Bytes memory = request.ignoreMemory ? Bytes(infinity) : problem.cluster.types[type].memory;
     for (int width : pool.widths()) {
@@ -131,17 +129,6 @@ private:
       options.progress(budget.progress(), best.value);
   }
 
-  void nameWhatIsLeftOut() {
-    size_t all = cutPositions(problem, problem.graph.size()).size();
-    if (positions.size() < all)
-      leftOut.push_back(std::to_string(all - positions.size()) + " of " + std::to_string(all - 2) +
-                        " cuts");
-    if (widthsLeftOut)
-      leftOut.push_back("numbers of devices that do not divide the batch");
-    if (pools > 1)
-      leftOut.push_back("pools of several device types");
-  }
-
   Expected<Plan> makePlan() {
     int most = 0;
     for (const BurstStage &stage : best.stages)
@@ -151,7 +138,7 @@ private:
     Expected<Plan> plan = makeBurstPlan(costs, best.stages);
     if (!plan)
       return plan.takeError();
-    plan->searchSpace = leftOut.empty() ? "burst" : "burst-reduced";
+    plan->searchSpace = burstSpaceName(leftOut);
     plan->searchSpaceLimits = leftOut;
     plan->strategy = "auto";
     plan->seed = options.seed;
@@ -180,11 +167,34 @@ private:
   PoolChoice best;
   double bound = infinity; // on the value of every plan of the space
   bool proven = true;
-  int pools = 0;
-  bool widthsLeftOut = false;
-  std::vector<std::string> leftOut;
+  const std::vector<std::string> leftOut;
 };
 } // namespace
+
+std::vector<std::string> leftOutOfBursts(const Problem &problem) {
+  std::vector<std::string> result;
+  size_t all = cutPositions(problem, problem.graph.size()).size();
+  if (size_t kept = cutPositions(problem, mostCuts).size(); kept < all)
+    result.push_back(std::to_string(all - kept) + " of " + std::to_string(all - 2) + " cuts");
+  int pools = 0;
+  bool powers = false;
+  for (int type = 0; type < int(problem.cluster.types.size()); ++type)
+    if (int most = devicesFor(problem, type); most > 0) {
+      ++pools;
+      powers |=
+          Pool(problem.cluster, type, most, problem.request.globalBatch, problem.request.widths)
+              .leavesPowersOut();
+    }
+  if (powers)
+    result.push_back("powers of two that do not divide the batch");
+  if (pools > 1)
+    result.push_back("pools of several device types");
+  return result;
+}
+
+std::string burstSpaceName(ArrayRef<std::string> leftOut) {
+  return leftOut.empty() ? "burst" : "burst-reduced";
+}
 
 Expected<SearchOutcome> searchBurst(const Problem &problem, StringRef strategy,
                                     const SearchOptions &options) {

@@ -5,6 +5,9 @@
 
 #include "search/Search.h"
 
+#include <string>
+#include <vector>
+
 namespace heterplan {
 
 /// The best burst plan of `problem`, whose schedule is ScheduleChoice::Burst: stages of consecutive
@@ -13,5 +16,10 @@ namespace heterplan {
 /// micro-batches, sparse tables, recomputation and divided state.
 llvm::Expected<SearchOutcome> searchBurst(const Problem &problem, llvm::StringRef strategy,
                                           const SearchOptions &options);
+
+/// What that search leaves out of the plans that its space promises, in words.
+std::vector<std::string> leftOutOfBursts(const Problem &problem);
+/// "burst", or "burst-reduced" where something is left out.
+std::string burstSpaceName(llvm::ArrayRef<std::string> leftOut);
 
 } // namespace heterplan

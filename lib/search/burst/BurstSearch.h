@@ -1,4 +1,4 @@
-// How many devices each layer of a burst plan has: a dynamic programme over cuts and widths. A
+// How many devices each layer of a burst plan has: dynamic programming over cuts and widths. A
 // label is the stages from some cut to the end of the model; of two labels at one cut with one
 // width in front, the one that does as well in every completion is kept.
 #pragma once

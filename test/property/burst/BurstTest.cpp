@@ -224,6 +224,21 @@ TEST(Burst, ChangedPlansFailTheirChecks) {
   }
 }
 
+/// The times that a plan states are those that the checker works out and simulates.
+TEST(Burst, PlansOnSeveralNodesVerify) {
+  int wide = 0;
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    Chain chain = test::randomChain(seed, 8, 3);
+    chain.nodes = 1 + int(seed % 5);
+    Plan plan = *planned(chain).plan;
+    EXPECT_TRUE(plan.optimal);
+    EXPECT_EQ(firstFailure(chain, plan), "") << "seed " << seed;
+    for (const Stage &stage : plan.stages)
+      wide += int(stage.replicas.size()) > chain.devices;
+  }
+  EXPECT_GT(wide, 5);
+}
+
 TEST(Burst, AnyDivisorIsAtLeastAsGood) {
   for (uint64_t seed = 0; seed < 40; ++seed) {
     Chain chain = test::randomChain(seed, 6, 4);

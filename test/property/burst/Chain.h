@@ -34,7 +34,8 @@ class Chain {
 public:
   std::vector<ChainLayer> layers;
   int64_t batch = 32;
-  int devices = 8;
+  int devices = 8; // of each node
+  int nodes = 1;
   double bandwidth = 1e3, latency = 1e-3; // bytes a second, seconds
   double memory = 1e18;
   double limit = 0, longest = 0; // 0: none
@@ -69,6 +70,7 @@ public:
     NodeGroup &node = cluster.nodes.emplace_back();
     node.name = "node";
     node.devices["gpu"] = devices;
+    node.count = nodes;
     node.link = {"", BytesPerSecond(bandwidth), Seconds(latency), ""};
     cluster.network = node.link;
     Request request;
@@ -160,42 +162,46 @@ public:
   /// The least value of all widths that are allowed; infinite where none are. What the layers left
   /// compute at least cuts off.
   double bruteForce(Least least) const {
-    std::vector<int> width;
     double best = std::numeric_limits<double>::infinity();
-    extend(width, least, 0, best);
+    for (int own : widths())
+      take(std::vector<int>(layers.size(), own), least, best);
+    std::vector<double> rest(layers.size() +
+                             1); // of the layers from each on, whatever their widths
+    for (size_t layer = layers.size(); layer-- > 0;) {
+      double most = std::numeric_limits<double>::infinity();
+      for (int own : widths())
+        most = std::min(most, spent(layer, own, least));
+      rest[layer] = rest[layer + 1] + most;
+    }
+    std::vector<int> width;
+    extend(width, least, 0, rest, best);
     return best;
   }
 
 private:
-  /// Of the layers from `layer` on, whatever their widths.
-  double leastOfRest(size_t layer, Least least) const {
-    double rest = 0;
-    for (; layer < layers.size(); ++layer) {
-      double most = std::numeric_limits<double>::infinity();
-      for (int width : widths())
-        most = std::min(most, (least == Least::DeviceTime ? width : 1) * computing(layer, width));
-      rest += most;
-    }
-    return least == Least::Cost ? rest / 3600 / double(batch) * 1e6 : rest;
+  double spent(size_t layer, int width, Least least) const {
+    double time = computing(layer, width);
+    return least == Least::Time         ? time
+           : least == Least::DeviceTime ? width * time
+                                        : time * 1e6 / 3600 / double(batch);
   }
 
-  void extend(std::vector<int> &width, Least least, double spent, double &best) const {
+  void take(const std::vector<int> &width, Least least, double &best) const {
+    if (Worth found = worth(width); found.allowed)
+      best = std::min(best, value(found, least));
+  }
+
+  void extend(std::vector<int> &width, Least least, double sum, const std::vector<double> &rest,
+              double &best) const {
     size_t layer = width.size();
-    if (layer == layers.size()) {
-      Worth found = worth(width);
-      if (found.allowed)
-        best = std::min(best, value(found, least));
-      return;
-    }
-    if (spent + leastOfRest(layer, least) > best)
+    if (layer == layers.size())
+      return take(width, least, best);
+    if (sum + rest[layer] > best)
       return;
     for (int own : widths()) {
       width.push_back(own);
-      double more = (least == Least::DeviceTime ? own : 1) * computing(layer, own);
-      if (least == Least::Cost)
-        more *= 1e6 / 3600 / double(batch);
       if (limit == 0 || amplification(width, layer) <= limit * (1 + 1e-9))
-        extend(width, least, spent + more, best);
+        extend(width, least, sum + spent(layer, own, least), rest, best);
       width.pop_back();
     }
   }
