@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
 
 using namespace llvm;
 
@@ -46,6 +47,8 @@ public:
     program.microBatches = plan.microBatches;
     program.globalBatch = plan.globalBatch;
     program.predictedIteration = plan.iteration;
+    if (sharesDevices(plan.schedule))
+      numberSharedDevices();
     for (int stage = 0; stage < program.stages; ++stage)
       if (Error error = createParts(stage))
         return error;
@@ -109,12 +112,26 @@ private:
     return Error::success();
   }
 
+  /// Where stages share devices, each on others of them, ranks are numbered node by node, so that a
+  /// launcher can start those of a node together.
+  void numberSharedDevices() {
+    std::set<DeviceRef> devices;
+    for (const Stage &stage : plan.stages)
+      for (const Replica &replica : stage.replicas)
+        devices.insert(replica.devices.begin(), replica.devices.end());
+    for (const DeviceRef &device : devices)
+      numbers.try_emplace(device, static_cast<int>(numbers.size()));
+    program.ranks.resize(numbers.size());
+  }
+
   /// The rank of a device, which may have parts of stages before `stage`; a new one at its first
   /// mention. Valid until the next call.
   Expected<RankProgram *> rankOf(const DeviceRef &device, int stage) {
-    auto [known, isNew] = numbers.try_emplace(device, static_cast<int>(program.ranks.size()));
-    if (!isNew) {
-      RankProgram &rank = program.ranks[known->second];
+    auto [known, isNew] = numbers.try_emplace(device, static_cast<int>(numbers.size()));
+    if (isNew)
+      program.ranks.emplace_back();
+    RankProgram &rank = program.ranks[known->second];
+    if (!rank.parts.empty()) {
       if (!sharesDevices(plan.schedule))
         return Diagnostic(Diag::InvalidPlan, placeOf(stage, ".replicas"))
                << "device " << device.index << " of type '" << device.type << "' in node '"
@@ -127,7 +144,6 @@ private:
     if (type < 0)
       return Diagnostic(Diag::UnknownDevice, placeOf(stage, ".replicas"))
              << "cluster '" << cluster.name << "' has no device type '" << device.type << "'";
-    RankProgram &rank = program.ranks.emplace_back();
     rank.rank = known->second;
     rank.device = device;
     rank.deviceClass = cluster.types[type].deviceClass;

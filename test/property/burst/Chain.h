@@ -25,6 +25,7 @@ struct ChainLayer {
 struct Worth {
   bool allowed = false;
   double time = 0, deviceTime = 0;
+  double need = 0; // bytes of the first device
   int widest = 1;
 };
 
@@ -147,6 +148,7 @@ public:
       end = begin;
     }
     result.time = passes + open + updates;
+    result.need = need;
     result.allowed = need <= memory && (longest == 0 || result.time <= longest * (1 + 1e-9));
     for (size_t i = 0; limit > 0 && i < layers.size(); ++i)
       result.allowed &= amplification(width, i) <= limit * (1 + 1e-9);
