@@ -20,14 +20,14 @@ const char *const precisions[] = {"fp32", "tf32", "bf16"};
 
 void addLimits(CLI::App &command, CompileOptions &options) {
   addText(command, "--batch", options.batch, "N", "samples of the global batch (256)");
-  addText(
-      command, "--objective", options.objective, "GOAL",
-      "cost, throughput or, of bursts, gpu-seconds; default: cost if --min-throughput is given, "
-      "else throughput");
+  addText(command, "--objective", options.objective, "GOAL",
+          "cost, throughput or, of bursts, gpu-seconds; default: cost if a least throughput or a "
+          "longest "
+          "iteration is given, else throughput");
   addText(command, "--min-throughput", options.minThroughput, "SAMPLES/S",
           "least throughput that is accepted");
-  addText(command, "--max-iteration-time", options.maxIterationTime, "SECONDS",
-          "longest iteration that is accepted: a floor of the throughput for this batch");
+  addText(command, "--max-iteration-time", options.maxIterationTime, "T",
+          "seconds; longest iteration that is accepted: a floor of the throughput for this batch");
   addText(command, "--max-cost-per-hour", options.maxCostPerHour, "DOLLARS",
           "highest price of the devices that is accepted");
   addText(command, "--epochs", options.epochs, "N",
