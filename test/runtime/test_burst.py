@@ -33,7 +33,7 @@ def widths(plan: dict[str, Any]) -> list[int]:
 
 def test_it_trains_as_one_process(tmp_path: Path):
     folder = tmp_path / "plan"
-    plan = compiled(folder, "--amplification-limit", "2")
+    plan = compiled(folder, "--amplification-limit", "1.5")
     assert max(widths(plan)) == 4 and len(set(widths(plan))) > 1
     assert plan["optimal"] and plan["schedule"] == "burst"
     ranks = sorted((folder / "ranks").iterdir())
@@ -48,6 +48,32 @@ def test_it_trains_as_one_process(tmp_path: Path):
     assert found["checkPassed"]
     assert found["losses"] == pytest.approx(found["referenceLosses"], rel=1e-4)
     assert found["losses"][-1] != pytest.approx(found["losses"][0], rel=1e-3), "nothing trained"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--amplification-limit", "2"], "with --schedule burst"),
+        (["--objective", "gpu-seconds"], "is supported for bursts only"),
+        (["--iteration-model", "burst"], "is not supported with schedules other than burst"),
+        (["--schedule", "burst", "--strategy", "greedy"], "strategy 'greedy' is not supported"),
+        (["--schedule", "burst", "--micro-batches", "4"], "4 micro-batches are not supported"),
+        (["--schedule", "burst", "--recompute", "always"], "recomputation is not supported"),
+        (["--schedule", "burst", "--background", "other.onnx"], "--background is not supported"),
+        (["--schedule", "burst", "--amplification-limit", "0.5"], "--amplification-limit"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(tmp_path: Path, options: list[str], message: str):
+    run = subprocess.run(
+        [
+            BINARY, "compile", DATA / "small/cnn.onnx", "--cluster", CLUSTER, "--batch", "16",
+            "-o", tmp_path / "none", *options,
+        ],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert run.returncode == 1
+    assert message in run.stderr
+    assert not (tmp_path / "none").exists()
 
 
 def test_simulation_and_verification_agree(tmp_path: Path):
