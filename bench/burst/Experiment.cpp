@@ -13,6 +13,19 @@
 using namespace heterplan;
 
 namespace {
+constexpr const char *introduction = R"(# Burst plans against data parallelism
+
+    make bench-burst
+
+V100 (32 GB) in servers of eight (NVLink within, 100 Gbit/s Ethernet between them), layers priced by
+the roofline model, fp32, SGD. Data parallelism (DP) has all layers on as many devices as divide the
+batch, and sums its gradients behind the backward pass; both are timed by the same model
+([burst.md](../rationale/burst.md)). Milliseconds and device-seconds of an iteration; *wins* says in
+what the burst plan is better; planning is what one core computes, the simulation for the idle gaps
+included. Every plan is proven optimal in its space unless it says otherwise. WideResNet-101-2 is not
+bundled; ResNet-50 stands in its place. Cluster throughput with a background job is not planned yet.
+)";
+
 /// Seconds that this program has computed: what else the machine does is of no matter.
 double now() { return double(std::clock()) / CLOCKS_PER_SEC; }
 
@@ -97,19 +110,7 @@ void printRow(const char *model, int64_t batch, int devices, double limit, const
 } // namespace
 
 int main() {
-  std::puts(
-      "# Burst plans against data parallelism\n\n    make bench-burst\n\n"
-      "V100 (32 GB) in servers of eight (NVLink within, 100 Gbit/s Ethernet between them), layers "
-      "priced by the roofline model, fp32, SGD.\nData parallelism (DP) has all layers on as many "
-      "devices as divide the batch, and sums its gradients behind the backward pass; both are "
-      "timed\nby "
-      "the same model ([burst.md](../rationale/burst.md)). Milliseconds and device-seconds of an "
-      "iteration; *wins* says in what the burst plan is better;\nplanning is what one core "
-      "computes, "
-      "the simulation for the idle gaps included. Every plan is proven optimal in its space unless "
-      "it "
-      "says otherwise.\nWideResNet-101-2 is not bundled; ResNet-50 stands in its place. Cluster "
-      "throughput with a background job is not planned yet.\n");
+  std::puts(introduction);
   std::puts(
       "| model | batch | devices | limit | DP ms | burst ms | DP device-s | burst device-s | "
       "wins | stages | planning s |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | "
