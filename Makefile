@@ -4,7 +4,7 @@ BUILD := $(if $(filter release ci,$(PRESET)),build,build/$(PRESET))
 TARGETS ?= all
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test bench bench-fidelity bench-heterps bench-schedule fuzz format lint clean
+.PHONY: help setup build demo test bench bench-fidelity bench-heterps bench-schedule bench-burst fuzz format lint clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -41,6 +41,12 @@ bench-schedule: ## every policy of schedule on generated workloads; writes docs/
 	@$(MAKE) --no-print-directory compile TARGETS=schedule_experiment
 	@$(BUILD)/bin/schedule_experiment > $(BUILD)/schedule.md
 	@cp $(BUILD)/schedule.md docs/experiments/schedule.md
+
+bench-burst: ## burst plans against data parallelism; writes docs/experiments/burst.md
+	@scripts/setup.sh build
+	@$(MAKE) --no-print-directory compile TARGETS=burst_experiment
+	@$(BUILD)/bin/burst_experiment > $(BUILD)/burst.md
+	@cp $(BUILD)/burst.md docs/experiments/burst.md
 
 fuzz: ## fuzz every file reader for FUZZ_SECONDS (60) each
 	@scripts/setup.sh fuzz

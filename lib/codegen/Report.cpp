@@ -118,6 +118,44 @@ std::string tablesTable(const Plan &plan) {
          row({"stage", "table", "rows of each device"}, numeric, "th") + rows + "</table>\n";
 }
 
+std::string gapsTable(const Plan &plan) {
+  constexpr bool numeric[] = {false, true, true, true};
+  constexpr size_t mostShown = 100;
+  std::string rows;
+  for (size_t i = 0; i < std::min(plan.idle.size(), mostShown); ++i) {
+    const IdleGap &gap = plan.idle[i];
+    rows +=
+        row({gap.device.type + " " + std::to_string(gap.device.index) + " of " + gap.device.node,
+             readable(gap.start), readable(gap.duration), readable(gap.freeMemory)},
+            numeric);
+  }
+  if (rows.empty())
+    return "";
+  std::string more;
+  if (plan.idle.size() > mostShown)
+    more = "<p class=\"note\">and " + std::to_string(plan.idle.size() - mostShown) +
+           " more, in plan.json</p>\n";
+  return "<h3>Idle gaps</h3>\n<table>\n" +
+         row({"device", "from", "for", "free memory"}, numeric, "th") + rows + "</table>\n" + more;
+}
+
+/// Of a burst plan: how many devices each stage has, what that amplifies, and what is left idle.
+std::string burstSection(const Plan &plan) {
+  if (plan.iterationModel != IterationModel::Burst)
+    return "";
+  constexpr bool numeric[] = {true, true, true, true, true};
+  std::string html =
+      "<h2>Devices of each stage</h2>\n<table>\n" +
+      row({"stage", "width", "amplification", "receive", "receive gradients"}, numeric, "th");
+  for (const Stage &stage : plan.stages)
+    html += row({std::to_string(stage.id), std::to_string(stage.replicas.size()),
+                 fixed(stage.amplification, 2), readable(stage.receive),
+                 readable(stage.receiveGradient)},
+                numeric);
+  return html + "</table>\n<p class=\"note\">An iteration takes " + readable(plan.deviceTime) +
+         " of devices.</p>\n" + gapsTable(plan);
+}
+
 std::string layerLists(const Plan &plan) {
   std::string html;
   for (const Stage &stage : plan.stages) {
@@ -222,8 +260,9 @@ std::string emitReport(const Plan &plan, const Timeline &timeline, const ParetoP
   std::string body = "<p class=\"lead\">" + std::to_string(plan.stages.size()) +
                      (plan.stages.size() == 1 ? " stage" : " stages") + "</p>\n" + summary(plan) +
                      "<h2>Stages</h2>\n" + wide(stagesTable(plan)) + tablesTable(plan) +
-                     layerLists(plan) + wide(chart(timeline)) + paretoSection(front) +
-                     wide(checksTable(plan)) + provenance(plan) + footer(plan);
+                     burstSection(plan) + layerLists(plan) + wide(chart(timeline)) +
+                     paretoSection(front) + wide(checksTable(plan)) + provenance(plan) +
+                     footer(plan);
   return page(plan.model + " on " + plan.cluster, body);
 }
 

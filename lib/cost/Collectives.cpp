@@ -181,6 +181,14 @@ TransferPath transferPath(const Cluster &cluster, const DeviceGroup &from, const
           shapeOf(cluster, to).devicesPerNode};
 }
 
+TransferPath nestedTransferPath(const Cluster &cluster, const DeviceGroup &from,
+                                const DeviceGroup &to) {
+  GroupShape larger = shapeOf(cluster, from.size() > to.size() ? from : to);
+  if (larger.nodes == 1)
+    return {larger.intra, 1, 1};
+  return transferPath(cluster, from, to);
+}
+
 std::string placeOf(const Cluster &cluster, const DeviceGroup &group) {
   const NodeGroup *node = commonNode(cluster, {&group});
   std::set<std::string> zones;

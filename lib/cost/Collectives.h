@@ -76,6 +76,10 @@ struct TransferPath {
 /// link for each device; all others are priced over the network, where a node's devices share its
 /// interface.
 TransferPath transferPath(const Cluster &cluster, const DeviceGroup &from, const DeviceGroup &to);
+/// Likewise between two sets that are taken node by node from the first device of one pool on, so
+/// that one of them holds the other: over the link of their node where they lie in one.
+TransferPath nestedTransferPath(const Cluster &cluster, const DeviceGroup &from,
+                                const DeviceGroup &to);
 /// Groups with equal places reach any third group over the same link: the node that holds them, if
 /// they lie in the only one of their types, and their zones.
 std::string placeOf(const Cluster &cluster, const DeviceGroup &group);

@@ -25,6 +25,24 @@ public:
   }
 };
 
+/// Stages one after another on nested sets of devices of one pool; the sums of their gradients, one
+/// after another as well, run beside the backward passes of the stages before (DeepPool, Park et
+/// al., arXiv 2112.10065, section 4).
+class StagesInTurn : public Synchronous1F1B {
+public:
+  Seconds iteration(const std::vector<Stage> &stages, int microBatches, Schedule) const override {
+    Seconds passes{}, updates{}, sums{}; // the last: still open behind the passes
+    for (auto stage = stages.rbegin(); stage != stages.rend(); ++stage) {
+      passes += stage->time();
+      updates += stage->update;
+      sums = std::max(Seconds(), sums - stage->backward) + stage->sync - stage->update;
+    }
+    return passes * double(microBatches) + sums + updates;
+  }
+  bool savesMemory() const override { return false; }
+  bool stagesShareDevices() const override { return true; }
+};
+
 /// The time between two iterations of a pipeline that never drains (HeterPS, section 4: throughput
 /// = min_i B/ET_i).
 class SteadyPipeline : public IterationRules {

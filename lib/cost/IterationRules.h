@@ -46,6 +46,8 @@ public:
   virtual bool transfersArePartOfStages() const = 0;
   /// Stages may compute activations again and divide their state.
   virtual bool savesMemory() const = 0;
+  /// Stages lie on one pool of devices, each on as many as pay off: search/burst plans them.
+  virtual bool stagesShareDevices() const { return false; }
   /// Costs are fitted for any number of devices of one type: sizes of stages are continuous, each
   /// device helps, nodes do not matter, and the number of micro-batches is given.
   virtual bool fitsSizes() const = 0;

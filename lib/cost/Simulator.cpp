@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 using namespace llvm;
 
@@ -107,10 +108,18 @@ public:
   }
 
 private:
+  /// The sums of a rank, one after another, each once it has begun it.
+  struct Sums {
+    std::vector<std::pair<size_t, Seconds>> begun; // instruction, and when it was come to
+    size_t done = 0;
+    bool waits = false; // the next one, for other members
+    Seconds clock{};
+  };
   struct RankState {
     size_t next = 0;
     Seconds clock{};
     bool waits = false;
+    Sums sums;
     std::vector<TimelineEvent> events;
   };
   /// One pass of a micro-batch on all ranks of a stage.
@@ -131,9 +140,20 @@ private:
   bool step(int rank) {
     RankState &state = ranks[rank];
     const Instruction &instruction = program.ranks[rank].instructions[state.next];
+    if (runsBesidePasses(instruction.op)) {
+      state.sums.begun.push_back({state.next++, state.clock});
+      sum(rank);
+      return true;
+    }
     if (isCollective(instruction.op))
       return meet(rank, instruction);
+    if (instruction.op == Op::Step && state.sums.done < state.sums.begun.size()) {
+      state.waits = true;
+      return false;
+    }
     Seconds begin = state.clock;
+    if (instruction.op == Op::Step)
+      begin = std::max(begin, state.sums.clock);
     if (isReceive(instruction.op)) {
       bool forward = instruction.op == Op::Receive;
       int sender = stageOf(rank, instruction) + (forward ? -1 : 1);
@@ -173,9 +193,44 @@ private:
     RankState &state = ranks[rank];
     const Instruction &instruction = program.ranks[rank].instructions[state.next];
     state.clock = begin + instruction.seconds;
-    state.events.push_back({rank, stageOf(rank, instruction), static_cast<int>(state.next),
-                            instruction.op, instruction.microBatch, begin, state.clock});
-    ++state.next;
+    addEvent(rank, state.next++, begin, state.clock);
+  }
+
+  void addEvent(int rank, size_t index, Seconds begin, Seconds end) {
+    const Instruction &instruction = program.ranks[rank].instructions[index];
+    ranks[rank].events.push_back({rank, stageOf(rank, instruction), static_cast<int>(index),
+                                  instruction.op, instruction.microBatch, begin, end});
+  }
+
+  /// Executes the sums of `rank`, and of the ranks that they release, as far as they can.
+  void sum(int rank) {
+    for (std::vector<int> next{rank}; !next.empty();) {
+      int now = next.back();
+      next.pop_back();
+      Sums &sums = ranks[now].sums;
+      if (sums.waits || sums.done == sums.begun.size())
+        continue;
+      const Instruction &instruction = program.ranks[now].instructions[sums.begun[sums.done].first];
+      Meeting &meeting = sumMeetings[instruction.group];
+      meeting.begin = std::max({meeting.begin, sums.clock, sums.begun[sums.done].second});
+      sums.waits = ++meeting.present < instruction.group.size();
+      if (sums.waits)
+        continue;
+      Meeting met = std::exchange(meeting, {});
+      for (int member : instruction.group) {
+        endSum(member, met.begin);
+        next.push_back(member);
+      }
+    }
+  }
+
+  void endSum(int rank, Seconds begin) {
+    Sums &sums = ranks[rank].sums;
+    size_t index = sums.begun[sums.done++].first;
+    sums.waits = false;
+    sums.clock = begin + program.ranks[rank].instructions[index].seconds;
+    addEvent(rank, index, begin, sums.clock);
+    wake(rank);
   }
 
   void finishPass(int rank, const Instruction &instruction) {
@@ -221,7 +276,12 @@ private:
         return Diagnostic(Diag::Deadlock, Location{})
                << "rank " << rank << " waits for ever at instruction " << ranks[rank].next
                << ": a replica of the sending stage comes later in the order";
-      timeline.iteration = std::max(timeline.iteration, ranks[rank].clock);
+      timeline.iteration =
+          std::max({timeline.iteration, ranks[rank].clock, ranks[rank].sums.clock});
+      std::stable_sort(ranks[rank].events.begin(), ranks[rank].events.end(),
+                       [](const TimelineEvent &a, const TimelineEvent &b) {
+                         return std::pair(a.begin, a.index) < std::pair(b.begin, b.index);
+                       });
       timeline.events.insert(timeline.events.end(), ranks[rank].events.begin(),
                              ranks[rank].events.end());
     }
@@ -233,7 +293,7 @@ private:
   std::vector<RankState> ranks;
   std::vector<std::vector<int>> stageRanks;
   std::vector<StagePass> passes;
-  std::map<std::vector<int>, Meeting> meetings;
+  std::map<std::vector<int>, Meeting> meetings, sumMeetings; // by group
   std::vector<int> ready;
 };
 } // namespace

@@ -138,10 +138,21 @@ size_t ScheduleConstraint::count(const Request &request) {
 }
 std::string ScheduleConstraint::argument(const Request &, size_t) { return ""; }
 std::string ScheduleConstraint::describe(const Request &request, size_t) {
-  return request.schedule == ScheduleChoice::Pipeline ? "a pipeline of at least two stages"
-                                                      : "data parallelism, one stage";
+  static constexpr const char *texts[] = {"", "data parallelism, one stage",
+                                          "a pipeline of at least two stages",
+                                          "stages in turn on one pool of devices"};
+  return texts[static_cast<int>(request.schedule)];
 }
-void ScheduleConstraint::drop(Request &request, size_t) { request.schedule = ScheduleChoice::Auto; }
+/// With a burst goes what is asked of bursts only.
+void ScheduleConstraint::drop(Request &request, size_t) {
+  if (request.schedule == ScheduleChoice::Burst) {
+    request.iterationModel = IterationModel::Synchronous;
+    request.amplificationLimit = 0;
+    if (request.objective == Objective::DeviceSeconds)
+      request.objective = Objective::Throughput;
+  }
+  request.schedule = ScheduleChoice::Auto;
+}
 
 size_t MicroBatchesConstraint::count(const Request &request) { return request.microBatches > 0; }
 std::string MicroBatchesConstraint::argument(const Request &, size_t) { return ""; }
@@ -150,6 +161,15 @@ std::string MicroBatchesConstraint::describe(const Request &request, size_t) {
          (request.microBatches == 1 ? " micro-batch" : " micro-batches");
 }
 void MicroBatchesConstraint::drop(Request &request, size_t) { request.microBatches = 0; }
+
+size_t AmplificationConstraint::count(const Request &request) {
+  return request.schedule == ScheduleChoice::Burst && request.amplificationLimit > 0;
+}
+std::string AmplificationConstraint::argument(const Request &, size_t) { return ""; }
+std::string AmplificationConstraint::describe(const Request &request, size_t) {
+  return "an amplification of at most " + figure(request.amplificationLimit);
+}
+void AmplificationConstraint::drop(Request &request, size_t) { request.amplificationLimit = 0; }
 
 size_t BudgetConstraint::count(const Request &request) {
   return request.maxCostPerHour > DollarsPerHour(0);

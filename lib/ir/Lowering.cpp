@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
 
 using namespace llvm;
 
@@ -46,6 +47,8 @@ public:
     program.microBatches = plan.microBatches;
     program.globalBatch = plan.globalBatch;
     program.predictedIteration = plan.iteration;
+    if (sharesDevices(plan.schedule))
+      numberSharedDevices();
     for (int stage = 0; stage < program.stages; ++stage)
       if (Error error = createParts(stage))
         return error;
@@ -53,8 +56,7 @@ public:
       if (Error error = describeParts(stage))
         return error;
     for (const StagePass &pass : passOrder(plan))
-      for (Member member : members[pass.stage])
-        pass.forward ? emitForward(member, pass.microBatch) : emitBackward(member, pass.microBatch);
+      emitPasses(pass);
     emitEnd();
     return std::move(program);
   }
@@ -110,12 +112,26 @@ private:
     return Error::success();
   }
 
+  /// Where stages share devices, each on others of them, ranks are numbered node by node, so that a
+  /// launcher can start those of a node together.
+  void numberSharedDevices() {
+    std::set<DeviceRef> devices;
+    for (const Stage &stage : plan.stages)
+      for (const Replica &replica : stage.replicas)
+        devices.insert(replica.devices.begin(), replica.devices.end());
+    for (const DeviceRef &device : devices)
+      numbers.try_emplace(device, static_cast<int>(numbers.size()));
+    program.ranks.resize(numbers.size());
+  }
+
   /// The rank of a device, which may have parts of stages before `stage`; a new one at its first
   /// mention. Valid until the next call.
   Expected<RankProgram *> rankOf(const DeviceRef &device, int stage) {
-    auto [known, isNew] = numbers.try_emplace(device, static_cast<int>(program.ranks.size()));
-    if (!isNew) {
-      RankProgram &rank = program.ranks[known->second];
+    auto [known, isNew] = numbers.try_emplace(device, static_cast<int>(numbers.size()));
+    if (isNew)
+      program.ranks.emplace_back();
+    RankProgram &rank = program.ranks[known->second];
+    if (!rank.parts.empty()) {
       if (!sharesDevices(plan.schedule))
         return Diagnostic(Diag::InvalidPlan, placeOf(stage, ".replicas"))
                << "device " << device.index << " of type '" << device.type << "' in node '"
@@ -128,7 +144,6 @@ private:
     if (type < 0)
       return Diagnostic(Diag::UnknownDevice, placeOf(stage, ".replicas"))
              << "cluster '" << cluster.name << "' has no device type '" << device.type << "'";
-    RankProgram &rank = program.ranks.emplace_back();
     rank.rank = known->second;
     rank.device = device;
     rank.deviceClass = cluster.types[type].deviceClass;
@@ -215,6 +230,16 @@ private:
     return instruction;
   }
 
+  /// Gradients are summed behind the last backward pass of their stage, in one order for all ranks,
+  /// so that none waits for another in a circle. The sums run beside the passes that follow.
+  void emitPasses(const StagePass &pass) {
+    for (Member member : members[pass.stage])
+      pass.forward ? emitForward(member, pass.microBatch) : emitBackward(member, pass.microBatch);
+    if (!pass.forward && pass.microBatch + 1 == plan.microBatches)
+      for (Member member : members[pass.stage])
+        emitSum(member);
+  }
+
   void emitForward(Member member, int microBatch) {
     const ProgramPart &part = partOf(member);
     const Stage &stage = plan.stages[part.stage];
@@ -254,14 +279,17 @@ private:
     return instruction;
   }
 
-  /// One message with each rank of `peerStage` that has samples of this part. They share `total` by
-  /// their samples; the last one takes what rounding leaves. What stays on the device takes no
-  /// time.
+  /// One message with each rank of `peerStage` that has samples of this part. Those with others
+  /// share `total` by their samples; the last of them takes what rounding leaves. What stays on the
+  /// device takes no time.
   void emitTransfers(Member member, Op op, int microBatch, int peerStage, Seconds total) {
     if (peerStage < 0 || peerStage >= program.stages)
       return;
     const ProgramPart &part = partOf(member);
-    int64_t left = part.samples.count;
+    const ProgramPart *before = program.ranks[member.rank].findPart(peerStage);
+    int64_t left = part.samples.count,
+            kept = before ? intersect(part.samples, before->samples).count : 0;
+    int64_t moved = left - kept, toMove = moved;
     Seconds spent{};
     const std::vector<Member> &peers = members[peerStage];
     auto peer = partition_point(peers, [&](Member candidate) {
@@ -271,25 +299,25 @@ private:
     for (; left > 0 && peer != peers.end(); ++peer) {
       SampleRange common = intersect(part.samples, partOf(*peer).samples);
       left -= common.count;
-      Seconds share = total * (double(common.count) / double(part.samples.count));
-      if (!left)
-        share = std::max(Seconds(), total - spent);
+      Seconds share{};
+      if (peer->rank != member.rank) {
+        toMove -= common.count;
+        share = toMove ? total * (double(common.count) / double(moved))
+                       : std::max(Seconds(), total - spent);
+      }
       spent += share;
       Instruction &instruction = append(member, op);
       instruction.microBatch = microBatch;
       instruction.peer = peer->rank;
       instruction.samples = common;
       instruction.boundary = std::min(part.stage, peerStage);
-      instruction.seconds = peer->rank == member.rank ? Seconds() : share;
+      instruction.seconds = share;
     }
   }
 
-  /// All gradients are summed before the first update, those of later stages first, as they are
-  /// ready first. One order for all ranks, so that none waits for another in a circle.
+  /// Updates come behind the sums of all stages: a parameter that several of them use is summed
+  /// once more over those stages.
   void emitEnd() {
-    for (size_t stage = members.size(); stage-- > 0;)
-      for (Member member : members[stage])
-        emitSum(member);
     for (size_t stage = members.size(); stage-- > 0;)
       for (Member member : members[stage])
         append(member, Op::Step).seconds =

@@ -11,7 +11,8 @@ using namespace llvm;
 namespace heterplan {
 
 const char *nameOf(Objective objective) {
-  return objective == Objective::Throughput ? "throughput" : "cost";
+  static constexpr const char *names[] = {"throughput", "cost", "gpu-seconds"};
+  return names[static_cast<int>(objective)];
 }
 
 namespace {
@@ -116,7 +117,8 @@ Error verifyTimes(const Stage &stage, const Location &place) {
       isTime(stage.lookup) && isTime(stage.lookupGradient) && isTime(stage.reduceScatter) &&
       isTime(stage.receiveGradient) && isPart(stage.update, stage.sync) &&
       isPart(stage.receiveGradient + stage.lookupGradient + stage.reduceScatter, stage.backward) &&
-      isFigure(stage.memory.value()) && isFigure(stage.parameterBytes.value());
+      isFigure(stage.memory.value()) && isFigure(stage.parameterBytes.value()) &&
+      isFigure(stage.amplification);
   if (hold)
     return Error::success();
   return Diagnostic(Diag::InvalidPlan, place)
@@ -231,11 +233,19 @@ Error verifyFigures(const Plan &plan) {
                  {"costPerHour", plan.costPerHour.value()},
                  {"costPerMillionSamples", plan.costPerMillionSamples.value()},
                  {"minThroughput", plan.minThroughput.value()},
-                 {"maxCostPerHour", plan.maxCostPerHour.value()}};
+                 {"maxCostPerHour", plan.maxCostPerHour.value()},
+                 {"amplificationLimit", plan.amplificationLimit},
+                 {"deviceSeconds", plan.deviceTime.value()}};
   for (const auto &figure : figures)
     if (!isFigure(figure.value))
       return Diagnostic(Diag::InvalidPlan, Location{"", 0, 0, figure.name})
              << "'" << figure.name << "' is negative or not finite";
+  for (size_t i = 0; i < plan.idle.size(); ++i) {
+    const IdleGap &gap = plan.idle[i];
+    if (!isTime(gap.start) || !isTime(gap.duration) || !isFigure(gap.freeMemory.value()))
+      return Diagnostic(Diag::InvalidPlan, Location{"", 0, 0, "idle[" + std::to_string(i) + "]"})
+             << "a figure is negative or not finite";
+  }
   for (double share : plan.provenance)
     if (!isFigure(share) || share > 1 + 1e-6)
       return Diagnostic(Diag::InvalidPlan, Location{"", 0, 0, "provenance"})

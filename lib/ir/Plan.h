@@ -16,7 +16,9 @@
 
 namespace heterplan {
 
-enum class Objective { Throughput, Cost };
+/// What is optimised: samples/s, dollars for samples, or the seconds that devices are taken for an
+/// iteration (Plan::deviceTime).
+enum class Objective { Throughput, Cost, DeviceSeconds };
 /// Order of the passes: one enumerator for each line of Schedules.def.
 enum class Schedule : int {
 #define HETERPLAN_SCHEDULE(enumerator, name, sharesDevices, help) enumerator,
@@ -36,13 +38,13 @@ enum class IterationModel : int {
 #define HETERPLAN_ITERATION_MODEL(enumerator, name, cls, help) enumerator,
 #include "ir/IterationModels.def"
 };
-const char *nameOf(Objective objective);           // "throughput" | "cost"
+const char *nameOf(Objective objective);           // "throughput" | "cost" | "gpu-seconds"
 const char *nameOf(Schedule schedule);             // "data-parallel" | "1f1b" | ...
 const char *nameOf(Optimizer optimizer);           // "sgd" | "momentum" | "adam"
 const char *nameOf(Precision precision);           // "fp32" | "tf32" | "bf16"
 const char *nameOf(RecomputePolicy policy);        // "auto" | "never" | "always"
 const char *nameOf(StateSharding sharding);        // "none" | "optimizer" | "gradients"
-const char *nameOf(IterationModel iterationModel); // "synchronous-1f1b" | "steady-state"
+const char *nameOf(IterationModel iterationModel); // "synchronous-1f1b" | ...
 
 struct ScheduleInfo {
   const char *name;
@@ -102,6 +104,9 @@ struct Stage {
   Seconds reduceScatter{};   // part of `backward`: sums of the gradients, where they are sharded
   Seconds update{};          // part of `sync`
   Bytes memory{};            // largest need of its devices
+  /// Of burst plans: the largest amplification of its layers, the time of a layer on the devices of
+  /// the stage, times their number, over its time on one device (DeepPool, section 4).
+  double amplification = 0;
   Bytes parameterBytes{};
   bool operator==(const Stage &) const = default;
 
@@ -124,11 +129,21 @@ struct Pin {
 /// Names of layers, at least two.
 using LayerSet = std::vector<std::string>;
 
+/// A device of a burst plan on which nothing of it runs for a while, and the memory that the plan
+/// never takes there.
+struct IdleGap {
+  DeviceRef device;
+  Seconds start{}, duration{}; // from the beginning of an iteration
+  Bytes freeMemory{};
+  bool operator==(const IdleGap &) const = default;
+};
+
 /// What a user may require of a plan's figures and placement (ir/Constraint.h); 0 or empty:
 /// nothing.
 struct Requirements {
   SamplesPerSecond minThroughput{};
   DollarsPerHour maxCostPerHour{};
+  double amplificationLimit = 0;     // of each layer of a burst plan
   std::vector<Pin> pins;             // layer name -> device type
   std::vector<LayerSet> colocations; // the layers of each are in one stage
   std::vector<LayerSet> separations; // no two layers of one are in the same stage
@@ -175,8 +190,9 @@ struct Plan : Requirements {
   uint64_t seed = 0;
 
   Objective objective = Objective::Throughput;
-  double objectiveValue = 0; // samples/s when maximising throughput, dollars per 10^6 samples else
-  double lowerBound = 0;     // proven; an upper bound when maximising
+  /// Samples/s when maximising throughput, dollars per 10^6 samples, or device-seconds.
+  double objectiveValue = 0;
+  double lowerBound = 0; // proven; an upper bound when maximising
   /// What `lowerBound` and `optimal` are about (docs/formats.md lists the names), and what the
   /// search left out of it; "" where that is not known.
   std::string searchSpace;
@@ -188,8 +204,11 @@ struct Plan : Requirements {
   SamplesPerSecond throughput{};
   DollarsPerHour costPerHour{};
   Dollars costPerMillionSamples{};
+  /// Of burst plans: Σ over the stages of their devices times what the stage takes of an iteration.
+  Seconds deviceTime{};
 
   std::vector<Stage> stages;
+  std::vector<IdleGap> idle; // of burst plans, by device and start
   std::vector<Check> checks;
   /// Share of the predicted time by Provenance; sums to 1.
   std::array<double, provenances> provenance{};

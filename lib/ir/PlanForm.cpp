@@ -62,6 +62,7 @@ void writeStage(const Stage &stage, v1::Stage &form) {
     form.add_recompute(layer);
   form.set_state_sharding(nameOf(stage.stateSharding));
   form.set_shard_degree(stage.shardDegree);
+  form.set_amplification(stage.amplification);
   for (const TableShards &shards : stage.tables) {
     v1::TableShards &shardsForm = *form.add_tables();
     shardsForm.set_table(shards.table);
@@ -88,6 +89,7 @@ Stage readStage(const v1::Stage &form, const Twine &place, NameReader &names) {
   stage.lookupGradient = Seconds(form.lookup_gradient_seconds());
   stage.reduceScatter = Seconds(form.reduce_scatter_seconds());
   stage.recompute.assign(form.recompute().begin(), form.recompute().end());
+  stage.amplification = form.amplification();
   if (!form.state_sharding().empty())
     stage.stateSharding =
         names.named<StateSharding>(form.state_sharding(), 3, place + ".stateSharding");
@@ -110,6 +112,7 @@ void writeRequest(const Plan &plan, v1::Plan &form) {
   form.set_objective(nameOf(plan.objective));
   form.set_min_throughput(plan.minThroughput.value());
   form.set_max_cost_per_hour(plan.maxCostPerHour.value());
+  form.set_amplification_limit(plan.amplificationLimit);
   for (const Pin &pin : plan.pins) {
     v1::Pin &pinForm = *form.add_pins();
     pinForm.set_layer(pin.layer);
@@ -162,8 +165,20 @@ void writePrediction(const Plan &plan, v1::Plan &form) {
   provenance.set_assumed(plan.provenance[4]);
 }
 
+void writeIdle(const Plan &plan, v1::Plan &form) {
+  form.set_device_seconds(plan.deviceTime.value());
+  for (const IdleGap &gap : plan.idle) {
+    v1::IdleGap &gapForm = *form.add_idle();
+    writeDevice(gap.device, *gapForm.mutable_device());
+    gapForm.set_start(gap.start.value());
+    gapForm.set_seconds(gap.duration.value());
+    gapForm.set_free_memory_bytes(gap.freeMemory.value());
+  }
+}
+
 /// What only some plans have.
 void writeExtras(const Plan &plan, v1::Plan &form) {
+  writeIdle(plan, form);
   if (plan.training) {
     v1::Training &training = *form.mutable_training();
     training.set_epochs(double(plan.training->epochs));
@@ -206,6 +221,10 @@ Error checkTraining(const v1::Plan &form, const Plan &plan) {
 }
 
 void readExtras(const v1::Plan &form, Plan &plan) {
+  plan.deviceTime = Seconds(form.device_seconds());
+  for (const v1::IdleGap &gap : form.idle())
+    plan.idle.push_back({readDevice(gap.device()), Seconds(gap.start()), Seconds(gap.seconds()),
+                         Bytes(gap.free_memory_bytes())});
   if (form.has_training())
     plan.training = {int64_t(form.training().epochs()), int64_t(form.training().samples())};
   if (form.has_rounding())
@@ -226,6 +245,7 @@ void readRequest(const v1::Plan &form, Plan &plan) {
   plan.seed = uint64_t(form.seed());
   plan.minThroughput = SamplesPerSecond(form.min_throughput());
   plan.maxCostPerHour = DollarsPerHour(form.max_cost_per_hour());
+  plan.amplificationLimit = form.amplification_limit();
   for (const v1::Pin &pin : form.pins())
     plan.pins.push_back({pin.layer(), pin.type()});
   for (const v1::LayerSet &set : form.colocations())
@@ -235,7 +255,7 @@ void readRequest(const v1::Plan &form, Plan &plan) {
 }
 
 void readDecision(const v1::Plan &form, NameReader &names, Plan &plan) {
-  plan.objective = names.named<Objective>(form.objective(), 2, "objective");
+  plan.objective = names.named<Objective>(form.objective(), 3, "objective");
   plan.globalBatch = Samples(int64_t(form.global_batch()));
   plan.microBatches = form.micro_batches();
   plan.schedule =

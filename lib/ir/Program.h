@@ -37,6 +37,10 @@ inline bool isSend(Op op) { return infoOf(op).kind == InstructionClass::Send; }
 inline bool isReceive(Op op) { return infoOf(op).kind == InstructionClass::Receive; }
 inline bool isCollective(Op op) { return infoOf(op).kind == InstructionClass::Collective; }
 
+/// Sums of the gradients of a stage: they run beside the passes that follow, one after another on
+/// each rank, and end before its first update.
+inline bool runsBesidePasses(Op op) { return op == Op::AllReduce || op == Op::ReduceScatter; }
+
 /// A contiguous run of the samples of one micro-batch, counted from its first sample.
 struct SampleRange {
   int64_t begin = 0, count = 0;
@@ -124,7 +128,8 @@ struct Program {
 };
 
 /// Plan → Program. Ranks are the devices in the order in which the plan names them first, stage by
-/// stage, replica by replica; a device that is in several stages has a part of each. Passes of each
+/// stage, replica by replica (node by node where stages share devices, which then have a part of
+/// each). Passes of each
 /// stage stand in the order of the schedule, those of a rank with several parts in one order for
 /// all ranks (see docs/rationale/parts.md).
 llvm::Expected<Program> lower(const Plan &plan, const LayerGraph &graph, const Cluster &cluster);

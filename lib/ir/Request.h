@@ -9,7 +9,9 @@
 
 namespace heterplan {
 
-enum class ScheduleChoice { Auto, DataParallel, Pipeline };
+enum class ScheduleChoice { Auto, DataParallel, Pipeline, Burst };
+/// How many devices a layer of a burst plan may have, of the divisors of the batch.
+enum class Widths { Powers, Any };
 
 /// The constraints of the user. 0 or empty: no such constraint.
 struct Request : Requirements {
@@ -23,6 +25,7 @@ struct Request : Requirements {
   RecomputePolicy recompute = RecomputePolicy::Auto;
   std::optional<StateSharding> shardState; // none: what each stage needs to fit
   std::optional<Training> training;
+  Widths widths = Widths::Powers;
   bool ignoreMemory = false; // used to explain infeasibility
 
   /// Longest iteration that reaches minThroughput, exactly; infinite without that constraint.

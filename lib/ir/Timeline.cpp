@@ -27,6 +27,7 @@ Error Timeline::verify() const {
   if (!std::isfinite(iteration.value()) || iteration.value() < 0)
     return Diagnostic(Diag::InvalidProgram, Location{}) << "the iteration's time is not a time";
   const TimelineEvent *previous = nullptr;
+  const TimelineEvent *last[2] = {}; // pass or update, and sum of gradients, of the rank
   for (const TimelineEvent &event : events) {
     if (event.rank < 0 || event.stage < 0 || event.index < 0)
       return refuse(event, "has a negative rank, stage or index");
@@ -35,9 +36,10 @@ Error Timeline::verify() const {
       return refuse(event, "ends before it begins, or its times are not finite");
     if (previous && previous->rank > event.rank)
       return refuse(event, "stands after those of a later rank");
-    if (previous && previous->rank == event.rank && !endsBefore(*previous, event))
+    const TimelineEvent *&before = last[runsBesidePasses(event.op)];
+    if (before && before->rank == event.rank && !endsBefore(*before, event))
       return refuse(event, "begins before the one before it has ended");
-    previous = &event;
+    previous = before = &event;
   }
   return Error::success();
 }

@@ -26,7 +26,8 @@ struct Timeline {
   std::vector<TimelineEvent> events; // by rank, then by begin
   bool operator==(const Timeline &) const = default;
 
-  /// Events of one rank do not overlap and none ends before it begins.
+  /// Events of one rank do not overlap, but for sums of gradients with passes, and none ends before
+  /// it begins.
   llvm::Error verify() const;
 };
 

@@ -1,5 +1,6 @@
 #include "search/Search.h"
 
+#include "search/burst/Burst.h"
 #include "search/placement/PlanBuilder.h"
 #include "search/placement/Strategy.h"
 #include "search/provision/Rounding.h"
@@ -68,6 +69,8 @@ Expected<SearchOutcome> search(const Problem &problem, StringRef name,
   Expected<size_t> index = strategyIndex(name);
   if (!index)
     return index.takeError();
+  if (problem.request.schedule == ScheduleChoice::Burst)
+    return searchBurst(problem, name, options);
   bool takesEveryCut = name == "auto" || name == "label-setting";
   Evaluator evaluator(problem, takesEveryCut ? everyCut(problem) : narrowCuts(problem));
   Expected<Solution> solution = runs[*index](evaluator, options);

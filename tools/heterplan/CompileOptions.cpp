@@ -10,8 +10,9 @@ using namespace llvm;
 namespace heterplan {
 
 namespace {
-const char *const objectives[] = {"throughput", "cost"};
+const char *const objectives[] = {"throughput", "cost", "gpu-seconds"};
 const char *const schedules[] = {"auto", "data-parallel", "pipeline", "burst"};
+const char *const widths[] = {"powers", "any"};
 const char *const optimizers[] = {"sgd", "momentum", "adam"};
 const char *const recomputePolicies[] = {"auto", "never", "always"};
 const char *const stateShardings[] = {"none", "optimizer", "gradients", "auto"};
@@ -20,9 +21,13 @@ const char *const precisions[] = {"fp32", "tf32", "bf16"};
 void addLimits(CLI::App &command, CompileOptions &options) {
   addText(command, "--batch", options.batch, "N", "samples of the global batch (256)");
   addText(command, "--objective", options.objective, "GOAL",
-          "cost or throughput; default: cost if --min-throughput is given, else throughput");
+          "cost, throughput or, of bursts, gpu-seconds; default: cost if a least throughput or a "
+          "longest "
+          "iteration is given, else throughput");
   addText(command, "--min-throughput", options.minThroughput, "SAMPLES/S",
           "least throughput that is accepted");
+  addText(command, "--max-iteration-time", options.maxIterationTime, "T",
+          "seconds; longest iteration that is accepted: a floor of the throughput for this batch");
   addText(command, "--max-cost-per-hour", options.maxCostPerHour, "DOLLARS",
           "highest price of the devices that is accepted");
   addText(command, "--epochs", options.epochs, "N",
@@ -33,12 +38,19 @@ void addLimits(CLI::App &command, CompileOptions &options) {
            "put these layers, and those between them, in one stage");
   addTexts(command, "--separate", options.separations, "LAYER,LAYER[,...]",
            "put no two of these layers in one stage");
-  addText(command, "--amplification-limit", options.amplificationLimit, "A", "not supported yet");
+  addText(command, "--amplification-limit", options.amplificationLimit, "A",
+          "of bursts: most device-seconds that a layer may take for a second of it on one device");
 }
 
 void addSearch(CLI::App &command, CompileOptions &options) {
   addText(command, "--schedule", options.schedule, "NAME",
-          "auto (default), pipeline or data-parallel; burst is not supported yet");
+          "auto (default: pipelines and data parallelism), pipeline, data-parallel, or burst: each "
+          "layer on as many devices of one pool as pay off");
+  addText(
+      command, "--widths", options.widths, "WHICH",
+      "numbers of devices of a burst's layers: powers (of two, default) or any, that divide the "
+      "batch");
+  addText(command, "--background", options.background, "MODEL", "not supported yet");
   addText(command, "--micro-batches", options.microBatches, "M",
           "micro-batches of an iteration; default: searched");
   addText(command, "--optimizer", options.optimizer, "NAME", "sgd (default), momentum or adam");
@@ -118,6 +130,15 @@ Error readFigures(const CompileOptions &options, Request &request) {
       realOption("--max-cost-per-hour", options.maxCostPerHour, 0, 0, /*inclusive=*/false);
   if (!budget)
     return budget.takeError();
+  Expected<double> longest =
+      realOption("--max-iteration-time", options.maxIterationTime, 0, 0, /*inclusive=*/false);
+  if (!longest)
+    return longest.takeError();
+  Expected<double> amplification =
+      realOption("--amplification-limit", options.amplificationLimit, 0, 1, /*inclusive=*/true);
+  if (!amplification)
+    return amplification.takeError();
+  request.amplificationLimit = *amplification;
   request.minThroughput = SamplesPerSecond(*floor);
   request.maxCostPerHour = DollarsPerHour(*budget);
   Expected<int64_t> batch = wholeOption("--batch", options.batch, 256, 1, largestBatch);
@@ -128,6 +149,9 @@ Error readFigures(const CompileOptions &options, Request &request) {
   if (!micro)
     return micro.takeError();
   request.globalBatch = Samples(*batch);
+  if (*longest > 0)
+    request.minThroughput =
+        std::max(request.minThroughput, request.globalBatch / Seconds(*longest));
   request.microBatches = static_cast<int>(*micro);
   return Error::success();
 }
@@ -158,12 +182,17 @@ Error readShardState(const CompileOptions &options, Request &request) {
 }
 
 Error readChoices(const CompileOptions &options, Request &request) {
-  request.objective = options.minThroughput.empty() ? Objective::Throughput : Objective::Cost;
+  bool hasFloor = !options.minThroughput.empty() || !options.maxIterationTime.empty();
+  request.objective = hasFloor ? Objective::Cost : Objective::Throughput;
   if (Error error = readChoice("--objective", options.objective, objectives, request.objective))
     return error;
   if (Error error = readChoice("--schedule", options.schedule, schedules, request.schedule))
     return error;
   if (Error error = readChoice("--optimizer", options.optimizer, optimizers, request.optimizer))
+    return error;
+  if (request.schedule == ScheduleChoice::Burst)
+    request.iterationModel = IterationModel::Burst;
+  if (Error error = readChoice("--widths", options.widths, widths, request.widths))
     return error;
   if (Error error = readIterationModel(options, request.iterationModel))
     return error;
@@ -186,10 +215,8 @@ Error readSets(StringRef option, ArrayRef<std::string> texts, std::vector<LayerS
 }
 
 Error refuseUnsupported(const CompileOptions &options) {
-  if (!options.amplificationLimit.empty())
-    return notSupported("--amplification-limit");
-  if (options.schedule == "burst")
-    return notSupported("--schedule burst");
+  if (!options.background.empty())
+    return notSupported("--background");
   return Error::success();
 }
 } // namespace

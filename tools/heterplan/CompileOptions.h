@@ -20,8 +20,8 @@ struct CompileOptions {
   std::vector<std::string> pins, colocations, separations;
   std::string batch, objective, minThroughput, maxCostPerHour, schedule,
       strategy = "auto", timeLimit, seed, optimizer, precision, microBatches, amplificationLimit,
-      iterationModel, costModel, rounding, epochs, samples, gap, threads, policyIn, policyOut,
-      paretoPoints, workLimit, recompute, shardState;
+      maxIterationTime, widths, background, iterationModel, costModel, rounding, epochs, samples,
+      gap, threads, policyIn, policyOut, paretoPoints, workLimit, recompute, shardState;
   bool force = false, json = false, pareto = false;
 };
 
@@ -30,7 +30,7 @@ void addCompileOptions(CLI::App &command, CompileOptions &options);
 void addRequestOptions(CLI::App &command, CompileOptions &options);
 
 /// The request that `options` make; usage errors name the option. The objective is cost when a
-/// floor of the throughput is given, throughput otherwise.
+/// floor of the throughput, or a longest iteration, is given, throughput otherwise.
 llvm::Expected<Request> readRequest(const CompileOptions &options);
 llvm::Expected<SearchOptions> readSearchOptions(const CompileOptions &options);
 /// Floors of --pareto.

@@ -174,6 +174,8 @@ Expected<Inputs> readInputs(EvaluateOptions &options) {
   Expected<Request> request = readRequest(options.compiling);
   if (!request)
     return request.takeError();
+  if (request->schedule == ScheduleChoice::Burst)
+    return notSupported("evaluate --schedule burst");
   if (plan)
     completeSets(*plan, *request);
   Expected<SearchOptions> searching = readSearchOptions(options.compiling);

@@ -99,8 +99,9 @@ void explainLayer(raw_ostream &os, const Plan &plan, StringRef name, const Found
   explainSets(os, plan.separations, name.str(), "is to be in another stage than");
   explainBoundary(os, stage, found.index);
   explainBottleneck(os, plan, stage);
+  static constexpr const char *objectives[] = {"iteration time", "cost", "device-seconds"};
   os << "  the placement was chosen by '" << plan.strategy << "' for least "
-     << (plan.objective == Objective::Cost ? "cost" : "iteration time")
+     << objectives[static_cast<int>(plan.objective)]
      << (plan.optimal ? ", and is proven optimal in the searched space" : "") << "\n";
 }
 

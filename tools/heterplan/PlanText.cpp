@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 using namespace llvm;
 
@@ -47,6 +48,8 @@ std::string limitsText(const Plan &plan) {
     limits.push_back("at least " + plain(plan.minThroughput.value()) + " samples/s");
   if (plan.maxCostPerHour.value() > 0)
     limits.push_back("at most $" + fixed(plan.maxCostPerHour.value(), 2) + "/h");
+  if (plan.amplificationLimit > 0)
+    limits.push_back("amplification of at most " + plain(plan.amplificationLimit));
   for (const Pin &pin : plan.pins)
     limits.push_back("'" + pin.layer + "' on " + pin.type);
   for (const LayerSet &layers : plan.colocations)
@@ -65,11 +68,11 @@ std::string batchText(const Plan &plan) {
 }
 
 int deviceTotal(const Plan &plan) {
-  int total = 0;
+  std::set<DeviceRef> devices; // one may run several stages
   for (const Stage &stage : plan.stages)
     for (const Replica &replica : stage.replicas)
-      total += static_cast<int>(replica.devices.size());
-  return total;
+      devices.insert(replica.devices.begin(), replica.devices.end());
+  return static_cast<int>(devices.size());
 }
 
 void printFact(raw_ostream &os, StringRef name, const Twine &value) {
@@ -115,6 +118,19 @@ std::string fitsText(const Plan &plan) {
                                    : text + ", '" + worst->worstLayer + "' on " + worst->type;
 }
 
+/// What a burst plan takes of its devices and leaves.
+std::string deviceTimeText(const Plan &plan) {
+  if (plan.iterationModel != IterationModel::Burst)
+    return "";
+  double idle = 0;
+  for (const IdleGap &gap : plan.idle)
+    idle += gap.duration.value();
+  double all = deviceTotal(plan) * plan.iteration.value();
+  return readable(plan.deviceTime) + " of an iteration; idle in " +
+         std::to_string(plan.idle.size()) + (plan.idle.size() == 1 ? " gap, " : " gaps, ") +
+         percent(all > 0 ? idle / all : 0) + " of it";
+}
+
 void printFacts(raw_ostream &os, const Plan &plan) {
   printFact(os, "plan",
             plan.model + " on " + plan.cluster + ", " + Twine(deviceTotal(plan)) +
@@ -134,6 +150,7 @@ void printFacts(raw_ostream &os, const Plan &plan) {
   printFact(os, "strategy", plan.strategy + ", seed " + Twine(plan.seed));
   printFact(os, "iteration", readable(plan.iteration));
   printFact(os, "throughput", plain(plan.throughput.value()) + " samples/s");
+  printFact(os, "device time", deviceTimeText(plan));
   printFact(os, "price",
             "$" + fixed(plan.costPerHour.value(), 2) + "/h, $" +
                 plain(plan.costPerMillionSamples.value()) + " per 10^6 samples");
@@ -186,8 +203,15 @@ std::string layersText(const Stage &stage) {
 }
 
 std::string objectiveText(Objective objective, double value) {
-  return objective == Objective::Throughput ? plain(value) + " samples/s"
-                                            : "$" + plain(value) + " per 10^6 samples";
+  switch (objective) {
+  case Objective::Throughput:
+    return plain(value) + " samples/s";
+  case Objective::Cost:
+    return "$" + plain(value) + " per 10^6 samples";
+  case Objective::DeviceSeconds:
+    return plain(value) + " device-seconds an iteration";
+  }
+  llvm_unreachable("objectives are listed above");
 }
 
 std::string provenanceText(const Plan &plan) {
@@ -207,6 +231,32 @@ void printStages(raw_ostream &os, const Plan &plan) {
                milliseconds(stage.forward), milliseconds(stage.backward), milliseconds(stage.sync),
                readable(stage.memory)});
   table.print(os);
+}
+
+/// Of a burst plan: what the layers of each stage take for a second on one device, and the gaps.
+void printBurst(raw_ostream &os, const Plan &plan) {
+  if (plan.iterationModel != IterationModel::Burst)
+    return;
+  os << '\n';
+  Table stages({"stage", ">width", ">amplification", ">receive ms", ">gradient receive ms"});
+  for (const Stage &stage : plan.stages)
+    stages.row({std::to_string(stage.id), std::to_string(stage.replicas.size()),
+                fixed(stage.amplification, 2), milliseconds(stage.receive),
+                milliseconds(stage.receiveGradient)});
+  stages.print(os);
+  constexpr size_t mostShown = 16;
+  if (plan.idle.empty())
+    return;
+  os << '\n';
+  Table gaps({"idle device", ">from ms", ">ms", ">free memory"});
+  for (size_t i = 0; i < std::min(plan.idle.size(), mostShown); ++i) {
+    const IdleGap &gap = plan.idle[i];
+    gaps.row({gap.device.type + " " + std::to_string(gap.device.index) + " of " + gap.device.node,
+              milliseconds(gap.start), milliseconds(gap.duration), readable(gap.freeMemory)});
+  }
+  gaps.print(os);
+  if (plan.idle.size() > mostShown)
+    os << "and " << plan.idle.size() - mostShown << " more gaps (inspect --format json)\n";
 }
 
 /// One line for each stage that computes activations again or divides its state.
@@ -263,6 +313,7 @@ void printPlan(raw_ostream &os, const Plan &plan, ChecksShown checks) {
   printStages(os, plan);
   printTables(os, plan);
   printWays(os, plan);
+  printBurst(os, plan);
   if (checks == ChecksShown::Summary || plan.checks.empty())
     return;
   os << '\n';

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <map>
 
 using namespace llvm;
 
@@ -165,6 +166,41 @@ Expected<std::vector<Relaxed>> relaxBudget(const RelaxInputs &in) {
   return std::vector<Relaxed>{std::move(result)};
 }
 
+Expected<std::vector<Relaxed>> relaxAmplification(const RelaxInputs &in) {
+  double limit = in.asked.request.amplificationLimit, enough = limit;
+  for (const Stage &stage : in.found.stages)
+    enough = std::max(enough, stage.amplification);
+  auto withLimit = [&](double value) {
+    Problem problem = in.base;
+    problem.request.amplificationLimit = value;
+    return problem;
+  };
+  auto needOf = [](const Plan &plan) {
+    double most = 1;
+    for (const Stage &stage : plan.stages)
+      most = std::max(most, stage.amplification);
+    return most;
+  };
+  Expected<Bisection::Result> least =
+      Bisection{withLimit, needOf, [&](const Problem &p) { return in.solve.any(p); }}.run(
+          limit, enough, closeEnough);
+  if (!least)
+    return least.takeError();
+  std::string text = roundedUp(least->least);
+  Relaxed result{{}, in.base};
+  result.problem.request.amplificationLimit = read(text);
+  result.relaxation = {describe(in.asked.request, in.constraint),
+                       "least amplification limit",
+                       "",
+                       decimal(limit, 6),
+                       text,
+                       "--amplification-limit " + text,
+                       read(text),
+                       true,
+                       least->proven};
+  return std::vector<Relaxed>{std::move(result)};
+}
+
 namespace {
 /// `problem` with at least `bytes` on the devices of `types`, and memory counting.
 Problem withMemory(Problem problem, const std::vector<int> &types, double bytes) {
@@ -176,14 +212,15 @@ Problem withMemory(Problem problem, const std::vector<int> &types, double bytes)
   return problem;
 }
 
-/// Most memory that `plan` needs on a device of `types`.
+/// Most memory that `plan` needs on a device of `types`, for all of its stages.
 double memoryNeed(const Plan &plan, const Cluster &cluster, const std::vector<int> &types) {
+  std::map<DeviceRef, Bytes> needs;
   Bytes most{};
   for (const Stage &stage : plan.stages)
     for (const Replica &replica : stage.replicas)
       for (const DeviceRef &device : replica.devices)
         if (is_contained(types, cluster.typeIndex(device)))
-          most = std::max(most, stage.memory);
+          most = std::max(most, needs[device] += stage.memory);
   return most.value();
 }
 
@@ -325,8 +362,8 @@ Expected<std::vector<Relaxed>> relaxSeparation(const RelaxInputs &in) {
 Expected<std::vector<Relaxed>> relaxSchedule(const RelaxInputs &in) {
   Relaxation result;
   result.subject = "schedule";
-  result.current =
-      in.asked.request.schedule == ScheduleChoice::Pipeline ? "pipeline" : "data-parallel";
+  static constexpr const char *names[] = {"auto", "data-parallel", "pipeline", "burst"};
+  result.current = names[static_cast<int>(in.asked.request.schedule)];
   result.needed = nameOf(in.found.schedule);
   result.option = "--schedule auto";
   return giveUp(in, std::move(result));

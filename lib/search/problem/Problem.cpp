@@ -49,6 +49,26 @@ Error verifyWays(const Request &request) {
          << "'";
 }
 
+/// Whether the schedule, the iteration model and the objective belong together.
+Error verifySchedule(const Request &request) {
+  bool isBurst = request.schedule == ScheduleChoice::Burst;
+  if (isBurst != rulesOf(request.iterationModel).stagesShareDevices())
+    return Diagnostic(Diag::NotSupported, Location{"", 0, 0, "iteration model"})
+               .note({}, "--schedule burst and --iteration-model burst go together")
+           << "the iteration model '" << nameOf(request.iterationModel)
+           << "' is not supported with " << (isBurst ? "bursts" : "schedules other than burst");
+  double limit = request.amplificationLimit;
+  if (limit != 0 && (!isBurst || !std::isfinite(limit) || limit < 1))
+    return Diagnostic(Diag::OutOfRange, Location{"", 0, 0, "amplification limit"})
+           << "a limit of " << limit
+           << " on the amplification; accepted are limits of at least 1, with --schedule burst";
+  if (request.objective == Objective::DeviceSeconds && !isBurst)
+    return Diagnostic(Diag::NotSupported, Location{"", 0, 0, "objective"})
+               .note({}, "use --schedule burst")
+           << "the objective '" << nameOf(request.objective) << "' is supported for bursts only";
+  return Error::success();
+}
+
 std::vector<std::string> layerNames(const Problem &problem) {
   std::vector<std::string> names;
   for (const Layer &layer : problem.graph.layers)
@@ -106,6 +126,8 @@ Expected<Problem> Problem::create(LayerGraph graph, Cluster cluster, const CostM
   if (Error error = verifyLimits(problem.request))
     return error;
   if (Error error = verifyWays(problem.request))
+    return error;
+  if (Error error = verifySchedule(problem.request))
     return error;
   if (Error error = verifyPins(problem))
     return error;

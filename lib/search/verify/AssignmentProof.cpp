@@ -168,6 +168,7 @@ Formula Sizing::requireSchedule(size_t) const {
 }
 /// The model is that of the number asked for.
 Formula Sizing::requireMicroBatches(size_t) const { return Formula::truth(true); }
+Formula Sizing::requireAmplification(size_t) const { return Formula::truth(true); }
 Formula Sizing::requireBudget(size_t) const { return budget(); }
 Formula Sizing::requireFloor(size_t) const { return floor(); }
 

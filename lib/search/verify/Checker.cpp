@@ -1,6 +1,6 @@
 #include "search/verify/Checker.h"
 
-#include "search/verify/ConstraintFormulas.h"
+#include "search/verify/SharedDevices.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -19,6 +19,8 @@ std::vector<ConstraintFormula> constraintsOf(const CheckInputs &in) {
   if (any_of(in.graph.layers, [](const Layer &layer) { return !layer.tables.empty(); }) ||
       any_of(in.plan.stages, [](const Stage &stage) { return !stage.tables.empty(); }))
     result.push_back(tableShards(in));
+  if (std::optional<ConstraintFormula> gaps = gapsAreIdle(in))
+    result.push_back(std::move(*gaps));
   constexpr decltype(&checkPin) hooks[] = {
 #define HETERPLAN_CONSTRAINT(enumerator, name, degree, devices) check##enumerator,
 #include "ir/Constraints.def"

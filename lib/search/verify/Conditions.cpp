@@ -279,10 +279,17 @@ std::optional<Formula> Conditions::requireColocation(size_t index) const {
 }
 
 std::optional<Formula> Conditions::requireSeparation(size_t index) const {
+  if (requested.request.schedule == ScheduleChoice::Burst) // its stages share devices
+    return std::nullopt;
   return atLeastDevices(requested.request.separations[index].size());
 }
 
+/// Any stages will do.
+std::optional<Formula> Conditions::requireAmplification(size_t) const { return std::nullopt; }
+
 std::optional<Formula> Conditions::requireSchedule(size_t) const {
+  if (requested.request.schedule == ScheduleChoice::Burst)
+    return std::nullopt;
   return requested.request.schedule == ScheduleChoice::Pipeline
              ? atLeastDevices(2)
              : together({ConstraintKind::Schedule});

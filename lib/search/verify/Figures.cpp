@@ -111,6 +111,36 @@ Formula costPerMillionSamples(const CheckInputs &in) {
   return Formula::product(costPerHour(in), Formula::product(hours, perMillion));
 }
 
+/// Devices of each stage times what it takes of an iteration.
+Formula deviceSeconds(const CheckInputs &in) {
+  std::vector<Formula> result;
+  for (const ReevaluatedStage &stage : in.reevaluated.stages) {
+    Formula passes = Formula::product(Formula::integer(in.plan.microBatches),
+                                      number(stage.forward + stage.backward));
+    result.push_back(Formula::product(Formula::integer(int64_t(stage.replicas.size())),
+                                      Formula::sum({std::move(passes), number(stage.sync)})));
+  }
+  return Formula::sum(std::move(result));
+}
+
+const char *unitOf(Objective objective) {
+  static constexpr const char *units[] = {"samples/s", "dollars/10^6 samples", "device-seconds"};
+  return units[static_cast<int>(objective)];
+}
+
+/// What the plan's objective is about.
+Formula objectiveFigure(const Plan &plan) {
+  switch (plan.objective) {
+  case Objective::Throughput:
+    return number(plan.throughput);
+  case Objective::Cost:
+    return number(plan.costPerMillionSamples);
+  case Objective::DeviceSeconds:
+    return number(plan.deviceTime);
+  }
+  llvm_unreachable("objectives are listed above");
+}
+
 Part cannotTell(const CheckInputs &in) { return {in.reevaluated.obstacle, Formula::truth(false)}; }
 
 void addStage(const Stage &stated, const ReevaluatedStage &facts, const std::string &name,
@@ -139,6 +169,8 @@ void addTotals(const CheckInputs &in, Figures &figures) {
                 number(stated), std::move(reevaluated));
   };
   add("iteration", plan.iteration.value(), iteration(in));
+  if (factsOf(plan.iterationModel).onePool)
+    add("deviceSeconds", plan.deviceTime.value(), deviceSeconds(in));
   add("throughput", plan.throughput.value(), throughput(in));
   add("costPerHour", plan.costPerHour.value(), costPerHour(in));
   add("costPerMillionSamples", plan.costPerMillionSamples.value(), costPerMillionSamples(in));
@@ -203,8 +235,14 @@ ConstraintFormula timingIsRight(const CheckInputs &in) {
     return result;
   }
   Figures figures;
-  for (size_t s = 0; s < in.plan.stages.size(); ++s)
-    addStage(in.plan.stages[s], in.reevaluated.stages[s], "stage " + std::to_string(s), figures);
+  for (size_t s = 0; s < in.plan.stages.size(); ++s) {
+    std::string name = "stage " + std::to_string(s);
+    addStage(in.plan.stages[s], in.reevaluated.stages[s], name, figures);
+    if (factsOf(in.plan.iterationModel).onePool)
+      figures.add("amplification of " + name + " is not what its layers give",
+                  number(in.plan.stages[s].amplification),
+                  number(in.reevaluated.stages[s].amplification));
+  }
   addTotals(in, figures);
   result.parts = figures.parts;
   result.slack = figures.slack();
@@ -215,8 +253,7 @@ ConstraintFormula timingIsRight(const CheckInputs &in) {
 ConstraintFormula boundIsConsistent(const CheckInputs &in) {
   const Plan &plan = in.plan;
   bool most = plan.objective == Objective::Throughput;
-  ConstraintFormula result{
-      "bound", most ? "samples/s" : "dollars/10^6 samples", Formula::integer(0), {}};
+  ConstraintFormula result{"bound", unitOf(plan.objective), Formula::integer(0), {}};
   Formula value = number(plan.objectiveValue), bound = number(plan.lowerBound);
   limit(result, "the plan is better than its own bound", most ? value : bound,
         most ? bound : value);
@@ -224,9 +261,7 @@ ConstraintFormula boundIsConsistent(const CheckInputs &in) {
     result.parts.push_back({label, std::move(formula)});
   };
   part("objectiveValue is not the plan's figure for the objective",
-       Formula::atMost(
-           deviation(value, most ? number(plan.throughput) : number(plan.costPerMillionSamples)),
-           number(agreement)));
+       Formula::atMost(deviation(value, objectiveFigure(plan)), number(agreement)));
   part("gap is not |objectiveValue - lowerBound| / |objectiveValue|",
        Formula::atMost(Formula::magnitude(Formula::difference(
                            Formula::product(number(plan.gap), Formula::magnitude(value)),
@@ -236,6 +271,29 @@ ConstraintFormula boundIsConsistent(const CheckInputs &in) {
   if (plan.optimal)
     part("a plan with a gap is called optimal",
          Formula::atMost(number(plan.gap), number(agreement)));
+  return result;
+}
+
+std::optional<ConstraintFormula> checkAmplification(const CheckInputs &in) {
+  if (in.plan.amplificationLimit == 0)
+    return std::nullopt;
+  ConstraintFormula result{"amplification", "devices", Formula::integer(0), {}};
+  if (!in.reevaluated.obstacle.empty()) {
+    result.parts.push_back(cannotTell(in));
+    return result;
+  }
+  std::vector<Formula> rooms;
+  for (size_t s = 0; s < in.reevaluated.stages.size(); ++s) {
+    double amplification = in.reevaluated.stages[s].amplification;
+    ConstraintFormula one;
+    limit(one,
+          "a layer of stage " + std::to_string(s) + " has an amplification of " +
+              text(amplification) + ", more than " + text(in.plan.amplificationLimit),
+          number(amplification), number(in.plan.amplificationLimit));
+    rooms.push_back(one.slack);
+    result.parts.push_back(one.parts.front());
+  }
+  result.slack = Formula::minimum(std::move(rooms));
   return result;
 }
 

@@ -4,6 +4,8 @@ namespace heterplan {
 
 namespace {
 constexpr IterationFacts Synchronous1F1B{/*fitted=*/false, /*drains=*/true};
+constexpr IterationFacts StagesInTurn{/*fitted=*/false, /*drains=*/true,
+                                      /*onePool=*/true};
 constexpr IterationFacts SteadyPipeline{/*fitted=*/true, /*drains=*/false};
 
 constexpr const IterationFacts *facts[] = {

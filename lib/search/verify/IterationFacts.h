@@ -12,6 +12,8 @@ struct IterationFacts {
   bool fitted;
   /// The pipeline fills and drains in each iteration; else the slowest stage alone counts.
   bool drains;
+  /// Stages lie on one pool of devices: the plan states their amplification and device-seconds.
+  bool onePool = false;
 };
 
 const IterationFacts &factsOf(IterationModel model);

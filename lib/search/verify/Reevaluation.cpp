@@ -22,6 +22,7 @@ namespace heterplan {
 namespace {
 constexpr Samples mostShare(int64_t(1) << 40); // keeps products with device counts in range
 constexpr double mostPasses = 1 << 24;
+constexpr double mostAmplification = 1e9; // of a layer that takes no time on one device
 
 /// Whether `node` is the name of one of the nodes of `group`.
 bool isNodeOf(const NodeGroup &group, StringRef node) {
@@ -57,6 +58,11 @@ private:
   Bytes parameterMemory(const ReevaluatedStage &facts) const;
   Bytes activationMemory(const ReevaluatedStage &facts, Samples samples, int inFlight) const;
   void addTransfers(std::vector<ReevaluatedStage> &stages) const;
+  std::map<DeviceRef, HeldSamples> heldBy(size_t stage) const;
+  MovedSamples movedBehind(size_t stage) const;
+  TransferPath pathBehind(size_t stage, const DeviceGroup &from, const DeviceGroup &to) const;
+  Error addAmplification(std::vector<ReevaluatedStage> &stages) const;
+  Expected<Seconds> timeOf(int layer, int type, Samples samples) const;
   void addLookups(ReevaluatedStage &facts) const;
   void addTimes(ReevaluatedStage &facts, const Stage &stated, bool isLast) const;
   Error addSteadyTimes(std::vector<ReevaluatedStage> &stages) const;
@@ -259,6 +265,46 @@ void Reevaluator::addLookups(ReevaluatedStage &facts) const {
   facts.lookupGradient = lookupGradientCost(cluster, facts.group).time(rows);
 }
 
+std::map<DeviceRef, HeldSamples> Reevaluator::heldBy(size_t stage) const {
+  std::map<DeviceRef, HeldSamples> result;
+  int64_t begin = 0, parts = plan.microBatches;
+  for (const Replica &replica : plan.stages[stage].replicas) {
+    int64_t share = replica.share.value(), count = share / parts + (share % parts != 0);
+    result[replica.devices.front()] = {begin, begin + count};
+    begin += count;
+  }
+  return result;
+}
+
+MovedSamples Reevaluator::movedBehind(size_t stage) const {
+  std::map<DeviceRef, HeldSamples> from = heldBy(stage), to = heldBy(stage + 1);
+  auto most = [](const auto &some, const auto &others) {
+    int64_t result = 0;
+    for (const auto &[device, held] : some) {
+      int64_t moved = held.end - held.begin;
+      if (auto other = others.find(device); other != others.end())
+        moved -= std::max<int64_t>(0, std::min(held.end, other->second.end) -
+                                          std::max(held.begin, other->second.begin));
+      result = std::max(result, moved);
+    }
+    return Samples(result);
+  };
+  return {most(from, to), most(to, from)};
+}
+
+/// In a burst plan one of the two sets of devices holds the other.
+TransferPath Reevaluator::pathBehind(size_t stage, const DeviceGroup &from,
+                                     const DeviceGroup &to) const {
+  if (plan.schedule != Schedule::Burst)
+    return transferPath(cluster, from, to);
+  std::map<DeviceRef, HeldSamples> some = heldBy(stage), others = heldBy(stage + 1);
+  if (some.size() > others.size())
+    std::swap(some, others);
+  bool nested = std::all_of(some.begin(), some.end(),
+                            [&](const auto &entry) { return others.count(entry.first) != 0; });
+  return nested ? nestedTransferPath(cluster, from, to) : transferPath(cluster, from, to);
+}
+
 /// Receipts of neighbours that are both known; they are as wide as the wider side needs.
 void Reevaluator::addTransfers(std::vector<ReevaluatedStage> &stages) const {
   for (size_t s = 0; s + 1 < stages.size(); ++s) {
@@ -266,10 +312,13 @@ void Reevaluator::addTransfers(std::vector<ReevaluatedStage> &stages) const {
     if (!from.obstacle.empty() || !to.obstacle.empty())
       continue;
     const Cut &cut = cuts[to.begin];
-    to.receive = transferTime(cluster, from.group, from.mostSamples, to.group, to.mostSamples,
-                              cut.forwardBytes, cut.fixedBytes);
-    from.receiveGradient = transferTime(cluster, to.group, to.mostSamples, from.group,
-                                        from.mostSamples, cut.backwardBytes, Bytes(0));
+    MovedSamples moved = movedBehind(s);
+    if (moved.received == Samples(0)) // each device has its samples already
+      continue;
+    to.receive = pathBehind(s, from.group, to.group)
+                     .time(moved.sent, moved.received, cut.forwardBytes, cut.fixedBytes);
+    from.receiveGradient = pathBehind(s, to.group, from.group)
+                               .time(moved.received, moved.sent, cut.backwardBytes, Bytes(0));
   }
 }
 
@@ -301,6 +350,45 @@ void Reevaluator::addTimes(ReevaluatedStage &facts, const Stage &stated, bool is
     Seconds whole = allReduceTime(cluster, facts.group, facts.denseBytes);
     facts.sync += facts.scattersGradients ? whole / 2 : whole;
   }
+}
+
+/// What `layer` computes of an iteration with `samples` of each micro-batch on one device.
+Expected<Seconds> Reevaluator::timeOf(int layer, int type, Samples samples) const {
+  Expected<LayerCost> cost = costs.price(graph.layers[layer], cluster.types[type], samples);
+  if (!cost)
+    return cost.takeError();
+  double m = plan.microBatches;
+  return (cost->forward + cost->backward) * m + cost->accumulate * (m - 1) + cost->update;
+}
+
+/// DeepPool, section 4: device-seconds that a layer takes for a second of it on one device. It
+/// counts its computing, its sums in the passes, its bytes of the all-reduce (whose latency is the
+/// stage's), and, where it is the first of its stage, what is moved at the boundary before it.
+/// Where devices differ, the first type of the stage stands for all.
+Error Reevaluator::addAmplification(std::vector<ReevaluatedStage> &stages) const {
+  const ReevaluatedStage *before = nullptr;
+  double m = plan.microBatches;
+  for (ReevaluatedStage &facts : stages) {
+    int type = facts.group.counts.front().first;
+    CollectiveCost sum = allReduceCost(cluster, facts.group);
+    for (int i = facts.begin; i < facts.end; ++i) {
+      Expected<Seconds> time = timeOf(i, type, facts.mostSamples);
+      Expected<Seconds> alone =
+          timeOf(i, type, Samples(plan.globalBatch.value() / plan.microBatches));
+      if (!time || !alone)
+        return joinErrors(time.takeError(), alone.takeError());
+      const Layer &layer = graph.layers[i];
+      Seconds spent = *time + sum.time(layer.inPassAllReduces, layer.inPassAllReduceBytes) * 2 * m +
+                      Seconds(sum.secondsPerByte * layer.denseBytes().value());
+      if (i == facts.begin && before)
+        spent += (facts.receive + before->receiveGradient) * m;
+      double ratio = *alone == Seconds(0) ? (spent == Seconds(0) ? 0 : mostAmplification)
+                                          : double(facts.replicas.size()) * (spent / *alone);
+      facts.amplification = std::max(facts.amplification, std::min(ratio, mostAmplification));
+    }
+    before = &facts;
+  }
+  return Error::success();
 }
 
 /// HeterPS, section 4: a stage computes and communicates at the same time, by Amdahl's law.
@@ -375,11 +463,16 @@ Expected<Reevaluation> Reevaluator::run() {
   if (sharesDevices(plan.schedule)) {
     if (!result.obstacle.empty())
       return result;
-    Expected<Seconds> time = sharedScheduleTime(plan, result.stages, graph, cluster);
-    if (time)
-      result.scheduled = *time;
-    else
-      result.obstacle = "its time is not checked: " + toText(time.takeError());
+    if (plan.schedule == Schedule::Burst)
+      if (Error error = addAmplification(result.stages))
+        return error;
+    Expected<SharedSchedule> found = runShared(plan, result.stages, graph, cluster);
+    if (!found)
+      result.obstacle = "its time is not checked: " + toText(found.takeError());
+    else {
+      result.scheduled = found->iteration;
+      result.idle = std::move(found->idle);
+    }
     return result;
   }
   bool formulaIsExact = plan.schedule != Schedule::OneForwardOneBackward ||

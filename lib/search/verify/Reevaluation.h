@@ -22,6 +22,11 @@ bool exists(const Cluster &cluster, const DeviceRef &device);
 /// For messages: "v100 0 of node 'gpu-1'".
 std::string nameOf(const DeviceRef &device);
 
+/// Of one micro-batch, counted from its first sample.
+struct HeldSamples {
+  int64_t begin = 0, end = 0;
+};
+
 struct ReevaluatedReplica {
   int type = -1;     // of all its devices
   Samples samples{}; // of one micro-batch, rounded up
@@ -43,6 +48,13 @@ struct ReevaluatedStage {
   Bytes summedBytes{};
   Seconds receive{}, receiveGradient{}, lookup{}, lookupGradient{}, reduceScatter{};
   Seconds forward{}, backward{}, update{}, sync{};
+  double amplification = 0; // the largest of its layers, where stages lie on one pool
+};
+
+/// From one stage to the next: the most samples that leave one of its devices, and that come to one
+/// of the next. What a device has of both stays where it is.
+struct MovedSamples {
+  Samples sent{}, received{};
 };
 
 struct Reevaluation {
@@ -52,6 +64,8 @@ struct Reevaluation {
   /// How long the passes take as scheduled, where the formula in ir/Plan.h need not be exact, and
   /// how long the iteration takes where stages may share devices; 0 elsewhere.
   Seconds scheduled{};
+  /// Of burst plans: when which device does nothing, as the simulator finds it.
+  std::vector<IdleGap> idle;
 };
 
 /// Fails only when the cost model does (NoProfile).

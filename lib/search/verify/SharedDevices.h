@@ -6,11 +6,20 @@
 
 namespace heterplan {
 
-/// The iteration time of a plan whose schedule lets stages share devices: its Program with the
-/// re-evaluated durations, executed by the simulator. Fails as lower() and simulate() do.
-llvm::Expected<Seconds> sharedScheduleTime(const Plan &plan,
-                                           const std::vector<ReevaluatedStage> &stages,
-                                           const LayerGraph &graph, const Cluster &cluster);
+/// How a plan whose schedule lets stages share devices runs.
+struct SharedSchedule {
+  Seconds iteration{};
+  std::vector<IdleGap> idle; // by rank; free memory is not filled in
+};
+/// Its Program with the re-evaluated durations, executed by the simulator. Fails as lower() and
+/// simulate() do.
+llvm::Expected<SharedSchedule> runShared(const Plan &plan,
+                                         const std::vector<ReevaluatedStage> &stages,
+                                         const LayerGraph &graph, const Cluster &cluster);
+
+/// That devices do nothing of the plan in the gaps that it states, and have the memory free that it
+/// states there; none where it states no gap.
+std::optional<ConstraintFormula> gapsAreIdle(const CheckInputs &in);
 
 /// For each device that runs several stages without an obstacle: it has room for what all of them
 /// need. One part for each; what is left goes to `rooms`.

@@ -162,8 +162,11 @@ TEST(Simulator, NestedDeviceSetsByHand) {
   // Stage 2 begins when both ranks of stage 1 are done, at 6; ranks 2 and 3 receive until 7.
   EXPECT_DOUBLE_EQ(event(timeline, 3, Op::Receive, 0).begin.value(), 6);
   EXPECT_DOUBLE_EQ(event(timeline, 3, Op::Backward, 0).end.value(), 10);
-  // A micro-batch takes 21.8; then all-reduces of 2 on all ranks, on two and on all, and updates.
-  EXPECT_NEAR(timeline.iteration.value(), 2 * 21.8 + 3 * 2 + 3 * 1, 1e-12);
+  // Both ranks of stage 1 receive gradients from 10 to 11 and have their own until 17; in stage 0
+  // rank 1 receives until 18. So a micro-batch takes 22. Of the all-reduces of 2 on all ranks, on
+  // two and on all, the first two run beside the backward passes that follow; then updates.
+  EXPECT_NEAR(timeline.iteration.value(), 2 * 22 + 2 + 3 * 1, 1e-12);
+  EXPECT_DOUBLE_EQ(event(timeline, 3, Op::AllReduce, -1).begin.value(), 22 + 10);
   EXPECT_EQ(simulation.eager, timeline.iteration);
 }
 

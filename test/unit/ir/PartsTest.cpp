@@ -60,8 +60,8 @@ TEST(Parts, RanksAreTheDevicesOfThePlan) {
 TEST(Parts, BurstTakesOneMicroBatchAfterAnother) {
   Program program = lowered(nestedPlan());
   EXPECT_EQ(passes(program, 0),
-            "F00 F10 F20 B20 B10 B00 F01 F11 F21 B21 B11 B01 A2 A1 A0 S2 S1 S0");
-  EXPECT_EQ(passes(program, 3), "F00 F20 B20 B00 F01 F21 B21 B01 A2 A0 S2 S0");
+            "F00 F10 F20 B20 B10 B00 F01 F11 F21 B21 A2 B11 A1 B01 A0 S2 S1 S0");
+  EXPECT_EQ(passes(program, 3), "F00 F20 B20 B00 F01 F21 B21 A2 B01 A0 S2 S0");
 }
 
 TEST(Parts, InterleavedStagesAreEachIn1F1BOrder) {

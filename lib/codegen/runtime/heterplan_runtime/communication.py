@@ -299,18 +299,28 @@ class Communicator:
 
     def sum_in_place(self, tensors: list[Tensor], group: Group) -> None:
         """Sums each tensor over the group; small ones many in one message."""
+        self.begin_sum(tensors, group)()
+
+    def begin_sum(self, tensors: list[Tensor], group: Group) -> Callable[[], None]:
+        """Likewise while other work is done; what is returned waits for the sums. The tensors are
+        not to be used until then."""
         if len(group) < 2:
-            return
+            return lambda: None
+        begun = []
         for bucket in _buckets(tensors):
-            first = tensors[bucket[0]]
-            if len(bucket) == 1 and first.is_contiguous():
-                self._reduce(first, group)
-                continue
-            message = _packed([tensors[index] for index in bucket])
-            self._reduce(message, group)
-            parts = message.split([tensors[index].numel() for index in bucket])
-            for index, part in zip(bucket, parts, strict=True):
-                tensors[index].copy_(part.view_as(tensors[index]))
+            parts = [tensors[index] for index in bucket]
+            message = _packed(parts)
+            travels = message.to("cpu") if self.staged else message
+            work = dist.all_reduce(travels, group=self._groups[group], async_op=True)
+            begun.append((parts, travels, work))
+        return lambda: self._end_sum(begun)
+
+    def _end_sum(self, begun: list[tuple[list[Tensor], Tensor, Any]]) -> None:
+        for tensors, message, work in begun:
+            self._finish(work)
+            for tensor, part in zip(tensors, message.split([t.numel() for t in tensors]), strict=True):
+                if tensor.data_ptr() != part.data_ptr():
+                    tensor.copy_(part.view_as(tensor))
 
     def total(self, value: float) -> float:
         """The sum of one number over all ranks; also a barrier."""

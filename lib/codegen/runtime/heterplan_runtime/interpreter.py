@@ -71,8 +71,12 @@ class Interpreter:
             self._position = index
             with self._located(index, instruction), self._recorder.instruction(index, instruction):
                 if index == self._first_update:
+                    for part in self._parts:
+                        part.end_sum()
                     self._finish_gradients()
                 self._parts[instruction.part].execute(instruction)
+                if self._recorder.is_on or index + 1 == self._first_update:
+                    self._parts[instruction.part].end_sum()
         self._communicator.drain()
         return sum(part.loss for part in self._parts)
 

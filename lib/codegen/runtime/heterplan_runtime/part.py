@@ -82,6 +82,7 @@ class PartExecution:
         self._next_lookups = _next_lookups(program.instructions_of(part))
         self._step = 0
         self._losses: list[Tensor] = []
+        self._end_sum: Callable[[], None] | None = None  # of gradients, where it is under way
         self._prepared: dict[int, Batch] = {}
         self._micro_batches: dict[int, MicroBatch] = {}
         self._handlers: dict[str, Callable[[Instruction], None]] = {
@@ -283,9 +284,15 @@ class PartExecution:
         return self._sharded is None
 
     def _all_reduce(self, instruction: Instruction) -> None:
-        if len(instruction.group) > 1:
-            gradients = [_gradient(parameter) for parameter in self._parameters.values()]
-            self._communicator.sum_in_place(gradients, instruction.group)
+        """Begins it: passes of other parts may follow."""
+        gradients = [_gradient(parameter) for parameter in self._parameters.values()]
+        self._end_sum = self._communicator.begin_sum(gradients, instruction.group)
+
+    def end_sum(self) -> None:
+        """The gradients are summed from here on."""
+        if self._end_sum is not None:
+            self._end_sum()
+            self._end_sum = None
 
     def _reduce_scatter(self, instruction: Instruction) -> None:
         assert self._sharded is not None

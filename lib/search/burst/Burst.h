@@ -1,0 +1,25 @@
+// Burst parallelism (DeepPool, Park et al., arXiv 2112.10065): at a fixed global batch each layer
+// has as many devices of one pool as pay off. The stages run one after another; what a stage leaves
+// idle is listed in the plan.
+#pragma once
+
+#include "search/Search.h"
+
+#include <string>
+#include <vector>
+
+namespace heterplan {
+
+/// The best burst plan of `problem`, whose schedule is ScheduleChoice::Burst: stages of consecutive
+/// layers on nested sets of devices of one type, equal shares, all of the batch at once, each layer
+/// within the limit on its amplification. NotSupported for strategies other than `auto`, several
+/// micro-batches, sparse tables, recomputation and divided state.
+llvm::Expected<SearchOutcome> searchBurst(const Problem &problem, llvm::StringRef strategy,
+                                          const SearchOptions &options);
+
+/// What that search leaves out of the plans that its space promises, in words.
+std::vector<std::string> leftOutOfBursts(const Problem &problem);
+/// "burst", or "burst-reduced" where something is left out.
+std::string burstSpaceName(llvm::ArrayRef<std::string> leftOut);
+
+} // namespace heterplan

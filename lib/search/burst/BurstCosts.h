@@ -1,0 +1,55 @@
+// What a stage of a burst plan takes on some devices of the pool, what its layers amplify, and what
+// a change of width takes: the figures that the search adds up. All times of stages are those of
+// stageCost().
+#pragma once
+
+#include "cost/StageCost.h"
+#include "search/burst/Pool.h"
+#include "search/problem/Problem.h"
+
+#include <vector>
+
+namespace heterplan {
+
+class BurstCosts {
+public:
+  /// Both outlive this.
+  BurstCosts(const Problem &problem, const Pool &pool);
+
+  /// Layers `range` on `width` devices; all of the batch at once.
+  StageCost stage(LayerRange range, int width);
+  /// Time of its gradients' sum: what it takes to synchronise but for the update.
+  static Seconds sumOf(const StageCost &cost) { return cost.synchronization - cost.update; }
+  /// What a device needs for the stage.
+  Bytes memory(const StageCost &cost, int width) const {
+    return cost.memory.need(pool.share(width), 1);
+  }
+
+  /// Moving what crosses the cut before layer `position` from `before` devices to `after`.
+  Seconds activations(int position, int before, int after) const;
+  /// Moving its gradient back, from `after` devices to `before`.
+  Seconds gradients(int position, int before, int after) const;
+
+  /// Device-seconds that `layer` takes on `width` devices for a second of it on one: it counts its
+  /// computing, its sums within the passes, and its bytes of the all-reduce, whose latency is the
+  /// stage's (DeepPool, section 4). At most mostAmplification.
+  double amplification(int layer, int width) { return ratio(layer, width, Seconds()); }
+  /// Likewise of the first layer of a stage behind one on `before` devices: with what is moved to
+  /// it and back.
+  double amplificationBehind(int layer, int before, int width) {
+    return ratio(layer, width, activations(layer, before, width) + gradients(layer, before, width));
+  }
+  static constexpr double mostAmplification = 1e9; // of a layer that takes no time on one device
+
+  /// The first failure of the cost model, if any.
+  llvm::Error takeError() { return costs.times.takeError(); }
+
+  const Problem &problem;
+  const Pool &pool;
+  StageCosts costs;
+
+private:
+  double ratio(int layer, int width, Seconds moving);
+};
+
+} // namespace heterplan

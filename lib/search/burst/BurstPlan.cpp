@@ -1,0 +1,175 @@
+#include "search/burst/BurstPlan.h"
+
+#include "cost/IterationRules.h"
+#include "cost/Simulator.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+class BurstPlanBuilder {
+public:
+  BurstPlanBuilder(BurstCosts &costs, ArrayRef<BurstStage> choice)
+      : costs(costs), problem(costs.problem), choice(choice),
+        devices(devicesOf(problem.cluster, costs.pool.type())) {}
+
+  Expected<Plan> build() {
+    fillRequest();
+    for (size_t i = 0; i < choice.size(); ++i)
+      addStage(int(i));
+    for (size_t i = 1; i < choice.size(); ++i)
+      addMoves(i);
+    fillFigures();
+    Expected<std::vector<IdleGap>> idle = findIdleGaps(plan, problem.graph, problem.cluster);
+    if (!idle)
+      return idle.takeError();
+    plan.idle = std::move(*idle);
+    return std::move(plan);
+  }
+
+private:
+  void fillRequest() {
+    const Request &request = problem.request;
+    plan.model = problem.graph.model;
+    plan.modelFingerprint = problem.graph.fingerprint;
+    plan.cluster = problem.cluster.name;
+    plan.clusterFingerprint = problem.cluster.fingerprint;
+    plan.globalBatch = request.globalBatch;
+    plan.schedule = Schedule::Burst;
+    plan.optimizer = request.optimizer;
+    plan.precision = request.precision;
+    plan.iterationModel = IterationModel::Burst;
+    plan.recompute = request.recompute;
+    plan.shardState = request.shardState;
+    static_cast<Requirements &>(plan) = request;
+    plan.training = request.training;
+    plan.objective = request.objective;
+  }
+
+  void addStage(int index) {
+    const BurstStage &chosen = choice[index];
+    StageCost cost = costs.stage(chosen.layers, chosen.width);
+    Stage &stage = plan.stages.emplace_back();
+    stage.id = index;
+    for (int layer = chosen.layers.begin; layer < chosen.layers.end; ++layer) {
+      stage.layers.push_back(problem.graph.layers[layer].name);
+      bool isFirst = layer == chosen.layers.begin && index > 0;
+      stage.amplification =
+          std::max(stage.amplification,
+                   isFirst ? costs.amplificationBehind(layer, choice[index - 1].width, chosen.width)
+                           : costs.amplification(layer, chosen.width));
+    }
+    for (int device : Pool::order(chosen.width))
+      stage.replicas.push_back(
+          {costs.pool.share(chosen.width), cost.forward, cost.backward, {devices[device]}});
+    stage.forward = cost.forward;
+    stage.backward = cost.backward;
+    stage.sync = cost.synchronization;
+    stage.update = cost.update;
+    stage.memory = costs.memory(cost, chosen.width);
+    stage.parameterBytes = costs.costs.memory.parameters(chosen.layers);
+    addProvenance(chosen, cost);
+  }
+
+  /// What is moved where the width changes before stage `index`.
+  void addMoves(size_t index) {
+    Stage &before = plan.stages[index - 1], &after = plan.stages[index];
+    int position = choice[index].layers.begin;
+    int from = choice[index - 1].width, to = choice[index].width;
+    after.receive = costs.activations(position, from, to);
+    after.forward += after.receive;
+    before.receiveGradient = costs.gradients(position, from, to);
+    before.backward += before.receiveGradient;
+    spend(costs.pool.provenance(from, to), after.receive + before.receiveGradient);
+  }
+
+  void spend(Provenance origin, Seconds time) {
+    plan.provenance[static_cast<size_t>(origin)] += time.value();
+  }
+
+  void addProvenance(const BurstStage &chosen, const StageCost &cost) {
+    cost.slowestForward->addByOrigin(chosen.layers, 1, 1, 1, plan.provenance);
+    spend(costs.costs.costsOf(costs.pool.group(chosen.width)).reduce.provenance,
+          BurstCosts::sumOf(cost) + cost.inPassAllReduce * 2);
+  }
+
+  void fillFigures() {
+    int most = 0;
+    for (size_t i = 0; i < choice.size(); ++i) {
+      const Stage &stage = plan.stages[i];
+      most = std::max(most, choice[i].width);
+      plan.deviceTime += (stage.time() + stage.sync) * double(choice[i].width);
+    }
+    double batch = double(plan.globalBatch.value());
+    plan.iteration = rulesOf(plan.iterationModel).iteration(plan.stages, 1, plan.schedule);
+    plan.throughput = plan.globalBatch / plan.iteration;
+    plan.costPerHour = problem.cluster.types[costs.pool.type()].price * double(most);
+    plan.costPerMillionSamples = plan.costPerHour * plan.iteration * (1e6 / batch);
+    double sum = std::accumulate(plan.provenance.begin(), plan.provenance.end(), 0.0);
+    if (sum == 0)
+      plan.provenance[static_cast<int>(Provenance::Modelled)] = sum = 1;
+    for (double &share : plan.provenance)
+      share /= sum;
+  }
+
+  BurstCosts &costs;
+  const Problem &problem;
+  ArrayRef<BurstStage> choice;
+  std::vector<DeviceRef> devices;
+  Plan plan;
+};
+
+/// Memory of each rank that no stage of the plan takes.
+std::map<DeviceRef, Bytes> freeMemory(const Plan &plan, const Cluster &cluster) {
+  std::map<DeviceRef, Bytes> result;
+  for (const Stage &stage : plan.stages)
+    for (const Replica &replica : stage.replicas)
+      for (const DeviceRef &device : replica.devices) {
+        Bytes memory = cluster.types[cluster.typeIndex(device)].memory;
+        Bytes &left = result.try_emplace(device, memory).first->second;
+        left = std::max(Bytes(), left - stage.memory);
+      }
+  return result;
+}
+} // namespace
+
+Expected<std::vector<IdleGap>> findIdleGaps(const Plan &plan, const LayerGraph &graph,
+                                            const Cluster &cluster) {
+  Expected<Program> program = lower(plan, graph, cluster);
+  if (!program)
+    return program.takeError();
+  Expected<Simulation> simulation = simulate(*program);
+  if (!simulation)
+    return simulation.takeError();
+  const Timeline &timeline = simulation->timeline;
+  std::map<DeviceRef, Bytes> memory = freeMemory(plan, cluster);
+  const Seconds shortest = timeline.iteration * 1e-9; // rounding leaves shorter ones
+  std::vector<IdleGap> result;
+  auto event = timeline.events.begin();
+  for (const RankProgram &rank : program->ranks) {
+    Seconds busy{};
+    auto waitUntil = [&](Seconds end) {
+      if (end - busy > shortest)
+        result.push_back({rank.device, busy, end - busy, memory[rank.device]});
+    };
+    for (; event != timeline.events.end() && event->rank == rank.rank; ++event) {
+      if (event->end == event->begin)
+        continue;
+      waitUntil(event->begin);
+      busy = std::max(busy, event->end);
+    }
+    waitUntil(timeline.iteration);
+  }
+  return result;
+}
+
+Expected<Plan> makeBurstPlan(BurstCosts &costs, ArrayRef<BurstStage> stages) {
+  return BurstPlanBuilder(costs, stages).build();
+}
+
+} // namespace heterplan

@@ -1,0 +1,43 @@
+// How many devices each layer of a burst plan has: dynamic programming over cuts and widths. A
+// label is the stages from some cut to the end of the model; of two labels at one cut with one
+// width in front, the one that does as well in every completion is kept.
+#pragma once
+
+#include "search/burst/BurstCosts.h"
+#include "search/placement/SearchBudget.h"
+
+#include <vector>
+
+namespace heterplan {
+
+/// Layers on the first `width` devices of the pool.
+struct BurstStage {
+  LayerRange layers;
+  int width = 1;
+};
+
+/// What is asked of the stages.
+struct BurstGoal {
+  bool deviceTime = false;       // to be least, instead of the time of an iteration
+  Seconds longest{};             // of an iteration; may be infinite
+  double amplificationLimit = 0; // of each layer; 0: none
+  int mostDevices = 1;
+  Bytes memory{}; // of each device; may be infinite
+};
+
+struct BurstChoice {
+  std::vector<BurstStage> stages; // empty: none was found
+  Seconds iteration{}, deviceTime{};
+  /// Nothing that keeps the goal is better; without stages: nothing keeps it.
+  bool proven = false;
+  Seconds bound{}; // on what is to be least
+};
+
+/// Stages that keep `goal`, neighbours of unequal width, with the least iteration time or
+/// device-time. `positions`: where the model may be cut, ascending, both ends included. An
+/// iteration takes what IterationModel::Burst says. Fails where the cost model does. Ended early by
+/// `budget`, or where labels are too many to keep, the choice is not proven.
+llvm::Expected<BurstChoice> searchWidths(BurstCosts &costs, llvm::ArrayRef<int> positions,
+                                         const BurstGoal &goal, SearchBudget &budget);
+
+} // namespace heterplan

@@ -1,0 +1,54 @@
+// What the search for widths adds up, worked out once for a limit on the amplification: each run of
+// layers on each width, and each change of width.
+#pragma once
+
+#include "search/burst/BurstSearch.h"
+
+#include <vector>
+
+namespace heterplan {
+
+/// A run of layers on one width as a stage, seconds; moves at its ends not counted.
+struct BurstRun {
+  double time = -1; // passes and update; negative: not allowed
+  double backward = 0, sum = 0;
+  double memory = 0; // bytes
+};
+
+/// A change of width, seconds.
+struct BurstMove {
+  double forward = -1; // negative: not allowed
+  double backward = 0;
+};
+
+class BurstTable {
+public:
+  BurstTable(BurstCosts &costs, llvm::ArrayRef<int> positions, const BurstGoal &goal);
+
+  int cuts() const { return static_cast<int>(positions.size()) - 1; } // and the beginning
+  int widths() const { return static_cast<int>(counts.size()); }
+  int width(int index) const { return counts[index]; }
+  LayerRange layers(int begin, int end) const { return {positions[begin], positions[end]}; }
+
+  /// Layers between two cuts, on the width-th number of devices.
+  const BurstRun &run(int begin, int end, int width) const {
+    return runs[(size_t(begin) * positions.size() + size_t(end)) * counts.size() + size_t(width)];
+  }
+  const BurstMove &move(int cut, int before, int after) const {
+    return moves[(size_t(cut) * counts.size() + size_t(before)) * counts.size() + size_t(after)];
+  }
+
+private:
+  void fillRuns(BurstCosts &costs, int end, int width);
+  void fillMoves(BurstCosts &costs, int cut);
+  bool keepsLimit(double amplification) const;
+
+  std::vector<int> positions, counts;
+  double limit;
+  std::vector<int> farthestEnd;           // by layer: where a stage from there has to end
+  std::vector<std::vector<bool>> allowed; // by layer and width, no move counted
+  std::vector<BurstRun> runs;
+  std::vector<BurstMove> moves;
+};
+
+} // namespace heterplan

@@ -1,0 +1,61 @@
+// The devices of one type as a pool of which each stage of a burst plan takes the first few: which
+// numbers of them a stage may have, which samples each device then holds, and what moves where the
+// number changes.
+#pragma once
+
+#include "cost/Collectives.h"
+#include "ir/Request.h"
+
+#include <map>
+#include <vector>
+
+namespace heterplan {
+
+/// Samples that leave one device, and that come to one, at most, where a stage on some devices is
+/// followed by one on others.
+struct MovedShares {
+  Samples sent{}, received{};
+};
+
+class Pool {
+public:
+  /// The devices of `type`, as many as `most` at a time.
+  Pool(const Cluster &cluster, int type, int most, Samples batch, Widths widths);
+
+  int type() const { return deviceType; }
+  /// Numbers of devices, ascending from 1: divisors of the batch, so that shares are equal, of
+  /// which powers of two only unless any will do.
+  const std::vector<int> &widths() const { return all; }
+  /// Whether powers of two were left out because they do not divide the batch.
+  bool leavesPowersOut() const { return leavesOut; }
+
+  DeviceGroup group(int width) const { return {{{deviceType, width}}}; }
+  Samples share(int width) const { return Samples(batch.value() / width); }
+  /// The devices of the pool that hold the samples of a stage on `width` of them, from the first
+  /// sample on. A device that joins takes its samples from one that has most: a stage on twice as
+  /// many devices leaves every second half where it is.
+  static std::vector<int> order(int width);
+  /// Between two of `widths`.
+  const MovedShares &moved(int from, int to) const { return moves.at({from, to}).shares; }
+  /// Where the time of a move comes from.
+  Provenance provenance(int from, int to) const {
+    return moves.at({from, to}).path.link.provenance;
+  }
+  /// Time to move the samples that change device: `perSample` bytes each, `fixed` to each device.
+  Seconds moveTime(int from, int to, Bytes perSample, Bytes fixed) const;
+
+private:
+  struct Move {
+    MovedShares shares;
+    TransferPath path;
+  };
+  MovedShares countMoved(int from, int to) const;
+
+  int deviceType;
+  Samples batch;
+  std::vector<int> all;
+  bool leavesOut = false;
+  std::map<std::pair<int, int>, Move> moves; // by unequal widths
+};
+
+} // namespace heterplan
