@@ -1,3 +1,4 @@
+#include "ir/MicroBatches.h"
 #include "ir/PassOrder.h"
 #include "ir/Program.h"
 
@@ -32,7 +33,8 @@ struct Member {
 class Lowering {
 public:
   Lowering(const Plan &plan, const LayerGraph &graph, const Cluster &cluster)
-      : plan(plan), graph(graph), cluster(cluster) {}
+      : plan(plan), graph(graph),
+        cluster(cluster), microBatches{plan.globalBatch, plan.microBatches} {}
 
   Expected<Program> lower() {
     if (Error error = plan.verify())
@@ -89,7 +91,8 @@ private:
   /// A part for each replica, with its samples; instructions come later, when all parts are known.
   Error createParts(int stage) {
     members.emplace_back();
-    int64_t begin = 0;
+    lastSamples.emplace_back();
+    int64_t begin = 0, lastBegin = 0;
     for (size_t replica = 0; replica < plan.stages[stage].replicas.size(); ++replica) {
       const Replica &source = plan.stages[stage].replicas[replica];
       if (source.devices.size() != 1)
@@ -102,8 +105,11 @@ private:
       ProgramPart part;
       part.stage = stage;
       part.replica = static_cast<int>(replica);
-      part.samples = {begin, source.share.value() / plan.microBatches};
+      part.samples = {begin, microBatches.fullPartOf(source.share)};
       begin += part.samples.count;
+      lastSamples.back().push_back(
+          {lastBegin, microBatches.partOf(source.share, plan.microBatches - 1)});
+      lastBegin += lastSamples.back().back().count;
       members.back().push_back({(*rank)->rank, static_cast<int>((*rank)->parts.size())});
       (*rank)->parts.push_back(std::move(part));
     }
@@ -208,6 +214,12 @@ private:
     return program.ranks[member.rank].parts[member.part];
   }
 
+  /// There are two kinds of micro-batches: full ones, and those like the last one.
+  SampleRange samplesOf(Member member, int microBatch) const {
+    const ProgramPart &part = partOf(member);
+    return microBatches.isFull(microBatch) ? part.samples : lastSamples[part.stage][part.replica];
+  }
+
   Instruction &append(Member member, Op op) {
     Instruction &instruction = program.ranks[member.rank].instructions.emplace_back();
     instruction.op = op;
@@ -220,16 +232,17 @@ private:
     const Stage &stage = plan.stages[part.stage];
     emitPass(member, Op::Load, microBatch, Seconds());
     emitLookup(member, Op::Lookup, microBatch, stage.lookup);
-    emitTransfers(member, Op::Receive, microBatch, part.stage - 1, stage.receive);
-    emitPass(member, Op::Forward, microBatch, stage.replicas[part.replica].forward);
+    Seconds idle = emitTransfers(member, Op::Receive, microBatch, part.stage - 1, stage.receive);
+    emitPass(member, Op::Forward, microBatch, stage.replicas[part.replica].forward + idle);
     emitTransfers(member, Op::Send, microBatch, part.stage + 1, Seconds());
   }
 
   void emitBackward(Member member, int microBatch) {
     const ProgramPart &part = partOf(member);
     const Stage &stage = plan.stages[part.stage];
-    emitTransfers(member, Op::ReceiveGradient, microBatch, part.stage + 1, stage.receiveGradient);
-    Seconds backward = stage.replicas[part.replica].backward - stage.reduceScatter;
+    Seconds idle = emitTransfers(member, Op::ReceiveGradient, microBatch, part.stage + 1,
+                                 stage.receiveGradient);
+    Seconds backward = stage.replicas[part.replica].backward - stage.reduceScatter + idle;
     emitPass(member, Op::Backward, microBatch, std::max(Seconds(), backward));
     if (part.stateSharding == StateSharding::Gradients)
       emitPass(member, Op::GradientReduceScatter, microBatch, stage.reduceScatter).group =
@@ -249,29 +262,32 @@ private:
   Instruction &emitPass(Member member, Op op, int microBatch, Seconds seconds) {
     Instruction &instruction = append(member, op);
     instruction.microBatch = microBatch;
-    instruction.samples = partOf(member).samples;
+    instruction.samples = samplesOf(member, microBatch);
     instruction.seconds = seconds;
     return instruction;
   }
 
   /// One message with each rank of `peerStage` that has samples of this part. They share `total` by
   /// their samples; the last one takes what rounding leaves. What stays on the device takes no
-  /// time.
-  void emitTransfers(Member member, Op op, int microBatch, int peerStage, Seconds total) {
+  /// time. Returns what of `total` there is no message for, where the part has no samples.
+  Seconds emitTransfers(Member member, Op op, int microBatch, int peerStage, Seconds total) {
     if (peerStage < 0 || peerStage >= program.stages)
-      return;
+      return Seconds();
     const ProgramPart &part = partOf(member);
-    int64_t left = part.samples.count;
+    SampleRange own = samplesOf(member, microBatch);
+    int64_t left = own.count;
     Seconds spent{};
     const std::vector<Member> &peers = members[peerStage];
     auto peer = partition_point(peers, [&](Member candidate) {
-      SampleRange samples = partOf(candidate).samples;
-      return samples.begin + samples.count <= part.samples.begin;
+      SampleRange samples = samplesOf(candidate, microBatch);
+      return samples.begin + samples.count <= own.begin;
     });
     for (; left > 0 && peer != peers.end(); ++peer) {
-      SampleRange common = intersect(part.samples, partOf(*peer).samples);
+      SampleRange common = intersect(own, samplesOf(*peer, microBatch));
+      if (common.count == 0) // of a replica without samples of this micro-batch
+        continue;
       left -= common.count;
-      Seconds share = total * (double(common.count) / double(part.samples.count));
+      Seconds share = total * (double(common.count) / double(own.count));
       if (!left)
         share = std::max(Seconds(), total - spent);
       spent += share;
@@ -282,6 +298,7 @@ private:
       instruction.boundary = std::min(part.stage, peerStage);
       instruction.seconds = peer->rank == member.rank ? Seconds() : share;
     }
+    return own.count == 0 ? total : Seconds();
   }
 
   /// All gradients are summed before the first update, those of later stages first, as they are
@@ -322,11 +339,13 @@ private:
   const Plan &plan;
   const LayerGraph &graph;
   const Cluster &cluster;
+  const MicroBatches microBatches;
   Program program;
-  std::vector<int> begins;                  // layer at which each stage begins
-  std::map<DeviceRef, int> numbers;         // ranks
-  std::vector<std::vector<Member>> members; // by stage, replica by replica
-  std::vector<std::vector<int>> groups;     // by stage: its ranks, ascending
+  std::vector<int> begins;                           // layer at which each stage begins
+  std::map<DeviceRef, int> numbers;                  // ranks
+  std::vector<std::vector<Member>> members;          // by stage, replica by replica
+  std::vector<std::vector<SampleRange>> lastSamples; // of the last micro-batch, likewise
+  std::vector<std::vector<int>> groups;              // by stage: its ranks, ascending
   std::vector<Cut> cuts;
 };
 } // namespace
