@@ -4,14 +4,15 @@
 // label's bound can beat is optimal. Stopped early, the least bound of the open labels is a proven
 // bound of the optimum. See docs/rationale/search.md.
 #include "search/exact/Bounds.h"
+#include "search/exact/CountBounds.h"
 #include "search/exact/Labels.h"
 #include "search/placement/SearchBudget.h"
 #include "search/placement/Strategy.h"
 
 #include <algorithm>
 #include <cmath>
-#include <deque>
 #include <limits>
+#include <memory>
 #include <queue>
 
 using namespace llvm;
@@ -58,15 +59,19 @@ private:
   bool promising(const Label &label) const { return label.bound < bestObjective * (1 - 1e-12); }
 
   // Order
-  void beam();
+  bool openCase(int choice);
+  bool keepCase(int choice);
+  double openCases();
+  void beam(int choice);
   void bestFirst();
+  double bestAtGap() const;
   int64_t work() const;
 
   Evaluator &evaluator;
   const SearchOptions &options;
   const SearchSpace &space;
-  const int types, last;            // last: index of the last position
-  std::deque<MicroBatchCase> cases; // Bounds refer to the tables
+  const int types, last;                              // last: index of the last position
+  std::vector<std::unique_ptr<MicroBatchCase>> cases; // by choice; null: not looked at
   PathTable paths;
 
   LabelStore labels;
@@ -86,8 +91,8 @@ private:
 LabelSearch::LabelSearch(Evaluator &evaluator, const SearchOptions &options)
     : evaluator(evaluator), options(options), space(evaluator.space),
       types(static_cast<int>(space.available.size())),
-      last(static_cast<int>(space.positions.size()) - 1), paths(evaluator),
-      labels(evaluator, paths), scratch(types) {
+      last(static_cast<int>(space.positions.size()) - 1), cases(space.microBatches.size()),
+      paths(evaluator), labels(evaluator, paths), scratch(types) {
   for (size_t option = 0; option < space.options.size(); ++option)
     if (space.options[option].wholeModelOnly)
       wholeModelOptions.push_back(static_cast<int>(option));
@@ -111,7 +116,7 @@ PartialPlacement LabelSearch::partialOf(const Label &label) {
   double receive = 0; // of its first stage, at least
   if (label.position > 0 && label.option >= 0)
     receive =
-        cases[label.choice].table.leastReceive(label.position, label.option, label.share.value());
+        cases[label.choice]->table.leastReceive(label.position, label.option, label.share.value());
   PartialPlacement partial;
   partial.position = label.position;
   partial.fill = label.fill + evaluator.rules.fillWeight() * receive;
@@ -123,7 +128,7 @@ PartialPlacement LabelSearch::partialOf(const Label &label) {
 }
 
 void LabelSearch::bound(Label &label) {
-  label.bound = cases[label.choice].bounds.objective(partialOf(label), timeLimit());
+  label.bound = cases[label.choice]->bounds.objective(partialOf(label), timeLimit());
 }
 
 /// Slowest iteration that is still of interest.
@@ -135,7 +140,7 @@ double LabelSearch::timeLimit() const {
 
 /// The stage [begin, position) before `label`; `mostInFlight` 0 where it does not fit.
 StageEntry LabelSearch::stageBefore(const Label &label, int option, int begin) {
-  return cases[label.choice].table.atDepth(begin, label.position, option, label.depth + 1);
+  return cases[label.choice]->table.atDepth(begin, label.position, option, label.depth + 1);
 }
 
 /// Puts the slots of label `index` and of `option` into `scratch`; false where they do not suffice.
@@ -188,7 +193,7 @@ void LabelSearch::listStages(int index) {
   ArrayRef<int> slots = labels.slotsOf(index);
   std::copy(slots.begin(), slots.end(), scratch.begin());
   stages.clear();
-  Bounds &bounds = cases[label.choice].bounds;
+  Bounds &bounds = cases[label.choice]->bounds;
   if (!bounds.listExtensions(partialOf(label), timeLimit(), bestObjective, stages))
     for (int option = 0; option < static_cast<int>(space.options.size()); ++option)
       for (int begin = label.position; begin-- > 0;)
@@ -204,7 +209,7 @@ bool LabelSearch::mayStand(const Lagrangian::Extension &stage, const Label &labe
     return false;
   if (stage.begin > 0 && label.depth + 1 >= space.maxStages)
     return false; // the last stage that may be added has to take all the rest
-  return option.group.size() <= cases[label.choice].table.batch &&
+  return option.group.size() <= cases[label.choice]->table.batch &&
          (label.depth == 0 ||
           evaluator.rules.mayFollow(option.group, space.options[label.option].group));
 }
@@ -246,7 +251,7 @@ void LabelSearch::complete(const Label &label) {
 
 Placement LabelSearch::placementOf(const Label &first) const {
   Placement placement;
-  placement.microBatches = cases[first.choice].table.microBatches;
+  placement.microBatches = cases[first.choice]->table.microBatches;
   for (const Label *label = &first; label->option >= 0; label = &labels[label->parent])
     placement.stages.push_back({space.positions[label->position], space.positions[label->end],
                                 space.options[label->option].group});
@@ -254,25 +259,20 @@ Placement LabelSearch::placementOf(const Label &first) const {
 }
 
 /// A first good plan: from each cut only the few most promising labels grow.
-void LabelSearch::beam() {
-  for (size_t choice = 0; choice < cases.size(); ++choice) {
-    labels.clear();
-    open = {};
-    addRoot(static_cast<int>(choice));
-    std::vector<std::vector<int>> waiting(last + 1);
-    if (labels.size() == 0)
-      continue;
+void LabelSearch::beam(int choice) {
+  addRoot(choice);
+  std::vector<std::vector<int>> waiting(last + 1);
+  if (labels.size() > 0)
     waiting[last] = {0};
-    for (int position = last; position > 0; --position) {
-      std::vector<int> &here = waiting[position];
-      std::stable_sort(here.begin(), here.end(),
-                       [&](int a, int b) { return labels[a].bound < labels[b].bound; });
-      here.resize(std::min<size_t>(here.size(), beamWidth));
-      for (int index : here)
-        expand(index, [&](const Label &grown) {
-          waiting[grown.position].push_back(labels.add(grown, scratch));
-        });
-    }
+  for (int position = last; position > 0; --position) {
+    std::vector<int> &here = waiting[position];
+    std::stable_sort(here.begin(), here.end(),
+                     [&](int a, int b) { return labels[a].bound < labels[b].bound; });
+    here.resize(std::min<size_t>(here.size(), beamWidth));
+    for (int index : here)
+      expand(index, [&](const Label &grown) {
+        waiting[grown.position].push_back(labels.add(grown, scratch));
+      });
   }
   labels.clear();
   open = {};
@@ -284,22 +284,62 @@ int64_t LabelSearch::work() const {
 
 void LabelSearch::bestFirst() {
   for (size_t choice = 0; choice < cases.size(); ++choice)
-    addRoot(static_cast<int>(choice));
+    if (cases[choice])
+      addRoot(static_cast<int>(choice));
   int64_t expanded = 0;
   while (!open.empty() && work() <= options.workLimit && !SearchBudget(options).interrupted()) {
     auto [bound, index] = open.top();
-    if (bound >= bestObjective * (1 - std::max(1e-12, 1 - 1 / (1 + options.gap))))
+    if (bound >= bestAtGap())
       break;
     open.pop();
     if (labels[index].dominated)
       continue;
     expand(index, [&](const Label &grown) {
-      if (labels.insert(grown, scratch, cases[grown.choice].bounds.slowestAtLeast()))
+      if (labels.insert(grown, scratch, cases[grown.choice]->bounds.slowestAtLeast()))
         open.push({grown.bound, static_cast<int>(labels.size()) - 1});
     });
     if (options.progress && (++expanded & 0xff) == 0)
       options.progress(double(work()) / double(options.workLimit), bestObjective);
   }
+}
+
+/// What is no better than this is of no interest.
+double LabelSearch::bestAtGap() const {
+  return bestObjective * (1 - std::max(1e-12, 1 - 1 / (1 + options.gap)));
+}
+
+/// Prices the stages for a number of micro-batches; false where its bound cannot beat the best
+/// plan.
+bool LabelSearch::openCase(int choice) {
+  cases[choice] = std::make_unique<MicroBatchCase>(evaluator, space.microBatches[choice]);
+  labels.setChoice(choice, cases[choice]->table);
+  return keepCase(choice);
+}
+
+bool LabelSearch::keepCase(int choice) {
+  Bounds &bounds = cases[choice]->bounds;
+  if (bounds.root() < bestObjective)
+    bounds.tighten(timeLimit(), bestObjective);
+  if (bounds.root() < bestObjective)
+    return true;
+  cases[choice].reset();
+  return false;
+}
+
+/// The numbers of micro-batches that may hold the best plan, the most promising ones first, each
+/// with a first plan. Returns a bound of those that there was no time for.
+double LabelSearch::openCases() {
+  double left = infinity;
+  for (auto [bound, choice] : CountBounds(evaluator, /*wholeModelGroups=*/false).inOrder()) {
+    if (bound >= bestAtGap() || work() > options.workLimit || SearchBudget(options).interrupted())
+      left = std::min(left, bound);
+    else if (openCase(choice))
+      beam(choice);
+  }
+  for (size_t choice = 0; choice < cases.size(); ++choice)
+    if (cases[choice])
+      keepCase(static_cast<int>(choice));
+  return left;
 }
 
 Solution LabelSearch::run() {
@@ -309,18 +349,9 @@ Solution LabelSearch::run() {
     bestObjective = evaluation->objective;
     bestTime = evaluation->iteration.value();
   }
-  for (int m : space.microBatches) {
-    cases.emplace_back(evaluator, m);
-    labels.addChoice(cases.back().table);
-    if (cases.back().bounds.root() < bestObjective)
-      cases.back().bounds.tighten(timeLimit(), bestObjective);
-  }
-  beam();
-  for (MicroBatchCase &each : cases)
-    if (each.bounds.root() < bestObjective)
-      each.bounds.tighten(timeLimit(), bestObjective);
+  double left = openCases();
   bestFirst();
-  double least = std::min(leastMisjudged, open.empty() ? infinity : open.top().first);
+  double least = std::min({left, leastMisjudged, open.empty() ? infinity : open.top().first});
   bool complete = least >= bestObjective * (1 - 1e-12);
   SearchBudget budget(options);
   budget.add(work());

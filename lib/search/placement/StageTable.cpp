@@ -7,11 +7,11 @@ using namespace llvm;
 namespace heterplan {
 
 StageTable::StageTable(Evaluator &evaluator, int microBatches)
-    : microBatches(microBatches),
-      batch(evaluator.problem.request.globalBatch.value() / microBatches), evaluator(evaluator),
-      options(evaluator.space.options.size()) {
+    : microBatches(microBatches), batch(evaluator.stages.fullSize(microBatches)),
+      evaluator(evaluator) {
   const std::vector<int> &positions = evaluator.space.positions;
   for (const GroupOption &option : evaluator.space.options) {
+    columns.push_back(evaluator.space.isUseful(option, batch) ? int(columnCount++) : -1);
     const Cluster &cluster = evaluator.problem.cluster;
     StageOption &plain = plainest.emplace_back();
     plain.devices = option.group;
@@ -26,13 +26,13 @@ StageTable::StageTable(Evaluator &evaluator, int microBatches)
     leastPerSampleByte.push_back((least(2e18) - least(1e18)) / 1e18);
   }
   size_t count = positions.size();
-  entries.resize(count * (count - 1) / 2 * options);
+  entries.resize(count * (count - 1) / 2 * columnCount);
   losses.resize(count);
   for (int end = 1; end < int(count); ++end)
     for (int begin = 0; begin < end; ++begin)
-      for (int option = 0; option < int(options); ++option)
-        if (!evaluator.space.options[option].wholeModelOnly ||
-            (begin == 0 && end + 1 == int(count)))
+      for (int option = 0; option < int(columns.size()); ++option)
+        if (has(option) && (!evaluator.space.options[option].wholeModelOnly ||
+                            (begin == 0 && end + 1 == int(count))))
           entries[indexOf(begin, end, option)] = price(begin, end, option);
   for (size_t end = 1; end < count; ++end)
     losses[end] = std::max(losses[end], losses[end - 1]);
@@ -73,8 +73,6 @@ StageEntry StageTable::price(int begin, int end, int option) {
   int64_t devices = group.size();
   int stages = int(positions.size()) - end; // from this one on, at most
   int deepest = std::min(microBatches, stages), fewest = std::min(microBatches, stages > 1 ? 2 : 1);
-  if (devices > batch)
-    return {};
   if (group.counts.size() > 1)
     return priceBalanced(range, group, end, deepest);
   int type = group.counts.front().first;
@@ -82,7 +80,7 @@ StageEntry StageTable::price(int begin, int end, int option) {
     return {};
   StageWay plain = evaluator.stages.waysFor(group.size()).front();
   StageCost cost = evaluator.stages.costs.stageCost(range, plainest[option],
-                                                    evaluator.stages.splitOf(batch, true));
+                                                    evaluator.stages.splitOf(microBatches, true));
   if (!cost.isKnown)
     return {};
   if (!cost.largestIsSlowest)
@@ -116,8 +114,8 @@ StageEntry StageTable::priceWays(LayerRange range, const DeviceGroup &group, int
       continue;
     plainFits |= &way == evaluator.stages.waysFor(count).begin();
     StageOption option{group, 1, {way.recomputes}, way.sharding};
-    StageCost cost =
-        evaluator.stages.costs.stageCost(range, option, evaluator.stages.splitOf(batch, true));
+    StageCost cost = evaluator.stages.costs.stageCost(range, option,
+                                                      evaluator.stages.splitOf(microBatches, true));
     ways.push_back(
         {most, cost.forward.value(), cost.backward.value(), cost.synchronization.value()});
   }
@@ -179,7 +177,7 @@ StageEntry StageTable::priceBalanced(LayerRange range, const DeviceGroup &group,
   Bytes rows = evaluator.stages.costs.memory.lookups(range) * double(entry.share);
   SmallVector<WayCost, 6> found;
   for (const StageWay &way : ways) {
-    StageEvaluation run = evaluator.stages.evaluate(range, group, batch, StagePlace(), way);
+    StageEvaluation run = evaluator.stages.evaluate(range, group, microBatches, StagePlace(), way);
     if (!run.fits)
       continue;
     const StageCost &cost = run.cost;
@@ -200,6 +198,8 @@ StageEntry StageTable::priceBalanced(LayerRange range, const DeviceGroup &group,
 }
 
 StageEntry StageTable::atDepth(int begin, int end, int option, int depth) {
+  if (!has(option))
+    return none;
   size_t index = indexOf(begin, end, option);
   StageEntry entry = entries[index];
   int inFlight = std::min(microBatches, depth);
@@ -212,9 +212,9 @@ StageEntry StageTable::atDepth(int begin, int end, int option, int depth) {
     return known->second;
   const std::vector<int> &positions = evaluator.space.positions;
   bool isLast = end + 1 == int(positions.size());
-  StageEvaluation run =
-      evaluator.stages.evaluate({positions[begin], positions[end]},
-                                evaluator.space.options[option].group, batch, {isLast, inFlight});
+  StageEvaluation run = evaluator.stages.evaluate({positions[begin], positions[end]},
+                                                  evaluator.space.options[option].group,
+                                                  microBatches, {isLast, inFlight});
   StageEntry &result = known->second;
   result.forward = result.leastForward = run.cost.forward.value();
   result.backward = run.cost.backward.value();

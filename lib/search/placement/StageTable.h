@@ -10,7 +10,7 @@
 
 namespace heterplan {
 
-/// Without the neighbours, one micro-batch, in seconds.
+/// Without the neighbours, one full micro-batch, in seconds.
 struct StageEntry {
   double forward = 0, backward = 0, sync = 0;
   double leastForward = 0; // whatever its place in the pipeline
@@ -28,11 +28,14 @@ public:
   StageTable(Evaluator &evaluator, int microBatches);
 
   const int microBatches;
-  const int64_t batch; // samples of one micro-batch
+  const int64_t batch; // samples of a full micro-batch
 
+  /// Whether stages may need all devices of `option` for micro-batches of this size; no other
+  /// option is priced.
+  bool has(int option) const { return columns[option] >= 0; }
   /// The stage between positions `begin` < `end` on option `option`.
   const StageEntry &at(int begin, int end, int option) const {
-    return entries[indexOf(begin, end, option)];
+    return has(option) ? entries[indexOf(begin, end, option)] : none;
   }
   /// The same exactly, `depth` stages from the end, itself counted; mostInFlight 0: it does not
   /// fit.
@@ -50,7 +53,7 @@ public:
 
 private:
   size_t indexOf(int begin, int end, int option) const {
-    return (size_t(end) * (end - 1) / 2 + begin) * options + option;
+    return (size_t(end) * (end - 1) / 2 + begin) * columnCount + columns[option];
   }
   StageEntry price(int begin, int end, int option);
   /// What a stage takes in one way, and how many micro-batches it can keep so.
@@ -68,7 +71,9 @@ private:
   bool fitsDeeper(LayerRange range, const StageEvaluation &run, int inFlight);
 
   Evaluator &evaluator;
-  const size_t options;
+  std::vector<int> columns; // of `entries`, by option; -1: none
+  size_t columnCount = 0;
+  const StageEntry none{};
   std::vector<StageEntry> entries;
   std::vector<StageOption> plainest; // by option: the first way that it may run in
   std::vector<double> leastLatency, leastPerSampleByte;     // by option, of a transfer
