@@ -12,14 +12,16 @@ using namespace llvm;
 
 namespace heterplan {
 
+namespace {
 /// Gives the last of those with the most samples one sample less in each micro-batch that is not
 /// full. `replicas` have shares that are multiples of their number.
-static void dropMissing(const MicroBatches &microBatches, std::vector<Replica> &replicas) {
+void dropMissing(const MicroBatches &microBatches, std::vector<Replica> &replicas) {
   auto most =
       std::max_element(replicas.rbegin(), replicas.rend(),
                        [](const Replica &a, const Replica &b) { return a.share < b.share; });
   most->share = Samples(most->share.value() - microBatches.missing());
 }
+} // namespace
 
 /// Replicas in the order of `devices`: the shares of each type, largest first.
 std::vector<Replica> PlanBuilder::replicasOf(const StageEvaluation &run, const PlacedStage &placed,

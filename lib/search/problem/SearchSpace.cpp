@@ -18,7 +18,7 @@ namespace {
 constexpr int mostPositions = 40;
 constexpr int mostFittedPositions = 256; // where a stage is merged with its neighbours
 constexpr int mostSteadyMicroBatches = 256;
-constexpr size_t mostMicroBatchChoices = 48;
+constexpr size_t mostMicroBatchChoices = 16;
 /// Mixed groups are listed exhaustively up to this many count vectors.
 constexpr int64_t mostMixedGroups = 64;
 constexpr size_t mostTypesInSubsets = 6;
