@@ -2,6 +2,7 @@
 
 #include "cost/Collectives.h"
 #include "cost/Simulator.h"
+#include "ir/MicroBatches.h"
 
 #include <algorithm>
 #include <cassert>
@@ -313,9 +314,10 @@ Expected<std::map<Samples, ProfileEntry>> uncorrected(const Layer &layer, String
 /// The batches of the replicas of `stage` on devices of `type`.
 std::set<Samples> batchesOf(const Plan &plan, const Stage &stage, StringRef type) {
   std::set<Samples> batches;
+  MicroBatches microBatches{plan.globalBatch, plan.microBatches};
   for (const Replica &replica : stage.replicas)
     if (replica.devices.front().type == type)
-      batches.insert(Samples(std::max<int64_t>(1, replica.share.value() / plan.microBatches)));
+      batches.insert(Samples(microBatches.fullPartOf(replica.share)));
   return batches;
 }
 

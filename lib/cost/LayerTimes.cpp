@@ -4,17 +4,16 @@ using namespace llvm;
 
 namespace heterplan {
 
-LayerTimes::LayerTimes(const std::vector<std::optional<LayerCost>> &costs, int64_t microBatches)
-    : sums(1) {
+LayerTimes::LayerTimes(const LayerCosts &layers, int64_t microBatches) : layers(layers), sums(1) {
   double added = double(microBatches - 1) / double(microBatches); // gradients, a backward pass
-  for (size_t i = 0; i < costs.size(); ++i) {
-    layers.push_back(costs[i].value_or(LayerCost()));
-    const LayerCost &cost = layers.back();
+  sums.reserve(layers.size() + 1);
+  for (const std::optional<LayerCost> &known : layers) {
+    LayerCost cost = known.value_or(LayerCost());
     Sums next = sums.back();
     next.forward += cost.forward;
     next.backward += cost.backward + cost.accumulate * added;
     next.update += cost.update;
-    next.unknown += !costs[i];
+    next.unknown += !known;
     sums.push_back(next);
   }
 }
@@ -22,7 +21,7 @@ LayerTimes::LayerTimes(const std::vector<std::optional<LayerCost>> &costs, int64
 void LayerTimes::addByOrigin(LayerRange range, double forwardPasses, double backwardPasses,
                              double updates, SecondsByOrigin &into) const {
   for (int i = range.begin; i < range.end; ++i) {
-    const LayerCost &cost = layers[i];
+    LayerCost cost = layers[i].value_or(LayerCost());
     double passes =
         forwardPasses == backwardPasses
             ? forwardPasses * (cost.forward + cost.backward).value()
@@ -35,8 +34,15 @@ LayerTimesTable::LayerTimesTable(const LayerGraph &graph, const Cluster &cluster
                                  const CostModel &costs, MayRun mayRun)
     : graph(graph), cluster(cluster), costs(costs), mayRun(std::move(mayRun)) {}
 
-std::unique_ptr<LayerTimes> LayerTimesTable::ask(int type, int64_t samples, int64_t microBatches) {
-  std::vector<std::optional<LayerCost>> found(graph.layers.size());
+const LayerCosts &LayerTimesTable::costsOf(int type, int64_t samples) {
+  std::unique_ptr<LayerCosts> &entry = asked[{type, samples}];
+  if (!entry)
+    entry = std::make_unique<LayerCosts>(ask(type, samples));
+  return *entry;
+}
+
+LayerCosts LayerTimesTable::ask(int type, int64_t samples) {
+  LayerCosts found(graph.layers.size());
   for (int i = 0; i < graph.size(); ++i) {
     if (!mayRun(i, type)) {
       found[i] = LayerCost();
@@ -50,7 +56,7 @@ std::unique_ptr<LayerTimes> LayerTimesTable::ask(int type, int64_t samples, int6
     else
       failure = cost.takeError();
   }
-  return std::make_unique<LayerTimes>(found, microBatches);
+  return found;
 }
 
 Error LayerTimesTable::takeError() {

@@ -24,13 +24,15 @@ struct LayerRange {
 /// Seconds by where they come from.
 using SecondsByOrigin = std::array<double, provenances>;
 
+/// By layer; none where the cost model failed.
+using LayerCosts = std::vector<std::optional<LayerCost>>;
+
 /// What each layer takes on one device, and the sums over the first i of them. A backward pass
 /// takes its part of adding the gradients of all micro-batches.
 class LayerTimes {
 public:
-  /// `layers`: none where the cost model failed. Of `microBatches`, all but the first add
-  /// gradients.
-  LayerTimes(const std::vector<std::optional<LayerCost>> &layers, int64_t microBatches);
+  /// `layers` outlive this. Of `microBatches`, all but the first add gradients.
+  LayerTimes(const LayerCosts &layers, int64_t microBatches);
 
   Seconds forward(LayerRange range) const {
     return sums[range.end].forward - sums[range.begin].forward;
@@ -57,7 +59,7 @@ private:
     Seconds forward{}, backward{}, update{};
     int64_t unknown = 0;
   };
-  std::vector<LayerCost> layers;
+  const LayerCosts &layers;
   std::vector<Sums> sums;
 };
 
@@ -77,19 +79,22 @@ public:
   const LayerTimes &at(int type, int64_t samples, int64_t microBatches = 1) {
     std::unique_ptr<LayerTimes> &entry = tables[{type, samples, microBatches}];
     if (!entry)
-      entry = ask(type, samples, microBatches);
+      entry = std::make_unique<LayerTimes>(costsOf(type, samples), microBatches);
     return *entry;
   }
+  /// What the cost model says of each layer, whatever the number of micro-batches; stays valid.
+  const LayerCosts &costsOf(int type, int64_t samples);
   /// The first failure of the cost model, if any.
   llvm::Error takeError();
 
 private:
-  std::unique_ptr<LayerTimes> ask(int type, int64_t samples, int64_t microBatches);
+  LayerCosts ask(int type, int64_t samples);
 
   const LayerGraph &graph;
   const Cluster &cluster;
   const CostModel &costs;
   MayRun mayRun;
+  llvm::DenseMap<std::pair<int, int64_t>, std::unique_ptr<LayerCosts>> asked;
   llvm::DenseMap<std::tuple<int, int64_t, int64_t>, std::unique_ptr<LayerTimes>> tables;
   llvm::Error failure = llvm::Error::success();
 };

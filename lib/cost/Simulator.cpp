@@ -136,6 +136,19 @@ private:
     return passes[(size_t(stage) * program.microBatches + microBatch) * 2 + (forward ? 0 : 1)];
   }
 
+  /// The pass that a receipt waits for, and a pass too, as a part may have no samples of a
+  /// micro-batch and so receive nothing; null: none.
+  const StagePass *passBefore(int rank, const Instruction &instruction) {
+    Op op = instruction.op;
+    if (!isReceive(op) && op != Op::Forward && op != Op::Backward)
+      return nullptr;
+    bool forward = infoOf(op).phase == Phase::Forward;
+    int sender = stageOf(rank, instruction) + (forward ? -1 : 1);
+    return sender < 0 || sender >= program.stages
+               ? nullptr
+               : &passAt(sender, instruction.microBatch, forward);
+  }
+
   /// Executes the next instruction of `rank`, or returns false and leaves it waiting.
   bool step(int rank) {
     RankState &state = ranks[rank];
@@ -154,15 +167,12 @@ private:
     Seconds begin = state.clock;
     if (instruction.op == Op::Step)
       begin = std::max(begin, state.sums.clock);
-    if (isReceive(instruction.op)) {
-      bool forward = instruction.op == Op::Receive;
-      int sender = stageOf(rank, instruction) + (forward ? -1 : 1);
-      const StagePass &pass = passAt(sender, instruction.microBatch, forward);
-      if (pass.missing) {
+    if (const StagePass *pass = passBefore(rank, instruction)) {
+      if (pass->missing) {
         state.waits = true;
         return false;
       }
-      begin = std::max(begin, pass.end);
+      begin = std::max(begin, pass->end);
     }
     record(rank, std::max(begin, earliest(rank, instruction)));
     if (endsPass(rank, instruction))

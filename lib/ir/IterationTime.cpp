@@ -3,8 +3,11 @@
 // a search can afford it.
 #include "ir/Plan.h"
 
+#include "llvm/ADT/ArrayRef.h"
+
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 
 using namespace llvm;
 
@@ -12,52 +15,77 @@ namespace heterplan {
 
 namespace {
 /// The passes of a pipeline of at least two stages, each as soon as what it waits for is done.
+/// Stage s of S begins with ahead(s) = min(m, S−s) forward passes. Then the pipeline goes in turns:
+/// in turn k each stage, the last one first, does backward pass k and forward pass k + ahead(s),
+/// where there is one. What a turn needs was done in it or in the one before, so that where a turn
+/// moves all times by the bottleneck, those after it do so too: they need not be executed.
 class PipelineRun {
 public:
   PipelineRun(const std::vector<Stage> &stages, int microBatches)
       : stages(stages), count(static_cast<int>(stages.size())), microBatches(microBatches),
-        forwardEnd(size_t(count) * microBatches), backwardEnd(forwardEnd.size()), done(count),
-        clocks(count) {
-    Seconds lead{}, slowest{};
+        backwardEnds(count) {
     for (const Stage &stage : stages) {
       lead += &stage == &stages.back() ? Seconds() : stage.forward;
       slowest = std::max(slowest, stage.time());
+      firstClock.push_back(firstClock.back() + std::max<size_t>(1, stage.replicas.size()));
     }
-    bottleneck = {lead, slowest};
-    for (int stage = 0; stage < count; ++stage)
-      clocks[stage].resize(std::max<size_t>(1, stages[stage].replicas.size()));
+    times.resize(firstClock.back() + stages.size());
   }
 
   Seconds run() {
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (int stage = 0; stage < count; ++stage)
-        while (step(stage))
-          moved = true;
+    warmUp();
+    for (int turn = 0; turn < microBatches; ++turn) {
+      before = times;
+      for (int stage = count; stage-- > 0;) {
+        backward(stage);
+        if (turn + ahead(stage) < microBatches)
+          forward(stage, stage > 0 ? forwardEnd(stage - 1) : Seconds());
+      }
+      int alike = microBatches - ahead(0) - turn - 1; // turns after this one
+      if (alike > 0 && isSteady()) {
+        skip(alike);
+        turn += alike;
+      }
     }
     Seconds end{};
-    for (int stage = 0; stage < count; ++stage) {
-      assert(done[stage].backward == microBatches && "a 1F1B pipeline does not wait for ever");
+    for (int stage = 0; stage < count; ++stage)
       end = std::max(end, latest(stage) + stages[stage].sync);
-    }
     return end;
   }
 
 private:
-  struct Progress {
-    int forward = 0, backward = 0; // passes done; each kind goes in order
-  };
-  /// min(m, S−s) forward passes, then backward and forward in turn, then the backward passes left.
-  bool forwardIsNext(int stage) const {
-    int warmUp = std::min(microBatches, count - stage);
-    return done[stage].forward < std::min(microBatches, warmUp + done[stage].backward);
+  int ahead(int stage) const { return std::min(microBatches, count - stage); }
+  /// Of the last forward pass that the stage has done.
+  Seconds &forwardEnd(int stage) { return times[firstClock.back() + stage]; }
+  MutableArrayRef<Seconds> clocks(int stage) {
+    return MutableArrayRef<Seconds>(times).slice(firstClock[stage],
+                                                 firstClock[stage + 1] - firstClock[stage]);
+  }
+  Seconds latest(int stage) {
+    return *std::max_element(clocks(stage).begin(), clocks(stage).end());
   }
 
-  Seconds latest(int stage) const {
-    return *std::max_element(clocks[stage].begin(), clocks[stage].end());
+  void warmUp() {
+    std::vector<Seconds> ends(ahead(0)); // by micro-batch, of the stage before
+    for (int stage = 0; stage < count; ++stage)
+      for (int microBatch = 0; microBatch < ahead(stage); ++microBatch) {
+        forward(stage, ends[microBatch]);
+        ends[microBatch] = forwardEnd(stage);
+      }
   }
-  size_t place(int stage, int microBatch) const {
-    return size_t(stage) * microBatches + microBatch;
+
+  bool isSteady() const {
+    constexpr double rounding = 1e-13;
+    for (size_t i = 0; i < times.size(); ++i)
+      if (std::abs((times[i] - before[i] - slowest).value()) > rounding * times[i].value())
+        return false;
+    return true;
+  }
+
+  void skip(int turns) {
+    for (Seconds &time : times)
+      time += slowest * double(turns);
+    taken += turns;
   }
 
   /// The replicas of a stage with sparse tables meet to exchange rows: before a forward pass,
@@ -67,21 +95,16 @@ private:
     if (of.tables.empty() && of.lookup == Seconds() && of.lookupGradient == Seconds())
       return;
     Seconds begin = std::max(latest(stage), earliest);
-    for (Seconds &clock : clocks[stage])
+    for (Seconds &clock : clocks(stage))
       clock = begin + time;
-  }
-
-  /// When the schedule lets `stage` take `microBatch` forward.
-  Seconds earliestOf(int stage, int microBatch) const {
-    return stage == count - 1 ? bottleneck.lead + bottleneck.slowest * double(microBatch)
-                              : Seconds();
   }
 
   /// Each replica of `stage` runs a pass on what arrived at `arrival`.
   void pass(int stage, bool forward, Seconds arrival) {
     const Stage &of = stages[stage];
-    for (size_t replica = 0; replica < clocks[stage].size(); ++replica) {
-      Seconds &clock = clocks[stage][replica];
+    MutableArrayRef<Seconds> own = clocks(stage);
+    for (size_t replica = 0; replica < own.size(); ++replica) {
+      Seconds &clock = own[replica];
       clock = std::max(clock, arrival);
       if (of.replicas.empty())
         clock += forward ? of.forward - of.lookup : of.backward - of.lookupGradient;
@@ -91,41 +114,31 @@ private:
     }
   }
 
-  /// The next pass of `stage`; false when there is none, or what it waits for is not done.
-  bool step(int stage) {
-    if (done[stage].backward == microBatches)
-      return false;
-    bool forward = forwardIsNext(stage);
-    int Progress::*kind = forward ? &Progress::forward : &Progress::backward;
-    std::vector<Seconds> &ends = forward ? forwardEnd : backwardEnd;
-    int microBatch = done[stage].*kind, sender = stage + (forward ? -1 : 1);
-    Seconds arrival{};
-    if (sender >= 0 && sender < count) {
-      if (done[sender].*kind <= microBatch)
-        return false;
-      arrival = ends[place(sender, microBatch)];
-    }
-    if (forward) {
-      Seconds earliest = earliestOf(stage, microBatch);
-      exchange(stage, stages[stage].lookup, earliest);
-      pass(stage, forward, std::max(arrival, earliest));
-    } else {
-      pass(stage, forward, arrival);
-      exchange(stage, stages[stage].lookupGradient, Seconds());
-    }
-    ends[place(stage, microBatch)] = latest(stage);
-    ++(done[stage].*kind);
-    return true;
+  /// The next forward pass. The schedule lets the last stage take micro-batch j at lead + j·slowest
+  /// at the earliest.
+  void forward(int stage, Seconds arrival) {
+    bool isLast = stage == count - 1;
+    Seconds earliest = isLast ? lead + slowest * double(taken++) : Seconds();
+    exchange(stage, stages[stage].lookup, earliest);
+    pass(stage, true, std::max(arrival, earliest));
+    forwardEnd(stage) = latest(stage);
+  }
+
+  /// The next backward pass, which the stage behind has just done.
+  void backward(int stage) {
+    pass(stage, false, stage + 1 < count ? backwardEnds[stage + 1] : Seconds());
+    exchange(stage, stages[stage].lookupGradient, Seconds());
+    backwardEnds[stage] = latest(stage);
   }
 
   const std::vector<Stage> &stages;
   const int count, microBatches;
-  struct {
-    Seconds lead, slowest; // the last stage takes micro-batch j at lead + j·slowest at the earliest
-  } bottleneck;
-  std::vector<Seconds> forwardEnd, backwardEnd; // by stage and micro-batch
-  std::vector<Progress> done;                   // by stage
-  std::vector<std::vector<Seconds>> clocks;     // by stage and replica
+  Seconds lead{}, slowest{};
+  int taken = 0; // micro-batches that the last stage has begun
+  std::vector<size_t> firstClock{0};
+  std::vector<Seconds> times;        // clocks by stage and replica, then forwardEnd() by stage
+  std::vector<Seconds> before;       // the same before the turn in hand
+  std::vector<Seconds> backwardEnds; // by stage, of the turn in hand
 };
 } // namespace
 

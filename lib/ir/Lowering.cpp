@@ -1,3 +1,4 @@
+#include "ir/MicroBatches.h"
 #include "ir/PassOrder.h"
 #include "ir/Program.h"
 
@@ -33,7 +34,8 @@ struct Member {
 class Lowering {
 public:
   Lowering(const Plan &plan, const LayerGraph &graph, const Cluster &cluster)
-      : plan(plan), graph(graph), cluster(cluster) {}
+      : plan(plan), graph(graph),
+        cluster(cluster), microBatches{plan.globalBatch, plan.microBatches} {}
 
   Expected<Program> lower() {
     if (Error error = plan.verify())
@@ -91,7 +93,8 @@ private:
   /// A part for each replica, with its samples; instructions come later, when all parts are known.
   Error createParts(int stage) {
     members.emplace_back();
-    int64_t begin = 0;
+    lastSamples.emplace_back();
+    int64_t begin = 0, lastBegin = 0;
     for (size_t replica = 0; replica < plan.stages[stage].replicas.size(); ++replica) {
       const Replica &source = plan.stages[stage].replicas[replica];
       if (source.devices.size() != 1)
@@ -104,8 +107,11 @@ private:
       ProgramPart part;
       part.stage = stage;
       part.replica = static_cast<int>(replica);
-      part.samples = {begin, source.share.value() / plan.microBatches};
+      part.samples = {begin, microBatches.fullPartOf(source.share)};
       begin += part.samples.count;
+      lastSamples.back().push_back(
+          {lastBegin, microBatches.partOf(source.share, plan.microBatches - 1)});
+      lastBegin += lastSamples.back().back().count;
       members.back().push_back({(*rank)->rank, static_cast<int>((*rank)->parts.size())});
       (*rank)->parts.push_back(std::move(part));
     }
@@ -223,6 +229,14 @@ private:
     return program.ranks[member.rank].parts[member.part];
   }
 
+  /// There are two kinds of micro-batches: full ones, and those like the last one.
+  SampleRange samplesOf(Member member, int microBatch) const {
+    return samplesOf(partOf(member), microBatch);
+  }
+  SampleRange samplesOf(const ProgramPart &part, int microBatch) const {
+    return microBatches.isFull(microBatch) ? part.samples : lastSamples[part.stage][part.replica];
+  }
+
   Instruction &append(Member member, Op op) {
     Instruction &instruction = program.ranks[member.rank].instructions.emplace_back();
     instruction.op = op;
@@ -245,16 +259,17 @@ private:
     const Stage &stage = plan.stages[part.stage];
     emitPass(member, Op::Load, microBatch, Seconds());
     emitLookup(member, Op::Lookup, microBatch, stage.lookup);
-    emitTransfers(member, Op::Receive, microBatch, part.stage - 1, stage.receive);
-    emitPass(member, Op::Forward, microBatch, stage.replicas[part.replica].forward);
+    Seconds idle = emitTransfers(member, Op::Receive, microBatch, part.stage - 1, stage.receive);
+    emitPass(member, Op::Forward, microBatch, stage.replicas[part.replica].forward + idle);
     emitTransfers(member, Op::Send, microBatch, part.stage + 1, Seconds());
   }
 
   void emitBackward(Member member, int microBatch) {
     const ProgramPart &part = partOf(member);
     const Stage &stage = plan.stages[part.stage];
-    emitTransfers(member, Op::ReceiveGradient, microBatch, part.stage + 1, stage.receiveGradient);
-    Seconds backward = stage.replicas[part.replica].backward - stage.reduceScatter;
+    Seconds idle = emitTransfers(member, Op::ReceiveGradient, microBatch, part.stage + 1,
+                                 stage.receiveGradient);
+    Seconds backward = stage.replicas[part.replica].backward - stage.reduceScatter + idle;
     emitPass(member, Op::Backward, microBatch, std::max(Seconds(), backward));
     if (part.stateSharding == StateSharding::Gradients)
       emitPass(member, Op::GradientReduceScatter, microBatch, stage.reduceScatter).group =
@@ -274,30 +289,35 @@ private:
   Instruction &emitPass(Member member, Op op, int microBatch, Seconds seconds) {
     Instruction &instruction = append(member, op);
     instruction.microBatch = microBatch;
-    instruction.samples = partOf(member).samples;
+    instruction.samples = samplesOf(member, microBatch);
     instruction.seconds = seconds;
     return instruction;
   }
 
   /// One message with each rank of `peerStage` that has samples of this part. Those with others
   /// share `total` by their samples; the last of them takes what rounding leaves. What stays on the
-  /// device takes no time.
-  void emitTransfers(Member member, Op op, int microBatch, int peerStage, Seconds total) {
+  /// device takes no time. Returns what of `total` there is no message for, where the part has no
+  /// samples.
+  Seconds emitTransfers(Member member, Op op, int microBatch, int peerStage, Seconds total) {
     if (peerStage < 0 || peerStage >= program.stages)
-      return;
+      return Seconds();
     const ProgramPart &part = partOf(member);
     const ProgramPart *before = program.ranks[member.rank].findPart(peerStage);
-    int64_t left = part.samples.count,
-            kept = before ? intersect(part.samples, before->samples).count : 0;
+    SampleRange own = samplesOf(member, microBatch);
+    int64_t left = own.count, kept = 0;
+    if (before)
+      kept = intersect(own, samplesOf(*before, microBatch)).count;
     int64_t moved = left - kept, toMove = moved;
     Seconds spent{};
     const std::vector<Member> &peers = members[peerStage];
     auto peer = partition_point(peers, [&](Member candidate) {
-      SampleRange samples = partOf(candidate).samples;
-      return samples.begin + samples.count <= part.samples.begin;
+      SampleRange samples = samplesOf(candidate, microBatch);
+      return samples.begin + samples.count <= own.begin;
     });
     for (; left > 0 && peer != peers.end(); ++peer) {
-      SampleRange common = intersect(part.samples, partOf(*peer).samples);
+      SampleRange common = intersect(own, samplesOf(*peer, microBatch));
+      if (common.count == 0) // of a replica without samples of this micro-batch
+        continue;
       left -= common.count;
       Seconds share{};
       if (peer->rank != member.rank) {
@@ -313,6 +333,7 @@ private:
       instruction.boundary = std::min(part.stage, peerStage);
       instruction.seconds = share;
     }
+    return own.count == 0 ? total : Seconds();
   }
 
   /// Updates come behind the sums of all stages: a parameter that several of them use is summed
@@ -350,11 +371,13 @@ private:
   const Plan &plan;
   const LayerGraph &graph;
   const Cluster &cluster;
+  const MicroBatches microBatches;
   Program program;
-  std::vector<int> begins;                  // layer at which each stage begins
-  std::map<DeviceRef, int> numbers;         // ranks
-  std::vector<std::vector<Member>> members; // by stage, replica by replica
-  std::vector<std::vector<int>> groups;     // by stage: its ranks, ascending
+  std::vector<int> begins;                           // layer at which each stage begins
+  std::map<DeviceRef, int> numbers;                  // ranks
+  std::vector<std::vector<Member>> members;          // by stage, replica by replica
+  std::vector<std::vector<SampleRange>> lastSamples; // of the last micro-batch, likewise
+  std::vector<std::vector<int>> groups;              // by stage: its ranks, ascending
   std::vector<Cut> cuts;
 };
 } // namespace

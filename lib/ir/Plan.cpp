@@ -1,5 +1,8 @@
 #include "ir/Plan.h"
 
+#include "ir/MicroBatches.h"
+
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
 
 #include <algorithm>
@@ -94,12 +97,10 @@ bool isPart(Seconds part, Seconds whole) {
 
 Location placeOf(size_t stage) { return {"", 0, 0, "stages[" + std::to_string(stage) + "]"}; }
 
-Error verifyReplica(const Replica &replica, const Plan &plan, const Location &place) {
-  int64_t share = replica.share.value();
-  if (share < 1 || share % plan.microBatches)
+Error verifyReplica(const Replica &replica, const Location &place) {
+  if (replica.share < Samples(1))
     return Diagnostic(Diag::InvalidPlan, place)
-           << "share " << share << " is not a positive multiple of the " << plan.microBatches
-           << " micro-batches";
+           << "the share is " << replica.share.value() << "; a replica has one sample at least";
   if (replica.devices.empty())
     return Diagnostic(Diag::InvalidPlan, place) << "the replica has no devices";
   for (const DeviceRef &device : replica.devices)
@@ -183,6 +184,30 @@ Error verifyShardDegree(const Stage &stage, const Location &place) {
          << "; accepted is 1, or the number of devices of every replica";
 }
 
+/// That the shares are the global batch, and can be divided into its micro-batches.
+Error verifyShares(const Plan &plan, const Stage &stage, const Location &place) {
+  int64_t sum = 0;
+  for (const Replica &replica : stage.replicas) {
+    if (replica.share.value() > plan.globalBatch.value() - sum)
+      return Diagnostic(Diag::InvalidPlan, place)
+             << "the shares exceed the global batch of " << plan.globalBatch.value();
+    sum += replica.share.value();
+  }
+  if (sum != plan.globalBatch.value())
+    return Diagnostic(Diag::InvalidPlan, place)
+           << "the shares sum to " << sum << ", not to the global batch of "
+           << plan.globalBatch.value();
+  MicroBatches microBatches{plan.globalBatch, plan.microBatches};
+  auto odd = llvm::count_if(stage.replicas, [&](const Replica &replica) {
+    return !microBatches.isMultiple(replica.share);
+  });
+  if (odd <= 1)
+    return Error::success();
+  return Diagnostic(Diag::InvalidPlan, place)
+         << odd << " replicas have shares that are no multiples of the " << plan.microBatches
+         << " micro-batches; accepted is one at most";
+}
+
 Error verifyStage(const Plan &plan, size_t index, StringSet<> &layers) {
   const Stage &stage = plan.stages[index];
   Location place = placeOf(index);
@@ -195,21 +220,14 @@ Error verifyStage(const Plan &plan, size_t index, StringSet<> &layers) {
   for (const std::string &layer : stage.layers)
     if (!layers.insert(layer).second)
       return Diagnostic(Diag::InvalidPlan, place) << "layer '" << layer << "' is placed twice";
-  int64_t sum = 0;
   for (size_t i = 0; i < stage.replicas.size(); ++i) {
     Location replicaPlace = place;
     replicaPlace.element += ".replicas[" + std::to_string(i) + "]";
-    if (Error error = verifyReplica(stage.replicas[i], plan, replicaPlace))
+    if (Error error = verifyReplica(stage.replicas[i], replicaPlace))
       return error;
-    if (stage.replicas[i].share.value() > plan.globalBatch.value() - sum)
-      return Diagnostic(Diag::InvalidPlan, place)
-             << "the shares exceed the global batch of " << plan.globalBatch.value();
-    sum += stage.replicas[i].share.value();
   }
-  if (sum != plan.globalBatch.value())
-    return Diagnostic(Diag::InvalidPlan, place)
-           << "the shares sum to " << sum << ", not to the global batch of "
-           << plan.globalBatch.value();
+  if (Error error = verifyShares(plan, stage, place))
+    return error;
   if (Error error = verifySegments(stage, place))
     return error;
   if (Error error = verifyShardDegree(stage, place))
@@ -262,9 +280,10 @@ Error verifyBatch(const Plan &plan) {
   if (batch < 1 || batch > mostSamples)
     return Diagnostic(Diag::InvalidPlan, Location{"", 0, 0, "globalBatch"})
            << "the global batch is " << batch << "; accepted are 1 to " << mostSamples;
-  if (plan.microBatches < 1 || batch % plan.microBatches)
+  if (!MicroBatches{plan.globalBatch, plan.microBatches}.isValid())
     return Diagnostic(Diag::InvalidPlan, Location{"", 0, 0, "microBatches"})
-           << plan.microBatches << " micro-batches do not divide the global batch of " << batch;
+           << plan.microBatches << " micro-batches of a global batch of " << batch
+           << "; accepted are 1 to " << batch;
   if (plan.seed > (uint64_t(1) << 53))
     return Diagnostic(Diag::InvalidPlan, Location{"", 0, 0, "seed"})
            << "a seed is at most 2^53, so that JSON carries it exactly";

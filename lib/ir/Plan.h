@@ -67,8 +67,8 @@ llvm::ArrayRef<IterationModelInfo> iterationModels();
 /// A group of devices that together process `share` samples of each global batch. Groups have one
 /// device so far; nothing may assume it.
 struct Replica {
-  Samples share{};   // of the global batch; micro-batches · samples of one micro-batch
-  Seconds forward{}; // of its part of one micro-batch: computing, and Layer::inPassAllReduces
+  Samples share{};   // of the global batch; MicroBatches.h says which of each micro-batch
+  Seconds forward{}; // of its part of a full one: computing, and Layer::inPassAllReduces
   Seconds backward{};
   std::vector<DeviceRef> devices;
   bool operator==(const Replica &) const = default;
@@ -92,7 +92,7 @@ struct Stage {
   std::vector<std::string> recompute;
   StateSharding stateSharding = StateSharding::None; // over the replicas
   int shardDegree = 1;                               // devices of a replica that share every layer
-  /// Of one micro-batch on the slowest replica, the receipt of its input (or gradient) included.
+  /// Of a full micro-batch on the slowest replica, the receipt of its input (or gradient) included.
   Seconds forward{};
   Seconds backward{};
   /// At the end of the iteration: gradient all-reduce and parameter update.
@@ -179,7 +179,7 @@ struct Plan : Requirements {
   std::string cluster, clusterFingerprint;
   std::vector<std::string> profileFingerprints;
   Samples globalBatch{};
-  int microBatches = 1;
+  int microBatches = 1; // at most `globalBatch`
   Schedule schedule = Schedule::DataParallel;
   Optimizer optimizer = Optimizer::Sgd;
   Precision precision = Precision::Fp32;
@@ -227,7 +227,7 @@ struct Plan : Requirements {
   llvm::Error verify() const;
 };
 
-/// Iteration time of a synchronous pipeline with `microBatches` micro-batches, by a formula:
+/// Iteration time of a synchronous pipeline with `microBatches` full micro-batches, by a formula:
 ///   1F1B (and one stage):  Σ τ_s + (m−1)·max τ_s + exposed synchronisation,  τ_s = forward +
 ///   backward GPipe:                 Σ τ_s + (m−1)·(max forward + max backward) + exposed
 ///   synchronisation
@@ -240,7 +240,7 @@ Seconds leastIterationTime(const std::vector<Stage> &stages, int microBatches, S
 
 /// Iteration time of the schedule itself, as the simulator finds it (cost/Simulator.h): what a plan
 /// states under the synchronous iteration model. A stage without replicas counts as one replica
-/// with the stage's times. O(stages · microBatches).
+/// with the stage's times. O(stages · microBatches), less where the pipeline soon runs steadily.
 Seconds iterationTime(const std::vector<Stage> &stages, int microBatches, Schedule schedule);
 
 } // namespace heterplan

@@ -1,5 +1,6 @@
 #include "ir/Program.h"
 
+#include "ir/MicroBatches.h"
 #include "ir/ProgramExecution.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -54,8 +55,9 @@ bool contains(SampleRange outer, SampleRange inner) {
          inner.begin - outer.begin <= outer.count - inner.count;
 }
 
-/// What a part has done of one micro-batch.
+/// What a part has of one micro-batch, as its forward pass says, and what it has done of it.
 struct Passes {
+  SampleRange samples;
   int64_t received = 0, gradientsReceived = 0;
   bool forward = false, backward = false;
   bool lookup = false, lookupGradient = false;
@@ -69,8 +71,11 @@ Error refuse(const std::string &message) {
 /// Checks one part of a rank: by itself, then its instructions, each and in their order.
 class PartVerifier {
 public:
-  PartVerifier(const Program &program, int rank, int part)
-      : program(program), part(program.ranks[rank].parts[part]), rank(rank) {}
+  /// `samples`: of each micro-batch.
+  PartVerifier(const Program &program, int rank, int part, ArrayRef<SampleRange> samples)
+      : program(program), part(program.ranks[rank].parts[part]), microBatches{program.globalBatch,
+                                                                              program.microBatches},
+        rank(rank), samples(samples) {}
 
   Error verifyHeader() {
     if (part.stage < 0 || part.stage >= program.stages)
@@ -81,10 +86,12 @@ public:
       members = program.ranksOf(part.stage);
     if (Error error = verifyTables())
       return error;
-    SampleRange all{0, program.globalBatch.value() / program.microBatches};
+    SampleRange all{0, microBatches.fullSize()};
     if (part.samples.count < 1 || !contains(all, part.samples))
       return refuse(name() + " has samples that are not in the micro-batch");
     passes.resize(program.microBatches);
+    for (size_t i = 0; i < passes.size(); ++i)
+      passes[i].samples = samples[i];
     return Error::success();
   }
 
@@ -191,9 +198,16 @@ private:
     return member ? nullptr : "its group lacks the rank itself";
   }
 
+  /// As many samples as the part may have of this micro-batch.
+  bool hasRoom(const Instruction &instruction) const {
+    return microBatches.isFull(instruction.microBatch)
+               ? instruction.samples == part.samples
+               : instruction.samples.count >= 0 && instruction.samples.count <= part.samples.count;
+  }
+
   const char *checkPass(const Instruction &instruction) {
     Passes &done = passes[instruction.microBatch];
-    if (!(instruction.samples == part.samples))
+    if (!(instruction.samples == done.samples) || !hasRoom(instruction))
       return "its samples are not those of the rank";
     if (instruction.op == Op::Load)
       return nullptr;
@@ -202,14 +216,14 @@ private:
         return "the forward pass is there twice";
       if (!part.tables.empty() && !done.lookup)
         return "the rows of its tables are not looked up before it";
-      if (part.stage > 0 && done.received != part.samples.count)
+      if (part.stage > 0 && done.received != done.samples.count)
         return "the receives before it do not bring exactly its samples";
       done.forward = true;
       return nullptr;
     }
     if (!done.forward || done.backward)
       return "a backward pass follows one forward pass, once";
-    if (part.stage + 1 < program.stages && done.gradientsReceived != part.samples.count)
+    if (part.stage + 1 < program.stages && done.gradientsReceived != done.samples.count)
       return "the gradients received before it are not those of exactly its samples";
     done.backward = true;
     return nullptr;
@@ -218,9 +232,9 @@ private:
   const char *checkLookup(const Instruction &instruction) {
     if (part.tables.empty() || instruction.group != members)
       return "its group is not that of the ranks of a stage with tables";
-    if (!(instruction.samples == part.samples))
-      return "its samples are not those of the rank";
     Passes &done = passes[instruction.microBatch];
+    if (!(instruction.samples == done.samples))
+      return "its samples are not those of the rank";
     bool isForward = instruction.op == Op::Lookup;
     if (isForward ? done.forward || done.lookup : !done.backward || done.lookupGradient)
       return "rows are looked up once, before the forward pass, and their gradients follow the "
@@ -237,13 +251,13 @@ private:
       return "its peer is not a rank of the neighbouring stage";
     if (instruction.boundary != (toNext ? part.stage : part.stage - 1))
       return "it names another stage boundary than its own";
-    if (instruction.samples.count < 1 || !contains(part.samples, instruction.samples))
-      return "its samples are not among those of the rank";
     Passes &done = passes[instruction.microBatch];
+    if (instruction.samples.count < 1 || !contains(done.samples, instruction.samples))
+      return "its samples are not among those of the rank";
     if (isSend(instruction.op))
       return (toNext ? done.forward : done.backward) ? nullptr : "it is sent before it is computed";
     int64_t &received = toNext ? done.gradientsReceived : done.received;
-    if (received > part.samples.count - instruction.samples.count)
+    if (received > done.samples.count - instruction.samples.count)
       return "more samples are received than the rank has";
     received += instruction.samples.count;
     return nullptr;
@@ -251,7 +265,9 @@ private:
 
   const Program &program;
   const ProgramPart &part;
+  const MicroBatches microBatches;
   int rank;
+  ArrayRef<SampleRange> samples;
   std::vector<Passes> passes;
   std::vector<int> members; // ranks of the stage, where they share tables or state
   bool scattered = false, stepped = false, gathered = false; // at the end of the iteration
@@ -276,12 +292,25 @@ Error verifyRankHeader(const Program &program, int number) {
   return Error::success();
 }
 
+/// By part, which samples of each micro-batch its forward passes say that it has; none where it has
+/// no such pass.
+using PartSamples = std::vector<std::vector<SampleRange>>;
+
+PartSamples samplesOf(const RankProgram &rank, int microBatches) {
+  PartSamples samples(rank.parts.size(), std::vector<SampleRange>(microBatches));
+  for (const Instruction &each : rank.instructions)
+    if (each.op == Op::Forward && each.part >= 0 && each.part < static_cast<int>(samples.size()) &&
+        each.microBatch >= 0 && each.microBatch < microBatches)
+      samples[each.part][each.microBatch] = each.samples;
+  return samples;
+}
+
 /// Checks the instructions of one rank, each by itself and in their order.
-Error verifyRank(const Program &program, int number) {
+Error verifyRank(const Program &program, int number, const PartSamples &samples) {
   const RankProgram &rank = program.ranks[number];
   std::vector<PartVerifier> parts;
   for (size_t part = 0; part < rank.parts.size(); ++part) {
-    parts.emplace_back(program, number, static_cast<int>(part));
+    parts.emplace_back(program, number, static_cast<int>(part), samples[part]);
     if (Error error = parts.back().verifyHeader())
       return error;
   }
@@ -303,35 +332,50 @@ Error verifyRank(const Program &program, int number) {
   return Error::success();
 }
 
-/// Replica by replica, the parts of a stage hold the samples of a micro-batch, each once; the
-/// shards of a replica hold the same ones.
-Error verifyCoverage(const Program &program, int stage) {
-  std::vector<const ProgramPart *> parts;
+/// A part of a stage with its samples of each micro-batch.
+struct CoveringPart {
+  const ProgramPart *part;
+  ArrayRef<SampleRange> samples;
+};
+
+/// Whether `part` has the samples after those of `before` (none: the first ones) of a micro-batch;
+/// the shards of a replica have the same ones.
+bool follows(const CoveringPart *before, const CoveringPart &part, int microBatch) {
+  SampleRange own = part.samples[microBatch];
+  if (!before)
+    return part.part->shard == 0 && part.part->replica == 0 && own.begin == 0;
+  SampleRange others = before->samples[microBatch];
+  if (before->part->replica == part.part->replica)
+    return part.part->shard == before->part->shard + 1 && own == others;
+  return part.part->shard == 0 && part.part->replica == before->part->replica + 1 &&
+         own.begin == others.begin + others.count;
+}
+
+/// Replica by replica, the parts of a stage hold the samples of each micro-batch, each once.
+Error verifyCoverage(const Program &program, int stage, ArrayRef<PartSamples> samples) {
+  std::vector<CoveringPart> parts;
   for (const RankProgram &rank : program.ranks)
     if (const ProgramPart *part = rank.findPart(stage))
-      parts.push_back(part);
-  sort(parts, [](const ProgramPart *a, const ProgramPart *b) {
-    return std::tie(a->replica, a->shard) < std::tie(b->replica, b->shard);
+      parts.push_back({part, samples[rank.rank][part - rank.parts.data()]});
+  sort(parts, [](const CoveringPart &a, const CoveringPart &b) {
+    return std::tie(a.part->replica, a.part->shard) < std::tie(b.part->replica, b.part->shard);
   });
-  int64_t end = 0;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    const ProgramPart &part = *parts[i], *before = i ? parts[i - 1] : nullptr;
-    bool sameReplica = before && before->replica == part.replica;
-    bool follows = sameReplica
-                       ? part.shard == before->shard + 1 && part.samples == before->samples
-                       : part.shard == 0 && part.replica == (before ? before->replica + 1 : 0) &&
-                             part.samples.begin == end;
-    if (!follows)
-      return refuse("replica " + std::to_string(part.replica) + " of stage " +
-                    std::to_string(stage) + " does not hold the samples after those before it, " +
-                    "or its replicas and shards are not numbered one after another");
-    end = part.samples.begin + part.samples.count;
+  MicroBatches microBatches{program.globalBatch, program.microBatches};
+  for (int microBatch = 0; microBatch < program.microBatches; ++microBatch) {
+    for (size_t i = 0; i < parts.size(); ++i)
+      if (!follows(i ? &parts[i - 1] : nullptr, parts[i], microBatch))
+        return refuse("replica " + std::to_string(parts[i].part->replica) + " of stage " +
+                      std::to_string(stage) + " does not hold the samples after those before it " +
+                      "in micro-batch " + std::to_string(microBatch) +
+                      ", or its replicas and shards are not numbered one after another");
+    SampleRange last = parts.back().samples[microBatch];
+    if (last.begin + last.count != microBatches.sizeOf(microBatch))
+      return refuse("the replicas of stage " + std::to_string(stage) + " hold " +
+                    std::to_string(last.begin + last.count) + " of the " +
+                    std::to_string(microBatches.sizeOf(microBatch)) + " samples of micro-batch " +
+                    std::to_string(microBatch));
   }
-  if (end == program.globalBatch.value() / program.microBatches)
-    return Error::success();
-  return refuse("the replicas of stage " + std::to_string(stage) + " hold " + std::to_string(end) +
-                " samples of a micro-batch of " +
-                std::to_string(program.globalBatch.value() / program.microBatches));
+  return Error::success();
 }
 
 /// Also keeps a hostile count of stages from being allocated.
@@ -351,10 +395,9 @@ bool everyStageHasRanks(const Program &program) {
 
 Error Program::verify() const {
   Location place{"", 0, 0, ""};
-  if (ranks.empty() || stages < 1 || microBatches < 1 || globalBatch.value() < 1 ||
-      globalBatch.value() % microBatches)
+  if (ranks.empty() || stages < 1 || !MicroBatches{globalBatch, microBatches}.isValid())
     return Diagnostic(Diag::InvalidProgram, place)
-           << "a program has ranks, stages, and micro-batches that divide the global batch";
+           << "a program has ranks, stages, and at most as many micro-batches as samples";
   if (!everyStageHasRanks(*this))
     return Diagnostic(Diag::InvalidProgram, place) << "a stage has no ranks";
   if (!std::isfinite(predictedIteration.value()) || predictedIteration.value() < 0)
@@ -362,11 +405,14 @@ Error Program::verify() const {
   for (size_t rank = 0; rank < ranks.size(); ++rank)
     if (Error error = verifyRankHeader(*this, static_cast<int>(rank)))
       return error;
+  std::vector<PartSamples> samples;
+  for (const RankProgram &rank : ranks)
+    samples.push_back(samplesOf(rank, microBatches));
   for (size_t rank = 0; rank < ranks.size(); ++rank)
-    if (Error error = verifyRank(*this, static_cast<int>(rank)))
+    if (Error error = verifyRank(*this, static_cast<int>(rank), samples[rank]))
       return error;
   for (int stage = 0; stage < stages; ++stage)
-    if (Error error = verifyCoverage(*this, stage))
+    if (Error error = verifyCoverage(*this, stage, samples))
       return error;
   return verifyExecution(*this);
 }

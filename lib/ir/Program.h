@@ -77,11 +77,13 @@ struct ProgramTable {
   bool operator==(const ProgramTable &) const = default;
 };
 
-/// What a rank does of one stage: the whole stage, or the shard of a replica, for some samples.
+/// What a rank does of one stage: the whole stage, or the shard of a replica, for some samples. Of
+/// a micro-batch that is not full (MicroBatches.h) it may have fewer, or none: those of its
+/// instructions.
 struct ProgramPart {
   int stage = 0, replica = 0;
   int shard = 0;                        // which of the devices of the replica
-  SampleRange samples;                  // of each micro-batch; the same for all shards of a replica
+  SampleRange samples;                  // of a full micro-batch; all shards of a replica have them
   std::vector<BoundaryTensor> receives; // of boundary stage−1
   std::vector<BoundaryTensor> sends;    // of boundary stage
   std::vector<ProgramTable> tables;     // equal on all ranks of the stage
@@ -121,7 +123,7 @@ struct Program {
   /// The ranks with a part of `stage`, ascending.
   std::vector<int> ranksOf(int stage) const;
 
-  /// The parts of each stage cover the micro-batch, every send has one receive (and the reverse)
+  /// The parts of each stage cover each micro-batch, every send has one receive (and the reverse)
   /// with the same samples and order, collectives name the same group on every member, and no
   /// circular wait: executed abstractly to the end.
   llvm::Error verify() const;

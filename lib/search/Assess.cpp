@@ -1,6 +1,7 @@
 #include "search/Assess.h"
 
 #include "ir/Constraint.h"
+#include "ir/MicroBatches.h"
 #include "search/placement/PlanBuilder.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -35,7 +36,7 @@ Error verifyPlacement(const Problem &problem, const Placement &placement) {
   std::vector<int> left;
   for (size_t type = 0; type < problem.cluster.types.size(); ++type)
     left.push_back(problem.cluster.deviceCount(int(type)));
-  int64_t batch = problem.request.globalBatch.value() / placement.microBatches;
+  int64_t batch = MicroBatches{problem.request.globalBatch, placement.microBatches}.fullSize();
   for (size_t i = 0; i < placement.stages.size(); ++i) {
     const PlacedStage &stage = placement.stages[i];
     if (stage.begin > 0 && !allowed[stage.begin])

@@ -119,7 +119,7 @@ def test_the_text_names_the_bottleneck_and_the_best_change(evaluate):
     [
         ("stages: 5\n", "HP1007", "placement.yaml:1:9: error"),
         ("stages: []\n", "HP1007", "must be a list"),
-        ("stages: [{layers: [embed, head], devices: {fast: 1}}]\nmicroBatches: 7\n", "HP1216", "do not divide"),
+        ("stages: [{layers: [embed, head], devices: {fast: 1}}]\nmicroBatches: 65\n", "HP1216", "microBatches"),
         ("stages: [{layers: [embed, nose], devices: {fast: 1}}]\n", "HP1301", "no layer 'nose'"),
         ("stages: [{layers: [embed, head], devices: {tpu: 1}}]\n", "HP1213", "no device type 'tpu'"),
         ("stages: [{layers: [embed, head], devices: {fast: 0}}]\n", "HP1216", "fast"),

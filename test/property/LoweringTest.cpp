@@ -2,6 +2,7 @@
 // plan's times.
 #include "RandomPipeline.h"
 
+#include "ir/MicroBatches.h"
 #include "support/Diagnostic.h"
 
 #include <gtest/gtest.h>
@@ -48,8 +49,9 @@ TEST(LoweringLaws, RanksOfAStageCoverTheMicroBatchInOrder) {
       ASSERT_EQ(part.samples.begin, covered[part.stage]);
       covered[part.stage] += part.samples.count;
     }
+    MicroBatches microBatches{pipeline.plan.globalBatch, program.microBatches};
     for (auto [stage, samples] : covered)
-      ASSERT_EQ(samples * program.microBatches, pipeline.plan.globalBatch.value());
+      ASSERT_EQ(samples, microBatches.fullSize());
   });
 }
 
@@ -62,13 +64,15 @@ TEST(LoweringLaws, DurationsAreThoseOfThePlan) {
       const Stage &stage = pipeline.plan.stages[rank.parts.front().stage];
       const Replica &replica = stage.replicas[rank.parts.front().replica];
       double m = program.microBatches;
-      ASSERT_NEAR(sums[Op::Receive], m * stage.receive.value(), 1e-9);
+      // A replica without samples of a micro-batch receives nothing, and waits as long.
+      ASSERT_LE(sums[Op::Receive], m * stage.receive.value() + 1e-9);
       ASSERT_NEAR(sums[Op::Lookup], m * stage.lookup.value(), 1e-9);
       ASSERT_NEAR(sums[Op::LookupGradient], m * stage.lookupGradient.value(), 1e-9);
-      ASSERT_NEAR(sums[Op::Forward], m * replica.forward.value(), 1e-9);
-      ASSERT_NEAR(sums[Op::ReceiveGradient], m * stage.receiveGradient.value(), 1e-9);
-      ASSERT_NEAR(sums[Op::Backward] + sums[Op::GradientReduceScatter],
-                  m * replica.backward.value(), 1e-9);
+      ASSERT_NEAR(sums[Op::Receive] + sums[Op::Forward],
+                  m * (stage.receive + replica.forward).value(), 1e-9);
+      ASSERT_LE(sums[Op::ReceiveGradient], m * stage.receiveGradient.value() + 1e-9);
+      ASSERT_NEAR(sums[Op::ReceiveGradient] + sums[Op::Backward] + sums[Op::GradientReduceScatter],
+                  m * (stage.receiveGradient + replica.backward).value(), 1e-9);
       ASSERT_NEAR(sums[Op::AllReduce] + sums[Op::ReduceScatter] + sums[Op::Step] +
                       sums[Op::AllGather],
                   stage.sync.value(), 1e-9);

@@ -3,6 +3,7 @@
 #include "SharedDevices.h"
 
 #include "cost/Simulator.h"
+#include "ir/MicroBatches.h"
 #include "support/Diagnostic.h"
 
 #include <gtest/gtest.h>
@@ -82,20 +83,20 @@ TEST(PartsLaws, RanksAreTheDevices) {
 
 TEST(PartsLaws, EverySampleOfEveryStageIsComputedOnce) {
   forEachProgram([](const SharedDevices &, const Program &program) {
-    int64_t microBatch = program.globalBatch.value() / program.microBatches;
+    MicroBatches microBatches{program.globalBatch, program.microBatches};
     std::map<std::tuple<int, int, bool>, std::vector<int>> computed; // stage, micro-batch, forward
     for (const RankProgram &rank : program.ranks)
       for (const Instruction &each : rank.instructions)
         if (each.op == Op::Forward || each.op == Op::Backward) {
           auto &samples =
               computed[{rank.partOf(each).stage, each.microBatch, each.op == Op::Forward}];
-          samples.resize(microBatch);
+          samples.resize(microBatches.sizeOf(each.microBatch));
           for (int64_t i = 0; i < each.samples.count; ++i)
             ++samples[each.samples.begin + i];
         }
     ASSERT_EQ(computed.size(), size_t(program.stages) * program.microBatches * 2);
     for (const auto &[pass, samples] : computed)
-      ASSERT_EQ(samples, std::vector<int>(microBatch, 1));
+      ASSERT_EQ(samples, std::vector<int>(microBatches.sizeOf(std::get<1>(pass)), 1));
   });
 }
 

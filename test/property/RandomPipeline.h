@@ -25,7 +25,8 @@ public:
       plan.schedule = Schedule::DataParallel;
     plan.microBatches = integer(1, 14);
     int microBatch = integer(1, 9);
-    plan.globalBatch = Samples(plan.microBatches * microBatch);
+    missing = microBatch > 1 && integer(0, 1) ? integer(0, plan.microBatches - 1) : 0;
+    plan.globalBatch = Samples(plan.microBatches * microBatch - missing);
     plan.model = graph.model = "random";
     plan.cluster = cluster.name = "random";
     cluster.types.push_back({});
@@ -120,6 +121,8 @@ private:
       replica.devices.push_back({"gpu", "node-" + std::to_string(stage.id), index});
       stage.replicas.push_back(std::move(replica));
     }
+    Samples &odd = stage.replicas[integer(0, int(stage.replicas.size()) - 1)].share;
+    odd = Samples(odd.value() - missing);
   }
 
   /// In the last stage of 1F1B each replica goes on to its backward pass at once; elsewhere
@@ -152,6 +155,7 @@ private:
   }
 
   std::mt19937_64 engine;
+  int missing = 0; // micro-batches that have a sample less
   Ratio ratio;
   double backwardPerForward;
 };

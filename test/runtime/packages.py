@@ -273,6 +273,11 @@ class Package:
     tables: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     segments: list[str] = field(default_factory=list)  # of each stage
     sharding: str = "none"
+    short: int = 0  # micro-batches, the last ones, that have a sample less
+
+    def shortened(self, short: int) -> Package:
+        """The same, but so many micro-batches have one sample less."""
+        return replace(self, short=short)
 
     def recomputed(self) -> Package:
         """The same, but each stage is a segment that is computed again in the backward pass."""
@@ -308,14 +313,19 @@ class Package:
         first = sum(len(s) for s in self.widths[:stage])
         return list(range(first, first + len(self.widths[stage])))
 
-    def ranges(self, stage: int) -> list[tuple[int, int]]:
-        begins = [sum(self.widths[stage][:i]) for i in range(len(self.widths[stage]))]
-        return list(zip(begins, self.widths[stage]))
+    def ranges(self, stage: int, i: int) -> list[tuple[int, int]]:
+        """Of micro-batch `i`: where it has a sample less, so has the last of the widest replicas."""
+        widths = list(self.widths[stage])
+        if i >= self.micro_batches - self.short:
+            widths[len(widths) - 1 - widths[::-1].index(max(widths))] -= 1
+        begins = [sum(widths[:replica]) for replica in range(len(widths))]
+        return list(zip(begins, widths))
 
-    def overlaps(self, stage: int, own: tuple[int, int]) -> list[tuple[int, dict[str, int]]]:
-        """Ranks of `stage` whose samples meet those of `own`, with the common range."""
+    def overlaps(self, stage: int, own: tuple[int, int], i: int) -> list[tuple[int, dict[str, int]]]:
+        """Ranks of `stage` whose samples of micro-batch `i` meet those of `own`, with the common
+        range."""
         found = []
-        for rank, (begin, count) in zip(self.ranks(stage), self.ranges(stage)):
+        for rank, (begin, count) in zip(self.ranks(stage), self.ranges(stage, i)):
             low, high = max(begin, own[0]), min(begin + count, own[0] + own[1])
             if low < high:
                 found.append((rank, {"begin": low, "count": high - low}))
@@ -330,7 +340,7 @@ class Package:
 
     def program(self, stage: int, replica: int) -> dict[str, Any]:
         last = len(self.widths) - 1
-        own = self.ranges(stage)[replica]
+        own = self.ranges(stage, 0)[replica]
         part = {
             "stage": stage,
             "replica": replica,
@@ -347,15 +357,15 @@ class Package:
             "worldSize": self.world_size,
             "stages": len(self.widths),
             "deviceKind": "cpu",
-            "globalBatch": self.samples * self.micro_batches,
+            "globalBatch": self.samples * self.micro_batches - self.short,
             "microBatches": self.micro_batches,
             "optimizer": self.optimizer,
             "parts": [part],
         }
-        program["instructions"] = self.instructions(stage, own)
+        program["instructions"] = self.instructions(stage, replica)
         return program
 
-    def instructions(self, stage: int, own: tuple[int, int]) -> list[dict[str, Any]]:
+    def instructions(self, stage: int, replica: int) -> list[dict[str, Any]]:
         m = self.micro_batches
         ahead = min(m, len(self.widths) - stage)
         order = [("F", i) for i in range(ahead)]
@@ -365,6 +375,7 @@ class Package:
                 order.append(("F", i + ahead))
         steps: list[dict[str, Any]] = []
         for kind, i in order:
+            own = self.ranges(stage, i)[replica]
             steps += self.forward(stage, own, i) if kind == "F" else self.backward(stage, own, i)
         group, sharding = self.ranks(stage), self.sharding_of(stage)
         if len(group) > 1 and sharding != "gradients":
@@ -390,7 +401,7 @@ class Package:
             return []
         return [
             {"op": op, "microBatch": i, "peer": peer, "samples": part, "boundary": boundary}
-            for peer, part in self.overlaps(stage, own)
+            for peer, part in self.overlaps(stage, own, i)
         ]
 
     def lookups(self, op: str, stage: int, i: int) -> list[dict[str, Any]]:
@@ -401,21 +412,25 @@ class Package:
     def forward(self, stage: int, own: tuple[int, int], i: int) -> list[dict[str, Any]]:
         loads = stage in (0, len(self.widths) - 1)
         return [
-            *([{"op": "load", "microBatch": i}] if loads else []),
+            *([_pass("load", own, i)] if loads else []),
             *self.lookups("lookup", stage, i),
             *self.transfers("receive", stage - 1, stage - 1, own, i),
-            {"op": "forward", "microBatch": i},
+            _pass("forward", own, i),
             *self.transfers("send", stage, stage + 1, own, i),
         ]
 
     def backward(self, stage: int, own: tuple[int, int], i: int) -> list[dict[str, Any]]:
         return [
             *self.transfers("receiveGradient", stage, stage + 1, own, i),
-            {"op": "backward", "microBatch": i},
+            _pass("backward", own, i),
             *self.sums(stage, i),
             *self.lookups("lookupGradient", stage, i),
             *self.transfers("sendGradient", stage - 1, stage - 1, own, i),
         ]
+
+
+def _pass(op: str, own: tuple[int, int], i: int) -> dict[str, Any]:
+    return {"op": op, "microBatch": i, "samples": {"begin": own[0], "count": own[1]}}
 
 
 def awkward(widths: list[list[int]], micro_batches: int, optimizer: str = "sgd") -> Package:

@@ -100,7 +100,7 @@ def test_launcher_passes_the_status_on(tmp_path: Path):
         ({"worldSize": 3}, "launched as rank 0 of 1; the plan is for 3 ranks"),
         ({"globalBatch": 2.5}, "field 'globalBatch' is 2.5"),
         ({"globalBatch": float("inf")}, "field 'globalBatch' is Infinity; expected a finite"),
-        ({"microBatches": 3}, "globalBatch 4 is no multiple of microBatches 3"),
+        ({"microBatches": 5}, "5 microBatches of a globalBatch of 4"),
         ({"optimizer": "lbfgs"}, "expected one of sgd, momentum, adam"),
         ({"stage": 4}, "stage 4 of 1"),
         ({"shard": 1}, "parts[0]: shard 1: replicas of several devices are not supported"),

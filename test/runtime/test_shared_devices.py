@@ -20,13 +20,16 @@ PLANS = {"nested-cnn": "cnn", "interleaved-mlp": "mlp"}
 @pytest.fixture(params=PLANS)
 def package(request: Any, tmp_path: Path) -> Path:
     """The directory of a plan, as `compile` would write it."""
+    return emit(request.param, DATA / f"parts/{request.param}.plan.json", tmp_path)
+
+
+def emit(name: str, plan: Path, tmp_path: Path) -> Path:
     if not EMIT_PLAN.is_file():
         pytest.skip(f"{EMIT_PLAN} is not built")
-    folder = tmp_path / request.param
+    folder = tmp_path / name
     run = subprocess.run(
         [
-            EMIT_PLAN, DATA / f"parts/{request.param}.plan.json",
-            DATA / f"small/{PLANS[request.param]}.onnx", DATA / "parts/four-cores.yaml", folder,
+            EMIT_PLAN, plan, DATA / f"small/{PLANS[name]}.onnx", DATA / "parts/four-cores.yaml", folder,
         ],
         capture_output=True, text=True,
     )  # fmt: skip
@@ -60,6 +63,42 @@ def test_it_trains_as_one_process(package: Path, tmp_path: Path):
         assert [event["pid"] for event in own] == [
             stages[i["part"]] for i in program["instructions"]
         ]
+
+
+def smaller(name: str, divisor: int, missing: int) -> dict[str, Any]:
+    """The plan with a part of its samples, of which so many are missing: the last replica of each stage
+    has them less."""
+    plan = json.loads((DATA / f"parts/{name}.plan.json").read_text())
+    plan["globalBatch"] = plan["globalBatch"] // divisor - missing
+    plan["throughput"] = plan["objectiveValue"] = plan["globalBatch"] / plan["iterationSeconds"]
+    for stage in plan["stages"]:
+        for replica in stage["replicas"]:
+            replica["share"] //= divisor
+        stage["replicas"][-1]["share"] -= missing
+    return plan
+
+
+# In the last one a replica of the stage on four devices has none of the last micro-batch.
+@pytest.mark.parametrize(
+    ("name", "divisor", "missing"), [("nested-cnn", 1, 1), ("interleaved-mlp", 1, 4), ("nested-cnn", 2, 1)]
+)
+def test_micro_batches_that_differ_train_as_one_process(name: str, divisor: int, missing: int, tmp_path: Path):
+    path = tmp_path / "changed.plan.json"
+    path.write_text(json.dumps(smaller(name, divisor, missing)))
+    folder = emit(name, path, tmp_path)
+    ranks = programs(folder)
+    counts = [
+        {each["samples"].get("count", 0) for each in program["instructions"] if each["op"] == "forward"}
+        for program in ranks
+    ]
+    assert any((0 in own) == (divisor == 2) and len(own) > 1 for own in counts), counts
+    result = tmp_path / "result.json"
+    outcomes = run_ranks(
+        len(ranks), tmp_path / "logs",
+        [str(folder), "--json", str(result), "--check", "--steps", "4", "--lr", "0.05"],
+    )  # fmt: skip
+    assert [outcome.status for outcome in outcomes] == [0] * len(ranks), outcomes
+    assert json.loads(result.read_text())["checkPassed"]
 
 
 def test_devices_run_several_stages(package: Path):

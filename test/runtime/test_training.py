@@ -33,6 +33,35 @@ def test_uneven_data_parallel_equals_one_process(train, widths, optimizer):
     assert result["checkPassed"]
 
 
+@pytest.mark.parametrize(
+    ("widths", "short"),
+    [
+        ([[3], [3], [3]], 2),  # 3, 2, 2 samples
+        ([[1, 2], [3], [2, 1]], 1),
+        ([[1, 1, 1], [3], [2, 1]], 2),  # the third replica has none of the last two
+        ([[3], [1, 1, 1], [1, 1, 1]], 2),  # likewise in the middle and at the end
+    ],
+)
+def test_micro_batches_that_differ_equal_one_process(train, widths, short):
+    package = awkward(widths, micro_batches=3, optimizer="momentum").shortened(short)
+    result = train(package, "--check", "--steps", "4", "--lr", "0.05")
+    assert result["checkPassed"]
+    assert result["samplesPerSecond"] * result["measuredSeconds"] == pytest.approx(9 - short)
+
+
+@pytest.mark.parametrize("sharding", ["none", "gradients"])
+def test_replicas_without_samples_recompute_and_divide_their_state(train, sharding):
+    package = awkward([[1, 1], [1, 1], [2]], micro_batches=3, optimizer="adam").shortened(2)
+    result = train(package.recomputed().sharded(sharding), "--check", "--steps", "4", "--lr", "0.05")
+    assert result["checkPassed"]
+
+
+def test_replicas_without_samples_look_up_no_other_rows(train):
+    package = tables([[1, 1], [2]], [7, 6], [4, 3], micro_batches=3, optimizer="adam").shortened(2)
+    result = train(package, "--loss", "mse", "--check", "--steps", "6", "--lr", "0.05")
+    assert result["checkPassed"]
+
+
 def test_widths_1_to_3_with_a_trace(train, tmp_path: Path):
     trace_path = tmp_path / "trace.json"
     package = awkward([[1, 2], [3], [1, 1, 1]], micro_batches=2)

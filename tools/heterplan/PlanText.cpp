@@ -3,6 +3,7 @@
 #include "LayerText.h"
 #include "Table.h"
 
+#include "ir/MicroBatches.h"
 #include "support/Text.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -60,11 +61,14 @@ std::string limitsText(const Plan &plan) {
 }
 
 std::string batchText(const Plan &plan) {
-  int64_t micro = plan.globalBatch.value() / std::max(plan.microBatches, 1);
+  MicroBatches microBatches{plan.globalBatch, std::max(plan.microBatches, 1)};
+  std::string sizes = std::to_string(microBatches.fullSize());
+  if (int64_t smaller = microBatches.missing())
+    sizes += ", the last " + (smaller > 1 ? std::to_string(smaller) + " " : "") + "of " +
+             std::to_string(microBatches.fullSize() - 1);
   return std::to_string(plan.globalBatch.value()) +
          " samples = " + std::to_string(plan.microBatches) +
-         (plan.microBatches == 1 ? " micro-batch" : " micro-batches") + " of " +
-         std::to_string(micro);
+         (plan.microBatches == 1 ? " micro-batch" : " micro-batches") + " of " + sizes;
 }
 
 int deviceTotal(const Plan &plan) {

@@ -3,6 +3,7 @@
 #include "Table.h"
 
 #include "ir/Json.h"
+#include "ir/MicroBatches.h"
 #include "support/Files.h"
 
 #include "llvm/ADT/StringSet.h"
@@ -32,15 +33,15 @@ Location locate(const EntryPlace &place, const std::vector<std::string> &files) 
 std::set<const LayerClass *> inferredClasses(const Plan &plan, const Problem &problem,
                                              const LayerRegression &regression) {
   std::set<const LayerClass *> classes;
+  MicroBatches microBatches{plan.globalBatch, plan.microBatches};
   for (const Stage &stage : plan.stages)
     for (const Replica &replica : stage.replicas) {
       int type = problem.cluster.typeIndex(replica.devices.front());
       for (const std::string &name : stage.layers) {
         const Layer &layer = problem.graph.layers[problem.graph.find(name)];
         const DeviceType &device = problem.cluster.types[type];
-        Expected<LayerCost> cost = problem.costs->price(
-            layer, device,
-            Samples(std::max<int64_t>(1, replica.share.value() / plan.microBatches)));
+        Samples samples(microBatches.fullPartOf(replica.share));
+        Expected<LayerCost> cost = problem.costs->price(layer, device, samples);
         if (!cost)
           consumeError(cost.takeError());
         else if (cost->provenance == Provenance::Regressed)

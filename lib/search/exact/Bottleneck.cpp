@@ -71,7 +71,7 @@ void BottleneckSearch::consider(const Placement &placement) {
 /// `limit`.
 Expected<double> BottleneckSearch::solve(double limit, int choice, double &reached) {
   int microBatches = evaluator.space.microBatches[choice];
-  CountTable counts(evaluator, evaluator.problem.request.globalBatch.value() / microBatches, limit);
+  CountTable counts(evaluator, microBatches, limit);
   int64_t entries = int64_t(counts.positions) * counts.positions / 2 * counts.types;
   meter.add(entries / countsPerStage + workOfSolve);
   Expected<BottleneckSolver::Answer> answer = solver.solve(counts, microBatches, budget());
@@ -173,8 +173,7 @@ Expected<Solution> BottleneckSearch::runSteadily() {
 
 /// A micro-batch with all layers on one device of the slowest type.
 double BottleneckSearch::slowestDevice(int choice) {
-  int64_t batch =
-      evaluator.problem.request.globalBatch.value() / evaluator.space.microBatches[choice];
+  int64_t batch = evaluator.stages.fullSize(evaluator.space.microBatches[choice]);
   double slowest = 0;
   for (int type = 0; type < assignments.types; ++type) {
     LayerRange all{0, evaluator.problem.graph.size()};
@@ -201,10 +200,10 @@ Expected<Solution> BottleneckSearch::runOverGrid() {
 }
 } // namespace
 
-CountTable::CountTable(Evaluator &evaluator, int64_t batch, double limit)
+CountTable::CountTable(Evaluator &evaluator, int microBatches, double limit)
     : positions(static_cast<int>(evaluator.space.positions.size())),
-      types(static_cast<int>(evaluator.space.available.size())), batch(batch), limit(limit),
-      counts(size_t(positions) * (positions - 1) / 2 * types) {
+      types(static_cast<int>(evaluator.space.available.size())), microBatches(microBatches),
+      limit(limit), counts(size_t(positions) * (positions - 1) / 2 * types) {
   const SearchSpace &space = evaluator.space;
   const std::vector<int> &at = space.positions;
   size_t next = 0;
@@ -214,8 +213,8 @@ CountTable::CountTable(Evaluator &evaluator, int64_t batch, double limit)
       bool allowed = whole ? space.minStages <= 1 : space.maxStages > 1;
       for (int type = 0; type < types; ++type)
         counts[next++] = allowed && space.available[type] > 0
-                             ? evaluator.stages.leastCount({at[begin], at[end]}, type, limit, batch,
-                                                           /*inFlight=*/1)
+                             ? evaluator.stages.leastCount({at[begin], at[end]}, type, limit,
+                                                           microBatches, /*inFlight=*/1)
                              : 0;
     }
 }

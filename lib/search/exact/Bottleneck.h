@@ -14,16 +14,14 @@ namespace heterplan {
 /// Least devices for every stage at one limit: fewest of type t for positions [begin, end).
 class CountTable {
 public:
-  /// With one micro-batch in flight. Times on their own as StageEvaluator::leastCount has them;
-  /// `batch` samples a micro-batch.
-  CountTable(Evaluator &evaluator, int64_t batch, double limit);
+  /// With one micro-batch in flight. Times on their own as StageEvaluator::leastCount has them.
+  CountTable(Evaluator &evaluator, int microBatches, double limit);
 
   /// 0: no number of devices is enough, or the schedule does not allow such a stage.
   int at(int begin, int end, int type) const {
     return counts[(size_t(end) * (end - 1) / 2 + begin) * types + type];
   }
-  const int positions, types;
-  const int64_t batch;
+  const int positions, types, microBatches;
   const double limit;
 
 private:

@@ -268,8 +268,7 @@ void Bounds::tighten(double timeLimit, double best) {
     refine(timeLimit);
 }
 
-double Bounds::costOf(double objective) const {
-  const Request &request = evaluator.problem.request;
+double Bounds::paidFor(const Request &request, double objective) {
   if (request.objective == Objective::Throughput)
     return infinity;
   return objective * 3600 * double(request.globalBatch.value()) / 1e6;

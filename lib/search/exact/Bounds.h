@@ -36,10 +36,14 @@ public:
   /// Tightens the bounds where they are below what is of interest: `timeLimit` as `objective` has
   /// it, and an objective of `best`.
   void tighten(double timeLimit, double best);
-  /// `tighten` begins from what `other` found, for the same micro-batches over fewer cuts.
-  void startFrom(const Bounds &other) { lagrangian.startFrom(other.lagrangian); }
+  /// `tighten` begins from what others found for the same micro-batches over fewer cuts.
+  void startFrom(const Lagrangian::Known &known) { lagrangian.startFrom(known); }
+  const Lagrangian::Known &multipliers() const { return lagrangian.multipliers(); }
   /// Price · iteration of an objective, in dollars per hour · seconds; infinite where it is time.
-  double costOf(double objective) const;
+  double costOf(double objective) const {
+    return paidFor(evaluator.problem.request, objective);
+  }
+  static double paidFor(const Request &request, double objective);
   double slowestAtLeast() const { return lagrangian.slowestAtLeast(); }
   /// Appends the stages before `partial` that a completion of interest may have; false where the
   /// bounds were never tightened, so that it may be any stage.

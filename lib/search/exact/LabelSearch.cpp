@@ -20,8 +20,8 @@ constexpr int64_t stepsPerStage = 16;
 LabelSearch::LabelSearch(Evaluator &evaluator, const SearchOptions &options)
     : evaluator(evaluator), options(options), space(evaluator.space),
       types(static_cast<int>(space.available.size())),
-      last(static_cast<int>(space.positions.size()) - 1), paths(evaluator),
-      labels(evaluator, paths), scratch(types) {
+      last(static_cast<int>(space.positions.size()) - 1), cases(space.microBatches.size()),
+      known(cases.size()), paths(evaluator), labels(evaluator, paths), scratch(types) {
   for (size_t option = 0; option < space.options.size(); ++option)
     if (space.options[option].wholeModelOnly)
       wholeModelOptions.push_back(static_cast<int>(option));
@@ -188,25 +188,20 @@ Placement LabelSearch::placementOf(const Label &first) const {
 }
 
 /// A first good plan: from each cut only the few most promising labels grow.
-void LabelSearch::beam() {
-  for (size_t choice = 0; choice < cases.size(); ++choice) {
-    labels.clear();
-    open = {};
-    addRoot(static_cast<int>(choice));
-    std::vector<std::vector<int>> waiting(last + 1);
-    if (labels.size() == 0)
-      continue;
+void LabelSearch::beam(int choice) {
+  addRoot(choice);
+  std::vector<std::vector<int>> waiting(last + 1);
+  if (labels.size() > 0)
     waiting[last] = {0};
-    for (int position = last; position > 0; --position) {
-      std::vector<int> &here = waiting[position];
-      std::stable_sort(here.begin(), here.end(),
-                       [&](int a, int b) { return labels[a].bound < labels[b].bound; });
-      here.resize(std::min<size_t>(here.size(), beamWidth));
-      for (int index : here)
-        expand(index, [&](const Label &grown) {
-          waiting[grown.position].push_back(labels.add(grown, scratch));
-        });
-    }
+  for (int position = last; position > 0; --position) {
+    std::vector<int> &here = waiting[position];
+    std::stable_sort(here.begin(), here.end(),
+                     [&](int a, int b) { return labels[a].bound < labels[b].bound; });
+    here.resize(std::min<size_t>(here.size(), beamWidth));
+    for (int index : here)
+      expand(index, [&](const Label &grown) {
+        waiting[grown.position].push_back(labels.add(grown, scratch));
+      });
   }
   labels.clear();
   open = {};
@@ -223,7 +218,7 @@ void LabelSearch::bestFirst() {
   int64_t expanded = 0;
   while (!open.empty() && work() <= options.workLimit && !SearchBudget(options).interrupted()) {
     auto [bound, index] = open.top();
-    if (bound >= bestObjective * (1 - std::max(1e-12, 1 - 1 / (1 + options.gap))))
+    if (bound >= bestAtGap())
       break;
     open.pop();
     if (labels[index].dominated)
@@ -237,6 +232,11 @@ void LabelSearch::bestFirst() {
   }
 }
 
+/// What is no better than this is of no interest.
+double LabelSearch::bestAtGap() const {
+  return bestObjective * (1 - std::max(1e-12, 1 - 1 / (1 + options.gap)));
+}
+
 void LabelSearch::start(const std::optional<Placement> &placement) {
   best = placement;
   if (!best)
@@ -246,51 +246,72 @@ void LabelSearch::start(const std::optional<Placement> &placement) {
   bestTime = evaluation->iteration.value();
 }
 
-void LabelSearch::tighten() {
-  for (const std::unique_ptr<MicroBatchCase> &each : cases)
-    if (each->bounds.root() < bestObjective)
-      each->bounds.tighten(timeLimit(), bestObjective);
+/// Prices the stages for a number of micro-batches; false where its bound cannot beat the best
+/// plan.
+bool LabelSearch::openCase(int choice) {
+  StageLimits limits{timeLimit(), Bounds::paidFor(evaluator.problem.request, bestObjective)};
+  cases[choice] =
+      std::make_unique<MicroBatchCase>(evaluator, space.microBatches[choice], limits);
+  if (coarser)
+    cases[choice]->bounds.startFrom(coarser->multipliersOf(choice));
+  labels.setChoice(choice, cases[choice]->table);
+  return keepCase(choice);
+}
+
+/// Forgets the stages, which take much memory, where they cannot beat the best plan.
+bool LabelSearch::keepCase(int choice) {
+  Bounds &bounds = cases[choice]->bounds;
+  if (bounds.root() < bestObjective)
+    bounds.tighten(timeLimit(), bestObjective);
+  if (bounds.root() < bestObjective)
+    return true;
+  known[choice] = bounds.multipliers();
+  cases[choice].reset();
+  return false;
+}
+
+const Lagrangian::Known &LabelSearch::multipliersOf(int choice) const {
+  return cases[choice] ? cases[choice]->bounds.multipliers() : known[choice];
+}
+
+/// The numbers of micro-batches that may hold the best plan, the most promising ones first, each
+/// with a first plan where there is none from elsewhere. Returns a bound of those that there was no
+/// time for.
+double LabelSearch::openCases() {
+  double left = infinity;
+  for (auto [bound, choice] : CountBounds(evaluator, /*wholeModelGroups=*/false).inOrder()) {
+    if (bound >= bestAtGap() || work() > options.workLimit || SearchBudget(options).interrupted())
+      left = std::min(left, bound);
+    else if (openCase(choice) && !coarser)
+      beam(choice);
+  }
+  for (size_t choice = 0; choice < cases.size(); ++choice)
+    if (cases[choice])
+      keepCase(static_cast<int>(choice));
+  return left;
 }
 
 Solution LabelSearch::run() {
   start(greedyPlacement(evaluator));
-  for (int m : space.microBatches) {
-    cases.push_back(std::make_unique<MicroBatchCase>(evaluator, m, StageLimits()));
-    labels.addChoice(&cases.back()->table);
-  }
-  tighten();
-  beam();
-  tighten();
-  bestFirst();
-  return solution();
+  return solve();
 }
 
-Solution LabelSearch::runFrom(const LabelSearch &coarser,
+Solution LabelSearch::runFrom(const LabelSearch &other,
                               const std::optional<Placement> &placement) {
+  coarser = &other;
   start(placement);
-  StageLimits limits{timeLimit(), infinity};
-  for (size_t choice = 0; choice < space.microBatches.size(); ++choice) {
-    const Bounds &known = coarser.cases[choice]->bounds;
-    limits.paid = known.costOf(bestObjective);
-    auto mine = std::make_unique<MicroBatchCase>(evaluator, space.microBatches[choice], limits);
-    mine->bounds.startFrom(known);
-    if (mine->bounds.root() < bestObjective)
-      mine->bounds.tighten(timeLimit(), bestObjective);
-    if (mine->bounds.root() >= bestObjective)
-      mine.reset(); // its tables are large
-    labels.addChoice(mine ? &mine->table : nullptr);
-    cases.push_back(std::move(mine));
-  }
-  bestFirst();
-  return solution();
+  return solve();
 }
 
-Solution LabelSearch::solution() {
-  double least = std::min(leastMisjudged, open.empty() ? infinity : open.top().first);
+Solution LabelSearch::solve() {
+  double left = openCases();
+  bestFirst();
+  double least = std::min({left, leastMisjudged, open.empty() ? infinity : open.top().first});
   bool complete = least >= bestObjective * (1 - 1e-12);
   SearchBudget budget(options);
   budget.add(work());
   return {best, complete ? bestObjective : std::min(bestObjective, least),
           budget.termination(complete, best.has_value())};
 }
+
 } // namespace heterplan

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "search/exact/Bounds.h"
+#include "search/exact/CountBounds.h"
 #include "search/exact/Labels.h"
 #include "search/placement/Strategy.h"
 
@@ -54,10 +55,14 @@ private:
 
   // Order
   void start(const std::optional<Placement> &placement);
-  void tighten();
-  void beam();
+  bool openCase(int choice);
+  bool keepCase(int choice);
+  double openCases();
+  void beam(int choice);
   void bestFirst();
-  Solution solution();
+  Solution solve();
+  double bestAtGap() const;
+  const Lagrangian::Known &multipliersOf(int choice) const;
   int64_t work() const;
 
   Evaluator &evaluator;
@@ -66,6 +71,8 @@ private:
   const int types, last; // last: index of the last position
   /// By micro-batches; null where no placement of interest has so many.
   std::vector<std::unique_ptr<MicroBatchCase>> cases;
+  std::vector<Lagrangian::Known> known; // of those that were forgotten
+  const LabelSearch *coarser = nullptr; // over fewer cuts
   PathTable paths;
 
   LabelStore labels;

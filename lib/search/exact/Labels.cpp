@@ -24,7 +24,8 @@ const TransferPath &PathTable::at(int from, int to) {
 LabelStore::LabelStore(const Evaluator &evaluator, PathTable &paths)
     : evaluator(evaluator), paths(paths), space(evaluator.space), types(space.available.size()),
       priceMatters(evaluator.problem.request.objective == Objective::Cost ||
-                   evaluator.problem.request.maxCostPerHour > DollarsPerHour(0)) {
+                   evaluator.problem.request.maxCostPerHour > DollarsPerHour(0)),
+      tables(space.microBatches.size()) {
   std::map<std::string, int> places;
   const Cluster &cluster = evaluator.problem.cluster;
   for (const GroupOption &option : space.options) {
@@ -84,7 +85,7 @@ int LabelStore::placeFor(const Label &label, const Entry &entry) const {
 LabelStore::Handover LabelStore::handoverTo(int other, const Label &label) {
   const Cut &cut = evaluator.cuts[space.positions[label.position]];
   int64_t devices = space.options[other].group.size();
-  int64_t batch = evaluator.problem.request.globalBatch.value() / space.microBatches[label.choice];
+  int64_t batch = tables[label.choice]->batch;
   Samples share((batch + devices - 1) / devices);
   Seconds receive =
       paths.at(other, label.option).time(share, label.share, cut.forwardBytes, cut.fixedBytes);
@@ -106,6 +107,8 @@ LabelStore::Handover LabelStore::handover(const Label &label, const Label *other
     return entry->second;
   Handover longer;
   for (int before = 0; before < options; ++before) {
+    if (!tables[label.choice]->has(before))
+      continue;
     Handover mine = handoverTo(before, label);
     Handover others = other ? handoverTo(before, *other) : Handover();
     longer.receive = std::max(longer.receive, mine.receive - others.receive);

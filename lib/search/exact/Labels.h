@@ -43,9 +43,8 @@ class LabelStore {
 public:
   LabelStore(const Evaluator &evaluator, PathTable &paths);
 
-  /// Each number of micro-batches has to be added once, in order. `table`, its stages, outlives
-  /// this; null where no label has that number.
-  void addChoice(const StageTable *table) { tables.push_back(table); }
+  /// `table`: the stages of a number of micro-batches, before labels of it come; it outlives them.
+  void setChoice(int choice, const StageTable &table) { tables[choice] = &table; }
 
   size_t size() const { return labels.size(); }
   const Label &operator[](int index) const { return labels[index]; }
@@ -96,7 +95,7 @@ private:
   const size_t types;
   const bool priceMatters;
   std::vector<Interface> interfaces;      // by option
-  std::vector<const StageTable *> tables; // by micro-batches
+  std::vector<const StageTable *> tables; // by choice
   std::vector<Label> labels;
   std::vector<int> used; // slots by label and type
   /// Non-dominated labels by cut and micro-batches, and by place; ascending fill.

@@ -43,10 +43,15 @@ public:
   /// Tightens the bounds where they are below the limits of interest: seconds of an iteration, and
   /// price · iteration in dollars per hour · seconds; either may be infinite.
   void tighten(double timeLimit, double costLimit);
-  /// `tighten` begins from the multipliers of `other`, of the same groups and micro-batches, and
-  /// needs fewer steps then.
-  void startFrom(const Lagrangian &other) {
-    known = other.known;
+  /// Multipliers by the slowest stage that they were good for, seconds.
+  struct Multipliers {
+    std::vector<double> time, cost;
+  };
+  using Known = std::map<double, Multipliers>;
+  const Known &multipliers() const { return known; }
+  /// `tighten` begins from `others`, of the same groups and micro-batches, and needs fewer steps.
+  void startFrom(const Known &others) {
+    known = others;
     isWarm = !known.empty();
   }
   /// Least iteration time of any completion; infinite where there is none. 0 before `tighten`.
@@ -103,9 +108,6 @@ private:
     double cost;                         // bound of the whole model
     std::vector<Ranked> ranked;          // by end; then those that add least come first
     std::vector<size_t> firstRanked;     // by end
-  };
-  struct Multipliers {
-    std::vector<double> time, cost;
   };
   /// Which choice reached a position: the least fill, and the least forward time.
   struct Step {
@@ -164,7 +166,7 @@ private:
   double timeLimit, costLimit;     // of interest
   double solvedTime, solvedCost;   // least bounds of the intervals that were dropped
   bool started = false;
-  std::map<double, Multipliers> known; // that were good for stages up to so many seconds
+  Known known;
   bool isWarm = false;                 // they come from elsewhere
   std::vector<Step> steps;             // of the last solve
   std::vector<double> optionCosts;     // of the last solve

@@ -61,7 +61,7 @@ private:
                  int microBatches) {
     const std::vector<int> &at = evaluator.space.positions;
     auto least = [&](int inFlight) {
-      return evaluator.stages.leastCount({at[begin], at[end]}, type, counts.limit, counts.batch,
+      return evaluator.stages.leastCount({at[begin], at[end]}, type, counts.limit, microBatches,
                                          inFlight);
     };
     int deepest = std::min(microBatches, counts.positions - begin - 1), most = least(deepest);

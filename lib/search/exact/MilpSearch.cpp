@@ -2,6 +2,7 @@
 
 #include "search/exact/BilinearApproximation.h"
 #include "search/exact/Bounds.h"
+#include "search/exact/CountBounds.h"
 #include "search/exact/PlacementModel.h"
 #include "search/placement/SearchBudget.h"
 
@@ -98,14 +99,10 @@ double MilpSearch::timeLimit() const {
 /// The most promising micro-batches first. Tables are large, so that there is one at a time.
 Solution MilpSearch::run() {
   start();
-  std::vector<std::pair<double, int>> order; // bound, micro-batches
-  for (int m : evaluator.space.microBatches)
-    order.push_back({MicroBatchCase(*this, m).bounds.root(), m});
-  std::stable_sort(order.begin(), order.end(),
-                   [](const auto &a, const auto &b) { return a.first < b.first; });
   double bound = infinity;
-  for (auto [root, m] : order) {
-    bound = std::min(bound, root < bestObjective * proven ? std::max(root, search(m)) : root);
+  for (auto [least, choice] : CountBounds(evaluator, /*wholeModelGroups=*/true).inOrder()) {
+    int m = evaluator.space.microBatches[choice];
+    bound = std::min(bound, least < bestObjective * proven ? std::max(least, search(m)) : least);
     if (options.progress)
       options.progress(meter.progress(), bestObjective);
   }

@@ -1,6 +1,7 @@
 // The bound of plans whose strategy has none of its own.
 #include "search/exact/Bottleneck.h"
 #include "search/exact/Bounds.h"
+#include "search/exact/CountBounds.h"
 
 #include <limits>
 
@@ -33,8 +34,10 @@ Expected<double> rootBound(Evaluator &evaluator, const std::optional<Placement> 
       slowest = evaluation->iteration.value();
   }
   const double reached = bound;
-  for (int m : evaluator.space.microBatches) {
-    StageTable table(evaluator, m);
+  for (auto [least, choice] : CountBounds(evaluator, /*wholeModelGroups=*/true).inOrder()) {
+    if (least >= bound)
+      break;
+    StageTable table(evaluator, evaluator.space.microBatches[choice]);
     Bounds bounds(evaluator, table, /*wholeModelGroups=*/true);
     bounds.tighten(slowest, reached);
     bound = std::min(bound, bounds.root());

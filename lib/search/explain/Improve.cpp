@@ -5,6 +5,8 @@
 namespace heterplan {
 
 namespace {
+constexpr int mostMicroBatches = 4096;
+
 class Neighbours {
 public:
   Neighbours(Evaluator &evaluator, const Placement &placement, double objective)
@@ -83,12 +85,11 @@ private:
   }
 
   void changeMicroBatches() {
-    int64_t batch = problem.request.globalBatch.value();
-    for (int64_t count = 1; count <= std::min<int64_t>(batch, 4096); ++count) {
-      if (batch % count != 0 || count == placement.microBatches)
+    for (int count : usefulMicroBatches(problem.request.globalBatch)) {
+      if (count > mostMicroBatches || count == placement.microBatches)
         continue;
       Placement candidate = placement;
-      candidate.microBatches = static_cast<int>(count);
+      candidate.microBatches = count;
       for (PlacedStage &stage : candidate.stages)
         stage.shares.clear();
       consider(candidate, std::to_string(count) + " micro-batches instead of " +

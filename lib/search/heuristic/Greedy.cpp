@@ -1,5 +1,6 @@
 // A quick feasible plan: every one-stage plan, and pipelines of 2 to 8 stages of equal work on
 // equal parts of one type.
+#include "search/exact/CountBounds.h"
 #include "search/placement/SearchBudget.h"
 #include "search/placement/Strategy.h"
 
@@ -18,13 +19,14 @@ public:
   explicit GreedySearch(Evaluator &evaluator) : evaluator(evaluator) {}
 
   void run() {
-    for (int m : evaluator.space.microBatches) {
+    for (int m : evaluator.space.microBatches)
       for (const GroupOption &option : evaluator.space.options)
-        consider({{{0, evaluator.problem.graph.size(), option.group}}, m});
+        if (evaluator.space.isUseful(option, evaluator.stages.fullSize(m)))
+          consider({{{0, evaluator.problem.graph.size(), option.group}}, m});
+    for (auto [bound, choice] : CountBounds(evaluator, /*wholeModelGroups=*/false).inOrder())
       for (size_t type = 0; type < evaluator.space.available.size(); ++type)
-        for (int stages = 2; stages <= mostStages; ++stages)
-          considerPipelines(static_cast<int>(type), stages, m);
-    }
+        for (int stages = 2; stages <= mostStages && bound < bestObjective; ++stages)
+          considerPipelines(static_cast<int>(type), stages, evaluator.space.microBatches[choice]);
   }
 
   std::optional<Placement> best;
@@ -33,21 +35,21 @@ public:
 private:
   /// Equal pipelines of `stages` stages on all, half, a quarter, ... of the devices of `type`.
   void considerPipelines(int type, int stages, int microBatches) {
-    int64_t batch = evaluator.problem.request.globalBatch.value() / microBatches;
+    int64_t batch = evaluator.stages.fullSize(microBatches);
     for (int64_t each = std::min<int64_t>(evaluator.space.available[type] / stages, batch);
          each >= 1; each /= 2) {
       DeviceGroup group{{{type, static_cast<int>(each)}}};
-      std::optional<Placement> placement = evenPipeline(group, stages, microBatches, batch);
+      std::optional<Placement> placement = evenPipeline(group, stages, microBatches);
       if (placement)
         consider(*placement);
     }
   }
 
   /// Cuts where the time of the layers passes each 1/stages of the whole.
-  std::optional<Placement> evenPipeline(const DeviceGroup &group, int stages, int microBatches,
-                                        int64_t batch) {
+  std::optional<Placement> evenPipeline(const DeviceGroup &group, int stages, int microBatches) {
     auto [type, count] = group.counts.front();
-    const LayerTimes &times = evaluator.stages.timesOf(type, (batch + count - 1) / count, batch);
+    int64_t share = (evaluator.stages.fullSize(microBatches) + count - 1) / count;
+    const LayerTimes &times = evaluator.stages.timesOf(type, share, microBatches);
     const std::vector<int> &positions = evaluator.space.positions;
     auto timeBefore = [&](int position) {
       return (times.forward({0, position}) + times.backward({0, position})).value();

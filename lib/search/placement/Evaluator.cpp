@@ -76,8 +76,7 @@ Stage Evaluator::stageOf(const PlacedStage &placed, const StageEvaluation &run, 
   stage.lookup = run.cost.lookup;
   stage.lookupGradient = run.cost.lookupGradient;
   stage.reduceScatter = run.cost.reduceScatter;
-  int64_t batch = problem.request.globalBatch.value() / microBatches;
-  stage.replicas = slowestOfEachType(placed, run, stages.splitOf(batch, true));
+  stage.replicas = slowestOfEachType(placed, run, stages.splitOf(microBatches, true));
   return stage;
 }
 
@@ -156,12 +155,11 @@ std::optional<Evaluation> Evaluator::measureAny(const Placement &placement) {
   int count = static_cast<int>(placement.stages.size());
   if (!neighboursAllowed(placement) || !devicesSuffice(placement))
     return std::nullopt;
-  int64_t batch = problem.request.globalBatch.value() / placement.microBatches;
   Evaluation result;
   for (int i = 0; i < count; ++i) {
     const PlacedStage &placed = placement.stages[i];
     result.runs.push_back(stages.evaluate(
-        placed.layers(), placed.group, batch,
+        placed.layers(), placed.group, placement.microBatches,
         {i + 1 == count, std::min(placement.microBatches, count - i)}, placed.shares));
     if (!result.runs.back().fits)
       return std::nullopt;

@@ -14,8 +14,8 @@ namespace heterplan {
 struct PlacedStage {
   int begin = 0, end = 0; // layers
   DeviceGroup group;
-  /// Stated by somebody: of a micro-batch, by type of the group, largest first. Empty: those that
-  /// take least.
+  /// Stated by somebody: of a full micro-batch, by type of the group, largest first. Empty: those
+  /// that take least.
   std::vector<std::vector<int64_t>> shares = {};
   LayerRange layers() const { return {begin, end}; }
 };

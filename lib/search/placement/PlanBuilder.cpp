@@ -12,15 +12,25 @@ using namespace llvm;
 
 namespace heterplan {
 
+namespace {
+/// Gives the last of those with the most samples one sample less in each micro-batch that is not
+/// full. `replicas` have shares that are multiples of their number.
+void dropMissing(const MicroBatches &microBatches, std::vector<Replica> &replicas) {
+  auto most =
+      std::max_element(replicas.rbegin(), replicas.rend(),
+                       [](const Replica &a, const Replica &b) { return a.share < b.share; });
+  most->share = Samples(most->share.value() - microBatches.missing());
+}
+} // namespace
+
 /// Replicas in the order of `devices`: the shares of each type, largest first.
 std::vector<Replica> PlanBuilder::replicasOf(const StageEvaluation &run, const PlacedStage &placed,
                                              const std::vector<DeviceRef> &devices) {
   std::vector<Replica> replicas;
-  int64_t batch = problem.request.globalBatch.value() / placement.microBatches;
-  BatchSplit split = evaluator.stages.splitOf(batch, true);
+  BatchSplit split = evaluator.stages.splitOf(placement.microBatches, true);
   for (size_t i = 0; i < placed.group.counts.size(); ++i) {
     auto [type, count] = placed.group.counts[i];
-    for (int64_t share : run.shares.empty() ? evenShares(batch, count) : run.shares[i]) {
+    for (int64_t share : run.shares.empty() ? evenShares(split.batch, count) : run.shares[i]) {
       ReplicaCost cost =
           evaluator.stages.costs.replicaCost(placed.layers(), run.option, split, type, share);
       replicas.push_back({Samples(share * placement.microBatches),
@@ -29,6 +39,7 @@ std::vector<Replica> PlanBuilder::replicasOf(const StageEvaluation &run, const P
                           {devices[replicas.size()]}});
     }
   }
+  dropMissing({problem.request.globalBatch, placement.microBatches}, replicas);
   return replicas;
 }
 
@@ -50,9 +61,10 @@ std::vector<TableShards> PlanBuilder::tablesOf(const PlacedStage &placed) const 
 Bytes PlanBuilder::largestNeed(const StageEvaluation &run, const PlacedStage &placed,
                                const Stage &stage, int inFlight) {
   Bytes most{};
+  MicroBatches microBatches{problem.request.globalBatch, placement.microBatches};
   Bytes largestParts = evaluator.stages.costs.memory.tables(placed.layers(), placed.group.size());
   for (size_t replica = 0; replica < stage.replicas.size(); ++replica) {
-    Samples share(stage.replicas[replica].share.value() / placement.microBatches);
+    Samples share(microBatches.fullPartOf(stage.replicas[replica].share));
     Bytes need = run.cost.memory.need(share, inFlight) - largestParts;
     auto shards = stage.tables.begin();
     for (int layer = placed.begin; layer < placed.end; ++layer)
@@ -141,11 +153,10 @@ void PlanBuilder::addCommunication(const Evaluation &evaluation, int i, Plan &pl
 /// Adds what the slowest replica of a stage computes, by where its times come from.
 void PlanBuilder::addComputing(const StageEvaluation &run, const PlacedStage &placed, Plan &plan) {
   const StageCost &cost = run.cost;
-  int64_t batch = problem.request.globalBatch.value() / placement.microBatches;
   const LayerTimes *forward = cost.slowestForward, *backward = cost.slowestBackward;
   if (!forward) // fitted to these
-    forward = backward = &evaluator.stages.timesOf(placed.group.counts.front().first,
-                                                   cost.largestShare.value(), batch);
+    forward = backward = &evaluator.stages.timesOf(
+        placed.group.counts.front().first, cost.largestShare.value(), placement.microBatches);
   double passes = plan.microBatches, forwards = run.option.recomputation ? 2 * passes : passes;
   double updates = run.option.stateSharding == StateSharding::None ? 1 : 1.0 / placed.group.size();
   if (forward == backward) {

@@ -72,13 +72,13 @@ StageEvaluator::StageEvaluator(const Problem &problem, const SearchSpace &space)
       waysOfOne(listWays(problem.request, space.rules.savesMemory(), 1)),
       forbidden(countForbidden(problem)), farthestEnd(farthestEnds(problem)) {
   int microBatches = space.microBatches.front();
-  costs.useFit(space.rules.fit(
-      problem.graph, problem.cluster, Samples(problem.request.globalBatch.value() / microBatches),
-      microBatches, [&](int layer, int type, Samples samples) {
-        const LayerTimes &times = costs.times.at(type, samples.value());
-        LayerRange one{layer, layer + 1};
-        return LayerCost{times.forward(one), times.backward(one), Seconds(0)};
-      }));
+  costs.useFit(
+      space.rules.fit(problem.graph, problem.cluster, Samples(fullSize(microBatches)), microBatches,
+                      [&](int layer, int type, Samples samples) {
+                        const LayerTimes &times = costs.times.at(type, samples.value());
+                        LayerRange one{layer, layer + 1};
+                        return LayerCost{times.forward(one), times.backward(one), Seconds(0)};
+                      }));
 }
 
 bool StageEvaluator::mayRun(LayerRange range, int type) const {
@@ -100,24 +100,24 @@ int64_t StageEvaluator::mostSamples(LayerRange range, int type, int inFlight, in
       .mostSamples(problem.cluster.types[type].memory, inFlight, batch);
 }
 
-bool StageEvaluator::holds(LayerRange range, int type, int count, int64_t batch, int inFlight) {
-  int64_t share = (batch + count - 1) / count;
+bool StageEvaluator::holds(LayerRange range, int type, int count, int microBatches, int inFlight) {
+  int64_t batch = fullSize(microBatches), share = (batch + count - 1) / count;
   ArrayRef<StageWay> any = waysFor(count);
   return count <= batch && std::any_of(any.begin(), any.end(), [&](StageWay way) {
            return mostInFlight(range, type, count, share, way) >= inFlight;
          });
 }
 
-int StageEvaluator::leastCount(LayerRange range, int type, double limit, int64_t batch,
+int StageEvaluator::leastCount(LayerRange range, int type, double limit, int microBatches,
                                int inFlight) {
   if (!mayRun(range, type))
     return 0;
   const HeterPsModel *fit = costs.fit();
+  int64_t batch = fullSize(microBatches);
   auto enough = [&](int count) {
     int64_t share = (batch + count - 1) / count;
-    return holds(range, type, count, batch, inFlight) &&
-           (fit ||
-            costs.computing(range, {}, type, share, microBatchesOf(batch)) <= Seconds(limit));
+    return holds(range, type, count, microBatches, inFlight) &&
+           (fit || costs.computing(range, {}, type, share, microBatches) <= Seconds(limit));
   };
   int low = fit ? fit->unitsFor(range.begin, range.end, type, limit) : 1;
   int high = static_cast<int>(std::min<int64_t>(space.available[type], batch));
@@ -131,13 +131,13 @@ int StageEvaluator::leastCount(LayerRange range, int type, double limit, int64_t
 }
 
 /// None where they do not fit.
-std::vector<std::vector<int64_t>> StageEvaluator::balancedShares(LayerRange range, int64_t batch,
+std::vector<std::vector<int64_t>> StageEvaluator::balancedShares(LayerRange range, int microBatches,
                                                                  int inFlight,
                                                                  const StageOption &option) {
+  int64_t batch = fullSize(microBatches);
   auto timeOn = [&](int type) {
     return [&, type](int64_t samples) {
-      return costs.computing(range, option.recomputation, type, samples, microBatchesOf(batch))
-          .value();
+      return costs.computing(range, option.recomputation, type, samples, microBatches).value();
     };
   };
   std::vector<decltype(timeOn(0))> times;
@@ -153,10 +153,12 @@ std::vector<std::vector<int64_t>> StageEvaluator::balancedShares(LayerRange rang
   return balance(classes, batch);
 }
 
-StageEvaluation StageEvaluator::evaluate(LayerRange range, const DeviceGroup &group, int64_t batch,
-                                         StagePlace place, StageWay way, Shares stated) {
+StageEvaluation StageEvaluator::evaluate(LayerRange range, const DeviceGroup &group,
+                                         int microBatches, StagePlace place, StageWay way,
+                                         Shares stated) {
   StageEvaluation result;
-  int64_t devices = group.size(), share = (batch + devices - 1) / devices;
+  int64_t batch = fullSize(microBatches), devices = group.size(),
+          share = (batch + devices - 1) / devices;
   result.option.devices = group;
   result.option.stateSharding = way.sharding;
   if (way.recomputes)
@@ -172,21 +174,21 @@ StageEvaluation StageEvaluator::evaluate(LayerRange range, const DeviceGroup &gr
     if (mostSamples(range, type, place.inFlight, batch, result.option) < share)
       return result;
   } else {
-    result.shares = balancedShares(range, batch, place.inFlight, result.option);
+    result.shares = balancedShares(range, microBatches, place.inFlight, result.option);
     if (result.shares.empty())
       return result;
   }
-  BatchSplit split = splitOf(batch, place.isLast);
+  BatchSplit split = splitOf(microBatches, place.isLast);
   split.shares = result.shares;
   result.cost = costs.stageCost(range, result.option, split);
   result.fits = result.cost.isKnown;
   return result;
 }
 
-StageEvaluation StageEvaluator::evaluate(LayerRange range, const DeviceGroup &group, int64_t batch,
-                                         StagePlace place, Shares stated) {
+StageEvaluation StageEvaluator::evaluate(LayerRange range, const DeviceGroup &group,
+                                         int microBatches, StagePlace place, Shares stated) {
   StageEvaluation best;
-  if (group.size() > batch)
+  if (group.size() > fullSize(microBatches))
     return best;
   for (auto [type, count] : group.counts)
     if (!mayRun(range, type))
@@ -194,13 +196,13 @@ StageEvaluation StageEvaluator::evaluate(LayerRange range, const DeviceGroup &gr
   ArrayRef<StageWay> allowed = waysFor(group.size());
   Seconds least{};
   for (const StageWay &way : allowed) {
-    StageEvaluation now = evaluate(range, group, batch, place, way, stated);
+    StageEvaluation now = evaluate(range, group, microBatches, place, way, stated);
     if (!now.fits)
       continue;
     if (&way == allowed.begin())
       return now;
-    Seconds time = (now.cost.forward + now.cost.backward) * double(microBatchesOf(batch)) +
-                   now.cost.synchronization;
+    Seconds time =
+        (now.cost.forward + now.cost.backward) * double(microBatches) + now.cost.synchronization;
     if (best.fits && !(time < least))
       continue;
     least = time;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cost/StageCost.h"
+#include "ir/MicroBatches.h"
 #include "search/problem/SearchSpace.h"
 
 #include <limits>
@@ -40,13 +41,13 @@ public:
   /// Both outlive this.
   StageEvaluator(const Problem &problem, const SearchSpace &space);
 
-  /// Layers `range` on `group` for micro-batches of `batch` samples. Of the ways that fit, the
-  /// first of waysFor(), else the one that adds least to an iteration: m·(forward + backward) +
-  /// synchronization.
-  StageEvaluation evaluate(LayerRange range, const DeviceGroup &group, int64_t batch,
+  /// Layers `range` on `group` for so many micro-batches, each as if it were full. Of the ways that
+  /// fit, the first of waysFor(), else the one that adds least to an iteration: m·(forward +
+  /// backward) + synchronization.
+  StageEvaluation evaluate(LayerRange range, const DeviceGroup &group, int microBatches,
                            StagePlace place, Shares stated = {});
   /// Likewise, in one way.
-  StageEvaluation evaluate(LayerRange range, const DeviceGroup &group, int64_t batch,
+  StageEvaluation evaluate(LayerRange range, const DeviceGroup &group, int microBatches,
                            StagePlace place, StageWay way, Shares stated = {});
 
   /// What the request allows for a stage of `replicas`: the plainest way first.
@@ -64,17 +65,21 @@ public:
   int64_t mostSamples(LayerRange range, int type, int inFlight, int64_t batch,
                       const StageOption &option);
   /// Whether `count` devices of `type` hold the stage in any way.
-  bool holds(LayerRange range, int type, int count, int64_t batch, int inFlight);
+  bool holds(LayerRange range, int type, int count, int microBatches, int inFlight);
   /// Fewest devices of `type` with which a micro-batch takes layers `range` at most `limit`
   /// seconds, transfers of their own not counted; 0: no number that there is.
-  int leastCount(LayerRange range, int type, double limit, int64_t batch, int inFlight);
+  int leastCount(LayerRange range, int type, double limit, int microBatches, int inFlight);
 
-  /// On one device of `type` with `share` of the `batch` samples of a micro-batch.
-  const LayerTimes &timesOf(int type, int64_t share, int64_t batch) {
-    return costs.times.at(type, share, microBatchesOf(batch));
+  /// Samples of a full micro-batch.
+  int64_t fullSize(int microBatches) const {
+    return MicroBatches{problem.request.globalBatch, microBatches}.fullSize();
   }
-  BatchSplit splitOf(int64_t batch, bool isLast) const {
-    return {batch, microBatchesOf(batch), isLast, {}};
+  /// On one device of `type` with `share` of the samples of a micro-batch.
+  const LayerTimes &timesOf(int type, int64_t share, int microBatches) {
+    return costs.times.at(type, share, microBatches);
+  }
+  BatchSplit splitOf(int microBatches, bool isLast) const {
+    return {fullSize(microBatches), microBatches, isLast, {}};
   }
 
   StageCosts costs;
@@ -85,10 +90,7 @@ private:
     return problem.request.ignoreMemory ? Bytes(std::numeric_limits<double>::infinity())
                                         : problem.cluster.types[type].memory;
   }
-  int microBatchesOf(int64_t batch) const {
-    return static_cast<int>(problem.request.globalBatch.value() / batch);
-  }
-  std::vector<std::vector<int64_t>> balancedShares(LayerRange range, int64_t batch, int inFlight,
+  std::vector<std::vector<int64_t>> balancedShares(LayerRange range, int microBatches, int inFlight,
                                                    const StageOption &option);
 
   const Problem &problem;

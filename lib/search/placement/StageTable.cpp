@@ -7,11 +7,11 @@ using namespace llvm;
 namespace heterplan {
 
 StageTable::StageTable(Evaluator &evaluator, int microBatches, StageLimits limits)
-    : microBatches(microBatches),
-      batch(evaluator.problem.request.globalBatch.value() / microBatches), evaluator(evaluator),
-      options(evaluator.space.options.size()) {
+    : microBatches(microBatches), batch(evaluator.stages.fullSize(microBatches)),
+      evaluator(evaluator), options(evaluator.space.options.size()) {
   const std::vector<int> &positions = evaluator.space.positions;
   for (const GroupOption &option : evaluator.space.options) {
+    useful.push_back(evaluator.space.isUseful(option, batch));
     const Cluster &cluster = evaluator.problem.cluster;
     StageOption &plain = plainest.emplace_back();
     plain.devices = option.group;
@@ -45,7 +45,7 @@ void StageTable::fillRow(int end, int option, StageLimits limits) {
   bool whole = end + 1 == int(evaluator.space.positions.size());
   Row &row = rows[size_t(end) * options + option];
   row.offset = entries.size();
-  row.last = row.first = group.wholeModelOnly ? whole : end;
+  row.last = row.first = !has(option) ? 0 : group.wholeModelOnly ? whole : end;
   double longest = std::min(limits.iteration, limits.paid / group.price.value()) * (1 + 1e-9);
   const std::vector<double> &least = leastBefore[option];
   while (row.first > 0) {
@@ -132,8 +132,6 @@ StageEntry StageTable::price(int begin, int end, int option) {
   int64_t devices = group.size();
   int stages = int(positions.size()) - end; // from this one on, at most
   int deepest = std::min(microBatches, stages), fewest = std::min(microBatches, stages > 1 ? 2 : 1);
-  if (devices > batch)
-    return {};
   if (group.counts.size() > 1)
     return priceBalanced(range, group, end, deepest);
   int type = group.counts.front().first;
@@ -141,7 +139,7 @@ StageEntry StageTable::price(int begin, int end, int option) {
     return {};
   StageWay plain = evaluator.stages.waysFor(group.size()).front();
   StageCost cost = evaluator.stages.costs.stageCost(range, plainest[option],
-                                                    evaluator.stages.splitOf(batch, true));
+                                                    evaluator.stages.splitOf(microBatches, true));
   if (!cost.isKnown)
     return {};
   if (!cost.largestIsSlowest)
@@ -176,7 +174,7 @@ StageEntry StageTable::priceWays(LayerRange range, const DeviceGroup &group, int
     plainFits |= &way == evaluator.stages.waysFor(count).begin();
     StageOption option{group, 1, {way.recomputes}, way.sharding};
     StageCost cost =
-        evaluator.stages.costs.stageCost(range, option, evaluator.stages.splitOf(batch, true));
+        evaluator.stages.costs.stageCost(range, option, evaluator.stages.splitOf(microBatches, true));
     ways.push_back(
         {most, cost.forward.value(), cost.backward.value(), cost.synchronization.value()});
   }
@@ -238,7 +236,7 @@ StageEntry StageTable::priceBalanced(LayerRange range, const DeviceGroup &group,
   Bytes rows = evaluator.stages.costs.memory.lookups(range) * double(entry.share);
   SmallVector<WayCost, 6> found;
   for (const StageWay &way : ways) {
-    StageEvaluation run = evaluator.stages.evaluate(range, group, batch, StagePlace(), way);
+    StageEvaluation run = evaluator.stages.evaluate(range, group, microBatches, StagePlace(), way);
     if (!run.fits)
       continue;
     const StageCost &cost = run.cost;
@@ -273,7 +271,7 @@ StageEntry StageTable::atDepth(int begin, int end, int option, int depth) {
   bool isLast = end + 1 == int(positions.size());
   StageEvaluation run =
       evaluator.stages.evaluate({positions[begin], positions[end]},
-                                evaluator.space.options[option].group, batch, {isLast, inFlight});
+                                evaluator.space.options[option].group, microBatches, {isLast, inFlight});
   StageEntry &result = known->second;
   result.forward = result.leastForward = run.cost.forward.value();
   result.backward = run.cost.backward.value();

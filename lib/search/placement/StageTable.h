@@ -11,7 +11,7 @@
 
 namespace heterplan {
 
-/// Without the neighbours, one micro-batch, in seconds.
+/// Without the neighbours, one full micro-batch, in seconds.
 struct StageEntry {
   double forward = 0, backward = 0, sync = 0;
   double leastForward = 0; // whatever its place in the pipeline
@@ -37,8 +37,11 @@ public:
   StageTable(Evaluator &evaluator, int microBatches, StageLimits limits = {});
 
   const int microBatches;
-  const int64_t batch; // samples of one micro-batch
+  const int64_t batch; // samples of a full micro-batch
 
+  /// Whether stages may need all devices of `option` for micro-batches of this size; no other
+  /// option is priced.
+  bool has(int option) const { return useful[option]; }
   /// The stage between positions `begin` < `end` on option `option`.
   const StageEntry &at(int begin, int end, int option) const {
     const Row &row = rowOf(end, option);
@@ -87,6 +90,7 @@ private:
 
   Evaluator &evaluator;
   const size_t options;
+  std::vector<bool> useful; // by option
   std::vector<Row> rows; // by end and option
   std::vector<StageEntry> entries;
   const StageEntry absent;

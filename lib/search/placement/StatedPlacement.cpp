@@ -1,5 +1,6 @@
 #include "search/placement/StatedPlacement.h"
 
+#include "ir/MicroBatches.h"
 #include "support/Yaml.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -159,26 +160,26 @@ Error PlacementReader::readShares(const YamlNode &node, StatedStage &stage) {
   return Error::success();
 }
 
-/// The stated shares of a micro-batch, by type, largest first.
+/// The stated shares of a full micro-batch, by type, largest first.
 Error PlacementReader::addShares(const StatedStage &stated, PlacedStage &placed) const {
   if (stated.shares.empty())
     return Error::success();
-  int64_t batch = problem.request.globalBatch.value() / microBatches;
+  MicroBatches of{problem.request.globalBatch, microBatches};
   int64_t sum = std::accumulate(stated.shares.begin(), stated.shares.end(), int64_t(0));
-  int64_t parts = sum == batch ? 1 : microBatches;
-  bool whole = all_of(stated.shares, [&](int64_t share) { return share % parts == 0; });
-  if (static_cast<int>(stated.shares.size()) != placed.group.size() || sum != batch * parts ||
-      !whole)
+  bool ofOne = sum == of.fullSize();
+  auto odd = count_if(stated.shares, [&](int64_t share) { return !of.isMultiple(Samples(share)); });
+  if (static_cast<int>(stated.shares.size()) != placed.group.size() ||
+      (!ofOne && (sum != of.batch.value() || odd > 1)))
     return Diagnostic(Diag::OutOfRange, stated.location)
            << stated.shares.size() << " shares that sum to " << sum << " for "
            << placed.group.size() << " devices; accepted is one for each, which sum to the global "
-           << "batch of " << problem.request.globalBatch.value() << " (multiples of the "
-           << microBatches << " micro-batches), or to a micro-batch of " << batch;
+           << "batch of " << of.batch.value() << " (all or all but one multiples of the "
+           << microBatches << " micro-batches), or to a full micro-batch of " << of.fullSize();
   std::map<int, std::vector<int64_t>> byType;
   auto share = stated.shares.begin();
   for (auto [type, count] : stated.devices)
     for (int i = 0; i < count; ++i)
-      byType[type].push_back(*share++ / parts);
+      byType[type].push_back(ofOne ? *share++ : of.fullPartOf(Samples(*share++)));
   for (auto &[type, shares] : byType) { // in the order of the group's types
     std::sort(shares.begin(), shares.end(), std::greater<>());
     placed.shares.push_back(std::move(shares));
@@ -187,11 +188,6 @@ Error PlacementReader::addShares(const StatedStage &stated, PlacedStage &placed)
 }
 
 Expected<Placement> PlacementReader::placement() const {
-  int64_t batch = problem.request.globalBatch.value();
-  if (batch % microBatches != 0)
-    return Diagnostic(Diag::OutOfRange, location)
-           << microBatches << " micro-batches do not divide a global batch of " << batch
-           << " samples";
   Placement result;
   result.microBatches = microBatches;
   int position = 0;
@@ -234,6 +230,7 @@ Expected<Placement> parsePlacement(StringRef text, StringRef path, const Problem
 Expected<Placement> placementOf(const Plan &plan, const Problem &problem) {
   Placement result;
   result.microBatches = plan.microBatches;
+  MicroBatches microBatches{plan.globalBatch, plan.microBatches};
   std::set<DeviceRef> used;
   int position = 0;
   for (size_t index = 0; index < plan.stages.size(); ++index) {
@@ -254,7 +251,7 @@ Expected<Placement> placementOf(const Plan &plan, const Problem &problem) {
         return Diagnostic(Diag::UnknownDevice, {"", 0, 0, "stages[" + std::to_string(index) + "]"})
                << "cluster '" << problem.cluster.name << "' has no device type '"
                << replica.devices[0].type << "'";
-      shares[type].push_back(replica.share.value() / plan.microBatches);
+      shares[type].push_back(microBatches.fullPartOf(replica.share));
     }
     for (auto &[type, ofType] : shares) {
       std::sort(ofType.begin(), ofType.end(), std::greater<>());

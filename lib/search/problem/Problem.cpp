@@ -25,11 +25,10 @@ Error verifyLimits(const Request &request) {
     if (!std::isfinite(limit) || limit < 0)
       return Diagnostic(Diag::OutOfRange, place)
              << "a limit of " << limit << "; limits are finite and not negative";
-  if (request.microBatches < 0 ||
-      (request.microBatches > 0 && request.globalBatch.value() % request.microBatches != 0))
+  if (request.microBatches < 0 || Samples(request.microBatches) > request.globalBatch)
     return Diagnostic(Diag::OutOfRange, place)
-           << request.microBatches << " micro-batches do not divide a global batch of "
-           << request.globalBatch.value() << " samples";
+           << request.microBatches << " micro-batches of a global batch of "
+           << request.globalBatch.value() << " samples; each has one sample at least";
   return Error::success();
 }
 

@@ -1,8 +1,12 @@
 #include "search/problem/SearchSpace.h"
 
+#include "ir/MicroBatches.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -13,7 +17,7 @@ namespace heterplan {
 namespace {
 constexpr int mostPositions = 40;
 constexpr int mostFittedPositions = 256; // where a stage is merged with its neighbours
-constexpr int mostMicroBatches = 256;
+constexpr int mostSteadyMicroBatches = 256;
 constexpr size_t mostMicroBatchChoices = 16;
 /// Mixed groups are listed exhaustively up to this many count vectors.
 constexpr int64_t mostMixedGroups = 64;
@@ -60,7 +64,7 @@ GroupOption makeOption(const Cluster &cluster, ArrayRef<int> counts, ArrayRef<in
 std::set<int> usefulCounts(Samples batch, ArrayRef<int> microBatches, int available) {
   std::set<int> counts;
   for (int m : microBatches) {
-    int64_t b = batch.value() / m;
+    int64_t b = MicroBatches{batch, m}.fullSize();
     for (int64_t k = 1; k <= std::min<int64_t>(b, available);) {
       int64_t share = (b + k - 1) / k;
       counts.insert(static_cast<int>((b + share - 1) / share));
@@ -75,17 +79,10 @@ std::set<int> usefulCounts(Samples batch, ArrayRef<int> microBatches, int availa
 /// Amdahl's law gains with every unit.
 std::set<int> everyCount(Samples batch, int microBatches, int available) {
   std::set<int> counts;
-  for (int k = 1; k <= std::min<int64_t>(batch.value() / microBatches, available); ++k)
+  for (int k = 1; k <= std::min(MicroBatches{batch, microBatches}.fullSize(), int64_t(available));
+       ++k)
     counts.insert(k);
   return counts;
-}
-
-size_t divisorCount(Samples batch) {
-  size_t count = 0;
-  for (int64_t d = 1; d * d <= batch.value(); ++d)
-    if (batch.value() % d == 0)
-      count += d * d == batch.value() ? 1 : 2;
-  return count;
 }
 
 bool hasTables(const LayerGraph &graph) {
@@ -187,27 +184,60 @@ int slotsFor(int count, int perNode) {
 }
 
 int steadyMicroBatches(const Problem &problem) {
-  int64_t batch = problem.request.globalBatch.value();
-  int mostDevices = 0, best = 1;
+  int64_t batch = problem.request.globalBatch.value(), least = 1;
   for (int type = 0; type < static_cast<int>(problem.cluster.types.size()); ++type)
-    mostDevices = std::max(mostDevices, problem.cluster.deviceCount(type));
-  for (int m = 1; m <= mostMicroBatches && m <= batch; ++m)
-    if (batch % m == 0 && batch / m >= mostDevices)
-      best = m;
-  return best;
+    least = std::max<int64_t>(least, problem.cluster.deviceCount(type));
+  int64_t smallest = (batch + mostSteadyMicroBatches - 1) / mostSteadyMicroBatches;
+  least = std::min(batch, std::max(least, smallest));
+  auto countFor = [&](int64_t size) { return (batch + size - 1) / size; };
+  int64_t best = least;
+  for (int64_t size = least; size < 2 * least && size <= batch; ++size)
+    if (size * countFor(size) < best * countFor(best))
+      best = size;
+  return static_cast<int>(countFor(best));
 }
 
-std::vector<int> microBatchChoices(Samples batch, int limit, size_t most) {
-  std::vector<int> divisors;
-  for (int m = 1; m <= limit && m <= batch.value(); ++m)
-    if (batch.value() % m == 0)
-      divisors.push_back(m);
-  if (divisors.size() <= most)
-    return divisors;
+std::vector<int> usefulMicroBatches(Samples batch) {
+  std::vector<int> counts;
+  int64_t all = batch.value();
+  for (int64_t size = all; size >= 1;) {
+    int64_t count = (all + size - 1) / size;
+    counts.push_back(static_cast<int>(count));
+    size = (all + count - 1) / count - 1; // the largest that needs more
+  }
+  return counts;
+}
+
+namespace {
+/// Of runs of `counts` whose last is at most `ratio` times the first, the one whose micro-batches
+/// have the fewest samples if all are full; and the last count.
+std::vector<int> thinned(ArrayRef<int> counts, Samples batch, double ratio) {
+  auto filled = [&](int count) { return MicroBatches{batch, count}.fullSize() * count; };
   std::vector<int> chosen;
-  for (size_t i = 0; i < most; ++i)
-    chosen.push_back(divisors[i * (divisors.size() - 1) / (most - 1)]);
+  for (size_t i = 0; i < counts.size();) {
+    int first = counts[i], best = first;
+    for (; i < counts.size() && counts[i] <= ratio * first; ++i)
+      if (filled(counts[i]) < filled(best))
+        best = counts[i];
+    chosen.push_back(best);
+  }
+  if (chosen.back() != counts.back())
+    chosen.push_back(counts.back());
   return chosen;
+}
+} // namespace
+
+std::vector<int> microBatchChoices(Samples batch, size_t most) {
+  std::vector<int> counts = usefulMicroBatches(batch);
+  if (counts.size() <= most)
+    return counts;
+  constexpr int halvings = 30;
+  double low = 0, high = std::log(double(batch.value())); // of the ratio's logarithm
+  for (int i = 0; i < halvings; ++i) {
+    double middle = (low + high) / 2;
+    (thinned(counts, batch, std::exp(middle)).size() <= most ? high : low) = middle;
+  }
+  return thinned(counts, batch, std::exp(high));
 }
 
 std::vector<std::pair<int, int>> separatedPairs(const Problem &problem) {
@@ -317,7 +347,7 @@ SearchSpace::SearchSpace(const Problem &problem, std::vector<int> cuts)
   else if (fitted)
     microBatches = {steadyMicroBatches(problem)};
   else
-    microBatches = microBatchChoices(request.globalBatch, mostMicroBatches, mostMicroBatchChoices);
+    microBatches = microBatchChoices(request.globalBatch, mostMicroBatchChoices);
   listOptions(problem);
   int pieces = static_cast<int>(positions.size()) - 1;
   minStages = request.schedule == ScheduleChoice::Pipeline ? 2 : 1;
@@ -343,7 +373,7 @@ void SearchSpace::nameWhatIsLeftOut(const Problem &problem) {
     return;
   Samples batch = problem.request.globalBatch;
   if (problem.request.microBatches == 0)
-    some(microBatches.size(), divisorCount(batch), "numbers of micro-batches");
+    some(microBatches.size(), usefulMicroBatches(batch).size(), "numbers of micro-batches");
   int mostOfAType = *std::max_element(available.begin(), available.end());
   bool eachCountMatters = hasTables(problem.graph) || mayShardState(problem.request, rules);
   if (eachCountMatters && mostOfAType > mostTableCounts)
@@ -362,13 +392,16 @@ void SearchSpace::listOptions(const Problem &problem) {
   const Request &request = problem.request;
   int types = static_cast<int>(available.size());
   const bool fitted = rules.fitsSizes();
+  if (fitted)
+    everyCountUpTo = std::numeric_limits<int>::max();
+  else if (hasTables(problem.graph) || mayShardState(request, rules))
+    everyCountUpTo = mostTableCounts;
   auto countsOf = [&](int most) {
     if (fitted)
       return everyCount(request.globalBatch, microBatches.front(), most);
     std::set<int> counts = usefulCounts(request.globalBatch, microBatches, most);
-    if (hasTables(problem.graph) || mayShardState(request, rules))
-      counts.merge(
-          everyCount(request.globalBatch, microBatches.front(), std::min(most, mostTableCounts)));
+    counts.merge(
+        everyCount(request.globalBatch, microBatches.front(), std::min(most, everyCountUpTo)));
     return counts;
   };
   for (int type = 0; type < types; ++type)
@@ -381,6 +414,14 @@ void SearchSpace::listOptions(const Problem &problem) {
     addScaledSubsets(problem.cluster, available, perNode, options);
     addAcrossClasses(problem, microBatches, available, perNode, options);
   }
+}
+
+bool SearchSpace::isUseful(const GroupOption &option, int64_t batch) const {
+  int64_t devices = option.group.size();
+  if (devices > batch || option.group.counts.size() > 1 || devices <= everyCountUpTo)
+    return devices <= batch;
+  int64_t share = (batch + devices - 1) / devices;
+  return devices == (batch + share - 1) / share;
 }
 
 GroupOption SearchSpace::optionOf(const Problem &problem, const DeviceGroup &group) const {

@@ -32,7 +32,7 @@ struct SearchSpace {
   /// Positions 0 = p_0 < ... < p_n = layers where stages may be cut.
   std::vector<int> positions;
   std::vector<GroupOption> options;
-  std::vector<int> microBatches; // ascending divisors of the global batch
+  std::vector<int> microBatches; // ascending
   std::vector<int> available;    // devices of each type
   std::vector<int> perNode;      // devicesPerNode of each type; 0 where groups may straddle nodes
   const IterationRules &rules;
@@ -44,12 +44,17 @@ struct SearchSpace {
   explicit SearchSpace(const Problem &problem, std::vector<int> cuts = {});
   /// With what a strategy left out besides.
   SearchedSpace searched(const std::vector<std::string> &besides = {}) const;
+  /// Whether a stage may need all devices of `option` for full micro-batches of `batch` samples:
+  /// each gets one, and with fewer of one type the largest share would be larger.
+  bool isUseful(const GroupOption &option, int64_t batch) const;
   /// The option of `group`, listed or not.
   GroupOption optionOf(const Problem &problem, const DeviceGroup &group) const;
 
 private:
   void listOptions(const Problem &problem);
   void nameWhatIsLeftOut(const Problem &problem);
+  /// Up to so many devices of a type each number differs, whatever the shares.
+  int everyCountUpTo = 0;
 };
 
 /// Layers that constraints keep apart, the earlier first: neighbours among the layers of a
@@ -78,10 +83,15 @@ int devicesPerNode(const Cluster &cluster, int type);
 int slotsFor(int count, int perNode);
 
 /// Micro-batches where costs are fitted to sizes and none are asked for: HeterPS measures layers at
-/// a small batch, so the most that leave a sample for each device of a type.
+/// a small batch, so one that leaves a sample or two for each device of a type. Of those the ones
+/// that fill up the batch best.
 int steadyMicroBatches(const Problem &problem);
 
-/// Divisors of `batch` up to `limit`; at most `most` of them, spread evenly, 1 included.
-std::vector<int> microBatchChoices(Samples batch, int limit, size_t most);
+/// The numbers of micro-batches that may be best, ascending: the fewest of each size, ⌈batch/b⌉ for
+/// all b. About 2·√batch.
+std::vector<int> usefulMicroBatches(Samples batch);
+/// At most `most` (2 or more) of them, spread geometrically, 1 and `batch` included: of those that
+/// are near each other the one whose micro-batches fill up best.
+std::vector<int> microBatchChoices(Samples batch, size_t most);
 
 } // namespace heterplan

@@ -78,7 +78,8 @@ void AssignmentSearch::tryPlacement(Placement other) {
 void AssignmentSearch::tryWholeModel() {
   for (const GroupOption &option : evaluator.space.options)
     for (int microBatches : evaluator.space.microBatches)
-      if (!meter.exhausted())
+      if (!meter.exhausted() &&
+          evaluator.space.isUseful(option, evaluator.stages.fullSize(microBatches)))
         tryPlacement({{{0, evaluator.problem.graph.size(), option.group}}, microBatches});
 }
 

@@ -13,7 +13,7 @@ Provisioner::Provisioner(Evaluator &evaluator, const AssignmentSpace &assignment
     if (option.group.counts.size() > 1)
       continue;
     auto [type, count] = option.group.counts.front();
-    sizes[type].push_back({count, option.slots[type], option.price.value()});
+    sizes[type].push_back({count, option.slots[type], option.price.value(), &option});
   }
   for (std::vector<Size> &of : sizes)
     std::sort(of.begin(), of.end(), [](const Size &a, const Size &b) { return a.count < b.count; });
@@ -23,7 +23,7 @@ Provisioner::Provisioner(Evaluator &evaluator, const AssignmentSpace &assignment
 bool Provisioner::start(const TypeAssignment &assignment) {
   const SearchSpace &space = evaluator.space;
   microBatches = space.microBatches[assignment.choice];
-  batch = evaluator.problem.request.globalBatch.value() / microBatches;
+  batch = evaluator.stages.fullSize(microBatches);
   stages.clear();
   cost = 0;
   left = space.available;
@@ -43,7 +43,8 @@ bool Provisioner::start(const TypeAssignment &assignment) {
     Sizing &sizing = stages[stage];
     if (!evaluator.stages.mayRun({sizing.begin, sizing.end}, sizing.type))
       return false;
-    while (sizing.size < sizes[sizing.type].size() && !fits(stage))
+    while (sizing.size < sizes[sizing.type].size() &&
+           !(isUseful(sizes[sizing.type][sizing.size]) && fits(stage)))
       ++sizing.size;
     if (sizing.size == sizes[sizing.type].size())
       return false;
@@ -62,7 +63,8 @@ bool Provisioner::fits(int stage) const {
   const Sizing &sizing = stages[stage];
   int count = sizes[sizing.type][sizing.size].count;
   int inFlight = std::min<int>(microBatches, int(stages.size()) - stage);
-  return evaluator.stages.holds({sizing.begin, sizing.end}, sizing.type, count, batch, inFlight);
+  return evaluator.stages.holds({sizing.begin, sizing.end}, sizing.type, count, microBatches,
+                                inFlight);
 }
 
 void Provisioner::price(int stage) {
@@ -70,7 +72,7 @@ void Provisioner::price(int stage) {
   DeviceGroup group{{{sizing.type, sizes[sizing.type][sizing.size].count}}};
   int after = static_cast<int>(stages.size()) - stage; // itself counted
   StageCost cost = evaluator.stages
-                       .evaluate({sizing.begin, sizing.end}, group, batch,
+                       .evaluate({sizing.begin, sizing.end}, group, microBatches,
                                  {after == 1, std::min(microBatches, after)})
                        .cost;
   sizing.forward = cost.forward.value();
@@ -100,7 +102,7 @@ bool Provisioner::grow(int stage) {
   Sizing &sizing = stages[stage];
   const std::vector<Size> &of = sizes[sizing.type];
   size_t next = sizing.size + 1;
-  while (next < of.size() && of[next].count > batch)
+  while (next < of.size() && !isUseful(of[next]))
     ++next;
   if (next == of.size())
     return false;

@@ -24,6 +24,7 @@ private:
   struct Size {
     int count, slots;
     double price;
+    const GroupOption *option;
   };
   struct Sizing {
     int begin = 0, end = 0, type = 0;
@@ -35,6 +36,7 @@ private:
   };
 
   bool start(const TypeAssignment &assignment);
+  bool isUseful(const Size &size) const { return evaluator.space.isUseful(*size.option, batch); }
   bool fits(int stage) const;
   void price(int stage);
   void connect(int stage);

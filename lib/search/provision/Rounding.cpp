@@ -57,12 +57,11 @@ template <typename Value> double minimum(double low, double high, Value value) {
 
 ContinuousSizes::ContinuousSizes(Evaluator &evaluator, const Placement &placement)
     : evaluator(evaluator), placement(placement) {
-  int64_t batch = evaluator.problem.request.globalBatch.value() / placement.microBatches;
   int count = static_cast<int>(placement.stages.size());
   for (int i = 0; i < count; ++i) {
     const PlacedStage &stage = placement.stages[i];
     fewest.push_back(evaluator.stages.leastCount(stage.layers(), stage.group.counts.front().first,
-                                                 infinity, batch,
+                                                 infinity, placement.microBatches,
                                                  std::min(placement.microBatches, count - i)));
   }
 }
@@ -88,7 +87,7 @@ std::vector<double> ContinuousSizes::ceilingsAt(double limit) const {
 /// Whether there are as many devices, samples for them, and the budget for them.
 bool ContinuousSizes::within(ArrayRef<double> sizes) const {
   const Request &request = evaluator.problem.request;
-  double batch = double(request.globalBatch.value() / placement.microBatches);
+  double batch = double(evaluator.stages.fullSize(placement.microBatches));
   std::vector<double> left(evaluator.space.available.begin(), evaluator.space.available.end());
   double price = 0;
   for (size_t i = 0; i < sizes.size(); ++i) {

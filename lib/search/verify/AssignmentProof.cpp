@@ -2,6 +2,7 @@
 
 #include "cost/Memory.h"
 #include "ir/Constraint.h"
+#include "ir/MicroBatches.h"
 #include "search/verify/IterationFacts.h"
 #include "search/verify/NecessaryConflict.h"
 
@@ -24,7 +25,7 @@ public:
   Sizing(const RequestedPlan &requested, const std::vector<AssignedStage> &assignment,
          const HeterPsModel &model, int microBatches)
       : requested(requested), assignment(assignment), model(model), microBatches(microBatches),
-        batch(requested.request.globalBatch.value() / microBatches) {
+        batch(MicroBatches{requested.request.globalBatch, microBatches}.fullSize()) {
     for (size_t s = 0; s < assignment.size(); ++s)
       units.push_back(Formula::count("units of stage " + std::to_string(s), batch));
   }

@@ -404,16 +404,16 @@ Error Reevaluator::addSteadyTimes(std::vector<ReevaluatedStage> &stages) const {
     used.insert(facts.group.counts.front().first);
   }
   Error failure = Error::success();
-  Samples batch(std::max<int64_t>(1, plan.globalBatch.value() / std::max(1, plan.microBatches)));
-  HeterPsModel model(graph, cluster, batch, std::max(1, plan.microBatches),
-                     [&](int layer, int type, Samples samples) {
-                       if (!used.count(type) || failure)
-                         return LayerCost{};
-                       auto cost = costs.price(graph.layers[layer], cluster.types[type], samples);
-                       if (!cost)
-                         failure = cost.takeError();
-                       return cost ? *cost : LayerCost{};
-                     });
+  int64_t parts = std::max(1, plan.microBatches), all = plan.globalBatch.value();
+  Samples batch(std::max<int64_t>(1, all / parts + (all % parts != 0)));
+  HeterPsModel model(graph, cluster, batch, int(parts), [&](int layer, int type, Samples samples) {
+    if (!used.count(type) || failure)
+      return LayerCost{};
+    auto cost = costs.price(graph.layers[layer], cluster.types[type], samples);
+    if (!cost)
+      failure = cost.takeError();
+    return cost ? *cost : LayerCost{};
+  });
   for (ReevaluatedStage &facts : stages) {
     if (!facts.obstacle.empty())
       continue;

@@ -29,7 +29,7 @@ struct HeldSamples {
 
 struct ReevaluatedReplica {
   int type = -1;     // of all its devices
-  Samples samples{}; // of one micro-batch, rounded up
+  Samples samples{}; // of a full micro-batch
   Seconds forward{}, backward{}, update{};
   Bytes need{}; // of each device
 };
@@ -42,7 +42,7 @@ struct ReevaluatedStage {
   bool scattersGradients = false, updatesSlices = false; // its replicas divide gradients, and state
   DeviceGroup group;
   std::vector<ReevaluatedReplica> replicas;
-  Samples mostSamples{};                               // on one replica, of one micro-batch
+  Samples mostSamples{};                               // on one replica, of a full one
   Bytes parameterBytes{}, denseBytes{}, lookupBytes{}; // the last one of a sample
   int64_t sums = 0;                                    // that the replicas take in each pass
   Bytes summedBytes{};

@@ -1,5 +1,7 @@
 #include "search/verify/RequestedPlan.h"
 
+#include "ir/MicroBatches.h"
+
 #include "llvm/ADT/StringExtras.h"
 
 #include <algorithm>
@@ -29,8 +31,8 @@ Expected<HeterPsModel> heterPsModelOf(const RequestedPlan &requested, int microB
     return cost ? *cost : LayerCost{};
   };
   HeterPsModel model(requested.graph, requested.cluster,
-                     Samples(requested.request.globalBatch.value() / microBatches), microBatches,
-                     price);
+                     Samples(MicroBatches{requested.request.globalBatch, microBatches}.fullSize()),
+                     microBatches, price);
   if (failure)
     return failure;
   return model;

@@ -180,29 +180,29 @@ ConstraintFormula devicesUsedOnce(const CheckInputs &in) {
   return result;
 }
 
+/// Each micro-batch has ⌈B/m⌉ samples or one less, and so has each replica of its largest share:
+/// that goes where at most one share is no multiple of m.
 ConstraintFormula sharesSum(const CheckInputs &in) {
   ConstraintFormula result{"shares-sum", "samples", Formula::integer(0), {}};
-  Formula parts = Formula::integer(in.plan.microBatches);
+  Formula one = Formula::integer(1), parts = Formula::integer(in.plan.microBatches);
   Formula batch = Formula::integer(in.plan.globalBatch.value());
-  std::string ofMicroBatches =
-      " samples, not a positive multiple of " + std::to_string(in.plan.microBatches);
-  auto multiple = [&](Formula samples) {
-    return Formula::all({Formula::atMost(Formula::integer(1), samples),
-                         Formula::atMost(Formula::integer(1), parts),
-                         Formula::divides(parts, samples)});
-  };
   result.parts.push_back(
-      {"the global batch is " + std::to_string(in.plan.globalBatch.value()) + ofMicroBatches,
-       multiple(batch)});
+      {"there are " + std::to_string(in.plan.microBatches) + " micro-batches of the " +
+           std::to_string(in.plan.globalBatch.value()) + " samples of the global batch",
+       Formula::all({Formula::atMost(one, parts), Formula::atMost(parts, batch)})});
   std::vector<Formula> surpluses{Formula::integer(0)};
   for (size_t s = 0; s < in.plan.stages.size(); ++s) {
-    std::vector<Formula> shares;
+    std::vector<Formula> shares, odd{Formula::integer(0)};
     for (const Replica &replica : in.plan.stages[s].replicas) {
       shares.push_back(Formula::integer(replica.share.value()));
+      odd.push_back(Formula::indicator(Formula::negation(Formula::divides(parts, shares.back()))));
       result.parts.push_back({"a replica of " + stageName(s) + " has " +
-                                  std::to_string(replica.share.value()) + ofMicroBatches,
-                              multiple(shares.back())});
+                                  std::to_string(replica.share.value()) + " samples",
+                              Formula::atMost(one, shares.back())});
     }
+    result.parts.push_back({"more than one share of " + stageName(s) + " is no multiple of the " +
+                                std::to_string(in.plan.microBatches) + " micro-batches",
+                            Formula::atMost(Formula::sum(std::move(odd)), one)});
     Formula sum = Formula::sum(std::move(shares));
     surpluses.push_back(Formula::magnitude(Formula::difference(sum, batch)));
     result.parts.push_back({"the shares of " + stageName(s) + " do not sum to the global batch",

@@ -36,8 +36,8 @@ INSTANTIATE_TEST_SUITE_P(
         Mutation{"global batch is 0", [](Plan &p) { p.globalBatch = Samples(0); }},
         Mutation{"global batch is 4294967296",
                  [](Plan &p) { p.globalBatch = Samples(int64_t(1) << 32); }},
-        Mutation{"do not divide", [](Plan &p) { p.microBatches = 3; }},
-        Mutation{"do not divide", [](Plan &p) { p.microBatches = 0; }},
+        Mutation{"accepted are 1 to 16", [](Plan &p) { p.microBatches = 17; }},
+        Mutation{"accepted are 1 to 16", [](Plan &p) { p.microBatches = 0; }},
         Mutation{"2^53", [](Plan &p) { p.seed = ~uint64_t(0); }},
         Mutation{"no stages", [](Plan &p) { p.stages.clear(); }},
         Mutation{"has one stage", [](Plan &p) { p.schedule = Schedule::DataParallel; }},
@@ -45,9 +45,13 @@ INSTANTIATE_TEST_SUITE_P(
         Mutation{"no layers", [](Plan &p) { p.stages[1].layers.clear(); }},
         Mutation{"no replicas", [](Plan &p) { p.stages[1].replicas.clear(); }},
         Mutation{"placed twice", [](Plan &p) { p.stages[1].layers = {"a"}; }},
-        Mutation{"share 0", [](Plan &p) { p.stages[0].replicas[0].share = Samples(0); }},
-        Mutation{"share -4", [](Plan &p) { p.stages[0].replicas[0].share = Samples(-4); }},
-        Mutation{"share 11", [](Plan &p) { p.stages[0].replicas[0].share = Samples(11); }},
+        Mutation{"share is 0", [](Plan &p) { p.stages[0].replicas[0].share = Samples(0); }},
+        Mutation{"share is -4", [](Plan &p) { p.stages[0].replicas[0].share = Samples(-4); }},
+        Mutation{"2 replicas have shares that are no multiples of the 4 micro-batches",
+                 [](Plan &p) {
+                   p.stages[0].replicas[0].share = Samples(11);
+                   p.stages[0].replicas[1].share = Samples(5);
+                 }},
         Mutation{"sum to 12", [](Plan &p) { p.stages[0].replicas[0].share = Samples(8); }},
         Mutation{"exceed the global batch",
                  [](Plan &p) { p.stages[0].replicas[0].share = Samples(int64_t(1) << 62); }},

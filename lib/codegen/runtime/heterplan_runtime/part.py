@@ -20,6 +20,21 @@ from .program import Instruction, Part, RankProgram, SampleRange, TensorSpec
 from .tables import LookedUp, Tables
 
 
+STAND_IN = SampleRange(0, 1)
+
+
+@dataclass
+class Presence:
+    """Whether a part has samples of the micro-batch in hand. Where it has none it computes the first
+    sample of the micro-batch instead, so that it takes part in what the replicas do together; nothing
+    of that counts. (Rows of tables that this sample reads are read by the replica that has it, too.)"""
+
+    absent: bool = False
+
+    def counted(self, tensor: Tensor) -> Tensor:
+        return torch.zeros_like(tensor) if self.absent else tensor
+
+
 @dataclass
 class MicroBatch:
     """What a part holds of a micro-batch between its instructions."""
@@ -66,8 +81,10 @@ class PartExecution:
         optimizer: torch.optim.Optimizer | None,
         tables: Tables | None = None,
         state: ShardedState | None = None,
+        presence: Presence | None = None,
     ) -> None:
-        """`state`: where the replicas of the stage divide that of the optimizer."""
+        """`state`: where the replicas of the stage divide that of the optimizer. `presence`: that its
+        batch normalisation looks at, too."""
         self._program = program
         self.part = part
         self._is_last = program.is_last(part)
@@ -79,6 +96,11 @@ class PartExecution:
         self._optimizer = optimizer
         self._tables = tables
         self._sharded = state
+        self._samples = program.samples_of(part)
+        self._presence = presence or Presence()
+        if not all(own.count for own in self._samples.values()):
+            for parameter in self._parameters.values():
+                parameter.register_hook(self._presence.counted)
         self._next_lookups = _next_lookups(program.instructions_of(part))
         self._step = 0
         self._losses: list[Tensor] = []
@@ -106,9 +128,9 @@ class PartExecution:
         """Makes or reads the samples of a load instruction ahead of the step."""
         self._step = step
         micro_batch = instruction.micro_batch
-        first = micro_batch * self._program.micro_batch_samples + self.part.samples.begin
-        samples = range(first, first + self.part.samples.count)
-        self._prepared[micro_batch] = self._data.load(step, samples)
+        own = self._computed(micro_batch)
+        first = self._program.sizes.first(micro_batch) + own.begin
+        self._prepared[micro_batch] = self._data.load(step, range(first, first + own.count))
 
     def begin(self) -> None:
         """Of an iteration."""
@@ -116,6 +138,7 @@ class PartExecution:
         self._micro_batches = {}
 
     def execute(self, instruction: Instruction) -> None:
+        self._presence.absent = not self._own(instruction.micro_batch).count
         self._handlers[instruction.op](instruction)
 
     @property
@@ -127,6 +150,15 @@ class PartExecution:
         """Ends the thread that fetches rows."""
         if self._tables is not None:
             self._tables.close()
+
+    def _own(self, micro_batch: int) -> SampleRange:
+        """The samples of a micro-batch that the part has."""
+        return self._samples.get(micro_batch, self.part.samples)
+
+    def _computed(self, micro_batch: int) -> SampleRange:
+        """Those that it computes."""
+        own = self._own(micro_batch)
+        return own if own.count else STAND_IN
 
     def _state(self, instruction: Instruction) -> MicroBatch:
         return self._micro_batches.setdefault(instruction.micro_batch, MicroBatch())
@@ -165,6 +197,8 @@ class PartExecution:
     def _push_row_gradients(self, instruction: Instruction) -> None:
         state = self._state(instruction)
         assert self._tables is not None and state.rows is not None
+        for leaf in state.rows.leaves if self._presence.absent else ():
+            leaf.grad = None
         self._tables.push_gradients(state.rows)
         state.rows = None
 
@@ -178,8 +212,11 @@ class PartExecution:
 
     def _forward(self, instruction: Instruction) -> None:
         state = self._state(instruction)
+        samples = self._computed(instruction.micro_batch).count
+        if self._presence.absent:
+            state.received = [[(0, self._stand_in(spec))] for spec in self.part.receives]
         state.leaves = [
-            self._assemble(spec, parts)
+            self._assemble(spec, parts, samples)
             for spec, parts in zip(self.part.receives, state.received, strict=True)
         ]
         state.received = []
@@ -190,22 +227,29 @@ class PartExecution:
         if self._is_last:
             return
         for spec, output in zip(self.part.sends, state.outputs, strict=True):
-            spec.check(output, self.part.samples.count)
+            spec.check(output, samples)
         state.output_gradients = [None] * len(state.outputs)
+        if self._presence.absent:
+            for index, _ in _differentiable(self.part.sends):
+                state.output_gradients[index] = torch.zeros_like(state.outputs[index])
 
     def _inputs(self, batch: Batch) -> list[Tensor]:
         return [batch.inputs[name] for name in self._stage.inputs]
 
-    def _assemble(self, spec: TensorSpec, parts: list[tuple[int, Tensor]]) -> Tensor:
+    def _stand_in(self, spec: TensorSpec) -> Tensor:
+        shape = spec.shape(STAND_IN.count)
+        return torch.zeros(shape, dtype=spec.dtype, device=self._communicator.device)
+
+    def _assemble(self, spec: TensorSpec, parts: list[tuple[int, Tensor]], samples: int) -> Tensor:
         """The parts in sample order; of a tensor that has no samples, the first one."""
         tensors = [tensor for _, tensor in sorted(parts, key=lambda part: part[0])]
         axis = spec.batch_axis
         whole = tensors[0] if axis is None or len(tensors) == 1 else torch.cat(tensors, axis)
-        spec.check(whole, self.part.samples.count)
+        spec.check(whole, samples)
         return whole.requires_grad_(spec.differentiable)
 
     def _send(self, instruction: Instruction) -> None:
-        outputs, own = self._state(instruction).outputs, self.part.samples
+        outputs, own = self._state(instruction).outputs, self._own(instruction.micro_batch)
         parts = [
             spec.slice(output, own, instruction.samples)
             for spec, output in zip(self.part.sends, outputs, strict=True)
@@ -214,7 +258,7 @@ class PartExecution:
 
     def _receive_gradient(self, instruction: Instruction) -> None:
         state = self._state(instruction)
-        part, own = instruction.samples, self.part.samples
+        part, own = instruction.samples, self._own(instruction.micro_batch)
         moved = _differentiable(self.part.sends)
         gradients = self._communicator.receive([spec for _, spec in moved], instruction)
         for (index, spec), gradient in zip(moved, gradients, strict=True):
@@ -228,7 +272,7 @@ class PartExecution:
     def _backward(self, instruction: Instruction) -> None:
         state = self._state(instruction)
         if self._is_last:
-            self._backward_from_loss(state)
+            self._backward_from_loss(state, self._own(instruction.micro_batch).count)
         else:
             pairs = [
                 (output, gradient)
@@ -243,18 +287,19 @@ class PartExecution:
         ]
         state.outputs, state.output_gradients, state.leaves, state.batch = (), [], [], None
 
-    def _backward_from_loss(self, state: MicroBatch) -> None:
+    def _backward_from_loss(self, state: MicroBatch, samples: int) -> None:
         if state.batch is None:
             raise RuntimeFault("the last stage has not loaded the targets")
-        part = self.part.samples.count / self._program.global_batch
+        part = samples / self._program.global_batch
         loss = self._loss.function(state.outputs, state.batch.targets) * part
-        self._losses.append(loss.detach())
+        if samples:
+            self._losses.append(loss.detach())
         if loss.requires_grad:
             torch.autograd.backward(loss)
 
     def _send_gradient(self, instruction: Instruction) -> None:
         state = self._state(instruction)
-        own, part = self.part.samples, instruction.samples
+        own, part = self._own(instruction.micro_batch), instruction.samples
         gradients = [
             self._gradient_slice(spec, state.input_gradients[index], own, part)
             for index, spec in _differentiable(self.part.receives)

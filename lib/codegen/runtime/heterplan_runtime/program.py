@@ -52,6 +52,23 @@ class SampleRange:
 
 
 @dataclass(frozen=True)
+class MicroBatches:
+    """`batch` samples in `count` micro-batches, as evenly as they go and the larger ones first. Those of
+    the size of the first one are full, the others have one sample less. (lib/ir/MicroBatches.h)"""
+
+    batch: int
+    count: int
+
+    def size(self, index: int) -> int:
+        return (self.batch + self.count - 1 - index) // self.count
+
+    def first(self, index: int) -> int:
+        """The first sample of the global batch that is in micro-batch `index`."""
+        full = self.batch - self.count * self.size(self.count - 1)  # but for those of one size
+        return index * self.size(self.count - 1) + min(index, full)
+
+
+@dataclass(frozen=True)
 class TensorSpec:
     """Name, type and shape of a tensor; each dimension is `per_sample * samples + fixed`."""
 
@@ -149,7 +166,7 @@ class Part:
 
     stage: int
     replica: int
-    samples: SampleRange  # of each micro-batch
+    samples: SampleRange  # of a full micro-batch; of another it may have fewer, or none
     receives: tuple[TensorSpec, ...]
     sends: tuple[TensorSpec, ...]
     tables: tuple[TableSpec, ...]
@@ -171,8 +188,8 @@ class RankProgram:
     instructions: tuple[Instruction, ...]
 
     @property
-    def micro_batch_samples(self) -> int:
-        return self.global_batch // self.micro_batches
+    def sizes(self) -> MicroBatches:
+        return MicroBatches(self.global_batch, self.micro_batches)
 
     def is_last(self, part: Part) -> bool:
         return part.stage == self.stages - 1
@@ -180,6 +197,10 @@ class RankProgram:
     def instructions_of(self, part: Part) -> list[Instruction]:
         index = self.parts.index(part)
         return [instruction for instruction in self.instructions if instruction.part == index]
+
+    def samples_of(self, part: Part) -> dict[int, SampleRange]:
+        """Those that the part has of each micro-batch: of its forward passes."""
+        return {i.micro_batch: i.samples for i in self.instructions_of(part) if i.op == "forward"}
 
 
 @dataclass(frozen=True)
@@ -272,10 +293,9 @@ def read_rank_program(directory: Path, rank: int) -> RankProgram:
 def _check(program: RankProgram, path: Path, rank: int) -> None:
     if program.rank != rank:
         raise RuntimeFault(f"{path}: holds the program of rank {program.rank}")
-    if program.global_batch % program.micro_batches:
+    if program.micro_batches > program.global_batch:
         raise RuntimeFault(
-            f"{path}: globalBatch {program.global_batch} is no multiple of "
-            f"microBatches {program.micro_batches}"
+            f"{path}: {program.micro_batches} microBatches of a globalBatch of {program.global_batch}"
         )
     if not program.parts:
         raise RuntimeFault(f"{path}: the rank has no part of any stage")
@@ -284,8 +304,9 @@ def _check(program: RankProgram, path: Path, rank: int) -> None:
         raise RuntimeFault(f"{path}: the parts are of stages {stages}, which do not ascend")
     for part in program.parts:
         _check_part(program, part, path)
+    own = [program.samples_of(part) for part in program.parts]
     for index, instruction in enumerate(program.instructions):
-        _check_instruction(program, instruction, f"{path}: instructions[{index}]")
+        _check_instruction(program, instruction, own, f"{path}: instructions[{index}]")
     for part in program.parts:
         _check_tables(program, part, path)
 
@@ -294,14 +315,20 @@ def _check_part(program: RankProgram, part: Part, path: Path) -> None:
     if part.stage >= program.stages:
         raise RuntimeFault(f"{path}: stage {part.stage} of {program.stages}")
     own = part.samples
-    if not own.count or own.end > program.micro_batch_samples:
+    if not own.count or own.end > program.sizes.size(0):
         raise RuntimeFault(
             f"{path}: samples {own.begin}..{own.end} do not lie in a micro-batch "
-            f"of {program.micro_batch_samples}"
+            f"of {program.sizes.size(0)}"
         )
 
 
-def _check_instruction(program: RankProgram, instruction: Instruction, where: str) -> None:
+def _check_instruction(
+    program: RankProgram,
+    instruction: Instruction,
+    samples: list[dict[int, SampleRange]],
+    where: str,
+) -> None:
+    """`samples`: by part, of each micro-batch."""
     if instruction.part >= len(program.parts):
         raise RuntimeFault(f"{where}: part {instruction.part} of {len(program.parts)}")
     part = program.parts[instruction.part]
@@ -311,9 +338,14 @@ def _check_instruction(program: RankProgram, instruction: Instruction, where: st
             f"{where}: '{instruction.op}' needs stateSharding {' or '.join(shardings)}, not "
             f"{part.state_sharding}"
         )
+    if instruction.info.phase == "iteration":
+        return
+    own = samples[instruction.part].get(instruction.micro_batch, part.samples)
+    moved = instruction.samples
+    if instruction.info.kind == "compute":
+        _check_pass(program, part, instruction, own, where)
     if not instruction.is_transfer:
         return
-    own, moved = part.samples, instruction.samples
     if not own.begin <= moved.begin < moved.end <= own.end:
         raise RuntimeFault(
             f"{where}: samples {moved.begin}..{moved.end} are not part of "
@@ -324,6 +356,19 @@ def _check_instruction(program: RankProgram, instruction: Instruction, where: st
         raise RuntimeFault(
             f"{where}: '{instruction.op}' of stage {part.stage} names boundary "
             f"{instruction.boundary}"
+        )
+
+
+def _check_pass(
+    program: RankProgram, part: Part, instruction: Instruction, own: SampleRange, where: str
+) -> None:
+    size = program.sizes.size(instruction.micro_batch)
+    full = size == program.sizes.size(0)
+    fits = own == part.samples if full else own.count <= part.samples.count and own.end <= size
+    if instruction.samples != own or not fits:
+        raise RuntimeFault(
+            f"{where}: samples {instruction.samples.begin}..{instruction.samples.end} are not those "
+            f"of the rank in a micro-batch of {size}"
         )
 
 

@@ -102,8 +102,8 @@ class Reference:
         return min(1.0, self._rule.clip / float(norm)) if norm else 1.0
 
     def _micro_batch(self, step: int, micro_batch: int) -> float:
-        samples = self._program.micro_batch_samples
-        first = micro_batch * samples
+        samples = self._program.sizes.size(micro_batch)
+        first = self._program.sizes.first(micro_batch)
         batch = self._data.load(step, range(first, first + samples))
         inputs = {name: tensor.to(self._device) for name, tensor in batch.inputs.items()}
         tensors: tuple[Tensor, ...] = ()
@@ -113,7 +113,7 @@ class Reference:
         targets = batch.targets
         if isinstance(targets, Tensor):
             targets = targets.to(self._device)
-        loss = self._loss.function(tensors, targets) / self._program.micro_batches
+        loss = self._loss.function(tensors, targets) * (samples / self._program.global_batch)
         torch.autograd.backward(loss)
         return float(loss.detach())
 

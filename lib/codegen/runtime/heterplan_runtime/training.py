@@ -41,7 +41,7 @@ from .model import (
     stages_with_tables,
     table_rows,
 )
-from .part import PartExecution, dense_parameters, make_optimizer
+from .part import PartExecution, Presence, dense_parameters, make_optimizer
 from .pinning import pin_to_core
 from .program import Part, PlanSummary, RankProgram, TableSpec, read_plan, read_rank_program
 from .recomputation import recompute_segments
@@ -225,14 +225,15 @@ def _make_part(run: Run, part: Part) -> PartExecution:
     stage = build_stage(
         run.model, part.stage, options.directory, options.seed, communicator.device
     )
-    _synchronise_batch_norm(stage, part.stage, communicator)
+    presence = Presence()
+    _synchronise_batch_norm(stage, part.stage, communicator, presence)
     recompute_segments(stage)
     state = _shard_state(run, part, stage)
     updated = dense_parameters(stage) if state is None else state.slices
     optimizer = make_optimizer(program.optimizer, updated, options.lr, options.weight_decay)
     return PartExecution(
         program, part, stage, communicator, run.data, run.loss, optimizer,
-        _make_tables(run, part, stage), state,
+        _make_tables(run, part, stage), state, presence,
     )  # fmt: skip
 
 
@@ -277,10 +278,14 @@ def _make_tables(run: Run, part: Part, stage: Any) -> Tables | None:
     return Tables(groups, stage.lookups, exchanges)
 
 
-def _synchronise_batch_norm(stage: nn.Module, index: int, communicator: Communicator) -> None:
+def _synchronise_batch_norm(
+    stage: nn.Module, index: int, communicator: Communicator, presence: Presence
+) -> None:
     replicas = communicator.stage_group(index)
     if len(replicas) > 1 and hasattr(stage, "batch_norm"):
-        batch_norm = SynchronisedBatchNorm(lambda tensor: communicator.sum(tensor, replicas))
+        batch_norm = SynchronisedBatchNorm(
+            lambda tensor: communicator.sum(presence.counted(tensor), replicas)
+        )
         setattr(stage, "batch_norm", batch_norm)
 
 

@@ -125,7 +125,7 @@ TEST_F(StageTableTest, dominance) {
   PathTable paths(evaluator);
   StageTable table(evaluator, 4);
   LabelStore labels(evaluator, paths);
-  labels.addChoice(&table);
+  labels.setChoice(0, table);
   Label label{};
   label.position = 1;
   label.end = 2;

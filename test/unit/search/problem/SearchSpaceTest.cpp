@@ -3,6 +3,8 @@
 
 #include "gtest/gtest.h"
 
+#include <algorithm>
+#include <cmath>
 #include <set>
 
 using namespace heterplan;
@@ -79,14 +81,46 @@ TEST(SearchSpace, layersApartHaveACutBetweenThemBeyondTheLimit) {
   EXPECT_EQ(cutPositions(problem, 3).size(), 5u);
 }
 
-TEST(SearchSpace, microBatchesDivideTheBatch) {
-  EXPECT_EQ(microBatchChoices(Samples(12), 100, 16), (std::vector<int>{1, 2, 3, 4, 6, 12}));
-  EXPECT_EQ(microBatchChoices(Samples(7), 100, 16), (std::vector<int>{1, 7}));
-  std::vector<int> few = microBatchChoices(Samples(720720), 256, 16);
-  EXPECT_EQ(few.size(), 16u);
-  EXPECT_EQ(few.front(), 1);
-  for (int m : few)
-    EXPECT_EQ(720720 % m, 0);
+TEST(SearchSpace, theFewestMicroBatchesOfEachSizeAreUseful) {
+  EXPECT_EQ(usefulMicroBatches(Samples(1)), (std::vector<int>{1}));
+  EXPECT_EQ(usefulMicroBatches(Samples(7)), (std::vector<int>{1, 2, 3, 4, 7}));
+  EXPECT_EQ(usefulMicroBatches(Samples(12)), (std::vector<int>{1, 2, 3, 4, 6, 12}));
+  for (int batch : {97, 100, 1201}) {
+    std::set<int> fewest; // of each size
+    for (int size = 1; size <= batch; ++size)
+      fewest.insert((batch + size - 1) / size);
+    EXPECT_EQ(usefulMicroBatches(Samples(batch)), std::vector<int>(fewest.begin(), fewest.end()));
+  }
+}
+
+TEST(SearchSpace, microBatchesAreThinnedGeometrically) {
+  EXPECT_EQ(microBatchChoices(Samples(12), 16), usefulMicroBatches(Samples(12)));
+  for (int batch : {1201, 100'000, 1 << 30}) {
+    std::vector<int> few = microBatchChoices(Samples(batch), 16);
+    EXPECT_LE(few.size(), 16u);
+    EXPECT_GE(few.size(), 12u);
+    EXPECT_EQ(few.front(), 1);
+    EXPECT_EQ(few.back(), batch);
+    std::vector<int> all = usefulMicroBatches(Samples(batch));
+    EXPECT_TRUE(std::includes(all.begin(), all.end(), few.begin(), few.end()));
+    double widest = 0;
+    for (size_t i = 1; i < few.size(); ++i)
+      widest = std::max(widest, double(few[i]) / few[i - 1]);
+    EXPECT_LE(widest, std::pow(batch, 2.5 / 15)) << batch;
+  }
+}
+
+TEST(SearchSpace, steadyMicroBatchesLeaveASampleForEachDevice) {
+  auto steady = [](int devices, int batch) {
+    Problem problem = problemOf(chain({1}));
+    problem.cluster = nodesOf(1, devices);
+    problem.request.globalBatch = Samples(batch);
+    return steadyMicroBatches(problem);
+  };
+  EXPECT_EQ(steady(12, 256), 16);
+  EXPECT_EQ(steady(12, 8), 1);
+  EXPECT_EQ(steady(8, 1201), 86);     // of 14 samples: 1204
+  EXPECT_EQ(steady(1, 100'000), 250); // of 400: no more than 256
 }
 
 TEST(SearchSpace, narrowSeriesCutsComeFirst) {
@@ -147,11 +181,14 @@ TEST(SearchSpace, saysWhatItLeavesOut) {
 TEST(SearchSpace, saysThatMicroBatchesAndMixesAreLeftOut) {
   Problem problem = problemOf(chain({1}));
   problem.cluster = nodesOf(1, 30);
-  problem.request.globalBatch = Samples(5040); // 60 divisors
+  problem.request.globalBatch = Samples(5040);
   EXPECT_EQ(SearchSpace(problem).leftOut.back(), "most numbers of devices above 16");
   problem.request.shardState = StateSharding::None;
-  EXPECT_EQ(SearchSpace(problem).leftOut,
-            std::vector<std::string>{"44 of 60 numbers of micro-batches"});
+  size_t all = usefulMicroBatches(Samples(5040)).size();
+  std::string leftOut = std::to_string(all - SearchSpace(problem).microBatches.size()) + " of " +
+                        std::to_string(all) + " numbers of micro-batches";
+  EXPECT_GT(all, 100u);
+  EXPECT_EQ(SearchSpace(problem).leftOut, std::vector<std::string>{leftOut});
   problem.request.microBatches = 10;
   EXPECT_TRUE(SearchSpace(problem).leftOut.empty());
   DeviceType other;

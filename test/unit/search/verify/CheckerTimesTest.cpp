@@ -20,7 +20,7 @@ TEST_F(CheckerTimesTest, SharesThatMicroBatchesDoNotDivide) {
   plan.stages[1].replicas[0].share = Samples(5);
   plan.stages[1].replicas[1].share = Samples(3);
   EXPECT_EQ(finding("shares-sum").because,
-            "a replica of stage 1 has 5 samples, not a positive multiple of 2");
+            "more than one share of stage 1 is no multiple of the 2 micro-batches");
 }
 
 TEST_F(CheckerTimesTest, SharesThatAreNotPositive) {
@@ -30,10 +30,10 @@ TEST_F(CheckerTimesTest, SharesThatAreNotPositive) {
   EXPECT_EQ(finding("timing").because, "stage 1: a replica has no samples");
 }
 
-TEST_F(CheckerTimesTest, ABatchThatMicroBatchesDoNotDivide) {
-  plan.microBatches = 3;
+TEST_F(CheckerTimesTest, MoreMicroBatchesThanSamples) {
+  plan.microBatches = 9;
   EXPECT_EQ(finding("shares-sum").because,
-            "the global batch is 8 samples, not a positive multiple of 3");
+            "there are 9 micro-batches of the 8 samples of the global batch");
   for (int nonsense : {0, -2, std::numeric_limits<int>::min()}) {
     plan.microBatches = nonsense;
     EXPECT_FALSE(finding("shares-sum").check.holds);

@@ -1,0 +1,56 @@
+// Quick lower bounds for each number of micro-batches, from the times of layers alone: which number
+// a search looks at first, and which it need not look at.
+#pragma once
+
+#include "search/placement/Evaluator.h"
+
+#include <utility>
+#include <vector>
+
+namespace heterplan {
+
+/// For m micro-batches of b samples the layers between two neighbouring cuts, a block, take p_tk on
+/// k devices of type t, with their largest share ⌈b/k⌉. In an iteration of T seconds the devices of
+/// type t have T·n_t, so that for any weights λ
+///   T ≥ m·W with W = Σ_blocks min_tk λ_t·slots_k·p_tk / Σ_t λ_t·n_t;
+/// where the pipeline fills, it goes once through all blocks: T ≥ Σ_blocks min_tk p_tk + (m−1)·W.
+/// Each stage is paid for the whole iteration: price·T ≥ m·Σ_blocks min_tk price_k·p_tk. A group of
+/// several types may divide b samples in any way: there the least time of a sample counts.
+class CountBounds {
+public:
+  /// `wholeModelGroups`: whether groups that are for one-stage plans only count too. `evaluator`
+  /// outlives this.
+  CountBounds(Evaluator &evaluator, bool wholeModelGroups);
+
+  /// Of Evaluation::objective of all placements with so many; infinite where the floor cannot hold.
+  double objective(int microBatches);
+  /// Indices into SearchSpace::microBatches with their bounds, the least first.
+  std::vector<std::pair<double, int>> inOrder();
+
+private:
+  /// What a block, or the whole model, takes at least for one micro-batch.
+  struct Least {
+    double work;  // seconds of devices, weighted by type
+    double time;  // seconds
+    double price; // dollars per hour · seconds
+  };
+  /// A group of one type, and the times of its largest share.
+  struct Group {
+    const GroupOption *option;
+    int type, count;
+    const LayerTimes *times;
+  };
+
+  void listGroups(int microBatches);
+  Least leastOf(LayerRange block, int microBatches);
+  void addMixed(LayerRange block, int microBatches, Least &least);
+  double leastOfSample(LayerRange block, int type, int microBatches);
+
+  Evaluator &evaluator;
+  std::vector<const GroupOption *> alone, mixed;
+  // For the number in hand:
+  std::vector<Group> groups;
+  std::vector<double> weights; // by type
+};
+
+} // namespace heterplan
