@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 
 using namespace llvm;
@@ -122,6 +123,23 @@ Error verifyTimes(const Stage &stage, const Location &place) {
   return Diagnostic(Diag::InvalidPlan, place)
          << "a time or size of the stage is negative, not finite, or greater than the time that "
          << "it is a part of";
+}
+
+/// A device runs one stage but where the schedule shares them.
+Error verifyStagesApart(const Plan &plan) {
+  std::map<DeviceRef, int> stageOf;
+  for (const Stage &stage : plan.stages)
+    for (const Replica &replica : stage.replicas)
+      for (const DeviceRef &device : replica.devices) {
+        auto [first, isNew] = stageOf.emplace(device, stage.id);
+        if (!isNew && first->second != stage.id)
+          return Diagnostic(Diag::InvalidPlan, placeOf(size_t(stage.id)))
+                     .note(placeOf(size_t(first->second)), "the other stage")
+                 << "device " << device.index << " of type '" << device.type << "' in node '"
+                 << device.node << "' is in two stages, and the schedule '" << nameOf(plan.schedule)
+                 << "' has one stage for each device";
+      }
+  return Error::success();
 }
 
 Error verifyDevices(const Stage &stage, const Location &place) {
@@ -273,6 +291,9 @@ Error Plan::verify() const {
   StringSet<> layers;
   for (size_t i = 0; i < stages.size(); ++i)
     if (Error error = verifyStage(*this, i, layers))
+      return error;
+  if (!sharesDevices(schedule))
+    if (Error error = verifyStagesApart(*this))
       return error;
   return verifyFigures(*this);
 }
