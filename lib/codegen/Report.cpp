@@ -19,13 +19,13 @@ constexpr const char *style = R"css(
 @media (prefers-color-scheme: dark) { :root { --ink: #e6e9ee; --soft: #98a2b3; --line: #343b46;
   --paper: #14181f; } }
 body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper);
-  max-width: 70rem; margin: 2.5rem auto; padding: 0 1.5rem; }
+  max-width: 70rem; margin: 2.5rem auto; padding: 0 1.5rem; overflow-wrap: anywhere; }
 h1 { font-size: 1.5rem; margin: 0; } h2 { font-size: 1.05rem; margin: 2.2rem 0 .6rem; }
 p.lead, p.note, footer { color: var(--soft); } p.note, footer { font-size: .85rem; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th { text-align: left; font-weight: 600; font-size: .8rem; color: var(--soft); }
 th, td { padding: .35rem .8rem .35rem 0; border-bottom: 1px solid var(--line);
-  vertical-align: top; overflow-wrap: anywhere; }
+  vertical-align: top; }
 td.n, th.n { text-align: right; white-space: nowrap; }
 dl { display: grid; grid-template-columns: repeat(auto-fill, minmax(13rem, 1fr)); gap: 1rem;
   margin: 1.4rem 0 0; }
@@ -42,11 +42,11 @@ svg .front { fill: none; stroke: var(--soft); } svg line.bound { stroke: var(--b
 .bar .regressed, .key .regressed { background: var(--regressed); }
 .wide { overflow-x: auto; } .wide svg { min-width: 46rem; }
 @media (max-width: 40rem) { body { margin: 1rem auto; padding: 0 .8rem; } h1 { font-size: 1.2rem; }
-  dl { grid-template-columns: repeat(auto-fill, minmax(8rem, 1fr)); } dd { font-size: 1rem; overflow-wrap: anywhere; }
-  .wide table { min-width: 38rem; } footer { overflow-wrap: anywhere; } }
+  dl { grid-template-columns: repeat(auto-fill, minmax(8rem, 1fr)); } dd { font-size: 1rem; }
+  .wide table { min-width: 38rem; } }
 .bad { color: var(--bad); font-weight: 600; }
 .bar { display: flex; height: .7rem; border-radius: .35rem; overflow: hidden; }
-details p { overflow-wrap: anywhere; } details summary { cursor: pointer; color: var(--soft); }
+details summary { cursor: pointer; color: var(--soft); }
 )css";
 
 /// A part that scrolls by itself where the page is narrow.
@@ -167,8 +167,9 @@ std::string tablesTable(const Plan &plan) {
       rows += row({std::to_string(stage.id), shards.table, shardsText(shards)}, numeric);
   if (rows.empty())
     return "";
-  return "<h2>Sparse tables</h2>\n<table>\n" +
-         row({"stage", "table", "rows of each device"}, numeric, "th") + rows + "</table>\n";
+  return "<h2>Sparse tables</h2>\n" +
+         wide("<table>\n" + row({"stage", "table", "rows of each device"}, numeric, "th") + rows +
+              "</table>\n");
 }
 
 std::string layerLists(const Plan &plan) {
@@ -226,16 +227,16 @@ std::string fits(const Plan &plan) {
   if (plan.fits.empty())
     return "";
   constexpr bool numeric[] = {false, true, true, true, true, false};
-  std::string html =
-      "<h2>How closely Amdahl's law meets the prices of layers</h2>\n<table>\n" +
-      row({"type", "computing: median", "worst", "transfers: median", "worst", "worst layer"},
-          numeric, "th");
+  std::string html = "<table>\n" + row({"type", "computing: median", "worst", "transfers: median",
+                                        "worst", "worst layer"},
+                                       numeric, "th");
   auto share = [](double value) { return fixed(100 * value, 1) + " %"; };
   for (const FitResiduals &fit : plan.fits)
     html += row({fit.type, share(fit.computeMedian), share(fit.computeWorst),
                  share(fit.transferMedian), share(fit.transferWorst), fit.worstLayer},
                 numeric);
-  return html + "</table>\n";
+  return "<h2>How closely Amdahl's law meets the prices of layers</h2>\n" +
+         wide(html + "</table>\n");
 }
 
 std::string provenance(const Plan &plan) {
