@@ -274,13 +274,26 @@ void readPrediction(const v1::Plan &form, Plan &plan) {
 }
 } // namespace
 
-std::string toJson(const Plan &plan) {
+namespace {
+void writeComparison(const PlanComparison &comparison, v1::Plan &form) {
+  if (comparison.bestObjectiveValue)
+    form.set_best_objective_value(*comparison.bestObjectiveValue);
+  form.set_binding(comparison.binding);
+  form.set_bottleneck_stage(comparison.bottleneckStage);
+  if (comparison.change)
+    form.set_change(*comparison.change);
+}
+} // namespace
+
+std::string toJson(const Plan &plan, const PlanComparison *comparison) {
   v1::Plan form;
   form.set_schema_version(schemaVersion);
   writeRequest(plan, form);
   writeDecision(plan, form);
   writePrediction(plan, form);
   writeExtras(plan, form);
+  if (comparison)
+    writeComparison(*comparison, form);
   return printMessage(form);
 }
 

@@ -3,6 +3,8 @@
 #include "Commands.h"
 #include "Options.h"
 
+#include "cost/IterationRules.h"
+
 #include <cmath>
 
 using namespace llvm;
@@ -234,7 +236,7 @@ Expected<Request> readRequest(const CompileOptions &options) {
   return request;
 }
 
-Expected<SearchOptions> readSearchOptions(const CompileOptions &options) {
+Expected<SearchOptions> readSearchOptions(const CompileOptions &options, const Request &request) {
   SearchOptions result;
   Expected<int64_t> seed =
       wholeOption("--seed", options.seed, 0, 0, int64_t(1) << 53); // exact in JSON
@@ -257,6 +259,11 @@ Expected<SearchOptions> readSearchOptions(const CompileOptions &options) {
   constexpr const char *roundings[] = {"exact", "ceiling", "floor-repair", "randomised"};
   if (Error error = readChoice("--rounding", options.rounding, roundings, result.rounding))
     return error;
+  if (result.rounding != RoundingMethod::Exact && !rulesOf(request.iterationModel).fitsSizes())
+    return Diagnostic(Diag::Usage, {"", 0, 0, "--rounding"})
+               .note({}, "add --iteration-model steady-state")
+           << "stages have no continuous sizes with the iteration model '"
+           << nameOf(request.iterationModel) << "'";
   result.gap = *gap;
   result.threads = static_cast<int>(*threads);
   result.policyIn = options.policyIn;

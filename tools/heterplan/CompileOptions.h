@@ -32,7 +32,9 @@ void addRequestOptions(CLI::App &command, CompileOptions &options);
 /// The request that `options` make; usage errors name the option. The objective is cost when a
 /// floor of the throughput is given, throughput otherwise.
 llvm::Expected<Request> readRequest(const CompileOptions &options);
-llvm::Expected<SearchOptions> readSearchOptions(const CompileOptions &options);
+/// Those of a search for plans of `request`.
+llvm::Expected<SearchOptions> readSearchOptions(const CompileOptions &options,
+                                                const Request &request);
 /// Floors of --pareto.
 llvm::Expected<int> readParetoPoints(const CompileOptions &options);
 

@@ -127,10 +127,6 @@ std::optional<Evaluation> Evaluator::evaluate(const Placement &placement) {
   return result;
 }
 
-std::optional<Evaluation> Evaluator::measure(const Placement &placement) {
-  return inSpace(placement) ? measureAny(placement) : std::nullopt;
-}
-
 /// Whether what the iteration model says of neighbours holds.
 bool Evaluator::neighboursAllowed(const Placement &placement) const {
   for (size_t i = 1; i < placement.stages.size(); ++i)
@@ -139,9 +135,10 @@ bool Evaluator::neighboursAllowed(const Placement &placement) const {
   return true;
 }
 
-std::optional<Evaluation> Evaluator::measureAny(const Placement &placement) {
+std::optional<Evaluation> Evaluator::measure(const Placement &placement, Among among) {
   int count = static_cast<int>(placement.stages.size());
-  if (!neighboursAllowed(placement) || !devicesSuffice(placement))
+  if ((among == Among::SearchSpace && !inSpace(placement)) || !neighboursAllowed(placement) ||
+      !devicesSuffice(placement))
     return std::nullopt;
   int64_t batch = problem.request.globalBatch.value() / placement.microBatches;
   Evaluation result;

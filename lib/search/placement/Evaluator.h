@@ -35,6 +35,10 @@ struct Evaluation {
   double objective = 0;
 };
 
+/// Which placements are measured: those of the search space, or others too, which may be cut
+/// anywhere.
+enum class Among { SearchSpace, All };
+
 class Evaluator {
 public:
   explicit Evaluator(const Problem &problem);
@@ -50,9 +54,7 @@ public:
 
   /// Figures of a placement whatever its throughput and price; none when devices, memory or pins do
   /// not allow it.
-  std::optional<Evaluation> measure(const Placement &placement);
-  /// Likewise of one that need not be of the search space: stages may be cut anywhere.
-  std::optional<Evaluation> measureAny(const Placement &placement);
+  std::optional<Evaluation> measure(const Placement &placement, Among among = Among::SearchSpace);
   /// None when it breaks a constraint: devices, memory, pins, floor or budget.
   std::optional<Evaluation> evaluate(const Placement &placement);
   /// Objective of a time and price, in the units of Evaluation::objective.
