@@ -11,6 +11,7 @@
 
 #include "llvm/Support/Error.h"
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -22,11 +23,17 @@ bool exists(const Cluster &cluster, const DeviceRef &device);
 /// For messages: "v100 0 of node 'gpu-1'".
 std::string nameOf(const DeviceRef &device);
 
+/// Seconds by Provenance.
+using TimeByOrigin = std::array<double, provenances>;
+
 struct ReevaluatedReplica {
   int type = -1;     // of all its devices
   Samples samples{}; // of one micro-batch, rounded up
   Seconds forward{}, backward{}, update{};
   Bytes need{}; // of each device
+  /// What it computes in an iteration: its forward passes; its backward passes with what they
+  /// compute again, and the update. Adding gradients is not counted.
+  TimeByOrigin forwards{}, backwards{};
 };
 
 struct ReevaluatedStage {
@@ -43,6 +50,8 @@ struct ReevaluatedStage {
   Bytes summedBytes{};
   Seconds receive{}, receiveGradient{}, lookup{}, lookupGradient{}, reduceScatter{};
   Seconds forward{}, backward{}, update{}, sync{};
+  Seconds summing{}; // of the sums of one pass
+  Provenance reduceOrigin = Provenance::Modelled, lookupOrigin = Provenance::Modelled;
 };
 
 struct Reevaluation {
@@ -55,7 +64,7 @@ struct Reevaluation {
 };
 
 /// Fails only when the cost model does (NoProfile).
-llvm::Expected<Reevaluation> recompute(const Plan &plan, const LayerGraph &graph,
-                                       const Cluster &cluster, const CostModel &costs);
+llvm::Expected<Reevaluation> reevaluate(const Plan &plan, const LayerGraph &graph,
+                                        const Cluster &cluster, const CostModel &costs);
 
 } // namespace heterplan
