@@ -249,11 +249,23 @@ Error verifyFigures(const Plan &plan) {
                  {"costPerHour", plan.costPerHour.value()},
                  {"costPerMillionSamples", plan.costPerMillionSamples.value()},
                  {"minThroughput", plan.minThroughput.value()},
-                 {"maxCostPerHour", plan.maxCostPerHour.value()}};
+                 {"maxCostPerHour", plan.maxCostPerHour.value()},
+                 {"maxCostPerMillionSamples", plan.maxCostPerMillionSamples.value()},
+                 {"maxCostPerIteration", plan.maxCostPerIteration.value()},
+                 {"maxIterationSeconds", plan.maxIteration.value()},
+                 {"maxMemoryFraction", plan.maxMemoryFraction}};
   for (const auto &figure : figures)
     if (!isFigure(figure.value))
       return Diagnostic(Diag::InvalidPlan, Location{"", 0, 0, figure.name})
              << "'" << figure.name << "' is negative or not finite";
+  if (plan.maxMemoryFraction > 1)
+    return Diagnostic(Diag::InvalidPlan, Location{"", 0, 0, "maxMemoryFraction"})
+           << "'maxMemoryFraction' is " << plan.maxMemoryFraction << "; accepted is at most 1";
+  for (size_t i = 0; i < plan.deviceLimits.size(); ++i)
+    if (plan.deviceLimits[i].type.empty() || plan.deviceLimits[i].most < 0)
+      return Diagnostic(Diag::InvalidPlan,
+                        Location{"", 0, 0, "deviceLimits[" + std::to_string(i) + "]"})
+             << "a limit has a device type and a number of them";
   for (double share : plan.provenance)
     if (!isFigure(share) || share > 1 + 1e-6)
       return Diagnostic(Diag::InvalidPlan, Location{"", 0, 0, "provenance"})

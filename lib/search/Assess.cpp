@@ -38,7 +38,7 @@ Error verifyPlacement(const Problem &problem, const Placement &placement) {
   std::vector<bool> allowed = problem.graph.allowedCuts();
   std::vector<int> left;
   for (size_t type = 0; type < problem.cluster.types.size(); ++type)
-    left.push_back(problem.cluster.deviceCount(int(type)));
+    left.push_back(problem.cluster.deviceCount(int(type))); // limits may be broken, and are priced
   int64_t batch = problem.request.globalBatch.value() / placement.microBatches;
   for (size_t i = 0; i < placement.stages.size(); ++i) {
     const PlacedStage &stage = placement.stages[i];

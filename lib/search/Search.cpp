@@ -6,6 +6,7 @@
 #include "support/Suggestion.h"
 
 #include <cassert>
+#include <cmath>
 
 using namespace llvm;
 
@@ -68,6 +69,10 @@ Expected<SearchOutcome> search(const Problem &problem, StringRef name,
   Expected<size_t> index = strategyIndex(name);
   if (!index)
     return index.takeError();
+  if (options.rounding != RoundingMethod::Exact &&
+      std::isfinite(problem.request.highestCost().value()))
+    return Diagnostic(Diag::NotSupported, {"", 0, 0, "rounding"})
+           << "sizes are not rounded within a limit on the cost of an iteration or of samples";
   Evaluator evaluator(problem);
   Expected<Solution> solution = runs[*index](evaluator, options);
   if (Error error = evaluator.takeError()) {

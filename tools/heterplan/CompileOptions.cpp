@@ -27,6 +27,16 @@ void addLimits(CLI::App &command, CompileOptions &options) {
           "least throughput that is accepted");
   addText(command, "--max-cost-per-hour", options.maxCostPerHour, "DOLLARS",
           "highest price of the devices that is accepted");
+  addText(command, "--max-cost-per-million-samples", options.maxCostPerMillionSamples, "DOLLARS",
+          "highest cost of 10^6 samples that is accepted");
+  addText(command, "--max-cost-per-iteration", options.maxCostPerIteration, "DOLLARS",
+          "highest cost of an iteration that is accepted");
+  addText(command, "--max-iteration-time", options.maxIterationTime, "SECONDS",
+          "longest iteration that is accepted");
+  addText(command, "--max-memory-fraction", options.maxMemoryFraction, "F",
+          "part of the memory of each device that may be used, at most 1");
+  addTexts(command, "--max-devices", options.deviceLimits, "TYPE=N",
+           "use at most so many devices of this type");
   addText(command, "--epochs", options.epochs, "N",
           "times that the samples are trained: says what that takes and costs (1)");
   addText(command, "--samples", options.samples, "M", "samples of an epoch");
@@ -111,17 +121,51 @@ Error readIterationModel(const CompileOptions &options, IterationModel &model) {
   return readChoice("--iteration-model", options.iterationModel, iterationModelNames(), model);
 }
 
+/// A limit that is more than 0; 0 where it is not given.
+Error readLimit(StringRef option, StringRef text, auto &limit) {
+  Expected<double> value = realOption(option, text, 0, 0, /*inclusive=*/false);
+  if (!value)
+    return value.takeError();
+  limit = std::remove_reference_t<decltype(limit)>(*value);
+  return Error::success();
+}
+
+Error readLimits(const CompileOptions &options, Request &request) {
+  if (Error error =
+          readLimit("--max-cost-per-hour", options.maxCostPerHour, request.maxCostPerHour))
+    return error;
+  if (Error error = readLimit("--max-cost-per-million-samples", options.maxCostPerMillionSamples,
+                              request.maxCostPerMillionSamples))
+    return error;
+  if (Error error = readLimit("--max-cost-per-iteration", options.maxCostPerIteration,
+                              request.maxCostPerIteration))
+    return error;
+  if (Error error =
+          readLimit("--max-iteration-time", options.maxIterationTime, request.maxIteration))
+    return error;
+  if (Error error =
+          readLimit("--max-memory-fraction", options.maxMemoryFraction, request.maxMemoryFraction))
+    return error;
+  for (const std::string &text : options.deviceLimits) {
+    Expected<std::pair<std::string, std::string>> limit = assignmentOption("--max-devices", text);
+    if (!limit)
+      return limit.takeError();
+    Expected<int64_t> most = wholeOption("--max-devices", limit->second, 0, 0, 1 << 30);
+    if (!most)
+      return most.takeError();
+    request.deviceLimits.push_back({limit->first, static_cast<int>(*most)});
+  }
+  return Error::success();
+}
+
 Error readFigures(const CompileOptions &options, Request &request) {
   Expected<double> floor =
       realOption("--min-throughput", options.minThroughput, 0, 0, /*inclusive=*/true);
   if (!floor)
     return floor.takeError();
-  Expected<double> budget =
-      realOption("--max-cost-per-hour", options.maxCostPerHour, 0, 0, /*inclusive=*/false);
-  if (!budget)
-    return budget.takeError();
+  if (Error error = readLimits(options, request))
+    return error;
   request.minThroughput = SamplesPerSecond(*floor);
-  request.maxCostPerHour = DollarsPerHour(*budget);
   Expected<int64_t> batch = wholeOption("--batch", options.batch, 256, 1, largestBatch);
   if (!batch)
     return batch.takeError();

@@ -17,8 +17,9 @@ struct CompileOptions {
   std::string model, directory;
   ModelOptions reading;
   CostOptions costs;
-  std::vector<std::string> pins, colocations, separations;
-  std::string batch, objective, minThroughput, maxCostPerHour, schedule,
+  std::vector<std::string> pins, colocations, separations, deviceLimits;
+  std::string batch, objective, minThroughput, maxCostPerHour, maxCostPerMillionSamples,
+      maxCostPerIteration, maxIterationTime, maxMemoryFraction, schedule,
       strategy = "auto", timeLimit, seed, optimizer, precision, microBatches, amplificationLimit,
       iterationModel, costModel, rounding, epochs, samples, gap, threads, policyIn, policyOut,
       paretoPoints, workLimit, recompute, shardState;

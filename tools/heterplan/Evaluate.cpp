@@ -58,16 +58,24 @@ void completeFrom(const Plan &plan, CompileOptions &options) {
   complete(options.recompute, nameOf(plan.recompute));
   if (plan.shardState)
     complete(options.shardState, nameOf(*plan.shardState));
-  if (plan.minThroughput > SamplesPerSecond(0))
-    complete(options.minThroughput, exactly(plan.minThroughput.value()));
-  if (plan.maxCostPerHour > DollarsPerHour(0))
-    complete(options.maxCostPerHour, exactly(plan.maxCostPerHour.value()));
+  auto completeLimit = [&](std::string &option, double limit) {
+    if (limit > 0)
+      complete(option, exactly(limit));
+  };
+  completeLimit(options.minThroughput, plan.minThroughput.value());
+  completeLimit(options.maxCostPerHour, plan.maxCostPerHour.value());
+  completeLimit(options.maxCostPerMillionSamples, plan.maxCostPerMillionSamples.value());
+  completeLimit(options.maxCostPerIteration, plan.maxCostPerIteration.value());
+  completeLimit(options.maxIterationTime, plan.maxIteration.value());
+  completeLimit(options.maxMemoryFraction, plan.maxMemoryFraction);
 }
 
 /// Pins and sets of layers, likewise.
 void completeSets(const Plan &plan, Request &request) {
   if (request.pins.empty())
     request.pins = plan.pins;
+  if (request.deviceLimits.empty())
+    request.deviceLimits = plan.deviceLimits;
   if (request.colocations.empty())
     request.colocations = plan.colocations;
   if (request.separations.empty())
@@ -86,7 +94,7 @@ int bottleneckOf(const Plan &plan) {
 
 constexpr double unlimited = std::numeric_limits<double>::infinity();
 
-/// The least part of its memory that a device of the plan has left.
+/// The least part of the memory that it may use that a device of the plan has left.
 Expected<double> memoryLeft(const Plan &plan, const Problem &problem) {
   Expected<Reevaluation> stages = reevaluate(plan, problem.graph, problem.cluster, *problem.costs);
   if (!stages)
@@ -95,6 +103,8 @@ Expected<double> memoryLeft(const Plan &plan, const Problem &problem) {
   for (const ReevaluatedStage &stage : stages->stages)
     for (const ReevaluatedReplica &replica : stage.replicas) {
       Bytes memory = problem.cluster.types[replica.type].memory;
+      if (plan.maxMemoryFraction > 0)
+        memory = memory * plan.maxMemoryFraction;
       least = std::min(least, (memory - replica.need).value() / memory.value());
     }
   return least;
@@ -102,12 +112,18 @@ Expected<double> memoryLeft(const Plan &plan, const Problem &problem) {
 
 /// By how much of its limit `check` holds; infinite where it has no limit.
 Expected<double> relativeSlack(const Check &check, const Plan &plan, const Problem &problem) {
-  if (check.name == "memory")
+  if (check.name == (plan.maxMemoryFraction > 0 ? "memory-fraction" : "memory"))
     return memoryLeft(plan, problem);
   if (check.name == "throughput-floor")
     return check.slack / plan.minThroughput.value();
   if (check.name == "budget")
     return check.slack / plan.maxCostPerHour.value();
+  if (check.name == "cost-per-million-samples")
+    return check.slack / plan.maxCostPerMillionSamples.value();
+  if (check.name == "cost-per-iteration")
+    return check.slack / plan.maxCostPerIteration.value();
+  if (check.name == "iteration-time")
+    return check.slack / plan.maxIteration.value();
   return unlimited;
 }
 

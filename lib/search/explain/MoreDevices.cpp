@@ -1,11 +1,56 @@
-// Relaxations by more nodes of the kinds that the cluster has.
+// Relaxations by more devices: those that a limit leaves out, and more nodes like those there are.
 #include "search/explain/Relax.h"
 
 #include <algorithm>
+#include <set>
 
 using namespace llvm;
 
 namespace heterplan {
+
+/// Fewest devices of the type with which there is a plan.
+Expected<std::vector<Relaxed>> relaxDeviceLimit(const RelaxInputs &in) {
+  const DeviceLimit asked = in.asked.request.deviceLimits[in.constraint.index];
+  auto used = [&](const Plan &plan) {
+    std::set<DeviceRef> devices;
+    for (const Stage &stage : plan.stages)
+      for (const Replica &replica : stage.replicas)
+        for (const DeviceRef &device : replica.devices)
+          if (device.type == asked.type)
+            devices.insert(device);
+    return static_cast<int>(devices.size());
+  };
+  auto with = [&](int most) {
+    Problem problem = in.base;
+    problem.request.deviceLimits.push_back({asked.type, most});
+    return problem;
+  };
+  // All that there are are as good as no limit.
+  int low = asked.most, high = in.asked.cluster.deviceCount(in.asked.cluster.typeIndex(asked.type));
+  int next = std::max(used(in.found), low + 1);
+  bool proven = true;
+  for (; high - low > 1; next = low + (high - low) / 2) {
+    if (next >= high)
+      continue;
+    Expected<SearchOutcome> outcome = in.solve.any(with(next));
+    if (!outcome)
+      return outcome.takeError();
+    (outcome->plan ? high : low) = next;
+    proven &= outcome->plan || outcome->isProven();
+  }
+  std::string text = std::to_string(high);
+  Relaxed result{{}, with(high)};
+  result.relaxation = {describe(in.asked.request, in.constraint),
+                       "devices of type " + asked.type,
+                       asked.type,
+                       std::to_string(asked.most),
+                       text,
+                       "--max-devices " + asked.type + "=" + text,
+                       double(high),
+                       true,
+                       proven};
+  return std::vector<Relaxed>{std::move(result)};
+}
 
 namespace {
 /// `count` more nodes like those of `group`, with only the devices of `type`.

@@ -1,4 +1,4 @@
-// Constraints that give way by degrees: the floor, the budget, memory.
+// Constraints on time and money, which give way by degrees.
 #include "search/explain/Bisection.h"
 #include "search/explain/FigureText.h"
 #include "search/explain/Relax.h"
@@ -72,83 +72,56 @@ Expected<std::vector<Relaxed>> relaxBudget(const RelaxInputs &in) {
 }
 
 namespace {
-/// `problem` with at least `bytes` on the devices of `types`, and memory counting.
-Problem withMemory(Problem problem, const std::vector<int> &types, double bytes) {
-  problem.request.ignoreMemory = false;
-  for (int type : types) {
-    Bytes &memory = problem.cluster.types[type].memory;
-    memory = std::max(memory, Bytes(bytes));
-  }
-  return problem;
-}
-
-/// Most memory that `plan` needs on a device of `types`.
-double memoryNeed(const Plan &plan, const Cluster &cluster, const std::vector<int> &types) {
-  Bytes most{};
-  for (const Stage &stage : plan.stages)
-    for (const Replica &replica : stage.replicas)
-      for (const DeviceRef &device : replica.devices)
-        if (is_contained(types, cluster.typeIndex(device.type)))
-          most = std::max(most, stage.memory);
-  return most.value();
-}
-
-Expected<std::optional<Relaxed>> relaxMemoryOf(const std::vector<int> &types, const Problem &asked,
-                                               const Problem &base, CountedSolver &solve) {
-  constexpr double unlimited = 1e18;
-  Expected<SearchOutcome> outcome = solve.any(withMemory(base, types, unlimited));
+/// The least of `figure` that any plan under everything else has; `unit` is that of it.
+Expected<std::vector<Relaxed>> relaxToLeast(const RelaxInputs &in, Objective objective,
+                                            double (*figure)(const Plan &), double asked,
+                                            void (*set)(Request &, double), const char *subject,
+                                            const char *unit) {
+  Problem best = in.base;
+  best.request.objective = objective;
+  Expected<SearchOutcome> outcome = in.solve.best(best);
   if (!outcome)
     return outcome.takeError();
-  if (!outcome->plan)
-    return std::nullopt;
-  auto withBytes = [&](double bytes) { return withMemory(base, types, bytes); };
-  auto needOf = [&](const Plan &plan) { return memoryNeed(plan, asked.cluster, types); };
-  Bytes now = asked.cluster.types[types.front()].memory;
-  for (int type : types)
-    now = std::min(now, asked.cluster.types[type].memory);
-  double need = std::max(needOf(*outcome->plan), now.value());
-  Expected<Bisection::Result> least =
-      Bisection{withBytes, needOf, [&](const Problem &p) { return solve.any(p); }}.run(
-          now.value(), need, closeEnough);
-  if (!least)
-    return least.takeError();
-  Relaxation relaxation;
-  std::string of = types.size() == 1 ? asked.cluster.types[types.front()].name : "all types";
-  Bytes enough{};
-  relaxation.needed = sizeText(Bytes(least->least), enough);
-  relaxation.value = enough.value();
-  relaxation.constraint = describe(asked.request, {ConstraintKind::Memory});
-  relaxation.subject = "memory of " + of;
-  relaxation.deviceType = types.size() == 1 ? of : "";
-  relaxation.current = sizeText(now);
-  relaxation.helps = true;
-  relaxation.smallest = least->proven;
-  Problem relaxed = withBytes(relaxation.value);
-  return Relaxed{std::move(relaxation), std::move(relaxed)};
+  const Plan &plan = outcome->plan ? *outcome->plan : in.found;
+  std::string text = roundedUp(figure(plan));
+  Relaxed result{{}, in.base};
+  set(result.problem.request, valueOf(text));
+  result.relaxation = {describe(in.asked.request, in.constraint),
+                       subject,
+                       "",
+                       decimalText(asked, 9) + unit,
+                       text + unit,
+                       std::string("--max-") + infoOf(in.constraint.kind).name + " " + text,
+                       valueOf(text),
+                       true,
+                       outcome->plan && plan.optimal};
+  return std::vector<Relaxed>{std::move(result)};
 }
-
 } // namespace
 
-Expected<std::vector<Relaxed>> relaxMemory(const RelaxInputs &in) {
-  std::vector<Relaxed> result;
-  std::vector<int> all;
-  for (int type = 0; type < int(in.asked.cluster.types.size()); ++type)
-    all.push_back(type);
-  auto add = [&](const std::vector<int> &types) -> Error {
-    Expected<std::optional<Relaxed>> relaxed = relaxMemoryOf(types, in.asked, in.base, in.solve);
-    if (!relaxed)
-      return relaxed.takeError();
-    if (*relaxed)
-      result.push_back(std::move(**relaxed));
-    return Error::success();
-  };
-  for (int type : all)
-    if (Error error = add({type}))
-      return error;
-  if (result.empty() && all.size() > 1)
-    if (Error error = add(all))
-      return error;
-  return result;
+Expected<std::vector<Relaxed>> relaxSampleCost(const RelaxInputs &in) {
+  return relaxToLeast(
+      in, Objective::Cost, [](const Plan &plan) { return plan.costPerMillionSamples.value(); },
+      in.asked.request.maxCostPerMillionSamples.value(),
+      [](Request &request, double value) { request.maxCostPerMillionSamples = Dollars(value); },
+      "least cost of samples", " dollars/10^6 samples");
+}
+
+Expected<std::vector<Relaxed>> relaxIterationCost(const RelaxInputs &in) {
+  return relaxToLeast(
+      in, Objective::Cost,
+      [](const Plan &plan) { return (plan.costPerHour * plan.iteration).value(); },
+      in.asked.request.maxCostPerIteration.value(),
+      [](Request &request, double value) { request.maxCostPerIteration = Dollars(value); },
+      "least cost of an iteration", " dollars/iteration");
+}
+
+Expected<std::vector<Relaxed>> relaxIterationTime(const RelaxInputs &in) {
+  return relaxToLeast(
+      in, Objective::Throughput, [](const Plan &plan) { return plan.iteration.value(); },
+      in.asked.request.maxIteration.value(),
+      [](Request &request, double value) { request.maxIteration = Seconds(value); },
+      "shortest iteration", " s");
 }
 
 } // namespace heterplan

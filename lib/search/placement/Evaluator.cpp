@@ -172,6 +172,9 @@ bool Evaluator::meetsLimits(Seconds iteration, DollarsPerHour price) const {
   if (request.minThroughput > SamplesPerSecond(0) &&
       request.globalBatch / iteration < request.minThroughput * (1 - tolerance))
     return false;
+  if (iteration > request.longestIteration() * (1 + tolerance) ||
+      price * iteration > request.highestCost() * (1 + tolerance))
+    return false;
   return request.maxCostPerHour == DollarsPerHour(0) ||
          price <= request.maxCostPerHour * (1 + tolerance);
 }

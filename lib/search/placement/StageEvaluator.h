@@ -5,7 +5,6 @@
 #include "cost/StageCost.h"
 #include "search/problem/SearchSpace.h"
 
-#include <limits>
 #include <vector>
 
 namespace heterplan {
@@ -58,7 +57,7 @@ public:
   int mostInFlight(LayerRange range, int type, int replicas, int64_t share, StageWay way);
   /// Most micro-batches of a stage of equal shares that costs `cost`, on devices of `type`.
   int mostInFlight(const StageCost &cost, int type) const {
-    return cost.memory.mostInFlight(memoryOf(type), cost.largestShare);
+    return cost.memory.mostInFlight(problem.memoryOf(type), cost.largestShare);
   }
   /// Most samples of a micro-batch that one such device holds.
   int64_t mostSamples(LayerRange range, int type, int inFlight, int64_t batch,
@@ -80,11 +79,6 @@ public:
   StageCosts costs;
 
 private:
-  /// Of a device; infinite where memory does not matter.
-  Bytes memoryOf(int type) const {
-    return problem.request.ignoreMemory ? Bytes(std::numeric_limits<double>::infinity())
-                                        : problem.cluster.types[type].memory;
-  }
   int microBatchesOf(int64_t batch) const {
     return static_cast<int>(problem.request.globalBatch.value() / batch);
   }

@@ -275,7 +275,7 @@ SearchSpace::SearchSpace(const Problem &problem) : rules(rulesOf(problem.request
   const bool fitted = rules.fitsSizes();
   positions = cutPositions(problem, fitted ? mostFittedPositions : mostPositions);
   for (int type = 0; type < static_cast<int>(problem.cluster.types.size()); ++type) {
-    available.push_back(problem.cluster.deviceCount(type));
+    available.push_back(problem.availableDevices(type));
     perNode.push_back(fitted ? 0 : devicesPerNode(problem.cluster, type));
   }
   if (request.microBatches > 0)
