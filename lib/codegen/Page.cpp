@@ -11,13 +11,13 @@ constexpr const char *style = R"css(
 @media (prefers-color-scheme: dark) { :root { --ink: #e6e9ee; --soft: #98a2b3; --line: #343b46;
   --paper: #14181f; } }
 body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper);
-  max-width: 70rem; margin: 2.5rem auto; padding: 0 1.5rem; }
+  max-width: 70rem; margin: 2.5rem auto; padding: 0 1.5rem; overflow-wrap: anywhere; }
 h1 { font-size: 1.5rem; margin: 0; } h2 { font-size: 1.05rem; margin: 2.2rem 0 .6rem; }
 p.lead, p.note, footer { color: var(--soft); } p.note, footer { font-size: .85rem; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th { text-align: left; font-weight: 600; font-size: .8rem; color: var(--soft); }
 th, td { padding: .35rem .8rem .35rem 0; border-bottom: 1px solid var(--line);
-  vertical-align: top; overflow-wrap: anywhere; }
+  vertical-align: top; }
 td.n, th.n { text-align: right; white-space: nowrap; }
 dl { display: grid; grid-template-columns: repeat(auto-fill, minmax(13rem, 1fr)); gap: 1rem;
   margin: 1.4rem 0 0; }
@@ -34,11 +34,11 @@ svg .front { fill: none; stroke: var(--soft); } svg line.bound { stroke: var(--b
 .bar .regressed, .key .regressed { background: var(--regressed); }
 .wide { overflow-x: auto; } .wide svg { min-width: 46rem; }
 @media (max-width: 40rem) { body { margin: 1rem auto; padding: 0 .8rem; } h1 { font-size: 1.2rem; }
-  dl { grid-template-columns: repeat(auto-fill, minmax(8rem, 1fr)); } dd { font-size: 1rem; overflow-wrap: anywhere; }
-  .wide table { min-width: 38rem; } footer { overflow-wrap: anywhere; } }
+  dl { grid-template-columns: repeat(auto-fill, minmax(8rem, 1fr)); } dd { font-size: 1rem; }
+  .wide table { min-width: 38rem; } }
 .bad { color: var(--bad); font-weight: 600; }
 .bar { display: flex; height: .7rem; border-radius: .35rem; overflow: hidden; }
-details p { overflow-wrap: anywhere; } details summary { cursor: pointer; color: var(--soft); }
+details summary { cursor: pointer; color: var(--soft); }
 )css";
 } // namespace
 

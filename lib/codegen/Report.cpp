@@ -114,8 +114,9 @@ std::string tablesTable(const Plan &plan) {
       rows += row({std::to_string(stage.id), shards.table, shardsText(shards)}, numeric);
   if (rows.empty())
     return "";
-  return "<h2>Sparse tables</h2>\n<table>\n" +
-         row({"stage", "table", "rows of each device"}, numeric, "th") + rows + "</table>\n";
+  return "<h2>Sparse tables</h2>\n" +
+         wide("<table>\n" + row({"stage", "table", "rows of each device"}, numeric, "th") + rows +
+              "</table>\n");
 }
 
 std::string gapsTable(const Plan &plan) {
@@ -135,8 +136,10 @@ std::string gapsTable(const Plan &plan) {
   if (plan.idle.size() > mostShown)
     more = "<p class=\"note\">and " + std::to_string(plan.idle.size() - mostShown) +
            " more, in plan.json</p>\n";
-  return "<h3>Idle gaps</h3>\n<table>\n" +
-         row({"device", "from", "for", "free memory"}, numeric, "th") + rows + "</table>\n" + more;
+  return "<h3>Idle gaps</h3>\n" +
+         wide("<table>\n" + row({"device", "from", "for", "free memory"}, numeric, "th") + rows +
+              "</table>\n") +
+         more;
 }
 
 /// Of a burst plan: how many devices each stage has, what that amplifies, and what is left idle.
@@ -145,14 +148,15 @@ std::string burstSection(const Plan &plan) {
     return "";
   constexpr bool numeric[] = {true, true, true, true, true};
   std::string html =
-      "<h2>Devices of each stage</h2>\n<table>\n" +
+      "<table>\n" +
       row({"stage", "width", "amplification", "receive", "receive gradients"}, numeric, "th");
   for (const Stage &stage : plan.stages)
     html += row({std::to_string(stage.id), std::to_string(stage.replicas.size()),
                  fixed(stage.amplification, 2), readable(stage.receive),
                  readable(stage.receiveGradient)},
                 numeric);
-  return html + "</table>\n<p class=\"note\">An iteration takes " + readable(plan.deviceTime) +
+  return "<h2>Devices of each stage</h2>\n" + wide(html + "</table>\n") +
+         "<p class=\"note\">An iteration takes " + readable(plan.deviceTime) +
          " of devices.</p>\n" + gapsTable(plan);
 }
 
@@ -211,16 +215,16 @@ std::string fits(const Plan &plan) {
   if (plan.fits.empty())
     return "";
   constexpr bool numeric[] = {false, true, true, true, true, false};
-  std::string html =
-      "<h2>How closely Amdahl's law meets the prices of layers</h2>\n<table>\n" +
-      row({"type", "computing: median", "worst", "transfers: median", "worst", "worst layer"},
-          numeric, "th");
+  std::string html = "<table>\n" + row({"type", "computing: median", "worst", "transfers: median",
+                                        "worst", "worst layer"},
+                                       numeric, "th");
   auto share = [](double value) { return fixed(100 * value, 1) + " %"; };
   for (const FitResiduals &fit : plan.fits)
     html += row({fit.type, share(fit.computeMedian), share(fit.computeWorst),
                  share(fit.transferMedian), share(fit.transferWorst), fit.worstLayer},
                 numeric);
-  return html + "</table>\n";
+  return "<h2>How closely Amdahl's law meets the prices of layers</h2>\n" +
+         wide(html + "</table>\n");
 }
 
 std::string provenance(const Plan &plan) {

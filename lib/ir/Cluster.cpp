@@ -135,9 +135,6 @@ Error verifyZones(const Cluster &cluster, bool needNetwork) {
   for (const Zone &zone : cluster.zones) {
     if (zone.name.empty())
       return Diagnostic(Diag::MissingField, zone.location) << "a zone has no name";
-    if (!isNotNegative(zone.pricePerGigabyteLeaving.value()))
-      return Diagnostic(Diag::OutOfRange, zone.location)
-             << "price_per_gb of zone '" << zone.name << "' is negative or not finite";
     if (needNetwork)
       if (Error error =
               verifyLink(zone.network, zone.location, "the network of zone '" + zone.name + "'"))

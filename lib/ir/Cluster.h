@@ -89,7 +89,6 @@ struct NodeGroup {
 struct Zone {
   std::string name;
   Link network; // between nodes of the zone
-  Dollars pricePerGigabyteLeaving{};
   Location location;
 };
 

@@ -182,6 +182,59 @@ void BudgetConstraint::drop(Request &request, size_t) {
   request.maxCostPerHour = DollarsPerHour(0);
 }
 
+size_t MemoryFractionConstraint::count(const Request &request) {
+  return request.maxMemoryFraction > 0 && !request.ignoreMemory;
+}
+std::string MemoryFractionConstraint::argument(const Request &, size_t) { return ""; }
+std::string MemoryFractionConstraint::describe(const Request &request, size_t) {
+  return "at most " + figure(request.maxMemoryFraction) + " of the memory of each device";
+}
+void MemoryFractionConstraint::drop(Request &request, size_t) { request.maxMemoryFraction = 0; }
+
+size_t DeviceLimitConstraint::count(const Request &request) { return request.deviceLimits.size(); }
+std::string DeviceLimitConstraint::argument(const Request &request, size_t index) {
+  const DeviceLimit &limit = request.deviceLimits[index];
+  return limit.type + "=" + std::to_string(limit.most);
+}
+std::string DeviceLimitConstraint::describe(const Request &request, size_t index) {
+  const DeviceLimit &limit = request.deviceLimits[index];
+  return "at most " + std::to_string(limit.most) + " devices of type " + limit.type;
+}
+void DeviceLimitConstraint::drop(Request &request, size_t index) {
+  takeOut(request.deviceLimits, index);
+}
+
+size_t SampleCostConstraint::count(const Request &request) {
+  return request.maxCostPerMillionSamples > Dollars(0);
+}
+std::string SampleCostConstraint::argument(const Request &, size_t) { return ""; }
+std::string SampleCostConstraint::describe(const Request &request, size_t) {
+  return "at most " + figure(request.maxCostPerMillionSamples.value()) + " dollars/10^6 samples";
+}
+void SampleCostConstraint::drop(Request &request, size_t) {
+  request.maxCostPerMillionSamples = Dollars(0);
+}
+
+size_t IterationCostConstraint::count(const Request &request) {
+  return request.maxCostPerIteration > Dollars(0);
+}
+std::string IterationCostConstraint::argument(const Request &, size_t) { return ""; }
+std::string IterationCostConstraint::describe(const Request &request, size_t) {
+  return "at most " + figure(request.maxCostPerIteration.value()) + " dollars/iteration";
+}
+void IterationCostConstraint::drop(Request &request, size_t) {
+  request.maxCostPerIteration = Dollars(0);
+}
+
+size_t IterationTimeConstraint::count(const Request &request) {
+  return request.maxIteration > Seconds(0);
+}
+std::string IterationTimeConstraint::argument(const Request &, size_t) { return ""; }
+std::string IterationTimeConstraint::describe(const Request &request, size_t) {
+  return "iterations of at most " + figure(request.maxIteration.value()) + " s";
+}
+void IterationTimeConstraint::drop(Request &request, size_t) { request.maxIteration = Seconds(0); }
+
 size_t FloorConstraint::count(const Request &request) {
   return request.minThroughput > SamplesPerSecond(0);
 }

@@ -12,6 +12,7 @@
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 
+#include <optional>
 #include <string>
 
 namespace heterplan {
@@ -21,7 +22,15 @@ extern const char *const schemaVersion;
 
 std::string toJson(const LayerGraph &graph);
 std::string toJson(const Profile &profile);
-std::string toJson(const Plan &plan);
+/// What `heterplan evaluate` says of a plan beside the best one.
+struct PlanComparison {
+  std::optional<double> bestObjectiveValue; // none: no plan was found
+  std::string binding;                      // the check that is closest to its limit
+  int bottleneckStage = 0;
+  std::optional<std::string> change; // the one that helps most
+};
+/// With what it is compared with, which is not read back.
+std::string toJson(const Plan &plan, const PlanComparison *comparison = nullptr);
 std::string toJson(const Timeline &timeline);
 /// One rank's file.
 std::string toJson(const Program &program, int rank);

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 
 using namespace llvm;
@@ -125,6 +126,23 @@ Error verifyTimes(const Stage &stage, const Location &place) {
   return Diagnostic(Diag::InvalidPlan, place)
          << "a time or size of the stage is negative, not finite, or greater than the time that "
          << "it is a part of";
+}
+
+/// A device runs one stage but where the schedule shares them.
+Error verifyStagesApart(const Plan &plan) {
+  std::map<DeviceRef, int> stageOf;
+  for (const Stage &stage : plan.stages)
+    for (const Replica &replica : stage.replicas)
+      for (const DeviceRef &device : replica.devices) {
+        auto [first, isNew] = stageOf.emplace(device, stage.id);
+        if (!isNew && first->second != stage.id)
+          return Diagnostic(Diag::InvalidPlan, placeOf(size_t(stage.id)))
+                     .note(placeOf(size_t(first->second)), "the other stage")
+                 << "device " << device.index << " of type '" << device.type << "' in node '"
+                 << device.node << "' is in two stages, and the schedule '" << nameOf(plan.schedule)
+                 << "' has one stage for each device";
+      }
+  return Error::success();
 }
 
 Error verifyDevices(const Stage &stage, const Location &place) {
@@ -253,7 +271,11 @@ Error verifyFigures(const Plan &plan) {
                  {"minThroughput", plan.minThroughput.value()},
                  {"maxCostPerHour", plan.maxCostPerHour.value()},
                  {"amplificationLimit", plan.amplificationLimit},
-                 {"deviceSeconds", plan.deviceTime.value()}};
+                 {"deviceSeconds", plan.deviceTime.value()},
+                 {"maxCostPerMillionSamples", plan.maxCostPerMillionSamples.value()},
+                 {"maxCostPerIteration", plan.maxCostPerIteration.value()},
+                 {"maxIterationSeconds", plan.maxIteration.value()},
+                 {"maxMemoryFraction", plan.maxMemoryFraction}};
   for (const auto &figure : figures)
     if (!isFigure(figure.value))
       return Diagnostic(Diag::InvalidPlan, Location{"", 0, 0, figure.name})
@@ -264,6 +286,14 @@ Error verifyFigures(const Plan &plan) {
       return Diagnostic(Diag::InvalidPlan, Location{"", 0, 0, "idle[" + std::to_string(i) + "]"})
              << "a figure is negative or not finite";
   }
+  if (plan.maxMemoryFraction > 1)
+    return Diagnostic(Diag::InvalidPlan, Location{"", 0, 0, "maxMemoryFraction"})
+           << "'maxMemoryFraction' is " << plan.maxMemoryFraction << "; accepted is at most 1";
+  for (size_t i = 0; i < plan.deviceLimits.size(); ++i)
+    if (plan.deviceLimits[i].type.empty() || plan.deviceLimits[i].most < 0)
+      return Diagnostic(Diag::InvalidPlan,
+                        Location{"", 0, 0, "deviceLimits[" + std::to_string(i) + "]"})
+             << "a limit has a device type and a number of them";
   for (double share : plan.provenance)
     if (!isFigure(share) || share > 1 + 1e-6)
       return Diagnostic(Diag::InvalidPlan, Location{"", 0, 0, "provenance"})
@@ -302,6 +332,9 @@ Error Plan::verify() const {
   StringSet<> layers;
   for (size_t i = 0; i < stages.size(); ++i)
     if (Error error = verifyStage(*this, i, layers))
+      return error;
+  if (!sharesDevices(schedule))
+    if (Error error = verifyStagesApart(*this))
       return error;
   return verifyFigures(*this);
 }

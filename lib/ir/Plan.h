@@ -138,12 +138,24 @@ struct IdleGap {
   bool operator==(const IdleGap &) const = default;
 };
 
+/// At most `most` devices of `type`.
+struct DeviceLimit {
+  std::string type;
+  int most = 0;
+  bool operator==(const DeviceLimit &) const = default;
+};
+
 /// What a user may require of a plan's figures and placement (ir/Constraint.h); 0 or empty:
 /// nothing.
 struct Requirements {
   SamplesPerSecond minThroughput{};
   DollarsPerHour maxCostPerHour{};
   double amplificationLimit = 0;     // of each layer of a burst plan
+  Dollars maxCostPerMillionSamples{};
+  Dollars maxCostPerIteration{};
+  Seconds maxIteration{};
+  double maxMemoryFraction = 0; // of the memory of each device, at most 1
+  std::vector<DeviceLimit> deviceLimits;
   std::vector<Pin> pins;             // layer name -> device type
   std::vector<LayerSet> colocations; // the layers of each are in one stage
   std::vector<LayerSet> separations; // no two layers of one are in the same stage

@@ -113,6 +113,15 @@ void writeRequest(const Plan &plan, v1::Plan &form) {
   form.set_min_throughput(plan.minThroughput.value());
   form.set_max_cost_per_hour(plan.maxCostPerHour.value());
   form.set_amplification_limit(plan.amplificationLimit);
+  form.set_max_cost_per_million_samples(plan.maxCostPerMillionSamples.value());
+  form.set_max_cost_per_iteration(plan.maxCostPerIteration.value());
+  form.set_max_iteration_seconds(plan.maxIteration.value());
+  form.set_max_memory_fraction(plan.maxMemoryFraction);
+  for (const DeviceLimit &limit : plan.deviceLimits) {
+    v1::DeviceLimit &limitForm = *form.add_device_limits();
+    limitForm.set_type(limit.type);
+    limitForm.set_most(limit.most);
+  }
   for (const Pin &pin : plan.pins) {
     v1::Pin &pinForm = *form.add_pins();
     pinForm.set_layer(pin.layer);
@@ -246,6 +255,12 @@ void readRequest(const v1::Plan &form, Plan &plan) {
   plan.minThroughput = SamplesPerSecond(form.min_throughput());
   plan.maxCostPerHour = DollarsPerHour(form.max_cost_per_hour());
   plan.amplificationLimit = form.amplification_limit();
+  plan.maxCostPerMillionSamples = Dollars(form.max_cost_per_million_samples());
+  plan.maxCostPerIteration = Dollars(form.max_cost_per_iteration());
+  plan.maxIteration = Seconds(form.max_iteration_seconds());
+  plan.maxMemoryFraction = form.max_memory_fraction();
+  for (const v1::DeviceLimit &limit : form.device_limits())
+    plan.deviceLimits.push_back({limit.type(), int(limit.most())});
   for (const v1::Pin &pin : form.pins())
     plan.pins.push_back({pin.layer(), pin.type()});
   for (const v1::LayerSet &set : form.colocations())
@@ -294,13 +309,26 @@ void readPrediction(const v1::Plan &form, Plan &plan) {
 }
 } // namespace
 
-std::string toJson(const Plan &plan) {
+namespace {
+void writeComparison(const PlanComparison &comparison, v1::Plan &form) {
+  if (comparison.bestObjectiveValue)
+    form.set_best_objective_value(*comparison.bestObjectiveValue);
+  form.set_binding(comparison.binding);
+  form.set_bottleneck_stage(comparison.bottleneckStage);
+  if (comparison.change)
+    form.set_change(*comparison.change);
+}
+} // namespace
+
+std::string toJson(const Plan &plan, const PlanComparison *comparison) {
   v1::Plan form;
   form.set_schema_version(schemaVersion);
   writeRequest(plan, form);
   writeDecision(plan, form);
   writePrediction(plan, form);
   writeExtras(plan, form);
+  if (comparison)
+    writeComparison(*comparison, form);
   return printMessage(form);
 }
 

@@ -3,6 +3,7 @@
 
 #include "ir/Plan.h"
 
+#include <algorithm>
 #include <limits>
 #include <optional>
 #include <vector>
@@ -28,11 +29,21 @@ struct Request : Requirements {
   Widths widths = Widths::Powers;
   bool ignoreMemory = false; // used to explain infeasibility
 
-  /// Longest iteration that reaches minThroughput, exactly; infinite without that constraint.
+  /// Longest iteration that reaches minThroughput, exactly, and is within maxIteration; infinite
+  /// without these constraints.
   Seconds longestIteration() const {
-    if (minThroughput == SamplesPerSecond(0))
-      return Seconds(std::numeric_limits<double>::infinity());
-    return Seconds(double(globalBatch.value()) / minThroughput.value());
+    Seconds longest(std::numeric_limits<double>::infinity());
+    if (minThroughput > SamplesPerSecond(0))
+      longest = Seconds(double(globalBatch.value()) / minThroughput.value());
+    return maxIteration > Seconds(0) ? std::min(longest, maxIteration) : longest;
+  }
+  /// Highest cost of an iteration that is within maxCostPerIteration and maxCostPerMillionSamples;
+  /// infinite without these constraints.
+  Dollars highestCost() const {
+    Dollars highest(std::numeric_limits<double>::infinity());
+    if (maxCostPerMillionSamples > Dollars(0))
+      highest = maxCostPerMillionSamples * (double(globalBatch.value()) / 1e6);
+    return maxCostPerIteration > Dollars(0) ? std::min(highest, maxCostPerIteration) : highest;
   }
 };
 

@@ -15,13 +15,17 @@ using namespace llvm;
 namespace heterplan {
 
 namespace {
-/// The same problem without constraints, but for memory where it is to be kept.
-Problem unconstrained(const Problem &problem, bool keepsMemory) {
-  std::vector<Constraint> dropped = constraintsOf(problem.request);
-  erase_if(dropped,
-           [&](Constraint each) { return keepsMemory && each.kind == ConstraintKind::Memory; });
-  Problem result = problem;
-  result.request = without(problem.request, dropped);
+/// Says how stages run, which is priced as it is asked for.
+bool isHow(ConstraintKind kind) {
+  return kind == ConstraintKind::Recompute || kind == ConstraintKind::ShardState;
+}
+
+/// The constraints that a placement may break and be priced all the same; memory, too, or not.
+std::vector<Constraint> breakable(const Request &request, bool memory) {
+  std::vector<Constraint> result = constraintsOf(request);
+  erase_if(result, [&](Constraint each) {
+    return isHow(each.kind) || (!memory && each.kind == ConstraintKind::Memory);
+  });
   return result;
 }
 
@@ -35,7 +39,7 @@ Error verifyPlacement(const Problem &problem, const Placement &placement) {
   std::vector<bool> allowed = problem.graph.allowedCuts();
   std::vector<int> left;
   for (size_t type = 0; type < problem.cluster.types.size(); ++type)
-    left.push_back(problem.cluster.deviceCount(int(type)));
+    left.push_back(problem.cluster.deviceCount(int(type))); // limits may be broken, and are priced
   int64_t batch = MicroBatches{problem.request.globalBatch, placement.microBatches}.fullSize();
   for (size_t i = 0; i < placement.stages.size(); ++i) {
     const PlacedStage &stage = placement.stages[i];
@@ -57,26 +61,30 @@ Error verifyPlacement(const Problem &problem, const Placement &placement) {
 class Assessor {
 public:
   Assessor(const Problem &problem, const Placement &placement)
-      : problem(problem), placement(placement) {}
+      : problem(problem), placement(placement), constrained(problem), measuring(&constrained) {}
 
-  /// Finds what `problem` it can be priced under: with memory, or else without it.
+  /// Prices the placement under all constraints, or else without those that it may break, or else
+  /// without memory, too.
   Error price() {
-    for (bool keepsMemory : {true, false}) {
-      relaxed = std::make_unique<Problem>(unconstrained(problem, keepsMemory));
-      evaluator = std::make_unique<Evaluator>(*relaxed);
-      evaluation = evaluator->measureAny(placement);
-      if (Error error = evaluator->takeError())
+    if (Error error = measure())
+      return error;
+    for (bool memory : {false, true}) {
+      std::vector<Constraint> dropped = breakable(problem.request, memory);
+      if (evaluation || dropped.empty())
+        continue;
+      relax(dropped);
+      if (Error error = measure())
         return error;
-      if (evaluation)
-        return Error::success();
     }
+    if (evaluation)
+      return Error::success();
     return Diagnostic(Diag::NotSupported, Location{})
            << "the stages fit only if one of them straddles nodes that another one uses";
   }
 
   /// The plan, with `bound` on Evaluation::objective.
   Expected<Plan> plan(double bound) {
-    Expected<Plan> plan = PlanBuilder(*evaluator, placement).build(bound);
+    Expected<Plan> plan = PlanBuilder(*measuring, placement).build(bound);
     if (!plan)
       return plan;
     static_cast<Requirements &>(*plan) = problem.request;
@@ -84,20 +92,35 @@ public:
     return plan;
   }
 
-  std::optional<Improvement> change() {
-    Evaluator constrained(problem);
+  Expected<std::optional<Improvement>> change() {
     std::optional<Improvement> result = bestChange(constrained, placement, evaluation->objective);
-    consumeError(constrained.takeError());
+    if (Error error = constrained.takeError())
+      return error;
     return result;
   }
 
   std::optional<Evaluation> evaluation;
 
 private:
+  Error measure() {
+    evaluation = measuring->measure(placement, Among::All);
+    return measuring->takeError();
+  }
+
+  void relax(ArrayRef<Constraint> dropped) {
+    unconstrained.reset();
+    relaxed = std::make_unique<Problem>(problem);
+    relaxed->request = without(problem.request, dropped);
+    unconstrained = std::make_unique<Evaluator>(*relaxed);
+    measuring = unconstrained.get();
+  }
+
   const Problem &problem;
   const Placement &placement;
-  std::unique_ptr<Problem> relaxed;
-  std::unique_ptr<Evaluator> evaluator;
+  Evaluator constrained;
+  std::unique_ptr<Problem> relaxed;         // where the placement breaks a constraint
+  std::unique_ptr<Evaluator> unconstrained; // of `relaxed`
+  Evaluator *measuring;                     // one of the two
 };
 
 /// Evaluation::objective of a figure in the units of Plan::objectiveValue.
@@ -128,7 +151,10 @@ Expected<Assessment> assess(const Problem &problem, const Placement &placement, 
   result.plan = std::move(*plan);
   result.plan.optimal &= !result.isOutside;
   result.best = std::move(outcome->plan);
-  result.change = assessor.change();
+  Expected<std::optional<Improvement>> change = assessor.change();
+  if (!change)
+    return change.takeError();
+  result.change = std::move(*change);
   return result;
 }
 

@@ -7,6 +7,7 @@
 #include "support/Suggestion.h"
 
 #include <cassert>
+#include <cmath>
 
 using namespace llvm;
 
@@ -71,6 +72,10 @@ Expected<SearchOutcome> search(const Problem &problem, StringRef name,
     return index.takeError();
   if (problem.request.schedule == ScheduleChoice::Burst)
     return searchBurst(problem, name, options);
+  if (options.rounding != RoundingMethod::Exact &&
+      std::isfinite(problem.request.highestCost().value()))
+    return Diagnostic(Diag::NotSupported, {"", 0, 0, "rounding"})
+           << "sizes are not rounded within a limit on the cost of an iteration or of samples";
   bool takesEveryCut = name == "auto" || name == "label-setting";
   Evaluator evaluator(problem, takesEveryCut ? everyCut(problem) : narrowCuts(problem));
   Expected<Solution> solution = runs[*index](evaluator, options);

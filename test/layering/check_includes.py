@@ -10,8 +10,10 @@ in THIRD_PARTIES. The longest matching folder decides which layer a file is in.
 
 import re
 import sys
-import tempfile
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from source_checks import main, tree  # noqa: E402
 
 IR, COST = ["support", "ir"], ["support", "ir", "cost"]
 # Folder below lib/ (or `tools`) -> layers that it may include besides itself.
@@ -164,30 +166,17 @@ CASES = [
 def self_test():
     failures = []
     for name, include, expected in CASES:
-        with tempfile.TemporaryDirectory() as folder:
-            root = Path(folder)
-            (root / name).parent.mkdir(parents=True)
-            (root / name).write_text(f"#include {include}\n")
-            # The files that the cases name exist, as they do in the project.
-            (root / "tools/heterplan").mkdir(parents=True, exist_ok=True)
-            (root / "tools/heterplan/Commands.h").write_text("")
+        # The files that the cases name exist, as they do in the project.
+        with tree({name: f"#include {include}\n", "tools/heterplan/Commands.h": ""}) as root:
             problems = check(root)
         fine = not problems if expected is None else any(expected in p for p in problems)
         if not fine:
             failures.append(f"{name} with {include}: expected {expected}, got {problems}")
-    with tempfile.TemporaryDirectory() as folder:
-        if not check(Path(folder)):
+    with tree({}) as root:
+        if not check(root):
             failures.append("an empty tree must not pass")
     return failures
 
 
-def main():
-    if len(sys.argv) != 2:
-        sys.exit(__doc__)
-    problems = self_test() if sys.argv[1] == "--self-test" else check(Path(sys.argv[1]))
-    print("\n".join(problems) or "layering: clean")
-    sys.exit(1 if problems else 0)
-
-
 if __name__ == "__main__":
-    main()
+    main(__doc__, check, self_test, "layering: clean")

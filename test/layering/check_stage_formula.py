@@ -10,8 +10,10 @@ them restates it.
 
 import re
 import sys
-import tempfile
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from source_checks import main, tree  # noqa: E402
 
 PARTS = re.compile(r"\b(allReduceCost|reduceScatterCost|lookupCost|lookupGradientCost)\(")
 HOME = {"lib/cost/Collectives.h", "lib/cost/Collectives.cpp"}
@@ -33,26 +35,15 @@ def check(root: Path) -> list[str]:
 def self_test() -> list[str]:
     failures = []
     for extra, expected in ((None, 0), ("lib/search/exact/Other.cpp", 1)):
-        with tempfile.TemporaryDirectory() as folder:
-            for name in [*PLACES, *([extra] if extra else [])]:
-                (Path(folder) / name).parent.mkdir(parents=True, exist_ok=True)
-                (Path(folder) / name).write_text("auto cost = allReduceCost(cluster, group);\n")
-            if len(problems := check(Path(folder))) != expected:
+        names = [*PLACES, *([extra] if extra else [])]
+        with tree(dict.fromkeys(names, "auto cost = allReduceCost(cluster, group);\n")) as root:
+            if len(problems := check(root)) != expected:
                 failures.append(f"{extra}: {problems}")
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "lib").mkdir()
-        if len(check(Path(folder))) != len(PLACES):
+    with tree({}) as root:
+        if len(check(root)) != len(PLACES):
             failures.append("an empty tree must not pass")
     return failures
 
 
-def main() -> None:
-    if len(sys.argv) != 2:
-        sys.exit(__doc__)
-    problems = self_test() if sys.argv[1] == "--self-test" else check(Path(sys.argv[1]))
-    print("\n".join(problems) or "stage formula: once for searches, once for the checker")
-    sys.exit(1 if problems else 0)
-
-
 if __name__ == "__main__":
-    main()
+    main(__doc__, check, self_test, "stage formula: once for searches, once for the checker")

@@ -98,6 +98,48 @@ def test_what_does_not_fit_is_priced_and_said(evaluate, tmp_path):
     assert [check["holds"] for check in plan["checks"] if check["name"] == "memory"] == [False]
 
 
+def test_how_stages_run_is_that_of_the_plan(evaluate, job, tmp_path):
+    planned = job("tower", pool(), [("--batch", str(BATCH)), ("--recompute", "always"), ("--shard-state", "gradients")])
+    status, plan = planned.run()
+    assert status == 0 and all(stage["recompute"] for stage in plan["stages"])
+    done = evaluate(tmp_path / "out", "--json")
+    assert done.returncode == 0, done.stderr
+    again = json.loads(done.stdout)
+    for field in ("recompute", "shardState", "iterationSeconds", "stages"):
+        assert again[field] == plan[field], field
+    otherwise = json.loads(evaluate(tmp_path / "out", "--json", "--recompute", "never").stdout)
+    assert otherwise["recompute"] == "never" and otherwise["iterationSeconds"] < plan["iterationSeconds"]
+
+
+@pytest.mark.parametrize(("spare", "binding"), [(1.03, "bottleneck"), (1.005, "memory")])
+def test_memory_binds_where_the_device_itself_is_almost_full(evaluate, tmp_path, spare: float, binding: str):
+    """An 80 GB device elsewhere does not make 30 MB of 1 GB little."""
+    placement = {"stages": [{"layers": ["embed", "head"], "devices": {"fast": 1}}]}
+    options = ("--json", "--recompute", "never", "--shard-state", "none", "--strategy", "greedy")
+    needed = json.loads(evaluate(placement, *options).stdout)["stages"][0]["memoryBytes"]
+    cluster = pool(fast_memory=f"{needed * spare:.0f}B", slow_memory="400GB")
+    (tmp_path / "cluster.yaml").write_text(yaml.safe_dump(cluster, sort_keys=False))
+    assert json.loads(evaluate(placement, *options).stdout)["binding"] == binding
+
+
+def test_a_model_without_samples_is_refused(tmp_path):
+    onnx = pytest.importorskip("onnx")
+    from onnx import TensorProto, helper
+
+    value = helper.make_tensor_value_info("x", TensorProto.FLOAT, [3])
+    result = helper.make_tensor_value_info("y", TensorProto.FLOAT, [3])
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [value], [result])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    (tmp_path / "p.yaml").write_text("stages: [{layers: [y], devices: {cpu: 1}}]\n")
+    said = [
+        subprocess.run([BINARY, *words, "--cluster", "local-cpu", "--batch-dim", "none"], capture_output=True, text=True)
+        for words in (["evaluate", tmp_path / "p.yaml", "--model", tmp_path / "m.onnx"],
+                      ["compile", tmp_path / "m.onnx", "-o", tmp_path / "out"])
+    ]  # fmt: skip
+    assert [done.returncode for done in said] == [1, 1]
+    assert "no input counts samples" in said[0].stderr and said[0].stderr == said[1].stderr
+
+
 def test_a_floor_that_is_missed_binds(evaluate):
     stage = {"layers": ["embed", "head"], "devices": {"slow": 1}}
     done = evaluate({"stages": [stage]}, "--json", "--min-throughput", "1000000")

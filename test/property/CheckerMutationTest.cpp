@@ -236,6 +236,31 @@ const Mutation mutations[] = {
        plan.maxCostPerHour = plan.costPerHour * 0.99;
        return true;
      }},
+    {"a longer iteration than it may take",
+     [](Plan &plan, auto &) {
+       plan.maxIteration = plan.iteration * 0.99;
+       return true;
+     }},
+    {"an iteration that costs more than it may",
+     [](Plan &plan, auto &) {
+       plan.maxCostPerIteration = plan.costPerHour * plan.iteration * 0.99;
+       return true;
+     }},
+    {"samples that cost more than they may",
+     [](Plan &plan, auto &) {
+       plan.maxCostPerMillionSamples = plan.costPerMillionSamples * 0.99;
+       return true;
+     }},
+    {"more devices than it may have",
+     [](Plan &plan, auto &random) {
+       plan.deviceLimits.push_back({anyStage(plan, random).replicas.front().devices[0].type, 0});
+       return true;
+     }},
+    {"less memory than it needs",
+     [](Plan &plan, auto &) {
+       plan.maxMemoryFraction = 1e-12;
+       return plan.stages.front().memory > Bytes(1);
+     }},
     {"a pin that it breaks",
      [](Plan &plan, auto &random) {
        plan.pins.push_back({anyStage(plan, random).layers.front(), "elsewhere"});

@@ -2,7 +2,7 @@
 // together, and each relaxation gives a plan.
 #include "search/explain/Explain.h"
 #include "support/Prove.h"
-#include "support/RandomProblem.h"
+#include "support/RandomLimits.h"
 #include "support/TestName.h"
 
 #include <gtest/gtest.h>
@@ -32,6 +32,16 @@ void apply(const Relaxation &relaxation, Problem &problem) {
     problem.request.minThroughput = SamplesPerSecond(relaxation.value);
   else if (startsWith(relaxation.option, "--max-cost-per-hour"))
     problem.request.maxCostPerHour = DollarsPerHour(relaxation.value);
+  else if (startsWith(relaxation.option, "--max-cost-per-million-samples"))
+    problem.request.maxCostPerMillionSamples = Dollars(relaxation.value);
+  else if (startsWith(relaxation.option, "--max-cost-per-iteration"))
+    problem.request.maxCostPerIteration = Dollars(relaxation.value);
+  else if (startsWith(relaxation.option, "--max-iteration-time"))
+    problem.request.maxIteration = Seconds(relaxation.value);
+  else if (startsWith(relaxation.option, "--max-memory-fraction"))
+    problem.request.maxMemoryFraction = relaxation.value;
+  else if (startsWith(relaxation.option, "--max-devices"))
+    problem.request.deviceLimits.front().most = int(relaxation.value); // one at most
   else if (startsWith(relaxation.option, "without --pin"))
     problem.request.pins.clear(); // these problems have one at most
   else if (startsWith(relaxation.option, "without --colocate"))
@@ -45,7 +55,7 @@ void apply(const Relaxation &relaxation, Problem &problem) {
     if (relaxation.subject == "memory of " + device.name ||
         relaxation.subject == "memory of all types")
       device.memory = std::max(device.memory, Bytes(relaxation.value));
-    if (relaxation.subject != "devices of type " + device.name)
+    if (relaxation.subject != "devices of type " + device.name || !relaxation.option.empty())
       continue;
     for (NodeGroup &group : problem.cluster.nodes) // each type is in one group here
       if (group.devices.count(device.name))
@@ -93,6 +103,37 @@ TEST_P(ExplanationOf, RelaxationsGiveAPlan) {
   EXPECT_GT(proofs, 10);
   RecordProperty("infeasible", infeasible);
   RecordProperty("proofs", proofs);
+}
+
+TEST_P(ExplanationOf, LimitsGiveWayAsFarAsItSays) {
+  int infeasible = 0, limits = 0;
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    test::RandomProblem random(seed);
+    random.request.iterationModel = GetParam();
+    llvm::Expected<SearchOutcome> free = solveAll(llvm::cantFail(random.problem()));
+    ASSERT_TRUE(bool(free));
+    if (!free->plan)
+      continue;
+    test::addLimits(random, *free->plan, seed);
+    Problem problem = llvm::cantFail(random.problem());
+    auto proof = test::proveConflict(problem);
+    ASSERT_TRUE(bool(proof));
+    bool hasPlan = feasible(problem);
+    ASSERT_FALSE(hasPlan && *proof) << "a plan that is proven impossible, seed " << seed;
+    if (hasPlan)
+      continue;
+    ++infeasible;
+    llvm::Expected<Explanation> explanation = explain(problem, solveAll, test::proveConflict);
+    ASSERT_TRUE(bool(explanation));
+    EXPECT_FALSE(explanation->relaxations.empty()) << "seed " << seed;
+    for (const Relaxation &relaxation : explanation->relaxations)
+      limits += startsWith(relaxation.option, "--max-") &&
+                !startsWith(relaxation.option, "--max-cost-per-hour");
+    keepsItsWord(problem, *explanation);
+    ASSERT_FALSE(HasFailure()) << "seed " << seed << '\n' << toText(*explanation);
+  }
+  EXPECT_GT(infeasible, 15);
+  EXPECT_GT(limits, 15);
 }
 
 INSTANTIATE_TEST_SUITE_P(Explanation, ExplanationOf,

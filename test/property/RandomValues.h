@@ -230,6 +230,12 @@ inline Plan RandomValues::plan() {
   plan.costPerMillionSamples = Dollars(number());
   plan.minThroughput = SamplesPerSecond(number());
   plan.maxCostPerHour = DollarsPerHour(number());
+  plan.maxCostPerMillionSamples = Dollars(number());
+  plan.maxCostPerIteration = Dollars(number());
+  plan.maxIteration = seconds();
+  plan.maxMemoryFraction = coin() ? 0.5 : 0;
+  for (const std::string &type : names(2))
+    plan.deviceLimits.push_back({type, static_cast<int>(integer(0, 9))});
   if (coin())
     plan.pins.push_back({name(), name()});
   if (coin())

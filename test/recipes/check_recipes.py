@@ -10,8 +10,10 @@ files in backticks at the start of its items. Without an example the files need 
 
 import re
 import sys
-import tempfile
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from source_checks import main, tree  # noqa: E402
 
 FOLDERS, ENDINGS = ("lib", "tools"), (".cpp", ".h", ".def", ".py", ".proto")
 
@@ -67,26 +69,12 @@ def self_test() -> list[str]:
         ({"lib/a.def": "X(Thing)", "lib/b.cpp": "class Other"}, "names lib/b.cpp, which does not know"),
         ({"lib/a.def": "X(Thing)"}, "names lib/b.cpp, which is not there"),
     ):
-        with tempfile.TemporaryDirectory() as folder:
-            root = Path(folder)
-            (root / "lib").mkdir()
-            (root / "tools").mkdir()
-            (root / "CONTRIBUTING.md").write_text(recipe, encoding="utf-8")
-            for name, text in files.items():
-                (root / name).write_text(text, encoding="utf-8")
+        with tree({"CONTRIBUTING.md": recipe, **files}) as root:
             problems = check(root)
         if (not problems) != (expected is None) or (expected and not any(expected in p for p in problems)):
             failures.append(f"{sorted(files)}: expected {expected}, got {problems}")
     return failures
 
 
-def main() -> None:
-    if len(sys.argv) != 2:
-        sys.exit(__doc__)
-    problems = self_test() if sys.argv[1] == "--self-test" else check(Path(sys.argv[1]))
-    print("\n".join(problems) or "recipes: clean")
-    sys.exit(1 if problems else 0)
-
-
 if __name__ == "__main__":
-    main()
+    main(__doc__, check, self_test, "recipes: clean")

@@ -10,9 +10,11 @@ are taken out of a line before it is looked at.
 
 import re
 import sys
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from source_checks import main, tree  # noqa: E402
 
 FOLDERS = ("lib", "tools", "test", "bench", "docs", "scripts", "profiles")
 ENDINGS = (".cpp", ".h", ".def", ".cu", ".py", ".md", ".sh", ".test", ".proto", ".yaml", ".txt", ".json")
@@ -91,23 +93,13 @@ def self_test() -> list[str]:
     for word in WORDS:
         where = {"^lib/search/|^docs/rationale/search": "lib/search/a.cpp", "^lib/search/": "lib/search/a.cpp",
                  "rofile|fidelity|whole_step": "docs/profiles.md"}.get(word.where, "lib/ir/a.cpp")
-        with tempfile.TemporaryDirectory() as folder:
-            (Path(folder) / where).parent.mkdir(parents=True)
-            (Path(folder) / where).write_text(word.example + "\n", encoding="utf-8")
-            if not any(word.instead in problem for problem in check(Path(folder))):
+        with tree({where: word.example + "\n"}) as root:
+            if not any(word.instead in problem for problem in check(root)):
                 failures.append(f"'{word.example}' is not found")
     for line in FAIR:
         failures += [f"'{line}' is found by {word.pattern}" for word in WORDS if word.found_in("lib/ir/a.cpp", line)]
     return failures
 
 
-def main() -> None:
-    if len(sys.argv) != 2:
-        sys.exit(__doc__)
-    problems = self_test() if sys.argv[1] == "--self-test" else check(Path(sys.argv[1]))
-    print("\n".join(problems) or "words: clean")
-    sys.exit(1 if problems else 0)
-
-
 if __name__ == "__main__":
-    main()
+    main(__doc__, check, self_test, "words: clean")

@@ -1,9 +1,9 @@
 // heterplan compile: model and cluster to a plan that can be run.
 #include "Commands.h"
-#include "CompileOptions.h"
 #include "InfeasibleText.h"
 #include "ParetoText.h"
 #include "PlanText.h"
+#include "PlanningInputs.h"
 #include "ProfileText.h"
 #include "Table.h"
 
@@ -28,51 +28,15 @@ using namespace llvm;
 
 namespace {
 
-/// Everything that was read; the problem points into `costs`.
-struct Inputs {
-  std::optional<Graph> graph;
-  CostInputs costs;
-  Problem problem;
-  SearchOptions searching;
-};
-
-/// Whether an input grows with the number of samples.
-bool hasBatch(const Graph &graph) {
-  return any_of(graph.inputs, [&](TensorId id) {
-    return any_of(graph.tensors[id].shape, [](const Dim &dim) { return dim.perSample != 0; });
-  });
-}
+using Inputs = PlanningInputs;
 
 Expected<Inputs> readInputs(const CompileOptions &options) {
   Expected<Request> request = readRequest(options);
   if (!request)
     return request.takeError();
-  Expected<SearchOptions> searching = readSearchOptions(options);
-  if (!searching)
-    return searching.takeError();
-  if (searching->rounding != RoundingMethod::Exact && !rulesOf(request->iterationModel).fitsSizes())
-    return Diagnostic(Diag::Usage, {"", 0, 0, "--rounding"})
-               .note({}, "add --iteration-model steady-state")
-           << "stages have no continuous sizes with the iteration model '"
-           << nameOf(request->iterationModel) << "'";
   if (Error error = checkOutput(options.directory, options.force)) // not after a long search
     return error;
-  Expected<Model> model = readModel(options.model, options.reading);
-  if (!model)
-    return model.takeError();
-  if (model->graph && !hasBatch(*model->graph))
-    return Diagnostic(Diag::NoBatchDimension, {options.model, 0, 0, ""})
-               .note({}, "only import takes --batch-dim none")
-           << "no input counts samples, so there is no batch to plan for";
-  Expected<CostInputs> costs =
-      readCosts(options.costs, model->layers, request->optimizer, request->precision);
-  if (!costs)
-    return costs.takeError();
-  Expected<Problem> problem =
-      Problem::create(std::move(model->layers), costs->cluster, *costs->model, *request);
-  if (!problem)
-    return problem.takeError();
-  return Inputs{std::move(model->graph), std::move(*costs), std::move(*problem), *searching};
+  return readPlanningInputs(options, *request);
 }
 
 std::atomic<bool> interrupted;

@@ -3,6 +3,8 @@
 #include "Commands.h"
 #include "Options.h"
 
+#include "cost/IterationRules.h"
+
 #include <cmath>
 
 using namespace llvm;
@@ -26,10 +28,18 @@ void addLimits(CLI::App &command, CompileOptions &options) {
           "iteration is given, else throughput");
   addText(command, "--min-throughput", options.minThroughput, "SAMPLES/S",
           "least throughput that is accepted");
-  addText(command, "--max-iteration-time", options.maxIterationTime, "T",
-          "seconds; longest iteration that is accepted: a floor of the throughput for this batch");
   addText(command, "--max-cost-per-hour", options.maxCostPerHour, "DOLLARS",
           "highest price of the devices that is accepted");
+  addText(command, "--max-cost-per-million-samples", options.maxCostPerMillionSamples, "DOLLARS",
+          "highest cost of 10^6 samples that is accepted");
+  addText(command, "--max-cost-per-iteration", options.maxCostPerIteration, "DOLLARS",
+          "highest cost of an iteration that is accepted");
+  addText(command, "--max-iteration-time", options.maxIterationTime, "SECONDS",
+          "longest iteration that is accepted");
+  addText(command, "--max-memory-fraction", options.maxMemoryFraction, "F",
+          "part of the memory of each device that may be used, at most 1");
+  addTexts(command, "--max-devices", options.deviceLimits, "TYPE=N",
+           "use at most so many devices of this type");
   addText(command, "--epochs", options.epochs, "N",
           "times that the samples are trained: says what that takes and costs (1)");
   addText(command, "--samples", options.samples, "M", "samples of an epoch");
@@ -121,26 +131,56 @@ Error readIterationModel(const CompileOptions &options, IterationModel &model) {
   return readChoice("--iteration-model", options.iterationModel, iterationModelNames(), model);
 }
 
+/// A limit that is more than 0; 0 where it is not given.
+Error readLimit(StringRef option, StringRef text, auto &limit) {
+  Expected<double> value = realOption(option, text, 0, 0, /*inclusive=*/false);
+  if (!value)
+    return value.takeError();
+  limit = std::remove_reference_t<decltype(limit)>(*value);
+  return Error::success();
+}
+
+Error readLimits(const CompileOptions &options, Request &request) {
+  if (Error error =
+          readLimit("--max-cost-per-hour", options.maxCostPerHour, request.maxCostPerHour))
+    return error;
+  if (Error error = readLimit("--max-cost-per-million-samples", options.maxCostPerMillionSamples,
+                              request.maxCostPerMillionSamples))
+    return error;
+  if (Error error = readLimit("--max-cost-per-iteration", options.maxCostPerIteration,
+                              request.maxCostPerIteration))
+    return error;
+  if (Error error =
+          readLimit("--max-iteration-time", options.maxIterationTime, request.maxIteration))
+    return error;
+  if (Error error =
+          readLimit("--max-memory-fraction", options.maxMemoryFraction, request.maxMemoryFraction))
+    return error;
+  for (const std::string &text : options.deviceLimits) {
+    Expected<std::pair<std::string, std::string>> limit = assignmentOption("--max-devices", text);
+    if (!limit)
+      return limit.takeError();
+    Expected<int64_t> most = wholeOption("--max-devices", limit->second, 0, 0, 1 << 30);
+    if (!most)
+      return most.takeError();
+    request.deviceLimits.push_back({limit->first, static_cast<int>(*most)});
+  }
+  return Error::success();
+}
+
 Error readFigures(const CompileOptions &options, Request &request) {
   Expected<double> floor =
       realOption("--min-throughput", options.minThroughput, 0, 0, /*inclusive=*/true);
   if (!floor)
     return floor.takeError();
-  Expected<double> budget =
-      realOption("--max-cost-per-hour", options.maxCostPerHour, 0, 0, /*inclusive=*/false);
-  if (!budget)
-    return budget.takeError();
-  Expected<double> longest =
-      realOption("--max-iteration-time", options.maxIterationTime, 0, 0, /*inclusive=*/false);
-  if (!longest)
-    return longest.takeError();
   Expected<double> amplification =
       realOption("--amplification-limit", options.amplificationLimit, 0, 1, /*inclusive=*/true);
   if (!amplification)
     return amplification.takeError();
   request.amplificationLimit = *amplification;
+  if (Error error = readLimits(options, request))
+    return error;
   request.minThroughput = SamplesPerSecond(*floor);
-  request.maxCostPerHour = DollarsPerHour(*budget);
   Expected<int64_t> batch = wholeOption("--batch", options.batch, 256, 1, largestBatch);
   if (!batch)
     return batch.takeError();
@@ -149,9 +189,6 @@ Error readFigures(const CompileOptions &options, Request &request) {
   if (!micro)
     return micro.takeError();
   request.globalBatch = Samples(*batch);
-  if (*longest > 0)
-    request.minThroughput =
-        std::max(request.minThroughput, request.globalBatch / Seconds(*longest));
   request.microBatches = static_cast<int>(*micro);
   return Error::success();
 }
@@ -261,7 +298,7 @@ Expected<Request> readRequest(const CompileOptions &options) {
   return request;
 }
 
-Expected<SearchOptions> readSearchOptions(const CompileOptions &options) {
+Expected<SearchOptions> readSearchOptions(const CompileOptions &options, const Request &request) {
   SearchOptions result;
   Expected<int64_t> seed =
       wholeOption("--seed", options.seed, 0, 0, int64_t(1) << 53); // exact in JSON
@@ -284,6 +321,11 @@ Expected<SearchOptions> readSearchOptions(const CompileOptions &options) {
   constexpr const char *roundings[] = {"exact", "ceiling", "floor-repair", "randomised"};
   if (Error error = readChoice("--rounding", options.rounding, roundings, result.rounding))
     return error;
+  if (result.rounding != RoundingMethod::Exact && !rulesOf(request.iterationModel).fitsSizes())
+    return Diagnostic(Diag::Usage, {"", 0, 0, "--rounding"})
+               .note({}, "add --iteration-model steady-state")
+           << "stages have no continuous sizes with the iteration model '"
+           << nameOf(request.iterationModel) << "'";
   result.gap = *gap;
   result.threads = static_cast<int>(*threads);
   result.policyIn = options.policyIn;

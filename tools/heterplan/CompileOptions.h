@@ -17,8 +17,9 @@ struct CompileOptions {
   std::string model, directory;
   ModelOptions reading;
   CostOptions costs;
-  std::vector<std::string> pins, colocations, separations;
-  std::string batch, objective, minThroughput, maxCostPerHour, schedule,
+  std::vector<std::string> pins, colocations, separations, deviceLimits;
+  std::string batch, objective, minThroughput, maxCostPerHour, maxCostPerMillionSamples,
+      maxCostPerIteration, maxIterationTime, maxMemoryFraction, schedule,
       strategy = "auto", timeLimit, seed, optimizer, precision, microBatches, amplificationLimit,
       maxIterationTime, widths, background, iterationModel, costModel, rounding, epochs, samples,
       gap, threads, policyIn, policyOut, paretoPoints, workLimit, recompute, shardState;
@@ -32,7 +33,9 @@ void addRequestOptions(CLI::App &command, CompileOptions &options);
 /// The request that `options` make; usage errors name the option. The objective is cost when a
 /// floor of the throughput, or a longest iteration, is given, throughput otherwise.
 llvm::Expected<Request> readRequest(const CompileOptions &options);
-llvm::Expected<SearchOptions> readSearchOptions(const CompileOptions &options);
+/// Those of a search for plans of `request`.
+llvm::Expected<SearchOptions> readSearchOptions(const CompileOptions &options,
+                                                const Request &request);
 /// Floors of --pareto.
 llvm::Expected<int> readParetoPoints(const CompileOptions &options);
 

@@ -1,14 +1,14 @@
 // heterplan evaluate: prices a placement of the user's own, and says how far it is from the best.
 #include "Commands.h"
-#include "CompileOptions.h"
 #include "PlanText.h"
+#include "PlanningInputs.h"
 #include "Table.h"
 
 #include "search/Assess.h"
 #include "search/placement/StatedPlacement.h"
 #include "search/verify/Checker.h"
+#include "search/verify/Reevaluation.h"
 #include "support/Files.h"
-#include "support/JsonWriter.h"
 #include "support/Progress.h"
 #include "support/Text.h"
 #include "support/Yaml.h"
@@ -16,7 +16,9 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Format.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 using namespace heterplan;
 using namespace llvm;
@@ -35,6 +37,7 @@ struct Limits {
   int bottleneckStage = 0; // with the longest forward and backward pass
 };
 
+/// As it reads back.
 std::string exactly(double value) {
   std::string text;
   raw_string_ostream(text) << format("%.17g", value);
@@ -52,16 +55,27 @@ void completeFrom(const Plan &plan, CompileOptions &options) {
   complete(options.optimizer, nameOf(plan.optimizer));
   complete(options.precision, nameOf(plan.precision));
   complete(options.iterationModel, nameOf(plan.iterationModel));
-  if (plan.minThroughput > SamplesPerSecond(0))
-    complete(options.minThroughput, exactly(plan.minThroughput.value()));
-  if (plan.maxCostPerHour > DollarsPerHour(0))
-    complete(options.maxCostPerHour, exactly(plan.maxCostPerHour.value()));
+  complete(options.recompute, nameOf(plan.recompute));
+  if (plan.shardState)
+    complete(options.shardState, nameOf(*plan.shardState));
+  auto completeLimit = [&](std::string &option, double limit) {
+    if (limit > 0)
+      complete(option, exactly(limit));
+  };
+  completeLimit(options.minThroughput, plan.minThroughput.value());
+  completeLimit(options.maxCostPerHour, plan.maxCostPerHour.value());
+  completeLimit(options.maxCostPerMillionSamples, plan.maxCostPerMillionSamples.value());
+  completeLimit(options.maxCostPerIteration, plan.maxCostPerIteration.value());
+  completeLimit(options.maxIterationTime, plan.maxIteration.value());
+  completeLimit(options.maxMemoryFraction, plan.maxMemoryFraction);
 }
 
 /// Pins and sets of layers, likewise.
 void completeSets(const Plan &plan, Request &request) {
   if (request.pins.empty())
     request.pins = plan.pins;
+  if (request.deviceLimits.empty())
+    request.deviceLimits = plan.deviceLimits;
   if (request.colocations.empty())
     request.colocations = plan.colocations;
   if (request.separations.empty())
@@ -78,28 +92,53 @@ int bottleneckOf(const Plan &plan) {
   return slowest->id;
 }
 
-/// By how much of its limit `check` holds; infinite where it has no limit.
-double relativeSlack(const Check &check, const Plan &plan, const Cluster &cluster) {
-  double limit = 0;
-  if (check.name == "memory")
-    for (const DeviceType &type : cluster.types)
-      limit = std::max(limit, type.memory.value());
-  if (check.name == "throughput-floor")
-    limit = plan.minThroughput.value();
-  if (check.name == "budget")
-    limit = plan.maxCostPerHour.value();
-  return limit > 0 ? check.slack / limit : std::numeric_limits<double>::infinity();
+constexpr double unlimited = std::numeric_limits<double>::infinity();
+
+/// The least part of the memory that it may use that a device of the plan has left.
+Expected<double> memoryLeft(const Plan &plan, const Problem &problem) {
+  Expected<Reevaluation> stages = reevaluate(plan, problem.graph, problem.cluster, *problem.costs);
+  if (!stages)
+    return stages.takeError();
+  double least = unlimited;
+  for (const ReevaluatedStage &stage : stages->stages)
+    for (const ReevaluatedReplica &replica : stage.replicas) {
+      Bytes memory = problem.cluster.types[replica.type].memory;
+      if (plan.maxMemoryFraction > 0)
+        memory = memory * plan.maxMemoryFraction;
+      least = std::min(least, (memory - replica.need).value() / memory.value());
+    }
+  return least;
 }
 
-Limits limitsOf(const Plan &plan, const Cluster &cluster) {
+/// By how much of its limit `check` holds; infinite where it has no limit.
+Expected<double> relativeSlack(const Check &check, const Plan &plan, const Problem &problem) {
+  if (check.name == (plan.maxMemoryFraction > 0 ? "memory-fraction" : "memory"))
+    return memoryLeft(plan, problem);
+  if (check.name == "throughput-floor")
+    return check.slack / plan.minThroughput.value();
+  if (check.name == "budget")
+    return check.slack / plan.maxCostPerHour.value();
+  if (check.name == "cost-per-million-samples")
+    return check.slack / plan.maxCostPerMillionSamples.value();
+  if (check.name == "cost-per-iteration")
+    return check.slack / plan.maxCostPerIteration.value();
+  if (check.name == "iteration-time")
+    return check.slack / plan.maxIteration.value();
+  return unlimited;
+}
+
+Expected<Limits> limitsOf(const Plan &plan, const Problem &problem) {
   constexpr double close = 0.01;
   Limits result{"bottleneck", bottleneckOf(plan)};
   double least = close;
   for (const Check &check : plan.checks) {
     if (!check.holds)
-      return {check.name, result.bottleneckStage};
-    if (double slack = relativeSlack(check, plan, cluster); slack < least) {
-      least = slack;
+      return Limits{check.name, result.bottleneckStage};
+    Expected<double> slack = relativeSlack(check, plan, problem);
+    if (!slack)
+      return slack.takeError();
+    if (*slack < least) {
+      least = *slack;
       result.binding = check.name;
     }
   }
@@ -108,19 +147,12 @@ Limits limitsOf(const Plan &plan, const Cluster &cluster) {
 
 /// The fields of plan.json, and those of the assessment.
 void writeJson(raw_ostream &os, const Assessment &assessment, const Limits &limits) {
-  std::string plan = toJson(assessment.plan);
-  os << StringRef(plan).rtrim().drop_back().rtrim();
-  auto field = [&](StringRef name) -> raw_ostream & { return os << ",\n \"" << name << "\": "; };
+  PlanComparison comparison{std::nullopt, limits.binding, limits.bottleneckStage, std::nullopt};
   if (assessment.best)
-    field("bestObjectiveValue") << exactly(assessment.best->objectiveValue);
-  field("binding");
-  writeJsonString(os, limits.binding);
-  field("bottleneckStage") << limits.bottleneckStage;
-  if (assessment.change) {
-    field("change");
-    writeJsonString(os, assessment.change->change);
-  }
-  os << "\n}\n";
+    comparison.bestObjectiveValue = assessment.best->objectiveValue;
+  if (assessment.change)
+    comparison.change = assessment.change->change;
+  os << toJson(assessment.plan, &comparison);
 }
 
 /// "12.5% better" or "as good".
@@ -157,9 +189,7 @@ void printText(raw_ostream &os, const Assessment &assessment, const Limits &limi
 /// What the placement is evaluated under: everything that is read but the placement.
 struct Inputs {
   std::optional<Plan> plan; // where the placement is that of a plan
-  CostInputs costs;
-  Problem problem;
-  SearchOptions searching;
+  PlanningInputs planning;
 };
 
 Expected<Inputs> readInputs(EvaluateOptions &options) {
@@ -178,30 +208,39 @@ Expected<Inputs> readInputs(EvaluateOptions &options) {
     return notSupported("evaluate --schedule burst");
   if (plan)
     completeSets(*plan, *request);
-  Expected<SearchOptions> searching = readSearchOptions(options.compiling);
-  if (!searching)
-    return searching.takeError();
-  Expected<Model> model = readModel(options.compiling.model, options.compiling.reading);
-  if (!model)
-    return model.takeError();
-  Expected<CostInputs> costs =
-      readCosts(options.compiling.costs, model->layers, request->optimizer, request->precision);
-  if (!costs)
-    return costs.takeError();
-  Expected<Problem> problem =
-      Problem::create(std::move(model->layers), costs->cluster, *costs->model, *request);
-  if (!problem)
-    return problem.takeError();
-  return Inputs{std::move(plan), std::move(*costs), std::move(*problem), *searching};
+  Expected<PlanningInputs> planning = readPlanningInputs(options.compiling, *request);
+  if (!planning)
+    return planning.takeError();
+  return Inputs{std::move(plan), std::move(*planning)};
 }
 
 Expected<Placement> readPlacement(const EvaluateOptions &options, const Inputs &inputs) {
+  const Problem &problem = inputs.planning.problem;
   if (inputs.plan)
-    return placementOf(*inputs.plan, inputs.problem);
+    return placementOf(*inputs.plan, problem);
   Expected<std::string> text = readFile(options.placement, largestYaml);
   if (!text)
     return text.takeError();
-  return parsePlacement(*text, options.placement, inputs.problem);
+  return parsePlacement(*text, options.placement, problem);
+}
+
+/// With the checks of its plan.
+Expected<Assessment> assessAndCheck(PlanningInputs &inputs, const Placement &placement,
+                                    StringRef strategy) {
+  const Problem &problem = inputs.problem;
+  Progress progress = Progress::onStandardError("searching for the best plan");
+  inputs.searching.started = std::chrono::steady_clock::now();
+  inputs.searching.progress = [&](double done, double) { progress.update(done, ""); };
+  Expected<Assessment> assessment = assess(problem, placement, strategy, inputs.searching);
+  if (!assessment)
+    return assessment;
+  assessment->plan.profileFingerprints = inputs.costs.measured->fingerprints();
+  Expected<std::vector<Check>> checks =
+      checkPlan(assessment->plan, problem.graph, problem.cluster, *problem.costs);
+  if (!checks)
+    return checks.takeError();
+  assessment->plan.checks = std::move(*checks);
+  return assessment;
 }
 
 Expected<ExitStatus> evaluate(EvaluateOptions options) {
@@ -211,23 +250,15 @@ Expected<ExitStatus> evaluate(EvaluateOptions options) {
   Expected<Placement> placement = readPlacement(options, *inputs);
   if (!placement)
     return placement.takeError();
-  const Problem &problem = inputs->problem;
-  Progress progress = Progress::onStandardError("searching for the best plan");
-  inputs->searching.started = std::chrono::steady_clock::now();
-  inputs->searching.progress = [&](double done, double) { progress.update(done, ""); };
   Expected<Assessment> assessment =
-      assess(problem, *placement, options.compiling.strategy, inputs->searching);
+      assessAndCheck(inputs->planning, *placement, options.compiling.strategy);
   if (!assessment)
     return assessment.takeError();
-  Plan &plan = assessment->plan;
-  plan.profileFingerprints = inputs->costs.measured->fingerprints();
-  Expected<std::vector<Check>> checks =
-      checkPlan(plan, problem.graph, problem.cluster, *problem.costs);
-  if (!checks)
-    return checks.takeError();
-  plan.checks = std::move(*checks);
-  (options.json ? writeJson : printText)(outs(), *assessment, limitsOf(plan, problem.cluster));
-  bool holds = all_of(plan.checks, [](const Check &check) { return check.holds; });
+  Expected<Limits> limits = limitsOf(assessment->plan, inputs->planning.problem);
+  if (!limits)
+    return limits.takeError();
+  (options.json ? writeJson : printText)(outs(), *assessment, *limits);
+  bool holds = all_of(assessment->plan.checks, [](const Check &check) { return check.holds; });
   return holds ? exitDone : exitInfeasible;
 }
 

@@ -157,16 +157,6 @@ Expected<std::string> clusterFile(StringRef text) {
              .note({}, "bundled clusters, which need no path, are " + join(names, ", "))
          << "there is no such cluster file" << didYouMean(name, names);
 }
-
-/// What a cluster states and plans do not count yet.
-void warnOfZones(const Cluster &cluster) {
-  for (const Zone &zone : cluster.zones)
-    if (zone.pricePerGigabyteLeaving > Dollars(0))
-      errs() << toText(Diagnostic(Diag::NotSupported, zone.location).asWarning()
-                       << "price_per_gb of zone '" << zone.name
-                       << "' is not charged in this version: costs leave out what leaves the zone")
-             << '\n';
-}
 } // namespace
 
 /// The cluster at `path` with what the hardware catalogue knows of it.
@@ -177,7 +167,6 @@ Expected<Cluster> readWholeCluster(StringRef path) {
   Expected<Cluster> cluster = readCluster(*file);
   if (!cluster)
     return cluster.takeError();
-  warnOfZones(*cluster);
   Expected<Catalogue> catalogue = readCatalogue();
   if (!catalogue)
     return catalogue.takeError();

@@ -51,6 +51,17 @@ std::string limitsText(const Plan &plan) {
     limits.push_back("at most $" + fixed(plan.maxCostPerHour.value(), 2) + "/h");
   if (plan.amplificationLimit > 0)
     limits.push_back("amplification of at most " + plain(plan.amplificationLimit));
+  if (plan.maxCostPerMillionSamples.value() > 0)
+    limits.push_back("at most $" + plain(plan.maxCostPerMillionSamples.value()) +
+                     " per 10^6 samples");
+  if (plan.maxCostPerIteration.value() > 0)
+    limits.push_back("at most $" + plain(plan.maxCostPerIteration.value()) + " per iteration");
+  if (plan.maxIteration.value() > 0)
+    limits.push_back("iterations of at most " + readable(plan.maxIteration));
+  if (plan.maxMemoryFraction > 0)
+    limits.push_back("at most " + plain(100 * plan.maxMemoryFraction) + "% of each memory");
+  for (const DeviceLimit &limit : plan.deviceLimits)
+    limits.push_back("at most " + std::to_string(limit.most) + " " + limit.type);
   for (const Pin &pin : plan.pins)
     limits.push_back("'" + pin.layer + "' on " + pin.type);
   for (const LayerSet &layers : plan.colocations)

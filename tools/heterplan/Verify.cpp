@@ -104,9 +104,18 @@ void addClaims(const Plan &plan, Report &report) {
   std::string bound = objectiveText(plan.objective, plan.lowerBound);
   report.unchecked.push_back(
       {"optimality", "that no plan of the searched space is better than " + bound +
-                         " is what the search says; there is no certificate"});
-  report.unchecked.push_back(
-      {"provenance", "from where the times come is what the cost model said"});
+                         ", and what the space leaves out, is what the search says; there is no "
+                         "certificate"});
+  report.unchecked.push_back({"search", "that the strategy '" + plan.strategy + "' with seed " +
+                                            std::to_string(plan.seed) + " found it, and was " +
+                                            (plan.interrupted ? "" : "not ") +
+                                            "interrupted, is what the plan says"});
+  if (plan.rounding)
+    report.unchecked.push_back(
+        {"rounding", "what continuous sizes would reach is what the search says"});
+  if (!plan.fits.empty())
+    report.unchecked.push_back(
+        {"fits", "how well Amdahl's law fits types and layers is what the search says"});
 }
 
 /// What was written with the plan in `directory`.
@@ -146,8 +155,13 @@ Expected<Report> examine(const PlanInputs &inputs, const VerifyOptions &options)
   std::vector<StringRef> names;
   for (const StrategyInfo &strategy : strategies())
     names.push_back(strategy.name);
-  report.findings.push_back(
-      checkStatements(inputs.plan, inputs.graph, inputs.costs.cluster, report.findings, names));
+  std::vector<std::string> profiles = inputs.costs.measured->fingerprints();
+  Expected<Finding> statements =
+      checkStatements({inputs.plan, inputs.graph, inputs.costs.cluster, *inputs.costs.model,
+                       report.findings, names, profiles});
+  if (!statements)
+    return statements.takeError();
+  report.findings.push_back(std::move(*statements));
   std::string directory = planDirectory(options.plan);
   if (sys::fs::is_directory(options.plan) || sys::fs::exists(directory + "/" + manifestName)) {
     if (Error error = addDirectory(inputs, directory, report))

@@ -99,6 +99,8 @@ void BottleneckSearch::push(double low, double high, double price) {
   if (!(low < high) || !std::isfinite(price) || price > budget())
     return;
   Seconds iteration(low * evaluator.space.microBatches.front());
+  if (DollarsPerHour(price) * iteration > evaluator.problem.request.highestCost() * (1 + 1e-9))
+    return;
   open.push({low, high, price, evaluator.objectiveOf(iteration, DollarsPerHour(price))});
 }
 

@@ -254,9 +254,14 @@ double Bounds::objective(const PartialPlacement &partial, double timeLimit) cons
     if (std::max(price, priceByWork) > request.maxCostPerHour.value() * (1 + 1e-9))
       return infinity;
   }
-  if (request.objective == Objective::Throughput)
+  bool maximise = request.objective == Objective::Throughput;
+  double cost = std::max(price * least, partial.price * least + paid);
+  if (!maximise)
+    cost = std::max(cost, lagrangian.cost(partial));
+  if (cost * safety > request.highestCost().value() * 3600 * (1 + 1e-9))
+    return infinity;
+  if (maximise)
     return least;
-  double cost = std::max({price * least, partial.price * least + paid, lagrangian.cost(partial)});
   return cost / 3600 / double(request.globalBatch.value()) * 1e6 * safety;
 }
 

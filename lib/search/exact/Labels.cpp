@@ -1,6 +1,7 @@
 #include "search/exact/Labels.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 
@@ -24,7 +25,8 @@ const TransferPath &PathTable::at(int from, int to) {
 LabelStore::LabelStore(const Evaluator &evaluator, PathTable &paths)
     : evaluator(evaluator), paths(paths), space(evaluator.space), types(space.available.size()),
       priceMatters(evaluator.problem.request.objective == Objective::Cost ||
-                   evaluator.problem.request.maxCostPerHour > DollarsPerHour(0)),
+                   evaluator.problem.request.maxCostPerHour > DollarsPerHour(0) ||
+                   std::isfinite(evaluator.problem.request.highestCost().value())),
       tables(space.microBatches.size()) {
   std::map<std::string, int> places;
   const Cluster &cluster = evaluator.problem.cluster;

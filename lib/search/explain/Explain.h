@@ -59,9 +59,4 @@ llvm::Expected<Explanation> explain(const Problem &problem, Solve solve, Prove p
 /// For the terminal: a sentence and one line for each relaxation, ending in a newline.
 std::string toText(const Explanation &explanation);
 
-/// `value` with six digits, rounded so that reading it back gives no more (no less) than it, but
-/// for rounding errors of sums (1e-10), which limits allow for.
-std::string roundedDown(double value);
-std::string roundedUp(double value);
-
 } // namespace heterplan

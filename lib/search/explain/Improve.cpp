@@ -24,7 +24,7 @@ public:
 
 private:
   void consider(const Placement &candidate, const std::string &change) {
-    std::optional<Evaluation> value = evaluator.measureAny(candidate);
+    std::optional<Evaluation> value = evaluator.measure(candidate, Among::All);
     if (!value || !evaluator.meetsLimits(value->iteration, value->price) ||
         value->objective >= least * (1 - 1e-9))
       return;

@@ -139,10 +139,6 @@ std::optional<Evaluation> Evaluator::evaluate(const Placement &placement) {
   return result;
 }
 
-std::optional<Evaluation> Evaluator::measure(const Placement &placement) {
-  return inSpace(placement) ? measureAny(placement) : std::nullopt;
-}
-
 /// Whether what the iteration model says of neighbours holds.
 bool Evaluator::neighboursAllowed(const Placement &placement) const {
   for (size_t i = 1; i < placement.stages.size(); ++i)
@@ -151,9 +147,10 @@ bool Evaluator::neighboursAllowed(const Placement &placement) const {
   return true;
 }
 
-std::optional<Evaluation> Evaluator::measureAny(const Placement &placement) {
+std::optional<Evaluation> Evaluator::measure(const Placement &placement, Among among) {
   int count = static_cast<int>(placement.stages.size());
-  if (!neighboursAllowed(placement) || !devicesSuffice(placement))
+  if ((among == Among::SearchSpace && !inSpace(placement)) || !neighboursAllowed(placement) ||
+      !devicesSuffice(placement))
     return std::nullopt;
   Evaluation result;
   for (int i = 0; i < count; ++i) {
@@ -185,6 +182,9 @@ bool Evaluator::meetsLimits(Seconds iteration, DollarsPerHour price) const {
   const Request &request = problem.request;
   if (request.minThroughput > SamplesPerSecond(0) &&
       request.globalBatch / iteration < request.minThroughput * (1 - tolerance))
+    return false;
+  if (iteration > request.longestIteration() * (1 + tolerance) ||
+      price * iteration > request.highestCost() * (1 + tolerance))
     return false;
   return request.maxCostPerHour == DollarsPerHour(0) ||
          price <= request.maxCostPerHour * (1 + tolerance);

@@ -39,6 +39,10 @@ struct Evaluation {
 std::vector<int> cutsNear(const Placement &placement, llvm::ArrayRef<int> few,
                           llvm::ArrayRef<int> all);
 
+/// Which placements are measured: those of the search space, or others too, which may be cut
+/// anywhere.
+enum class Among { SearchSpace, All };
+
 class Evaluator {
 public:
   /// `cuts`: of the space; where none are given, `narrowCuts`.
@@ -53,16 +57,14 @@ public:
   /// Cached for groups of one type.
   TransferPath pathBetween(const DeviceGroup &from, const DeviceGroup &to);
 
-  /// Figures of a placement whatever its throughput and price; none when devices, memory or pins do
+  /// Figures of a placement whatever its time and cost; none when devices, memory or pins do
   /// not allow it.
-  std::optional<Evaluation> measure(const Placement &placement);
-  /// Likewise of one that need not be of the search space: stages may be cut anywhere.
-  std::optional<Evaluation> measureAny(const Placement &placement);
-  /// None when it breaks a constraint: devices, memory, pins, floor or budget.
+  std::optional<Evaluation> measure(const Placement &placement, Among among = Among::SearchSpace);
+  /// None when it breaks a constraint: devices, memory, pins, or a limit on time or money.
   std::optional<Evaluation> evaluate(const Placement &placement);
   /// Objective of a time and price, in the units of Evaluation::objective.
   double objectiveOf(Seconds iteration, DollarsPerHour price) const;
-  /// Whether the floor and the budget hold (relative tolerance 1e-9).
+  /// Whether the limits on time and money hold (relative tolerance 1e-9).
   bool meetsLimits(Seconds iteration, DollarsPerHour price) const;
 
   /// The first failure of the cost model, if any.

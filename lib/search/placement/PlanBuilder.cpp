@@ -200,10 +200,10 @@ void PlanBuilder::fillRequest(Plan &plan) const {
 }
 
 Expected<Plan> PlanBuilder::build(double bound) {
-  std::optional<Evaluation> evaluation = evaluator.evaluate(placement);
+  std::optional<Evaluation> evaluation = evaluator.measure(placement, Among::All);
   if (Error error = evaluator.takeError())
     return error;
-  assert(evaluation && "only feasible placements become plans");
+  assert(evaluation && "only what can be measured becomes a plan");
   Plan plan;
   fillRequest(plan);
   plan.stages = evaluation->stages;

@@ -11,8 +11,9 @@ public:
   PlanBuilder(Evaluator &evaluator, const Placement &placement)
       : evaluator(evaluator), problem(evaluator.problem), placement(placement) {}
 
-  /// The plan of a feasible placement, devices assigned; `bound` is in the units of
-  /// Evaluation::objective and at most the placement's. Fails when the cost model does.
+  /// The plan of a placement that the evaluator can measure, of the search space or not, devices
+  /// assigned; `bound` is in the units of Evaluation::objective and at most the placement's. Fails
+  /// when the cost model does.
   llvm::Expected<Plan> build(double bound);
 
 private:

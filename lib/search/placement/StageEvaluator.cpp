@@ -88,8 +88,8 @@ bool StageEvaluator::mayRun(LayerRange range, int type) const {
 
 int StageEvaluator::mostInFlight(LayerRange range, int type, int replicas, int64_t share,
                                  StageWay way) {
-  return costs.memory.mostInFlight(range, replicas, way.recomputes, way.sharding, memoryOf(type),
-                                   Samples(share));
+  return costs.memory.mostInFlight(range, replicas, way.recomputes, way.sharding,
+                                   problem.memoryOf(type), Samples(share));
 }
 
 int64_t StageEvaluator::mostSamples(LayerRange range, int type, int inFlight, int64_t batch,
@@ -97,7 +97,7 @@ int64_t StageEvaluator::mostSamples(LayerRange range, int type, int inFlight, in
   if (problem.request.ignoreMemory)
     return batch;
   return costs.memory.of(range, option.devices.size(), option.recomputation, option.stateSharding)
-      .mostSamples(problem.cluster.types[type].memory, inFlight, batch);
+      .mostSamples(problem.memoryOf(type), inFlight, batch);
 }
 
 bool StageEvaluator::holds(LayerRange range, int type, int count, int microBatches, int inFlight) {

@@ -6,7 +6,6 @@
 #include "ir/MicroBatches.h"
 #include "search/problem/SearchSpace.h"
 
-#include <limits>
 #include <vector>
 
 namespace heterplan {
@@ -59,7 +58,7 @@ public:
   int mostInFlight(LayerRange range, int type, int replicas, int64_t share, StageWay way);
   /// Most micro-batches of a stage of equal shares that costs `cost`, on devices of `type`.
   int mostInFlight(const StageCost &cost, int type) const {
-    return cost.memory.mostInFlight(memoryOf(type), cost.largestShare);
+    return cost.memory.mostInFlight(problem.memoryOf(type), cost.largestShare);
   }
   /// Most samples of a micro-batch that one such device holds.
   int64_t mostSamples(LayerRange range, int type, int inFlight, int64_t batch,
@@ -85,11 +84,6 @@ public:
   StageCosts costs;
 
 private:
-  /// Of a device; infinite where memory does not matter.
-  Bytes memoryOf(int type) const {
-    return problem.request.ignoreMemory ? Bytes(std::numeric_limits<double>::infinity())
-                                        : problem.cluster.types[type].memory;
-  }
   std::vector<std::vector<int64_t>> balancedShares(LayerRange range, int microBatches, int inFlight,
                                                    const StageOption &option);
 

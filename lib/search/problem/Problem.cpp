@@ -5,7 +5,9 @@
 
 #include "llvm/ADT/StringExtras.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 
 using namespace llvm;
@@ -21,10 +23,16 @@ Error verifyLimits(const Request &request) {
     return Diagnostic(Diag::OutOfRange, place)
            << "a global batch of " << request.globalBatch.value() << " samples; accepted are 1 to "
            << largestBatch;
-  for (double limit : {request.minThroughput.value(), request.maxCostPerHour.value()})
+  for (double limit :
+       {request.minThroughput.value(), request.maxCostPerHour.value(),
+        request.maxCostPerMillionSamples.value(), request.maxCostPerIteration.value(),
+        request.maxIteration.value(), request.maxMemoryFraction})
     if (!std::isfinite(limit) || limit < 0)
       return Diagnostic(Diag::OutOfRange, place)
              << "a limit of " << limit << "; limits are finite and not negative";
+  if (request.maxMemoryFraction > 1)
+    return Diagnostic(Diag::OutOfRange, place)
+           << request.maxMemoryFraction << " of the memory of a device; accepted is at most 1";
   if (request.microBatches < 0 || Samples(request.microBatches) > request.globalBatch)
     return Diagnostic(Diag::OutOfRange, place)
            << request.microBatches << " micro-batches of a global batch of "
@@ -96,24 +104,63 @@ Error verifySets(const Problem &problem, ArrayRef<LayerSet> sets, const char *wh
   return Error::success();
 }
 
-Error verifyPins(const Problem &problem) {
+Error verifyType(const Problem &problem, const std::string &type, const Location &place) {
+  if (problem.cluster.typeIndex(type) >= 0)
+    return Error::success();
   std::string types, last;
-  for (const DeviceType &type : problem.cluster.types)
-    if (type.stated() != last) { // node classes of one type follow each other
-      last = type.stated();
+  for (const DeviceType &each : problem.cluster.types)
+    if (each.stated() != last) { // node classes of one type follow each other
+      last = each.stated();
       types += (types.empty() ? "" : ", ") + last;
     }
+  return Diagnostic(Diag::UnknownDevice, place)
+         << "the cluster has no device type '" << type << "'; it has " << types;
+}
+
+Error verifyPins(const Problem &problem) {
   for (const Pin &pin : problem.request.pins) {
     Location place{"", 0, 0, "pin " + pin.layer + "=" + pin.type};
     if (Error error = verifyLayer(problem, pin.layer, place))
       return error;
-    if (problem.cluster.typeIndex(pin.type) < 0)
-      return Diagnostic(Diag::UnknownDevice, place)
-             << "the cluster has no device type '" << pin.type << "'; it has " << types;
+    if (Error error = verifyType(problem, pin.type, place))
+      return error;
+  }
+  return Error::success();
+}
+
+Error verifyDeviceLimits(const Problem &problem) {
+  std::set<std::string> seen;
+  for (const DeviceLimit &limit : problem.request.deviceLimits) {
+    Location place{"", 0, 0, "max-devices " + limit.type + "=" + std::to_string(limit.most)};
+    if (Error error = verifyType(problem, limit.type, place))
+      return error;
+    if (limit.most < 0 || !seen.insert(limit.type).second)
+      return Diagnostic(Diag::OutOfRange, place) << "give one limit for each type, 0 or more";
   }
   return Error::success();
 }
 } // namespace
+
+Bytes Problem::memoryOf(int type) const {
+  if (request.ignoreMemory)
+    return Bytes(std::numeric_limits<double>::infinity());
+  Bytes whole = cluster.types[type].memory;
+  return request.maxMemoryFraction > 0 ? whole * request.maxMemoryFraction : whole;
+}
+
+int Problem::availableDevices(int type) const {
+  for (const DeviceLimit &limit : request.deviceLimits) {
+    int left = limit.most;
+    if (limit.type == cluster.types[type].stated())
+      for (int each : cluster.typesCalled(limit.type)) { // the first node classes have them all
+        int count = std::min(cluster.deviceCount(each), left);
+        if (each == type)
+          return count;
+        left -= count;
+      }
+  }
+  return cluster.deviceCount(type);
+}
 
 Expected<Problem> Problem::create(LayerGraph graph, Cluster cluster, const CostModel &costs,
                                   Request request) {
@@ -129,6 +176,8 @@ Expected<Problem> Problem::create(LayerGraph graph, Cluster cluster, const CostM
   if (Error error = verifySchedule(problem.request))
     return error;
   if (Error error = verifyPins(problem))
+    return error;
+  if (Error error = verifyDeviceLimits(problem))
     return error;
   if (Error error = verifySets(problem, problem.request.colocations, "colocate"))
     return error;

@@ -18,9 +18,14 @@ struct Problem {
   const CostModel *costs = nullptr; // outlives the problem
   Request request;
 
+  /// What a plan may use of a device of `type`; infinite where memory does not matter.
+  Bytes memoryOf(int type) const;
+  /// Devices of `type` that a plan may use.
+  int availableDevices(int type) const;
+
   /// Checks the request against model and cluster: batch positive, pins name a layer and a type,
-  /// colocations and separations at least two layers, figures finite. UnknownLayer, UnknownDevice,
-  /// OutOfRange otherwise.
+  /// colocations and separations at least two layers, device limits a type each, figures finite.
+  /// UnknownLayer, UnknownDevice, OutOfRange otherwise.
   static llvm::Expected<Problem> create(LayerGraph graph, Cluster cluster, const CostModel &costs,
                                         Request request);
 };

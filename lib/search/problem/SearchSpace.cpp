@@ -339,7 +339,7 @@ SearchSpace::SearchSpace(const Problem &problem, std::vector<int> cuts)
   const Request &request = problem.request;
   const bool fitted = rules.fitsSizes();
   for (int type = 0; type < static_cast<int>(problem.cluster.types.size()); ++type) {
-    available.push_back(problem.cluster.deviceCount(type));
+    available.push_back(problem.availableDevices(type));
     perNode.push_back(fitted ? 0 : devicesPerNode(problem.cluster, type));
   }
   if (request.microBatches > 0)
@@ -369,6 +369,10 @@ void SearchSpace::nameWhatIsLeftOut(const Problem &problem) {
       leftOut.push_back(std::to_string(all - kept) + " of " + std::to_string(all) + " " + what);
   };
   some(positions.size() - 2, rankedCuts(problem).first.size(), "cuts");
+  if (any_of(problem.request.deviceLimits, [&](const DeviceLimit &limit) {
+        return problem.cluster.typesCalled(limit.type).size() > 1;
+      }))
+    leftOut.push_back("the nodes of limited types behind the first ones");
   if (rules.fitsSizes())
     return;
   Samples batch = problem.request.globalBatch;

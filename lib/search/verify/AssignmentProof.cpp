@@ -45,13 +45,16 @@ private:
   Formula require##enumerator(size_t index) const;
 #include "ir/Constraints.def"
   Formula devices() const;
+  Formula devicesAtMost(llvm::ArrayRef<int> types, int64_t most) const;
   Formula floor() const;
+  Formula withinTime(double seconds) const;
   Formula budget() const;
-  Formula memory() const;
+  /// Within the part `fraction` of each memory.
+  Formula memory(double fraction) const;
   int stageOf(const std::string &layer) const;
   Formula inStages(const LayerSet &layers, size_t count) const;
-  bool fits(size_t stage, int64_t count) const;
-  int64_t leastUnits(size_t stage) const;
+  bool fits(size_t stage, int64_t count, double fraction) const;
+  int64_t leastUnits(size_t stage, double fraction) const;
 
   const RequestedPlan &requested;
   const std::vector<AssignedStage> &assignment;
@@ -62,22 +65,27 @@ private:
 
 Formula Sizing::devices() const {
   std::vector<Formula> result;
-  for (int type = 0; type < int(requested.cluster.types.size()); ++type) {
-    std::vector<Formula> used;
-    for (size_t s = 0; s < assignment.size(); ++s)
-      if (assignment[s].type == type)
-        used.push_back(units[s]);
-    if (!used.empty())
-      result.push_back(Formula::atMost(Formula::sum(std::move(used)),
-                                       Formula::integer(requested.cluster.deviceCount(type))));
-  }
+  for (int type = 0; type < int(requested.cluster.types.size()); ++type)
+    result.push_back(devicesAtMost({type}, requested.cluster.deviceCount(type)));
   return Formula::all(std::move(result));
 }
 
-/// serial·k + parallel ≤ P·k.
+Formula Sizing::devicesAtMost(ArrayRef<int> types, int64_t most) const {
+  std::vector<Formula> used{Formula::integer(0)};
+  for (size_t s = 0; s < assignment.size(); ++s)
+    if (is_contained(types, assignment[s].type))
+      used.push_back(units[s]);
+  return Formula::atMost(Formula::sum(std::move(used)), Formula::integer(most));
+}
+
 Formula Sizing::floor() const {
-  double longest = double(requested.request.globalBatch.value()) /
-                   (requested.request.minThroughput.value() * (1 - rounding) * microBatches);
+  return withinTime(double(requested.request.globalBatch.value()) /
+                    (requested.request.minThroughput.value() * (1 - rounding)));
+}
+
+/// serial·k + parallel ≤ P·k, where an iteration takes `seconds`.
+Formula Sizing::withinTime(double seconds) const {
+  double longest = seconds / microBatches;
   std::vector<Formula> result;
   for (size_t s = 0; s < assignment.size(); ++s) {
     auto [begin, end, type] = assignment[s];
@@ -101,7 +109,7 @@ Formula Sizing::budget() const {
 
 /// Whether a micro-batch fits into the memory of `count` units of a stage, which share it and the
 /// sparse tables. The more units, the less each needs.
-bool Sizing::fits(size_t stage, int64_t count) const {
+bool Sizing::fits(size_t stage, int64_t count, double fraction) const {
   auto [begin, end, type] = assignment[stage];
   int inFlight = std::min<int>(microBatches, int(assignment.size() - stage));
   Bytes need =
@@ -111,23 +119,23 @@ bool Sizing::fits(size_t stage, int64_t count) const {
     for (const SparseTable &table : requested.graph.layers[layer].tables)
       need += tableMemory(table, mostRows(table, int(count)), requested.request.optimizer,
                           requested.request.globalBatch);
-  return need <= requested.cluster.types[type].memory;
+  return need <= requested.cluster.types[type].memory * fraction;
 }
 
 /// Fewest units of a stage into whose memory a micro-batch fits; one more than there can be: none.
-int64_t Sizing::leastUnits(size_t stage) const {
+int64_t Sizing::leastUnits(size_t stage, double fraction) const {
   int64_t low = 1, high = batch + 1;
   while (low < high) {
     int64_t middle = low + (high - low) / 2;
-    fits(stage, middle) ? high = middle : low = middle + 1;
+    fits(stage, middle, fraction) ? high = middle : low = middle + 1;
   }
   return low;
 }
 
-Formula Sizing::memory() const {
+Formula Sizing::memory(double fraction) const {
   std::vector<Formula> result;
   for (size_t s = 0; s < assignment.size(); ++s)
-    result.push_back(Formula::atMost(Formula::integer(leastUnits(s)), units[s]));
+    result.push_back(Formula::atMost(Formula::integer(leastUnits(s, fraction)), units[s]));
   return Formula::all(std::move(result));
 }
 
@@ -147,7 +155,7 @@ Formula Sizing::inStages(const LayerSet &layers, size_t count) const {
   return Formula::equal(Formula::integer(distinct), Formula::integer(int64_t(count)));
 }
 
-Formula Sizing::requireMemory(size_t) const { return memory(); }
+Formula Sizing::requireMemory(size_t) const { return memory(1); }
 /// Fitted stages keep all.
 Formula Sizing::requireRecompute(size_t) const { return Formula::truth(true); }
 Formula Sizing::requireShardState(size_t) const { return Formula::truth(true); }
@@ -171,6 +179,19 @@ Formula Sizing::requireSchedule(size_t) const {
 Formula Sizing::requireMicroBatches(size_t) const { return Formula::truth(true); }
 Formula Sizing::requireAmplification(size_t) const { return Formula::truth(true); }
 Formula Sizing::requireBudget(size_t) const { return budget(); }
+/// Not linear in the units: what is decided leaves it out, which is no conflict less.
+Formula Sizing::requireSampleCost(size_t) const { return Formula::truth(true); }
+Formula Sizing::requireIterationCost(size_t) const { return Formula::truth(true); }
+Formula Sizing::requireIterationTime(size_t) const {
+  return withinTime(requested.request.maxIteration.value() * (1 + rounding));
+}
+Formula Sizing::requireMemoryFraction(size_t) const {
+  return memory(requested.request.maxMemoryFraction);
+}
+Formula Sizing::requireDeviceLimit(size_t index) const {
+  const DeviceLimit &limit = requested.request.deviceLimits[index];
+  return devicesAtMost(requested.cluster.typesCalled(limit.type), limit.most);
+}
 Formula Sizing::requireFloor(size_t) const { return floor(); }
 
 std::vector<Part> Sizing::parts() const {

@@ -36,6 +36,8 @@ struct SizingAnswer {
 ///   budget: Σ price·k_s ≤ budget
 ///   memory: k_s·S_s ≥ b, where S_s samples are the most that one unit holds
 ///   pin, colocate, separate, schedule: as the assignment has it
+///   max-devices, memory-fraction, iteration-time: like devices, memory and throughput-floor
+/// Limits on the cost of samples or of an iteration, which are not linear, are left out.
 /// The assignment's stages follow each other and cover the model; iterations are steady-state.
 /// Fails when the cost model does.
 llvm::Expected<SizingAnswer> decideSizes(const RequestedPlan &requested,

@@ -45,7 +45,7 @@ Finding findingOf(const ConstraintFormula &constraint, const Verdict &verdict) {
 
 Expected<std::vector<Finding>> examinePlan(const Plan &plan, const LayerGraph &graph,
                                            const Cluster &cluster, const CostModel &costs) {
-  Expected<Reevaluation> reevaluated = recompute(plan, graph, cluster, costs);
+  Expected<Reevaluation> reevaluated = reevaluate(plan, graph, cluster, costs);
   if (!reevaluated)
     return reevaluated.takeError();
   std::vector<ConstraintFormula> constraints = constraintsOf({plan, graph, cluster, *reevaluated});

@@ -303,6 +303,21 @@ std::optional<Formula> Conditions::requireMicroBatches(size_t) const {
 std::optional<Formula> Conditions::requireRecompute(size_t) const { return std::nullopt; }
 std::optional<Formula> Conditions::requireShardState(size_t) const { return std::nullopt; }
 
+/// These ask for products of times and prices, or for times, which only a search knows.
+std::optional<Formula> Conditions::requireSampleCost(size_t) const { return std::nullopt; }
+std::optional<Formula> Conditions::requireIterationCost(size_t) const { return std::nullopt; }
+std::optional<Formula> Conditions::requireIterationTime(size_t) const { return std::nullopt; }
+/// The whole memory is asked for by requireMemory().
+std::optional<Formula> Conditions::requireMemoryFraction(size_t) const { return std::nullopt; }
+
+std::optional<Formula> Conditions::requireDeviceLimit(size_t index) const {
+  const DeviceLimit &limit = requested.request.deviceLimits[index];
+  std::vector<Formula> used;
+  for (int type : requested.cluster.typesCalled(limit.type))
+    used.push_back(devices[type]);
+  return Formula::atMost(Formula::sum(std::move(used)), Formula::integer(limit.most));
+}
+
 std::optional<Formula> Conditions::requireFloor(size_t) const { return std::nullopt; }
 
 } // namespace heterplan

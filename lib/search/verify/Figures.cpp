@@ -1,9 +1,6 @@
 // Constraints on what the plan states in numbers: memory, times, money, bound.
-#include "search/verify/IterationFacts.h"
+#include "search/verify/PlanFigures.h"
 #include "search/verify/SharedDevices.h"
-
-#include "llvm/Support/Format.h"
-#include "llvm/Support/raw_ostream.h"
 
 #include <limits>
 #include <set>
@@ -14,18 +11,6 @@ namespace heterplan {
 
 namespace {
 constexpr double agreement = 1e-6; // of a stated figure with its re-evaluation
-constexpr double rounding = 1e-9;  // of a limit, for sums of doubles
-
-Formula number(double value) { return Formula::number(value); }
-template <typename Tag> Formula number(Quantity<Tag> value) {
-  return Formula::number(value.value());
-}
-
-std::string text(double value) {
-  std::string result;
-  raw_string_ostream(result) << format("%.9g", value);
-  return result;
-}
 
 /// |a − b| as a part of the larger of them.
 Formula deviation(const Formula &a, const Formula &b) {
@@ -56,60 +41,6 @@ private:
   std::vector<Formula> worst{Formula::integer(0)};
 };
 
-/// Iteration time of the reevaluated stages, from its definition in ir/Plan.h: the formula, or the
-/// schedule where that takes longer; what the simulator finds where stages may share devices.
-Formula iteration(const CheckInputs &in) {
-  if (sharesDevices(in.plan.schedule))
-    return number(in.reevaluated.scheduled);
-  std::vector<Formula> times, forwards, backwards;
-  Formula exposed = Formula::integer(0);
-  for (auto stage = in.reevaluated.stages.rbegin(); stage != in.reevaluated.stages.rend();
-       ++stage) {
-    Formula backward = number(stage->backward);
-    forwards.push_back(number(stage->forward));
-    backwards.push_back(backward);
-    times.push_back(Formula::sum({number(stage->forward), backward}));
-    exposed =
-        Formula::maximum({number(stage->sync), Formula::difference(exposed, std::move(backward))});
-  }
-  Formula period = Formula::maximum(times);
-  if (!factsOf(in.plan.iterationModel).drains)
-    return Formula::product(Formula::integer(in.plan.microBatches), period);
-  if (in.plan.schedule == Schedule::GPipe)
-    period = Formula::sum({Formula::maximum(forwards), Formula::maximum(backwards)});
-  times.push_back(Formula::product(Formula::integer(in.plan.microBatches - int64_t(1)), period));
-  times.push_back(exposed);
-  return Formula::maximum({Formula::sum(std::move(times)), number(in.reevaluated.scheduled)});
-}
-
-Formula throughput(const CheckInputs &in) {
-  return Formula::quotient(Formula::integer(in.plan.globalBatch.value()), iteration(in));
-}
-
-/// Price of all devices of the plan; a device that is named twice is paid once.
-Formula costPerHour(const CheckInputs &in) {
-  std::set<DeviceRef> devices;
-  for (const Stage &stage : in.plan.stages)
-    for (const Replica &replica : stage.replicas)
-      devices.insert(replica.devices.begin(), replica.devices.end());
-  std::vector<int64_t> counts(in.cluster.types.size());
-  for (const DeviceRef &device : devices)
-    if (int type = in.cluster.typeIndex(device); type >= 0)
-      ++counts[type];
-  std::vector<Formula> prices;
-  for (size_t type = 0; type < counts.size(); ++type)
-    prices.push_back(
-        Formula::product(Formula::integer(counts[type]), number(in.cluster.types[type].price)));
-  return Formula::sum(std::move(prices));
-}
-
-/// Dollars an hour, times the hours that a million samples take.
-Formula costPerMillionSamples(const CheckInputs &in) {
-  Formula perMillion =
-      Formula::quotient(Formula::integer(1'000'000), Formula::integer(in.plan.globalBatch.value()));
-  Formula hours = Formula::quotient(iteration(in), Formula::integer(3600));
-  return Formula::product(costPerHour(in), Formula::product(hours, perMillion));
-}
 
 /// Devices of each stage times what it takes of an iteration.
 Formula deviceSeconds(const CheckInputs &in) {
@@ -140,8 +71,6 @@ Formula objectiveFigure(const Plan &plan) {
   }
   llvm_unreachable("objectives are listed above");
 }
-
-Part cannotTell(const CheckInputs &in) { return {in.reevaluated.obstacle, Formula::truth(false)}; }
 
 void addStage(const Stage &stated, const ReevaluatedStage &facts, const std::string &name,
               Figures &figures) {
@@ -174,15 +103,6 @@ void addTotals(const CheckInputs &in, Figures &figures) {
   add("throughput", plan.throughput.value(), throughput(in));
   add("costPerHour", plan.costPerHour.value(), costPerHour(in));
   add("costPerMillionSamples", plan.costPerMillionSamples.value(), costPerMillionSamples(in));
-}
-
-/// `least ≤ value` up to rounding, the distance being the slack.
-void limit(ConstraintFormula &constraint, std::string label, Formula least, Formula value) {
-  Formula tolerance = Formula::product(number(rounding), Formula::magnitude(least));
-  Formula room = Formula::difference(value, least);
-  constraint.parts.push_back(
-      {std::move(label), Formula::atMost(Formula::integer(0), Formula::sum({room, tolerance}))});
-  constraint.slack = std::move(room);
 }
 } // namespace
 
@@ -299,29 +219,5 @@ std::optional<ConstraintFormula> checkAmplification(const CheckInputs &in) {
 
 /// Always checked: memoryFits().
 std::optional<ConstraintFormula> checkMemory(const CheckInputs &) { return std::nullopt; }
-
-std::optional<ConstraintFormula> checkFloor(const CheckInputs &in) {
-  if (in.plan.minThroughput == SamplesPerSecond(0))
-    return std::nullopt;
-  ConstraintFormula result{"throughput-floor", "samples/s", Formula::integer(0), {}};
-  if (!in.reevaluated.obstacle.empty()) {
-    result.parts.push_back(cannotTell(in));
-    return result;
-  }
-  limit(result, "throughput is below " + text(in.plan.minThroughput.value()) + " samples/s",
-        number(in.plan.minThroughput), throughput(in));
-  return result;
-}
-
-std::optional<ConstraintFormula> checkBudget(const CheckInputs &in) {
-  if (in.plan.maxCostPerHour == DollarsPerHour(0))
-    return std::nullopt;
-  ConstraintFormula result{"budget", "dollars/hour", Formula::integer(0), {}};
-  Formula cost = Formula::maximum({costPerHour(in), number(in.plan.costPerHour)});
-  limit(result,
-        "the devices cost more than " + text(in.plan.maxCostPerHour.value()) + " dollars an hour",
-        cost, number(in.plan.maxCostPerHour));
-  return result;
-}
 
 } // namespace heterplan

@@ -1,12 +1,11 @@
 #include "search/verify/Reevaluation.h"
 
 #include "cost/HeterPs.h"
-#include "cost/Memory.h"
 #include "search/verify/IterationFacts.h"
 #include "search/verify/ScheduledTime.h"
 #include "search/verify/SharedDevices.h"
-
-#include "llvm/ADT/StringMap.h"
+#include "search/verify/StageMemoryReevaluation.h"
+#include "search/verify/StageReader.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -20,43 +19,23 @@ using namespace llvm;
 namespace heterplan {
 
 namespace {
-constexpr Samples mostShare(int64_t(1) << 40); // keeps products with device counts in range
 constexpr double mostPasses = 1 << 24;
 constexpr double mostAmplification = 1e9; // of a layer that takes no time on one device
-
-/// Whether `node` is the name of one of the nodes of `group`.
-bool isNodeOf(const NodeGroup &group, StringRef node) {
-  if (group.count == 1)
-    return node == group.name;
-  int index = 0;
-  if (!node.consume_front(group.name) || !node.consume_front("-"))
-    return false;
-  return !node.getAsInteger(10, index) && index >= 0 && index < group.count &&
-         node == std::to_string(index);
-}
 
 class Reevaluator {
 public:
   Reevaluator(const Plan &plan, const LayerGraph &graph, const Cluster &cluster,
               const CostModel &costs)
-      : plan(plan), graph(graph), cluster(cluster), costs(costs), cuts(graph.cuts()) {
-    for (int i = 0; i < graph.size(); ++i)
-      layerIndex[graph.layers[i].name] = i;
-  }
+      : plan(plan), graph(graph), cluster(cluster), costs(costs), cuts(graph.cuts()) {}
 
   Expected<Reevaluation> run();
 
 private:
-  std::string placeLayers(const Stage &stage, ReevaluatedStage &facts) const;
-  std::string placeSegments(const Stage &stage, ReevaluatedStage &facts) const;
-  std::string placeReplicas(const Stage &stage, ReevaluatedStage &facts) const;
   Error price(ReevaluatedStage &facts) const;
   Expected<ReevaluatedReplica> priceRange(const ReevaluatedStage &facts, int type,
                                           Samples samples) const;
-  int inFlight(size_t stage) const;
-  void addMemory(ReevaluatedStage &facts, size_t stage) const;
-  Bytes parameterMemory(const ReevaluatedStage &facts) const;
-  Bytes activationMemory(const ReevaluatedStage &facts, Samples samples, int inFlight) const;
+  void addOrigin(const LayerCost &cost, const ReevaluatedStage &facts,
+                 ReevaluatedReplica &replica) const;
   void addTransfers(std::vector<ReevaluatedStage> &stages) const;
   std::map<DeviceRef, HeldSamples> heldBy(size_t stage) const;
   MovedSamples movedBehind(size_t stage) const;
@@ -72,84 +51,21 @@ private:
   const Cluster &cluster;
   const CostModel &costs;
   std::vector<Cut> cuts;
-  StringMap<int> layerIndex;
 };
 
-std::string Reevaluator::placeLayers(const Stage &stage, ReevaluatedStage &facts) const {
-  if (stage.layers.empty())
-    return "it has no layers";
-  int next = -1;
-  for (const std::string &name : stage.layers) {
-    auto found = layerIndex.find(name);
-    if (found == layerIndex.end())
-      return "the model has no layer '" + name + "'";
-    if (next < 0)
-      facts.begin = next = found->second;
-    if (found->second != next++)
-      return "layer '" + name + "' does not follow the one before it";
-  }
-  facts.end = next;
-  for (int i = facts.begin; i < facts.end; ++i) {
-    const Layer &layer = graph.layers[i];
-    facts.parameterBytes += layer.parameterBytes;
-    facts.denseBytes += layer.parameterBytes;
-    facts.sums += layer.inPassAllReduces;
-    facts.summedBytes += layer.inPassAllReduceBytes;
-    for (const SparseTable &table : layer.tables) {
-      facts.denseBytes -= table.bytes();
-      facts.lookupBytes += table.lookupBytes();
-    }
-  }
-  return "";
-}
-
-/// Segments are runs of the stage's layers, the first one from its beginning, and begin where the
-/// model may be cut.
-std::string Reevaluator::placeSegments(const Stage &stage, ReevaluatedStage &facts) const {
-  std::vector<bool> allowed = graph.allowedCuts();
-  for (const std::string &name : stage.recompute) {
-    auto found = layerIndex.find(name);
-    int least = facts.segments.empty() ? facts.begin : facts.segments.back() + 1;
-    int most = facts.segments.empty() ? facts.begin : facts.end - 1;
-    if (found == layerIndex.end() || found->second < least || found->second > most)
-      return "'" + name + "' does not begin a segment of it";
-    if (!facts.segments.empty() && !allowed[found->second])
-      return "a segment may not begin with '" + name + "', which parts a shared parameter";
-    facts.segments.push_back(found->second);
-  }
-  return "";
-}
-
-std::string Reevaluator::placeReplicas(const Stage &stage, ReevaluatedStage &facts) const {
-  if (stage.replicas.empty())
-    return "it has no replicas";
-  std::map<int, int> counts;
-  for (const Replica &replica : stage.replicas) {
-    if (replica.devices.size() != 1)
-      return "a replica of " + std::to_string(replica.devices.size()) + " devices has no price yet";
-    const DeviceRef &device = replica.devices.front();
-    if (!exists(cluster, device))
-      return "the cluster has no device " + nameOf(device);
-    if (replica.share < Samples(1) || plan.microBatches < 1)
-      return "a replica has no samples";
-    if (replica.share > mostShare)
-      return "a share of " + std::to_string(replica.share.value()) + " samples is out of range";
-    int type = cluster.typeIndex(device);
-    int64_t share = replica.share.value(), parts = plan.microBatches;
-    facts.replicas.push_back({type, Samples(share / parts + (share % parts != 0)), {}, {}, {}, {}});
-    facts.mostSamples = std::max(facts.mostSamples, facts.replicas.back().samples);
-    ++counts[type];
-  }
-  facts.group.counts.assign(counts.begin(), counts.end());
-  bool divides = facts.replicas.size() > 1;
-  facts.updatesSlices = divides && stage.stateSharding != StateSharding::None;
-  facts.scattersGradients = divides && stage.stateSharding == StateSharding::Gradients;
-  return "";
+void Reevaluator::addOrigin(const LayerCost &cost, const ReevaluatedStage &facts,
+                            ReevaluatedReplica &replica) const {
+  double passes = plan.microBatches, again = facts.segments.empty() ? 0 : passes;
+  double updates = facts.updatesSlices ? 1.0 / double(facts.replicas.size()) : 1;
+  size_t origin = static_cast<size_t>(cost.provenance);
+  replica.forwards[origin] += passes * cost.forward.value();
+  replica.backwards[origin] +=
+      again * cost.forward.value() + passes * cost.backward.value() + updates * cost.update.value();
 }
 
 Expected<ReevaluatedReplica> Reevaluator::priceRange(const ReevaluatedStage &facts, int type,
                                                      Samples samples) const {
-  ReevaluatedReplica result{type, samples, {}, {}, {}, {}};
+  ReevaluatedReplica result{type, samples, {}, {}, {}, {}, {}, {}};
   double added = double(plan.microBatches - 1) / plan.microBatches; // gradients, a backward pass
   for (int i = facts.begin; i < facts.end; ++i) {
     Expected<LayerCost> cost = costs.price(graph.layers[i], cluster.types[type], samples);
@@ -158,19 +74,22 @@ Expected<ReevaluatedReplica> Reevaluator::priceRange(const ReevaluatedStage &fac
     result.forward += cost->forward;
     result.backward += cost->backward + cost->accumulate * added;
     result.update += cost->update;
+    addOrigin(*cost, facts, result);
   }
   if (!facts.segments.empty()) // the sums of the first pass serve again
     result.backward += result.forward;
   if (facts.updatesSlices)
     result.update = result.update / double(facts.replicas.size());
-  Seconds summing = allReduceCost(cluster, facts.group).time(facts.sums, facts.summedBytes);
-  result.forward += summing;
-  result.backward += summing;
+  result.forward += facts.summing;
+  result.backward += facts.summing;
   result.backward += facts.reduceScatter;
   return result;
 }
 
 Error Reevaluator::price(ReevaluatedStage &facts) const {
+  CollectiveCost reduce = allReduceCost(cluster, facts.group);
+  facts.summing = reduce.time(facts.sums, facts.summedBytes);
+  facts.reduceOrigin = reduce.provenance;
   if (facts.scattersGradients) // half of an all-reduce
     facts.reduceScatter = allReduceTime(cluster, facts.group, facts.denseBytes) / 2;
   std::map<std::pair<int, Samples>, ReevaluatedReplica> priced;
@@ -189,79 +108,12 @@ Error Reevaluator::price(ReevaluatedStage &facts) const {
   return Error::success();
 }
 
-/// What the plan says; all of the table where it says nothing.
-int64_t rowsHeld(const Stage &stage, const SparseTable &table, size_t replica) {
-  for (const TableShards &shards : stage.tables)
-    if (shards.table == table.parameter && replica < shards.rows.size())
-      return shards.rows[replica];
-  return table.rows;
-}
-
-int Reevaluator::inFlight(size_t stage) const {
-  if (plan.schedule == Schedule::GPipe)
-    return plan.microBatches;
-  if (plan.schedule == Schedule::Burst)
-    return 1;
-  return int(std::min<size_t>(size_t(plan.microBatches), plan.stages.size() - stage));
-}
-
-/// Parameters are whole; gradients and the optimizer's state (a copy each) by equal slices of
-/// 4-byte numbers where the replicas divide them, but for the gradients of two buffers at a time.
-Bytes Reevaluator::parameterMemory(const ReevaluatedStage &facts) const {
-  double states = parameterCopies(plan.optimizer) - 2;
-  Bytes dense = facts.denseBytes, gradients = dense, largest{};
-  double quarters = std::ceil(dense.value() / 4 / double(facts.replicas.size()));
-  Bytes slice = facts.updatesSlices ? Bytes(4 * quarters) : dense;
-  for (int i = facts.begin; i < facts.end; ++i) {
-    Bytes own = graph.layers[i].parameterBytes;
-    for (const SparseTable &table : graph.layers[i].tables)
-      own -= table.bytes();
-    largest = std::max(largest, own);
-  }
-  if (facts.scattersGradients)
-    gradients = slice + std::min(dense, largest * 2 + gradientBuffer * 2);
-  return dense + gradients + slice * states;
-}
-
-/// Of each micro-batch in flight what enters the segments (one that is kept, without any); of one
-/// of them the activations of the largest segment.
-Bytes Reevaluator::activationMemory(const ReevaluatedStage &facts, Samples samples,
-                                    int inFlight) const {
-  double count = double(samples.value());
-  Bytes buffers{}, workspace{}, largest{}, segment{}, entering{};
-  for (int i = facts.begin; i < facts.end; ++i) {
-    const Layer &layer = graph.layers[i];
-    bool begins =
-        std::find(facts.segments.begin(), facts.segments.end(), i) != facts.segments.end();
-    if (begins || i == facts.begin)
-      entering += cuts[i].forwardBytes * count + cuts[i].fixedBytes;
-    segment = begins ? layer.activationBytes : segment + layer.activationBytes;
-    largest = std::max(largest, segment);
-    buffers += layer.bufferBytes;
-    workspace = std::max(workspace, layer.workspaceBytes);
-  }
-  Bytes kept = largest * count;
-  if (facts.segments.empty())
-    kept = kept * double(inFlight);
-  return entering * double(inFlight) + kept + buffers + workspace * count;
-}
-
-void Reevaluator::addMemory(ReevaluatedStage &facts, size_t stage) const {
-  for (size_t r = 0; r < facts.replicas.size(); ++r) {
-    ReevaluatedReplica &replica = facts.replicas[r];
-    replica.need =
-        parameterMemory(facts) + activationMemory(facts, replica.samples, inFlight(stage));
-    for (int i = facts.begin; i < facts.end; ++i)
-      for (const SparseTable &table : graph.layers[i].tables)
-        replica.need += tableMemory(table, rowsHeld(plan.stages[stage], table, r), plan.optimizer,
-                                    plan.globalBatch);
-  }
-}
-
 /// Rows exchanged among the replicas; as much as the one with most samples reads.
 void Reevaluator::addLookups(ReevaluatedStage &facts) const {
   Bytes rows = facts.lookupBytes * double(facts.mostSamples.value());
-  facts.lookup = lookupCost(cluster, facts.group).time(rows);
+  CollectiveCost lookup = lookupCost(cluster, facts.group);
+  facts.lookup = lookup.time(rows);
+  facts.lookupOrigin = lookup.provenance;
   facts.lookupGradient = lookupGradientCost(cluster, facts.group).time(rows);
 }
 
@@ -421,9 +273,16 @@ Error Reevaluator::addSteadyTimes(std::vector<ReevaluatedStage> &stages) const {
     Seconds all(model.stageTime(facts.begin, facts.end, type, units));
     facts.forward = all * model.forwardShare(facts.begin, facts.end, type);
     facts.backward = all - facts.forward;
+    if (failure)
+      return failure;
+    Expected<ReevaluatedReplica> largest = priceRange(facts, type, facts.mostSamples);
+    if (!largest)
+      return largest.takeError();
     for (ReevaluatedReplica &replica : facts.replicas) {
       replica.forward = facts.forward;
       replica.backward = facts.backward;
+      replica.forwards = largest->forwards;
+      replica.backwards = largest->backwards;
     }
   }
   return failure;
@@ -431,20 +290,17 @@ Error Reevaluator::addSteadyTimes(std::vector<ReevaluatedStage> &stages) const {
 
 Expected<Reevaluation> Reevaluator::run() {
   const bool fitted = factsOf(plan.iterationModel).fitted;
+  StageReader reader(plan, graph, cluster);
+  StageMemoryReevaluator memory(plan, graph, cuts);
   Reevaluation result;
   for (const Stage &stage : plan.stages) {
-    ReevaluatedStage &facts = result.stages.emplace_back();
-    facts.obstacle = placeLayers(stage, facts);
-    if (facts.obstacle.empty())
-      facts.obstacle = placeSegments(stage, facts);
-    if (facts.obstacle.empty())
-      facts.obstacle = placeReplicas(stage, facts);
+    ReevaluatedStage &facts = result.stages.emplace_back(reader.read(stage));
     if (!facts.obstacle.empty())
       continue;
     if (!fitted)
       if (Error error = price(facts))
         return error;
-    addMemory(facts, result.stages.size() - 1);
+    memory.addNeeds(result.stages.size() - 1, facts);
   }
   if (!fitted)
     addTransfers(result.stages);
@@ -487,22 +343,8 @@ Expected<Reevaluation> Reevaluator::run() {
 }
 } // namespace
 
-std::string nameOf(const DeviceRef &device) {
-  return device.type + " " + std::to_string(device.index) + " of node '" + device.node + "'";
-}
-
-bool exists(const Cluster &cluster, const DeviceRef &device) {
-  return std::any_of(cluster.nodes.begin(), cluster.nodes.end(), [&](const NodeGroup &group) {
-    return isNodeOf(group, device.node) && any_of(cluster.types, [&](const DeviceType &type) {
-             auto held = group.devices.find(type.name);
-             return type.stated() == device.type && held != group.devices.end() &&
-                    device.index >= 0 && device.index < held->second;
-           });
-  });
-}
-
-Expected<Reevaluation> recompute(const Plan &plan, const LayerGraph &graph, const Cluster &cluster,
-                                 const CostModel &costs) {
+Expected<Reevaluation> reevaluate(const Plan &plan, const LayerGraph &graph, const Cluster &cluster,
+                                  const CostModel &costs) {
   return Reevaluator(plan, graph, cluster, costs).run();
 }
 

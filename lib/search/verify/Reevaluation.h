@@ -11,6 +11,7 @@
 
 #include "llvm/Support/Error.h"
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -27,11 +28,17 @@ struct HeldSamples {
   int64_t begin = 0, end = 0;
 };
 
+/// Seconds by Provenance.
+using TimeByOrigin = std::array<double, provenances>;
+
 struct ReevaluatedReplica {
   int type = -1;     // of all its devices
   Samples samples{}; // of a full micro-batch
   Seconds forward{}, backward{}, update{};
   Bytes need{}; // of each device
+  /// What it computes in an iteration: its forward passes; its backward passes with what they
+  /// compute again, and the update. Adding gradients is not counted.
+  TimeByOrigin forwards{}, backwards{};
 };
 
 struct ReevaluatedStage {
@@ -49,6 +56,8 @@ struct ReevaluatedStage {
   Seconds receive{}, receiveGradient{}, lookup{}, lookupGradient{}, reduceScatter{};
   Seconds forward{}, backward{}, update{}, sync{};
   double amplification = 0; // the largest of its layers, where stages lie on one pool
+  Seconds summing{};        // of the sums of one pass
+  Provenance reduceOrigin = Provenance::Modelled, lookupOrigin = Provenance::Modelled;
 };
 
 /// From one stage to the next: the most samples that leave one of its devices, and that come to one
@@ -69,7 +78,7 @@ struct Reevaluation {
 };
 
 /// Fails only when the cost model does (NoProfile).
-llvm::Expected<Reevaluation> recompute(const Plan &plan, const LayerGraph &graph,
-                                       const Cluster &cluster, const CostModel &costs);
+llvm::Expected<Reevaluation> reevaluate(const Plan &plan, const LayerGraph &graph,
+                                        const Cluster &cluster, const CostModel &costs);
 
 } // namespace heterplan

@@ -1,5 +1,8 @@
 #include "search/verify/Statements.h"
 
+#include "search/verify/IterationFacts.h"
+#include "search/verify/Origins.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
@@ -30,21 +33,45 @@ std::string wrongAbout(const Check &stated, ArrayRef<Finding> findings) {
   return "";
 }
 
-std::string firstWrong(const Plan &plan, const LayerGraph &graph, const Cluster &cluster,
-                       ArrayRef<Finding> findings, ArrayRef<StringRef> strategies) {
-  if (plan.model != graph.model)
+std::string wrongNames(const StatementInputs &in) {
+  const Plan &plan = in.plan;
+  if (plan.model != in.graph.model)
     return "the plan is said to be for a model '" + plan.model + "', which is called '" +
-           graph.model + "'";
-  if (plan.cluster != cluster.name)
+           in.graph.model + "'";
+  if (plan.cluster != in.cluster.name)
     return "the plan is said to be for a cluster '" + plan.cluster + "', which is called '" +
-           cluster.name + "'";
-  if (!is_contained(strategies, plan.strategy))
+           in.cluster.name + "'";
+  if (!is_contained(in.strategies, plan.strategy))
     return "no strategy is called '" + plan.strategy + "'";
-  for (const Check &stated : plan.checks)
-    if (std::string wrong = wrongAbout(stated, findings); !wrong.empty())
+  auto sorted = [](std::vector<std::string> list) {
+    llvm::sort(list);
+    return list;
+  };
+  if (sorted(plan.profileFingerprints) != sorted(in.profiles.vec()))
+    return "the plan was made with " + std::to_string(plan.profileFingerprints.size()) +
+           " profiles that are not the " + std::to_string(in.profiles.size()) + " given ones";
+  return "";
+}
+
+/// The names of docs/formats.md; "" where the space is not known.
+std::string wrongAboutSearch(const Plan &plan) {
+  std::string space = factsOf(plan.iterationModel).fitted ? "steady-state" : "pipelines";
+  if (!plan.searchSpaceLimits.empty())
+    space += "-reduced";
+  if (!plan.searchSpace.empty() && plan.searchSpace != space)
+    return "the plan calls what was searched '" + plan.searchSpace +
+           "', and by its iteration model and its limits it is '" + space + "'";
+  if (plan.gap == 0 && !plan.optimal && plan.objectiveValue == plan.lowerBound)
+    return "a plan without a gap is not called optimal";
+  return "";
+}
+
+std::string wrongChecks(const StatementInputs &in) {
+  for (const Check &stated : in.plan.checks)
+    if (std::string wrong = wrongAbout(stated, in.findings); !wrong.empty())
       return wrong;
-  for (const Finding &finding : findings)
-    if (!plan.checks.empty() && none_of(plan.checks, [&](const Check &stated) {
+  for (const Finding &finding : in.findings)
+    if (!in.plan.checks.empty() && none_of(in.plan.checks, [&](const Check &stated) {
           return stated.name == finding.check.name;
         }))
       return "the plan does not state its check '" + finding.check.name + "'";
@@ -52,10 +79,16 @@ std::string firstWrong(const Plan &plan, const LayerGraph &graph, const Cluster 
 }
 } // namespace
 
-Finding checkStatements(const Plan &plan, const LayerGraph &graph, const Cluster &cluster,
-                        ArrayRef<Finding> findings, ArrayRef<StringRef> strategies) {
-  std::string wrong = firstWrong(plan, graph, cluster, findings, strategies);
-  return {{"statements", wrong.empty(), wrong.empty() ? 0.0 : -1.0, "statements"}, wrong};
+Expected<Finding> checkStatements(const StatementInputs &in) {
+  Expected<Reevaluation> reevaluated = reevaluate(in.plan, in.graph, in.cluster, in.costs);
+  if (!reevaluated)
+    return reevaluated.takeError();
+  std::string wrong;
+  for (const std::string &each : {wrongNames(in), wrongAboutSearch(in.plan),
+                                  wrongOrigins(in.plan, in.cluster, *reevaluated), wrongChecks(in)})
+    if (wrong.empty())
+      wrong = each;
+  return Finding{{"statements", wrong.empty(), wrong.empty() ? 0.0 : -1.0, "statements"}, wrong};
 }
 
 } // namespace heterplan

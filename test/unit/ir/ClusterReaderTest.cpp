@@ -18,7 +18,7 @@ nodes:
     zone: east
 network: {bandwidth: 100Gbit/s, latency: 5us}
 zones:
-  - {name: east, price_per_gb: 0.02}
+  - {name: east, price_per_gb: 0}
 )";
 
 std::string problemOf(llvm::StringRef text) {
@@ -67,7 +67,6 @@ TEST(ClusterReader, ReadsEveryField) {
   EXPECT_EQ(cluster->nodes[1].zone, "east");
   EXPECT_EQ(cluster->network.bandwidth, BytesPerSecond(12.5e9));
   ASSERT_EQ(cluster->zones.size(), 1u);
-  EXPECT_EQ(cluster->zones[0].pricePerGigabyteLeaving, Dollars(0.02));
   EXPECT_EQ(cluster->zones[0].network.bandwidth, BytesPerSecond(12.5e9)); // the cluster's
 }
 
@@ -136,6 +135,13 @@ TEST(ClusterReader, RefusesWhatIsNotOneYamlMapping) {
   expectProblem("a: b: c: d\n", "c.yaml:", "[HP1003]");
   expectProblem(std::string("a: \0b", 5), "c.yaml:1:1: error: [HP1003]", "zero byte");
   expectProblem("{[1]: 2}", "c.yaml:1:2: error: [HP1003]", "key");
+}
+
+TEST(ClusterReader, RefusesAPriceThatNoPlanCharges) {
+  expectProblem(with("price_per_gb: 0", "price_per_gb: 0.02"), "c.yaml:13:32: error: [HP1802]",
+                "price_per_gb is not supported yet");
+  expectProblem(with("price_per_gb: 0", "price_per_gb: much"), "c.yaml:13:32: error: [HP1007]",
+                "price_per_gb");
 }
 
 TEST(ClusterReader, RefusesWhatWouldGrow) {

@@ -59,6 +59,9 @@ INSTANTIATE_TEST_SUITE_P(
         Mutation{"lacks type", [](Plan &p) { p.stages[0].replicas[0].devices[0].type = ""; }},
         Mutation{"lacks type", [](Plan &p) { p.stages[0].replicas[0].devices[0].index = -1; }},
         Mutation{"used twice", [](Plan &p) { p.stages[0].replicas[1].devices[0].index = 0; }},
+        Mutation{
+            "is in two stages",
+            [](Plan &p) { p.stages[1].replicas[0].devices = p.stages[0].replicas[1].devices; }},
         Mutation{"negative or not finite",
                  [](Plan &p) { p.stages[0].replicas[0].forward = Seconds(-1); }},
         Mutation{"part of", [](Plan &p) { p.stages[0].forward = Seconds(notANumber); }},

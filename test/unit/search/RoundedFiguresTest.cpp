@@ -1,5 +1,5 @@
 // Figures in messages: rounded so that they can be typed back in.
-#include "search/explain/Explain.h"
+#include "search/explain/FigureText.h"
 
 #include <gtest/gtest.h>
 

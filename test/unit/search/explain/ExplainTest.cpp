@@ -1,6 +1,7 @@
 #include "search/explain/Explain.h"
 
 #include "cost/ConstantCostModel.h"
+#include "search/explain/FigureText.h"
 #include "support/Prove.h"
 
 #include <gtest/gtest.h>

@@ -1,0 +1,139 @@
+// How memory, and what may be used of it, gives way.
+#include "search/explain/Bisection.h"
+#include "search/explain/FigureText.h"
+#include "search/explain/Relax.h"
+
+#include <algorithm>
+#include <map>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+constexpr double closeEnough = 0.01;
+} // namespace
+
+namespace {
+/// Most of the memory of a device that `plan` needs.
+double fractionOf(const Plan &plan, const Cluster &cluster) {
+  double most = 0;
+  for (const Stage &stage : plan.stages)
+    for (const Replica &replica : stage.replicas)
+      for (const DeviceRef &device : replica.devices)
+        most = std::max(most, stage.memory.value() /
+                                  cluster.types[cluster.typeIndex(device)].memory.value());
+  return std::min(most, 1.0);
+}
+} // namespace
+
+Expected<std::vector<Relaxed>> relaxMemoryFraction(const RelaxInputs &in) {
+  auto withFraction = [&](double fraction) {
+    Problem problem = in.base;
+    problem.request.maxMemoryFraction = std::min(fraction, 1.0);
+    return problem;
+  };
+  auto needOf = [&](const Plan &plan) { return fractionOf(plan, in.asked.cluster); };
+  double now = in.asked.request.maxMemoryFraction;
+  Expected<Bisection::Result> least =
+      Bisection{withFraction, needOf, [&](const Problem &p) { return in.solve.any(p); }}.run(
+          now, std::max(needOf(in.found), now), closeEnough);
+  if (!least)
+    return least.takeError();
+  std::string text = least->least < 1 ? roundedUp(least->least) : "1";
+  Relaxed result{{}, withFraction(valueOf(text))};
+  result.relaxation = {describe(in.asked.request, in.constraint),
+                       "part of each memory",
+                       "",
+                       decimalText(now, 6),
+                       text,
+                       "--max-memory-fraction " + text,
+                       valueOf(text),
+                       true,
+                       least->proven};
+  return std::vector<Relaxed>{std::move(result)};
+}
+
+namespace {
+/// `problem` with at least `bytes` on the devices of `types`, and memory counting.
+Problem withMemory(Problem problem, const std::vector<int> &types, double bytes) {
+  problem.request.ignoreMemory = false;
+  for (int type : types) {
+    Bytes &memory = problem.cluster.types[type].memory;
+    memory = std::max(memory, Bytes(bytes));
+  }
+  return problem;
+}
+
+/// Most memory that `plan` needs on a device of `types`, for all of its stages.
+double memoryNeed(const Plan &plan, const Cluster &cluster, const std::vector<int> &types) {
+  std::map<DeviceRef, Bytes> needs;
+  Bytes most{};
+  for (const Stage &stage : plan.stages)
+    for (const Replica &replica : stage.replicas)
+      for (const DeviceRef &device : replica.devices)
+        if (is_contained(types, cluster.typeIndex(device)))
+          most = std::max(most, needs[device] += stage.memory);
+  return most.value();
+}
+
+Expected<std::optional<Relaxed>> relaxMemoryOf(const std::vector<int> &types, const Problem &asked,
+                                               const Problem &base, CountedSolver &solve) {
+  constexpr double unlimited = 1e18;
+  Expected<SearchOutcome> outcome = solve.any(withMemory(base, types, unlimited));
+  if (!outcome)
+    return outcome.takeError();
+  if (!outcome->plan)
+    return std::nullopt;
+  auto withBytes = [&](double bytes) { return withMemory(base, types, bytes); };
+  double part = base.request.maxMemoryFraction > 0 ? base.request.maxMemoryFraction : 1;
+  auto needOf = [&](const Plan &plan) { return memoryNeed(plan, asked.cluster, types) / part; };
+  Bytes now = asked.cluster.types[types.front()].memory;
+  for (int type : types)
+    now = std::min(now, asked.cluster.types[type].memory);
+  double need = std::max(needOf(*outcome->plan), now.value());
+  Expected<Bisection::Result> least =
+      Bisection{withBytes, needOf, [&](const Problem &p) { return solve.any(p); }}.run(
+          now.value(), need, closeEnough);
+  if (!least)
+    return least.takeError();
+  Relaxation relaxation;
+  std::string of = types.size() == 1 ? asked.cluster.types[types.front()].name : "all types";
+  Bytes enough{};
+  relaxation.needed = sizeText(Bytes(least->least), enough);
+  relaxation.value = enough.value();
+  relaxation.constraint = describe(asked.request, {ConstraintKind::Memory});
+  relaxation.subject = "memory of " + of;
+  relaxation.deviceType = types.size() == 1 ? of : "";
+  relaxation.current = sizeText(now);
+  relaxation.helps = true;
+  relaxation.smallest = least->proven;
+  Problem relaxed = withBytes(relaxation.value);
+  return Relaxed{std::move(relaxation), std::move(relaxed)};
+}
+
+} // namespace
+
+Expected<std::vector<Relaxed>> relaxMemory(const RelaxInputs &in) {
+  std::vector<Relaxed> result;
+  std::vector<int> all;
+  for (int type = 0; type < int(in.asked.cluster.types.size()); ++type)
+    all.push_back(type);
+  auto add = [&](const std::vector<int> &types) -> Error {
+    Expected<std::optional<Relaxed>> relaxed = relaxMemoryOf(types, in.asked, in.base, in.solve);
+    if (!relaxed)
+      return relaxed.takeError();
+    if (*relaxed)
+      result.push_back(std::move(**relaxed));
+    return Error::success();
+  };
+  for (int type : all)
+    if (Error error = add({type}))
+      return error;
+  if (result.empty() && all.size() > 1)
+    if (Error error = add(all))
+      return error;
+  return result;
+}
+
+} // namespace heterplan

@@ -1,0 +1,89 @@
+#include "search/verify/PlanFigures.h"
+
+#include "search/verify/IterationFacts.h"
+
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <set>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+constexpr double rounding = 1e-9; // of a limit, for sums of doubles
+} // namespace
+
+std::string text(double value) {
+  std::string result;
+  raw_string_ostream(result) << format("%.9g", value);
+  return result;
+}
+
+Formula iteration(const CheckInputs &in) {
+  if (sharesDevices(in.plan.schedule))
+    return number(in.reevaluated.scheduled);
+  std::vector<Formula> times, forwards, backwards;
+  Formula exposed = Formula::integer(0);
+  for (auto stage = in.reevaluated.stages.rbegin(); stage != in.reevaluated.stages.rend();
+       ++stage) {
+    Formula backward = number(stage->backward);
+    forwards.push_back(number(stage->forward));
+    backwards.push_back(backward);
+    times.push_back(Formula::sum({number(stage->forward), backward}));
+    exposed =
+        Formula::maximum({number(stage->sync), Formula::difference(exposed, std::move(backward))});
+  }
+  Formula period = Formula::maximum(times);
+  if (!factsOf(in.plan.iterationModel).drains)
+    return Formula::product(Formula::integer(in.plan.microBatches), period);
+  if (in.plan.schedule == Schedule::GPipe)
+    period = Formula::sum({Formula::maximum(forwards), Formula::maximum(backwards)});
+  times.push_back(Formula::product(Formula::integer(in.plan.microBatches - int64_t(1)), period));
+  times.push_back(exposed);
+  return Formula::maximum({Formula::sum(std::move(times)), number(in.reevaluated.scheduled)});
+}
+
+Formula throughput(const CheckInputs &in) {
+  return Formula::quotient(Formula::integer(in.plan.globalBatch.value()), iteration(in));
+}
+
+Formula costPerHour(const CheckInputs &in) {
+  std::set<DeviceRef> devices;
+  for (const Stage &stage : in.plan.stages)
+    for (const Replica &replica : stage.replicas)
+      devices.insert(replica.devices.begin(), replica.devices.end());
+  std::vector<int64_t> counts(in.cluster.types.size());
+  for (const DeviceRef &device : devices)
+    if (int type = in.cluster.typeIndex(device); type >= 0)
+      ++counts[type];
+  std::vector<Formula> prices;
+  for (size_t type = 0; type < counts.size(); ++type)
+    prices.push_back(
+        Formula::product(Formula::integer(counts[type]), number(in.cluster.types[type].price)));
+  return Formula::sum(std::move(prices));
+}
+
+Formula costPerIteration(const CheckInputs &in) {
+  Formula hours = Formula::quotient(iteration(in), Formula::integer(3600));
+  return Formula::product(costPerHour(in), std::move(hours));
+}
+
+Formula costPerMillionSamples(const CheckInputs &in) {
+  Formula perMillion =
+      Formula::quotient(Formula::integer(1'000'000), Formula::integer(in.plan.globalBatch.value()));
+  return Formula::product(costPerIteration(in), std::move(perMillion));
+}
+
+Part cannotTell(const CheckInputs &in) { return {in.reevaluated.obstacle, Formula::truth(false)}; }
+
+void limit(ConstraintFormula &constraint, std::string label, Formula least, Formula value) {
+  Formula tolerance = Formula::product(number(rounding), Formula::magnitude(least));
+  Formula room = Formula::difference(value, least);
+  constraint.parts.push_back(
+      {std::move(label), Formula::atMost(Formula::integer(0), Formula::sum({room, tolerance}))});
+  constraint.slack = std::move(room);
+}
+
+} // namespace heterplan

@@ -1,0 +1,28 @@
+// What the devices of a stage must hold, worked out afresh for the checker from the definitions in
+// cost/Memory.h.
+#pragma once
+
+#include "search/verify/Reevaluation.h"
+
+namespace heterplan {
+
+class StageMemoryReevaluator {
+public:
+  /// `cuts` are those of `graph`; all outlive this.
+  StageMemoryReevaluator(const Plan &plan, const LayerGraph &graph, const std::vector<Cut> &cuts)
+      : plan(plan), graph(graph), cuts(cuts) {}
+
+  /// Fills in what each device of stage `stage` of the plan needs.
+  void addNeeds(size_t stage, ReevaluatedStage &facts) const;
+
+private:
+  int inFlight(size_t stage) const;
+  Bytes parameterMemory(const ReevaluatedStage &facts) const;
+  Bytes activationMemory(const ReevaluatedStage &facts, Samples samples, int inFlight) const;
+
+  const Plan &plan;
+  const LayerGraph &graph;
+  const std::vector<Cut> &cuts;
+};
+
+} // namespace heterplan

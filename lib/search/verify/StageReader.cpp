@@ -1,0 +1,130 @@
+#include "search/verify/StageReader.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <map>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+constexpr Samples mostShare(int64_t(1) << 40); // keeps products with device counts in range
+
+/// Whether `node` is the name of one of the nodes of `group`.
+bool isNodeOf(const NodeGroup &group, StringRef node) {
+  if (group.count == 1)
+    return node == group.name;
+  int index = 0;
+  if (!node.consume_front(group.name) || !node.consume_front("-"))
+    return false;
+  return !node.getAsInteger(10, index) && index >= 0 && index < group.count &&
+         node == std::to_string(index);
+}
+} // namespace
+
+std::string nameOf(const DeviceRef &device) {
+  return device.type + " " + std::to_string(device.index) + " of node '" + device.node + "'";
+}
+
+bool exists(const Cluster &cluster, const DeviceRef &device) {
+  return std::any_of(cluster.nodes.begin(), cluster.nodes.end(), [&](const NodeGroup &group) {
+    return isNodeOf(group, device.node) && any_of(cluster.types, [&](const DeviceType &type) {
+             auto held = group.devices.find(type.name);
+             return type.stated() == device.type && held != group.devices.end() &&
+                    device.index >= 0 && device.index < held->second;
+           });
+  });
+}
+
+StageReader::StageReader(const Plan &plan, const LayerGraph &graph, const Cluster &cluster)
+    : plan(plan), graph(graph), cluster(cluster) {
+  for (int i = 0; i < graph.size(); ++i)
+    layerIndex[graph.layers[i].name] = i;
+}
+
+ReevaluatedStage StageReader::read(const Stage &stage) const {
+  ReevaluatedStage facts;
+  facts.obstacle = placeLayers(stage, facts);
+  if (facts.obstacle.empty())
+    facts.obstacle = placeSegments(stage, facts);
+  if (facts.obstacle.empty())
+    facts.obstacle = placeReplicas(stage, facts);
+  return facts;
+}
+
+std::string StageReader::placeLayers(const Stage &stage, ReevaluatedStage &facts) const {
+  if (stage.layers.empty())
+    return "it has no layers";
+  int next = -1;
+  for (const std::string &name : stage.layers) {
+    auto found = layerIndex.find(name);
+    if (found == layerIndex.end())
+      return "the model has no layer '" + name + "'";
+    if (next < 0)
+      facts.begin = next = found->second;
+    if (found->second != next++)
+      return "layer '" + name + "' does not follow the one before it";
+  }
+  facts.end = next;
+  for (int i = facts.begin; i < facts.end; ++i) {
+    const Layer &layer = graph.layers[i];
+    facts.parameterBytes += layer.parameterBytes;
+    facts.denseBytes += layer.parameterBytes;
+    facts.sums += layer.inPassAllReduces;
+    facts.summedBytes += layer.inPassAllReduceBytes;
+    for (const SparseTable &table : layer.tables) {
+      facts.denseBytes -= table.bytes();
+      facts.lookupBytes += table.lookupBytes();
+    }
+  }
+  return "";
+}
+
+/// Segments are runs of the stage's layers, the first one from its beginning, and begin where the
+/// model may be cut.
+std::string StageReader::placeSegments(const Stage &stage, ReevaluatedStage &facts) const {
+  std::vector<bool> allowed = graph.allowedCuts();
+  for (const std::string &name : stage.recompute) {
+    auto found = layerIndex.find(name);
+    int least = facts.segments.empty() ? facts.begin : facts.segments.back() + 1;
+    int most = facts.segments.empty() ? facts.begin : facts.end - 1;
+    if (found == layerIndex.end() || found->second < least || found->second > most)
+      return "'" + name + "' does not begin a segment of it";
+    if (!facts.segments.empty() && !allowed[found->second])
+      return "a segment may not begin with '" + name + "', which parts a shared parameter";
+    facts.segments.push_back(found->second);
+  }
+  return "";
+}
+
+std::string StageReader::placeReplicas(const Stage &stage, ReevaluatedStage &facts) const {
+  if (stage.replicas.empty())
+    return "it has no replicas";
+  std::map<int, int> counts;
+  for (const Replica &replica : stage.replicas) {
+    if (replica.devices.size() != 1)
+      return "a replica of " + std::to_string(replica.devices.size()) + " devices has no price yet";
+    const DeviceRef &device = replica.devices.front();
+    if (!exists(cluster, device))
+      return "the cluster has no device " + nameOf(device);
+    if (replica.share < Samples(1) || plan.microBatches < 1)
+      return "a replica has no samples";
+    if (replica.share > mostShare)
+      return "a share of " + std::to_string(replica.share.value()) + " samples is out of range";
+    int type = cluster.typeIndex(device);
+    int64_t share = replica.share.value(), parts = plan.microBatches;
+    facts.replicas.push_back(
+        {type, Samples(share / parts + (share % parts != 0)), {}, {}, {}, {}, {}, {}});
+    facts.mostSamples = std::max(facts.mostSamples, facts.replicas.back().samples);
+    ++counts[type];
+  }
+  facts.group.counts.assign(counts.begin(), counts.end());
+  bool divides = facts.replicas.size() > 1;
+  facts.updatesSlices = divides && stage.stateSharding != StateSharding::None;
+  facts.scattersGradients = divides && stage.stateSharding == StateSharding::Gradients;
+  return "";
+}
+
+} // namespace heterplan

@@ -1,0 +1,104 @@
+"""The report on a telephone: what is wider than the page scrolls in a box of its own."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from conftest import BINARY, SOURCE
+
+HAND = SOURCE / "test/data/hand"
+CLICKS = {
+    "schemaVersion": "1.0", "model": "clicks",
+    "layers": [{"name": "embed", "parameters": ["rows"], "parameterBytes": 64e6, "forwardFlops": 1e3,
+                "tables": [{"parameter": "rows", "rows": 1e6, "columns": 16, "lookups": 4}]}],
+}  # fmt: skip
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "headless_shell"))), None)
+# Together they have all that a report may have: tables of stages, checks, sparse tables and fits, a
+# timeline, a Pareto front.
+PLANS = {
+    "pipeline": ("chain.layers.json", "pair.yaml", "--batch", "16", "--micro-batches", "4"),
+    "tables": ("clicks.layers.json", "local-cpu", "--batch", "64"),
+    "steady-state": ("chain.layers.json", "pair.yaml", "--batch", "16", "--iteration-model", "steady-state"),
+    "pareto": ("chain.layers.json", "pair.yaml", "--batch", "16", "--pareto", "--pareto-points", "3"),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=PLANS)
+def report(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    model, cluster, *options = PLANS[request.param]
+    folder = tmp_path_factory.mktemp("report")
+    (folder / "clicks.layers.json").write_text(json.dumps(CLICKS))
+    inputs = [HAND / model if (HAND / model).exists() else folder / model]
+    inputs += ["--cluster", HAND / cluster if (HAND / cluster).exists() else cluster]
+    if model == "chain.layers.json":
+        inputs += ["--profile", HAND / "chain.profile.json"]
+    subprocess.run([BINARY, "compile", *inputs, *options, "-o", folder / "out"], check=True, capture_output=True)
+    page = subprocess.run([BINARY, "inspect", folder / "out", "--format", "html"], check=True, capture_output=True)
+    (folder / "report.html").write_bytes(page.stdout)
+    return folder / "report.html"
+
+
+class Page(HTMLParser):
+    """Which tables and drawings are in no box that scrolls; rules of the style sheet."""
+
+    EMPTY = ("meta", "br")
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[tuple[str, str]] = []
+        self.loose: list[str] = []
+        self.boxed = 0
+        self.feed(text)
+        style = re.search(r"<style>(.*?)</style>", text, re.S)[1]
+        self.rules = dict(re.findall(r"^([\w.]+) \{([^}]*)\}", style, re.M))
+
+    def handle_starttag(self, tag: str, attributes: list) -> None:
+        kind = dict(attributes).get("class") or ""
+        if tag in ("table", "svg"):
+            inside = any("wide" in each.split() for _, each in self.open)
+            self.boxed += inside
+            self.loose += [] if inside else [tag]
+        if tag not in self.EMPTY:
+            self.open.append((tag, kind))
+
+    def handle_startendtag(self, tag: str, attributes: list) -> None:
+        """Parts of drawings."""
+
+    def handle_endtag(self, tag: str) -> None:
+        while self.open and self.open.pop()[0] != tag:
+            pass
+
+
+def test_what_is_wide_scrolls_by_itself(report: Path) -> None:
+    page = Page(report.read_text())
+    assert page.boxed >= 3 and page.loose == []
+    assert "overflow-x: auto" in page.rules[".wide"]
+    assert "overflow-wrap: anywhere" in page.rules["body"]  # of every word outside of these boxes
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium on the PATH")
+@pytest.mark.parametrize("width", [400, 1200])
+def test_nothing_is_wider_than_the_page(report: Path, width: int, tmp_path: Path) -> None:
+    probe = """<script>onload = () => { const root = document.documentElement;
+      document.title = root.clientWidth + " " + root.scrollWidth + " " + (document.querySelector('.wide').scrollWidth); }</script>"""
+    # A window may not be as narrow as a telephone; a frame may.
+    (tmp_path / "page.html").write_text(report.read_text().replace("</body>", probe + "</body>"))
+    (tmp_path / "frame.html").write_text(
+        f"<iframe id='f' src='page.html' width='{width}' height='800' style='border:0'></iframe>"
+        "<script>setInterval(() => document.title = document.getElementById('f').contentDocument.title, 50)</script>")
+    done = subprocess.run(
+        [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files",
+         f"--user-data-dir={tmp_path / 'user'}", "--virtual-time-budget=3000", "--window-size=1600,1000", "--dump-dom",
+         (tmp_path / "frame.html").as_uri()],
+        capture_output=True, text=True, timeout=120)  # fmt: skip
+    title = re.search(r"<title>(\d+) (\d+) (\d+)</title>", done.stdout)
+    assert title, done.stdout[:500] + done.stderr[-2000:]
+    shown, needed, boxed = map(int, title.groups())
+    assert needed <= shown <= width
+    assert width > 1000 or boxed > shown  # a table is wider than the page, and scrolls in its box

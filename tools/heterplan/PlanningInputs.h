@@ -1,0 +1,24 @@
+// What `compile` and `evaluate` plan with: the problem that their options state, and how it is
+// searched.
+#pragma once
+
+#include "CompileOptions.h"
+
+#include "search/problem/Problem.h"
+
+namespace heterplan {
+
+/// Everything that was read; the problem points into `costs`.
+struct PlanningInputs {
+  std::optional<Graph> graph;
+  CostInputs costs;
+  Problem problem;
+  SearchOptions searching;
+};
+
+/// `request` under the model, the cluster and the profiles of `options`. Fails as their readers and
+/// Problem::create() do, and where no input of the model counts samples (NoBatchDimension).
+llvm::Expected<PlanningInputs> readPlanningInputs(const CompileOptions &options,
+                                                  const Request &request);
+
+} // namespace heterplan
