@@ -150,7 +150,7 @@ struct DeviceLimit {
 struct Requirements {
   SamplesPerSecond minThroughput{};
   DollarsPerHour maxCostPerHour{};
-  double amplificationLimit = 0;     // of each layer of a burst plan
+  double amplificationLimit = 0; // of each layer of a burst plan
   Dollars maxCostPerMillionSamples{};
   Dollars maxCostPerIteration{};
   Seconds maxIteration{};

@@ -40,9 +40,7 @@ public:
   void startFrom(const Lagrangian::Known &known) { lagrangian.startFrom(known); }
   const Lagrangian::Known &multipliers() const { return lagrangian.multipliers(); }
   /// Price · iteration of an objective, in dollars per hour · seconds; infinite where it is time.
-  double costOf(double objective) const {
-    return paidFor(evaluator.problem.request, objective);
-  }
+  double costOf(double objective) const { return paidFor(evaluator.problem.request, objective); }
   static double paidFor(const Request &request, double objective);
   double slowestAtLeast() const { return lagrangian.slowestAtLeast(); }
   /// Appends the stages before `partial` that a completion of interest may have; false where the

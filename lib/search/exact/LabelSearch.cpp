@@ -250,8 +250,7 @@ void LabelSearch::start(const std::optional<Placement> &placement) {
 /// plan.
 bool LabelSearch::openCase(int choice) {
   StageLimits limits{timeLimit(), Bounds::paidFor(evaluator.problem.request, bestObjective)};
-  cases[choice] =
-      std::make_unique<MicroBatchCase>(evaluator, space.microBatches[choice], limits);
+  cases[choice] = std::make_unique<MicroBatchCase>(evaluator, space.microBatches[choice], limits);
   if (coarser)
     cases[choice]->bounds.startFrom(coarser->multipliersOf(choice));
   labels.setChoice(choice, cases[choice]->table);
@@ -296,8 +295,7 @@ Solution LabelSearch::run() {
   return solve();
 }
 
-Solution LabelSearch::runFrom(const LabelSearch &other,
-                              const std::optional<Placement> &placement) {
+Solution LabelSearch::runFrom(const LabelSearch &other, const std::optional<Placement> &placement) {
   coarser = &other;
   start(placement);
   return solve();

@@ -167,10 +167,10 @@ private:
   double solvedTime, solvedCost;   // least bounds of the intervals that were dropped
   bool started = false;
   Known known;
-  bool isWarm = false;                 // they come from elsewhere
-  std::vector<Step> steps;             // of the last solve
-  std::vector<double> optionCosts;     // of the last solve
-  std::vector<unsigned> seen;          // by choice: the listing that found it last
+  bool isWarm = false;             // they come from elsewhere
+  std::vector<Step> steps;         // of the last solve
+  std::vector<double> optionCosts; // of the last solve
+  std::vector<unsigned> seen;      // by choice: the listing that found it last
   unsigned listing = 0;
 };
 

@@ -105,7 +105,8 @@ std::string commandsOf(const Job &job, const Segment &segment,
   int64_t last = segment.stepsBefore + segment.steps;
   if (last == 0)
     return std::string(head) + "echo 'less than a step fits into these slots; nothing to do'\n";
-  std::string text = std::string(head) + "[[ plan/plan.json -nt cluster.yaml ]] ||\n  \"$heterplan\" compile " +
+  std::string text = std::string(head) +
+                     "[[ plan/plan.json -nt cluster.yaml ]] ||\n  \"$heterplan\" compile " +
                      shellWord(job.model) + " --cluster cluster.yaml --batch " +
                      std::to_string(job.batch) + " -o plan";
   for (const std::string &argument : arguments)

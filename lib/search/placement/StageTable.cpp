@@ -173,8 +173,8 @@ StageEntry StageTable::priceWays(LayerRange range, const DeviceGroup &group, int
       continue;
     plainFits |= &way == evaluator.stages.waysFor(count).begin();
     StageOption option{group, 1, {way.recomputes}, way.sharding};
-    StageCost cost =
-        evaluator.stages.costs.stageCost(range, option, evaluator.stages.splitOf(microBatches, true));
+    StageCost cost = evaluator.stages.costs.stageCost(range, option,
+                                                      evaluator.stages.splitOf(microBatches, true));
     ways.push_back(
         {most, cost.forward.value(), cost.backward.value(), cost.synchronization.value()});
   }
@@ -269,9 +269,9 @@ StageEntry StageTable::atDepth(int begin, int end, int option, int depth) {
     return known->second;
   const std::vector<int> &positions = evaluator.space.positions;
   bool isLast = end + 1 == int(positions.size());
-  StageEvaluation run =
-      evaluator.stages.evaluate({positions[begin], positions[end]},
-                                evaluator.space.options[option].group, microBatches, {isLast, inFlight});
+  StageEvaluation run = evaluator.stages.evaluate({positions[begin], positions[end]},
+                                                  evaluator.space.options[option].group,
+                                                  microBatches, {isLast, inFlight});
   StageEntry &result = known->second;
   result.forward = result.leastForward = run.cost.forward.value();
   result.backward = run.cost.backward.value();

@@ -91,7 +91,7 @@ private:
   Evaluator &evaluator;
   const size_t options;
   std::vector<bool> useful; // by option
-  std::vector<Row> rows; // by end and option
+  std::vector<Row> rows;    // by end and option
   std::vector<StageEntry> entries;
   const StageEntry absent;
   std::vector<StageOption> plainest; // by option: the first way that it may run in

@@ -41,7 +41,6 @@ private:
   std::vector<Formula> worst{Formula::integer(0)};
 };
 
-
 /// Devices of each stage times what it takes of an iteration.
 Formula deviceSeconds(const CheckInputs &in) {
   std::vector<Formula> result;
