@@ -58,7 +58,7 @@ def test_a_batch_far_beyond_the_memory_of_its_device(tmp_path: Path):
     plan = compiled(
         tmp_path / "out", MODELS / "resnet50.onnx", "--cluster", tmp_path / "one.yaml", "--batch", 100000
     )
-    assert plan["microBatches"] > 256
+    assert plan["microBatches"] > 100
     assert all(check["holds"] for check in plan["checks"])
 
 
