@@ -14,7 +14,7 @@ from conftest import BINARY, CLUSTERS, MODELS, pool, tower_layers, tower_profile
 def compiled(folder: Path, *arguments: object) -> dict:
     """The plan."""
     run = subprocess.run(
-        [BINARY, "compile", *arguments, "-o", folder, "--force"], capture_output=True, text=True
+        [BINARY, "compile", *map(str, arguments), "-o", folder, "--force"], capture_output=True, text=True
     )
     assert run.returncode == 0, run.stdout + run.stderr
     return json.loads((folder / "plan.json").read_text())
