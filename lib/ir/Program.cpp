@@ -292,12 +292,14 @@ Error verifyRankHeader(const Program &program, int number) {
   return Error::success();
 }
 
-/// By part, which samples of each micro-batch its forward passes say that it has; none where it has
-/// no such pass.
+/// By part, which samples of each micro-batch its forward passes say that it has; those of a full
+/// one where it has no such pass.
 using PartSamples = std::vector<std::vector<SampleRange>>;
 
 PartSamples samplesOf(const RankProgram &rank, int microBatches) {
-  PartSamples samples(rank.parts.size(), std::vector<SampleRange>(microBatches));
+  PartSamples samples;
+  for (const ProgramPart &part : rank.parts)
+    samples.emplace_back(microBatches, part.samples);
   for (const Instruction &each : rank.instructions)
     if (each.op == Op::Forward && each.part >= 0 && each.part < static_cast<int>(samples.size()) &&
         each.microBatch >= 0 && each.microBatch < microBatches)

@@ -5,7 +5,6 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <map>
 #include <set>
@@ -18,6 +17,7 @@ namespace {
 constexpr int mostPositions = 40;
 constexpr int mostFittedPositions = 256; // where a stage is merged with its neighbours
 constexpr int mostSteadyMicroBatches = 256;
+/// More numbers of micro-batches are thinned.
 constexpr size_t mostMicroBatchChoices = 16;
 /// Mixed groups are listed exhaustively up to this many count vectors.
 constexpr int64_t mostMixedGroups = 64;
@@ -208,15 +208,16 @@ std::vector<int> usefulMicroBatches(Samples batch) {
   return counts;
 }
 
-namespace {
-/// Of runs of `counts` whose last is at most `ratio` times the first, the one whose micro-batches
-/// have the fewest samples if all are full; and the last count.
-std::vector<int> thinned(ArrayRef<int> counts, Samples batch, double ratio) {
+std::vector<int> microBatchChoices(Samples batch, size_t most) {
+  std::vector<int> counts = usefulMicroBatches(batch);
+  if (counts.size() <= most)
+    return counts;
   auto filled = [&](int count) { return MicroBatches{batch, count}.fullSize() * count; };
   std::vector<int> chosen;
   for (size_t i = 0; i < counts.size();) {
-    int first = counts[i], best = first;
-    for (; i < counts.size() && counts[i] <= ratio * first; ++i)
+    int64_t first = counts[i];
+    int best = counts[i];
+    for (; i < counts.size() && counts[i] < 2 * first; ++i)
       if (filled(counts[i]) < filled(best))
         best = counts[i];
     chosen.push_back(best);
@@ -224,20 +225,6 @@ std::vector<int> thinned(ArrayRef<int> counts, Samples batch, double ratio) {
   if (chosen.back() != counts.back())
     chosen.push_back(counts.back());
   return chosen;
-}
-} // namespace
-
-std::vector<int> microBatchChoices(Samples batch, size_t most) {
-  std::vector<int> counts = usefulMicroBatches(batch);
-  if (counts.size() <= most)
-    return counts;
-  constexpr int halvings = 30;
-  double low = 0, high = std::log(double(batch.value())); // of the ratio's logarithm
-  for (int i = 0; i < halvings; ++i) {
-    double middle = (low + high) / 2;
-    (thinned(counts, batch, std::exp(middle)).size() <= most ? high : low) = middle;
-  }
-  return thinned(counts, batch, std::exp(high));
 }
 
 std::vector<std::pair<int, int>> separatedPairs(const Problem &problem) {

@@ -90,8 +90,9 @@ int steadyMicroBatches(const Problem &problem);
 /// The numbers of micro-batches that may be best, ascending: the fewest of each size, ⌈batch/b⌉ for
 /// all b. About 2·√batch.
 std::vector<int> usefulMicroBatches(Samples batch);
-/// At most `most` (2 or more) of them, spread geometrically, 1 and `batch` included: of those that
-/// are near each other the one whose micro-batches fill up best.
+/// All of them where there are at most `most`. Else one of those from n up to, not including, 2·n
+/// for n = 1 and on from there, the one whose micro-batches fill up best; 1 and `batch` are
+/// included.
 std::vector<int> microBatchChoices(Samples batch, size_t most);
 
 } // namespace heterplan

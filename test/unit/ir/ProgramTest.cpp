@@ -60,21 +60,22 @@ TEST_P(ProgramDefect, IsDiagnosed) {
 
 INSTANTIATE_TEST_SUITE_P(
     Header, ProgramDefect,
-    testing::Values(Mutation{"divide the global batch", [](Program &p) { p.microBatches = 0; }},
-                    Mutation{"divide the global batch", [](Program &p) { p.ranks.clear(); }},
-                    Mutation{"a stage has no ranks", [](Program &p) { p.stages = 2147483647; }},
-                    Mutation{"a stage has no ranks", [](Program &p) { p.stages = 3; }},
-                    Mutation{"not a time", [](Program &p) { p.predictedIteration = Seconds(-1); }},
-                    Mutation{"is called", [](Program &p) { p.ranks[1].rank = 0; }},
-                    Mutation{"does not exist", [](Program &p) { p.stages = 1; }},
-                    Mutation{"not in the micro-batch",
-                             [](Program &p) { p.ranks[1].parts[0].samples.count = 5; }},
-                    Mutation{"not in the micro-batch",
-                             [](Program &p) { p.ranks[1].parts[0].samples.begin = -1; }},
-                    Mutation{"fewer instructions", [](Program &p) {
-                               p.globalBatch = Samples(int64_t(1) << 32);
-                               p.microBatches = 1 << 30;
-                             }}));
+    testing::Values(
+        Mutation{"as many micro-batches as samples", [](Program &p) { p.microBatches = 0; }},
+        Mutation{"as many micro-batches as samples", [](Program &p) { p.ranks.clear(); }},
+        Mutation{"a stage has no ranks", [](Program &p) { p.stages = 2147483647; }},
+        Mutation{"a stage has no ranks", [](Program &p) { p.stages = 3; }},
+        Mutation{"not a time", [](Program &p) { p.predictedIteration = Seconds(-1); }},
+        Mutation{"is called", [](Program &p) { p.ranks[1].rank = 0; }},
+        Mutation{"does not exist", [](Program &p) { p.stages = 1; }},
+        Mutation{"not in the micro-batch",
+                 [](Program &p) { p.ranks[1].parts[0].samples.count = 5; }},
+        Mutation{"not in the micro-batch",
+                 [](Program &p) { p.ranks[1].parts[0].samples.begin = -1; }},
+        Mutation{"fewer instructions", [](Program &p) {
+                   p.globalBatch = Samples(int64_t(1) << 32);
+                   p.microBatches = 1 << 30;
+                 }}));
 
 INSTANTIATE_TEST_SUITE_P(
     Instructions, ProgramDefect,
