@@ -21,8 +21,8 @@ struct CompileOptions {
   std::string batch, objective, minThroughput, maxCostPerHour, maxCostPerMillionSamples,
       maxCostPerIteration, maxIterationTime, maxMemoryFraction, schedule,
       strategy = "auto", timeLimit, seed, optimizer, precision, microBatches, amplificationLimit,
-      maxIterationTime, widths, background, iterationModel, costModel, rounding, epochs, samples,
-      gap, threads, policyIn, policyOut, paretoPoints, workLimit, recompute, shardState;
+      widths, background, iterationModel, costModel, rounding, epochs, samples, gap, threads,
+      policyIn, policyOut, paretoPoints, workLimit, recompute, shardState;
   bool force = false, json = false, pareto = false;
 };
 

@@ -1,5 +1,6 @@
 // heterplan evaluate: prices a placement of the user's own, and says how far it is from the best.
 #include "Commands.h"
+#include "Options.h"
 #include "PlanText.h"
 #include "PlanningInputs.h"
 #include "Table.h"

@@ -1,4 +1,5 @@
 // Constraints on what the plan states in numbers: memory, times, money, bound.
+#include "search/verify/IterationFacts.h"
 #include "search/verify/PlanFigures.h"
 #include "search/verify/SharedDevices.h"
 

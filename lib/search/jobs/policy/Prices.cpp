@@ -22,7 +22,7 @@ std::array<double, resources> unitSlots(const Problem &problem, int index) {
   std::array<double, resources> result{};
   if (fastest <= 0)
     return result;
-  double workerSlots = job.work() / fastest;
+  double workerSlots = std::max(1.0, job.work() / fastest); // a worker is there for a whole slot
   for (int r = 0; r < resources; ++r)
     result[r] = workerSlots * (job.worker[r] + job.server[r] / job.workersPerServer) / unitOf[r];
   return result;
