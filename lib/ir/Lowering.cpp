@@ -137,15 +137,8 @@ private:
     if (isNew)
       program.ranks.emplace_back();
     RankProgram &rank = program.ranks[known->second];
-    if (!rank.parts.empty()) {
-      if (!sharesDevices(plan.schedule))
-        return Diagnostic(Diag::InvalidPlan, placeOf(stage, ".replicas"))
-               << "device " << device.index << " of type '" << device.type << "' in node '"
-               << device.node << "' runs stage " << rank.parts.back().stage
-               << " too, which schedule '" << nameOf(plan.schedule)
-               << "' does not allow; accepted are interleaved and burst";
+    if (!rank.parts.empty())
       return &rank;
-    }
     int type = cluster.typeIndex(device);
     if (type < 0)
       return Diagnostic(Diag::UnknownDevice, placeOf(stage, ".replicas"))

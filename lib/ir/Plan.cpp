@@ -140,7 +140,7 @@ Error verifyStagesApart(const Plan &plan) {
                      .note(placeOf(size_t(first->second)), "the other stage")
                  << "device " << device.index << " of type '" << device.type << "' in node '"
                  << device.node << "' is in two stages, and the schedule '" << nameOf(plan.schedule)
-                 << "' has one stage for each device";
+                 << "' has one stage for each device; interleaved and burst have several";
       }
   return Error::success();
 }

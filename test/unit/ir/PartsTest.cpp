@@ -118,8 +118,8 @@ TEST(Parts, OtherSchedulesHaveADeviceInOneStage) {
     plan.schedule = schedule;
     DiagnosticError error = diagnosed(lower(plan, smallGraph(), smallCluster()));
     EXPECT_EQ(error.code, Diag::InvalidPlan);
-    EXPECT_EQ(error.location.element, "stages[1].replicas");
-    EXPECT_NE(error.message.find("device 0 of type 'cpu' in node 'node' runs stage 0 too"),
+    EXPECT_EQ(error.location.element, "stages[1]");
+    EXPECT_NE(error.message.find("device 0 of type 'cpu' in node 'node' is in two stages"),
               std::string::npos)
         << error.message;
     Program program = lowered(nestedPlan());

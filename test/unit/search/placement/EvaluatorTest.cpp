@@ -135,7 +135,7 @@ TEST(Problem, badRequests) {
   EXPECT_NE(codeOf(type).find("HP1213"), std::string::npos);
   limit.request.minThroughput = SamplesPerSecond(-1);
   EXPECT_NE(codeOf(limit).find("HP1216"), std::string::npos);
-  micro.request.microBatches = 3;
+  micro.request.microBatches = static_cast<int>(micro.request.globalBatch.value()) + 1;
   EXPECT_NE(codeOf(micro).find("HP1216"), std::string::npos);
   together.request.colocations = {{"a", "z"}};
   EXPECT_NE(codeOf(together).find("HP1301"), std::string::npos);
