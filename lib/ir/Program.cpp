@@ -195,7 +195,11 @@ private:
         return "its group is not an ascending list of ranks";
       member |= other == rank;
     }
-    return member ? nullptr : "its group lacks the rank itself";
+    if (!member)
+      return "its group lacks the rank itself";
+    if (program.ranks[rank].parts.size() > 1 && instruction.group != program.ranksOf(part.stage))
+      return "its group is not that of the ranks of its stage";
+    return nullptr;
   }
 
   /// As many samples as the part may have of this micro-batch.

@@ -88,7 +88,8 @@ Expected<SearchOutcome> search(const Problem &problem, StringRef name,
     return solution.takeError();
   SearchOutcome outcome;
   outcome.termination = solution->termination;
-  outcome.space = evaluator.space.searched(solution->leftOut);
+  outcome.space =
+      evaluator.space.searched(solution->leftOut, solution->termination == Termination::Infeasible);
   if (!solution->placement)
     return outcome;
   std::optional<Rounding> rounding = roundSizes(evaluator, options, *solution->placement);

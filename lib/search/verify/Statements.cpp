@@ -55,7 +55,8 @@ std::string wrongNames(const StatementInputs &in) {
 
 /// The names of docs/formats.md; "" where the space is not known.
 std::string wrongAboutSearch(const Plan &plan) {
-  std::string space = factsOf(plan.iterationModel).fitted ? "steady-state" : "pipelines";
+  const IterationFacts &facts = factsOf(plan.iterationModel);
+  std::string space = facts.onePool ? "burst" : facts.fitted ? "steady-state" : "pipelines";
   if (!plan.searchSpaceLimits.empty())
     space += "-reduced";
   if (!plan.searchSpace.empty() && plan.searchSpace != space)

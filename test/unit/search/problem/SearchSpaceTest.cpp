@@ -169,11 +169,11 @@ TEST(SearchSpace, saysWhatItLeavesOut) {
   problem.cluster = nodesOf(1, 4);
   problem.request.globalBatch = Samples(16);
   EXPECT_EQ(SearchSpace(problem).searched().name, "pipelines");
-  EXPECT_TRUE(SearchSpace(problem).leftOut.empty());
+  EXPECT_TRUE(SearchSpace(problem).searched().leftOut.empty());
 
   problem.graph = chain(std::vector<double>(50, 1));
   EXPECT_EQ(SearchSpace(problem).searched().name, "pipelines-reduced");
-  EXPECT_EQ(SearchSpace(problem).leftOut, std::vector<std::string>{"10 of 50 cuts"});
+  EXPECT_EQ(SearchSpace(problem).searched().leftOut, std::vector<std::string>{"10 of 50 cuts"});
   problem.request.iterationModel = IterationModel::SteadyState;
   EXPECT_EQ(SearchSpace(problem).searched().name, "steady-state");
 }
@@ -182,24 +182,24 @@ TEST(SearchSpace, saysThatMicroBatchesAndMixesAreLeftOut) {
   Problem problem = problemOf(chain({1}));
   problem.cluster = nodesOf(1, 30);
   problem.request.globalBatch = Samples(5040);
-  EXPECT_EQ(SearchSpace(problem).leftOut.back(), "most numbers of devices above 16");
+  EXPECT_EQ(SearchSpace(problem).searched().leftOut.back(), "most numbers of devices above 16");
   problem.request.shardState = StateSharding::None;
   size_t all = usefulMicroBatches(Samples(5040)).size();
   std::string leftOut = std::to_string(all - SearchSpace(problem).microBatches.size()) + " of " +
                         std::to_string(all) + " numbers of micro-batches";
   EXPECT_GT(all, 100u);
-  EXPECT_EQ(SearchSpace(problem).leftOut, std::vector<std::string>{leftOut});
+  EXPECT_EQ(SearchSpace(problem).searched().leftOut, std::vector<std::string>{leftOut});
   problem.request.microBatches = 10;
-  EXPECT_TRUE(SearchSpace(problem).leftOut.empty());
+  EXPECT_TRUE(SearchSpace(problem).searched().leftOut.empty());
   DeviceType other;
   other.name = "other";
   problem.cluster.types.push_back(other);
   problem.cluster.nodes[0].devices["other"] = 30;
-  EXPECT_EQ(SearchSpace(problem).leftOut,
+  EXPECT_EQ(SearchSpace(problem).searched().leftOut,
             std::vector<std::string>{"most mixes of device types in a stage"});
   problem = problemOf(chain({1}));
   problem.cluster = nodesOf(2, 4);
   problem.request.globalBatch = Samples(16);
-  EXPECT_EQ(SearchSpace(problem).leftOut,
+  EXPECT_EQ(SearchSpace(problem).searched().leftOut,
             std::vector<std::string>{"sharing of a node that a stage uses in part"});
 }
