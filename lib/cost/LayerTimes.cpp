@@ -32,7 +32,19 @@ void LayerTimes::addByOrigin(LayerRange range, double forwardPasses, double back
 
 LayerTimesTable::LayerTimesTable(const LayerGraph &graph, const Cluster &cluster,
                                  const CostModel &costs, MayRun mayRun)
-    : graph(graph), cluster(cluster), costs(costs), mayRun(std::move(mayRun)) {}
+    : graph(graph), cluster(cluster), costs(costs), mayRun(std::move(mayRun)),
+      latest(cluster.types.size()) {}
+
+const LayerTimes &LayerTimesTable::add(BySamples &times, int type, int64_t samples,
+                                       int64_t microBatches) {
+  constexpr int64_t most = 4096;
+  if (samples < most && size_t(samples) >= times.few.size())
+    times.few.resize(samples + 1);
+  std::unique_ptr<LayerTimes> &entry = samples < most ? times.few[samples] : times.more[samples];
+  if (!entry)
+    entry = std::make_unique<LayerTimes>(costsOf(type, samples), microBatches);
+  return *entry;
+}
 
 const LayerCosts &LayerTimesTable::costsOf(int type, int64_t samples) {
   std::unique_ptr<LayerCosts> &entry = asked[{type, samples}];

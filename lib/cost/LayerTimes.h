@@ -8,9 +8,9 @@
 
 #include <array>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
-#include <tuple>
 #include <vector>
 
 namespace heterplan {
@@ -77,10 +77,11 @@ public:
 
   /// On one device of type `type` with `samples` samples in each of `microBatches`; stays valid.
   const LayerTimes &at(int type, int64_t samples, int64_t microBatches = 1) {
-    std::unique_ptr<LayerTimes> &entry = tables[{type, samples, microBatches}];
-    if (!entry)
-      entry = std::make_unique<LayerTimes>(costsOf(type, samples), microBatches);
-    return *entry;
+    BySamples &times = timesOf(type, microBatches);
+    if (size_t(samples) < times.few.size())
+      if (const LayerTimes *known = times.few[samples].get())
+        return *known;
+    return add(times, type, samples, microBatches);
   }
   /// What the cost model says of each layer, whatever the number of micro-batches; stays valid.
   const LayerCosts &costsOf(int type, int64_t samples);
@@ -88,6 +89,25 @@ public:
   llvm::Error takeError();
 
 private:
+  /// Those of one type and one number of micro-batches. Balancing shares asks for most small
+  /// numbers of samples again and again.
+  struct BySamples {
+    std::vector<std::unique_ptr<LayerTimes>> few; // by samples
+    llvm::DenseMap<int64_t, std::unique_ptr<LayerTimes>> more;
+  };
+  /// What was asked for last, by type.
+  struct Latest {
+    int64_t microBatches = 0;
+    BySamples *times = nullptr;
+  };
+
+  BySamples &timesOf(int type, int64_t microBatches) {
+    Latest &last = latest[type];
+    if (last.microBatches != microBatches)
+      last = {microBatches, &tables[{type, microBatches}]};
+    return *last.times;
+  }
+  const LayerTimes &add(BySamples &times, int type, int64_t samples, int64_t microBatches);
   LayerCosts ask(int type, int64_t samples);
 
   const LayerGraph &graph;
@@ -95,7 +115,8 @@ private:
   const CostModel &costs;
   MayRun mayRun;
   llvm::DenseMap<std::pair<int, int64_t>, std::unique_ptr<LayerCosts>> asked;
-  llvm::DenseMap<std::tuple<int, int64_t, int64_t>, std::unique_ptr<LayerTimes>> tables;
+  std::map<std::pair<int, int64_t>, BySamples> tables; // by type and number of micro-batches
+  std::vector<Latest> latest;
   llvm::Error failure = llvm::Error::success();
 };
 

@@ -66,18 +66,17 @@ void CountBounds::addMixed(LayerRange block, int microBatches, Least &least) {
   }
   std::vector<double> samples(weights.size(), -1); // by type; negative: not known yet
   for (const GroupOption *option : mixed) {
-    Least own{infinity, infinity, infinity};
+    double samplesPerSecond = 0, weight = 0;
     for (auto [type, count] : option->group.counts) {
       if (samples[type] < 0)
         samples[type] = leastOfSample(block, type, microBatches);
-      double of = samples[type] * double(batch);
-      own.work = std::min(own.work, weights[type] * of);
-      own.time = std::min(own.time, of / option->group.size());
-      own.price = std::min(own.price, evaluator.problem.cluster.types[type].price.value() * of);
+      samplesPerSecond += count / samples[type];
+      weight += weights[type] * option->slots[type];
     }
-    least.work = std::min(least.work, own.work);
-    least.time = std::min(least.time, own.time);
-    least.price = std::min(least.price, own.price);
+    double time = double(batch) / samplesPerSecond;
+    least.work = std::min(least.work, weight * time);
+    least.time = std::min(least.time, time);
+    least.price = std::min(least.price, option->price.value() * time);
   }
 }
 

@@ -15,7 +15,8 @@ namespace heterplan {
 ///   T ≥ m·W with W = Σ_blocks min_tk λ_t·slots_k·p_tk / Σ_t λ_t·n_t;
 /// where the pipeline fills, it goes once through all blocks: T ≥ Σ_blocks min_tk p_tk + (m−1)·W.
 /// Each stage is paid for the whole iteration: price·T ≥ m·Σ_blocks min_tk price_k·p_tk. A group of
-/// several types may divide b samples in any way: there the least time of a sample counts.
+/// several types may divide b samples in any way: there each device takes the least time of a
+/// sample.
 class CountBounds {
 public:
   /// `wholeModelGroups`: whether groups that are for one-stage plans only count too. `evaluator`

@@ -260,8 +260,11 @@ bool LabelSearch::openCase(int choice) {
 /// Forgets the stages, which take much memory, where they cannot beat the best plan.
 bool LabelSearch::keepCase(int choice) {
   Bounds &bounds = cases[choice]->bounds;
-  if (bounds.root() < bestObjective)
+  std::optional<double> &tightFor = cases[choice]->tightFor;
+  if (bounds.root() < bestObjective && !(tightFor && *tightFor <= bestObjective)) {
     bounds.tighten(timeLimit(), bestObjective);
+    tightFor = bestObjective;
+  }
   if (bounds.root() < bestObjective)
     return true;
   known[choice] = bounds.multipliers();

@@ -12,6 +12,7 @@
 
 #include <limits>
 #include <memory>
+#include <optional>
 #include <queue>
 
 namespace heterplan {
@@ -24,6 +25,7 @@ struct MicroBatchCase {
 
   StageTable table;
   Bounds bounds;
+  std::optional<double> tightFor; // the objective for which the bounds were tightened
 };
 
 /// A search over the space of one evaluator. Both arguments outlive it.

@@ -1,5 +1,5 @@
-// Exact search over every cut: first over few, which gives a plan and good multipliers, then over
-// all of them; where those are too many, over those near the plan's.
+// Exact search over every cut: first, briefly, over few, which gives a plan and good multipliers,
+// then over all of them; where those are too many, over those near the plan's.
 #include "search/exact/LabelSearch.h"
 
 using namespace llvm;
@@ -38,20 +38,41 @@ Expected<Solution> refine(const Evaluator &evaluator, const SearchOptions &optio
                              std::to_string(all.size() - 2) + " cuts");
   return solution;
 }
+/// The plan of a brief search over `few` cuts, improved step by step: one that is close to the best
+/// saves most of the proof.
+Expected<std::optional<Placement>> improved(const Evaluator &evaluator,
+                                            const SearchOptions &options, ArrayRef<int> few,
+                                            std::optional<Placement> placement) {
+  constexpr double workShare = 0.02;
+  if (!placement)
+    return placement;
+  Evaluator near(evaluator.problem, cutsNear(*placement, few, evaluator.space.positions));
+  placement = improveLocally(near, options, workShare, placement).placement;
+  if (Error error = near.takeError())
+    return error;
+  return placement;
+}
 } // namespace
 
 Expected<Solution> LabelSetting::run(Evaluator &evaluator, const SearchOptions &options) {
+  constexpr int64_t briefly = 64; // part of the work, where all cuts are searched afterwards
   std::vector<int> few = narrowCuts(evaluator.problem);
   if (few.size() >= evaluator.space.positions.size())
     return LabelSearch(evaluator, options).run();
+  SearchOptions brief = options;
+  if (allFit(evaluator.space))
+    brief.workLimit /= briefly;
   Evaluator narrow(evaluator.problem, few);
-  LabelSearch coarse(narrow, options);
-  Solution first = coarse.run();
+  LabelSearch coarse(narrow, brief);
+  Solution found = coarse.run();
   if (Error error = narrow.takeError())
     return error;
   if (!allFit(evaluator.space))
-    return refine(evaluator, options, coarse, few, std::move(first));
-  return LabelSearch(evaluator, options).runFrom(coarse, first.placement);
+    return refine(evaluator, options, coarse, few, std::move(found));
+  auto placement = improved(evaluator, options, few, std::move(found.placement));
+  if (!placement)
+    return placement.takeError();
+  return LabelSearch(evaluator, options).runFrom(coarse, *placement);
 }
 
 } // namespace heterplan

@@ -19,9 +19,9 @@ constexpr int mostPositions = 40;
 constexpr int mostFittedPositions = 256; // where a stage is merged with its neighbours
 constexpr int mostSteadyMicroBatches = 256;
 /// More numbers of micro-batches are thinned.
-constexpr size_t mostMicroBatchChoices = 16;
+constexpr size_t mostMicroBatchChoices = 128;
 /// Mixed groups are listed exhaustively up to this many count vectors.
-constexpr int64_t mostMixedGroups = 64;
+constexpr int64_t mostMixedGroups = 128;
 constexpr size_t mostTypesInSubsets = 6;
 /// With sparse tables every number of devices of a type up to this many is a choice of its own.
 constexpr int mostTableCounts = 16;

@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""How far are plans proven to be from the optimum, and what does that take? Compiles fixed workloads with
+default settings, one after another, and prints a table in Markdown.
+
+    bench/gaps.py [--only TEXT] [--json FILE]
+
+"gap": plan against bound, as `compile` states it; "space": what the bound is about (docs/formats.md); "CPU": seconds
+of one process, reading the model and writing the plan included. WORKLOADS names the list: whoever changes the list
+changes the name and shows both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+HETERPLAN = os.environ.get("HETERPLAN_BINARY", str(ROOT / "build/bin/heterplan"))
+WORKLOADS = "gaps-1"
+BATCH = 256
+MODELS = ("resnet50", "bert_base", "inception_v3", "vgg16", "mobilenet_v2", "gpt2_small", "dlrm")
+CLUSTERS = ("mixed-small", "mixed-64", "cloud-large")
+GOALS = ("throughput", "cost", "half", "budget")  # half: least cost at half the highest throughput
+
+
+@dataclass(frozen=True)
+class Workload:
+    name: str
+    model: Path
+    cluster: str
+    options: tuple[str, ...]
+
+
+def compiled(work: Workload, folder: Path) -> dict[str, Any]:
+    """The plan, if any, with the CPU seconds that it took."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    out = folder / "plan"
+    command = [HETERPLAN, "compile", str(work.model), "--cluster", work.cluster, "--batch", str(BATCH)]
+    ended = subprocess.run(
+        [*command, *work.options, "-o", str(out), "--force", "--json"], capture_output=True, text=True
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    result: dict[str, Any] = {"cpu": seconds, "feasible": ended.returncode == 0}
+    if ended.returncode == 0:
+        plan = json.loads(ended.stdout)
+        keys = ("throughput", "costPerMillionSamples", "costPerHour", "gap", "optimal", "searchSpace")
+        result |= {key: plan.get(key) for key in keys}
+        result["stages"] = len(plan["stages"])
+    else:
+        result["error"] = ended.stderr.strip().splitlines()[-1:]
+    return result
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="workloads whose name contains TEXT")
+    parser.add_argument("--json", type=Path, help="write what was seen to FILE")
+    arguments = parser.parse_args()
+    rows: dict[str, dict[str, Any]] = {}
+    print(f"Workloads {WORKLOADS}: batch {BATCH}, default settings.\n")
+    print("| workload | stages | gap % | space | samples/s | $/10^6 samples | CPU s |")
+    print("| --- | --- | --- | --- | --- | --- | --- |", flush=True)
+    with tempfile.TemporaryDirectory() as name:
+        for cluster in CLUSTERS:
+            for model in MODELS:
+                for goal in GOALS:
+                    key = f"{model} {cluster} {goal}"
+                    if arguments.only not in key:
+                        continue
+                    fastest = rows.get(f"{model} {cluster} throughput", {})
+                    row = run_goal(model, cluster, goal, fastest, Path(name))
+                    rows[key] = row
+                    print(line(key, row), flush=True)
+    summary(rows)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(rows, indent=1) + "\n")
+    return 0
+
+
+def run_goal(model: str, cluster: str, goal: str, fastest: dict[str, Any], folder: Path) -> dict[str, Any]:
+    options: tuple[str, ...] = ("--objective", "throughput" if goal in ("throughput", "budget") else "cost")
+    if goal in ("half", "budget") and not fastest.get("feasible"):
+        return {"feasible": False, "cpu": 0.0, "error": ["needs the throughput row"]}
+    if goal == "half":
+        options += ("--min-throughput", repr(fastest["throughput"] / 2))
+    if goal == "budget":
+        options += ("--max-cost-per-hour", repr(fastest["costPerHour"] / 2))
+    path = ROOT / "test/data/models" / f"{model}.onnx"
+    return compiled(Workload(model, path, cluster, options), folder)
+
+
+def line(key: str, row: dict[str, Any]) -> str:
+    if not row["feasible"]:
+        return f"| {key} | | no plan: {row.get('error')} | | | | {row['cpu']:.1f} |"
+    return (
+        f"| {key} | {row['stages']} | {100 * row['gap']:.2f} | {row['searchSpace']} | {row['throughput']:.1f} "
+        f"| {row['costPerMillionSamples']:.3f} | {row['cpu']:.1f} |"
+    )
+
+
+def summary(rows: dict[str, dict[str, Any]]) -> None:
+    gaps = [100 * row["gap"] for row in rows.values() if row["feasible"]]
+    times = [row["cpu"] for row in rows.values() if row["feasible"]]
+    if gaps:
+        print(
+            f"\n{len(gaps)} plans: gap median {statistics.median(gaps):.2f} %, largest {max(gaps):.2f} %, "
+            f"at most 1 %: {sum(gap <= 1 for gap in gaps)}; CPU median {statistics.median(times):.1f} s, "
+            f"largest {max(times):.1f} s."
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
