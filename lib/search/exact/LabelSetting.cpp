@@ -55,7 +55,7 @@ Expected<std::optional<Placement>> improved(const Evaluator &evaluator,
 } // namespace
 
 Expected<Solution> LabelSetting::run(Evaluator &evaluator, const SearchOptions &options) {
-  constexpr int64_t briefly = 64; // part of the work, where all cuts are searched afterwards
+  constexpr int64_t briefly = 8; // part of the work, where all cuts are searched afterwards
   std::vector<int> few = narrowCuts(evaluator.problem);
   if (few.size() >= evaluator.space.positions.size())
     return LabelSearch(evaluator, options).run();
