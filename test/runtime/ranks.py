@@ -32,15 +32,15 @@ def _free_port() -> int:
 def _limit_training(size: int) -> None:
     """Limits memory from when the rank makes its stage on: threads of process groups, each with its
     stack, are there then."""
-    from heterplan_runtime import training
+    from heterplan_runtime import assembly
 
-    make = training._make_part
+    make = assembly._make_part
 
     def limited(*arguments: Any) -> Any:
         _limit_memory(size)
         return make(*arguments)
 
-    training._make_part = limited
+    assembly._make_part = limited
 
 
 def _limit_memory(size: int) -> None:

@@ -208,7 +208,7 @@ MOMENTS = [
     ("data", "RandomData.load", 0, 5),
     ("part", "PartExecution._forward", 2, 6),
     ("part", "PartExecution._backward", 0, 7),
-    ("part", "PartExecution._update", 3, 3),
+    ("trained_state", "TrainedState.update", 3, 3),
     ("communication", "Communicator.total", 1, 4),
     ("tensorfile", "TensorWriter.write", 2, 3),  # a checkpoint is half written
     ("tensorfile", "TensorWriter.close", 1, 2),

@@ -155,7 +155,7 @@ def test_launcher_passes_the_status_on(tmp_path: Path):
 def test_bad_rank_file(monkeypatch, tmp_path: Path, fields, message):
     from heterplan_runtime.errors import RuntimeFault
     from heterplan_runtime.main import parse
-    from heterplan_runtime.training import _prepare
+    from heterplan_runtime.assembly import prepare
 
     folder = linear([4], micro_batches=1).write(tmp_path / "plan")
     edit(folder, 0, fields)
@@ -164,7 +164,7 @@ def test_bad_rank_file(monkeypatch, tmp_path: Path, fields, message):
     monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
     monkeypatch.setattr(sys, "path", [*sys.path])
     with pytest.raises(RuntimeFault) as error:
-        _prepare(parse([str(folder), "--loss", "mse"]))
+        prepare(parse([str(folder), "--loss", "mse"]))
     _close_process_group()
     assert message in str(error.value)
 

@@ -24,4 +24,4 @@ def test_a_part_executes_each_instruction():
 
     source = inspect.getsource(PartExecution.__init__)
     for name in INSTRUCTIONS:
-        assert f'"{name}": self.' in source
+        assert f'"{name}": self.' in source or f'"{name}": trained.' in source

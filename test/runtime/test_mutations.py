@@ -14,9 +14,9 @@ from packages import Package, awkward, linear, tables
 START = """
 import os
 RANK = int(os.environ["RANK"])
-from heterplan_runtime import batchnorm, communication, data, interpreter, part, sharded_state
-from heterplan_runtime import tables, training
-PART, CALLS = part.PartExecution, {}
+from heterplan_runtime import assembly, batchnorm, communication, data, interpreter, part
+from heterplan_runtime import sharded_state, tables, trained_state
+PART, STATE, CALLS = part.PartExecution, trained_state.TrainedState, {}
 
 
 def count(name):
@@ -40,7 +40,7 @@ def scale_gradients(factor, when):
                     parameter.grad *= factor
             return f(self, instruction)
         return changed
-    wrap(PART, "_all_reduce", make)
+    wrap(STATE, "all_reduce", make)
 
 
 def optimizer(**changes):
@@ -51,7 +51,7 @@ def optimizer(**changes):
                 group.update(changes)
             return made
         return changed
-    wrap(training, "make_optimizer", make)
+    wrap(assembly, "make_optimizer", make)
 
 
 def stage(change):
@@ -62,7 +62,7 @@ def stage(change):
                 change(made)
             return made
         return changed
-    wrap(training, "build_stage", make)
+    wrap(assembly, "build_stage", make)
 
 
 def received(change):
@@ -84,10 +84,10 @@ STAGES = awkward([[3, 1], [4], [2, 2]], 2, "sgd")
 TABLES = tables([[1, 3], [4]], [7, 6], [4, 3], 2, "adam")
 FAULTS = {
     "all-reduce skipped at one step": Fault(
-        REPLICAS, 'skip(PART, "_all_reduce", lambda call: call == 2)', "mse"
+        REPLICAS, 'skip(STATE, "all_reduce", lambda call: call == 2)', "mse"
     ),
     "all-reduce skipped at the last step": Fault(
-        REPLICAS, 'skip(PART, "_all_reduce", lambda call: call == 3)', "mse"
+        REPLICAS, 'skip(STATE, "all_reduce", lambda call: call == 3)', "mse"
     ),
     "shares counted alike": Fault(
         REPLICAS,
@@ -96,7 +96,7 @@ def make(f):
     def changed(self, state, samples):
         f(self, state, samples)
         own = self.part.samples.count
-        for parameter in self._parameters.values():
+        for parameter in self._stage.parameters():
             parameter.grad *= 2 / own
     return changed
 wrap(PART, "_backward_from_loss", make)""",
@@ -110,7 +110,7 @@ wrap(PART, "_backward_from_loss", make)""",
         REPLICAS, "scale_gradients(0, lambda call, i: call % 2 == 1)", "mse"
     ),
     "stale weights on one rank": Fault(
-        REPLICAS, 'RANK == 1 and skip(PART, "_update", lambda call: call == 3)', "mse"
+        REPLICAS, 'RANK == 1 and skip(STATE, "update", lambda call: call == 3)', "mse"
     ),
     "momentum of 0.8": Fault(MOMENTUM, "optimizer(momentum=0.8)", "mse"),
     "Nesterov's momentum": Fault(MOMENTUM, "optimizer(nesterov=True)", "mse"),
@@ -120,7 +120,7 @@ wrap(PART, "_backward_from_loss", make)""",
     "weight decay that nobody wanted": Fault(ADAM, "optimizer(weight_decay=0.1)", "mse"),
     "learning rate": Fault(
         REPLICAS,
-        'wrap(PART, "set_rate", lambda f: lambda self, rate: f(self, rate * 1.05))',
+        'wrap(STATE, "set_rate", lambda f: lambda self, rate: f(self, rate * 1.05))',
         "mse",
     ),
     "samples off by one": Fault(
@@ -156,7 +156,7 @@ wrap(PART, "_backward_from_loss", make)""",
         STAGES, "received(lambda t, i: t.flip(0) if len(t) == 2 else t)"
     ),
     "batch normalisation by replica": Fault(
-        STAGES, "training._synchronise_batch_norm = lambda *arguments: None"
+        STAGES, "assembly._synchronise_batch_norm = lambda *arguments: None"
     ),
     "running statistics moved by another part": Fault(
         STAGES,

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from heterplan_runtime.part import make_optimizer
+from heterplan_runtime.trained_state import make_optimizer
 from heterplan_runtime.sharded_state import ShardedState
 from hypothesis import given, settings
 from hypothesis import strategies as st

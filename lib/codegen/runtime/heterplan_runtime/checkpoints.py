@@ -39,7 +39,7 @@ class Trained:
 
     def pieces(self, part: PartExecution) -> Iterator[tuple[Piece, Tensor]]:
         """Views of everything that this rank has of a part; first what all replicas have alike."""
-        for entry in part.state_entries():
+        for entry in part.trained.state_entries():
             if entry.name in self.names:
                 yield Piece(self._kind(entry.kind), entry.name, entry.begin), entry.values
 
@@ -59,17 +59,17 @@ class Trained:
             for number, (piece, values) in enumerate(self.pieces(part)):
                 if self.shared.get(piece.name, (stage,))[0] != stage:
                     continue
-                divided = part.is_divided(piece.name, piece.kind)
+                divided = part.trained.is_divided(piece.name, piece.kind)
                 if divided or group[number % len(group)] == communicator.rank:
                     share[piece] = values
         return share
 
     def updates(self) -> dict[str, int]:
-        return {name: count for part in self.parts for name, count in part.updates().items()}
+        return {name: count for part in self.parts for name, count in part.trained.updates().items()}
 
     def load(self, checkpoint: Checkpoint) -> None:
         for part in self.parts:
-            part.begin_at(checkpoint.updates)
+            part.trained.begin_at(checkpoint.updates)
             for piece, values in self.pieces(part):
                 if piece.kind == "value" or piece.name in checkpoint.updates:
                     checkpoint.fill(piece, values)

@@ -23,11 +23,11 @@ def clip_gradients(
     for part in parts:
         stage = part.part.stage
         first = communicator.stage_group(stage)[0] == communicator.rank
-        for name, gradient, divided in part.gradients():
+        for name, gradient, divided in part.trained.gradients():
             if divided or (first and shared.get(name, (stage,))[0] == stage):
                 squares += float(gradient.double().square().sum())
     norm = communicator.total(squares) ** 0.5
     if norm > limit:
         for part in parts:
-            for _, gradient, _ in part.gradients():
+            for _, gradient, _ in part.trained.gradients():
                 gradient.mul_(limit / norm)

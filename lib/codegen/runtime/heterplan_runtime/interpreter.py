@@ -66,22 +66,22 @@ class Interpreter:
         self._step = step
         for part in self._parts:
             part.begin()
-            part.set_rate(self._rule.rate_at(step))
+            part.trained.set_rate(self._rule.rate_at(step))
         for index, instruction in enumerate(self._program.instructions):
             self._position = index
             with self._located(index, instruction), self._recorder.instruction(index, instruction):
                 if index == self._first_update:
                     for part in self._parts:
-                        part.end_sum()
+                        part.trained.end_sum()
                     self._finish_gradients()
                 self._parts[instruction.part].execute(instruction)
                 if self._recorder.is_on or index + 1 == self._first_update:
-                    self._parts[instruction.part].end_sum()
+                    self._parts[instruction.part].trained.end_sum()
         self._communicator.drain()
         return sum(part.loss for part in self._parts)
 
     def state_entries(self) -> list[StateEntry]:
-        return [entry for part in self._parts for entry in part.state_entries()]
+        return [entry for part in self._parts for entry in part.trained.state_entries()]
 
     def close(self) -> None:
         for part in self._parts:
@@ -103,11 +103,11 @@ class Interpreter:
             own = [part for part in self._parts if part.part.stage in stages]
             if not own:
                 continue
-            gradients = [part.gradient(name) for part in own]
+            gradients = [part.trained.gradient(name) for part in own]
             spoken = torch.zeros_like(gradients[0])
             for part, gradient in zip(own, gradients, strict=True):
                 first = self._communicator.stage_group(part.part.stage)[0] == self._program.rank
-                if first or not part.has_whole_gradients:
+                if first or not part.trained.has_whole_gradients:
                     spoken += gradient
             total = self._communicator.sum(spoken, self._communicator.stages_group(stages))
             for gradient in gradients:

@@ -6,16 +6,13 @@ from __future__ import annotations
 import hashlib
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from .assembly import Run
 from .checkpoint import Facts
 from .checkpoints import Checkpoints, Trained
 from .errors import RuntimeFault
 from .interpreter import Interpreter
 from .weights import prepare_folder, save_weights
-
-if TYPE_CHECKING:
-    from .training import Run
 
 
 def weights_folder(run: Run) -> Path | None:

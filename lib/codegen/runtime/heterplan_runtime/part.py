@@ -1,9 +1,8 @@
-"""The passes of one part of a rank: its stage of the model, and what it holds of each micro-batch."""
+"""The passes of one part of a rank: its stage of the model, fed and answered by messages."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -13,58 +12,9 @@ from .communication import Communicator
 from .data import Batch, DataSource
 from .errors import RuntimeFault
 from .losses import Loss
-from .optimizer_state import begin_at, steps_of
-from .sharded_state import ShardedState
-from .state_check import StateEntry, optimizer_entries, stage_values, table_entries
+from .micro_batch import STAND_IN, MicroBatch, Presence
 from .program import Instruction, Part, RankProgram, SampleRange, TensorSpec
-from .tables import LookedUp, Tables
-
-
-STAND_IN = SampleRange(0, 1)
-
-
-@dataclass
-class Presence:
-    """Whether a part has samples of the micro-batch in hand. Where it has none it computes the first
-    sample of the micro-batch instead, so that it takes part in what the replicas do together; nothing
-    of that counts. (Rows of tables that this sample reads are read by the replica that has it, too.)"""
-
-    absent: bool = False
-
-    def counted(self, tensor: Tensor) -> Tensor:
-        return torch.zeros_like(tensor) if self.absent else tensor
-
-
-@dataclass
-class MicroBatch:
-    """What a part holds of a micro-batch between its instructions."""
-
-    batch: Batch | None = None
-    received: list[list[tuple[int, Tensor]]] = field(default_factory=list)  # by tensor: begin, part
-    leaves: list[Tensor] = field(default_factory=list)  # received tensors, whole
-    rows: LookedUp | None = None  # of the tables
-    outputs: tuple[Tensor, ...] = ()
-    output_gradients: list[Tensor | None] = field(default_factory=list)
-    input_gradients: list[Tensor] = field(default_factory=list)
-    returned: int = 0  # samples whose input gradients are sent
-
-
-def dense_parameters(stage: nn.Module) -> list[nn.Parameter]:
-    """All but the sparse tables."""
-    tables = getattr(stage, "tables_spec", {})
-    return [value for key, value in stage.named_parameters() if key not in tables]
-
-
-def make_optimizer(
-    name: str, parameters: list[nn.Parameter], rate: float, weight_decay: float = 0.0
-) -> torch.optim.Optimizer | None:
-    """None where there are no parameters."""
-    if not parameters:
-        return None
-    if name == "adam":
-        return torch.optim.AdamW(parameters, lr=rate, weight_decay=weight_decay)
-    momentum = 0.9 if name == "momentum" else 0.0
-    return torch.optim.SGD(parameters, lr=rate, momentum=momentum, weight_decay=weight_decay)
+from .trained_state import TrainedState
 
 
 class PartExecution:
@@ -78,33 +28,27 @@ class PartExecution:
         communicator: Communicator,
         data: DataSource,
         loss: Loss,
-        optimizer: torch.optim.Optimizer | None,
-        tables: Tables | None = None,
-        state: ShardedState | None = None,
-        presence: Presence | None = None,
+        trained: TrainedState,
+        presence: Presence,
     ) -> None:
-        """`state`: where the replicas of the stage divide that of the optimizer. `presence`: that its
-        batch normalisation looks at, too."""
+        """`trained`: what the stage trains. `presence`: that its batch normalisation looks at, too."""
         self._program = program
         self.part = part
+        self.trained = trained
         self._is_last = program.is_last(part)
         self._stage: Any = stage
-        self._parameters = dict(stage.named_parameters())
+        self._tables = trained.tables
         self._communicator = communicator
         self._data = data
         self._loss = loss
-        self._optimizer = optimizer
-        self._tables = tables
-        self._sharded = state
         self._samples = program.samples_of(part)
-        self._presence = presence or Presence()
+        self._presence = presence
         if not all(own.count for own in self._samples.values()):
-            for parameter in self._parameters.values():
-                parameter.register_hook(self._presence.counted)
+            for parameter in stage.parameters():
+                parameter.register_hook(presence.counted)
         self._next_lookups = _next_lookups(program.instructions_of(part))
         self._step = 0
         self._losses: list[Tensor] = []
-        self._end_sum: Callable[[], None] | None = None  # of gradients, where it is under way
         self._prepared: dict[int, Batch] = {}
         self._micro_batches: dict[int, MicroBatch] = {}
         self._handlers: dict[str, Callable[[Instruction], None]] = {
@@ -117,11 +61,11 @@ class PartExecution:
             "backward": self._backward,
             "lookupGradient": self._push_row_gradients,
             "sendGradient": self._send_gradient,
-            "allReduce": self._all_reduce,
-            "gradientReduceScatter": self._reduce_scatter,
-            "reduceScatter": self._reduce_scatter,
-            "step": self._update,
-            "allGather": self._all_gather,
+            "allReduce": trained.all_reduce,
+            "gradientReduceScatter": trained.reduce_scatter,
+            "reduceScatter": trained.reduce_scatter,
+            "step": trained.update,
+            "allGather": trained.all_gather,
         }
 
     def prepare(self, step: int, instruction: Instruction) -> None:
@@ -317,114 +261,6 @@ class PartExecution:
         if spec.batch_axis is None and part.begin != own.begin:
             return torch.zeros_like(whole)
         return spec.slice(whole, own, part)
-
-    def gradient(self, name: str) -> Tensor:
-        """Of a parameter; zeros where it took no part."""
-        return _gradient(self._parameters[name])
-
-    @property
-    def has_whole_gradients(self) -> bool:
-        """Whether the gradient of a parameter that several stages use is, before they sum it, the sum
-        over the replicas already, rather than the part of this one."""
-        return self._sharded is None
-
-    def _all_reduce(self, instruction: Instruction) -> None:
-        """Begins it: passes of other parts may follow."""
-        gradients = [_gradient(parameter) for parameter in self._parameters.values()]
-        self._end_sum = self._communicator.begin_sum(gradients, instruction.group)
-
-    def end_sum(self) -> None:
-        """The gradients are summed from here on."""
-        if self._end_sum is not None:
-            self._end_sum()
-            self._end_sum = None
-
-    def _reduce_scatter(self, instruction: Instruction) -> None:
-        assert self._sharded is not None
-        self._sharded.reduce_scatter()
-
-    def _all_gather(self, instruction: Instruction) -> None:
-        assert self._sharded is not None
-        self._sharded.all_gather()
-
-    def _update(self, instruction: Instruction) -> None:
-        if self._sharded is not None:
-            self._sharded.take_shared()
-        if self._optimizer is not None:
-            self._optimizer.step()
-            self._optimizer.zero_grad(set_to_none=True)
-        if self._tables is not None:
-            self._tables.step()
-
-    def state_entries(self) -> list[StateEntry]:
-        """Of the training so far: parameters, buffers, and what this rank keeps for the optimizer."""
-        stage = self.part.stage
-        entries = stage_values(stage, self._stage)
-        for name, tensor, begin, part in self._updated() if self._optimizer else ():
-            state = self._optimizer.state[tensor]
-            entries += optimizer_entries(stage, name, state, begin, part)
-        if self._tables is not None:
-            entries += table_entries(stage, self._tables)
-        return entries
-
-    def set_rate(self, rate: float) -> None:
-        """The learning rate from now on."""
-        for group in self._optimizer.param_groups if self._optimizer is not None else ():
-            group["lr"] = rate
-        if self._tables is not None:
-            self._tables.set_rate(rate)
-
-    def gradients(self) -> Iterator[tuple[str, Tensor, bool]]:
-        """That the next update takes: the parameter ("": parts of several), and whether the replicas of the
-        stage have each a part rather than all of it."""
-        whole = self._parameters
-        if self._sharded is not None:
-            whole = self._sharded.shared_parameters()
-            yield from (("", each.grad, True) for each in self._sharded.slices if each.grad is not None)
-        yield from (
-            (name, parameter.grad, False)
-            for name, parameter in whole.items()
-            if parameter.grad is not None
-        )
-        if self._tables is not None:
-            yield from (("", gradient, True) for gradient in self._tables.gradients())
-
-    def is_divided(self, name: str, kind: str) -> bool:
-        """Whether the replicas of the stage have each a part of this state, rather than all of it."""
-        tables = (table.name for table in self.part.tables)
-        return name in tables or (self._sharded is not None and kind != "value")
-
-    def updates(self) -> dict[str, int]:
-        """How often each parameter was updated, where the optimizer keeps anything of it."""
-        counts: dict[str, int] = {}
-        if self._optimizer is not None:
-            counts = steps_of(self._optimizer, [each[:2] for each in self._updated()])
-        return counts | (self._tables.updates() if self._tables is not None else {})
-
-    def begin_at(self, updates: Mapping[str, int]) -> None:
-        """Makes the state of the optimizer as it is after so many updates, to be filled."""
-        if self._optimizer is not None:
-            updated = [each[:2] for each in self._updated()]
-            begin_at(self._optimizer, self._program.optimizer, updated, updates)
-        if self._tables is not None:
-            self._tables.begin_at(updates)
-
-    def _updated(self) -> Iterator[tuple[str, Tensor, int, slice]]:
-        """What the optimizer updates: parameter, tensor, and elements of the one from `begin` on that
-        are `part` of the other."""
-        if self._sharded is None:
-            for name, parameter in self._parameters.items():
-                yield name, parameter, 0, slice(None)
-            return
-        for owned in self._sharded.owned():
-            end = owned.offset + owned.end - owned.begin
-            yield owned.name, owned.slice, owned.begin, slice(owned.offset, end)
-
-
-def _gradient(parameter: nn.Parameter) -> Tensor:
-    if parameter.grad is None:
-        parameter.grad = torch.zeros_like(parameter)
-    return parameter.grad
 
 
 def _differentiable(specs: Sequence[TensorSpec]) -> list[tuple[int, TensorSpec]]:

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .part import make_optimizer
+from .trained_state import make_optimizer
 from .profile_layer import Copy, Layer, takes_gradient
 from .robust import spread_of, trimmed_mean
 from .device_classes import class_of

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from .data import integer_range
 from .model import initial, seed_of
-from .part import dense_parameters
+from .trained_state import dense_parameters
 from .program import TableSpec, dtype_of
 from .tables import GroupedEmbedding, LookedUp, Tables, make_groups
 

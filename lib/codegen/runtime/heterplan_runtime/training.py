@@ -1,190 +1,25 @@
-"""One rank's run: set up, steps, report, check."""
+"""One rank's run: steps, report, check."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import os
-import statistics
-import sys
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from datetime import timedelta
-from functools import partial
-from pathlib import Path
-from typing import Any
 
-import torch
-from torch import Tensor, nn
-
-from .allocator import give_back_freed_memory, keep_freed_memory
-from .batchnorm import SynchronisedBatchNorm
+from .assembly import Run, make_interpreter, prepare
 from .checkpoints import Checkpoints
-from .communication import Communicator, choose_device
-from .data import DataSource, make_data
 from .device_classes import class_named, class_of
 from .errors import CheckFailed, Ended, RuntimeFault
-from .fits import check_device_memory, rank_bytes
 from .interpreter import Interpreter
 from .lasting import first_step, make_checkpoints, save_trained, weights_folder
-from .losses import Loss, make_loss
 from .machine import Usage, describe
-from .memory import PeakMemory
-from .model import (
-    Model,
-    build_stage,
-    check_model,
-    load_model,
-    seed_draws,
-    stages_with_tables,
-    table_rows,
-)
-from .part import PartExecution, Presence, dense_parameters, make_optimizer
-from .pinning import pin_to_core
-from .program import Part, PlanSummary, RankProgram, TableSpec, read_plan, read_rank_program
-from .recomputation import recompute_segments
-from .recorder import Recorder, write_trace
-from .reference import Reference, largest_difference
-from .sharded_state import ShardedState
+from .model import seed_draws
+from .recorder import write_trace
+from .reference import Reference
+from .result import HALF_TOLERANCE, Result
 from .state_check import STATE_TOLERANCE, worst_difference
-from .tables import GroupedEmbedding, Tables, make_groups
-from .update_rule import UpdateRule, parse_schedule
 from .watch import Watch
-
-TOLERANCE = 1e-4
-HALF_TOLERANCE = 2.0**-10  # a row and its gradient are rounded to 11 bits each
-
-
-@dataclass
-class Result:
-    """What --json writes."""
-
-    predicted_seconds: float
-    global_batch: int
-    losses: list[float] = field(default_factory=list)
-    step_seconds: list[float] = field(default_factory=list)
-    peak_bytes: list[int] = field(default_factory=list)  # by rank
-    reference_kernel_seconds: list[list[float]] = field(default_factory=list)  # by rank: around each step
-    reference_losses: list[float] | None = None
-    state_difference: float = 0.0  # of what ranks end with; at most 1 is accepted
-    differing_state: str = ""
-    warmup: int = 0
-    tolerance: float = TOLERANCE
-    first_step: int = 0  # steps that were done before, by a run that this one goes on from
-
-    @property
-    def measured_seconds(self) -> float:
-        """Median of the steps after the warm-up; of all when there are no others; 0 without any."""
-        return statistics.median(self.step_seconds[self.warmup :] or self.step_seconds or [0.0])
-
-    @property
-    def samples_per_second(self) -> float:
-        return self.global_batch / self.measured_seconds if self.step_seconds else 0.0
-
-    @property
-    def difference(self) -> float:
-        return largest_difference(self.losses, self.reference_losses or [])
-
-    @property
-    def passed(self) -> bool:
-        if self.reference_losses is None:
-            return True
-        return self.difference <= self.tolerance and self.state_difference <= 1
-
-    def to_json(self) -> str:
-        facts: dict[str, object] = {
-            "losses": self.losses,
-            "stepSeconds": self.step_seconds,
-            "peakBytes": self.peak_bytes,
-            "referenceKernelSeconds": self.reference_kernel_seconds,
-            "predictedSeconds": self.predicted_seconds,
-            "measuredSeconds": self.measured_seconds,
-            "samplesPerSecond": self.samples_per_second,
-            "firstStep": self.first_step,
-        }
-        if self.reference_losses is not None:
-            facts["referenceLosses"] = self.reference_losses
-            facts["stateDifference"] = self.state_difference * STATE_TOLERANCE
-            facts["checkPassed"] = self.passed
-        return json.dumps(facts, indent=1) + "\n"
-
-
-@dataclass
-class Run:
-    """Everything that one rank trains with."""
-
-    options: argparse.Namespace
-    program: RankProgram
-    plan: PlanSummary
-    model: Model
-    communicator: Communicator
-    data: DataSource
-    loss: Loss
-    recorder: Recorder
-    memory: PeakMemory
-    rule: UpdateRule
-
-    @property
-    def leads(self) -> bool:
-        return self.program.rank == 0
-
-    def say(self, text: str) -> None:
-        if self.leads:
-            print(text, flush=True)
-
-
-def _prepare(options: argparse.Namespace) -> Run:
-    directory: Path = options.directory
-    program = read_rank_program(directory, _environment_rank())
-    plan = read_plan(directory)
-    _choose_allocation(program)
-    sys.path[:0] = [os.getcwd(), str(directory)]
-    model = load_model(directory)
-    check_model(model, program)
-    _set_precision(plan.precision)
-    if options.threads or options.pin:
-        torch.set_num_threads(options.threads or 1)
-    device = choose_device(program.device_kind, options.device)
-    _check_device_memory(options, program, plan, device)
-    rule = UpdateRule(
-        program.optimizer, options.lr, parse_schedule(options.lr_schedule, options.steps),
-        options.weight_decay, options.gradient_clip,
-    )  # fmt: skip
-    loss = make_loss(options.loss, model.prediction)
-    data = make_data(options.data, model, loss, options.seed)
-    communicator = Communicator(program, device, timedelta(seconds=options.timeout))
-    memory = PeakMemory(device)
-    recorder = Recorder(program, device)
-    return Run(options, program, plan, model, communicator, data, loss, recorder, memory, rule)
-
-
-def _check_device_memory(
-    options: argparse.Namespace, program: RankProgram, plan: PlanSummary, device: torch.device
-) -> None:
-    free = class_of(device).free_memory(device)
-    if free is not None and not options.ignore_memory:
-        check_device_memory(program.rank, rank_bytes(program, plan), free)
-
-
-def _choose_allocation(program: RankProgram) -> None:
-    """A plan that takes time to save memory has none to lose to the allocator."""
-    saves = any(part.recompute or part.state_sharding != "none" for part in program.parts)
-    give_back_freed_memory() if saves else keep_freed_memory()
-
-
-def _environment_rank() -> int:
-    text = os.environ["RANK"]
-    if not text.isdigit():
-        raise RuntimeFault(f"RANK is '{text}'; expected a number")
-    return int(text)
-
-
-def _set_precision(precision: str) -> None:
-    tf32 = precision == "tf32"
-    torch.backends.cuda.matmul.allow_tf32 = tf32
-    torch.backends.cudnn.allow_tf32 = tf32
 
 
 def _notes(run: Run) -> list[str]:
@@ -207,86 +42,6 @@ def _print_notes(run: Run) -> None:
     for notes in run.communicator.gather(_notes(run)):
         for note in notes:
             run.say(note)
-
-
-def _make_interpreter(run: Run) -> Interpreter:
-    program, communicator = run.program, run.communicator
-    shared = run.model.shared_parameters()
-    communicator.share_across_stages(shared.values())
-    communicator.share_tables(stages_with_tables(run.model))
-    if run.options.pin:
-        pin_to_core(int(os.environ.get("LOCAL_RANK", "0")))
-    parts = [_make_part(run, part) for part in program.parts]
-    return Interpreter(program, parts, communicator, run.recorder, shared, run.rule)
-
-
-def _make_part(run: Run, part: Part) -> PartExecution:
-    program, communicator, options = run.program, run.communicator, run.options
-    stage = build_stage(
-        run.model, part.stage, options.directory, options.seed, communicator.device
-    )
-    presence = Presence()
-    _synchronise_batch_norm(stage, part.stage, communicator, presence)
-    recompute_segments(stage)
-    state = _shard_state(run, part, stage)
-    updated = dense_parameters(stage) if state is None else state.slices
-    optimizer = make_optimizer(program.optimizer, updated, options.lr, options.weight_decay)
-    return PartExecution(
-        program, part, stage, communicator, run.data, run.loss, optimizer,
-        _make_tables(run, part, stage), state, presence,
-    )  # fmt: skip
-
-
-def _shard_state(run: Run, part: Part, stage: nn.Module) -> ShardedState | None:
-    """Where the plan divides the state of the stage among its ranks."""
-    if part.state_sharding == "none":
-        return None
-    communicator = run.communicator
-    group = communicator.stage_group(part.stage)
-    return ShardedState(
-        dict(stage.named_parameters()), run.model.shared_parameters(), len(group),
-        group.index(communicator.rank), partial(communicator.start_reduce_scatter, part.stage),
-        partial(communicator.all_gather, part.stage), part.state_sharding == "gradients",
-    )  # fmt: skip
-
-
-def _make_tables(run: Run, part: Part, stage: Any) -> Tables | None:
-    """The rows that this rank holds, with the exchanges among the ranks of its stage."""
-    program, options = run.program, run.options
-    if not part.tables:
-        return None
-    group = run.communicator.stage_group(part.stage)
-    own = group.index(program.rank)
-
-    def rows(spec: TableSpec) -> Tensor:
-        mine = range(spec.firsts[own], spec.firsts[own] + spec.rows[own])
-        weight = table_rows(
-            run.model, part.stage, spec.name, mine, options.directory, options.seed
-        )
-        return weight.to(run.communicator.device)
-
-    def grouped(specs: Sequence[TableSpec]) -> GroupedEmbedding:
-        return GroupedEmbedding(
-            specs, own, rows, program.optimizer, options.lr, options.transfer_precision
-        )
-
-    groups = make_groups(part.tables, grouped)
-    exchanges = None
-    if len(group) > 1:
-        exchange = run.communicator.exchange
-        exchanges = (partial(exchange, part.stage, False), partial(exchange, part.stage, True))
-    return Tables(groups, stage.lookups, exchanges)
-
-
-def _synchronise_batch_norm(
-    stage: nn.Module, index: int, communicator: Communicator, presence: Presence
-) -> None:
-    replicas = communicator.stage_group(index)
-    if len(replicas) > 1 and hasattr(stage, "batch_norm"):
-        batch_norm = SynchronisedBatchNorm(
-            lambda tensor: communicator.sum(presence.counted(tensor), replicas)
-        )
-        setattr(stage, "batch_norm", batch_norm)
 
 
 def _steps(
@@ -383,8 +138,8 @@ def _check(run: Run, interpreter: Interpreter, result: Result) -> None:
 def train(options: argparse.Namespace) -> None:
     """Raises CheckFailed on every rank when --check finds other losses, Ended when a signal ended the
     training."""
-    run = _prepare(options)
-    interpreter = _make_interpreter(run)
+    run = prepare(options)
+    interpreter = make_interpreter(run)
     run.memory.restart()
     watch = Watch(run.communicator, interpreter.position)
     try:

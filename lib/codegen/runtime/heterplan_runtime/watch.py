@@ -79,6 +79,7 @@ class Watch:
         self._state = _State()
         self._peers: list[_Peer] = []
         self._thread: threading.Thread | None = None
+        self._wakes, self._wake = socket.socketpair()  # the thread, when this side is closed
         self.unwatched: list[int] = []  # ranks that cannot reach rank 0
         if communicator.world_size > 1:
             self._connect(communicator)
@@ -128,6 +129,7 @@ class Watch:
         with selectors.DefaultSelector() as selector:
             for peer in self._peers:
                 selector.register(peer.socket, selectors.EVENT_READ, peer)
+            selector.register(self._wakes, selectors.EVENT_READ)
             said, spoken = 0.0, ""
             while not self._state.closing:
                 now = time.monotonic()
@@ -137,7 +139,7 @@ class Watch:
                         spoken = where
                         self._peers[0].send(at=where)
                 for key, _ in selector.select(HEARTBEAT):
-                    if not self._hear(key.data):
+                    if key.data is not None and not self._hear(key.data):
                         selector.unregister(key.fileobj)
 
     def _hear(self, peer: _Peer) -> bool:
@@ -199,6 +201,7 @@ class Watch:
         self._state.closing = True
         for peer in self._peers:
             peer.send(end=True)
+        self._wake.close()
         if self._thread is not None:
             self._thread.join()
 

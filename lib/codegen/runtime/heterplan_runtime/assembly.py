@@ -1,0 +1,199 @@
+"""Makes what one rank trains with: its program and model, the connections to the others, its parts."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .allocator import give_back_freed_memory, keep_freed_memory
+from .batchnorm import SynchronisedBatchNorm
+from .communication import Communicator, choose_device
+from .data import DataSource, make_data
+from .device_classes import class_of, local_rank
+from .errors import RuntimeFault
+from .fits import check_device_memory, rank_bytes
+from .interpreter import Interpreter
+from .losses import Loss, make_loss
+from .memory import PeakMemory
+from .micro_batch import Presence
+from .model import Model, build_stage, check_model, load_model, stages_with_tables, table_rows
+from .part import PartExecution
+from .pinning import pin_to_core
+from .program import Part, PlanSummary, RankProgram, TableSpec, read_plan, read_rank_program
+from .recomputation import recompute_segments
+from .recorder import Recorder
+from .sharded_state import ShardedState
+from .tables import GroupedEmbedding, Tables, make_groups
+from .trained_state import TrainedState, dense_parameters, make_optimizer
+from .update_rule import UpdateRule, parse_schedule
+
+
+@dataclass
+class Run:
+    """Everything that one rank trains with."""
+
+    options: argparse.Namespace
+    program: RankProgram
+    plan: PlanSummary
+    model: Model
+    communicator: Communicator
+    data: DataSource
+    loss: Loss
+    recorder: Recorder
+    memory: PeakMemory
+    rule: UpdateRule
+
+    @property
+    def leads(self) -> bool:
+        return self.program.rank == 0
+
+    def say(self, text: str) -> None:
+        if self.leads:
+            print(text, flush=True)
+
+
+def prepare(options: argparse.Namespace) -> Run:
+    directory: Path = options.directory
+    program = read_rank_program(directory, _environment_rank())
+    plan = read_plan(directory)
+    _choose_allocation(program)
+    sys.path[:0] = [os.getcwd(), str(directory)]
+    model = load_model(directory)
+    check_model(model, program)
+    _set_precision(plan.precision)
+    if options.threads or options.pin:
+        torch.set_num_threads(options.threads or 1)
+    device = choose_device(program.device_kind, options.device)
+    _check_device_memory(options, program, plan, device)
+    rule = UpdateRule(
+        program.optimizer, options.lr, parse_schedule(options.lr_schedule, options.steps),
+        options.weight_decay, options.gradient_clip,
+    )  # fmt: skip
+    loss = make_loss(options.loss, model.prediction)
+    data = make_data(options.data, model, loss, options.seed)
+    communicator = Communicator(program, device, timedelta(seconds=options.timeout))
+    memory = PeakMemory(device)
+    recorder = Recorder(program, device)
+    return Run(options, program, plan, model, communicator, data, loss, recorder, memory, rule)
+
+
+def _check_device_memory(
+    options: argparse.Namespace, program: RankProgram, plan: PlanSummary, device: torch.device
+) -> None:
+    free = class_of(device).free_memory(device)
+    if free is not None and not options.ignore_memory:
+        check_device_memory(program.rank, rank_bytes(program, plan), free)
+
+
+def _choose_allocation(program: RankProgram) -> None:
+    """A plan that takes time to save memory has none to lose to the allocator."""
+    saves = any(part.recompute or part.state_sharding != "none" for part in program.parts)
+    give_back_freed_memory() if saves else keep_freed_memory()
+
+
+def _environment_rank() -> int:
+    text = os.environ["RANK"]
+    if not text.isdigit():
+        raise RuntimeFault(f"RANK is '{text}'; expected a number")
+    return int(text)
+
+
+def _set_precision(precision: str) -> None:
+    tf32 = precision == "tf32"
+    torch.backends.cuda.matmul.allow_tf32 = tf32
+    torch.backends.cudnn.allow_tf32 = tf32
+
+
+def make_interpreter(run: Run) -> Interpreter:
+    program, communicator = run.program, run.communicator
+    shared = run.model.shared_parameters()
+    communicator.share_across_stages(shared.values())
+    communicator.share_tables(stages_with_tables(run.model))
+    if run.options.pin:
+        pin_to_core(local_rank())
+    parts = [_make_part(run, part) for part in program.parts]
+    return Interpreter(program, parts, communicator, run.recorder, shared, run.rule)
+
+
+def _make_part(run: Run, part: Part) -> PartExecution:
+    program, communicator, options = run.program, run.communicator, run.options
+    stage = build_stage(
+        run.model, part.stage, options.directory, options.seed, communicator.device
+    )
+    presence = Presence()
+    _synchronise_batch_norm(stage, part.stage, communicator, presence)
+    recompute_segments(stage)
+    return PartExecution(
+        program, part, stage, communicator, run.data, run.loss, _make_trained(run, part, stage), presence
+    )
+
+
+def _make_trained(run: Run, part: Part, stage: nn.Module) -> TrainedState:
+    kind, options = run.program.optimizer, run.options
+    sharded = _shard_state(run, part, stage)
+    updated = dense_parameters(stage) if sharded is None else sharded.slices
+    optimizer = make_optimizer(kind, updated, options.lr, options.weight_decay)
+    tables = _make_tables(run, part, stage)
+    return TrainedState(part, stage, run.communicator, kind, optimizer, tables, sharded)
+
+
+def _shard_state(run: Run, part: Part, stage: nn.Module) -> ShardedState | None:
+    """Where the plan divides the state of the stage among its ranks."""
+    if part.state_sharding == "none":
+        return None
+    communicator = run.communicator
+    group = communicator.stage_group(part.stage)
+    return ShardedState(
+        dict(stage.named_parameters()), run.model.shared_parameters(), len(group),
+        group.index(communicator.rank), partial(communicator.start_reduce_scatter, part.stage),
+        partial(communicator.all_gather, part.stage), part.state_sharding == "gradients",
+    )  # fmt: skip
+
+
+def _make_tables(run: Run, part: Part, stage: Any) -> Tables | None:
+    """The rows that this rank holds, with the exchanges among the ranks of its stage."""
+    program, options = run.program, run.options
+    if not part.tables:
+        return None
+    group = run.communicator.stage_group(part.stage)
+    own = group.index(program.rank)
+
+    def rows(spec: TableSpec) -> Tensor:
+        mine = range(spec.firsts[own], spec.firsts[own] + spec.rows[own])
+        weight = table_rows(
+            run.model, part.stage, spec.name, mine, options.directory, options.seed
+        )
+        return weight.to(run.communicator.device)
+
+    def grouped(specs: Sequence[TableSpec]) -> GroupedEmbedding:
+        return GroupedEmbedding(
+            specs, own, rows, program.optimizer, options.lr, options.transfer_precision
+        )
+
+    groups = make_groups(part.tables, grouped)
+    exchanges = None
+    if len(group) > 1:
+        exchange = run.communicator.exchange
+        exchanges = (partial(exchange, part.stage, False), partial(exchange, part.stage, True))
+    return Tables(groups, stage.lookups, exchanges)
+
+
+def _synchronise_batch_norm(
+    stage: nn.Module, index: int, communicator: Communicator, presence: Presence
+) -> None:
+    replicas = communicator.stage_group(index)
+    if len(replicas) > 1 and hasattr(stage, "batch_norm"):
+        batch_norm = SynchronisedBatchNorm(
+            lambda tensor: communicator.sum(presence.counted(tensor), replicas)
+        )
+        setattr(stage, "batch_norm", batch_norm)

@@ -1,0 +1,165 @@
+"""What a part of a rank trains: parameters, their gradients, and what the optimizer keeps of them, of
+which the plan may have divided some among the replicas of the stage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+import torch
+from torch import Tensor, nn
+
+from .communication import Communicator
+from .optimizer_state import begin_at, steps_of
+from .program import Instruction, Part
+from .sharded_state import ShardedState
+from .state_check import StateEntry, optimizer_entries, stage_values, table_entries
+from .tables import Tables
+
+
+def dense_parameters(stage: nn.Module) -> list[nn.Parameter]:
+    """All but the sparse tables."""
+    tables = getattr(stage, "tables_spec", {})
+    return [value for key, value in stage.named_parameters() if key not in tables]
+
+
+def make_optimizer(
+    name: str, parameters: list[nn.Parameter], rate: float, weight_decay: float = 0.0
+) -> torch.optim.Optimizer | None:
+    """None where there are no parameters."""
+    if not parameters:
+        return None
+    if name == "adam":
+        return torch.optim.AdamW(parameters, lr=rate, weight_decay=weight_decay)
+    momentum = 0.9 if name == "momentum" else 0.0
+    return torch.optim.SGD(parameters, lr=rate, momentum=momentum, weight_decay=weight_decay)
+
+
+class TrainedState:
+    """Executes the instructions of a part that sum gradients and update parameters."""
+
+    def __init__(
+        self,
+        part: Part,
+        stage: nn.Module,
+        communicator: Communicator,
+        kind: str,
+        optimizer: torch.optim.Optimizer | None,
+        tables: Tables | None = None,
+        sharded: ShardedState | None = None,
+    ) -> None:
+        """`kind`: the optimizer's name in plans. `sharded`: where the replicas of the stage divide its
+        state."""
+        self._part, self._stage, self._communicator = part, stage, communicator
+        self._parameters = dict(stage.named_parameters())
+        self._kind, self._optimizer = kind, optimizer
+        self.tables = tables
+        self._sharded = sharded
+        self._end_sum: Callable[[], None] | None = None  # of gradients, where it is under way
+
+    def gradient(self, name: str) -> Tensor:
+        """Of a parameter; zeros where it took no part."""
+        return _gradient(self._parameters[name])
+
+    @property
+    def has_whole_gradients(self) -> bool:
+        """Whether the gradient of a parameter that several stages use is, before they sum it, the sum
+        over the replicas already, rather than the part of this one."""
+        return self._sharded is None
+
+    def all_reduce(self, instruction: Instruction) -> None:
+        """Begins it: passes of other parts may follow."""
+        gradients = [_gradient(parameter) for parameter in self._parameters.values()]
+        self._end_sum = self._communicator.begin_sum(gradients, instruction.group)
+
+    def end_sum(self) -> None:
+        """The gradients are summed from here on."""
+        if self._end_sum is not None:
+            self._end_sum()
+            self._end_sum = None
+
+    def reduce_scatter(self, instruction: Instruction) -> None:
+        assert self._sharded is not None
+        self._sharded.reduce_scatter()
+
+    def all_gather(self, instruction: Instruction) -> None:
+        assert self._sharded is not None
+        self._sharded.all_gather()
+
+    def update(self, instruction: Instruction) -> None:
+        if self._sharded is not None:
+            self._sharded.take_shared()
+        if self._optimizer is not None:
+            self._optimizer.step()
+            self._optimizer.zero_grad(set_to_none=True)
+        if self.tables is not None:
+            self.tables.step()
+
+    def state_entries(self) -> list[StateEntry]:
+        """Of the training so far: parameters, buffers, and what this rank keeps for the optimizer."""
+        stage = self._part.stage
+        entries = stage_values(stage, self._stage)
+        for name, tensor, begin, part in self._updated() if self._optimizer else ():
+            state = self._optimizer.state[tensor]
+            entries += optimizer_entries(stage, name, state, begin, part)
+        if self.tables is not None:
+            entries += table_entries(stage, self.tables)
+        return entries
+
+    def set_rate(self, rate: float) -> None:
+        """The learning rate from now on."""
+        for group in self._optimizer.param_groups if self._optimizer is not None else ():
+            group["lr"] = rate
+        if self.tables is not None:
+            self.tables.set_rate(rate)
+
+    def gradients(self) -> Iterator[tuple[str, Tensor, bool]]:
+        """That the next update takes: the parameter ("": parts of several), and whether the replicas of the
+        stage have each a part rather than all of it."""
+        whole = self._parameters
+        if self._sharded is not None:
+            whole = self._sharded.shared_parameters()
+            yield from (("", each.grad, True) for each in self._sharded.slices if each.grad is not None)
+        yield from (
+            (name, parameter.grad, False)
+            for name, parameter in whole.items()
+            if parameter.grad is not None
+        )
+        if self.tables is not None:
+            yield from (("", gradient, True) for gradient in self.tables.gradients())
+
+    def is_divided(self, name: str, kind: str) -> bool:
+        """Whether the replicas of the stage have each a part of this state, rather than all of it."""
+        tables = (table.name for table in self._part.tables)
+        return name in tables or (self._sharded is not None and kind != "value")
+
+    def updates(self) -> dict[str, int]:
+        """How often each parameter was updated, where the optimizer keeps anything of it."""
+        counts: dict[str, int] = {}
+        if self._optimizer is not None:
+            counts = steps_of(self._optimizer, [each[:2] for each in self._updated()])
+        return counts | (self.tables.updates() if self.tables is not None else {})
+
+    def begin_at(self, updates: Mapping[str, int]) -> None:
+        """Makes the state of the optimizer as it is after so many updates, to be filled."""
+        if self._optimizer is not None:
+            updated = [each[:2] for each in self._updated()]
+            begin_at(self._optimizer, self._kind, updated, updates)
+        if self.tables is not None:
+            self.tables.begin_at(updates)
+
+    def _updated(self) -> Iterator[tuple[str, Tensor, int, slice]]:
+        """What the optimizer updates: parameter, tensor, and elements of the one from `begin` on that
+        are `part` of the other."""
+        if self._sharded is None:
+            for name, parameter in self._parameters.items():
+                yield name, parameter, 0, slice(None)
+            return
+        for owned in self._sharded.owned():
+            end = owned.offset + owned.end - owned.begin
+            yield owned.name, owned.slice, owned.begin, slice(owned.offset, end)
+
+
+def _gradient(parameter: nn.Parameter) -> Tensor:
+    if parameter.grad is None:
+        parameter.grad = torch.zeros_like(parameter)
+    return parameter.grad
