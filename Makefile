@@ -59,8 +59,8 @@ format: ## reformat the C++ sources
 
 lint: ## check the format (clang-format) and the code (clang-tidy)
 	@scripts/setup.sh lint
-	@$(MAKE) --no-print-directory compile TARGETS=heterplan
-	@scripts/lint.sh check $(BUILD)
+	@$(MAKE) --no-print-directory compile PRESET=lint TARGETS=heterplan_proto
+	@scripts/lint.sh check build/lint
 
 clean: ## remove build/ (not .venv)
 	rm -rf build
