@@ -1,0 +1,210 @@
+#include "ir/PartVerifier.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+bool contains(SampleRange outer, SampleRange inner) {
+  return inner.count >= 0 && inner.begin >= outer.begin && inner.count <= outer.count &&
+         inner.begin - outer.begin <= outer.count - inner.count;
+}
+
+Error refuse(const std::string &message) {
+  return Diagnostic(Diag::InvalidProgram, Location{}) << message;
+}
+} // namespace
+
+PartVerifier::PartVerifier(const Program &program, int rank, int part,
+                           ArrayRef<SampleRange> samples)
+    : program(program), part(program.ranks[rank].parts[part]), microBatches{program.globalBatch,
+                                                                            program.microBatches},
+      rank(rank), samples(samples) {}
+
+Error PartVerifier::verifyHeader() {
+  if (part.stage < 0 || part.stage >= program.stages)
+    return refuse(name() + " belongs to a stage that does not exist");
+  if (part.replica < 0 || part.shard < 0)
+    return refuse(name() + " has a negative replica or shard");
+  if (part.stateSharding != StateSharding::None)
+    members = program.ranksOf(part.stage);
+  if (Error error = verifyTables())
+    return error;
+  SampleRange all{0, microBatches.fullSize()};
+  if (part.samples.count < 1 || !contains(all, part.samples))
+    return refuse(name() + " has samples that are not in the micro-batch");
+  passes.resize(program.microBatches);
+  for (size_t i = 0; i < passes.size(); ++i)
+    passes[i].samples = samples[i];
+  return Error::success();
+}
+
+const char *PartVerifier::check(const Instruction &instruction) {
+  const InstructionInfo &info = infoOf(instruction.op);
+  if (info.phase == Phase::Iteration)
+    return checkWhole(instruction);
+  if (instruction.microBatch < 0 || instruction.microBatch >= program.microBatches)
+    return "there is no such micro-batch";
+  switch (info.kind) {
+  case InstructionClass::Compute:
+    return checkPass(instruction);
+  case InstructionClass::Collective:
+    return instruction.op == Op::GradientReduceScatter ? checkGradientSum(instruction)
+                                                       : checkLookup(instruction);
+  default:
+    return checkTransfer(instruction);
+  }
+}
+
+Error PartVerifier::verifyEnd() const {
+  for (const Passes &done : passes)
+    if (!done.backward || done.lookupGradient == part.tables.empty() || done.summed != sums())
+      return refuse(name() + " leaves a micro-batch unfinished");
+  if (scattered != (part.stateSharding == StateSharding::Optimizer))
+    return refuse(name() + " does not sum the gradients of which it updates a slice");
+  if (gathered != (part.stateSharding != StateSharding::None))
+    return refuse(name() + " does not gather the parameters of which it has updated a slice");
+  return Error::success();
+}
+
+std::string PartVerifier::name() const {
+  bool several = program.ranks[rank].parts.size() > 1;
+  return "rank " + std::to_string(rank) +
+         (several ? ", stage " + std::to_string(part.stage) + "," : "");
+}
+
+Error PartVerifier::verifyTables() {
+  if (part.tables.empty())
+    return Error::success();
+  members = program.ranksOf(part.stage);
+  for (const ProgramTable &table : part.tables) {
+    bool negative = any_of(table.rows, [](int64_t rows) { return rows < 0; });
+    if (table.name.empty() || table.columns < 1 || negative || table.rows.size() != members.size())
+      return refuse(name() + " has a table '" + table.name +
+                    "' without columns, or without a number of rows for each rank of its stage");
+  }
+  if (part.tables != program.ranks[members.front()].findPart(part.stage)->tables)
+    return refuse("ranks " + std::to_string(members.front()) + " and " + std::to_string(rank) +
+                  " of one stage disagree on its tables");
+  return Error::success();
+}
+
+/// How the end of an iteration follows from what the ranks of the stage share.
+const char *PartVerifier::checkEnd(Op op) {
+  bool sharded = part.stateSharding != StateSharding::None;
+  if (op == Op::AllReduce && sharded)
+    return "gradients are summed by slices where the state of the optimizer is sharded";
+  if (op == Op::ReduceScatter && part.stateSharding != StateSharding::Optimizer)
+    return "gradients are summed by slices at the end only where the optimizer's state alone is "
+           "sharded";
+  if (op == Op::ReduceScatter && (stepped || scattered))
+    return "gradients are summed once, before the step";
+  if (op == Op::AllGather && (!sharded || !stepped || gathered))
+    return "parameters are gathered once, after the step, where the state of the optimizer is "
+           "sharded";
+  scattered |= op == Op::ReduceScatter;
+  stepped |= op == Op::Step;
+  gathered |= op == Op::AllGather;
+  return nullptr;
+}
+
+const char *PartVerifier::checkGradientSum(const Instruction &instruction) {
+  Passes &done = passes[instruction.microBatch];
+  if (!sums() || instruction.group != members)
+    return "its group is not that of the ranks of a stage with sharded gradients";
+  if (!done.backward || done.summed)
+    return "gradients are summed once, after the backward pass";
+  done.summed = true;
+  return nullptr;
+}
+
+const char *PartVerifier::checkWhole(const Instruction &instruction) {
+  if (instruction.microBatch != -1)
+    return "it belongs to the whole iteration, not to a micro-batch";
+  if (const char *problem = checkEnd(instruction.op))
+    return problem;
+  if (!isCollective(instruction.op))
+    return nullptr;
+  bool member = false;
+  for (size_t i = 0; i < instruction.group.size(); ++i) {
+    int other = instruction.group[i];
+    if (other < 0 || other >= static_cast<int>(program.ranks.size()) ||
+        (i && other <= instruction.group[i - 1]))
+      return "its group is not an ascending list of ranks";
+    member |= other == rank;
+  }
+  if (!member)
+    return "its group lacks the rank itself";
+  if (program.ranks[rank].parts.size() > 1 && instruction.group != program.ranksOf(part.stage))
+    return "its group is not that of the ranks of its stage";
+  return nullptr;
+}
+
+/// As many samples as the part may have of this micro-batch.
+bool PartVerifier::hasRoom(const Instruction &instruction) const {
+  return microBatches.isFull(instruction.microBatch)
+             ? instruction.samples == part.samples
+             : instruction.samples.count >= 0 && instruction.samples.count <= part.samples.count;
+}
+
+const char *PartVerifier::checkPass(const Instruction &instruction) {
+  Passes &done = passes[instruction.microBatch];
+  if (!(instruction.samples == done.samples) || !hasRoom(instruction))
+    return "its samples are not those of the rank";
+  if (instruction.op == Op::Load)
+    return nullptr;
+  if (instruction.op == Op::Forward) {
+    if (done.forward)
+      return "the forward pass is there twice";
+    if (!part.tables.empty() && !done.lookup)
+      return "the rows of its tables are not looked up before it";
+    if (part.stage > 0 && done.received != done.samples.count)
+      return "the receives before it do not bring exactly its samples";
+    done.forward = true;
+    return nullptr;
+  }
+  if (!done.forward || done.backward)
+    return "a backward pass follows one forward pass, once";
+  if (part.stage + 1 < program.stages && done.gradientsReceived != done.samples.count)
+    return "the gradients received before it are not those of exactly its samples";
+  done.backward = true;
+  return nullptr;
+}
+
+const char *PartVerifier::checkLookup(const Instruction &instruction) {
+  if (part.tables.empty() || instruction.group != members)
+    return "its group is not that of the ranks of a stage with tables";
+  Passes &done = passes[instruction.microBatch];
+  if (!(instruction.samples == done.samples))
+    return "its samples are not those of the rank";
+  bool isForward = instruction.op == Op::Lookup;
+  if (isForward ? done.forward || done.lookup : !done.backward || done.lookupGradient)
+    return "rows are looked up once, before the forward pass, and their gradients follow the "
+           "backward pass, once";
+  (isForward ? done.lookup : done.lookupGradient) = true;
+  return nullptr;
+}
+
+const char *PartVerifier::checkTransfer(const Instruction &instruction) {
+  bool toNext = instruction.op == Op::Send || instruction.op == Op::ReceiveGradient;
+  int peerStage = part.stage + (toNext ? 1 : -1);
+  if (instruction.peer < 0 || instruction.peer >= static_cast<int>(program.ranks.size()) ||
+      !program.ranks[instruction.peer].findPart(peerStage))
+    return "its peer is not a rank of the neighbouring stage";
+  if (instruction.boundary != (toNext ? part.stage : part.stage - 1))
+    return "it names another stage boundary than its own";
+  Passes &done = passes[instruction.microBatch];
+  if (instruction.samples.count < 1 || !contains(done.samples, instruction.samples))
+    return "its samples are not among those of the rank";
+  if (isSend(instruction.op))
+    return (toNext ? done.forward : done.backward) ? nullptr : "it is sent before it is computed";
+  int64_t &received = toNext ? done.gradientsReceived : done.received;
+  if (received > done.samples.count - instruction.samples.count)
+    return "more samples are received than the rank has";
+  received += instruction.samples.count;
+  return nullptr;
+}
+
+} // namespace heterplan

@@ -1,0 +1,61 @@
+// Where the instructions of one part of a rank may stand: what Program::verify() asks of each part
+// by itself. What the parts have to agree on is in Program.cpp.
+#pragma once
+
+#include "ir/MicroBatches.h"
+#include "ir/Program.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/Support/Error.h"
+
+#include <string>
+#include <vector>
+
+namespace heterplan {
+
+/// Checks one part of a rank: by itself, then its instructions, each and in their order.
+class PartVerifier {
+public:
+  /// `samples`: of each micro-batch, as the forward passes of the part say; all outlive this.
+  PartVerifier(const Program &program, int rank, int part, llvm::ArrayRef<SampleRange> samples);
+
+  /// Comes first. InvalidProgram.
+  llvm::Error verifyHeader();
+  /// What is wrong with the next instruction, or null.
+  const char *check(const Instruction &instruction);
+  /// That no micro-batch and no step is left unfinished. InvalidProgram.
+  llvm::Error verifyEnd() const;
+
+private:
+  /// What the part has of one micro-batch, as its forward pass says, and what it has done of it.
+  struct Passes {
+    SampleRange samples;
+    int64_t received = 0, gradientsReceived = 0;
+    bool forward = false, backward = false;
+    bool lookup = false, lookupGradient = false;
+    bool summed = false; // its gradients, where they are sharded
+  };
+
+  std::string name() const;
+  llvm::Error verifyTables();
+  /// Whether each micro-batch sums its gradients.
+  bool sums() const { return part.stateSharding == StateSharding::Gradients; }
+  const char *checkEnd(Op op);
+  const char *checkGradientSum(const Instruction &instruction);
+  const char *checkWhole(const Instruction &instruction);
+  bool hasRoom(const Instruction &instruction) const;
+  const char *checkPass(const Instruction &instruction);
+  const char *checkLookup(const Instruction &instruction);
+  const char *checkTransfer(const Instruction &instruction);
+
+  const Program &program;
+  const ProgramPart &part;
+  const MicroBatches microBatches;
+  int rank;
+  llvm::ArrayRef<SampleRange> samples;
+  std::vector<Passes> passes;
+  std::vector<int> members; // ranks of the stage, where they share tables or state
+  bool scattered = false, stepped = false, gathered = false; // at the end of the iteration
+};
+
+} // namespace heterplan
