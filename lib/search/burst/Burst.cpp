@@ -41,13 +41,16 @@ Error refuseUnsupported(const Problem &problem, StringRef strategy) {
   return Error::success();
 }
 
-/// How many devices of `type` a plan may have: those that pins and the budget allow.
+/// How many devices of `type` a plan may have: those that pins, limits and the budget allow.
 int devicesFor(const Problem &problem, int type) {
   const Request &request = problem.request;
   const DeviceType &of = problem.cluster.types[type];
-  if (any_of(request.pins, [&](const Pin &pin) { return pin.type != of.name; }))
+  if (any_of(request.pins, [&](const Pin &pin) { return pin.type != of.stated(); }))
     return 0;
   double most = problem.cluster.deviceCount(type);
+  for (const DeviceLimit &limit : request.deviceLimits)
+    if (limit.type == of.stated())
+      most = std::min(most, double(limit.most));
   if (request.maxCostPerHour > DollarsPerHour(0) && of.price > DollarsPerHour(0))
     most = std::min(most, std::floor(request.maxCostPerHour / of.price * (1 + 1e-9)));
   return static_cast<int>(most);
@@ -87,20 +90,30 @@ private:
   Error searchPool(int type, int most) {
     Pool pool(problem.cluster, type, most, request.globalBatch, request.widths);
     BurstCosts costs(problem, pool);
-    Bytes memory = request.ignoreMemory ? Bytes(infinity) : problem.cluster.types[type].memory;
+    bool costCounts = request.objective == Objective::Cost || std::isfinite(highestCost());
     for (int width : pool.widths()) {
       // The price of a plan is that of its widest stage; else more devices are never worse.
       bool isLast = width == pool.widths().back();
-      if (!isLast && request.objective != Objective::Cost)
+      if (!isLast && !costCounts)
         continue;
-      BurstGoal goal{request.objective == Objective::DeviceSeconds, request.longestIteration(),
-                     request.amplificationLimit, width, memory};
+      BurstGoal goal{request.objective == Objective::DeviceSeconds, longestIteration(type, width),
+                     request.amplificationLimit, width, problem.memoryOf(type)};
       Expected<BurstChoice> choice = searchWidths(costs, positions, goal, budget);
       if (!choice)
         return choice.takeError();
       merge(type, width, *choice);
     }
     return costs.takeError();
+  }
+
+  double highestCost() const { return request.highestCost().value(); }
+
+  /// Of plans on `width` devices of `type`: within the limits on its time and its cost.
+  Seconds longestIteration(int type, int width) const {
+    Seconds longest = request.longestIteration();
+    Dollars second = problem.cluster.types[type].price * double(width) * Seconds(1);
+    return second > Dollars(0) ? std::min(longest, Seconds(highestCost() / second.value()))
+                               : longest;
   }
 
   /// What `time`, of an iteration or of devices, is worth with `devices` of `type`.

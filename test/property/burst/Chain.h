@@ -40,6 +40,9 @@ public:
   double bandwidth = 1e3, latency = 1e-3; // bytes a second, seconds
   double memory = 1e18;
   double limit = 0, longest = 0; // 0: none
+  double fraction = 0;           // of the memory that may be used; 0: all
+  int mostUsed = 0;              // devices; 0: all
+  double mostCost = 0;           // of 10^6 samples; 0: any
 
   Problem problem(Objective objective = Objective::Throughput) {
     LayerGraph graph;
@@ -82,13 +85,18 @@ public:
     request.amplificationLimit = limit;
     if (longest > 0)
       request.minThroughput = SamplesPerSecond(double(batch) / longest);
+    request.maxMemoryFraction = fraction;
+    if (mostUsed > 0)
+      request.deviceLimits = {{"gpu", mostUsed}};
+    request.maxCostPerMillionSamples = Dollars(mostCost);
     llvm::ExitOnError check;
     return check(Problem::create(graph, cluster, costs, request));
   }
 
   std::vector<int> widths() const {
     std::vector<int> result;
-    for (int width = 1; width <= devices && batch % width == 0; width *= 2)
+    int most = mostUsed > 0 ? std::min(devices, mostUsed) : devices;
+    for (int width = 1; width <= most && batch % width == 0; width *= 2)
       result.push_back(width);
     return result;
   }
@@ -149,7 +157,9 @@ public:
     }
     result.time = passes + open + updates;
     result.need = need;
-    result.allowed = need <= memory && (longest == 0 || result.time <= longest * (1 + 1e-9));
+    result.allowed = need <= memory * (fraction > 0 ? fraction : 1);
+    result.allowed &= longest == 0 || result.time <= longest * (1 + 1e-9);
+    result.allowed &= mostCost == 0 || value(result, Least::Cost) <= mostCost * (1 + 1e-9);
     for (size_t i = 0; limit > 0 && i < layers.size(); ++i)
       result.allowed &= amplification(width, i) <= limit * (1 + 1e-9);
     return result;
