@@ -12,17 +12,22 @@ namespace heterplan {
 
 namespace {
 constexpr double closeEnough = 0.01;
-} // namespace
 
-namespace {
-/// Most of the memory of a device that `plan` needs.
-double fractionOf(const Plan &plan, const Cluster &cluster) {
-  double most = 0;
+/// What `plan` needs on each device, for all of its stages there.
+std::map<DeviceRef, Bytes> needsOf(const Plan &plan) {
+  std::map<DeviceRef, Bytes> needs;
   for (const Stage &stage : plan.stages)
     for (const Replica &replica : stage.replicas)
       for (const DeviceRef &device : replica.devices)
-        most = std::max(most, stage.memory.value() /
-                                  cluster.types[cluster.typeIndex(device)].memory.value());
+        needs[device] += stage.memory;
+  return needs;
+}
+
+/// Largest part of the memory of a device that `plan` needs.
+double fractionOf(const Plan &plan, const Cluster &cluster) {
+  double most = 0;
+  for (const auto &[device, need] : needsOf(plan))
+    most = std::max(most, need / cluster.types[cluster.typeIndex(device)].memory);
   return std::min(most, 1.0);
 }
 } // namespace
@@ -65,15 +70,12 @@ Problem withMemory(Problem problem, const std::vector<int> &types, double bytes)
   return problem;
 }
 
-/// Most memory that `plan` needs on a device of `types`, for all of its stages.
+/// Most memory that `plan` needs on a device of `types`.
 double memoryNeed(const Plan &plan, const Cluster &cluster, const std::vector<int> &types) {
-  std::map<DeviceRef, Bytes> needs;
   Bytes most{};
-  for (const Stage &stage : plan.stages)
-    for (const Replica &replica : stage.replicas)
-      for (const DeviceRef &device : replica.devices)
-        if (is_contained(types, cluster.typeIndex(device)))
-          most = std::max(most, needs[device] += stage.memory);
+  for (const auto &[device, need] : needsOf(plan))
+    if (is_contained(types, cluster.typeIndex(device)))
+      most = std::max(most, need);
   return most.value();
 }
 

@@ -141,7 +141,7 @@ ConstraintFormula memoryFits(const CheckInputs &in) {
                 number(in.plan.stages[s].parameterBytes), number(facts.parameterBytes));
     result.parts.insert(result.parts.end(), figures.parts.begin(), figures.parts.end());
   }
-  for (Part &part : sharedMemory(in, rooms))
+  for (Part &part : sharedMemory(in, 1, rooms))
     result.parts.push_back(std::move(part));
   if (!rooms.empty())
     result.slack = Formula::minimum(std::move(rooms));

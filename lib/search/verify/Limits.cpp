@@ -1,5 +1,6 @@
 // What a plan was asked to stay within: the constraints on its figures.
 #include "search/verify/PlanFigures.h"
+#include "search/verify/SharedDevices.h"
 
 #include <set>
 
@@ -76,11 +77,13 @@ std::optional<ConstraintFormula> checkMemoryFraction(const CheckInputs &in) {
   if (part == 0)
     return std::nullopt;
   ConstraintFormula result{"memory-fraction", "bytes", Formula::integer(0), {}};
+  if (!in.reevaluated.obstacle.empty()) {
+    result.parts.push_back(cannotTell(in));
+    return result;
+  }
   std::vector<Formula> rooms;
   std::set<std::pair<int, Bytes>> seen;
-  if (!in.reevaluated.obstacle.empty())
-    result.parts.push_back(cannotTell(in));
-  for (size_t s = 0; s < in.plan.stages.size() && result.parts.size() == rooms.size(); ++s)
+  for (size_t s = 0; s < in.plan.stages.size(); ++s)
     for (const ReevaluatedReplica &replica : in.reevaluated.stages[s].replicas) {
       if (!seen.insert({replica.type, replica.need}).second)
         continue;
@@ -93,6 +96,8 @@ std::optional<ConstraintFormula> checkMemoryFraction(const CheckInputs &in) {
       rooms.push_back(one.slack);
       result.parts.push_back(one.parts.front());
     }
+  for (Part &each : sharedMemory(in, part, rooms))
+    result.parts.push_back(std::move(each));
   if (!rooms.empty())
     result.slack = Formula::minimum(std::move(rooms));
   return result;

@@ -1,6 +1,7 @@
 #include "search/verify/SharedDevices.h"
 
 #include "cost/Simulator.h"
+#include "search/verify/PlanFigures.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -32,9 +33,7 @@ Plan withTimes(Plan plan, const std::vector<ReevaluatedStage> &stages) {
   }
   return plan;
 }
-} // namespace
 
-namespace {
 /// What the events of each rank leave of the iteration; sums may overlap passes.
 std::vector<IdleGap> idleOf(const Program &program, const Timeline &timeline) {
   std::vector<IdleGap> result;
@@ -109,7 +108,8 @@ Expected<SharedSchedule> runShared(const Plan &plan, const std::vector<Reevaluat
   return SharedSchedule{simulation->timeline.iteration, idleOf(*program, simulation->timeline)};
 }
 
-std::vector<Part> sharedMemory(const CheckInputs &in, std::vector<Formula> &rooms) {
+std::vector<Part> sharedMemory(const CheckInputs &in, double fraction,
+                               std::vector<Formula> &rooms) {
   struct Need {
     const DeviceType *type;
     std::vector<Formula> parts;
@@ -121,7 +121,7 @@ std::vector<Part> sharedMemory(const CheckInputs &in, std::vector<Formula> &room
       for (const DeviceRef &device : in.plan.stages[s].replicas[r].devices) {
         Need &need = needs[device];
         need.type = &in.cluster.types[facts.replicas[r].type];
-        need.parts.push_back(Formula::number(facts.replicas[r].need.value()));
+        need.parts.push_back(number(facts.replicas[r].need));
       }
   }
   std::vector<Part> result;
@@ -130,10 +130,11 @@ std::vector<Part> sharedMemory(const CheckInputs &in, std::vector<Formula> &room
       continue;
     std::string label = nameOf(device) + " has no room for all of its " +
                         std::to_string(need.parts.size()) + " stages at once";
-    Formula sum = Formula::sum(std::move(need.parts));
-    Formula memory = Formula::number(need.type->memory.value());
-    result.push_back({std::move(label), Formula::atMost(sum, memory)});
-    rooms.push_back(Formula::difference(memory, sum));
+    ConstraintFormula one;
+    limit(one, std::move(label), Formula::sum(std::move(need.parts)),
+          Formula::product(number(fraction), number(need.type->memory)));
+    rooms.push_back(std::move(one.slack));
+    result.push_back(std::move(one.parts.front()));
   }
   return result;
 }

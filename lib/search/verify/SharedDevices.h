@@ -21,8 +21,8 @@ llvm::Expected<SharedSchedule> runShared(const Plan &plan,
 /// states there; none where it states no gap.
 std::optional<ConstraintFormula> gapsAreIdle(const CheckInputs &in);
 
-/// For each device that runs several stages without an obstacle: it has room for what all of them
-/// need. One part for each; what is left goes to `rooms`.
-std::vector<Part> sharedMemory(const CheckInputs &in, std::vector<Formula> &rooms);
+/// For each device that runs several stages without an obstacle: the part `fraction` of its memory
+/// has room for what all of them need. One part for each; what is left goes to `rooms`.
+std::vector<Part> sharedMemory(const CheckInputs &in, double fraction, std::vector<Formula> &rooms);
 
 } // namespace heterplan

@@ -110,6 +110,31 @@ TEST(Burst, LeastCostEqualsBruteForce) {
   }
 }
 
+/// On devices, on the part of memory that may be used, and on the cost of samples.
+TEST(Burst, WithinLimitsEqualsBruteForce) {
+  int none = 0, slower = 0;
+  for (uint64_t seed = 0; seed < 90; ++seed) {
+    Chain chain = test::randomChain(seed, 6, 4);
+    chain.limit = 0;
+    Plan free = *planned(chain).plan;
+    double part = 0.05 * double(seed % 10);
+    if (seed % 3 == 0)
+      chain.mostUsed = 1 + int(seed % 4);
+    if (seed % 3 == 1) {
+      chain.memory = chain.worth(widthsOf(free)).need * 1.2;
+      chain.fraction = 0.5 + part;
+    }
+    if (seed % 3 == 2)
+      chain.mostCost = chain.bruteForce(Least::Cost) * (0.9 + part);
+    double best = chain.bruteForce(Least::Time);
+    none += !std::isfinite(best);
+    slower += std::isfinite(best) && best > free.iteration.value() * (1 + 1e-9);
+    expectOptimal(chain, Least::Time, seed);
+  }
+  EXPECT_GT(none, 5);
+  EXPECT_GT(slower, 10);
+}
+
 TEST(Burst, TwiceTheDevicesAreNeverSlower) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     Chain chain = test::randomChain(seed, 10, 4);
@@ -197,6 +222,13 @@ const Mutation mutations[] = {
      }},
     {"a gap with more memory than is free", "idle",
      [](Plan &plan) { plan.idle.front().freeMemory += Bytes(1e9); }},
+    {"a part of memory that only each stage by itself keeps", "memory-fraction",
+     [](Plan &plan) {
+       Bytes most{};
+       for (const Stage &stage : plan.stages)
+         most = std::max(most, stage.memory);
+       plan.maxMemoryFraction = most.value() * 1.001 / 32e9;
+     }},
     {"other device-seconds", "timing", [](Plan &plan) { plan.deviceTime += plan.iteration; }},
     {"another amplification", "timing", [](Plan &plan) { widest(plan).amplification *= 0.9; }},
     {"an iteration in which stages overlap", "timing",
