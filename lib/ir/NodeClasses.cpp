@@ -1,5 +1,6 @@
 #include "ir/NodeClasses.h"
 
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLExtras.h"
 
 #include <tuple>
@@ -33,6 +34,15 @@ std::vector<std::vector<NodeGroup *>> classesOf(Cluster &cluster, const std::str
   }
   return classes;
 }
+/// "TYPE in NODES", with a mark where a type is called so already.
+std::string classNameOf(const std::string &type, const NodeGroup &nodes,
+                        ArrayRef<DeviceType> stated, ArrayRef<DeviceType> made) {
+  std::string name = type + " in " + nodes.name;
+  auto isCalledSo = [&](const DeviceType &other) { return other.name == name; };
+  while (any_of(stated, isCalledSo) || any_of(made, isCalledSo))
+    name += "'";
+  return name;
+}
 } // namespace
 
 Cluster separateNodeClasses(Cluster cluster) {
@@ -44,9 +54,10 @@ Cluster separateNodeClasses(Cluster cluster) {
       continue;
     }
     for (const std::vector<NodeGroup *> &nodes : classes) {
+      std::string name = classNameOf(type.name, *nodes.front(), cluster.types, types);
       DeviceType &own = types.emplace_back(type);
       own.statedName = type.name;
-      own.name = type.name + " in " + nodes.front()->name;
+      own.name = std::move(name);
       for (NodeGroup *group : nodes) {
         auto devices = group->devices.extract(type.name);
         devices.key() = own.name;

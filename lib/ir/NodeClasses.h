@@ -8,7 +8,8 @@ namespace heterplan {
 
 /// `cluster` with each device type that lies in nodes of unlike sizes, links or zones replaced by
 /// one type for each of these, called "TYPE in NODES" (NODES: the first group of nodes of the
-/// class), of which DeviceType::stated is TYPE. Types whose nodes are alike stay as they are.
+/// class), or otherwise where a type is called so, of which DeviceType::stated is TYPE. Types whose
+/// nodes are alike stay as they are.
 Cluster separateNodeClasses(Cluster cluster);
 
 } // namespace heterplan

@@ -3,6 +3,7 @@
 #include "cost/IterationRules.h"
 #include "support/Suggestion.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
 #include <algorithm>
@@ -105,7 +106,7 @@ Error verifySets(const Problem &problem, ArrayRef<LayerSet> sets, const char *wh
 }
 
 Error verifyType(const Problem &problem, const std::string &type, const Location &place) {
-  if (problem.cluster.typeIndex(type) >= 0)
+  if (any_of(problem.cluster.types, [&](const DeviceType &each) { return each.stated() == type; }))
     return Error::success();
   std::string types, last;
   for (const DeviceType &each : problem.cluster.types)

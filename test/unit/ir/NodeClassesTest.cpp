@@ -52,6 +52,19 @@ TEST(NodeClasses, devicesKeepTheirNames) {
   EXPECT_EQ(cluster.typeIndex(DeviceRef{"cpu", "small", 0}), 2);
 }
 
+TEST(NodeClasses, noTypeHasTheNameOfAClass) {
+  Cluster cluster = unlikeNodes();
+  DeviceType own;
+  own.name = "v100 in small";
+  cluster.types.push_back(own);
+  cluster.nodes[1].devices["v100 in small"] = 3;
+  cluster = separateNodeClasses(cluster);
+  EXPECT_EQ(namesOf(cluster),
+            (std::vector<std::string>{"v100 in big", "v100 in small'", "cpu", "v100 in small"}));
+  EXPECT_EQ(cluster.deviceCount(1), 1);
+  EXPECT_EQ(cluster.deviceCount(3), 3);
+}
+
 TEST(NodeClasses, linksAndZonesSetApartToo) {
   Cluster cluster = unlikeNodes();
   cluster.nodes[2].link.bandwidth = BytesPerSecond(2e9);
