@@ -103,7 +103,7 @@ TRAINED = {
 WAYS = ["initializer", "external", "identity", "constant", "input"]
 
 
-def made(way: str, folder: Path) -> Path:
+def made(way: str, folder: Path, location: str = "weights.bin") -> Path:
     zeros = {name: np.zeros_like(values) for name, values in TRAINED.items()}
     ones = np.ones(4, np.float32)
     initializers = [numpy_helper.from_array(zeros[name], name) for name in ("w", "scale", "mean")]
@@ -136,7 +136,7 @@ def made(way: str, folder: Path) -> Path:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     path = folder / "model.onnx"
     onnx.save(
-        model, path, save_as_external_data=way == "external", location="weights.bin", size_threshold=0
+        model, path, save_as_external_data=way == "external", location=location, size_threshold=0
     )
     return path
 
@@ -217,3 +217,23 @@ def test_model_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     said = refused(tmp_path / "empty", "--model", model, "-o", tmp_path / "out.onnx")
     assert "there are no trained weights in it" in said
+
+
+def test_values_of_the_model_are_not_overwritten(tmp_path: Path) -> None:
+    """The model has been renamed, its values have not."""
+    model, values = made("external", tmp_path, "out.onnx.data"), tmp_path / "out.onnx.data"
+    before = values.read_bytes()
+    weights = weights_in(tmp_path / "weights", TRAINED)
+    said = refused(weights, "--model", model, "-o", tmp_path / "out.onnx")
+    assert "holds values of the model itself" in said
+    assert values.read_bytes() == before and not (tmp_path / "out.onnx").exists()
+
+
+def test_values_stay_outside_where_all_that_were_are_trained(tmp_path: Path) -> None:
+    model = made("initializer", tmp_path)
+    onnx.save(
+        onnx.load(model), model, save_as_external_data=True, location="weights.bin", size_threshold=40
+    )
+    weights = weights_in(tmp_path / "weights", TRAINED)
+    heterplan("export", weights, "--model", model, "-o", tmp_path / "out.onnx")
+    assert (tmp_path / "out.onnx.data").exists()

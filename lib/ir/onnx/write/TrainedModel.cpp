@@ -203,13 +203,40 @@ template <typename Visit> Error eachTensor(onnx::GraphProto &graph, Visit visit)
   return Error::success();
 }
 
+std::string besideModel(StringRef folder, const ExternalData &data) {
+  SmallString<256> file(folder);
+  sys::path::append(file, data.file);
+  return file.str().str();
+}
+
+/// Whether values of the model lie outside of its file. CannotWrite where they lie in `dataFile`,
+/// which is to be written.
+Expected<bool> hasExternal(onnx::ModelProto &model, StringRef path, const std::string &dataFile) {
+  StringRef folder = sys::path::parent_path(path);
+  bool any = false;
+  Error error = eachTensor(*model.mutable_graph(), [&](onnx::TensorProto &tensor) -> Error {
+    if (!isExternal(tensor))
+      return Error::success();
+    any = true;
+    auto found = externalData(tensor, folder, {path.str(), 0, 0, tensor.name()});
+    if (!found)
+      return found.takeError();
+    if (*found && sys::fs::equivalent(besideModel(folder, **found), dataFile))
+      return Diagnostic(Diag::CannotWrite, {dataFile, 0, 0, ""})
+             << "holds values of the model itself; name another output";
+    return Error::success();
+  });
+  if (error)
+    return error;
+  return any;
+}
+
 /// Reads into the model what lies outside of it: the new file may lie in another folder.
-Error takeExternal(onnx::ModelProto &model, StringRef path, bool &any) {
+Error takeExternal(onnx::ModelProto &model, StringRef path) {
   StringRef folder = sys::path::parent_path(path);
   return eachTensor(*model.mutable_graph(), [&](onnx::TensorProto &tensor) -> Error {
     if (!isExternal(tensor))
       return Error::success();
-    any = true;
     Location place{path.str(), 0, 0, tensor.name()};
     auto found = externalData(tensor, folder, place);
     if (!found)
@@ -217,9 +244,8 @@ Error takeExternal(onnx::ModelProto &model, StringRef path, bool &any) {
     if (!*found)
       return Diagnostic(Diag::CannotRead, place)
              << "its values, which were not trained, are not beside the model";
-    SmallString<256> file(folder);
-    sys::path::append(file, (*found)->file);
-    auto slice = MemoryBuffer::getFileSlice(file, static_cast<uint64_t>((*found)->length),
+    auto slice = MemoryBuffer::getFileSlice(besideModel(folder, **found),
+                                            static_cast<uint64_t>((*found)->length),
                                             static_cast<uint64_t>((*found)->offset));
     if (!slice)
       return Diagnostic(Diag::CannotRead, place) << slice.getError().message();
@@ -281,23 +307,30 @@ Expected<TrainedModelReport> writeTrainedModel(StringRef path, const TensorFile 
   auto model = parseModel(path);
   if (!model)
     return model.takeError();
+  std::string dataFile = output.str() + ".data";
+  auto external = hasExternal(*model, path, dataFile);
+  if (!external)
+    return external.takeError();
   Trainer trainer(*model, path);
   if (Error error = trainer.replace(weights))
     return error;
-  bool external = false;
-  if (Error error = takeExternal(*model, path, external))
+  if (Error error = takeExternal(*model, path))
     return error;
   TrainedModelReport report;
   report.tensors = weights.tensors.size();
   if (int changed = trainer.setInference())
     report.notes.push_back(std::to_string(changed) +
                            " nodes that the model has in training mode are in inference mode");
-  if (external || bytesOf(model->graph()) > largestInline) {
-    report.dataFile = output.str() + ".data";
+  if (*external || bytesOf(model->graph()) > largestInline) {
+    report.dataFile = dataFile;
     if (Error error = moveValues(*model->mutable_graph(), report.dataFile))
       return error;
   }
-  if (Error error = writeFile(output, model->SerializeAsString()))
+  std::string text;
+  if (!model->SerializeToString(&text))
+    return Diagnostic(Diag::CannotWrite, {output.str(), 0, 0, ""})
+           << "what is not in initializers is more than the 2 GiB that an ONNX file can hold";
+  if (Error error = writeFile(output, text))
     return error;
   return report;
 }

@@ -23,7 +23,8 @@ struct TrainedModelReport {
 /// file shares through Identity nodes or has as Constant nodes (which become initializers). Batch
 /// normalisation and dropout are left in inference mode. Values lie in `output`.data where the
 /// model has any outside of its file, or where they are more than a file can hold. NotSupported
-/// where a tensor of `weights` is none of these, WrongType where type or shape differ; nothing is
+/// where a tensor of `weights` is none of these, WrongType where type or shape differ from those of
+/// an initializer, CannotWrite where `output`.data has values of the model itself; nothing is
 /// written then.
 llvm::Expected<TrainedModelReport>
 writeTrainedModel(llvm::StringRef path, const TensorFile &weights, llvm::StringRef output);
