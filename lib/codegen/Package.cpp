@@ -196,16 +196,6 @@ Error checkFolder(StringRef folder, bool force) {
          << "is not empty and was not written by heterplan";
 }
 
-/// `directory` as an absolute path without links, dots and a slash at its end.
-std::string absolute(StringRef directory) {
-  SmallString<256> result(directory), real;
-  fs::make_absolute(result);
-  path::remove_dots(result, /*remove_dot_dot=*/true);
-  if (!fs::real_path(result, real))
-    result = real;
-  return StringRef(result).size() > 1 ? StringRef(result).rtrim('/').str() : result.str().str();
-}
-
 /// The folders above `target` that are not there yet, the lowest first.
 std::vector<std::string> missingParents(StringRef target) {
   std::vector<std::string> result;
@@ -274,7 +264,7 @@ Error writeInto(StringRef target, const Package &package, bool force, ExchangeOb
 } // namespace
 
 Error checkOutput(StringRef directory, bool force) {
-  std::string target = absolute(directory);
+  std::string target = exchangePath(directory);
   if (fs::exists(target))
     if (Error error = checkFolder(target, force))
       return error;
@@ -293,7 +283,7 @@ Error writePackage(StringRef directory, const Package &package, bool force,
   if (Error error = checkOutput(directory, force))
     return error;
   HeldSignals held;
-  std::string target = absolute(directory);
+  std::string target = exchangePath(directory);
   std::vector<std::string> made = missingParents(target);
   Error result = makeDirectory(path::parent_path(target));
   if (!result)

@@ -154,6 +154,15 @@ std::error_code linkOrCopy(const std::string &file, const std::string &link) {
 }
 } // namespace
 
+std::string exchangePath(StringRef directory) {
+  SmallString<256> result(directory), real;
+  fs::make_absolute(result);
+  path::remove_dots(result, /*remove_dot_dot=*/true);
+  if (!fs::real_path(result, real))
+    result = real;
+  return StringRef(result).size() > 1 ? StringRef(result).rtrim('/').str() : result.str().str();
+}
+
 Expected<DirectoryExchange> DirectoryExchange::begin(StringRef target, ExchangeObserver &observer) {
   recover(target);
   removeAbandoned(target, freshSuffix);

@@ -30,6 +30,9 @@ public:
   virtual bool canExchange() { return true; }
 };
 
+/// `directory` as begin() takes it: an absolute path without links, dots and a slash at its end.
+std::string exchangePath(llvm::StringRef directory);
+
 class DirectoryExchange {
 public:
   /// Makes an empty directory beside `target`, whose parent exists; takes away what killed writers

@@ -87,17 +87,6 @@ Error writeOne(StringRef folder, const HandOverFile &file) {
       return cannotWrite(path, failure);
   return Error::success();
 }
-
-/// `directory` as an absolute path, whose parent is made.
-Expected<std::string> targetOf(const std::string &directory) {
-  SmallString<256> target(directory);
-  sys::fs::make_absolute(target);
-  sys::path::remove_dots(target, /*remove_dot_dot=*/true);
-  StringRef name = StringRef(target).size() > 1 ? StringRef(target).rtrim('/') : StringRef(target);
-  if (std::error_code failure = sys::fs::create_directories(sys::path::parent_path(name)))
-    return cannotWrite(name, failure);
-  return name.str();
-}
 } // namespace
 
 Error checkScheduleDirectory(const std::string &directory, bool force) {
@@ -118,11 +107,11 @@ Error checkScheduleDirectory(const std::string &directory, bool force) {
 Error writeSchedule(const std::string &directory, const Problem &problem, const Schedule &schedule,
                     const RunFacts &facts, const std::vector<std::string> &arguments) {
   HeldSignals held;
-  Expected<std::string> target = targetOf(directory);
-  if (!target)
-    return target.takeError();
+  std::string target = exchangePath(directory);
+  if (std::error_code failure = sys::fs::create_directories(sys::path::parent_path(target)))
+    return cannotWrite(target, failure);
   ExchangeObserver observer;
-  Expected<DirectoryExchange> exchange = DirectoryExchange::begin(*target, observer);
+  Expected<DirectoryExchange> exchange = DirectoryExchange::begin(target, observer);
   if (!exchange)
     return exchange.takeError();
   std::vector<HandOverFile> files = handOver(problem, schedule, arguments);
