@@ -147,6 +147,21 @@ def test_a_floor_that_is_missed_binds(evaluate):
     assert json.loads(done.stdout)["binding"] == "throughput-floor"
 
 
+@pytest.mark.parametrize(("most", "binding"), [(3, "bottleneck"), (2, "max-devices"), (1, "max-devices")])
+def test_a_limit_on_devices_binds_where_none_is_left(evaluate, most: int, binding: str):
+    stage = {"layers": ["embed", "head"], "devices": {"fast": 2}}
+    done = evaluate({"stages": [stage]}, "--json", "--max-devices", f"fast={most}")
+    assert done.returncode == (2 if most < 2 else 0), done.stderr
+    assert json.loads(done.stdout)["binding"] == binding
+
+
+def test_a_burst_is_not_evaluated(evaluate, job, tmp_path):
+    status, _ = job("tower", pool(), [("--batch", str(BATCH)), ("--schedule", "burst")]).run()
+    assert status == 0
+    done = evaluate(tmp_path / "out")
+    assert done.returncode == 1 and "[HP1802] evaluate of bursts is not supported" in done.stderr
+
+
 def test_the_text_names_the_bottleneck_and_the_best_change(evaluate):
     stages = [{"layers": ["embed"], "devices": {"fast": 1}}, {"layers": ["first", "head"], "devices": {"fast": 1}}]
     done = evaluate({"microBatches": 8, "stages": stages})

@@ -125,6 +125,8 @@ Expected<double> relativeSlack(const Check &check, const Plan &plan, const Probl
     return check.slack / plan.maxCostPerIteration.value();
   if (check.name == "iteration-time")
     return check.slack / plan.maxIteration.value();
+  if (check.name == "max-devices") // which go one by one
+    return check.slack > 0 ? unlimited : check.slack;
   return unlimited;
 }
 
@@ -205,8 +207,9 @@ Expected<Inputs> readInputs(EvaluateOptions &options) {
   Expected<Request> request = readRequest(options.compiling);
   if (!request)
     return request.takeError();
-  if (request->schedule == ScheduleChoice::Burst)
-    return notSupported("evaluate --schedule burst");
+  if (request->schedule == ScheduleChoice::Burst ||
+      request->iterationModel == IterationModel::Burst)
+    return notSupported("evaluate of bursts");
   if (plan)
     completeSets(*plan, *request);
   Expected<PlanningInputs> planning = readPlanningInputs(options.compiling, *request);
