@@ -16,7 +16,7 @@ class Command:
     printed: str | None = None  # what the document says that it prints
 
 
-def _shell_lines(lines: list[str]) -> list[tuple[int, str]]:
+def code_lines(lines: list[str]) -> list[tuple[int, str]]:
     """Lines of code blocks, indented or fenced, with continuation lines joined."""
     found: list[tuple[int, str]] = []
     fenced = False
@@ -36,7 +36,7 @@ def commands_of(document: Path) -> list[Command]:
     """Every command; in a fenced block, one after `$ ` is followed by what it prints."""
     lines = document.read_text(encoding="utf-8").splitlines()
     found: list[Command] = []
-    for number, text in _shell_lines(lines):
+    for number, text in code_lines(lines):
         if text.startswith("$ "):
             block = []
             for line in lines[number:]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from commands import Command, commands_of  # noqa: E402
+from commands import Command, code_lines, commands_of  # noqa: E402
 
 SOURCE = Path(__file__).resolve().parents[2]
 BINARY = Path(os.environ.get("HETERPLAN_BINARY", SOURCE / "build/bin/heterplan"))
@@ -23,6 +23,7 @@ DOCUMENTS = [
                  "docs/runtime.md", "docs/formats.md", "docs/generated-code.md")
 ]  # fmt: skip
 SECONDS = 600
+OPTION = r"(?<![\w-])--[a-z][a-z-]*"
 
 # Commands that a test cannot run, and why; each is looked for in the text of a command.
 ELSEWHERE = {
@@ -100,6 +101,59 @@ def test_commands(document: Path, tmp_path: Path) -> None:
             ending = f"(status {done.returncode})\n" if done.returncode else ""
             shown = re.sub(r"\n+$", "\n", command.printed)
             assert shown == re.sub(r"\n+$", "\n", done.stdout + ending), where
+
+
+# Options of other programs that documents name.
+OTHERS = {"--models", "--run-seconds", "--nnodes", "--name"}
+
+
+def spans(document: Path) -> list[str]:
+    """What stands between backticks in a line of prose or of a table."""
+    lines = document.read_text(encoding="utf-8").splitlines()
+    code = {number for number, _ in code_lines(lines)}
+    return [
+        span
+        for number, line in enumerate(lines, 1)
+        if number not in code
+        for span in re.findall(r"`([^`]+)`", line)
+    ]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_commands_and_options_in_sentences_are_there(document: Path) -> None:
+    reference = (SOURCE / "docs/cli.md").read_text(encoding="utf-8")  # what --help says, by a golden test
+    options = {}
+    for section in reference.split("\n## heterplan ")[1:]:
+        name, text = section.split("\n", 1)
+        options[name] = set(re.findall(OPTION, text.split("\n## ")[0]))
+    known = set().union(*options.values())
+    for span in spans(document):
+        words = span.split()
+        if words[0] == "heterplan" and len(words) > 1 and words[1].islower():
+            assert words[1] in options, span
+            known_here = options[words[1]]
+        else:
+            known_here = known | OTHERS
+        for option in re.findall(OPTION, span):
+            assert option in known_here, f"{document.name}: `{span}`: there is no {option}"
+
+
+def test_the_example_of_a_cluster_is_one_and_its_mistake_is_told_so(tmp_path: Path) -> None:
+    document = (SOURCE / "docs/clusters.md").read_text(encoding="utf-8")
+    example = re.search(r"```yaml\n(name: .*?)```", document, re.S)[1]
+    model = SOURCE / "test/data/small/cnn.onnx"
+    command = "heterplan compile {} --cluster mixed.yaml --batch 8 --schedule data-parallel -o out"
+    folder = tmp_path / "folder"
+    (folder / "bin").mkdir(parents=True)
+    (folder / "bin/heterplan").symlink_to(BINARY)
+    (folder / "mixed.yaml").write_text(example)
+    assert run(command.format(model), folder, folder).returncode == 0
+    (folder / "mixed.yaml").write_text(example.replace("16GB", "16GX", 1))
+    done = run(command.format(model), folder, folder)
+    assert done.returncode == 1
+    for name in ("guide", "clusters"):
+        shown = re.search(r"^ *(mixed\.yaml:.*)$", (SOURCE / f"docs/{name}.md").read_text(encoding="utf-8"), re.M)[1]
+        assert shown in done.stdout, name
 
 
 def test_what_is_not_run_is_in_a_document() -> None:

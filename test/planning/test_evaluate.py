@@ -122,6 +122,28 @@ def test_memory_binds_where_the_device_itself_is_almost_full(evaluate, tmp_path,
     assert json.loads(evaluate(placement, *options).stdout)["binding"] == binding
 
 
+@pytest.mark.parametrize("first", ["slow", "fast"])
+@pytest.mark.parametrize(("slow_share", "origin"), [(8, "measured"), (24, "interpolated")])
+def test_origins_of_a_mixed_stage_are_those_of_its_slowest_replica(evaluate, tmp_path, first, slow_share, origin):
+    """`fast` is measured at its share; `slow` is not, and is slower where it has more than a fifth."""
+    profile = tower_profile()
+    fast_share = BATCH - slow_share
+    profile["entries"] += [
+        entry | {"batch": fast_share} | {key: entry[key] * fast_share for key in ("forwardSeconds", "backwardSeconds")}
+        for entry in profile["entries"]
+        if entry["batch"] == 1 and entry["deviceType"] == "fast"
+    ]
+    (tmp_path / "tower.profile.json").write_text(json.dumps(profile))
+    devices = {first: 1, ("fast" if first == "slow" else "slow"): 1}
+    shares = [slow_share if kind == "slow" else fast_share for kind in devices]
+    stage = {"layers": ["embed", "head"], "devices": devices, "shares": shares}
+    done = evaluate({"stages": [stage]}, "--json")
+    assert done.returncode == 0, done.stderr
+    origins = json.loads(done.stdout)["provenance"]
+    other = "interpolated" if origin == "measured" else "measured"
+    assert origins[origin] > 0.5 and origins.get(other, 0) == 0
+
+
 def test_a_model_without_samples_is_refused(tmp_path):
     onnx = pytest.importorskip("onnx")
     from onnx import TensorProto, helper
