@@ -53,6 +53,12 @@ llvm::Expected<std::vector<Relaxed>> relax(const RelaxInputs &in);
   llvm::Expected<std::vector<Relaxed>> relax##enumerator(const RelaxInputs &in);
 #include "ir/Constraints.def"
 
+/// The relaxation of a constraint on a figure, `current` in `unit`, to `text`, by `option`:
+/// `problem` has it. `proven`: less does not help.
+Relaxed relaxedTo(const RelaxInputs &in, Problem problem, const char *subject, double current,
+                  const std::string &text, const char *unit, const std::string &option,
+                  bool proven);
+
 /// Relaxations of `asked` by more nodes of the kinds that the cluster has, one for each device type
 /// that helps by itself within four times its count.
 llvm::Expected<std::vector<Relaxed>> addDevices(const Problem &asked, CountedSolver &solve);

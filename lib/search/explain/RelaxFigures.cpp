@@ -11,7 +11,27 @@ namespace heterplan {
 
 namespace {
 constexpr double closeEnough = 0.01;
+
+/// Whether no plan at all is better than that of `outcome`.
+bool isBest(const SearchOutcome &outcome) {
+  return outcome.plan && outcome.plan->optimal && outcome.space.leftOut.empty();
+}
 } // namespace
+
+Relaxed relaxedTo(const RelaxInputs &in, Problem problem, const char *subject, double current,
+                  const std::string &text, const char *unit, const std::string &option,
+                  bool proven) {
+  Relaxation relaxation{describe(in.asked.request, in.constraint),
+                        subject,
+                        "",
+                        decimalText(current, 9) + unit,
+                        text + unit,
+                        option + " " + text,
+                        valueOf(text),
+                        /*helps=*/true,
+                        proven};
+  return {std::move(relaxation), std::move(problem)};
+}
 
 /// Largest throughput under everything else.
 Expected<std::vector<Relaxed>> relaxFloor(const RelaxInputs &in) {
@@ -21,19 +41,12 @@ Expected<std::vector<Relaxed>> relaxFloor(const RelaxInputs &in) {
   if (!outcome)
     return outcome.takeError();
   const Plan &best = outcome->plan ? *outcome->plan : in.found;
-  Relaxed result{{}, in.base};
   std::string text = roundedDown(best.throughput.value());
-  result.relaxation = {describe(in.asked.request, in.constraint),
-                       "best throughput",
-                       "",
-                       decimalText(in.asked.request.minThroughput.value(), 6) + " samples/s",
-                       text + " samples/s",
-                       "--min-throughput " + text,
-                       valueOf(text),
-                       true,
-                       outcome->plan && best.optimal};
-  result.problem.request.minThroughput = SamplesPerSecond(valueOf(text));
-  return std::vector<Relaxed>{std::move(result)};
+  Problem relaxed = in.base;
+  relaxed.request.minThroughput = SamplesPerSecond(valueOf(text));
+  return std::vector<Relaxed>{relaxedTo(in, std::move(relaxed), "best throughput",
+                                        in.asked.request.minThroughput.value(), text, " samples/s",
+                                        "--min-throughput", isBest(*outcome))};
 }
 
 Expected<std::vector<Relaxed>> relaxBudget(const RelaxInputs &in) {
@@ -57,18 +70,10 @@ Expected<std::vector<Relaxed>> relaxBudget(const RelaxInputs &in) {
   if (!least)
     return least.takeError();
   std::string text = roundedUp(least->least);
-  Relaxed result{{}, in.base};
-  result.problem.request.maxCostPerHour = DollarsPerHour(valueOf(text));
-  result.relaxation = {describe(in.asked.request, in.constraint),
-                       "least budget",
-                       "",
-                       decimalText(budget, 6) + " dollars/hour",
-                       text + " dollars/hour",
-                       "--max-cost-per-hour " + text,
-                       valueOf(text),
-                       true,
-                       least->proven};
-  return std::vector<Relaxed>{std::move(result)};
+  Problem relaxed = in.base;
+  relaxed.request.maxCostPerHour = DollarsPerHour(valueOf(text));
+  return std::vector<Relaxed>{relaxedTo(in, std::move(relaxed), "least budget", budget, text,
+                                        " dollars/hour", "--max-cost-per-hour", least->proven)};
 }
 
 namespace {
@@ -84,18 +89,11 @@ Expected<std::vector<Relaxed>> relaxToLeast(const RelaxInputs &in, Objective obj
     return outcome.takeError();
   const Plan &plan = outcome->plan ? *outcome->plan : in.found;
   std::string text = roundedUp(figure(plan));
-  Relaxed result{{}, in.base};
-  set(result.problem.request, valueOf(text));
-  result.relaxation = {describe(in.asked.request, in.constraint),
-                       subject,
-                       "",
-                       decimalText(asked, 9) + unit,
-                       text + unit,
-                       std::string("--max-") + infoOf(in.constraint.kind).name + " " + text,
-                       valueOf(text),
-                       true,
-                       outcome->plan && plan.optimal};
-  return std::vector<Relaxed>{std::move(result)};
+  Problem relaxed = in.base;
+  set(relaxed.request, valueOf(text));
+  return std::vector<Relaxed>{relaxedTo(in, std::move(relaxed), subject, asked, text, unit,
+                                        std::string("--max-") + infoOf(in.constraint.kind).name,
+                                        isBest(*outcome))};
 }
 } // namespace
 
@@ -145,18 +143,9 @@ Expected<std::vector<Relaxed>> relaxAmplification(const RelaxInputs &in) {
   if (!least)
     return least.takeError();
   std::string text = roundedUp(least->least);
-  Relaxed result{{}, in.base};
-  result.problem.request.amplificationLimit = valueOf(text);
-  result.relaxation = {describe(in.asked.request, in.constraint),
-                       "least amplification limit",
-                       "",
-                       decimalText(limit, 6),
-                       text,
-                       "--amplification-limit " + text,
-                       valueOf(text),
-                       true,
-                       least->proven};
-  return std::vector<Relaxed>{std::move(result)};
+  Problem relaxed = withLimit(valueOf(text));
+  return std::vector<Relaxed>{relaxedTo(in, std::move(relaxed), "least amplification limit", limit,
+                                        text, "", "--amplification-limit", least->proven)};
 }
 
 } // namespace heterplan

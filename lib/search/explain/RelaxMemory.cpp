@@ -46,17 +46,8 @@ Expected<std::vector<Relaxed>> relaxMemoryFraction(const RelaxInputs &in) {
   if (!least)
     return least.takeError();
   std::string text = least->least < 1 ? roundedUp(least->least) : "1";
-  Relaxed result{{}, withFraction(valueOf(text))};
-  result.relaxation = {describe(in.asked.request, in.constraint),
-                       "part of each memory",
-                       "",
-                       decimalText(now, 6),
-                       text,
-                       "--max-memory-fraction " + text,
-                       valueOf(text),
-                       true,
-                       least->proven};
-  return std::vector<Relaxed>{std::move(result)};
+  return std::vector<Relaxed>{relaxedTo(in, withFraction(valueOf(text)), "part of each memory", now,
+                                        text, "", "--max-memory-fraction", least->proven)};
 }
 
 namespace {

@@ -100,6 +100,24 @@ TEST_F(ExplainTest, AFloorThatCannotBeReached) {
   EXPECT_FALSE(feasible(problem));
 }
 
+TEST_F(ExplainTest, WhereTheSearchLeavesPlansOutThereMayBeABetterOne) {
+  auto solveSome = [](const Problem &some, Effort) {
+    llvm::Expected<SearchOutcome> outcome = search(some, "exhaustive", {});
+    if (outcome)
+      outcome->space.leftOut = {"3 of 4 cuts"};
+    return outcome;
+  };
+  problem.request.minThroughput = SamplesPerSecond(50000);
+  Explanation result = llvm::cantFail(explain(problem, solveSome, nullptr));
+  ASSERT_TRUE(find(result, "best throughput"));
+  EXPECT_FALSE(find(result, "best throughput")->smallest);
+  problem.request.minThroughput = SamplesPerSecond(0);
+  problem.request.maxIteration = Seconds(1e-6);
+  result = llvm::cantFail(explain(problem, solveSome, nullptr));
+  ASSERT_TRUE(find(result, "shortest iteration"));
+  EXPECT_FALSE(find(result, "shortest iteration")->smallest);
+}
+
 TEST_F(ExplainTest, MoreDevicesReachAFloor) {
   problem.cluster.nodes[0].devices["fast"] = 1;
   problem.cluster.nodes.pop_back();
