@@ -1,5 +1,7 @@
 #include "ir/Cluster.h"
 
+#include "ir/NodeClasses.h"
+
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -187,9 +189,8 @@ int Cluster::typeIndex(const DeviceRef &device) const {
     return found.empty() ? -1 : found.front();
   for (const NodeGroup &group : nodes)
     for (int type : found)
-      for (int node = 0; group.devices.count(types[type].name) && node < group.count; ++node)
-        if (nodeName(group, node) == device.node)
-          return type;
+      if (group.devices.count(types[type].name) && isNodeOf(group, device.node))
+        return type;
   return -1;
 }
 

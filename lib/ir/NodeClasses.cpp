@@ -45,6 +45,16 @@ std::string classNameOf(const std::string &type, const NodeGroup &nodes,
 }
 } // namespace
 
+bool isNodeOf(const NodeGroup &group, StringRef node) {
+  if (group.count == 1)
+    return node == group.name;
+  int index = 0;
+  if (!node.consume_front(group.name) || !node.consume_front("-"))
+    return false;
+  return !node.getAsInteger(10, index) && index >= 0 && index < group.count &&
+         node == std::to_string(index);
+}
+
 Cluster separateNodeClasses(Cluster cluster) {
   std::vector<DeviceType> types;
   for (const DeviceType &type : cluster.types) {

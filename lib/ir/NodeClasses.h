@@ -6,6 +6,9 @@
 
 namespace heterplan {
 
+/// Whether `node` is the name of one of the nodes of `group`.
+bool isNodeOf(const NodeGroup &group, llvm::StringRef node);
+
 /// `cluster` with each device type that lies in nodes of unlike sizes, links or zones replaced by
 /// one type for each of these, called "TYPE in NODES" (NODES: the first group of nodes of the
 /// class), or otherwise where a type is called so, of which DeviceType::stated is TYPE. Types whose

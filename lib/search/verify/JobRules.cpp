@@ -15,7 +15,7 @@ Formula zero() { return Formula::integer(0); }
 
 void JobRules::addNode(const NodeGroup &group, int index) {
   JobNode node;
-  node.name = group.count == 1 ? group.name : group.name + "-" + std::to_string(index);
+  node.name = nodeName(group, index);
   node.group = &group;
   for (int zone = int(stated.cluster.zones.size()) - 1; zone >= 0; --zone)
     if (group.zone.empty() || stated.cluster.zones[zone].name == group.zone)

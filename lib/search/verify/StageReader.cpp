@@ -1,5 +1,7 @@
 #include "search/verify/StageReader.h"
 
+#include "ir/NodeClasses.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
@@ -11,17 +13,6 @@ namespace heterplan {
 
 namespace {
 constexpr Samples mostShare(int64_t(1) << 40); // keeps products with device counts in range
-
-/// Whether `node` is the name of one of the nodes of `group`.
-bool isNodeOf(const NodeGroup &group, StringRef node) {
-  if (group.count == 1)
-    return node == group.name;
-  int index = 0;
-  if (!node.consume_front(group.name) || !node.consume_front("-"))
-    return false;
-  return !node.getAsInteger(10, index) && index >= 0 && index < group.count &&
-         node == std::to_string(index);
-}
 } // namespace
 
 std::string nameOf(const DeviceRef &device) {

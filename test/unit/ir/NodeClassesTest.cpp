@@ -52,6 +52,15 @@ TEST(NodeClasses, devicesKeepTheirNames) {
   EXPECT_EQ(cluster.typeIndex(DeviceRef{"cpu", "small", 0}), 2);
 }
 
+TEST(NodeClasses, namesOfNodesAreNumberedFromNought) {
+  Cluster cluster = unlikeNodes();
+  const NodeGroup &two = cluster.nodes[0], &one = cluster.nodes[1];
+  EXPECT_TRUE(isNodeOf(two, "big-0") && isNodeOf(two, "big-1") && isNodeOf(one, "small"));
+  for (const char *other : {"big", "big-2", "big-01", "big--1", "big-", "big-1x", "big-1 "})
+    EXPECT_FALSE(isNodeOf(two, other)) << other;
+  EXPECT_FALSE(isNodeOf(one, "small-0"));
+}
+
 TEST(NodeClasses, noTypeHasTheNameOfAClass) {
   Cluster cluster = unlikeNodes();
   DeviceType own;
