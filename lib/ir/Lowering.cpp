@@ -142,7 +142,8 @@ private:
     int type = cluster.typeIndex(device);
     if (type < 0)
       return Diagnostic(Diag::UnknownDevice, placeOf(stage, ".replicas"))
-             << "cluster '" << cluster.name << "' has no device type '" << device.type << "'";
+             << "cluster '" << cluster.name << "' has no device of type '" << device.type
+             << "' in node '" << device.node << "'";
     rank.rank = known->second;
     rank.device = device;
     rank.deviceClass = cluster.types[type].deviceClass;

@@ -24,8 +24,7 @@ void addLimits(CLI::App &command, CompileOptions &options) {
   addText(command, "--batch", options.batch, "N", "samples of the global batch (256)");
   addText(command, "--objective", options.objective, "GOAL",
           "cost, throughput or, of bursts, gpu-seconds; default: cost if a least throughput or a "
-          "longest "
-          "iteration is given, else throughput");
+          "longest iteration is given, else throughput");
   addText(command, "--min-throughput", options.minThroughput, "SAMPLES/S",
           "least throughput that is accepted");
   addText(command, "--max-cost-per-hour", options.maxCostPerHour, "DOLLARS",

@@ -1,6 +1,7 @@
 #include "search/verify/Reevaluation.h"
 
 #include "cost/HeterPs.h"
+#include "ir/MicroBatches.h"
 #include "search/verify/IterationFacts.h"
 #include "search/verify/ScheduledTime.h"
 #include "search/verify/SharedDevices.h"
@@ -219,14 +220,14 @@ Expected<Seconds> Reevaluator::timeOf(int layer, int type, Samples samples) cons
 /// Where devices differ, the first type of the stage stands for all.
 Error Reevaluator::addAmplification(std::vector<ReevaluatedStage> &stages) const {
   const ReevaluatedStage *before = nullptr;
+  const MicroBatches whole{plan.globalBatch, plan.microBatches};
   double m = plan.microBatches;
   for (ReevaluatedStage &facts : stages) {
     int type = facts.group.counts.front().first;
     CollectiveCost sum = allReduceCost(cluster, facts.group);
     for (int i = facts.begin; i < facts.end; ++i) {
       Expected<Seconds> time = timeOf(i, type, facts.mostSamples);
-      Expected<Seconds> alone =
-          timeOf(i, type, Samples(plan.globalBatch.value() / plan.microBatches));
+      Expected<Seconds> alone = timeOf(i, type, Samples(whole.fullSize()));
       if (!time || !alone)
         return joinErrors(time.takeError(), alone.takeError());
       const Layer &layer = graph.layers[i];
