@@ -12,7 +12,7 @@
 #include "cost/Simulator.h"
 #include "search/Pareto.h"
 #include "search/explain/Explain.h"
-#include "search/problem/SearchSpace.h"
+#include "search/problem/MicroBatchCounts.h"
 #include "search/verify/AssignmentProof.h"
 #include "search/verify/Checker.h"
 #include "support/JsonWriter.h"

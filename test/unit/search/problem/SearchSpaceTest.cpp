@@ -1,3 +1,4 @@
+#include "search/problem/MicroBatchCounts.h"
 #include "search/problem/SearchSpace.h"
 #include "search/placement/DeviceAssignment.h"
 
