@@ -14,17 +14,20 @@ using namespace llvm;
 namespace heterplan {
 
 namespace {
-using Run = Expected<Solution> (*)(Evaluator &, const SearchOptions &);
-
 constexpr StrategyInfo infos[] = {
     {"auto", "exact within its limits, then local search and learning from its plan"},
-#define HETERPLAN_STRATEGY(name, cls, help) {name, help},
+#define HETERPLAN_STRATEGY(name, cls, cuts, help) {name, help},
 #include "search/placement/Strategies.def"
 };
 
-constexpr Run runs[] = {
-    runPortfolio, // auto
-#define HETERPLAN_STRATEGY(name, cls, help) cls::run,
+struct Strategy {
+  Expected<Solution> (*run)(Evaluator &, const SearchOptions &);
+  std::vector<int> (*cuts)(const Problem &); // that it searches
+};
+
+constexpr Strategy strategyTable[] = {
+    {runPortfolio, everyCut}, // auto
+#define HETERPLAN_STRATEGY(name, cls, cuts, help) {cls::run, cuts},
 #include "search/placement/Strategies.def"
 };
 
@@ -76,9 +79,9 @@ Expected<SearchOutcome> search(const Problem &problem, StringRef name,
       std::isfinite(problem.request.highestCost().value()))
     return Diagnostic(Diag::NotSupported, {"", 0, 0, "rounding"})
            << "sizes are not rounded within a limit on the cost of an iteration or of samples";
-  bool takesEveryCut = name == "auto" || name == "label-setting";
-  Evaluator evaluator(problem, takesEveryCut ? everyCut(problem) : narrowCuts(problem));
-  Expected<Solution> solution = runs[*index](evaluator, options);
+  const Strategy &strategy = strategyTable[*index];
+  Evaluator evaluator(problem, strategy.cuts(problem));
+  Expected<Solution> solution = strategy.run(evaluator, options);
   if (Error error = evaluator.takeError()) {
     if (!solution)
       consumeError(solution.takeError());
