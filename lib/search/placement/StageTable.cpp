@@ -26,9 +26,6 @@ StageTable::StageTable(Evaluator &evaluator, int microBatches, StageLimits limit
     leastPerSampleByte.push_back((least(2e18) - least(1e18)) / 1e18);
   }
   size_t count = positions.size();
-  setLeastComputing();
-  for (const GroupOption &option : evaluator.space.options)
-    leastBefore.push_back(leastComputing(option.group));
   rows.assign(count * options, Row{});
   losses.resize(count);
   for (int end = 1; end < int(count); ++end)
@@ -47,54 +44,13 @@ void StageTable::fillRow(int end, int option, StageLimits limits) {
   row.offset = entries.size();
   row.last = row.first = !has(option) ? 0 : group.wholeModelOnly ? whole : end;
   double longest = std::min(limits.iteration, limits.paid / group.price.value()) * (1 + 1e-9);
-  const std::vector<double> &least = leastBefore[option];
   while (row.first > 0) {
-    if (!least.empty() && microBatches * (least[end] - least[row.first - 1]) > longest)
-      return;
     StageEntry entry = price(row.first - 1, end, option);
     if (microBatches * (entry.forward + entry.backward) > longest)
       return;
     entries.push_back(entry);
     --row.first;
   }
-}
-
-void StageTable::setLeastComputing() {
-  constexpr int64_t mostSamples = 512;
-  const SearchSpace &space = evaluator.space;
-  bool anyMixed =
-      std::any_of(space.options.begin(), space.options.end(),
-                  [](const GroupOption &option) { return option.group.counts.size() > 1; });
-  if (!anyMixed || batch > mostSamples)
-    return;
-  size_t blocks = space.positions.size() - 1;
-  for (size_t type = 0; type < space.available.size(); ++type) {
-    auto &bySamples = leastOfBlocks.emplace_back(
-        batch + 2, std::vector<double>(blocks, std::numeric_limits<double>::infinity()));
-    for (int64_t samples = space.available[type] > 0 ? batch : 0; samples > 0; --samples) {
-      const LayerTimes &times = evaluator.stages.costs.times.at(int(type), samples, microBatches);
-      for (size_t block = 0; block < blocks; ++block) {
-        LayerRange range{space.positions[block], space.positions[block + 1]};
-        double both = (times.forward(range) + times.backward(range)).value();
-        bySamples[samples][block] = std::min(both, bySamples[samples + 1][block]);
-      }
-    }
-  }
-}
-
-/// Some device of a group of k has at least ⌈b/k⌉ samples.
-std::vector<double> StageTable::leastComputing(const DeviceGroup &group) const {
-  if (group.counts.size() < 2 || leastOfBlocks.empty() || group.size() > batch)
-    return {};
-  int64_t share = (batch + group.size() - 1) / group.size();
-  std::vector<double> before{0};
-  for (size_t block = 0; block + 1 < evaluator.space.positions.size(); ++block) {
-    double least = std::numeric_limits<double>::infinity();
-    for (auto [type, count] : group.counts)
-      least = std::min(least, leastOfBlocks[type][share][block]);
-    before.push_back(before.back() + least);
-  }
-  return before;
 }
 
 void StageTable::noteLoss(int end, double loss) {

@@ -71,8 +71,6 @@ private:
   };
   const Row &rowOf(int end, int option) const { return rows[size_t(end) * options + option]; }
   void fillRow(int end, int option, StageLimits limits);
-  void setLeastComputing();
-  std::vector<double> leastComputing(const DeviceGroup &group) const;
   StageEntry price(int begin, int end, int option);
   /// What a stage takes in one way, and how many micro-batches it can keep so.
   struct WayCost {
@@ -96,11 +94,6 @@ private:
   const StageEntry absent;
   std::vector<StageOption> plainest; // by option: the first way that it may run in
   std::vector<double> leastLatency, leastPerSampleByte; // by option, of a transfer
-  /// What each block between two cuts computes at least on a type with at least so many samples;
-  /// empty where those are too many to ask for.
-  std::vector<std::vector<std::vector<double>>> leastOfBlocks; // by type and samples
-  /// By option of several types: the least of the blocks before each position.
-  std::vector<std::vector<double>> leastBefore;
   llvm::DenseMap<std::pair<size_t, int>, StageEntry> exact; // estimates, by micro-batches in flight
   bool waysDiffer = false;
   std::vector<double> losses; // by position
