@@ -2,10 +2,10 @@
 
 #include "cost/IterationRules.h"
 #include "cost/Simulator.h"
+#include "search/placement/PlanBuilder.h"
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 
 using namespace llvm;
 
@@ -16,10 +16,11 @@ class BurstPlanBuilder {
 public:
   BurstPlanBuilder(BurstCosts &costs, ArrayRef<BurstStage> choice)
       : costs(costs), problem(costs.problem), choice(choice),
-        devices(devicesOf(problem.cluster, costs.pool.type())) {}
+        devices(devicesOf(problem.cluster, costs.pool.type())), plan(planFor(problem)) {
+    plan.schedule = Schedule::Burst;
+  }
 
   Expected<Plan> build() {
-    fillRequest();
     for (size_t i = 0; i < choice.size(); ++i)
       addStage(int(i));
     for (size_t i = 1; i < choice.size(); ++i)
@@ -33,24 +34,6 @@ public:
   }
 
 private:
-  void fillRequest() {
-    const Request &request = problem.request;
-    plan.model = problem.graph.model;
-    plan.modelFingerprint = problem.graph.fingerprint;
-    plan.cluster = problem.cluster.name;
-    plan.clusterFingerprint = problem.cluster.fingerprint;
-    plan.globalBatch = request.globalBatch;
-    plan.schedule = Schedule::Burst;
-    plan.optimizer = request.optimizer;
-    plan.precision = request.precision;
-    plan.iterationModel = IterationModel::Burst;
-    plan.recompute = request.recompute;
-    plan.shardState = request.shardState;
-    static_cast<Requirements &>(plan) = request;
-    plan.training = request.training;
-    plan.objective = request.objective;
-  }
-
   void addStage(int index) {
     const BurstStage &chosen = choice[index];
     StageCost cost = costs.stage(chosen.layers, chosen.width);
@@ -110,11 +93,7 @@ private:
     plan.throughput = plan.globalBatch / plan.iteration;
     plan.costPerHour = problem.cluster.types[costs.pool.type()].price * double(most);
     plan.costPerMillionSamples = plan.costPerHour * plan.iteration * (1e6 / batch);
-    double sum = std::accumulate(plan.provenance.begin(), plan.provenance.end(), 0.0);
-    if (sum == 0)
-      plan.provenance[static_cast<int>(Provenance::Modelled)] = sum = 1;
-    for (double &share : plan.provenance)
-      share /= sum;
+    stateProvenance(plan);
   }
 
   BurstCosts &costs;
