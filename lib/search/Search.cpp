@@ -1,5 +1,6 @@
 #include "search/Search.h"
 
+#include "search/Comparison.h"
 #include "search/burst/Burst.h"
 #include "search/placement/PlanBuilder.h"
 #include "search/placement/Strategy.h"
@@ -59,27 +60,14 @@ Expected<size_t> strategyIndex(StringRef name) {
              .note({}, "accepted are " + accepted)
          << "no strategy is called '" << name << "'" << didYouMean(name, names);
 }
-} // namespace
-
-const char *nameOf(RoundingMethod method) {
-  static constexpr const char *names[] = {"exact", "ceiling", "floor-repair", "randomised"};
-  return names[static_cast<int>(method)];
-}
-
-ArrayRef<StrategyInfo> strategies() { return infos; }
-
-Expected<SearchOutcome> search(const Problem &problem, StringRef name,
-                               const SearchOptions &options) {
-  Expected<size_t> index = strategyIndex(name);
-  if (!index)
-    return index.takeError();
-  if (problem.request.schedule == ScheduleChoice::Burst)
-    return searchBurst(problem, name, options);
+/// By strategy `index`, of infos.
+Expected<SearchOutcome> searchPlacements(const Problem &problem, size_t index,
+                                         const SearchOptions &options) {
   if (options.rounding != RoundingMethod::Exact &&
       std::isfinite(problem.request.highestCost().value()))
     return Diagnostic(Diag::NotSupported, {"", 0, 0, "rounding"})
            << "sizes are not rounded within a limit on the cost of an iteration or of samples";
-  const Strategy &strategy = strategyTable[*index];
+  const Strategy &strategy = strategyTable[index];
   Evaluator evaluator(problem, strategy.cuts(problem));
   Expected<Solution> solution = strategy.run(evaluator, options);
   if (Error error = evaluator.takeError()) {
@@ -111,7 +99,7 @@ Expected<SearchOutcome> search(const Problem &problem, StringRef name,
   plan->searchSpace = outcome.space.name;
   plan->searchSpaceLimits = outcome.space.leftOut;
   plan->interrupted = options.stop && *options.stop;
-  plan->strategy = name.str();
+  plan->strategy = infos[index].name;
   plan->seed = options.seed;
   if (plan->optimal) // its bound may be reached without a search for it
     outcome.termination = Termination::Optimal;
@@ -119,6 +107,26 @@ Expected<SearchOutcome> search(const Problem &problem, StringRef name,
     outcome.termination = Termination::Feasible;
   outcome.plan = std::move(*plan);
   return outcome;
+}
+} // namespace
+
+const char *nameOf(RoundingMethod method) {
+  static constexpr const char *names[] = {"exact", "ceiling", "floor-repair", "randomised"};
+  return names[static_cast<int>(method)];
+}
+
+ArrayRef<StrategyInfo> strategies() { return infos; }
+
+Expected<SearchOutcome> search(const Problem &problem, StringRef name,
+                               const SearchOptions &options) {
+  Expected<size_t> index = strategyIndex(name);
+  if (!index)
+    return index.takeError();
+  if (problem.request.schedule == ScheduleChoice::Burst)
+    return searchBurst(problem, name, options);
+  if (comparesBursts(problem.request))
+    return compareWithBursts(problem, name, options);
+  return searchPlacements(problem, *index, options);
 }
 
 } // namespace heterplan
