@@ -1,5 +1,6 @@
 #include "search/burst/BurstPlan.h"
 
+#include "cost/IdleGaps.h"
 #include "cost/IterationRules.h"
 #include "cost/Simulator.h"
 #include "search/placement/PlanBuilder.h"
@@ -64,6 +65,8 @@ private:
     Stage &before = plan.stages[index - 1], &after = plan.stages[index];
     int position = choice[index].layers.begin;
     int from = choice[index - 1].width, to = choice[index].width;
+    if (from == to)
+      return;
     after.receive = costs.activations(position, from, to);
     after.forward += after.receive;
     before.receiveGradient = costs.gradients(position, from, to);
@@ -125,24 +128,11 @@ Expected<std::vector<IdleGap>> findIdleGaps(const Plan &plan, const LayerGraph &
   Expected<Simulation> simulation = simulate(*program);
   if (!simulation)
     return simulation.takeError();
-  const Timeline &timeline = simulation->timeline;
   std::map<DeviceRef, Bytes> memory = freeMemory(plan, cluster);
-  const Seconds shortest = timeline.iteration * 1e-9; // rounding leaves shorter ones
   std::vector<IdleGap> result;
-  auto event = timeline.events.begin();
-  for (const RankProgram &rank : program->ranks) {
-    Seconds busy{};
-    auto waitUntil = [&](Seconds end) {
-      if (end - busy > shortest)
-        result.push_back({rank.device, busy, end - busy, memory[rank.device]});
-    };
-    for (; event != timeline.events.end() && event->rank == rank.rank; ++event) {
-      if (event->end == event->begin)
-        continue;
-      waitUntil(event->begin);
-      busy = std::max(busy, event->end);
-    }
-    waitUntil(timeline.iteration);
+  for (const RankGap &gap : gapsOf(*program, simulation->timeline)) {
+    const DeviceRef &device = program->ranks[gap.rank].device;
+    result.push_back({device, gap.begin, gap.duration(), memory[device]});
   }
   return result;
 }

@@ -93,7 +93,7 @@ private:
   std::vector<StageEntry> entries;
   const StageEntry absent;
   std::vector<StageOption> plainest; // by option: the first way that it may run in
-  std::vector<double> leastLatency, leastPerSampleByte; // by option, of a transfer
+  std::vector<double> leastLatency, leastPerSampleByte;     // by option, of a transfer
   llvm::DenseMap<std::pair<size_t, int>, StageEntry> exact; // estimates, by micro-batches in flight
   bool waysDiffer = false;
   std::vector<double> losses; // by position

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from .allocator import give_back_freed_memory, keep_freed_memory
+from .background import Background, describe_jobs, make_recorder, start_background
 from .batchnorm import SynchronisedBatchNorm
 from .checkpoints import Checkpoints
 from .communication import Communicator, choose_device
@@ -73,6 +74,7 @@ class Result:
     warmup: int = 0
     tolerance: float = TOLERANCE
     first_step: int = 0  # steps that were done before, by a run that this one goes on from
+    background: dict[str, Any] | None = None  # what its copies have done
 
     @property
     def measured_seconds(self) -> float:
@@ -104,6 +106,8 @@ class Result:
             "samplesPerSecond": self.samples_per_second,
             "firstStep": self.first_step,
         }
+        if self.background is not None:
+            facts["background"] = self.background
         if self.reference_losses is not None:
             facts["referenceLosses"] = self.reference_losses
             facts["stateDifference"] = self.state_difference * STATE_TOLERANCE
@@ -125,6 +129,7 @@ class Run:
     recorder: Recorder
     memory: PeakMemory
     rule: UpdateRule
+    background: Background | None
 
     @property
     def leads(self) -> bool:
@@ -156,8 +161,11 @@ def _prepare(options: argparse.Namespace) -> Run:
     data = make_data(options.data, model, loss, options.seed)
     communicator = Communicator(program, device, timedelta(seconds=options.timeout))
     memory = PeakMemory(device)
-    recorder = Recorder(program, device)
-    return Run(options, program, plan, model, communicator, data, loss, recorder, memory, rule)
+    background = start_background(options, program)
+    recorder = make_recorder(options, program, device, background)
+    return Run(
+        options, program, plan, model, communicator, data, loss, recorder, memory, rule, background
+    )
 
 
 def _check_device_memory(
@@ -296,6 +304,8 @@ def _steps(
     steps = run.options.steps
     reference_kernels: list[float] = []
     ended = False
+    if run.background is not None:
+        run.background.begin()
     for step in range(result.first_step, steps):
         seed_draws(run.options.seed, step, run.program.rank)
         interpreter.prepare(step)
@@ -310,6 +320,8 @@ def _steps(
         loss = run.communicator.total(own)
         result.losses.append(loss)
         result.step_seconds.append(seconds)
+        if run.background is not None:
+            run.background.after_step(seconds)
         rate = result.global_batch / seconds
         run.say(f"step {step + 1}  loss {loss:.6f}  {seconds * 1e3:.2f} ms  {rate:.1f} samples/s")
         if not (math.isfinite(loss) or run.options.allow_nan):
@@ -331,6 +343,16 @@ def _measure_core(run: Run, reference_kernels: list[float]) -> None:
     """Between steps."""
     device = run.communicator.device
     reference_kernels.append(class_of(device).reference_kernel(device))
+
+
+def _finish_background(run: Run, result: Result) -> None:
+    background = run.background
+    if background is None:
+        return
+    done = [each for each in run.communicator.gather(background.finish()) if each is not None]
+    result.background, lines = describe_jobs(done, background.control, background.job, result.global_batch)
+    for line in lines:
+        run.say(line)
 
 
 def _report_machine(run: Run, result: Result, usage: Usage) -> None:
@@ -413,6 +435,7 @@ def _train(run: Run, interpreter: Interpreter, watch: Watch) -> None:
         result.first_step = first_step(run, checkpoints)
     usage = Usage()
     ended = _steps(run, interpreter, result, checkpoints)
+    _finish_background(run, result)
     result.peak_bytes = run.communicator.gather(run.memory.bytes())
     interpreter.close()
     if ended:
