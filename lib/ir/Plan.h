@@ -253,9 +253,9 @@ struct Plan : Requirements {
   Seconds deviceTime{};
 
   std::vector<Stage> stages;
-  std::vector<IdleGap> idle; // of burst plans, by device and start
-  std::optional<BackgroundJob> background;  // of burst plans
-  std::vector<Alternative> alternatives;    // the plan's own kind among them; empty: not compared
+  std::vector<IdleGap> idle;               // of burst plans, by device and start
+  std::optional<BackgroundJob> background; // of burst plans
+  std::vector<Alternative> alternatives;   // the plan's own kind among them; empty: not compared
   std::vector<Check> checks;
   /// Share of the predicted time by Provenance; sums to 1.
   std::array<double, provenances> provenance{};

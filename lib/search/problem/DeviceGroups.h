@@ -2,6 +2,7 @@
 // considering.
 #pragma once
 
+#include "cost/Collectives.h"
 #include "search/problem/Problem.h"
 
 #include "llvm/ADT/ArrayRef.h"
