@@ -45,6 +45,7 @@ class PlannedJob:
     """What plan.json says of it."""
 
     max_slowdown: float
+    memory_bytes: float  # of a copy
     overrun: float
     predicted_slowdown: float
     samples_per_second: float
@@ -66,8 +67,8 @@ def read_job(directory: Path) -> PlannedJob | None:
     if not copies:
         return None
     return PlannedJob(
-        fields.number("maxSlowdown"), fields.number("overrunSeconds"), fields.number("predictedSlowdown"),
-        fields.number("samplesPerSecond"), fields.number("clusterThroughput"),
+        fields.number("maxSlowdown"), fields.number("memoryBytes"), fields.number("overrunSeconds"),
+        fields.number("predictedSlowdown"), fields.number("samplesPerSecond"), fields.number("clusterThroughput"),
         tuple(_device(copy.object("device")) for copy in copies),
     )  # fmt: skip
 
@@ -203,6 +204,14 @@ class Companion:
         self._scratch.cleanup()
         return {"steps": steps, "samples": self._samples, "seconds": self._seconds}
 
+    def abandon(self) -> None:
+        """Ends the copy as it is: the rank has failed."""
+        self._failed = True
+        self._process.kill()
+        self._process.wait()
+        self._log.close()
+        self._scratch.cleanup()
+
     def _runs(self) -> bool:
         """Says once where it does not."""
         status = self._process.poll()
@@ -243,7 +252,12 @@ class Background:
             self.companion.after_step(self.control.share)
 
     def finish(self) -> dict[str, float] | None:
-        return None if self.companion is None else self.companion.finish()
+        companion, self.companion = self.companion, None
+        return None if companion is None else companion.finish()
+
+    def abandon(self) -> None:
+        if self.companion is not None:
+            self.companion.abandon()
 
 
 def start_background(options: argparse.Namespace, program: RankProgram) -> Background | None:
@@ -252,6 +266,14 @@ def start_background(options: argparse.Namespace, program: RankProgram) -> Backg
         return None
     job = read_job(options.directory)
     return None if job is None else Background(options, program, job)
+
+
+def copy_bytes(options: argparse.Namespace, rank: int) -> int:
+    """What the copy beside a rank is predicted to need; 0 where there is none."""
+    job = None if options.no_background or options.gate is not None else read_job(options.directory)
+    if job is None or not job.has(_device_of(options.directory, rank)):
+        return 0
+    return int(job.memory_bytes)
 
 
 def make_recorder(

@@ -155,6 +155,7 @@ def _run(arguments: list[str]) -> int:
 
 def _check_memory(options: argparse.Namespace, ranks: range) -> None:
     """Of this machine, on which these ranks are to run; where they compute on the CPU."""
+    from .background import copy_bytes
     from .device_classes import CPU, class_named
     from .fits import check_host_memory, free_bytes, rank_bytes
     from .program import read_plan, read_rank_program
@@ -170,7 +171,8 @@ def _check_memory(options: argparse.Namespace, ranks: range) -> None:
         or class_named(program.device_kind) is CPU
     ]
     if on_cpu:
-        check_host_memory([rank_bytes(program, plan) for program in on_cpu], free_bytes())
+        needs = [rank_bytes(each, plan) + copy_bytes(options, each.rank) for each in on_cpu]
+        check_host_memory(needs, free_bytes())
 
 
 def _leave(status: int) -> NoReturn:

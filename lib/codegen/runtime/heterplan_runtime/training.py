@@ -415,6 +415,8 @@ def train(options: argparse.Namespace) -> None:
         watch.close()
         raise
     except Exception:
+        if run.background is not None:
+            run.background.abandon()
         watch.failed()
         raise
     watch.close()
