@@ -26,7 +26,7 @@ for command in import profile compile evaluate inspect diff verify simulate sche
 done
 cat <<'TEXT'
 
-Not supported yet, and answered with HP1802: `replan`, `compile --background`, `evaluate` of bursts, `simulate --speeds` and `simulate --balance`.
+`replan` is announced and answers HP1802, as do `simulate --speeds` and `--balance`.
 
 ## Environment
 

@@ -92,9 +92,10 @@ Expected<Manifest> readManifest(StringRef directory) {
 }
 
 bool isPackagePath(StringRef path) {
+  path.consume_front("background/"); // the package of a background job
   static constexpr StringRef names[] = {
-      "plan.json",  "model.py", "launch.sh", "report.html", "pareto.json",      ".heterplan",
-      manifestName, "ranks",    "weights",   "pareto",      "heterplan_runtime"};
+      "plan.json",  "model.py", "launch.sh", "report.html", "pareto.json",       ".heterplan",
+      manifestName, "ranks",    "weights",   "pareto",      "heterplan_runtime", "background"};
   if (is_contained(names, path) || isNumbered(path, "ranks/", ".json") ||
       isNumbered(path, "weights/stage-", ".safetensors") ||
       isNumbered(path, "pareto/", "/plan.json"))
@@ -103,6 +104,7 @@ bool isPackagePath(StringRef path) {
 }
 
 bool isBytecode(StringRef path) {
+  path.consume_front("background/");
   return path.startswith("heterplan_runtime/__pycache__/") ||
          (path.startswith("__pycache__/model.") && path.endswith(".pyc"));
 }

@@ -45,9 +45,10 @@ Error makeDirectory(StringRef where) {
 /// The directory that is being written, file by file.
 class Contents {
 public:
-  Contents(StringRef folder, ExchangeObserver &observer) : folder(folder), observer(observer) {}
+  Contents(StringRef folder, ExchangeObserver &observer) : observer(observer), folder(folder) {}
 
   StringRef path() const { return folder; }
+  ExchangeObserver &observer;
   /// Where `name` is to be written; its folder is made. Fails when the user wants to end.
   Expected<std::string> begin(const Twine &name) {
     if (HeldSignals::waiting())
@@ -66,7 +67,6 @@ public:
 
 private:
   StringRef folder;
-  ExchangeObserver &observer;
 };
 
 std::string fourDigits(size_t number) {
@@ -154,6 +154,12 @@ Error writeExecutable(Contents &contents, const Package &package) {
 }
 
 Error writeContents(Contents &contents, const Package &package) {
+  if (package.background) {
+    std::string folder = inFolder(contents.path(), "background");
+    Contents background(folder, contents.observer);
+    if (Error error = writeContents(background, *package.background))
+      return error;
+  }
   if (package.graph)
     if (Error error = writeExecutable(contents, package))
       return error;

@@ -142,6 +142,26 @@ std::string gapsTable(const Plan &plan) {
          more;
 }
 
+/// The copies of the background job, and what they are predicted to train beside the plan.
+std::string backgroundTable(const Plan &plan) {
+  if (!plan.background || plan.background->copies.empty())
+    return "";
+  const BackgroundJob &job = *plan.background;
+  constexpr bool numeric[] = {false, true};
+  std::string rows;
+  for (const BackgroundCopy &copy : job.copies)
+    rows +=
+        row({copy.device.type + " " + std::to_string(copy.device.index) + " of " + copy.device.node,
+             fixed(copy.rate.value(), 1)},
+            numeric);
+  return "<h3>Background job</h3>\n" +
+         wide("<table>\n" + row({"copy on", "samples/s"}, numeric, "th") + rows + "</table>\n") +
+         "<p class=\"note\">" + escape(job.model) + ", " + std::to_string(job.batch.value()) +
+         " samples an iteration, " + readable(job.memory) + " each: " + fixed(job.rate.value(), 1) +
+         " samples/s, which slow the plan down by " + fixed(100 * job.predictedSlowdown, 1) +
+         "%; together " + fixed(job.clusterThroughput.value(), 1) + " samples/s.</p>\n";
+}
+
 /// Of a burst plan: how many devices each stage has, what that amplifies, and what is left idle.
 std::string burstSection(const Plan &plan) {
   if (plan.iterationModel != IterationModel::Burst)
@@ -157,7 +177,7 @@ std::string burstSection(const Plan &plan) {
                 numeric);
   return "<h2>Devices of each stage</h2>\n" + wide(html + "</table>\n") +
          "<p class=\"note\">An iteration takes " + readable(plan.deviceTime) +
-         " of devices.</p>\n" + gapsTable(plan);
+         " of devices.</p>\n" + gapsTable(plan) + backgroundTable(plan);
 }
 
 std::string layerLists(const Plan &plan) {

@@ -305,6 +305,29 @@ Error verifyFigures(const Plan &plan) {
   return Error::success();
 }
 
+/// The figures of the background job and of the alternatives.
+Error verifyBesides(const Plan &plan) {
+  for (const Alternative &alternative : plan.alternatives)
+    if (!isFigure(alternative.objectiveValue) || !isFigure(alternative.lowerBound))
+      return Diagnostic(Diag::InvalidPlan, Location{"", 0, 0, "alternatives"})
+             << "a figure of '" << alternative.name << "' is negative or not finite";
+  if (!plan.background)
+    return Error::success();
+  const BackgroundJob &job = *plan.background;
+  Location place{"", 0, 0, "background"};
+  if (job.batch < Samples(1) || job.batch > Samples(mostSamples))
+    return Diagnostic(Diag::InvalidPlan, place)
+           << "a batch of " << job.batch.value() << "; accepted are 1 to " << mostSamples;
+  bool hold = isTime(job.iteration) && isTime(job.overrun) && isFigure(job.maxSlowdown) &&
+              isFigure(job.memory.value()) && isFigure(job.predictedSlowdown) &&
+              isFigure(job.rate.value()) && isFigure(job.clusterThroughput.value());
+  for (const BackgroundCopy &copy : job.copies)
+    hold &= isFigure(copy.rate.value()) && copy.device.index >= 0;
+  if (hold)
+    return Error::success();
+  return Diagnostic(Diag::InvalidPlan, place) << "a figure is negative or not finite";
+}
+
 Error verifyBatch(const Plan &plan) {
   int64_t batch = plan.globalBatch.value();
   if (batch < 1 || batch > mostSamples)
@@ -336,6 +359,8 @@ Error Plan::verify() const {
   if (!sharesDevices(schedule))
     if (Error error = verifyStagesApart(*this))
       return error;
+  if (Error error = verifyBesides(*this))
+    return error;
   return verifyFigures(*this);
 }
 

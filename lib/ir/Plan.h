@@ -138,6 +138,39 @@ struct IdleGap {
   bool operator==(const IdleGap &) const = default;
 };
 
+/// A copy of a background job on one device.
+struct BackgroundCopy {
+  DeviceRef device;
+  SamplesPerSecond rate{}; // predicted
+  bool operator==(const BackgroundCopy &) const = default;
+};
+
+/// A second job, trained at low priority in the idle gaps of a burst plan (DeepPool, section 5): on
+/// each device a copy of its own, which knows nothing of the others. The model's passes go layer by
+/// layer, each in a gap that is long enough for it.
+struct BackgroundJob {
+  std::string model, modelFingerprint;
+  Samples batch{};              // of an iteration of a copy
+  double maxSlowdown = 0;       // asked for: by which share an iteration of the plan may be longer
+  Bytes memory{};               // that a copy needs
+  Seconds iteration{};          // of a copy that has a device to itself
+  Seconds overrun{};            // by which a pass of a layer may outlast its gap
+  double predictedSlowdown = 0; // share by which an iteration of the plan is longer
+  SamplesPerSecond rate{};      // of all copies
+  SamplesPerSecond clusterThroughput{}; // of the plan beside them, and theirs
+  std::vector<BackgroundCopy> copies;   // by device
+  bool operator==(const BackgroundJob &) const = default;
+};
+
+/// What `auto` found where it compared bursts with pipelines: the best of each.
+struct Alternative {
+  std::string name; // "pipelines" or "burst"
+  bool found = false;
+  double objectiveValue = 0, lowerBound = 0; // as those of the plan; 0 where none was found
+  bool proven = false;                       // that nothing of its kind is better, or exists
+  bool operator==(const Alternative &) const = default;
+};
+
 /// At most `most` devices of `type`.
 struct DeviceLimit {
   std::string type;
@@ -220,7 +253,9 @@ struct Plan : Requirements {
   Seconds deviceTime{};
 
   std::vector<Stage> stages;
-  std::vector<IdleGap> idle; // of burst plans, by device and start
+  std::vector<IdleGap> idle;               // of burst plans, by device and start
+  std::optional<BackgroundJob> background; // of burst plans
+  std::vector<Alternative> alternatives;   // the plan's own kind among them; empty: not compared
   std::vector<Check> checks;
   /// Share of the predicted time by Provenance; sums to 1.
   std::array<double, provenances> provenance{};

@@ -1,3 +1,4 @@
+#include "ir/BurstForm.h"
 #include "ir/FileForms.h"
 #include "ir/FormParts.h"
 #include "ir/JsonForm.h"
@@ -174,20 +175,9 @@ void writePrediction(const Plan &plan, v1::Plan &form) {
   provenance.set_assumed(plan.provenance[4]);
 }
 
-void writeIdle(const Plan &plan, v1::Plan &form) {
-  form.set_device_seconds(plan.deviceTime.value());
-  for (const IdleGap &gap : plan.idle) {
-    v1::IdleGap &gapForm = *form.add_idle();
-    writeDevice(gap.device, *gapForm.mutable_device());
-    gapForm.set_start(gap.start.value());
-    gapForm.set_seconds(gap.duration.value());
-    gapForm.set_free_memory_bytes(gap.freeMemory.value());
-  }
-}
-
 /// What only some plans have.
 void writeExtras(const Plan &plan, v1::Plan &form) {
-  writeIdle(plan, form);
+  writeBurst(plan, form);
   if (plan.training) {
     v1::Training &training = *form.mutable_training();
     training.set_epochs(double(plan.training->epochs));
@@ -230,10 +220,7 @@ Error checkTraining(const v1::Plan &form, const Plan &plan) {
 }
 
 void readExtras(const v1::Plan &form, Plan &plan) {
-  plan.deviceTime = Seconds(form.device_seconds());
-  for (const v1::IdleGap &gap : form.idle())
-    plan.idle.push_back({readDevice(gap.device()), Seconds(gap.start()), Seconds(gap.seconds()),
-                         Bytes(gap.free_memory_bytes())});
+  readBurst(form, plan);
   if (form.has_training())
     plan.training = {int64_t(form.training().epochs()), int64_t(form.training().samples())};
   if (form.has_rounding())

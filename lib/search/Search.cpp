@@ -1,5 +1,6 @@
 #include "search/Search.h"
 
+#include "search/Comparison.h"
 #include "search/burst/Burst.h"
 #include "search/placement/PlanBuilder.h"
 #include "search/placement/Strategy.h"
@@ -14,17 +15,20 @@ using namespace llvm;
 namespace heterplan {
 
 namespace {
-using Run = Expected<Solution> (*)(Evaluator &, const SearchOptions &);
-
 constexpr StrategyInfo infos[] = {
     {"auto", "exact within its limits, then local search and learning from its plan"},
-#define HETERPLAN_STRATEGY(name, cls, help) {name, help},
+#define HETERPLAN_STRATEGY(name, cls, cuts, help) {name, help},
 #include "search/placement/Strategies.def"
 };
 
-constexpr Run runs[] = {
-    runPortfolio, // auto
-#define HETERPLAN_STRATEGY(name, cls, help) cls::run,
+struct Strategy {
+  Expected<Solution> (*run)(Evaluator &, const SearchOptions &);
+  std::vector<int> (*cuts)(const Problem &); // that it searches
+};
+
+constexpr Strategy strategyTable[] = {
+    {runPortfolio, everyCut}, // auto
+#define HETERPLAN_STRATEGY(name, cls, cuts, help) {cls::run, cuts},
 #include "search/placement/Strategies.def"
 };
 
@@ -56,29 +60,16 @@ Expected<size_t> strategyIndex(StringRef name) {
              .note({}, "accepted are " + accepted)
          << "no strategy is called '" << name << "'" << didYouMean(name, names);
 }
-} // namespace
-
-const char *nameOf(RoundingMethod method) {
-  static constexpr const char *names[] = {"exact", "ceiling", "floor-repair", "randomised"};
-  return names[static_cast<int>(method)];
-}
-
-ArrayRef<StrategyInfo> strategies() { return infos; }
-
-Expected<SearchOutcome> search(const Problem &problem, StringRef name,
-                               const SearchOptions &options) {
-  Expected<size_t> index = strategyIndex(name);
-  if (!index)
-    return index.takeError();
-  if (problem.request.schedule == ScheduleChoice::Burst)
-    return searchBurst(problem, name, options);
+/// By strategy `index`, of infos.
+Expected<SearchOutcome> searchPlacements(const Problem &problem, size_t index,
+                                         const SearchOptions &options) {
   if (options.rounding != RoundingMethod::Exact &&
       std::isfinite(problem.request.highestCost().value()))
     return Diagnostic(Diag::NotSupported, {"", 0, 0, "rounding"})
            << "sizes are not rounded within a limit on the cost of an iteration or of samples";
-  bool takesEveryCut = name == "auto" || name == "label-setting";
-  Evaluator evaluator(problem, takesEveryCut ? everyCut(problem) : narrowCuts(problem));
-  Expected<Solution> solution = runs[*index](evaluator, options);
+  const Strategy &strategy = strategyTable[index];
+  Evaluator evaluator(problem, strategy.cuts(problem));
+  Expected<Solution> solution = strategy.run(evaluator, options);
   if (Error error = evaluator.takeError()) {
     if (!solution)
       consumeError(solution.takeError());
@@ -108,7 +99,7 @@ Expected<SearchOutcome> search(const Problem &problem, StringRef name,
   plan->searchSpace = outcome.space.name;
   plan->searchSpaceLimits = outcome.space.leftOut;
   plan->interrupted = options.stop && *options.stop;
-  plan->strategy = name.str();
+  plan->strategy = infos[index].name;
   plan->seed = options.seed;
   if (plan->optimal) // its bound may be reached without a search for it
     outcome.termination = Termination::Optimal;
@@ -116,6 +107,26 @@ Expected<SearchOutcome> search(const Problem &problem, StringRef name,
     outcome.termination = Termination::Feasible;
   outcome.plan = std::move(*plan);
   return outcome;
+}
+} // namespace
+
+const char *nameOf(RoundingMethod method) {
+  static constexpr const char *names[] = {"exact", "ceiling", "floor-repair", "randomised"};
+  return names[static_cast<int>(method)];
+}
+
+ArrayRef<StrategyInfo> strategies() { return infos; }
+
+Expected<SearchOutcome> search(const Problem &problem, StringRef name,
+                               const SearchOptions &options) {
+  Expected<size_t> index = strategyIndex(name);
+  if (!index)
+    return index.takeError();
+  if (problem.request.schedule == ScheduleChoice::Burst)
+    return searchBurst(problem, name, options);
+  if (comparesBursts(problem.request))
+    return compareWithBursts(problem, name, options);
+  return searchPlacements(problem, *index, options);
 }
 
 } // namespace heterplan

@@ -55,6 +55,7 @@ public:
   Plan plan();
 
 private:
+  BackgroundJob backgroundJob();
   Layer layer();
   Stage stage(int id, int microBatches, int64_t microBatch);
 
@@ -203,6 +204,23 @@ inline Stage RandomValues::stage(int id, int microBatches, int64_t microBatch) {
   return stage;
 }
 
+inline BackgroundJob RandomValues::backgroundJob() {
+  BackgroundJob job;
+  job.model = name();
+  job.modelFingerprint = text();
+  job.batch = Samples(integer(1, 1 << 30));
+  job.maxSlowdown = number();
+  job.memory = Bytes(number());
+  job.iteration = Seconds(number());
+  job.overrun = Seconds(number());
+  job.predictedSlowdown = number();
+  job.rate = SamplesPerSecond(number());
+  job.clusterThroughput = SamplesPerSecond(number());
+  for (int64_t i = integer(0, 2); i > 0; --i)
+    job.copies.push_back({{name(), name(), int(integer(0, 7))}, SamplesPerSecond(number())});
+  return job;
+}
+
 inline Plan RandomValues::plan() {
   Plan plan;
   plan.model = name();
@@ -250,6 +268,10 @@ inline Plan RandomValues::plan() {
     plan.rounding = Rounding{name(), number()};
   if (coin())
     plan.fits.push_back({name(), number(), number(), number(), number(), text()});
+  if (coin())
+    plan.alternatives.push_back({name(), coin(), number(), number(), coin()});
+  if (coin())
+    plan.background = backgroundJob();
   for (int id = 0; id < stages; ++id) {
     plan.stages.push_back(stage(id, plan.microBatches, microBatch));
     for (int64_t i = integer(1, 3); i > 0; --i)

@@ -53,13 +53,12 @@ def test_it_trains_as_one_process(tmp_path: Path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--amplification-limit", "2"], "with --schedule burst"),
+        (["--schedule", "pipeline", "--amplification-limit", "2"], "with --schedule burst"),
         (["--objective", "gpu-seconds"], "is supported for bursts only"),
         (["--iteration-model", "burst"], "is not supported with schedules other than burst"),
         (["--schedule", "burst", "--strategy", "greedy"], "strategy 'greedy' is not supported"),
         (["--schedule", "burst", "--micro-batches", "4"], "4 micro-batches are not supported"),
         (["--schedule", "burst", "--recompute", "always"], "recomputation is not supported"),
-        (["--schedule", "burst", "--background", "other.onnx"], "--background is not supported"),
         (["--schedule", "burst", "--amplification-limit", "0.5"], "--amplification-limit"),
     ],
 )

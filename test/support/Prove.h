@@ -1,7 +1,7 @@
 // What explain() asks for a proof, as `heterplan compile` answers it.
 #pragma once
 
-#include "search/problem/SearchSpace.h"
+#include "search/problem/MicroBatchCounts.h"
 #include "search/verify/AssignmentProof.h"
 
 namespace heterplan::test {

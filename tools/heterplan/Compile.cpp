@@ -1,4 +1,5 @@
 // heterplan compile: model and cluster to a plan that can be run.
+#include "BackgroundPlanning.h"
 #include "Commands.h"
 #include "InfeasibleText.h"
 #include "ParetoText.h"
@@ -12,7 +13,7 @@
 #include "cost/Simulator.h"
 #include "search/Pareto.h"
 #include "search/explain/Explain.h"
-#include "search/problem/SearchSpace.h"
+#include "search/problem/MicroBatchCounts.h"
 #include "search/verify/AssignmentProof.h"
 #include "search/verify/Checker.h"
 #include "support/JsonWriter.h"
@@ -116,9 +117,9 @@ Error check(Plan &plan, const Problem &problem) {
   return Error::success();
 }
 
-/// Lowers and simulates `plan`, and writes all of it.
+/// Lowers and simulates `plan`, and writes all of it; with the copies of a background job.
 Error write(const Plan &plan, const ParetoPlans &front, const Inputs &inputs,
-            const CompileOptions &options) {
+            const CompileOptions &options, const PlannedCopy *copy = nullptr) {
   const Problem &problem = inputs.problem;
   Expected<std::string> runtime = findRuntime(executablePath());
   if (!runtime)
@@ -136,6 +137,12 @@ Error write(const Plan &plan, const ParetoPlans &front, const Inputs &inputs,
                   inputs.graph ? &*inputs.graph : nullptr,
                   *runtime,
                   front};
+  std::optional<Package> background;
+  if (copy) {
+    background.emplace(Package{copy->plan, copy->layers, copy->program, copy->timeline,
+                               copy->operators ? &*copy->operators : nullptr, *runtime});
+    package.background = &*background;
+  }
   return writePackage(options.directory, package, options.force);
 }
 
@@ -205,12 +212,15 @@ Expected<bool> passesChecks(Plan &plan, const Inputs &inputs, const CompileOptio
 }
 
 Expected<ExitStatus> finish(Plan &plan, const Inputs &inputs, const CompileOptions &options) {
+  Expected<std::optional<PlannedCopy>> copy = addBackground(plan, inputs, options);
+  if (!copy)
+    return copy.takeError();
   Expected<bool> passes = passesChecks(plan, inputs, options);
   if (!passes)
     return passes.takeError();
   if (!*passes)
     return exitInfeasible;
-  if (Error error = write(plan, {}, inputs, options))
+  if (Error error = write(plan, {}, inputs, options, *copy ? &**copy : nullptr))
     return error;
   noteInterruption(plan.optimal);
   noteWeights(inputs, options);

@@ -48,7 +48,8 @@ void addLimits(CLI::App &command, CompileOptions &options) {
   addTexts(command, "--separate", options.separations, "LAYER,LAYER[,...]",
            "put no two of these layers in one stage");
   addText(command, "--amplification-limit", options.amplificationLimit, "A",
-          "of bursts: most device-seconds that a layer may take for a second of it on one device");
+          "of bursts: most device-seconds that a layer may take for a second of it on one device; "
+          "with --schedule auto, bursts within it are compared with pipelines");
 }
 
 void addSearch(CLI::App &command, CompileOptions &options) {
@@ -59,7 +60,6 @@ void addSearch(CLI::App &command, CompileOptions &options) {
       command, "--widths", options.widths, "WHICH",
       "numbers of devices of a burst's layers: powers (of two, default) or any, that divide the "
       "batch");
-  addText(command, "--background", options.background, "MODEL", "not supported yet");
   addText(command, "--micro-batches", options.microBatches, "M",
           "micro-batches of an iteration; default: searched");
   addText(command, "--optimizer", options.optimizer, "NAME", "sgd (default), momentum or adam");
@@ -250,9 +250,19 @@ Error readSets(StringRef option, ArrayRef<std::string> texts, std::vector<LayerS
   return Error::success();
 }
 
+/// What belongs to a background job, and what it cannot be combined with.
 Error refuseUnsupported(const CompileOptions &options) {
-  if (!options.background.empty())
-    return notSupported("--background");
+  bool hasJob = !options.background.empty();
+  if (!hasJob && !(options.backgroundBatch.empty() && options.maxSlowdown.empty()))
+    return Diagnostic(
+               Diag::Usage,
+               {"", 0, 0, options.maxSlowdown.empty() ? "--background-batch" : "--max-slowdown"})
+           << "is about a background job; name one by --background";
+  if (hasJob && options.schedule != "burst")
+    return Diagnostic(Diag::Usage, {"", 0, 0, "--background"}).note({}, "add --schedule burst")
+           << "a background job is trained in the gaps of a burst plan";
+  if (hasJob && options.pareto)
+    return notSupported("--background with --pareto");
   return Error::success();
 }
 } // namespace
@@ -268,6 +278,13 @@ void addCompileOptions(CLI::App &command, CompileOptions &options) {
   addText(command, "-o,--output", options.directory, "DIR", "where the plan is written")
       ->required();
   addRequestOptions(command, options);
+  addText(command, "--background", options.background, "MODEL",
+          "of bursts: a second model, trained at low priority in the idle gaps of the plan, a copy "
+          "of its own on each device");
+  addText(command, "--background-batch", options.backgroundBatch, "N",
+          "samples of an iteration of such a copy (8)");
+  addText(command, "--max-slowdown", options.maxSlowdown, "P%",
+          "by which share the copies may lengthen an iteration of the plan (5%)");
   addReadingOptions(command, options.reading);
   command.add_flag("--force", options.force, "replace what DIR holds");
   command.add_flag("--json", options.json, "print the plan as JSON");
@@ -332,6 +349,20 @@ Expected<SearchOptions> readSearchOptions(const CompileOptions &options, const R
   result.seed = static_cast<uint64_t>(*seed);
   result.timeLimit = Seconds(*limit);
   return result;
+}
+
+Expected<BackgroundOptions> readBackgroundOptions(const CompileOptions &options) {
+  Expected<int64_t> batch =
+      wholeOption("--background-batch", options.backgroundBatch, 8, 1, largestBatch);
+  if (!batch)
+    return batch.takeError();
+  StringRef share = options.maxSlowdown;
+  bool isPercent = share.consume_back("%");
+  Expected<double> slowdown = realOption("--max-slowdown", share.str(), isPercent ? 5 : 0.05, 0,
+                                         /*inclusive=*/true);
+  if (!slowdown)
+    return slowdown.takeError();
+  return BackgroundOptions{Samples(*batch), isPercent ? *slowdown / 100 : *slowdown};
 }
 
 Expected<int> readParetoPoints(const CompileOptions &options) {

@@ -21,8 +21,8 @@ struct CompileOptions {
   std::string batch, objective, minThroughput, maxCostPerHour, maxCostPerMillionSamples,
       maxCostPerIteration, maxIterationTime, maxMemoryFraction, schedule,
       strategy = "auto", timeLimit, seed, optimizer, precision, microBatches, amplificationLimit,
-      widths, background, iterationModel, costModel, rounding, epochs, samples, gap, threads,
-      policyIn, policyOut, paretoPoints, workLimit, recompute, shardState;
+      widths, background, backgroundBatch, maxSlowdown, iterationModel, costModel, rounding, epochs,
+      samples, gap, threads, policyIn, policyOut, paretoPoints, workLimit, recompute, shardState;
   bool force = false, json = false, pareto = false;
 };
 
@@ -36,6 +36,12 @@ llvm::Expected<Request> readRequest(const CompileOptions &options);
 /// Those of a search for plans of `request`.
 llvm::Expected<SearchOptions> readSearchOptions(const CompileOptions &options,
                                                 const Request &request);
+/// How --background is planned.
+struct BackgroundOptions {
+  Samples batch{};
+  double maxSlowdown = 0; // share of the plan's iteration
+};
+llvm::Expected<BackgroundOptions> readBackgroundOptions(const CompileOptions &options);
 /// Floors of --pareto.
 llvm::Expected<int> readParetoPoints(const CompileOptions &options);
 

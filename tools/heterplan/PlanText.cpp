@@ -146,6 +146,18 @@ std::string deviceTimeText(const Plan &plan) {
          percent(all > 0 ? idle / all : 0) + " of it";
 }
 
+/// What bursts and pipelines were found to be worth, where `auto` compared them.
+std::string alternativesText(const Plan &plan) {
+  std::vector<std::string> texts;
+  for (const Alternative &each : plan.alternatives) {
+    std::string text = each.name + ": ";
+    text += each.found ? objectiveText(plan.objective, each.objectiveValue) : "no plan";
+    texts.push_back(text + (each.proven ? "" : " (not proven)"));
+  }
+  bool isBurst = plan.iterationModel == IterationModel::Burst;
+  return texts.empty() ? "" : join(texts, "; ") + "; " + (isBurst ? "burst wins" : "pipelines win");
+}
+
 void printFacts(raw_ostream &os, const Plan &plan) {
   printFact(os, "plan",
             plan.model + " on " + plan.cluster + ", " + Twine(deviceTotal(plan)) +
@@ -154,6 +166,7 @@ void printFacts(raw_ostream &os, const Plan &plan) {
             Twine(nameOf(plan.objective)) + ": " +
                 objectiveText(plan.objective, plan.objectiveValue));
   printFact(os, "proven bound", bandText(plan));
+  printFact(os, "compared", alternativesText(plan));
   printFact(os, "searched space", spaceText(plan));
   if (plan.interrupted)
     printFact(os, "interrupted", "yes: the search had not ended");
@@ -274,6 +287,32 @@ void printBurst(raw_ostream &os, const Plan &plan) {
     os << "and " << plan.idle.size() - mostShown << " more gaps (inspect --format json)\n";
 }
 
+/// The background job of a burst plan, and what each of its copies is predicted to do.
+void printBackground(raw_ostream &os, const Plan &plan) {
+  if (!plan.background)
+    return;
+  const BackgroundJob &job = *plan.background;
+  os << "\nbackground job " << job.model << ", " << job.batch.value() << " samples and "
+     << readable(job.iteration) << " an iteration, " << readable(job.memory) << " of memory\n";
+  if (job.copies.empty()) {
+    Bytes most{};
+    for (const IdleGap &gap : plan.idle)
+      most = std::max(most, gap.freeMemory);
+    os << "no device has room for a copy: at most " << readable(most)
+       << " are free where there are gaps, or its passes are longer than the gaps\n";
+    return;
+  }
+  Table copies({"copy on", ">samples/s"});
+  for (const BackgroundCopy &copy : job.copies)
+    copies.row(
+        {copy.device.type + " " + std::to_string(copy.device.index) + " of " + copy.device.node,
+         plain(copy.rate.value())});
+  copies.print(os);
+  os << "predicted: " << plain(job.rate.value()) << " samples/s beside the plan, which they slow "
+     << "down by " << percent(job.predictedSlowdown) << " (at most " << percent(job.maxSlowdown)
+     << "); together " << plain(job.clusterThroughput.value()) << " samples/s\n";
+}
+
 /// One line for each stage that computes activations again or divides its state.
 void printWays(raw_ostream &os, const Plan &plan) {
   for (const Stage &stage : plan.stages) {
@@ -329,6 +368,7 @@ void printPlan(raw_ostream &os, const Plan &plan, ChecksShown checks) {
   printTables(os, plan);
   printWays(os, plan);
   printBurst(os, plan);
+  printBackground(os, plan);
   if (checks == ChecksShown::Summary || plan.checks.empty())
     return;
   os << '\n';

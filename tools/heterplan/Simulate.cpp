@@ -4,10 +4,13 @@
 #include "Options.h"
 #include "Table.h"
 
+#include "cost/BackgroundSimulator.h"
 #include "cost/Simulator.h"
 #include "ir/FileForms.h"
 #include "support/Files.h"
 #include "support/JsonWriter.h"
+
+#include "llvm/Support/FileSystem.h"
 
 using namespace heterplan;
 using namespace llvm;
@@ -25,10 +28,17 @@ struct StageUse {
   Seconds computing{}, moving{};
 };
 
+/// The copies of a background job beside the ranks.
+struct Beside {
+  double slowdown = 0; // share of the iteration
+  SamplesPerSecond rate{};
+};
+
 struct Result {
   Program program;
   Simulation simulation;
   std::vector<StageUse> uses;
+  std::optional<Beside> background;
 
   Seconds iteration() const { return simulation.timeline.iteration; }
   /// Share of the iteration that the ranks of `use` spend on `busy`.
@@ -81,6 +91,10 @@ void printText(const Result &result) {
          << "throughput  " << plain(throughputOf(result).value()) << " samples/s\n"
          << "bubble      " << percent(bubbleShare(result)) << " of all ranks' time is waiting\n\n";
   table.print(outs());
+  if (result.background)
+    outs() << "\nbackground job: " << plain(result.background->rate.value())
+           << " samples/s; an iteration takes " << percent(result.background->slowdown)
+           << " longer beside it\n";
 }
 
 void printJson(const Result &result) {
@@ -92,6 +106,11 @@ void printJson(const Result &result) {
     json.attribute("eagerSeconds", result.simulation.eager.value());
     json.attribute("throughput", throughputOf(result).value());
     json.attribute("bubbleShare", bubbleShare(result));
+    if (result.background)
+      json.attributeObject("background", [&] {
+        json.attribute("slowdown", result.background->slowdown);
+        json.attribute("samplesPerSecond", result.background->rate.value());
+      });
     json.attributeArray("stages", [&] {
       for (size_t stage = 0; stage < result.uses.size(); ++stage)
         json.object([&] {
@@ -104,6 +123,36 @@ void printJson(const Result &result) {
         });
     });
   });
+}
+
+/// Both Programs together, as the plan packs them; none where it has no background job.
+Expected<std::optional<Beside>> simulateBeside(const std::string &directory,
+                                               const Program &program) {
+  if (!sys::fs::exists(directory + "/background/ranks"))
+    return std::nullopt;
+  Expected<Plan> plan = readPlan(directory);
+  if (!plan)
+    return plan.takeError();
+  if (!plan->background)
+    return std::nullopt;
+  Expected<Program> copy = readProgram(directory + "/background");
+  if (!copy)
+    return copy.takeError();
+  std::vector<int> hosts;
+  for (const RankProgram &rank : program.ranks)
+    for (const BackgroundCopy &each : plan->background->copies)
+      if (each.device == rank.device)
+        hosts.push_back(rank.rank);
+  Expected<SharedSimulation> shared =
+      simulateTogether(program, *copy, hosts, plan->background->overrun);
+  if (!shared)
+    return shared.takeError();
+  Beside result{shared->slowdown, {}};
+  Seconds iteration = shared->iteration * (1 + shared->slowdown);
+  for (double iterations : shared->iterations)
+    result.rate +=
+        SamplesPerSecond(iterations * double(copy->globalBatch.value()) / iteration.value());
+  return result;
 }
 
 Error refuseUnsupported(const SimulateOptions &options) {
@@ -127,7 +176,11 @@ Expected<ExitStatus> simulate(const SimulateOptions &options) {
     if (Error error = writeFile(options.trace, toJson(simulation->timeline)))
       return error;
   std::vector<StageUse> uses = usesOf(*program, simulation->timeline);
-  Result result{std::move(*program), std::move(*simulation), std::move(uses)};
+  Expected<std::optional<Beside>> background =
+      simulateBeside(planDirectory(options.plan), *program);
+  if (!background)
+    return background.takeError();
+  Result result{std::move(*program), std::move(*simulation), std::move(uses), *background};
   (options.json ? printJson : printText)(result);
   return exitDone;
 }

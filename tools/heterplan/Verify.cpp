@@ -15,13 +15,15 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FileSystem.h"
 
+#include <cmath>
+
 using namespace heterplan;
 using namespace llvm;
 
 namespace {
 
 struct VerifyOptions {
-  std::string plan, model;
+  std::string plan, model, background;
   CostOptions costs;
   ModelOptions reading;
   bool json = false;
@@ -144,6 +146,55 @@ Error addDirectory(const PlanInputs &inputs, const std::string &directory, Repor
   return Error::success();
 }
 
+/// What the plan says of a copy of its background job and `copy`, its plan, does not.
+std::vector<std::string> copyMismatches(const BackgroundJob &job, const Plan &copy) {
+  constexpr double agreement = 1e-6;
+  std::vector<std::string> wrong;
+  auto equal = [&](const char *what, double stated, double found) {
+    if (std::abs(stated - found) > agreement * found)
+      wrong.push_back(std::string("the ") + what + " of a copy is stated as " + plain(stated) +
+                      ", and its own plan says " + plain(found));
+  };
+  Bytes memory{};
+  for (const Stage &stage : copy.stages)
+    memory += stage.memory;
+  equal("memory", job.memory.value(), memory.value());
+  equal("iteration", job.iteration.value(), copy.iteration.value());
+  equal("batch", double(job.batch.value()), double(copy.globalBatch.value()));
+  if (job.modelFingerprint != copy.modelFingerprint)
+    wrong.push_back("a copy is of another model than its own plan");
+  return wrong;
+}
+
+/// The plan of a copy of the background job, by its model.
+Error addBackground(const Plan &plan, const VerifyOptions &options, Report &report) {
+  if (!plan.background || plan.background->copies.empty())
+    return Error::success();
+  report.unchecked.push_back({"background-prediction", "the slow-down and the rates beside the "
+                                                       "copies are what the simulator says"});
+  if (options.background.empty()) {
+    report.unchecked.push_back({"background-copy", "what a copy needs and takes is what the plan "
+                                                   "says; give its model by --background"});
+    return Error::success();
+  }
+  std::string directory = planDirectory(options.plan) + "/background";
+  Expected<PlanInputs> copy =
+      readPlanInputs(directory, options.background, options.reading, options.costs);
+  if (!copy)
+    return copy.takeError();
+  std::vector<std::string> wrong = copyMismatches(*plan.background, copy->plan);
+  Expected<std::vector<Finding>> findings =
+      examinePlan(copy->plan, copy->graph, copy->costs.cluster, *copy->costs.model);
+  if (!findings)
+    return findings.takeError();
+  for (const Finding &finding : *findings)
+    if (!finding.check.holds)
+      wrong.push_back("the plan of a copy fails its check '" + finding.check.name +
+                      "': " + finding.because);
+  report.add("background-copy", wrong);
+  return Error::success();
+}
+
 Expected<Report> examine(const PlanInputs &inputs, const VerifyOptions &options) {
   if (std::optional<Report> foreign = foreignModel(inputs.plan, inputs.graph, options))
     return std::move(*foreign);
@@ -170,6 +221,8 @@ Expected<Report> examine(const PlanInputs &inputs, const VerifyOptions &options)
     report.unchecked.push_back({"files", "there is no " + std::string(manifestName) +
                                              " beside the plan; give the directory"});
   }
+  if (Error error = addBackground(inputs.plan, options, report))
+    return error;
   addClaims(inputs.plan, report);
   return report;
 }
@@ -193,6 +246,8 @@ void heterplan::addVerify(CLI::App &root, Action &action) {
   auto options = std::make_shared<VerifyOptions>();
   addArgument(*command, "PLAN", options->plan, "plan.json or the directory that holds it");
   addText(*command, "--model", options->model, "FILE", "the model that was compiled")->required();
+  addText(*command, "--background", options->background, "FILE",
+          "the model of the background job, if the plan has one");
   addCostOptions(*command, options->costs);
   addReadingOptions(*command, options->reading);
   command->add_flag("--json", options->json, "print the checks as JSON");

@@ -1,8 +1,8 @@
 #include "search/burst/Burst.h"
 
-#include "cost/IterationRules.h"
 #include "search/burst/BurstPlan.h"
-#include "search/problem/SearchSpace.h"
+#include "search/placement/PlanBuilder.h"
+#include "search/problem/Cuts.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -41,16 +41,14 @@ Error refuseUnsupported(const Problem &problem, StringRef strategy) {
   return Error::success();
 }
 
-/// How many devices of `type` a plan may have: those that pins, limits and the budget allow.
+/// How many devices of `type` a plan may have: those that pins, the budget and limits on the type
+/// allow.
 int devicesFor(const Problem &problem, int type) {
   const Request &request = problem.request;
   const DeviceType &of = problem.cluster.types[type];
   if (any_of(request.pins, [&](const Pin &pin) { return pin.type != of.stated(); }))
     return 0;
-  double most = problem.cluster.deviceCount(type);
-  for (const DeviceLimit &limit : request.deviceLimits)
-    if (limit.type == of.stated())
-      most = std::min(most, double(limit.most));
+  double most = problem.availableDevices(type);
   if (request.maxCostPerHour > DollarsPerHour(0) && of.price > DollarsPerHour(0))
     most = std::min(most, std::floor(request.maxCostPerHour / of.price * (1 + 1e-9)));
   return static_cast<int>(most);
@@ -90,13 +88,13 @@ private:
   Error searchPool(int type, int most) {
     Pool pool(problem.cluster, type, most, request.globalBatch, request.widths);
     BurstCosts costs(problem, pool);
-    bool costCounts = request.objective == Objective::Cost || std::isfinite(highestCost());
+    bool widestCounts =
+        request.objective == Objective::Cost || std::isfinite(request.highestCost().value());
     for (int width : pool.widths()) {
       // The price of a plan is that of its widest stage; else more devices are never worse.
-      bool isLast = width == pool.widths().back();
-      if (!isLast && !costCounts)
+      if (!widestCounts && width != pool.widths().back())
         continue;
-      BurstGoal goal{request.objective == Objective::DeviceSeconds, longestIteration(type, width),
+      BurstGoal goal{request.objective == Objective::DeviceSeconds, longestOn(type, width),
                      request.amplificationLimit, width, problem.memoryOf(type)};
       Expected<BurstChoice> choice = searchWidths(costs, positions, goal, budget);
       if (!choice)
@@ -106,13 +104,11 @@ private:
     return costs.takeError();
   }
 
-  double highestCost() const { return request.highestCost().value(); }
-
-  /// Of plans on `width` devices of `type`: within the limits on its time and its cost.
-  Seconds longestIteration(int type, int width) const {
+  /// The longest iteration on `devices` of `type` that is within the limits on time and on cost.
+  Seconds longestOn(int type, int devices) const {
+    Dollars second = problem.cluster.types[type].price * double(devices) * Seconds(1);
     Seconds longest = request.longestIteration();
-    Dollars second = problem.cluster.types[type].price * double(width) * Seconds(1);
-    return second > Dollars(0) ? std::min(longest, Seconds(highestCost() / second.value()))
+    return second > Dollars(0) ? std::min(longest, Seconds(request.highestCost() / second))
                                : longest;
   }
 
@@ -156,20 +152,9 @@ private:
     plan->strategy = "auto";
     plan->seed = options.seed;
     plan->interrupted = options.stop && *options.stop;
-    fillObjective(*plan);
-    return plan;
-  }
-
-  void fillObjective(Plan &plan) const {
-    double batch = double(request.globalBatch.value());
     bool maximise = request.objective == Objective::Throughput;
-    plan.objectiveValue = maximise ? plan.throughput.value()
-                          : request.objective == Objective::Cost
-                              ? plan.costPerMillionSamples.value()
-                              : plan.deviceTime.value();
-    plan.optimal = proven;
-    plan.lowerBound = proven ? plan.objectiveValue : maximise ? batch / bound : bound;
-    plan.gap = std::abs(plan.objectiveValue - plan.lowerBound) / plan.objectiveValue;
+    stateWorth(*plan, maximise ? double(request.globalBatch.value()) / bound : bound, proven);
+    return plan;
   }
 
   const Problem &problem;

@@ -1,11 +1,12 @@
 #include "search/burst/BurstPlan.h"
 
+#include "cost/IdleGaps.h"
 #include "cost/IterationRules.h"
 #include "cost/Simulator.h"
+#include "search/placement/PlanBuilder.h"
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 
 using namespace llvm;
 
@@ -16,10 +17,11 @@ class BurstPlanBuilder {
 public:
   BurstPlanBuilder(BurstCosts &costs, ArrayRef<BurstStage> choice)
       : costs(costs), problem(costs.problem), choice(choice),
-        devices(devicesOf(problem.cluster, costs.pool.type())) {}
+        devices(devicesOf(problem.cluster, costs.pool.type())), plan(planFor(problem)) {
+    plan.schedule = Schedule::Burst;
+  }
 
   Expected<Plan> build() {
-    fillRequest();
     for (size_t i = 0; i < choice.size(); ++i)
       addStage(int(i));
     for (size_t i = 1; i < choice.size(); ++i)
@@ -33,24 +35,6 @@ public:
   }
 
 private:
-  void fillRequest() {
-    const Request &request = problem.request;
-    plan.model = problem.graph.model;
-    plan.modelFingerprint = problem.graph.fingerprint;
-    plan.cluster = problem.cluster.name;
-    plan.clusterFingerprint = problem.cluster.fingerprint;
-    plan.globalBatch = request.globalBatch;
-    plan.schedule = Schedule::Burst;
-    plan.optimizer = request.optimizer;
-    plan.precision = request.precision;
-    plan.iterationModel = IterationModel::Burst;
-    plan.recompute = request.recompute;
-    plan.shardState = request.shardState;
-    static_cast<Requirements &>(plan) = request;
-    plan.training = request.training;
-    plan.objective = request.objective;
-  }
-
   void addStage(int index) {
     const BurstStage &chosen = choice[index];
     StageCost cost = costs.stage(chosen.layers, chosen.width);
@@ -81,6 +65,8 @@ private:
     Stage &before = plan.stages[index - 1], &after = plan.stages[index];
     int position = choice[index].layers.begin;
     int from = choice[index - 1].width, to = choice[index].width;
+    if (from == to)
+      return;
     after.receive = costs.activations(position, from, to);
     after.forward += after.receive;
     before.receiveGradient = costs.gradients(position, from, to);
@@ -110,11 +96,7 @@ private:
     plan.throughput = plan.globalBatch / plan.iteration;
     plan.costPerHour = problem.cluster.types[costs.pool.type()].price * double(most);
     plan.costPerMillionSamples = plan.costPerHour * plan.iteration * (1e6 / batch);
-    double sum = std::accumulate(plan.provenance.begin(), plan.provenance.end(), 0.0);
-    if (sum == 0)
-      plan.provenance[static_cast<int>(Provenance::Modelled)] = sum = 1;
-    for (double &share : plan.provenance)
-      share /= sum;
+    stateProvenance(plan);
   }
 
   BurstCosts &costs;
@@ -146,24 +128,11 @@ Expected<std::vector<IdleGap>> findIdleGaps(const Plan &plan, const LayerGraph &
   Expected<Simulation> simulation = simulate(*program);
   if (!simulation)
     return simulation.takeError();
-  const Timeline &timeline = simulation->timeline;
   std::map<DeviceRef, Bytes> memory = freeMemory(plan, cluster);
-  const Seconds shortest = timeline.iteration * 1e-9; // rounding leaves shorter ones
   std::vector<IdleGap> result;
-  auto event = timeline.events.begin();
-  for (const RankProgram &rank : program->ranks) {
-    Seconds busy{};
-    auto waitUntil = [&](Seconds end) {
-      if (end - busy > shortest)
-        result.push_back({rank.device, busy, end - busy, memory[rank.device]});
-    };
-    for (; event != timeline.events.end() && event->rank == rank.rank; ++event) {
-      if (event->end == event->begin)
-        continue;
-      waitUntil(event->begin);
-      busy = std::max(busy, event->end);
-    }
-    waitUntil(timeline.iteration);
+  for (const RankGap &gap : gapsOf(*program, simulation->timeline)) {
+    const DeviceRef &device = program->ranks[gap.rank].device;
+    result.push_back({device, gap.begin, gap.duration(), memory[device]});
   }
   return result;
 }

@@ -1,6 +1,6 @@
 #include "search/burst/BurstTable.h"
 
-#include "search/problem/SearchSpace.h"
+#include "search/problem/Cuts.h"
 
 #include <algorithm>
 

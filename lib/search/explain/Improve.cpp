@@ -1,5 +1,7 @@
 #include "search/explain/Improve.h"
 
+#include "search/problem/MicroBatchCounts.h"
+
 #include <algorithm>
 
 namespace heterplan {

@@ -23,6 +23,52 @@ void dropMissing(const MicroBatches &microBatches, std::vector<Replica> &replica
 }
 } // namespace
 
+Plan planFor(const Problem &problem) {
+  const Request &request = problem.request;
+  Plan plan;
+  plan.model = problem.graph.model;
+  plan.modelFingerprint = problem.graph.fingerprint;
+  plan.cluster = problem.cluster.name;
+  plan.clusterFingerprint = problem.cluster.fingerprint;
+  plan.globalBatch = request.globalBatch;
+  plan.optimizer = request.optimizer;
+  plan.precision = request.precision;
+  plan.iterationModel = request.iterationModel;
+  plan.recompute = request.recompute;
+  plan.shardState = request.shardState;
+  static_cast<Requirements &>(plan) = request;
+  plan.training = request.training;
+  plan.objective = request.objective;
+  return plan;
+}
+
+void stateWorth(Plan &plan, double bound, bool optimal) {
+  switch (plan.objective) {
+  case Objective::Throughput:
+    plan.objectiveValue = plan.throughput.value();
+    break;
+  case Objective::Cost:
+    plan.objectiveValue = plan.costPerMillionSamples.value();
+    break;
+  case Objective::DeviceSeconds:
+    plan.objectiveValue = plan.deviceTime.value();
+    break;
+  }
+  plan.optimal = optimal;
+  plan.lowerBound = optimal ? plan.objectiveValue : bound;
+  plan.gap = plan.objectiveValue == 0
+                 ? 0
+                 : std::abs(plan.objectiveValue - plan.lowerBound) / std::abs(plan.objectiveValue);
+}
+
+void stateProvenance(Plan &plan) {
+  double sum = std::accumulate(plan.provenance.begin(), plan.provenance.end(), 0.0);
+  if (sum == 0)
+    plan.provenance[static_cast<int>(Provenance::Modelled)] = sum = 1;
+  for (double &share : plan.provenance)
+    share /= sum;
+}
+
 /// Replicas in the order of `devices`: the shares of each type, largest first.
 std::vector<Replica> PlanBuilder::replicasOf(const StageEvaluation &run, const PlacedStage &placed,
                                              const std::vector<DeviceRef> &devices) {
@@ -95,23 +141,14 @@ void PlanBuilder::fillStage(const StageEvaluation &run, const std::vector<Device
 }
 
 void PlanBuilder::fillObjective(const Evaluation &evaluation, double bound, Plan &plan) const {
-  const Request &request = problem.request;
-  plan.objective = request.objective;
   plan.iteration = evaluation.iteration;
-  plan.throughput = request.globalBatch / evaluation.iteration;
+  plan.throughput = plan.globalBatch / evaluation.iteration;
   plan.costPerHour = evaluation.price;
   plan.costPerMillionSamples =
-      evaluation.price * evaluation.iteration * (1e6 / double(request.globalBatch.value()));
-  bool maximise = request.objective == Objective::Throughput;
-  auto inUnits = [&](double value) {
-    return maximise ? double(request.globalBatch.value()) / value : value;
-  };
-  plan.objectiveValue = maximise ? plan.throughput.value() : plan.costPerMillionSamples.value();
-  plan.optimal = evaluation.objective - bound <= 1e-9 * std::abs(evaluation.objective);
-  plan.lowerBound = plan.optimal ? plan.objectiveValue : inUnits(bound);
-  plan.gap = plan.objectiveValue == 0
-                 ? 0
-                 : std::abs(plan.objectiveValue - plan.lowerBound) / std::abs(plan.objectiveValue);
+      evaluation.price * evaluation.iteration * (1e6 / double(plan.globalBatch.value()));
+  bool maximise = plan.objective == Objective::Throughput;
+  stateWorth(plan, maximise ? double(plan.globalBatch.value()) / bound : bound,
+             evaluation.objective - bound <= 1e-9 * std::abs(evaluation.objective));
 }
 
 void PlanBuilder::fillFits(Plan &plan) const {
@@ -170,33 +207,11 @@ void PlanBuilder::addComputing(const StageEvaluation &run, const PlacedStage &pl
 /// Shares of the compute, transfer and synchronisation time of each stage's slowest replica, by
 /// origin.
 void PlanBuilder::fillProvenance(const Evaluation &evaluation, Plan &plan) {
-  std::array<double, provenances> &shares = plan.provenance;
   for (size_t i = 0; i < placement.stages.size(); ++i) {
     addCommunication(evaluation, int(i), plan);
     addComputing(evaluation.runs[i], placement.stages[i], plan);
   }
-  double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
-  if (sum == 0)
-    shares[static_cast<int>(Provenance::Modelled)] = sum = 1;
-  for (double &share : shares)
-    share /= sum;
-}
-
-void PlanBuilder::fillRequest(Plan &plan) const {
-  const Request &request = problem.request;
-  plan.model = problem.graph.model;
-  plan.modelFingerprint = problem.graph.fingerprint;
-  plan.cluster = problem.cluster.name;
-  plan.clusterFingerprint = problem.cluster.fingerprint;
-  plan.globalBatch = request.globalBatch;
-  plan.microBatches = placement.microBatches;
-  plan.optimizer = request.optimizer;
-  plan.precision = request.precision;
-  plan.iterationModel = request.iterationModel;
-  plan.recompute = request.recompute;
-  plan.shardState = request.shardState;
-  static_cast<Requirements &>(plan) = request;
-  plan.training = request.training;
+  stateProvenance(plan);
 }
 
 Expected<Plan> PlanBuilder::build(double bound) {
@@ -204,8 +219,8 @@ Expected<Plan> PlanBuilder::build(double bound) {
   if (Error error = evaluator.takeError())
     return error;
   assert(evaluation && "only what can be measured becomes a plan");
-  Plan plan;
-  fillRequest(plan);
+  Plan plan = planFor(problem);
+  plan.microBatches = placement.microBatches;
   plan.stages = evaluation->stages;
   int count = static_cast<int>(plan.stages.size());
   plan.schedule = count == 1 ? Schedule::DataParallel : Schedule::OneForwardOneBackward;

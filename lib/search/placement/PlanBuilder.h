@@ -5,6 +5,17 @@
 
 namespace heterplan {
 
+/// A plan for `problem`: what was asked for, without stages and figures.
+Plan planFor(const Problem &problem);
+
+/// What a plan whose time and cost are filled in is worth, and the proven `bound` on that, both in
+/// the units of Plan::objectiveValue. Where it is `optimal`, the bound is the value.
+void stateWorth(Plan &plan, double bound, bool optimal);
+
+/// Makes shares of the seconds by origin that `plan.provenance` holds; where none are, all of them
+/// count as modelled.
+void stateProvenance(Plan &plan);
+
 class PlanBuilder {
 public:
   /// Both outlive this.
@@ -17,7 +28,6 @@ public:
   llvm::Expected<Plan> build(double bound);
 
 private:
-  void fillRequest(Plan &plan) const;
   void fillStage(const StageEvaluation &run, const std::vector<DeviceRef> &devices, int index,
                  Plan &plan);
   std::vector<Replica> replicasOf(const StageEvaluation &run, const PlacedStage &placed,

@@ -33,7 +33,7 @@ llvm::Expected<Solution> runPortfolio(Evaluator &evaluator, const SearchOptions 
 /// when its solver does.
 llvm::Expected<double> rootBound(Evaluator &evaluator, const std::optional<Placement> &best);
 
-#define HETERPLAN_STRATEGY(name, cls, help)                                                        \
+#define HETERPLAN_STRATEGY(name, cls, cuts, help)                                                  \
   struct cls {                                                                                     \
     static llvm::Expected<Solution> run(Evaluator &evaluator, const SearchOptions &options);       \
   };

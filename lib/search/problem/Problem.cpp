@@ -66,10 +66,13 @@ Error verifySchedule(const Request &request) {
            << "the iteration model '" << nameOf(request.iterationModel)
            << "' is not supported with " << (isBurst ? "bursts" : "schedules other than burst");
   double limit = request.amplificationLimit;
-  if (limit != 0 && (!isBurst || !std::isfinite(limit) || limit < 1))
+  bool mayBeBurst = isBurst || (request.schedule == ScheduleChoice::Auto &&
+                                request.iterationModel == IterationModel::Synchronous);
+  if (limit != 0 && (!mayBeBurst || !std::isfinite(limit) || limit < 1))
     return Diagnostic(Diag::OutOfRange, Location{"", 0, 0, "amplification limit"})
-           << "a limit of " << limit
-           << " on the amplification; accepted are limits of at least 1, with --schedule burst";
+           << "a limit of " << limit << " on the amplification; accepted are limits of at least 1, "
+           << "with --schedule burst, or with --schedule auto and the iteration model '"
+           << nameOf(IterationModel::Synchronous) << "'";
   if (request.objective == Objective::DeviceSeconds && !isBurst)
     return Diagnostic(Diag::NotSupported, Location{"", 0, 0, "objective"})
                .note({}, "use --schedule burst")

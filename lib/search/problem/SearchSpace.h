@@ -4,22 +4,13 @@
 #pragma once
 
 #include "cost/IterationRules.h"
-#include "search/problem/Problem.h"
+#include "search/problem/Cuts.h"
+#include "search/problem/DeviceGroups.h"
 
 #include <string>
 #include <vector>
 
 namespace heterplan {
-
-/// A group of devices that a stage may run on.
-struct GroupOption {
-  DeviceGroup group;
-  /// Devices of each type that are taken from the pool: more than the group has where a partly used
-  /// node cannot be shared without straddling nodes.
-  std::vector<int> slots;
-  DollarsPerHour price{};
-  bool wholeModelOnly = false; // considered for one-stage plans only
-};
 
 /// What a bound or "no plan" is about.
 struct SearchedSpace {
@@ -60,43 +51,5 @@ private:
   /// Up to so many devices of a type each number differs, whatever the shares.
   int everyCountUpTo = 0;
 };
-
-/// Layers that constraints keep apart, the earlier first: neighbours among the layers of a
-/// separation, and among those that are pinned to unequal types.
-std::vector<std::pair<int, int>> separatedPairs(const Problem &problem);
-
-/// As many cuts as every strategy can do with; all where few blocks remain once stages are fitted.
-std::vector<int> narrowCuts(const Problem &problem);
-
-/// Every position where a stage may end; what `narrowCuts` are where stages are fitted.
-std::vector<int> everyCut(const Problem &problem);
-
-/// Cut positions of the model: all series positions (where one tensor crosses, or none), then the
-/// narrowest positions inside branched blocks, until `limit` are chosen. Layers that are to be
-/// together have no cut between them; those that are to be apart have one, if need be beyond the
-/// limit.
-std::vector<int> cutPositions(const Problem &problem, int limit);
-
-/// Devices of `type` in the smallest node that has any; 0 where they all lie in one node, so that
-/// no group can straddle nodes.
-int devicesPerNode(const Cluster &cluster, int type);
-
-/// Slots that `count` devices take where nodes hold `perNode` of them: whole nodes, and for the
-/// rest the next size in a chain of divisors of `perNode`. Groups of such sizes always pack into
-/// nodes without straddling.
-int slotsFor(int count, int perNode);
-
-/// Micro-batches where costs are fitted to sizes and none are asked for: HeterPS measures layers at
-/// a small batch, so one that leaves a sample or two for each device of a type. Of those the ones
-/// that fill up the batch best.
-int steadyMicroBatches(const Problem &problem);
-
-/// The numbers of micro-batches that may be best, ascending: the fewest of each size, ⌈batch/b⌉ for
-/// all b. About 2·√batch.
-std::vector<int> usefulMicroBatches(Samples batch);
-/// All of them where there are at most `most`. Else one of those from n up to, not including, 2·n
-/// for n = 1 and on from there, the one whose micro-batches fill up best; 1 and `batch` are
-/// included.
-std::vector<int> microBatchChoices(Samples batch, size_t most);
 
 } // namespace heterplan

@@ -1,5 +1,6 @@
 #include "search/verify/Checker.h"
 
+#include "search/verify/BackgroundJob.h"
 #include "search/verify/SharedDevices.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -21,6 +22,8 @@ std::vector<ConstraintFormula> constraintsOf(const CheckInputs &in) {
     result.push_back(tableShards(in));
   if (std::optional<ConstraintFormula> gaps = gapsAreIdle(in))
     result.push_back(std::move(*gaps));
+  for (ConstraintFormula &formula : backgroundFits(in))
+    result.push_back(std::move(formula));
   constexpr decltype(&checkPin) hooks[] = {
 #define HETERPLAN_CONSTRAINT(enumerator, name, degree, devices) check##enumerator,
 #include "ir/Constraints.def"

@@ -36,6 +36,14 @@ std::vector<int> widthsOf(const Plan &plan) {
   return result;
 }
 
+/// Devices of the stage with most.
+size_t widest(const Plan &plan) {
+  size_t most = 0;
+  for (const Stage &stage : plan.stages)
+    most = std::max(most, stage.replicas.size());
+  return most;
+}
+
 double valueOf(const Plan &plan, Least least) {
   return least == Least::Time         ? plan.iteration.value()
          : least == Least::DeviceTime ? plan.deviceTime.value()
@@ -73,6 +81,17 @@ TEST(Burst, EqualsBruteForce) {
     Chain chain = test::randomChain(seed, 12, 5);
     expectOptimal(chain, Least::Time, seed);
   }
+}
+
+/// Branches run one after another, in the order of the layers.
+TEST(Burst, EqualsBruteForceOnSeriesParallelGraphs) {
+  int forks = 0;
+  for (uint64_t seed = 0; seed < 120; ++seed) {
+    test::SeriesParallelGraph graph(seed, 10, 4);
+    forks += graph.forks > 0;
+    expectOptimal(graph.chain, Least::Time, seed);
+  }
+  EXPECT_GT(forks, 40);
 }
 
 TEST(Burst, EqualsBruteForceInMemory) {
@@ -190,13 +209,107 @@ TEST(Burst, WideLayersKeepALimitThatNarrowOnesSet) {
     }
 }
 
+/// What is asked of the plan besides, and whether it keeps it.
+struct Limit {
+  const char *name;
+  void (*ask)(Request &, const Plan &); // more than the plan without it gives
+  bool (*isKept)(const Request &, const Plan &);
+};
+
+const Limit limits[] = {
+    {"max-devices",
+     [](Request &request, const Plan &plan) {
+       request.deviceLimits = {{"gpu", int(widest(plan)) / 2}};
+     },
+     [](const Request &request, const Plan &plan) {
+       return widest(plan) <= size_t(request.deviceLimits.front().most);
+     }},
+    {"max-cost-per-iteration",
+     [](Request &request, const Plan &plan) {
+       request.maxCostPerIteration = plan.costPerHour * plan.iteration * 0.8;
+     },
+     [](const Request &request, const Plan &plan) {
+       return plan.costPerHour * plan.iteration <= request.maxCostPerIteration * (1 + 1e-9);
+     }},
+    {"max-cost-per-million-samples",
+     [](Request &request, const Plan &plan) {
+       request.maxCostPerMillionSamples = plan.costPerMillionSamples * 0.8;
+     },
+     [](const Request &request, const Plan &plan) {
+       return plan.costPerMillionSamples <= request.maxCostPerMillionSamples * (1 + 1e-9);
+     }},
+    {"max-memory-fraction", [](Request &request, const Plan &) { request.maxMemoryFraction = 0.9; },
+     [](const Request &, const Plan &plan) {
+       Bytes need{}; // of the first device
+       for (const Stage &stage : plan.stages)
+         need += stage.memory;
+       return need <= Bytes(0.9 * 1e4);
+     }},
+};
+
+/// A plan that keeps them is found, rather than one that breaks them and fails its checks.
+TEST(Burst, LimitsOfTheRequestAreKept) {
+  for (const Limit &limit : limits) {
+    int found = 0;
+    for (uint64_t seed = 0; seed < 60; ++seed) {
+      Chain chain = test::randomChain(seed, 6, 4);
+      chain.limit = 0;
+      Plan fastest = *planned(chain).plan;
+      if (widest(fastest) < 2)
+        continue;
+      llvm::ExitOnError check;
+      Problem problem = chain.problem();
+      problem.cluster.types.front().memory = Bytes(1e4);
+      limit.ask(problem.request, fastest);
+      SearchOutcome outcome = check(search(problem, "auto", {}));
+      if (!outcome.plan)
+        continue;
+      ++found;
+      EXPECT_TRUE(limit.isKept(problem.request, *outcome.plan)) << limit.name << ", seed " << seed;
+      EXPECT_GE(outcome.plan->iteration.value(), fastest.iteration.value() * (1 - 1e-9));
+    }
+    EXPECT_GT(found, 10) << limit.name;
+  }
+}
+
+/// By schedule auto and a limit on the amplification, both kinds are searched and the better wins.
+TEST(Burst, AutoTakesTheBetterOfBurstsAndPipelines) {
+  int bursts = 0, pipelines = 0;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    Chain chain = test::randomChain(seed, 5, 4);
+    chain.limit = 1.2 + 0.4 * double(seed % 4);
+    llvm::ExitOnError check;
+    Problem problem = chain.problem();
+    std::optional<Plan> burst = planned(chain).plan;
+    problem.request.schedule = ScheduleChoice::Auto;
+    problem.request.iterationModel = IterationModel::Synchronous;
+    Problem plain = problem;
+    plain.request.amplificationLimit = 0;
+    std::optional<Plan> pipeline = check(search(plain, "auto", {})).plan;
+    Plan best = *check(search(problem, "auto", {})).plan;
+    ASSERT_EQ(best.alternatives.size(), 2u);
+    EXPECT_EQ(best.alternatives[0].objectiveValue, pipeline->objectiveValue);
+    EXPECT_EQ(best.alternatives[1].objectiveValue, burst->objectiveValue);
+    EXPECT_EQ(best.objectiveValue, std::max(burst->objectiveValue, pipeline->objectiveValue));
+    bool isBurst = best.iterationModel == IterationModel::Burst;
+    EXPECT_EQ(isBurst, burst->objectiveValue > pipeline->objectiveValue) << "seed " << seed;
+    EXPECT_EQ(best.amplificationLimit, isBurst ? chain.limit : 0);
+    ++(isBurst ? bursts : pipelines);
+    for (const Finding &finding :
+         check(examinePlan(best, problem.graph, problem.cluster, *problem.costs)))
+      EXPECT_TRUE(finding.check.holds) << finding.check.name << ", seed " << seed;
+  }
+  EXPECT_GT(bursts, 5);
+  EXPECT_GT(pipelines, 5);
+}
+
 struct Mutation {
   const char *name, *check;
   void (*apply)(Plan &);
 };
 
 /// The stage on most devices.
-Stage &widest(Plan &plan) {
+Stage &widestStage(Plan &plan) {
   return *std::max_element(
       plan.stages.begin(), plan.stages.end(),
       [](const Stage &a, const Stage &b) { return a.replicas.size() < b.replicas.size(); });
@@ -204,10 +317,10 @@ Stage &widest(Plan &plan) {
 
 const Mutation mutations[] = {
     {"a layer over the limit", "amplification",
-     [](Plan &plan) { plan.amplificationLimit = widest(plan).amplification * 0.99; }},
+     [](Plan &plan) { plan.amplificationLimit = widestStage(plan).amplification * 0.99; }},
     {"two parts of one rank at the same time", "devices-used-once",
      [](Plan &plan) {
-       Stage &stage = widest(plan);
+       Stage &stage = widestStage(plan);
        stage.replicas[1].devices = stage.replicas[0].devices;
      }},
     {"a gap that begins before the device is idle", "idle",
@@ -230,7 +343,7 @@ const Mutation mutations[] = {
        plan.maxMemoryFraction = most.value() * 1.001 / 32e9;
      }},
     {"other device-seconds", "timing", [](Plan &plan) { plan.deviceTime += plan.iteration; }},
-    {"another amplification", "timing", [](Plan &plan) { widest(plan).amplification *= 0.9; }},
+    {"another amplification", "timing", [](Plan &plan) { widestStage(plan).amplification *= 0.9; }},
     {"an iteration in which stages overlap", "timing",
      [](Plan &plan) {
        plan.iteration = plan.iteration - plan.stages[0].forward * 0.5;

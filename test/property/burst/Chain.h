@@ -1,5 +1,6 @@
-// Chains of layers on one node, and the best widths of their layers by trying all of them: from the
-// formulas of DeepPool alone, without any code of the planner.
+// Chains of layers on one node, or series-parallel graphs whose layers run in their order, and the
+// best widths of their layers by trying all of them: from the formulas of DeepPool alone, without
+// any code of the planner.
 #pragma once
 
 #include "cost/ConstantCostModel.h"
@@ -19,6 +20,7 @@ struct ChainLayer {
   double overhead = 0, update = 0;   // seconds of each pass, of an iteration
   double parameters = 0, output = 0; // bytes; those of a sample
   double kept = 0, workspace = 0;    // bytes of a sample
+  std::vector<int> consumers = {};   // of its output; empty: the next layer
 };
 
 /// What the widths of all layers are worth.
@@ -62,7 +64,7 @@ public:
       LayerTensor &tensor = graph.tensors.emplace_back();
       tensor.name = "tensor" + std::to_string(i);
       tensor.producer = int(i);
-      tensor.consumers = {int(i) + 1};
+      tensor.consumers = from.consumers.empty() ? std::vector{int(i) + 1} : from.consumers;
       tensor.bytesPerSample = Bytes(from.output);
     }
     Cluster cluster;
@@ -107,12 +109,24 @@ public:
     return 2 * of.overhead + (of.forward + of.backward) * samples + of.update;
   }
 
+  /// Bytes of a sample that layers up to `layer` make and later ones use.
+  double crossing(size_t layer) const {
+    double result = 0;
+    for (size_t i = 0; i <= layer; ++i) {
+      const std::vector<int> &users = layers[i].consumers;
+      if (i == layer ? true : !users.empty() && users.back() > int(layer))
+        result += layers[i].output;
+    }
+    return result;
+  }
+
   /// Forward, and as much backward, where a stage on `before` devices ends at `layer`.
   double moving(size_t layer, int before, int after) const {
-    if (before == after || layers[layer].output == 0)
+    double bytes = crossing(layer);
+    if (before == after || bytes == 0)
       return 0;
     double samples = std::abs(double(batch) / before - double(batch) / after);
-    return latency + samples * layers[layer].output / bandwidth;
+    return latency + samples * bytes / bandwidth;
   }
 
   double amplification(const std::vector<int> &width, size_t layer) const {
@@ -143,7 +157,7 @@ public:
         scratch = std::max(scratch, layers[i].workspace);
       }
       if (begin > 0)
-        need += layers[begin - 1].output * samples;
+        need += crossing(begin - 1) * samples;
       need += scratch * samples;
       double receive = begin > 0 ? moving(begin - 1, width[begin - 1], own) : 0;
       double gradient = end < layers.size() ? moving(end - 1, own, width[end]) : 0;
@@ -249,5 +263,53 @@ inline Chain randomChain(uint64_t seed, int mostLayers, int mostWidths) {
   }
   return chain;
 }
+
+/// A random series-parallel graph: forks whose branches, chains or forks themselves, meet again.
+class SeriesParallelGraph {
+public:
+  SeriesParallelGraph(uint64_t seed, int mostLayers, int mostWidths)
+      : chain(randomChain(seed, mostLayers, mostWidths)), random(seed * 77 + 5) {
+    int layers = int(chain.layers.size());
+    compose(0, layers);
+    for (ChainLayer &layer : chain.layers)
+      std::sort(layer.consumers.begin(), layer.consumers.end());
+    chain.layers.back().consumers.clear();
+  }
+
+  Chain chain;
+  int forks = 0;
+
+private:
+  int below(int limit) { return int(random() % uint64_t(limit)); }
+  void connect(int from, int to) { chain.layers[from].consumers.push_back(to); }
+
+  /// Layers [begin, end): connected from the first to the last.
+  void compose(int begin, int end) {
+    if (end - begin >= 4 && below(3) > 0)
+      return fork(begin, end);
+    if (end - begin < 2)
+      return;
+    int middle = begin + 1 + below(end - begin - 1);
+    compose(begin, middle);
+    connect(middle - 1, middle);
+    compose(middle, end);
+  }
+
+  /// The first layer goes to all branches, which meet at the last; now and then past them, too.
+  void fork(int begin, int end) {
+    ++forks;
+    for (int first = begin + 1; first < end - 1;) {
+      int next = first + 1 + below(std::min(4, end - 1 - first));
+      connect(begin, first);
+      compose(first, next);
+      connect(next - 1, end - 1);
+      first = next;
+    }
+    if (below(3) == 0)
+      connect(begin, end - 1);
+  }
+
+  std::mt19937_64 random;
+};
 
 } // namespace heterplan::test

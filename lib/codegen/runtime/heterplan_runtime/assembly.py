@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from .allocator import give_back_freed_memory, keep_freed_memory
+from .background import Background, make_recorder, start_background
 from .batchnorm import SynchronisedBatchNorm
 from .communication import Communicator, choose_device
 from .data import DataSource, make_data
@@ -52,6 +53,7 @@ class Run:
     recorder: Recorder
     memory: PeakMemory
     rule: UpdateRule
+    background: Background | None
 
     @property
     def leads(self) -> bool:
@@ -83,8 +85,11 @@ def prepare(options: argparse.Namespace) -> Run:
     data = make_data(options.data, model, loss, options.seed)
     communicator = Communicator(program, device, timedelta(seconds=options.timeout))
     memory = PeakMemory(device)
-    recorder = Recorder(program, device)
-    return Run(options, program, plan, model, communicator, data, loss, recorder, memory, rule)
+    background = start_background(options, program)
+    recorder = make_recorder(options, program, device, background)
+    return Run(
+        options, program, plan, model, communicator, data, loss, recorder, memory, rule, background
+    )
 
 
 def _check_device_memory(

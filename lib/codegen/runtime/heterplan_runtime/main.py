@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from .errors import CheckFailed, Ended, RuntimeFault
-from .manifest import check_directory
+from .manifest import BACKGROUND, check_directory
 
 
 class _Parser(argparse.ArgumentParser):
@@ -79,6 +79,12 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add("--timeout", type=_natural(1), default=300, help="seconds to wait for another rank (300)")
     add("--allow-edits", action="store_true", help="run files that were changed after compile too")
     add("--device", choices=("auto", "cpu"), default="auto", help="cpu: leave GPUs alone")
+    add("--no-background", action="store_true", help="leave the background job of the plan alone")
+    add(
+        "--background-options", default="", metavar="TEXT",
+        help="options of its copies, as in '--lr 0.1 --data module:function'",
+    )  # fmt: skip
+    add("--gate", type=Path, help=argparse.SUPPRESS)  # this is a copy of a background job
     add("--checked", action="store_true", help=argparse.SUPPRESS)  # the launcher did
     return parser.parse_args(arguments)
 
@@ -117,8 +123,12 @@ def _end_with_parent() -> None:
 def _check_files(options: argparse.Namespace) -> None:
     """Once on each machine: by the launcher, or by the first rank where there is none."""
     if os.environ.get("LOCAL_RANK", "0") == "0" and not options.checked:
-        for note in check_directory(options.directory, options.allow_edits):
-            print(f"note: {options.directory}: {note}", file=sys.stderr)
+        packages = [options.directory]
+        if not options.no_background and (options.directory / BACKGROUND).is_dir():
+            packages.append(options.directory / BACKGROUND)
+        for package in packages:
+            for note in check_directory(package, options.allow_edits):
+                print(f"note: {package}: {note}", file=sys.stderr)
 
 
 def _run(arguments: list[str]) -> int:
@@ -145,6 +155,7 @@ def _run(arguments: list[str]) -> int:
 
 def _check_memory(options: argparse.Namespace, ranks: range) -> None:
     """Of this machine, on which these ranks are to run; where they compute on the CPU."""
+    from .background import copy_bytes
     from .device_classes import CPU, class_named
     from .fits import check_host_memory, free_bytes, rank_bytes
     from .program import read_plan, read_rank_program
@@ -160,7 +171,8 @@ def _check_memory(options: argparse.Namespace, ranks: range) -> None:
         or class_named(program.device_kind) is CPU
     ]
     if on_cpu:
-        check_host_memory([rank_bytes(program, plan) for program in on_cpu], free_bytes())
+        needs = [rank_bytes(each, plan) + copy_bytes(options, each.rank) for each in on_cpu]
+        check_host_memory(needs, free_bytes())
 
 
 def _leave(status: int) -> NoReturn:

@@ -10,6 +10,7 @@ from pathlib import Path
 from .errors import RuntimeFault
 
 NAME = "manifest.sha256"
+BACKGROUND = "background"  # folder of the package of a background job, which has its own
 # What a run reads; reports may be moved or edited.
 READ = re.compile(r"plan\.json|model\.py|launch\.sh|(ranks|weights|heterplan_runtime)/.*")
 # What it would take for part of the plan.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 from dataclasses import dataclass, field
+from typing import Any
 
 from .reference import largest_difference
 from .state_check import STATE_TOLERANCE
@@ -29,6 +30,7 @@ class Result:
     warmup: int = 0
     tolerance: float = TOLERANCE
     first_step: int = 0  # steps that were done before, by a run that this one goes on from
+    background: dict[str, Any] | None = None  # what its copies have done
 
     @property
     def measured_seconds(self) -> float:
@@ -60,6 +62,8 @@ class Result:
             "samplesPerSecond": self.samples_per_second,
             "firstStep": self.first_step,
         }
+        if self.background is not None:
+            facts["background"] = self.background
         if self.reference_losses is not None:
             facts["referenceLosses"] = self.reference_losses
             facts["stateDifference"] = self.state_difference * STATE_TOLERANCE

@@ -8,6 +8,7 @@ import os
 import time
 
 from .assembly import Run, make_interpreter, prepare
+from .background import describe_jobs
 from .checkpoints import Checkpoints
 from .device_classes import class_named, class_of
 from .errors import CheckFailed, Ended, RuntimeFault
@@ -51,6 +52,8 @@ def _steps(
     steps = run.options.steps
     reference_kernels: list[float] = []
     ended = False
+    if run.background is not None:
+        run.background.begin()
     for step in range(result.first_step, steps):
         seed_draws(run.options.seed, step, run.program.rank)
         interpreter.prepare(step)
@@ -65,6 +68,8 @@ def _steps(
         loss = run.communicator.total(own)
         result.losses.append(loss)
         result.step_seconds.append(seconds)
+        if run.background is not None:
+            run.background.after_step(seconds)
         rate = result.global_batch / seconds
         run.say(f"step {step + 1}  loss {loss:.6f}  {seconds * 1e3:.2f} ms  {rate:.1f} samples/s")
         if not (math.isfinite(loss) or run.options.allow_nan):
@@ -86,6 +91,16 @@ def _measure_core(run: Run, reference_kernels: list[float]) -> None:
     """Between steps."""
     device = run.communicator.device
     reference_kernels.append(class_of(device).reference_kernel(device))
+
+
+def _finish_background(run: Run, result: Result) -> None:
+    background = run.background
+    if background is None:
+        return
+    done = [each for each in run.communicator.gather(background.finish()) if each is not None]
+    result.background, lines = describe_jobs(done, background.control, background.job, result.global_batch)
+    for line in lines:
+        run.say(line)
 
 
 def _report_machine(run: Run, result: Result, usage: Usage) -> None:
@@ -148,6 +163,8 @@ def train(options: argparse.Namespace) -> None:
         watch.close()
         raise
     except Exception:
+        if run.background is not None:
+            run.background.abandon()
         watch.failed()
         raise
     watch.close()
@@ -168,6 +185,7 @@ def _train(run: Run, interpreter: Interpreter, watch: Watch) -> None:
         result.first_step = first_step(run, checkpoints)
     usage = Usage()
     ended = _steps(run, interpreter, result, checkpoints)
+    _finish_background(run, result)
     result.peak_bytes = run.communicator.gather(run.memory.bytes())
     interpreter.close()
     if ended:

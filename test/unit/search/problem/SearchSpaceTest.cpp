@@ -1,5 +1,6 @@
 #include "search/problem/SearchSpace.h"
 #include "search/placement/DeviceAssignment.h"
+#include "search/problem/MicroBatchCounts.h"
 
 #include "gtest/gtest.h"
 

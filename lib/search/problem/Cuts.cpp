@@ -1,0 +1,115 @@
+#include "search/problem/Cuts.h"
+
+#include "cost/IterationRules.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+constexpr int mostPositions = 40;
+constexpr int mostFittedPositions = 256; // where a stage is merged with its neighbours
+} // namespace
+
+std::vector<std::pair<int, int>> separatedPairs(const Problem &problem) {
+  const LayerGraph &graph = problem.graph;
+  std::vector<std::pair<int, int>> pairs;
+  for (const LayerSet &set : problem.request.separations) {
+    std::set<int> layers;
+    for (const std::string &layer : set)
+      layers.insert(graph.find(layer));
+    for (auto layer = layers.begin(); std::next(layer) != layers.end(); ++layer)
+      pairs.push_back({*layer, *std::next(layer)});
+  }
+  std::map<int, std::string> pinned;
+  for (const Pin &pin : problem.request.pins)
+    pinned.emplace(graph.find(pin.layer), pin.type);
+  for (auto pin = pinned.begin(); pin != pinned.end(); ++pin)
+    if (auto next = std::next(pin); next != pinned.end() && next->second != pin->second)
+      pairs.push_back({pin->first, next->first});
+  return pairs;
+}
+
+namespace {
+/// Where a cut parts neither a tied parameter nor layers that are to be together.
+std::vector<bool> allowedCuts(const Problem &problem) {
+  std::vector<bool> allowed = problem.graph.allowedCuts();
+  for (const LayerSet &set : problem.request.colocations) {
+    int first = problem.graph.size(), last = 0;
+    for (const std::string &layer : set) {
+      first = std::min(first, problem.graph.find(layer));
+      last = std::max(last, problem.graph.find(layer));
+    }
+    std::fill(allowed.begin() + first + 1, allowed.begin() + last + 1, false);
+  }
+  return allowed;
+}
+
+/// The cuts that may be, the best first: series positions, then narrow ones; how many are series.
+std::pair<std::vector<Cut>, size_t> rankedCuts(const Problem &problem) {
+  const LayerGraph &graph = problem.graph;
+  std::vector<Cut> cuts = graph.cuts();
+  std::vector<bool> allowed = allowedCuts(problem);
+  auto crossing = [&](const Cut &cut) {
+    return std::count_if(cut.tensors.begin(), cut.tensors.end(),
+                         [&](int tensor) { return graph.tensors[tensor].differentiable; });
+  };
+  std::vector<Cut> inner(cuts.begin() + 1, cuts.end() - 1);
+  inner.erase(std::remove_if(inner.begin(), inner.end(),
+                             [&](const Cut &cut) { return !allowed[cut.position]; }),
+              inner.end());
+  std::stable_sort(inner.begin(), inner.end(), [&](const Cut &a, const Cut &b) {
+    bool aBranched = crossing(a) > 1, bBranched = crossing(b) > 1;
+    return aBranched != bBranched ? bBranched : a.forwardBytes < b.forwardBytes;
+  });
+  size_t series =
+      std::count_if(inner.begin(), inner.end(), [&](const Cut &cut) { return crossing(cut) <= 1; });
+  return {std::move(inner), series};
+}
+} // namespace
+
+size_t innerCutCount(const Problem &problem) { return rankedCuts(problem).first.size(); }
+
+std::vector<int> cutPositions(const Problem &problem, int limit) {
+  auto [ranked, series] = rankedCuts(problem);
+  std::set<int> positions{0, problem.graph.size()};
+  if (series > static_cast<size_t>(limit)) { // a long chain: spread evenly
+    std::vector<int> chain;
+    for (size_t i = 0; i < series; ++i)
+      chain.push_back(ranked[i].position);
+    std::sort(chain.begin(), chain.end());
+    for (int i = 0; i < limit; ++i)
+      positions.insert(chain[i * series / limit]);
+  } else {
+    for (size_t i = 0; i < std::min<size_t>(ranked.size(), limit); ++i)
+      positions.insert(ranked[i].position);
+  }
+  for (auto [first, second] : separatedPairs(problem)) {
+    auto between = [first = first, second = second](int position) {
+      return position > first && position <= second;
+    };
+    auto best = find_if(ranked, [&](const Cut &cut) { return between(cut.position); });
+    if (best != ranked.end() && none_of(positions, between))
+      positions.insert(best->position);
+  }
+  return {positions.begin(), positions.end()};
+}
+
+std::vector<int> narrowCuts(const Problem &problem) {
+  const bool fitted = rulesOf(problem.request.iterationModel).fitsSizes();
+  return cutPositions(problem, fitted ? mostFittedPositions : mostPositions);
+}
+
+std::vector<int> everyCut(const Problem &problem) {
+  if (rulesOf(problem.request.iterationModel).fitsSizes())
+    return narrowCuts(problem);
+  return cutPositions(problem, problem.graph.size());
+}
+
+} // namespace heterplan

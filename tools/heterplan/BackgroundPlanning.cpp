@@ -1,0 +1,84 @@
+#include "BackgroundPlanning.h"
+
+
+#include "cost/Simulator.h"
+#include "search/burst/Background.h"
+#include "search/verify/Checker.h"
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+Expected<Problem> copyProblem(LayerGraph layers, const PlanningInputs &inputs,
+                              const CostModel &costs, Samples batch) {
+  Request request;
+  request.globalBatch = batch;
+  request.schedule = ScheduleChoice::Burst;
+  request.iterationModel = IterationModel::Burst;
+  request.optimizer = inputs.problem.request.optimizer;
+  request.precision = inputs.problem.request.precision;
+  return Problem::create(std::move(layers), inputs.problem.cluster, costs, request);
+}
+
+/// The plan of a copy on a device like the first of `plan`, checked.
+Expected<Plan> checkedCopy(const Problem &problem, const Plan &plan,
+                           std::vector<std::string> profiles) {
+  const DeviceRef &first = plan.stages.front().replicas.front().devices.front();
+  Expected<Plan> copy = planCopy(problem, problem.cluster.typeIndex(first));
+  if (!copy)
+    return copy;
+  copy->profileFingerprints = std::move(profiles);
+  Expected<std::vector<Check>> checks =
+      checkPlan(*copy, problem.graph, problem.cluster, *problem.costs);
+  if (!checks)
+    return checks.takeError();
+  copy->checks = std::move(*checks);
+  for (const Check &check : copy->checks)
+    if (!check.holds && check.name != "memory") // which is said beside the plan
+      return Diagnostic(Diag::NotSupported, Location{"", 0, 0, "--background"})
+             << "the background job fails its check '" << check.name << "'";
+  return copy;
+}
+} // namespace
+
+Expected<std::optional<PlannedCopy>> addBackground(Plan &plan, const PlanningInputs &inputs,
+                                                   const CompileOptions &options) {
+  if (options.background.empty())
+    return std::nullopt;
+  Expected<BackgroundOptions> asked = readBackgroundOptions(options);
+  if (!asked)
+    return asked.takeError();
+  Expected<Model> model = readModel(options.background, options.reading);
+  if (!model)
+    return model.takeError();
+  const Request &request = inputs.problem.request;
+  Expected<CostInputs> costs =
+      readCosts(options.costs, model->layers, request.optimizer, request.precision);
+  if (!costs)
+    return costs.takeError();
+  Expected<Problem> problem = copyProblem(model->layers, inputs, *costs->model, asked->batch);
+  if (!problem)
+    return problem.takeError();
+  Expected<Plan> copy = checkedCopy(*problem, plan, costs->measured->fingerprints());
+  if (!copy)
+    return copy.takeError();
+  Expected<Program> program = lower(plan, inputs.problem.graph, inputs.problem.cluster);
+  Expected<Program> copyProgram = lower(*copy, problem->graph, problem->cluster);
+  if (!program || !copyProgram)
+    return joinErrors(program.takeError(), copyProgram.takeError());
+  Expected<Simulation> simulation = simulate(*copyProgram);
+  if (!simulation)
+    return simulation.takeError();
+  Expected<BackgroundJob> job = packBackground(
+      plan, {*copy, *copyProgram, *program, inputs.problem.cluster, asked->maxSlowdown});
+  if (!job)
+    return job.takeError();
+  plan.background = std::move(*job);
+  if (plan.background->copies.empty())
+    return std::nullopt;
+  return PlannedCopy{std::move(model->graph), std::move(model->layers), std::move(*copy),
+                     std::move(*copyProgram), std::move(simulation->timeline)};
+}
+
+} // namespace heterplan
