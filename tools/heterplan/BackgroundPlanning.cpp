@@ -1,6 +1,5 @@
 #include "BackgroundPlanning.h"
 
-
 #include "cost/Simulator.h"
 #include "search/burst/Background.h"
 #include "search/verify/Checker.h"
