@@ -69,7 +69,7 @@ def test_rows_with_sizes_are_planned(tmp_path: Path):
     assert [tensor["consumers"] for tensor in graph["tensors"]] == [["left", "right"], ["fc"], ["fc"]]
     plan = planned(tmp_path)
     widths = {layer: len(stage["replicas"]) for stage in plan["stages"] for layer in stage["layers"]}
-    assert widths["conv"] == 4 and widths["fc"] == 1, "one has work, the other parameters"
+    assert widths["conv"] == 4 > widths["fc"], "one has work, the other parameters"
     alone = sum(fixed + each * 16 for fixed, each in ((0.2, 1.0), (0.1, 0.5), (0.1, 0.25), (3.0, 0.1))) / 1e3
     assert plan["iterationSeconds"] < alone
 
