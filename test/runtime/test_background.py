@@ -225,7 +225,7 @@ def test_both_jobs_train(planned: tuple[Path, dict[str, Any]], tmp_path: Path):
     outcomes = run_ranks(
         4, tmp_path / "logs",
         [
-            str(folder), "--json", str(result), "--check", "--steps", "60", "--lr", "0.05", "--no-save",
+            str(folder), "--json", str(result), "--check", "--steps", "30", "--no-save", "--threads", "1",
             "--background-options", "--lr 0.02",
         ],
     )  # fmt: skip
@@ -235,9 +235,8 @@ def test_both_jobs_train(planned: tuple[Path, dict[str, Any]], tmp_path: Path):
     assert found["losses"] == pytest.approx(found["referenceLosses"], rel=1e-4)
     job = found["background"]
     assert job["copies"] == len(plan["background"]["copies"])
-    assert sum(job["steps"]) > 0, job
-    assert job["samplesPerSecond"] > 0 and job["slowdown"] is not None
-    assert job["clusterThroughput"] > job["samplesPerSecond"]
+    assert min(job["steps"]) > 0, job
+    assert job["slowdown"] is not None and job["clusterThroughput"] > job["samplesPerSecond"]
     assert "cluster throughput" in outcomes[0].out
 
 
@@ -245,7 +244,7 @@ def test_without_it_the_plan_trains_alone(planned: tuple[Path, dict[str, Any]], 
     result = tmp_path / "result.json"
     outcomes = run_ranks(
         4, tmp_path / "logs",
-        [str(planned[0]), "--json", str(result), "--steps", "2", "--no-save", "--no-background"],
+        [str(planned[0]), "--json", str(result), "--steps", "2", "--no-save", "--no-background", "--threads", "1"],
     )  # fmt: skip
     assert [outcome.status for outcome in outcomes] == [0] * 4, outcomes
     assert "background" not in json.loads(result.read_text())
