@@ -39,7 +39,7 @@ def whole_step(folder: Path, samples: int, loss_name: str, keep: bool, seconds: 
     sys.path.insert(0, str(folder))
     import torch
     from heterplan_runtime.allocator import keep_freed_memory
-    from heterplan_runtime.data import make_data
+    from heterplan_runtime.data_option import make_data
     from heterplan_runtime.losses import make_loss
     from heterplan_runtime.model import build_stage, load_model
     from heterplan_runtime.reference import sparse_tables
@@ -52,7 +52,7 @@ def whole_step(folder: Path, samples: int, loss_name: str, keep: bool, seconds: 
     stage = build_stage(model, 0, folder, 0, torch.device("cpu"), whole_tables=True)
     sparse_tables(stage)
     optimizer = torch.optim.SGD(stage.parameters(), lr=0.01)
-    batch = make_data("random", model, loss, 0).load(0, range(samples))
+    batch = make_data("--data", "random", model, loss, 0, samples).load(0, range(samples))
     inputs = [batch.inputs[name] for name in stage.inputs]  # type: ignore[union-attr]
     times: list[float] = []
     while len(times) < 4 or sum(times) < seconds:

@@ -88,6 +88,11 @@ class Stage(nn.Module):
         """Runs a segment; training replaces it by what keeps only the arguments of the segment."""
         return segment(*arguments)
 
+    def dropout(self, name, x, ratio, training, axis, rows):
+        """Dropout of one process; training replaces it by one that knows the samples, which lie on
+        an axis and have so many rows of it each."""
+        return F.dropout(x, ratio, training)
+
     def batch_norm(self, x, weight, bias, running_mean, running_var, momentum, eps, training):
         """Batch normalisation of one process; replicas of a stage replace it by one of them all."""
         return F.batch_norm(

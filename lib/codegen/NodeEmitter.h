@@ -101,6 +101,8 @@ public:
   bool isStatic(const GraphTensor &tensor) const {
     return !tensor.dynamic && tensor.container == Container::None;
   }
+  /// Whether the node is in the body of another one, which may run it many times.
+  bool isInBody() const { return scope.isInBody(); }
   /// Whether input `index` is given, but its values are computed or fed at run time.
   bool isFed(int index) const { return has(index) && !isConstant(index); }
   /// A call of a function of heterplan_runtime.operators: `name(arguments)`.

@@ -333,6 +333,23 @@ Expression emitLocalResponseNormalization(NodeEmitter &e) {
   return call("F.local_response_norm", arguments);
 }
 
+/// The axis of `tensor` that the samples lie on and how many of its elements are of each, as
+/// arguments; nothing where that is not known when the code is written.
+std::optional<std::pair<std::string, std::string>> samplesOf(const GraphTensor &tensor) {
+  std::optional<std::pair<std::string, std::string>> found;
+  for (size_t axis = 0; axis < tensor.shape.size(); ++axis) {
+    Dim dim = tensor.shape[axis];
+    if (dim.perSample == 0)
+      continue;
+    if (found || dim.fixed || dim.perSample < 0)
+      return std::nullopt;
+    found.emplace(std::to_string(axis), std::to_string(dim.perSample));
+  }
+  if (!found)
+    found.emplace("None", "1");
+  return found;
+}
+
 Expression emitDropout(NodeEmitter &e) {
   std::string ratio = python::literal(static_cast<float>(e.real("ratio", 0.5)));
   if (e.isConstant(1) && fixedElementCount(e.input(1)) == 1)
@@ -342,8 +359,13 @@ Expression emitDropout(NodeEmitter &e) {
   std::string training = "self.training";
   if (e.isFed(2))
     training += " and bool(" + e.in(2) + ")";
-  if (!e.isUsed(1))
-    return call("F.dropout", {e.in(0), ratio, "training=" + training});
+  if (!e.isUsed(1)) {
+    auto samples = e.isStatic(e.input(0)) && !e.isInBody() ? samplesOf(e.input(0)) : std::nullopt;
+    if (!samples)
+      return call("F.dropout", {e.in(0), ratio, "training=" + training});
+    return call("self.dropout", {python::quote(e.output().name), e.in(0), ratio, training,
+                                 samples->first, samples->second});
+  }
   e.results = 2;
   return e.helper("dropout", {e.in(0), ratio, training});
 }

@@ -93,6 +93,9 @@ public:
     return (usesBatch && batchExpression.empty()) || (usesDevice && deviceExpression.empty());
   }
 
+  /// Whether the code is that of a local function.
+  bool isInBody() const { return depth > 0; }
+
   void add(llvm::StringRef statement, llvm::StringRef remark = "");
 
   /// Parameters that replicas share, so that they are not stored in the module; what reads them is

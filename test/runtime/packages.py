@@ -49,6 +49,9 @@ class Stage(nn.Module):
     def checkpoint(self, segment, *arguments):
         return segment(*arguments)
 
+    def dropout(self, name, x, ratio, training, axis, rows):
+        return F.dropout(x, ratio, training)
+
     def batch_norm(self, x, weight, bias, running_mean, running_var, momentum, eps, training):
         return F.batch_norm(x, running_mean, running_var, weight, bias, training, momentum, eps)
 
@@ -226,6 +229,49 @@ STAGES = (Whole,)
 )
 
 
+# Samples lie on the second axis, two rows of each, between the stages' dropouts.
+DROPOUT = (
+    BASE
+    + """
+MODEL = "dropout"
+INPUTS = {"x": ("float32", ((1, 0), (0, 6)))}
+OUTPUTS = {"y": ("float32", ((1, 0), (0, 5)))}
+
+
+class Stage0(Stage):
+    inputs = ("x",)
+    sends = ("h",)
+    parameters_spec = {"up.weight": ((16, 6), "float32", "kaiming")}
+
+    def forward(self, x):
+        x = torch.tanh(F.linear(self.dropout("in", x, 0.2, self.training, 0, 1), self.up.weight))
+        return (x.view(-1, 8).T,)
+
+
+class Stage1(Stage):
+    receives = ("h",)
+    sends = ("y",)
+    parameters_spec = {"down.weight": ((5, 16), "float32", "kaiming")}
+
+    def forward(self, h):
+        h = self.dropout("between", h, 0.5, self.training, 1, 2).T.reshape(-1, 16)
+        weight = self.dropout("weight", self.down.weight, 0.1, self.training, None, 1)
+        return (F.linear(h, weight),)
+
+
+STAGES = (Stage0, Stage1)
+"""
+)
+DROPOUT_BOUNDARY = [
+    {
+        "name": "h",
+        "type": "float32",
+        "shape": [{"fixed": 8}, {"perSample": 2}],
+        "differentiable": True,
+    }
+]
+
+
 # Layers of 2 MB of parameters that keep 4 MB a sample, with next to nothing to compute; as segments of two.
 LARGE = (
     BASE
@@ -273,6 +319,7 @@ class Package:
     tables: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     segments: list[str] = field(default_factory=list)  # of each stage
     sharding: str = "none"
+    precision: str = "fp32"
     short: int = 0  # micro-batches, the last ones, that have a sample less
 
     def shortened(self, short: int) -> Package:
@@ -298,7 +345,12 @@ class Package:
     def write(self, folder: Path) -> Path:
         (folder / "ranks").mkdir(parents=True)
         (folder / "model.py").write_text(self.model)
-        plan = {"schemaVersion": "1.0", "iterationSeconds": 0.001, "optimizer": self.optimizer}
+        plan = {
+            "schemaVersion": "1.0",
+            "iterationSeconds": 0.001,
+            "optimizer": self.optimizer,
+            "precision": self.precision,
+        }
         (folder / "plan.json").write_text(json.dumps(plan))
         for rank, program in enumerate(self.programs()):
             (folder / "ranks" / f"{rank:04d}.json").write_text(json.dumps(program))
@@ -435,6 +487,10 @@ def _pass(op: str, own: tuple[int, int], i: int) -> dict[str, Any]:
 
 def awkward(widths: list[list[int]], micro_batches: int, optimizer: str = "sgd") -> Package:
     return Package(AWKWARD, AWKWARD_BOUNDARIES, widths, micro_batches, optimizer)
+
+
+def dropout(widths: list[list[int]], micro_batches: int, optimizer: str = "sgd") -> Package:
+    return Package(DROPOUT, [DROPOUT_BOUNDARY], widths, micro_batches, optimizer)
 
 
 def linear(widths: list[int], micro_batches: int, optimizer: str = "sgd") -> Package:

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from packages import Package, awkward, linear, tables
+from packages import Package, awkward, dropout, linear, tables
 
 # Every rank imports model.py, so that a fault at its end is one of the runtime. What only the
 # distributed run has is changed: rank 0 also trains the reference, in the same process.
 START = """
 import os
 RANK = int(os.environ["RANK"])
-from heterplan_runtime import assembly, batchnorm, communication, data, interpreter, part
-from heterplan_runtime import sharded_state, tables, trained_state
+from heterplan_runtime import assembly, batchnorm, communication, data, dropout, interpreter
+from heterplan_runtime import part, sharded_state, tables, trained_state
 PART, STATE, CALLS = part.PartExecution, trained_state.TrainedState, {}
 
 
@@ -81,6 +81,7 @@ class Fault:
 REPLICAS = linear([3, 1], 2, "sgd")
 MOMENTUM, ADAM = linear([3, 1], 2, "momentum"), linear([3, 1], 2, "adam")
 STAGES = awkward([[3, 1], [4], [2, 2]], 2, "sgd")
+DROPOUT = dropout([[3, 1], [2, 2]], 2, "sgd")
 TABLES = tables([[1, 3], [4]], [7, 6], [4, 3], 2, "adam")
 FAULTS = {
     "all-reduce skipped at one step": Fault(
@@ -175,6 +176,12 @@ wrap(PART, "_backward_from_loss", make)""",
         ADAM.sharded("gradients"),
         'wrap(communication.Communicator, "start_reduce_scatter", '
         "lambda f: lambda self, stage, flat: f(self, stage, flat.roll(1)))",
+        "mse",
+    ),
+    "masks of other samples": Fault(
+        DROPOUT,
+        'RANK == 3 and wrap(dropout.SampleDropout, "kept", lambda f: lambda self, name, *rest: '
+        'f(self, name + "?", *rest))',
         "mse",
     ),
     "gradients of rows lost on one rank": Fault(

@@ -13,7 +13,8 @@ import pytest
 import torch
 from heterplan_runtime.batchnorm import SynchronisedBatchNorm
 from heterplan_runtime.communication import _buckets
-from heterplan_runtime.data import RandomData, make_data
+from heterplan_runtime.data import RandomData
+from heterplan_runtime.data_option import make_data
 from heterplan_runtime.errors import RuntimeFault
 from heterplan_runtime.losses import make_loss
 from heterplan_runtime.model import Model, initial, load_model
@@ -154,7 +155,8 @@ def test_shared_parameters_are_found(model: Model):
 
 
 def test_random_data_does_not_depend_on_the_split(model: Model):
-    data = make_data("random", model, make_loss("cross_entropy", model.prediction), seed=3)
+    loss = make_loss("cross_entropy", model.prediction)
+    data = make_data("--data", "random", model, loss, 3, 8)
     whole, left, right = (data.load(2, r) for r in (range(5), range(2), range(2, 5)))
     for name in whole.inputs:
         assert torch.equal(whole.inputs[name], torch.cat([left.inputs[name], right.inputs[name]]))
@@ -163,7 +165,8 @@ def test_random_data_does_not_depend_on_the_split(model: Model):
 
 
 def test_random_integers_stay_below_their_bounds(model: Model):
-    data = make_data("random", model, make_loss("cross_entropy", model.prediction), seed=3)
+    loss = make_loss("cross_entropy", model.prediction)
+    data = make_data("--data", "random", model, loss, 3, 8)
     batch = data.load(0, range(200))
     assert set(batch.inputs["kind"].tolist()) == set(range(5))
     assert set(batch.targets.tolist()) == set(range(7))
@@ -195,7 +198,7 @@ def test_losses_are_means_over_their_samples():
 @pytest.mark.parametrize(
     ("text", "spec", "message"),
     [
-        ("hinge", TOKENS, "expected cross_entropy, mse or module:function"),
+        ("hinge", TOKENS, "expected cross_entropy, token_cross_entropy, mse or module:function"),
         ("cross_entropy", TensorSpec("y", torch.float32, ((1, 0), (0, 1))), "two classes"),
         ("cross_entropy", TensorSpec("y", torch.float32, ((1, 0),)), "two classes"),
         ("mse", TensorSpec("y", torch.int64, ((1, 0), (0, 4))), "'y' is not floating-point"),
@@ -226,15 +229,15 @@ def test_custom_loss_and_data(model: Model, tmp_path: Path, monkeypatch):
     assert loss.function((torch.ones(2, 3),), torch.zeros(2, 3)) == 1
     with pytest.raises(RuntimeFault, match="must return one number"):
         make_loss("mine:vector", model.prediction).function((torch.ones(2, 3),), None)
-    batch = make_data("mine:data", model, loss, 0).load(7, range(3, 5))
+    batch = make_data("--data", "mine:data", model, loss, 0, 8).load(7, range(3, 5))
     assert batch.targets.tolist() == [3, 4]
     assert batch.inputs["image"].shape == (2, 3, 6, 6)
     with pytest.raises(RuntimeFault, match="tensor 'image' is torch.float32"):
-        make_data("mine:wrong", model, loss, 0).load(0, range(2))
+        make_data("--data", "mine:wrong", model, loss, 0, 8).load(0, range(2))
     with pytest.raises(RuntimeFault, match="gives no input 'image'"):
-        make_data("mine:none", model, loss, 0).load(0, range(2))
-    with pytest.raises(RuntimeFault, match="expected random, fixed or module:function"):
-        make_data("files", model, loss, 0)
+        make_data("--data", "mine:none", model, loss, 0, 8).load(0, range(2))
+    with pytest.raises(RuntimeFault, match="expected random, fixed or module:name"):
+        make_data("--data", "files", model, loss, 0, 8)
 
 
 # Memory.

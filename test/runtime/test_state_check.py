@@ -12,7 +12,7 @@ from packages import awkward, linear
 from torch import Tensor
 
 GENERATOR = torch.Generator().manual_seed(1)
-START, MOVED = (torch.randn(40, generator=GENERATOR) for _ in range(2))
+START, MOVED = (torch.randn(40, generator=GENERATOR, dtype=torch.float64) for _ in range(2))
 
 
 def entry(values: Tensor, kind: str = "value", name: str = "w", begin: int = 0) -> StateEntry:
@@ -23,7 +23,7 @@ def expected(**more: Tensor) -> ExpectedState:
     """A weight that has moved by a thousandth, a bias whose gradient is rounding, and a count."""
     final = [
         entry(START + 1e-3 * MOVED),
-        entry(1e-9 * MOVED[:4], name="bias"),
+        entry(1e-15 * MOVED[:4], name="bias"),
         entry(torch.tensor([3]), name="count"),
         *(entry(values, kind) for kind, values in more.items()),
     ]
@@ -35,7 +35,7 @@ def expected(**more: Tensor) -> ExpectedState:
 def test_rounding_is_accepted(begin: int):
     final = START + 1e-3 * MOVED
     assert expected().difference(entry(final[begin:], begin=begin)) == 0
-    rounded = (final * (1 + 1e-7))[begin:]
+    rounded = (final * (1 + 1e-13))[begin:]
     assert 0 < expected().difference(entry(rounded, begin=begin)) < 1
 
 
@@ -43,7 +43,7 @@ def test_rounding_is_accepted(begin: int):
     "values",
     [
         START,  # it has not learned
-        START + 0.98e-3 * MOVED,  # by 2 % too little: less than a rounding of the losses
+        START + 0.999e-3 * MOVED,  # by a thousandth too little
         START - 1e-3 * MOVED,
         (START + 1e-3 * MOVED).roll(1),
         START * float("nan"),
@@ -54,8 +54,8 @@ def test_other_training_is_not_accepted(values: Tensor):
 
 
 def test_movements_that_are_rounding_do_not_count():
-    assert expected().difference(entry(-1e-9 * MOVED[:4], name="bias")) < 1
-    assert expected().difference(entry(1e-4 * MOVED[:4], name="bias")) > 1
+    assert expected().difference(entry(-1e-15 * MOVED[:4], name="bias")) < 1
+    assert expected().difference(entry(1e-7 * MOVED[:4], name="bias")) > 1
 
 
 def test_integers_are_equal():
@@ -71,7 +71,7 @@ def test_state_that_one_process_has_not_is_found(found: StateEntry):
 
 
 def test_adam_counts_where_gradients_are_more_than_rounding():
-    squares = torch.ones(40)
+    squares = torch.ones(40, dtype=torch.float64)
     squares[5] = 1e-14
     state = expected(exp_avg_sq=squares)
     final = START + 1e-3 * MOVED

@@ -38,7 +38,7 @@ def test_next_loss_is_that_of_the_saved_weights(fail, tmp_path: Path) -> None:
 
 
 def loss_by_hand(folder: Path, weights: dict[str, torch.Tensor]) -> float:
-    from heterplan_runtime.data import make_data
+    from heterplan_runtime.data_option import make_data
     from heterplan_runtime.losses import make_loss
     from heterplan_runtime.model import load_model
 
@@ -47,7 +47,8 @@ def loss_by_hand(folder: Path, weights: dict[str, torch.Tensor]) -> float:
     module: Any = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     model = load_model(folder)
-    data = make_data("fixed", model, make_loss("cross_entropy", model.prediction), 0)
+    loss = make_loss("cross_entropy", model.prediction)
+    data = make_data("--data", "fixed", model, loss, 0, 8)
     batch = data.load(0, range(4))
     tensors: tuple[torch.Tensor, ...] = ()
     for stage_class in module.STAGES:

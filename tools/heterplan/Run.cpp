@@ -110,7 +110,7 @@ void heterplan::addRun(CLI::App &root, Action &action) {
   addArgument(*command, "DIR", options->directory, "what compile wrote");
   addText(*command, "--steps", options->steps, "N", "training steps in all");
   command->add_flag("--check", options->check,
-                    "compare losses, parameters and optimizer state with one process");
+                    "compare losses, gradients, parameters and optimizer state with one process");
   CLI::Option *json =
       command->add_option("--json", options->json, "write the result to FILE, or print it as JSON")
           ->type_name("[FILE]")

@@ -18,18 +18,25 @@ from torch import Tensor, nn
 from .allocator import give_back_freed_memory, keep_freed_memory
 from .background import Background, make_recorder, start_background
 from .batchnorm import SynchronisedBatchNorm
-from .communication import Communicator, choose_device
-from .data import DataSource, make_data
+from .communication import Communicator
+from .data_option import make_data
 from .device_classes import class_of, local_rank
+from .device_choice import choose_device, local_programs
+from .double_precision import doubled_program
+from .dropout import Position, drop_by_sample
 from .errors import RuntimeFault
 from .fits import check_device_memory, rank_bytes
 from .interpreter import Interpreter
 from .losses import Loss, make_loss
 from .memory import PeakMemory
 from .micro_batch import Presence
-from .model import Model, build_stage, check_model, load_model, stages_with_tables, table_rows
+from .model import (
+    Model, build_stage, check_model, load_model, stages_with_tables, table_rows,
+)  # fmt: skip
 from .part import PartExecution
-from .pinning import pin_to_core
+from .pinning import pin_to_cores
+from .precision import Precision
+from .prefetch import PrefetchedData
 from .program import Part, PlanSummary, RankProgram, TableSpec, read_plan, read_rank_program
 from .recomputation import recompute_segments
 from .recorder import Recorder
@@ -48,12 +55,14 @@ class Run:
     plan: PlanSummary
     model: Model
     communicator: Communicator
-    data: DataSource
+    data: PrefetchedData
     loss: Loss
     recorder: Recorder
     memory: PeakMemory
     rule: UpdateRule
     background: Background | None
+    precision: Precision
+    device_note: str
 
     @property
     def leads(self) -> bool:
@@ -70,26 +79,42 @@ def prepare(options: argparse.Namespace) -> Run:
     plan = read_plan(directory)
     _choose_allocation(program)
     sys.path[:0] = [os.getcwd(), str(directory)]
-    model = load_model(directory)
+    model = load_model(directory, double=options.check)
     check_model(model, program)
-    _set_precision(plan.precision)
+    precision = Precision("fp64" if options.check else plan.precision)
+    if options.check:
+        program = doubled_program(program)
+    precision.apply()
     if options.threads or options.pin:
         torch.set_num_threads(options.threads or 1)
-    device = choose_device(program.device_kind, options.device)
+    device, device_note = choose_device(
+        program.device_kind, options.device, program.rank, local_programs(directory, program)
+    )
     _check_device_memory(options, program, plan, device)
     rule = UpdateRule(
         program.optimizer, options.lr, parse_schedule(options.lr_schedule, options.steps),
         options.weight_decay, options.gradient_clip,
     )  # fmt: skip
     loss = make_loss(options.loss, model.prediction)
-    data = make_data(options.data, model, loss, options.seed)
+    data = _make_data(options, model, loss, program.global_batch)
     communicator = Communicator(program, device, timedelta(seconds=options.timeout))
     memory = PeakMemory(device)
     background = start_background(options, program)
     recorder = make_recorder(options, program, device, background)
     return Run(
-        options, program, plan, model, communicator, data, loss, recorder, memory, rule, background
-    )
+        options, program, plan, model, communicator, data, loss, recorder, memory, rule, background,
+        precision, device_note,
+    )  # fmt: skip
+
+
+def _make_data(
+    options: argparse.Namespace, model: Model, loss: Loss, global_batch: int
+) -> PrefetchedData:
+    source = make_data("--data", options.data, model, loss, options.seed, global_batch)
+    workers = options.data_workers
+    if workers is None:
+        workers = int(":" in options.data)
+    return PrefetchedData(source, workers, options.timeout)
 
 
 def _check_device_memory(
@@ -113,19 +138,13 @@ def _environment_rank() -> int:
     return int(text)
 
 
-def _set_precision(precision: str) -> None:
-    tf32 = precision == "tf32"
-    torch.backends.cuda.matmul.allow_tf32 = tf32
-    torch.backends.cudnn.allow_tf32 = tf32
-
-
 def make_interpreter(run: Run) -> Interpreter:
     program, communicator = run.program, run.communicator
     shared = run.model.shared_parameters()
     communicator.share_across_stages(shared.values())
     communicator.share_tables(stages_with_tables(run.model))
     if run.options.pin:
-        pin_to_core(local_rank())
+        pin_to_cores(local_rank(), run.options.threads or 1)
     parts = [_make_part(run, part) for part in program.parts]
     return Interpreter(program, parts, communicator, run.recorder, shared, run.rule)
 
@@ -135,12 +154,14 @@ def _make_part(run: Run, part: Part) -> PartExecution:
     stage = build_stage(
         run.model, part.stage, options.directory, options.seed, communicator.device
     )
-    presence = Presence()
+    presence, position = Presence(), Position()
     _synchronise_batch_norm(stage, part.stage, communicator, presence)
+    drop_by_sample(stage, options.seed, position)
     recompute_segments(stage)
     return PartExecution(
-        program, part, stage, communicator, run.data, run.loss, _make_trained(run, part, stage), presence
-    )
+        program, part, stage, communicator, run.loss, _make_trained(run, part, stage),
+        presence, position, run.precision,
+    )  # fmt: skip
 
 
 def _make_trained(run: Run, part: Part, stage: nn.Module) -> TrainedState:

@@ -124,11 +124,14 @@ class SynchronisedBatchNorm:
         eps: float,
         training: bool,
     ) -> Tensor:
-        """`momentum` is the weight of the new statistics, as in PyTorch."""
+        """`momentum` is the weight of the new statistics, as in PyTorch. Half-precision activations are
+        normalised in single precision."""
         if not training:
             return functional.batch_norm(
                 x, running_mean, running_var, weight, bias, False, momentum, eps
             )
+        given = x.dtype
+        x = x.to(torch.promote_types(given, running_mean.dtype))
         if self._known is not None:
             mean, variance, count = self._known.popleft()
         else:
@@ -136,7 +139,7 @@ class SynchronisedBatchNorm:
         normalised: Tensor = _Normalise.apply(  # type: ignore[no-untyped-call]
             x, weight, bias, mean, variance, count, eps, self._over_replicas
         )
-        return normalised
+        return normalised.to(given)
 
     @torch.no_grad()
     def _measure(

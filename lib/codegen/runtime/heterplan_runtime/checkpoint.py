@@ -56,6 +56,7 @@ class Facts:
     seed: int
     model: str
     plan: str
+    precision: str = "fp32"  # of parameters; "fp64" where the training was checked
 
 
 @dataclass(frozen=True)
@@ -152,6 +153,7 @@ class Checkpoint:
             seed=fields.integer("seed"),
             model=fields.text("model"),
             plan=fields.text("plan"),
+            precision=fields.text("precision", default="fp32"),
         )
         if f"{folder_of(folder.parent, self.facts.step)}" != str(folder):
             raise RuntimeFault(f"{folder}: holds step {self.facts.step}")

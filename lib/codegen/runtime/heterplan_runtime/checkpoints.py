@@ -195,6 +195,7 @@ class Checkpoints:
             ("was trained with the optimizer", saved.optimizer, wanted.optimizer),
             ("was trained with the global batch", saved.global_batch, wanted.global_batch),
             ("was trained with the seed", saved.seed, wanted.seed),
+            ("was trained, with --check or without, in", saved.precision, wanted.precision),
         ):
             if found != own:
                 raise RuntimeFault(f"{checkpoint.folder} {what} ({found}; here {own})")

@@ -19,7 +19,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from .device_classes import CPU, class_named, class_of, local_rank
+from .device_classes import CPU, class_of
 from .errors import RuntimeFault
 from .program import Instruction, RankProgram, TensorSpec
 
@@ -44,14 +44,6 @@ class RosterEntry:
     place: tuple[str, int] | None  # host and GPU; None on a CPU
     groups: tuple[Group, ...]
     sharded: tuple[int, ...] = ()  # stages of which it has a slice of the state
-
-
-def choose_device(kind: str, wanted: str) -> torch.device:
-    """The device of this rank; a plan for GPUs falls back to the CPU where there is none."""
-    device_class = CPU if wanted == CPU.name else class_named(kind)
-    if device_class.count() == 0:
-        device_class = CPU
-    return device_class.device(local_rank())
 
 
 class Communicator:
@@ -329,6 +321,10 @@ class Communicator:
     def largest(self, value: float) -> float:
         """The largest of the values of all ranks; also a barrier."""
         return self._combine(value, dist.ReduceOp.MAX)
+
+    def totals_of(self, values: Sequence[float]) -> list[float]:
+        """The sums over all ranks, each of several values."""
+        return self._combined(values, dist.ReduceOp.SUM)
 
     def largest_of(self, values: Sequence[float]) -> list[float]:
         """Likewise, each of several values."""

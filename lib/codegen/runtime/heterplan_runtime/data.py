@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from .errors import RuntimeFault
-from .losses import Loss, class_targets, import_function
+from .losses import Loss, class_targets
 from .model import Model, seed_of
 from .program import TensorSpec
 
@@ -73,28 +73,21 @@ class RandomData:
 
 
 class UserData:
-    """`--data module:function`: function(step, sample_indices) -> (inputs by name, targets)."""
+    """A function(step, sample_indices) -> (inputs by name, targets)."""
 
-    def __init__(self, text: str, model: Model) -> None:
-        self._function: Callable[..., Any] = import_function(text, "--data")
-        self._text = text
-        self._model = model
+    def __init__(self, what: str, function: Callable[..., Any], model: Model) -> None:
+        """`what`: the option and its text, for errors."""
+        self._what, self._function, self._model = what, function, model
 
     def load(self, step: int, samples: range) -> Batch:
         try:
             inputs, targets = self._function(step, list(samples))
         except (TypeError, ValueError) as error:
-            raise RuntimeFault(f"--data {self._text}: {error}") from error
+            raise RuntimeFault(f"{self._what}: {error}") from error
+        found = {}
         for name, spec in self._model.inputs.items():
             if name not in inputs:
-                raise RuntimeFault(f"--data {self._text}: gives no input '{name}'")
-            spec.check(inputs[name], len(samples))
-        return Batch(dict(inputs), targets)
-
-
-def make_data(text: str, model: Model, loss: Loss, seed: int) -> DataSource:
-    if text in ("random", "fixed"):
-        return RandomData(model, loss, seed, fixed=text == "fixed")
-    if ":" in text:
-        return UserData(text, model)
-    raise RuntimeFault(f"--data {text}: expected random, fixed or module:function")
+                raise RuntimeFault(f"{self._what}: gives no input '{name}'")
+            found[name] = spec.restored(inputs[name])
+            spec.check(found[name], len(samples))
+        return Batch(found, targets)

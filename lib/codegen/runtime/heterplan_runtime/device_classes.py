@@ -33,9 +33,13 @@ class Cpu:
     def count(self) -> int:
         return 1
 
-    def device(self, local_rank: int) -> torch.device:
-        """That of a rank of this host; made current."""
-        del local_rank
+    def names(self) -> list[str]:
+        """Of the devices that this process may use, by index."""
+        return [platform.machine()]
+
+    def device(self, index: int) -> torch.device:
+        """Made current."""
+        del index
         return torch.device("cpu")
 
     def place(self, device: torch.device) -> int | None:
@@ -94,8 +98,11 @@ class Gpu:
     def count(self) -> int:
         return torch.cuda.device_count() if torch.cuda.is_available() else 0
 
-    def device(self, local_rank: int) -> torch.device:
-        index = local_rank % torch.cuda.device_count()
+    def names(self) -> list[str]:
+        """CUDA_VISIBLE_DEVICES says which."""
+        return [torch.cuda.get_device_name(index) for index in range(self.count())]
+
+    def device(self, index: int) -> torch.device:
         torch.cuda.set_device(index)
         return torch.device("cuda", index)
 

@@ -9,8 +9,9 @@ import torch
 
 from .clipping import clip_gradients
 from .communication import Communicator
+from .data import DataSource
 from .errors import RuntimeFault
-from .part import PartExecution
+from .part import Measure, PartExecution
 from .program import Instruction, RankProgram
 from .recorder import Recorder
 from .state_check import StateEntry
@@ -41,6 +42,10 @@ class Interpreter:
         )
         self._step = 0
         self._position = 0
+        self._loss_factor = 1.0
+        self._counts_samples: bool | None = None  # the loss is a mean over them; known after a step
+        self._kept_step: int | None = None
+        self.gradients: list[StateEntry] = []  # of the step that keep_gradients() has named
 
     @property
     def parts(self) -> tuple[PartExecution, ...]:
@@ -51,21 +56,43 @@ class Interpreter:
         what = self._program.instructions[self._position]
         return f"step {self._step + 1}, instruction {self._position} {what}"
 
-    def prepare(self, step: int) -> None:
-        """Makes or reads the samples of `step`, so that no pass waits for them: an input pipeline
-        works ahead of the training."""
+    def prepare(self, step: int, data: DataSource) -> None:
+        """Takes the samples of `step`, so that no pass waits for them."""
         self._step = step
         for index, instruction in enumerate(self._program.instructions):
             if instruction.op == "load":
                 with self._located(index, instruction):
-                    self._parts[instruction.part].prepare(step, instruction)
+                    self._parts[instruction.part].prepare(step, instruction, data)
+
+    def sample_ranges(self) -> list[range]:
+        """Of the global batch, in the order in which prepare() takes them."""
+        return [
+            self._parts[instruction.part].samples(instruction.micro_batch)
+            for instruction in self._program.instructions
+            if instruction.op == "load"
+        ]
+
+    def evaluate(self, step: int, data: DataSource, measure: Measure) -> None:
+        """The forward passes of an iteration over other samples, in inference mode."""
+        self._step = step
+        for part in self._parts:
+            part.begin_evaluation(step, measure)
+        self.prepare(step, data)
+        for index, instruction in enumerate(self._program.instructions):
+            self._position = index
+            if instruction.info.phase == "forward":
+                with self._located(index, instruction):
+                    self._parts[instruction.part].execute(instruction)
+        self._communicator.drain()
+        for part in self._parts:
+            part.end_evaluation()
 
     def run_step(self, step: int) -> float:
         """One iteration, after prepare(); returns this rank's part of the loss of the global
         batch."""
         self._step = step
         for part in self._parts:
-            part.begin()
+            part.begin(step)
             part.trained.set_rate(self._rule.rate_at(step))
         for index, instruction in enumerate(self._program.instructions):
             self._position = index
@@ -78,7 +105,11 @@ class Interpreter:
                 if self._recorder.is_on or index + 1 == self._first_update:
                     self._parts[instruction.part].trained.end_sum()
         self._communicator.drain()
-        return sum(part.loss for part in self._parts)
+        return sum(part.loss for part in self._parts) * self._loss_factor
+
+    def keep_gradients(self, step: int) -> None:
+        """Those that this step updates parameters by."""
+        self._kept_step = step
 
     def state_entries(self) -> list[StateEntry]:
         return [entry for part in self._parts for entry in part.trained.state_entries()]
@@ -92,8 +123,27 @@ class Interpreter:
 
     def _finish_gradients(self) -> None:
         self._sum_shared()
+        self._divide_by_denominator()
         if self._rule.clip:
             clip_gradients(self._parts, self._communicator, self._shared, self._rule.clip)
+        if self._step == self._kept_step:
+            self.gradients = [e for part in self._parts for e in part.trained.gradient_entries()]
+
+    def _divide_by_denominator(self) -> None:
+        """Where the loss is a sum that is to be divided by more than its samples."""
+        own = [part.denominator for part in self._parts]
+        if self._counts_samples is None:
+            summed = any(each is not None for each in own)
+            self._counts_samples = not self._communicator.largest(float(summed))
+        if self._counts_samples:
+            return
+        total = self._communicator.total(sum(each or 0.0 for each in own))
+        if not total:
+            raise RuntimeFault("the denominator of the loss is 0: nothing in the global batch counts")
+        self._loss_factor = self._program.global_batch / total
+        for part in self._parts:
+            for _, gradient, _ in part.trained.gradients():
+                gradient.mul_(self._loss_factor)
 
     def _sum_shared(self) -> None:
         """A parameter that several stages use: each stage has its part of the gradient, the same on

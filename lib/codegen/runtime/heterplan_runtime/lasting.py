@@ -55,8 +55,9 @@ def make_checkpoints(run: Run, interpreter: Interpreter) -> Checkpoints | None:
 
     def facts(step: int) -> Facts:
         return Facts(
-            step, run.program.global_batch, run.program.optimizer, options.seed, model, plan
-        )
+            step, run.program.global_batch, run.program.optimizer, options.seed, model, plan,
+            "fp64" if options.check else "fp32",
+        )  # fmt: skip
 
     return Checkpoints(
         run.communicator,

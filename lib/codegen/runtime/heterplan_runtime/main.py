@@ -9,10 +9,8 @@ has status 1, too.
 from __future__ import annotations
 
 import argparse
-import ctypes
 import math
 import os
-import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +18,7 @@ from typing import NoReturn
 
 from .errors import CheckFailed, Ended, RuntimeFault
 from .manifest import BACKGROUND, check_directory
+from .process import end_with_parent
 
 
 class _Parser(argparse.ArgumentParser):
@@ -53,8 +52,11 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add("directory", type=Path, metavar="DIR", help="what `heterplan compile` wrote")
     add("--steps", type=_natural(1), default=3, help="optimizer steps in all, those of --resume too (3)")
     add("--warmup", type=_natural(0), default=1, help="first steps left out of the median (1)")
-    add("--loss", default="cross_entropy", help="cross_entropy, mse or module:function")
-    add("--data", default="random", help="random, fixed (the same samples in each step) or module:function")
+    add(
+        "--loss", default="cross_entropy",
+        help="cross_entropy, token_cross_entropy, mse or module:function",
+    )  # fmt: skip
+    add("--data", default="random", help="random, fixed (the same samples in each step) or module:name")
     add("--lr", type=float, default=0.01, help="learning rate (0.01)")
     add(
         "--lr-schedule", default="constant", metavar="S",
@@ -65,7 +67,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add("--seed", type=_natural(0), default=0)
     add(
         "--check", action="store_true",
-        help="compare losses, parameters and optimizer state with those of one process",
+        help="compare losses, gradients, parameters and optimizer state with one process, all in double precision",
     )  # fmt: skip
     add("--json", type=Path, metavar="FILE", help="write the result")
     add("--trace", type=Path, metavar="FILE", help="write the Timeline of the last step")
@@ -73,9 +75,10 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         "--transfer-precision", choices=("fp32", "fp16"), default="fp32",
         help="of rows of sparse tables and their gradients between ranks (fp32)",
     )  # fmt: skip
+    _add_watching(parser)
     _add_lasting(parser)
     add("--threads", type=_natural(1), help="CPU threads of each rank (OMP_NUM_THREADS)")
-    add("--pin", action="store_true", help="each rank of this machine on a CPU core of its own")
+    add("--pin", action="store_true", help="each rank of this machine on CPU cores of its own")
     add("--timeout", type=_natural(1), default=300, help="seconds to wait for another rank (300)")
     add("--allow-edits", action="store_true", help="run files that were changed after compile too")
     add("--device", choices=("auto", "cpu"), default="auto", help="cpu: leave GPUs alone")
@@ -87,6 +90,26 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add("--gate", type=Path, help=argparse.SUPPRESS)  # this is a copy of a background job
     add("--checked", action="store_true", help=argparse.SUPPRESS)  # the launcher did
     return parser.parse_args(arguments)
+
+
+def _add_watching(parser: argparse.ArgumentParser) -> None:
+    """Options of samples and of what is told of a training."""
+    add = parser.add_argument
+    add(
+        "--data-workers", type=_natural(0), metavar="N",
+        help="processes of each rank that make samples ahead (1 for module:name, else 0)",
+    )  # fmt: skip
+    add("--log-file", type=Path, metavar="FILE", help="write a line of JSON for each step")
+    add(
+        "--evaluate-every", type=_natural(0), default=0, metavar="N",
+        help="evaluate every N steps and at the end (0: never)",
+    )  # fmt: skip
+    add("--evaluation-data", metavar="D", help="as --data, of evaluations (--data)")
+    add("--evaluation-steps", type=_natural(1), default=1, metavar="N", help="global batches of each (1)")
+    add(
+        "--metric", action="append", default=[], metavar="M",
+        help="accuracy or module:function, of evaluations; may be repeated",
+    )  # fmt: skip
 
 
 def _add_lasting(parser: argparse.ArgumentParser) -> None:
@@ -113,13 +136,6 @@ def _rank_text() -> str:
     return f"rank {os.environ['RANK']}" if "RANK" in os.environ else "launcher"
 
 
-def _end_with_parent() -> None:
-    """A rank whose launcher was killed does not train on alone."""
-    if sys.platform == "linux":
-        set_parent_death_signal = 1  # PR_SET_PDEATHSIG
-        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
-
-
 def _check_files(options: argparse.Namespace) -> None:
     """Once on each machine: by the launcher, or by the first rank where there is none."""
     if os.environ.get("LOCAL_RANK", "0") == "0" and not options.checked:
@@ -134,7 +150,7 @@ def _check_files(options: argparse.Namespace) -> None:
 def _run(arguments: list[str]) -> int:
     options = parse(arguments)
     if "RANK" in os.environ:
-        _end_with_parent()
+        end_with_parent()
     _check_files(options)
     from .program import read_rank_program  # torch is slow to import: not for a usage error
 

@@ -7,20 +7,24 @@ every replica, starts from the same point. Weights that came with the ONNX file 
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import math
 import sys
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from .double_precision import doubled_source, widened
 from .errors import RuntimeFault
 from .program import Part, RankProgram, TensorSpec, dtype_of
 from .tensorfile import read_tensors
+
+
+TensorTypes = dict[str, tuple[torch.dtype, tuple[int, ...]]]  # type and shape, by name
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,7 @@ class Model:
     inputs: dict[str, TensorSpec]
     outputs: dict[str, TensorSpec]
     bounds: dict[str, int]  # integer inputs are below these
+    double: bool = False  # in double precision, whatever its files say
 
     @property
     def prediction(self) -> TensorSpec:
@@ -51,8 +56,7 @@ class Model:
             if names[name] > 1
         }
 
-
-    def trained(self) -> dict[str, tuple[torch.dtype, tuple[int, ...]]]:
+    def trained(self) -> TensorTypes:
         """What training changes, whichever stage has it: parameters, sparse tables and statistics, by
         their ONNX names."""
         return {
@@ -67,32 +71,36 @@ def _specs(stage: type[nn.Module], attribute: str) -> dict[str, Any]:
     return dict(getattr(stage, attribute, {}))
 
 
-def _tensor_specs(table: dict[str, Any], where: str) -> dict[str, TensorSpec]:
+def _tensor_specs(table: dict[str, Any], where: str, double: bool) -> dict[str, TensorSpec]:
     specs = {}
     for name, (dtype, dims) in table.items():
         pairs = tuple((int(per_sample), int(fixed)) for per_sample, fixed in dims)
-        specs[name] = TensorSpec(name, dtype_of(dtype, where), pairs)
+        kind = dtype_of(dtype, where)
+        specs[name] = TensorSpec(name, widened(kind) if double else kind, pairs)
     return specs
 
 
-def load_model(directory: Path) -> Model:
-    """Imports model.py of the plan."""
+def load_model(directory: Path, double: bool = False) -> Model:
+    """Imports model.py of the plan; `double`: as a model in double precision."""
     path = directory / "model.py"
-    spec = importlib.util.spec_from_file_location("heterplan_model", path)
-    if not path.is_file() or spec is None or spec.loader is None:
+    if not path.is_file():
         raise RuntimeFault(f"{path}: no such file")
-    module = importlib.util.module_from_spec(spec)
+    module = ModuleType("heterplan_model")
+    module.__file__ = str(path)
     sys.modules["heterplan_model"] = module
     try:
-        spec.loader.exec_module(module)
+        text = path.read_text(encoding="utf-8")
+        source: Any = doubled_source(text, str(path)) if double else text
+        exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)
         return Model(
             name=str(module.MODEL),
             stages=tuple(module.STAGES),
-            inputs=_tensor_specs(module.INPUTS, f"{path}: INPUTS"),
-            outputs=_tensor_specs(module.OUTPUTS, f"{path}: OUTPUTS"),
+            inputs=_tensor_specs(module.INPUTS, f"{path}: INPUTS", double),
+            outputs=_tensor_specs(module.OUTPUTS, f"{path}: OUTPUTS", double),
             bounds={
                 name: int(bound) for name, bound in getattr(module, "INPUT_BOUNDS", {}).items()
             },
+            double=double,
         )
     except RuntimeFault:
         raise
@@ -173,6 +181,13 @@ def table_rows(
     model: Model, index: int, name: str, rows: range, directory: Path, seed: int
 ) -> Tensor:
     """First values of some rows of a table of a stage, without making the others."""
+    rows_of_file = _table_rows(model, index, name, rows, directory, seed)
+    return rows_of_file.double() if model.double else rows_of_file
+
+
+def _table_rows(
+    model: Model, index: int, name: str, rows: range, directory: Path, seed: int
+) -> Tensor:
     shape, dtype, kind = _specs(model.stages[index], "tables_spec")[name]
     weights, path = _weights(index, directory)
     if name in weights:
@@ -214,13 +229,13 @@ def build_stage(
                 values = initial(name, tuple(shape), kind, seed).to(dtype_of(dtype, "model.py"))
             _fill(tensors, name, values, path)
         for name, (shape, _, _) in tables.items() if whole_tables else ():
-            whole = table_rows(model, index, name, range(shape[0]), directory, seed)
+            whole = _table_rows(model, index, name, range(shape[0]), directory, seed)
             _fill(tensors, name, whole, path)
         for name in _specs(stage_class, "constants_spec"):
             if name not in weights:
                 raise RuntimeFault(f"{path}: constant '{name}' is missing")
             _fill(tensors, name, weights[name], path)
-    return stage.to(device).train()
+    return (stage.double() if model.double else stage).to(device).train()
 
 
 def _fill(tensors: dict[str, Any], name: str, values: Tensor, path: Path) -> None:

@@ -10,11 +10,17 @@ from torch import Tensor, nn
 
 from .communication import Communicator
 from .data import Batch, DataSource
+from .dropout import Position
 from .errors import RuntimeFault
-from .losses import Loss
+from .losses import Loss, Summed
 from .micro_batch import STAND_IN, MicroBatch, Presence
+from .precision import Precision
 from .program import Instruction, Part, RankProgram, SampleRange, TensorSpec
 from .trained_state import TrainedState
+
+
+# Told the outputs of the model, the targets and the number of samples of a micro-batch.
+Measure = Callable[[Any, Any, int], None]
 
 
 class PartExecution:
@@ -26,12 +32,14 @@ class PartExecution:
         part: Part,
         stage: nn.Module,
         communicator: Communicator,
-        data: DataSource,
         loss: Loss,
         trained: TrainedState,
         presence: Presence,
+        position: Position,
+        precision: Precision,
     ) -> None:
-        """`trained`: what the stage trains. `presence`: that its batch normalisation looks at, too."""
+        """`trained`: what the stage trains. `presence` is what its batch normalisation looks at, `position`
+        what its dropout does."""
         self._program = program
         self.part = part
         self.trained = trained
@@ -39,16 +47,18 @@ class PartExecution:
         self._stage: Any = stage
         self._tables = trained.tables
         self._communicator = communicator
-        self._data = data
         self._loss = loss
         self._samples = program.samples_of(part)
-        self._presence = presence
+        self._presence, self._position = presence, position
+        self._precision = precision
         if not all(own.count for own in self._samples.values()):
             for parameter in stage.parameters():
                 parameter.register_hook(presence.counted)
         self._next_lookups = _next_lookups(program.instructions_of(part))
         self._step = 0
         self._losses: list[Tensor] = []
+        self._denominators: list[float] = []
+        self._measure: Measure | None = None  # while the model is evaluated
         self._prepared: dict[int, Batch] = {}
         self._micro_batches: dict[int, MicroBatch] = {}
         self._handlers: dict[str, Callable[[Instruction], None]] = {
@@ -68,17 +78,32 @@ class PartExecution:
             "allGather": trained.all_gather,
         }
 
-    def prepare(self, step: int, instruction: Instruction) -> None:
-        """Makes or reads the samples of a load instruction ahead of the step."""
-        self._step = step
-        micro_batch = instruction.micro_batch
+    def samples(self, micro_batch: int) -> range:
+        """Those that it computes of the micro-batch, counted within the global batch."""
         own = self._computed(micro_batch)
         first = self._program.sizes.first(micro_batch) + own.begin
-        self._prepared[micro_batch] = self._data.load(step, range(first, first + own.count))
+        return range(first, first + own.count)
 
-    def begin(self) -> None:
+    def prepare(self, step: int, instruction: Instruction, data: DataSource) -> None:
+        """Takes the samples of a load instruction ahead of the step."""
+        micro_batch = instruction.micro_batch
+        self._prepared[micro_batch] = data.load(step, self.samples(micro_batch))
+
+    def begin_evaluation(self, step: int, measure: Measure) -> None:
+        """Forward passes are told to `measure` from here on; nothing is trained."""
+        self.begin(step)
+        self._stage.eval()
+        self._measure = measure
+
+    def end_evaluation(self) -> None:
+        self._stage.train()
+        self._measure = None
+        self._micro_batches = {}
+
+    def begin(self, step: int) -> None:
         """Of an iteration."""
-        self._losses = []
+        self._step = step
+        self._losses, self._denominators = [], []
         self._micro_batches = {}
 
     def execute(self, instruction: Instruction) -> None:
@@ -89,6 +114,11 @@ class PartExecution:
     def loss(self) -> float:
         """This part's part of the loss of the global batch so far."""
         return sum(float(loss) for loss in self._losses)
+
+    @property
+    def denominator(self) -> float | None:
+        """Of the losses so far; None where they are means over samples."""
+        return sum(self._denominators) if self._denominators else None
 
     def close(self) -> None:
         """Ends the thread that fetches rows."""
@@ -166,11 +196,25 @@ class PartExecution:
         state.received = []
         if state.rows is not None:
             self._stage.lookup = state.rows.take
+        self._position.step = self._step
+        self._position.first_sample = self.samples(instruction.micro_batch).start
         inputs = self._inputs(self._loaded(instruction.micro_batch)) if self._stage.inputs else []
-        state.outputs = tuple(self._stage(*state.leaves, *inputs))
-        if self._is_last:
-            return
-        for spec, output in zip(self.part.sends, state.outputs, strict=True):
+        with self._precision.forward(self._communicator.device):
+            state.outputs = tuple(self._stage(*state.leaves, *inputs))
+        if not self._is_last:
+            self._prepare_sends(state, samples)
+        elif self._measure is not None:
+            own = self._own(instruction.micro_batch).count
+            if own:
+                self._measure(state.outputs, self._targets(state), own)
+
+    def _prepare_sends(self, state: MicroBatch, samples: int) -> None:
+        """Outputs travel in the types that the plan states."""
+        specs = self.part.sends
+        state.outputs = tuple(
+            spec.restored(output) for spec, output in zip(specs, state.outputs, strict=True)
+        )
+        for spec, output in zip(specs, state.outputs, strict=True):
             spec.check(output, samples)
         state.output_gradients = [None] * len(state.outputs)
         if self._presence.absent:
@@ -232,14 +276,26 @@ class PartExecution:
         state.outputs, state.output_gradients, state.leaves, state.batch = (), [], [], None
 
     def _backward_from_loss(self, state: MicroBatch, samples: int) -> None:
-        if state.batch is None:
-            raise RuntimeFault("the last stage has not loaded the targets")
-        part = samples / self._program.global_batch
-        loss = self._loss.function(state.outputs, state.batch.targets) * part
+        with self._precision.forward(self._communicator.device):
+            loss = self._weighed(self._loss.function(state.outputs, self._targets(state)), samples)
         if samples:
             self._losses.append(loss.detach())
         if loss.requires_grad:
             torch.autograd.backward(loss)
+
+    def _targets(self, state: MicroBatch) -> Any:
+        if state.batch is None:
+            raise RuntimeFault("the last stage has not loaded the targets")
+        return state.batch.targets
+
+    def _weighed(self, loss: Tensor | Summed, samples: int) -> Tensor:
+        """As if the denominator of the global batch were its samples; none of it counts where there are
+        no samples."""
+        if not isinstance(loss, Summed):
+            return loss * (samples / self._program.global_batch)
+        if samples:
+            self._denominators.append(loss.denominator)
+        return loss.total * (bool(samples) / self._program.global_batch)
 
     def _send_gradient(self, instruction: Instruction) -> None:
         state = self._state(instruction)

@@ -28,12 +28,12 @@ import torch
 from torch import Tensor
 
 from .allocator import keep_freed_memory
-from .communication import Communicator, choose_device
-from .device_classes import DEVICE_CLASSES, class_named, class_of, local_rank
+from .communication import Communicator
+from .device_classes import CPU, DEVICE_CLASSES, class_named, class_of, local_rank
 from .errors import RuntimeFault
-from .pinning import pin_to_core
+from .pinning import pin_to_cores
 from .profile_file import environment
-from .program import Instruction, Part, RankProgram, SampleRange, TensorSpec
+from .program import Instruction, Part, PlannedDevice, RankProgram, SampleRange, TensorSpec
 from .robust import trimmed_mean
 
 SIZES = tuple(1 << shift for shift in range(10, 27, 2))  # 1 KiB to 64 MiB
@@ -118,7 +118,8 @@ def _program(rank: int, world: int, kind: str) -> RankProgram:
         for size in range(2, world + 1)
     )
     part = Part(0, rank, SampleRange(0, 1), (), (), ())
-    return RankProgram("link", rank, world, 1, kind, world, 1, "sgd", (part,), instructions)
+    device = PlannedDevice(kind, "", rank)
+    return RankProgram("link", rank, world, 1, kind, device, world, 1, "sgd", (part,), instructions)
 
 
 class Work:
@@ -292,11 +293,13 @@ def _print_points(what: str, points: Sequence[Point], line: Fit) -> None:
 def _rank(options: argparse.Namespace) -> None:
     keep_freed_memory()
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    device = choose_device(class_named(options.device).name, "auto")
+    wanted = class_named(options.device)
+    device_class = wanted if wanted.count() else CPU
+    device = device_class.device(local_rank() % device_class.count())
     program = _program(rank, world, device.type)
     communicator = Communicator(program, device, timedelta(seconds=300))
     if class_of(device).place(device) is None:  # ranks share the cores
-        pin_to_core(local_rank())
+        pin_to_cores(local_rank(), 1)
     results = measure(communicator, options.sizes)
     if rank == 0:
         _write(options, communicator, results)

@@ -102,6 +102,11 @@ class TensorSpec:
         rows = self.dims[axis][0]
         return tensor.narrow(axis, (part.begin - own.begin) * rows, part.count * rows)
 
+    def restored(self, tensor: torch.Tensor) -> torch.Tensor:
+        """In the stated type, where the value was computed in another floating-point type."""
+        floating = self.dtype.is_floating_point and tensor.is_floating_point()
+        return tensor.to(self.dtype) if floating else tensor
+
     def check(self, tensor: torch.Tensor, samples: int) -> None:
         """Refuses a tensor that is not what the plan says would be moved."""
         expected = self.shape(samples)
@@ -175,12 +180,20 @@ class Part:
 
 
 @dataclass(frozen=True)
+class PlannedDevice:
+    type: str
+    node: str
+    index: int  # among those of its type on the node
+
+
+@dataclass(frozen=True)
 class RankProgram:
     model: str
     rank: int
     world_size: int
     stages: int
     device_kind: str
+    device: PlannedDevice
     global_batch: int
     micro_batches: int
     optimizer: str
@@ -211,6 +224,10 @@ class PlanSummary:
     precision: str
     model_fingerprint: str  # SHA-256 of the ONNX file; "" where the plan does not say
     stage_bytes: tuple[float, ...]  # predicted memory of the largest device of each stage; 0: not known
+
+
+def _device(fields: Fields) -> PlannedDevice:
+    return PlannedDevice(fields.text("type"), fields.text("node"), fields.integer("index"))
 
 
 def _range(fields: Fields) -> SampleRange:
@@ -278,6 +295,7 @@ def read_rank_program(directory: Path, rank: int) -> RankProgram:
         world_size=world_size,
         stages=fields.integer("stages", least=1),
         device_kind=fields.text("deviceKind", ("cpu", "gpu"), default="cpu"),
+        device=_device(fields.object("device")),
         global_batch=fields.integer("globalBatch", least=1),
         micro_batches=micro_batches,
         optimizer=fields.text("optimizer", OPTIMIZERS, default="sgd"),

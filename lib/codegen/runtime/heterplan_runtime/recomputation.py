@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from .batchnorm import SynchronisedBatchNorm, batch_norm_again
+from .dropout import SampleDropout
 from .tables import LookedUp
 
 Segment = Callable[..., tuple[Any, ...]]
@@ -41,7 +42,10 @@ class Recomputation:
         """Around the first forward pass, and around the second."""
         statistics: list[tuple[Tensor, ...]] = []
         lookup = self._lookups()
-        return self._first(statistics), self._again(statistics, lookup)
+        dropout = getattr(self._stage, "dropout", None)
+        if isinstance(dropout, SampleDropout):  # other passes may come in between
+            dropout = dropout.held()
+        return self._first(statistics), self._again(statistics, lookup, dropout)
 
     def _lookups(self) -> Callable[[], Any] | None:
         """Makes a lookup that begins where the segment does; None where no rows are looked up."""
@@ -62,14 +66,15 @@ class Recomputation:
 
     @contextmanager
     def _again(
-        self, statistics: list[tuple[Tensor, ...]], lookup: Callable[[], Any] | None
+        self, statistics: list[tuple[Tensor, ...]], lookup: Callable[[], Any] | None, dropout: Any
     ) -> Iterator[None]:
         normalise = getattr(self._stage, "batch_norm", None)
         again: Any = batch_norm_again
         if isinstance(normalise, SynchronisedBatchNorm):
             again = normalise.repeating(statistics)
         taken = lookup() if lookup else getattr(self._stage, "lookup", None)
-        with self._instead("batch_norm", again), self._instead("lookup", taken):
+        batch_norm, rows = self._instead("batch_norm", again), self._instead("lookup", taken)
+        with batch_norm, rows, self._instead("dropout", dropout):
             yield
 
     @contextmanager

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from .data import DataSource
-from .losses import Loss
+from .dropout import Position, drop_by_sample
+from .losses import Loss, Summed
 from .model import Model, build_stage
 from .program import RankProgram
 from .reference_optimizer import ReferenceOptimizer, ReferenceRows
@@ -32,14 +33,20 @@ class Reference:
         seed: int,
         rule: UpdateRule,
         device: torch.device,
+        first_step: int,
     ) -> None:
+        """`first_step`: whose gradients are compared."""
         self._program, self._model = program, model
         self._data, self._loss, self._device = data, loss, device
-        self._rule = rule
+        self._rule, self._first_step = rule, first_step
+        self._position = Position()
+        self._gradients: list[StateEntry] = []
         count = range(len(model.stages))
         self._stages = [
             build_stage(model, index, directory, seed, device, whole_tables=True) for index in count
         ]
+        for stage in self._stages:
+            drop_by_sample(stage, seed, self._position)
         self._tables = [
             (index, name, table, ReferenceRows(program.optimizer, table.data))
             for index, stage in enumerate(self._stages)
@@ -58,9 +65,9 @@ class Reference:
     def _values(self) -> list[StateEntry]:
         return [entry for i, stage in enumerate(self._stages) for entry in stage_values(i, stage)]
 
-    def state(self) -> ExpectedState:
-        """What the steps so far have led to."""
-        final = self._values()
+    def state(self, tolerance: float) -> ExpectedState:
+        """What the steps so far have led to, and the gradients of the first one that is compared."""
+        final = [*self._gradients, *self._values()]
         for index, optimizers in enumerate(self._optimizers):
             for name, _, optimizer in optimizers:
                 final += optimizer_entries(index, name, optimizer.moments, 0, slice(None))
@@ -68,44 +75,56 @@ class Reference:
             for number, moment in enumerate(rows.moments):
                 entry = StateEntry(index, f"moment {number + 1}", name, 0, moment.reshape(-1))
                 final.append(entry)
-        return ExpectedState(self._initial, final)
+        return ExpectedState(self._initial, final, tolerance)
 
     def run_step(self, step: int) -> float:
-        total = 0.0
+        total, denominator = 0.0, 0.0
         for micro_batch in range(self._program.micro_batches):
-            total += self._micro_batch(step, micro_batch)
+            loss, counted = self._micro_batch(step, micro_batch)
+            total, denominator = total + loss, denominator + counted
         for name, stages in self._model.shared_parameters().items():
             _sum_gradients(name, [self._stages[index] for index in stages])
-        self._update(step)
-        return total
+        self._update(step, denominator)
+        return total / denominator
 
-    def _update(self, step: int) -> None:
-        rate, scale = self._rule.rate_at(step), self._scale()
-        for optimizers in self._optimizers:
-            for _, parameter, optimizer in optimizers:
+    def _update(self, step: int, denominator: float) -> None:
+        rate, scale = self._rule.rate_at(step), self._clip(denominator) / denominator
+        for index, optimizers in enumerate(self._optimizers):
+            for name, parameter, optimizer in optimizers:
                 if parameter.grad is not None:
-                    optimizer.update(parameter.grad * scale, rate)
+                    gradient = parameter.grad * scale
+                    self._keep(step, index, name, gradient)
+                    optimizer.update(gradient, rate)
                     parameter.grad = None
-        for _, _, table, rows in self._tables:
-            gradient = table.grad.coalesce()  # type: ignore[union-attr]
-            rows.update(gradient.indices()[0], gradient.values() * scale, rate)
+        for index, name, table, rows in self._tables:
+            sparse = table.grad.coalesce() * scale  # type: ignore[union-attr]
+            self._keep(step, index, name, sparse)
+            rows.update(sparse.indices()[0], sparse.values(), rate)
             table.grad = None
 
-    def _scale(self) -> float:
-        """That brings the norm of all gradients, each once, to its limit."""
+    def _keep(self, step: int, stage: int, name: str, gradient: Tensor) -> None:
+        if step == self._first_step:
+            values = gradient.to_dense().reshape(-1)
+            self._gradients.append(StateEntry(stage, "gradient", name, 0, values))
+
+    def _clip(self, denominator: float) -> float:
+        """What brings the norm of all gradients, each once, to its limit."""
         if not self._rule.clip:
             return 1.0
         own = {name: p.grad for optimizers in self._optimizers for name, p, _ in optimizers}
         gradients = [gradient for gradient in own.values() if gradient is not None]
-        gradients += [table.grad.coalesce().values() for _, _, table, _ in self._tables]  # type: ignore[union-attr]
-        norm = torch.stack([gradient.double().norm() for gradient in gradients]).norm()
+        for _, _, table, _ in self._tables:
+            gradients.append(table.grad.coalesce().values())  # type: ignore[union-attr]
+        norm = torch.stack([gradient.double().norm() for gradient in gradients]).norm() / denominator
         return min(1.0, self._rule.clip / float(norm)) if norm else 1.0
 
-    def _micro_batch(self, step: int, micro_batch: int) -> float:
+    def _micro_batch(self, step: int, micro_batch: int) -> tuple[float, float]:
+        """The sum of its losses and what to divide it by: its samples, or what the loss counts."""
         samples = self._program.sizes.size(micro_batch)
         first = self._program.sizes.first(micro_batch)
         batch = self._data.load(step, range(first, first + samples))
         inputs = {name: tensor.to(self._device) for name, tensor in batch.inputs.items()}
+        self._position.step, self._position.first_sample = step, first
         tensors: tuple[Tensor, ...] = ()
         for stage in self._stages:
             described: Any = stage
@@ -113,9 +132,11 @@ class Reference:
         targets = batch.targets
         if isinstance(targets, Tensor):
             targets = targets.to(self._device)
-        loss = self._loss.function(tensors, targets) * (samples / self._program.global_batch)
-        torch.autograd.backward(loss)
-        return float(loss.detach())
+        loss = self._loss.function(tensors, targets)
+        if not isinstance(loss, Summed):
+            loss = Summed(loss * samples, samples)
+        torch.autograd.backward(loss.total)
+        return float(loss.total.detach()), loss.denominator
 
 
 def sparse_tables(stage: Any) -> dict[str, nn.Parameter]:

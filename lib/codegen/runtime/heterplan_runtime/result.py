@@ -10,7 +10,7 @@ from typing import Any
 from .reference import largest_difference
 from .state_check import STATE_TOLERANCE
 
-TOLERANCE = 1e-4
+TOLERANCE = 1e-6  # of a loss, in double precision
 HALF_TOLERANCE = 2.0**-10  # a row and its gradient are rounded to 11 bits each
 
 
@@ -22,6 +22,9 @@ class Result:
     global_batch: int
     losses: list[float] = field(default_factory=list)
     step_seconds: list[float] = field(default_factory=list)
+    data_seconds: list[float] = field(default_factory=list)  # that the slowest rank waited for samples
+    wall_seconds: list[float] = field(default_factory=list)  # from the end of one step to that of the next
+    evaluations: list[dict[str, float]] = field(default_factory=list)
     peak_bytes: list[int] = field(default_factory=list)  # by rank
     reference_kernel_seconds: list[list[float]] = field(default_factory=list)  # by rank: around each step
     reference_losses: list[float] | None = None
@@ -29,17 +32,34 @@ class Result:
     differing_state: str = ""
     warmup: int = 0
     tolerance: float = TOLERANCE
+    state_tolerance: float = STATE_TOLERANCE
     first_step: int = 0  # steps that were done before, by a run that this one goes on from
     background: dict[str, Any] | None = None  # what its copies have done
 
     @property
     def measured_seconds(self) -> float:
         """Median of the steps after the warm-up; of all when there are no others; 0 without any."""
-        return statistics.median(self.step_seconds[self.warmup :] or self.step_seconds or [0.0])
+        return statistics.median(self._counted(self.step_seconds) or [0.0])
+
+    def _counted(self, seconds: list[float]) -> list[float]:
+        return seconds[self.warmup :] or seconds
 
     @property
     def samples_per_second(self) -> float:
-        return self.global_batch / self.measured_seconds if self.step_seconds else 0.0
+        """Of all that goes by, samples that are waited for and checkpoints too."""
+        wall = self._counted(self.wall_seconds)
+        return self.global_batch * len(wall) / sum(wall) if wall else 0.0
+
+    @property
+    def waiting(self) -> float:
+        """The part of the time that goes by waiting for samples."""
+        wall = self._counted(self.wall_seconds)
+        return sum(self._counted(self.data_seconds)) / sum(wall) if wall else 0.0
+
+    def seconds_left(self, steps: int) -> float:
+        """Until so many steps are done, at the speed so far."""
+        wall = self._counted(self.wall_seconds)
+        return (steps - self.first_step - len(self.losses)) * sum(wall) / max(1, len(wall))
 
     @property
     def difference(self) -> float:
@@ -55,6 +75,8 @@ class Result:
         facts: dict[str, object] = {
             "losses": self.losses,
             "stepSeconds": self.step_seconds,
+            "dataSeconds": self.data_seconds,
+            "wallSeconds": self.wall_seconds,
             "peakBytes": self.peak_bytes,
             "referenceKernelSeconds": self.reference_kernel_seconds,
             "predictedSeconds": self.predicted_seconds,
@@ -64,8 +86,10 @@ class Result:
         }
         if self.background is not None:
             facts["background"] = self.background
+        if self.evaluations:
+            facts["evaluations"] = self.evaluations
         if self.reference_losses is not None:
             facts["referenceLosses"] = self.reference_losses
-            facts["stateDifference"] = self.state_difference * STATE_TOLERANCE
+            facts["stateDifference"] = self.state_difference * self.state_tolerance
             facts["checkPassed"] = self.passed
         return json.dumps(facts, indent=1) + "\n"

@@ -1,9 +1,9 @@
-"""Compares what a distributed run ends with, parameters, buffers and optimizer state, with what one
-process ends with.
+"""Compares what a distributed run comes to, the gradients of its first step and then parameters, buffers
+and optimizer state, with what one process comes to. Both compute in double precision.
 
-Rounding differs, so equality is of how far things have moved: an element-wise comparison of values
-would pass a run that hardly learns, and one of movements alone would fail where a gradient is nothing
-but rounding (say, of a bias that a batch normalisation follows).
+Equality is of how far things have moved: a comparison of values would pass a run that hardly learns, and
+one of movements alone would fail where a gradient is nothing but rounding (say, of a bias that a batch
+normalisation follows).
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from torch import Tensor, nn
 from .communication import Communicator
 from .tables import Tables
 
-STATE_TOLERANCE = 1e-2  # of the movement of a tensor
-ROUNDING = 1e-6  # of its values
-NOISE = 1e-3  # of the usual movement in its stage: what is below is rounding
+STATE_TOLERANCE = 1e-4  # of the movement of a tensor
+HALF_STATE_TOLERANCE = 1e-2  # likewise where rows travel in half precision
+ROUNDING = 1e-12  # of its values
+NOISE = 1e-6  # of the usual movement in its stage: what is below is rounding
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class StateEntry:
     """Elements [begin, begin + len(values)) of one flattened tensor of a stage."""
 
     stage: int
-    kind: str  # "value", or the optimizer's name of a state
+    kind: str  # "value", "gradient", or the optimizer's name of a state
     name: str  # of the parameter or buffer
     begin: int
     values: Tensor
@@ -69,11 +70,25 @@ def table_entries(stage: int, tables: Tables) -> Iterable[StateEntry]:
                 yield StateEntry(stage, kind, spec.name, first * spec.columns, rows.reshape(-1))
 
 
-class ExpectedState:
-    """What one process ends with: by stage, kind and name. `initial`: what it began with; states of
-    the optimizer begin at zero."""
+def table_gradients(stage: int, tables: Tables) -> Iterable[StateEntry]:
+    """Of all rows that this rank holds."""
+    for group in tables.groups:
+        gradient = group.dense_gradient()
+        for spec, first, rows in group.divided(gradient):
+            yield StateEntry(stage, "gradient", spec.name, first * spec.columns, rows.reshape(-1))
 
-    def __init__(self, initial: Iterable[StateEntry], final: Iterable[StateEntry]) -> None:
+
+class ExpectedState:
+    """What one process comes to: by stage, kind and name. `initial`: what it began with; gradients and
+    states of the optimizer begin at zero. `tolerance`: of movements."""
+
+    def __init__(
+        self,
+        initial: Iterable[StateEntry],
+        final: Iterable[StateEntry],
+        tolerance: float = STATE_TOLERANCE,
+    ) -> None:
+        self._tolerance = tolerance
         self._initial = {_key(entry): entry.values for entry in initial}
         self._final = {_key(entry): entry.values for entry in final}
         self._usual: dict[tuple[int, str], float] = {}
@@ -111,7 +126,7 @@ class ExpectedState:
         if not off.numel():
             return 0.0
         usual = self._usual[key[:2]] * NOISE * off.numel() ** 0.5
-        accepted = STATE_TOLERANCE * (float(moved.norm()) + usual)
+        accepted = self._tolerance * (float(moved.norm()) + usual)
         accepted += ROUNDING * float(wanted.double().norm())
         worst = float(off.norm())
         if worst != worst or (worst and not accepted):

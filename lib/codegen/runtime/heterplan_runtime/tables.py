@@ -159,10 +159,21 @@ class GroupedEmbedding:
 
     def shards(self) -> Iterator[tuple[TableSpec, int, list[Tensor]]]:
         """Of each table: which row is the first here, the rows, and what the optimizer keeps of them."""
+        divided = [self.divided(tensor) for tensor in (self.weight, *self.optimizer.moments)]
+        for parts in zip(*divided, strict=True):
+            spec, first, _ = parts[0]
+            yield spec, first, [rows for _, _, rows in parts]
+
+    def divided(self, whole: Tensor) -> Iterator[tuple[TableSpec, int, Tensor]]:
+        """Rows like those of `weight`: of each table, the first one's number and those that are here."""
         held = [spec.rows[self._own] for spec in self.specs]
-        kept = [tensor.split(held) for tensor in (self.weight, *self.optimizer.moments)]
-        for number, spec in enumerate(self.specs):
-            yield spec, spec.firsts[self._own], [tensor[number] for tensor in kept]
+        for spec, rows in zip(self.specs, whole.split(held), strict=True):
+            yield spec, spec.firsts[self._own], rows
+
+    def dense_gradient(self) -> Tensor:
+        """Of all rows: zero where none is kept for the step."""
+        total = self.sum_gradients()
+        return torch.zeros_like(self.weight).index_copy_(0, self.rows[0], total)
 
     def sum_gradients(self) -> Tensor:
         """One for each row."""

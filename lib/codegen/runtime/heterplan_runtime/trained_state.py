@@ -12,7 +12,9 @@ from .communication import Communicator
 from .optimizer_state import begin_at, steps_of
 from .program import Instruction, Part
 from .sharded_state import ShardedState
-from .state_check import StateEntry, optimizer_entries, stage_values, table_entries
+from .state_check import (
+    StateEntry, optimizer_entries, stage_values, table_entries, table_gradients,
+)  # fmt: skip
 from .tables import Tables
 
 
@@ -103,6 +105,22 @@ class TrainedState:
             entries += optimizer_entries(stage, name, state, begin, part)
         if self.tables is not None:
             entries += table_entries(stage, self.tables)
+        return entries
+
+    def gradient_entries(self) -> list[StateEntry]:
+        """Copies of the gradients that the next update takes."""
+        stage = self._part.stage
+        found = [(name, tensor.grad, begin, part) for name, tensor, begin, part in self._updated()]
+        if self._sharded is not None:  # whole until the update
+            shared = self._sharded.shared_parameters().items()
+            found += [(name, parameter.grad, 0, slice(None)) for name, parameter in shared]
+        entries = [
+            StateEntry(stage, "gradient", name, begin, gradient.reshape(-1)[part].clone())
+            for name, gradient, begin, part in found
+            if gradient is not None
+        ]
+        if self.tables is not None:
+            entries += table_gradients(stage, self.tables)
         return entries
 
     def set_rate(self, rate: float) -> None:

@@ -1,96 +1,49 @@
-"""One rank's run: steps, report, check."""
+"""One rank's run: what it begins with, its steps, report and check."""
 
 from __future__ import annotations
 
 import argparse
-import math
 import os
-import time
 
 from .assembly import Run, make_interpreter, prepare
 from .background import describe_jobs
-from .checkpoints import Checkpoints
-from .device_classes import class_named, class_of
-from .errors import CheckFailed, Ended, RuntimeFault
+from .data_option import make_data
+from .errors import CheckFailed, Ended
+from .evaluation import Evaluation, make_evaluation
 from .interpreter import Interpreter
 from .lasting import first_step, make_checkpoints, save_trained, weights_folder
+from .log import Log
+from .loop import TrainingLoop
 from .machine import Usage, describe
-from .model import seed_draws
 from .recorder import write_trace
 from .reference import Reference
 from .result import HALF_TOLERANCE, Result
-from .state_check import STATE_TOLERANCE, worst_difference
+from .state_check import HALF_STATE_TOLERANCE, worst_difference
 from .watch import Watch
 
 
 def _notes(run: Run) -> list[str]:
     """What differs from the plan; nothing of it happens in silence."""
     notes = []
-    device = run.communicator.device
-    if class_named(run.program.device_kind) is not class_of(device):
-        notes.append("planned for a GPU, runs on the CPU")
+    if run.device_note:
+        notes.append(run.device_note)
     if run.communicator.staged:
         notes.append("messages are staged through the CPU (gloo)")
     has_tables = any(part.tables for part in run.program.parts)
     if has_tables and run.options.transfer_precision == "fp16":
         notes.append("rows of sparse tables and their gradients travel in half precision")
-    if run.plan.precision == "bf16":
-        notes.append("planned in bf16, runs in fp32")
     return [f"note: rank {run.program.rank}: {note}" for note in notes]
 
 
 def _print_notes(run: Run) -> None:
+    if run.options.check:
+        run.say(
+            f"note: --check computes in double precision, the plan in {run.plan.precision}: steps take longer "
+            "than planned"
+        )
     for notes in run.communicator.gather(_notes(run)):
         for note in notes:
             run.say(note)
-
-
-def _steps(
-    run: Run, interpreter: Interpreter, result: Result, checkpoints: Checkpoints | None
-) -> bool:
-    """Returns whether a signal ended them."""
-    steps = run.options.steps
-    reference_kernels: list[float] = []
-    ended = False
-    if run.background is not None:
-        run.background.begin()
-    for step in range(result.first_step, steps):
-        seed_draws(run.options.seed, step, run.program.rank)
-        interpreter.prepare(step)
-        _measure_core(run, reference_kernels)
-        run.communicator.barrier()
-        begin = time.perf_counter()
-        if step == steps - 1 and run.options.trace is not None:
-            run.recorder.start()
-        own = interpreter.run_step(step)
-        class_of(run.communicator.device).synchronize(run.communicator.device)
-        seconds = run.communicator.largest(time.perf_counter() - begin)
-        loss = run.communicator.total(own)
-        result.losses.append(loss)
-        result.step_seconds.append(seconds)
-        if run.background is not None:
-            run.background.after_step(seconds)
-        rate = result.global_batch / seconds
-        run.say(f"step {step + 1}  loss {loss:.6f}  {seconds * 1e3:.2f} ms  {rate:.1f} samples/s")
-        if not (math.isfinite(loss) or run.options.allow_nan):
-            if checkpoints is not None:
-                checkpoints.finish()
-            raise RuntimeFault(
-                f"step {step + 1}: the loss is {loss}; a smaller --lr may help, and --allow-nan goes on"
-            )
-        if checkpoints is not None:
-            ended = checkpoints.after_step(step + 1, step + 1 == steps)
-        if ended:
-            break
-    _measure_core(run, reference_kernels)
-    result.reference_kernel_seconds = run.communicator.gather(reference_kernels)
-    return ended
-
-
-def _measure_core(run: Run, reference_kernels: list[float]) -> None:
-    """Between steps."""
-    device = run.communicator.device
-    reference_kernels.append(class_of(device).reference_kernel(device))
 
 
 def _finish_background(run: Run, result: Result) -> None:
@@ -122,6 +75,10 @@ def _report(run: Run, result: Result) -> None:
         f"predicted {predicted * 1e3:.2f} ms, measured {measured * 1e3:.2f} ms a step "
         f"(median of {counted}){ratio}"
     )
+    run.say(
+        f"throughput {result.samples_per_second:.1f} samples/s of all that goes by; "
+        f"{result.waiting:.1%} of the time went by waiting for samples"
+    )
 
 
 def _write_trace(run: Run) -> None:
@@ -133,20 +90,21 @@ def _write_trace(run: Run) -> None:
 
 
 def _check(run: Run, interpreter: Interpreter, result: Result) -> None:
-    """Rank 0 trains alone; the others wait for its losses, then show it what they end with."""
+    """Rank 0 trains alone; the others wait for its losses, then show it what they have come to."""
     losses: list[float] = []
     expected = None
     if run.leads:
         reference = Reference(
             run.program, run.model, run.options.directory, run.data, run.loss,
-            run.options.seed, run.rule, run.communicator.device,
+            run.options.seed, run.rule, run.communicator.device, result.first_step,
         )  # fmt: skip
         losses = [reference.run_step(step) for step in range(run.options.steps)]
         losses = losses[result.first_step :]
-        expected = reference.state()
+        expected = reference.state(result.state_tolerance)
     result.reference_losses = run.communicator.wait_for_rank0(losses)
+    entries = [*interpreter.gradients, *interpreter.state_entries()]
     result.state_difference, result.differing_state = worst_difference(
-        run.communicator, interpreter.state_entries(), expected
+        run.communicator, entries, expected
     )
 
 
@@ -176,15 +134,17 @@ def _train(run: Run, interpreter: Interpreter, watch: Watch) -> None:
     _print_notes(run)
     if watch.unwatched:
         run.say(f"note: ranks {watch.unwatched} cannot reach rank 0: their loss is noticed by --timeout")
-    result = Result(run.plan.predicted_seconds, run.program.global_batch, warmup=options.warmup)
-    if options.transfer_precision == "fp16":
-        result.tolerance += HALF_TOLERANCE
+    result = _make_result(run)
     folder = weights_folder(run)
     checkpoints = make_checkpoints(run, interpreter)
     if checkpoints is not None:
         result.first_step = first_step(run, checkpoints)
+    if options.check:
+        interpreter.keep_gradients(result.first_step)
     usage = Usage()
-    ended = _steps(run, interpreter, result, checkpoints)
+    log = Log(options.log_file if run.leads else None, goes_on=result.first_step > 0)
+    loop = TrainingLoop(run, interpreter, result, checkpoints, _evaluation(run), log)
+    ended = loop.run()
     _finish_background(run, result)
     result.peak_bytes = run.communicator.gather(run.memory.bytes())
     interpreter.close()
@@ -197,26 +157,50 @@ def _train(run: Run, interpreter: Interpreter, watch: Watch) -> None:
         _check(run, interpreter, result)
     if run.leads and options.json is not None:
         options.json.write_text(result.to_json(), encoding="utf-8")
-    if not result.passed:
-        _explain_difference(run, result)
     if options.check:
-        run.say(
-            f"check: {len(result.losses)} losses equal those of one process "
-            f"(largest relative difference {result.difference:.1e}), and so do parameters, buffers "
-            "and optimizer state"
-        )
+        _report_check(run, result)
     if folder is not None:
         save_trained(run, interpreter, folder)
 
 
-def _explain_difference(run: Run, result: Result) -> None:
+def _make_result(run: Run) -> Result:
+    result = Result(run.plan.predicted_seconds, run.program.global_batch, warmup=run.options.warmup)
+    if run.options.transfer_precision == "fp16":
+        result.tolerance += HALF_TOLERANCE
+        result.state_tolerance = HALF_STATE_TOLERANCE
+    return result
+
+
+def _evaluation(run: Run) -> Evaluation | None:
+    options = run.options
+    if not options.evaluate_every:
+        return None
+    text = options.evaluation_data or options.data
+    data = make_data(
+        "--evaluation-data", text, run.model, run.loss, options.seed, run.program.global_batch
+    )
+    return make_evaluation(
+        options.evaluate_every, options.evaluation_steps, data, run.loss, options.metric
+    )
+
+
+def _report_check(run: Run, result: Result) -> None:
+    """Raises CheckFailed where there is a difference."""
+    if result.passed:
+        run.say(
+            f"check: {len(result.losses)} losses equal those of one process "
+            f"(largest relative difference {result.difference:.1e}), and so do the gradients of the first "
+            f"step, parameters, buffers and optimizer state (off by "
+            f"{result.state_difference * result.state_tolerance:.1e} of their movement)"
+        )
+        return
     for step, (found, wanted) in enumerate(zip(result.losses, result.reference_losses or [])):
-        run.say(f"check: step {step + 1}: {found:.8g} here, {wanted:.8g} in one process")
+        run.say(f"check: step {step + 1}: {found:.10g} here, {wanted:.10g} in one process")
     if result.difference <= result.tolerance:
         raise CheckFailed(
             f"{result.differing_state}, has not moved as in one process: it is off by "
-            f"{result.state_difference * STATE_TOLERANCE:.1e} of the movement (accepted "
-            f"{STATE_TOLERANCE:.0e})"
+            f"{result.state_difference * result.state_tolerance:.1e} of the movement (accepted "
+            f"{result.state_tolerance:.0e})"
         )
     raise CheckFailed(
         f"losses differ from those of one process by {result.difference:.1e} (relative; "

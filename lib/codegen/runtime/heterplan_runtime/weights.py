@@ -14,12 +14,11 @@ from torch import Tensor
 
 from .communication import Communicator
 from .errors import RuntimeFault
+from .model import TensorTypes
 from .state_check import StateEntry
 from .tensorfile import TensorWriter, sync_folder
 
 NAME = "model.safetensors"
-
-Specs = Mapping[str, tuple[torch.dtype, tuple[int, ...]]]
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ def prepare_folder(folder: Path) -> None:
 def save_weights(
     communicator: Communicator,
     entries: list[StateEntry],
-    specs: Specs,
+    specs: TensorTypes,
     folder: Path,
     facts: Mapping[str, str],
 ) -> Path:
@@ -101,7 +100,7 @@ def _bring(
     dtype: torch.dtype,
 ) -> Tensor | None:
     if holder.rank == communicator.rank:
-        values = own[holder.index].values[begin - holder.begin : end - holder.begin].to("cpu")
+        values = own[holder.index].values[begin - holder.begin : end - holder.begin].to("cpu", dtype)
     elif communicator.rank == 0:
         values = torch.empty(end - begin, dtype=dtype)
     else:

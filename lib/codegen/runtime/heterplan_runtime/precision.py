@@ -1,0 +1,27 @@
+"""The precision that the plan says its ranks compute in."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass(frozen=True)
+class Precision:
+    """Parameters, gradients, their sums and the optimizer's state are fp32 whatever it is; so is what
+    stages send, of which the plan states the types."""
+
+    name: str  # "fp32" | "tf32" | "bf16"; "fp64": of --check
+
+    def apply(self) -> None:
+        """To the whole process."""
+        torch.backends.cuda.matmul.allow_tf32 = self.name == "tf32"
+        torch.backends.cudnn.allow_tf32 = self.name == "tf32"
+
+    def forward(self, device: torch.device) -> AbstractContextManager[object]:
+        """Around a forward pass and its loss."""
+        if self.name != "bf16":
+            return nullcontext()
+        return torch.autocast(device.type, torch.bfloat16)

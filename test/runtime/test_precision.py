@@ -1,0 +1,66 @@
+"""A plan in bf16 runs as autocast in one process does: products in bf16, all that is kept in fp32."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from heterplan_runtime.data_option import make_data
+from heterplan_runtime.losses import make_loss
+from heterplan_runtime.model import Model, build_stage, load_model
+from packages import Package, awkward
+from safetensors.torch import load_file
+from torch.nn import functional
+
+STEPS, RATE, BATCH = 6, 0.05, 8
+
+
+def in_one_process(model: Model, folder: Path, bf16: bool) -> list[float]:
+    """By autocast alone; a parameter that two stages use is one."""
+    cpu = torch.device("cpu")
+    stages = [build_stage(model, index, folder, 0, cpu) for index in range(3)]
+    stages[2].tied.scale = stages[0].tied.scale
+    parameters = {p for stage in stages for p in stage.parameters()}
+    optimizer = torch.optim.SGD(list(parameters), lr=RATE, momentum=0.9)
+    data = make_data("--data", "random", model, make_loss("cross_entropy", model.prediction), 0, BATCH)
+    losses = []
+    for step in range(STEPS):
+        total = 0.0
+        for first in (0, 4):
+            batch = data.load(step, range(first, first + 4))
+            with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+                tensors: tuple[torch.Tensor, ...] = ()
+                for stage in stages:
+                    tensors = stage(*tensors, *(batch.inputs[name] for name in stage.inputs))
+                loss = functional.cross_entropy(tensors[0].float(), batch.targets) / 2
+            loss.backward()
+            total += loss.item()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(total)
+    return losses
+
+
+@pytest.mark.parametrize(
+    "package", [awkward([[4], [4], [4]], 2, "momentum"), awkward([[3, 1], [4], [2, 2]], 2, "momentum")]
+)
+def test_losses_are_those_of_autocast(train, tmp_path: Path, package: Package):
+    package = replace(package, precision="bf16")
+    result = train(package, "--steps", str(STEPS), "--lr", str(RATE), "--save", str(tmp_path / "weights"))
+    model = load_model(tmp_path / "plan")
+    exact, rounded = (in_one_process(model, tmp_path / "plan", bf16) for bf16 in (False, True))
+    assert result["losses"] == pytest.approx(rounded, rel=4e-3)
+    assert result["losses"] != pytest.approx(exact, rel=1e-5), "nothing was rounded"
+    weights = load_file(tmp_path / "weights/model.safetensors")
+    assert {values.dtype for values in weights.values()} == {torch.float32}
+    rounded_weight = weights["fc.weight"].to(torch.bfloat16).float()
+    assert not torch.equal(weights["fc.weight"], rounded_weight), "parameters are kept in fp32"
+
+
+def test_the_check_of_a_bf16_plan_is_in_double_precision(train):
+    package = replace(awkward([[3, 1], [4], [2, 2]], 2, "adam"), precision="bf16")
+    result = train(package, "--steps", "3", "--check")
+    assert result["checkPassed"] and result["stateDifference"] < 1e-6
+    assert "--check computes in double precision, the plan in bf16" in result["out"]
