@@ -113,8 +113,9 @@ TEST(Background, MoreSlowdownIsTakenOnlyWhereItPays) {
       BackgroundJob job = jobs.pack(most);
       EXPECT_LE(job.predictedSlowdown, most * (1 + 1e-9));
       EXPECT_GE(job.clusterThroughput.value(), none * (1 - 1e-9)) << "seed " << seed;
-      if (seed % 6 == 0)
+      if (seed % 6 == 0) {
         EXPECT_EQ(jobs.failures(job), "") << "seed " << seed;
+      }
       slowed += job.predictedSlowdown > 0;
     }
   }
