@@ -4,7 +4,7 @@ BUILD := $(if $(filter release ci,$(PRESET)),build,build/$(PRESET))
 TARGETS ?= all
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test bench bench-fidelity bench-heterps bench-schedule bench-burst fuzz format lint clean
+.PHONY: help setup build demo test bench bench-fidelity bench-heterps bench-schedule bench-burst bench-balance fuzz format lint clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -47,6 +47,10 @@ bench-burst: ## burst plans against data parallelism; writes docs/experiments/bu
 	@$(MAKE) --no-print-directory compile TARGETS=burst_experiment
 	@$(BUILD)/bin/burst_experiment > $(BUILD)/burst.md
 	@cp $(BUILD)/burst.md docs/experiments/burst.md
+
+bench-balance: setup ## even, fixed and re-sized shares, simulated and on two cores (needs a quiet machine); writes docs/experiments/balance.md
+	@$(MAKE) --no-print-directory compile TARGETS="heterplan heterplan_runtime"
+	@.venv/bin/python bench/balance.py --out $(BUILD)/balance
 
 fuzz: ## fuzz every file reader for FUZZ_SECONDS (60) each
 	@scripts/setup.sh fuzz

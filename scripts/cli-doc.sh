@@ -26,7 +26,7 @@ for command in import profile compile evaluate inspect diff verify simulate sche
 done
 cat <<'TEXT'
 
-`replan` is announced and answers HP1802, as do `simulate --speeds` and `--balance`.
+`replan` is announced and answers HP1802.
 
 ## Environment
 

@@ -300,10 +300,10 @@ Expected<std::map<Samples, ProfileEntry>> uncorrected(const Layer &layer, String
     entry.layer = layer.name;
     entry.deviceType = device.stated();
     entry.batch = batch;
-    entry.forward = cost->forward;
-    entry.backward = cost->backward;
-    entry.update = cost->update;
-    entry.accumulate = cost->accumulate;
+    entry.forward = cost->forward * device.speed; // entries are of the type
+    entry.backward = cost->backward * device.speed;
+    entry.update = cost->update * device.speed;
+    entry.accumulate = cost->accumulate * device.speed;
     entry.origin = cost->provenance;
     if (auto point = points.find(batch); point != points.end())
       entry.spread = point->second->spread;

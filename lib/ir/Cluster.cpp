@@ -2,12 +2,14 @@
 
 #include "ir/NodeClasses.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 using namespace llvm;
 
@@ -39,6 +41,9 @@ Error verifyType(const DeviceType &type) {
   if (!isPositive(type.memory.value()) && !(awaitsCatalogue && type.memory == Bytes()))
     return Diagnostic(Diag::OutOfRange, type.location)
            << "device type '" << type.name << "' needs a positive memory size";
+  if (!isPositive(type.speed))
+    return Diagnostic(Diag::OutOfRange, type.location)
+           << "device type '" << type.name << "' needs a positive speed";
   if (!isNotNegative(type.price.value()))
     return Diagnostic(Diag::OutOfRange, type.location)
            << "the price of device type '" << type.name << "' is negative or not finite";
@@ -170,6 +175,15 @@ std::string nodeName(const NodeGroup &group, int index) {
   return group.count == 1 ? group.name : group.name + "-" + std::to_string(index);
 }
 
+std::vector<int> NodeGroup::indicesOf(const std::string &type) const {
+  if (auto known = indices.find(type); known != indices.end())
+    return known->second;
+  auto held = devices.find(type);
+  std::vector<int> all(held == devices.end() ? 0 : held->second);
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
 std::vector<int> Cluster::typesCalled(StringRef typeName) const {
   std::vector<int> found;
   for (int type = 0; type < int(types.size()); ++type)
@@ -189,7 +203,8 @@ int Cluster::typeIndex(const DeviceRef &device) const {
     return found.empty() ? -1 : found.front();
   for (const NodeGroup &group : nodes)
     for (int type : found)
-      if (group.devices.count(types[type].name) && isNodeOf(group, device.node))
+      if (is_contained(group.indicesOf(types[type].name), device.index) &&
+          isNodeOf(group, device.node))
         return type;
   return -1;
 }
@@ -232,11 +247,9 @@ std::vector<DeviceRef> devicesOf(const Cluster &cluster, int type) {
   std::vector<DeviceRef> devices;
   const std::string &name = cluster.types[type].name;
   for (const NodeGroup &group : cluster.nodes) {
-    auto entry = group.devices.find(name);
-    if (entry == group.devices.end())
-      continue;
-    for (int node = 0; node < group.count; ++node)
-      for (int index = 0; index < entry->second; ++index)
+    std::vector<int> indices = group.indicesOf(name);
+    for (int node = 0; node < group.count && !indices.empty(); ++node)
+      for (int index : indices)
         devices.push_back({cluster.types[type].stated(), nodeName(group, node), index});
   }
   return devices;

@@ -47,6 +47,8 @@ struct DeviceType {
   /// What files and profiles call it, where `name` stands for some of its nodes; see NodeClasses.h.
   std::string statedName{};
   const std::string &stated() const { return statedName.empty() ? name : statedName; }
+  /// How fast it computes, as a multiple of what profiles and the catalogue say of it.
+  double speed = 1;
 };
 
 /// Moving s bytes takes latency + s/bandwidth.
@@ -84,6 +86,13 @@ struct NodeGroup {
   std::string zone;                   // empty: the only zone
   Location location;
   Host host{};
+  /// By type: the speed of each of its devices in a node, as a multiple of the type's; absent: 1.
+  std::map<std::string, std::vector<double>> speeds{};
+  /// By type: which devices of DeviceType::stated these are, ascending; absent: the first ones.
+  std::map<std::string, std::vector<int>> indices{};
+
+  /// The devices of `type` in each node: numbers among those of DeviceType::stated.
+  std::vector<int> indicesOf(const std::string &type) const;
 };
 
 struct Zone {

@@ -12,6 +12,7 @@ namespace heterplan {
 
 namespace {
 constexpr int mostOfOneKind = 1'000'000;
+constexpr double highestSpeed = 1e3; // times what is stated or measured of a type
 constexpr double highestPrice = 1e6; // dollars an hour, or a gigabyte
 constexpr auto required = Presence::Required;
 constexpr auto optional = Presence::Optional;
@@ -28,6 +29,15 @@ Error readKind(const YamlNode &node, const std::string &what, DeviceClass &kind)
            << what << " is '" << text << "'; accepted are " << deviceClassNames();
   kind = *found;
   return Error::success();
+}
+
+Error readSpeed(const YamlNode &node, const std::string &what, double &speed) {
+  if (Error error = readNumber(node, what, highestSpeed, speed))
+    return error;
+  if (speed > 1 / highestSpeed)
+    return Error::success();
+  return Diagnostic(Diag::OutOfRange, node.location)
+         << what << " is " << speed << "; more than " << 1 / highestSpeed << " is accepted";
 }
 
 YamlField rateField(const char *key, const std::string &owner, std::optional<PeakRates> &rates,
@@ -83,6 +93,8 @@ Error readDeviceType(const YamlEntry &entry, DeviceType &type) {
         }},
        {"cores", optional,
         [&](const YamlNode &node) { return readCores(node, "cores of " + owner, type.cores); }},
+       {"speed", optional,
+        [&](const YamlNode &node) { return readSpeed(node, "speed of " + owner, type.speed); }},
        rateField("fp32", owner, type.rates, &PeakRates::fp32),
        rateField("tf32", owner, type.rates, &PeakRates::tf32),
        rateField("bf16", owner, type.rates, &PeakRates::bf16),
@@ -154,6 +166,47 @@ Error readHost(const YamlNode &node, const std::string &owner, Host &host) {
         }}});
 }
 
+/// One number for all devices of a type, or a list of one for each.
+Error readSpeedsOf(const YamlEntry &entry, const std::string &owner, NodeGroup &group) {
+  auto held = group.devices.find(entry.key);
+  if (held == group.devices.end())
+    return Diagnostic(Diag::UnknownDevice, entry.location)
+           << owner << " states speeds of '" << entry.key << "', of which it has no devices";
+  std::string what = "speed of " + quoted("devices", entry.key);
+  std::vector<double> &speeds = group.speeds[entry.key];
+  speeds.assign(held->second, 1);
+  if (entry.value.kind != YamlNode::Kind::Sequence) {
+    if (Error error = readSpeed(entry.value, what, speeds.front()))
+      return error;
+    speeds.assign(held->second, speeds.front());
+    return Error::success();
+  }
+  if (entry.value.items.size() != speeds.size())
+    return Diagnostic(Diag::OutOfRange, entry.value.location)
+           << owner << " states " << entry.value.items.size() << " speeds of " << speeds.size()
+           << " devices '" << entry.key << "'";
+  for (size_t i = 0; i < speeds.size(); ++i)
+    if (Error error = readSpeed(entry.value.items[i], what, speeds[i]))
+      return error;
+  return Error::success();
+}
+
+/// After the devices: one number for all of them, or a mapping by type.
+Error readSpeeds(const YamlNode &node, const std::string &owner, NodeGroup &group) {
+  if (node.kind == YamlNode::Kind::Mapping) {
+    for (const YamlEntry &entry : node.entries)
+      if (Error error = readSpeedsOf(entry, owner, group))
+        return error;
+    return Error::success();
+  }
+  double speed = 1;
+  if (Error error = readSpeed(node, "speed of " + owner, speed))
+    return error;
+  for (const auto &[type, count] : group.devices)
+    group.speeds[type].assign(count, speed);
+  return Error::success();
+}
+
 /// Where names are used, so that one that nobody declares can be pointed at.
 struct Uses {
   std::vector<std::pair<std::string, Location>> types, zones;
@@ -177,6 +230,7 @@ Error readNode(const YamlNode &node, NodeGroup &group, Uses &uses) {
         }},
        {"devices", required,
         [&](const YamlNode &value) { return readDevices(value, owner, group, uses.types); }},
+       {"speed", optional, [](const YamlNode &) { return Error::success(); }}, // needs the devices
        {"link", optional,
         [&](const YamlNode &value) {
           group.link = Link();
@@ -189,7 +243,12 @@ Error readNode(const YamlNode &node, NodeGroup &group, Uses &uses) {
           return readText(value, "zone of " + owner, group.zone);
         }}});
   group.linkName = group.link.name;
-  return error;
+  if (error)
+    return error;
+  for (const YamlEntry &entry : node.entries)
+    if (entry.key == "speed")
+      return readSpeeds(entry.value, owner, group);
+  return Error::success();
 }
 
 /// Plans do not charge what leaves a zone; 0 is what they charge.

@@ -9,10 +9,11 @@ namespace heterplan {
 /// Whether `node` is the name of one of the nodes of `group`.
 bool isNodeOf(const NodeGroup &group, llvm::StringRef node);
 
-/// `cluster` with each device type that lies in nodes of unlike sizes, links or zones replaced by
-/// one type for each of these, called "TYPE in NODES" (NODES: the first group of nodes of the
-/// class), or otherwise where a type is called so, of which DeviceType::stated is TYPE. Types whose
-/// nodes are alike stay as they are.
+/// `cluster` with each device type that lies in nodes of unlike sizes, links or zones, or has
+/// devices of unlike speeds, replaced by one type for each of these, called "TYPE in NODES" (NODES:
+/// the first group of nodes of the class) or "TYPE in NODES at SPEED", or otherwise where a type is
+/// called so, of which DeviceType::stated is TYPE. Types whose devices are alike keep their name.
+/// Speeds of devices become those of types.
 Cluster separateNodeClasses(Cluster cluster);
 
 } // namespace heterplan

@@ -71,6 +71,7 @@ struct Replica {
   Seconds forward{}; // of its part of a full one: computing, and Layer::inPassAllReduces
   Seconds backward{};
   std::vector<DeviceRef> devices;
+  int64_t mostSamples = 0; // of a full micro-batch, by the memory of its devices; 0: not known
   bool operator==(const Replica &) const = default;
 };
 

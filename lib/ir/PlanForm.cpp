@@ -30,6 +30,7 @@ void writeReplica(const Replica &replica, v1::Replica &form) {
     writeDevice(device, *form.add_devices());
   form.set_forward_seconds(replica.forward.value());
   form.set_backward_seconds(replica.backward.value());
+  form.set_most_samples(double(replica.mostSamples));
 }
 
 Replica readReplica(const v1::Replica &form) {
@@ -37,6 +38,7 @@ Replica readReplica(const v1::Replica &form) {
   replica.share = Samples(int64_t(form.share()));
   replica.forward = Seconds(form.forward_seconds());
   replica.backward = Seconds(form.backward_seconds());
+  replica.mostSamples = int64_t(form.most_samples());
   for (const v1::Device &device : form.devices())
     replica.devices.push_back(readDevice(device));
   return replica;

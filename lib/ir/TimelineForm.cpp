@@ -96,7 +96,7 @@ Expected<Timeline> parseTimeline(StringRef text, StringRef path) {
   timeline.measured = form.other_data().measured();
   timeline.iteration = Seconds(form.other_data().iteration_seconds());
   for (int i = 0; i < form.trace_events_size(); ++i)
-    if (form.trace_events(i).ph() != "M") // names
+    if (StringRef phase = form.trace_events(i).ph(); phase != "M" && phase != "C")
       timeline.events.push_back(
           readEvent(form.trace_events(i), "traceEvents[" + Twine(i) + "]", names));
   if (Error error = names.take())

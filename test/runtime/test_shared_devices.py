@@ -65,6 +65,30 @@ def test_it_trains_as_one_process(package: Path, tmp_path: Path):
         ]
 
 
+def test_shares_of_several_stages_of_a_device_move(package: Path, tmp_path: Path):
+    """Those of each stage by themselves; the last one of each step but the first has all."""
+    ranks = programs(package)
+    stages: dict[int, list[int]] = {}
+    for program in ranks:
+        for part in program["parts"]:
+            stages.setdefault(part["stage"], []).append(part["samples"]["count"])
+    decisions = []
+    for step, wanted in enumerate((range(1, 9), range(8, 0, -1), (0, 0, 0, 0, 0, 0, 0, 1)), 1):
+        for stage, own in stages.items():
+            weights = list(wanted)[-len(own) :]
+            bounds = [sum(own) * sum(weights[:i]) // sum(weights) for i in range(len(own) + 1)]
+            shares = [b - a for a, b in zip(bounds, bounds[1:])]
+            decisions.append({"step": step, "stage": stage, "shares": shares})
+    replay, result = tmp_path / "replay.json", tmp_path / "result.json"
+    replay.write_text(json.dumps({"balance": {"decisions": decisions}}))
+    outcomes = run_ranks(
+        len(ranks), tmp_path / "logs",
+        [str(package), "--json", str(result), "--check", "--steps", "5", "--balance", f"replay:{replay}"],
+    )  # fmt: skip
+    assert [outcome.status for outcome in outcomes] == [0] * len(ranks), outcomes
+    assert json.loads(result.read_text())["checkPassed"]
+
+
 def smaller(name: str, divisor: int, missing: int) -> dict[str, Any]:
     """The plan with a part of its samples, of which so many are missing: the last replica of each stage
     has them less."""

@@ -5,6 +5,7 @@
 #include "ProfileText.h"
 
 #include "cost/Catalogue.h"
+#include "cost/DeviceSpeed.h"
 #include "cost/ProfiledModel.h"
 #include "cost/Roofline.h"
 #include "ir/NodeClasses.h"
@@ -204,9 +205,10 @@ Expected<CostInputs> readCosts(const CostOptions &options, const LayerGraph &gra
   inputs.cluster = separateNodeClasses(std::move(inputs.cluster));
   inputs.roofline = std::make_unique<RooflineModel>(optimizer, precision);
   inputs.inferred = std::make_unique<LayerRegression>(*inputs.measured, graph);
-  inputs.model = std::make_unique<ProfiledModel>(
+  inputs.ofTypes = std::make_unique<ProfiledModel>(
       *inputs.measured, graph.model, options.requireMeasured ? nullptr : inputs.roofline.get(),
       inputs.inferred.get());
+  inputs.model = std::make_unique<SpeedModel>(*inputs.ofTypes);
   return inputs;
 }
 

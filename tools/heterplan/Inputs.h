@@ -52,6 +52,7 @@ struct CostInputs {
   std::unique_ptr<ProfileDatabase> measured; // kept for `model`
   std::unique_ptr<LayerRegression> inferred; // likewise
   std::unique_ptr<CostModel> roofline;       // likewise
+  std::unique_ptr<CostModel> ofTypes;        // likewise
   std::unique_ptr<CostModel> model;
 };
 

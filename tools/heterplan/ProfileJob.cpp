@@ -226,7 +226,7 @@ void addProfileOptions(CLI::App &command, ProfileCommand &options) {
           "native: kernels of libraries and our own (default, but with --emit-script); torch: "
           "the generated PyTorch modules, as they are run");
   addText(command, "--batches", options.batches, "1,2,4", "samples of a pass (1,2,4,8,16,32)");
-  addText(command, "--device-type", options.deviceType, "NAME",
+  addText(command, "--device-type,--device-name", options.deviceType, "NAME",
           "what cluster files call this device (one CPU core: cpu-core)");
   addText(command, "--threads", options.threads, "N", "CPU threads (as many as --cores, or 1)");
   addText(command, "--cores", options.cores, "LIST", "run on these CPU cores only: 0-3,8");

@@ -2,6 +2,7 @@
 #include "Commands.h"
 #include "Inputs.h"
 #include "Options.h"
+#include "SimulateBalance.h"
 #include "Table.h"
 
 #include "cost/BackgroundSimulator.h"
@@ -18,7 +19,8 @@ using namespace llvm;
 namespace {
 
 struct SimulateOptions {
-  std::string plan, trace, speeds, balance;
+  std::string plan, trace;
+  BalanceCommand balance;
   bool json = false;
 };
 
@@ -155,17 +157,11 @@ Expected<std::optional<Beside>> simulateBeside(const std::string &directory,
   return result;
 }
 
-Error refuseUnsupported(const SimulateOptions &options) {
-  if (!options.speeds.empty())
-    return notSupported("--speeds");
-  if (!options.balance.empty())
-    return notSupported("--balance");
-  return Error::success();
-}
-
 Expected<ExitStatus> simulate(const SimulateOptions &options) {
-  if (Error error = refuseUnsupported(options))
-    return error;
+  if (options.balance.any() && !options.trace.empty())
+    return usageError("--trace") << "is of the plan alone; leave --speeds and --balance out";
+  if (options.balance.any())
+    return simulateBalanced(options.balance, planDirectory(options.plan), options.json);
   Expected<Program> program = readProgram(planDirectory(options.plan));
   if (!program)
     return program.takeError();
@@ -192,8 +188,7 @@ void heterplan::addSimulate(CLI::App &root, Action &action) {
   auto options = std::make_shared<SimulateOptions>();
   addArgument(*command, "PLAN", options->plan, "plan.json or the directory that holds it");
   addText(*command, "--trace", options->trace, "FILE", "write the timeline (Chrome trace)");
-  addText(*command, "--speeds", options->speeds, "FILE", "not supported yet");
-  addText(*command, "--balance", options->balance, "NAME", "not supported yet");
+  addBalanceOptions(*command, options->balance);
   command->add_flag("--json", options->json, "print the figures as JSON");
   command->callback([options, &action] { action = [options] { return simulate(*options); }; });
 }

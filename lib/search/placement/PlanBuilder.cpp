@@ -71,18 +71,21 @@ void stateProvenance(Plan &plan) {
 
 /// Replicas in the order of `devices`: the shares of each type, largest first.
 std::vector<Replica> PlanBuilder::replicasOf(const StageEvaluation &run, const PlacedStage &placed,
-                                             const std::vector<DeviceRef> &devices) {
+                                             const std::vector<DeviceRef> &devices, int inFlight) {
   std::vector<Replica> replicas;
   BatchSplit split = evaluator.stages.splitOf(placement.microBatches, true);
   for (size_t i = 0; i < placed.group.counts.size(); ++i) {
     auto [type, count] = placed.group.counts[i];
+    int64_t most =
+        evaluator.stages.mostSamples(placed.layers(), type, inFlight, split.batch, run.option);
     for (int64_t share : run.shares.empty() ? evenShares(split.batch, count) : run.shares[i]) {
       ReplicaCost cost =
           evaluator.stages.costs.replicaCost(placed.layers(), run.option, split, type, share);
       replicas.push_back({Samples(share * placement.microBatches),
                           cost.forward,
                           cost.backward,
-                          {devices[replicas.size()]}});
+                          {devices[replicas.size()]},
+                          most});
     }
   }
   dropMissing({problem.request.globalBatch, placement.microBatches}, replicas);
@@ -129,14 +132,14 @@ void PlanBuilder::fillStage(const StageEvaluation &run, const std::vector<Device
   Stage &stage = plan.stages[index];
   for (int layer = placed.begin; layer < placed.end; ++layer)
     stage.layers.push_back(problem.graph.layers[layer].name);
-  stage.replicas = replicasOf(run, placed, devices);
+  int inFlight = std::min(placement.microBatches, int(placement.stages.size()) - index);
+  stage.replicas = replicasOf(run, placed, devices, inFlight);
   stage.parameterBytes = memory.parameters(placed.layers());
   stage.tables = tablesOf(placed);
   stage.stateSharding = run.option.stateSharding;
   if (run.option.recomputation)
     for (int layer : memory.firstLayers(placed.layers(), run.option.recomputation))
       stage.recompute.push_back(problem.graph.layers[layer].name);
-  int inFlight = std::min(placement.microBatches, int(placement.stages.size()) - index);
   stage.memory = largestNeed(run, placed, stage, inFlight);
 }
 

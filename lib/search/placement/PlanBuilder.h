@@ -31,7 +31,7 @@ private:
   void fillStage(const StageEvaluation &run, const std::vector<DeviceRef> &devices, int index,
                  Plan &plan);
   std::vector<Replica> replicasOf(const StageEvaluation &run, const PlacedStage &placed,
-                                  const std::vector<DeviceRef> &devices);
+                                  const std::vector<DeviceRef> &devices, int inFlight);
   std::vector<TableShards> tablesOf(const PlacedStage &placed) const;
   Bytes largestNeed(const StageEvaluation &run, const PlacedStage &placed, const Stage &stage,
                     int inFlight);

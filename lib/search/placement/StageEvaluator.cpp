@@ -1,6 +1,6 @@
 #include "search/placement/StageEvaluator.h"
 
-#include "search/placement/Balance.h"
+#include "search/balance/Balance.h"
 
 #include <algorithm>
 #include <limits>

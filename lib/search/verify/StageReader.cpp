@@ -22,9 +22,8 @@ std::string nameOf(const DeviceRef &device) {
 bool exists(const Cluster &cluster, const DeviceRef &device) {
   return std::any_of(cluster.nodes.begin(), cluster.nodes.end(), [&](const NodeGroup &group) {
     return isNodeOf(group, device.node) && any_of(cluster.types, [&](const DeviceType &type) {
-             auto held = group.devices.find(type.name);
-             return type.stated() == device.type && held != group.devices.end() &&
-                    device.index >= 0 && device.index < held->second;
+             return type.stated() == device.type &&
+                    is_contained(group.indicesOf(type.name), device.index);
            });
   });
 }

@@ -82,3 +82,31 @@ TEST(NodeClasses, linksAndZonesSetApartToo) {
   cluster.nodes[2].zone = "b";
   EXPECT_EQ(separateNodeClasses(cluster).types.size(), 5u);
 }
+
+TEST(NodeClasses, devicesOfUnlikeSpeedsAreApart) {
+  Cluster cluster;
+  DeviceType core;
+  core.name = "core";
+  core.speed = 2;
+  cluster.types = {core};
+  NodeGroup group;
+  group.name = "host";
+  group.count = 2;
+  group.devices = {{"core", 3}};
+  group.speeds = {{"core", {1, 0.5, 1}}};
+  cluster.nodes = {group};
+  Cluster apart = separateNodeClasses(cluster);
+  EXPECT_EQ(namesOf(apart), (std::vector<std::string>{"core in host at 1", "core in host at 0.5"}));
+  EXPECT_EQ(apart.types[0].speed, 2);
+  EXPECT_EQ(apart.types[1].speed, 1);
+  EXPECT_EQ(apart.deviceCount(0), 4);
+  EXPECT_EQ(devicesOf(apart, 0), (std::vector<DeviceRef>{{"core", "host-0", 0},
+                                                         {"core", "host-0", 2},
+                                                         {"core", "host-1", 0},
+                                                         {"core", "host-1", 2}}));
+  EXPECT_EQ(apart.typeIndex(DeviceRef{"core", "host-1", 1}), 1);
+  EXPECT_EQ(apart.typeIndex(DeviceRef{"core", "host-1", 2}), 0);
+  EXPECT_EQ(apart.typeIndex(DeviceRef{"core", "host-1", 3}), -1);
+  cluster.nodes[0].speeds = {{"core", {0.5, 0.5, 0.5}}};
+  EXPECT_EQ(separateNodeClasses(cluster).types[0].speed, 1) << "of all, they are the type's";
+}

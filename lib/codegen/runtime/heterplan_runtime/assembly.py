@@ -41,6 +41,7 @@ from .program import Part, PlanSummary, RankProgram, TableSpec, read_plan, read_
 from .recomputation import recompute_segments
 from .recorder import Recorder
 from .sharded_state import ShardedState
+from .stopwatch import Stopwatch
 from .tables import GroupedEmbedding, Tables, make_groups
 from .trained_state import TrainedState, dense_parameters, make_optimizer
 from .update_rule import UpdateRule, parse_schedule
@@ -63,6 +64,7 @@ class Run:
     background: Background | None
     precision: Precision
     device_note: str
+    stopwatch: Stopwatch
 
     @property
     def leads(self) -> bool:
@@ -101,9 +103,10 @@ def prepare(options: argparse.Namespace) -> Run:
     memory = PeakMemory(device)
     background = start_background(options, program)
     recorder = make_recorder(options, program, device, background)
+    stopwatch = Stopwatch(device, lambda: communicator.waited)
     return Run(
         options, program, plan, model, communicator, data, loss, recorder, memory, rule, background,
-        precision, device_note,
+        precision, device_note, stopwatch,
     )  # fmt: skip
 
 
@@ -146,7 +149,9 @@ def make_interpreter(run: Run) -> Interpreter:
     if run.options.pin:
         pin_to_cores(local_rank(), run.options.threads or 1)
     parts = [_make_part(run, part) for part in program.parts]
-    return Interpreter(program, parts, communicator, run.recorder, shared, run.rule)
+    return Interpreter(
+        program, parts, communicator, run.recorder, shared, run.rule, run.stopwatch
+    )
 
 
 def _make_part(run: Run, part: Part) -> PartExecution:
@@ -158,6 +163,7 @@ def _make_part(run: Run, part: Part) -> PartExecution:
     _synchronise_batch_norm(stage, part.stage, communicator, presence)
     drop_by_sample(stage, options.seed, position)
     recompute_segments(stage)
+    presence.together |= bool(part.tables) or part.state_sharding != "none"
     return PartExecution(
         program, part, stage, communicator, run.loss, _make_trained(run, part, stage),
         presence, position, run.precision,
@@ -223,3 +229,4 @@ def _synchronise_batch_norm(
             lambda tensor: communicator.sum(presence.counted(tensor), replicas)
         )
         setattr(stage, "batch_norm", batch_norm)
+        presence.together = True

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -53,6 +54,7 @@ class Communicator:
         self.rank, self.world_size = program.rank, program.world_size
         self.device = device
         self._timeout = timeout
+        self.waited = 0.0  # seconds that sum() took so far
         self._stages = program.stages
         self._pending: dict[Message, list[tuple[dist.Work | None, Tensor]]] = {}
         self._kept: dict[Message, list[Tensor]] = {}  # from this rank to itself
@@ -107,8 +109,12 @@ class Communicator:
         return self._routes[boundary % len(self._routes)][gradient]
 
     @property
-    def _direct(self) -> bool:
+    def has_direct_messages(self) -> bool:
         """Whether tensors travel from device to device."""
+        return self._direct
+
+    @property
+    def _direct(self) -> bool:
         return self.backend != CPU.backend
 
     @property
@@ -279,7 +285,9 @@ class Communicator:
         if len(group) < 2:
             return tensor
         total = tensor.clone()
+        begin = time.perf_counter()
         self._reduce(total, group)
+        self.waited += time.perf_counter() - begin
         return total
 
     def _reduce(self, tensor: Tensor, group: Group) -> None:

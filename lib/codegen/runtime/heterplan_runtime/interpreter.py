@@ -15,6 +15,7 @@ from .part import Measure, PartExecution
 from .program import Instruction, RankProgram
 from .recorder import Recorder
 from .state_check import StateEntry
+from .stopwatch import Stopwatch
 from .update_rule import UpdateRule
 
 
@@ -30,6 +31,7 @@ class Interpreter:
         recorder: Recorder,
         shared: dict[str, tuple[int, ...]],
         rule: UpdateRule,
+        stopwatch: Stopwatch,
     ) -> None:
         self._program = program
         self._parts = parts
@@ -37,9 +39,8 @@ class Interpreter:
         self._recorder = recorder
         self._shared = shared
         self._rule = rule
-        self._first_update = next(
-            (i for i, each in enumerate(program.instructions) if each.op == "step"), None
-        )
+        self._stopwatch = stopwatch
+        self._first_update = _first_update(program)
         self._step = 0
         self._position = 0
         self._loss_factor = 1.0
@@ -50,6 +51,14 @@ class Interpreter:
     @property
     def parts(self) -> tuple[PartExecution, ...]:
         return tuple(self._parts)
+
+    def adopt(self, program: RankProgram) -> None:
+        """Goes on with a program of the same parts at other shares."""
+        self._program = program
+        self._first_update = _first_update(program)
+        self._position = 0
+        for execution, part in zip(self._parts, program.parts, strict=True):
+            execution.adopt(program, part)
 
     def position(self) -> str:
         """Where it is, for whoever asks while it runs."""
@@ -96,7 +105,11 @@ class Interpreter:
             part.trained.set_rate(self._rule.rate_at(step))
         for index, instruction in enumerate(self._program.instructions):
             self._position = index
-            with self._located(index, instruction), self._recorder.instruction(index, instruction):
+            with (
+                self._located(index, instruction),
+                self._recorder.instruction(index, instruction),
+                self._stopwatch.instruction(instruction),
+            ):
                 if index == self._first_update:
                     for part in self._parts:
                         part.trained.end_sum()
@@ -162,6 +175,10 @@ class Interpreter:
             total = self._communicator.sum(spoken, self._communicator.stages_group(stages))
             for gradient in gradients:
                 gradient.copy_(total)
+
+
+def _first_update(program: RankProgram) -> int | None:
+    return next((i for i, each in enumerate(program.instructions) if each.op == "step"), None)
 
 
 class _Located:

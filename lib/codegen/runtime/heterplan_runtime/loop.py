@@ -6,6 +6,7 @@ import math
 import time
 
 from .assembly import Run
+from .balance import Balancer
 from .checkpoints import Checkpoints
 from .device_classes import class_of
 from .errors import RuntimeFault
@@ -27,9 +28,11 @@ class TrainingLoop:
         checkpoints: Checkpoints | None,
         evaluation: Evaluation | None,
         log: Log,
+        balancer: Balancer,
     ) -> None:
         self._run, self._interpreter, self._result = run, interpreter, result
         self._checkpoints, self._evaluation, self._log = checkpoints, evaluation, log
+        self._balancer = balancer
         self._device = run.communicator.device
         self._kernels: list[float] = []  # seconds of the reference kernel, around each step
 
@@ -53,6 +56,8 @@ class TrainingLoop:
     def _step(self, step: int) -> None:
         run, communicator = self._run, self._run.communicator
         seed_draws(run.options.seed, step, run.program.rank)
+        if self._balancer.before_step(step):
+            run.data.begin(range(step, run.options.steps), self._interpreter.sample_ranges())
         begin = time.perf_counter()
         self._interpreter.prepare(step, run.data)
         waited = time.perf_counter() - begin
@@ -76,7 +81,8 @@ class TrainingLoop:
         result.wall_seconds.append(wall)
         if run.background is not None:
             run.background.after_step(seconds)
-        rate = result.global_batch / wall
+        self._balancer.after_step()
+        rate = self._balancer.epochs.batch_at(step) / wall
         left = result.seconds_left(run.options.steps)
         run.say(
             f"step {step + 1}  loss {loss:.6f}  {seconds * 1e3:.2f} ms  {rate:.1f} samples/s  "

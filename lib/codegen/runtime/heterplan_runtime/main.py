@@ -77,6 +77,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     )  # fmt: skip
     _add_watching(parser)
     _add_lasting(parser)
+    _add_balance(parser)
     add("--threads", type=_natural(1), help="CPU threads of each rank (OMP_NUM_THREADS)")
     add("--pin", action="store_true", help="each rank of this machine on CPU cores of its own")
     add("--timeout", type=_natural(1), default=300, help="seconds to wait for another rank (300)")
@@ -130,6 +131,42 @@ def _add_lasting(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add("--allow-nan", action="store_true", help="go on when the loss is not a finite number")
     add("--ignore-memory", action="store_true", help="start though the plan predicts more than is free")
+
+
+def _balance(text: str) -> str:
+    from .policies import POLICIES, REPLAY
+
+    if text not in POLICIES and not (text.startswith(REPLAY) and text != REPLAY):
+        raise argparse.ArgumentTypeError(f"expected {', '.join(POLICIES)} or {REPLAY}FILE")
+    return text
+
+
+def _part(text: str) -> float:
+    value = _not_negative(text)
+    if value >= 1:
+        raise argparse.ArgumentTypeError("expected a number from 0 up to, not including, 1")
+    return value
+
+
+def _add_balance(parser: argparse.ArgumentParser) -> None:
+    """Options of how the batch is divided."""
+    add = parser.add_argument
+    add(
+        "--balance", type=_balance, default="plan", metavar="B",
+        help="shares of replicas: plan, even, lb-bsp[-last|-ema|-ar|-narx|-fit] or replay:FILE (plan)",
+    )  # fmt: skip
+    add(
+        "--balance-every", type=_natural(1), default=5, metavar="N",
+        help="steps between two barriers at which lb-bsp may move shares (5)",
+    )  # fmt: skip
+    add(
+        "--balance-hysteresis", type=_part, default=0.03, metavar="X",
+        help="part of the slowest time that moving them has to save (0.03)",
+    )  # fmt: skip
+    add(
+        "--epoch-samples", type=_natural(1), default=0, metavar="N",
+        help="samples of an epoch, whose last batch has what is left (no end)",
+    )  # fmt: skip
 
 
 def _rank_text() -> str:

@@ -16,11 +16,12 @@ STAND_IN = SampleRange(0, 1)  # computed where a part has no sample of a micro-b
 
 @dataclass
 class Presence:
-    """Whether a part has samples of the micro-batch in hand. Where it has none it computes the first
-    sample of the micro-batch instead, so that it takes part in what the replicas do together; nothing
-    of that counts. (Rows of tables that this sample reads are read by the replica that has it, too.)"""
+    """Whether a part has samples of the micro-batch in hand. Where it has none, and replicas do something
+    together within a pass, it computes the first sample of the micro-batch instead; nothing of that
+    counts. (Rows of tables that this sample reads are read by the replica that has it, too.)"""
 
     absent: bool = False
+    together: bool = False  # replicas do something together within a pass
 
     def counted(self, tensor: Tensor) -> Tensor:
         return torch.zeros_like(tensor) if self.absent else tensor

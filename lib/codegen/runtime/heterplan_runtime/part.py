@@ -40,20 +40,16 @@ class PartExecution:
     ) -> None:
         """`trained`: what the stage trains. `presence` is what its batch normalisation looks at, `position`
         what its dropout does."""
-        self._program = program
-        self.part = part
         self.trained = trained
         self._is_last = program.is_last(part)
         self._stage: Any = stage
         self._tables = trained.tables
         self._communicator = communicator
         self._loss = loss
-        self._samples = program.samples_of(part)
         self._presence, self._position = presence, position
         self._precision = precision
-        if not all(own.count for own in self._samples.values()):
-            for parameter in stage.parameters():
-                parameter.register_hook(presence.counted)
+        self._counts_presence = False
+        self.adopt(program, part)
         self._next_lookups = _next_lookups(program.instructions_of(part))
         self._step = 0
         self._losses: list[Tensor] = []
@@ -78,10 +74,25 @@ class PartExecution:
             "allGather": trained.all_gather,
         }
 
+    def adopt(self, program: RankProgram, part: Part) -> None:
+        """From now on `part` of `program`, which has other samples (and messages) than before."""
+        self._program, self.part = program, part
+        self._samples = program.samples_of(part)
+        if self._counts_presence or all(own.count for own in self._samples.values()):
+            return
+        self._counts_presence = True
+        for parameter in self._stage.parameters():
+            parameter.register_hook(self._presence.counted)
+
+    @property
+    def sample_count(self) -> int:
+        """Of an iteration."""
+        return sum(own.count for own in self._samples.values())
+
     def samples(self, micro_batch: int) -> range:
         """Those that it computes of the micro-batch, counted within the global batch."""
         own = self._computed(micro_batch)
-        first = self._program.sizes.first(micro_batch) + own.begin
+        first = min(self._program.sizes.first(micro_batch) + own.begin, self._program.global_batch - 1)
         return range(first, first + own.count)
 
     def prepare(self, step: int, instruction: Instruction, data: DataSource) -> None:
@@ -108,7 +119,9 @@ class PartExecution:
 
     def execute(self, instruction: Instruction) -> None:
         self._presence.absent = not self._own(instruction.micro_batch).count
-        self._handlers[instruction.op](instruction)
+        idle = self._presence.absent and not self._presence.together
+        if not idle or instruction.op not in ("forward", "backward"):
+            self._handlers[instruction.op](instruction)
 
     @property
     def loss(self) -> float:

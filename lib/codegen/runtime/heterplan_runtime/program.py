@@ -224,6 +224,7 @@ class PlanSummary:
     precision: str
     model_fingerprint: str  # SHA-256 of the ONNX file; "" where the plan does not say
     stage_bytes: tuple[float, ...]  # predicted memory of the largest device of each stage; 0: not known
+    most_samples: tuple[tuple[int, ...], ...] = ()  # by stage and replica: of a micro-batch; 0: not known
 
 
 def _device(fields: Fields) -> PlannedDevice:
@@ -406,9 +407,14 @@ def _check_tables(program: RankProgram, part: Part, path: Path) -> None:
 
 def read_plan(directory: Path) -> PlanSummary:
     fields = read_fields(directory / "plan.json")
+    stages = fields.objects("stages")
     return PlanSummary(
         predicted_seconds=fields.number("iterationSeconds"),
         precision=fields.text("precision", ("fp32", "tf32", "bf16"), default="fp32"),
         model_fingerprint=fields.text("modelFingerprint"),
-        stage_bytes=tuple(stage.number("memoryBytes") for stage in fields.objects("stages")),
+        stage_bytes=tuple(stage.number("memoryBytes") for stage in stages),
+        most_samples=tuple(
+            tuple(replica.integer("mostSamples") for replica in stage.objects("replicas"))
+            for stage in stages
+        ),
     )

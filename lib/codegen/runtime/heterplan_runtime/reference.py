@@ -77,7 +77,9 @@ class Reference:
                 final.append(entry)
         return ExpectedState(self._initial, final, tolerance)
 
-    def run_step(self, step: int) -> float:
+    def run_step(self, step: int, batch: int) -> float:
+        """`batch`: samples of this step."""
+        self._program = replace(self._program, global_batch=batch)
         total, denominator = 0.0, 0.0
         for micro_batch in range(self._program.micro_batches):
             loss, counted = self._micro_batch(step, micro_batch)

@@ -35,6 +35,7 @@ class Result:
     state_tolerance: float = STATE_TOLERANCE
     first_step: int = 0  # steps that were done before, by a run that this one goes on from
     background: dict[str, Any] | None = None  # what its copies have done
+    balance: dict[str, object] = field(default_factory=dict)
 
     @property
     def measured_seconds(self) -> float:
@@ -83,6 +84,7 @@ class Result:
             "measuredSeconds": self.measured_seconds,
             "samplesPerSecond": self.samples_per_second,
             "firstStep": self.first_step,
+            "balance": self.balance,
         }
         if self.background is not None:
             facts["background"] = self.background

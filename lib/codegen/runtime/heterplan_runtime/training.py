@@ -7,7 +7,9 @@ import os
 
 from .assembly import Run, make_interpreter, prepare
 from .background import describe_jobs
+from .balance import Balancer, make_balancer
 from .data_option import make_data
+from .epochs import Epochs
 from .errors import CheckFailed, Ended
 from .evaluation import Evaluation, make_evaluation
 from .interpreter import Interpreter
@@ -89,7 +91,7 @@ def _write_trace(run: Run) -> None:
         write_trace(run.options.trace, run.program.model, [e for rank in events for e in rank])
 
 
-def _check(run: Run, interpreter: Interpreter, result: Result) -> None:
+def _check(run: Run, interpreter: Interpreter, result: Result, epochs: Epochs) -> None:
     """Rank 0 trains alone; the others wait for its losses, then show it what they have come to."""
     losses: list[float] = []
     expected = None
@@ -98,7 +100,8 @@ def _check(run: Run, interpreter: Interpreter, result: Result) -> None:
             run.program, run.model, run.options.directory, run.data, run.loss,
             run.options.seed, run.rule, run.communicator.device, result.first_step,
         )  # fmt: skip
-        losses = [reference.run_step(step) for step in range(run.options.steps)]
+        steps = range(run.options.steps)
+        losses = [reference.run_step(step, epochs.batch_at(step)) for step in steps]
         losses = losses[result.first_step :]
         expected = reference.state(result.state_tolerance)
     result.reference_losses = run.communicator.wait_for_rank0(losses)
@@ -143,7 +146,10 @@ def _train(run: Run, interpreter: Interpreter, watch: Watch) -> None:
         interpreter.keep_gradients(result.first_step)
     usage = Usage()
     log = Log(options.log_file if run.leads else None, goes_on=result.first_step > 0)
-    loop = TrainingLoop(run, interpreter, result, checkpoints, _evaluation(run), log)
+    balancer = make_balancer(
+        options, run.program, run.plan, run.communicator, interpreter, run.stopwatch
+    )
+    loop = TrainingLoop(run, interpreter, result, checkpoints, _evaluation(run), log, balancer)
     ended = loop.run()
     _finish_background(run, result)
     result.peak_bytes = run.communicator.gather(run.memory.bytes())
@@ -152,9 +158,11 @@ def _train(run: Run, interpreter: Interpreter, watch: Watch) -> None:
         raise Ended(f"ended by a signal after step {result.first_step + len(result.losses)}")
     _report(run, result)
     _report_machine(run, result, usage)
+    result.balance = balancer.report(run.communicator, run.say, result.step_seconds)
+    run.recorder.events += balancer.counters()
     _write_trace(run)
     if options.check:
-        _check(run, interpreter, result)
+        _check(run, interpreter, result, balancer.epochs)
     if run.leads and options.json is not None:
         options.json.write_text(result.to_json(), encoding="utf-8")
     if options.check:

@@ -1,7 +1,7 @@
 // Gavel (Narayanan et al., OSDI 2020): jobs as tab-separated lines, speeds in a JSON file of steps
 // a second by device type and job type.
-#include "search/jobs/read/TraceLines.h"
 #include "search/jobs/read/Traces.h"
+#include "support/SeparatedLines.h"
 #include "support/Yaml.h"
 
 #include <algorithm>
@@ -68,7 +68,7 @@ Expected<Workload> parseGavel(StringRef text, StringRef path, const Machines &ma
     return speeds.takeError();
   Workload workload{options.slot, options.slots, {}};
   Draws draws(options.seed);
-  TraceLines lines(text, path, '\t', 7);
+  SeparatedLines lines(text, path, '\t', 7);
   while (lines.next()) {
     Job job;
     job.name = "job-" + std::to_string(workload.jobs.size());

@@ -1,7 +1,7 @@
 #include "search/jobs/read/Traces.h"
 
 #include "search/jobs/read/TaskUse.h"
-#include "search/jobs/read/TraceLines.h"
+#include "support/SeparatedLines.h"
 
 #include "llvm/ADT/StringMap.h"
 
@@ -55,7 +55,7 @@ Expected<Workload> parseAlibaba(StringRef text, StringRef path, const Machines &
   Workload workload{options.slot, options.slots, {}};
   Draws draws(options.seed);
   std::vector<std::pair<std::string, TaskUse>> tasks;
-  TraceLines lines(text, path, ',', 9);
+  SeparatedLines lines(text, path, ',', 9);
   while (lines.next()) {
     if (lines.number() == 1 && lines.field(0) == "job_name")
       continue;
@@ -103,7 +103,7 @@ Expected<Workload> parseGoogle(StringRef text, StringRef path, const Machines &m
   for (size_t i = 0; i < machines.capacity().size(); ++i)
     largest[machines.resourceOf(int(i))] =
         std::max(largest[machines.resourceOf(int(i))], machines.capacity()[i]);
-  TraceLines lines(text, path, ',', 11);
+  SeparatedLines lines(text, path, ',', 11);
   while (lines.next()) {
     Events &job = jobs[lines.field(2).str()];
     double time = lines.real(0, "time") / microseconds;

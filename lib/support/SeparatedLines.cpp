@@ -1,12 +1,12 @@
-#include "search/jobs/read/TraceLines.h"
+#include "support/SeparatedLines.h"
 
 #include <cmath>
 
 using namespace llvm;
 
-namespace heterplan::jobs {
+namespace heterplan {
 
-bool TraceLines::next() {
+bool SeparatedLines::next() {
   while (!wrong && !rest.empty()) {
     auto [text, after] = rest.split('\n');
     rest = after;
@@ -25,7 +25,7 @@ bool TraceLines::next() {
   return false;
 }
 
-double TraceLines::real(size_t index, const char *what) {
+double SeparatedLines::real(size_t index, const char *what) {
   StringRef text = parts[index].trim();
   double number = 0;
   if (text.empty())
@@ -39,7 +39,7 @@ double TraceLines::real(size_t index, const char *what) {
   return number;
 }
 
-int64_t TraceLines::whole(size_t index, const char *what, int64_t least, int64_t most) {
+int64_t SeparatedLines::whole(size_t index, const char *what, int64_t least, int64_t most) {
   double number = real(index, what);
   if (!wrong && (number != std::floor(number) || number < double(least) || number > double(most)))
     refuse(index, Twine(what) + " is '" + parts[index].take_front(100) + "'; whole numbers from " +
@@ -47,7 +47,7 @@ int64_t TraceLines::whole(size_t index, const char *what, int64_t least, int64_t
   return wrong ? least : static_cast<int64_t>(number);
 }
 
-void TraceLines::refuse(size_t index, const Twine &message) {
+void SeparatedLines::refuse(size_t index, const Twine &message) {
   if (wrong)
     return;
   unsigned column = 1;
@@ -56,10 +56,10 @@ void TraceLines::refuse(size_t index, const Twine &message) {
   wrong.emplace(Diagnostic(Diag::OutOfRange, {path.str(), line, column, ""}) << message.str());
 }
 
-Error TraceLines::take() {
+Error SeparatedLines::take() {
   if (wrong)
     return std::move(*wrong);
   return Error::success();
 }
 
-} // namespace heterplan::jobs
+} // namespace heterplan

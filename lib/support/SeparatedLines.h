@@ -10,12 +10,12 @@
 
 #include <optional>
 
-namespace heterplan::jobs {
+namespace heterplan {
 
-class TraceLines {
+class SeparatedLines {
 public:
   /// Lines of at least `fields` fields; empty lines are skipped. `text` outlives it.
-  TraceLines(llvm::StringRef text, llvm::StringRef path, char separator, size_t fields)
+  SeparatedLines(llvm::StringRef text, llvm::StringRef path, char separator, size_t fields)
       : rest(text), path(path), separator(separator), fields(fields) {}
 
   /// Goes on to the next line; false at the end, and once something was wrong.
@@ -40,4 +40,4 @@ private:
   std::optional<Diagnostic> wrong;
 };
 
-} // namespace heterplan::jobs
+} // namespace heterplan

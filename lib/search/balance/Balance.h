@@ -13,14 +13,17 @@ namespace heterplan {
 /// `count` devices that take the same time for the same share.
 struct EqualDevices {
   int count = 0;
-  int64_t mostSamples = 0; // by memory; at least 1
+  int64_t mostSamples = 0; // by memory; at least `leastSamples`
   /// Time of one device for `samples` samples, 1 ≤ samples; non-decreasing.
   llvm::function_ref<double(int64_t samples)> time;
+  int64_t leastSamples = 1;
 };
 
 /// The shares of each class's devices, largest first, that sum to `samples` and minimise the
-/// largest time; each device gets at least one sample. Empty when they do not fit. Exact: the
-/// optimal time is the time of some class at some share, found by bisection on the shares.
+/// largest time; each device gets at least its `leastSamples`. Empty when they do not fit. Exact:
+/// it gives the samples that are done first when each device takes them one by one (of equal ones,
+/// those of the last class), whose last one is found by bisection on the shares. So a device that
+/// becomes faster never gets fewer, and the others never get more.
 std::vector<std::vector<int64_t>> balance(const std::vector<EqualDevices> &classes,
                                           int64_t samples);
 
