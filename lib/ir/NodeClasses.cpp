@@ -59,8 +59,8 @@ std::vector<NodeClass> classesOf(Cluster &cluster, const std::string &type) {
   return classes;
 }
 
-/// "TYPE in NODES", "TYPE in NODES at SPEED" where `speedsDiffer`, with a mark where a type is called
-/// so already.
+/// "TYPE in NODES", "TYPE in NODES at SPEED" where `speedsDiffer`, with a mark where a type is
+/// called so already.
 std::string classNameOf(const std::string &type, const NodeClass &own, bool speedsDiffer,
                         ArrayRef<DeviceType> stated, ArrayRef<DeviceType> made) {
   std::string name;
