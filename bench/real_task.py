@@ -206,7 +206,6 @@ class Trial:
         self.until(process, step)
         if how == "SIGTERM":
             process.send_signal(signal.SIGTERM)
-            os.killpg(process.pid, signal.SIGTERM)
         else:
             os.kill(rank_process(str(self.folder / "checkpoints"), 1), signal.SIGKILL)
         assert process.stdout is not None
