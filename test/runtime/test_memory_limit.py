@@ -94,7 +94,7 @@ def train_limited(folder: Path, plan: Path, world: int) -> list[float]:
         )  # fmt: skip
         assert [outcome.status for outcome in outcomes] == [0] * world, outcomes
         losses.append(json.loads(result.read_text())["losses"])
-    assert losses[0] == pytest.approx(losses[1], rel=1e-6)
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
     return losses[0]
 
 
