@@ -59,17 +59,25 @@ std::vector<int64_t> sharesOf(int devices, int64_t base, int64_t more) {
   return shares;
 }
 
+/// Times that fall as samples grow, as measured ones may, give shares that sum up all the same.
 std::vector<std::vector<int64_t>> sharesAt(const std::vector<EqualDevices> &classes, double time,
                                            int64_t samples) {
-  std::vector<int64_t> before;
+  std::vector<int64_t> before, by;
   int64_t left = samples;
   for (const EqualDevices &deviceClass : classes) {
-    before.push_back(samplesBy(deviceClass, time, samples, Limit::Exclusive));
+    by.push_back(samplesBy(deviceClass, time, samples, Limit::Inclusive));
+    before.push_back(std::min(by.back(), samplesBy(deviceClass, time, samples, Limit::Exclusive)));
     left -= before.back() * deviceClass.count;
+  }
+  for (size_t i = 0; i < classes.size() && left < 0; ++i) { // only where times fall
+    int64_t back = std::min(before[i] - classes[i].leastSamples,
+                            (classes[i].count - left - 1) / classes[i].count);
+    before[i] -= back;
+    left += back * classes[i].count;
   }
   std::vector<std::vector<int64_t>> shares(classes.size());
   for (size_t i = classes.size(); i-- > 0;) {
-    int64_t room = samplesBy(classes[i], time, samples, Limit::Inclusive) - before[i];
+    int64_t room = by[i] - before[i];
     int64_t more = std::min(left, room * classes[i].count);
     shares[i] = sharesOf(classes[i].count, before[i], more);
     left -= more;
