@@ -38,7 +38,8 @@ Replica readReplica(const v1::Replica &form) {
   replica.share = Samples(int64_t(form.share()));
   replica.forward = Seconds(form.forward_seconds());
   replica.backward = Seconds(form.backward_seconds());
-  replica.mostSamples = int64_t(form.most_samples());
+  bool counts = form.most_samples() >= 0 && form.most_samples() <= 9e15; // exact in a double
+  replica.mostSamples = counts ? int64_t(form.most_samples()) : -1;
   for (const v1::Device &device : form.devices())
     replica.devices.push_back(readDevice(device));
   return replica;

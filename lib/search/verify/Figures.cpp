@@ -1,4 +1,5 @@
 // Constraints on what the plan states in numbers: memory, times, money, bound.
+#include "ir/MicroBatches.h"
 #include "search/verify/IterationFacts.h"
 #include "search/verify/PlanFigures.h"
 #include "search/verify/SharedDevices.h"
@@ -104,6 +105,26 @@ void addTotals(const CheckInputs &in, Figures &figures) {
   add("costPerHour", plan.costPerHour.value(), costPerHour(in));
   add("costPerMillionSamples", plan.costPerMillionSamples.value(), costPerMillionSamples(in));
 }
+
+/// That each replica holds what it is stated to hold at most, which is of a full micro-batch.
+void addStatedMost(const CheckInputs &in, const ReevaluatedStage &facts, const std::string &name,
+                   ConstraintFormula &result) {
+  const int64_t full = MicroBatches{in.plan.globalBatch, in.plan.microBatches}.fullSize();
+  for (const ReevaluatedReplica &replica : facts.replicas) {
+    if (replica.statedMost == 0)
+      continue;
+    const DeviceType &type = in.cluster.types[replica.type];
+    std::string holds = name + " is stated to hold up to " + std::to_string(replica.statedMost) +
+                        " samples of a micro-batch on " + type.name;
+    if (replica.statedMost < replica.samples.value() || replica.statedMost > full)
+      result.parts.push_back({holds + ", which has " + std::to_string(replica.samples.value()) +
+                                  " of " + std::to_string(full),
+                              Formula::truth(false)});
+    else
+      limit(result, holds + ", which need more memory than it has",
+            number(replica.needAtStatedMost), number(type.memory));
+  }
+}
 } // namespace
 
 ConstraintFormula memoryFits(const CheckInputs &in) {
@@ -132,6 +153,7 @@ ConstraintFormula memoryFits(const CheckInputs &in) {
       rooms.push_back(one.slack);
       result.parts.push_back(one.parts.front());
     }
+    addStatedMost(in, facts, name, result);
     Formula most = Formula::maximum(needs);
     figures.add(name + " is stated to need " + text(in.plan.stages[s].memory.value()) +
                     " bytes, which is not what its layers give",

@@ -36,6 +36,9 @@ struct ReevaluatedReplica {
   Samples samples{}; // of a full micro-batch
   Seconds forward{}, backward{}, update{};
   Bytes need{}; // of each device
+  /// Samples of a full micro-batch that it is stated to hold, 0: nothing is, and what it needs then.
+  int64_t statedMost = 0;
+  Bytes needAtStatedMost{};
   /// What it computes in an iteration: its forward passes; its backward passes with what they
   /// compute again, and the update. Adding gradients is not counted.
   TimeByOrigin forwards{}, backwards{};

@@ -66,15 +66,22 @@ Bytes StageMemoryReevaluator::activationMemory(const ReevaluatedStage &facts, Sa
   return entering * double(inFlight) + kept + buffers + workspace * count;
 }
 
+Bytes StageMemoryReevaluator::needOf(size_t stage, const ReevaluatedStage &facts, size_t replica,
+                                     Samples samples) const {
+  Bytes need = parameterMemory(facts) + activationMemory(facts, samples, inFlight(stage));
+  for (int i = facts.begin; i < facts.end; ++i)
+    for (const SparseTable &table : graph.layers[i].tables)
+      need += tableMemory(table, rowsHeld(plan.stages[stage], table, replica), plan.optimizer,
+                          plan.globalBatch);
+  return need;
+}
+
 void StageMemoryReevaluator::addNeeds(size_t stage, ReevaluatedStage &facts) const {
   for (size_t r = 0; r < facts.replicas.size(); ++r) {
     ReevaluatedReplica &replica = facts.replicas[r];
-    replica.need =
-        parameterMemory(facts) + activationMemory(facts, replica.samples, inFlight(stage));
-    for (int i = facts.begin; i < facts.end; ++i)
-      for (const SparseTable &table : graph.layers[i].tables)
-        replica.need += tableMemory(table, rowsHeld(plan.stages[stage], table, r), plan.optimizer,
-                                    plan.globalBatch);
+    replica.need = needOf(stage, facts, r, replica.samples);
+    replica.statedMost = plan.stages[stage].replicas[r].mostSamples;
+    replica.needAtStatedMost = needOf(stage, facts, r, Samples(replica.statedMost));
   }
 }
 

@@ -18,6 +18,8 @@ public:
 private:
   int inFlight(size_t stage) const;
   Bytes parameterMemory(const ReevaluatedStage &facts) const;
+  /// Of a device of one replica with `samples` of each micro-batch.
+  Bytes needOf(size_t stage, const ReevaluatedStage &facts, size_t replica, Samples samples) const;
   Bytes activationMemory(const ReevaluatedStage &facts, Samples samples, int inFlight) const;
 
   const Plan &plan;
