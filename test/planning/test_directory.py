@@ -98,8 +98,8 @@ def changed(value: Any, path: tuple, chance: random.Random) -> Any:
     if isinstance(value, bool):
         return not value
     if isinstance(value, (int, float)):
-        # figures agree to 1e-9: one byte of some gigabytes is nothing
-        return chance.choice([value * 2 + 3, value * 1.001 if value % 1 else value + 1 + abs(value) // 10**8])
+        # figures are held to 1e-6: one byte of some gigabytes is nothing
+        return chance.choice([value * 2 + 3, value * 1.001 if value % 1 else value + 1 + abs(value) // 10**5])
     if isinstance(value, str):
         return value + "x"
     if isinstance(value, list) and value and path != ("checks",):  # whose order claims nothing

@@ -36,7 +36,8 @@ struct ReevaluatedReplica {
   Samples samples{}; // of a full micro-batch
   Seconds forward{}, backward{}, update{};
   Bytes need{}; // of each device
-  /// Samples of a full micro-batch that it is stated to hold, 0: nothing is, and what it needs then.
+  /// Samples of a full micro-batch that it is stated to hold, 0: nothing is, and what it needs
+  /// then.
   int64_t statedMost = 0;
   Bytes needAtStatedMost{};
   /// What it computes in an iteration: its forward passes; its backward passes with what they
