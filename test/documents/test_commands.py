@@ -132,6 +132,8 @@ def test_commands_and_options_in_sentences_are_there(document: Path) -> None:
         if words[0] == "heterplan" and len(words) > 1 and words[1].islower():
             assert words[1] in options, span
             known_here = options[words[1]]
+        elif (SOURCE / words[0]).is_file():
+            known_here = set(re.findall(OPTION, (SOURCE / words[0]).read_text(encoding="utf-8")))
         else:
             known_here = known | OTHERS
         for option in re.findall(OPTION, span):
