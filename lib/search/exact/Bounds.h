@@ -12,8 +12,8 @@ namespace heterplan {
 /// Bounds for one number of micro-batches m, by a surrogate relaxation: the limits on the devices
 /// of each type are replaced by one on their weighted sum Σ_t λ_t·devices_t (valid for any λ ≥ 0).
 /// The λ are small integers where that leaves few sums, so that a limit on one type is kept
-/// exactly; else the sum is taken in `levels` steps, rounded in favour of the bound. A dynamic
-/// model over cut positions finds for every position and number of levels that are left
+/// exactly; else the sum is taken in `levels` steps, rounded in favour of the bound. A
+/// recursion over cut positions finds for every position and number of levels that are left
 ///   - the least max τ of the open stages,
 ///   - the least Σ τ plus exposed synchronisation when no open stage takes longer than T_k, for a
 ///     few thresholds T_k: an open part whose slowest stage lies in (T_{k−1}, T_k] adds at least

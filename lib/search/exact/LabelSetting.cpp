@@ -38,6 +38,7 @@ Expected<Solution> refine(const Evaluator &evaluator, const SearchOptions &optio
                              std::to_string(all.size() - 2) + " cuts");
   return solution;
 }
+
 /// The plan of a brief search over `few` cuts, improved step by step: one that is close to the best
 /// saves most of the proof.
 Expected<std::optional<Placement>> improved(const Evaluator &evaluator,
@@ -59,15 +60,16 @@ Expected<Solution> LabelSetting::run(Evaluator &evaluator, const SearchOptions &
   std::vector<int> few = narrowCuts(evaluator.problem);
   if (few.size() >= evaluator.space.positions.size())
     return LabelSearch(evaluator, options).run();
+  const bool isWhole = allFit(evaluator.space);
   SearchOptions brief = options;
-  if (allFit(evaluator.space))
+  if (isWhole)
     brief.workLimit /= briefly;
   Evaluator narrow(evaluator.problem, few);
   LabelSearch coarse(narrow, brief);
   Solution found = coarse.run();
   if (Error error = narrow.takeError())
     return error;
-  if (!allFit(evaluator.space))
+  if (!isWhole)
     return refine(evaluator, options, coarse, few, std::move(found));
   auto placement = improved(evaluator, options, few, std::move(found.placement));
   if (!placement)

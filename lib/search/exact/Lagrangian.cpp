@@ -1,18 +1,19 @@
 #include "search/exact/Lagrangian.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <numeric>
 
 using namespace llvm;
 
 namespace heterplan {
 
 namespace {
-constexpr double infinity = std::numeric_limits<double>::infinity();
 /// Rounding must not make a bound exceed the true value.
 constexpr double safety = 1 - 1e-12;
+/// What is near enough to a limit to be looked at.
+constexpr double tolerance = 1 + 1e-9;
 constexpr double intervalRatio = 1.2;
 constexpr size_t mostIntervals = 32;
 constexpr int ascentSteps = 40;
@@ -117,8 +118,8 @@ void Lagrangian::startIntervals() {
   if (!std::isfinite(low))
     return; // no placement at all: no interval
   auto add = [&](double from, double to) {
-    std::vector<double> none(limits.size(), 0);
-    intervals.push_back({from, to, none, {}, 0, none, {}, 0, {}, {}});
+    Relaxation none{std::vector<double>(limits.size() + 1, 0)};
+    intervals.push_back({from, to, 0, infinity, none, none});
   };
   while (microBatches > 1 && low > 0 && intervals.size() + 1 < mostIntervals / 2 &&
          (microBatches - 1) * low * intervalRatio < timeLimit) {
@@ -131,21 +132,25 @@ void Lagrangian::startIntervals() {
 void Lagrangian::tighten(double newTimeLimit, double newCostLimit) {
   timeLimit = newTimeLimit;
   costLimit = newCostLimit;
-  if (!started)
+  const bool isFirst = !started;
+  if (isFirst)
     startIntervals();
   for (size_t i = intervals.size(); i-- > 0;) {
-    if (isWarm) { // from elsewhere
-      startNear(intervals[i]);
-    } else if (i + 1 < intervals.size()) { // a good start
-      intervals[i].multipliers = intervals[i + 1].multipliers;
-      intervals[i].costMultipliers = intervals[i + 1].costMultipliers;
-    }
-    improve(intervals[i], isWarm ? stepsOfHalves : ascentSteps);
+    Interval &interval = intervals[i];
+    if (isFirst && isWarm) // from elsewhere
+      startNear(interval);
+    else if (isFirst && i + 1 < intervals.size()) // a good start
+      interval.takeMultipliers(intervals[i + 1].time.multipliers,
+                               intervals[i + 1].cost.multipliers);
+    int steps = isFirst && !isWarm ? ascentSteps : stepsOfHalves;
+    improveTime(interval, steps);
+    improveCost(interval, steps);
   }
-  isWarm = false;
-  for (const Interval &interval : intervals)
-    if (!diverged(interval.multipliers) && !diverged(interval.costMultipliers))
-      known[interval.high] = {interval.multipliers, interval.costMultipliers};
+  for (const Interval &interval : intervals) {
+    bool isWhole = std::isinf(interval.most); // of several that only iterations tell apart
+    if (isWhole && !diverged(interval.time.multipliers) && !diverged(interval.cost.multipliers))
+      known[interval.high] = {interval.time.multipliers, interval.cost.multipliers};
+  }
   dropSolved();
   splitDeciding();
   for (Interval &interval : intervals)
@@ -157,239 +162,95 @@ void Lagrangian::startNear(Interval &interval) const {
   auto near = known.lower_bound(interval.high);
   if (near == known.end())
     --near;
-  interval.multipliers = near->second.time;
-  interval.costMultipliers = near->second.cost;
+  interval.takeMultipliers(near->second.time, near->second.cost);
 }
 
 double Lagrangian::objectiveOf(const Interval &interval) const {
-  return costMatters ? interval.cost : interval.time;
+  return costMatters ? interval.cost.bound : interval.time.bound;
 }
 
+/// Whether an interval cannot hold anything of interest.
 bool Lagrangian::isSolved(const Interval &interval) const {
-  return interval.time >= timeLimit || (costMatters && interval.cost >= costLimit);
+  return interval.isEmpty() || interval.leastTime() >= timeLimit ||
+         (costMatters && interval.cost.bound >= costLimit);
 }
 
-/// Intervals that cannot hold anything of interest need no bounds of their own.
+/// Those intervals need no bounds of their own.
 void Lagrangian::dropSolved() {
-  auto done = std::remove_if(intervals.begin(), intervals.end(), [&](const Interval &interval) {
-    if (!isSolved(interval))
-      return false;
-    solvedTime = std::min(solvedTime, interval.time);
-    if (interval.time < timeLimit)
-      solvedCost = std::min(solvedCost, interval.cost);
-    return true;
-  });
-  intervals.erase(done, intervals.end());
+  for (const Interval &interval : intervals) {
+    if (!isSolved(interval) || interval.isEmpty())
+      continue;
+    solvedTime = std::min(solvedTime, interval.leastTime());
+    if (interval.leastTime() < timeLimit)
+      solvedCost = std::min(solvedCost, interval.cost.bound);
+  }
+  erase_if(intervals, [&](const Interval &interval) { return isSolved(interval); });
 }
 
 /// Halves the interval that decides the bound until that gains little.
 void Lagrangian::splitDeciding() {
-  while (microBatches > 1 && !intervals.empty() && intervals.size() < mostIntervals) {
+  const size_t most = costMatters ? 2 * mostIntervals : mostIntervals;
+  while (!intervals.empty() && intervals.size() < most) {
     auto least = std::min_element(
         intervals.begin(), intervals.end(),
         [&](const Interval &a, const Interval &b) { return objectiveOf(a) < objectiveOf(b); });
-    double high = least->high;
-    if (!std::isfinite(high))
-      high = std::min(least->low * 4, timeLimit / (microBatches - 1));
-    if ((microBatches - 1) * (high - least->low) < worthSplitting * least->time)
-      return;
     Interval upper = *least;
-    upper.low = least->high = (least->low + high) / 2;
-    improve(*least, stepsOfHalves);
-    improve(upper, stepsOfHalves);
+    if (!split(*least, upper))
+      return;
+    improveCost(*least, stepsOfHalves);
+    improveCost(upper, stepsOfHalves);
     intervals.insert(least + 1, std::move(upper));
     dropSolved();
   }
 }
 
-void Lagrangian::improve(Interval &interval, int steps) {
-  improveTime(interval, steps);
-  if (costMatters && interval.time < timeLimit)
-    improveCost(interval, steps);
-}
-
-void Lagrangian::improveTime(Interval &interval, int steps) {
-  double base = (microBatches - 1) * interval.low;
-  bool anyTime = costMatters && !std::isfinite(timeLimit); // the cheapest plans leave devices
-  Costs costs;
-  double least = ascend(
-      interval.multipliers, anyTime ? 1 : steps, timeLimit - base,
-      [&](const std::vector<double> &current) { return solveTime(current, interval.high, costs); },
-      [&] { interval.costs = costs; });
-  interval.time = base + least;
-}
-
-void Lagrangian::improveCost(Interval &interval, int steps) {
-  std::vector<double> paid;
-  interval.cost = ascend(
-      interval.costMultipliers, steps, costLimit,
-      [&](const std::vector<double> &current) { return solveCost(current, interval, paid); },
-      [&] { interval.paid = paid; });
-}
-
-/// Polyak's steps from `multipliers` towards `goal`, shortened when they do not help. Returns the
-/// best value; `multipliers` becomes where it is had, and `keep` is called there.
-template <typename Solve, typename Keep>
-double Lagrangian::ascend(std::vector<double> &multipliers, int steps, double goal, Solve solve,
-                          Keep keep) const {
-  double best = -infinity, stride = 1;
-  std::vector<double> current = multipliers;
-  int stalled = 0;
-  for (int step = 0; step < steps && stride > 0.02; ++step) {
-    double value = solve(current);
-    stalled = value > best + 1e-3 * std::abs(best) ? 0 : stalled + 1;
-    if (value > best) {
-      best = value;
-      multipliers = current;
-      keep();
-    }
-    if (best >= goal || !std::isfinite(best))
-      break;
-    std::vector<double> slope = surplus();
-    double norm = 0;
-    for (size_t i = 0; i < slope.size(); ++i)
-      norm += current[i] > 0 || slope[i] > 0 ? slope[i] * slope[i] : 0;
-    if (norm == 0)
-      break; // no multiplier can grow, none can shrink: the optimum
-    if (stalled >= 3) {
-      stride /= 2;
-      stalled = 0;
-    }
-    double reach = (std::isfinite(goal) ? goal : best + std::abs(best)) - value;
-    for (size_t i = 0; i < slope.size(); ++i)
-      current[i] = std::max(0.0, current[i] + stride * reach / norm * slope[i]);
+/// Halves the wider of what an interval has of slowest stages and, for cost, of iterations; false
+/// where neither is worth it.
+bool Lagrangian::split(Interval &interval, Interval &upper) {
+  const double time = interval.leastTime();
+  double high = interval.high, most = longestOf(interval);
+  if (!std::isfinite(high) && microBatches > 1)
+    high = std::min(interval.low * 4, timeLimit / (microBatches - 1));
+  if (!std::isfinite(most))
+    most = 2 * time;
+  else
+    high = std::min(high, most / microBatches);
+  double bySlowest = microBatches > 1 ? (microBatches - 1) * (high - interval.low) / time : 0;
+  double byTime = costMatters ? (most - time) / time : 0;
+  if (std::max(bySlowest, byTime) < worthSplitting)
+    return false;
+  if (byTime > bySlowest) {
+    upper.least = interval.most = (time + most) / 2;
+    return true;
   }
-  return best;
+  upper.low = interval.high = (interval.low + high) / 2;
+  improveTime(interval, stepsOfHalves);
+  improveTime(upper, stepsOfHalves);
+  return true;
 }
 
-/// What each option pays for its resources.
-std::vector<double> Lagrangian::chargesOf(const std::vector<double> &multipliers) const {
-  size_t resources = limits.size();
-  std::vector<double> charges(evaluator.space.options.size(), 0);
-  for (size_t option = 0; option < charges.size(); ++option)
-    for (size_t resource = 0; resource < resources; ++resource)
-      charges[option] += multipliers[resource] * use[option * resources + resource];
-  return charges;
-}
-
-/// The value of the relaxation where the shortest path takes `least`.
-double Lagrangian::bound(double least, const std::vector<double> &multipliers) const {
-  double paid = std::accumulate(multipliers.begin(), multipliers.end(), 0.0);
-  return std::isfinite(least) ? least - paid - 1e-12 * (least + paid) : infinity;
-}
-
-/// Shortest paths under the multipliers: Σ τ + exposed synchronisation, and Σ forward.
-double Lagrangian::solveTime(const std::vector<double> &multipliers, double high, Costs &costs) {
-  chargeOptions(multipliers);
-  costs.fill.assign(positions, infinity);
-  costs.forward.assign(positions, infinity);
-  steps.assign(positions, {});
-  costs.fill[0] = costs.forward[0] = 0;
-  for (int end = 1; end < positions; ++end) {
-    double leastFill = infinity, leastForward = infinity;
-    Step step{};
-    for (int begin = 0; begin < end; ++begin) {
-      double fillBefore = costs.fill[begin], forwardBefore = costs.forward[begin];
-      size_t pair = pairIndex(begin, end);
-      for (size_t i = firstChoice[pair]; i < firstChoice[pair + 1]; ++i) {
-        const Choice &choice = choices[i];
-        if (choice.time > high)
-          continue;
-        double paid = optionCosts[choice.option];
-        double forward = paid + choice.forward + forwardBefore;
-        if (forward < leastForward) {
-          leastForward = forward;
-          step.forwardBegin = begin;
-          step.forwardChoice = static_cast<int>(i);
-        }
-        double behind = choice.sync + forwardBefore;
-        double fill = paid + choice.time + std::max(fillBefore, behind);
-        if (fill < leastFill) {
-          leastFill = fill;
-          step.fillBegin = begin;
-          step.fillChoice = static_cast<int>(i);
-          step.behindSync = behind > fillBefore;
-        }
-      }
-    }
-    costs.fill[end] = leastFill;
-    costs.forward[end] = leastForward;
-    steps[end] = step;
-  }
-  return bound(costs.fill[positions - 1], multipliers);
-}
-
-/// What a stage is paid for an iteration in the interval, at least.
-double Lagrangian::paidFor(const Choice &choice, const Interval &interval) const {
-  return prices[choice.option] * std::max(interval.time, microBatches * choice.time + choice.sync) *
-         safety;
-}
-
-/// Shortest paths under the multipliers: what stages are paid for an iteration in the interval.
-double Lagrangian::solveCost(const std::vector<double> &multipliers, const Interval &interval,
-                             std::vector<double> &paid) {
-  chargeOptions(multipliers);
-  paid.assign(positions, infinity);
-  steps.assign(positions, {});
-  paid[0] = 0;
-  for (int end = 1; end < positions; ++end)
-    for (int begin = 0; begin < end; ++begin) {
-      size_t pair = pairIndex(begin, end);
-      for (size_t i = firstChoice[pair]; i < firstChoice[pair + 1]; ++i) {
-        const Choice &choice = choices[i];
-        if (choice.time > interval.high)
-          continue;
-        double sum = paid[begin] + paidFor(choice, interval) + optionCosts[choice.option];
-        if (sum >= paid[end])
-          continue;
-        paid[end] = sum;
-        steps[end].fillBegin = begin;
-        steps[end].fillChoice = static_cast<int>(i);
-      }
-    }
-  return bound(paid[positions - 1], multipliers);
-}
-
-/// How much more of each resource than there is the path of the last solve takes, as a share.
-std::vector<double> Lagrangian::surplus() const {
-  std::vector<double> result(limits.size(), -1);
-  bool forwardOnly = false;
-  for (int position = positions - 1; position > 0;) {
-    const Step &step = steps[position];
-    size_t option = choices[forwardOnly ? step.forwardChoice : step.fillChoice].option;
-    for (size_t resource = 0; resource < limits.size(); ++resource)
-      result[resource] += use[option * limits.size() + resource];
-    position = forwardOnly ? step.forwardBegin : step.fillBegin;
-    forwardOnly |= step.behindSync;
-  }
-  return result;
-}
-
-/// What the resources that `partial` leaves are worth.
-double Lagrangian::refund(const std::vector<double> &multipliers,
-                          const PartialPlacement &partial) const {
-  double sum = 0;
-  for (int type = 0; type < types; ++type)
-    if (limits[type] > 0)
-      sum += multipliers[type] * (1 - partial.used[type] / limits[type]);
-  if (limits.size() > size_t(types))
-    sum += multipliers[types] * (1 - partial.price / limits[types]);
-  return sum;
-}
-
-/// The least of the iteration time of completions whose slowest stage lies in the interval.
+/// The least of the iteration time of completions in the interval.
 double Lagrangian::openTime(const Interval &interval, const PartialPlacement &partial) const {
   if (partial.slowest > interval.high)
     return infinity;
-  double open = std::max(interval.costs.fill[partial.position],
-                         partial.exposed + interval.costs.forward[partial.position]);
-  return chosenTime(interval, partial) + open;
+  double open = std::max(interval.time.fill[partial.position],
+                         partial.exposed + interval.time.forward[partial.position]);
+  double time = std::max(interval.least, chosenTime(interval, partial) + open);
+  return time > interval.most * tolerance ? infinity : time;
 }
 
 /// The part of it that does not depend on the stages before `partial`.
 double Lagrangian::chosenTime(const Interval &interval, const PartialPlacement &partial) const {
-  return partial.fill - refund(interval.multipliers, partial) +
+  return partial.fill - refund(interval, interval.time.multipliers, partial) +
          (microBatches - 1) * std::max(partial.slowest, interval.low);
+}
+
+/// What completions in the interval pay at least for the stages before `partial`.
+double Lagrangian::openCost(const Interval &interval, const PartialPlacement &partial) const {
+  double exposed = secondCharge(interval, interval.cost.multipliers) * partial.exposed;
+  double open = std::max(interval.cost.fill[partial.position],
+                         exposed + interval.cost.forward[partial.position]);
+  return std::max(0.0, open - refund(interval, interval.cost.multipliers, partial));
 }
 
 double Lagrangian::time(const PartialPlacement &partial) const {
@@ -409,10 +270,8 @@ double Lagrangian::cost(const PartialPlacement &partial) const {
   double least = solvedCost;
   for (const Interval &interval : intervals) {
     double time = openTime(interval, partial);
-    if (time > timeLimit)
-      continue;
-    double open = interval.paid[partial.position] - refund(interval.costMultipliers, partial);
-    least = std::min(least, time * partial.price + std::max(0.0, open));
+    if (time <= timeLimit)
+      least = std::min(least, time * partial.price + openCost(interval, partial));
   }
   return least;
 }

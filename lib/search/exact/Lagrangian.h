@@ -9,6 +9,8 @@
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
 
+#include <algorithm>
+#include <limits>
 #include <map>
 #include <vector>
 
@@ -34,7 +36,8 @@ struct PartialPlacement {
 /// Where the objective is cost, each interval also has multipliers for the least Σ price ·
 /// iteration: a stage is paid for the whole iteration, which is at least the bound of the interval,
 /// and at least m·τ + sync of that stage (what comes before it hides no more of its sync than it
-/// takes itself).
+/// takes itself). Intervals are split by the iteration time too, (least, most]: the seconds for Σ τ
+/// and exposed synchronisation, most − (m−1)·low, are one more resource.
 class Lagrangian {
 public:
   /// `wholeModelGroups`: whether groups that are for one-stage plans only count too.
@@ -82,6 +85,8 @@ public:
   std::vector<StageChoice> listStages() const;
 
 private:
+  static constexpr double infinity = std::numeric_limits<double>::infinity();
+
   /// One stage between two positions; times with the least that its transfers take.
   struct Choice {
     double time, forward, sync;
@@ -89,25 +94,39 @@ private:
   };
   /// A choice, and the least that it and the layers before it add under the multipliers.
   struct Ranked {
-    double time; // Σ τ + exposed synchronisation
-    double paid; // dollars per hour · seconds
+    double time; // seconds
+    double cost; // dollars per hour · seconds
     int begin, choice;
   };
-  /// By position: the least of the layers before it, with what they pay for their devices.
-  struct Costs {
-    std::vector<double> fill;    // Σ τ + exposed synchronisation
-    std::vector<double> forward; // Σ forward
+  /// Multipliers and what they give.
+  struct Relaxation {
+    std::vector<double> multipliers; // by resource: for all there is of it
+    /// By position: the least of the layers before it, with what they pay for resources: of Σ τ +
+    /// exposed synchronisation, and of Σ forward; each with what else counts.
+    std::vector<double> fill = {}, forward = {};
+    double bound = 0; // of the whole model
   };
   struct Interval {
-    double low, high;                // of max τ
-    std::vector<double> multipliers; // seconds for all there is of each resource
-    Costs costs;
-    double time;                         // bound of the whole model
-    std::vector<double> costMultipliers; // dollars per hour · seconds for all there is
-    std::vector<double> paid;            // by position: least paid for the stages before it
-    double cost;                         // bound of the whole model
-    std::vector<Ranked> ranked;          // by end; then those that add least come first
-    std::vector<size_t> firstRanked;     // by end
+    double low, high;                     // of max τ
+    double least, most;                   // of the iteration
+    Relaxation time;                      // seconds
+    Relaxation cost;                      // dollars per hour · seconds
+    std::vector<Ranked> ranked = {};      // by end; then those that add least come first
+    std::vector<size_t> firstRanked = {}; // by end
+
+    /// Least iteration of its placements.
+    double leastTime() const { return std::max(time.bound, least); }
+    bool isEmpty() const { return time.bound > most; }
+    void takeMultipliers(const std::vector<double> &ofTime, const std::vector<double> &ofCost) {
+      time.multipliers = ofTime;
+      cost.multipliers = ofCost;
+    }
+  };
+  /// What stages pay under multipliers.
+  struct Charges {
+    std::vector<double> options; // for their devices
+    double second;               // of Σ τ + exposed synchronisation
+    bool countsMoney;            // the price of the iteration too
   };
   /// Which choice reached a position: the least fill, and the least forward time.
   struct Step {
@@ -124,40 +143,47 @@ private:
   /// Of the choices between two positions in `firstChoice`.
   static size_t pairIndex(int begin, int end) { return size_t(end) * (end - 1) / 2 + begin; }
   void rankChoices(Interval &interval);
-  void rankChoicesOf(Interval &interval, int begin, int end, const std::vector<double> &costCosts,
-                     double limit) const;
-  template <typename Cost>
-  std::vector<double> leastBehind(const Interval &interval, Cost cost) const;
+  void rankChoicesOf(Interval &interval, int begin, int end, const Charges &time,
+                     const Charges &cost, double limit) const;
+  std::vector<double> leastBehind(const Interval &interval, const Charges &charges) const;
   void keepStages(const Interval &interval, std::vector<char> &kept) const;
   void startNear(Interval &interval) const;
-  void improve(Interval &interval, int steps);
-  void improveTime(Interval &interval, int steps);
-  void improveCost(Interval &interval, int steps);
-  template <typename Solve, typename Keep>
-  double ascend(std::vector<double> &multipliers, int steps, double goal, Solve solve,
-                Keep keep) const;
   void splitDeciding();
+  bool split(Interval &interval, Interval &upper);
   void dropSolved();
   double objectiveOf(const Interval &interval) const;
   bool isSolved(const Interval &interval) const;
-  std::vector<double> chargesOf(const std::vector<double> &multipliers) const;
-  void chargeOptions(const std::vector<double> &multipliers) {
-    optionCosts = chargesOf(multipliers);
-  }
-  double bound(double least, const std::vector<double> &multipliers) const;
-  double solveTime(const std::vector<double> &multipliers, double high, Costs &costs);
-  double solveCost(const std::vector<double> &multipliers, const Interval &interval,
-                   std::vector<double> &paid);
-  double paidFor(const Choice &choice, const Interval &interval) const;
-  std::vector<double> surplus() const;
-  double refund(const std::vector<double> &multipliers, const PartialPlacement &partial) const;
+  double longestOf(const Interval &interval) const { return std::min(timeLimit, interval.most); }
   double chosenTime(const Interval &interval, const PartialPlacement &partial) const;
   double openTime(const Interval &interval, const PartialPlacement &partial) const;
+  double openCost(const Interval &interval, const PartialPlacement &partial) const;
+
+  // LagrangianAscent.cpp
+  void improveTime(Interval &interval, int steps);
+  void improveCost(Interval &interval, int steps);
+  template <typename MakeCharges>
+  void ascend(const Interval &interval, Relaxation &relaxation, int steps, double goal,
+              double fillTime, MakeCharges makeCharges);
+  void solve(const Interval &interval, const Charges &charges, Relaxation &relaxation);
+  std::vector<double> surplus(double fillTime) const;
+  Charges chargesOf(const std::vector<double> &multipliers, double second, bool countsMoney) const;
+  Charges costCharges(const Interval &interval, const std::vector<double> &multipliers) const;
+  double secondCharge(const Interval &interval, const std::vector<double> &multipliers) const;
+  double ownCharge(const Choice &choice, const Interval &interval, const Charges &charges) const;
+  double fillTime(const Interval &interval, double slowest) const;
+  double refund(const Interval &interval, const std::vector<double> &multipliers,
+                const PartialPlacement &partial) const;
+  /// Whether a placement of the interval may have the stage.
+  bool mayTake(const Choice &choice, const Interval &interval) const {
+    return choice.time <= interval.high && microBatches * choice.time <= interval.most;
+  }
 
   const Evaluator &evaluator;
   const int microBatches, positions, types;
   const bool costMatters;
-  std::vector<double> limits;      // of each resource: devices of a type, then the budget
+  /// Of each resource: devices of a type, then the budget. Multipliers have one more behind these,
+  /// for the seconds of Σ τ + exposed synchronisation; 0 where those are what is bounded.
+  std::vector<double> limits;
   std::vector<double> use;         // by option and resource, as a share of the limit
   std::vector<double> prices;      // by option, dollars per hour
   std::vector<Choice> choices;     // by end, then begin
@@ -167,10 +193,9 @@ private:
   double solvedTime, solvedCost;   // least bounds of the intervals that were dropped
   bool started = false;
   Known known;
-  bool isWarm = false;             // they come from elsewhere
-  std::vector<Step> steps;         // of the last solve
-  std::vector<double> optionCosts; // of the last solve
-  std::vector<unsigned> seen;      // by choice: the listing that found it last
+  bool isWarm = false;        // they come from elsewhere
+  std::vector<Step> steps;    // of the last solve
+  std::vector<unsigned> seen; // by choice: the listing that found it last
   unsigned listing = 0;
 };
 

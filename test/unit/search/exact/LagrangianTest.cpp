@@ -100,6 +100,30 @@ TEST(Lagrangian, costCountsTheDevicesThatTheFloorTakes) {
   EXPECT_GT(lagrangian.cost(open(evaluator)), 4 * 6.9);
 }
 
+TEST(Lagrangian, aFloorLimitsWhatAllStagesTakeTogether) {
+  Chain chain(8, 8, 1);
+  chain.request.objective = Objective::Cost;
+  DeviceType fast = chain.cluster.types.front();
+  fast.name = "fast";
+  fast.price = DollarsPerHour(8);
+  chain.cluster.types.push_back(fast);
+  chain.costs.speed("fast", 4);
+  NodeGroup node = chain.cluster.nodes.front();
+  node.name = "fast-node";
+  node.count = 1;
+  node.devices = {{"fast", 1}};
+  chain.cluster.nodes.push_back(node);
+  Problem problem = llvm::cantFail(chain.problem());
+  Evaluator evaluator(problem);
+  StageTable table(evaluator, 1);
+  Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true);
+  // One micro-batch within 4 s. The slow devices alone take 8 s, in whatever stages: two of them
+  // cost 1 dollar/h · 4 s each. The fast one takes 2 s.
+  lagrangian.tighten(4 * (1 + 1e-9), infinity);
+  EXPECT_LE(lagrangian.cost(open(evaluator)), 8 * 2 * (1 + 1e-9));
+  EXPECT_GT(lagrangian.cost(open(evaluator)), 8 * 1.95);
+}
+
 /// Calls `check` with an evaluator and the best plan of each of many random problems.
 template <typename Check> void onBestPlans(Objective objective, Check check) {
   for (int seed = 0; seed < 500; ++seed) {

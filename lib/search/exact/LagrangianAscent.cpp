@@ -1,0 +1,187 @@
+// The multipliers of one interval, by subgradient ascent on shortest paths over the cuts.
+#include "search/exact/Lagrangian.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+/// Rounding must not make a bound exceed the true value.
+constexpr double safety = 1 - 1e-12;
+} // namespace
+
+void Lagrangian::improveTime(Interval &interval, int steps) {
+  double base = (microBatches - 1) * interval.low;
+  bool anyTime = costMatters && !std::isfinite(timeLimit); // the cheapest plans leave devices
+  ascend(interval, interval.time, anyTime ? 1 : steps, longestOf(interval) - base, infinity,
+         [&](const std::vector<double> &multipliers) {
+           return chargesOf(multipliers, 1, /*countsMoney=*/false);
+         });
+  interval.time.bound += base;
+}
+
+/// Where it matters.
+void Lagrangian::improveCost(Interval &interval, int steps) {
+  if (!costMatters || interval.leastTime() >= timeLimit || interval.isEmpty())
+    return;
+  ascend(
+      interval, interval.cost, steps, costLimit, fillTime(interval, interval.low),
+      [&](const std::vector<double> &multipliers) { return costCharges(interval, multipliers); });
+}
+
+/// Polyak's steps towards `goal`, shortened when they do not help; Σ τ and exposed synchronisation
+/// may take `fillTime`. Leaves the best multipliers and what they give.
+template <typename MakeCharges>
+void Lagrangian::ascend(const Interval &interval, Relaxation &relaxation, int steps, double goal,
+                        double fillTime, MakeCharges makeCharges) {
+  double stride = 1, best = -infinity;
+  Relaxation current = relaxation;
+  int stalled = 0;
+  for (int step = 0; step < steps && stride > 0.02; ++step) {
+    solve(interval, makeCharges(current.multipliers), current);
+    double value = current.bound;
+    stalled = value > best + 1e-3 * std::abs(best) ? 0 : stalled + 1;
+    if (value > best) {
+      best = value;
+      relaxation = current;
+    }
+    if (best >= goal || !std::isfinite(best))
+      break;
+    std::vector<double> slope = surplus(fillTime);
+    double norm = 0;
+    for (size_t i = 0; i < slope.size(); ++i)
+      norm += current.multipliers[i] > 0 || slope[i] > 0 ? slope[i] * slope[i] : 0;
+    if (norm == 0)
+      break; // no multiplier can grow, none can shrink: the optimum
+    if (stalled >= 3) {
+      stride /= 2;
+      stalled = 0;
+    }
+    double reach = (std::isfinite(goal) ? goal : best + std::abs(best)) - value;
+    for (size_t i = 0; i < slope.size(); ++i)
+      current.multipliers[i] =
+          std::max(0.0, current.multipliers[i] + stride * reach / norm * slope[i]);
+  }
+}
+
+Lagrangian::Charges Lagrangian::chargesOf(const std::vector<double> &multipliers, double second,
+                                          bool countsMoney) const {
+  size_t resources = limits.size();
+  Charges charges{std::vector<double>(evaluator.space.options.size(), 0), second, countsMoney};
+  for (size_t option = 0; option < charges.options.size(); ++option)
+    for (size_t resource = 0; resource < resources; ++resource)
+      charges.options[option] += multipliers[resource] * use[option * resources + resource];
+  return charges;
+}
+
+Lagrangian::Charges Lagrangian::costCharges(const Interval &interval,
+                                            const std::vector<double> &multipliers) const {
+  return chargesOf(multipliers, secondCharge(interval, multipliers), /*countsMoney=*/true);
+}
+
+/// What Σ τ and exposed synchronisation may take in an iteration of the interval where one stage
+/// takes `slowest`.
+double Lagrangian::fillTime(const Interval &interval, double slowest) const {
+  return longestOf(interval) * (1 + 1e-9) - (microBatches - 1) * slowest;
+}
+
+double Lagrangian::secondCharge(const Interval &interval,
+                                const std::vector<double> &multipliers) const {
+  return multipliers.back() / fillTime(interval, interval.low);
+}
+
+/// A stage is paid for all of an iteration.
+double Lagrangian::ownCharge(const Choice &choice, const Interval &interval,
+                             const Charges &charges) const {
+  double devices = charges.options[choice.option];
+  if (!charges.countsMoney)
+    return devices;
+  double time = std::max(interval.leastTime(), microBatches * choice.time + choice.sync);
+  return devices + prices[choice.option] * time * safety;
+}
+
+/// Shortest paths under the charges of `relaxation.multipliers`, and what they bound.
+void Lagrangian::solve(const Interval &interval, const Charges &charges, Relaxation &relaxation) {
+  std::vector<double> &fills = relaxation.fill, &forwards = relaxation.forward;
+  fills.assign(positions, infinity);
+  forwards.assign(positions, infinity);
+  steps.assign(positions, {});
+  fills[0] = forwards[0] = 0;
+  for (int end = 1; end < positions; ++end) {
+    double leastFill = infinity, leastForward = infinity;
+    Step step{};
+    for (int begin = 0; begin < end; ++begin) {
+      double fillBefore = fills[begin], forwardBefore = forwards[begin];
+      size_t pair = pairIndex(begin, end);
+      for (size_t i = firstChoice[pair]; i < firstChoice[pair + 1]; ++i) {
+        const Choice &choice = choices[i];
+        if (!mayTake(choice, interval))
+          continue;
+        double own = ownCharge(choice, interval, charges);
+        double forward = own + charges.second * choice.forward + forwardBefore;
+        if (forward < leastForward) {
+          leastForward = forward;
+          step.forwardBegin = begin;
+          step.forwardChoice = static_cast<int>(i);
+        }
+        double behind = charges.second * choice.sync + forwardBefore;
+        double fill = own + charges.second * choice.time + std::max(fillBefore, behind);
+        if (fill < leastFill) {
+          leastFill = fill;
+          step.fillBegin = begin;
+          step.fillChoice = static_cast<int>(i);
+          step.behindSync = behind > fillBefore;
+        }
+      }
+    }
+    fills[end] = leastFill;
+    forwards[end] = leastForward;
+    steps[end] = step;
+  }
+  const std::vector<double> &multipliers = relaxation.multipliers;
+  double least = fills[positions - 1];
+  double paid = std::accumulate(multipliers.begin(), multipliers.end(), 0.0);
+  relaxation.bound = std::isfinite(least) ? least - paid - 1e-12 * (least + paid) : infinity;
+}
+
+/// How much more of each resource than there is the path of the last solve takes, as a share.
+std::vector<double> Lagrangian::surplus(double fillTime) const {
+  std::vector<double> result(limits.size() + 1, -1);
+  bool forwardOnly = false;
+  for (int position = positions - 1; position > 0;) {
+    const Step &step = steps[position];
+    const Choice &choice = choices[forwardOnly ? step.forwardChoice : step.fillChoice];
+    for (size_t resource = 0; resource < limits.size(); ++resource)
+      result[resource] += use[choice.option * limits.size() + resource];
+    double seconds = forwardOnly ? choice.forward : choice.time;
+    position = forwardOnly ? step.forwardBegin : step.fillBegin;
+    if (!forwardOnly && step.behindSync) {
+      seconds += choice.sync;
+      forwardOnly = true;
+    }
+    result.back() += seconds / fillTime;
+  }
+  return result;
+}
+
+/// What the resources that `partial` leaves are worth.
+double Lagrangian::refund(const Interval &interval, const std::vector<double> &multipliers,
+                          const PartialPlacement &partial) const {
+  double sum = 0;
+  for (int type = 0; type < types; ++type)
+    if (limits[type] > 0)
+      sum += multipliers[type] * (1 - partial.used[type] / limits[type]);
+  if (limits.size() > size_t(types))
+    sum += multipliers[types] * (1 - partial.price / limits[types]);
+  if (multipliers.back() > 0) {
+    double left = fillTime(interval, std::max(interval.low, partial.slowest)) - partial.fill;
+    sum += secondCharge(interval, multipliers) * left;
+  }
+  return sum;
+}
+
+} // namespace heterplan
