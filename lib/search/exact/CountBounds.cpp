@@ -11,8 +11,6 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 /// Rounding must not make a bound exceed the true value.
 constexpr double safety = 1 - 1e-9;
-/// Shares of groups of several types are looked at up to this one; beyond it nothing is known.
-constexpr int64_t mostMixedSamples = 512;
 } // namespace
 
 CountBounds::CountBounds(Evaluator &evaluator, bool wholeModelGroups) : evaluator(evaluator) {
@@ -47,51 +45,31 @@ void CountBounds::listGroups(int microBatches) {
       weight = fastest > 0 ? fastest : 1;
 }
 
-/// On one device of `type`, any number of samples at a time.
-double CountBounds::leastOfSample(LayerRange block, int type, int microBatches) {
-  double least = infinity;
-  for (int64_t share = 1; share <= evaluator.stages.fullSize(microBatches); ++share) {
-    const LayerTimes &times = evaluator.stages.timesOf(type, share, microBatches);
-    if (times.known(block))
-      least = std::min(least, (times.forward(block) + times.backward(block)).value() / share);
-  }
-  return least;
-}
-
-void CountBounds::addMixed(LayerRange block, int microBatches, Least &least) {
-  int64_t batch = evaluator.stages.fullSize(microBatches);
-  if (batch > mostMixedSamples) {
-    least = {0, 0, 0};
-    return;
-  }
-  std::vector<double> samples(weights.size(), -1); // by type; negative: not known yet
+void CountBounds::addMixed(int block, const LeastMixedTimes &together, Least &least) const {
   for (const GroupOption *option : mixed) {
-    double samplesPerSecond = 0, weight = 0;
-    for (auto [type, count] : option->group.counts) {
-      if (samples[type] < 0)
-        samples[type] = leastOfSample(block, type, microBatches);
-      samplesPerSecond += count / samples[type];
+    double time = together.seconds(option->group, block, block + 1), weight = 0;
+    for (auto [type, count] : option->group.counts)
       weight += weights[type] * option->slots[type];
-    }
-    double time = double(batch) / samplesPerSecond;
     least.work = std::min(least.work, weight * time);
     least.time = std::min(least.time, time);
     least.price = std::min(least.price, option->price.value() * time);
   }
 }
 
-CountBounds::Least CountBounds::leastOf(LayerRange block, int microBatches) {
+/// `block`: the layers from this position to the next.
+CountBounds::Least CountBounds::leastOf(int block, const LeastMixedTimes &together) const {
+  const std::vector<int> &positions = evaluator.space.positions;
+  LayerRange layers{positions[block], positions[block + 1]};
   Least least{infinity, infinity, infinity};
   for (const Group &group : groups) {
-    if (!evaluator.stages.mayRun(block, group.type) || !group.times->known(block))
+    if (!evaluator.stages.mayRun(layers, group.type) || !group.times->known(layers))
       continue;
-    double time = (group.times->forward(block) + group.times->backward(block)).value();
+    double time = (group.times->forward(layers) + group.times->backward(layers)).value();
     least.work = std::min(least.work, weights[group.type] * group.option->slots[group.type] * time);
     least.time = std::min(least.time, time);
     least.price = std::min(least.price, group.option->price.value() * time);
   }
-  if (!mixed.empty())
-    addMixed(block, microBatches, least);
+  addMixed(block, together, least);
   return least;
 }
 
@@ -100,10 +78,10 @@ double CountBounds::objective(int microBatches) {
   if (evaluator.stages.costs.fit()) // of stages, not of layers
     return 0;
   listGroups(microBatches);
+  const LeastMixedTimes together(evaluator.stages, evaluator.space, microBatches);
   Least all{0, 0, 0};
-  const std::vector<int> &positions = evaluator.space.positions;
-  for (size_t i = 1; i < positions.size(); ++i) {
-    Least block = leastOf({positions[i - 1], positions[i]}, microBatches);
+  for (int i = 0; i + 1 < int(evaluator.space.positions.size()); ++i) {
+    Least block = leastOf(i, together);
     all.work += block.work;
     all.time += block.time;
     all.price += block.price;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "search/placement/Evaluator.h"
+#include "search/placement/LeastMixedTimes.h"
 
 #include <utility>
 #include <vector>
@@ -43,9 +44,8 @@ private:
   };
 
   void listGroups(int microBatches);
-  Least leastOf(LayerRange block, int microBatches);
-  void addMixed(LayerRange block, int microBatches, Least &least);
-  double leastOfSample(LayerRange block, int type, int microBatches);
+  Least leastOf(int block, const LeastMixedTimes &together) const;
+  void addMixed(int block, const LeastMixedTimes &together, Least &least) const;
 
   Evaluator &evaluator;
   std::vector<const GroupOption *> alone, mixed;

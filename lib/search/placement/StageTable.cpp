@@ -26,19 +26,19 @@ StageTable::StageTable(Evaluator &evaluator, int microBatches, StageLimits limit
     leastPerSampleByte.push_back((least(2e18) - least(1e18)) / 1e18);
   }
   size_t count = positions.size();
-  setLeastOfSample();
+  const LeastMixedTimes mixed(evaluator.stages, evaluator.space, microBatches);
   rows.assign(count * options, Row{});
   losses.resize(count);
   for (int end = 1; end < int(count); ++end)
     for (int option = 0; option < int(options); ++option)
-      fillRow(end, option, limits);
+      fillRow(end, option, limits, mixed);
   for (size_t end = 1; end < count; ++end)
     losses[end] = std::max(losses[end], losses[end - 1]);
 }
 
 /// A stage computes at least as long as any part of it, and an iteration takes at least m times as
 /// long as a stage.
-void StageTable::fillRow(int end, int option, StageLimits limits) {
+void StageTable::fillRow(int end, int option, StageLimits limits, const LeastMixedTimes &mixed) {
   const GroupOption &group = evaluator.space.options[option];
   bool whole = end + 1 == int(evaluator.space.positions.size());
   Row &row = rows[size_t(end) * options + option];
@@ -46,7 +46,7 @@ void StageTable::fillRow(int end, int option, StageLimits limits) {
   row.last = row.first = !has(option) ? 0 : group.wholeModelOnly ? whole : end;
   double longest = std::min(limits.iteration, limits.paid / group.price.value()) * (1 + 1e-9);
   while (row.first > 0) {
-    if (microBatches * leastTogether(group.group, row.first - 1, end) > longest)
+    if (microBatches * mixed.seconds(group.group, row.first - 1, end) > longest)
       return;
     StageEntry entry = price(row.first - 1, end, option);
     if (microBatches * (entry.forward + entry.backward) > longest)
@@ -54,43 +54,6 @@ void StageTable::fillRow(int end, int option, StageLimits limits) {
     entries.push_back(entry);
     --row.first;
   }
-}
-
-void StageTable::setLeastOfSample() {
-  constexpr int64_t mostSamples = 512;
-  const SearchSpace &space = evaluator.space;
-  bool anyMixed =
-      std::any_of(space.options.begin(), space.options.end(),
-                  [](const GroupOption &option) { return option.group.counts.size() > 1; });
-  if (!anyMixed || batch > mostSamples)
-    return;
-  size_t blocks = space.positions.size() - 1;
-  leastOfSample.assign(space.available.size(), std::vector<double>(blocks + 1, 0));
-  for (size_t type = 0; type < space.available.size(); ++type) {
-    if (space.available[type] == 0)
-      continue;
-    std::vector<double> least(blocks, std::numeric_limits<double>::infinity());
-    for (int64_t samples = 1; samples <= batch; ++samples) {
-      const LayerTimes &times = evaluator.stages.timesOf(int(type), samples, microBatches);
-      for (size_t block = 0; block < blocks; ++block) {
-        LayerRange range{space.positions[block], space.positions[block + 1]};
-        double both = (times.forward(range) + times.backward(range)).value();
-        least[block] = std::min(least[block], both / double(samples));
-      }
-    }
-    for (size_t block = 0; block < blocks; ++block)
-      leastOfSample[type][block + 1] = leastOfSample[type][block] + least[block];
-  }
-}
-
-/// Each device works on a sample at least as long as on the cheapest one of its own.
-double StageTable::leastTogether(const DeviceGroup &group, int begin, int end) const {
-  if (group.counts.size() < 2 || leastOfSample.empty())
-    return 0;
-  double samplesPerSecond = 0;
-  for (auto [type, count] : group.counts)
-    samplesPerSecond += count / (leastOfSample[type][end] - leastOfSample[type][begin]);
-  return double(batch) / samplesPerSecond;
 }
 
 void StageTable::noteLoss(int end, double loss) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "search/placement/Evaluator.h"
+#include "search/placement/LeastMixedTimes.h"
 
 #include "llvm/ADT/DenseMap.h"
 
@@ -70,10 +71,7 @@ private:
     size_t indexOf(int begin) const { return offset + (last - 1 - begin); }
   };
   const Row &rowOf(int end, int option) const { return rows[size_t(end) * options + option]; }
-  void fillRow(int end, int option, StageLimits limits);
-  void setLeastOfSample();
-  /// Seconds that `group`, of several types, computes at least, whatever its shares.
-  double leastTogether(const DeviceGroup &group, int begin, int end) const;
+  void fillRow(int end, int option, StageLimits limits, const LeastMixedTimes &mixed);
   StageEntry price(int begin, int end, int option);
   /// What a stage takes in one way, and how many micro-batches it can keep so.
   struct WayCost {
@@ -96,10 +94,7 @@ private:
   std::vector<StageEntry> entries;
   const StageEntry absent;
   std::vector<StageOption> plainest; // by option: the first way that it may run in
-  std::vector<double> leastLatency, leastPerSampleByte; // by option, of a transfer
-  /// Seconds that the blocks before each position take at least for a sample, by type, at the
-  /// number of samples that is best for each; empty where those are too many to ask for.
-  std::vector<std::vector<double>> leastOfSample;
+  std::vector<double> leastLatency, leastPerSampleByte;     // by option, of a transfer
   llvm::DenseMap<std::pair<size_t, int>, StageEntry> exact; // estimates, by micro-batches in flight
   bool waysDiffer = false;
   std::vector<double> losses; // by position
