@@ -211,6 +211,11 @@ int64_t LabelSearch::work() const {
   return priced + (steps + labels.comparisons()) / stepsPerStage;
 }
 
+void LabelSearch::report() const {
+  if (options.progress)
+    options.progress(double(work()) / double(options.workLimit), bestObjective);
+}
+
 void LabelSearch::bestFirst() {
   for (size_t choice = 0; choice < cases.size(); ++choice)
     if (cases[choice])
@@ -227,8 +232,8 @@ void LabelSearch::bestFirst() {
       if (labels.insert(grown, scratch, cases[grown.choice]->bounds.slowestAtLeast()))
         open.push({grown.bound, static_cast<int>(labels.size()) - 1});
     });
-    if (options.progress && (++expanded & 0xff) == 0)
-      options.progress(double(work()) / double(options.workLimit), bestObjective);
+    if ((++expanded & 0xff) == 0)
+      report();
   }
 }
 
@@ -286,6 +291,7 @@ double LabelSearch::openCases() {
       left = std::min(left, bound);
     else if (openCase(choice) && !coarser)
       beam(choice);
+    report();
   }
   for (size_t choice = 0; choice < cases.size(); ++choice)
     if (cases[choice])

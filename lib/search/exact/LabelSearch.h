@@ -66,6 +66,7 @@ private:
   double bestAtGap() const;
   const Lagrangian::Known &multipliersOf(int choice) const;
   int64_t work() const;
+  void report() const;
 
   Evaluator &evaluator;
   const SearchOptions &options;

@@ -50,3 +50,26 @@ TEST(LabelSearch, fromFewCutsItFindsTheOptimumOverAll) {
   EXPECT_GT(better, 20) << "some problems need the other cuts";
   EXPECT_LE(limited, 10);
 }
+
+TEST(LabelSearch, saysHowFarItIsWhileStagesArePriced) {
+  int plans = 0;
+  for (int seed = 0; seed < 20; ++seed) {
+    test::RandomProblem random(seed);
+    Problem problem = llvm::cantFail(random.problem());
+    Evaluator evaluator(problem, everyCut(problem));
+    size_t told = 0;
+    double last = 0, best = 0;
+    SearchOptions options;
+    options.progress = [&](double done, double objective) {
+      EXPECT_GE(done, last);
+      last = done;
+      best = objective;
+      ++told;
+    };
+    Solution solution = LabelSearch(evaluator, options).run();
+    EXPECT_GE(told, evaluator.space.microBatches.size()); // fewer labels than one report has
+    EXPECT_GE(best, objectiveOf(evaluator, solution) * (1 - 1e-9));
+    plans += solution.placement.has_value();
+  }
+  EXPECT_GT(plans, 5);
+}
