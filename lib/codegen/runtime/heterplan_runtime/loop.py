@@ -89,7 +89,7 @@ class TrainingLoop:
             f"{int(left) // 60}:{int(left) % 60:02d} left"
         )
         self._log.write(
-            step=step + 1, loss=loss, learningRate=run.rule.rate_at(step), stepSeconds=seconds,
+            step + 1, loss=loss, learningRate=run.rule.rate_at(step), stepSeconds=seconds,
             dataSeconds=waited, wallSeconds=wall, samplesPerSecond=rate,
         )  # fmt: skip
         if not (math.isfinite(loss) or run.options.allow_nan):
@@ -110,7 +110,7 @@ class TrainingLoop:
         self._result.evaluations.append({"step": done, **found})
         told = "  ".join(f"{name} {value:.6f}" for name, value in found.items())
         self._run.say(f"evaluation after step {done}  {told}")
-        self._log.write(step=done, evaluation=found)
+        self._log.write(done, evaluation=found)
 
     def _measure_core(self) -> None:
         """Between steps."""

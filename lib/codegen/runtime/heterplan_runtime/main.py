@@ -101,6 +101,7 @@ def _add_watching(parser: argparse.ArgumentParser) -> None:
         help="processes of each rank that make samples ahead (1 for module:name, else 0)",
     )  # fmt: skip
     add("--log-file", type=Path, metavar="FILE", help="write a line of JSON for each step")
+    add("--tensorboard", type=Path, metavar="DIR", help="write TensorBoard events for each step")
     add(
         "--evaluate-every", type=_natural(0), default=0, metavar="N",
         help="evaluate every N steps and at the end (0: never)",

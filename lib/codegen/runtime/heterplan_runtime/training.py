@@ -14,7 +14,7 @@ from .errors import CheckFailed, Ended
 from .evaluation import Evaluation, make_evaluation
 from .interpreter import Interpreter
 from .lasting import first_step, make_checkpoints, save_trained, weights_folder
-from .log import Log
+from .log import make_log
 from .loop import TrainingLoop
 from .machine import Usage, describe
 from .recorder import write_trace
@@ -145,7 +145,8 @@ def _train(run: Run, interpreter: Interpreter, watch: Watch) -> None:
     if options.check:
         interpreter.keep_gradients(result.first_step)
     usage = Usage()
-    log = Log(options.log_file if run.leads else None, goes_on=result.first_step > 0)
+    logs = (options.log_file, options.tensorboard) if run.leads else (None, None)
+    log = make_log(*logs, result.first_step)
     balancer = make_balancer(
         options, run.program, run.plan, run.communicator, interpreter, run.stopwatch
     )
