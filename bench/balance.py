@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What do shares that follow the machines save? Writes docs/experiments/balance.md.
 
-    bench/balance.py [--simulated] [--real] [--report] [--seeds N] [--rounds N] [--steps N] [--out FOLDER] [--document FILE]
+    bench/balance.py [--simulated] [--real NAME] [--report] [--seeds N] [--out FOLDER] [--document FILE]
 
 Simulated: 32 workers of traces drawn at random, every policy of `heterplan simulate --speeds`. Real: a
 plan of two replicas on two cores of this machine, one of which a competing process shares, all the time
@@ -21,6 +21,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +30,26 @@ from others import Others
 ROOT = Path(__file__).resolve().parents[1]
 HETERPLAN = os.environ.get("HETERPLAN_BINARY", str(ROOT / "build/bin/heterplan"))
 MODEL = ROOT / "test/data/small/cnn.onnx"
-BATCH = 96
-STRIDE = 4  # between the fixed splits that are tried
 KINDS = ("steps", "bursts", "diurnal", "heavy-tailed")
 POLICIES = ("even", "static", "lb-bsp-last", "lb-bsp-ema", "lb-bsp-ar", "lb-bsp-narx", "ssp", "asp", "oracle")
 WORKERS, ITERATIONS = 32, 300
 SIMULATED_BATCH = 4096
 WARMUP = 3
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A real run on two cores."""
+
+    name: str
+    batch: int
+    stride: int  # between the fixed splits that are tried
+    steps: int
+    rounds: int
+
+
+# A step of the first takes about 20 ms undisturbed, so that it waits for the core as often as it computes.
+WORKLOADS = {each.name: each for each in (Workload("short", 96, 4, 40, 5), Workload("long", 1536, 64, 20, 3))}
 COMPETE = """
 import os, sys
 os.sched_setaffinity(0, {int(sys.argv[1])})
@@ -180,7 +194,7 @@ def run(
     return {**json.loads(result.read_text()), "others": others.cores()}
 
 
-def real_plan(folder: Path) -> Path:
+def real_plan(work: Workload, folder: Path) -> Path:
     cluster = folder / "cores.yaml"
     cluster.write_text(
         CLUSTER.format(
@@ -191,16 +205,16 @@ def real_plan(folder: Path) -> Path:
     )
     plan = folder / "even"
     heterplan(
-        "compile", MODEL, "--cluster", cluster, "--batch", BATCH, "--micro-batches", 1,
+        "compile", MODEL, "--cluster", cluster, "--batch", work.batch, "--micro-batches", 1,
         "--schedule", "data-parallel", "--force", "-o", plan,
     )  # fmt: skip
     return plan
 
 
-def fixed(folder: Path, first: int) -> str:
+def fixed(work: Workload, folder: Path, first: int) -> str:
     """Shares `first` and the rest from the first step on."""
     path = folder / f"fixed-{first}.json"
-    decisions = [{"step": 0, "stage": 0, "shares": [first, BATCH - first]}]
+    decisions = [{"step": 0, "stage": 0, "shares": [first, work.batch - first]}]
     path.write_text(json.dumps({"balance": {"decisions": decisions}}))
     return f"replay:{path}"
 
@@ -211,19 +225,19 @@ def settled(result: dict[str, Any]) -> float:
     return statistics.median(steps[len(steps) // 2 :])
 
 
-def constant_disturbance(plan: Path, folder: Path, rounds: int, steps: int) -> dict[str, Any]:
-    """Everything in turns, `rounds` times: median step times of each."""
+def constant_disturbance(work: Workload, plan: Path, folder: Path) -> dict[str, Any]:
+    """Everything in turns: median step times of each."""
     core = sorted(os.sched_getaffinity(0))[1]
-    splits = range(BATCH // 2 + STRIDE, BATCH - BATCH // 8, STRIDE)
+    splits = range(work.batch // 2 + work.stride, work.batch - work.batch // 8, work.stride)
     times: dict[str, list[float]] = {}
     overheads: list[float] = []
-    for _ in range(rounds):
+    for _ in range(work.rounds):
         with beside(core):
             for name, balance in [
                 ("even", "even"), ("lb-bsp", "lb-bsp"), ("lb-bsp-ema", "lb-bsp-ema"),
-                *((f"fixed {first}", fixed(folder, first)) for first in splits),
+                *((f"fixed {first}", fixed(work, folder, first)) for first in splits),
             ]:  # fmt: skip
-                result = run(plan, folder, balance, steps)
+                result = run(plan, folder, balance, work.steps)
                 times.setdefault(name, []).append(settled(result))
                 if name.startswith("lb-bsp"):
                     took = result["balance"]["seconds"]
@@ -256,16 +270,17 @@ def coming_and_going(plan: Path, folder: Path, every: int, steps: int) -> dict[s
     }  # fmt: skip
 
 
-def measured_cores(folder: Path, rounds: int, steps: int) -> dict[str, Any]:
+def measured_cores(work: Workload, folder: Path) -> dict[str, Any]:
     """Each core profiled by itself, one beside a competitor; the plan made of that, and every split."""
     cores = sorted(os.sched_getaffinity(0))[:2]
     profiles = []
+    batches = ",".join(str(work.batch * sixths // 6) for sixths in range(1, 6))
     for index, core in enumerate(cores):
         profile = folder / f"worker-{index}.profile.json"
         profile.unlink(missing_ok=True)
         arguments = (
             "profile", MODEL, "--device", "cpu", "--engine", "torch", "--cores", core, "--device-name",
-            f"worker-{index}", "--batches", "16,32,48,64,80", "--rounds", 3, "-o", profile,
+            f"worker-{index}", "--batches", batches, "--rounds", 3, "-o", profile,
         )  # fmt: skip
         if index:
             with beside(core):
@@ -285,7 +300,7 @@ def measured_cores(folder: Path, rounds: int, steps: int) -> dict[str, Any]:
     )
     plan = folder / "measured"
     heterplan(
-        "compile", MODEL, "--cluster", cluster, *profiles, "--batch", BATCH, "--micro-batches", 1,
+        "compile", MODEL, "--cluster", cluster, *profiles, "--batch", work.batch, "--micro-batches", 1,
         "--schedule", "data-parallel", "--force", "-o", plan,
     )  # fmt: skip
     replicas = json.loads((plan / "plan.json").read_text())["stages"][0]["replicas"]
@@ -293,21 +308,21 @@ def measured_cores(folder: Path, rounds: int, steps: int) -> dict[str, Any]:
     first = int(shares.get("worker-0", 0))
     times: dict[str, list[float]] = {}
     with beside(cores[1]):
-        for _ in range(rounds):
-            for split in range(first - 3 * STRIDE, first + 3 * STRIDE + 1, STRIDE):
-                result = run(folder / "even", folder, fixed(folder, split), steps)
+        for _ in range(work.rounds):
+            for split in range(first - 3 * work.stride, first + 3 * work.stride + 1, work.stride):
+                result = run(folder / "even", folder, fixed(work, folder, split), work.steps)
                 times.setdefault(str(split), []).append(settled(result))
     return {"planned": first, "times": times}
 
 
-def real(folder: Path, rounds: int, steps: int) -> dict[str, Any]:
-    plan = real_plan(folder)
+def real(work: Workload, folder: Path) -> dict[str, Any]:
+    plan = real_plan(work, folder)
     others = Others()
     time.sleep(2)
-    found = {"others": others.cores(), "rounds": rounds, "steps": steps}
-    found["constant"] = constant_disturbance(plan, folder, rounds, steps)
-    found["comingAndGoing"] = coming_and_going(plan, folder, 5, 3 * steps)
-    found["measured"] = measured_cores(folder, rounds, steps)
+    found = {"others": others.cores(), "rounds": work.rounds, "steps": work.steps, "batch": work.batch}
+    found["constant"] = constant_disturbance(work, plan, folder)
+    found["comingAndGoing"] = coming_and_going(plan, folder, 5, 3 * work.steps)
+    found["measured"] = measured_cores(work, folder)
     return found
 
 
@@ -324,7 +339,7 @@ def real_tables(found: dict[str, Any]) -> Iterator[str]:
     best = min(splits, key=lambda name: splits[name])
     yield ""
     yield (
-        f"`{MODEL.name}`, {BATCH} samples, {found['steps']} steps, {found['rounds']} rounds; other processes "
+        f"`{MODEL.name}`, {found['batch']} samples, {found['steps']} steps, {found['rounds']} rounds; other processes "
         f"took {found['others']:.2f} cores beforehand. The competitor is there all the time:"
     )
     yield ""
@@ -385,30 +400,37 @@ REAL = """
 ## Two cores of one machine
 
 A process that computes all the time shares the core of rank 1. Runs of everything in turns; the second half of the
-steps of each counts, medians of rounds, with their range."""
+steps of each counts, medians of rounds, with their range.
+
+### Short steps
+
+Undisturbed, a step takes about 20 ms. Beside the competitor each message waits for the core, whatever the shares."""
+
+REAL_LONG = """
+### Long steps"""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--simulated", action="store_true", help="only this")
-    parser.add_argument("--real", action="store_true", help="only this")
+    parser.add_argument("--real", choices=WORKLOADS, help="only this")
     parser.add_argument("--report", action="store_true", help="measure nothing more")
     parser.add_argument("--seeds", type=int, default=10, help="traces of each kind")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--out", type=Path, default=ROOT / "build/balance")
     parser.add_argument("--document", type=Path, default=ROOT / "docs/experiments/balance.md")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    both = options.simulated == options.real and not options.report
-    if both or options.simulated:
+    everything = not (options.simulated or options.real or options.report)
+    if everything or options.simulated:
         (options.out / "simulated.json").write_text(json.dumps(simulated(options.out, options.seeds)))
-    if both or options.real:
-        found = real(options.out, options.rounds, options.steps)
-        (options.out / "real.json").write_text(json.dumps(found))
+    for name, work in WORKLOADS.items():
+        if everything or options.real == name:
+            found = real(work, options.out)
+            (options.out / f"real-{name}.json").write_text(json.dumps(found))
     lines = [HEAD.rstrip()]
     for name, title, tables in (
-        ("simulated", SIMULATED, simulated_tables), ("real", REAL, real_tables),
+        ("simulated", SIMULATED, simulated_tables),
+        ("real-short", REAL, real_tables), ("real-long", REAL_LONG, real_tables),
     ):  # fmt: skip
         kept = options.out / f"{name}.json"
         if kept.exists():

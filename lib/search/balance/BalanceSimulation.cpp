@@ -43,9 +43,7 @@ BalancedReplica replicaOf(const RankProgram &rank, int part) {
   replica.sample = passes / double(replica.share);
   return replica;
 }
-} // namespace
 
-namespace {
 /// That both are of the same stages and replicas.
 Error checkSame(const Plan &plan, const Program &program) {
   if (Error error = program.verify())
