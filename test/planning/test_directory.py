@@ -98,8 +98,11 @@ def changed(value: Any, path: tuple, chance: random.Random) -> Any:
     if isinstance(value, bool):
         return not value
     if isinstance(value, (int, float)):
-        # figures are held to 1e-6: one byte of some gigabytes is nothing
-        return chance.choice([value * 2 + 3, value * 1.001 if value % 1 else value + 1 + abs(value) // 10**5])
+        # figures are held to 1e-6: one byte of some gigabytes is nothing, nor is a slack that is below it
+        small = value * 1.001 if value % 1 else value + 1 + abs(value) // 10**5
+        if path[:1] == ("checks",):
+            small = max(small, value + 1e-5)
+        return chance.choice([value * 2 + 3, small])
     if isinstance(value, str):
         return value + "x"
     if isinstance(value, list) and value and path != ("checks",):  # whose order claims nothing

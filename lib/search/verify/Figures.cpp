@@ -99,8 +99,8 @@ void addTotals(const CheckInputs &in, Figures &figures) {
                 number(stated), std::move(reevaluated));
   };
   add("iteration", plan.iteration.value(), iteration(in));
-  if (factsOf(plan.iterationModel).onePool)
-    add("deviceSeconds", plan.deviceTime.value(), deviceSeconds(in));
+  bool isBurst = factsOf(plan.iterationModel).onePool; // nothing is stated of others
+  add("deviceSeconds", plan.deviceTime.value(), isBurst ? deviceSeconds(in) : Formula::integer(0));
   add("throughput", plan.throughput.value(), throughput(in));
   add("costPerHour", plan.costPerHour.value(), costPerHour(in));
   add("costPerMillionSamples", plan.costPerMillionSamples.value(), costPerMillionSamples(in));
@@ -177,13 +177,13 @@ ConstraintFormula timingIsRight(const CheckInputs &in) {
     return result;
   }
   Figures figures;
+  const bool isBurst = factsOf(in.plan.iterationModel).onePool; // nothing is stated of others
   for (size_t s = 0; s < in.plan.stages.size(); ++s) {
     std::string name = "stage " + std::to_string(s);
     addStage(in.plan.stages[s], in.reevaluated.stages[s], name, figures);
-    if (factsOf(in.plan.iterationModel).onePool)
-      figures.add("amplification of " + name + " is not what its layers give",
-                  number(in.plan.stages[s].amplification),
-                  number(in.reevaluated.stages[s].amplification));
+    figures.add("amplification of " + name + " is not what its layers give",
+                number(in.plan.stages[s].amplification),
+                number(isBurst ? in.reevaluated.stages[s].amplification : 0));
   }
   addTotals(in, figures);
   result.parts = figures.parts;
