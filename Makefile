@@ -4,7 +4,7 @@ BUILD := $(if $(filter release ci,$(PRESET)),build,build/$(PRESET))
 TARGETS ?= all
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test bench bench-fidelity bench-heterps bench-schedule bench-burst bench-balance fuzz format lint clean
+.PHONY: help setup build demo test bench bench-fidelity bench-heterps bench-schedule bench-burst bench-balance bench-gaps fuzz format lint clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -47,6 +47,12 @@ bench-burst: ## burst plans against data parallelism; writes docs/experiments/bu
 	@$(MAKE) --no-print-directory compile TARGETS=burst_experiment
 	@$(BUILD)/bin/burst_experiment > $(BUILD)/burst.md
 	@cp $(BUILD)/burst.md docs/experiments/burst.md
+
+bench-gaps: ## how far plans are proven to be from the optimum; writes docs/experiments/gaps.md
+	@scripts/setup.sh build
+	@$(MAKE) --no-print-directory compile TARGETS=heterplan
+	@scripts/bench-gaps.sh > $(BUILD)/gaps.md
+	@cp $(BUILD)/gaps.md docs/experiments/gaps.md
 
 bench-balance: setup ## even, fixed and re-sized shares, simulated and on two cores (needs a quiet machine); writes docs/experiments/balance.md
 	@$(MAKE) --no-print-directory compile TARGETS="heterplan heterplan_runtime"

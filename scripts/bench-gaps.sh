@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Prints docs/experiments/gaps.md: scripts/bench-gaps.sh > docs/experiments/gaps.md
+set -euo pipefail
+cd "$(dirname "$0")/.."
+cat <<'TEXT'
+# How far plans are proven to be from the optimum
+
+`make bench-gaps` writes this file. Default settings, one process after another; devices, links and prices are those of
+the catalogue, times are modelled. "gap": what the plan may be worse than the best of its searched space at most; the spaces are those of
+[formats.md](../formats.md). "half": least cost at half the highest throughput; "budget": highest throughput for half
+the money. "CPU": reading the model and writing the plan included.
+
+## Models
+
+TEXT
+python3 bench/gaps.py
+cat <<'TEXT'
+
+## Chains and large clusters
+
+`gpt-N`: N blocks. `TYPESxDEVICES`: so many device types with so many devices each, eight in a node.
+
+TEXT
+python3 bench/chains.py
