@@ -21,7 +21,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "test/oracle"))
 
 from compare import BINARY, PLANNERS, Verdict, compare  # noqa: E402
-from laws import broken_laws  # noqa: E402
+from laws import look_at_laws  # noqa: E402
 from random_instance import random_instance  # noqa: E402
 
 
@@ -68,10 +68,12 @@ def main() -> int:
         instance = random_instance(seed, options.iteration_model)
         verdict = compare(instance)
         if options.laws:
-            verdict.disagreements += broken_laws(instance, verdict.answer)
+            look_at_laws(instance, verdict)
         count(counts, verdict)
         for kind, words in verdict.disagreements:
             print(f"{seed}: {kind}: {words}", flush=True)
+        for words in verdict.beyond:
+            print(f"{seed}: beyond: {words}", flush=True)
         if options.keep and (verdict.disagreements or (options.keep_beyond and verdict.beyond)):
             keep(options.keep / str(seed), instance, verdict)
     counts["seconds"] = round(time.monotonic() - start)

@@ -15,12 +15,7 @@ MOST = 1e9  # amplification of a layer that takes no time on one device
 class BurstPlanner(Planner):
     def widths(self, kind: int) -> list[int]:
         """Of the devices of a class that the request allows: divisors of the batch, of which powers of two."""
-        limits = dict(self.request.max_devices)
-        most = 0
-        for i, each in enumerate(self.machines.classes):
-            available = min(each.devices, limits.get(each.type, each.devices))
-            limits[each.type] = limits.get(each.type, each.devices) - available
-            most = available if i == kind else most
+        most = self.available()[kind]
         divisors = [w for w in range(1, most + 1) if self.request.batch % w == 0]
         return [w for w in divisors if self.request.widths == "any" or w & (w - 1) == 0]
 

@@ -88,9 +88,13 @@ def compare(instance: Instance, answer: Answer | None = None) -> Verdict:
 
 def _judge_none(verdict: Verdict, planner: Planner) -> None:
     proven = verdict.answer.found.get("proven")
-    if verdict.documented is not None:
-        kind = "false proof" if proven else "missed"
-        verdict.disagreements.append((kind, f"no plan, proven: {proven}; there is one with {verdict.documented}"))
+    words = f"no plan, proven: {proven}; there is one with {verdict.documented}"
+    if verdict.documented is not None and proven:
+        verdict.disagreements.append(("false proof", words))
+    elif verdict.documented is not None and planner.request.is_exact:
+        verdict.disagreements.append(("missed", words))
+    elif verdict.documented is not None:
+        verdict.beyond.append("no plan found, by a search that is not exact")
     elif verdict.whole is not None:
         how = "proven infeasible" if proven else "infeasible"
         verdict.beyond.append(f"{how}, but for {planner.outside(planner.whole.plan)}")
@@ -120,6 +124,8 @@ def _judge_plan(verdict: Verdict, instance: Instance, planner: Planner) -> None:
             note("too good", f"{value}, but the best is {verdict.documented}")
         if verdict.optimal and better(verdict.documented, value):
             note("optimal", f"{value} is called optimal, but there is {verdict.documented}")
+        if not verdict.optimal and planner.request.is_exact and better(verdict.documented, value):
+            note("not best", f"{value}, but there is {verdict.documented}, and nothing cut the search short")
     if verdict.whole is not None and better(verdict.whole, bound) and planner.whole.plan:
         gain = sign * (verdict.whole - bound) / bound
         verdict.beyond.append(f"bound beaten with {planner.outside(planner.whole.plan)}: by {gain:.1e}")

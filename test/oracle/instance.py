@@ -86,6 +86,9 @@ class Request:
     shard_state: str = "none"
     iteration_model: str = "synchronous-1f1b"
     widths: str = "powers"  # of bursts
+    strategy: str = "auto"
+    work_limit: int = 0  # 0: the default
+    gap: float = 0.0
     min_throughput: float = 0.0
     max_cost_per_hour: float = 0.0
     max_cost_per_million: float = 0.0
@@ -103,10 +106,15 @@ class Request:
         "max_memory_fraction", "amplification_limit", "max_devices", "pins", "colocations", "separations",
     )  # fmt: skip
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether the search ends with the best plan, if it is that good."""
+        return self.strategy in ("auto", "label-setting", "exhaustive") and not self.work_limit and not self.gap
+
     def options(self) -> list[str]:
         words = [
             "--batch", str(self.batch), "--objective", self.objective, "--optimizer", self.optimizer,
-            "--schedule", self.schedule,
+            "--schedule", self.schedule, "--strategy", self.strategy,
         ]  # fmt: skip
         if self.iteration_model == "synchronous-1f1b":
             words += ["--recompute", self.recompute, "--shard-state", self.shard_state]
@@ -124,6 +132,8 @@ class Request:
             ("--max-iteration-time", self.max_iteration),
             ("--max-memory-fraction", self.max_memory_fraction),
             ("--amplification-limit", self.amplification_limit),
+            ("--work-limit", self.work_limit),
+            ("--gap", self.gap),
         ):
             words += [option, repr(value)] if value else []
         for option, values in (

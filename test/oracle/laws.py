@@ -6,47 +6,61 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 
-from compare import Answer, compile_instance
+from compare import Verdict, compare
 from instance import Instance, Request
 from plans import CLOSE
 
 
 def eased(instance: Instance, draw: random.Random) -> Iterator[tuple[str, Instance]]:
     """Instances whose best plan is no worse; what was changed."""
-    group = draw.randrange(len(instance.nodes))
-    nodes = instance.nodes
-    more = replace(nodes[group], count=nodes[group].count + 1)
-    yield "a node more", replace(instance, nodes=(*nodes[:group], more, *nodes[group + 1 :]))
-    kind = draw.choice(sorted(nodes[group].devices))
-    more = replace(nodes[group], devices=nodes[group].devices | {kind: nodes[group].devices[kind] + 1})
-    yield "a device more in each node of a group", replace(instance, nodes=(*nodes[:group], more, *nodes[group + 1 :]))
-    apart = replace(nodes[group], name="extra", count=1)
-    yield "a group of nodes more", replace(instance, nodes=(*nodes, apart))
+
+    def with_nodes(*nodes) -> Instance:
+        return replace(instance, nodes=nodes)
+
+    def with_request(**changes) -> Instance:
+        return replace(instance, request=replace(instance.request, **changes))
+
+    at = draw.randrange(len(instance.nodes))
+    before, group, behind = instance.nodes[:at], instance.nodes[at], instance.nodes[at + 1 :]
+    kind = draw.choice(sorted(group.devices))
+    yield "a node more in a group", with_nodes(*before, replace(group, count=group.count + 1), *behind)
+    larger = replace(group, devices=group.devices | {kind: group.devices[kind] + 1})
+    yield "a device more in each node of a group", with_nodes(*before, larger, *behind)
+    yield "a group of nodes more", with_nodes(*instance.nodes, replace(group, name="extra", count=1))
     default = Request()
     for name in Request.LIMITS:
         if getattr(instance.request, name) != getattr(default, name):
-            yield f"without {name}", replace(instance, request=replace(instance.request, **{name: getattr(default, name)}))
+            yield f"without {name}", with_request(**{name: getattr(default, name)})
     if instance.request.micro_batches:
-        yield "any micro-batches", replace(instance, request=replace(instance.request, micro_batches=0))
+        yield "any micro-batches", with_request(micro_batches=0)
     if instance.request.schedule in ("pipeline", "data-parallel"):
-        yield "any schedule", replace(instance, request=replace(instance.request, schedule="auto"))
+        yield "any schedule", with_request(schedule="auto")
     place = draw.randrange(len(instance.types))
     cheaper = replace(instance.types[place], price=instance.types[place].price * 0.5)
-    yield "a lower price", replace(instance, types=(*instance.types[:place], cheaper, *instance.types[place + 1 :]))
+    types = (*instance.types[:place], cheaper, *instance.types[place + 1 :])
+    yield "a lower price", replace(instance, types=types)
 
 
-def broken_laws(instance: Instance, before: Answer, seed: int = 0) -> list[tuple[str, str]]:
-    """Changes by which an answer became worse. Only of proven answers: others may be worse by chance."""
-    if not before.feasible:
-        return []
-    broken = []
+def look_at_laws(instance: Instance, verdict: Verdict, seed: int = 0) -> None:
+    """Adds to `verdict` the laws that proven answers break. Where the best plan of the searched space becomes worse itself,
+    the planner is right about it: these are "beyond", with whether all plans together keep the law."""
+    if not verdict.answer.feasible or not verdict.optimal:
+        return
     sign = 1 if instance.request.objective == "throughput" else -1
-    value = before.found["objectiveValue"]
+
+    def worse(old: float | None, new: float | None) -> bool:
+        return old is not None and (new is None or sign * (old - new) > CLOSE * abs(old))
+
     for words, easier in eased(instance, random.Random(seed)):
-        after = compile_instance(easier)
-        if not after.feasible:
-            if after.found.get("proven"):
-                broken.append((f"law: {words}", "proven infeasible"))
-        elif after.found.get("optimal") and sign * (value - after.found["objectiveValue"]) > CLOSE * abs(value):
-            broken.append((f"law: {words}", f"{value} becomes {after.found['objectiveValue']}"))
-    return broken
+        after = compare(easier)
+        verdict.disagreements += [(f"{kind}, {words}", text) for kind, text in after.disagreements]
+        proven = after.optimal or after.answer.found.get("proven")
+        if not proven or not worse(verdict.answer.found["objectiveValue"], after.answer.found.get("objectiveValue")):
+            continue
+        text = f"{verdict.answer.found['objectiveValue']} becomes {after.answer.found.get('objectiveValue')}"
+        if not worse(verdict.documented, after.documented):
+            verdict.disagreements.append((f"law: {words}", text))
+        elif worse(verdict.whole, after.whole):
+            verdict.beyond.append(f"law, also of all plans, {words}: by {text}")
+        else:
+            verdict.beyond.append(f"law, of the searched space only, {words}: by {text}")

@@ -83,6 +83,15 @@ class Planner:
         slow = request.min_throughput and request.batch / time < request.min_throughput * (1 - TOLERANCE)
         return not slow and all(not limit or figure <= limit * (1 + TOLERANCE) for limit, figure in limits)
 
+    def available(self) -> list[int]:
+        """Devices of each class that the searched space may use: those of a limited type in its first classes."""
+        left, result = dict(self.request.max_devices), []
+        for each in self.machines.classes:
+            result.append(min(each.devices, left.get(each.type, each.devices)))
+            if each.type in left:
+                left[each.type] -= result[-1]
+        return result
+
     def within_hourly_budget(self, price: float) -> bool:
         budget = self.request.max_cost_per_hour
         return not budget or price <= budget * (1 + TOLERANCE)

@@ -7,6 +7,7 @@ import random
 from instance import DeviceType, Instance, Layer, Link, NodeGroup, Request, Tensor, Times
 
 MOST_DEVICES = 6
+STRATEGIES = ("label-setting", "exhaustive", "milp", "greedy", "local-search", "genetic", "parametric")
 
 
 class Generator:
@@ -198,8 +199,14 @@ class Generator:
                 wanted["recompute"] = draw.choice(["auto", "always"])
             if self.chance(25):
                 wanted["shard_state"] = draw.choice(["auto", "optimizer", "gradients"])
+            if self.chance(8):
+                wanted["strategy"] = draw.choice(STRATEGIES)
         if self.model != "burst" and self.chance(20):
             wanted["micro_batches"] = draw.randint(1, batch)
+        if self.chance(6):
+            wanted["work_limit"] = draw.randint(1, 300)
+        elif self.chance(4):
+            wanted["gap"] = draw.uniform(0, 0.3)
         if self.model == "burst":
             wanted |= {"schedule": "burst", "widths": draw.choice(["powers", "any"])}
             wanted["objective"] = draw.choice(["throughput", "cost", "gpu-seconds"])

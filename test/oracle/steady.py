@@ -124,11 +124,7 @@ class SteadyPlanner(Planner):
         return Plan(tuple(positions), groups, self.count, tuple(runs), tuple(stages), (), time, price)
 
     def search(self) -> None:
-        limits = dict(self.request.max_devices)
-        available = []
-        for each in self.machines.classes:
-            available.append(min(each.devices, limits.get(each.type, each.devices)))
-            limits[each.type] = limits.get(each.type, each.devices) - available[-1]
+        available = self.available()
         for positions in self.cuts():
             stages = len(positions) - 1
             for kinds in product(range(len(available)), repeat=stages):

@@ -48,12 +48,7 @@ class SynchronousPlanner(Planner):
 
     def is_documented(self, groups: Sequence[Group]) -> bool:
         """Node by node, a node that is used in part shared as slots allow, limited types in their first classes."""
-        limits = dict(self.request.max_devices)
-        for i, each in enumerate(self.machines.classes):
-            available = each.devices
-            if each.type in limits:
-                available = min(available, limits[each.type])
-                limits[each.type] -= available
+        for i, (each, available) in enumerate(zip(self.machines.classes, self.available())):
             parts = [group[i] for group in groups]
             if any(part != compact(sum(part), each.size) for part in parts):
                 return False
