@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "test/oracle"))
 
 from compare import BINARY, PLANNERS, Verdict, compare  # noqa: E402
 from laws import look_at_laws  # noqa: E402
+from placements import judge_placement  # noqa: E402
 from random_instance import random_instance  # noqa: E402
 
 
@@ -58,6 +59,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="seed of the first one")
     parser.add_argument("--iteration-model", choices=PLANNERS, default="synchronous-1f1b")
     parser.add_argument("--laws", action="store_true")
+    parser.add_argument("--placements", action="store_true", help="price one at random by `evaluate`, too")
     parser.add_argument("--keep", type=Path, help="folder")
     parser.add_argument("--keep-beyond", action="store_true", help="instances with a better plan outside too")
     parser.add_argument("--json", type=Path, help="file for the counts")
@@ -69,6 +71,10 @@ def main() -> int:
         verdict = compare(instance)
         if options.laws:
             look_at_laws(instance, verdict)
+        if options.placements:
+            problems = judge_placement(instance, seed)
+            counts["placements"] += problems is not None
+            verdict.disagreements += [("placement", words) for words in problems or []]
         count(counts, verdict)
         for kind, words in verdict.disagreements:
             print(f"{seed}: {kind}: {words}", flush=True)

@@ -65,7 +65,7 @@ class SynchronousPlanner(Planner):
             words.append("spread over nodes")
         elif not self.is_documented(plan.groups):
             words.append("nodes shared, or limited types")
-        keys = self._stage_keys(plan.positions, plan.groups, plan.micro_batches)
+        keys = self.stage_keys(plan.positions, plan.groups, plan.micro_batches)
         usual = [self.stages.documented(*key) for key in keys]
         if any(not run or run.shares != own.shares for run, own in zip(usual, plan.runs)):
             words.append("shares")
@@ -111,13 +111,13 @@ class SynchronousPlanner(Planner):
                     if devices <= -(-self.request.batch // count):
                         self._search_at(positions, groups, count, price, is_documented)
 
-    def _stage_keys(self, positions, groups, count: int):
+    def stage_keys(self, positions, groups, count: int):
         stages = len(groups)
         for i, group in enumerate(groups):
             yield positions[i], positions[i + 1], group, count, min(count, stages - i), i + 1 == stages
 
     def _search_at(self, positions, groups, count: int, price: float, is_documented: bool) -> None:
-        keys = list(self._stage_keys(positions, groups, count))
+        keys = list(self.stage_keys(positions, groups, count))
         runs = None
         if is_documented and self.is_documented_count(count):
             runs = [self.stages.documented(*key) for key in keys]
@@ -153,7 +153,8 @@ class SynchronousPlanner(Planner):
             best.plan = Plan(tuple(positions), tuple(groups), count, tuple(runs), stages, receives, time, price)
 
     def figures_apart(self, plan: dict) -> list[str]:
-        return wrong_figures(plan, self)
+        priced, problems = wrong_figures(plan, self)
+        return problems + ([] if self.meets_limits(priced.iteration, priced.price) else ["a limit does not hold"])
 
 
 @lru_cache(maxsize=256)

@@ -13,7 +13,9 @@ from instance import DeviceType, Instance, Layer, Link, NodeGroup, Request, Tens
 from iteration import Placed, by_formula, by_passes
 from laws import look_at_laws
 from machines import compact, divisions, slots
+from placements import judge_placement
 from random_instance import random_instance
+from shrink import shrink
 from stages import partitions
 from synchronous import SynchronousPlanner
 
@@ -85,6 +87,18 @@ def test_a_device_more_and_a_limit_less_never_make_a_plan_worse():
         if verdict.disagreements:
             broken[seed] = verdict.disagreements
     assert not broken
+
+
+def test_evaluate_says_the_same_of_any_placement():
+    judged = {seed: judge_placement(random_instance(seed), seed) for seed in range(1000, 1050)}
+    assert not {seed: problems for seed, problems in judged.items() if problems}
+    assert sum(problems is not None for problems in judged.values()) > 20
+
+
+def test_an_instance_shrinks_to_what_a_defect_needs():
+    instance = random_instance(3)
+    small = shrink(instance, lambda each: sum(layer.parameter_bytes for layer in each.layers) > 0)
+    assert len(small.layers) == 1 and small.tensors == () and small.device_count() == 1 and small.request.batch == 1
 
 
 # The list itself, by hand.
