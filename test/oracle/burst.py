@@ -35,8 +35,8 @@ class BurstPlanner(Planner):
         return sent, received
 
     def _held(self, width: int) -> dict[int, set[int]]:
-        """Samples of each device: a device that joins takes its samples from one that has most, so that a stage on twice
-        as many devices leaves every second half where it is."""
+        """Samples of each device: one that joins takes its samples from one that has most, so that a stage on twice as
+        many devices leaves every second half where it is."""
         share = self.request.batch // width
         by_place = sorted(range(width), key=lambda device: int(f"{device:032b}"[::-1], 2))
         return {device: set(range(i * share, (i + 1) * share)) for i, device in enumerate(by_place)}

@@ -42,8 +42,8 @@ def eased(instance: Instance, draw: random.Random) -> Iterator[tuple[str, Instan
 
 
 def look_at_laws(instance: Instance, verdict: Verdict, seed: int = 0) -> None:
-    """Adds to `verdict` the laws that proven answers break. Where the best plan of the searched space becomes worse itself,
-    the planner is right about it: these are "beyond", with whether all plans together keep the law."""
+    """Adds to `verdict` the laws that proven answers break. Where the best plan of the searched space becomes worse
+    itself, the planner is right about it: these are "beyond", with whether all plans together keep the law."""
     if not verdict.answer.feasible or not verdict.optimal:
         return
     sign = 1 if instance.request.objective == "throughput" else -1

@@ -1,4 +1,4 @@
-"""A placement drawn at random, priced by `heterplan evaluate` and here: the best plans alone leave most prices unseen."""
+"""A placement drawn at random, priced by `heterplan evaluate` and here: best plans alone leave most prices unseen."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def as_yaml(plan: Plan, planner: SynchronousPlanner) -> str:
 
 
 def judge_placement(instance: Instance, seed: int) -> list[str] | None:
-    """Where the two prices differ; None where no placement was found. Instances with a type in unlike nodes are left out: there `evaluate` chooses."""
+    """Where the two prices differ; None where no placement was found. Instances with a type in unlike nodes are left
+    out: there `evaluate` chooses."""
     planner = SynchronousPlanner(instance)
     kinds = [each.type for each in planner.machines.classes]
     plan = random_placement(planner, random.Random(seed)) if len(set(kinds)) == len(kinds) else None

@@ -274,8 +274,8 @@ class Stages:
         return tuple(tuple(sorted(shares.get(kind, ()), reverse=True)) for kind in range(len(group)))
 
     def documented(self, begin, end, group: Group, micro_batches: int, in_flight: int, last: bool) -> Run | None:
-        """How a stage of the searched space runs: even or balanced shares, the plainest way that fits, else the one that
-        adds least to an iteration. None where none fits."""
+        """How a stage of the searched space runs: even or balanced shares, the plainest way that fits, else the one
+        that adds least to an iteration. None where none fits."""
         key = (begin, end, group, micro_batches, in_flight, last)
         if key not in self._documented:
             size = -(-self.request.batch // micro_batches)

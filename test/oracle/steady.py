@@ -47,8 +47,8 @@ class SteadyPlanner(Planner):
         self._lines: dict[tuple, Line] = {}
 
     def _micro_batches(self) -> int:
-        """Micro-batches of n to 2n−1 samples, n the most devices of a type: of these sizes the one with which full ones
-        exceed the batch least, then the smallest."""
+        """Micro-batches of n to 2n−1 samples, n the most devices of a type: of these sizes the one with which full
+        ones exceed the batch least, then the smallest."""
         batch = self.request.batch
         least = min(batch, max(each.devices for each in self.machines.classes))
         size = min(range(least, min(2 * least, batch + 1)), key=lambda s: (s * -(-batch // s), s))

@@ -134,7 +134,10 @@ def worked_example() -> Instance:
 def test_the_worked_example_takes_what_the_document_says():
     planner = SynchronousPlanner(worked_example())
     positions, groups = (0, 1, 3), (((1,), ()), ((), (1,)))
-    runs = [planner.stages.documented(0, 1, groups[0], 4, 2, False), planner.stages.documented(1, 3, groups[1], 4, 1, True)]
+    runs = [
+        planner.stages.documented(0, 1, groups[0], 4, 2, False),
+        planner.stages.documented(1, 3, groups[1], 4, 1, True),
+    ]
     plan = planner.place(positions, groups, 4, runs)
     assert plan.iteration == pytest.approx(0.203)
     assert [run.memory for run in plan.runs] == [808e6, 268e6]
@@ -164,7 +167,8 @@ def test_samples_are_divided_in_every_way():
 
 @pytest.mark.parametrize(
     ("devices", "size", "nodes", "taken"),
-    [(1, 4, 2, 1), (2, 4, 2, 2), (3, 4, 2, 4), (5, 4, 2, 5), (7, 4, 2, 8), (2, 6, 2, 3), (1, 6, 2, 1), (2, 3, 2, 3), (3, 4, 1, 3)],
+    [(1, 4, 2, 1), (2, 4, 2, 2), (3, 4, 2, 4), (5, 4, 2, 5), (7, 4, 2, 8), (2, 6, 2, 3), (1, 6, 2, 1), (2, 3, 2, 3),
+     (3, 4, 1, 3)],
 )  # fmt: skip
 def test_slots(devices: int, size: int, nodes: int, taken: int):
     assert slots(devices, size, nodes) == taken
