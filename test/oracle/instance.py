@@ -59,7 +59,11 @@ class NodeGroup:
     devices: dict[str, int]  # in each node
     link: Link
     zone: str = ""
-    speed: dict[str, float] = field(default_factory=dict)
+    speed: dict[str, float | list[float]] = field(default_factory=dict)  # of all devices of a type, or of each
+
+    def speeds(self, kind: str) -> list[float]:
+        speed = self.speed.get(kind, 1.0)
+        return speed if isinstance(speed, list) else [speed] * self.devices[kind]
 
     def node_names(self) -> list[str]:
         return [self.name] if self.count == 1 else [f"{self.name}-{i}" for i in range(self.count)]

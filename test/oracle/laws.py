@@ -24,7 +24,8 @@ def eased(instance: Instance, draw: random.Random) -> Iterator[tuple[str, Instan
     before, group, behind = instance.nodes[:at], instance.nodes[at], instance.nodes[at + 1 :]
     kind = draw.choice(sorted(group.devices))
     yield "a node more in a group", with_nodes(*before, replace(group, count=group.count + 1), *behind)
-    larger = replace(group, devices=group.devices | {kind: group.devices[kind] + 1})
+    speeds = {kind: [*group.speeds(kind), 1.0]} if kind in group.speed else {}
+    larger = replace(group, devices=group.devices | {kind: group.devices[kind] + 1}, speed=group.speed | speeds)
     yield "a device more in each node of a group", with_nodes(*before, larger, *behind)
     yield "a group of nodes more", with_nodes(*instance.nodes, replace(group, name="extra", count=1))
     default = Request()

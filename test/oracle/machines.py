@@ -1,6 +1,6 @@
 """The devices of an instance, how groups of them lie in nodes, and what moving data between and among them takes.
 
-Devices of one type in nodes of one size, zone, link and speed are a class. A part of a group is how many devices
+Devices of one type and speed in nodes of one size, zone and link are a class. A part of a group is how many devices
 of a class it has in each of so many nodes, descending: (2, 1) is three devices in two nodes. A group is a part,
 perhaps empty, of each class.
 """
@@ -27,6 +27,7 @@ class NodeClass:
     zone: str
     link: Link
     nodes: tuple[str, ...]
+    places: frozenset[tuple[str, int]]  # node, and number of the device among those of its type there
 
     @property
     def devices(self) -> int:
@@ -37,13 +38,17 @@ def classes_of(instance: Instance) -> tuple[NodeClass, ...]:
     """By type, then in the order of the nodes."""
     result = []
     for kind in instance.types:
-        found: dict[tuple, list[str]] = {}
+        found: dict[tuple, list[tuple[str, list[int]]]] = {}
         for group in instance.nodes:
-            if kind.name in group.devices:
-                key = (group.speed.get(kind.name, 1.0), group.devices[kind.name], group.zone, group.link)
-                found.setdefault(key, []).extend(group.node_names())
-        for (speed, size, zone, link), nodes in found.items():
-            result.append(NodeClass(kind.name, kind.memory, kind.price, speed, size, zone, link, tuple(nodes)))
+            speeds = group.speeds(kind.name) if kind.name in group.devices else []
+            for speed in dict.fromkeys(speeds):
+                indices = [i for i, each in enumerate(speeds) if each == speed]
+                key = (speed, len(indices), group.devices[kind.name], group.zone, group.link)
+                found.setdefault(key, []).extend((node, indices) for node in group.node_names())
+        for (speed, size, _, zone, link), members in found.items():
+            nodes = tuple(node for node, _ in members)
+            places = frozenset((node, i) for node, indices in members for i in indices)
+            result.append(NodeClass(kind.name, kind.memory, kind.price, speed, size, zone, link, nodes, places))
     return tuple(result)
 
 

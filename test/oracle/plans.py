@@ -98,11 +98,9 @@ class Planner:
 
     def class_of(self, device: dict) -> int:
         """Of a device as a plan names it."""
-        return next(
-            i
-            for i, each in enumerate(self.machines.classes)
-            if each.type == device["type"] and device["node"] in each.nodes
-        )
+        place = (device["node"], device.get("index", 0))
+        classes = enumerate(self.machines.classes)
+        return next(i for i, each in classes if each.type == device["type"] and place in each.places)
 
     def outside(self, plan: Plan) -> str:
         """In what a plan is not of the searched space, in words."""

@@ -54,8 +54,8 @@ class Reader:
             (device,) = replica["devices"]
             place = (device["type"], device["node"], device.get("index", 0))
             kind = self.planner.class_of(device)
-            if place in self.used or place[2] >= classes[kind].size:
-                self.problems.append(f"{place} is used twice, or not there")
+            if place in self.used:
+                self.problems.append(f"{place} is used twice")
             self.used.add(place)
             nodes[kind][place[1]] += 1
             shares[kind].append(-(-replica["share"] // self.count))

@@ -23,7 +23,7 @@ class Generator:
 
     def instance(self) -> Instance:
         draw = self.draw
-        batch = max(draw.randint(1, 8), draw.randint(1, 8))
+        batch = draw.choice([4, 6, 8, 8]) if self.model == "burst" else max(draw.randint(1, 8), draw.randint(1, 8))
         layers = self.layers(draw.randint(2, 5))
         types = self.types(layers, batch)
         zones = self.zones()
@@ -44,6 +44,8 @@ class Generator:
         parameters = int(self.log_uniform(100, 300_000))
         for i in range(count):
             has_sums = with_sums and self.chance(50)
+            if self.model == "burst":  # layers of which some pay off on many devices
+                parameters = int(self.log_uniform(100, 3_000_000))
             result.append(
                 Layer(
                     name=f"l{i}",
@@ -60,7 +62,7 @@ class Generator:
 
     def tensors(self, layers: int) -> tuple[Tensor, ...]:
         result = []
-        scale = 0 if self.chance(10) else self.log_uniform(100, 50_000)
+        scale = 0 if self.chance(10) else self.log_uniform(100, 5_000 if self.model == "burst" else 50_000)
         for i in range(layers - 1):
             consumers = {i + 1}
             if self.chance(25):
@@ -114,7 +116,7 @@ class Generator:
     # The cluster.
 
     def types(self, layers: tuple[Layer, ...], batch: int) -> tuple[DeviceType, ...]:
-        count = self.draw.choice([1, 2, 2, 2, 2, 3])
+        count = self.draw.choice([1, 1, 1, 2] if self.model == "burst" else [1, 2, 2, 2, 2, 3])
         whole = sum(4 * layer.parameter_bytes + batch * layer.activation_bytes for layer in layers) + 1000
         memory = whole * (self.log_uniform(0.3, 2) if self.chance(40) else 10)  # binds now and then
         return tuple(
@@ -151,10 +153,14 @@ class Generator:
                     devices,
                     link if self.chance(60) else self.link(1_000_000, 10_000_000),
                     draw.choice(zones) if zones else "",
-                    {name: draw.choice([0.5, 0.8, 1.25]) for name in devices if self.chance(8)},
+                    {name: self.speed(number) for name, number in devices.items() if self.chance(10)},
                 )
             )
         return tuple(result)
+
+    def speed(self, devices: int) -> float | list[float]:
+        speeds = [0.5, 0.8, 1.25]
+        return self.draw.choice(speeds) if self.chance(50) else [self.draw.choice(speeds) for _ in range(devices)]
 
     # What is asked for.
 
