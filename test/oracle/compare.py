@@ -120,13 +120,15 @@ def _judge_plan(verdict: Verdict, instance: Instance, planner: Planner) -> None:
     else:
         if better(verdict.documented, bound):
             note("bound", f"bound {bound}, but there is {verdict.documented}")
-        if better(value, verdict.documented):
-            note("too good", f"{value}, but the best is {verdict.documented}")
+        if better(value, verdict.whole):
+            note("impossible", f"{value}, but the best of all plans is {verdict.whole}")
+        elif better(value, verdict.documented):
+            note("too good", f"{value}, but the best of the searched space is {verdict.documented}")
         if verdict.optimal and better(verdict.documented, value):
             note("optimal", f"{value} is called optimal, but there is {verdict.documented}")
         if not verdict.optimal and planner.request.is_exact and better(verdict.documented, value):
             note("not best", f"{value}, but there is {verdict.documented}, and nothing cut the search short")
-    if verdict.whole is not None and better(verdict.whole, bound) and planner.whole.plan:
+    if planner.whole.plan and better(verdict.whole, bound):
         gain = sign * (verdict.whole - bound) / bound
         verdict.beyond.append(f"bound beaten with {planner.outside(planner.whole.plan)}: by {gain:.1e}")
     for words in planner.figures_apart(plan):

@@ -56,7 +56,7 @@ def test_planted_mistakes_are_found(model: str):
     found.update(kind for kind, _ in compare(instance, nothing).disagreements)
     impossible = replace(instance, request=replace(instance.request, min_throughput=1e9))
     found.update(kind for kind, _ in compare(impossible, answer).disagreements)
-    assert found == {"bound", "too good", "optimal", "figures", "not there", "false proof"}
+    assert found == {"bound", "impossible", "optimal", "figures", "not there", "false proof"}
 
 
 def first_plan(model: str):
