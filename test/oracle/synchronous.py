@@ -18,6 +18,8 @@ from stages import Run
 
 
 class SynchronousPlanner(Planner):
+    """Of both spaces."""
+
     # What may be chosen.
 
     def micro_batch_counts(self) -> list[int]:
@@ -118,25 +120,19 @@ class SynchronousPlanner(Planner):
 
     def _search_at(self, positions, groups, count: int, price: float, is_documented: bool) -> None:
         keys = list(self.stage_keys(positions, groups, count))
-        runs = None
         if is_documented and self.is_documented_count(count):
             runs = [self.stages.documented(*key) for key in keys]
             if all(runs):
                 self._offer(self.documented, positions, groups, count, price, runs)
                 self._offer(self.whole, positions, groups, count, price, runs)
         choices = [self.stages.runs(*key) for key in keys]
-        if not all(choices) or (runs and all(len(choice) == 1 for choice in choices)):
-            return
-        if self._least(choices, count, price) < self.whole.objective:
+        if all(choices) and self._least(choices, count, price) < self.whole.objective:
             for chosen in product(*choices):
                 self._offer(self.whole, positions, groups, count, price, chosen)
 
     def _least(self, choices, count: int, price: float) -> float:
         """Of the objective, each stage at its best in everything."""
-        least = [
-            Placed(min(r.forward for r in runs), min(r.backward for r in runs), 0.0)
-            for runs in choices
-        ]
+        least = [Placed(min(r.forward for r in runs), min(r.backward for r in runs), 0.0) for runs in choices]
         return self.objective(by_formula(least, count), price)
 
     def _offer(self, best: Best, positions, groups, count: int, price: float, runs) -> None:
