@@ -65,8 +65,11 @@ class SynchronousPlanner(Planner):
         parts = [(c, part) for group in plan.groups for c, part in zip(self.machines.classes, group)]
         if any(part != compact(sum(part), c.size) for c, part in parts):
             words.append("spread over nodes")
-        elif not self.is_documented(plan.groups):
-            words.append("nodes shared, or limited types")
+        used = [sum(sum(group[i]) for group in plan.groups) for i in range(len(self.machines.classes))]
+        if any(taken > available for taken, available in zip(used, self.available())):
+            words.append("limited types in other nodes")
+        elif not words and not self.is_documented(plan.groups):
+            words.append("shared nodes")
         keys = self.stage_keys(plan.positions, plan.groups, plan.micro_batches)
         usual = [self.stages.documented(*key) for key in keys]
         if any(not run or run.shares != own.shares for run, own in zip(usual, plan.runs)):
