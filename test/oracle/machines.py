@@ -1,0 +1,213 @@
+"""The devices of an instance, how groups of them lie in nodes, and what moving data between and among them takes.
+
+Devices of one type and speed in nodes of one size, zone and link are a class. A part of a group is how many devices
+of a class it has in each of so many nodes, descending: (2, 1) is three devices in two nodes. A group is a part,
+perhaps empty, of each class.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from itertools import combinations_with_replacement
+
+from instance import Instance, Link
+
+Part = tuple[int, ...]
+Group = tuple[Part, ...]  # by class
+
+
+@dataclass(frozen=True)
+class NodeClass:
+    type: str
+    memory: float
+    price: float
+    speed: float
+    size: int  # devices in each node
+    zone: str
+    link: Link
+    nodes: tuple[str, ...]
+    places: frozenset[tuple[str, int]]  # node, and number of the device among those of its type there
+
+    @property
+    def devices(self) -> int:
+        return self.size * len(self.nodes)
+
+
+def classes_of(instance: Instance) -> tuple[NodeClass, ...]:
+    """By type, then in the order of the nodes."""
+    result = []
+    for kind in instance.types:
+        found: dict[tuple, list[tuple[str, list[int]]]] = {}
+        for group in instance.nodes:
+            speeds = group.speeds(kind.name) if kind.name in group.devices else []
+            for speed in dict.fromkeys(speeds):
+                indices = [i for i, each in enumerate(speeds) if each == speed]
+                key = (speed, len(indices), group.devices[kind.name], group.zone, group.link)
+                found.setdefault(key, []).extend((node, indices) for node in group.node_names())
+        for (speed, size, _, zone, link), members in found.items():
+            nodes = tuple(node for node, _ in members)
+            places = frozenset((node, i) for node, indices in members for i in indices)
+            result.append(NodeClass(kind.name, kind.memory, kind.price, speed, size, zone, link, nodes, places))
+    return tuple(result)
+
+
+def compact(devices: int, size: int) -> Part:
+    """As plans take devices: whole nodes first."""
+    whole, rest = divmod(devices, size)
+    return (size,) * whole + ((rest,) if rest else ())
+
+
+def slots(devices: int, size: int, nodes: int) -> int:
+    """Devices that a group of the documented space takes out of a class: what does not fill a node takes the next size
+    in the chain of divisors of a node, each by the smallest prime factor of the one before."""
+    if nodes == 1:
+        return devices
+    whole, rest = devices // size * size, devices % size
+    if not rest:
+        return whole
+    piece = size
+    while True:
+        smaller = piece // next(p for p in range(2, piece + 1) if piece % p == 0) if piece > 1 else 0
+        if smaller < rest:
+            return whole + piece
+        piece = smaller
+
+
+@cache
+def divisions(size: int, nodes: int, stages: int) -> tuple[tuple[Part, ...], ...]:
+    """All ways to give devices of a class to stages: of each stage the part."""
+    columns = _columns(size, stages)  # what one node gives to each stage
+    found = set()
+    for chosen in combinations_with_replacement(columns, nodes):
+        found.add(
+            tuple(tuple(sorted((column[s] for column in chosen if column[s]), reverse=True)) for s in range(stages))
+        )
+    return tuple(sorted(found))
+
+
+@cache
+def _columns(size: int, stages: int) -> tuple[tuple[int, ...], ...]:
+    if stages == 0:
+        return ((),)
+    return tuple((first, *rest) for first in range(size + 1) for rest in _columns(size - first, stages - 1))
+
+
+def slower(a: Link, b: Link) -> Link:
+    return Link(min(a.bandwidth, b.bandwidth), max(a.nanoseconds, b.nanoseconds))
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What the time of a collective depends on."""
+
+    devices: int
+    nodes: int
+    in_node: int  # most devices in one node
+    link: Link  # slowest within a node
+
+
+@dataclass(frozen=True)
+class Collective:
+    latency: float = 0.0
+    per_byte: float = 0.0
+
+    def time(self, size: float, count: int | None = None) -> float:
+        """Of so many, one after another, of `size` bytes together; of nothing: none."""
+        return self.latency * ((size != 0) if count is None else count) + self.per_byte * size
+
+
+@dataclass(frozen=True)
+class Path:
+    """Between two stages; so many devices of either share one end of the link."""
+
+    link: Link
+    senders: int
+    receivers: int
+
+    def time(self, sent: int, received: int, per_sample: float, fixed: float) -> float:
+        """`sent` and `received`: the most samples of one device of either end."""
+        if per_sample == 0 and fixed == 0:
+            return 0.0
+        samples = max(self.senders * sent, self.receivers * received)
+        return self.link.latency + (per_sample * samples + fixed * self.receivers) / self.link.bandwidth
+
+
+class Machines:
+    """Communication, as docs/clusters.md says it."""
+
+    def __init__(self, instance: Instance):
+        self.classes = classes_of(instance)
+        self.network = instance.network
+        self.zones = instance.zones
+        self._shapes: dict[Group, Shape] = {}
+        self._paths: dict[tuple[Group, Group], Path] = {}
+        self._sums: dict[Group, Collective] = {}
+
+    def size(self, group: Group) -> int:
+        return sum(map(sum, group))
+
+    def price(self, group: Group) -> float:
+        return sum(each.price * sum(part) for each, part in zip(self.classes, group))
+
+    def used(self, *groups: Group) -> list[NodeClass]:
+        return [each for i, each in enumerate(self.classes) if any(group[i] for group in groups)]
+
+    def common_node(self, *groups: Group) -> Link | None:
+        """The link of the node that holds every device of each class of the groups."""
+        nodes = {each.nodes for each in self.used(*groups)}
+        return self.used(*groups)[0].link if len(nodes) == 1 and len(next(iter(nodes))) == 1 else None
+
+    def network_of(self, *groups: Group) -> Link:
+        zones = {each.zone for each in self.used(*groups)}
+        return self.zones.get(next(iter(zones)), self.network) if len(zones) == 1 else self.network
+
+    def shape(self, group: Group) -> Shape:
+        if group not in self._shapes:
+            self._shapes[group] = self._shape(group)
+        return self._shapes[group]
+
+    def _shape(self, group: Group) -> Shape:
+        devices, link = self.size(group), self.common_node(group)
+        if link:
+            return Shape(devices, 1, devices, link)
+        nodes, in_node = 0, 0
+        for each, part in zip(self.classes, group):
+            if part:
+                link = slower(link, each.link) if link else each.link
+                nodes += len(part)
+                in_node = max(in_node, part[0])
+        return Shape(devices, nodes, in_node, link)
+
+    def all_reduce(self, group: Group) -> Collective:
+        if group not in self._sums:
+            shape = self.shape(group)
+            inside, between = ring(shape.in_node, shape.link), ring(shape.nodes, self.network_of(group))
+            alone = shape.devices < 2
+            self._sums[group] = (
+                Collective()
+                if alone
+                else Collective(inside.latency + between.latency, inside.per_byte + between.per_byte)
+            )
+        return self._sums[group]
+
+    def path(self, sender: Group, receiver: Group) -> Path:
+        key = (sender, receiver)
+        if key not in self._paths:
+            link = self.common_node(sender, receiver)
+            self._paths[key] = (
+                Path(link, 1, 1)
+                if link
+                else Path(
+                    self.network_of(sender, receiver), self.shape(sender).in_node, self.shape(receiver).in_node
+                )
+            )
+        return self._paths[key]
+
+
+def ring(members: int, link: Link) -> Collective:
+    """All-reduce: 2(k−1) steps, each of 1/k of the bytes."""
+    if members < 2:
+        return Collective()
+    steps = 2 * (members - 1)
+    return Collective(steps * link.latency, steps / members / link.bandwidth)

@@ -1,0 +1,97 @@
+"""A plan of the synchronous model as `compile` prints it, read, and priced anew."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from machines import Group
+from plans import Plan, close
+from stages import Run, Shares, Way
+
+if TYPE_CHECKING:
+    from synchronous import SynchronousPlanner
+
+FIGURES = (
+    ("forwardSeconds", lambda plan, i: plan.stages[i].forward),
+    ("backwardSeconds", lambda plan, i: plan.stages[i].backward),
+    ("receiveSeconds", lambda plan, i: plan.receives[i][0]),
+    ("receiveGradientSeconds", lambda plan, i: plan.receives[i][1]),
+    ("reduceScatterSeconds", lambda plan, i: plan.runs[i].reduce_scatter),
+    ("syncSeconds", lambda plan, i: plan.stages[i].sync),
+    ("updateSeconds", lambda plan, i: plan.runs[i].update),
+    ("memoryBytes", lambda plan, i: plan.runs[i].memory),
+)
+
+
+class Reader:
+    """Of one printed plan; `problems` is what is wrong with it, in words."""
+
+    def __init__(self, printed: dict, planner: SynchronousPlanner):
+        self.printed, self.planner = printed, planner
+        self.names = [layer.name for layer in planner.instance.layers]
+        self.count = printed["microBatches"]
+        self.used: set[tuple] = set()
+        self.problems: list[str] = []
+
+    def plan(self) -> Plan:
+        positions = [0]
+        for stage in self.printed["stages"]:
+            positions.append(positions[-1] + len(stage["layers"]))
+            if stage["layers"] != self.names[positions[-2] : positions[-1]]:
+                self.problems.append(f"layers {stage['layers']}")
+        read = [self._group_of(stage) for stage in self.printed["stages"]]
+        groups = [group for group, _ in read]
+        runs = [self._run(i, positions, group, shares) for i, (group, shares) in enumerate(read)]
+        self._look_at_space(tuple(positions), groups)
+        return self.planner.place(positions, groups, self.count, runs)
+
+    def _group_of(self, stage: dict) -> tuple[Group, Shares]:
+        classes = self.planner.machines.classes
+        shares: list[list[int]] = [[] for _ in classes]
+        nodes: list[Counter] = [Counter() for _ in classes]
+        for replica in stage["replicas"]:
+            (device,) = replica["devices"]
+            place = (device["type"], device["node"], device.get("index", 0))
+            kind = self.planner.class_of(device)
+            if place in self.used:
+                self.problems.append(f"{place} is used twice")
+            self.used.add(place)
+            nodes[kind][place[1]] += 1
+            shares[kind].append(-(-replica["share"] // self.count))
+        odd = sum(replica["share"] % self.count > 0 for replica in stage["replicas"])
+        if sum(replica["share"] for replica in stage["replicas"]) != self.planner.request.batch or odd > 1:
+            self.problems.append("shares do not sum to the batch, or several are no multiples of the micro-batches")
+        group = tuple(tuple(sorted(of.values(), reverse=True)) for of in nodes)
+        return group, tuple(tuple(sorted(each, reverse=True)) for each in shares)
+
+    def _run(self, index: int, positions: list[int], group: Group, shares: Shares) -> Run:
+        stage, stages = self.printed["stages"][index], self.planner.stages
+        way = Way(bool(stage.get("recompute")), stage.get("stateSharding", "none"))
+        left = len(self.printed["stages"]) - index
+        place = (positions[index], positions[index + 1], group)
+        run = stages.run(*place, self.count, min(self.count, left), left == 1, way, shares)
+        if [self.names[start] for start in run.segments] != stage.get("recompute", []):
+            self.problems.append(f"stage {index} computes {stage.get('recompute')} again, not {run.segments}")
+        if not stages.fits(*place, way, run.segments, shares, min(self.count, left)):
+            self.problems.append(f"stage {index} does not fit into memory")
+        return run
+
+    def _look_at_space(self, positions: tuple[int, ...], groups: list[Group]) -> None:
+        planner = self.planner
+        if not planner.is_documented(groups) or not planner.is_documented_count(self.count):
+            self.problems.append(f"{groups} with {self.count} micro-batches are not in the searched space")
+        if positions not in planner.cuts() or tuple(groups) not in planner.assignments(positions):
+            self.problems.append(f"cuts {positions} with {groups} break a constraint")
+
+
+def wrong_figures(printed: dict, planner: SynchronousPlanner) -> tuple[Plan, list[str]]:
+    """The plan priced anew, and where the printed one says something else, or is not of the searched space."""
+    reader = Reader(printed, planner)
+    plan = reader.plan()
+    problems = reader.problems + planner.wrong_totals(printed, plan)
+    for i, stage in enumerate(printed["stages"]):
+        for name, of in FIGURES:
+            if not close(float(stage.get(name, 0.0)), of(plan, i)):
+                problems.append(f"stage {i}: {name} {stage.get(name)}, not {of(plan, i)}")
+    return plan, problems

@@ -1,0 +1,328 @@
+"""What a stage takes and holds on a group of devices, for each way of sharing a micro-batch among them.
+
+Formulas: docs/formats.md (plans, micro-batches), docs/clusters.md (what a layer costs) and docs/rationale/search.md
+(ways to fit).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+
+from instance import Instance
+from machines import Group, Machines
+
+COPIES = {"sgd": 2, "momentum": 3, "adam": 4}
+BUFFER = 1 << 20  # of gradients that are divided
+Shares = tuple[tuple[int, ...], ...]  # by class, largest first
+
+
+@dataclass(frozen=True)
+class Way:
+    recomputes: bool = False
+    sharding: str = "none"
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """What crosses a cut: bytes."""
+
+    forward: float
+    backward: float
+    fixed: float
+
+
+@dataclass(frozen=True)
+class Run:
+    """A stage on a group, by itself: seconds of a micro-batch."""
+
+    forward: float  # of the slowest replica, as an iteration counts it
+    backward: float
+    sync: float
+    update: float
+    reduce_scatter: float
+    largest: int  # samples of a micro-batch on one device
+    replicas: tuple[tuple[float, float], ...]  # forward and backward of each
+    shares: Shares
+    way: Way
+    segments: tuple[int, ...]  # first layers; empty: it keeps its activations
+    memory: float  # of the device that needs most
+
+
+def partitions(samples: int, parts: int, most: int) -> Iterator[tuple[int, ...]]:
+    """Descending, each at least 1."""
+    if parts == 0:
+        if samples == 0:
+            yield ()
+        return
+    for first in range(min(most, samples - parts + 1), 0, -1):
+        if first * parts < samples:
+            return
+        for rest in partitions(samples - first, parts - 1, first):
+            yield (first, *rest)
+
+
+def even(samples: int, parts: int) -> tuple[int, ...]:
+    small, more = divmod(samples, parts)
+    return (small + 1,) * more + (small,) * (parts - more)
+
+
+class Stages:
+    def __init__(self, instance: Instance, machines: Machines):
+        self.instance, self.machines = instance, machines
+        self.request = instance.request
+        self.count = len(instance.layers)
+        self.cuts = [self._crossing(position) for position in range(self.count + 1)]
+        self.tied = [self._parts_tied(position) for position in range(self.count + 1)]
+        self._times: dict[tuple, tuple[float, float, float]] = {}
+        self._documented: dict[tuple, Run | None] = {}
+        self._all: dict[tuple, tuple[Run, ...]] = {}
+        self._rising: dict[tuple[int, int, int], bool] = {}
+
+    # The model.
+
+    def _crossing(self, position: int) -> Crossing:
+        crossing = [t for t in self.instance.tensors if t.producer < position <= max(t.consumers)]
+        return Crossing(
+            sum(t.sample_bytes for t in crossing),
+            sum(t.sample_bytes for t in crossing if t.differentiable),
+            sum(t.fixed_bytes for t in crossing),
+        )
+
+    def _parts_tied(self, position: int) -> bool:
+        before = {name for layer in self.instance.layers[:position] for name in layer.parameters}
+        return any(name in before for layer in self.instance.layers[position:] for name in layer.parameters)
+
+    @cached_property
+    def forbidden_cuts(self) -> set[int]:
+        names = [layer.name for layer in self.instance.layers]
+        result = {position for position in range(1, self.count) if self.tied[position]}
+        for together in self.request.colocations:
+            places = [names.index(name) for name in together]
+            result |= set(range(min(places) + 1, max(places) + 1))
+        return result
+
+    def may_be_stage(self, begin: int, end: int) -> bool:
+        names = {layer.name for layer in self.instance.layers[begin:end]}
+        return all(len(names & set(apart)) < 2 for apart in self.request.separations)
+
+    def keeps_pins(self, begin: int, end: int, group: Group) -> bool:
+        names = {layer.name for layer in self.instance.layers[begin:end]}
+        wanted = {kind for layer, kind in self.request.pins if layer in names}
+        return all({each.type} >= wanted for each in self.machines.used(group))
+
+    # Computing.
+
+    def times(self, begin: int, end: int, kind: int, samples: int, micro_batches: int) -> tuple[float, float, float]:
+        """Forward, backward and update of one device of class `kind`."""
+        key = (begin, end, kind, samples, micro_batches)
+        if key not in self._times:
+            device = self.machines.classes[kind]
+            forward = backward = update = 0.0
+            for layer in self.instance.layers[begin:end]:
+                one = self.instance.times[layer.name, device.type, samples]
+                forward += one.forward
+                backward += one.backward + one.accumulate * (micro_batches - 1) / micro_batches
+                update += one.update
+            self._times[key] = forward / device.speed, backward / device.speed, update / device.speed
+        return self._times[key]
+
+    def rises(self, begin: int, end: int, kind: int) -> bool:
+        """Whether more samples never take less: then no shares of equal devices are better than even ones, of which the
+        largest is least."""
+        key = (begin, end, kind)
+        if key not in self._rising:
+            rows = [self.times(*key, samples, 1) for samples in range(1, self.request.batch + 1)]
+            self._rising[key] = all(a <= b for low, high in zip(rows, rows[1:]) for a, b in zip(low, high))
+        return self._rising[key]
+
+    # Memory.
+
+    def _segment_starts(self, begin: int, end: int, segments: int) -> list[int]:
+        """Cuts nearest above equal parts of the activations; one for each allowed cut where there are no more."""
+        inner = [p for p in range(begin + 1, end) if not self.tied[p]]
+        if segments > len(inner):
+            return [begin, *inner]
+        kept = [layer.activation_bytes for layer in self.instance.layers]
+        starts = [begin]
+        for i in range(1, segments):
+            target = sum(kept[:begin]) + sum(kept[begin:end]) * (i / segments)
+            left = [p for p in inner if p > starts[-1] and sum(kept[:p]) >= target]
+            starts += left[:1]
+            inner = [p for p in inner if left and p > left[0]]
+        return starts
+
+    def _segmentings(self, begin: int, end: int) -> list[list[int]]:
+        most = 1 + sum(not self.tied[p] for p in range(begin + 1, end))
+        counts = [2**i for i in range(most.bit_length()) if 2**i < most] + [most]
+        return [self._segment_starts(begin, end, count) for count in counts]
+
+    def _kept(self, starts: list[int], end: int) -> tuple[float, float, float]:
+        """Of a stage that computes again: bytes of a sample and of a micro-batch in flight, and of a sample once."""
+        largest = 0.0
+        for start, stop in zip(starts, [*starts[1:], end]):
+            largest = max(largest, sum(layer.activation_bytes for layer in self.instance.layers[start:stop]))
+        return sum(self.cuts[s].forward for s in starts), sum(self.cuts[s].fixed for s in starts), largest
+
+    def segments(self, begin: int, end: int, way: Way, share: int, in_flight: int) -> tuple[int, ...]:
+        if not way.recomputes:
+            return ()
+
+        def need(starts: list[int]) -> float:
+            kept, fixed, largest = self._kept(starts, end)
+            return (kept * share + fixed) * in_flight + largest * share
+
+        return tuple(min(self._segmentings(begin, end), key=need))  # of equal ones the first
+
+    def _trained(self, layers, sharding: str, devices: int) -> float:
+        copies = COPIES[self.request.optimizer]
+        parameters = sum(layer.parameter_bytes for layer in layers)
+        piece = math.ceil(parameters / (4 * devices)) * 4
+        if devices < 2 or sharding == "none":
+            return parameters * copies
+        if sharding == "optimizer":
+            return parameters * 2 + piece * (copies - 2)
+        largest = max(layer.parameter_bytes for layer in layers)
+        return parameters + piece * (copies - 1) + min(parameters, 2 * (largest + BUFFER))
+
+    def memory(self, begin: int, end: int, devices: int, way: Way, segments, share: int, in_flight: int) -> float:
+        layers = self.instance.layers[begin:end]
+        fixed = self._trained(layers, way.sharding, devices) + sum(layer.buffer_bytes for layer in layers)
+        workspace = max(layer.workspace_bytes for layer in layers)
+        if segments:
+            kept, boundary, again = self._kept(list(segments), end)
+            workspace += again
+        else:
+            kept = self.cuts[begin].forward + sum(layer.activation_bytes for layer in layers)
+            boundary = self.cuts[begin].fixed
+        return fixed + in_flight * (share * kept + boundary) + share * workspace
+
+    def room(self, kind: int) -> float:
+        return self.machines.classes[kind].memory * (self.request.max_memory_fraction or 1)
+
+    def fits(self, begin, end, group: Group, way: Way, segments, shares: Shares, in_flight: int) -> bool:
+        devices = self.machines.size(group)
+        return all(
+            self.memory(begin, end, devices, way, segments, own[0], in_flight) <= self.room(kind)
+            for kind, own in enumerate(shares)
+            if own
+        )
+
+    # Runs.
+
+    def ways(self, devices: int) -> list[Way]:
+        """The plainest first."""
+        asked = self.request.shard_state
+        shardings = ["none", "optimizer", "gradients"] if asked == "auto" else [asked]
+        recomputes = {"never": [False], "always": [True], "auto": [False, True]}[self.request.recompute]
+        return [Way(again, s) for again in recomputes for s in (shardings if devices > 1 else ["none"])]
+
+    def run(self, begin, end, group: Group, micro_batches: int, in_flight: int, last: bool, way: Way, shares) -> Run:
+        """Without looking at memory."""
+        devices = self.machines.size(group)
+        layers = self.instance.layers[begin:end]
+        dense = sum(layer.parameter_bytes for layer in layers)
+        collective = self.machines.all_reduce(group)
+        together = collective.time(sum(x.sum_bytes for x in layers), sum(x.sums for x in layers))
+        whole = collective.time(dense)
+        scatter = whole / 2 if way.sharding == "gradients" else 0.0
+        share = -(-sum(map(sum, shares)) // devices)
+        segments = self.segments(begin, end, way, share, in_flight)
+        replicas, updates = [], []
+        for kind, own in enumerate(shares):
+            for samples in own:
+                forward, backward, update = self.times(begin, end, kind, samples, micro_batches)
+                if way.recomputes:
+                    backward += forward
+                replicas.append((forward + together, backward + together + scatter))
+                updates.append(update if way.sharding == "none" else update / devices)
+        forward, backward = max(f for f, _ in replicas), max(b for _, b in replicas)
+        if last:  # replicas need not wait for each other between the passes
+            forward, backward = max(replicas, key=sum)
+        largest = max(own[0] for own in shares if own)
+        return Run(
+            forward, backward, (whole - scatter) + max(updates), max(updates), scatter, largest, tuple(replicas),
+            shares, way, segments, self.memory(begin, end, devices, way, segments, largest, in_flight),
+        )  # fmt: skip
+
+    def balanced(self, begin, end, group: Group, micro_batches: int, in_flight: int, way: Way) -> Shares | None:
+        """Of several classes: each device has a sample; each further one goes to the device that would be done first,
+        of equal ones to the last class."""
+        size = -(-self.request.batch // micro_batches)
+        devices = self.machines.size(group)
+        segments = self.segments(begin, end, way, -(-size // devices), in_flight)
+        shares = {kind: [1] * sum(part) for kind, part in enumerate(group) if part}
+
+        def fits(kind: int, samples: int) -> bool:
+            return self.memory(begin, end, devices, way, segments, samples, in_flight) <= self.room(kind)
+
+        def done(kind: int, samples: int) -> float:
+            forward, backward, _ = self.times(begin, end, kind, samples, micro_batches)
+            return forward + backward + (forward if way.recomputes else 0)
+
+        if not all(fits(kind, 1) for kind in shares):
+            return None
+        for _ in range(size - devices):
+            free = [kind for kind in shares if fits(kind, min(shares[kind]) + 1)]
+            if not free:
+                return None
+            first = min(free, key=lambda kind: (done(kind, min(shares[kind]) + 1), -kind))
+            shares[first][shares[first].index(min(shares[first]))] += 1
+        return tuple(tuple(sorted(shares.get(kind, ()), reverse=True)) for kind in range(len(group)))
+
+    def documented(self, begin, end, group: Group, micro_batches: int, in_flight: int, last: bool) -> Run | None:
+        """How a stage of the searched space runs: even or balanced shares, the plainest way that fits, else the one
+        that adds least to an iteration. None where none fits."""
+        key = (begin, end, group, micro_batches, in_flight, last)
+        if key not in self._documented:
+            size = -(-self.request.batch // micro_batches)
+            single = sum(map(bool, group)) == 1
+
+            def shares_for(way: Way) -> Shares | None:
+                if single:
+                    return tuple(even(size, sum(part)) if part else () for part in group)
+                return self.balanced(begin, end, group, micro_batches, in_flight, way)
+
+            self._documented[key] = self._best_way(key, shares_for)
+        return self._documented[key]
+
+    def _best_way(self, key, shares_for) -> Run | None:
+        begin, end, group, micro_batches, in_flight, _ = key
+        found = []
+        size = -(-self.request.batch // micro_batches)
+        devices = self.machines.size(group)
+        for number, way in enumerate(self.ways(devices)):
+            segments = self.segments(begin, end, way, -(-size // devices), in_flight)
+            shares = shares_for(way)
+            if shares is None or not self.fits(begin, end, group, way, segments, shares, in_flight):
+                continue
+            found.append(self.run(*key, way, shares))
+            if number == 0:
+                break
+        return min(found, key=lambda run: micro_batches * (run.forward + run.backward) + run.sync, default=None)
+
+    def runs(self, begin, end, group: Group, micro_batches: int, in_flight: int, last: bool) -> tuple[Run, ...]:
+        """One for each way to share a micro-batch that can matter."""
+        key = (begin, end, group, micro_batches, in_flight, last)
+        if key not in self._all:
+            found = (self._best_way(key, lambda way, s=shares: s) for shares in self._every_share(*key[:4]))
+            self._all[key] = tuple(run for run in found if run)
+        return self._all[key]
+
+    def _every_share(self, begin, end, group: Group, micro_batches: int) -> Iterator[Shares]:
+        size = -(-self.request.batch // micro_batches)
+        used = [kind for kind, part in enumerate(group) if part]
+        counts = [sum(group[kind]) for kind in used]
+        for sums in product(*(range(count, size + 1) for count in counts)):
+            if sum(sums) != size:
+                continue
+            choices = [
+                [even(of, count)] if self.rises(begin, end, kind) else partitions(of, count, of)
+                for kind, count, of in zip(used, counts, sums)
+            ]
+            for chosen in product(*choices):
+                by_kind = dict(zip(used, chosen))
+                yield tuple(by_kind.get(kind, ()) for kind in range(len(group)))

@@ -1,0 +1,174 @@
+"""Tiny random instances: what `heterplan compile` answers, against a list of every plan.
+
+`bench/oracle.py` does the same with as many instances as wanted, and says what it counted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from compare import compare, compile_instance
+from instance import DeviceType, Instance, Layer, Link, NodeGroup, Request, Tensor, Times
+from iteration import Placed, by_formula, by_passes
+from laws import look_at_laws
+from machines import compact, divisions, slots
+from placements import judge_placement
+from random_instance import random_instance
+from shrink import shrink
+from stages import partitions
+from synchronous import SynchronousPlanner
+
+SAMPLES = {"synchronous-1f1b": 150, "steady-state": 60, "burst": 60}
+
+
+@pytest.mark.parametrize("model", SAMPLES)
+def test_answers_are_those_of_a_list_of_every_plan(model: str):
+    apart, mixed, feasible, proven = {}, 0, 0, 0
+    for seed in range(SAMPLES[model]):
+        verdict = compare(random_instance(seed, model))
+        if verdict.disagreements:
+            apart[seed] = verdict.disagreements
+        mixed += verdict.mixed
+        feasible += verdict.answer.feasible
+        proven += bool(verdict.answer.found.get("proven"))
+    assert not apart
+    assert feasible > SAMPLES[model] / 3 and proven > 2  # the instances say something
+    assert mixed > 5 or model != "synchronous-1f1b"
+
+
+@pytest.mark.parametrize("model", SAMPLES)
+def test_planted_mistakes_are_found(model: str):
+    instance, answer = first_plan(model)
+    sign = 1 if instance.request.objective == "throughput" else -1
+    found = set()
+
+    def plant(**changes):
+        changed = replace(answer, found=answer.found | changes)
+        found.update(kind for kind, _ in compare(instance, changed).disagreements)
+
+    value = answer.found["objectiveValue"]
+    plant(lowerBound=value * (1 - sign * 1e-4))
+    plant(objectiveValue=value * (1 + sign * 1e-4))
+    plant(objectiveValue=value * (1 - sign * 1e-4))
+    plant(iterationSeconds=answer.found["iterationSeconds"] * (1 + 1e-4))
+    nothing = replace(answer, status=2, found={"feasible": False, "proven": True})
+    found.update(kind for kind, _ in compare(instance, nothing).disagreements)
+    impossible = replace(instance, request=replace(instance.request, min_throughput=1e9))
+    found.update(kind for kind, _ in compare(impossible, answer).disagreements)
+    assert found == {"bound", "impossible", "optimal", "figures", "not there", "false proof"}
+
+
+def first_plan(model: str):
+    for seed in range(100):
+        instance = random_instance(seed, model)
+        answer = compile_instance(instance)
+        if answer.feasible and answer.found["optimal"] and answer.complete:
+            return instance, answer
+    raise AssertionError("no instance has a plan")
+
+
+def test_figures_of_stages_count():
+    instance, answer = first_plan("synchronous-1f1b")
+    stages = answer.found["stages"]
+    for name in ("forwardSeconds", "backwardSeconds", "syncSeconds", "memoryBytes"):
+        changed = [stages[0] | {name: stages[0].get(name, 0.0) * 1.001 + 1e-6}, *stages[1:]]
+        verdict = compare(instance, replace(answer, found=answer.found | {"stages": changed}))
+        assert [kind for kind, _ in verdict.disagreements] == ["figures"], name
+
+
+def test_a_device_more_and_a_limit_less_never_make_a_plan_worse():
+    """As far as the searched space itself is not worse."""
+    broken = {}
+    for seed in range(10):
+        instance = random_instance(seed)
+        verdict = compare(instance)
+        look_at_laws(instance, verdict, seed)
+        if verdict.disagreements:
+            broken[seed] = verdict.disagreements
+    assert not broken
+
+
+def test_evaluate_says_the_same_of_any_placement():
+    judged = {seed: judge_placement(random_instance(seed), seed) for seed in range(1000, 1050)}
+    assert not {seed: problems for seed, problems in judged.items() if problems}
+    assert sum(problems is not None for problems in judged.values()) > 20
+
+
+def test_an_instance_shrinks_to_what_a_defect_needs():
+    instance = random_instance(3)
+    small = shrink(instance, lambda each: sum(layer.parameter_bytes for layer in each.layers) > 0)
+    assert len(small.layers) == 1 and small.tensors == () and small.device_count() == 1 and small.request.batch == 1
+
+
+# The list itself, by hand.
+
+
+def worked_example() -> Instance:
+    """That of docs/formats.md."""
+    layers = (
+        Layer("embed", 400_000_000, activation_bytes=1_000_000),
+        Layer("body", 100_000_000, activation_bytes=8_000_000, workspace_bytes=2_000_000),
+        Layer("head", 10_000_000, activation_bytes=1_000_000),
+    )
+    forward = {"embed": (10, 80, 4), "body": (90, 10, 2), "head": (30, 2, 1)}  # ms: left, right, update; 4 samples
+    times = {
+        (name, kind, n): Times(forward[name][i] * n / 4e3, forward[name][i] * n / 2e3, forward[name][2] * 1e-3)
+        for name in forward
+        for i, kind in enumerate(("left", "right"))
+        for n in range(1, 17)
+    }
+    inside = Link(10_000_000_000, 0)
+    return Instance(
+        layers,
+        (Tensor("words", 0, (1,), 1_000_000), Tensor("features", 1, (2,), 500_000)),
+        (DeviceType("left", 16_000_000_000, 1.0), DeviceType("right", 2_000_000_000, 2.0)),
+        (NodeGroup("l", 1, {"left": 1}, inside), NodeGroup("r", 1, {"right": 1}, inside)),
+        Link(1_000_000_000, 1_000_000),
+        {},
+        times,
+        Request(batch=16, micro_batches=4),
+    )
+
+
+def test_the_worked_example_takes_what_the_document_says():
+    planner = SynchronousPlanner(worked_example())
+    positions, groups = (0, 1, 3), (((1,), ()), ((), (1,)))
+    runs = [
+        planner.stages.documented(0, 1, groups[0], 4, 2, False),
+        planner.stages.documented(1, 3, groups[1], 4, 1, True),
+    ]
+    plan = planner.place(positions, groups, 4, runs)
+    assert plan.iteration == pytest.approx(0.203)
+    assert [run.memory for run in plan.runs] == [808e6, 268e6]
+    assert plan.receives == (pytest.approx((0, 0.005)), pytest.approx((0.005, 0)))
+    planner.search()
+    assert planner.documented.plan.positions == positions and planner.documented.objective == pytest.approx(0.203)
+
+
+def test_passes_wait_where_the_simulator_says_so():
+    """The example of docs/rationale/simulator.md."""
+    stages = [Placed(f, b, 0, [(f, b)]) for f, b in ((9, 1), (1, 11), (1, 1))]
+    assert by_formula(stages, 2) == 36
+    assert by_passes(stages, 2) == 42
+
+
+def test_devices_are_divided_in_every_way():
+    assert divisions(2, 1, 1) == (((),), ((1,),), ((2,),))
+    assert ((1,), (1,)) in divisions(1, 2, 2) and ((1, 1), ()) in divisions(1, 2, 2)
+    assert {parts[0] for parts in divisions(2, 2, 1)} == {(), (1,), (2,), (1, 1), (2, 1), (2, 2)}
+    assert len(divisions(3, 2, 2)) == len(set(divisions(3, 2, 2)))
+    assert compact(5, 2) == (2, 2, 1)
+
+
+def test_samples_are_divided_in_every_way():
+    assert sorted(partitions(6, 3, 6)) == [(2, 2, 2), (3, 2, 1), (4, 1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("devices", "size", "nodes", "taken"),
+    [(1, 4, 2, 1), (2, 4, 2, 2), (3, 4, 2, 4), (5, 4, 2, 5), (7, 4, 2, 8), (2, 6, 2, 3), (1, 6, 2, 1), (2, 3, 2, 3),
+     (3, 4, 1, 3)],
+)  # fmt: skip
+def test_slots(devices: int, size: int, nodes: int, taken: int):
+    assert slots(devices, size, nodes) == taken
