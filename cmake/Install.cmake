@@ -10,6 +10,19 @@ install(DIRECTORY ${CMAKE_SOURCE_DIR}/lib/codegen/runtime/heterplan_runtime
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/profiles DESTINATION share/heterplan COMPONENT program
   FILES_MATCHING PATTERN "*.yaml" PATTERN "*.json")
 
+# heterplan_install_text(WHAT FILE): what `heterplan completion WHAT` prints.
+function(heterplan_install_text what file)
+  cmake_path(GET file PARENT_PATH folder)
+  install(CODE "
+    set(prefix \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}\")
+    file(MAKE_DIRECTORY \"\${prefix}/${folder}\")
+    execute_process(COMMAND \"$<TARGET_FILE:heterplan>\" completion ${what}
+      OUTPUT_FILE \"\${prefix}/${file}\" COMMAND_ERROR_IS_FATAL ANY)" COMPONENT program)
+endfunction()
+heterplan_install_text(man share/man/man1/heterplan.1)
+heterplan_install_text(bash share/bash-completion/completions/heterplan)
+heterplan_install_text(zsh share/zsh/site-functions/_heterplan)
+
 # The wheel brings shared libraries along, in this folder. DT_RPATH, unlike DT_RUNPATH, holds for the
 # libraries that those libraries need, too.
 set_target_properties(heterplan PROPERTIES INSTALL_RPATH "$ORIGIN/../lib/heterplan")

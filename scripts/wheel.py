@@ -38,6 +38,13 @@ def install(build: Path, package: Path) -> Path:
     return program / "bin/heterplan"
 
 
+def move_shared(package: Path, data: Path) -> None:
+    """What shells and man look for goes to share/ of the environment, as wheels do it."""
+    data.mkdir(parents=True)
+    for name in ("man", "bash-completion", "zsh"):
+        (package / "program/share" / name).rename(data / name)
+
+
 def needed_libraries(executable: Path) -> dict[str, Path]:
     """Name -> file of each shared library that the loader takes for it, but the C library's."""
     found = {}
@@ -136,6 +143,7 @@ def make_wheel(build: Path, output: Path) -> Path:
         libraries = needed_libraries(executable)
         bundle(libraries, package / "program/lib/heterplan")
         tag = f"py3-none-{platform_tag([executable, *libraries.values()])}"
+        move_shared(package, root / f"heterplan-{version()}.data/data/share")
         metadata = f"heterplan-{version()}.dist-info"
         write_metadata(root / metadata, tag, libraries)
         output.mkdir(parents=True, exist_ok=True)

@@ -5,14 +5,10 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
-import sysconfig
 import zipfile
 from pathlib import Path
 
-import pytest
-from conftest import BUILD, SOURCE
+from conftest import SOURCE, run_clean
 
 ALLOWED = re.compile(r"^(linux-vdso|ld-linux.*|lib(c|m|mvec|dl|rt|pthread))\.so")
 TRAINING = """
@@ -32,39 +28,6 @@ print(heterplan.__file__, len(plan.stages), found)
 """
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    cache = BUILD / "CMakeCache.txt"
-    if not cache.is_file():
-        pytest.skip(f"{BUILD} is not a build folder")
-    if "HETERPLAN_SANITIZE:BOOL=ON" in cache.read_text(encoding="utf-8"):
-        pytest.skip("a build with sanitizers is not given on")
-    folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, SOURCE / "scripts/wheel.py", BUILD, folder]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return Path(done.stdout.strip())
-
-
-@pytest.fixture(scope="module")
-def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A fresh virtual environment with the wheel; returns its folder of programs."""
-    folder = tmp_path_factory.mktemp("environment")
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
-    python = folder / "bin/python"
-    pip = [sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check", "-q"]
-    subprocess.run([*pip, "install", "--no-index", "--no-deps", "--no-compile", wheel], check=True)
-    packages = f"lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
-    (folder / packages / "lent.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    return folder / "bin"
-
-
-def run(environment: Path, *command: str | Path, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Without the variables that tests have, and without a compiler on the path."""
-    clean = {"PATH": str(environment), "OMP_NUM_THREADS": "1", "HOME": str(folder)}
-    return subprocess.run(command, cwd=folder, env=clean, capture_output=True, text=True)
-
-
 def test_wheel_says_what_it_is(wheel: Path) -> None:
     assert re.fullmatch(r"heterplan-[\d.]+-py3-none-manylinux_2_\d+_\w+\.whl", wheel.name)
     with zipfile.ZipFile(wheel) as archive:
@@ -79,7 +42,7 @@ def test_wheel_says_what_it_is(wheel: Path) -> None:
 
 def test_program_needs_the_c_library_only(environment: Path, tmp_path: Path) -> None:
     (package,) = environment.parent.glob("lib/*/site-packages/heterplan")
-    done = run(environment, "/usr/bin/ldd", package / "program/bin/heterplan", folder=tmp_path)
+    done = run_clean(environment, "/usr/bin/ldd", package / "program/bin/heterplan", folder=tmp_path)
     elsewhere = [
         line for line in done.stdout.splitlines()
         if str(package / "program") not in str(Path(line.split()[2]).resolve() if "=>" in line else "")
@@ -91,18 +54,22 @@ def test_program_needs_the_c_library_only(environment: Path, tmp_path: Path) -> 
 def test_command_finds_what_belongs_to_it(environment: Path, tmp_path: Path) -> None:
     model = SOURCE / "test/data/small/cnn.onnx"
     heterplan = environment / "heterplan"
-    assert run(environment, heterplan, "--version", folder=tmp_path).stdout.startswith("heterplan ")
+    assert run_clean(environment, heterplan, "--version", folder=tmp_path).stdout.startswith("heterplan ")
     command = ("compile", model, "--cluster", "local-cpu", "--batch", "8", "-o", "out")
-    done = run(environment, heterplan, *command, folder=tmp_path)
+    done = run_clean(environment, heterplan, *command, folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "out/heterplan_runtime/main.py").is_file()
-    assert run(environment, heterplan, "compil", folder=tmp_path).returncode == 1
+    shared = environment.parent / "share"
+    assert "complete -o" in (shared / "bash-completion/completions/heterplan").read_text()
+    assert (shared / "man/man1/heterplan.1").read_text().startswith(".TH HETERPLAN")
+    assert (shared / "zsh/site-functions/_heterplan").is_file()
+    assert run_clean(environment, heterplan, "compil", folder=tmp_path).returncode == 1
 
 
 def test_resnet50_trains_in_the_users_loop(environment: Path, tmp_path: Path) -> None:
     networks = (SOURCE / "test/python/networks.py").read_text(encoding="utf-8")
     (tmp_path / "networks.py").write_text(networks)
     (tmp_path / "train.py").write_text(TRAINING)
-    done = run(environment, environment / "python", "train.py", folder=tmp_path)
+    done = run_clean(environment, environment / "python", "train.py", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert str(environment.parent) in done.stdout and os.fspath(SOURCE) not in done.stdout
