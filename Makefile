@@ -4,7 +4,7 @@ BUILD := $(if $(filter release ci,$(PRESET)),build,build/$(PRESET))
 TARGETS ?= all
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test bench bench-fidelity bench-heterps bench-schedule bench-burst bench-balance bench-gaps fuzz format lint clean
+.PHONY: help setup build demo wheel test bench bench-fidelity bench-heterps bench-schedule bench-burst bench-balance bench-gaps fuzz format lint clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -18,6 +18,11 @@ build: ## build/bin/heterplan (needs neither Python nor PyTorch)
 
 demo: build setup ## plan ResNet-50 for a mixed cluster, then run a small plan on this machine
 	@scripts/demo.sh
+
+wheel: ## build/wheel/heterplan-*.whl: program, catalogue, runtime and Python package
+	@scripts/setup.sh build
+	@$(MAKE) --no-print-directory compile TARGETS="heterplan heterplan_runtime"
+	@scripts/wheel.py $(BUILD)
 
 test: setup compile ## build everything and run every test
 	@scripts/test.sh $(BUILD) $(CTEST_ARGS)

@@ -8,7 +8,7 @@ cat <<'TEXT'
 # The command line
 
 `heterplan <command>`. What people read goes to stdout as a table; `--json` gives the same facts as JSON. Diagnostics go to stderr,
-progress too, and only on a terminal. The same inputs, options and seed give the same bytes, unless `--time-limit` cuts a search short.
+progress too, and only on a terminal. There are no colours. The same inputs, options and seed give the same bytes, unless `--time-limit` cuts a search short.
 
 | exit status | means |
 | --- | --- |
@@ -19,7 +19,7 @@ progress too, and only on a terminal. The same inputs, options and seed give the
 
 MODEL is `.onnx` or `.layers.json`. PLAN is `plan.json` or the directory that holds it. [guide.md](guide.md) shows the commands at work.
 TEXT
-for command in import profile compile evaluate inspect diff verify simulate schedule run export calibrate; do
+for command in import profile compile evaluate inspect diff verify simulate schedule run export calibrate explain completion; do
   printf '\n## heterplan %s\n\n```\n' "$command"
   "$heterplan" "$command" --help | sed -e 's/[[:space:]]*$//' -e '/./,$!d' | sed -e :a -e '/^\n*$/{$d;N;ba' -e '}'
   printf '```\n'

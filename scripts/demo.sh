@@ -8,7 +8,7 @@ readonly heterplan=build/bin/heterplan out=build/demo
 rm -rf "$out"
 mkdir -p "$out"
 
-if [[ -t 1 ]]; then bold=$'\e[1m' dim=$'\e[2m' plain=$'\e[0m'; else bold='' dim='' plain=''; fi
+if [[ -t 1 && -z ${NO_COLOR:-} ]]; then bold=$'\e[1m' dim=$'\e[2m' plain=$'\e[0m'; else bold='' dim='' plain=''; fi
 title() { printf '\n%s%s%s\n' "$bold" "$*" "$plain"; }
 # Shows a command, then runs it.
 show() {

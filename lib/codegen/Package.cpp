@@ -169,8 +169,9 @@ Error writeContents(Contents &contents, const Package &package) {
     return error;
   if (Error error = writeParetoFront(contents, package.front))
     return error;
-  if (Error error =
-          contents.write("report.html", emitReport(package.plan, package.timeline, package.front)))
+  if (Error error = contents.write(
+          "report.html", emitReport(package.plan, package.timeline, package.front,
+                                    {&package.layers, package.cluster, &package.program})))
     return error;
   if (Error error = contents.write(marker, "heterplan " HETERPLAN_VERSION "\n"))
     return error;

@@ -27,6 +27,8 @@ struct Package {
   std::string runtime; // folder of the Python package heterplan_runtime; see findRuntime()
   /// Plans of a Pareto front, if one was asked for: they go to pareto/, with pareto.json.
   ParetoPlans front = {};
+  /// With the memory of its devices, for the report; null: not known.
+  const Cluster *cluster = nullptr;
   /// A copy of the background job: a package of its own, which goes to background/.
   const Package *background = nullptr;
 };

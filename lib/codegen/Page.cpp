@@ -31,11 +31,12 @@ svg .front { fill: none; stroke: var(--soft); } svg line.bound { stroke: var(--b
 .key span { display: inline-block; width: .8em; height: .8em; margin: 0 .4em 0 1.2em; }
 .bar .forward, .key .forward { background: var(--forward); } .bar .backward, .key .backward { background: var(--backward); }
 .bar .transfer, .key .transfer { background: var(--transfer); } .bar .sync, .key .sync { background: var(--sync); }
+.bar.fill { background: var(--line); min-width: 6rem; margin: .45rem 0; } svg .flow { fill: none; stroke: var(--soft); }
 .bar .regressed, .key .regressed { background: var(--regressed); }
 .wide { overflow-x: auto; } .wide svg { min-width: 46rem; }
 @media (max-width: 40rem) { body { margin: 1rem auto; padding: 0 .8rem; } h1 { font-size: 1.2rem; }
   dl { grid-template-columns: repeat(auto-fill, minmax(8rem, 1fr)); } dd { font-size: 1rem; }
-  .wide table { min-width: 38rem; } }
+  .wide table { min-width: 50rem; } }
 .bad { color: var(--bad); font-weight: 600; }
 .bar { display: flex; height: .7rem; border-radius: .35rem; overflow: hidden; }
 details summary { cursor: pointer; color: var(--soft); }

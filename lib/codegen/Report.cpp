@@ -1,9 +1,12 @@
 #include "codegen/Report.h"
 
+#include "codegen/DeviceTables.h"
 #include "codegen/Gantt.h"
+#include "codegen/ModelPicture.h"
 #include "codegen/Page.h"
 
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/STLExtras.h"
 
 #include <map>
 #include <vector>
@@ -218,17 +221,32 @@ std::string slackText(const Check &check) {
   return number(check.slack) + " " + check.unit;
 }
 
-std::string checksTable(const Plan &plan) {
+std::string checksTable(ArrayRef<Check> checks, bool holding) {
+  constexpr bool numeric[] = {false, false, true};
+  std::string rows;
+  for (const Check &check : checks)
+    if (check.holds == holding)
+      rows += "<tr>" + element("td", check.name) +
+              element("td", check.holds ? "yes" : "no", check.holds ? "" : "class=\"bad\"") +
+              element("td", slackText(check), "class=\"n\"") + "</tr>\n";
+  if (rows.empty())
+    return "";
+  return wide("<table>\n" + row({"constraint", "holds", "slack"}, numeric, "th") + rows +
+              "</table>\n");
+}
+
+/// Those that fail are shown, those that hold are folded away.
+std::string checksSection(const Plan &plan) {
   if (plan.checks.empty())
     return "";
-  constexpr bool numeric[] = {false, false, true};
-  std::string html =
-      "<h2>Checks</h2>\n<table>\n" + row({"constraint", "holds", "slack"}, numeric, "th");
-  for (const Check &check : plan.checks)
-    html += "<tr>" + element("td", check.name) +
-            element("td", check.holds ? "yes" : "no", check.holds ? "" : "class=\"bad\"") +
-            element("td", slackText(check), "class=\"n\"") + "</tr>\n";
-  return html + "</table>\n";
+  size_t holding = count_if(plan.checks, [](const Check &check) { return check.holds; });
+  std::string told = holding == plan.checks.size() ? "All " : "";
+  std::string html = "<h2>Checks</h2>\n" + checksTable(plan.checks, /*holding=*/false);
+  if (holding)
+    html += "<details><summary>" + told + std::to_string(holding) +
+            (holding == 1 ? " check holds" : " checks hold") + "</summary>\n" +
+            checksTable(plan.checks, /*holding=*/true) + "</details>\n";
+  return html;
 }
 
 std::string fits(const Plan &plan) {
@@ -280,13 +298,19 @@ std::string footer(const Plan &plan) {
 }
 } // namespace
 
-std::string emitReport(const Plan &plan, const Timeline &timeline, const ParetoPlans &front) {
+std::string emitReport(const Plan &plan, const Timeline &timeline, const ParetoPlans &front,
+                       const ReportInputs &inputs) {
+  std::string picture = inputs.model ? emitModelPicture(*inputs.model, plan) : "";
+  if (!picture.empty())
+    picture = "<h2>Layers by stage</h2>\n" + picture;
+  std::string memory = inputs.cluster ? emitMemoryTable(plan, *inputs.cluster) : "";
+  std::string ranks = inputs.program ? emitRankTable(*inputs.program) : "";
   std::string body = "<p class=\"lead\">" + std::to_string(plan.stages.size()) +
                      (plan.stages.size() == 1 ? " stage" : " stages") + "</p>\n" + summary(plan) +
-                     "<h2>Stages</h2>\n" + wide(stagesTable(plan)) + tablesTable(plan) +
-                     burstSection(plan) + layerLists(plan) + wide(chart(timeline)) +
-                     paretoSection(front) + wide(checksTable(plan)) + provenance(plan) +
-                     footer(plan);
+                     picture + "<h2>Stages</h2>\n" + wide(stagesTable(plan)) + tablesTable(plan) +
+                     burstSection(plan) + layerLists(plan) + ranks + memory +
+                     wide(chart(timeline)) + paretoSection(front) + checksSection(plan) +
+                     provenance(plan) + footer(plan);
   return page(plan.model + " on " + plan.cluster, body);
 }
 

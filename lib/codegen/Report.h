@@ -2,16 +2,27 @@
 #pragma once
 
 #include "codegen/ParetoPlans.h"
+#include "ir/Cluster.h"
+#include "ir/LayerGraph.h"
 #include "ir/Plan.h"
+#include "ir/Program.h"
 #include "ir/Timeline.h"
 
 #include <string>
 
 namespace heterplan {
 
-/// A page of HTML with inline styles and one inline SVG; no scripts, nothing from outside. Every
+/// What a report can show beside the plan; each may be null.
+struct ReportInputs {
+  const LayerGraph *model = nullptr; // the picture of the layers
+  const Cluster *cluster = nullptr;  // memory of the devices against its limit
+  const Program *program = nullptr;  // every rank
+};
+
+/// A page of HTML with inline styles and inline SVG; no scripts, nothing from outside. Every
 /// name is escaped. `timeline` may be empty; then there is no chart of it. With a Pareto front of
 /// several plans it has a chart and a table of that.
-std::string emitReport(const Plan &plan, const Timeline &timeline, const ParetoPlans &front = {});
+std::string emitReport(const Plan &plan, const Timeline &timeline, const ParetoPlans &front = {},
+                       const ReportInputs &inputs = {});
 
 } // namespace heterplan

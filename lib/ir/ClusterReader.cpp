@@ -1,6 +1,7 @@
 // Cluster files: YAML to Cluster. docs/clusters.md describes the format.
 #include "ir/Cluster.h"
 #include "support/Files.h"
+#include "support/Suggestion.h"
 #include "support/Yaml.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -291,15 +292,14 @@ Error readList(const YamlNode &node, const char *what, std::vector<Item> &items,
 Error checkUses(const Cluster &cluster, const Uses &uses) {
   for (const auto &[name, place] : uses.types)
     if (cluster.typeIndex(name) < 0) {
-      std::vector<StringRef> declared;
-      for (const DeviceType &type : cluster.types)
-        declared.push_back(type.name);
+      std::vector<std::string> declared = namesOf(cluster.types);
       return Diagnostic(Diag::UnknownDevice, place).note({}, "declared are " + join(declared, ", "))
-             << "device_types does not declare '" << name << "'";
+             << "device_types does not declare '" << name << "'" << didYouMean(name, declared);
     }
   for (const auto &[name, place] : uses.zones)
-    if (none_of(cluster.zones, [&name = name](const Zone &zone) { return zone.name == name; }))
-      return Diagnostic(Diag::UnknownZone, place) << "zones does not declare '" << name << "'";
+    if (std::vector<std::string> declared = namesOf(cluster.zones); !is_contained(declared, name))
+      return Diagnostic(Diag::UnknownZone, place)
+             << "zones does not declare '" << name << "'" << didYouMean(name, declared);
   return Error::success();
 }
 

@@ -2,6 +2,7 @@
 
 #include "ir/FileForms.h"
 #include "ir/Json.h"
+#include "support/Suggestion.h"
 
 #include "heterplan.pb.h"
 
@@ -68,10 +69,10 @@ const Descriptor *messageAt(const Descriptor *descriptor, StringRef element) {
   return descriptor;
 }
 
-std::string fieldsOf(const Descriptor *descriptor) {
-  std::string names;
+std::vector<std::string> fieldsOf(const Descriptor *descriptor) {
+  std::vector<std::string> names;
   for (int i = 0; descriptor && i < descriptor->field_count(); ++i)
-    names += (i ? ", " : "") + descriptor->field(i)->json_name();
+    names.push_back(descriptor->field(i)->json_name());
   return names;
 }
 
@@ -107,10 +108,12 @@ Error translate(const JsonSource &source, const Message &message, StringRef text
     StringRef name;
     std::tie(name, rest) = rest.ltrim().split(": ");
     element += (element.empty() ? "" : ".") + camelCase(name);
-    if (rest.contains("Cannot find field"))
+    if (rest.contains("Cannot find field")) {
+      std::vector<std::string> fields = fieldsOf(messageAt(message.GetDescriptor(), place));
       return Diagnostic(Diag::UnknownField, source.at(element))
-                 .note({}, "accepted are " + fieldsOf(messageAt(message.GetDescriptor(), place)))
-             << "unknown field '" << name << "'";
+                 .note({}, "accepted are " + join(fields, ", "))
+             << "unknown field '" << name << "'" << didYouMean(name, fields);
+    }
   }
   rest.consume_front(": ");
   rest.consume_front("invalid value ");

@@ -5,6 +5,7 @@
 #include "llvm/ADT/StringRef.h"
 
 #include <string>
+#include <vector>
 
 namespace heterplan {
 
@@ -14,5 +15,13 @@ std::string closest(llvm::StringRef word, llvm::ArrayRef<std::string> accepted);
 
 /// "; did you mean 'conv1'?", or "".
 std::string didYouMean(llvm::StringRef word, llvm::ArrayRef<std::string> accepted);
+
+/// The names of `items`, which are to be the accepted words.
+template <typename Items> std::vector<std::string> namesOf(const Items &items) {
+  std::vector<std::string> names;
+  for (const auto &item : items)
+    names.push_back(item.name);
+  return names;
+}
 
 } // namespace heterplan

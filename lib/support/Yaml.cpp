@@ -1,5 +1,7 @@
 #include "support/Yaml.h"
 
+#include "support/Suggestion.h"
+
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/YAMLParser.h"
@@ -155,10 +157,10 @@ private:
   Location place;
 };
 
-std::string keysOf(ArrayRef<YamlField> fields) {
-  std::string keys;
+std::vector<std::string> keysOf(ArrayRef<YamlField> fields) {
+  std::vector<std::string> keys;
   for (const YamlField &field : fields)
-    keys += (keys.empty() ? "" : ", ") + std::string(field.key);
+    keys.push_back(std::string(field.key));
   return keys;
 }
 } // namespace
@@ -176,15 +178,17 @@ Expected<YamlNode> parseYaml(StringRef text, StringRef path, uint64_t limit) {
 
 Error readMapping(const YamlNode &node, StringRef what, ArrayRef<YamlField> fields) {
   if (node.kind != YamlNode::Kind::Mapping)
-    return Diagnostic(Diag::WrongType, node.location).note({}, "its keys are " + keysOf(fields))
+    return Diagnostic(Diag::WrongType, node.location)
+               .note({}, "its keys are " + join(keysOf(fields), ", "))
            << what << " must be a mapping (key: value)";
   for (const YamlEntry &entry : node.entries) {
     auto field = std::find_if(fields.begin(), fields.end(),
                               [&](const YamlField &known) { return entry.key == known.key; });
     if (field == fields.end())
       return Diagnostic(Diag::UnknownField, entry.location)
-                 .note({}, "accepted are " + keysOf(fields))
-             << what << " has no key '" << entry.key << "'";
+                 .note({}, "accepted are " + join(keysOf(fields), ", "))
+             << what << " has no key '" << entry.key << "'"
+             << didYouMean(entry.key, keysOf(fields));
     if (Error error = field->read(entry.value))
       return error;
   }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import shutil
@@ -10,7 +11,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from conftest import BINARY, SOURCE
+from conftest import BINARY, CLUSTERS, MODELS, SOURCE
 
 HAND = SOURCE / "test/data/hand"
 CLICKS = {
@@ -40,8 +41,8 @@ def report(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         inputs += ["--profile", HAND / "chain.profile.json"]
     subprocess.run([BINARY, "compile", *inputs, *options, "-o", folder / "out"], check=True, capture_output=True)
     page = subprocess.run([BINARY, "inspect", folder / "out", "--format", "html"], check=True, capture_output=True)
-    (folder / "report.html").write_bytes(page.stdout)
-    return folder / "report.html"
+    assert page.stdout.startswith(b"<!DOCTYPE html>")
+    return folder / "out/report.html"
 
 
 class Page(HTMLParser):
@@ -82,23 +83,52 @@ def test_what_is_wide_scrolls_by_itself(report: Path) -> None:
     assert "overflow-wrap: anywhere" in page.rules["body"]  # of every word outside of these boxes
 
 
+# What a browser finds on the page: its width, that of what is on it, that of the widest box; which colours.
+PROBE = """<script>onload = () => { const root = document.documentElement, look = getComputedStyle(document.body);
+  const boxes = [...document.querySelectorAll('.wide')].map(box => box.scrollWidth);
+  for (const fold of document.querySelectorAll('details')) fold.open = true;
+  document.title = JSON.stringify({shown: root.clientWidth, needed: root.scrollWidth, boxed: Math.max(...boxes),
+    dark: matchMedia('(prefers-color-scheme: dark)').matches, ink: look.color, paper: look.backgroundColor}); }</script>"""
+SCHEMES = {"light": "1", "dark": "0"}
+
+
+def luminance(colour: str) -> float:
+    """Of `rgb(r, g, b)`, as WCAG 2 defines it."""
+    parts = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium on the PATH")
-@pytest.mark.parametrize("width", [400, 1200])
-def test_nothing_is_wider_than_the_page(report: Path, width: int, tmp_path: Path) -> None:
-    probe = """<script>onload = () => { const root = document.documentElement;
-      document.title = root.clientWidth + " " + root.scrollWidth + " " + (document.querySelector('.wide').scrollWidth); }</script>"""
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("width", [400, 800, 1280])
+def test_page_fits_and_can_be_read(report: Path, width: int, scheme: str, tmp_path: Path) -> None:
     # A window may not be as narrow as a telephone; a frame may.
-    (tmp_path / "page.html").write_text(report.read_text().replace("</body>", probe + "</body>"))
+    (tmp_path / "page.html").write_text(report.read_text().replace("</body>", PROBE + "</body>"))
     (tmp_path / "frame.html").write_text(
         f"<iframe id='f' src='page.html' width='{width}' height='800' style='border:0'></iframe>"
         "<script>setInterval(() => document.title = document.getElementById('f').contentDocument.title, 50)</script>")
     done = subprocess.run(
-        [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files",
+        [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files", "--enable-logging=stderr",
          f"--user-data-dir={tmp_path / 'user'}", "--virtual-time-budget=3000", "--window-size=1600,1000", "--dump-dom",
-         (tmp_path / "frame.html").as_uri()],
+         f"--blink-settings=preferredColorScheme={SCHEMES[scheme]}", (tmp_path / "frame.html").as_uri()],
         capture_output=True, text=True, timeout=120)  # fmt: skip
-    title = re.search(r"<title>(\d+) (\d+) (\d+)</title>", done.stdout)
+    title = re.search(r"<title>(\{.*\})</title>", done.stdout)
     assert title, done.stdout[:500] + done.stderr[-2000:]
-    shown, needed, boxed = map(int, title.groups())
-    assert needed <= shown <= width
-    assert width > 1000 or boxed > shown  # a table is wider than the page, and scrolls in its box
+    found = json.loads(html.unescape(title[1]))
+    assert found["needed"] <= found["shown"] <= width
+    assert width > 400 or found["boxed"] > found["shown"]  # a table is wider than the page, and scrolls in its box
+    assert found["dark"] == (scheme == "dark")
+    dark, light = sorted(map(luminance, (found["ink"], found["paper"])))
+    assert (light + 0.05) / (dark + 0.05) > 7
+    assert "CONSOLE" not in done.stderr
+
+
+def test_page_of_a_thousand_devices_is_small(tmp_path: Path) -> None:
+    cluster = (CLUSTERS / "homogeneous-v100-32.yaml").read_text()
+    (tmp_path / "large.yaml").write_text(re.sub(r"count: \d+", "count: 128", cluster))
+    command = [BINARY, "compile", MODELS / "resnet50.onnx", "--cluster", tmp_path / "large.yaml"]
+    subprocess.run([*command, "--batch", "16384", "-o", tmp_path / "out"], check=True, capture_output=True)
+    page = (tmp_path / "out/report.html").read_text()
+    assert "All 1024 ranks" in page
+    assert len(page) < 3e6

@@ -16,7 +16,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 from source_checks import main, tree  # noqa: E402
 
-FOLDERS = ("lib", "tools", "test", "bench", "docs", "scripts", "profiles")
+FOLDERS = ("lib", "tools", "test", "bench", "docs", "scripts", "profiles", "python", "cmake")
 ENDINGS = (".cpp", ".h", ".def", ".cu", ".py", ".md", ".sh", ".test", ".proto", ".yaml", ".txt", ".json")
 # This list, what has changed its name, and data that others wrote.
 EXEMPT = re.compile(r"^(test/words/|CHANGELOG\.md|test/fuzz/corpus/|test/data/models/|test/conformance/operator-tests\.txt)")

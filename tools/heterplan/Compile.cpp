@@ -136,7 +136,8 @@ Error write(const Plan &plan, const ParetoPlans &front, const Inputs &inputs,
                   simulation->timeline,
                   inputs.graph ? &*inputs.graph : nullptr,
                   *runtime,
-                  front};
+                  front,
+                  &problem.cluster};
   std::optional<Package> background;
   if (copy) {
     background.emplace(Package{copy->plan, copy->layers, copy->program, copy->timeline,

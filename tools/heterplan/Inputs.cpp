@@ -134,6 +134,8 @@ std::string bundledFolder() {
   return "";
 }
 
+} // namespace
+
 std::vector<std::string> bundledClusters() {
   std::vector<std::string> names;
   std::error_code failure;
@@ -145,6 +147,7 @@ std::vector<std::string> bundledClusters() {
   return names;
 }
 
+namespace {
 /// `text` as a file, or else as the name of a bundled cluster.
 Expected<std::string> clusterFile(StringRef text) {
   if (sys::fs::exists(text))

@@ -76,6 +76,9 @@ llvm::Expected<PlanInputs> readPlanInputs(llvm::StringRef plan, llvm::StringRef 
 /// The hardware catalogue that came with this program.
 llvm::Expected<Catalogue> readCatalogue();
 
+/// The names of the bundled clusters, sorted; empty where the catalogue is not there.
+std::vector<std::string> bundledClusters();
+
 /// Where this program lies; resources are found from there.
 std::string executablePath();
 

@@ -157,7 +157,10 @@ Expected<ExitStatus> showPredicted(const Plan &plan, const InspectOptions &optio
   Expected<Simulation> simulation = simulate(*program);
   if (!simulation)
     return simulation.takeError();
-  outs() << (trace ? toJson(simulation->timeline) : emitReport(plan, simulation->timeline));
+  ReportInputs inputs;
+  inputs.program = &*program;
+  outs() << (trace ? toJson(simulation->timeline)
+                   : emitReport(plan, simulation->timeline, {}, inputs));
   return exitDone;
 }
 

@@ -11,6 +11,7 @@
 #include "search/jobs/UpperBound.h"
 #include "search/jobs/policy/Policy.h"
 #include "support/Progress.h"
+#include "support/Suggestion.h"
 
 #include <chrono>
 
@@ -104,11 +105,14 @@ Expected<int> jobToExplain(const std::string &name, const Choice &choice, const 
   if (choice.name != "pd-ors" && choice.name != "oasis")
     return usageError("--explain")
            << "goes with --policy pd-ors and oasis; '" << choice.name << "' has no prices";
-  for (int job = 0; job < problem.size(); ++job)
+  std::vector<std::string> names;
+  for (int job = 0; job < problem.size(); ++job) {
     if (problem.job(job).name == name)
       return job;
+    names.push_back(problem.job(job).name);
+  }
   return Diagnostic(Diag::UnknownJob, {"", 0, 0, "--explain"})
-         << "there is no job '" << name << "'";
+         << "there is no job '" << name << "'" << didYouMean(name, names);
 }
 
 PolicyResult runPolicy(Choice &choice, const Problem &problem) {

@@ -1,6 +1,7 @@
 #include "search/placement/StatedPlacement.h"
 
 #include "ir/MicroBatches.h"
+#include "support/Suggestion.h"
 #include "support/Yaml.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -95,7 +96,8 @@ Error PlacementReader::readLayers(const YamlNode &node, StatedStage &stage) {
     if (layers.back() < 0)
       return Diagnostic(Diag::UnknownLayer, item.location)
                  .note({}, "'heterplan import' lists the layers of a model")
-             << "the model has no layer '" << name << "'";
+             << "the model has no layer '" << name << "'"
+             << didYouMean(name, namesOf(problem.graph.layers));
     if (layers.size() > 2 && layers.back() != layers[layers.size() - 2] + 1)
       return Diagnostic(Diag::OutOfRange, item.location)
              << "layer '" << name
@@ -119,7 +121,8 @@ Error PlacementReader::readDevices(const YamlNode &node, StatedStage &stage) {
     int count = 0;
     if (types.empty())
       return Diagnostic(Diag::UnknownDevice, entry.location)
-             << "cluster '" << problem.cluster.name << "' has no device type '" << entry.key << "'";
+             << "cluster '" << problem.cluster.name << "' has no device type '" << entry.key << "'"
+             << didYouMean(entry.key, namesOf(problem.cluster.types));
     if (Error error =
             readInteger(entry.value, "number of '" + entry.key + "'", 1, mostDevices, count))
       return error;

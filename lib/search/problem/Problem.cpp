@@ -80,19 +80,13 @@ Error verifySchedule(const Request &request) {
   return Error::success();
 }
 
-std::vector<std::string> layerNames(const Problem &problem) {
-  std::vector<std::string> names;
-  for (const Layer &layer : problem.graph.layers)
-    names.push_back(layer.name);
-  return names;
-}
-
 Error verifyLayer(const Problem &problem, const std::string &layer, const Location &place) {
   if (problem.graph.find(layer) >= 0)
     return Error::success();
   return Diagnostic(Diag::UnknownLayer, place)
              .note({}, "'heterplan import' lists the layers of a model")
-         << "the model has no layer '" << layer << "'" << didYouMean(layer, layerNames(problem));
+         << "the model has no layer '" << layer << "'"
+         << didYouMean(layer, namesOf(problem.graph.layers));
 }
 
 Error verifySets(const Problem &problem, ArrayRef<LayerSet> sets, const char *what) {
@@ -111,14 +105,14 @@ Error verifySets(const Problem &problem, ArrayRef<LayerSet> sets, const char *wh
 Error verifyType(const Problem &problem, const std::string &type, const Location &place) {
   if (any_of(problem.cluster.types, [&](const DeviceType &each) { return each.stated() == type; }))
     return Error::success();
-  std::string types, last;
+  std::vector<std::string> types;
   for (const DeviceType &each : problem.cluster.types)
-    if (each.stated() != last) { // node classes of one type follow each other
-      last = each.stated();
-      types += (types.empty() ? "" : ", ") + last;
-    }
+    if (types.empty() ||
+        each.stated() != types.back()) // node classes of one type follow each other
+      types.push_back(each.stated());
   return Diagnostic(Diag::UnknownDevice, place)
-         << "the cluster has no device type '" << type << "'; it has " << types;
+         << "the cluster has no device type '" << type << "'; it has " << join(types, ", ")
+         << didYouMean(type, types);
 }
 
 Error verifyPins(const Problem &problem) {

@@ -2,6 +2,7 @@
 
 #include "codegen/Gantt.h"
 #include "codegen/Html.h"
+#include "codegen/ModelPicture.h"
 
 #include <gtest/gtest.h>
 
@@ -137,4 +138,82 @@ TEST(Report, WidePartsScrollByThemselvesOnANarrowPage) {
   EXPECT_NE(html.find("@media (max-width: 40rem)"), std::string::npos);
   EXPECT_NE(html.find("<div class=\"wide\">\n<table>"), std::string::npos);
   EXPECT_NE(html.find("<div class=\"wide\">\n<h2>Predicted timeline"), std::string::npos) << html;
+}
+
+namespace {
+/// "a0" feeds "b & c" and "a1"; both feed "last", which is in no stage.
+LayerGraph smallModel() {
+  LayerGraph model;
+  for (const char *name : {"a0", "b & c", "a1", "last"})
+    model.layers.emplace_back().name = name;
+  const std::pair<int, std::vector<int>> flows[] = {{0, {1, 2}}, {1, {3}}, {2, {3}}};
+  for (const auto &[producer, consumers] : flows) {
+    LayerTensor &tensor = model.tensors.emplace_back();
+    tensor.producer = producer;
+    tensor.consumers = consumers;
+  }
+  return model;
+}
+
+Cluster smallCluster() {
+  Cluster cluster;
+  cluster.types.resize(2);
+  cluster.types[0].name = "v100";
+  cluster.types[0].memory = Bytes(4 << 20);
+  cluster.types[1].name = "t4";
+  cluster.types[1].memory = Bytes(1 << 20);
+  return cluster;
+}
+} // namespace
+
+TEST(Report, LayersAreColouredByStage) {
+  LayerGraph model = smallModel();
+  ReportInputs inputs;
+  inputs.model = &model;
+  std::string html = emitReport(smallPlan(), {}, {}, inputs);
+  EXPECT_NE(html.find("<title>a0 (opaque, stage 0)</title>"), std::string::npos);
+  EXPECT_NE(html.find("<title>a1 (opaque, stage 1)</title>"), std::string::npos);
+  EXPECT_NE(html.find("<title>last (opaque)</title>"), std::string::npos);
+  EXPECT_NE(html.find("fill=\"gray\""), std::string::npos);
+  EXPECT_NE(stageColour(0), stageColour(1));
+  EXPECT_EQ(count(html, "fill=\"" + stageColour(0) + "\""), 1);
+  // "b & c" and "a1" stand below each other, one column before "last".
+  EXPECT_EQ(count(html, "<rect x=\"28\""), 2);
+  EXPECT_EQ(count(html, "<rect x=\"48\""), 1);
+}
+
+TEST(Report, MemoryIsShownAgainstItsLimit) {
+  Cluster cluster = smallCluster();
+  ReportInputs inputs;
+  inputs.cluster = &cluster;
+  std::string html = emitReport(smallPlan(), {}, {}, inputs);
+  EXPECT_NE(html.find("Memory of devices"), std::string::npos);
+  EXPECT_NE(html.find("<td>1 × v100</td><td>0, 1</td>"),
+            std::string::npos); // both stages: 6 MiB of 4
+  EXPECT_NE(html.find("150.0 %"), std::string::npos);
+  EXPECT_NE(html.find("width:100.0%"), std::string::npos); // a bar ends at the limit
+}
+
+TEST(Report, EveryRankIsListedOnDemand) {
+  Program program;
+  program.ranks.resize(2);
+  program.ranks[1].rank = 1;
+  program.ranks[1].device = {"t<4", "gpu", 3};
+  program.ranks[1].parts.resize(1);
+  program.ranks[1].parts[0].stage = 1;
+  program.ranks[1].parts[0].samples = {0, 5};
+  ReportInputs inputs;
+  inputs.program = &program;
+  std::string html = emitReport(smallPlan(), {}, {}, inputs);
+  EXPECT_NE(html.find("<details><summary>All 2 ranks</summary>"), std::string::npos);
+  EXPECT_NE(html.find("<td>t&lt;4 3 of gpu</td>"), std::string::npos);
+}
+
+TEST(Report, ChecksThatHoldAreFoldedAway) {
+  Plan plan = smallPlan();
+  std::string html = emitReport(plan, {});
+  EXPECT_NE(html.find("<summary>1 check holds</summary>"), std::string::npos);
+  EXPECT_LT(html.find("budget"), html.find("check holds</summary>")); // what fails is shown
+  plan.checks.pop_back();
+  EXPECT_NE(emitReport(plan, {}).find("<summary>All 1 check holds</summary>"), std::string::npos);
 }

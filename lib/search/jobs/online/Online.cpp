@@ -1,6 +1,7 @@
 #include "search/jobs/online/Online.h"
 
 #include "search/jobs/policy/PrimalDual.h"
+#include "support/Suggestion.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -23,7 +24,7 @@ public:
       if (int node = problem->machines().find(name); node >= 0)
         problem->takeDown(node);
       else
-        return unknownNode(name);
+        return unknownNode(name, problem->machines());
     return Session(std::move(*problem));
   }
 
@@ -74,9 +75,10 @@ public:
     return rows;
   }
 
-  static Error unknownNode(StringRef name) {
+  static Error unknownNode(StringRef name, const Machines &machines) {
     return Diagnostic(Diag::UnknownNode, {"", 0, 0, name.str()})
-           << "the cluster of the state has no node '" << name << "'";
+           << "the cluster of the state has no node '" << name << "'"
+           << didYouMean(name, namesOf(machines.nodes()));
   }
 
 private:
@@ -86,7 +88,7 @@ private:
     const Machines &machines = problem().machines();
     int node = machines.find(row.node);
     if (node < 0)
-      return unknownNode(row.node);
+      return unknownNode(row.node, machines);
     const Machine &machine = machines.nodes()[node];
     for (int site = machine.firstSite; site < machine.firstSite + machine.sites; ++site)
       if (machines.typeName(site) == row.type)
@@ -191,11 +193,21 @@ Expected<Outcome> arrive(State &state, const Cluster &cluster, Job job,
   return outcome;
 }
 
+namespace {
+std::vector<std::string> jobsOf(const State &state) {
+  std::vector<std::string> names;
+  for (const SavedJob &saved : state.jobs)
+    names.push_back(saved.job.name);
+  return names;
+}
+} // namespace
+
 Expected<Outcome> complete(State &state, StringRef name) {
   int job = state.find(name);
   if (job < 0 || state.jobs[job].status != "admitted")
     return Diagnostic(Diag::UnknownJob, {"", 0, 0, name.str()})
-           << "the state has " << (job < 0 ? "no job '" : "no running job '") << name << "'";
+           << "the state has " << (job < 0 ? "no job '" : "no running job '") << name << "'"
+           << (job < 0 ? didYouMean(name, jobsOf(state)) : "");
   dropFrom(state.jobs[job], state.now);
   state.jobs[job].status = "completed";
   return Outcome{name.str(), "completed", "", {}};
@@ -203,8 +215,8 @@ Expected<Outcome> complete(State &state, StringRef name) {
 
 Expected<std::vector<Outcome>> nodeDown(State &state, const Cluster &cluster, StringRef node,
                                         const RoundingOptions &rounding) {
-  if (Machines(cluster).find(node) < 0)
-    return Session::unknownNode(node);
+  if (Machines machines(cluster); machines.find(node) < 0)
+    return Session::unknownNode(node, machines);
   State next = state;
   std::vector<int> affected;
   for (size_t job = 0; job < next.jobs.size(); ++job)

@@ -1,0 +1,80 @@
+"""heterplan.export: what is in the file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import onnx.numpy_helper
+import pytest
+import torch
+from torch import nn
+
+import heterplan
+
+
+class Mixed(nn.Module):
+    """Batch normalisation, dropout, two inputs (one a scalar), two outputs (one without a batch)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.norm = nn.Linear(6, 8), nn.BatchNorm1d(8)
+        self.second, self.other_norm = nn.Linear(8, 8), nn.BatchNorm1d(8)
+        self.dropout = nn.Dropout(0.3)
+
+    def forward(self, x: torch.Tensor, scale: torch.Tensor) -> dict[str, torch.Tensor]:
+        hidden = self.other_norm(self.second(self.dropout(self.norm(self.first(x)))))
+        return {"logits": hidden * scale, "size": hidden.square().mean()}
+
+
+def exported(folder: Path, module: nn.Module, inputs: object, **options: object) -> onnx.ModelProto:
+    path = heterplan.export(module, inputs, folder / "model.onnx", **options)
+    return onnx.load(path)
+
+
+def test_training_graph_with_the_values_of_the_module(tmp_path: Path) -> None:
+    module = Mixed().eval()
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    model = exported(tmp_path, module, (torch.randn(3, 6) + 5, torch.tensor(2.0)))
+    kinds = [node.op_type for node in model.graph.node]
+    assert kinds.count("BatchNormalization") == 2 and "Dropout" in kinds
+    found = {each.name: onnx.numpy_helper.to_array(each) for each in model.graph.initializer}
+    for name, value in before.items():  # running statistics too, which tracing would have moved
+        if not name.endswith("num_batches_tracked"):
+            assert (found[name] == value.numpy()).all(), name
+    assert not module.training
+    assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
+
+
+def test_batch_is_symbolic_where_there_is_one(tmp_path: Path) -> None:
+    model = exported(tmp_path, Mixed(), {"scale": torch.tensor(2.0), "x": torch.randn(3, 6)})
+    axes = {
+        value.name: [dim.dim_param or dim.dim_value for dim in value.type.tensor_type.shape.dim]
+        for value in (*model.graph.input, *model.graph.output)
+    }
+    assert axes == {"x": ["batch", 6], "scale": [], "output0": ["batch", 8], "output1": []}
+
+
+def test_outputs_can_be_named(tmp_path: Path) -> None:
+    inputs = (torch.randn(2, 6), torch.tensor(2.0))
+    model = exported(tmp_path, Mixed(), inputs, output_names=("logits", "size"))
+    assert [value.name for value in model.graph.output] == ["logits", "size"]
+    with pytest.raises(ValueError, match="2 outputs; output_names has 1"):
+        exported(tmp_path, Mixed(), inputs, output_names=("logits",))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        (torch.randn(1, 6), "has one sample"),
+        ((), "no input has an axis of samples"),
+        ((torch.randn(2, 6), torch.randn(3)), "'scale' has 3 samples along axis 0, others have 2"),
+        ((torch.randn(2, 6), 1, 2), "forward takes 2 arguments, not 3"),
+        ((torch.randn(2, 6), 2.0), "'scale' is a float; expected a tensor"),
+        ({"y": torch.randn(2, 6)}, "no argument 'y', only x, scale"),
+    ],
+)
+def test_what_is_no_example_is_told_so(tmp_path: Path, inputs: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        heterplan.export(Mixed(), inputs, tmp_path / "model.onnx")
+    assert not (tmp_path / "model.onnx").exists()
