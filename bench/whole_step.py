@@ -20,7 +20,9 @@ import sys
 import time
 from pathlib import Path
 
-from fidelity import DATA, ROOT, Form, cluster, heterplan, trimmed_mean
+from fidelity import DATA, ROOT, cluster, heterplan
+from fidelity_report import trimmed_mean
+from fidelity_workloads import Form
 
 MODELS = {  # samples of a step
     "resnet50": 8,

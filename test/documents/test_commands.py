@@ -20,7 +20,7 @@ BINARY = Path(os.environ.get("HETERPLAN_BINARY", SOURCE / "build/bin/heterplan")
 DOCUMENTS = [
     SOURCE / name
     for name in ("README.md", "docs/guide.md", "docs/clusters.md", "docs/profiles.md",
-                 "docs/runtime.md", "docs/formats.md", "docs/generated-code.md", "docs/python.md", "docs/questions.md")
+                 "docs/runtime.md", "docs/formats.md", "docs/generated-code.md", "docs/python.md", "docs/questions.md", "docs/published.md")
 ]  # fmt: skip
 SECONDS = 600
 OPTION = r"(?<![\w-])--[a-z][a-z-]*"
@@ -46,7 +46,7 @@ YOURS = {
 
 
 def folder_for(document: Path, folder: Path) -> Path:
-    for name in ("test", "profiles"):
+    for name in ("test", "profiles", "scripts"):
         shutil.copytree(SOURCE / name, folder / name, ignore=shutil.ignore_patterns("fuzz", "*.pyc"))
     for name, source in YOURS.items():
         if (SOURCE / source).exists():
