@@ -147,12 +147,26 @@ def early(path: Path) -> Path:
     return b.save(path, x, y)
 
 
+def packed(path: Path) -> Path:
+    """Zeros with a row for each sample, in int64, as masks of packed sequences begin."""
+    b = Builder()
+    x = b.input("x", [5])
+    bounds = [b.constant(n, [i]) for n, i in (("first", 0), ("second", 1), ("one", 1))]
+    batch = b.node("Slice", b.node("Shape", x), *bounds[:2])
+    rows = b.node("Concat", batch, bounds[2], axis=0)
+    zeros = b.node("Expand", b.constant("zeros", [[0, 0, 0]]), rows)
+    column = b.node("Slice", zeros, *bounds)
+    x = b.node("Concat", x, b.node("Cast", column, to=TensorProto.FLOAT), axis=1)
+    return b.save(path, b.node("MatMul", x, b.weight("w", 6, 4)))
+
+
 MODELS: dict[str, Callable[[Path], Path]] = {
     "convolutions": convolutions,
     "attention": attention,
     "recommendation": recommendation,
     "tied": tied,
     "early": early,
+    "packed": packed,
     **{name: lambda _, name=name: SMALL / f"{name}.onnx" for name in ("cnn", "mlp", "transformer")},
 }
 

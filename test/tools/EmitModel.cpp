@@ -59,7 +59,8 @@ Error writePackage(const Graph &graph, const std::vector<StageModule> &modules,
       if (Error error = writeWeights(file, graph, stored))
         return error;
   }
-  return writeFile((directory + "/model.py").str(), emitModel(graph, modules));
+  Expected<std::string> code = emitModel(graph, modules);
+  return code ? writeFile((directory + "/model.py").str(), *code) : code.takeError();
 }
 
 /// How far a model came.

@@ -293,15 +293,16 @@ private:
     GraphTensor &tensor = file.graph.tensors[id];
     const TensorData &first = *evaluations[0].values[id];
     size_t count = first.bytes.size() / sizeof(int64_t);
-    if (tensor.type != DataType::Int64 || count > mostSizes)
+    bool sameLength = all_of(evaluations, [&](const Evaluation &evaluation) {
+      return evaluation.values[id]->bytes.size() == first.bytes.size();
+    });
+    if (tensor.type != DataType::Int64 || count > mostSizes || !sameLength)
       return;
     std::vector<Dim> result;
     for (size_t i = 0; i < count; ++i) {
       auto value = [&](int probe) {
         const std::string &bytes = evaluations[probe].values[id]->bytes;
-        return bytes.size() == first.bytes.size()
-                   ? support::endian::read64le(bytes.data() + i * sizeof(int64_t))
-                   : 0;
+        return support::endian::read64le(bytes.data() + i * sizeof(int64_t));
       };
       auto line = lineThrough(static_cast<int64_t>(value(0)), static_cast<int64_t>(value(1)),
                               static_cast<int64_t>(value(2)));
