@@ -160,6 +160,18 @@ def packed(path: Path) -> Path:
     return b.save(path, b.node("MatMul", x, b.weight("w", 6, 4)))
 
 
+def resized(path: Path) -> Path:
+    """To a computed size, in a way that PyTorch has no function for."""
+    b = Builder()
+    x = b.input("x", [3, 5, 4])
+    bounds = [b.constant(n, [i]) for n, i in (("first", 0), ("second", 1))]
+    batch = b.node("Slice", b.node("Shape", x), *bounds)
+    sizes = b.node("Concat", batch, b.constant("sizes", [3, 9, 7]), axis=0)
+    how = {"mode": "linear", "coordinate_transformation_mode": "asymmetric"}
+    x = b.node("Resize", x, "", "", sizes, **how)
+    return b.save(path, b.node("Conv", x, b.weight("w", 2, 3, 3, 3)))
+
+
 MODELS: dict[str, Callable[[Path], Path]] = {
     "convolutions": convolutions,
     "attention": attention,
@@ -167,6 +179,7 @@ MODELS: dict[str, Callable[[Path], Path]] = {
     "tied": tied,
     "early": early,
     "packed": packed,
+    "resized": resized,
     **{name: lambda _, name=name: SMALL / f"{name}.onnx" for name in ("cnn", "mlp", "transformer")},
 }
 
