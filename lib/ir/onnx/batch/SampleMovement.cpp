@@ -133,8 +133,8 @@ SampleResult tiles(const SampleNode &n) {
   return each(n.in(0).runs * (n.perSample() / n.perSample(0)));
 }
 
-/// Rows of a table by what the samples hold, or the same rows of every sample. Along the axis of the
-/// samples, indices that count them give each its own.
+/// Rows of a table by what the samples hold, or the same rows of every sample. Along the axis of
+/// the samples, indices that count them give each its own.
 SampleResult gathers(const SampleNode &n) {
   if (!n.grows(0))
     return each(n.in(1).runs);

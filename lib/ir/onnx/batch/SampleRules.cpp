@@ -42,8 +42,7 @@ SampleResult each(const SampleNode &n) { return {SampleEffect::Each, commonRuns(
 /// Operands broadcast from the right, and each element is made of those at its place.
 SampleResult elementwise(const SampleNode &n) {
   for (size_t i = 0; i < n.count(); ++i)
-    if (n.grows(i) &&
-        static_cast<int>(n.result().size()) - n.rank(i) + n.in(i).axis != n.axis())
+    if (n.grows(i) && static_cast<int>(n.result().size()) - n.rank(i) + n.in(i).axis != n.axis())
       return apart;
   SampleResult result = each(n);
   return result.runs ? result : apart;
@@ -147,7 +146,8 @@ SampleResult gemm(const SampleNode &n) {
   return each(n);
 }
 
-/// X is [time, batch, size], or [batch, time, size] with layout 1; states [directions, batch, size].
+/// X is [time, batch, size], or [batch, time, size] with layout 1; states [directions, batch,
+/// size].
 SampleResult recurrent(const SampleNode &n) {
   bool batchFirst = integer(n.node, "layout", 0) == 1;
   if (!n.grows(0) || n.in(0).axis != (batchFirst ? 0 : 1))
@@ -219,26 +219,84 @@ struct Rules {
 const std::vector<Rules> &table() {
   static const std::vector<Rules> result = {
       {elementwise,
-       {"Relu",       "LeakyRelu",   "PRelu",      "Elu",
-        "Selu",       "Celu",        "Clip",       "HardSwish",
-        "Sigmoid",    "HardSigmoid", "Tanh",       "Erf",
-        "Softplus",   "Gelu",        "Mish",       "Swish",
-        "Softsign",   "Shrink",      "Exp",        "ThresholdedRelu",
-        "Log",        "Pow",         "Sqrt",       "Reciprocal",
-        "Abs",        "Neg",         "Sin",        "Cos",
-        "Tan",        "Sinh",        "Cosh",       "Asin",
-        "Acos",       "Atan",        "Asinh",      "Acosh",
-        "Atanh",      "Sign",        "Floor",      "Ceil",
-        "Round",      "Add",         "Sub",        "Sum",
-        "Mul",        "Div",         "Mean",       "Max",
-        "Min",        "Mod",         "Where",      "Cast",
-        "Dropout",    "CastLike",    "BitCast",    "Equal",
-        "Greater",    "Less",        "LessOrEqual", "GreaterOrEqual",
-        "And",        "Or",          "Xor",        "Not",
-        "IsInf",      "IsNaN",       "BitShift",   "BitwiseAnd",
-        "BitwiseOr",  "BitwiseXor",  "BitwiseNot", "Identity",
-        "Bernoulli",  "RandomNormalLike", "RandomUniformLike", "Expand",
-        "QuantizeLinear", "DequantizeLinear"}},
+       {"Relu",
+        "LeakyRelu",
+        "PRelu",
+        "Elu",
+        "Selu",
+        "Celu",
+        "Clip",
+        "HardSwish",
+        "Sigmoid",
+        "HardSigmoid",
+        "Tanh",
+        "Erf",
+        "Softplus",
+        "Gelu",
+        "Mish",
+        "Swish",
+        "Softsign",
+        "Shrink",
+        "Exp",
+        "ThresholdedRelu",
+        "Log",
+        "Pow",
+        "Sqrt",
+        "Reciprocal",
+        "Abs",
+        "Neg",
+        "Sin",
+        "Cos",
+        "Tan",
+        "Sinh",
+        "Cosh",
+        "Asin",
+        "Acos",
+        "Atan",
+        "Asinh",
+        "Acosh",
+        "Atanh",
+        "Sign",
+        "Floor",
+        "Ceil",
+        "Round",
+        "Add",
+        "Sub",
+        "Sum",
+        "Mul",
+        "Div",
+        "Mean",
+        "Max",
+        "Min",
+        "Mod",
+        "Where",
+        "Cast",
+        "Dropout",
+        "CastLike",
+        "BitCast",
+        "Equal",
+        "Greater",
+        "Less",
+        "LessOrEqual",
+        "GreaterOrEqual",
+        "And",
+        "Or",
+        "Xor",
+        "Not",
+        "IsInf",
+        "IsNaN",
+        "BitShift",
+        "BitwiseAnd",
+        "BitwiseOr",
+        "BitwiseXor",
+        "BitwiseNot",
+        "Identity",
+        "Bernoulli",
+        "RandomNormalLike",
+        "RandomUniformLike",
+        "Expand",
+        "QuantizeLinear",
+        "DequantizeLinear"}},
       {reduces,
        {"ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2",
         "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp", "ArgMax", "ArgMin", "OneHot"}},
@@ -318,9 +376,8 @@ bool walksAlongSamples(const GraphNode &node, ArrayRef<SampleLayout> layouts) {
   auto scanned = static_cast<size_t>(integer(node, "num_scan_inputs", 0));
   ArrayRef<TensorId> operands = node.operands();
   auto found = node.attributes.find("scan_input_axes");
-  const auto *axes = found == node.attributes.end()
-                         ? nullptr
-                         : std::get_if<std::vector<int64_t>>(&found->second);
+  const auto *axes =
+      found == node.attributes.end() ? nullptr : std::get_if<std::vector<int64_t>>(&found->second);
   for (size_t i = 0; i < scanned && scanned <= operands.size(); ++i) {
     TensorId id = operands[operands.size() - scanned + i];
     if (id != noTensor && layouts[id].axis == (axes && i < axes->size() ? (*axes)[i] : 0))

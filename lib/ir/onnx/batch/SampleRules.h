@@ -1,5 +1,5 @@
-// What each operator does to the samples of a batch: one table of rules, each for the operators that
-// compute along their axes in the same way.
+// What each operator does to the samples of a batch: one table of rules, each for the operators
+// that compute along their axes in the same way.
 #pragma once
 
 #include "ir/onnx/batch/BatchLayout.h"
