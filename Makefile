@@ -4,7 +4,7 @@ BUILD := $(if $(filter release ci,$(PRESET)),build,build/$(PRESET))
 TARGETS ?= all
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo wheel test bench bench-fidelity bench-heterps bench-schedule bench-burst bench-balance bench-gaps fuzz format lint clean
+.PHONY: help setup build demo wheel test bench bench-fidelity bench-heterps bench-schedule bench-burst bench-balance bench-gaps zoo fuzz format lint clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -62,6 +62,11 @@ bench-gaps: ## how far plans are proven to be from the optimum; writes docs/expe
 bench-balance: setup ## even, fixed and re-sized shares, simulated and on two cores (needs a quiet machine); writes docs/experiments/balance.md
 	@$(MAKE) --no-print-directory compile TARGETS="heterplan heterplan_runtime"
 	@.venv/bin/python bench/balance.py --out $(BUILD)/balance
+
+zoo: ## models as people export them, in four ways; writes docs/experiments/zoo.md
+	@scripts/setup.sh all
+	@$(MAKE) --no-print-directory compile TARGETS="heterplan emit-model"
+	@HETERPLAN_BINARY=$(abspath $(BUILD))/bin/heterplan scripts/zoo.sh
 
 fuzz: ## fuzz every file reader for FUZZ_SECONDS (60) each
 	@scripts/setup.sh fuzz

@@ -2,6 +2,8 @@
 
 #include "codegen/Constants.h"
 #include "codegen/Initializers.h"
+#include "codegen/PythonCheck.h"
+#include "support/Diagnostic.h"
 
 using namespace llvm;
 using heterplan::python::quote;
@@ -70,10 +72,12 @@ class Stage(nn.Module):
         module, leaf = self._places[name]
         return module._parameters[leaf] if leaf in module._parameters else module._buffers[leaf]
 
-    def constant(self, name, values, dtype):
-        """Keeps a small constant, which state_dict() leaves out."""
+    def constant(self, name, values, dtype, shape=None):
+        """Keeps a small constant, which state_dict() leaves out; the shape is that of an empty
+        one."""
         module, leaf = self._place(name)
-        module._buffers[leaf] = torch.tensor(values, dtype=dtype)
+        tensor = torch.tensor(values, dtype=dtype)
+        module._buffers[leaf] = tensor if shape is None else tensor.reshape(shape)
         module._non_persistent_buffers_set.add(leaf)
 
     def lookup(self, name, indices):
@@ -197,10 +201,13 @@ void ModelWriter::writeConstructor(const StageModule &stage) {
   if (stage.literals.empty())
     return;
   text += "\n    def __init__(self, tables=True):\n        super().__init__(tables)\n";
-  for (TensorId id : stage.literals)
-    text += python::statement(
-        8, python::call("self.constant", {quote(tensor(id).name), listLiteral(tensor(id)),
-                                          std::string("torch.") + nameOf(tensor(id).type)}));
+  for (TensorId id : stage.literals) {
+    std::vector<std::string> arguments{quote(tensor(id).name), listLiteral(tensor(id)),
+                                       python::torchType(tensor(id).type)};
+    if (fixedElementCount(tensor(id)) == 0) // a list says nothing of the axes behind an empty one
+      arguments.push_back(shapeOf(id));
+    text += python::statement(8, python::call("self.constant", arguments));
+  }
 }
 
 void ModelWriter::writeIndices(const StageModule &stage) {
@@ -278,8 +285,13 @@ std::string ModelWriter::write() {
 }
 } // namespace
 
-std::string emitModel(const Graph &graph, const std::vector<StageModule> &stages) {
-  return ModelWriter(graph, stages).write();
+Expected<std::string> emitModel(const Graph &graph, const std::vector<StageModule> &stages) {
+  std::string text = ModelWriter(graph, stages).write();
+  if (auto error = python::findSyntaxError(text))
+    return Diagnostic(Diag::NotGeneratable, {graph.name, 0, 0, ""})
+               .note({}, "names or nesting of the model lead to it; please report the model")
+           << "the code that is written for the model is no Python, " << *error;
+  return text;
 }
 
 Expected<std::string> emitModel(const Graph &graph, const LayerGraph &layers, const Plan &plan) {

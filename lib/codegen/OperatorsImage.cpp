@@ -40,7 +40,7 @@ bool scalesAreExact(NodeEmitter &e, const Sizes &sizes) {
 /// The sizes of an image that F.interpolate can resize, or nothing.
 std::optional<Sizes> sizesOf(NodeEmitter &e) {
   if (e.rank(0) < 3 || e.rank(0) > 5 || e.hasAttribute("axes") ||
-      e.hasAttribute("keep_aspect_ratio_policy"))
+      e.text("keep_aspect_ratio_policy", "stretch") != "stretch")
     return std::nullopt;
   if (e.input(0).shape[0] != e.output().shape[0] || e.input(0).shape[1] != e.output().shape[1])
     return std::nullopt;
@@ -108,8 +108,9 @@ Expression resizeInFull(NodeEmitter &e) {
       return e.refuse("its size depends on values");
     std::vector<std::string> sizes;
     Integers axes = e.integers("axes");
-    for (int i = 0; axes.empty() && i < e.rank(0); ++i)
-      axes.push_back(i);
+    if (axes.empty())
+      for (int i = 0; i < e.rank(0); ++i)
+        axes.push_back(i);
     for (int64_t axis : axes) {
       auto positive = e.axis(axis, e.rank(0));
       if (!positive)

@@ -144,7 +144,10 @@ Error writeExecutable(Contents &contents, const Package &package) {
   auto stages = buildModules(*package.graph, package.layers, package.plan);
   if (!stages)
     return stages.takeError();
-  if (Error error = contents.write("model.py", emitModel(*package.graph, *stages)))
+  Expected<std::string> code = emitModel(*package.graph, *stages);
+  if (!code)
+    return code.takeError();
+  if (Error error = contents.write("model.py", *code))
     return error;
   if (Error error = writeAllWeights(contents, *package.graph, *stages))
     return error;

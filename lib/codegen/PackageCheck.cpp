@@ -49,8 +49,11 @@ Expected<std::vector<std::string>> changedModel(StringRef directory, const Graph
   auto stages = buildModules(graph, layers, plan);
   if (!stages)
     return stages.takeError();
+  Expected<std::string> code = emitModel(graph, *stages);
+  if (!code)
+    return code.takeError();
   std::vector<std::string> changed;
-  compare(directory, "model.py", emitModel(graph, *stages), "it computes something else", changed);
+  compare(directory, "model.py", *code, "it computes something else", changed);
   return changed;
 }
 

@@ -193,11 +193,14 @@ Expected<std::string> emitProfileScript(const Graph &graph,
   Expected<std::string> embedded = sources(runtime, helpers);
   if (!embedded)
     return embedded.takeError();
+  Expected<std::string> code = emitModel(graph, modules);
+  if (!code)
+    return code.takeError();
   std::vector<std::string> options;
   for (const std::string &option : defaults)
     options.push_back(quote(option));
   return opening + python::statement(0, "DEFAULTS = " + python::tuple(options)) + *embedded +
-         importer + "\n" + emitModel(graph, modules) + LayerTable(graph).text(layers) + ending;
+         importer + "\n" + *code + LayerTable(graph).text(layers) + ending;
 }
 
 } // namespace heterplan

@@ -267,6 +267,15 @@ std::string statement(int indent, StringRef text, StringRef remark) {
   return std::string(indent, ' ') + "# " + remark.str() + "\n" + lines;
 }
 
+std::string commentLine(int indent, StringRef text, StringRef end) {
+  std::string clipped = comment(text), margin(indent, ' ');
+  size_t used = margin.size() + 2 + end.size();
+  size_t room = used < lineWidth ? lineWidth - used : 0;
+  if (clipped.size() > room)
+    clipped = StringRef(clipped).take_front(room > 3 ? room - 3 : 0).str() + "...";
+  return margin + "# " + clipped + end.str() + "\n";
+}
+
 Identifiers::Identifiers() = default;
 
 std::string Identifiers::make(StringRef name) {

@@ -46,6 +46,9 @@ std::string remark(const GraphTensor &tensor);
 /// it; `remark` follows as a comment, or stands above when there is no room.
 std::string statement(int indent, llvm::StringRef statement, llvm::StringRef remark = "");
 
+/// The comment `text` and `end` in one line of at most 100 columns, for which `text` is clipped.
+std::string commentLine(int indent, llvm::StringRef text, llvm::StringRef end = "");
+
 /// Gives out identifiers: readable, valid, none twice, none reserved.
 class Identifiers {
 public:

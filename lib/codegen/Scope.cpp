@@ -264,6 +264,10 @@ std::string Scope::firstStatements() const {
          (usesDevice ? python::statement(8, "device = " + deviceExpression) : "");
 }
 
+void Scope::addComment(StringRef text, StringRef end) {
+  body += python::commentLine(8 + 4 * depth, text, end);
+}
+
 void Scope::add(StringRef statement, StringRef remark) {
   body += python::statement(8 + 4 * depth, statement, remark);
 }

@@ -97,6 +97,8 @@ public:
   bool isInBody() const { return depth > 0; }
 
   void add(llvm::StringRef statement, llvm::StringRef remark = "");
+  /// A comment of one line; `text` is clipped to what `end` leaves of it.
+  void addComment(llvm::StringRef text, llvm::StringRef end);
 
   /// Parameters that replicas share, so that they are not stored in the module; what reads them is
   /// a lookup.

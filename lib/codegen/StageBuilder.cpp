@@ -151,7 +151,7 @@ Error StageBuilder::emitLayer(int layer, int last) {
   std::vector<int> nodes = nodesOf(layer);
   const Layer &value = model.layers.layers[layer];
   scope.body += "\n";
-  scope.add("# " + python::comment(value.name) + " (" + nameOf(value.kind) + ")");
+  scope.addComment(value.name, std::string(" (") + nameOf(value.kind) + ")");
   scope.beginLayer(localTensors(nodes));
   if (Error error = emitNodes(nodes))
     return error;

@@ -1,4 +1,5 @@
 #include "Fuzzing.h"
+#include "codegen/ModelEmitter.h"
 #include "ir/SeriesParallel.h"
 #include "ir/onnx/Importer.h"
 #include "ir/onnx/group/Grouping.h"
@@ -15,6 +16,20 @@ void checkLayers(const LayerGraph &layers) {
     return;
   if (llvm::Error error = verify(decompose(layers), layers))
     fuzzing::fail("blocks that their verifier refuses: " + toText(std::move(error)));
+}
+/// What can be written for the model in one stage is Python: emitModel() looks at it.
+void checkCode(const Graph &graph, const LayerGraph &layers) {
+  Plan plan;
+  plan.model = layers.model;
+  plan.stages.emplace_back();
+  for (const Layer &layer : layers.layers)
+    plan.stages[0].layers.push_back(layer.name);
+  llvm::Expected<std::string> code = emitModel(graph, layers, plan);
+  if (code)
+    return;
+  std::string message = toText(code.takeError());
+  if (message.find("is no Python") != std::string::npos)
+    fuzzing::fail(message);
 }
 } // namespace
 
@@ -33,9 +48,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     return 0;
   }
   llvm::Expected<LayerGraph> layers = groupLayers(*graph);
-  if (!layers)
+  if (!layers) {
     fuzzing::expectDiagnostic(layers.takeError());
-  else
+  } else {
     checkLayers(*layers);
+    checkCode(*graph, *layers);
+  }
   return 0;
 }

@@ -48,80 +48,21 @@ constexpr int64_t numbers[] = {0,
                                int64_t(1) << 62,
                                std::numeric_limits<int64_t>::max(),
                                std::numeric_limits<int64_t>::min()};
-constexpr const char *words[] = {"",
-                                 "N",
-                                 "batch",
-                                 "2*N",
-                                 "seq + 1",
-                                 "ai.onnx",
-                                 "com.microsoft",
-                                 "axis",
-                                 "axes",
-                                 "perm",
-                                 "body",
-                                 "then_branch",
-                                 "else_branch",
-                                 "value",
-                                 "to",
-                                 "num_outputs",
-                                 "kernel_shape",
-                                 "pads",
-                                 "equation",
-                                 "bij,bjk->bik",
-                                 "location",
-                                 "../x",
-                                 "If",
-                                 "Loop",
-                                 "Scan",
-                                 "Constant",
-                                 "ConstantOfShape",
-                                 "Shape",
-                                 "Reshape",
-                                 "Expand",
-                                 "Tile",
-                                 "Range",
-                                 "Concat",
-                                 "Slice",
-                                 "Split",
-                                 "Gather",
-                                 "GatherND",
-                                 "ScatterElements",
-                                 "Where",
-                                 "MatMul",
-                                 "Gemm",
-                                 "Einsum",
-                                 "Conv",
-                                 "ConvTranspose",
-                                 "MaxPool",
-                                 "LSTM",
-                                 "Resize",
-                                 "Pad",
-                                 "TopK",
-                                 "NonZero",
-                                 "OneHot",
-                                 "ReduceSum",
-                                 "Softmax",
-                                 "LayerNormalization",
-                                 "GroupNormalization",
-                                 "RMSNormalization",
-                                 "RotaryEmbedding",
-                                 "Attention",
-                                 "SkipLayerNormalization",
-                                 "Col2Im",
-                                 "CenterCropPad",
-                                 "AffineGrid",
-                                 "DeformConv",
-                                 "SequenceConstruct",
-                                 "SequenceAt",
-                                 "SequenceMap",
-                                 "SplitToSequence",
-                                 "ConcatFromSequence",
-                                 "Optional",
-                                 "OptionalGetElement",
-                                 "QuantizeLinear",
-                                 "DequantizeLinear",
-                                 "Dropout",
-                                 "BatchNormalization"};
+constexpr const char *words[] = {
+    "", "N", "batch", "2*N", "seq + 1", "ai.onnx", "com.microsoft", "axis", "axes", "perm", "body",
+    "then_branch", "else_branch", "value", "to", "num_outputs", "kernel_shape", "pads", "equation",
+    "bij,bjk->bik", "location", "../x", "If", "Loop", "Scan", "Constant", "ConstantOfShape",
+    "Shape", "Reshape", "Expand", "Tile", "Range", "Concat", "Slice", "Split", "Gather", "GatherND",
+    "ScatterElements", "Where", "MatMul", "Gemm", "Einsum", "Conv", "ConvTranspose", "MaxPool",
+    "LSTM", "Resize", "Pad", "TopK", "NonZero", "OneHot", "ReduceSum", "Softmax",
+    "LayerNormalization", "GroupNormalization", "RMSNormalization", "RotaryEmbedding", "Attention",
+    "SkipLayerNormalization", "Col2Im", "CenterCropPad", "AffineGrid", "DeformConv",
+    "SequenceConstruct", "SequenceAt", "SequenceMap", "SplitToSequence", "ConcatFromSequence",
+    "Optional", "OptionalGetElement", "QuantizeLinear", "DequantizeLinear", "Dropout",
+    "BatchNormalization",
+    // names that could become code or break a line of it
+    "a\nb", "\"\"\"", "\\", "x); import os; (", "lambda", "self", "a.b", "..",
+    "\xc3\xa4\xe2\x80\xa8"};
 
 /// All messages of a model and the places of their fields.
 struct Parts {
@@ -158,6 +99,8 @@ public:
   Mutator(onnx::ModelProto &model, unsigned seed) : random(seed) { parts.collect(&model); }
 
   void run() {
+    if (pick(8) == 0)
+      return rename();
     Message *message = parts.messages[pick(parts.messages.size())];
     const auto *descriptor = message->GetDescriptor();
     if (!descriptor->field_count())
@@ -184,6 +127,34 @@ private:
     if (!parts.strings.empty() && pick(3))
       return parts.strings[pick(parts.strings.size())];
     return words[pick(std::size(words))];
+  }
+
+  /// A name becomes another one everywhere, so that the model stays whole; at times a long one.
+  void rename() {
+    if (parts.strings.empty())
+      return;
+    std::string from = parts.strings[pick(parts.strings.size())];
+    std::string to = words[pick(std::size(words))] + std::to_string(pick(100));
+    if (pick(4) == 0)
+      to += std::string(pick(2000), 'x');
+    for (Message *message : parts.messages)
+      for (int i = 0; i < message->GetDescriptor()->field_count(); ++i)
+        replace(message, message->GetDescriptor()->field(i), from, to);
+  }
+
+  static void replace(Message *message, const FieldDescriptor *field, const std::string &from,
+                      const std::string &to) {
+    const Reflection *reflection = message->GetReflection();
+    if (field->cpp_type() != FieldDescriptor::CPPTYPE_STRING)
+      return;
+    if (!field->is_repeated()) {
+      if (reflection->HasField(*message, field) && reflection->GetString(*message, field) == from)
+        reflection->SetString(message, field, to);
+      return;
+    }
+    for (int i = 0; i < reflection->FieldSize(*message, field); ++i)
+      if (reflection->GetRepeatedString(*message, field, i) == from)
+        reflection->SetRepeatedString(message, field, i, to);
   }
 
   /// Any message of the type of `field` that is in the model and not too large, or null.
@@ -257,6 +228,8 @@ private:
       return reflection->SetInt64(message, field, number());
     case FieldDescriptor::CPPTYPE_INT32:
       return reflection->SetInt32(message, field, static_cast<int32_t>(number()));
+    case FieldDescriptor::CPPTYPE_INT32: // the type of an element
+      return reflection->SetInt32(message, field, static_cast<int32_t>(pick(24)));
     case FieldDescriptor::CPPTYPE_FLOAT:
       return reflection->SetFloat(message, field, static_cast<float>(number()));
     case FieldDescriptor::CPPTYPE_ENUM:

@@ -147,12 +147,39 @@ def early(path: Path) -> Path:
     return b.save(path, x, y)
 
 
+def packed(path: Path) -> Path:
+    """Zeros with a row for each sample, in int64, as masks of packed sequences begin."""
+    b = Builder()
+    x = b.input("x", [5])
+    bounds = [b.constant(n, [i]) for n, i in (("first", 0), ("second", 1), ("one", 1))]
+    batch = b.node("Slice", b.node("Shape", x), *bounds[:2])
+    rows = b.node("Concat", batch, bounds[2], axis=0)
+    zeros = b.node("Expand", b.constant("zeros", [[0, 0, 0]]), rows)
+    column = b.node("Slice", zeros, *bounds)
+    x = b.node("Concat", x, b.node("Cast", column, to=TensorProto.FLOAT), axis=1)
+    return b.save(path, b.node("MatMul", x, b.weight("w", 6, 4)))
+
+
+def resized(path: Path) -> Path:
+    """To a computed size, in a way that PyTorch has no function for."""
+    b = Builder()
+    x = b.input("x", [3, 5, 4])
+    bounds = [b.constant(n, [i]) for n, i in (("first", 0), ("second", 1))]
+    batch = b.node("Slice", b.node("Shape", x), *bounds)
+    sizes = b.node("Concat", batch, b.constant("sizes", [3, 9, 7]), axis=0)
+    how = {"mode": "linear", "coordinate_transformation_mode": "asymmetric"}
+    x = b.node("Resize", x, "", "", sizes, **how)
+    return b.save(path, b.node("Conv", x, b.weight("w", 2, 3, 3, 3)))
+
+
 MODELS: dict[str, Callable[[Path], Path]] = {
     "convolutions": convolutions,
     "attention": attention,
     "recommendation": recommendation,
     "tied": tied,
     "early": early,
+    "packed": packed,
+    "resized": resized,
     **{name: lambda _, name=name: SMALL / f"{name}.onnx" for name in ("cnn", "mlp", "transformer")},
 }
 

@@ -39,12 +39,16 @@ void writeCoverage(JsonWriter &json, const Model &model) {
   });
 }
 
+std::vector<LayerCounts> countsOf(const Model &model) {
+  return countLayers(model.layers, model.graph ? &*model.graph : nullptr);
+}
+
 void printFacts(const Model &model, int64_t batch) {
   JsonWriter json(outs());
   json.object([&] {
     json.attribute("model", model.layers.model);
     json.attribute("fingerprint", model.layers.fingerprint);
-    writeLayers(json, model.layers, batch);
+    writeLayers(json, model.layers, countsOf(model), batch);
     writeBlocks(json, model.layers);
     writeStructure(json, decompose(model.layers), model.layers, batch);
     writeCoverage(json, model);
@@ -64,7 +68,7 @@ void printCoverage(const Graph &graph) {
 }
 
 void printText(const Model &model, int64_t batch) {
-  printLayers(outs(), model.layers, batch);
+  printLayers(outs(), model.layers, countsOf(model), batch);
   printTables(outs(), model.layers);
   printBlocks(outs(), model.layers);
   printStructure(outs(), decompose(model.layers), model.layers, batch);
@@ -94,7 +98,9 @@ Expected<ExitStatus> import(const ImportCommand &command) {
   Expected<size_t> format = choiceOption("--format", command.format, {"text", "json", "dot"});
   if (!format)
     return format.takeError();
-  Expected<Model> model = readModel(command.model, command.reading);
+  ModelOptions reading = command.reading;
+  reading.lookOnly = command.output.empty(); // layers that are written are there to be planned
+  Expected<Model> model = readModel(command.model, reading);
   if (!model)
     return model.takeError();
   if (!command.output.empty())

@@ -61,6 +61,7 @@ Error addBatchDim(StringRef text, ImportOptions &options) {
 
 Expected<ImportOptions> importOptions(const ModelOptions &options) {
   ImportOptions result;
+  result.lookOnly = options.lookOnly;
   for (const std::string &text : options.batchDims)
     if (Error error = addBatchDim(text, result))
       return error;

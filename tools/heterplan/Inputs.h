@@ -28,6 +28,7 @@ struct Model {
 struct ModelOptions {
   std::vector<std::string> batchDims; // --batch-dim K, SYMBOL or INPUT=K; empty: found
   std::vector<std::string> dims;      // --dim NAME=VALUE
+  bool lookOnly = false;              // what cannot be planned is no error but has a note
 };
 
 /// --batch-dim and --dim.

@@ -20,24 +20,24 @@ std::vector<Bytes> cutBytes(const LayerGraph &graph, int64_t batch) {
   return result;
 }
 
-double parametersOf(const Layer &layer) { return layer.parameterBytes.value() / 4; }
-
 /// Work in units of 10^9 with four digits after the point, more where they would all be zero.
 std::string giga(Flops work, double batch) {
   double value = work.value() * batch / 1e9;
   return value == 0 ? "0" : value >= 0.001 ? fixed(value, 4) : fixed(value, 7);
 }
 
-std::string macsText(Flops forward) {
-  double macs = forward.value() / 2;
+std::string macsText(double macs) {
   return macs >= 1e8 ? fixed(macs / 1e9, 2) + " GMAC" : fixed(macs / 1e6, 2) + " MMAC";
 }
 } // namespace
 
-LayerTotals totalsOf(const LayerGraph &graph) {
+LayerTotals totalsOf(const LayerGraph &graph, ArrayRef<LayerCounts> counts) {
   LayerTotals totals;
+  for (const LayerCounts &count : counts) {
+    totals.parameters += count.parameters;
+    totals.macs += count.macs;
+  }
   for (const Layer &layer : graph.layers) {
-    totals.parameters += parametersOf(layer);
     totals.forward += layer.forwardFlops;
     totals.backward += layer.backwardFlops;
     totals.activations += layer.activationBytes;
@@ -45,17 +45,18 @@ LayerTotals totalsOf(const LayerGraph &graph) {
   return totals;
 }
 
-void printLayers(raw_ostream &os, const LayerGraph &graph, int64_t batch) {
+void printLayers(raw_ostream &os, const LayerGraph &graph, ArrayRef<LayerCounts> counts,
+                 int64_t batch) {
   std::vector<Bytes> cuts = cutBytes(graph, batch);
   auto samples = double(batch);
   Table table({"layer", "kind", ">GFLOP fwd", ">GFLOP bwd", ">parameters", ">activations", ">cut"});
   for (int index = 0; index < graph.size(); ++index) {
     const Layer &layer = graph.layers[index];
     table.row({shortened(layer.name), nameOf(layer.kind), giga(layer.forwardFlops, samples),
-               giga(layer.backwardFlops, samples), readable(parametersOf(layer)),
+               giga(layer.backwardFlops, samples), readable(counts[index].parameters),
                readable(layer.activationBytes * samples), readable(cuts[index])});
   }
-  LayerTotals totals = totalsOf(graph);
+  LayerTotals totals = totalsOf(graph, counts);
   table.rule();
   table.row({std::to_string(graph.size()) + (graph.size() == 1 ? " layer" : " layers"), "",
              giga(totals.forward, samples), giga(totals.backward, samples),
@@ -63,7 +64,7 @@ void printLayers(raw_ostream &os, const LayerGraph &graph, int64_t batch) {
   table.print(os);
   os << '\n'
      << graph.model << ": " << fixed(totals.parameters / 1e6, 2) << " M parameters, "
-     << macsText(totals.forward) << " forward a sample; figures above are for " << batch
+     << macsText(totals.macs) << " forward a sample; figures above are for " << batch
      << (batch == 1 ? " sample\n" : " samples\n");
 }
 
@@ -102,7 +103,8 @@ void writeBlocks(JsonWriter &json, const LayerGraph &graph) {
   });
 }
 
-void writeLayers(JsonWriter &json, const LayerGraph &graph, int64_t batch) {
+void writeLayers(JsonWriter &json, const LayerGraph &graph, ArrayRef<LayerCounts> counts,
+                 int64_t batch) {
   std::vector<Bytes> cuts = cutBytes(graph, batch);
   auto samples = double(batch);
   auto facts = [&](double parameters, Flops forward, Flops backward, Bytes activations) {
@@ -118,18 +120,19 @@ void writeLayers(JsonWriter &json, const LayerGraph &graph, int64_t batch) {
         const Layer &layer = graph.layers[index];
         json.attribute("name", layer.name);
         json.attribute("kind", nameOf(layer.kind));
-        facts(parametersOf(layer), layer.forwardFlops, layer.backwardFlops, layer.activationBytes);
+        facts(counts[index].parameters, layer.forwardFlops, layer.backwardFlops,
+              layer.activationBytes);
         json.attribute("parameterBytes", layer.parameterBytes.value());
         json.attribute("cutBytes", cuts[index].value());
         json.attribute("tableBytes", layer.tableBytes().value());
       });
   });
-  LayerTotals totals = totalsOf(graph);
+  LayerTotals totals = totalsOf(graph, counts);
   json.attributeObject("totals", [&] {
     json.attribute("layers", graph.size());
     facts(totals.parameters, totals.forward, totals.backward, totals.activations);
     json.attribute("parameterBytes", totalParameterBytes(graph).value());
-    json.attribute("forwardMacs", totals.forward.value() * samples / 2);
+    json.attribute("forwardMacs", totals.macs * samples);
   });
 }
 

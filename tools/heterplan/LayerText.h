@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ir/LayerGraph.h"
+#include "ir/onnx/group/Counts.h"
 #include "support/JsonWriter.h"
 
 #include "llvm/Support/raw_ostream.h"
@@ -10,21 +11,23 @@ namespace heterplan {
 
 /// Totals of a model for one sample.
 struct LayerTotals {
-  double parameters = 0; // count, of four bytes each
+  double parameters = 0, macs = 0; // see LayerCounts
   Flops forward{}, backward{};
   Bytes activations{};
 };
-LayerTotals totalsOf(const LayerGraph &graph);
+LayerTotals totalsOf(const LayerGraph &graph, llvm::ArrayRef<LayerCounts> counts);
 
 /// One row a layer and the totals; everything that grows with the batch is for `batch` samples.
-void printLayers(llvm::raw_ostream &os, const LayerGraph &graph, int64_t batch);
+void printLayers(llvm::raw_ostream &os, const LayerGraph &graph, llvm::ArrayRef<LayerCounts> counts,
+                 int64_t batch);
 /// One line for the sparse tables, if there are any.
 void printTables(llvm::raw_ostream &os, const LayerGraph &graph);
 /// One line for each run of identical blocks.
 void printBlocks(llvm::raw_ostream &os, const LayerGraph &graph);
 void writeBlocks(JsonWriter &json, const LayerGraph &graph);
 /// The same facts as attributes "batch", "layers" and "totals" of the current object.
-void writeLayers(JsonWriter &json, const LayerGraph &graph, int64_t batch);
+void writeLayers(JsonWriter &json, const LayerGraph &graph, llvm::ArrayRef<LayerCounts> counts,
+                 int64_t batch);
 /// Layers and the tensors between them as a Graphviz graph; branches are clusters.
 void printLayersDot(llvm::raw_ostream &os, const LayerGraph &graph);
 

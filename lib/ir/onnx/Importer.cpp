@@ -3,6 +3,7 @@
 #include "ir/Bodies.h"
 #include "ir/onnx/batch/Batch.h"
 #include "ir/onnx/batch/FedWeights.h"
+#include "ir/onnx/batch/FixedBatch.h"
 #include "ir/onnx/batch/Rebatching.h"
 #include "ir/onnx/fold/Evaluation.h"
 #include "ir/onnx/group/Roles.h"
@@ -31,6 +32,7 @@ constexpr size_t mostSizes = 64;
 /// The model at the probes.
 struct Probed {
   Batch batch;
+  Evaluation asWritten; // where the batch is a number in the file
   std::vector<Evaluation> evaluations;
   std::vector<int64_t> sizes;
 
@@ -43,7 +45,14 @@ struct Probed {
 
 class Import {
 public:
-  Import(ModelFile &file, const ImportOptions &options) : file(file), options(options) {}
+  /// `first`: the candidate for the batch to begin with, in the order of findBatches().
+  Import(ModelFile &file, const ImportOptions &options, size_t first)
+      : file(file), options(options), candidate(first) {}
+
+  /// After a failure: the next candidate, which a file that is read anew may be tried with.
+  std::optional<size_t> nextCandidate() const {
+    return candidate + 1 < candidates ? std::optional(candidate + 1) : std::nullopt;
+  }
 
   Expected<Graph> run() {
     takeFedWeights(file);
@@ -53,7 +62,10 @@ public:
     if (Error error = findEvaluations())
       return error;
     if (Error error = setTypes())
-      return error;
+      return batch.asWritten ? refuseFixedBatch(file, batch, std::move(error)) : std::move(error);
+    if (batch.asWritten)
+      if (Error error = checkShapesAsWritten(file, batch, asWritten))
+        return error;
     setConstants();
     applyRepairs(file.graph, evaluations[0].repairs);
     setIterations();
@@ -62,6 +74,9 @@ public:
     dropShapeOperands(file.graph);
     prune(file.graph);
     markDifferentiable(file.graph);
+    if (batch.asWritten)
+      if (Error error = checkEachSample(file, batch))
+        return error;
     addNotes();
     return std::move(file.graph);
   }
@@ -69,7 +84,9 @@ public:
 private:
   ModelFile &file;
   const ImportOptions &options;
+  size_t candidate, candidates = 0; // for the batch: the one that is taken, and how many there are
   Batch batch;
+  Evaluation asWritten;
   std::vector<TensorRole> roles;
   std::vector<bool> trained;
   std::vector<Evaluation> evaluations; // at each probe
@@ -83,12 +100,14 @@ private:
       return batches.takeError();
     std::optional<Probed> found;
     Error refusal = Error::success();
-    for (size_t i = 0; i < batches->size() && !(found && found->grows(file.graph)); ++i) {
+    for (size_t i = candidate; i < batches->size() && !(found && found->grows(file.graph)); ++i) {
       int64_t baked = 0;
       auto probed = probe((*batches)[i], baked);
       if (probed) {
-        if (!found || probed->grows(file.graph))
+        if (!found || probed->grows(file.graph)) {
           found = std::move(*probed);
+          candidate = i;
+        }
         continue;
       }
       addBaked(*batches, i, baked);
@@ -97,10 +116,12 @@ private:
       else
         refusal = probed.takeError();
     }
+    candidates = found ? batches->size() : 0;
     if (!found)
       return refusal;
     consumeError(std::move(refusal));
     batch = std::move(found->batch);
+    asWritten = std::move(found->asWritten);
     evaluations = std::move(found->evaluations);
     sizes = std::move(found->sizes);
     return Error::success();
@@ -128,15 +149,14 @@ private:
     Setting setting;
     setting.trained = &trained;
     setting.bakedBatch = &baked;
-    Evaluation asWritten;
     if (candidate.asWritten) {
       setting.batch = candidate.asWritten;
       setting.inputs = candidate.at(candidate.asWritten);
       auto evaluation = evaluate(file, setting);
       if (!evaluation)
         return evaluation.takeError();
-      asWritten = std::move(*evaluation);
-      setting.asWritten = &asWritten;
+      result.asWritten = std::move(*evaluation);
+      setting.asWritten = &result.asWritten;
       setting.batchAsWritten = candidate.asWritten;
     }
     for (int64_t prime : probes) {
@@ -144,7 +164,8 @@ private:
       setting.inputs = candidate.at(setting.batch);
       auto evaluation = evaluate(file, setting);
       if (!evaluation)
-        return evaluation.takeError();
+        return candidate.asWritten ? refuseFixedBatch(file, candidate, evaluation.takeError())
+                                   : evaluation.takeError();
       result.evaluations.push_back(std::move(*evaluation));
       result.sizes.push_back(setting.batch);
     }
@@ -293,15 +314,16 @@ private:
     GraphTensor &tensor = file.graph.tensors[id];
     const TensorData &first = *evaluations[0].values[id];
     size_t count = first.bytes.size() / sizeof(int64_t);
-    if (tensor.type != DataType::Int64 || count > mostSizes)
+    bool sameLength = all_of(evaluations, [&](const Evaluation &evaluation) {
+      return evaluation.values[id]->bytes.size() == first.bytes.size();
+    });
+    if (tensor.type != DataType::Int64 || count > mostSizes || !sameLength)
       return;
     std::vector<Dim> result;
     for (size_t i = 0; i < count; ++i) {
       auto value = [&](int probe) {
         const std::string &bytes = evaluations[probe].values[id]->bytes;
-        return bytes.size() == first.bytes.size()
-                   ? support::endian::read64le(bytes.data() + i * sizeof(int64_t))
-                   : 0;
+        return support::endian::read64le(bytes.data() + i * sizeof(int64_t));
       };
       auto line = lineThrough(static_cast<int64_t>(value(0)), static_cast<int64_t>(value(1)),
                               static_cast<int64_t>(value(2)));
@@ -316,11 +338,51 @@ private:
 
 } // namespace
 
+namespace {
+/// With each candidate for the batch from the most plausible one on; the error is that of the
+/// first.
+Expected<Graph> importByCandidates(StringRef path, const ImportOptions &options) {
+  Error refusal = Error::success();
+  for (std::optional<size_t> next = 0; next;) {
+    auto file = ModelFile::read(path);
+    if (!file) {
+      consumeError(std::move(refusal));
+      return file.takeError();
+    }
+    Import import(*file, options, *next);
+    auto graph = import.run();
+    if (graph) {
+      consumeError(std::move(refusal));
+      return graph;
+    }
+    next = import.nextCandidate();
+    if (refusal)
+      consumeError(graph.takeError());
+    else
+      refusal = graph.takeError();
+  }
+  return refusal;
+}
+} // namespace
+
 Expected<Graph> importGraph(StringRef path, const ImportOptions &options) {
-  auto file = ModelFile::read(path);
-  if (!file)
-    return file.takeError();
-  return Import(*file, options).run();
+  auto graph = importByCandidates(path, options);
+  if (graph || !options.lookOnly || options.noBatch)
+    return graph;
+  Error refusal = graph.takeError();
+  ImportOptions whole = options;
+  whole.noBatch = true;
+  auto again = importByCandidates(path, whole);
+  if (!again) {
+    consumeError(again.takeError());
+    return refusal;
+  }
+  std::string why;
+  handleAllErrors(
+      std::move(refusal), [&](const DiagnosticError &error) { why = error.message; },
+      [&](const ErrorInfoBase &error) { why = error.message(); });
+  again->notes.push_back("it cannot be planned: " + why);
+  return again;
 }
 
 } // namespace heterplan

@@ -22,6 +22,8 @@ struct ImportOptions {
   std::map<std::string, int> inputBatchDims;
   /// No axis counts samples: one run of the model, at the sizes of the file, is one sample.
   bool noBatch = false;
+  /// Where nothing counts samples: the same instead of an error, and a note that says why.
+  bool lookOnly = false;
   /// The symbolic dimension that counts samples, wherever it stands. Default: empty, found.
   std::string batchSymbol;
   /// Values of symbolic dimensions other than the batch, by name; "INPUT.AXIS" where the model

@@ -345,6 +345,23 @@ TEST(ModelEmitter, BodiesAreLocalFunctions) {
   EXPECT_TRUE(has(text, "        y, = then_branch() if c else else_branch()")) << text;
 }
 
+TEST(ModelEmitter, LongLayerNamesStayComments) {
+  GraphBuilder b;
+  std::string name = "/wrapper/(model)/" + std::string(150, 'x') + "/Relu";
+  b.graph.outputs = {b.node(name, "Relu", {b.input("x", batched({4}))}, batched({4}))};
+  std::string text = emitted(b);
+  EXPECT_TRUE(has(text, "\n        # /wrapper/(model)/xxx")) << text;
+}
+
+TEST(ModelEmitter, EmptyConstantsKeepTheirShape) {
+  GraphBuilder b;
+  TensorId x = b.input("x", batched({4}));
+  TensorId none = b.constant("none", values<float>(DataType::Float32, {0, 4}, {}));
+  b.graph.outputs = {b.node("y", "Concat", {x, none}, batched({4}), {{"axis", int64_t(0)}})};
+  std::string text = emitted(b);
+  EXPECT_TRUE(has(text, "self.constant(\"none\", [], torch.float32, (0, 4))\n")) << text;
+}
+
 TEST(ModelEmitter, PlanOfAnotherModelIsRefused) {
   GraphBuilder b = skipNetwork();
   Plan plan = b.plan({2});

@@ -1,4 +1,5 @@
 #include "codegen/Python.h"
+#include "codegen/PythonCheck.h"
 
 #include <gtest/gtest.h>
 
@@ -70,4 +71,33 @@ TEST(Python, IdentifiersAreValidAndUnique) {
   EXPECT_EQ(identifiers.make("/model/bert/encoder/layer.0/attention/self/Mul_1"),
             "encoder_layer_0_attention_self_Mul_1"); // no half words
   EXPECT_LE(identifiers.make(std::string(10'000'000, 'a')).size(), 40u);
+}
+
+TEST(Python, ACommentStaysOneLine) {
+  std::string path = "/wrapper/model/encoder(1)/layer\n[0]/" + std::string(90, 'x') + "/MatMul";
+  std::string line = python::commentLine(8, path, " (linear)");
+  EXPECT_EQ(line.size(), 101u) << line;
+  EXPECT_EQ(line.find('\n'), 100u);
+  EXPECT_EQ(line.substr(91), " (linear)\n");
+  EXPECT_EQ(python::commentLine(0, "conv1", " (conv)"), "# conv1 (conv)\n");
+}
+
+namespace {
+std::string syntaxError(llvm::StringRef text) { return python::findSyntaxError(text).value_or(""); }
+} // namespace
+
+TEST(Python, WhatIsNoPythonIsFound) {
+  EXPECT_EQ(syntaxError("\"\"\"a\nb\"\"\"\ndef f(\n    a,\n):\n    # c\n    return a  # (\n"), "");
+  EXPECT_EQ(syntaxError("def f():\n    # a\n        b\n"), "");
+  EXPECT_EQ(syntaxError("x = 1\n    y = 2\n"),
+            "line 2: a line is indented, but none before it opens a block");
+  EXPECT_EQ(syntaxError("def f():\nx = 1\n"), "line 2: a block has no statement");
+  EXPECT_EQ(syntaxError("def f():\n"), "line 2: a block has no statement");
+  EXPECT_EQ(syntaxError("x = \"a\ny\"\n"), "line 1: a string does not close");
+  EXPECT_EQ(syntaxError("x = \"a\\\""), "line 1: a string does not close");
+  EXPECT_EQ(syntaxError("x = (1]\n"), "line 1: a bracket closes that is not open");
+  EXPECT_EQ(syntaxError("x = (1\n"), "line 2: a bracket does not close");
+  EXPECT_EQ(syntaxError("x = größe\n"), "line 1: a character stands outside of a string");
+  EXPECT_EQ(syntaxError("x = " + std::string(300, '(') + std::string(300, ')') + "\n"),
+            "line 1: brackets nest too deeply");
 }

@@ -1,7 +1,8 @@
 #include "ir/onnx/batch/BatchLayout.h"
 
-#include "ir/onnx/batch/Mixing.h"
+#include "ir/onnx/batch/SampleRules.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
 
 #include <algorithm>
@@ -12,121 +13,136 @@ namespace heterplan {
 
 namespace {
 
-constexpr int64_t unclear = 0;
-constexpr int64_t largestRun = int64_t(1) << 45;
-
-/// Axis that grows with the batch; -1 where there is none, -2 where there are several or it has a
-/// fixed part.
-int batchAxis(ArrayRef<Dim> shape) {
-  int axis = -1;
+SampleLayout layoutOf(ArrayRef<Dim> shape) {
+  SampleLayout result;
   for (size_t i = 0; i < shape.size(); ++i) {
     if (!shape[i].perSample)
       continue;
-    if (axis != -1 || shape[i].fixed)
-      return -2;
-    axis = static_cast<int>(i);
-  }
-  return axis;
-}
-
-int64_t productBefore(ArrayRef<Dim> shape, int axis) {
-  int64_t product = 1;
-  for (int i = 0; i < axis; ++i)
-    product *= std::max<int64_t>(1, std::min(shape[i].fixed, largestRun / product));
-  return product;
-}
-
-bool keepsOrder(StringRef op) {
-  static const StringSet<> ops = {"Reshape", "Flatten", "Squeeze", "Unsqueeze"};
-  return ops.count(op) != 0;
-}
-
-/// Along the batch axis, index = (run·N + sample)·k + rest with run in [0, runs). Samples are
-/// neighbours where runs is 1. What comes before the batch in row-major order, productBefore·runs,
-/// is the same on both sides of a Reshape.
-class Layout {
-public:
-  explicit Layout(const Graph &graph) : graph(graph), runs(graph.tensors.size(), 1) {}
-
-  std::vector<bool> run() {
-    for (const GraphNode &node : graph.nodes)
-      for (TensorId id : node.outputs)
-        if (id != noTensor)
-          runs[id] = keepsOrder(node.op) ? reshaped(node.inputs[0], id) : carried(node, id);
-    std::vector<bool> result(graph.tensors.size());
-    for (size_t id = 0; id < result.size(); ++id) {
-      int axis = batchAxis(graph.tensors[id].shape);
-      result[id] = axis == -1 || (axis >= 0 && runs[id] == 1);
-    }
-    return result;
-  }
-
-private:
-  const Graph &graph;
-  std::vector<int64_t> runs;
-
-  int64_t perSample(TensorId id) const {
-    int axis = batchAxis(graph.tensors[id].shape);
-    return axis < 0 ? axis : graph.tensors[id].shape[axis].perSample;
-  }
-
-  int64_t reshaped(TensorId from, TensorId to) const {
-    const Shape &before = graph.tensors[from].shape, &after = graph.tensors[to].shape;
-    int source = batchAxis(before), target = batchAxis(after);
-    if (source < 0 || target < 0 || runs[from] == unclear)
-      return target == -1 ? 1 : unclear;
-    int64_t outer = productBefore(before, source), inner = productBefore(after, target);
-    if (runs[from] > largestRun / outer || outer * runs[from] % inner)
-      return unclear;
-    return outer * runs[from] / inner;
-  }
-
-  /// Other operators leave the batch axis as it is, unless they change its length (Concat, Slice or
-  /// Tile along it).
-  int64_t carried(const GraphNode &node, TensorId to) const {
-    int64_t most = 1;
-    for (TensorId id : node.inputs) {
-      if (id == noTensor || batchAxis(graph.tensors[id].shape) == -1)
-        continue;
-      if (runs[id] == unclear || perSample(id) != perSample(to))
-        return unclear;
-      most = std::max(most, runs[id]);
-    }
-    return most;
-  }
-};
-
-/// Whether `node` combines along the batch axis of its first operand.
-bool mixesAxis(const Graph &graph, const GraphNode &node) {
-  if (node.inputs.empty() || node.inputs[0] == noTensor)
-    return false;
-  int axis = batchAxis(graph.tensors[node.inputs[0]].shape);
-  return axis >= 0 && combinesAlong(graph, node, axis);
-}
-
-bool growsWithBatch(const Graph &graph, TensorId id) {
-  return id != noTensor && batchAxis(graph.tensors[id].shape) != -1;
-}
-
-} // namespace
-
-std::vector<int> mixingNodes(const Graph &graph) {
-  static const StringSet<> shapesOnly = {"Shape", "Size"};
-  std::vector<int> result;
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    const GraphNode &node = graph.nodes[i];
-    bool reads = false, writes = false;
-    for (TensorId id : node.inputs)
-      reads = reads || growsWithBatch(graph, id);
-    for (TensorId id : node.outputs)
-      writes = writes || growsWithBatch(graph, id);
-    bool mixes = reads && (!writes || mixesAxis(graph, node)) && !shapesOnly.count(node.op);
-    if (mixes)
-      result.push_back(static_cast<int>(i));
+    bool torn = result.kind != SampleLayout::Shared || shape[i].fixed;
+    result.kind = torn ? SampleLayout::Torn : SampleLayout::Split;
+    result.axis = static_cast<int>(i);
+    result.runs = torn ? 0 : 1;
   }
   return result;
 }
 
-std::vector<bool> splitsBySample(const Graph &graph) { return Layout(graph).run(); }
+class Analyser {
+public:
+  explicit Analyser(const Graph &graph) : graph(graph) {
+    for (const GraphTensor &tensor : graph.tensors)
+      result.layouts.push_back(layoutOf(tensor.shape));
+  }
+
+  SampleAnalysis run() {
+    for (size_t i = 0; i < graph.nodes.size(); ++i) {
+      outermost = static_cast<int>(i);
+      visit(graph.nodes[i], false);
+    }
+    return std::move(result);
+  }
+
+private:
+  const Graph &graph;
+  SampleAnalysis result;
+  int outermost = 0;
+
+  SampleLayout &layout(TensorId id) { return result.layouts[id]; }
+
+  bool reads(const GraphNode &node, SampleLayout::Content least) {
+    return any_of(node.inputs, [&](TensorId id) {
+      return id != noTensor && layout(id).kind != SampleLayout::Shared &&
+             layout(id).content <= least;
+    });
+  }
+
+  bool writes(const GraphNode &node) {
+    return any_of(node.outputs, [&](TensorId id) {
+      return id != noTensor && layout(id).kind != SampleLayout::Shared;
+    });
+  }
+
+  void find(const GraphNode &node, bool inBody, bool mixes, const char *why) {
+    if (!result.findings.empty() && result.findings.back().node == outermost) {
+      result.findings.back().mixes |= mixes;
+      return;
+    }
+    result.findings.push_back({outermost, inBody ? node.name : "", mixes, why});
+  }
+
+  void visit(const GraphNode &node, bool inBody) {
+    static const StringSet<> shapesOnly = {"Shape", "Size", "SequenceLength", "OptionalHasElement"};
+    if (!node.bodies.empty())
+      return visitBodies(node, inBody);
+    if (node.domain.empty() && shapesOnly.count(node.op))
+      return;
+    if (!reads(node, SampleLayout::Equal))
+      return makeRows(node);
+    if (!writes(node)) {
+      if (reads(node, SampleLayout::Numbers))
+        find(node, inBody, true, "reads all samples together and gives nothing for each");
+      return;
+    }
+    for (size_t i = 0; i < node.outputs.size(); ++i)
+      if (node.outputs[i] != noTensor)
+        visitOutput(node, i, inBody);
+  }
+
+  /// Rows for each sample that are made of no sample: zeros, random numbers, or the samples
+  /// counted.
+  void makeRows(const GraphNode &node) {
+    for (TensorId id : node.outputs)
+      if (id != noTensor)
+        layout(id).content = node.op == "Range" || node.op == "EyeLike" ? SampleLayout::Numbers
+                                                                        : SampleLayout::Equal;
+  }
+
+  void visitOutput(const GraphNode &node, size_t output, bool inBody) {
+    SampleLayout &made = layout(node.outputs[output]);
+    made.content = SampleLayout::Equal;
+    for (TensorId id : node.inputs)
+      if (id != noTensor && layout(id).kind != SampleLayout::Shared)
+        made.content = std::min(made.content, layout(id).content);
+    if (made.kind == SampleLayout::Shared)
+      return;
+    SampleResult effect = applySampleRule({graph, node, result.layouts, output});
+    if (made.kind == SampleLayout::Torn)
+      effect = {SampleEffect::Unknown, 0, "gives a result of more rows than those of the samples"};
+    made.runs = effect.runs;
+    if (effect.effect != SampleEffect::Each && made.content != SampleLayout::Equal)
+      find(node, inBody, effect.effect == SampleEffect::Mixes, effect.why);
+  }
+
+  void visitBodies(const GraphNode &node, bool inBody) {
+    if (reads(node, SampleLayout::Numbers)) {
+      if (!node.outputs.empty() && !writes(node))
+        find(node, inBody, true, "reads all samples together and gives nothing for each");
+      if (walksAlongSamples(node, result.layouts))
+        find(node, inBody, true, "goes from sample to sample");
+    }
+    for (const GraphBody &body : node.bodies)
+      for (const GraphNode &inner : body.nodes)
+        visit(inner, true);
+  }
+};
+
+} // namespace
+
+SampleAnalysis analyseSamples(const Graph &graph) { return Analyser(graph).run(); }
+
+std::vector<int> mixingNodes(const SampleAnalysis &analysis) {
+  std::vector<int> result;
+  for (const SampleFinding &finding : analysis.findings)
+    if (finding.mixes)
+      result.push_back(finding.node);
+  return result;
+}
+
+std::vector<bool> splitsBySample(const SampleAnalysis &analysis) {
+  std::vector<bool> result;
+  for (const SampleLayout &layout : analysis.layouts)
+    result.push_back(layout.kind == SampleLayout::Shared ||
+                     (layout.kind == SampleLayout::Split && layout.runs == 1));
+  return result;
+}
 
 } // namespace heterplan

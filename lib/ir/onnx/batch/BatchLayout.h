@@ -1,19 +1,54 @@
-// How the samples of a batch lie in each tensor. A stage is replicated by giving each replica a
-// contiguous range of samples, so a tensor may cross a cut only where samples are contiguous along
-// one axis: [128, N, 768] is, but reshaped to [128·N, 768] it is not.
+// How the samples of a batch lie in each tensor, followed through every operator. Three things
+// depend on it: a stage is replicated by giving each replica a contiguous range of samples, so a
+// tensor may cross a cut only where samples are contiguous along one axis ([128, N, 768] is, but
+// reshaped to [128·N, 768] it is not); operators that mix samples are told; and a model that was
+// written for one batch may be computed at another only if each operator treats samples alike.
 #pragma once
 
 #include "ir/Graph.h"
 
+#include <string>
+
 namespace heterplan {
+
+/// Along `axis`, of k·N elements: index = (run·N + sample)·(k / runs) + rest with run in [0, runs).
+struct SampleLayout {
+  enum Kind {
+    Shared, // no axis grows with the batch
+    Split,  // one does, and has no fixed part
+    Torn    // several do, or one that has rows of no sample as well
+  };
+  /// What the rows hold, from what is known least to what is known best.
+  enum Content { Data, Numbers, Equal };
+
+  Kind kind = Shared;
+  int axis = -1;
+  int64_t runs = 1; // 0 where samples are in no such order
+  Content content = Data;
+};
+
+/// What a node does that is no function of one sample at a time.
+struct SampleFinding {
+  int node = 0;       // index into Graph::nodes; what is in its bodies counts for it
+  std::string inside; // the name of the node in a body
+  bool mixes = false; // it does; otherwise it is not known not to
+  std::string why;    // "combines ..."
+};
+
+struct SampleAnalysis {
+  std::vector<SampleLayout> layouts;   // by tensor
+  std::vector<SampleFinding> findings; // in the order of the nodes
+};
+/// Of a graph whose shapes are set.
+SampleAnalysis analyseSamples(const Graph &graph);
 
 /// By tensor: whether it is independent of the batch, or has one axis of `k·N` elements in which
 /// those of a sample are k neighbours.
-std::vector<bool> splitsBySample(const Graph &graph);
+std::vector<bool> splitsBySample(const SampleAnalysis &analysis);
 
 /// Nodes whose operands grow with the batch while no result does, or that combine along the batch
-/// axis (Mixing.h): they reduce over the samples, sort them or pick one, so that each replica of a
-/// stage computes them on its part alone.
-std::vector<int> mixingNodes(const Graph &graph);
+/// axis: they reduce over the samples, sort them or pick one, so that each replica of a stage
+/// computes them on its part alone.
+std::vector<int> mixingNodes(const SampleAnalysis &analysis);
 
 } // namespace heterplan

@@ -150,6 +150,8 @@ void Rebatching::mendOperands(const GraphNode &node, MutableArrayRef<KnownInput>
     mendTarget(node, inputs);
   else if (node.op == "Concat")
     mendConcat(node, inputs);
+  else if (node.op == "Resize")
+    mendSizes(node, inputs);
   else if (node.op == "Gather" || node.op == "GatherND")
     mendIndices(node, inputs);
   else if (broadcasts(node.op))
@@ -185,6 +187,28 @@ void Rebatching::mendTarget(const GraphNode &node, MutableArrayRef<KnownInput> i
   inputs[1].value = &values.back();
   if (node.op == "Tile")
     result.repairs.push_back({Repair::Spread, node.number, 1, 0, 0, 0});
+}
+
+/// Resize to constant sizes: those of axes that grow and are not resized grow as well.
+void Rebatching::mendSizes(const GraphNode &node, MutableArrayRef<KnownInput> inputs) {
+  constexpr size_t operand = 3;
+  const TensorData *sizes = constantOperand(node, operand);
+  const TensorType *before = typeBefore(node, 0);
+  if (!sizes || !before || !inputs[0].type || sizes->type != DataType::Int64 ||
+      node.attributes.count("axes") ||
+      sizes->bytes.size() != before->dims.size() * sizeof(int64_t) ||
+      inputs[0].type->dims.size() != before->dims.size())
+    return;
+  TensorData mended = *sizes;
+  for (size_t i = 0; i < before->dims.size(); ++i)
+    if (wordAt(*sizes, i) == before->dims[i])
+      std::memcpy(mended.bytes.data() + i * sizeof(int64_t), &inputs[0].type->dims[i],
+                  sizeof(int64_t));
+  if (mended == *sizes)
+    return;
+  values.push_back(std::move(mended));
+  inputs[operand].value = &values.back();
+  result.repairs.push_back({Repair::Drop, node.number, operand, 0, 0, 0});
 }
 
 void Rebatching::setDim(KnownInput &input, size_t axis, int64_t size) {

@@ -40,6 +40,7 @@ private:
   llvm::StringRef valuesOf(const GraphNode &node, size_t index);
   bool isUniform(const GraphNode &node, size_t index, size_t axis);
   void mendTarget(const GraphNode &node, llvm::MutableArrayRef<KnownInput> inputs);
+  void mendSizes(const GraphNode &node, llvm::MutableArrayRef<KnownInput> inputs);
   void mendConcat(const GraphNode &node, llvm::MutableArrayRef<KnownInput> inputs);
   void mendIndices(const GraphNode &node, llvm::MutableArrayRef<KnownInput> inputs);
   void mendEqual(const GraphNode &node, llvm::MutableArrayRef<KnownInput> inputs);

@@ -16,6 +16,7 @@ struct Repair {
     Narrow, // it is a constant whose rows are equal: one of them is left, which broadcasts
     Number, // it indexes the samples of the example: a row for each sample, `step` apart
     Spread, // it is the target of the node, which becomes an Expand to the shape of its result
+    Drop,   // it is left out: the shape of the result says the same
   };
   Kind kind = Repeat;
   int node = 0; // GraphNode::number

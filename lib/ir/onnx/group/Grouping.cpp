@@ -26,7 +26,9 @@ constexpr const char *profileOnly = "profile only";
 
 class Grouper {
 public:
-  explicit Grouper(const Graph &graph) : graph(graph), facts(graph), splits(splitsBySample(graph)) {
+  explicit Grouper(const Graph &graph)
+      : graph(graph), facts(graph), samples(analyseSamples(graph)),
+        splits(splitsBySample(samples)) {
     for (size_t id = 0; id < splits.size(); ++id) // what is sent has a size that both sides know
       splits[id] = splits[id] && !graph.tensors[id].dynamic &&
                    graph.tensors[id].container == Container::None;
@@ -63,8 +65,9 @@ private:
   std::vector<std::vector<int>> members;
   LayerGraph result;
   StringMap<int> names;
-  StringSet<> counted;        // parameters and buffers whose bytes are counted
-  std::vector<bool> kept;     // by tensor: its storage is counted as activation
+  StringSet<> counted;    // parameters and buffers whose bytes are counted
+  std::vector<bool> kept; // by tensor: its storage is counted as activation
+  SampleAnalysis samples;
   std::vector<bool> splits;   // by tensor: may cross a cut
   std::vector<bool> ofInputs; // by node: cheap, and depends on no layer and no parameter
   int superlinear = 0;
@@ -349,7 +352,7 @@ private:
 
   void addNotes() {
     result.notes = graph.notes;
-    std::vector<int> mixing = mixingNodes(graph);
+    std::vector<int> mixing = mixingNodes(samples);
     if (!mixing.empty())
       result.notes.push_back(
           "operator '" + graph.nodes[mixing[0]].name.substr(0, 100) + "'" +

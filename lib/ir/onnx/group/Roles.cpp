@@ -1,6 +1,7 @@
 #include "ir/onnx/group/Roles.h"
 
 #include "ir/Bodies.h"
+#include "ir/onnx/batch/SampleRows.h"
 #include "ir/onnx/group/Operators.h"
 
 #include "llvm/ADT/StringSet.h"
@@ -66,6 +67,9 @@ const StringSet<> &elementwise() {
   return ops;
 }
 
+/// Bytes of a table whose values are looked at.
+constexpr int64_t largestTable = int64_t(4) << 20;
+
 /// One element; results of nodes have no shape yet.
 bool isSingle(const GraphTensor &tensor) {
   if (tensor.role == TensorRole::Activation)
@@ -77,13 +81,11 @@ bool isSingle(const GraphTensor &tensor) {
 }
 
 /// Zeros and large negative numbers only, with at least one of the latter.
-bool isAdditiveMask(const GraphTensor &tensor) {
-  if (!tensor.data || tensor.data->type != DataType::Float32)
-    return false;
+bool isAdditiveMask(StringRef bytes) {
   bool negative = false;
-  for (size_t at = 0; at + sizeof(float) <= tensor.data->bytes.size(); at += sizeof(float)) {
+  for (size_t at = 0; at + sizeof(float) <= bytes.size(); at += sizeof(float)) {
     float value = 0;
-    std::memcpy(&value, tensor.data->bytes.data() + at, sizeof value);
+    std::memcpy(&value, bytes.data() + at, sizeof value);
     if (value != 0 && !(value <= -1e4f))
       return false;
     negative = negative || value != 0;
@@ -93,21 +95,20 @@ bool isAdditiveMask(const GraphTensor &tensor) {
 
 /// Whether each column of a table, one row for each position, is the sine or cosine of the position
 /// times a frequency: with v(0) = 0 or 1, v(t+1) = 2·cos θ·v(t) - v(t-1). No training ends there.
-bool isSinusoidal(const GraphTensor &tensor) {
+bool isSinusoidal(const GraphTensor &tensor, StringRef bytes) {
   size_t rank = tensor.shape.size();
-  if (!tensor.data || tensor.data->type != DataType::Float32 || rank < 2)
+  if (bytes.empty() || rank < 2)
     return false;
   for (size_t axis = 0; axis + 2 < rank; ++axis)
     if (tensor.shape[axis].fixed != 1)
       return false;
   auto rows = static_cast<size_t>(tensor.shape[rank - 2].fixed),
        columns = static_cast<size_t>(tensor.shape[rank - 1].fixed);
-  if (rows < 3)
+  if (rows < 3 || bytes.size() < rows * columns * sizeof(float))
     return false;
   auto at = [&](size_t row, size_t column) {
     float value = 0;
-    std::memcpy(&value, tensor.data->bytes.data() + (row * columns + column) * sizeof value,
-                sizeof value);
+    std::memcpy(&value, bytes.data() + (row * columns + column) * sizeof value, sizeof value);
     return static_cast<double>(value);
   };
   bool moves = false;
@@ -129,11 +130,16 @@ class RoleFinder {
 public:
   RoleFinder(const ModelFile &file, std::vector<std::string> &notes)
       : file(file), graph(file.graph), notes(notes), trained(graph.tensors.size()),
-        state(graph.tensors.size()), fromProduct(graph.tensors.size()), uses(graph.tensors.size()),
-        phases(graph.tensors.size()) {}
+        state(graph.tensors.size()), fromProduct(graph.tensors.size()),
+        fillers(graph.tensors.size()), raw(graph.tensors.size()), uses(graph.tensors.size()),
+        phases(graph.tensors.size()), beginnings(graph.tensors.size()), constants(graph.folder) {}
 
   std::vector<TensorRole> run() {
+    for (TensorId id : graph.inputs)
+      raw[id] = true;
     eachNode(graph.nodes, [&](const GraphNode &node) {
+      if (standardizes(node) && !node.outputs.empty() && node.outputs[0] != noTensor)
+        raw[node.outputs[0]] = true;
       if (node.op == "MatMul" || node.op == "Gemm" || node.op == "Conv")
         for (TensorId id : node.outputs)
           if (id != noTensor)
@@ -146,8 +152,8 @@ public:
     std::vector<std::string> waves;
     for (size_t id = 0; id < roles.size(); ++id) {
       roles[id] = roleOf(id);
-      if (roles[id] == TensorRole::Parameter &&
-          (isFrequency(id) || isSinusoidal(graph.tensors[id]))) {
+      if (roles[id] == TensorRole::Parameter && !file.stated.count(static_cast<TensorId>(id)) &&
+          (isFrequency(id) || isSinusoidal(graph.tensors[id], valuesOf(graph.tensors[id])))) {
         roles[id] = TensorRole::Constant;
         waves.push_back(graph.tensors[id].name);
       }
@@ -166,7 +172,41 @@ private:
   const Graph &graph;
   std::vector<std::string> &notes;
   std::vector<bool> trained, state, fromProduct;
+  std::vector<bool> fillers;     // by tensor: scale or bias of an InstanceNormalization
+  std::vector<bool> raw;         // by tensor: an input of the model, or one that is standardized
   std::vector<int> uses, phases; // by tensor: how many nodes read it, and how many for a phase
+  std::vector<int> beginnings;   // and how many as what something begins with
+  ConstantValues constants;
+
+  /// The values of a table that is small enough to be looked at, in single precision; or nothing.
+  StringRef valuesOf(const GraphTensor &tensor) {
+    bool small = !tensor.external || tensor.external->length <= largestTable;
+    return small && tensor.type == DataType::Float32 ? constants.bytesOf(tensor) : StringRef();
+  }
+
+  /// Initial states, and what is scattered into: zeros that are never trained.
+  bool isBeginning(size_t id) {
+    if (!uses[id] || uses[id] != beginnings[id])
+      return false;
+    StringRef bytes = valuesOf(graph.tensors[id]);
+    return !bytes.empty() && bytes.find_first_not_of('\0') == StringRef::npos;
+  }
+
+  /// Ones and zeros of an InstanceNormalization that stands for another operator: where the file
+  /// says what the parameters were, and it was none.
+  bool isFiller(size_t id) {
+    if (file.stated.empty() || !fillers[id])
+      return false;
+    StringRef bytes = valuesOf(graph.tensors[id]);
+    return bytes.size() > sizeof(float) &&
+           bytes.drop_front(sizeof(float)) == bytes.drop_back(sizeof(float));
+  }
+
+  static bool begins(const GraphNode &node, size_t operand) {
+    if (node.op == "LSTM" || node.op == "GRU" || node.op == "RNN")
+      return operand == 5 || operand == 6;
+    return (node.op == "ScatterND" || node.op == "ScatterElements") && operand == 0;
+  }
 
   /// Whether all that is made of a tensor is the argument of a sine or cosine.
   bool isPhase(size_t id) const { return uses[id] && uses[id] == phases[id]; }
@@ -187,10 +227,15 @@ private:
       for (TensorId id : node.outputs)
         phase = phase && (id == noTensor || isPhase(id));
     }
-    for (TensorId id : node.inputs)
-      if (id != noTensor) {
+    bool handsOnBeginning = handingOn().count(node.op) && !node.outputs.empty() &&
+                            node.outputs[0] != noTensor && uses[node.outputs[0]] &&
+                            uses[node.outputs[0]] == beginnings[node.outputs[0]];
+    for (size_t i = 0; i < node.inputs.size(); ++i)
+      if (TensorId id = node.inputs[i]; id != noTensor) {
         ++uses[id];
         phases[id] += phase;
+        beginnings[id] += handsOnBeginning || begins(node, i);
+        fillers[id] = node.op == "InstanceNormalization" && i > 0;
       }
   }
 
@@ -238,13 +283,27 @@ private:
     }
   }
 
-  /// Whether operand `id` of `node` is a weight, were it an initializer.
+  /// Whether `node` subtracts from an input of the model, or divides it, or hands it on.
+  bool standardizes(const GraphNode &node) const {
+    return (node.op == "Sub" || node.op == "Div" || handingOn().count(node.op)) &&
+           !node.inputs.empty() && node.inputs[0] != noTensor && raw[node.inputs[0]];
+  }
+
+  /// Whether operand `id` of `node` is a weight, were it an initializer. Means and deviations of
+  /// the data are none.
   bool trains(const GraphNode &node, TensorId id) const {
-    if (settingsOnly().count(node.op))
+    if (settingsOnly().count(node.op) || (standardizes(node) && !handingOn().count(node.op)))
       return false;
     if (!elementwise().count(node.op) || !isSingle(graph.tensors[id]))
       return true;
+    if (isMember(graph.tensors[id].name) && (node.op == "Add" || node.op == "Mul"))
+      return true;
     return node.op == "Add" && graph.tensors[id].shape.size() == 1 && addsToProduct(node);
+  }
+
+  /// Whether a name is that of a module's member, as PyTorch has them: "block.0.scale".
+  static bool isMember(StringRef name) {
+    return name.contains('.') && !name.contains("::") && !name.contains('/');
   }
 
   bool addsToProduct(const GraphNode &node) const {
@@ -254,13 +313,17 @@ private:
     return false;
   }
 
-  TensorRole roleOf(size_t id) const {
+  TensorRole roleOf(size_t id) {
     const GraphTensor &tensor = graph.tensors[id];
     if (tensor.role != TensorRole::Constant || !isFloating(tensor.type) || file.literal[id])
       return tensor.role;
     if (state[id])
       return TensorRole::Buffer;
-    return trained[id] && !isAdditiveMask(tensor) ? TensorRole::Parameter : TensorRole::Constant;
+    if (auto stated = file.stated.find(static_cast<TensorId>(id)); stated != file.stated.end())
+      return stated->second == StatedRole::Parameter ? TensorRole::Parameter : TensorRole::Constant;
+    bool learned =
+        trained[id] && !isAdditiveMask(valuesOf(tensor)) && !isBeginning(id) && !isFiller(id);
+    return learned ? TensorRole::Parameter : TensorRole::Constant;
   }
 };
 

@@ -4,6 +4,8 @@
 
 #include "onnx/onnx_pb.h"
 
+#include <google/protobuf/unknown_field_set.h>
+
 using namespace llvm;
 
 namespace heterplan {
@@ -27,6 +29,27 @@ std::optional<DeclaredType> declaredType(const onnx::ValueInfoProto &value) {
   return type;
 }
 
+/// Of the metadata that newer files have beside a value: what was exported as an input of its kind.
+/// The libonnx that is linked does not know the field, which is number 4 of a ValueInfoProto.
+std::optional<StatedRole> statedRole(const onnx::ValueInfoProto &value) {
+  constexpr int metadata = 4;
+  const auto &unknown = value.GetReflection()->GetUnknownFields(value);
+  for (int i = 0; i < unknown.field_count(); ++i) {
+    const auto &field = unknown.field(i);
+    onnx::StringStringEntryProto entry;
+    if (field.number() != metadata ||
+        field.type() != google::protobuf::UnknownField::TYPE_LENGTH_DELIMITED ||
+        !entry.ParseFromString(field.length_delimited()) ||
+        entry.key() != "pkg.torch.export.graph_signature.InputSpec.kind")
+      continue;
+    if (entry.value() == "PARAMETER")
+      return StatedRole::Parameter;
+    if (entry.value() == "BUFFER" || entry.value() == "CONSTANT_TENSOR")
+      return StatedRole::Buffer;
+  }
+  return std::nullopt;
+}
+
 } // namespace
 
 void readDeclarations(const onnx::ModelProto &model, ModelFile &file) {
@@ -34,13 +57,19 @@ void readDeclarations(const onnx::ModelProto &model, ModelFile &file) {
   for (const auto *values : {&model.graph().value_info(), &model.graph().output()})
     for (const auto &value : *values) {
       auto type = declaredType(value);
-      if (!type)
+      auto role = statedRole(value);
+      if (!type && !role)
         continue;
       if (ids.empty())
         for (size_t id = 0; id < file.graph.tensors.size(); ++id)
           ids[file.graph.tensors[id].name] = static_cast<TensorId>(id);
-      if (auto found = ids.find(value.name()); found != ids.end())
+      auto found = ids.find(value.name());
+      if (found == ids.end())
+        continue;
+      if (type)
         file.declared.emplace(found->second, std::move(*type));
+      if (role && file.graph.tensors[found->second].role == TensorRole::Constant)
+        file.stated.emplace(found->second, *role);
     }
 }
 

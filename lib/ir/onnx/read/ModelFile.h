@@ -32,6 +32,9 @@ struct DeclaredType {
   std::vector<DeclaredDim> dims;
 };
 
+/// What PyTorch's newer exporter says an initializer was.
+enum class StatedRole { Parameter, Buffer };
+
 /// Element type and dimensions of a tensor at one batch size. For containers see GraphTensor.
 struct TensorType {
   DataType type = DataType::Undefined;
@@ -69,6 +72,7 @@ public:
   Graph graph;
   std::vector<std::vector<DeclaredDim>> inputDims; // one for each of graph.inputs
   std::map<TensorId, DeclaredType> declared;       // of results of nodes
+  std::map<TensorId, StatedRole> stated;           // of initializers
   std::vector<bool> literal; // by tensor: the value of a Constant node, never trained
   int separated = 0;         // shared initializers that were made tensors of their own
   std::string path;

@@ -59,6 +59,10 @@ private:
       node.inputs[1] = noTensor;
       return;
     }
+    if (repair.kind == Repair::Drop) {
+      node.inputs[repair.operand] = noTensor;
+      return;
+    }
     TensorId source = node.inputs[repair.operand];
     node.inputs[repair.operand] = repair.kind == Repair::Repeat ? repeated(repair, node, nodes)
                                   : repair.kind == Repair::Narrow

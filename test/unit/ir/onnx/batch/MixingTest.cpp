@@ -12,7 +12,7 @@ namespace {
 bool mixes(const std::string &nodes, int opset = 17) {
   Graph graph =
       imported(model("g (float[N, 6, 4] x) => (float[N, 6, 4] y) { " + nodes + " }", opset));
-  return !mixingNodes(graph).empty();
+  return !mixingNodes(analyseSamples(graph)).empty();
 }
 
 TEST(Mixing, AlongTheAxisThatIsNamed) {
@@ -37,7 +37,7 @@ TEST(Mixing, NormalizationOverTrailingAxes) {
                            std::to_string(axis) + "> (x, w) }",
                        23);
     weight(proto, "w", dims);
-    return !mixingNodes(imported(proto)).empty();
+    return !mixingNodes(analyseSamples(imported(proto))).empty();
   };
   EXPECT_FALSE(normalize(-1, {4}));
   EXPECT_TRUE(normalize(0, {1, 6, 4}));

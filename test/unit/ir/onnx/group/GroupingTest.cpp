@@ -224,7 +224,7 @@ TEST(BatchLayout, FollowsSamplesThroughReshapes) {
                                " e = Relu(b) f = Reshape(e, back)"
                                " v = Transpose <perm = [1, 0, 2]> (f) y = Add(u, v)"
                                " z = Add(a, d) }"));
-  std::vector<bool> splits = splitsBySample(graph);
+  std::vector<bool> splits = splitsBySample(analyseSamples(graph));
   auto splitsAt = [&](const std::string &name) {
     for (size_t id = 0; id < graph.tensors.size(); ++id)
       if (graph.tensors[id].name == name)
@@ -281,7 +281,7 @@ TEST(BatchLayout, LayersBetweenWhichSamplesAreTornAreMerged) {
 TEST(BatchLayout, ConcatenatedBatchesAreNotSplit) {
   Graph graph = imported(model("g (float[N, 3] x) => (float[M, 3] z) {"
                                " y = Concat <axis = 0> (x, x) z = Relu(y) }"));
-  std::vector<bool> splits = splitsBySample(graph);
+  std::vector<bool> splits = splitsBySample(analyseSamples(graph));
   for (TensorId id : graph.outputs)
     EXPECT_FALSE(splits[id]);
 }

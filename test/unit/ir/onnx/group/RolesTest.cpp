@@ -63,6 +63,73 @@ TEST(Roles, AnotherUseMakesAWeightOfAFrequency) {
   EXPECT_EQ(tensor(imported(layer), "w").role, TensorRole::Parameter);
 }
 
+/// As PyTorch's newer exporter says what an initializer was, in a field that libonnx has not.
+void state(onnx::ModelProto &proto, const std::string &name, const std::string &kind) {
+  onnx::StringStringEntryProto entry;
+  entry.set_key("pkg.torch.export.graph_signature.InputSpec.kind");
+  entry.set_value(kind);
+  auto &value = *proto.mutable_graph()->add_value_info();
+  value.set_name(name);
+  value.GetReflection()->MutableUnknownFields(&value)->AddLengthDelimited(
+      4, entry.SerializeAsString());
+}
+
+TEST(Roles, WhatTheExporterSaysIsTaken) {
+  auto proto = model("g (float[N, 4] x) => (float[N, 4] z) {"
+                     " y = MatMul(x, w) a = Mul(y, c) z = Add(a, s) }");
+  weight(proto, "w", {4, 4});
+  weight(proto, "c", {4});
+  weight(proto, "s", {});
+  EXPECT_EQ(tensor(imported(proto), "c").role, TensorRole::Parameter);
+  state(proto, "w", "PARAMETER");
+  state(proto, "c", "BUFFER");
+  state(proto, "s", "PARAMETER");
+  Graph graph = imported(proto);
+  EXPECT_EQ(tensor(graph, "w").role, TensorRole::Parameter);
+  EXPECT_EQ(tensor(graph, "c").role, TensorRole::Constant);
+  EXPECT_EQ(tensor(graph, "s").role, TensorRole::Parameter);
+}
+
+TEST(Roles, ScalarsOfTheModuleAreParameters) {
+  auto proto = model("g (float[N, 4] x) => (float[N, 4] z) {"
+                     " y = MatMul(x, w) a = Mul(y, m) z = Add(a, c) }");
+  weight(proto, "w", {4, 4});
+  weight(proto, "m", {1}, true, 2);
+  weight(proto, "c", {1}, true).set_name("model.shift");
+  proto.mutable_graph()->mutable_node(2)->set_input(1, "model.shift");
+  Graph graph = imported(proto);
+  EXPECT_EQ(tensor(graph, "model.shift").role, TensorRole::Parameter);
+  EXPECT_EQ(tensor(graph, "m").role, TensorRole::Constant);
+}
+
+TEST(Roles, ZeroStatesAreConstants) {
+  for (float start : {0.0F, 0.5F}) {
+    auto proto = model("g (float[7, N, 3] x) => (float[7, 1, N, 5] y) {"
+                       " y, h = GRU<hidden_size = 5>(x, w, r, , , s) }");
+    weight(proto, "w", {1, 15, 3});
+    weight(proto, "r", {1, 15, 5});
+    auto &states = weight(proto, "s", {1, 1, 5}, true);
+    for (int i = 0; i < 5; ++i)
+      states.set_float_data(i, start);
+    ImportOptions options;
+    options.batchDim = 1;
+    EXPECT_EQ(tensor(imported(proto, options), "s").role,
+              start == 0 ? TensorRole::Constant : TensorRole::Parameter);
+  }
+}
+
+TEST(Roles, MeansOfTheDataAreConstants) {
+  auto proto = model("g (float[N, 4] x) => (float[N, 4] z) {"
+                     " c = Sub(x, m) d = Div(c, s) y = MatMul(d, w) z = Sub(y, b) }");
+  weight(proto, "w", {4, 4});
+  for (const char *name : {"m", "s", "b"})
+    weight(proto, name, {4});
+  Graph graph = imported(proto);
+  EXPECT_EQ(tensor(graph, "m").role, TensorRole::Constant);
+  EXPECT_EQ(tensor(graph, "s").role, TensorRole::Constant);
+  EXPECT_EQ(tensor(graph, "b").role, TensorRole::Parameter);
+}
+
 TEST(TrainingMode, StatisticsAndMasksAreResults) {
   auto proto = model("g (float[N, 3, 4, 4] x) => (float[N, 3, 4, 4] z) { y, m, v = "
                      "BatchNormalization<training_mode = 1>(x, s, b, mean, var) z, mask = "

@@ -7,8 +7,11 @@ using namespace heterplan::test;
 namespace {
 
 TEST(Declarations, AnOutputWhoseShapeIsFedHasTheDeclaredOne) {
+  ImportOptions options;
+  options.noBatch = true;
   Graph graph = imported(model("g (float[2, 6] x, int64[2] s) => (float[3, 4] y) {"
-                               " y = Reshape(x, s) }"));
+                               " y = Reshape(x, s) }"),
+                         options);
   EXPECT_EQ(tensor(graph, "y").shape, shape({{0, 3}, {0, 4}}));
   EXPECT_TRUE(tensor(graph, "y").dynamic);
 }

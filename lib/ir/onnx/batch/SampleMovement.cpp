@@ -1,0 +1,170 @@
+#include "ir/onnx/batch/SampleMovement.h"
+
+#include "ir/onnx/fold/FoldingSupport.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+
+using namespace llvm;
+
+namespace heterplan::samples {
+
+namespace {
+
+constexpr int64_t largestRun = int64_t(1) << 45;
+constexpr SampleResult picks = {SampleEffect::Mixes, 0,
+                                "picks rows by their place among all samples"};
+constexpr SampleResult apart = {SampleEffect::Unknown, 0,
+                                "has operands whose samples lie on different axes"};
+constexpr SampleResult scattered = {SampleEffect::Unknown, 0,
+                                    "tears samples apart that lie behind other axes"};
+
+int64_t integer(const GraphNode &node, const char *name, int64_t otherwise) {
+  auto found = node.attributes.find(name);
+  const auto *value =
+      found == node.attributes.end() ? nullptr : std::get_if<int64_t>(&found->second);
+  return value ? *value : otherwise;
+}
+
+int64_t axisOf(const GraphNode &node, int64_t otherwise, int rank) {
+  int64_t axis = integer(node, "axis", otherwise);
+  return axis < 0 ? axis + rank : axis;
+}
+
+int64_t productBefore(ArrayRef<Dim> shape, int axis) {
+  int64_t product = 1;
+  for (int i = 0; i < axis; ++i)
+    product *= std::max<int64_t>(1, std::min(shape[i].fixed, largestRun / product));
+  return product;
+}
+
+SampleResult each(int64_t runs) { return {SampleEffect::Each, runs, ""}; }
+
+/// The element of a small integer operand, in terms of the batch.
+std::optional<Dim> element(const SampleNode &n, size_t input, size_t index) {
+  if (!n.has(input))
+    return std::nullopt;
+  const GraphTensor &tensor = n.graph.tensors[n.node.inputs[input]];
+  if (tensor.role == TensorRole::Size && index < tensor.sizes.size())
+    return tensor.sizes[index];
+  if (tensor.role != TensorRole::Constant || !tensor.data ||
+      !folding::isInteger(tensor.data->type) || tensor.data->bytes.empty())
+    return std::nullopt;
+  std::vector<int64_t> values = folding::integersOf(*tensor.data);
+  return index < values.size() ? std::optional(Dim{0, values[index]}) : std::nullopt;
+}
+
+} // namespace
+
+/// What comes before the samples in row-major order, productBefore·runs, is the same on both sides.
+SampleResult reorders(const SampleNode &n) {
+  SampleLayout from = n.in(0);
+  if (!n.grows(0) || !from.runs)
+    return scattered;
+  int64_t outer = productBefore(n.shape(0), from.axis);
+  int64_t inner = productBefore(n.result(), n.axis());
+  if (from.runs > largestRun / outer || outer * from.runs % inner)
+    return scattered;
+  return each(outer * from.runs / inner);
+}
+
+SampleResult transposes(const SampleNode &n) {
+  auto found = n.node.attributes.find("perm");
+  const auto *perm = found == n.node.attributes.end()
+                         ? nullptr
+                         : std::get_if<std::vector<int64_t>>(&found->second);
+  int64_t source = perm && n.axis() < static_cast<int>(perm->size()) ? (*perm)[n.axis()]
+                                                                     : n.rank(0) - 1 - n.axis();
+  return source == n.in(0).axis ? each(n.in(0).runs) : apart;
+}
+
+/// Along another axis every part has a row for each sample; along that of the samples, a run each.
+SampleResult joins(const SampleNode &n) {
+  bool along = axisOf(n.node, 0, n.rank(0)) == n.axis();
+  int64_t runs = n.in(0).runs;
+  for (size_t i = 0; i < n.count(); ++i) {
+    if (!n.grows(i) || n.in(i).axis != n.axis())
+      return apart;
+    if (n.in(i).runs != runs || (along && n.perSample(i) != n.perSample(0)))
+      return apart;
+  }
+  return each(along ? runs * static_cast<int64_t>(n.count()) : runs);
+}
+
+SampleResult stacks(const SampleNode &n) {
+  bool isNew = integer(n.node, "new_axis", 0) == 1;
+  int64_t axis = axisOf(n.node, 0, n.rank(0) + (isNew ? 1 : 0));
+  if (!isNew && axis == n.in(0).axis)
+    return picks;
+  int expected = n.in(0).axis + (isNew && axis <= n.in(0).axis ? 1 : 0);
+  return expected == n.axis() ? each(n.in(0).runs) : apart;
+}
+
+/// Where the samples themselves are cut, whole runs must stay together.
+SampleResult cuts(const SampleNode &n) {
+  SampleLayout from = n.in(0);
+  if (n.axis() != from.axis || !from.runs)
+    return apart;
+  int64_t whole = n.perSample(0), run = whole / from.runs;
+  if (n.perSample() == whole)
+    return each(from.runs);
+  if (n.perSample() % run || whole % from.runs)
+    return picks;
+  if (n.node.op == "Split") {
+    for (TensorId id : n.node.outputs)
+      if (id == noTensor || n.graph.tensors[id].shape[n.axis()].perSample % run)
+        return picks;
+    return each(n.perSample() / run);
+  }
+  for (size_t i = 0; n.node.op == "Slice" && i < n.shape(0).size(); ++i) {
+    auto axis = element(n, 3, i), start = element(n, 1, i), step = element(n, 4, i);
+    if (!axis || (axis->fixed < 0 ? axis->fixed + n.rank(0) : axis->fixed) != n.axis())
+      continue;
+    bool whole = start && !start->fixed && start->perSample % run == 0;
+    return whole && (!n.has(4) || (step && *step == Dim{0, 1})) ? each(n.perSample() / run) : picks;
+  }
+  return picks;
+}
+
+SampleResult tiles(const SampleNode &n) {
+  if (!n.grows(0) || n.in(0).axis != n.axis() || n.perSample() % n.perSample(0))
+    return apart;
+  return each(n.in(0).runs * (n.perSample() / n.perSample(0)));
+}
+
+/// Rows of a table by what the samples hold, or the same rows of every sample. Along the axis of
+/// the samples, indices that count them give each its own.
+SampleResult gathers(const SampleNode &n) {
+  if (!n.grows(0))
+    return each(n.in(1).runs);
+  if (n.in(0).axis != axisOf(n.node, 0, n.rank(0)))
+    return n.grows(1) ? apart : each(n.in(0).runs);
+  return n.in(1).content == SampleLayout::Numbers ? each(n.in(1).runs) : picks;
+}
+
+SampleResult gathersPoints(const SampleNode &n) {
+  if (!n.grows(0))
+    return n.in(1).axis < n.rank(1) - 1 ? each(n.in(1).runs) : picks;
+  int64_t beside = integer(n.node, "batch_dims", 0);
+  int64_t depth = n.has(1) ? n.shape(1).back().fixed : 0;
+  int axis = n.in(0).axis;
+  if (axis < beside)
+    return n.grows(1) && n.in(1).axis != axis ? apart : each(n.in(0).runs);
+  if (axis >= beside + depth)
+    return n.grows(1) ? apart : each(n.in(0).runs);
+  return n.grows(1) && n.in(1).content == SampleLayout::Numbers ? each(n.in(1).runs) : picks;
+}
+
+SampleResult scattersPoints(const SampleNode &n) {
+  int64_t depth = n.has(1) ? n.shape(1).back().fixed : 0;
+  int axis = n.in(0).axis;
+  if (!n.grows(0))
+    return picks;
+  if (axis >= depth)
+    return n.grows(1) ? apart : each(n.in(0).runs);
+  bool counted = n.grows(1) && n.in(1).content == SampleLayout::Numbers;
+  return counted ? each(n.in(0).runs) : picks;
+}
+
+} // namespace heterplan::samples

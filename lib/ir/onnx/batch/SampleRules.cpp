@@ -1,0 +1,389 @@
+#include "ir/onnx/batch/SampleRules.h"
+
+#include "ir/onnx/batch/Mixing.h"
+#include "ir/onnx/batch/SampleMovement.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringMap.h"
+
+#include <map>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+
+constexpr SampleResult unknown = {SampleEffect::Unknown, 0,
+                                  "is not known to compute each sample by itself"};
+constexpr SampleResult apart = {SampleEffect::Unknown, 0,
+                                "has operands whose samples lie on different axes"};
+constexpr SampleResult combines = {SampleEffect::Mixes, 0,
+                                   "combines elements along the axis that counts samples"};
+
+int64_t integer(const GraphNode &node, StringRef name, int64_t otherwise) {
+  auto found = node.attributes.find(name.str());
+  const auto *value =
+      found == node.attributes.end() ? nullptr : std::get_if<int64_t>(&found->second);
+  return value ? *value : otherwise;
+}
+
+/// The runs that all operands have whose rows differ; 0 where they have different ones.
+int64_t commonRuns(const SampleNode &n) {
+  int64_t runs = -1;
+  for (size_t i = 0; i < n.count(); ++i)
+    if (n.grows(i) && n.in(i).content != SampleLayout::Equal)
+      runs = runs == -1 || runs == n.in(i).runs ? n.in(i).runs : 0;
+  return runs == -1 ? 1 : runs;
+}
+
+SampleResult each(const SampleNode &n) { return {SampleEffect::Each, commonRuns(n), ""}; }
+
+/// Operands broadcast from the right, and each element is made of those at its place.
+SampleResult elementwise(const SampleNode &n) {
+  for (size_t i = 0; i < n.count(); ++i)
+    if (n.grows(i) && static_cast<int>(n.result().size()) - n.rank(i) + n.in(i).axis != n.axis())
+      return apart;
+  SampleResult result = each(n);
+  return result.runs ? result : apart;
+}
+
+/// The first operand alone has samples, on an axis that stays what it is.
+SampleResult keeps(const SampleNode &n) {
+  for (size_t i = 1; i < n.count(); ++i)
+    if (n.grows(i))
+      return unknown;
+  return n.in(0).axis == n.axis() && n.perSample(0) == n.perSample() ? each(n) : unknown;
+}
+
+/// Each element along the axis stays; other axes may come, go or be reduced.
+SampleResult reduces(const SampleNode &n) {
+  for (size_t i = 1; i < n.count(); ++i)
+    if (n.grows(i))
+      return unknown;
+  return n.perSample(0) == n.perSample() ? each(n) : unknown;
+}
+
+/// Samples lie on the first axis of whatever has them.
+SampleResult leading(const SampleNode &n) {
+  for (size_t i = 0; i < n.count(); ++i)
+    if (n.grows(i) && n.in(i).axis != 0)
+      return combines;
+  return n.axis() == 0 && n.grows(0) ? each(n) : unknown;
+}
+
+/// Likewise, but weights are the same for all.
+SampleResult leadingData(const SampleNode &n) {
+  for (size_t i = 1; i < n.count(); ++i)
+    if (n.grows(i))
+      return unknown;
+  return leading(n);
+}
+
+SampleResult batchNormalization(const SampleNode &n) {
+  if (combinesAlong(n.graph, n.node, n.in(0).axis))
+    return {SampleEffect::Mixes, commonRuns(n), combines.why};
+  return n.in(0).axis == 1 ? unknown : keeps(n);
+}
+
+/// Along an axis that an attribute or an operand names; see Mixing.h.
+SampleResult along(const SampleNode &n) {
+  for (size_t i = 0; i < n.count(); ++i) {
+    if (!n.grows(i))
+      continue;
+    if (n.rank(i) != n.rank(0) && n.node.op != "ReverseSequence")
+      return unknown;
+    if (n.rank(i) == n.rank(0) && n.in(i).axis != n.axis())
+      return apart;
+  }
+  if (combinesAlong(n.graph, n.node, n.axis()))
+    return {SampleEffect::Mixes, commonRuns(n), combines.why};
+  return each(n);
+}
+
+/// The last two axes are those of matrices.
+SampleResult matrices(const SampleNode &n) {
+  return n.in(0).axis < n.rank(0) - 2 ? reduces(n) : combines;
+}
+
+/// Where the samples of operand `i` of a product come to lie, counted from the end; -1 where they
+/// are summed over.
+int fromEndOfProduct(const SampleNode &n, size_t i, size_t other, bool second) {
+  int fromEnd = n.rank(i) - 1 - n.in(i).axis;
+  int summed = second && n.rank(i) > 1 ? 1 : 0;
+  if (fromEnd == summed)
+    return -1;
+  if (fromEnd < 2) // a row of the first, a column of the second
+    return second || n.rank(other) == 1 ? 0 : 1;
+  return fromEnd - (n.rank(other) == 1 ? 1 : 0);
+}
+
+SampleResult product(const SampleNode &n, size_t first, size_t second) {
+  for (auto [i, other] : {std::pair(first, second), std::pair(second, first)}) {
+    if (!n.grows(i))
+      continue;
+    int fromEnd = fromEndOfProduct(n, i, other, i == second);
+    if (fromEnd < 0)
+      return combines;
+    if (static_cast<int>(n.result().size()) - 1 - fromEnd != n.axis())
+      return apart;
+  }
+  SampleResult result = each(n);
+  return result.runs ? result : apart;
+}
+
+SampleResult matMul(const SampleNode &n) { return product(n, 0, 1); }
+SampleResult qLinearMatMul(const SampleNode &n) { return product(n, 0, 3); }
+
+SampleResult gemm(const SampleNode &n) {
+  bool rows = n.grows(0), columns = n.grows(1);
+  if ((rows && n.in(0).axis != integer(n.node, "transA", 0)) ||
+      (columns && n.in(1).axis != 1 - integer(n.node, "transB", 0)))
+    return combines;
+  if (n.axis() != (columns ? 1 : 0) || (rows && columns) ||
+      (n.grows(2) && 2 - n.rank(2) + n.in(2).axis != n.axis()))
+    return apart;
+  return each(n);
+}
+
+/// X is [time, batch, size], or [batch, time, size] with layout 1; states [directions, batch,
+/// size].
+SampleResult recurrent(const SampleNode &n) {
+  bool batchFirst = integer(n.node, "layout", 0) == 1;
+  if (!n.grows(0) || n.in(0).axis != (batchFirst ? 0 : 1))
+    return combines;
+  for (size_t i : {size_t(1), size_t(2), size_t(3), size_t(7)})
+    if (n.grows(i))
+      return unknown;
+  for (size_t i : {size_t(5), size_t(6)})
+    if (n.grows(i) && n.in(i).axis != (batchFirst ? 0 : 1))
+      return apart;
+  return n.axis() == (batchFirst ? 0 : n.output ? 1 : 2) ? each(n) : unknown;
+}
+
+/// The letters of a term, one for each of `rank` axes; an ellipsis stands for those counted from
+/// its end. Empty where there are other numbers of them.
+std::string letters(StringRef term, size_t rank) {
+  std::string result;
+  size_t dots = term.find("...");
+  size_t named = term.size() - term.count(' ') - (dots == StringRef::npos ? 0 : 3);
+  for (size_t i = 0; i < term.size(); ++i) {
+    if (i == dots) {
+      for (size_t k = rank > named ? rank - named : 0; k > 0; --k)
+        result += static_cast<char>(k);
+      i += 2;
+    } else if (term[i] != ' ') {
+      result += term[i];
+    }
+  }
+  return result.size() == rank ? result : "";
+}
+
+SampleResult einsum(const SampleNode &n) {
+  auto found = n.node.attributes.find("equation");
+  const auto *equation =
+      found == n.node.attributes.end() ? nullptr : std::get_if<std::string>(&found->second);
+  if (!equation || !StringRef(*equation).contains("->"))
+    return unknown;
+  auto [left, right] = StringRef(*equation).split("->");
+  SmallVector<StringRef, 4> terms;
+  left.split(terms, ',');
+  std::string made = letters(right, n.result().size());
+  if (terms.size() != n.count() || made.empty())
+    return unknown;
+  for (size_t i = 0; i < n.count(); ++i) {
+    if (!n.grows(i))
+      continue;
+    std::string own = letters(terms[i], n.shape(i).size());
+    if (own.empty())
+      return unknown;
+    if (own[n.in(i).axis] != made[n.axis()])
+      return made.find(own[n.in(i).axis]) == std::string::npos ? combines : apart;
+  }
+  return each(n);
+}
+
+SampleResult sequence(const SampleNode &n) {
+  for (size_t i = 0; i < n.count(); ++i)
+    if (n.grows(i) && n.in(i).axis != n.axis())
+      return apart;
+  return each(n);
+}
+
+using Rule = SampleResult (*)(const SampleNode &);
+struct Rules {
+  Rule rule;
+  std::vector<StringRef> ops; // "domain.op" of other domains
+};
+
+const std::vector<Rules> &table() {
+  static const std::vector<Rules> result = {
+      {elementwise,
+       {"Relu",
+        "LeakyRelu",
+        "PRelu",
+        "Elu",
+        "Selu",
+        "Celu",
+        "Clip",
+        "HardSwish",
+        "Sigmoid",
+        "HardSigmoid",
+        "Tanh",
+        "Erf",
+        "Softplus",
+        "Gelu",
+        "Mish",
+        "Swish",
+        "Softsign",
+        "Shrink",
+        "Exp",
+        "ThresholdedRelu",
+        "Log",
+        "Pow",
+        "Sqrt",
+        "Reciprocal",
+        "Abs",
+        "Neg",
+        "Sin",
+        "Cos",
+        "Tan",
+        "Sinh",
+        "Cosh",
+        "Asin",
+        "Acos",
+        "Atan",
+        "Asinh",
+        "Acosh",
+        "Atanh",
+        "Sign",
+        "Floor",
+        "Ceil",
+        "Round",
+        "Add",
+        "Sub",
+        "Sum",
+        "Mul",
+        "Div",
+        "Mean",
+        "Max",
+        "Min",
+        "Mod",
+        "Where",
+        "Cast",
+        "Dropout",
+        "CastLike",
+        "BitCast",
+        "Equal",
+        "Greater",
+        "Less",
+        "LessOrEqual",
+        "GreaterOrEqual",
+        "And",
+        "Or",
+        "Xor",
+        "Not",
+        "IsInf",
+        "IsNaN",
+        "BitShift",
+        "BitwiseAnd",
+        "BitwiseOr",
+        "BitwiseXor",
+        "BitwiseNot",
+        "Identity",
+        "Bernoulli",
+        "RandomNormalLike",
+        "RandomUniformLike",
+        "Expand",
+        "QuantizeLinear",
+        "DequantizeLinear"}},
+      {reduces,
+       {"ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2",
+        "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp", "ArgMax", "ArgMin", "OneHot"}},
+      {keeps, {"Pad", "Resize", "Upsample", "CenterCropPad"}},
+      {leadingData,
+       {"Conv", "ConvTranspose", "ConvInteger", "QLinearConv", "MaxPool", "AveragePool", "LpPool",
+        "GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", "InstanceNormalization", "LRN",
+        "GroupNormalization", "DepthToSpace", "SpaceToDepth", "Col2Im", "STFT"}},
+      {leading,
+       {"GridSample", "AffineGrid", "DeformConv", "MaxUnpool", "Attention", "RotaryEmbedding",
+        "TensorScatter", "com.microsoft.Attention", "com.microsoft.MultiHeadAttention",
+        "com.microsoft.GroupQueryAttention", "com.microsoft.RotaryEmbedding"}},
+      {batchNormalization, {"BatchNormalization"}},
+      {along,
+       {"Softmax", "LogSoftmax", "Hardmax", "LpNormalization", "TopK", "GatherElements",
+        "ScatterElements", "CumSum", "CumProd", "DFT", "LayerNormalization", "RMSNormalization",
+        "MeanVarianceNormalization", "Compress", "Unique", "ReverseSequence"}},
+      {matrices, {"Trilu", "Det"}},
+      {matMul, {"MatMul", "MatMulInteger", "com.microsoft.FusedMatMul"}},
+      {qLinearMatMul, {"QLinearMatMul"}},
+      {gemm, {"Gemm"}},
+      {einsum, {"Einsum"}},
+      {recurrent, {"LSTM", "GRU", "RNN"}},
+      {sequence,
+       {"SequenceConstruct", "SequenceAt", "SequenceInsert", "SequenceErase", "Optional",
+        "OptionalGetElement"}},
+      {samples::reorders, {"Reshape", "Flatten", "Squeeze", "Unsqueeze"}},
+      {samples::transposes, {"Transpose"}},
+      {samples::joins, {"Concat"}},
+      {samples::cuts, {"Split", "Slice", "SplitToSequence"}},
+      {samples::stacks, {"ConcatFromSequence"}},
+      {samples::tiles, {"Tile"}},
+      {samples::gathers, {"Gather"}},
+      {samples::gathersPoints, {"GatherND"}},
+      {samples::scattersPoints, {"ScatterND"}},
+  };
+  return result;
+}
+
+Rule findRule(const GraphNode &node) {
+  static const StringMap<Rule> rules = [] {
+    StringMap<Rule> result;
+    for (const Rules &row : table())
+      for (StringRef op : row.ops)
+        result[op] = row.rule;
+    return result;
+  }();
+  auto found = rules.find(node.domain.empty() ? node.op : node.domain + "." + node.op);
+  return found == rules.end() ? nullptr : found->second;
+}
+
+} // namespace
+
+SampleResult applySampleRule(const SampleNode &node) {
+  for (size_t i = 0; i < node.count(); ++i)
+    if (node.in(i).kind == SampleLayout::Torn)
+      return {SampleEffect::Unknown, 0, "reads samples that lie in no order that is known"};
+  bool grows = node.layouts[node.node.outputs[node.output]].kind == SampleLayout::Split;
+  Rule rule = grows ? findRule(node.node) : nullptr;
+  if (rule)
+    return rule(node);
+  SampleResult result = unknown; // samples are taken to lie as before
+  bool mixes = node.grows(0) && combinesAlong(node.graph, node.node, node.in(0).axis);
+  result.effect = mixes ? SampleEffect::Mixes : SampleEffect::Unknown;
+  result.runs = commonRuns(node);
+  for (size_t i = 0; i < node.count() && grows; ++i)
+    if (node.grows(i) && node.perSample(i) != node.perSample())
+      result.runs = 0;
+  return result;
+}
+
+bool walksAlongSamples(const GraphNode &node, ArrayRef<SampleLayout> layouts) {
+  if (node.iterations && node.iterations->count.perSample)
+    return true;
+  if (node.op != "Scan")
+    return false;
+  auto scanned = static_cast<size_t>(integer(node, "num_scan_inputs", 0));
+  ArrayRef<TensorId> operands = node.operands();
+  auto found = node.attributes.find("scan_input_axes");
+  const auto *axes =
+      found == node.attributes.end() ? nullptr : std::get_if<std::vector<int64_t>>(&found->second);
+  for (size_t i = 0; i < scanned && scanned <= operands.size(); ++i) {
+    TensorId id = operands[operands.size() - scanned + i];
+    if (id != noTensor && layouts[id].axis == (axes && i < axes->size() ? (*axes)[i] : 0))
+      return true;
+  }
+  return false;
+}
+
+} // namespace heterplan
