@@ -10,7 +10,6 @@ Columns as in gaps.py. WORKLOADS names the list: whoever changes the list change
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import tempfile
@@ -18,10 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gaps import Workload, compiled, line, summary
+from gaps import Workload, arguments_of, compiled, finish, line, print_head
 
 WORKLOADS = "chains-1"
-BATCH = 256
 TYPES = {"a100": "a100-sxm4-80gb", "v100": "v100-sxm2-32gb", "l4": "l4", "h100": "h100-sxm5-80gb", "t4": "t4"}
 PER_NODE = 8
 
@@ -104,22 +102,15 @@ def workloads(folder: Path) -> list[Workload]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="workloads whose name contains TEXT")
-    parser.add_argument("--json", type=Path, help="write what was seen to FILE")
-    arguments = parser.parse_args()
+    arguments = arguments_of(__doc__)
     rows: dict[str, dict[str, Any]] = {}
-    print(f"Workloads {WORKLOADS}: batch {BATCH}, default settings.\n")
-    print("| workload | stages | gap % | space | samples/s | $/10^6 samples | CPU s |")
-    print("| --- | --- | --- | --- | --- | --- | --- |", flush=True)
+    print_head(WORKLOADS)
     with tempfile.TemporaryDirectory() as name:
         for work in workloads(Path(name)):
             if arguments.only in work.name:
                 rows[work.name] = compiled(work, Path(name))
                 print(line(work.name, rows[work.name]), flush=True)
-    summary(rows)
-    if arguments.json:
-        arguments.json.write_text(json.dumps(rows, indent=1) + "\n")
+    finish(rows, arguments.json)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ import os
 import resource
 import statistics
 import subprocess
-import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,15 +60,29 @@ def compiled(work: Workload, folder: Path) -> dict[str, Any]:
     return result
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def arguments_of(description: str | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="workloads whose name contains TEXT")
     parser.add_argument("--json", type=Path, help="write what was seen to FILE")
-    arguments = parser.parse_args()
-    rows: dict[str, dict[str, Any]] = {}
-    print(f"Workloads {WORKLOADS}: batch {BATCH}, default settings.\n")
+    return parser.parse_args()
+
+
+def print_head(workloads: str) -> None:
+    print(f"Workloads {workloads}: batch {BATCH}, default settings.\n")
     print("| workload | stages | gap % | space | samples/s | $/10^6 samples | CPU s |")
     print("| --- | --- | --- | --- | --- | --- | --- |", flush=True)
+
+
+def finish(rows: dict[str, dict[str, Any]], file: Path | None) -> None:
+    summary(rows)
+    if file:
+        file.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+def main() -> None:
+    arguments = arguments_of(__doc__)
+    rows: dict[str, dict[str, Any]] = {}
+    print_head(WORKLOADS)
     with tempfile.TemporaryDirectory() as name:
         for cluster in CLUSTERS:
             for model in MODELS:
@@ -81,10 +94,7 @@ def main() -> int:
                     row = run_goal(model, cluster, goal, fastest, Path(name))
                     rows[key] = row
                     print(line(key, row), flush=True)
-    summary(rows)
-    if arguments.json:
-        arguments.json.write_text(json.dumps(rows, indent=1) + "\n")
-    return 0
+    finish(rows, arguments.json)
 
 
 def run_goal(model: str, cluster: str, goal: str, fastest: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -120,4 +130,4 @@ def summary(rows: dict[str, dict[str, Any]]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
