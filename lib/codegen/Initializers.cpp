@@ -1,5 +1,7 @@
 #include "codegen/Initializers.h"
 
+#include "ir/NodeAttributes.h"
+
 #include "llvm/ADT/StringSwitch.h"
 
 #include <vector>
@@ -51,9 +53,7 @@ Role strongestRole(const Graph &graph, const GraphUse &use, TensorId tensor, int
 /// Size of the axis that a Gather looks up, or 0 where it depends on the batch.
 int64_t rowsOf(const Graph &graph, const GraphNode &node) {
   const Shape &shape = graph.tensors[node.inputs[0]].shape;
-  auto entry = node.attributes.find("axis");
-  const auto *given =
-      entry == node.attributes.end() ? nullptr : std::get_if<int64_t>(&entry->second);
+  const auto *given = findAttribute<int64_t>(node, "axis");
   int64_t rank = static_cast<int64_t>(shape.size());
   int64_t axis = given ? *given + (*given < 0 ? rank : 0) : 0;
   return axis < 0 || axis >= rank || shape[axis].perSample ? 0 : shape[axis].fixed;

@@ -1,5 +1,7 @@
 #include "ir/Bodies.h"
 
+#include "ir/NodeAttributes.h"
+
 #include "llvm/ADT/DenseSet.h"
 
 using namespace llvm;
@@ -7,13 +9,6 @@ using namespace llvm;
 namespace heterplan {
 
 namespace {
-
-int64_t integerAttribute(const GraphNode &node, StringRef name) {
-  auto found = node.attributes.find(name.str());
-  const auto *value =
-      found == node.attributes.end() ? nullptr : std::get_if<int64_t>(&found->second);
-  return value ? *value : 0;
-}
 
 /// Where the carried values stand: among operands, inputs, outputs of the body, results.
 struct Positions {

@@ -1,5 +1,6 @@
 #include "ir/onnx/batch/Mixing.h"
 
+#include "ir/NodeAttributes.h"
 #include "ir/onnx/fold/FoldingSupport.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -57,17 +58,10 @@ const StringMap<Rule> &rules() {
   return table;
 }
 
-int64_t integer(const GraphNode &node, const char *name, int64_t otherwise) {
-  auto found = node.attributes.find(name);
-  const auto *value =
-      found == node.attributes.end() ? nullptr : std::get_if<int64_t>(&found->second);
-  return value ? *value : otherwise;
-}
-
 /// The axis that a node names; nothing where it names all, or one that is computed.
 std::optional<int64_t> axisOf(const Graph &graph, const GraphNode &node, const Rule &rule,
                               size_t rank) {
-  int64_t axis = integer(node, rule.attribute, rule.otherwise);
+  int64_t axis = integerAttribute(node, rule.attribute, rule.otherwise);
   if (rule.input >= 0 && rule.input < static_cast<int>(node.inputs.size()) &&
       node.inputs[rule.input] != noTensor) {
     const auto &data = graph.tensors[node.inputs[rule.input]].data;
@@ -88,22 +82,19 @@ bool combinesAlong(const Graph &graph, const GraphNode &node, int axis) {
   auto named = axisOf(graph, node, rule, graph.tensors[node.inputs[0]].shape.size());
   switch (rule.how) {
   case Rule::One:
-    if (integer(node, "flattened", 0))
+    if (integerAttribute(node, "flattened", 0))
       return !named || axis >= *named;
     return !named || axis == *named;
   case Rule::Trailing:
     return !named || axis >= *named;
   case Rule::Listed: {
-    auto given = node.attributes.find(rule.attribute);
-    const auto *axes = given == node.attributes.end()
-                           ? nullptr
-                           : std::get_if<std::vector<int64_t>>(&given->second);
+    const auto *axes = findAttribute<std::vector<int64_t>>(node, rule.attribute);
     return axes ? is_contained(*axes, axis) : axis != 1;
   }
   case Rule::Indexed: // into how many of them, the shape of the indices tells; at least into one
-    return axis == integer(node, rule.attribute, 0);
+    return axis == integerAttribute(node, rule.attribute, 0);
   case Rule::Training:
-    return integer(node, rule.attribute, 0) != 0 && axis != 1;
+    return integerAttribute(node, rule.attribute, 0) != 0 && axis != 1;
   }
   return false;
 }

@@ -1,5 +1,7 @@
 #include "ir/onnx/batch/Rebatching.h"
 
+#include "ir/NodeAttributes.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -21,13 +23,6 @@ std::string dimsText(ArrayRef<int64_t> dims) {
 
 long double productOf(ArrayRef<int64_t> dims) {
   return std::accumulate(dims.begin(), dims.end(), 1.0L, std::multiplies<>());
-}
-
-int64_t integerAttribute(const GraphNode &node, StringRef name, int64_t fallback) {
-  auto found = node.attributes.find(name.str());
-  const int64_t *value =
-      found == node.attributes.end() ? nullptr : std::get_if<int64_t>(&found->second);
-  return value ? *value : fallback;
 }
 
 bool broadcasts(StringRef op) {

@@ -1,5 +1,6 @@
 #include "ir/onnx/batch/SampleMovement.h"
 
+#include "ir/NodeAttributes.h"
 #include "ir/onnx/fold/FoldingSupport.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -20,15 +21,8 @@ constexpr SampleResult apart = {SampleEffect::Unknown, 0,
 constexpr SampleResult scattered = {SampleEffect::Unknown, 0,
                                     "tears samples apart that lie behind other axes"};
 
-int64_t integer(const GraphNode &node, const char *name, int64_t otherwise) {
-  auto found = node.attributes.find(name);
-  const auto *value =
-      found == node.attributes.end() ? nullptr : std::get_if<int64_t>(&found->second);
-  return value ? *value : otherwise;
-}
-
 int64_t axisOf(const GraphNode &node, int64_t otherwise, int rank) {
-  int64_t axis = integer(node, "axis", otherwise);
+  int64_t axis = integerAttribute(node, "axis", otherwise);
   return axis < 0 ? axis + rank : axis;
 }
 
@@ -70,10 +64,7 @@ SampleResult reorders(const SampleNode &n) {
 }
 
 SampleResult transposes(const SampleNode &n) {
-  auto found = n.node.attributes.find("perm");
-  const auto *perm = found == n.node.attributes.end()
-                         ? nullptr
-                         : std::get_if<std::vector<int64_t>>(&found->second);
+  const auto *perm = findAttribute<std::vector<int64_t>>(n.node, "perm");
   int64_t source = perm && n.axis() < static_cast<int>(perm->size()) ? (*perm)[n.axis()]
                                                                      : n.rank(0) - 1 - n.axis();
   return source == n.in(0).axis ? each(n.in(0).runs) : apart;
@@ -93,7 +84,7 @@ SampleResult joins(const SampleNode &n) {
 }
 
 SampleResult stacks(const SampleNode &n) {
-  bool isNew = integer(n.node, "new_axis", 0) == 1;
+  bool isNew = integerAttribute(n.node, "new_axis", 0) == 1;
   int64_t axis = axisOf(n.node, 0, n.rank(0) + (isNew ? 1 : 0));
   if (!isNew && axis == n.in(0).axis)
     return picks;
@@ -121,8 +112,8 @@ SampleResult cuts(const SampleNode &n) {
     auto axis = element(n, 3, i), start = element(n, 1, i), step = element(n, 4, i);
     if (!axis || (axis->fixed < 0 ? axis->fixed + n.rank(0) : axis->fixed) != n.axis())
       continue;
-    bool whole = start && !start->fixed && start->perSample % run == 0;
-    return whole && (!n.has(4) || (step && *step == Dim{0, 1})) ? each(n.perSample() / run) : picks;
+    bool atRun = start && !start->fixed && start->perSample % run == 0;
+    return atRun && (!n.has(4) || (step && *step == Dim{0, 1})) ? each(n.perSample() / run) : picks;
   }
   return picks;
 }
@@ -146,7 +137,7 @@ SampleResult gathers(const SampleNode &n) {
 SampleResult gathersPoints(const SampleNode &n) {
   if (!n.grows(0))
     return n.in(1).axis < n.rank(1) - 1 ? each(n.in(1).runs) : picks;
-  int64_t beside = integer(n.node, "batch_dims", 0);
+  int64_t beside = integerAttribute(n.node, "batch_dims", 0);
   int64_t depth = n.has(1) ? n.shape(1).back().fixed : 0;
   int axis = n.in(0).axis;
   if (axis < beside)

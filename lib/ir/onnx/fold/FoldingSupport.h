@@ -2,6 +2,7 @@
 // the Fold*.cpp files.
 #pragma once
 
+#include "ir/NodeAttributes.h"
 #include "ir/onnx/fold/Folding.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -37,16 +38,10 @@ struct Operation {
     return data && data->type == result.type && !isPacked(data->type) ? data : nullptr;
   }
   int64_t integer(llvm::StringRef name, int64_t otherwise) const {
-    auto found = node.attributes.find(name.str());
-    const auto *value =
-        found == node.attributes.end() ? nullptr : std::get_if<int64_t>(&found->second);
-    return value ? *value : otherwise;
+    return integerAttribute(node, name, otherwise);
   }
   std::vector<int64_t> integers(llvm::StringRef name) const {
-    auto found = node.attributes.find(name.str());
-    const auto *value = found == node.attributes.end()
-                            ? nullptr
-                            : std::get_if<std::vector<int64_t>>(&found->second);
+    const auto *value = findAttribute<std::vector<int64_t>>(node, name);
     return value ? *value : std::vector<int64_t>();
   }
 };

@@ -1,5 +1,7 @@
 #include "ir/onnx/group/OperatorWork.h"
 
+#include "ir/NodeAttributes.h"
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -91,9 +93,7 @@ std::optional<std::map<char, double>> indexSizes(const View &view, StringRef ter
 /// Each combination of the indices multiplies all operands and adds. Where an ellipsis stands for
 /// indices: the geometric mean of the operands and the result, exact for a plain matrix product.
 double einsum(const View &view) {
-  auto found = view.node.attributes.find("equation");
-  const auto *equation =
-      found == view.node.attributes.end() ? nullptr : std::get_if<std::string>(&found->second);
+  const auto *equation = findAttribute<std::string>(view.node, "equation");
   if (equation)
     if (auto sizes = indexSizes(view, StringRef(*equation).split("->").first)) {
       double combinations = 1;

@@ -2,6 +2,7 @@
 // of one forward pass for a batch of one; a multiply-accumulate counts as two.
 #pragma once
 
+#include "ir/NodeAttributes.h"
 #include "ir/onnx/group/Operators.h"
 
 namespace heterplan::work {
@@ -28,16 +29,10 @@ struct View {
     return total;
   }
   int64_t integer(const char *name, int64_t otherwise) const {
-    auto found = node.attributes.find(name);
-    const auto *value =
-        found == node.attributes.end() ? nullptr : std::get_if<int64_t>(&found->second);
-    return value ? *value : otherwise;
+    return integerAttribute(node, name, otherwise);
   }
   std::vector<int64_t> integers(const char *name) const {
-    auto found = node.attributes.find(name);
-    const auto *values = found == node.attributes.end()
-                             ? nullptr
-                             : std::get_if<std::vector<int64_t>>(&found->second);
+    const auto *values = findAttribute<std::vector<int64_t>>(node, name);
     return values ? *values : std::vector<int64_t>();
   }
   bool differentiable(TensorId id) const {

@@ -1,5 +1,7 @@
 #include "ir/onnx/group/SparseTables.h"
 
+#include "ir/NodeAttributes.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
@@ -59,9 +61,7 @@ private:
   }
 
   bool looksUpRows(const GraphNode &node) const {
-    auto found = node.attributes.find("axis");
-    const auto *axis =
-        found == node.attributes.end() ? nullptr : std::get_if<int64_t>(&found->second);
+    const auto *axis = findAttribute<int64_t>(node, "axis");
     return node.op == "Gather" && node.domain.empty() && (!axis || *axis == 0) &&
            node.inputs.size() == 2 && node.inputs[1] != noTensor && areOfSamples(node.inputs[1]);
   }

@@ -1,8 +1,8 @@
 // Upper bounds of shapes that depend on values: what NonZero, Unique, NonMaxSuppression and the
 // like give at most, and what Slice, Split and TopK give where their settings are computed.
-#include "ir/onnx/read/Types.h"
-
+#include "ir/NodeAttributes.h"
 #include "ir/onnx/fold/FoldingSupport.h"
+#include "ir/onnx/read/Types.h"
 
 #include "llvm/ADT/StringMap.h"
 
@@ -30,9 +30,7 @@ struct Operands {
     return folding::loadInteger(*data, 0);
   }
   std::optional<int64_t> attribute(const char *name) const {
-    auto found = node.attributes.find(name);
-    const auto *value =
-        found == node.attributes.end() ? nullptr : std::get_if<int64_t>(&found->second);
+    const auto *value = findAttribute<int64_t>(node, name);
     return value ? std::optional(*value) : std::nullopt;
   }
   DataType typeOf(size_t input) const { return inputs[input].type->type; }

@@ -1,6 +1,6 @@
-#include "ir/onnx/read/Types.h"
-
+#include "ir/NodeAttributes.h"
 #include "ir/onnx/fold/FoldingSupport.h"
+#include "ir/onnx/read/Types.h"
 
 #include "llvm/ADT/StringMap.h"
 
@@ -44,10 +44,7 @@ struct Operands {
   }
   bool given(size_t index) const { return index < inputs.size() && inputs[index].type; }
   int64_t integer(const char *name, int64_t otherwise) const {
-    auto found = node.attributes.find(name);
-    const auto *value =
-        found == node.attributes.end() ? nullptr : std::get_if<int64_t>(&found->second);
-    return value ? *value : otherwise;
+    return integerAttribute(node, name, otherwise);
   }
   /// The position that input `index` states, `end` where it is left out; nothing where it is not
   /// known or outside [0, limit).

@@ -1,5 +1,6 @@
 #include "ir/onnx/normalize/ControlFlow.h"
 
+#include "ir/NodeAttributes.h"
 #include "ir/onnx/fold/FoldingSupport.h"
 #include "ir/onnx/read/Types.h"
 
@@ -65,16 +66,10 @@ private:
     return scalar ? std::optional(folding::loadInteger(*data, 0)) : std::nullopt;
   }
   int64_t integer(const char *name, int64_t otherwise) const {
-    auto found = node.attributes.find(name);
-    const auto *value =
-        found == node.attributes.end() ? nullptr : std::get_if<int64_t>(&found->second);
-    return value ? *value : otherwise;
+    return integerAttribute(node, name, otherwise);
   }
   int64_t integerAt(const char *name, size_t index) const {
-    auto found = node.attributes.find(name);
-    const auto *list = found == node.attributes.end()
-                           ? nullptr
-                           : std::get_if<std::vector<int64_t>>(&found->second);
+    const auto *list = findAttribute<std::vector<int64_t>>(node, name);
     return list && index < list->size() ? (*list)[index] : 0;
   }
 

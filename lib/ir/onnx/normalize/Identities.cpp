@@ -1,5 +1,6 @@
 #include "ir/onnx/normalize/Identities.h"
 
+#include "ir/NodeAttributes.h"
 #include "ir/onnx/fold/FoldingSupport.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -66,10 +67,7 @@ private:
 
   /// Zero where absent.
   static int64_t integer(const GraphNode &node, const char *name) {
-    auto given = node.attributes.find(name);
-    const auto *value =
-        given == node.attributes.end() ? nullptr : std::get_if<int64_t>(&given->second);
-    return value ? *value : 0;
+    return integerAttribute(node, name, 0);
   }
 
   /// Whether the shapes of all operands and of the result are more than bounds.
