@@ -1,5 +1,6 @@
 #include "ir/onnx/batch/SampleRules.h"
 
+#include "ir/NodeAttributes.h"
 #include "ir/onnx/batch/Mixing.h"
 #include "ir/onnx/batch/SampleMovement.h"
 
@@ -20,13 +21,6 @@ constexpr SampleResult apart = {SampleEffect::Unknown, 0,
                                 "has operands whose samples lie on different axes"};
 constexpr SampleResult combines = {SampleEffect::Mixes, 0,
                                    "combines elements along the axis that counts samples"};
-
-int64_t integer(const GraphNode &node, StringRef name, int64_t otherwise) {
-  auto found = node.attributes.find(name.str());
-  const auto *value =
-      found == node.attributes.end() ? nullptr : std::get_if<int64_t>(&found->second);
-  return value ? *value : otherwise;
-}
 
 /// The runs that all operands have whose rows differ; 0 where they have different ones.
 int64_t commonRuns(const SampleNode &n) {
@@ -137,8 +131,8 @@ SampleResult qLinearMatMul(const SampleNode &n) { return product(n, 0, 3); }
 
 SampleResult gemm(const SampleNode &n) {
   bool rows = n.grows(0), columns = n.grows(1);
-  if ((rows && n.in(0).axis != integer(n.node, "transA", 0)) ||
-      (columns && n.in(1).axis != 1 - integer(n.node, "transB", 0)))
+  if ((rows && n.in(0).axis != integerAttribute(n.node, "transA", 0)) ||
+      (columns && n.in(1).axis != 1 - integerAttribute(n.node, "transB", 0)))
     return combines;
   if (n.axis() != (columns ? 1 : 0) || (rows && columns) ||
       (n.grows(2) && 2 - n.rank(2) + n.in(2).axis != n.axis()))
@@ -149,7 +143,7 @@ SampleResult gemm(const SampleNode &n) {
 /// X is [time, batch, size], or [batch, time, size] with layout 1; states [directions, batch,
 /// size].
 SampleResult recurrent(const SampleNode &n) {
-  bool batchFirst = integer(n.node, "layout", 0) == 1;
+  bool batchFirst = integerAttribute(n.node, "layout", 0) == 1;
   if (!n.grows(0) || n.in(0).axis != (batchFirst ? 0 : 1))
     return combines;
   for (size_t i : {size_t(1), size_t(2), size_t(3), size_t(7)})
@@ -180,9 +174,7 @@ std::string letters(StringRef term, size_t rank) {
 }
 
 SampleResult einsum(const SampleNode &n) {
-  auto found = n.node.attributes.find("equation");
-  const auto *equation =
-      found == n.node.attributes.end() ? nullptr : std::get_if<std::string>(&found->second);
+  const auto *equation = findAttribute<std::string>(n.node, "equation");
   if (!equation || !StringRef(*equation).contains("->"))
     return unknown;
   auto [left, right] = StringRef(*equation).split("->");
@@ -211,139 +203,12 @@ SampleResult sequence(const SampleNode &n) {
 }
 
 using Rule = SampleResult (*)(const SampleNode &);
-struct Rules {
-  Rule rule;
-  std::vector<StringRef> ops; // "domain.op" of other domains
-};
-
-const std::vector<Rules> &table() {
-  static const std::vector<Rules> result = {
-      {elementwise,
-       {"Relu",
-        "LeakyRelu",
-        "PRelu",
-        "Elu",
-        "Selu",
-        "Celu",
-        "Clip",
-        "HardSwish",
-        "Sigmoid",
-        "HardSigmoid",
-        "Tanh",
-        "Erf",
-        "Softplus",
-        "Gelu",
-        "Mish",
-        "Swish",
-        "Softsign",
-        "Shrink",
-        "Exp",
-        "ThresholdedRelu",
-        "Log",
-        "Pow",
-        "Sqrt",
-        "Reciprocal",
-        "Abs",
-        "Neg",
-        "Sin",
-        "Cos",
-        "Tan",
-        "Sinh",
-        "Cosh",
-        "Asin",
-        "Acos",
-        "Atan",
-        "Asinh",
-        "Acosh",
-        "Atanh",
-        "Sign",
-        "Floor",
-        "Ceil",
-        "Round",
-        "Add",
-        "Sub",
-        "Sum",
-        "Mul",
-        "Div",
-        "Mean",
-        "Max",
-        "Min",
-        "Mod",
-        "Where",
-        "Cast",
-        "Dropout",
-        "CastLike",
-        "BitCast",
-        "Equal",
-        "Greater",
-        "Less",
-        "LessOrEqual",
-        "GreaterOrEqual",
-        "And",
-        "Or",
-        "Xor",
-        "Not",
-        "IsInf",
-        "IsNaN",
-        "BitShift",
-        "BitwiseAnd",
-        "BitwiseOr",
-        "BitwiseXor",
-        "BitwiseNot",
-        "Identity",
-        "Bernoulli",
-        "RandomNormalLike",
-        "RandomUniformLike",
-        "Expand",
-        "QuantizeLinear",
-        "DequantizeLinear"}},
-      {reduces,
-       {"ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2",
-        "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp", "ArgMax", "ArgMin", "OneHot"}},
-      {keeps, {"Pad", "Resize", "Upsample", "CenterCropPad"}},
-      {leadingData,
-       {"Conv", "ConvTranspose", "ConvInteger", "QLinearConv", "MaxPool", "AveragePool", "LpPool",
-        "GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", "InstanceNormalization", "LRN",
-        "GroupNormalization", "DepthToSpace", "SpaceToDepth", "Col2Im", "STFT"}},
-      {leading,
-       {"GridSample", "AffineGrid", "DeformConv", "MaxUnpool", "Attention", "RotaryEmbedding",
-        "TensorScatter", "com.microsoft.Attention", "com.microsoft.MultiHeadAttention",
-        "com.microsoft.GroupQueryAttention", "com.microsoft.RotaryEmbedding"}},
-      {batchNormalization, {"BatchNormalization"}},
-      {along,
-       {"Softmax", "LogSoftmax", "Hardmax", "LpNormalization", "TopK", "GatherElements",
-        "ScatterElements", "CumSum", "CumProd", "DFT", "LayerNormalization", "RMSNormalization",
-        "MeanVarianceNormalization", "Compress", "Unique", "ReverseSequence"}},
-      {matrices, {"Trilu", "Det"}},
-      {matMul, {"MatMul", "MatMulInteger", "com.microsoft.FusedMatMul"}},
-      {qLinearMatMul, {"QLinearMatMul"}},
-      {gemm, {"Gemm"}},
-      {einsum, {"Einsum"}},
-      {recurrent, {"LSTM", "GRU", "RNN"}},
-      {sequence,
-       {"SequenceConstruct", "SequenceAt", "SequenceInsert", "SequenceErase", "Optional",
-        "OptionalGetElement"}},
-      {samples::reorders, {"Reshape", "Flatten", "Squeeze", "Unsqueeze"}},
-      {samples::transposes, {"Transpose"}},
-      {samples::joins, {"Concat"}},
-      {samples::cuts, {"Split", "Slice", "SplitToSequence"}},
-      {samples::stacks, {"ConcatFromSequence"}},
-      {samples::tiles, {"Tile"}},
-      {samples::gathers, {"Gather"}},
-      {samples::gathersPoints, {"GatherND"}},
-      {samples::scattersPoints, {"ScatterND"}},
-  };
-  return result;
-}
 
 Rule findRule(const GraphNode &node) {
-  static const StringMap<Rule> rules = [] {
-    StringMap<Rule> result;
-    for (const Rules &row : table())
-      for (StringRef op : row.ops)
-        result[op] = row.rule;
-    return result;
-  }();
+  static const StringMap<Rule> rules = {
+#define HETERPLAN_SAMPLE_RULE(rule, op) {op, rule},
+#include "ir/onnx/batch/SampleRules.def"
+  };
   auto found = rules.find(node.domain.empty() ? node.op : node.domain + "." + node.op);
   return found == rules.end() ? nullptr : found->second;
 }
@@ -373,11 +238,9 @@ bool walksAlongSamples(const GraphNode &node, ArrayRef<SampleLayout> layouts) {
     return true;
   if (node.op != "Scan")
     return false;
-  auto scanned = static_cast<size_t>(integer(node, "num_scan_inputs", 0));
+  auto scanned = static_cast<size_t>(integerAttribute(node, "num_scan_inputs", 0));
   ArrayRef<TensorId> operands = node.operands();
-  auto found = node.attributes.find("scan_input_axes");
-  const auto *axes =
-      found == node.attributes.end() ? nullptr : std::get_if<std::vector<int64_t>>(&found->second);
+  const auto *axes = findAttribute<std::vector<int64_t>>(node, "scan_input_axes");
   for (size_t i = 0; i < scanned && scanned <= operands.size(); ++i) {
     TensorId id = operands[operands.size() - scanned + i];
     if (id != noTensor && layouts[id].axis == (axes && i < axes->size() ? (*axes)[i] : 0))
