@@ -13,26 +13,26 @@ using namespace heterplan::html;
 namespace heterplan {
 namespace {
 /// Devices of one type that have the same stages.
-using DeviceGroup = std::pair<std::string, std::vector<int>>;
+using DeviceUse = std::pair<std::string, std::vector<int>>;
 
-std::map<DeviceGroup, int> groupsOf(const Plan &plan) {
+std::map<DeviceUse, int> usesOf(const Plan &plan) {
   std::map<DeviceRef, std::vector<int>> stages;
   for (const Stage &stage : plan.stages)
     for (const Replica &replica : stage.replicas)
       for (const DeviceRef &device : replica.devices)
         if (std::vector<int> &own = stages[device]; own.empty() || own.back() != stage.id)
           own.push_back(stage.id);
-  std::map<DeviceGroup, int> groups;
+  std::map<DeviceUse, int> uses;
   for (const auto &[device, own] : stages)
-    ++groups[{device.type, own}];
-  return groups;
+    ++uses[{device.type, own}];
+  return uses;
 }
 
 Bytes needOf(const Plan &plan, const std::vector<int> &stages) {
   Bytes need{};
   for (const Stage &stage : plan.stages)
     if (is_contained(stages, stage.id))
-      need = need + stage.memory;
+      need += stage.memory;
   return need;
 }
 
@@ -53,16 +53,16 @@ std::string bar(double share) {
 std::string emitMemoryTable(const Plan &plan, const Cluster &cluster) {
   constexpr bool numeric[] = {false, false, true, true, true, false};
   std::string rows;
-  for (const auto &[group, count] : groupsOf(plan)) {
-    const std::string &name = group.first;
+  for (const auto &[use, count] : usesOf(plan)) {
+    const std::string &name = use.first;
     auto type = find_if(cluster.types, [&](const DeviceType &each) {
       return each.name == name || each.stated() == name;
     });
     if (type == cluster.types.end() || !(type->memory.value() > 0))
       continue;
-    Bytes need = needOf(plan, group.second);
+    Bytes need = needOf(plan, use.second);
     double share = double(need.value()) / double(type->memory.value());
-    std::string cells = row({std::to_string(count) + " × " + name, numbers(group.second),
+    std::string cells = row({std::to_string(count) + " × " + name, numbers(use.second),
                              readable(need), readable(type->memory), fixed(100 * share, 1) + " %"},
                             numeric);
     StringRef open(cells);

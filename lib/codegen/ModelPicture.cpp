@@ -27,6 +27,9 @@ struct Cell {
 /// that of its first producer on.
 std::vector<Cell> arrange(const LayerGraph &model) {
   std::vector<Cell> cells(model.layers.size());
+  std::vector<std::vector<const LayerTensor *>> made(model.layers.size()); // by producer
+  for (const LayerTensor &tensor : model.tensors)
+    made[tensor.producer].push_back(&tensor);
   std::vector<int> wanted(model.layers.size(), 0);
   std::vector<std::vector<bool>> taken;
   for (size_t layer = 0; layer < cells.size(); ++layer) { // tensors flow forward
@@ -37,13 +40,12 @@ std::vector<Cell> arrange(const LayerGraph &model) {
       ++cell.row;
     rows.resize(std::max(rows.size(), size_t(cell.row) + 1));
     rows[cell.row] = true;
-    for (const LayerTensor &tensor : model.tensors)
-      if (tensor.producer == int(layer))
-        for (int consumer : tensor.consumers)
-          if (cells[consumer].column <= cell.column) {
-            cells[consumer].column = cell.column + 1;
-            wanted[consumer] = cell.row;
-          }
+    for (const LayerTensor *tensor : made[layer])
+      for (int consumer : tensor->consumers)
+        if (cells[consumer].column <= cell.column) {
+          cells[consumer].column = cell.column + 1;
+          wanted[consumer] = cell.row;
+        }
   }
   return cells;
 }
