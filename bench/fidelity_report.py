@@ -12,8 +12,10 @@ from pathlib import Path
 import speed
 from fidelity_workloads import Bootstrap, Workloads
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib/codegen/runtime"))
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "lib/codegen/runtime"), str(ROOT / "scripts")]
 from heterplan_runtime.robust import trimmed_mean  # noqa: E402
+from rank_correlation import spearman  # noqa: E402
 
 
 @dataclass(frozen=True)
@@ -82,21 +84,6 @@ class Outcome:
     def memory_share(self) -> float:
         """What was needed of what was predicted: at most 1, where it is an upper bound."""
         return self.measured_bytes / self.predicted_bytes
-
-
-def ranks_of(values: Sequence[float]) -> list[float]:
-    """Places in ascending order; equal values share the mean of theirs."""
-    return [
-        sum(other < value for other in values) + (sum(other == value for other in values) - 1) / 2
-        for value in values
-    ]
-
-
-def spearman(first: Sequence[float], second: Sequence[float]) -> float:
-    a, b = ranks_of(first), ranks_of(second)
-    if len(set(a)) < 2 or len(set(b)) < 2:
-        return 0.0
-    return statistics.correlation(a, b)
 
 
 def regret(outcomes: Sequence[Outcome], exponent: float = 0) -> float:

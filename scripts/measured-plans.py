@@ -27,6 +27,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from rank_correlation import spearman
+
 HETERPLAN = os.environ.get("HETERPLAN_BINARY", "heterplan")
 
 
@@ -101,18 +103,6 @@ def compare(plan: Plan, folder: Path, batch: str, options: list[str]) -> Compare
     found = json.loads(run.stdout)
     needs = max(stage.get("memoryBytes", 0) for stage in found["stages"])
     return Compared(plan, found["iterationSeconds"], needs / 1e9, found["globalBatch"])
-
-
-def places(values: list[float]) -> list[float]:
-    return [
-        sum(other < value for other in values) + (sum(other == value for other in values) - 1) / 2
-        for value in values
-    ]
-
-
-def spearman(first: list[float], second: list[float]) -> float:
-    a, b = places(first), places(second)
-    return statistics.correlation(a, b) if len(set(a)) > 1 and len(set(b)) > 1 else 0.0
 
 
 def table(found: list[Compared]) -> str:
