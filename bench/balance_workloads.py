@@ -1,0 +1,27 @@
+"""What bench/balance.py runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+MODEL = Path(__file__).resolve().parents[1] / "test/data/small/cnn.onnx"
+KINDS = ("steps", "bursts", "diurnal", "heavy-tailed")
+POLICIES = ("even", "static", "lb-bsp-last", "lb-bsp-ema", "lb-bsp-ar", "lb-bsp-narx", "ssp", "asp", "oracle")
+WORKERS, ITERATIONS = 32, 300
+SIMULATED_BATCH = 4096
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A real run on two cores."""
+
+    name: str
+    batch: int
+    stride: int  # between the fixed splits that are tried
+    steps: int
+    rounds: int
+
+
+# A step of the first takes about 20 ms undisturbed, so that it waits for the core as often as it computes.
+WORKLOADS = {each.name: each for each in (Workload("short", 96, 4, 40, 5), Workload("long", 1536, 64, 20, 3))}
