@@ -152,7 +152,7 @@ class Plan:
     ) -> Path:
         """Writes the trained weights into the ONNX model: `heterplan export`."""
         words = ["--model", str(self._model(model)), "-o", os.fspath(path)]
-        run(["export", str(self.directory), *words])
+        expect_done(run(["export", str(self.directory), *words]))
         return Path(path)
 
     def verify(
