@@ -26,6 +26,7 @@ enum class Schedule : int {
 };
 enum class Optimizer { Sgd, Momentum, Adam };
 enum class Precision { Fp32, Tf32, Bf16 };
+constexpr int precisions = 3; // how many there are
 /// Which stages compute their activations again in the backward pass instead of keeping them. Auto:
 /// those that do not fit otherwise.
 enum class RecomputePolicy { Auto, Never, Always };

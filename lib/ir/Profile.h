@@ -4,6 +4,7 @@
 
 #include "ir/Cluster.h"
 #include "ir/LayerGraph.h"
+#include "ir/Plan.h"
 
 #include "llvm/Support/Error.h"
 
@@ -87,6 +88,7 @@ struct Profile {
   std::string model;                                // for entries by layer name; empty: any
   std::string date, device, driver, clocks, engine; // environment, free text
   int threads = 0;
+  std::optional<Precision> precision; // that layers computed in; absent: not stated
   std::vector<ProfileEntry> entries;
   std::vector<LinkMeasurement> links;
   std::vector<MeasuredLayer> layers; // of the entries by signature, as far as known

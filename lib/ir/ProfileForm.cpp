@@ -134,6 +134,8 @@ std::string toJson(const Profile &profile) {
   form.set_clocks(profile.clocks);
   form.set_engine(profile.engine);
   form.set_threads(profile.threads);
+  if (profile.precision)
+    form.set_precision(nameOf(*profile.precision));
   for (const ProfileEntry &entry : profile.entries)
     writeEntry(entry, *form.add_entries());
   for (const LinkMeasurement &link : profile.links)
@@ -164,6 +166,8 @@ Expected<Profile> parseProfile(StringRef text, StringRef path) {
     profile.layers.push_back(readLayer(form.layers(i), "layers[" + Twine(i) + "]", names));
   for (int i = 0; i < form.links_size(); ++i)
     profile.links.push_back(readLink(form.links(i), "links[" + Twine(i) + "]", names));
+  if (!form.precision().empty())
+    profile.precision = names.named<Precision>(form.precision(), precisions, "precision");
   if (Error error = names.take())
     return error;
   if (Error error = profile.verify())

@@ -35,6 +35,7 @@ class Linear(nn.Module):
     buffers_spec: dict[str, Any] = {}
     constants_spec = {"shift": ((4,), "int64")}
     tables_spec: dict[str, Any] = {}
+    receives = ("x",)
     passes: list[str] = []
 
     def __init__(self) -> None:

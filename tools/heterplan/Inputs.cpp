@@ -181,12 +181,23 @@ Expected<Cluster> readWholeCluster(StringRef path) {
 }
 
 namespace {
-Error readProfiles(const std::vector<std::string> &paths, ProfileDatabase &database) {
+void warnOfPrecision(const Profile &profile, StringRef path, Precision precision) {
+  if (profile.entries.empty() || profile.precision.value_or(precision) == precision)
+    return;
+  errs() << toText(Diagnostic(Diag::ProfilePrecision, {path.str(), 0, 0, "precision"}).asWarning()
+                   << "the layers were measured in " << nameOf(*profile.precision)
+                   << ", and the plan computes in " << nameOf(precision))
+         << '\n';
+}
+
+Error readProfiles(const std::vector<std::string> &paths, Precision precision,
+                   ProfileDatabase &database) {
   std::vector<ProfileWarning> warnings;
   for (const std::string &path : paths) {
     Expected<Profile> profile = readProfile(path);
     if (!profile)
       return profile.takeError();
+    warnOfPrecision(*profile, path, precision);
     append_range(warnings, database.add(*profile, path));
   }
   append_range(warnings, database.outliers());
@@ -203,7 +214,7 @@ Expected<CostInputs> readCosts(const CostOptions &options, const LayerGraph &gra
   CostInputs inputs;
   inputs.cluster = std::move(*cluster);
   inputs.measured = std::make_unique<ProfileDatabase>();
-  if (Error error = readProfiles(options.profiles, *inputs.measured))
+  if (Error error = readProfiles(options.profiles, precision, *inputs.measured))
     return error;
   inputs.measured->applyLinks(inputs.cluster);
   inputs.cluster = separateNodeClasses(std::move(inputs.cluster));

@@ -43,6 +43,7 @@ Profile headOf(const ProfileJob &job, const kernels::Engine &engine) {
   head.clocks = environment.clocks;
   head.engine = "native, " + environment.software + ", update by " + nameOf(job.optimizer);
   head.threads = int(job.threads);
+  head.precision = job.precision;
   return head;
 }
 

@@ -91,8 +91,8 @@ Error chooseEngine(const ProfileCommand &command, ProfileJob &job) {
   }
   if (job.native && !command.script.empty())
     return notSupported("--engine native with --emit-script");
-  if (job.precision != Precision::Fp32 && !(job.native && job.gpu))
-    return notSupported("--precision, other than by --engine native on a GPU,");
+  if (job.precision != Precision::Fp32 && job.native && !job.gpu)
+    return notSupported("--precision by --engine native on a CPU");
   return Error::success();
 }
 
@@ -146,6 +146,7 @@ std::vector<std::string> scriptSettings(const ProfileCommand &command, const Pro
                                        "--batches",     batches,
                                        "--threads",     std::to_string(job.threads),
                                        "--optimizer",   nameOf(job.optimizer),
+                                       "--precision",   precisions[size_t(job.precision)],
                                        "--rounds",      std::to_string(job.rounds),
                                        "--output",      job.output};
   if (!command.cores.empty())
@@ -233,7 +234,7 @@ void addProfileOptions(CLI::App &command, ProfileCommand &options) {
   addText(command, "--optimizer", options.optimizer, "NAME",
           "whose update is measured: sgd (default), momentum or adam");
   addText(command, "--precision", options.precision, "NAME",
-          "of the native engine on a GPU: fp32 (default), tf32 or bf16");
+          "fp32 (default), tf32 or bf16, on CPUs by --engine torch");
   addText(command, "--rounds", options.rounds, "N",
           "how often each layer is measured, in rounds over all (5)");
   addText(command, "--time-budget", options.timeBudget, "SECONDS",

@@ -98,7 +98,7 @@ def prepare(options: argparse.Namespace) -> Run:
         options.weight_decay, options.gradient_clip,
     )  # fmt: skip
     loss = make_loss(options.loss, model.prediction)
-    data = _make_data(options, model, loss, program.global_batch)
+    data = _make_data(options, model, loss, program.global_batch, device)
     communicator = Communicator(program, device, timedelta(seconds=options.timeout))
     memory = PeakMemory(device)
     background = start_background(options, program)
@@ -111,13 +111,13 @@ def prepare(options: argparse.Namespace) -> Run:
 
 
 def _make_data(
-    options: argparse.Namespace, model: Model, loss: Loss, global_batch: int
+    options: argparse.Namespace, model: Model, loss: Loss, global_batch: int, device: torch.device
 ) -> PrefetchedData:
     source = make_data("--data", options.data, model, loss, options.seed, global_batch)
     workers = options.data_workers
     if workers is None:
-        workers = int(":" in options.data)
-    return PrefetchedData(source, workers, options.timeout)
+        workers = int(":" in options.data) or class_of(device).spare_workers()
+    return PrefetchedData(source, workers, options.timeout, class_of(device).reads_pinned_memory)
 
 
 def _check_device_memory(

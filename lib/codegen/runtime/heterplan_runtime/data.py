@@ -22,6 +22,19 @@ class Batch:
     inputs: dict[str, Tensor]
     targets: Any
 
+    def pin_memory(self) -> Batch:
+        """In pages that a GPU reads by itself."""
+        targets = self.targets.pin_memory() if isinstance(self.targets, Tensor) else self.targets
+        return Batch({name: tensor.pin_memory() for name, tensor in self.inputs.items()}, targets)
+
+    def to(self, device: torch.device) -> Batch:
+        """From pinned pages the copy is not waited for."""
+        targets = self.targets
+        if isinstance(targets, Tensor):
+            targets = targets.to(device, non_blocking=True)
+        inputs = {name: tensor.to(device, non_blocking=True) for name, tensor in self.inputs.items()}
+        return Batch(inputs, targets)
+
 
 class DataSource(Protocol):
     def load(self, step: int, samples: range) -> Batch:
@@ -42,6 +55,7 @@ class RandomData:
 
     def __init__(self, model: Model, loss: Loss, seed: int, fixed: bool = False) -> None:
         self._fixed = fixed
+        self._kept: dict[range, Batch] = {}  # where the samples are fixed
         self._model = model
         self._seed = seed
         prediction = model.prediction
@@ -49,7 +63,13 @@ class RandomData:
         self._target_range = (0, prediction.dims[-1][1]) if loss.takes_classes else (0, 2)
 
     def load(self, step: int, samples: range) -> Batch:
-        step = 0 if self._fixed else step
+        if not self._fixed:
+            return self._make(step, samples)
+        if samples not in self._kept:
+            self._kept[samples] = self._make(0, samples)
+        return self._kept[samples]
+
+    def _make(self, step: int, samples: range) -> Batch:
         bounds = self._model.bounds
         inputs = {
             name: self._draw(spec, step, samples, integer_range(name, bounds.get(name, 0)))

@@ -15,6 +15,8 @@ import torch
 _STATUS = Path("/proc/self/status")
 _CLEAR = Path("/proc/self/clear_refs")
 ADDITIONS = 10_000
+LARGEST_ROTATION = 128 << 20
+MOST_WORKERS = 4
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,7 @@ class Description:
 
 class Cpu:
     name, torch_device, backend = "cpu", "cpu", "gloo"
+    reads_pinned_memory = False  # of the host, by itself
 
     def count(self) -> int:
         return 1
@@ -73,6 +76,32 @@ class Cpu:
         del device
         return None
 
+    def spare_workers(self) -> int:
+        """Processes of a rank that may make samples without being in its way."""
+        return 0
+
+    def available_memory(self, device: torch.device) -> int:
+        """Bytes that are not in use, of the host where ranks share it."""
+        del device
+        try:
+            for line in Path("/proc/meminfo").read_text(encoding="utf-8").splitlines():
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+        except (OSError, ValueError):
+            pass
+        return 4 << 30
+
+    def cache_bytes(self, device: torch.device) -> int:
+        """What a pass over a model drives out: the largest cache of the first core, within reason: a cache
+        that many cores, or guests of one host, share is not one layer's."""
+        del device
+        largest = 0
+        for size in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
+            text = size.read_text(encoding="utf-8").strip()
+            unit = {"K": 1 << 10, "M": 1 << 20}.get(text[-1:], 1)
+            largest = max(largest, int(text.rstrip("KM")) * unit)
+        return min(largest or LARGEST_ROTATION, LARGEST_ROTATION)
+
     def reference_kernel(self, device: torch.device) -> float:
         """Seconds of a fixed piece of work: of the interpreter for additions, about a third of a
         millisecond."""
@@ -94,6 +123,7 @@ class Cpu:
 
 class Gpu:
     name, torch_device, backend = "gpu", "cuda", "nccl"
+    reads_pinned_memory = True
 
     def count(self) -> int:
         return torch.cuda.device_count() if torch.cuda.is_available() else 0
@@ -125,6 +155,18 @@ class Gpu:
 
     def free_memory(self, device: torch.device) -> int | None:
         return int(torch.cuda.mem_get_info(device)[0])
+
+    def spare_workers(self) -> int:
+        """Of the rank's part of the host's cores all but the one that tells the GPU what to do."""
+        cores = len(os.sched_getaffinity(0)) // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+        return min(MOST_WORKERS, cores - 1)
+
+    def available_memory(self, device: torch.device) -> int:
+        return int(torch.cuda.mem_get_info(device)[0])
+
+    def cache_bytes(self, device: torch.device) -> int:
+        """Four times the L2 cache."""
+        return max(LARGEST_ROTATION, 4 * int(torch.cuda.get_device_properties(device).L2_cache_size))
 
     def reference_kernel(self, device: torch.device) -> float:
         """Not known: the interpreter tells nothing of a GPU."""

@@ -98,7 +98,7 @@ def _add_watching(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add(
         "--data-workers", type=_natural(0), metavar="N",
-        help="processes of each rank that make samples ahead (1 for module:name, else 0)",
+        help="processes of each rank that make samples ahead (CPUs: 1 for module:name, else 0; GPUs: up to 4)",
     )  # fmt: skip
     add("--log-file", type=Path, metavar="FILE", help="write a line of JSON for each step")
     add("--tensorboard", type=Path, metavar="DIR", help="write TensorBoard events for each step")

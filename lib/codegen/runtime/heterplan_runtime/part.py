@@ -160,11 +160,7 @@ class PartExecution:
         return state.batch
 
     def _load_batch(self, micro_batch: int) -> Batch:
-        batch = self._prepared.pop(micro_batch)
-        device = self._communicator.device
-        inputs = {name: tensor.to(device) for name, tensor in batch.inputs.items()}
-        targets = batch.targets.to(device) if isinstance(batch.targets, Tensor) else batch.targets
-        return Batch(inputs, targets)
+        return self._prepared.pop(micro_batch).to(self._communicator.device)
 
     def _look_up(self, instruction: Instruction) -> None:
         """Fetches rows, and begins to fetch those of the next micro-batch of this step."""

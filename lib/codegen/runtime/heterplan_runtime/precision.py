@@ -15,6 +15,11 @@ class Precision:
 
     name: str  # "fp32" | "tf32" | "bf16"; "fp64": of --check
 
+    @property
+    def activations(self) -> torch.dtype | None:
+        """Type of what most operators give; None: that of the model."""
+        return torch.bfloat16 if self.name == "bf16" else None
+
     def apply(self) -> None:
         """To the whole process."""
         torch.backends.cuda.matmul.allow_tf32 = self.name == "tf32"

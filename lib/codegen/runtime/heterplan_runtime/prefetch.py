@@ -60,9 +60,12 @@ class PrefetchedData:
     """The samples of a source; those that begin() has announced come from its workers, others are made
     at once."""
 
-    def __init__(self, source: DataSource, workers: int, timeout: float) -> None:
-        """`timeout`: seconds that a worker may take for a micro-batch."""
+    def __init__(
+        self, source: DataSource, workers: int, timeout: float, pinned: bool = False
+    ) -> None:
+        """`timeout`: seconds that a worker may take for a micro-batch. `pinned`: for a GPU."""
         self._source, self._workers, self._timeout = source, workers, timeout
+        self._pinned = pinned
         self._keys: Iterator[Key] = iter(())
         self._next: Key | None = None
         self._batches: Iterator[Batch | RuntimeFault] = iter(())
@@ -76,7 +79,7 @@ class PrefetchedData:
         loader: DataLoader[Any] = DataLoader(
             _Samples(self._source), batch_size=None, sampler=keys, num_workers=self._workers,
             prefetch_factor=ahead, timeout=self._timeout, collate_fn=_unchanged,
-            worker_init_fn=_begin_worker,
+            worker_init_fn=_begin_worker, pin_memory=self._pinned,
         )  # fmt: skip
         self._keys = iter(keys)
         self._next = next(self._keys, None)

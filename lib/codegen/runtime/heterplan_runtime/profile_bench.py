@@ -19,6 +19,8 @@ import torch
 from torch import Tensor, nn
 
 from .trained_state import make_optimizer
+from .laps import laps_of
+from .precision import Precision
 from .profile_layer import Copy, Layer, takes_gradient
 from .robust import spread_of, trimmed_mean
 from .device_classes import class_of
@@ -102,15 +104,16 @@ def harness_seconds(device: torch.device) -> tuple[float, float]:
     """Of the forward and of the backward pass of a layer run by itself."""
     stage, x = Nothing(), torch.ones(1, device=device, requires_grad=True)
     gradient = [torch.ones(1, device=device)]
-    forward, backward = [], []
+    laps, passes = laps_of(device), []
     for _ in range(HARNESS):
-        begin = _now(device)
+        laps.begin()
         outputs = list(stage(x))
-        computed = _now(device)
+        laps.lap()
         torch.autograd.backward([o for o in outputs if takes_gradient(o)], gradient)
-        backward.append(_now(device) - computed)
-        forward.append(computed - begin)
+        laps.lap()
+        passes.append(laps.seconds(0.0))
         x.grad = None
+    forward, backward = zip(*passes, strict=True)
     return statistics.median(forward), statistics.median(backward)
 
 
@@ -130,15 +133,17 @@ class Bench:
         optimizer: str = "sgd",
         cache_bytes: int = 64 << 20,
         memory_bytes: int = 1 << 30,
+        precision: Precision = Precision("fp32"),
     ) -> None:
         self._device = device
         self._optimizer = optimizer
-        first = Copy(layer, samples, 0, device, optimizer)
+        first = Copy(layer, samples, 0, device, optimizer, precision)
         copies = math.ceil(cache_bytes / max(1, first.bytes)) + 1
         copies = max(1, min(copies, MOST_COPIES, memory_bytes // max(1, first.bytes)))
+        self._forward_laps, self._backward_laps = laps_of(device), laps_of(device)
         self._copies = [first]
         for number in range(1, copies):
-            self._copies.append(Copy(layer, samples, number, device, optimizer))
+            self._copies.append(Copy(layer, samples, number, device, optimizer, precision))
 
     @property
     def copies(self) -> int:
@@ -158,6 +163,8 @@ class Bench:
             gc.enable()
 
     def _passes(self, effort: Effort) -> Samples:
+        if not (self._forward_laps.ready and self._backward_laps.ready):
+            self._sweep(Samples())
         samples = Samples()
         begin = time.perf_counter()
         samples.reference_kernels.append(class_of(self._device).reference_kernel(self._device))
@@ -166,35 +173,44 @@ class Bench:
             samples.reference_kernels.append(class_of(self._device).reference_kernel(self._device))
         return samples
 
-    def _now(self) -> float:
-        return _now(self._device)
-
     def _sweep(self, samples: Samples) -> None:
         """The copies stand for the layers of a stage: all forward passes, then all backward passes,
         the last one first. Activations then come to lie where others were a step ago, and not where
         the cache still has those of the pass before."""
-        passes = [self._forward(copy) for copy in self._copies]
-        samples.forward += [seconds for _, seconds in passes]
-        samples.backward += [
-            self._backward(copy, passes.pop()[0], samples) for copy in reversed(self._copies)
-        ][::-1]
+        outputs = self._forward(samples)
+        self._backward(outputs, samples)
         for copy in self._copies:
             copy.forget()
 
-    def _forward(self, copy: Copy) -> tuple[list[Any], float]:
-        begin = self._now()
-        outputs = copy.forward()
-        seconds = (self._now() - begin) / copy.layers
-        return outputs, max(0.0, seconds - harness_seconds(self._device)[0])
+    def _forward(self, samples: Samples) -> list[list[Any]]:
+        """What the copies return."""
+        outputs, laps = [], self._forward_laps
+        laps.begin()
+        for copy in self._copies:
+            outputs.append(copy.forward())
+            laps.lap()
+        passes = laps.seconds(harness_seconds(self._device)[0])
+        samples.forward += [
+            seconds / copy.layers for seconds, copy in zip(passes, self._copies, strict=True)
+        ]
+        return outputs
 
-    def _backward(self, copy: Copy, outputs: list[Any], samples: Samples) -> float:
-        begin = self._now()
-        copy.backward(outputs)
-        end = self._now()
-        if copy.has_tables:
-            copy.update_rows()
-            samples.rows.append((self._now() - end) / copy.layers)
-        return max(0.0, (end - begin - harness_seconds(self._device)[1]) / copy.layers)
+    def _backward(self, outputs: list[list[Any]], samples: Samples) -> None:
+        """Of a copy with sparse tables a second lap is the update of their rows."""
+        laps = self._backward_laps
+        laps.begin()
+        for copy in reversed(self._copies):
+            copy.backward(outputs.pop())
+            laps.lap()
+            if copy.has_tables:
+                copy.update_rows()
+                laps.lap()
+        times = laps.seconds(harness_seconds(self._device)[1])
+        layers = self._copies[0].layers  # of each of them
+        if self._copies[0].has_tables:
+            samples.rows += [seconds / layers for seconds in times[1::2]]
+            times = times[::2]
+        samples.backward += [seconds / layers for seconds in reversed(times)]
 
     def _update(self, repetitions: int) -> tuple[float, float]:
         """Of the parameters, and what it takes to add gradients to theirs. One optimizer updates the
@@ -231,7 +247,7 @@ class Bench:
         for _ in range(repetitions + 1):
             if before is not None:
                 before()
-            begin = self._now()
+            begin = _now(self._device)
             action()
-            times.append(self._now() - begin)
+            times.append(_now(self._device) - begin)
         return trimmed_mean(times[1:]) / sum(copy.layers for copy in self._copies)

@@ -33,6 +33,7 @@ class Environment:
     clocks: str
     engine: str
     threads: int
+    precision: str = "fp32"
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -41,13 +42,17 @@ class Environment:
             "clocks": self.clocks,
             "engine": self.engine,
             "threads": self.threads,
+            "precision": self.precision,
         }
 
 
-def environment(device: torch.device, threads: int, optimizer: str) -> Environment:
-    engine = f"torch {torch.__version__}, update by {optimizer}"
+def environment(
+    device: torch.device, threads: int, optimizer: str, precision: str = "fp32"
+) -> Environment:
+    computing = "" if precision == "fp32" else f", {precision}"
+    engine = f"torch {torch.__version__}{computing}, update by {optimizer}"
     found = class_of(device).describe(device, threads)
-    return Environment(found.device, found.driver, found.clocks, engine, found.threads)
+    return Environment(found.device, found.driver, found.clocks, engine, found.threads, precision)
 
 
 def _session(times: Times) -> dict[str, Any]:

@@ -13,10 +13,12 @@ from torch import Tensor, nn
 from .data import integer_range
 from .model import initial, seed_of
 from .trained_state import dense_parameters
+from .precision import Precision
 from .program import TableSpec, dtype_of
 from .tables import GroupedEmbedding, LookedUp, Tables, make_groups
 
 MOST_LOOKUPS, MOST_TABLE_BYTES = 64, 256 << 20  # looked up at once
+CPU = torch.device("cpu")
 Range = tuple[int, int]  # of integers, the upper one excluded
 
 
@@ -30,9 +32,15 @@ class Argument:
     differentiable: bool
     bound: int  # integers are below it; 0: not known
 
-    def random(self, samples: int, seed: int) -> Tensor:
+    def random(
+        self, samples: int, seed: int, device: torch.device = CPU, dtype: torch.dtype | None = None
+    ) -> Tensor:
+        """`dtype`: of floating-point values, where it is another than the model's."""
         shape = tuple(per_sample * samples + fixed for per_sample, fixed in self.dims)
-        values = random_values(shape, self.dtype, integer_range(self.name, self.bound), seed)
+        limits = integer_range(self.name, self.bound)
+        values = random_values(shape, self.dtype, limits, seed, device)
+        if dtype is not None and self.dtype == torch.float32:
+            values = values.to(dtype)
         return values.requires_grad_(self.differentiable and self.dtype.is_floating_point)
 
 
@@ -82,29 +90,36 @@ def footprint(layers: Sequence[Layer], samples: int) -> int:
     return 2 * total  # with gradients
 
 
-def random_values(shape: tuple[int, ...], dtype: torch.dtype, limits: Range, seed: int) -> Tensor:
+def random_values(
+    shape: tuple[int, ...], dtype: torch.dtype, limits: Range, seed: int, device: torch.device = CPU
+) -> Tensor:
     """Normal floats, uniform integers within `limits`, true Booleans; complex as pairs of floats."""
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator(device).manual_seed(seed)
     if dtype.is_floating_point:
-        return torch.randn(shape, generator=generator).to(dtype)
+        return torch.randn(shape, generator=generator, device=device).to(dtype)
     if dtype == torch.bool:
-        return torch.ones(shape, dtype=dtype)
-    return torch.randint(limits[0], max(limits[1], limits[0] + 1), shape, generator=generator).to(
-        dtype
-    )
+        return torch.ones(shape, dtype=dtype, device=device)
+    high = max(limits[1], limits[0] + 1)
+    return torch.randint(limits[0], high, shape, generator=generator, device=device).to(dtype)
 
 
 class Part:
-    """The layer with weights and arguments of its own."""
+    """The layer with weights and arguments of its own. What other layers give it has the type in which they
+    mostly compute."""
 
-    def __init__(self, layer: Layer, samples: int, number: int, device: torch.device) -> None:
+    def __init__(
+        self, layer: Layer, samples: int, number: int, device: torch.device, precision: Precision
+    ) -> None:
         self.stage: Any = _stage(layer, number).to(device).train()
+        received, computed = len(self.stage.receives), precision.activations
         self.arguments = [
-            argument.random(samples, seed_of("argument", argument.name, number))
-            .to(device)
-            .detach()
-            .requires_grad_(argument.differentiable and argument.dtype.is_floating_point)
-            for argument in layer.arguments
+            argument.random(
+                samples,
+                seed_of("argument", argument.name, number),
+                device,
+                computed if index < received else None,
+            )
+            for index, argument in enumerate(layer.arguments)
         ]
 
     def forward(self, rows: LookedUp | None) -> tuple[Any, ...]:
@@ -123,12 +138,15 @@ class Copy:
     run once, so that it is warm, and has gradients until it forgets them."""
 
     def __init__(
-        self, layer: Layer, samples: int, number: int, device: torch.device, optimizer: str
+        self, layer: Layer, samples: int, number: int, device: torch.device, optimizer: str,
+        precision: Precision,
     ) -> None:
         self.layers = _at_once(layer)
+        self._device, self._precision = device, precision
         first = number * self.layers
         self._parts = [
-            Part(layer, samples, part, device) for part in range(first, first + self.layers)
+            Part(layer, samples, part, device, precision)
+            for part in range(first, first + self.layers)
         ]
         self._tables = _own_tables([part.stage for part in self._parts], first, device, optimizer)
         self._rows: LookedUp | None = None
@@ -148,7 +166,8 @@ class Copy:
         if self._tables is not None:
             self._tables.start(0, lambda: [i for part in self._parts for i in part.indices()])
             self._rows = self._tables.finish(0)
-        return [output for part in self._parts for output in part.forward(self._rows)]
+        with self._precision.forward(self._device):
+            return [output for part in self._parts for output in part.forward(self._rows)]
 
     def backward(self, outputs: list[Any]) -> None:
         ends = [output for output in outputs if takes_gradient(output)]

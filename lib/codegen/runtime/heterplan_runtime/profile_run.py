@@ -19,14 +19,14 @@ from typing import Any
 import torch
 
 from .allocator import keep_freed_memory
-from .device_classes import class_named
+from .device_classes import class_named, class_of
 from .errors import RuntimeFault
 from .profile_bench import Bench, Effort
+from .precision import Precision
 from .profile_file import ProfileFile, environment
 from .profile_layer import Layer, footprint
 
 Task = tuple[Layer, int]  # at a number of samples
-LARGEST_ROTATION = 128 << 20
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -39,6 +39,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     add("--threads", type=int, default=1, help="CPU threads")
     add("--cores", type=_cores, help="run on these cores only: 0-3,8")
     add("--optimizer", choices=("sgd", "momentum", "adam"), default="sgd")
+    add("--precision", choices=("fp32", "tf32", "bf16"), default="fp32")
     add("--rounds", type=int, default=5, help="how often each layer is measured")
     add("--time-budget", type=float, help="stop after so many seconds; what matters most is first")
     add("--parent", type=int, help="stop when this process is gone")
@@ -99,27 +100,6 @@ def say(text: str) -> None:
     print(f"heterplan: {text}", file=sys.stderr)
 
 
-def available_memory() -> int:
-    try:
-        for line in Path("/proc/meminfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except (OSError, ValueError):
-        pass
-    return 4 << 30
-
-
-def cache_bytes() -> int:
-    """Of the largest cache of the first core, within reason: a cache that many cores, or guests of
-    one host, share is not one layer's."""
-    largest = 0
-    for size in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
-        text = size.read_text(encoding="utf-8").strip()
-        unit = {"K": 1 << 10, "M": 1 << 20}.get(text[-1:], 1)
-        largest = max(largest, int(text.rstrip("KM")) * unit)
-    return min(largest or LARGEST_ROTATION, LARGEST_ROTATION)
-
-
 class Run:
     """Sessions tasks until they are done, the time is up, or nobody waits any more. Each round sessions
     all of them: the speed of a machine changes from second to second."""
@@ -131,6 +111,7 @@ class Run:
         self._layers = layers
         self._file = file
         self._device = torch.device(options.device)
+        self._precision = Precision(options.precision)
         self._begin = time.monotonic()
         self._failed: dict[str, str] = {}  # layer -> why
 
@@ -170,14 +151,16 @@ class Run:
 
     def _measure(self, layer: Layer, batch: int) -> None:
         """A layer that does not run alone is left to the model of costs, and said to be."""
+        device = class_of(self._device)
         try:
             bench = Bench(
                 layer,
                 batch,
                 self._device,
                 self._options.optimizer,
-                min(cache_bytes(), footprint(self._layers, batch)),
-                available_memory() // 4,
+                min(device.cache_bytes(self._device), footprint(self._layers, batch)),
+                device.available_memory(self._device) // 4,
+                self._precision,
             )
             times = bench.measure(Effort())
         except Exception as error:  # whatever PyTorch raises
@@ -196,13 +179,14 @@ def _prepare(options: argparse.Namespace) -> None:
     keep_freed_memory()
     gc.freeze()  # what PyTorch has made is not searched again before each session
     torch.set_num_threads(options.threads)
+    Precision(options.precision).apply()
     if class_named(options.device).count() == 0:
         raise RuntimeFault(f"--device {options.device}: PyTorch finds none here")
 
 
 def _profile(options: argparse.Namespace, model: str, lines: Sequence[dict[str, Any]]) -> int:
     _prepare(options)
-    now = environment(torch.device(options.device), options.threads, options.optimizer)
+    now = environment(torch.device(options.device), options.threads, options.optimizer, options.precision)
     file = ProfileFile(options.output, model, now)
     layers = [Layer.of(line) for line in lines]
     run = Run(options, layers, file)

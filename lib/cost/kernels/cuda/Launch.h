@@ -23,6 +23,7 @@ constexpr int blockThreads = HETERPLAN_BLOCK_THREADS;
 constexpr int elementsOfThread = 4; // loads that are under way at once
 constexpr int64_t mostBlocks = 1 << 16;
 constexpr int columnsOfBlock = 32;
+constexpr int64_t fewTerms = 8; // that one thread joins as fast as a block would
 
 inline unsigned gridOf(int64_t blocks) {
   return unsigned(std::clamp<int64_t>(blocks, 1, mostBlocks));
@@ -161,6 +162,19 @@ template <typename Body> struct Joining {
   }
 };
 
+/// A thread joins all terms of a result.
+template <typename Body> struct Alone {
+  Body body;
+  int64_t terms;
+
+  HETERPLAN_ANYWHERE void operator()(int64_t result) const {
+    typename Body::Total total = body.term(result, 0);
+    for (int64_t term = 1; term < terms; ++term)
+      total = Body::join(total, body.term(result, term));
+    body.finish(result, total);
+  }
+};
+
 /// body.finish(result, total of body.term(result, term)) for each result. `neighbours`: the terms
 /// of a result lie together, rather than the results of a term. `scratch` grows as it needs.
 template <typename Body>
@@ -169,6 +183,8 @@ void sums(Device &device, int64_t results, int64_t terms, bool neighbours, Buffe
   using Total = typename Body::Total;
   if (results == 0)
     return;
+  if (terms > 0 && terms <= (neighbours ? 1 : fewTerms))
+    return each(device, results, Alone<Body>{body, terms});
   int lanes = lanesOf(terms, blockThreads);
   int64_t groups = neighbours ? blockThreads / lanes : columnsOfBlock;
   int64_t pieces = piecesOf(results, groups, terms, device.multiprocessors());
