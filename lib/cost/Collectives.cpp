@@ -1,8 +1,11 @@
 #include "cost/Collectives.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <algorithm>
 #include <cassert>
 #include <numeric>
+#include <optional>
 #include <set>
 
 using namespace llvm;
@@ -60,22 +63,46 @@ const NodeGroup *commonNode(const Cluster &cluster, ArrayRef<const DeviceGroup *
   return common;
 }
 
-/// The network between the nodes of `groups`: of their zone when they share one, else the
-/// cluster's.
-const Link &networkOf(const Cluster &cluster, ArrayRef<const DeviceGroup *> groups) {
-  const std::string *zone = nullptr;
-  for (const NodeGroup &node : cluster.nodes)
-    for (const DeviceGroup *group : groups)
-      for (auto [type, count] : group->counts)
-        if (node.devices.count(cluster.types[type].name)) {
-          if (zone && *zone != node.zone)
-            return cluster.network;
-          zone = &node.zone;
-        }
-  for (const Zone &candidate : cluster.zones)
-    if (zone && candidate.name == *zone)
-      return candidate.network;
-  return cluster.network;
+/// Where devices of a group may be: nodes that are in one zone and at the same ends of links.
+struct Site {
+  const NodeGroup *node; // one of them
+  StringRef type;        // DeviceType::stated
+  std::string place;     // zone, and ends of links
+};
+
+std::vector<Site> sitesOf(const Cluster &cluster, const DeviceGroup &group) {
+  std::vector<Site> sites;
+  for (auto [type, count] : group.counts)
+    for (const NodeGroup &node : cluster.nodes) {
+      if (!node.devices.count(cluster.types[type].name))
+        continue;
+      Site site{&node, cluster.types[type].stated(), node.zone + '\n'};
+      for (const PlaceLink &link : cluster.links)
+        for (const std::string &end : {link.from, link.to})
+          site.place += isAt(cluster, node, site.type, end) ? '1' : '0';
+      if (none_of(sites, [&](const Site &known) {
+            return known.place == site.place && known.type == site.type;
+          }))
+        sites.push_back(std::move(site));
+    }
+  return sites;
+}
+
+/// The slowest network between a node of `from` and one of `to`.
+Link networkOf(const Cluster &cluster, const DeviceGroup &from, const DeviceGroup &to) {
+  std::optional<Link> slowest;
+  const std::vector<Site> ends = sitesOf(cluster, to);
+  for (const Site &a : sitesOf(cluster, from))
+    for (const Site &b : ends) {
+      const Link &link = networkBetween(cluster, *a.node, a.type, *b.node, b.type);
+      slowest = slowest ? slower(*slowest, link) : link;
+    }
+  return slowest.value_or(cluster.network);
+}
+
+/// Likewise among the nodes of one group.
+Link networkOf(const Cluster &cluster, const DeviceGroup &group) {
+  return networkOf(cluster, group, group);
 }
 
 CollectiveCost ringCost(int members, const Link &link) {
@@ -123,7 +150,7 @@ CollectiveCost allReduceCost(const Cluster &cluster, const DeviceGroup &group) {
     return {};
   GroupShape shape = shapeOf(cluster, group);
   CollectiveCost inside = ringCost(shape.devicesPerNode, shape.intra);
-  CollectiveCost between = ringCost(shape.nodes, networkOf(cluster, {&group}));
+  CollectiveCost between = ringCost(shape.nodes, networkOf(cluster, group));
   return {inside.latency + between.latency, inside.secondsPerByte + between.secondsPerByte,
           std::max(inside.provenance, between.provenance)};
 }
@@ -135,7 +162,7 @@ CollectiveCost reduceScatterCost(const Cluster &cluster, const DeviceGroup &grou
 
 Link collectiveLink(const Cluster &cluster, const DeviceGroup &group) {
   GroupShape shape = shapeOf(cluster, group);
-  return shape.nodes == 1 ? shape.intra : networkOf(cluster, {&group});
+  return shape.nodes == 1 ? shape.intra : networkOf(cluster, group);
 }
 
 Seconds allReduceTime(const Cluster &cluster, const DeviceGroup &group, Bytes size) {
@@ -146,7 +173,7 @@ CollectiveCost lookupGradientCost(const Cluster &cluster, const DeviceGroup &gro
   if (group.size() < 2)
     return {};
   GroupShape shape = shapeOf(cluster, group);
-  const Link &network = networkOf(cluster, {&group});
+  const Link network = networkOf(cluster, group);
   double devices = shape.devices, inNode = shape.devicesPerNode, outside = devices - inNode;
   CollectiveCost cost{shape.intra.latency * (inNode - 1) + network.latency * outside};
   if (inNode > 1) {
@@ -177,7 +204,7 @@ Seconds TransferPath::time(Samples fromShare, Samples toShare, Bytes perSample, 
 TransferPath transferPath(const Cluster &cluster, const DeviceGroup &from, const DeviceGroup &to) {
   if (const NodeGroup *node = commonNode(cluster, {&from, &to}))
     return {node->link, 1, 1};
-  return {networkOf(cluster, {&from, &to}), shapeOf(cluster, from).devicesPerNode,
+  return {networkOf(cluster, from, to), shapeOf(cluster, from).devicesPerNode,
           shapeOf(cluster, to).devicesPerNode};
 }
 
@@ -191,14 +218,12 @@ TransferPath nestedTransferPath(const Cluster &cluster, const DeviceGroup &from,
 
 std::string placeOf(const Cluster &cluster, const DeviceGroup &group) {
   const NodeGroup *node = commonNode(cluster, {&group});
-  std::set<std::string> zones;
-  for (const NodeGroup &candidate : cluster.nodes)
-    for (auto [type, count] : group.counts)
-      if (candidate.devices.count(cluster.types[type].name))
-        zones.insert(candidate.zone);
+  std::set<std::string> places;
+  for (const Site &site : sitesOf(cluster, group))
+    places.insert(site.place);
   std::string place = node ? node->name : "";
-  for (const std::string &zone : zones)
-    place += '\n' + zone;
+  for (const std::string &each : places)
+    place += '\n' + each;
   return place;
 }
 
@@ -212,10 +237,14 @@ Seconds leastTransferTime(const Cluster &cluster, const DeviceGroup &group, Samp
   if (perSample == Bytes(0) && fixed == Bytes(0))
     return Seconds(0);
   Link best = cluster.network;
-  for (const Zone &zone : cluster.zones) {
-    best.bandwidth = std::max(best.bandwidth, zone.network.bandwidth);
-    best.latency = std::min(best.latency, zone.network.latency);
-  }
+  auto improve = [&](const Link &link) {
+    best.bandwidth = std::max(best.bandwidth, link.bandwidth);
+    best.latency = std::min(best.latency, link.latency);
+  };
+  for (const Zone &zone : cluster.zones)
+    improve(zone.network);
+  for (const PlaceLink &link : cluster.links)
+    improve(link.network);
   int perNode = shapeOf(cluster, group).devicesPerNode;
   Seconds least = TransferPath{best, perNode, 1}.time(share, Samples(0), perSample, fixed);
   if (const NodeGroup *node = commonNode(cluster, {&group}))

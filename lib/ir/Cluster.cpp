@@ -1,6 +1,7 @@
 #include "ir/Cluster.h"
 
 #include "ir/NodeClasses.h"
+#include "support/Suggestion.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
@@ -150,6 +151,24 @@ Error verifyZones(const Cluster &cluster, bool needNetwork) {
   return verifyUnique(cluster.zones, "zones");
 }
 
+Error verifyPlaceLinks(const Cluster &cluster) {
+  std::vector<std::string> places = namesOf(cluster.zones);
+  append_range(places, namesOf(cluster.nodes));
+  for (const DeviceType &type : cluster.types)
+    places.push_back(type.stated());
+  for (const PlaceLink &link : cluster.links) {
+    for (const std::string &place : {link.from, link.to})
+      if (!is_contained(places, place))
+        return Diagnostic(Diag::UnknownZone, link.location)
+               << "no zone, node or device type is called '" << place << "'"
+               << didYouMean(place, places);
+    if (Error error = verifyLink(link.network, link.location,
+                                 "the link between '" + link.from + "' and '" + link.to + "'"))
+      return error;
+  }
+  return Error::success();
+}
+
 Error verifySize(const Cluster &cluster) {
   double devices = 0;
   for (const NodeGroup &group : cluster.nodes)
@@ -240,7 +259,9 @@ Error Cluster::verify() const {
     return error;
   if (Error error = verifySize(*this))
     return error;
-  return verifyNetworks(*this);
+  if (Error error = verifyNetworks(*this))
+    return error;
+  return verifyPlaceLinks(*this);
 }
 
 std::vector<DeviceRef> devicesOf(const Cluster &cluster, int type) {
@@ -261,7 +282,33 @@ std::vector<Link *> linksOf(Cluster &cluster) {
     links.push_back(&group.link);
   for (Zone &zone : cluster.zones)
     links.push_back(&zone.network);
+  for (PlaceLink &link : cluster.links)
+    links.push_back(&link.network);
   return links;
+}
+
+bool isAt(const Cluster &cluster, const NodeGroup &group, StringRef type, StringRef place) {
+  auto isCalledSo = [&](const auto &item) { return item.name == place; };
+  if (any_of(cluster.zones, isCalledSo))
+    return group.zone == place || (group.zone.empty() && cluster.zones.size() == 1);
+  if (any_of(cluster.nodes, isCalledSo))
+    return group.name == place;
+  return type == place;
+}
+
+const Link &networkBetween(const Cluster &cluster, const NodeGroup &a, StringRef aType,
+                           const NodeGroup &b, StringRef bType) {
+  for (const PlaceLink &link : cluster.links) {
+    auto joins = [&](StringRef from, StringRef to) {
+      return isAt(cluster, a, aType, from) && isAt(cluster, b, bType, to);
+    };
+    if (joins(link.from, link.to) || joins(link.to, link.from))
+      return link.network;
+  }
+  for (const Zone &zone : cluster.zones)
+    if (a.zone == b.zone && zone.name == a.zone)
+      return zone.network;
+  return cluster.network;
 }
 
 } // namespace heterplan

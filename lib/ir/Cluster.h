@@ -101,6 +101,14 @@ struct Zone {
   Location location;
 };
 
+/// The network between two places, both ways, where it is neither a zone's nor the cluster's.
+struct PlaceLink {
+  /// Each a zone, else a group of nodes, else a device type; twice the same: within it.
+  std::string from, to;
+  Link network;
+  Location location;
+};
+
 struct DeviceRef;
 
 struct Cluster {
@@ -110,6 +118,7 @@ struct Cluster {
   std::vector<NodeGroup> nodes;
   Link network; // between nodes, and between zones
   std::vector<Zone> zones;
+  std::vector<PlaceLink> links; // of two that fit, the first one counts
 
   /// Index of the device type called `name`, or -1; of the first where several node classes are.
   int typeIndex(llvm::StringRef name) const;
@@ -140,8 +149,18 @@ std::vector<DeviceRef> devicesOf(const Cluster &cluster, int type);
 /// Name of node `index` of `group`: "gpu-0", or "gpu" in a group of one.
 std::string nodeName(const NodeGroup &group, int index);
 
-/// Every link of the cluster: the network, those of the nodes, those of the zones.
+/// Every link of the cluster: the network, those of the nodes, of the zones and between places.
 std::vector<Link *> linksOf(Cluster &cluster);
+
+/// Whether `place`, an end of a PlaceLink, is where the devices `type` of `group` are; `type` is
+/// DeviceType::stated.
+bool isAt(const Cluster &cluster, const NodeGroup &group, llvm::StringRef type,
+          llvm::StringRef place);
+/// The link between nodes of `a` and of `b` for the devices `aType` and `bType` that they have: the
+/// first of Cluster::links that fits, else the network of the zone that both are in, else the
+/// cluster's.
+const Link &networkBetween(const Cluster &cluster, const NodeGroup &a, llvm::StringRef aType,
+                           const NodeGroup &b, llvm::StringRef bType);
 
 /// Reads a cluster file (docs/clusters.md). Errors carry line and column.
 llvm::Expected<Cluster> readCluster(llvm::StringRef path);

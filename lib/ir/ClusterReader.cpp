@@ -278,6 +278,25 @@ Error readZone(const YamlNode &node, Zone &zone) {
        {"price_per_gb", optional, refuseEgressPrice}});
 }
 
+Error readBetween(const YamlNode &node, PlaceLink &link) {
+  if (node.kind != YamlNode::Kind::Sequence || node.items.size() != 2)
+    return Diagnostic(Diag::WrongType, node.location)
+           << "between must be a list of two names of zones, nodes or device types: [east, west]";
+  link.location = node.location;
+  if (Error error = readText(node.items[0], "the first end of a link", link.from))
+    return error;
+  return readText(node.items[1], "the second end of a link", link.to);
+}
+
+Error readPlaceLink(const YamlNode &node, PlaceLink &link) {
+  return readMapping(
+      node, "a link",
+      {{"between", required, [&](const YamlNode &value) { return readBetween(value, link); }},
+       {"network", required, [&](const YamlNode &value) {
+          return readLink(value, "the network of a link", link.network);
+        }}});
+}
+
 template <typename Item, typename Read>
 Error readList(const YamlNode &node, const char *what, std::vector<Item> &items, Read read) {
   if (node.kind != YamlNode::Kind::Sequence)
@@ -319,7 +338,10 @@ Error readRoot(const YamlNode &root, Cluster &cluster, Uses &uses) {
        {"network", optional,
         [&](const YamlNode &node) { return readLink(node, "the network", cluster.network); }},
        {"zones", optional,
-        [&](const YamlNode &node) { return readList(node, "zones", cluster.zones, readZone); }}});
+        [&](const YamlNode &node) { return readList(node, "zones", cluster.zones, readZone); }},
+       {"links", optional, [&](const YamlNode &node) {
+          return readList(node, "links", cluster.links, readPlaceLink);
+        }}});
 }
 
 /// Says where the root is, for complaints about what is absent from it.

@@ -17,9 +17,22 @@ bool sameLink(const Link &a, const Link &b) {
          std::tie(b.bandwidth, b.latency, b.allReduce, b.provenance);
 }
 
+/// Whether the links of the cluster lead from both alike.
+bool sameLinks(const Cluster &cluster, const NodeGroup &a, const NodeGroup &b,
+               const std::string &type) {
+  auto bothOrNeither = [&](const std::string &place) {
+    return isAt(cluster, a, type, place) == isAt(cluster, b, type, place);
+  };
+  return all_of(cluster.links, [&](const PlaceLink &link) {
+    return bothOrNeither(link.from) && bothOrNeither(link.to);
+  });
+}
+
 /// Whether devices called `type` may take each other's place in both.
-bool alike(const NodeGroup &a, const NodeGroup &b, const std::string &type) {
-  return a.devices.at(type) == b.devices.at(type) && a.zone == b.zone && sameLink(a.link, b.link);
+bool alike(const Cluster &cluster, const NodeGroup &a, const NodeGroup &b,
+           const std::string &type) {
+  return a.devices.at(type) == b.devices.at(type) && a.zone == b.zone && sameLink(a.link, b.link) &&
+         sameLinks(cluster, a, b, type);
 }
 
 /// Devices of one type that may take each other's place.
@@ -50,7 +63,8 @@ std::vector<NodeClass> classesOf(Cluster &cluster, const std::string &type) {
     for (auto &[speed, indices] : bySpeed(group, type)) {
       auto match = find_if(classes, [&, speed = speed](const NodeClass &each) {
         const auto &[first, known] = each.members.front();
-        return each.speed == speed && known.size() == indices.size() && alike(*first, group, type);
+        return each.speed == speed && known.size() == indices.size() &&
+               alike(cluster, *first, group, type);
       });
       if (match == classes.end())
         match = classes.insert(classes.end(), {speed, {}});

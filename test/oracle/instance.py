@@ -160,6 +160,11 @@ class Instance:
     zones: dict[str, Link]
     times: dict[tuple[str, str, int], Times]  # by layer, device type and samples: all up to the batch
     request: Request
+    links: tuple[tuple[str, str, Link], ...] = ()  # between two places: zones, else nodes, else device types
+
+    def links_lead_somewhere(self) -> bool:
+        places = {*self.zones, *(each.name for each in (*self.nodes, *self.types))}
+        return all({a, b} <= places for a, b, _ in self.links)
 
     def layers_file(self) -> dict:
         names = [layer.name for layer in self.layers]
@@ -225,6 +230,8 @@ class Instance:
             "nodes": nodes,
             "network": self.network.yaml(),
         }
+        if self.links:
+            cluster["links"] = [{"between": [a, b], "network": link.yaml()} for a, b, link in self.links]
         if self.zones:
             cluster["zones"] = [{"name": name, "network": link.yaml()} for name, link in self.zones.items()]
         return cluster

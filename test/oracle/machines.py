@@ -8,10 +8,10 @@ perhaps empty, of each class.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 from itertools import combinations_with_replacement
 
-from instance import Instance, Link
+from instance import Instance, Link, NodeGroup
 
 Part = tuple[int, ...]
 Group = tuple[Part, ...]  # by class
@@ -25,6 +25,7 @@ class NodeClass:
     speed: float
     size: int  # devices in each node
     zone: str
+    ends: tuple[tuple[bool, bool], ...]  # of each link between places, at which ends it is
     link: Link
     nodes: tuple[str, ...]
     places: frozenset[tuple[str, int]]  # node, and number of the device among those of its type there
@@ -43,13 +44,25 @@ def classes_of(instance: Instance) -> tuple[NodeClass, ...]:
             speeds = group.speeds(kind.name) if kind.name in group.devices else []
             for speed in dict.fromkeys(speeds):
                 indices = [i for i, each in enumerate(speeds) if each == speed]
-                key = (speed, len(indices), group.devices[kind.name], group.zone, group.link)
+                ends = tuple(
+                    (is_at(instance, group, kind.name, a), is_at(instance, group, kind.name, b))
+                    for a, b, _ in instance.links
+                )
+                key = (speed, len(indices), group.devices[kind.name], group.zone, ends, group.link)
                 found.setdefault(key, []).extend((node, indices) for node in group.node_names())
-        for (speed, size, _, zone, link), members in found.items():
+        for (speed, size, _, zone, ends, link), members in found.items():
             nodes = tuple(node for node, _ in members)
             places = frozenset((node, i) for node, indices in members for i in indices)
-            result.append(NodeClass(kind.name, kind.memory, kind.price, speed, size, zone, link, nodes, places))
+            result.append(NodeClass(kind.name, kind.memory, kind.price, speed, size, zone, ends, link, nodes, places))
     return tuple(result)
+
+
+def is_at(instance: Instance, group: NodeGroup, kind: str, place: str) -> bool:
+    if place in instance.zones:
+        return group.zone == place
+    if any(each.name == place for each in instance.nodes):
+        return group.name == place
+    return kind == place
 
 
 def compact(devices: int, size: int) -> Part:
@@ -140,6 +153,7 @@ class Machines:
         self.classes = classes_of(instance)
         self.network = instance.network
         self.zones = instance.zones
+        self.links = [link for _, _, link in instance.links]
         self._shapes: dict[Group, Shape] = {}
         self._paths: dict[tuple[Group, Group], Path] = {}
         self._sums: dict[Group, Collective] = {}
@@ -158,9 +172,15 @@ class Machines:
         nodes = {each.nodes for each in self.used(*groups)}
         return self.used(*groups)[0].link if len(nodes) == 1 and len(next(iter(nodes))) == 1 else None
 
-    def network_of(self, *groups: Group) -> Link:
-        zones = {each.zone for each in self.used(*groups)}
-        return self.zones.get(next(iter(zones)), self.network) if len(zones) == 1 else self.network
+    def network_of(self, sender: Group, receiver: Group) -> Link:
+        pairs = [self.network_between(a, b) for a in self.used(sender) for b in self.used(receiver)]
+        return reduce(slower, pairs)
+
+    def network_between(self, a: NodeClass, b: NodeClass) -> Link:
+        for link, mine, other in zip(self.links, a.ends, b.ends):
+            if (mine[0] and other[1]) or (mine[1] and other[0]):
+                return link
+        return self.zones.get(a.zone, self.network) if a.zone == b.zone else self.network
 
     def shape(self, group: Group) -> Shape:
         if group not in self._shapes:
@@ -182,7 +202,7 @@ class Machines:
     def all_reduce(self, group: Group) -> Collective:
         if group not in self._sums:
             shape = self.shape(group)
-            inside, between = ring(shape.in_node, shape.link), ring(shape.nodes, self.network_of(group))
+            inside, between = ring(shape.in_node, shape.link), ring(shape.nodes, self.network_of(group, group))
             alone = shape.devices < 2
             self._sums[group] = (
                 Collective()

@@ -33,7 +33,8 @@ class Generator:
         tensors = self.tensors(len(layers))
         network = self.link(100_000, 10_000_000)
         request = self.request(layers, types, nodes, times, batch)
-        return Instance(layers, tensors, types, nodes, network, zones, times, request)
+        links = self.links(list(zones), nodes, types)
+        return Instance(layers, tensors, types, nodes, network, zones, times, request, links)
 
     # The model.
 
@@ -131,6 +132,13 @@ class Generator:
         if not self.chance(20):
             return {}
         return {name: self.link(100_000, 4_000_000) for name in ("east", "west")}
+
+    def links(self, zones, nodes, types) -> tuple[tuple[str, str, Link], ...]:
+        if not self.chance(25):
+            return ()
+        places = [*zones, *(each.name for each in (*nodes, *types))]
+        drawn = [self.draw.choices(places, k=2) for _ in range(self.draw.randint(1, 3))]
+        return tuple((a, b, self.link(50_000, 8_000_000)) for a, b in drawn)
 
     def nodes(self, types: tuple[DeviceType, ...], zones: list[str]) -> tuple[NodeGroup, ...]:
         draw = self.draw

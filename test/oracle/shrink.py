@@ -30,6 +30,8 @@ def smaller(instance: Instance) -> Iterator[Instance]:
             fewer = {k: n - (k == kind) for k, n in group.devices.items() if n > (k == kind)}
             if fewer:
                 yield replace(instance, nodes=(*before, replace(group, devices=fewer, speed={}), *behind))
+    for i in range(len(instance.links)):
+        yield replace(instance, links=instance.links[:i] + instance.links[i + 1 :])
     used = {kind for group in instance.nodes for kind in group.devices}
     if len(used) < len(instance.types):
         yield replace(instance, types=tuple(kind for kind in instance.types if kind.name in used))
@@ -77,7 +79,7 @@ def with_simpler_numbers(instance: Instance) -> Iterator[Instance]:
 def shrink(instance: Instance, holds: Callable[[Instance], bool]) -> Instance:
     """`holds` of `instance`, and of what is returned, but of nothing one step smaller."""
     while True:
-        step = next((each for each in smaller(instance) if holds(each)), None)
+        step = next((each for each in smaller(instance) if each.links_lead_somewhere() and holds(each)), None)
         if step is None:
             return instance
         instance = step

@@ -66,7 +66,7 @@ class SteadyPlanner(Planner):
         """To or from a group, whatever is at the other end."""
         if per_sample == 0 and fixed == 0:
             return 0.0
-        networks = [self.machines.network, *self.machines.zones.values()]
+        networks = [self.machines.network, *self.machines.zones.values(), *self.machines.links]
         best = Link(max(n.bandwidth for n in networks), min(n.nanoseconds for n in networks))
         group = self._group(kind, devices)
         inside = self.machines.common_node(group)

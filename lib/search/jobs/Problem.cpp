@@ -27,6 +27,11 @@ double timeOf(const Job &job, const DeviceType &type) {
 bool isDone(const Job &job, double done) { return done >= job.work() * (1 - rounding); }
 
 Expected<Problem> Problem::create(Machines machines, Workload workload) {
+  const Cluster &cluster = machines.cluster();
+  if (!cluster.links.empty())
+    return Diagnostic(Diag::NotSupported, cluster.links.front().location)
+               .note({}, "leave links out: jobs are placed by the networks of zones and cluster")
+           << "schedules with links between places are not supported";
   Problem problem(std::move(machines), std::move(workload));
   double cells = double(problem.nodes.capacity().size()) * problem.slots();
   if (cells > mostCells)

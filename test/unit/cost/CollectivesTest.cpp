@@ -93,3 +93,67 @@ TEST(Collectives, transferBetweenNodesSharesTheInterface) {
                          Bytes(0)),
             Seconds(0));
 }
+
+namespace {
+/// Types a, b and c in two nodes of one device each; a and b in the zone "near", c in "far".
+Cluster threeTypes() {
+  Cluster cluster = clusterOf(2, 1);
+  NodeGroup group = cluster.nodes.front();
+  cluster.types.clear();
+  cluster.nodes.clear();
+  for (const char *name : {"a", "b", "c"}) {
+    cluster.types.emplace_back().name = name;
+    group.name = std::string("nodes-") + name;
+    group.devices = {{name, 1}};
+    group.zone = *name == 'c' ? "far" : "near";
+    cluster.nodes.push_back(group);
+  }
+  cluster.zones = {{"near", {"", BytesPerSecond(50), Seconds(0.5), ""}, {}},
+                   {"far", {"", BytesPerSecond(40), Seconds(0.5), ""}, {}}};
+  return cluster;
+}
+
+BytesPerSecond bandwidthBetween(const Cluster &cluster, DeviceGroup from, DeviceGroup to) {
+  EXPECT_EQ(transferPath(cluster, from, to).link.bandwidth,
+            transferPath(cluster, to, from).link.bandwidth);
+  return transferPath(cluster, from, to).link.bandwidth;
+}
+
+void addLink(Cluster &cluster, const char *from, const char *to, double bandwidth) {
+  cluster.links.push_back({from, to, {"", BytesPerSecond(bandwidth), Seconds(0.25), ""}, {}});
+}
+} // namespace
+
+TEST(Collectives, theFirstLinkBetweenTwoPlacesCounts) {
+  Cluster cluster = threeTypes();
+  DeviceGroup a{{{0, 1}}}, b{{{1, 1}}}, c{{{2, 1}}}, ab{{{0, 1}, {1, 1}}};
+  EXPECT_EQ(bandwidthBetween(cluster, a, b), BytesPerSecond(50)) << "their zone's";
+  EXPECT_EQ(bandwidthBetween(cluster, a, c), BytesPerSecond(10)) << "the cluster's";
+  addLink(cluster, "near", "far", 20);
+  addLink(cluster, "nodes-c", "b", 5); // too late: both are between those zones
+  EXPECT_EQ(bandwidthBetween(cluster, a, c), BytesPerSecond(20));
+  EXPECT_EQ(bandwidthBetween(cluster, b, c), BytesPerSecond(20));
+  EXPECT_EQ(bandwidthBetween(cluster, a, b), BytesPerSecond(50));
+  std::swap(cluster.links[0], cluster.links[1]);
+  EXPECT_EQ(bandwidthBetween(cluster, a, c), BytesPerSecond(20));
+  EXPECT_EQ(bandwidthBetween(cluster, b, c), BytesPerSecond(5));
+  EXPECT_EQ(bandwidthBetween(cluster, ab, c), BytesPerSecond(5)) << "the slowest of both";
+}
+
+TEST(Collectives, aPlaceMayHaveANetworkOfItsOwn) {
+  Cluster cluster = threeTypes();
+  addLink(cluster, "a", "a", 30);
+  EXPECT_EQ(collectiveLink(cluster, {{{0, 2}}}).bandwidth, BytesPerSecond(30));
+  EXPECT_EQ(collectiveLink(cluster, {{{1, 2}}}).bandwidth, BytesPerSecond(50));
+  EXPECT_EQ(collectiveLink(cluster, {{{0, 1}, {1, 1}}}).bandwidth, BytesPerSecond(30));
+}
+
+TEST(Collectives, linksTellPlacesApartAndBoundTransfers) {
+  Cluster cluster = threeTypes();
+  DeviceGroup a{{{0, 1}}}, b{{{1, 1}}};
+  EXPECT_EQ(placeOf(cluster, a), placeOf(cluster, b));
+  addLink(cluster, "nodes-b", "far", 1000);
+  EXPECT_NE(placeOf(cluster, a), placeOf(cluster, b));
+  Seconds least = leastTransferTime(cluster, b, Samples(1), Bytes(100), Bytes(0));
+  EXPECT_LE(least, transferTime(cluster, b, Samples(1), {{{2, 1}}}, Samples(1), Bytes(100), {}));
+}

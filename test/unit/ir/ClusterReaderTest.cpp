@@ -40,6 +40,35 @@ void expectProblem(llvm::StringRef text, const std::string &start, const std::st
   EXPECT_NE(problem.find(part), std::string::npos) << problem;
 }
 
+TEST(ClusterReader, ReadsLinksBetweenPlaces) {
+  std::string text = std::string(mixed) + R"(links:
+  - {between: [east, gpu], network: {bandwidth: 5GB/s, latency: 40ms}}
+  - {between: [v100, v100], network: infiniband-hdr}
+)";
+  auto cluster = parseCluster(text, "c.yaml");
+  ASSERT_TRUE(bool(cluster)) << toText(cluster.takeError());
+  ASSERT_EQ(cluster->links.size(), 2u);
+  const PlaceLink &first = cluster->links[0];
+  EXPECT_EQ(first.from + " " + first.to, "east gpu");
+  EXPECT_EQ(first.network.bandwidth, BytesPerSecond(5e9));
+  EXPECT_EQ(first.network.latency, Seconds(0.04));
+  EXPECT_EQ(cluster->links[1].network.name, "infiniband-hdr");
+  EXPECT_EQ(linksOf(*cluster).size(), 6u);
+
+  auto changed = [&](const std::string &from, const std::string &to) {
+    std::string other = text;
+    return other.replace(other.find(from), from.size(), to);
+  };
+  expectProblem(changed("[east, gpu]", "[east, gpus]"), "c.yaml:15:15: error: [HP1215]",
+                "no zone, node or device type is called 'gpus'; did you mean 'gpu'?");
+  expectProblem(changed("[east, gpu]", "[east]"), "c.yaml:15:15: error: [HP1007]",
+                "between must be a list of two names");
+  expectProblem(changed(", network: infiniband-hdr", ""), "c.yaml:16:5: error: [HP1004]",
+                "a link lacks 'network'");
+  expectProblem(changed("5GB/s", "0GB/s"), "c.yaml:15:49: error: [HP1216]",
+                "bandwidth '0GB/s' of the network of a link is out of range");
+}
+
 TEST(ClusterReader, ReadsEveryField) {
   auto cluster = parseCluster(mixed, "c.yaml");
   ASSERT_TRUE(bool(cluster)) << toText(cluster.takeError());

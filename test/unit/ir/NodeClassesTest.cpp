@@ -43,6 +43,18 @@ TEST(NodeClasses, nodesOfUnlikeSizesAreApart) {
   EXPECT_EQ(cluster.typesCalled("v100"), (std::vector<int>{0, 1}));
 }
 
+TEST(NodeClasses, linksTellNodesApart) {
+  Cluster cluster = unlikeNodes();
+  cluster.links.push_back({"big", "small", cluster.nodes[0].link, {}});
+  EXPECT_EQ(namesOf(separateNodeClasses(cluster)),
+            (std::vector<std::string>{"v100 in big", "v100 in small", "v100 in other", "cpu in big",
+                                      "cpu in small", "cpu in other"}));
+  cluster.links.front().from = "cpu"; // all of one type
+  cluster.links.front().to = "v100";
+  EXPECT_EQ(namesOf(separateNodeClasses(cluster)),
+            (std::vector<std::string>{"v100 in big", "v100 in small", "cpu"}));
+}
+
 TEST(NodeClasses, devicesKeepTheirNames) {
   Cluster plain = unlikeNodes(), cluster = separateNodeClasses(plain);
   EXPECT_EQ(devicesOf(cluster, 1), (std::vector<DeviceRef>{{"v100", "small", 0}}));
