@@ -16,9 +16,9 @@ namespace {
 
 const StringSet<> &integerOperators() {
   static const StringSet<> names = {
-      "QuantizeLinear", "DequantizeLinear", "QLinearConv", "QLinearMatMul",         "MatMulInteger",
-      "ConvInteger",    "MatMulNBits",      "QGemm",       "DynamicQuantizeMatMul", "QAttention",
-      "GatherBlockQuantized"};
+      "QuantizeLinear",        "DequantizeLinear", "QLinearConv",         "QLinearMatMul",
+      "MatMulInteger",         "ConvInteger",      "MatMulNBits",         "QGemm",
+      "DynamicQuantizeMatMul", "QAttention",       "GatherBlockQuantized"};
   return names;
 }
 
@@ -80,8 +80,7 @@ Error checkTrainable(const Graph &graph, StringRef path) {
   if (graph.outputs.empty())
     return refusal(path, "").note({}, "let the model return what the loss is computed from")
            << "the model has no output";
-  bool fit = any_of(graph.outputs,
-                    [&](TensorId id) { return unfit(graph.tensors[id]).empty(); });
+  bool fit = any_of(graph.outputs, [&](TensorId id) { return unfit(graph.tensors[id]).empty(); });
   if (fit)
     return Error::success();
   const GraphTensor &output = graph.tensors[graph.outputs[0]];

@@ -49,10 +49,11 @@ void noteFoldedNormalization(const onnx::ModelProto &model, std::vector<std::str
   auto folded = count_if(model.graph().node(), isFolded);
   if (!folded)
     return;
-  notes.push_back("the weights of " + std::to_string(folded) +
-                  " convolutions or products were computed at export, mostly from batch "
-                  "normalisation that is folded into them, and are trained in its place; to keep it, "
-                  "export in training mode, with do_constant_folding=False (dynamo: optimize=False)");
+  notes.push_back(
+      "the weights of " + std::to_string(folded) +
+      " convolutions or products were computed at export, mostly from batch "
+      "normalisation that is folded into them, and are trained in its place; to keep it, "
+      "export in training mode, with do_constant_folding=False (dynamo: optimize=False)");
 }
 
 } // namespace heterplan

@@ -63,9 +63,7 @@ TEST(Trainability, BytesThatAreFedMayBeScaled) {
   EXPECT_EQ(refusal(proto), "");
 }
 
-TEST(Trainability, NoParameterIsRefused) {
-  expectIn("no parameter to train", refusal(plain()));
-}
+TEST(Trainability, NoParameterIsRefused) { expectIn("no parameter to train", refusal(plain())); }
 
 TEST(Trainability, SamplesTimesSamplesAreRefused) {
   auto proto = product("float[N, M] y", "t = Transpose(x) y = MatMul(h, t)");
@@ -74,7 +72,8 @@ TEST(Trainability, SamplesTimesSamplesAreRefused) {
 }
 
 TEST(Trainability, AnOutputWithoutGradientIsRefusedUnlessThereIsAnother) {
-  expectIn("output 'y' depends on no parameter by a gradient", refusal(product("int64[N, 1] y", "y = ArgMax<axis = 1>(h)")));
+  expectIn("output 'y' depends on no parameter by a gradient",
+           refusal(product("int64[N, 1] y", "y = ArgMax<axis = 1>(h)")));
   auto both = product("int64[N, 1] y, float[N, 8] h", "y = ArgMax<axis = 1>(h)");
   EXPECT_EQ(refusal(both), "");
   expectIn("the first output, 'y'", llvm::join(trainingNotes(imported(both)), "|"));
