@@ -185,6 +185,19 @@ Expression emitGather(NodeEmitter &e) {
   return e.in(0) + "[" + before + e.in(1) + "]";
 }
 
+/// The data of a GatherElements. Those that were written for a batch of one have a row for it,
+/// which all samples read: PyTorch wants one for each.
+std::string gatheredRows(NodeEmitter &e, int64_t axis) {
+  std::string sizes;
+  bool widened = false;
+  for (int64_t i = 0; i < e.rank(0); ++i) {
+    bool wider = i != axis && e.input(0).shape[i] == Dim{0, 1} && e.input(1).shape[i].perSample;
+    sizes += (i ? ", " : "") + (wider ? e.in(1) + ".shape[" + std::to_string(i) + "]" : "-1");
+    widened = widened || wider;
+  }
+  return widened ? e.in(0) + ".expand(" + sizes + ")" : e.in(0);
+}
+
 Expression emitGatherElements(NodeEmitter &e) {
   auto axis = e.axis(e.integer("axis", 0), e.rank(0));
   if (!axis)
@@ -192,7 +205,7 @@ Expression emitGatherElements(NodeEmitter &e) {
   if (!e.has(1))
     return e.refuse("it needs indices");
   std::string dim = std::to_string(*axis);
-  return call("torch.gather", {e.in(0), dim, positiveIndices(e, 1, dim)});
+  return call("torch.gather", {gatheredRows(e, *axis), dim, positiveIndices(e, 1, dim)});
 }
 
 Expression emitGatherND(NodeEmitter &e) {

@@ -258,8 +258,12 @@ private:
 } // namespace
 
 Block decompose(const LayerGraph &graph, int deepest) {
-  if (graph.layers.empty())
-    return {}; // which `verify` of the graph refuses
+  if (graph.layers.empty()) { // which `verify` of the graph refuses, but one may look at
+    Block nothing;
+    nothing.kind = Block::Kind::Series;
+    nothing.layers = 0;
+    return nothing;
+  }
   std::vector<int> all(graph.layers.size());
   std::iota(all.begin(), all.end(), 0);
   return Decomposer(graph, deepest).build(all, 0);

@@ -26,8 +26,8 @@ def noise(*shape: int) -> Maker:
 
 
 def tokens(bound: int, *shape: int) -> Maker:
-    """Never 0: the row of torch.nn.Embedding(padding_idx=0) is not trained, which ONNX cannot say."""
-    return lambda samples: torch.randint(1, bound, (samples, *shape))
+    """Never 0 or 1: the row of torch.nn.Embedding(padding_idx) is not trained, which ONNX cannot say."""
+    return lambda samples: torch.randint(2, bound, (samples, *shape))
 
 
 def padding(length: int) -> Maker:

@@ -51,6 +51,20 @@ class Bags(nn.Module):
         return self.out(self.bag(words))
 
 
+class TokenTypes(nn.Module):
+    """Types of tokens are a row of a buffer, widened to the batch and gathered by position."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("kinds", torch.arange(16)[None] % 3)
+        self.words, self.types = nn.Embedding(30, 8), nn.Embedding(3, 8)
+
+    def forward(self, words: Tensor) -> Tensor:
+        places = (words != 29).long().cumsum(1)
+        kinds = self.kinds.expand(words.shape[0], -1).gather(1, places)
+        return (self.words(words) + self.types(kinds)).mean(1)
+
+
 class Factorization(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -384,6 +398,7 @@ PLAIN: dict[str, Entry] = {
     "tabular": Entry(Tabular, {"numbers": noise(5), "categories": tokens(20, 3)}),
     "dlrm": Entry(Dlrm, {"dense": noise(6), "sparse": tokens(30, 4)}),
     "embedding-bag": Entry(Bags, {"words": tokens(40, 7)}),
+    "token-types": Entry(TokenTypes, {"words": tokens(30, 7)}),
     "factorization": Entry(Factorization, {"user": tokens(50), "item": tokens(60)}),
     "cross-network": Entry(CrossNetwork, {"x": noise(10)}),
     "lstm": Entry(lambda: Tagger(nn.LSTM, True, False), {"x": noise(7, 6)}),

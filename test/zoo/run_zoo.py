@@ -5,12 +5,20 @@ docs/experiments/zoo.md. Each model has a process of its own; exports are kept f
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
+import multiprocessing
 import os
 import re
-import subprocess
 import sys
+import time
+from dataclasses import asdict
+from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from entry import Entry
 
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE.parents[1]
@@ -20,52 +28,50 @@ SECONDS = 900  # of one model in all ways
 
 
 def entries(family: str) -> dict:
-    import importlib
-
+    """None where a library of the family is not installed, or cannot be imported."""
     from entry import use_torchvision
 
     use_torchvision()
-    return getattr(importlib.import_module(family), FAMILIES[family])
+    try:
+        return getattr(importlib.import_module(family), FAMILIES[family])
+    except Exception as error:  # noqa: BLE001 - the library's, whatever it is
+        print(f"{family}: {error}", file=sys.stderr)
+        return {}
 
 
-def names_of(family: str) -> list[str]:
-    run = subprocess.run(
-        [sys.executable, __file__, "--names", family], capture_output=True, text=True
-    )
-    if run.returncode:
-        print(f"{family}: {run.stderr.strip().splitlines()[-1]}", file=sys.stderr)
-    return run.stdout.split()
-
-
-def judge_one(family: str, name: str, folder: Path, ways: list[str]) -> None:
+def judge_ways(entry: Entry, folder: Path, ways: list[str], verdicts: Connection) -> None:
+    """In a process of its own: sends a verdict for each way."""
     from judge import Verdict, judge
 
-    entry = entries(family)[name]
+    silence = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silence, 1)
+    os.dup2(silence, 2)
     folder.mkdir(parents=True, exist_ok=True)
     for way in ways:
         try:
             verdict = judge(entry, folder, way)
         except Exception as error:  # noqa: BLE001 - the model, not heterplan
             verdict = Verdict("no-export", f"{type(error).__name__}: {str(error)[:160]}")
-        print(f"VERDICT {way} {verdict.json()}", flush=True)
+        verdicts.send((way, asdict(verdict)))
 
 
-def run_one(family: str, name: str, folder: Path, ways: list[str]) -> dict[str, dict]:
-    command = [sys.executable, __file__, "--one", f"{family}:{name}", "--exports", str(folder)]
-    command += ["--ways", *ways]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+def run_one(entry: Entry, folder: Path, ways: list[str]) -> dict[str, dict]:
+    """The verdicts by way. The process is a copy of this one, which has the libraries already: an
+    exporter that crashes or hangs costs no more than its model."""
+    context = multiprocessing.get_context("fork")
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=judge_ways, args=(entry, folder, ways, theirs))
+    process.start()
+    theirs.close()
     verdicts: dict[str, dict] = {}
+    end = time.monotonic() + SECONDS
     try:
-        output = subprocess.run(
-            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-            timeout=SECONDS, env=environment,
-        ).stdout  # fmt: skip
-    except subprocess.TimeoutExpired as error:
-        output = (error.stdout or b"").decode()
-    for line in output.splitlines():
-        if line.startswith("VERDICT "):
-            _, way, text = line.split(" ", 2)
-            verdicts[way] = json.loads(text)
+        while len(verdicts) < len(ways) and ours.poll(max(0.0, end - time.monotonic())):
+            way, verdicts[way] = ours.recv()
+    except EOFError:
+        pass  # it has crashed
+    process.kill()
+    process.join()
     for way in ways:
         verdicts.setdefault(way, {"state": "no-export", "reason": "the exporter ends or hangs"})
     return verdicts
@@ -82,29 +88,22 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("pattern", nargs="?", default="", help="a regular expression")
     parser.add_argument("--family", nargs="*", choices=FAMILIES, default=list(FAMILIES))
-    parser.add_argument("--names", help=argparse.SUPPRESS)
-    parser.add_argument("--one", help=argparse.SUPPRESS)
     parser.add_argument("--exports", type=Path, default=SOURCE / "build/zoo")
     parser.add_argument("--ways", nargs="*", default=None)
     parser.add_argument("--results", type=Path, help="JSON of all verdicts")
     parser.add_argument("--table", type=Path, help="the table, as Markdown")
     options = parser.parse_args()
-    if options.names:
-        print(*entries(options.names))
-        return 0
+    os.environ.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1")
+    import judge  # noqa: F401 - its libraries are imported once, for all processes
     from entry import WAYS
 
     ways = options.ways or list(WAYS)
-    if options.one:
-        family, name = options.one.split(":")
-        judge_one(family, name, options.exports, ways)
-        return 0
     results: dict[str, dict[str, dict]] = {}
     for family in options.family:
-        for name in names_of(family):
+        for name, entry in entries(family).items():
             if not re.search(options.pattern, name):
                 continue
-            results[name] = run_one(family, name, options.exports / name, ways)
+            results[name] = run_one(entry, options.exports / name, ways)
             for way, verdict in results[name].items():
                 faults = "; ".join(verdict.get("faults", [])[:2])
                 print(f"{name:24} {way:16} {verdict['state']:10} {gist(verdict['reason'])} {faults}",

@@ -19,7 +19,8 @@ pytestmark = pytest.mark.skipif(not BINARY.is_file(), reason=f"{BINARY} is not b
 FIXED = {"ts-fixed", "dynamo-fixed"}
 # Refused where the batch is fixed: rows are picked by their place among all tokens.
 REFUSED = {"last-token": FIXED, "first-row": FIXED}
-SAMPLE = ("mlp", "unet", "lstm", "class-token", "rotary-attention", "autoencoder-tied", "last-token")
+SAMPLE = ("mlp", "unet", "lstm", "class-token", "rotary-attention", "autoencoder-tied", "last-token",
+          "token-types")
 WORST = {"ts-symbolic", "ts-fixed", "dynamo-fixed"}
 
 

@@ -11,6 +11,7 @@
 #include "codegen/Package.h"
 #include "codegen/Resources.h"
 #include "cost/Simulator.h"
+#include "ir/Trainability.h"
 #include "search/Pareto.h"
 #include "search/explain/Explain.h"
 #include "search/problem/MicroBatchCounts.h"
@@ -147,10 +148,15 @@ Error write(const Plan &plan, const ParetoPlans &front, const Inputs &inputs,
   return writePackage(options.directory, package, options.force);
 }
 
-/// Parameters start at random values where the file has none.
-void noteWeights(const Inputs &inputs, const CompileOptions &options) {
+/// What the importer had to assume and what became of the layers; parameters start at random values
+/// where the file has none.
+void printNotes(const Inputs &inputs, const CompileOptions &options) {
+  for (const std::string &note : inputs.problem.graph.notes)
+    errs() << "note: " << note << '\n';
   if (!inputs.graph)
     return;
+  for (const std::string &note : trainingNotes(*inputs.graph))
+    errs() << "note: " << note << '\n';
   auto isParameter = [](const GraphTensor &tensor) {
     return tensor.role == TensorRole::Parameter || tensor.role == TensorRole::Buffer;
   };
@@ -158,9 +164,6 @@ void noteWeights(const Inputs &inputs, const CompileOptions &options) {
   int64_t absent = count_if(inputs.graph->tensors, [&](const GraphTensor &tensor) {
     return isParameter(tensor) && !tensor.data && !tensor.external;
   });
-  for (const std::string &note : inputs.graph->notes)
-    if (StringRef(note).startswith("the external data"))
-      errs() << "note: " << note << '\n';
   if (absent)
     errs() << "note: " << absent << " of " << all << " parameters have no values in "
            << options.model << " or beside it: training starts at random ones\n";
@@ -224,7 +227,7 @@ Expected<ExitStatus> finish(Plan &plan, const Inputs &inputs, const CompileOptio
   if (Error error = write(plan, {}, inputs, options, *copy ? &**copy : nullptr))
     return error;
   noteInterruption(plan.optimal);
-  noteWeights(inputs, options);
+  printNotes(inputs, options);
   printInferred(plan, inputs.problem, *inputs.costs.inferred);
   show(plan, options);
   if (!options.json)
@@ -297,7 +300,7 @@ Expected<ExitStatus> compileParetoFront(const Inputs &inputs, const CompileOptio
   if (Error error = write(chosen, front, inputs, options))
     return error;
   noteInterruption(/*ended=*/false);
-  noteWeights(inputs, options);
+  printNotes(inputs, options);
   printInferred(chosen, inputs.problem, *inputs.costs.inferred);
   if (options.json) {
     outs() << emitParetoFront(front);

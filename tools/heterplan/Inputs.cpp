@@ -77,6 +77,16 @@ Expected<ImportOptions> importOptions(const ModelOptions &options) {
   return result;
 }
 
+/// What groupLayers() refuses: nothing but constants and inputs is left to look at.
+Model withoutLayers(Graph graph) {
+  LayerGraph layers;
+  layers.model = graph.name;
+  layers.fingerprint = graph.fingerprint;
+  layers.notes = graph.notes;
+  layers.notes.push_back("it cannot be planned: no operators are left after constants are folded");
+  return Model{std::move(graph), std::move(layers)};
+}
+
 Expected<Model> importModel(StringRef path, const ModelOptions &options) {
   Expected<ImportOptions> reading = importOptions(options);
   if (!reading)
@@ -84,6 +94,8 @@ Expected<Model> importModel(StringRef path, const ModelOptions &options) {
   Expected<Graph> graph = importGraph(path, *reading);
   if (!graph)
     return graph.takeError();
+  if (options.lookOnly && graph->nodes.empty())
+    return withoutLayers(std::move(*graph));
   Expected<LayerGraph> layers = groupLayers(*graph);
   if (!layers)
     return layers.takeError();

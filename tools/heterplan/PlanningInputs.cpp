@@ -1,5 +1,7 @@
 #include "PlanningInputs.h"
 
+#include "ir/Trainability.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 using namespace llvm;
@@ -26,6 +28,9 @@ Expected<PlanningInputs> readPlanningInputs(const CompileOptions &options, const
     return Diagnostic(Diag::NoBatchDimension, {options.model, 0, 0, ""})
                .note({}, "only import takes --batch-dim none")
            << "no input counts samples, so there is no batch to plan for";
+  if (model->graph)
+    if (Error error = checkTrainable(*model->graph, options.model))
+      return error;
   Expected<CostInputs> costs =
       readCosts(options.costs, model->layers, request.optimizer, request.precision);
   if (!costs)

@@ -17,7 +17,8 @@ struct PlanningInputs {
 };
 
 /// `request` under the model, the cluster and the profiles of `options`. Fails as their readers and
-/// Problem::create() do, and where no input of the model counts samples (NoBatchDimension).
+/// checkTrainable() and Problem::create() do, and where no input of the model counts samples
+/// (NoBatchDimension).
 llvm::Expected<PlanningInputs> readPlanningInputs(const CompileOptions &options,
                                                   const Request &request);
 

@@ -126,7 +126,14 @@ SampleResult tiles(const SampleNode &n) {
 
 /// Rows of a table by what the samples hold, or the same rows of every sample. Along the axis of
 /// the samples, indices that count them give each its own.
+/// Numbers of samples that pick rows of what has no samples: it had them, and was baked.
+bool picksOfBaked(const SampleNode &n) {
+  return !n.grows(0) && n.grows(1) && n.in(1).content == SampleLayout::Numbers;
+}
+
 SampleResult gathers(const SampleNode &n) {
+  if (picksOfBaked(n))
+    return picks;
   if (!n.grows(0))
     return each(n.in(1).runs);
   if (n.in(0).axis != axisOf(n.node, 0, n.rank(0)))
@@ -135,6 +142,8 @@ SampleResult gathers(const SampleNode &n) {
 }
 
 SampleResult gathersPoints(const SampleNode &n) {
+  if (picksOfBaked(n))
+    return picks;
   if (!n.grows(0))
     return n.in(1).axis < n.rank(1) - 1 ? each(n.in(1).runs) : picks;
   int64_t beside = integerAttribute(n.node, "batch_dims", 0);

@@ -95,6 +95,13 @@ SampleResult along(const SampleNode &n) {
   return each(n);
 }
 
+/// Data without samples have one row, which all of them read.
+SampleResult gathersAlong(const SampleNode &n) {
+  if (!n.grows(0) && (n.axis() >= n.rank(0) || n.shape(0)[n.axis()] != Dim{0, 1}))
+    return unknown;
+  return along(n);
+}
+
 /// The last two axes are those of matrices.
 SampleResult matrices(const SampleNode &n) {
   return n.in(0).axis < n.rank(0) - 2 ? reduces(n) : combines;

@@ -213,7 +213,11 @@ private:
              << "' is not known, and so is the shape of its result '" << name << "'";
     if (!type.known && used[id])
       return Diagnostic(Diag::UnknownShape, file.at(node.name))
-                 .note({}, "shapes must follow from those of the inputs, not from their values")
+                 .note({}, node.op == "ConcatFromSequence"
+                               ? "a loop makes it piece by piece, as PyTorch's newer exporter "
+                                 "writes EmbeddingBag: export it with dynamo=False"
+                               : "shapes must follow from those of the inputs, not from their "
+                                 "values")
              << "operator '" << node.op << "' gives '" << name << "' a shape that is not known";
     if (type.known) {
       auto count = checkedCount(type.dims, file.at(name));

@@ -23,6 +23,16 @@ const StringSet<> &handingOn() {
   return ops;
 }
 
+/// Likewise of their first operand; the others are settings.
+const StringSet<> &resizing() {
+  static const StringSet<> ops = {"Resize", "Upsample", "Pad"};
+  return ops;
+}
+
+bool handsOn(const GraphNode &node, size_t operand) {
+  return handingOn().count(node.op) || (operand == 0 && resizing().count(node.op));
+}
+
 /// Operators whose floating operands beyond the data are settings, not weights.
 const StringSet<> &settingsOnly() {
   static const StringSet<> ops = {"Shape",
@@ -131,8 +141,9 @@ public:
   RoleFinder(const ModelFile &file, std::vector<std::string> &notes)
       : file(file), graph(file.graph), notes(notes), trained(graph.tensors.size()),
         state(graph.tensors.size()), fromProduct(graph.tensors.size()),
-        fillers(graph.tensors.size()), raw(graph.tensors.size()), uses(graph.tensors.size()),
-        phases(graph.tensors.size()), beginnings(graph.tensors.size()), constants(graph.folder) {}
+        fillers(graph.tensors.size()), folded(graph.tensors.size()), raw(graph.tensors.size()),
+        uses(graph.tensors.size()), phases(graph.tensors.size()), beginnings(graph.tensors.size()),
+        constants(graph.folder) {}
 
   std::vector<TensorRole> run() {
     for (TensorId id : graph.inputs)
@@ -149,7 +160,7 @@ public:
       ++uses[id];
     visitAll(graph.nodes);
     std::vector<TensorRole> roles(graph.tensors.size());
-    std::vector<std::string> waves;
+    std::vector<std::string> waves, computed;
     for (size_t id = 0; id < roles.size(); ++id) {
       roles[id] = roleOf(id);
       if (roles[id] == TensorRole::Parameter && !file.stated.count(static_cast<TensorId>(id)) &&
@@ -157,13 +168,12 @@ public:
         roles[id] = TensorRole::Constant;
         waves.push_back(graph.tensors[id].name);
       }
+      if (roles[id] == TensorRole::Parameter && folded[id])
+        computed.push_back(graph.tensors[id].name);
     }
-    if (!waves.empty())
-      notes.push_back(
-          "'" + StringRef(waves[0]).take_front(100).str() + "'" +
-          (waves.size() > 1 ? " and " + std::to_string(waves.size() - 1) + " more" : "") +
-          ": sines of positions or their frequencies, taken to be constants, not "
-          "trained");
+    note(waves, ": sines of positions or their frequencies, taken to be constants, not trained");
+    note(computed, ": computed at export from what the file does not have, parameters or constants "
+                   "of the module; they are trained");
     return roles;
   }
 
@@ -173,10 +183,19 @@ private:
   std::vector<std::string> &notes;
   std::vector<bool> trained, state, fromProduct;
   std::vector<bool> fillers;     // by tensor: scale or bias of an InstanceNormalization
+  std::vector<bool> folded;      // by tensor: added or multiplied, and named by the older exporter
   std::vector<bool> raw;         // by tensor: an input of the model, or one that is standardized
   std::vector<int> uses, phases; // by tensor: how many nodes read it, and how many for a phase
   std::vector<int> beginnings;   // and how many as what something begins with
   ConstantValues constants;
+
+  /// "'name' and 3 more", and what is said of them.
+  void note(ArrayRef<std::string> names, const char *text) {
+    if (!names.empty())
+      notes.push_back(
+          "'" + StringRef(names[0]).take_front(100).str() + "'" +
+          (names.size() > 1 ? " and " + std::to_string(names.size() - 1) + " more" : "") + text);
+  }
 
   /// The values of a table that is small enough to be looked at, in single precision; or nothing.
   StringRef valuesOf(const GraphTensor &tensor) {
@@ -236,6 +255,8 @@ private:
         phases[id] += phase;
         beginnings[id] += handsOnBeginning || begins(node, i);
         fillers[id] = node.op == "InstanceNormalization" && i > 0;
+        folded[id] = folded[id] || (elementwise().count(node.op) &&
+                                    StringRef(graph.tensors[id].name).startswith("onnx::"));
       }
   }
 
@@ -277,8 +298,7 @@ private:
         continue;
       if (node.op == "BatchNormalization" && i >= 3)
         state[id] = true;
-      else if (handingOn().count(node.op) ? result && !isSingle(graph.tensors[id])
-                                          : trains(node, id))
+      else if (handsOn(node, i) ? result && !isSingle(graph.tensors[id]) : trains(node, id))
         trained[id] = true;
     }
   }
@@ -331,56 +351,6 @@ private:
 
 std::vector<TensorRole> decideRoles(const ModelFile &file, std::vector<std::string> &notes) {
   return RoleFinder(file, notes).run();
-}
-
-namespace {
-void markDifferentiable(Graph &graph, const std::vector<GraphNode> &nodes);
-
-/// Marks `to` where `from` is marked; tells whether that is news.
-bool handOn(Graph &graph, const BodyFlow::Pairs &pairs) {
-  bool news = false;
-  for (auto [from, to] : pairs)
-    if (graph.tensors[from].differentiable && !graph.tensors[to].differentiable &&
-        isFloating(graph.tensors[to].type))
-      news = graph.tensors[to].differentiable = true;
-  return news;
-}
-
-void markBodies(Graph &graph, const GraphNode &node) {
-  for (const GraphBody &body : node.bodies) {
-    BodyFlow flow = flowOf(node, body);
-    handOn(graph, flow.in);
-    markDifferentiable(graph, body.nodes);
-    if (handOn(graph, flow.carried)) { // what is carried may take the gradient elsewhere
-      for (auto [output, input] : flow.carried)
-        graph.tensors[input].differentiable |= isFloating(graph.tensors[input].type);
-      markDifferentiable(graph, body.nodes);
-    }
-    handOn(graph, flow.out);
-  }
-}
-
-void markDifferentiable(Graph &graph, const std::vector<GraphNode> &nodes) {
-  for (const GraphNode &node : nodes) {
-    if (!node.bodies.empty()) {
-      markBodies(graph, node);
-      continue;
-    }
-    bool carries = false;
-    for (TensorId id : node.inputs)
-      carries = carries || (id != noTensor && graph.tensors[id].differentiable);
-    carries = carries && passesGradients(node);
-    for (TensorId id : node.outputs)
-      if (id != noTensor)
-        graph.tensors[id].differentiable = carries && isFloating(graph.tensors[id].type);
-  }
-}
-} // namespace
-
-void markDifferentiable(Graph &graph) {
-  for (GraphTensor &tensor : graph.tensors)
-    tensor.differentiable = tensor.role == TensorRole::Parameter;
-  markDifferentiable(graph, graph.nodes);
 }
 
 bool isView(StringRef op) {

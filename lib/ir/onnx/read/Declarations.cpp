@@ -1,10 +1,10 @@
 #include "ir/onnx/read/Declarations.h"
 
+#include "ir/onnx/read/ExporterTraces.h"
+
 #include "llvm/ADT/StringMap.h"
 
 #include "onnx/onnx_pb.h"
-
-#include <google/protobuf/unknown_field_set.h>
 
 using namespace llvm;
 
@@ -29,24 +29,12 @@ std::optional<DeclaredType> declaredType(const onnx::ValueInfoProto &value) {
   return type;
 }
 
-/// Of the metadata that newer files have beside a value: what was exported as an input of its kind.
-/// The libonnx that is linked does not know the field, which is number 4 of a ValueInfoProto.
 std::optional<StatedRole> statedRole(const onnx::ValueInfoProto &value) {
-  constexpr int metadata = 4;
-  const auto &unknown = value.GetReflection()->GetUnknownFields(value);
-  for (int i = 0; i < unknown.field_count(); ++i) {
-    const auto &field = unknown.field(i);
-    onnx::StringStringEntryProto entry;
-    if (field.number() != metadata ||
-        field.type() != google::protobuf::UnknownField::TYPE_LENGTH_DELIMITED ||
-        !entry.ParseFromString(field.length_delimited()) ||
-        entry.key() != "pkg.torch.export.graph_signature.InputSpec.kind")
-      continue;
-    if (entry.value() == "PARAMETER")
-      return StatedRole::Parameter;
-    if (entry.value() == "BUFFER" || entry.value() == "CONSTANT_TENSOR")
-      return StatedRole::Buffer;
-  }
+  std::string kind = metadataOf(value, "pkg.torch.export.graph_signature.InputSpec.kind");
+  if (kind == "PARAMETER")
+    return StatedRole::Parameter;
+  if (kind == "BUFFER" || kind == "CONSTANT_TENSOR")
+    return StatedRole::Buffer;
   return std::nullopt;
 }
 

@@ -5,6 +5,7 @@
 #include "ir/onnx/normalize/Normalization.h"
 #include "ir/onnx/read/Conversion.h"
 #include "ir/onnx/read/Declarations.h"
+#include "ir/onnx/read/ExporterTraces.h"
 #include "ir/onnx/read/Functions.h"
 #include "ir/onnx/read/Skeleton.h"
 #include "ir/onnx/read/TensorReader.h"
@@ -248,6 +249,7 @@ Expected<ModelFile> ModelFile::read(StringRef path) {
   file.graph.fingerprint = std::move(*fingerprint);
   file.graph.name = sys::path::stem(path).str();
   file.graph.folder = sys::path::parent_path(path).str();
+  noteFoldedNormalization(file.protos->model, file.graph.notes);
   if (Error error = inlineFunctions(file.protos->model, path))
     return error;
   if (Error error = normalize(file.protos->model, file.at("")))

@@ -33,6 +33,7 @@ save("absurd-weight",
      [("x", ["N", 1 << 40])], [("y", ["N", 1 << 40])], [weight])
 save("unknown-operator",
      [node("Frobnicate", ["x"], ["y"], name="odd")], [("x", ["N", 4])], [("y", ["N", 4])])
+save("no-operators", [node("Shape", ["x"], ["y"], name="shape")], [("x", ["N", 8])], [("y", [2])])
 save("fixed", [node("Relu", ["x"], ["y"], name="rectify")], [("x", [4, 4])], [("y", [4, 4])])
 
 # Models that other operators or functions take part in.

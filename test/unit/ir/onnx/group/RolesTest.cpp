@@ -130,6 +130,30 @@ TEST(Roles, MeansOfTheDataAreConstants) {
   EXPECT_EQ(tensor(graph, "b").role, TensorRole::Parameter);
 }
 
+TEST(Roles, TablesThatAreResizedOrPaddedAreParameters) {
+  auto proto = model("g (float[N, 1, 8, 8] x) => (float[N, 1, 8, 8] y) <float[4] s = {1, 1, 2, 2}, "
+                     "int64[8] p = {0, 0, 0, 0, 0, 0, 1, 1}> { t = Resize(table, , s) u = "
+                     "Pad(bias, p) h = Add(x, t) y = Add(h, u) }");
+  weight(proto, "table", {1, 1, 4, 4});
+  weight(proto, "bias", {1, 1, 7, 7});
+  Graph graph = imported(proto);
+  EXPECT_EQ(tensor(graph, "table").role, TensorRole::Parameter);
+  EXPECT_EQ(tensor(graph, "bias").role, TensorRole::Parameter);
+  EXPECT_TRUE(tensor(graph, "y").differentiable);
+}
+
+TEST(Roles, WhatTheExporterComputedIsTrainedAndSaid) {
+  auto proto = model("g (float[N, 8] x) => (float[N, 8] z) { y = Mul(x, w) z = Add(y, b) }");
+  weight(proto, "w", {8});
+  weight(proto, "b", {8});
+  proto.mutable_graph()->mutable_initializer(0)->set_name("onnx::Mul_7");
+  proto.mutable_graph()->mutable_node(0)->set_input(1, "onnx::Mul_7");
+  Graph graph = imported(proto);
+  EXPECT_EQ(tensor(graph, "onnx::Mul_7").role, TensorRole::Parameter);
+  ASSERT_EQ(graph.notes.size(), 1u);
+  EXPECT_EQ(graph.notes[0].rfind("'onnx::Mul_7': computed at export", 0), 0u);
+}
+
 TEST(TrainingMode, StatisticsAndMasksAreResults) {
   auto proto = model("g (float[N, 3, 4, 4] x) => (float[N, 3, 4, 4] z) { y, m, v = "
                      "BatchNormalization<training_mode = 1>(x, s, b, mean, var) z, mask = "

@@ -334,6 +334,18 @@ TEST(Containers, ElementsKeepTheirShapes) {
   EXPECT_EQ(tensor(graph, "z").shape, shape({{1, 0}, {0, 8}}));
 }
 
+TEST(Containers, APieceForEachValueIsRefusedWithARemedy) {
+  auto proto = model("g (float[N, 3] x, int64[N] m) => (float[K, 3] z) { n = "
+                     "ReduceMax<keepdims = 0>(m) e = SequenceEmpty() s = Loop(n, , e) z = "
+                     "ConcatFromSequence<axis = 0>(s) }");
+  setBody(node(proto, 2), "body",
+          "b (int64 i, bool c, float[K, 3] p) => (bool k, float[K, 3] r) { k = Identity(c) r = "
+          "SequenceInsert(p, x) }");
+  Failure error = failure(import(proto));
+  EXPECT_EQ(error.code, Diag::UnknownShape) << error.text;
+  EXPECT_NE(error.text.find("dynamo=False"), std::string::npos) << error.text;
+}
+
 TEST(Containers, SplitIntoPartsAndPutBack) {
   auto proto = model("g (float[N, 8] x) => (float[N, 8] z) { s = SplitToSequence<axis = 1>(x, "
                      "part) z = ConcatFromSequence<axis = 1>(s) }");

@@ -1,0 +1,24 @@
+// What PyTorch's exporters leave in a file of how they made it: metadata beside values and nodes,
+// and the names of tensors that they computed.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace onnx {
+class ModelProto;
+class NodeProto;
+class ValueInfoProto;
+} // namespace onnx
+
+namespace heterplan {
+
+/// The entry `key` of the metadata of a value or a node; "" where it has none.
+std::string metadataOf(const onnx::ValueInfoProto &value, const std::string &key);
+std::string metadataOf(const onnx::NodeProto &node, const std::string &key);
+
+/// Adds to `notes` how many weights of `model` the exporter has made from others: batch
+/// normalisation that it folded into the operator before, which is not trained as it was.
+void noteFoldedNormalization(const onnx::ModelProto &model, std::vector<std::string> &notes);
+
+} // namespace heterplan
