@@ -5,7 +5,7 @@ Compiles fixed workloads with default settings, one after another, and prints a 
     bench/chains.py [--only TEXT] [--json FILE]
 
 "gpt": embedding, blocks of attention and feed-forward layers, head; "random": layers whose work differs by up to ten times.
-Columns as in gaps.py. WORKLOADS names the list: whoever changes the list changes the name and shows both.
+"growth": one chain on ever more devices, and ever longer chains. Columns as in gaps.py. A list that changes gets a new name.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gaps import Workload, arguments_of, compiled, finish, line, print_head
+from gaps import Workload, arguments_of, compiled, finish, line, print_head, summary
 
-WORKLOADS = "chains-1"
 TYPES = {"a100": "a100-sxm4-80gb", "v100": "v100-sxm2-32gb", "l4": "l4", "h100": "h100-sxm5-80gb", "t4": "t4"}
 PER_NODE = 8
 
@@ -88,29 +87,45 @@ def cluster(folder: Path, types: list[str], devices: int) -> Path:
     return path
 
 
+def on(chain: Chain, types: list[str], devices: int, folder: Path) -> Workload:
+    pool = cluster(folder, types, devices)
+    return Workload(
+        f"{chain.name} on {pool.stem}", chain.write(folder), str(pool), ("--objective", "throughput")
+    )
+
+
 def workloads(folder: Path) -> list[Workload]:
     three, five = list(TYPES)[:3], list(TYPES)
     chains = [gpt(24, 1024), gpt(96, 2048), random_chain(200), random_chain(1000)]
     pools = [(three, 64), (three, 256), (five, 2000)]
-    found = []
-    for chain in chains:
-        model = chain.write(folder)
-        for types, devices in pools:
-            pool = cluster(folder, types, devices)
-            found.append(Workload(f"{chain.name} on {pool.stem}", model, str(pool), ("--objective", "throughput")))
-    return found
+    return [on(chain, types, devices, folder) for chain in chains for types, devices in pools]
+
+
+def growth(folder: Path) -> list[Workload]:
+    three, five = list(TYPES)[:3], list(TYPES)
+    by_devices = [on(gpt(24, 1024), five, devices, folder) for devices in (128, 256, 512, 1024, 2048, 4096)]
+    by_layers = [on(random_chain(count), three, 256, folder) for count in (125, 250, 500, 1000, 2000)]
+    return by_devices + by_layers
+
+
+LISTS = {"chains-1": workloads, "growth-1": growth}
 
 
 def main() -> None:
     arguments = arguments_of(__doc__)
-    rows: dict[str, dict[str, Any]] = {}
-    print_head(WORKLOADS)
+    seen: dict[str, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory() as name:
-        for work in workloads(Path(name)):
-            if arguments.only in work.name:
-                rows[work.name] = compiled(work, Path(name))
-                print(line(work.name, rows[work.name]), flush=True)
-    finish(rows, arguments.json)
+        for title, listed in LISTS.items():
+            print_head(title)
+            rows: dict[str, dict[str, Any]] = {}
+            for work in listed(Path(name)):
+                if arguments.only in work.name:
+                    rows[work.name] = compiled(work, Path(name))
+                    print(line(work.name, rows[work.name]), flush=True)
+            summary(title, rows)
+            print()
+            seen |= {f"{title}: {key}": row for key, row in rows.items()}
+    finish(seen, arguments.json)
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@ default settings, one after another, and prints a table in Markdown.
     bench/gaps.py [--only TEXT] [--json FILE]
 
 "gap": plan against bound, as `compile` states it; "space": what the bound is about (docs/formats.md); "CPU": seconds
-of one process, reading the model and writing the plan included. WORKLOADS names the list: whoever changes the list
-changes the name and shows both.
+of one process, reading the model and writing the plan included; "MB": the most memory that it had. LISTS names the
+lists of models: whoever changes what is looked at adds a list, and the summary shows all of them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import statistics
 import subprocess
 import tempfile
@@ -24,9 +23,9 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 HETERPLAN = os.environ.get("HETERPLAN_BINARY", str(ROOT / "build/bin/heterplan"))
-WORKLOADS = "gaps-1"
 BATCH = 256
-MODELS = ("resnet50", "bert_base", "inception_v3", "vgg16", "mobilenet_v2", "gpt2_small", "dlrm")
+SEVEN = ("resnet50", "bert_base", "inception_v3", "vgg16", "mobilenet_v2", "gpt2_small", "dlrm")
+LISTS = {"gaps-1": SEVEN, "gaps-2": (*SEVEN, "wide_resnet101", "vit_b_16")}
 CLUSTERS = ("mixed-small", "mixed-64", "cloud-large")
 GOALS = ("throughput", "cost", "half", "budget")  # half: least cost at half the highest throughput
 
@@ -41,22 +40,26 @@ class Workload:
 
 def compiled(work: Workload, folder: Path) -> dict[str, Any]:
     """The plan, if any, with the CPU seconds that it took."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    out = folder / "plan"
+    out, said, complaint = folder / "plan", folder / "said", folder / "complaint"
     command = [HETERPLAN, "compile", str(work.model), "--cluster", work.cluster, "--batch", str(BATCH)]
-    ended = subprocess.run(
-        [*command, *work.options, "-o", str(out), "--force", "--json"], capture_output=True, text=True
-    )
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    result: dict[str, Any] = {"cpu": seconds, "feasible": ended.returncode == 0}
-    if ended.returncode == 0:
-        plan = json.loads(ended.stdout)
+    with said.open("w") as output, complaint.open("w") as errors:
+        started = subprocess.Popen(
+            [*command, *work.options, "-o", str(out), "--force", "--json"], stdout=output, stderr=errors
+        )
+        _, status, used = os.wait4(started.pid, 0)
+    started.returncode = os.waitstatus_to_exitcode(status)
+    result: dict[str, Any] = {
+        "cpu": used.ru_utime + used.ru_stime,
+        "megabytes": used.ru_maxrss * 1024 / 1e6,
+        "feasible": started.returncode == 0,
+    }
+    if started.returncode == 0:
+        plan = json.loads(said.read_text())
         keys = ("throughput", "costPerMillionSamples", "costPerHour", "gap", "optimal", "searchSpace")
         result |= {key: plan.get(key) for key in keys}
         result["stages"] = len(plan["stages"])
     else:
-        result["error"] = ended.stderr.strip().splitlines()[-1:]
+        result["error"] = complaint.read_text().strip().splitlines()[-1:]
     return result
 
 
@@ -69,12 +72,11 @@ def arguments_of(description: str | None) -> argparse.Namespace:
 
 def print_head(workloads: str) -> None:
     print(f"Workloads {workloads}: batch {BATCH}, default settings.\n")
-    print("| workload | stages | gap % | space | samples/s | $/10^6 samples | CPU s |")
-    print("| --- | --- | --- | --- | --- | --- | --- |", flush=True)
+    print("| workload | stages | gap % | space | samples/s | $/10^6 samples | CPU s | MB |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |", flush=True)
 
 
 def finish(rows: dict[str, dict[str, Any]], file: Path | None) -> None:
-    summary(rows)
     if file:
         file.write_text(json.dumps(rows, indent=1) + "\n")
 
@@ -82,10 +84,11 @@ def finish(rows: dict[str, dict[str, Any]], file: Path | None) -> None:
 def main() -> None:
     arguments = arguments_of(__doc__)
     rows: dict[str, dict[str, Any]] = {}
-    print_head(WORKLOADS)
+    newest = list(LISTS)[-1]
+    print_head(newest)
     with tempfile.TemporaryDirectory() as name:
         for cluster in CLUSTERS:
-            for model in MODELS:
+            for model in LISTS[newest]:
                 for goal in GOALS:
                     key = f"{model} {cluster} {goal}"
                     if arguments.only not in key:
@@ -94,6 +97,8 @@ def main() -> None:
                     row = run_goal(model, cluster, goal, fastest, Path(name))
                     rows[key] = row
                     print(line(key, row), flush=True)
+    for name, models in LISTS.items():
+        summary(name, {key: row for key, row in rows.items() if key.split()[0] in models})
     finish(rows, arguments.json)
 
 
@@ -111,21 +116,22 @@ def run_goal(model: str, cluster: str, goal: str, fastest: dict[str, Any], folde
 
 def line(key: str, row: dict[str, Any]) -> str:
     if not row["feasible"]:
-        return f"| {key} | | no plan: {row.get('error')} | | | | {row['cpu']:.1f} |"
+        return f"| {key} | | no plan: {row.get('error')} | | | | {row['cpu']:.1f} | |"
     return (
         f"| {key} | {row['stages']} | {100 * row['gap']:.2f} | {row['searchSpace']} | {row['throughput']:.1f} "
-        f"| {row['costPerMillionSamples']:.3f} | {row['cpu']:.1f} |"
+        f"| {row['costPerMillionSamples']:.3f} | {row['cpu']:.1f} "
+        f"| {row['megabytes']:.0f} |"
     )
 
 
-def summary(rows: dict[str, dict[str, Any]]) -> None:
+def summary(name: str, rows: dict[str, dict[str, Any]]) -> None:
     gaps = [100 * row["gap"] for row in rows.values() if row["feasible"]]
     times = [row["cpu"] for row in rows.values() if row["feasible"]]
     if gaps:
         print(
-            f"\n{len(gaps)} plans: gap median {statistics.median(gaps):.2f} %, largest {max(gaps):.2f} %, "
+            f"\n{name}: {len(gaps)} plans: gap median {statistics.median(gaps):.2f} %, largest {max(gaps):.2f} %, "
             f"at most 1 %: {sum(gap <= 1 for gap in gaps)}; CPU median {statistics.median(times):.1f} s, "
-            f"largest {max(times):.1f} s."
+            f"largest {max(times):.1f} s; most memory {max(row['megabytes'] for row in rows.values()):.0f} MB."
         )
 
 

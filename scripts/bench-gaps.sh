@@ -18,7 +18,25 @@ cat <<'TEXT'
 
 ## Chains and large clusters
 
-`gpt-N`: N blocks. `TYPESxDEVICES`: so many device types with so many devices each, eight in a node.
+`gpt-N`: N blocks. `TYPESxDEVICES`: so many device types with so many devices each, eight in a node. `growth-1`: the same chain on ever
+more devices, and ever longer chains on the same.
 
 TEXT
 python3 bench/chains.py
+cat <<'TEXT'
+## Every cut of a branched network
+
+"best": dynamic programming over all cuts of the same order, which shares no code with the planner; "more": what the plan takes beyond it.
+`bench/branched.py` prints this.
+
+TEXT
+python3 bench/branched.py
+cat <<'TEXT'
+
+## Cut short
+
+`bench/anytime.py` prints this: the gap that is proven within `--time-limit` 1, 3 and 10, and by how many seconds of processor time the whole command
+exceeded the limit. Checking and writing a plan is included; it takes a second or two for a thousand ranks.
+
+TEXT
+python3 bench/anytime.py

@@ -107,7 +107,7 @@ private:
       return Error::success();
     best.leftOut.push_back("all but " + std::to_string(narrow.space.positions.size() - 2) +
                            " cuts");
-    Expected<double> bound = rootBound(narrow, best.placement);
+    Expected<double> bound = rootBound(narrow, best.placement, options);
     if (!bound)
       return bound.takeError();
     best.bound = *bound;

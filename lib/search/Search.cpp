@@ -85,7 +85,7 @@ Expected<SearchOutcome> searchPlacements(const Problem &problem, size_t index,
     return outcome;
   std::optional<Rounding> rounding = roundSizes(evaluator, options, *solution->placement);
   if (!solution->bound) {
-    Expected<double> bound = rootBound(evaluator, solution->placement);
+    Expected<double> bound = rootBound(evaluator, solution->placement, options);
     if (!bound)
       return bound.takeError();
     solution->bound = *bound;

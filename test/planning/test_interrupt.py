@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import BINARY, bundled
+from conftest import BINARY, bundled, pool
 
 PATIENCE = 600  # seconds; the searches below would take days
 
@@ -44,3 +44,15 @@ def test_an_interrupted_search_returns_its_best_plan(strategy: str, pareto: bool
     cluster = ["--cluster", str(asked.folder / "cluster.yaml")]
     model = ["--model", asked.command()[2]]
     subprocess.run([BINARY, "verify", asked.folder / "out", *model, *cluster], check=True)
+
+
+def test_a_strategy_without_a_bound_of_its_own_has_a_quick_one_when_its_time_is_up(job):
+    """Less tight than with time, and no plan is better."""
+    found = {}
+    for limit in ("1e-6", ""):
+        options = [("--strategy", "greedy"), ("--time-limit", limit)][: 2 if limit else 1]
+        _, found[limit] = job("tower", pool(), [("--batch", "64"), *options]).run()
+    _, best = job("tower", pool(), [("--batch", "64")]).run()
+    assert found["1e-6"]["throughput"] == found[""]["throughput"]
+    assert found["1e-6"]["lowerBound"] > found[""]["lowerBound"] * (1 + 1e-6)
+    assert found["1e-6"]["lowerBound"] >= best["throughput"]

@@ -2,6 +2,7 @@
 #include "search/exact/Bottleneck.h"
 #include "search/exact/Bounds.h"
 #include "search/exact/CountBounds.h"
+#include "search/placement/SearchBudget.h"
 
 #include <limits>
 
@@ -10,9 +11,9 @@ using namespace llvm;
 namespace heterplan {
 
 namespace {
-Expected<double> steadyBound(Evaluator &evaluator, const std::optional<Placement> &best) {
+Expected<double> steadyBound(Evaluator &evaluator, const std::optional<Placement> &best,
+                             SearchOptions options) {
   constexpr double share = 0.25; // of the work of a search
-  SearchOptions options;
   options.gap = 1e-3;
   auto solver = makeShortestPaths(evaluator);
   Expected<Solution> solution = searchByBottleneck(evaluator, *solver, options, share, best);
@@ -22,9 +23,10 @@ Expected<double> steadyBound(Evaluator &evaluator, const std::optional<Placement
 }
 } // namespace
 
-Expected<double> rootBound(Evaluator &evaluator, const std::optional<Placement> &best) {
+Expected<double> rootBound(Evaluator &evaluator, const std::optional<Placement> &best,
+                           const SearchOptions &options) {
   if (evaluator.rules.slowestDecides())
-    return steadyBound(evaluator, best);
+    return steadyBound(evaluator, best, options);
   double bound = std::numeric_limits<double>::infinity();
   double slowest = bound; // of interest
   if (best) {
@@ -37,6 +39,10 @@ Expected<double> rootBound(Evaluator &evaluator, const std::optional<Placement> 
   for (auto [least, choice] : CountBounds(evaluator, /*wholeModelGroups=*/true).inOrder()) {
     if (least >= bound)
       break;
+    if (SearchBudget(options).interrupted()) {
+      bound = least;
+      break;
+    }
     StageTable table(evaluator, evaluator.space.microBatches[choice]);
     Bounds bounds(evaluator, table, /*wholeModelGroups=*/true);
     bounds.tighten(slowest, reached);

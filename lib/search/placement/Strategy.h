@@ -29,9 +29,10 @@ Solution learn(Evaluator &evaluator, const SearchOptions &options, double workSh
 /// The strategy `auto`.
 llvm::Expected<Solution> runPortfolio(Evaluator &evaluator, const SearchOptions &options);
 
-/// A bound that takes no search: on the objective of every placement, at most that of `best`. Fails
-/// when its solver does.
-llvm::Expected<double> rootBound(Evaluator &evaluator, const std::optional<Placement> &best);
+/// A bound that takes no search: on the objective of every placement, at most that of `best`; a
+/// quick one once the time of `options` is up. Fails when its solver does.
+llvm::Expected<double> rootBound(Evaluator &evaluator, const std::optional<Placement> &best,
+                                 const SearchOptions &options);
 
 #define HETERPLAN_STRATEGY(name, cls, cuts, help)                                                  \
   struct cls {                                                                                     \
