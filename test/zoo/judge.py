@@ -153,7 +153,7 @@ def compare_training(
             continue
         own = wanted.place(tensor)[0]
         at, there = found.place(tensor)
-        there = there & wanted.alone[own]
+        there = there & wanted.alone[own] & found.alone[at]
         if not found.has(tensor):
             held = share(tensor.values[tensor.gradients != 0], values_of(initializers(path))) > 0.5
             if held:
