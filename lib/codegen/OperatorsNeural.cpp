@@ -264,9 +264,13 @@ Expression emitBatchNormalization(NodeEmitter &e) {
     e.results = 3;
     return e.helper("train_batch_normalization", e.arguments("epsilon momentum"));
   }
+  std::string epsilon = python::literal(static_cast<float>(e.real("epsilon", 1e-5)));
+  bool computed = e.input(3).role == TensorRole::Activation;
+  if (computed && e.integer("training_mode", 0)) // no state: it standardises what it is given
+    return call("F.batch_norm", {e.in(0), "None", "None", "weight=" + e.in(1), "bias=" + e.in(2),
+                                 "training=True", "eps=" + epsilon});
   // PyTorch weighs the new statistics, ONNX the old ones; round off what is left of float32.
   double momentum = std::round((1 - e.real("momentum", 0.9)) * 1e7) / 1e7;
-  std::string epsilon = python::literal(static_cast<float>(e.real("epsilon", 1e-5)));
   return call("self.batch_norm", {e.in(0), e.in(1), e.in(2), e.in(3), e.in(4),
                                   python::literal(momentum), epsilon, "self.training"});
 }

@@ -51,6 +51,20 @@ class Bags(nn.Module):
         return self.out(self.bag(words))
 
 
+class Standardized(nn.Module):
+    """A convolution whose weights are standardised by batch normalisation (NF-Nets)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(4, 3, 3, 3))
+        self.gain = nn.Parameter(torch.rand(4) + 0.5)
+
+    def forward(self, image: Tensor) -> Tensor:
+        rows = self.weight.reshape(1, 4, -1)
+        weight = F.batch_norm(rows, None, None, weight=self.gain, training=True)
+        return F.conv2d(image, weight.reshape_as(self.weight)).mean((2, 3))
+
+
 class TokenTypes(nn.Module):
     """Types of tokens are a row of a buffer, widened to the batch and gathered by position."""
 
@@ -398,6 +412,7 @@ PLAIN: dict[str, Entry] = {
     "tabular": Entry(Tabular, {"numbers": noise(5), "categories": tokens(20, 3)}),
     "dlrm": Entry(Dlrm, {"dense": noise(6), "sparse": tokens(30, 4)}),
     "embedding-bag": Entry(Bags, {"words": tokens(40, 7)}),
+    "standardized": Entry(Standardized, {"image": noise(3, 8, 8)}),
     "token-types": Entry(TokenTypes, {"words": tokens(30, 7)}),
     "factorization": Entry(Factorization, {"user": tokens(50), "item": tokens(60)}),
     "cross-network": Entry(CrossNetwork, {"x": noise(10)}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from datetime import date
 from pathlib import Path
 
 from entry import WAYS
@@ -15,8 +16,9 @@ HEAD = """# The zoo: models exported as people export them
 
 `make zoo` builds the models of `test/zoo` from configurations with random weights, exports each by both of PyTorch's exporters with a symbolic and with a fixed
 batch of one, imports the files with default options and writes them in one and in two stages. `=`: the outputs at batches of 1, 2 and 3 are those of the module,
-and so are the gradients of all that was trainable. `refused`: the import says why, and which line exports the model so that it can be planned. `–`: the exporter
-fails, or its file computes something else than the module by onnxruntime. Nothing may be WRONG. A note is a difference in what is trained.
+and so are the gradients of all that was trainable (of large models, of a sample; not where the exporter folded batch normalisation). `refused`: the import says why, and which line exports the model so that it can be planned. `–`: the exporter
+fails, or its file computes something else than the module by onnxruntime; nothing: not run. Nothing may be WRONG. `*`: what is trained differs, for the reasons below,
+which are the allow-list.
 
 """
 
@@ -44,7 +46,10 @@ def shares(results: Results) -> str:
 def row(name: str, verdicts: dict[str, dict]) -> str:
     marks = []
     for way in WAYS:
-        verdict = verdicts.get(way, {"state": "no-export"})
+        if way not in verdicts:
+            marks.append("")
+            continue
+        verdict = verdicts[way]
         notes = verdict.get("faults", []) + verdict.get("remarks", [])
         marks.append(MARKS[verdict["state"]] + (" *" if notes else ""))
     layers = max((verdict.get("layers", 0) for verdict in verdicts.values()), default=0)
@@ -57,13 +62,15 @@ def reasons(results: Results) -> list[str]:
         for way, verdict in verdicts.items():
             if verdict["state"] != "equal":
                 lines.append(f"- {name}, {way}: {verdict['state']}: {gist(verdict['reason'])}")
-            for note in verdict.get("faults", [])[:3] + verdict.get("remarks", []):
-                lines.append(f"- {name}, {way}: {gist(note)}")
+            notes = verdict.get("faults", []) + verdict.get("remarks", [])
+            if notes:
+                more = f", and {len(notes) - 1} more like it" if len(notes) > 1 else ""
+                lines.append(f"- {name}, {way}: {gist(notes[0])}{more}")
     return lines
 
 
 def write_table(results: Results, path: Path) -> None:
     header = "| model | layers | " + " | ".join(WAYS) + " |\n| --- | --- |" + " --- |" * len(WAYS)
     rows = "\n".join(row(name, verdicts) for name, verdicts in results.items())
-    text = f"{HEAD}{shares(results)}\n\n{header}\n{rows}\n\n## Reasons and notes\n\n"
+    text = f"{HEAD}Run on {date.today()}.\n\n{shares(results)}\n\n{header}\n{rows}\n\n## Reasons and notes\n\n"
     path.write_text(text + "\n".join(reasons(results)) + "\n")

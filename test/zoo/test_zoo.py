@@ -20,7 +20,7 @@ FIXED = {"ts-fixed", "dynamo-fixed"}
 # Refused where the batch is fixed: rows are picked by their place among all tokens.
 REFUSED = {"last-token": FIXED, "first-row": FIXED}
 SAMPLE = ("mlp", "unet", "lstm", "class-token", "rotary-attention", "autoencoder-tied", "last-token",
-          "token-types")
+          "token-types", "standardized")
 WORST = {"ts-symbolic", "ts-fixed", "dynamo-fixed"}
 
 

@@ -321,6 +321,16 @@ private:
     return node.op == "Add" && graph.tensors[id].shape.size() == 1 && addsToProduct(node);
   }
 
+  /// Whether a name is that which the newer exporter gives to the result of a function that makes a
+  /// tensor of no other: "zeros_1".
+  static bool isMade(StringRef name) {
+    static const StringSet<> makers = {"zeros",     "ones",     "full",      "zeros_like",
+                                       "ones_like", "new_ones", "new_zeros", "full_like",
+                                       "new_full",  "arange",   "linspace",  "eye"};
+    StringRef function = name.rtrim("0123456789");
+    return makers.count(name) || (function.consume_back("_") && makers.count(function));
+  }
+
   /// Whether a name is that of a module's member, as PyTorch has them: "block.0.scale".
   static bool isMember(StringRef name) {
     return name.contains('.') && !name.contains("::") && !name.contains('/');
@@ -341,6 +351,8 @@ private:
       return TensorRole::Buffer;
     if (auto stated = file.stated.find(static_cast<TensorId>(id)); stated != file.stated.end())
       return stated->second == StatedRole::Parameter ? TensorRole::Parameter : TensorRole::Constant;
+    if (!file.stated.empty() && isMade(tensor.name))
+      return TensorRole::Constant;
     bool learned =
         trained[id] && !isAdditiveMask(valuesOf(tensor)) && !isBeginning(id) && !isFiller(id);
     return learned ? TensorRole::Parameter : TensorRole::Constant;

@@ -90,6 +90,19 @@ TEST(Roles, WhatTheExporterSaysIsTaken) {
   EXPECT_EQ(tensor(graph, "s").role, TensorRole::Parameter);
 }
 
+TEST(Roles, WhatTheExporterMadeOfNothingIsAConstant) {
+  for (std::string name : {"zeros", "new_zeros_12", "zeros_of_mine"}) {
+    auto proto = model("g (float[N, 4] x) => (float[N, 4] z) { y = MatMul(x, w) z = Mul(y, c) }");
+    weight(proto, "w", {4, 4});
+    weight(proto, name, {4});
+    proto.mutable_graph()->mutable_node(1)->set_input(1, name);
+    EXPECT_EQ(tensor(imported(proto), name).role, TensorRole::Parameter);
+    state(proto, "w", "PARAMETER");
+    EXPECT_EQ(tensor(imported(proto), name).role,
+              name == "zeros_of_mine" ? TensorRole::Parameter : TensorRole::Constant);
+  }
+}
+
 TEST(Roles, ScalarsOfTheModuleAreParameters) {
   auto proto = model("g (float[N, 4] x) => (float[N, 4] z) {"
                      " y = MatMul(x, w) a = Mul(y, m) z = Add(a, c) }");
