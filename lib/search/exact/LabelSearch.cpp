@@ -21,7 +21,8 @@ LabelSearch::LabelSearch(Evaluator &evaluator, const SearchOptions &options)
     : evaluator(evaluator), options(options), space(evaluator.space),
       types(static_cast<int>(space.available.size())),
       last(static_cast<int>(space.positions.size()) - 1), cases(space.microBatches.size()),
-      known(cases.size()), paths(evaluator), labels(evaluator, paths), scratch(types) {
+      known(cases.size()), paths(evaluator), packings(evaluator.problem.cluster, space),
+      labels(evaluator, paths, packings), scratch(types) {
   for (size_t option = 0; option < space.options.size(); ++option)
     if (space.options[option].wholeModelOnly)
       wholeModelOptions.push_back(static_cast<int>(option));
@@ -79,14 +80,15 @@ bool LabelSearch::takeSlots(int index, int option) {
     if (scratch[type] > space.available[type])
       return false;
   }
-  return true;
+  return space.keepsSharedLimits(scratch);
 }
 
 /// Puts a stage [begin, position) on `option` before label `index`. False: it does not fit.
 bool LabelSearch::grow(int index, int option, int begin, Label &grown) {
   const Label &label = labels[index];
   StageEntry stage = stageBefore(label, option, begin);
-  if (stage.mostInFlight == 0)
+  int packing = stage.mostInFlight > 0 ? packings.with(label.packing, option) : -1;
+  if (packing < 0)
     return false;
   double receive = 0, receiveGradient = 0;
   if (label.depth > 0 && !evaluator.rules.transfersArePartOfStages()) {
@@ -110,6 +112,7 @@ bool LabelSearch::grow(int index, int option, int begin, Label &grown) {
   grown.end = label.position;
   grown.option = option;
   grown.depth = label.depth + 1;
+  grown.packing = packing;
   grown.share = Samples(stage.share);
   grown.dominated = false;
   bound(grown);

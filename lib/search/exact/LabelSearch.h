@@ -78,6 +78,7 @@ private:
   const LabelSearch *coarser = nullptr; // over fewer cuts
   PathTable paths;
 
+  Packings packings;
   LabelStore labels;
   using Entry = std::pair<double, int>; // bound, label
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> open;
