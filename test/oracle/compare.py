@@ -39,8 +39,9 @@ class Answer:
         return self.status == 1 and "HP1503" in self.messages
 
     @property
-    def says_uneven_shares(self) -> bool:
-        return any("uneven shares" in words for words in self.found.get("searchSpaceLimits", []))
+    def leaves_shares_out(self) -> bool:
+        words = ("uneven shares", "other shares")
+        return any(limit.startswith(words) for limit in self.found.get("searchSpaceLimits", []))
 
     @property
     def complete(self) -> bool:
@@ -141,7 +142,7 @@ def _judge_plan(verdict: Verdict, instance: Instance, planner: Planner) -> None:
             note("not best", f"{value}, but there is {verdict.documented}, and nothing cut the search short")
     if planner.whole.plan and better(verdict.whole, bound):
         gain, outside = sign * (verdict.whole - bound) / bound, planner.outside(planner.whole.plan)
-        said = ", which is said" if outside == "shares" and verdict.answer.says_uneven_shares else ""
+        said = ", which is said" if outside == "shares" and verdict.answer.leaves_shares_out else ""
         verdict.beyond.append(f"bound beaten with {outside}{said}: by {gain:.1e}")
     for words in planner.figures_apart(plan):
         note("figures", words)

@@ -132,7 +132,7 @@ bool LabelStore::dominates(const Entry &a, const Label &aLabel, const int *aUsed
   for (size_t type = 0; type < types; ++type)
     if (aUsed[type] > bUsed[type])
       return false;
-  if (!packings.holds(aLabel.packing, bLabel.packing))
+  if (aLabel.otherShares > bLabel.otherShares || !packings.holds(aLabel.packing, bLabel.packing))
     return false;
   Handover longer;
   if (a.share > b.share || a.nodeShare > b.nodeShare)

@@ -26,7 +26,8 @@ struct Label {
   int choice;        // index of the micro-batch count
   int packing;       // of its stages, see Packings
   bool dominated;
-  Samples share; // largest of the first stage
+  bool otherShares; // its figures are the least that any shares of unequal devices may give
+  Samples share;    // largest of the first stage
 };
 
 /// The paths between groups of the space, each made once.
