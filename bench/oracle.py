@@ -41,7 +41,9 @@ def count(counts: Counter, verdict: Verdict) -> None:
     counts["agreed"] += not verdict.disagreements
     for kind in {kind for kind, _ in verdict.disagreements}:
         counts[f"disagreed: {kind}"] += 1
-    if verdict.answer.feasible:
+    if verdict.answer.refused:
+        counts["refused"] += 1
+    elif verdict.answer.feasible:
         counts["optimal"] += verdict.optimal
         counts["optimal, nothing left out"] += verdict.optimal and verdict.answer.complete
         counts["several types in a stage"] += verdict.mixed

@@ -51,10 +51,12 @@ bool isWork(Op op) { return infoOf(op).phase != Phase::Iteration; }
 class Comparison {
 public:
   Comparison(const Program &program, const Cluster &cluster) : program(program), cluster(cluster) {
-    groups.resize(program.stages);
+    std::vector<std::vector<DeviceRef>> devices(program.stages);
     for (const RankProgram &rank : program.ranks)
       for (const ProgramPart &part : rank.parts)
-        addDevice(groups[part.stage], cluster.typeIndex(rank.device));
+        devices[part.stage].push_back(rank.device);
+    for (const std::vector<DeviceRef> &ofStage : devices)
+      groups.push_back(groupOf(cluster, ofStage));
   }
 
   Error check(const Timeline &timeline, StringRef path) const {
@@ -113,14 +115,6 @@ private:
                : instruction.op == Op::Step     ? stage.update.value
                                                 : 1;
     return 1;
-  }
-
-  static void addDevice(DeviceGroup &group, int type) {
-    auto place = std::lower_bound(group.counts.begin(), group.counts.end(), std::pair(type, 0));
-    if (place != group.counts.end() && place->first == type)
-      ++place->second;
-    else
-      group.counts.insert(place, {type, 1});
   }
 
   bool isOfProgram(const TimelineEvent &event) const {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <set>
@@ -119,6 +120,44 @@ int DeviceGroup::size() const {
                          [](int sum, auto entry) { return sum + entry.second; });
 }
 
+Spread spreadOf(const Cluster &cluster, const DeviceGroup &group, size_t index) {
+  if (!group.spread.empty())
+    return group.spread[index];
+  auto [type, count] = group.counts[index];
+  TypeTopology topology = topologyOf(cluster, type);
+  int inNode = std::max(1, std::min(count, topology.devicesPerNode));
+  return {std::min((count + inNode - 1) / inNode, topology.nodes), inNode};
+}
+
+DeviceGroup spreadGroup(const Cluster &cluster, ArrayRef<std::pair<int, int>> counts,
+                        ArrayRef<Spread> spread) {
+  DeviceGroup group;
+  group.counts.assign(counts.begin(), counts.end());
+  for (size_t i = 0; i < counts.size(); ++i)
+    if (spread[i] != spreadOf(cluster, group, i)) {
+      group.spread.assign(spread.begin(), spread.end());
+      break;
+    }
+  return group;
+}
+
+DeviceGroup groupOf(const Cluster &cluster, ArrayRef<DeviceRef> devices) {
+  std::map<int, std::map<std::string, int>> inNodes; // by type and node
+  for (const DeviceRef &device : devices)
+    ++inNodes[cluster.typeIndex(device)][device.node];
+  SmallVector<std::pair<int, int>, 2> counts;
+  SmallVector<Spread, 2> spread;
+  for (const auto &[type, nodes] : inNodes) {
+    counts.push_back({type, 0});
+    spread.push_back({static_cast<int>(nodes.size()), 0});
+    for (const auto &[node, count] : nodes) {
+      counts.back().second += count;
+      spread.back().inNode = std::max(spread.back().inNode, count);
+    }
+  }
+  return spreadGroup(cluster, counts, spread);
+}
+
 GroupShape shapeOf(const Cluster &cluster, const DeviceGroup &group) {
   GroupShape shape;
   shape.devices = group.size();
@@ -128,13 +167,14 @@ GroupShape shapeOf(const Cluster &cluster, const DeviceGroup &group) {
     shape.intra = node->link;
     return shape;
   }
-  for (auto [type, count] : group.counts) {
-    TypeTopology topology = topologyOf(cluster, type);
+  for (size_t i = 0; i < group.counts.size(); ++i) {
+    TypeTopology topology = topologyOf(cluster, group.counts[i].first);
     assert(topology.devicesPerNode > 0 && "group of a type that the cluster does not have");
-    int perNode = std::min(count, topology.devicesPerNode);
-    shape.intra = shape.nodes == 0 ? topology.intra : slower(shape.intra, topology.intra);
-    shape.nodes += std::min((count + perNode - 1) / perNode, topology.nodes);
-    shape.devicesPerNode = std::max(shape.devicesPerNode, perNode);
+    const Link &link = topology.intra;
+    Spread spread = spreadOf(cluster, group, i);
+    shape.intra = shape.nodes == 0 ? link : slower(shape.intra, link);
+    shape.nodes += spread.nodes;
+    shape.devicesPerNode = std::max(shape.devicesPerNode, spread.inNode);
   }
   return shape;
 }

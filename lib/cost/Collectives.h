@@ -4,22 +4,41 @@
 
 #include "ir/Cluster.h"
 
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
 
 #include <string>
 
 namespace heterplan {
 
+/// How the devices of one type of a group lie in nodes.
+struct Spread {
+  int nodes = 0;
+  int inNode = 0; // most of them in one node
+  bool operator==(const Spread &) const = default;
+};
+
 /// How many devices of each type; ascending types, counts positive.
 struct DeviceGroup {
   llvm::SmallVector<std::pair<int, int>, 2> counts; // (type, count)
+  /// By type of `counts`. Empty where they fill nodes: `count` devices of a type with d in each
+  /// node lie in ⌈count/d⌉ nodes.
+  llvm::SmallVector<Spread, 2> spread = {};
 
   int size() const;
   bool operator==(const DeviceGroup &) const = default;
 };
 
-/// How a group lies in the cluster: plans take devices node by node, so `count` devices of a type
-/// with d in each node fill ⌈count/d⌉ nodes.
+/// `counts` so that they lie in nodes as `spread` says, one for each; with no spread where that is
+/// how they fill nodes.
+DeviceGroup spreadGroup(const Cluster &cluster, llvm::ArrayRef<std::pair<int, int>> counts,
+                        llvm::ArrayRef<Spread> spread);
+/// The group of some devices of the cluster.
+DeviceGroup groupOf(const Cluster &cluster, llvm::ArrayRef<DeviceRef> devices);
+/// How the devices of the `index`-th type of `group` lie.
+Spread spreadOf(const Cluster &cluster, const DeviceGroup &group, size_t index);
+
+/// How a group lies in the cluster.
 struct GroupShape {
   int devices = 0;
   int nodes = 0;

@@ -25,6 +25,8 @@ public:
   /// `device`. Fails with Diag::NoProfile when the model cannot say; it never guesses in silence.
   virtual llvm::Expected<LayerCost> price(const Layer &layer, const DeviceType &device,
                                           Samples batch) const = 0;
+  /// Whether more samples may take less time, as measured ones now and then do.
+  virtual bool mayFall(const Layer &, const DeviceType &) const { return false; }
 };
 
 } // namespace heterplan

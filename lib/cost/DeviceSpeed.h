@@ -14,6 +14,9 @@ public:
 
   llvm::Expected<LayerCost> price(const Layer &layer, const DeviceType &device,
                                   Samples batch) const override;
+  bool mayFall(const Layer &layer, const DeviceType &device) const override {
+    return type.mayFall(layer, device);
+  }
 
 private:
   const CostModel &type;

@@ -126,6 +126,16 @@ LayerCost ProfileSeries::at(Samples batch) const {
   return {forward.at(batch), backward.at(batch), update, worst, below.accumulate};
 }
 
+bool ProfileSeries::falls() const {
+  for (size_t i = 1; i < points.size(); ++i) {
+    const ProfilePoint &a = points[i - 1], &b = points[i];
+    if (b.forward < a.forward || b.backward < a.backward ||
+        b.update.value_or(Seconds(0)) < a.update.value_or(Seconds(0)))
+      return true;
+  }
+  return false;
+}
+
 ProfileSeries &ProfileDatabase::seriesOf(const ProfileEntry &entry, StringRef model) {
   Device &device = devices[entry.deviceType];
   return entry.layer.empty() ? device.bySignature[entry.signature]

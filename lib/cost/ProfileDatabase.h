@@ -62,6 +62,8 @@ public:
   /// own times and origin, else those of BatchFit, Interpolated or worse. Update: that of the
   /// nearest point at or below `batch`, else of the smallest; 0 where it is counted in backward.
   LayerCost at(Samples batch) const;
+  /// Whether a pass, or the update, takes less time at some batch than at a smaller one.
+  bool falls() const;
 
 private:
   std::vector<ProfilePoint> points;  // ascending batches

@@ -27,6 +27,11 @@ Expected<LayerCost> ProfiledModel::price(const Layer &layer, const DeviceType &d
          << "' (asked at batch " << batch.value() << ")";
 }
 
+bool ProfiledModel::mayFall(const Layer &layer, const DeviceType &device) const {
+  const ProfileSeries *series = database.find(layer, model, device);
+  return series && series->falls();
+}
+
 Expected<LayerCost> ProfiledModel::infer(const Layer &layer, const DeviceType &device,
                                          Samples batch) const {
   std::optional<LayerCost> inferred;

@@ -22,6 +22,7 @@ public:
 
   llvm::Expected<LayerCost> price(const Layer &layer, const DeviceType &device,
                                   Samples batch) const override;
+  bool mayFall(const Layer &layer, const DeviceType &device) const override;
 
 private:
   /// Where no entry is of `layer`.

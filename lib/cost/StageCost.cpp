@@ -25,12 +25,12 @@ StageCosts::StageCosts(const LayerGraph &graph, const Cluster &cluster, const Co
 }
 
 const GroupCosts &StageCosts::costsOf(const DeviceGroup &group) {
-  if (group.counts.size() > 1) {
-    if (group != lastMixed) {
-      lastMixed = group;
-      mixed = groupCosts(cluster, group);
+  if (group.counts.size() > 1 || !group.spread.empty()) {
+    if (group != lastOther) {
+      lastOther = group;
+      other = groupCosts(cluster, group);
     }
-    return mixed;
+    return other;
   }
   auto [type, count] = group.counts.front();
   if (groups[type].size() <= size_t(count))

@@ -124,8 +124,8 @@ private:
   std::vector<Bytes> inPassAllReduceBytes; // likewise
   std::unique_ptr<const HeterPsModel> fitted;
   std::vector<std::vector<std::unique_ptr<GroupCosts>>> groups; // of one type: by type and count
-  DeviceGroup lastMixed;
-  GroupCosts mixed; // of it
+  DeviceGroup lastOther; // of several types, or spread over nodes
+  GroupCosts other;      // of it
 };
 
 } // namespace heterplan

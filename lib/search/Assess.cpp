@@ -79,7 +79,9 @@ public:
     if (evaluation)
       return Error::success();
     return Diagnostic(Diag::NotSupported, Location{})
-           << "the stages fit only if one of them straddles nodes that another one uses";
+           << "the stages do not find room in the nodes as they are to lie; say how many devices "
+              "each "
+           << "has in each of its nodes ({v100: [2, 2]})";
   }
 
   /// The plan, with `bound` on Evaluation::objective.

@@ -87,6 +87,22 @@ def slots(devices: int, size: int, nodes: int) -> int:
         piece = smaller
 
 
+MOST_COUNTS = 128  # combinations of numbers of devices
+MOST_WAYS = 32  # of a class whose devices a stage may have anywhere
+
+
+def ways(size: int, nodes: int, available: int) -> int:
+    """In how many ways stages of any size may lie: of so many nodes, with so many devices in one at most."""
+    if size == 1 or nodes == 1:
+        return 0
+    return sum(
+        used <= devices <= used * most and devices - most <= (used - 1) * most and devices - used + 1 >= most
+        for devices in range(1, available + 1)
+        for used in range(1, nodes + 1)
+        for most in range(1, size + 1)
+    )
+
+
 @cache
 def divisions(size: int, nodes: int, stages: int) -> tuple[tuple[Part, ...], ...]:
     """All ways to give devices of a class to stages: of each stage the part."""

@@ -39,7 +39,7 @@ def as_yaml(plan: Plan, planner: SynchronousPlanner) -> str:
     stages = [
         {
             "layers": [names[begin], names[end - 1]],
-            "devices": {kind: sum(part) for kind, part in zip(kinds, group) if part},
+            "devices": {kind: list(part) for kind, part in zip(kinds, group) if part},
             "shares": [share for own in run.shares for share in own],
         }
         for begin, end, group, run in zip(plan.positions, plan.positions[1:], plan.groups, plan.runs)

@@ -84,13 +84,9 @@ class Planner:
         return not slow and all(not limit or figure <= limit * (1 + TOLERANCE) for limit, figure in limits)
 
     def available(self) -> list[int]:
-        """Devices of each class that the searched space may use: those of a limited type in its first classes."""
-        left, result = dict(self.request.max_devices), []
-        for each in self.machines.classes:
-            result.append(min(each.devices, left.get(each.type, each.devices)))
-            if each.type in left:
-                left[each.type] -= result[-1]
-        return result
+        """Devices of each class that a plan may use."""
+        limits = dict(self.request.max_devices)
+        return [min(each.devices, limits.get(each.type, each.devices)) for each in self.machines.classes]
 
     def within_hourly_budget(self, price: float) -> bool:
         budget = self.request.max_cost_per_hour

@@ -123,6 +123,15 @@ class SteadyPlanner(Planner):
         price = sum(self.machines.price(group) for group in groups)
         return Plan(tuple(positions), groups, self.count, tuple(runs), tuple(stages), (), time, price)
 
+    def available(self) -> list[int]:
+        """Devices of each class that the searched space may use: those of a limited type in its first classes."""
+        left, result = dict(self.request.max_devices), []
+        for each in self.machines.classes:
+            result.append(min(each.devices, left.get(each.type, each.devices)))
+            if each.type in left:
+                left[each.type] -= result[-1]
+        return result
+
     def search(self) -> None:
         available = self.available()
         for positions in self.cuts():

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import product
+from math import prod
 
 from iteration import Placed, by_formula, seconds
-from machines import Group, compact, divisions, slots
+from machines import MOST_COUNTS, MOST_WAYS, Group, compact, divisions, slots, ways
 from plans import Best, Plan, Planner
 from printed import wrong_figures
 from stages import Run
@@ -49,27 +50,23 @@ class SynchronousPlanner(Planner):
         return True
 
     def is_documented(self, groups: Sequence[Group]) -> bool:
-        """Node by node, a node that is used in part shared as slots allow, limited types in their first classes."""
-        for i, (each, available) in enumerate(zip(self.machines.classes, self.available())):
+        """Where a class has many devices: node by node, a node that is used in part shared as slots allow."""
+        all_available = self.available()
+        lists_all = prod(available + 1 for available in all_available) <= MOST_COUNTS
+        for i, (each, available) in enumerate(zip(self.machines.classes, all_available)):
             parts = [group[i] for group in groups]
+            if lists_all and ways(each.size, len(each.nodes), available) <= MOST_WAYS:
+                continue
             if any(part != compact(sum(part), each.size) for part in parts):
                 return False
             taken = [min(slots(sum(part), each.size, len(each.nodes)), available) for part in parts]
-            if sum(taken) > available or any(sum(part) > available for part in parts):
+            if sum(taken) > available:
                 return False
         return True
 
     def outside(self, plan: Plan) -> str:
         """In what a plan is not of the documented space, in words; empty: it is."""
-        words = []
-        parts = [(c, part) for group in plan.groups for c, part in zip(self.machines.classes, group)]
-        if any(part != compact(sum(part), c.size) for c, part in parts):
-            words.append("spread over nodes")
-        used = [sum(sum(group[i]) for group in plan.groups) for i in range(len(self.machines.classes))]
-        if any(taken > available for taken, available in zip(used, self.available())):
-            words.append("limited types in other nodes")
-        elif not words and not self.is_documented(plan.groups):
-            words.append("shared nodes")
+        words = [] if self.is_documented(plan.groups) else ["nodes"]
         keys = self.stage_keys(plan.positions, plan.groups, plan.micro_batches)
         usual = [self.stages.documented(*key) for key in keys]
         if any(not run or run.shares != own.shares for run, own in zip(usual, plan.runs)):

@@ -114,3 +114,32 @@ def test_devices_of_unlike_nodes_have_the_names_of_the_file(compile, tmp_path: P
         capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("alike", [True, False])
+def test_shares_that_might_be_better_are_left_out_and_said(compile, tmp_path: Path, alike: bool):
+    """Before a stage that is pinned elsewhere, a device that is fast forward and one that is fast backward: shares of
+    2 and 2 samples take 12 ms, but no device needs more than 8 ms for both passes. Where both take the same, that is
+    what a stage takes."""
+    chain = equal_layers(2, False)
+    machines = {
+        "name": "c",
+        "device_types": {name: {"kind": "gpu", "memory": "64GB", "price_per_hour": 1} for name in "abc"},
+        "nodes": [{"name": name, "devices": {name: 1}} for name in "abc"],
+        "network": {"bandwidth": "1TB/s", "latency": "0us"},
+    }
+    for layer in chain["layers"]:
+        layer["parameterBytes"] = 0
+    passes = {"a": (1, 3), "b": (1, 3) if alike else (3, 1), "c": (100, 100)}
+    entries = [
+        {"layer": layer, "deviceType": name, "batch": samples, "forwardSeconds": forward * samples * 1e-3,
+         "backwardSeconds": backward * samples * 1e-3, "updateSeconds": 0}
+        for layer in ("l0", "l1") for name, (forward, backward) in passes.items() for samples in range(1, 5)
+    ]  # fmt: skip
+    profile = {"schemaVersion": "1.0", "model": "equal", "date": "2026-01-31", "entries": entries}
+    (tmp_path / "m.profile.json").write_text(json.dumps(profile))
+    options = ["--profile", tmp_path / "m.profile.json", "--require-measured", "--batch", "4", "--micro-batches", "1"]
+    _, plan = compile(chain, machines, *options, "--pin", "l1=c")
+    assert [len(stage["replicas"]) for stage in plan["stages"]] == [2, 1] and plan["optimal"]
+    assert plan["iterationSeconds"] == pytest.approx(0.8 + (0.008 if alike else 0.012), abs=1e-6)
+    assert plan.get("searchSpaceLimits", []) == ([] if alike else ["other shares of unequal devices"])

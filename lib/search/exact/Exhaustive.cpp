@@ -47,8 +47,11 @@ private:
     std::vector<GroupOption> result;
     const std::vector<int> &available = evaluator.space.available;
     for (int type = 0; type < static_cast<int>(available.size()); ++type)
-      for (int count = 1; count <= available[type]; ++count)
-        result.push_back(evaluator.space.optionOf(evaluator.problem, {{{type, count}}}));
+      for (int count = 1; count <= available[type]; ++count) {
+        std::vector<int> counts(available.size(), 0);
+        counts[type] = count;
+        addGroups(evaluator.problem.cluster, counts, evaluator.space.rooms, result);
+      }
     for (const GroupOption &option : evaluator.space.options)
       if (option.group.counts.size() > 1)
         result.push_back(option);

@@ -21,7 +21,8 @@ LabelSearch::LabelSearch(Evaluator &evaluator, const SearchOptions &options)
     : evaluator(evaluator), options(options), space(evaluator.space),
       types(static_cast<int>(space.available.size())),
       last(static_cast<int>(space.positions.size()) - 1), cases(space.microBatches.size()),
-      known(cases.size()), paths(evaluator), labels(evaluator, paths), scratch(types) {
+      known(cases.size()), paths(evaluator), packings(evaluator.problem.cluster, space),
+      labels(evaluator, paths, packings), scratch(types) {
   for (size_t option = 0; option < space.options.size(); ++option)
     if (space.options[option].wholeModelOnly)
       wholeModelOptions.push_back(static_cast<int>(option));
@@ -79,15 +80,23 @@ bool LabelSearch::takeSlots(int index, int option) {
     if (scratch[type] > space.available[type])
       return false;
   }
-  return true;
+  return space.keepsSharedLimits(scratch);
 }
 
 /// Puts a stage [begin, position) on `option` before label `index`. False: it does not fit.
 bool LabelSearch::grow(int index, int option, int begin, Label &grown) {
-  const Label &label = labels[index];
-  StageEntry stage = stageBefore(label, option, begin);
-  if (stage.mostInFlight == 0)
+  StageEntry stage = stageBefore(labels[index], option, begin);
+  int packing = stage.mostInFlight > 0 ? packings.with(labels[index].packing, option) : -1;
+  if (packing < 0)
     return false;
+  grown = grownBy(index, option, begin, stage);
+  grown.packing = packing;
+  bound(grown);
+  return true;
+}
+
+Label LabelSearch::grownBy(int index, int option, int begin, const StageEntry &stage) {
+  const Label &label = labels[index];
   double receive = 0, receiveGradient = 0;
   if (label.depth > 0 && !evaluator.rules.transfersArePartOfStages()) {
     const Cut &cut = evaluator.cuts[space.positions[label.position]];
@@ -99,7 +108,7 @@ bool LabelSearch::grow(int index, int option, int begin, Label &grown) {
                           .value();
   }
   double backward = stage.backward + receiveGradient;
-  grown = label;
+  Label grown = label;
   grown.first = stage.forward + backward;
   grown.fill = label.fill + evaluator.rules.fillWeight() * (receive + grown.first);
   grown.others = label.depth > 0 ? std::max(label.others, label.first + receive) : 0;
@@ -112,8 +121,25 @@ bool LabelSearch::grow(int index, int option, int begin, Label &grown) {
   grown.depth = label.depth + 1;
   grown.share = Samples(stage.share);
   grown.dominated = false;
-  bound(grown);
-  return true;
+  return grown;
+}
+
+/// Unlike devices have the shares that take least where no stage follows. With others `grown` may
+/// take less: both passes at least as long as the estimate says, and a backward pass that hides all
+/// synchronisation so far. False: it may not.
+bool LabelSearch::growOtherShares(int index, const Label &grown, Label &other) {
+  bool isWhole = grown.depth == 1 && grown.position == 0;
+  if (space.options[grown.option].group.counts.size() == 1 || isWhole)
+    return false;
+  const StageEntry &least = cases[grown.choice]->table.at(grown.position, grown.end, grown.option);
+  other = grownBy(index, grown.option, grown.position, least);
+  if (other.fill >= grown.fill && other.share == grown.share && grown.exposed <= least.sync)
+    return false;
+  other.packing = grown.packing;
+  other.exposed = least.sync;
+  other.otherShares = true;
+  bound(other);
+  return promising(other);
 }
 
 /// Lists the stages that may stand before label `index` into `stages`.
@@ -150,23 +176,34 @@ template <typename Keep> void LabelSearch::expand(int index, Keep keep) {
     return;
   listStages(index);
   steps += static_cast<int64_t>(stages.size());
+  auto add = [&](const Label &grown) {
+    if (grown.position > 0)
+      keep(grown);
+    else if (grown.depth >= space.minStages)
+      complete(grown);
+  };
   for (const Lagrangian::Extension &stage : stages) {
     if (!mayStand(stage, labels[index]) || !takeSlots(index, stage.option))
       continue;
     ++priced;
-    Label grown;
-    if (!grow(index, stage.option, stage.begin, grown) || !promising(grown))
+    Label grown, other;
+    if (!grow(index, stage.option, stage.begin, grown))
       continue;
-    if (stage.begin > 0)
-      keep(grown);
-    else if (grown.depth >= space.minStages)
-      complete(grown);
+    bool hasOther = growOtherShares(index, grown, other);
+    if (hasOther)
+      add(other);
+    if (promising(grown) && !(hasOther && grown.otherShares))
+      add(grown);
   }
 }
 
 /// Labels are compared by the formula of the iteration time. Where the schedule itself takes
 /// longer, what this one stands for, others that it dominated too, is bounded by the formula only.
 void LabelSearch::complete(const Label &label) {
+  if (label.otherShares) {
+    leastOtherShares = std::min(leastOtherShares, label.bound);
+    return;
+  }
   Placement placement = placementOf(label);
   std::optional<Evaluation> evaluation = evaluator.evaluate(placement);
   if (!evaluation || evaluation->objective > label.bound * (1 + 1e-9))
@@ -200,7 +237,8 @@ void LabelSearch::beam(int choice) {
     here.resize(std::min<size_t>(here.size(), beamWidth));
     for (int index : here)
       expand(index, [&](const Label &grown) {
-        waiting[grown.position].push_back(labels.add(grown, scratch));
+        if (!grown.otherShares)
+          waiting[grown.position].push_back(labels.add(grown, scratch));
       });
   }
   labels.clear();
@@ -317,8 +355,11 @@ Solution LabelSearch::solve() {
   bool complete = least >= bestObjective * (1 - 1e-12);
   SearchBudget budget(options);
   budget.add(work());
-  return {best, complete ? bestObjective : std::min(bestObjective, least),
-          budget.termination(complete, best.has_value())};
+  Solution solution{best, complete ? bestObjective : std::min(bestObjective, least),
+                    budget.termination(complete, best.has_value())};
+  if (leastOtherShares < bestObjective * (1 - 1e-12))
+    solution.leftOut.push_back("other shares of unequal devices");
+  return solution;
 }
 
 } // namespace heterplan

@@ -43,6 +43,8 @@ private:
   template <typename Keep> void expand(int index, Keep keep);
   bool takeSlots(int index, int option);
   bool grow(int index, int option, int begin, Label &grown);
+  Label grownBy(int index, int option, int begin, const StageEntry &stage);
+  bool growOtherShares(int index, const Label &grown, Label &other);
   StageEntry stageBefore(const Label &label, int option, int begin);
   PartialPlacement partialOf(const Label &label);
   void bound(Label &label);
@@ -78,6 +80,7 @@ private:
   const LabelSearch *coarser = nullptr; // over fewer cuts
   PathTable paths;
 
+  Packings packings;
   LabelStore labels;
   using Entry = std::pair<double, int>; // bound, label
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> open;
@@ -87,6 +90,8 @@ private:
   double bestTime = std::numeric_limits<double>::infinity();
   /// By the formula, of placements that are worse than it says.
   double leastMisjudged = std::numeric_limits<double>::infinity();
+  /// Least objective that other shares of unequal devices may give.
+  double leastOtherShares = std::numeric_limits<double>::infinity();
   int64_t priced = 0, steps = 0; // stages; stages listed
   std::vector<int> scratch;      // slots of the label in hand
   std::vector<int> wholeModelOptions;

@@ -22,8 +22,9 @@ const TransferPath &PathTable::at(int from, int to) {
   return entry->second;
 }
 
-LabelStore::LabelStore(const Evaluator &evaluator, PathTable &paths)
-    : evaluator(evaluator), paths(paths), space(evaluator.space), types(space.available.size()),
+LabelStore::LabelStore(const Evaluator &evaluator, PathTable &paths, Packings &packings)
+    : evaluator(evaluator), paths(paths), packings(packings), space(evaluator.space),
+      types(space.available.size()),
       priceMatters(evaluator.problem.request.objective == Objective::Cost ||
                    evaluator.problem.request.maxCostPerHour > DollarsPerHour(0) ||
                    std::isfinite(evaluator.problem.request.highestCost().value())),
@@ -131,6 +132,8 @@ bool LabelStore::dominates(const Entry &a, const Label &aLabel, const int *aUsed
   for (size_t type = 0; type < types; ++type)
     if (aUsed[type] > bUsed[type])
       return false;
+  if (aLabel.otherShares > bLabel.otherShares || !packings.holds(aLabel.packing, bLabel.packing))
+    return false;
   Handover longer;
   if (a.share > b.share || a.nodeShare > b.nodeShare)
     longer = handover(aLabel, &bLabel);

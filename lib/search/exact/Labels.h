@@ -3,6 +3,7 @@
 // docs/rationale/search.md.
 #pragma once
 
+#include "search/placement/NodePacking.h"
 #include "search/placement/StageTable.h"
 
 #include "llvm/ADT/DenseMap.h"
@@ -23,8 +24,10 @@ struct Label {
   int position, end; // its first stage covers positions [position, end)
   int option, depth; // group of the first stage; number of stages
   int choice;        // index of the micro-batch count
+  int packing;       // of its stages, see Packings
   bool dominated;
-  Samples share; // largest of the first stage
+  bool otherShares; // its figures are the least that any shares of unequal devices may give
+  Samples share;    // largest of the first stage
 };
 
 /// The paths between groups of the space, each made once.
@@ -41,7 +44,7 @@ private:
 
 class LabelStore {
 public:
-  LabelStore(const Evaluator &evaluator, PathTable &paths);
+  LabelStore(const Evaluator &evaluator, PathTable &paths, Packings &packings);
 
   /// `table`: the stages of a number of micro-batches, before labels of it come; it outlives them.
   void setChoice(int choice, const StageTable &table) { tables[choice] = &table; }
@@ -91,6 +94,7 @@ private:
 
   const Evaluator &evaluator;
   PathTable &paths;
+  Packings &packings;
   const SearchSpace &space;
   const size_t types;
   const bool priceMatters;

@@ -65,6 +65,20 @@ void Lagrangian::listChoices(const StageTable &table, bool wholeModelGroups) {
   firstChoice.push_back(choices.size());
 }
 
+/// Whether `a`, an option before `b`, has devices of the same type, no more of them in one node,
+/// and finds room wherever `b` does.
+bool Lagrangian::isSmaller(const DeviceGroup &a, const DeviceGroup &b) const {
+  if (a.counts.size() > 1 || b.counts.size() > 1 || a.counts[0].first != b.counts[0].first)
+    return false;
+  const TypeRoom &room = evaluator.space.rooms[a.counts[0].first];
+  if (!room.isFree())
+    return true;
+  const Cluster &cluster = evaluator.problem.cluster;
+  NodePiece of{a.counts[0].first, a.counts[0].second, spreadOf(cluster, a, 0)};
+  NodePiece other{b.counts[0].first, b.counts[0].second, spreadOf(cluster, b, 0)};
+  return of.spread.inNode <= other.spread.inNode && isWithin(of, other);
+}
+
 /// Options of one type come in ascending counts: one more device that neither lowers the largest
 /// share nor anything else, nor holds more micro-batches because its part of a table is smaller, is
 /// of no use to this number of micro-batches.
@@ -88,10 +102,9 @@ void Lagrangian::listChoicesOf(const StageTable &table, bool wholeModelGroups, i
     if (entryBefore && alike && entry.share == entryBefore->share &&
         inFlight(entry) <= inFlight(*entryBefore)) {
       const Choice &before = choices.back();
-      const GroupOption &fewer = options[before.option], &more = options[option];
-      if (fewer.group.counts.size() == 1 && more.group.counts.size() == 1 &&
-          fewer.group.counts[0].first == more.group.counts[0].first && before.time <= choice.time &&
-          before.forward <= choice.forward && before.sync <= choice.sync)
+      if (isSmaller(options[before.option].group, options[option].group) &&
+          before.time <= choice.time && before.forward <= choice.forward &&
+          before.sync <= choice.sync)
         continue;
     }
     choices.push_back(choice);

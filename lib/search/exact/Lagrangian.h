@@ -4,6 +4,7 @@
 // relaxation over all paths (Held and Karp, 1971; Geoffrion, 1974).
 #pragma once
 
+#include "search/placement/NodePacking.h"
 #include "search/placement/StageTable.h"
 
 #include "llvm/ADT/ArrayRef.h"
@@ -137,6 +138,7 @@ private:
 
   void listResources();
   void listChoices(const StageTable &table, bool wholeModelGroups);
+  bool isSmaller(const DeviceGroup &a, const DeviceGroup &b) const;
   void listChoicesOf(const StageTable &table, bool wholeModelGroups, int begin, int end);
   double leastSlowest() const;
   void startIntervals();

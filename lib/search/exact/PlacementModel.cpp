@@ -192,6 +192,13 @@ void PlacementModel::addLimits(LinearModel &rows, const Query &query) const {
       row[int(i)] = space.options[candidates[i].option].slots[type];
     rows.row(row, -LinearModel::infinity, space.available[type]);
   }
+  for (const Problem::SharedLimit &shared : space.sharedLimits) {
+    Row row;
+    for (size_t i = 0; i < candidates.size(); ++i)
+      for (int type : shared.types)
+        row[int(i)] += space.options[candidates[i].option].slots[type];
+    rows.row(row, -LinearModel::infinity, shared.most);
+  }
   auto limit = [&](const std::vector<double> &costs, double most) {
     if (!std::isfinite(most))
       return;

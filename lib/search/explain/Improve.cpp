@@ -59,6 +59,7 @@ private:
         Placement candidate = placement;
         PlacedStage &placed = candidate.stages[stage];
         auto &counts = placed.group.counts;
+        placed.group.spread.clear();
         auto entry = std::find_if(counts.begin(), counts.end(),
                                   [&](auto each) { return each.first == int(type); });
         if (entry == counts.end() && step > 0)

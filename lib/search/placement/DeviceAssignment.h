@@ -3,16 +3,22 @@
 
 #include "ir/Cluster.h"
 #include "search/placement/Evaluator.h"
+#include "search/placement/NodePacking.h"
 
 #include <vector>
 
 namespace heterplan {
 
-/// For each stage of `placement` the devices of its group, type by type in group order. Devices are
-/// taken node by node, largest groups first, so that a group no larger than a node does not
-/// straddle nodes where all nodes of its type are alike; `perNode` is that of the SearchSpace. The
-/// placement must fit the cluster.
+/// For each stage of `placement` the devices of its group, type by type in group order. Where
+/// stages fill nodes they are taken node by node, largest groups first; elsewhere as they find room
+/// (NodePacking). `rooms` is that of the SearchSpace. The placement must fit the cluster.
 std::vector<std::vector<DeviceRef>>
-assignDevices(const Cluster &cluster, const Placement &placement, llvm::ArrayRef<int> perNode);
+assignDevices(const Cluster &cluster, const Placement &placement, llvm::ArrayRef<TypeRoom> rooms);
+
+/// Those of `pieces` of `placement` for which it matters in which nodes they are, ascending.
+std::vector<NodePiece> nodePiecesOf(const Cluster &cluster, const Placement &placement,
+                                    llvm::ArrayRef<TypeRoom> rooms);
+/// Whether they find room.
+bool findRoom(const Cluster &cluster, llvm::ArrayRef<NodePiece> pieces);
 
 } // namespace heterplan

@@ -1,5 +1,7 @@
 #include "search/placement/Evaluator.h"
 
+#include "search/placement/DeviceAssignment.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
@@ -85,7 +87,10 @@ TransferPath Evaluator::pathBetween(const DeviceGroup &from, const DeviceGroup &
     return transferPath(problem.cluster, from, to);
   auto [a, b] = from.counts.front();
   auto [c, d] = to.counts.front();
-  auto [entry, isNew] = paths.try_emplace({a, b, c, d});
+  auto inNode = [](const DeviceGroup &group) {
+    return group.spread.empty() ? 0 : group.spread.front().inNode;
+  };
+  auto [entry, isNew] = paths.try_emplace({a, b, inNode(from), c, d, inNode(to)});
   if (isNew)
     entry->second = transferPath(problem.cluster, from, to);
   return entry->second;
@@ -103,15 +108,21 @@ bool Evaluator::inSpace(const Placement &placement) const {
   return true;
 }
 
-bool Evaluator::devicesSuffice(const Placement &placement) const {
-  std::vector<int> left = space.available;
+bool Evaluator::devicesSuffice(const Placement &placement) {
+  std::vector<int> used(space.available.size(), 0);
   for (const PlacedStage &stage : placement.stages) {
     GroupOption option = space.optionOf(problem, stage.group);
-    for (size_t type = 0; type < left.size(); ++type)
-      if ((left[type] -= option.slots[type]) < 0)
+    for (size_t type = 0; type < used.size(); ++type)
+      if ((used[type] += option.slots[type]) > space.available[type])
         return false;
   }
-  return true;
+  if (!space.keepsSharedLimits(used))
+    return false;
+  auto [room, isNew] =
+      rooms.try_emplace(nodePiecesOf(problem.cluster, placement, space.rooms), true);
+  if (isNew)
+    room->second = findRoom(problem.cluster, room->first);
+  return room->second;
 }
 
 void Evaluator::fillTransfers(const Placement &placement, Evaluation &evaluation) {

@@ -2,6 +2,7 @@
 // worth, by the model that ir/Plan.h states.
 #pragma once
 
+#include "search/placement/NodePacking.h"
 #include "search/placement/StageEvaluator.h"
 
 #include <array>
@@ -71,7 +72,7 @@ public:
   llvm::Error takeError() { return stages.costs.times.takeError(); }
 
 private:
-  bool devicesSuffice(const Placement &placement) const;
+  bool devicesSuffice(const Placement &placement);
   bool inSpace(const Placement &placement) const;
   bool neighboursAllowed(const Placement &placement) const;
   void fillTransfers(const Placement &placement, Evaluation &evaluation);
@@ -79,7 +80,9 @@ private:
   std::vector<Replica> slowestOfEachType(const PlacedStage &placed, const StageEvaluation &run,
                                          const BatchSplit &split);
 
-  std::map<std::array<int, 4>, TransferPath> paths; // by types and counts
+  std::map<std::vector<NodePiece>, bool> rooms; // whether there is one
+  /// By types, counts and, where they do not fill nodes, most devices in one.
+  std::map<std::array<int, 6>, TransferPath> paths;
 };
 
 } // namespace heterplan

@@ -228,7 +228,7 @@ Expected<Plan> PlanBuilder::build(double bound) {
   int count = static_cast<int>(plan.stages.size());
   plan.schedule = count == 1 ? Schedule::DataParallel : Schedule::OneForwardOneBackward;
   std::vector<std::vector<DeviceRef>> devices =
-      assignDevices(problem.cluster, placement, evaluator.space.perNode);
+      assignDevices(problem.cluster, placement, evaluator.space.rooms);
   for (int i = 0; i < count; ++i)
     fillStage(evaluation->runs[i], devices[i], i, plan);
   fillObjective(*evaluation, bound, plan);

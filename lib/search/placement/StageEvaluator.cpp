@@ -130,10 +130,10 @@ int StageEvaluator::leastCount(LayerRange range, int type, double limit, int mic
   return low;
 }
 
-/// None where they do not fit.
-std::vector<std::vector<int64_t>> StageEvaluator::balancedShares(LayerRange range, int microBatches,
-                                                                 int inFlight,
-                                                                 const StageOption &option) {
+/// Of a group of several types; none where they do not fit.
+void StageEvaluator::balanceShares(LayerRange range, int microBatches, int inFlight,
+                                   StageEvaluation &result) {
+  const StageOption &option = result.option;
   int64_t batch = fullSize(microBatches);
   auto timeOn = [&](int type) {
     return [&, type](int64_t samples) {
@@ -146,11 +146,13 @@ std::vector<std::vector<int64_t>> StageEvaluator::balancedShares(LayerRange rang
   for (auto [type, count] : option.devices.counts) {
     int64_t most = mostSamples(range, type, inFlight, batch, option);
     if (most < 1)
-      return {};
+      return;
     times.push_back(timeOn(type));
     classes.push_back({count, most, times.back()});
   }
-  return balance(classes, batch);
+  result.shares = balance(classes, batch);
+  for (size_t i = 0; i < result.shares.size(); ++i)
+    result.isLimited |= result.shares[i].front() == classes[i].mostSamples;
 }
 
 StageEvaluation StageEvaluator::evaluate(LayerRange range, const DeviceGroup &group,
@@ -174,7 +176,7 @@ StageEvaluation StageEvaluator::evaluate(LayerRange range, const DeviceGroup &gr
     if (mostSamples(range, type, place.inFlight, batch, result.option) < share)
       return result;
   } else {
-    result.shares = balancedShares(range, microBatches, place.inFlight, result.option);
+    balanceShares(range, microBatches, place.inFlight, result);
     if (result.shares.empty())
       return result;
   }
@@ -199,7 +201,7 @@ StageEvaluation StageEvaluator::evaluate(LayerRange range, const DeviceGroup &gr
     StageEvaluation now = evaluate(range, group, microBatches, place, way, stated);
     if (!now.fits)
       continue;
-    if (&way == allowed.begin())
+    if (&way == allowed.begin() && !now.isLimited)
       return now;
     Seconds time =
         (now.cost.forward + now.cost.backward) * double(microBatches) + now.cost.synchronization;

@@ -26,6 +26,8 @@ struct StageEvaluation {
   /// Memory holds, each device has at least one sample, pins and separations hold, and the cost
   /// model knows the layers. The rest says nothing where this is false.
   bool fits = false;
+  /// A share, of a group of several types, is all that memory holds.
+  bool isLimited = false;
   StageOption option;
   StageCost cost;
   /// By type of the group, largest first; empty where a group of one type has even shares.
@@ -41,8 +43,8 @@ public:
   StageEvaluator(const Problem &problem, const SearchSpace &space);
 
   /// Layers `range` on `group` for so many micro-batches, each as if it were full. Of the ways that
-  /// fit, the first of waysFor(), else the one that adds least to an iteration: m·(forward +
-  /// backward) + synchronization.
+  /// fit, the first of waysFor() unless it limits shares, else the one that adds least to an
+  /// iteration: m·(forward + backward) + synchronization.
   StageEvaluation evaluate(LayerRange range, const DeviceGroup &group, int microBatches,
                            StagePlace place, Shares stated = {});
   /// Likewise, in one way.
@@ -84,8 +86,7 @@ public:
   StageCosts costs;
 
 private:
-  std::vector<std::vector<int64_t>> balancedShares(LayerRange range, int microBatches, int inFlight,
-                                                   const StageOption &option);
+  void balanceShares(LayerRange range, int microBatches, int inFlight, StageEvaluation &result);
 
   const Problem &problem;
   const SearchSpace &space;

@@ -164,12 +164,13 @@ StageEntry StageTable::priceWays(LayerRange range, const DeviceGroup &group, int
   return entry;
 }
 
-/// Whether a stage that runs as `run` would still fit with `inFlight` micro-batches.
+/// Whether a stage that runs as `run` would still fit with `inFlight` micro-batches, and a sample
+/// more where shares are balanced.
 bool StageTable::fitsDeeper(LayerRange range, const StageEvaluation &run, int inFlight) {
   const DeviceGroup &group = run.option.devices;
   StageWay way{bool(run.option.recomputation), run.option.stateSharding};
   for (size_t i = 0; i < group.counts.size(); ++i) {
-    int64_t most = run.shares.empty() ? run.cost.largestShare.value() : run.shares[i].front();
+    int64_t most = run.shares.empty() ? run.cost.largestShare.value() : run.shares[i].front() + 1;
     if (evaluator.stages.mostInFlight(range, group.counts[i].first, group.size(), most, way) <
         inFlight)
       return false;
@@ -203,8 +204,9 @@ StageEntry StageTable::priceBalanced(LayerRange range, const DeviceGroup &group,
         {microBatches, (cost.forward - cost.lookup + costs.lookup.time(rows)).value(),
          (cost.backward - cost.lookupGradient + costs.lookupGradient.time(rows)).value(),
          cost.synchronization.value()});
-    if (&way == ways.begin() && (ways.size() == 1 || fitsDeeper(range, run, deepest)))
-      break; // it is taken everywhere
+    bool isTaken = &way == ways.begin() && !run.isLimited && fitsDeeper(range, run, deepest);
+    if (isTaken || ways.size() == 1)
+      break; // everywhere
   }
   if (!found.empty())
     setEstimate(found, entry);

@@ -24,6 +24,7 @@ struct StatedStage {
   Location location;
   int begin = 0, end = 0;                   // layers
   std::vector<std::pair<int, int>> devices; // type and count, in the order of the file
+  std::map<int, Spread> spread;             // by type, where it is stated
   std::vector<int64_t> shares;              // by device; empty: not stated
 };
 
@@ -41,8 +42,12 @@ private:
   Error readStages(const YamlNode &node);
   Error readLayers(const YamlNode &node, StatedStage &stage);
   Error readDevices(const YamlNode &node, StatedStage &stage);
+  Error readCount(const YamlEntry &entry, std::vector<int> &inNodes) const;
+  Error takeNodes(const YamlEntry &entry, ArrayRef<int> types, ArrayRef<int> inNodes,
+                  StatedStage &stage);
   void takeDevices(std::vector<int> types, int count, StatedStage &stage);
   Error readShares(const YamlNode &node, StatedStage &stage);
+  DeviceGroup groupOf(const StatedStage &stated) const;
   Error addShares(const StatedStage &stated, PlacedStage &placed) const;
 
   const Problem &problem;
@@ -115,20 +120,65 @@ Error PlacementReader::readLayers(const YamlNode &node, StatedStage &stage) {
 Error PlacementReader::readDevices(const YamlNode &node, StatedStage &stage) {
   if (node.kind != YamlNode::Kind::Mapping || node.entries.empty())
     return Diagnostic(Diag::WrongType, node.location)
-           << "devices must be a mapping from device types to how many ({v100: 4})";
+           << "devices must be a mapping from device types to how many ({v100: 4}), or to how many "
+           << "in each of so many nodes ({v100: [2, 2]})";
   for (const YamlEntry &entry : node.entries) {
     std::vector<int> types = problem.cluster.typesCalled(entry.key);
-    int count = 0;
+    std::vector<int> inNodes;
     if (types.empty())
       return Diagnostic(Diag::UnknownDevice, entry.location)
              << "cluster '" << problem.cluster.name << "' has no device type '" << entry.key << "'"
              << didYouMean(entry.key, namesOf(problem.cluster.types));
-    if (Error error =
-            readInteger(entry.value, "number of '" + entry.key + "'", 1, mostDevices, count))
+    if (Error error = readCount(entry, inNodes))
       return error;
-    takeDevices(std::move(types), count, stage);
+    if (entry.value.kind != YamlNode::Kind::Sequence)
+      takeDevices(std::move(types), inNodes.front(), stage);
+    else if (Error error = takeNodes(entry, types, inNodes, stage))
+      return error;
   }
   return Error::success();
+}
+
+/// How many devices in each of so many nodes, or just how many.
+Error PlacementReader::readCount(const YamlEntry &entry, std::vector<int> &inNodes) const {
+  ArrayRef<YamlNode> values = entry.value;
+  if (entry.value.kind == YamlNode::Kind::Sequence)
+    values = entry.value.items;
+  if (values.empty() || values.size() > mostDevices)
+    return Diagnostic(Diag::OutOfRange, entry.location)
+           << "'" << entry.key << "' in " << values.size() << " nodes; accepted are 1 to "
+           << mostDevices;
+  int64_t all = 0;
+  for (const YamlNode &value : values) {
+    if (Error error = readInteger(value, "number of '" + entry.key + "'", 1, mostDevices,
+                                  inNodes.emplace_back()))
+      return error;
+    all += inNodes.back();
+  }
+  if (all > mostDevices)
+    return Diagnostic(Diag::OutOfRange, entry.location)
+           << all << " devices of '" << entry.key << "'; accepted are 1 to " << mostDevices;
+  return Error::success();
+}
+
+/// Of the node classes `types` the first with so many devices in its nodes.
+Error PlacementReader::takeNodes(const YamlEntry &entry, ArrayRef<int> types, ArrayRef<int> inNodes,
+                                 StatedStage &stage) {
+  int count = std::accumulate(inNodes.begin(), inNodes.end(), 0);
+  int nodes = static_cast<int>(inNodes.size()),
+      most = *std::max_element(inNodes.begin(), inNodes.end());
+  for (int type : types) {
+    int inNode = devicesPerNode(problem.cluster, type), all = problem.cluster.deviceCount(type);
+    inNode = inNode ? inNode : all;
+    if (left[type] < count || most > inNode || nodes > all / inNode)
+      continue;
+    stage.devices.push_back({type, count});
+    stage.spread[type] = {nodes, most};
+    left[type] -= count;
+    return Error::success();
+  }
+  return Diagnostic(Diag::OutOfRange, entry.location)
+         << "no " << nodes << " nodes that are alike have so many '" << entry.key << "' left";
 }
 
 /// Of the node classes `types` the smallest that still holds all; else those that hold most first.
@@ -190,6 +240,19 @@ Error PlacementReader::addShares(const StatedStage &stated, PlacedStage &placed)
   return Error::success();
 }
 
+DeviceGroup PlacementReader::groupOf(const StatedStage &stated) const {
+  DeviceGroup group;
+  group.counts.assign(stated.devices.begin(), stated.devices.end());
+  std::sort(group.counts.begin(), group.counts.end());
+  std::vector<Spread> spread;
+  for (size_t i = 0; i < group.counts.size(); ++i) {
+    auto own = stated.spread.find(group.counts[i].first);
+    spread.push_back(own == stated.spread.end() ? spreadOf(problem.cluster, group, i)
+                                                : own->second);
+  }
+  return spreadGroup(problem.cluster, group.counts, spread);
+}
+
 Expected<Placement> PlacementReader::placement() const {
   Placement result;
   result.microBatches = microBatches;
@@ -203,8 +266,7 @@ Expected<Placement> PlacementReader::placement() const {
     PlacedStage &placed = result.stages.emplace_back();
     placed.begin = stated.begin;
     placed.end = position = stated.end;
-    placed.group.counts.assign(stated.devices.begin(), stated.devices.end());
-    std::sort(placed.group.counts.begin(), placed.group.counts.end());
+    placed.group = groupOf(stated);
     if (Error error = addShares(stated, placed))
       return error;
   }
@@ -246,6 +308,7 @@ Expected<Placement> placementOf(const Plan &plan, const Problem &problem) {
                << "layer '" << layer << "' is not the next one of the model";
     placed.end = position;
     std::map<int, std::vector<int64_t>> shares;
+    std::vector<DeviceRef> devices;
     for (const Replica &replica : stage.replicas) {
       if (replica.devices.size() != 1 || !used.insert(replica.devices[0]).second)
         return notOneDeviceEach(index);
@@ -255,10 +318,11 @@ Expected<Placement> placementOf(const Plan &plan, const Problem &problem) {
                << "cluster '" << problem.cluster.name << "' has no device type '"
                << replica.devices[0].type << "'";
       shares[type].push_back(microBatches.fullPartOf(replica.share));
+      devices.push_back(replica.devices[0]);
     }
+    placed.group = groupOf(problem.cluster, devices);
     for (auto &[type, ofType] : shares) {
       std::sort(ofType.begin(), ofType.end(), std::greater<>());
-      placed.group.counts.push_back({type, static_cast<int>(ofType.size())});
       placed.shares.push_back(std::move(ofType));
     }
   }

@@ -13,6 +13,18 @@ namespace {
 /// Mixed groups are listed exhaustively up to this many count vectors.
 constexpr int64_t mostMixedGroups = 128;
 constexpr size_t mostTypesInSubsets = 6;
+/// Ways of all numbers of devices of a type to lie in its nodes.
+constexpr size_t mostSpreads = 32;
+constexpr int mostFreeDevices = 64; // to look at them
+
+/// Of `count` devices in `nodes` nodes of `inNode` devices each.
+SmallVector<Spread, 4> allSpreads(int count, int nodes, int inNode) {
+  SmallVector<Spread, 4> spreads;
+  for (int used = (count + inNode - 1) / inNode; used <= std::min(count, nodes); ++used)
+    for (int most = (count + used - 1) / used; most <= std::min(inNode, count - used + 1); ++most)
+      spreads.push_back({used, most});
+  return spreads;
+}
 } // namespace
 
 int devicesPerNode(const Cluster &cluster, int type) {
@@ -46,17 +58,60 @@ int slotsFor(int count, int perNode) {
   return whole + size;
 }
 
-GroupOption makeOption(const Cluster &cluster, ArrayRef<int> counts, ArrayRef<int> available,
-                       ArrayRef<int> perNode) {
+TypeRoom roomOf(const Cluster &cluster, int type, int available, bool fillsNothing) {
+  TypeRoom room{available};
+  int inNode = fillsNothing ? 0 : devicesPerNode(cluster, type);
+  if (inNode < 2)
+    return room;
+  int devices = cluster.deviceCount(type), nodes = devices / inNode;
+  size_t spreads = 0;
+  for (int count = 1; count <= available && devices <= mostFreeDevices; ++count)
+    spreads += allSpreads(count, nodes, inNode).size();
+  if (devices > mostFreeDevices || spreads > mostSpreads)
+    room.perNode = inNode;
+  else {
+    room.nodes = nodes;
+    room.inNode = inNode;
+  }
+  return room;
+}
+
+SmallVector<Spread, 4> spreadsOf(const Cluster &cluster, int type, int count,
+                                 const TypeRoom &room) {
+  if (room.isFree())
+    return allSpreads(count, room.nodes, room.inNode);
+  return {spreadOf(cluster, {{{type, count}}}, 0)};
+}
+
+GroupOption makeOption(const Cluster &cluster, DeviceGroup group, ArrayRef<TypeRoom> rooms) {
   GroupOption option;
-  option.slots.assign(counts.size(), 0);
-  for (int type = 0; type < static_cast<int>(counts.size()); ++type)
-    if (counts[type] > 0) {
-      option.group.counts.push_back({type, counts[type]});
-      option.slots[type] = std::min(slotsFor(counts[type], perNode[type]), available[type]);
-      option.price += cluster.types[type].price * double(counts[type]);
-    }
+  option.slots.assign(rooms.size(), 0);
+  for (auto [type, count] : group.counts) {
+    option.slots[type] = std::min(slotsFor(count, rooms[type].perNode), rooms[type].available);
+    option.price += cluster.types[type].price * double(count);
+  }
+  option.group = std::move(group);
   return option;
+}
+
+void addGroups(const Cluster &cluster, ArrayRef<int> counts, ArrayRef<TypeRoom> rooms,
+               std::vector<GroupOption> &options) {
+  SmallVector<std::pair<int, int>, 2> used;
+  std::vector<SmallVector<Spread, 2>> all{{}};
+  for (int type = 0; type < static_cast<int>(counts.size()); ++type) {
+    if (counts[type] == 0)
+      continue;
+    used.push_back({type, counts[type]});
+    std::vector<SmallVector<Spread, 2>> longer;
+    for (const SmallVector<Spread, 2> &before : all)
+      for (const Spread &own : spreadsOf(cluster, type, counts[type], rooms[type])) {
+        longer.push_back(before);
+        longer.back().push_back(own);
+      }
+    all = std::move(longer);
+  }
+  for (const SmallVector<Spread, 2> &spread : all)
+    options.push_back(makeOption(cluster, spreadGroup(cluster, used, spread), rooms));
 }
 
 std::set<int> usefulCounts(Samples batch, ArrayRef<int> microBatches, int available) {
@@ -82,84 +137,93 @@ std::set<int> everyCount(Samples batch, int microBatches, int available) {
   return counts;
 }
 
-bool mixedAreListed(ArrayRef<int> available) {
+bool mixedAreListed(ArrayRef<TypeRoom> rooms) {
   int64_t vectors = 1;
-  for (int count : available)
-    if ((vectors *= count + 1) > mostMixedGroups)
+  for (const TypeRoom &room : rooms)
+    if ((vectors *= room.available + 1) > mostMixedGroups)
       return false;
   return true;
 }
 
 namespace {
 /// Every vector of counts with at least two types.
-void addAllMixed(const Cluster &cluster, ArrayRef<int> available, ArrayRef<int> perNode,
+void addAllMixed(const Cluster &cluster, ArrayRef<TypeRoom> rooms,
                  std::vector<GroupOption> &options) {
   int64_t vectors = 1;
-  for (int count : available)
-    vectors *= count + 1;
-  std::vector<int> counts(available.size(), 0);
+  for (const TypeRoom &room : rooms)
+    vectors *= room.available + 1;
+  std::vector<int> counts(rooms.size(), 0);
   for (int64_t code = 1; code < vectors; ++code) {
     int64_t rest = code;
     for (size_t type = 0; type < counts.size(); ++type) {
-      counts[type] = static_cast<int>(rest % (available[type] + 1));
-      rest /= available[type] + 1;
+      counts[type] = static_cast<int>(rest % (rooms[type].available + 1));
+      rest /= rooms[type].available + 1;
     }
     if (std::count_if(counts.begin(), counts.end(), [](int c) { return c > 0; }) > 1)
-      options.push_back(makeOption(cluster, counts, available, perNode));
+      addGroups(cluster, counts, rooms, options);
   }
 }
 
+/// Devices that fill nodes.
+DeviceGroup groupOfCounts(ArrayRef<int> counts) {
+  DeviceGroup group;
+  for (int type = 0; type < static_cast<int>(counts.size()); ++type)
+    if (counts[type] > 0)
+      group.counts.push_back({type, counts[type]});
+  return group;
+}
+
 /// Each subset of at least two types, whole, halved, quartered, ...: for one-stage plans.
-void addScaledSubsets(const Cluster &cluster, ArrayRef<int> available, ArrayRef<int> perNode,
+void addScaledSubsets(const Cluster &cluster, ArrayRef<TypeRoom> rooms,
                       std::vector<GroupOption> &options) {
-  size_t types = std::min(available.size(), mostTypesInSubsets);
+  size_t types = std::min(rooms.size(), mostTypesInSubsets);
   std::set<std::vector<int>> seen;
   for (unsigned subset = 1; subset < (1u << types); ++subset)
     for (int shift = 0; shift < 4; ++shift) {
-      std::vector<int> counts(available.size(), 0);
+      std::vector<int> counts(rooms.size(), 0);
       int members = 0;
       for (size_t type = 0; type < types; ++type)
         if (subset >> type & 1) {
-          counts[type] = available[type] >> shift;
+          counts[type] = rooms[type].available >> shift;
           members += counts[type] > 0;
         }
       if (members < 2 || !seen.insert(counts).second)
         continue;
-      options.push_back(makeOption(cluster, counts, available, perNode));
+      options.push_back(makeOption(cluster, groupOfCounts(counts), rooms));
       options.back().wholeModelOnly = true;
     }
 }
 
 /// Of each type that lies in unlike nodes every useful count above those of one class: the largest
 /// classes first, all of each but the last.
-void addAcrossClasses(const Problem &problem, ArrayRef<int> microBatches, ArrayRef<int> available,
-                      ArrayRef<int> perNode, std::vector<GroupOption> &options) {
+void addAcrossClasses(const Problem &problem, ArrayRef<int> microBatches, ArrayRef<TypeRoom> rooms,
+                      std::vector<GroupOption> &options) {
   std::map<std::string, std::vector<int>> classes;
-  for (int type = 0; type < static_cast<int>(available.size()); ++type)
+  for (int type = 0; type < static_cast<int>(rooms.size()); ++type)
     classes[problem.cluster.types[type].stated()].push_back(type);
   for (auto &[name, types] : classes) {
     std::stable_sort(types.begin(), types.end(),
-                     [&](int a, int b) { return available[a] > available[b]; });
+                     [&](int a, int b) { return rooms[a].available > rooms[b].available; });
     int total = 0;
     for (int type : types)
-      total += available[type];
+      total += rooms[type].available;
     for (int count : usefulCounts(problem.request.globalBatch, microBatches, total)) {
-      std::vector<int> counts(available.size(), 0);
+      std::vector<int> counts(rooms.size(), 0);
       for (int type : types)
-        count -= counts[type] = std::min(count, available[type]);
+        count -= counts[type] = std::min(count, rooms[type].available);
       if (types.size() > 1 && counts[types[1]] > 0)
-        options.push_back(makeOption(problem.cluster, counts, available, perNode));
+        options.push_back(makeOption(problem.cluster, groupOfCounts(counts), rooms));
     }
   }
 }
 } // namespace
 
-void addMixedGroups(const Problem &problem, ArrayRef<int> microBatches, ArrayRef<int> available,
-                    ArrayRef<int> perNode, std::vector<GroupOption> &options) {
-  if (mixedAreListed(available))
-    return addAllMixed(problem.cluster, available, perNode, options);
-  addScaledSubsets(problem.cluster, available, perNode, options);
-  addAcrossClasses(problem, microBatches, available, perNode, options);
+void addMixedGroups(const Problem &problem, ArrayRef<int> microBatches, ArrayRef<TypeRoom> rooms,
+                    std::vector<GroupOption> &options) {
+  if (mixedAreListed(rooms))
+    return addAllMixed(problem.cluster, rooms, options);
+  addScaledSubsets(problem.cluster, rooms, options);
+  addAcrossClasses(problem, microBatches, rooms, options);
 }
 
 } // namespace heterplan

@@ -22,10 +22,27 @@ struct GroupOption {
   bool wholeModelOnly = false; // considered for one-stage plans only
 };
 
-/// The option of `counts` devices of each type, of which there are `available`, and `perNode`
-/// (devicesPerNode; 0 where groups may straddle nodes).
-GroupOption makeOption(const Cluster &cluster, llvm::ArrayRef<int> counts,
-                       llvm::ArrayRef<int> available, llvm::ArrayRef<int> perNode);
+/// What stages may have of the devices of a type.
+struct TypeRoom {
+  int available = 0;
+  /// Devices of each of its nodes where a stage that uses one in part takes a piece of it, so that
+  /// stages fill nodes (slotsFor); 0 elsewhere.
+  int perNode = 0;
+  /// Where stages may have any devices of any of its nodes; 0 and 0 elsewhere.
+  int nodes = 0, inNode = 0;
+
+  bool isFree() const { return nodes > 0; }
+};
+/// That of `type`, of which `available` may be used. Where `fillsNothing` it does not matter in
+/// which nodes devices are.
+TypeRoom roomOf(const Cluster &cluster, int type, int available, bool fillsNothing);
+
+/// All ways in which `count` devices may lie in the nodes of a type: one where it is not free.
+llvm::SmallVector<Spread, 4> spreadsOf(const Cluster &cluster, int type, int count,
+                                       const TypeRoom &room);
+
+/// The option of `group`, with as many devices in `rooms`, by type.
+GroupOption makeOption(const Cluster &cluster, DeviceGroup group, llvm::ArrayRef<TypeRoom> rooms);
 
 /// Counts of one type worth considering: with k devices the largest share of a micro-batch of b is
 /// ⌈b/k⌉, and the least k for a share is never worse (fewer devices, a smaller ring). So only the k
@@ -36,13 +53,16 @@ std::set<int> usefulCounts(Samples batch, llvm::ArrayRef<int> microBatches, int 
 /// All of them, where each device more helps: 1 up to the samples of a full micro-batch.
 std::set<int> everyCount(Samples batch, int microBatches, int available);
 
+/// Adds the groups of `counts` devices of each type, one for each way in which they may lie.
+void addGroups(const Cluster &cluster, llvm::ArrayRef<int> counts, llvm::ArrayRef<TypeRoom> rooms,
+               std::vector<GroupOption> &options);
+
 /// Groups of several types: all of them where mixedAreListed(), else scaled parts of what there is,
 /// and of each type that lies in unlike nodes the useful counts above those of one class.
 void addMixedGroups(const Problem &problem, llvm::ArrayRef<int> microBatches,
-                    llvm::ArrayRef<int> available, llvm::ArrayRef<int> perNode,
-                    std::vector<GroupOption> &options);
+                    llvm::ArrayRef<TypeRoom> rooms, std::vector<GroupOption> &options);
 /// Whether there are so few groups of several types that all of them are options.
-bool mixedAreListed(llvm::ArrayRef<int> available);
+bool mixedAreListed(llvm::ArrayRef<TypeRoom> rooms);
 
 /// Devices of `type` in the smallest node that has any; 0 where they all lie in one node, so that
 /// no group can straddle nodes.

@@ -147,17 +147,24 @@ Bytes Problem::memoryOf(int type) const {
 }
 
 int Problem::availableDevices(int type) const {
-  for (const DeviceLimit &limit : request.deviceLimits) {
-    int left = limit.most;
+  int count = cluster.deviceCount(type);
+  for (const DeviceLimit &limit : request.deviceLimits)
     if (limit.type == cluster.types[type].stated())
-      for (int each : cluster.typesCalled(limit.type)) { // the first node classes have them all
-        int count = std::min(cluster.deviceCount(each), left);
-        if (each == type)
-          return count;
-        left -= count;
-      }
+      count = std::min(count, limit.most);
+  return count;
+}
+
+std::vector<Problem::SharedLimit> Problem::sharedLimits() const {
+  std::vector<SharedLimit> shared;
+  for (const DeviceLimit &limit : request.deviceLimits) {
+    std::vector<int> types = cluster.typesCalled(limit.type);
+    int64_t all = 0;
+    for (int type : types)
+      all += availableDevices(type);
+    if (all > limit.most)
+      shared.push_back({std::move(types), limit.most});
   }
-  return cluster.deviceCount(type);
+  return shared;
 }
 
 Expected<Problem> Problem::create(LayerGraph graph, Cluster cluster, const CostModel &costs,

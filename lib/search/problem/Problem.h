@@ -22,6 +22,13 @@ struct Problem {
   Bytes memoryOf(int type) const;
   /// Devices of `type` that a plan may use.
   int availableDevices(int type) const;
+  /// At most so many devices of several node classes together.
+  struct SharedLimit {
+    std::vector<int> types;
+    int most;
+  };
+  /// Those of the request that say more than availableDevices() of each class.
+  std::vector<SharedLimit> sharedLimits() const;
 
   /// Checks the request against model and cluster: batch positive, pins name a layer and a type,
   /// colocations and separations at least two layers, device limits a type each, figures finite.

@@ -23,6 +23,16 @@ bool mayShardState(const Request &request, const IterationRules &rules) {
   return rules.savesMemory() && request.shardState != StateSharding::None && !request.ignoreMemory;
 }
 
+/// Of a layer on a type with devices.
+bool anyTimesFall(const Problem &problem, ArrayRef<int> available) {
+  for (size_t type = 0; type < available.size(); ++type)
+    for (const Layer &layer : problem.graph.layers)
+      if (available[type] > 0 && problem.costs &&
+          problem.costs->mayFall(layer, problem.cluster.types[type]))
+        return true;
+  return false;
+}
+
 bool hasTables(const LayerGraph &graph) {
   return std::any_of(graph.layers.begin(), graph.layers.end(),
                      [](const Layer &layer) { return !layer.tables.empty(); });
@@ -34,10 +44,7 @@ SearchSpace::SearchSpace(const Problem &problem, std::vector<int> cuts)
       rules(rulesOf(problem.request.iterationModel)) {
   const Request &request = problem.request;
   const bool fitted = rules.fitsSizes();
-  for (int type = 0; type < static_cast<int>(problem.cluster.types.size()); ++type) {
-    available.push_back(problem.availableDevices(type));
-    perNode.push_back(fitted ? 0 : devicesPerNode(problem.cluster, type));
-  }
+  listRooms(problem);
   if (request.microBatches > 0)
     microBatches = {request.microBatches};
   else if (fitted)
@@ -49,6 +56,35 @@ SearchSpace::SearchSpace(const Problem &problem, std::vector<int> cuts)
   minStages = request.schedule == ScheduleChoice::Pipeline ? 2 : 1;
   maxStages = request.schedule == ScheduleChoice::DataParallel ? 1 : pieces;
   nameWhatIsLeftOut(problem);
+}
+
+/// Where sizes are fitted, the first node classes of a type have all of its limit. Devices may be
+/// anywhere in their nodes where so few groups are possible that all are options.
+void SearchSpace::listRooms(const Problem &problem) {
+  sharedLimits = problem.sharedLimits();
+  for (int type = 0; type < static_cast<int>(problem.cluster.types.size()); ++type)
+    available.push_back(problem.availableDevices(type));
+  if (rules.fitsSizes())
+    for (const Problem::SharedLimit &limit : sharedLimits) {
+      int left = limit.most;
+      for (int type : limit.types)
+        left -= available[type] = std::min(available[type], left);
+    }
+  for (size_t type = 0; type < available.size(); ++type)
+    rooms.push_back(roomOf(problem.cluster, int(type), available[type], rules.fitsSizes()));
+  if (!mixedAreListed(rooms)) // there is more to do
+    for (TypeRoom &room : rooms)
+      if (room.isFree())
+        room = {room.available, room.inNode};
+}
+
+bool SearchSpace::keepsSharedLimits(ArrayRef<int> devices) const {
+  return all_of(sharedLimits, [&](const Problem::SharedLimit &limit) {
+    int used = 0;
+    for (int type : limit.types)
+      used += devices[type];
+    return used <= limit.most;
+  });
 }
 
 SearchedSpace SearchSpace::searched(const std::vector<std::string> &besides, bool foundNone) const {
@@ -67,12 +103,11 @@ void SearchSpace::nameWhatIsLeftOut(const Problem &problem) {
       leftOut.push_back(std::to_string(all - kept) + " of " + std::to_string(all) + " " + what);
   };
   some(positions.size() - 2, innerCutCount(problem), "cuts");
-  if (any_of(problem.request.deviceLimits, [&](const DeviceLimit &limit) {
-        return problem.cluster.typesCalled(limit.type).size() > 1;
-      }))
-    leftOut.push_back("the nodes of limited types behind the first ones");
-  if (rules.fitsSizes())
+  if (rules.fitsSizes()) {
+    if (!sharedLimits.empty())
+      leftOut.push_back("the nodes of limited types behind the first ones");
     return;
+  }
   Samples batch = problem.request.globalBatch;
   size_t useful = usefulMicroBatches(batch).size();
   if (problem.request.microBatches == 0 && microBatches.size() < useful)
@@ -86,13 +121,17 @@ void SearchSpace::nameWhatIsLeftOut(const Problem &problem) {
   if (eachCountMatters && mostOfAType > mostTableCounts)
     leftOut.push_back("most numbers of devices above " + std::to_string(mostTableCounts));
   auto types = std::count_if(available.begin(), available.end(), [](int n) { return n > 0; });
-  if (types > 1 && !mixedAreListed(available))
+  if (types > 1 && !mixedAreListed(rooms))
     leftOut.push_back("most mixes of device types in a stage");
   if (any_of(options, [](const GroupOption &option) {
         return any_of(option.group.counts,
                       [&](const auto &count) { return option.slots[count.first] != count.second; });
       }))
     leftOut.push_back("sharing of a node that a stage uses in part");
+  if (any_of(rooms, [](const TypeRoom &room) { return room.available > 1 && room.perNode > 1; }))
+    leftOut.push_back("stages in more nodes than they fill");
+  if (batch > Samples(2) && mostOfAType > 1 && anyTimesFall(problem, available))
+    leftOut.push_back("uneven shares, where more samples take less time");
 }
 
 void SearchSpace::listOptions(const Problem &problem) {
@@ -115,10 +154,11 @@ void SearchSpace::listOptions(const Problem &problem) {
     for (int count : countsOf(available[type])) {
       std::vector<int> counts(types, 0);
       counts[type] = count;
-      options.push_back(makeOption(problem.cluster, counts, available, perNode));
+      addGroups(problem.cluster, counts, rooms, options);
     }
   if (!fitted)
-    addMixedGroups(problem, microBatches, available, perNode, options);
+    addMixedGroups(problem, microBatches, rooms, options);
+  erase_if(options, [&](const GroupOption &option) { return !keepsSharedLimits(option.slots); });
 }
 
 bool SearchSpace::isUseful(const GroupOption &option, int64_t batch) const {
@@ -130,10 +170,7 @@ bool SearchSpace::isUseful(const GroupOption &option, int64_t batch) const {
 }
 
 GroupOption SearchSpace::optionOf(const Problem &problem, const DeviceGroup &group) const {
-  std::vector<int> counts(available.size(), 0);
-  for (auto [type, count] : group.counts)
-    counts[type] = count;
-  return makeOption(problem.cluster, counts, available, perNode);
+  return makeOption(problem.cluster, group, rooms);
 }
 
 } // namespace heterplan

@@ -25,7 +25,8 @@ struct SearchSpace {
   std::vector<GroupOption> options;
   std::vector<int> microBatches; // ascending
   std::vector<int> available;    // devices of each type
-  std::vector<int> perNode;      // devicesPerNode of each type; 0 where groups may straddle nodes
+  std::vector<TypeRoom> rooms;   // by type
+  std::vector<Problem::SharedLimit> sharedLimits;
   const IterationRules &rules;
   int minStages = 1, maxStages = 1;
   /// What was left out of the plans that the name promises, in words; empty: nothing.
@@ -41,10 +42,13 @@ struct SearchSpace {
   /// Whether a stage may need all devices of `option` for full micro-batches of `batch` samples:
   /// each gets one, and with fewer of one type the largest share would be larger.
   bool isUseful(const GroupOption &option, int64_t batch) const;
+  /// Whether so many devices of each type are within the limits on several node classes.
+  bool keepsSharedLimits(llvm::ArrayRef<int> devices) const;
   /// The option of `group`, listed or not.
   GroupOption optionOf(const Problem &problem, const DeviceGroup &group) const;
 
 private:
+  void listRooms(const Problem &problem);
   void listOptions(const Problem &problem);
   void nameWhatIsLeftOut(const Problem &problem);
   bool countsDecide = true; // whether there is a plan

@@ -10,7 +10,7 @@ namespace heterplan {
 Provisioner::Provisioner(Evaluator &evaluator, const AssignmentSpace &assignments)
     : evaluator(evaluator), assignments(assignments), sizes(evaluator.space.available.size()) {
   for (const GroupOption &option : evaluator.space.options) {
-    if (option.group.counts.size() > 1)
+    if (option.group.counts.size() > 1 || !option.group.spread.empty())
       continue;
     auto [type, count] = option.group.counts.front();
     sizes[type].push_back({count, option.slots[type], option.price.value(), &option});

@@ -5,7 +5,6 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
-#include <map>
 
 using namespace llvm;
 
@@ -92,7 +91,7 @@ std::string StageReader::placeSegments(const Stage &stage, ReevaluatedStage &fac
 std::string StageReader::placeReplicas(const Stage &stage, ReevaluatedStage &facts) const {
   if (stage.replicas.empty())
     return "it has no replicas";
-  std::map<int, int> counts;
+  std::vector<DeviceRef> devices;
   for (const Replica &replica : stage.replicas) {
     if (replica.devices.size() != 1)
       return "a replica of " + std::to_string(replica.devices.size()) + " devices has no price yet";
@@ -108,9 +107,9 @@ std::string StageReader::placeReplicas(const Stage &stage, ReevaluatedStage &fac
     facts.replicas.push_back(
         {type, Samples(share / parts + (share % parts != 0)), {}, {}, {}, {}, {}, {}});
     facts.mostSamples = std::max(facts.mostSamples, facts.replicas.back().samples);
-    ++counts[type];
+    devices.push_back(device);
   }
-  facts.group.counts.assign(counts.begin(), counts.end());
+  facts.group = groupOf(cluster, devices);
   bool divides = facts.replicas.size() > 1;
   facts.updatesSlices = divides && stage.stateSharding != StateSharding::None;
   facts.scattersGradients = divides && stage.stateSharding == StateSharding::Gradients;

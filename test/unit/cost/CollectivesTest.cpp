@@ -49,6 +49,19 @@ TEST(Collectives, hierarchicalAcrossNodes) {
   EXPECT_DOUBLE_EQ(allReduceTime(clusterOf(2, 2), devices(4), Bytes(200)).value(), 4 + 24);
 }
 
+TEST(Collectives, aGroupMayBeInMoreNodesThanItFills) {
+  Cluster cluster = clusterOf(4, 2);
+  DeviceGroup spread = groupOf(cluster, {{"gpu", "node-0", 1}, {"gpu", "node-2", 0}});
+  GroupShape shape = shapeOf(cluster, spread);
+  EXPECT_EQ(shape.nodes, 2);
+  EXPECT_EQ(shape.devicesPerNode, 1);
+  EXPECT_DOUBLE_EQ(allReduceTime(cluster, spread, Bytes(200)).value(), 24); // between nodes only
+  EXPECT_EQ(transferPath(cluster, spread, devices(2)).senders, 1);
+  EXPECT_EQ(groupOf(cluster, {{"gpu", "node-1", 0}, {"gpu", "node-1", 1}}), devices(2));
+  EXPECT_EQ(groupOf(cluster, {{"gpu", "node-0", 0}, {"gpu", "node-0", 1}, {"gpu", "node-1", 1}}),
+            devices(3));
+}
+
 TEST(Collectives, aRingTakesTheMeasuredSpeedOfAllReduces) {
   Cluster cluster = clusterOf(2, 2);
   cluster.nodes[0].link.allReduce = {BytesPerSecond(50), Seconds(3)};

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <tuple>
 
 using namespace heterplan;
 
@@ -153,7 +154,7 @@ TEST(Assignment, groupsNoLargerThanANodeDoNotStraddle) {
   Placement placement;
   for (int count : {3, 4, 8})
     placement.stages.push_back({0, 1, DeviceGroup{{{0, count}}}});
-  auto devices = assignDevices(cluster, placement, {devicesPerNode(cluster, 0)});
+  auto devices = assignDevices(cluster, placement, {roomOf(cluster, 0, 16, false)});
   std::set<std::pair<std::string, int>> seen;
   for (const auto &stage : devices) {
     std::set<std::string> nodes;
@@ -199,8 +200,45 @@ TEST(SearchSpace, saysThatMicroBatchesAndMixesAreLeftOut) {
   EXPECT_EQ(SearchSpace(problem).searched().leftOut,
             std::vector<std::string>{"most mixes of device types in a stage"});
   problem = problemOf(chain({1}));
-  problem.cluster = nodesOf(2, 4);
+  problem.cluster = nodesOf(2, 8);
   problem.request.globalBatch = Samples(16);
   EXPECT_EQ(SearchSpace(problem).searched().leftOut,
-            std::vector<std::string>{"sharing of a node that a stage uses in part"});
+            (std::vector<std::string>{"sharing of a node that a stage uses in part",
+                                      "stages in more nodes than they fill"}));
+  problem.cluster = nodesOf(2, 4); // few enough to look at all
+  EXPECT_TRUE(SearchSpace(problem).searched().leftOut.empty());
+}
+
+TEST(SearchSpace, stagesLieInAnyNodes) {
+  Problem problem = problemOf(chain({1}));
+  problem.cluster = nodesOf(2, 2);
+  problem.request.globalBatch = Samples(4);
+  std::vector<std::tuple<int, int, int>> found; // devices, nodes, most in one
+  for (const GroupOption &option : SearchSpace(problem).options) {
+    Spread spread = spreadOf(problem.cluster, option.group, 0);
+    found.push_back({option.group.size(), spread.nodes, spread.inNode});
+    EXPECT_EQ(option.slots, std::vector<int>{option.group.size()});
+  }
+  EXPECT_EQ(found, (std::vector<std::tuple<int, int, int>>{
+                       {1, 1, 1}, {2, 1, 2}, {2, 2, 1}, {3, 2, 2}, {4, 2, 2}}));
+}
+
+TEST(SearchSpace, aLimitHoldsForAllNodeClassesTogether) {
+  Problem problem = problemOf(chain({1}));
+  problem.cluster = nodesOf(1, 3);
+  problem.cluster.types.push_back(problem.cluster.types[0]);
+  problem.cluster.types[0].statedName = problem.cluster.types[1].statedName = "gpu";
+  problem.cluster.types[1].name = "other";
+  problem.cluster.nodes.push_back(problem.cluster.nodes[0]);
+  problem.cluster.nodes[1].name = "more";
+  problem.cluster.nodes[1].devices = {{"other", 2}};
+  problem.request.globalBatch = Samples(8);
+  problem.request.deviceLimits = {{"gpu", 2}};
+  SearchSpace space(problem);
+  EXPECT_EQ(space.available, (std::vector<int>{2, 2}));
+  EXPECT_TRUE(space.keepsSharedLimits({1, 1}));
+  EXPECT_FALSE(space.keepsSharedLimits({1, 2}));
+  EXPECT_TRUE(space.searched().leftOut.empty());
+  for (const GroupOption &option : space.options)
+    EXPECT_LE(option.group.size(), 2);
 }

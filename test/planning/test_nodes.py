@@ -1,0 +1,146 @@
+"""Stages may have devices of any nodes: spread where that pays, of whichever nodes a limit leaves."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+from conftest import BINARY
+
+
+def link(bandwidth: str) -> dict:
+    return {"bandwidth": bandwidth, "latency": "0us"}
+
+
+def machines(nodes: list[dict], network: str) -> dict:
+    return {
+        "name": "c",
+        "device_types": {"gpu": {"kind": "gpu", "memory": "16GB", "price_per_hour": 1}},
+        "nodes": nodes,
+        "network": link(network),
+    }
+
+
+class Case:
+    """A chain of layers that take a millisecond for each sample and pass."""
+
+    def __init__(self, folder: Path, layers: int, tensor: float, parameters: float, cluster: dict):
+        self.folder = folder
+        names = [f"l{i}" for i in range(layers)]
+        model = {
+            "schemaVersion": "1.0",
+            "model": "chain",
+            "layers": [{"name": name, "parameterBytes": parameters} for name in names],
+            "tensors": [
+                {"name": f"t{i}", "producer": a, "consumers": [b], "bytesPerSample": tensor}
+                for i, (a, b) in enumerate(zip(names, names[1:]))
+            ],
+        }
+        entries = [
+            {"layer": name, "deviceType": "gpu", "batch": samples, "forwardSeconds": samples * 1e-3,
+             "backwardSeconds": samples * 1e-3, "updateSeconds": 0}
+            for name in names
+            for samples in range(1, 9)
+        ]  # fmt: skip
+        profile = {"schemaVersion": "1.0", "model": "chain", "date": "2026-01-31", "entries": entries}
+        (folder / "chain.layers.json").write_text(json.dumps(model))
+        (folder / "chain.profile.json").write_text(json.dumps(profile))
+        (folder / "c.yaml").write_text(yaml.safe_dump(cluster, sort_keys=False))
+
+    def run(self, command: str, *options: str) -> tuple[int, dict]:
+        files = ["--profile", self.folder / "chain.profile.json", "--cluster", self.folder / "c.yaml"]
+        done = subprocess.run(
+            [BINARY, *command.split(), *files, "--require-measured", *options, "--json"],
+            capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.returncode in (0, 2), done.stderr
+        return done.returncode, json.loads(done.stdout)
+
+    def compile(self, *options: str) -> tuple[int, dict]:
+        out = ("-o", str(self.folder / "out"), "--force")
+        return self.run(f"compile {self.folder}/chain.layers.json", *out, *options)
+
+    def evaluate(self, devices: list, *options: str) -> dict:
+        stages = [{"layers": [f"l{i}"], "devices": {"gpu": each}} for i, each in enumerate(devices)]
+        (self.folder / "p.yaml").write_text(yaml.safe_dump({"stages": stages}))
+        model = ("--model", str(self.folder / "chain.layers.json"))
+        return self.run(f"evaluate {self.folder}/p.yaml", *model, *options)[1]
+
+
+def nodes_of(plan: dict) -> list[set[str]]:
+    replicas = [[replica["devices"] for replica in stage["replicas"]] for stage in plan["stages"]]
+    return [{device["node"] for devices in stage for device in devices} for stage in replicas]
+
+
+PIPELINE = ("--batch", "4", "--micro-batches", "1", "--schedule", "pipeline")
+
+
+@pytest.fixture
+def wide(tmp_path: Path) -> Case:
+    """A pipeline whose boundary is 1 MB a sample, on two nodes of two devices."""
+    nodes = [{"name": "n", "count": 2, "devices": {"gpu": 2}, "link": link("100GB/s")}]
+    return Case(tmp_path, 2, 1e6, 0, machines(nodes, "1GB/s"))
+
+
+def test_a_stage_lies_in_several_nodes_where_their_interfaces_are_the_bottleneck(wide: Case):
+    """Two samples a device, 2 ms in each pass; over the interface of each node 2 MB instead of 4."""
+    _, plan = wide.compile(*PIPELINE)
+    assert plan["iterationSeconds"] == pytest.approx(4 * 0.002 + 2 * 0.002)
+    assert plan["optimal"] and plan["searchSpace"] == "pipelines"
+    assert nodes_of(plan) == [{"n-0", "n-1"}, {"n-0", "n-1"}]
+
+
+def test_a_stated_placement_may_lie_in_several_nodes(wide: Case):
+    assert wide.evaluate([2, 2], *PIPELINE)["iterationSeconds"] == pytest.approx(4 * 0.002 + 2 * 0.004)
+    spread = wide.evaluate([[1, 1], [1, 1]], *PIPELINE)
+    assert spread["iterationSeconds"] == pytest.approx(4 * 0.002 + 2 * 0.002) and spread["optimal"]
+    assert nodes_of(spread) == [{"n-0", "n-1"}, {"n-0", "n-1"}]
+    wide.compile(*PIPELINE)
+    model = ("--model", str(wide.folder / "chain.layers.json"))
+    _, again = wide.run(f"evaluate {wide.folder}/out/plan.json", *model, *PIPELINE)
+    assert again["iterationSeconds"] == pytest.approx(spread["iterationSeconds"])
+
+
+def test_stages_that_do_not_find_room_are_refused(wide: Case):
+    (wide.folder / "p.yaml").write_text("stages: [{layers: [l0, l1], devices: {gpu: [3, 1]}}]")
+    done = subprocess.run(
+        [BINARY, "evaluate", wide.folder / "p.yaml", "--model", wide.folder / "chain.layers.json", "--cluster",
+         wide.folder / "c.yaml", "--profile", wide.folder / "chain.profile.json", *PIPELINE],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 1 and "p.yaml:1:" in done.stderr and "no 2 nodes" in done.stderr
+
+
+@pytest.mark.parametrize("feasible", [True, False])
+def test_a_floor_is_reached_over_the_network_where_that_is_faster(tmp_path: Path, feasible: bool):
+    """Two devices of one node need 16 ms for the gradients, of two nodes 0.16 ms."""
+    nodes = [{"name": "n", "count": 2, "devices": {"gpu": 2}, "link": link("1GB/s")}]
+    case = Case(tmp_path, 1, 0, 16e6, machines(nodes, "100GB/s"))
+    code, plan = case.compile("--batch", "2", "--min-throughput", str(2 / (0.00217 if feasible else 0.00215)))
+    if feasible:
+        assert code == 0 and nodes_of(plan) == [{"n-0", "n-1"}]
+        assert plan["iterationSeconds"] == pytest.approx(0.002 + 0.00016)
+    else:
+        assert code == 2 and plan["proven"]
+
+
+def test_a_limit_on_devices_leaves_the_best_nodes(tmp_path: Path):
+    """Of a type in unlike nodes: not those that come first in the file."""
+    nodes = [
+        {"name": "slow", "devices": {"gpu": 3}, "link": link("1GB/s")},
+        {"name": "fast", "devices": {"gpu": 2}, "link": link("100GB/s")},
+    ]
+    case = Case(tmp_path, 1, 0, 16e6, machines(nodes, "1GB/s"))
+    _, plan = case.compile("--batch", "4", "--max-devices", "gpu=2")
+    assert nodes_of(plan) == [{"fast"}] and plan["optimal"] and plan["searchSpace"] == "pipelines"
+    assert plan["iterationSeconds"] == pytest.approx(0.004 + 0.00016)
+
+
+def test_where_stages_of_many_devices_may_lie_is_left_out_and_said(tmp_path: Path):
+    nodes = [{"name": "n", "count": 4, "devices": {"gpu": 8}, "link": link("100GB/s")}]
+    case = Case(tmp_path, 2, 1e6, 0, machines(nodes, "1GB/s"))
+    _, plan = case.compile("--batch", "8")
+    assert "stages in more nodes than they fill" in plan["searchSpaceLimits"]

@@ -1,0 +1,84 @@
+#include "search/placement/NodePacking.h"
+
+#include "gtest/gtest.h"
+
+#include <algorithm>
+
+using namespace heterplan;
+
+namespace {
+NodePiece piece(int count, int nodes, int inNode) { return {0, count, {nodes, inNode}}; }
+
+/// Two nodes of three devices, of which stages may have any.
+Problem problemOf() {
+  Problem problem;
+  Layer layer;
+  layer.name = layer.signature = "l";
+  problem.graph.layers.push_back(layer);
+  DeviceType type;
+  type.name = "gpu";
+  problem.cluster.types.push_back(type);
+  NodeGroup group;
+  group.name = "node";
+  group.count = 2;
+  group.devices["gpu"] = 3;
+  problem.cluster.nodes.push_back(group);
+  problem.request.globalBatch = Samples(6);
+  return problem;
+}
+
+/// The option of so many devices in so many nodes, so many at most in one.
+int optionOf(const Problem &problem, const SearchSpace &space, int count, int nodes, int inNode) {
+  for (size_t i = 0; i < space.options.size(); ++i)
+    if (space.options[i].group.size() == count &&
+        spreadOf(problem.cluster, space.options[i].group, 0) == Spread{nodes, inNode})
+      return int(i);
+  ADD_FAILURE() << "no such option";
+  return 0;
+}
+} // namespace
+
+TEST(NodePacking, eachPieceLiesAsItIsTold) {
+  std::vector<NodePiece> pieces{piece(3, 2, 2), piece(2, 2, 1), piece(1, 1, 1)};
+  auto packed = packNodes(pieces, 2, 3);
+  ASSERT_TRUE(packed);
+  std::vector<int> used(2, 0);
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    int count = 0, nodes = 0, most = 0;
+    for (int node = 0; node < 2; ++node) {
+      int here = (*packed)[i][node];
+      used[node] += here;
+      count += here;
+      nodes += here > 0;
+      most = std::max(most, here);
+    }
+    EXPECT_EQ(count, pieces[i].count);
+    EXPECT_EQ((Spread{nodes, most}), pieces[i].spread);
+  }
+  EXPECT_EQ(used, (std::vector<int>{3, 3}));
+}
+
+TEST(NodePacking, thereMayBeNoRoomThoughThereAreDevices) {
+  EXPECT_TRUE(packNodes({piece(2, 1, 2), piece(2, 1, 2)}, 2, 3));
+  EXPECT_FALSE(packNodes({piece(2, 1, 2), piece(2, 1, 2), piece(2, 1, 2)}, 2, 3));
+  EXPECT_TRUE(packNodes({piece(2, 1, 2), piece(2, 1, 2), piece(2, 2, 1)}, 2, 3));
+  EXPECT_FALSE(packNodes({piece(4, 2, 3), piece(2, 1, 2), piece(1, 1, 1)}, 2, 3, 2)); // few steps
+}
+
+TEST(NodePacking, packingsAreWhatIsLeft) {
+  Problem problem = problemOf();
+  SearchSpace space(problem);
+  Packings packings(problem.cluster, space);
+  int two = optionOf(problem, space, 2, 1, 2), spread = optionOf(problem, space, 2, 2, 1);
+  int one = optionOf(problem, space, 1, 1, 1), three = optionOf(problem, space, 3, 1, 3);
+  int twice = packings.with(packings.with(0, two), two);
+  EXPECT_GT(twice, 0);
+  EXPECT_EQ(packings.with(twice, two), -1);
+  EXPECT_GT(packings.with(twice, spread), 0);
+  int ones = packings.with(packings.with(0, one), one);
+  EXPECT_TRUE(packings.holds(ones, packings.with(0, two)));
+  EXPECT_TRUE(packings.holds(ones, packings.with(0, spread)));
+  EXPECT_FALSE(packings.holds(packings.with(0, two), packings.with(0, spread)));
+  EXPECT_FALSE(packings.holds(packings.with(0, three), ones));
+  EXPECT_TRUE(packings.holds(0, ones));
+}
