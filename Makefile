@@ -4,7 +4,7 @@ BUILD := $(if $(filter release ci,$(PRESET)),build,build/$(PRESET))
 TARGETS ?= all
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo wheel test bench bench-fidelity bench-heterps bench-schedule bench-burst bench-balance bench-gaps zoo fuzz format lint clean
+.PHONY: help setup build demo wheel test bench bench-fidelity bench-heterps bench-schedule bench-burst bench-balance bench-memory bench-gaps zoo fuzz format lint clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -62,6 +62,11 @@ bench-gaps: ## how far plans are proven to be from the optimum; writes docs/expe
 bench-balance: setup ## even, fixed and re-sized shares, simulated and on two cores (needs a quiet machine); writes docs/experiments/balance.md
 	@$(MAKE) --no-print-directory compile TARGETS="heterplan heterplan_runtime"
 	@.venv/bin/python bench/balance.py --out $(BUILD)/balance
+
+bench-memory: setup ## whether ranks take no more memory than predicted, and run with that much; writes docs/experiments/memory.md
+	@$(MAKE) --no-print-directory compile TARGETS="heterplan heterplan_runtime"
+	@(printf '# Memory\n\n'; .venv/bin/python bench/memory.py) > $(BUILD)/memory.md
+	@mv $(BUILD)/memory.md docs/experiments/memory.md
 
 zoo: ## models as people export them, in four ways; writes docs/experiments/zoo.md
 	@scripts/setup.sh all

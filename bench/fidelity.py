@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Does measurement confirm what a plan predicts? Measures the link between ranks and
+"""Does measurement confirm what a plan predicts? Measures the link between ranks, what ranks take of memory, and
 the layers of each model of a frozen list on one core, compiles its plans, runs them with each rank on a core of
 its own, and compares iteration times and memory.
 
@@ -126,7 +126,7 @@ def run_plan(folder: Path, subject: Subject, outcome: Outcome, seconds: float) -
     taken, found = others.cores(), json.loads(result.read_text(encoding="utf-8"))
     reference_kernels = speed.slowest(found["referenceKernelSeconds"])[WARMUP:]
     seconds_ = tuple(found["stepSeconds"][WARMUP:])
-    return Run(seconds_, tuple(reference_kernels), float(max(found["peakBytes"])), taken)
+    return Run(seconds_, tuple(reference_kernels), float(max(found["residentBytes"])), taken)
 
 
 def model_file(subject: Subject, out: Path) -> Path:
@@ -146,6 +146,13 @@ def profile_model(subject: Subject, path: Path, rounds: int, out: Path) -> Path:
               max(os.sched_getaffinity(0)), "--batches", ",".join(map(str, subject.profile_batches)),
               "--rounds", rounds, "-o", profile)  # fmt: skip
     return profile
+
+
+def profile_memory(out: Path) -> Path:
+    path = out / "memory.profile.json"
+    if not path.exists():
+        heterplan("profile", "--memory", "cpu-core", "-o", path)
+    return path
 
 
 def layers_of(path: Path, out: Path) -> list[str]:
@@ -204,6 +211,7 @@ class Measurement:
         profiles = [
             profile_model(self._subject, path, rounds, self._out),
             profile_link(self._out, rounds),
+            profile_memory(self._out),
         ]
         layers = layers_of(path, self._out)
         earlier = {(o.model, o.form): o for o in known(self._out)}

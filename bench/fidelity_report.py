@@ -22,7 +22,7 @@ from rank_correlation import spearman  # noqa: E402
 class Run:
     steps: tuple[float, ...]  # seconds of each
     reference_kernels: tuple[float, ...]  # beside each, of the slowest rank
-    bytes: float  # of the rank that needs most, beyond what PyTorch takes by itself
+    bytes: float  # of the rank that needs most, all that its process has
     others: float  # cores that other processes took meanwhile
 
     @property

@@ -83,18 +83,38 @@ std::string layersText(const Stage &stage) {
          (stage.layers.size() > 1 ? " … " + stage.layers.back() : "");
 }
 
+/// What the memory counts beside the tensors.
+std::string memoryNote(const Plan &plan) {
+  std::string counted, unknown;
+  for (const DeviceMemory &memory : plan.deviceMemory)
+    if (const MemoryOverhead &overhead = memory.overhead)
+      counted += " On " + memory.type + " it is " + readable(overhead.constant) + ", " +
+                 fixed(overhead.factor, 2) + " times the tensors, and " +
+                 fixed(overhead.underWay, 2) + " times the workspace of a layer (" +
+                 overhead.source + ").";
+    else
+      unknown += (unknown.empty() ? "" : ", ") + memory.type;
+  if (!unknown.empty())
+    counted +=
+        " Of " + unknown + " it is that of the tensors: nobody states what ranks take besides.";
+  return escape(StringRef(counted).ltrim());
+}
+
 std::string stagesTable(const Plan &plan) {
-  constexpr bool numeric[] = {true, false, false, false, true, true, true, true, true};
-  std::string html = "<table>\n" + row({"stage", "layers", "devices", "samples of a batch",
-                                        "forward", "backward", "sync", "memory", "parameters"},
-                                       numeric, "th");
+  constexpr bool numeric[] = {true, false, false, false, true, true, true, true, true, true};
+  std::string html =
+      "<table>\n" + row({"stage", "layers", "devices", "samples of a batch", "forward", "backward",
+                         "sync", "memory", "of it the process", "parameters"},
+                        numeric, "th");
   for (const Stage &stage : plan.stages)
     html += row({std::to_string(stage.id), layersText(stage), devicesText(stage), sharesText(stage),
                  readable(stage.forward), readable(stage.backward), readable(stage.sync),
-                 readable(stage.memory), readable(stage.parameterBytes)},
+                 readable(stage.memory), readable(stage.overhead), readable(stage.parameterBytes)},
                 numeric);
-  return html + "</table>\n<p class=\"note\">Times are those of one micro-batch on the slowest "
-                "replica, memory that of the fullest device.</p>\n";
+  return html +
+         "</table>\n<p class=\"note\">Times are those of one micro-batch on the slowest "
+         "replica, memory that of the fullest device. " +
+         memoryNote(plan) + "</p>\n";
 }
 
 /// "2 × 20000000": the shards of a table by their rows, in order.

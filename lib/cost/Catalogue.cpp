@@ -1,5 +1,6 @@
 #include "cost/Catalogue.h"
 
+#include "ir/MemoryOverhead.h"
 #include "support/Files.h"
 #include "support/Yaml.h"
 
@@ -104,6 +105,8 @@ void merge(const DeviceType &known, DeviceType &type) {
     type.price = known.price;
   if (type.cores == 0)
     type.cores = known.cores;
+  if (!type.overhead)
+    type.overhead = known.overhead;
 }
 } // namespace
 
@@ -124,6 +127,7 @@ Expected<DeviceType> parseCatalogueDevice(StringRef text, StringRef path) {
             [&](const YamlNode &node) { return readBytes(node, "memory", device.memory); }},
            {"cores", optional,
             [&](const YamlNode &node) { return readCores(node, "cores", device.cores); }},
+           memoryOverheadField("a device of the catalogue", "catalogue", device.overhead),
            rateField("fp32", required, rates.fp32),
            rateField("tf32", optional, rates.tf32),
            rateField("bf16", optional, rates.bf16),
@@ -164,12 +168,36 @@ Expected<Link> parseCatalogueLink(StringRef text, StringRef path) {
   return link;
 }
 
+Expected<ClassMemory> parseClassMemory(StringRef text, StringRef path) {
+  Expected<YamlNode> root = parseYaml(text, path);
+  if (!root)
+    return root.takeError();
+  ClassMemory memory;
+  memory.location = root->location;
+  if (Error error =
+          readMapping(*root, "the memory of a device class",
+                      {textField("kind", required, memory.name),
+                       memoryOverheadField("a device class", "catalogue", memory.overhead)}))
+    return error;
+  if (!deviceClassOf(memory.name))
+    return Diagnostic(Diag::WrongType, root->location)
+           << "kind is '" << memory.name << "'; accepted are " << deviceClassNames();
+  return memory;
+}
+
 Expected<Catalogue> Catalogue::load(StringRef folder) {
   Catalogue catalogue;
   if (Error error = loadFolder(folder + "/devices", parseCatalogueDevice, catalogue.deviceEntries))
     return error;
   if (Error error = loadFolder(folder + "/links", parseCatalogueLink, catalogue.linkEntries))
     return error;
+  if (sys::fs::is_directory(folder + "/memory"))
+    if (Error error = loadFolder(folder + "/memory", parseClassMemory, catalogue.memoryEntries))
+      return error;
+  for (auto &[name, device] : catalogue.deviceEntries)
+    if (auto memory = catalogue.memoryEntries.find(nameOf(device.deviceClass));
+        !device.overhead && memory != catalogue.memoryEntries.end())
+      device.overhead = memory->second.overhead;
   return catalogue;
 }
 

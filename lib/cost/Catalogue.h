@@ -1,5 +1,5 @@
-// The hardware catalogue: what profiles/devices and profiles/links say of known hardware, each
-// figure with its source. It completes what a cluster file leaves out.
+// The hardware catalogue: what profiles/devices, profiles/links and profiles/memory say of known
+// hardware, each figure with its source. It completes what a cluster file leaves out.
 #pragma once
 
 #include "ir/Cluster.h"
@@ -12,14 +12,22 @@
 
 namespace heterplan {
 
+/// What ranks take beyond their tensors on the devices of a class that do not say so themselves.
+struct ClassMemory {
+  std::string name; // of the device class
+  Location location;
+  MemoryOverhead overhead;
+};
+
 class Catalogue {
 public:
-  /// Reads devices/*.yaml and links/*.yaml of `folder`. Errors carry file, line and column.
+  /// Reads devices/*.yaml, links/*.yaml and, where it is there, memory/*.yaml of `folder`. Errors
+  /// carry file, line and column.
   static llvm::Expected<Catalogue> load(llvm::StringRef folder);
 
-  /// Fills in rates, kind, memory and price of the device types that name an entry, and every link
-  /// that is only a name; what the cluster file states itself wins. NoCatalogueEntry and
-  /// UnknownLink (at the name, with the nearest known names).
+  /// Fills in rates, kind, memory, its overhead and price of the device types that name an entry,
+  /// and every link that is only a name; what the cluster file states itself wins. NoCatalogueEntry
+  /// and UnknownLink (at the name, with the nearest known names).
   llvm::Error resolve(Cluster &cluster) const;
 
   /// The entry called `name`, or null. Of a device: its location is the file, `rates` is set.
@@ -32,11 +40,13 @@ public:
 private:
   std::map<std::string, DeviceType> deviceEntries;
   std::map<std::string, Link> linkEntries;
+  std::map<std::string, ClassMemory> memoryEntries; // by device class
 };
 
 /// One entry from its text; `path` is for messages.
 llvm::Expected<DeviceType> parseCatalogueDevice(llvm::StringRef text, llvm::StringRef path);
 llvm::Expected<Link> parseCatalogueLink(llvm::StringRef text, llvm::StringRef path);
+llvm::Expected<ClassMemory> parseClassMemory(llvm::StringRef text, llvm::StringRef path);
 
 /// The folder that holds devices/, links/ and clusters/: $HETERPLAN_PROFILES if set, else
 /// ../share/heterplan/profiles (installed) or ../../profiles (source tree) beside the executable's

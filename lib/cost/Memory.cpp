@@ -6,6 +6,12 @@
 
 namespace heterplan {
 
+namespace {
+/// Copies of a layer's parameters that come and go: its new gradient beside the sum so far, or what
+/// the update takes on its way to a step (of Adam a root and a quotient).
+double temporaries(Optimizer optimizer) { return optimizer == Optimizer::Adam ? 2 : 1; }
+} // namespace
+
 int parameterCopies(Optimizer optimizer) {
   switch (optimizer) {
   case Optimizer::Sgd:
@@ -28,16 +34,20 @@ Bytes trainedMemory(Bytes parameters, Bytes largestLayer, Optimizer optimizer,
                     StateSharding sharding, int replicas) {
   double copies = parameterCopies(optimizer); // parameters, gradients, and the rest is state
   Bytes slice = sliceOf(parameters, replicas);
+  Bytes buffers = std::min(parameters, (largestLayer + gradientBuffer) * 2);
   switch (replicas > 1 ? sharding : StateSharding::None) {
   case StateSharding::None:
     break;
   case StateSharding::Optimizer:
-    return parameters * 2 + slice * (copies - 2);
+    return parameters * 2 + slice * (copies - 2) + buffers;
   case StateSharding::Gradients:
-    return parameters + slice * (copies - 1) +
-           std::min(parameters, (largestLayer + gradientBuffer) * 2);
+    return parameters + slice * (copies - 1) + buffers;
   }
-  return parameters * copies;
+  return parameters * copies + largestLayer * temporaries(optimizer);
+}
+
+Bytes roundedWeights(Bytes parameters, Precision precision) {
+  return precision == Precision::Bf16 ? parameters / 2 : Bytes();
 }
 
 int64_t mostRows(const SparseTable &table, int devices) {

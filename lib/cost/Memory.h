@@ -19,10 +19,15 @@ constexpr Bytes gradientBuffer(1 << 20);
 
 /// Memory of dense parameters, their gradients and the state of the optimizer on each of `replicas`
 /// that divide them as `sharding` says: gradients and state by slices (ZeRO stages 1 and 2,
-/// Rajbhandari et al., SC 2020). Gradients that are divided are whole for two buffers at a time,
-/// each of at most `largestLayer` and gradientBuffer bytes.
+/// Rajbhandari et al., SC 2020), with two buffers of gradients at a time, each of at most
+/// `largestLayer` and gradientBuffer bytes. Where nothing is divided, what comes and goes of a
+/// layer: its new gradient, or twice as much in a step of Adam.
 Bytes trainedMemory(Bytes parameters, Bytes largestLayer, Optimizer optimizer,
                     StateSharding sharding, int replicas);
+
+/// The copies that autocast rounds of `parameters` and keeps until a pass ends: half of them in
+/// bf16, whose parameters, gradients and state stay in fp32.
+Bytes roundedWeights(Bytes parameters, Precision precision);
 
 /// Rows of the largest part of `table` when `devices` share it as evenly as rows go.
 int64_t mostRows(const SparseTable &table, int devices);
@@ -35,7 +40,8 @@ Bytes tableMemory(const SparseTable &table, int64_t rows, Optimizer optimizer, S
 /// processes `share` samples of each of `inFlight` micro-batches at a time:
 ///   copies·dense parameters + buffers + inFlight·(share·(activations + received boundary) + fixed
 ///   part of the boundary) + share·workspace
-/// `boundary` is what crosses the cut at `begin`; workspace is that of the largest layer.
+/// `boundary` is what crosses the cut at `begin`; workspace is that of the largest layer. It is a
+/// lower bound of what plans count (StageMemory), as it leaves out what is sent or comes and goes.
 Bytes deviceMemory(const LayerGraph &graph, int begin, int end, const Cut &boundary,
                    Optimizer optimizer, Samples share, int inFlight);
 

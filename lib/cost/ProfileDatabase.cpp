@@ -5,6 +5,7 @@
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/Path.h"
 
 #include <algorithm>
 #include <cassert>
@@ -175,6 +176,10 @@ std::vector<ProfileWarning> ProfileDatabase::add(const Profile &profile, StringR
   for (const LinkMeasurement &link : profile.links)
     links[link.name] = {link.name, link.bandwidth, link.latency,      ("measured: " + path).str(),
                         {},        link.allReduce, provenanceOf(link)};
+  for (const MemoryMeasurement &memory : profile.memory)
+    overheads[memory.deviceType] = {memory.constant, memory.factor, memory.underWay,
+                                    ("measured: " + sys::path::filename(path)).str(),
+                                    Provenance::Measured};
   for (const MeasuredLayer &layer : profile.layers)
     workBySignature[layer.signature] = layer.work;
   return warnings;
@@ -203,6 +208,13 @@ void ProfileDatabase::applyLinks(Cluster &cluster) const {
     *used = measured->second;
     used->location = place;
   }
+}
+
+void ProfileDatabase::applyMemory(Cluster &cluster) const {
+  for (DeviceType &type : cluster.types)
+    for (StringRef name : {StringRef(type.catalogue), StringRef(type.stated())})
+      if (auto measured = overheads.find(name); measured != overheads.end())
+        type.overhead = measured->second;
 }
 
 const ProfileSeries *ProfileDatabase::find(const Device &device, const Layer &layer,

@@ -108,6 +108,9 @@ public:
   /// Puts measured bandwidth and latency in place of those of the links of `cluster` that have the
   /// name of a measured one.
   void applyLinks(Cluster &cluster) const;
+  /// Likewise what ranks take of devices beyond their tensors, by the type's own name, then by its
+  /// catalogue name.
+  void applyMemory(Cluster &cluster) const;
 
   const llvm::StringMap<Device> &deviceTypes() const { return devices; }
   /// The work of layers, by signature, that the profiles state.
@@ -123,7 +126,8 @@ private:
   ProfileSeries &seriesOf(const ProfileEntry &entry, llvm::StringRef model);
 
   llvm::StringMap<Device> devices;
-  llvm::StringMap<Link> links; // measured
+  llvm::StringMap<Link> links;               // measured
+  llvm::StringMap<MemoryOverhead> overheads; // by device type
   llvm::StringMap<LayerWork> workBySignature;
   std::vector<std::string> paths, hashes, dates;
 };

@@ -13,8 +13,9 @@ GroupCosts groupCosts(const Cluster &cluster, const DeviceGroup &group) {
 }
 
 StageCosts::StageCosts(const LayerGraph &graph, const Cluster &cluster, const CostModel &costs,
-                       Optimizer optimizer, Samples globalBatch, LayerTimesTable::MayRun mayRun)
-    : cuts(graph.cuts()), memory(graph, cuts, optimizer, globalBatch),
+                       Optimizer optimizer, Samples globalBatch, LayerTimesTable::MayRun mayRun,
+                       Precision precision)
+    : cuts(graph.cuts()), memory(graph, cuts, optimizer, globalBatch, precision),
       times(graph, cluster, costs, std::move(mayRun)), cluster(cluster),
       inPassAllReduces(graph.layers.size() + 1), inPassAllReduceBytes(graph.layers.size() + 1),
       groups(cluster.types.size()) {

@@ -72,7 +72,8 @@ class StageCosts {
 public:
   /// All outlive this.
   StageCosts(const LayerGraph &graph, const Cluster &cluster, const CostModel &costs,
-             Optimizer optimizer, Samples globalBatch, LayerTimesTable::MayRun mayRun);
+             Optimizer optimizer, Samples globalBatch, LayerTimesTable::MayRun mayRun,
+             Precision precision = Precision::Fp32);
 
   /// The cost of layers `range` on `option`. Every device has at least one sample.
   StageCost stageCost(LayerRange range, const StageOption &option, const BatchSplit &split);

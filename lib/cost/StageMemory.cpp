@@ -26,8 +26,9 @@ int64_t MemoryModel::mostSamples(Bytes memory, int inFlight, int64_t batch) cons
 }
 
 StageMemory::StageMemory(const LayerGraph &graph, ArrayRef<Cut> cuts, Optimizer optimizer,
-                         Samples globalBatch)
-    : graph(graph), cuts(cuts), optimizer(optimizer), globalBatch(globalBatch), sums(1) {
+                         Samples globalBatch, Precision precision)
+    : graph(graph), cuts(cuts), optimizer(optimizer), globalBatch(globalBatch),
+      precision(precision), sums(1) {
   std::vector<bool> allowed = graph.allowedCuts();
   for (int i = 0; i < graph.size(); ++i) {
     const Layer &layer = graph.layers[i];
@@ -66,22 +67,24 @@ MemoryModel StageMemory::of(LayerRange range, int replicas, Recomputation recomp
                             StateSharding sharding) {
   const Sums &before = sums[range.begin], &through = sums[range.end];
   const Largest &most = largestOf(range);
-  const Cut &received = cuts[range.begin];
+  const Cut &received = cuts[range.begin], &sent = cuts[range.end];
   MemoryModel model;
   model.fixed =
       trainedMemory(through.dense - before.dense, most.dense, optimizer, sharding, replicas) +
-      (through.buffers - before.buffers) + tables(range, replicas);
+      roundedWeights(through.dense - before.dense, precision) + (through.buffers - before.buffers) +
+      tables(range, replicas);
   model.boundary = received.fixedBytes;
   model.kept = received.forwardBytes + (through.activations - before.activations);
-  model.workspace = most.workspace;
-  if (!recomputation)
-    return model;
-  for (const Segments &each : segmentsOf(range))
+  model.underWay = most.workspace;
+  model.workspace = most.workspace + received.backwardBytes + sent.backwardBytes; // and messages
+  for (const Segments &each : recomputation ? segmentsOf(range) : ArrayRef<Segments>())
     if (each.count == recomputation.segments) {
       model.boundary = each.boundary;
       model.kept = each.kept;
       model.workspace += each.largest;
     }
+  model.boundary += sent.fixedBytes; // until the gradients of what was sent are there
+  model.kept += sent.forwardBytes;
   return model;
 }
 
@@ -132,12 +135,17 @@ ArrayRef<StageMemory::Segments> StageMemory::segmentsOf(LayerRange range) {
 }
 
 int StageMemory::mostInFlight(LayerRange range, int replicas, bool recomputes,
-                              StateSharding sharding, Bytes memory, Samples share) {
+                              StateSharding sharding, DeviceRoom room, Samples share) {
+  auto mostOf = [&](Recomputation recomputation) {
+    return of(range, replicas, recomputation, sharding)
+        .on(room.workspaceCopies)
+        .mostInFlight(room.memory, share);
+  };
   if (!recomputes)
-    return of(range, replicas, {}, sharding).mostInFlight(memory, share);
+    return mostOf({});
   int most = 0;
   for (const Segments &each : segmentsOf(range))
-    most = std::max(most, of(range, replicas, {each.count}, sharding).mostInFlight(memory, share));
+    most = std::max(most, mostOf({each.count}));
   return most;
 }
 

@@ -20,12 +20,27 @@ struct Recomputation {
   explicit operator bool() const { return segments > 0; }
 };
 
+/// What a device has for tensors.
+struct DeviceRoom {
+  Bytes memory{};
+  double workspaceCopies = 1;
+};
+
 /// Need of a device with `share` samples of each micro-batch:
 ///   fixed + inFlight·(share·kept + boundary) + share·workspace
 struct MemoryModel {
   Bytes fixed{};             // parameters, optimizer state, tables
   Bytes boundary{};          // by micro-batch in flight, whatever its size
   Bytes kept{}, workspace{}; // by sample
+  Bytes underWay{};          // part of the workspace: what comes and goes in a layer
+
+  /// Of a device that counts what comes and goes so often (MemoryOverhead::workspaceCopies()).
+  MemoryModel on(double workspaceCopies) const {
+    MemoryModel model = *this;
+    model.workspace += underWay * (workspaceCopies - 1);
+    model.underWay = underWay * workspaceCopies;
+    return model;
+  }
 
   Bytes need(Samples share, int inFlight) const {
     double samples = double(share.value());
@@ -42,7 +57,7 @@ class StageMemory {
 public:
   /// `cuts` are those of `graph`; both outlive this.
   StageMemory(const LayerGraph &graph, llvm::ArrayRef<Cut> cuts, Optimizer optimizer,
-              Samples globalBatch);
+              Samples globalBatch, Precision precision = Precision::Fp32);
 
   /// Of each of `replicas` that hold layers `range`, share their sparse tables as evenly as rows
   /// go, and divide their state as `sharding` says.
@@ -55,10 +70,10 @@ public:
   /// The first layers of those segments, of about equal activations.
   std::vector<int> firstLayers(LayerRange range, Recomputation recomputation) const;
 
-  /// Most micro-batches of `share` samples that fit into `memory`, with any number of segments
-  /// where it recomputes; 0: not one.
+  /// Most micro-batches of `share` samples that fit into the `room` of a device, with any number of
+  /// segments where it recomputes; 0: not one.
   int mostInFlight(LayerRange range, int replicas, bool recomputes, StateSharding sharding,
-                   Bytes memory, Samples share);
+                   DeviceRoom room, Samples share);
 
   /// Of the sparse tables, on the replica with the largest parts.
   Bytes tables(LayerRange range, int replicas);
@@ -96,6 +111,7 @@ private:
   llvm::ArrayRef<Cut> cuts;
   const Optimizer optimizer;
   const Samples globalBatch;
+  const Precision precision;
   std::vector<Sums> sums;         // by position
   std::vector<int> segmentStarts; // layers that may begin a segment, ascending
   llvm::DenseMap<std::pair<int, int>, Largest> largest;

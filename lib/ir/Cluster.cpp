@@ -34,6 +34,17 @@ Error verifyRates(const DeviceType &type) {
          << "' needs a positive fp32 rate and a positive memory bandwidth";
 }
 
+Error verifyOverhead(const DeviceType &type) {
+  const MemoryOverhead &overhead = type.overhead;
+  auto isFactor = [](double value) { return std::isfinite(value) && value >= 1; };
+  if (isNotNegative(overhead.constant.value()) && isFactor(overhead.factor) &&
+      isFactor(overhead.underWay))
+    return Error::success();
+  return Diagnostic(Diag::OutOfRange, type.location)
+         << "the memory overhead of device type '" << type.name
+         << "' needs a constant that is not negative and factors of at least 1";
+}
+
 /// What the catalogue is to fill in may be absent until it has done so.
 Error verifyType(const DeviceType &type) {
   if (type.name.empty())
@@ -48,6 +59,8 @@ Error verifyType(const DeviceType &type) {
   if (!isNotNegative(type.price.value()))
     return Diagnostic(Diag::OutOfRange, type.location)
            << "the price of device type '" << type.name << "' is negative or not finite";
+  if (Error error = verifyOverhead(type))
+    return error;
   if (type.rates)
     return verifyRates(type);
   return Error::success();
@@ -226,6 +239,11 @@ int Cluster::typeIndex(const DeviceRef &device) const {
           isNodeOf(group, device.node))
         return type;
   return -1;
+}
+
+double defaultHeadroom(const Cluster &cluster) {
+  bool stated = any_of(cluster.types, [](const DeviceType &type) { return bool(type.overhead); });
+  return stated ? 0.05 : 0;
 }
 
 int Cluster::deviceCount(int type) const {

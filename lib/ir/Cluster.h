@@ -9,6 +9,7 @@
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>
@@ -31,6 +32,26 @@ struct PeakRates {
   bool operator==(const PeakRates &) const = default;
 };
 
+/// What a rank takes of its device: `constant` for the process (interpreter, libraries, buffers of
+/// the communication, context of a GPU), `factor` times the tensors that are there for long
+/// (messages, rounding), and `underWay` times the workspace of its layers, whose blocks come and go
+/// and leave holes in the allocator's heap.
+struct MemoryOverhead {
+  Bytes constant{};
+  double factor = 1, underWay = 1;
+  std::string source{}; // who says so; empty: nobody does
+  Provenance provenance = Provenance::Assumed;
+  bool operator==(const MemoryOverhead &) const = default;
+
+  explicit operator bool() const { return !source.empty(); }
+  /// How often a rank counts the workspace of its layers among its tensors.
+  double workspaceCopies() const { return std::max(1.0, underWay / factor); }
+  /// What a rank with `tensors` takes.
+  Bytes resident(Bytes tensors) const { return constant + tensors * factor; }
+  /// The tensors that a rank has room for in `memory`; 0 where not even the process fits.
+  Bytes room(Bytes memory) const;
+};
+
 struct DeviceType {
   std::string name;
   DeviceClass deviceClass = DeviceClass::Gpu;
@@ -49,6 +70,7 @@ struct DeviceType {
   const std::string &stated() const { return statedName.empty() ? name : statedName; }
   /// How fast it computes, as a multiple of what profiles and the catalogue say of it.
   double speed = 1;
+  MemoryOverhead overhead{};
 };
 
 /// Moving s bytes takes latency + s/bandwidth.
@@ -161,6 +183,9 @@ bool isAt(const Cluster &cluster, const NodeGroup &group, llvm::StringRef type,
 /// cluster's.
 const Link &networkBetween(const Cluster &cluster, const NodeGroup &a, llvm::StringRef aType,
                            const NodeGroup &b, llvm::StringRef bType);
+/// The part of each memory that plans keep free unless they are told: 0.05 where it is stated what
+/// ranks take beyond their tensors. Nothing elsewhere: there figures are of tensors alone.
+double defaultHeadroom(const Cluster &cluster);
 
 /// Reads a cluster file (docs/clusters.md). Errors carry line and column.
 llvm::Expected<Cluster> readCluster(llvm::StringRef path);

@@ -1,5 +1,6 @@
 // Cluster files: YAML to Cluster. docs/clusters.md describes the format.
 #include "ir/Cluster.h"
+#include "ir/MemoryOverhead.h"
 #include "support/Files.h"
 #include "support/Suggestion.h"
 #include "support/Yaml.h"
@@ -96,6 +97,7 @@ Error readDeviceType(const YamlEntry &entry, DeviceType &type) {
         [&](const YamlNode &node) { return readCores(node, "cores of " + owner, type.cores); }},
        {"speed", optional,
         [&](const YamlNode &node) { return readSpeed(node, "speed of " + owner, type.speed); }},
+       memoryOverheadField(owner, "cluster file", type.overhead),
        rateField("fp32", owner, type.rates, &PeakRates::fp32),
        rateField("tf32", owner, type.rates, &PeakRates::tf32),
        rateField("bf16", owner, type.rates, &PeakRates::bf16),

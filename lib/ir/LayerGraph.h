@@ -60,7 +60,7 @@ struct Layer {
   Bytes parameterBytes{};  // trained, `tables` included; a tied one counts in its first layer
   Bytes bufferBytes{};     // not trained (running statistics, constants)
   Bytes activationBytes{}; // kept from forward to backward, per sample
-  Bytes workspaceBytes{};  // scratch of the kernel, per sample
+  Bytes workspaceBytes{};  // gradients under way and scratch of its kernels, per sample
   /// Names of the trained parameters; a name that two layers share is one tied parameter.
   std::vector<std::string> parameters;
   /// The sparse ones among them; one that several layers use is listed in the first, with the

@@ -120,6 +120,7 @@ Error verifyTimes(const Stage &stage, const Location &place) {
       isTime(stage.receiveGradient) && isPart(stage.update, stage.sync) &&
       isPart(stage.receiveGradient + stage.lookupGradient + stage.reduceScatter, stage.backward) &&
       isFigure(stage.memory.value()) && isFigure(stage.parameterBytes.value()) &&
+      isFigure(stage.overhead.value()) && stage.overhead <= stage.memory &&
       isFigure(stage.amplification);
   if (hold)
     return Error::success();
@@ -289,6 +290,9 @@ Error verifyFigures(const Plan &plan) {
   if (plan.maxMemoryFraction > 1)
     return Diagnostic(Diag::InvalidPlan, Location{"", 0, 0, "maxMemoryFraction"})
            << "'maxMemoryFraction' is " << plan.maxMemoryFraction << "; accepted is at most 1";
+  if (plan.memoryHeadroom && !(*plan.memoryHeadroom >= 0 && *plan.memoryHeadroom < 1))
+    return Diagnostic(Diag::InvalidPlan, Location{"", 0, 0, "memoryHeadroom"})
+           << "'memoryHeadroom' is " << *plan.memoryHeadroom << "; accepted is 0 to below 1";
   for (size_t i = 0; i < plan.deviceLimits.size(); ++i)
     if (plan.deviceLimits[i].type.empty() || plan.deviceLimits[i].most < 0)
       return Diagnostic(Diag::InvalidPlan,
@@ -343,6 +347,19 @@ Error verifyBatch(const Plan &plan) {
   return Error::success();
 }
 } // namespace
+
+std::map<DeviceRef, Bytes> memoryByDevice(const Plan &plan) {
+  std::map<DeviceRef, Bytes> result, overheads;
+  for (const Stage &stage : plan.stages)
+    for (const Replica &replica : stage.replicas)
+      for (const DeviceRef &device : replica.devices) {
+        result[device] += stage.memory - stage.overhead;
+        overheads[device] = std::max(overheads[device], stage.overhead);
+      }
+  for (auto &[device, bytes] : result)
+    bytes += overheads[device];
+  return result;
+}
 
 Error Plan::verify() const {
   if (Error error = verifyBatch(*this))

@@ -9,7 +9,9 @@
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/Error.h"
 
+#include <algorithm>
 #include <array>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -106,6 +108,7 @@ struct Stage {
   Seconds reduceScatter{};   // part of `backward`: sums of the gradients, where they are sharded
   Seconds update{};          // part of `sync`
   Bytes memory{};            // largest need of its devices
+  Bytes overhead{};          // part of `memory`: of the process (MemoryOverhead), once a device
   /// Of burst plans: the largest amplification of its layers, the time of a layer on the devices of
   /// the stage, times their number, over its time on one device (DeepPool, section 4).
   double amplification = 0;
@@ -190,11 +193,26 @@ struct Requirements {
   Dollars maxCostPerIteration{};
   Seconds maxIteration{};
   double maxMemoryFraction = 0; // of the memory of each device, at most 1
+  /// Part of the memory of each device that is kept free; none: defaultHeadroom() of the cluster.
+  std::optional<double> memoryHeadroom{};
   std::vector<DeviceLimit> deviceLimits;
   std::vector<Pin> pins;             // layer name -> device type
   std::vector<LayerSet> colocations; // the layers of each are in one stage
   std::vector<LayerSet> separations; // no two layers of one are in the same stage
   bool operator==(const Requirements &) const = default;
+
+  /// What plans may use of the memory of each device.
+  double memoryPart() const {
+    double part = 1 - memoryHeadroom.value_or(0);
+    return maxMemoryFraction > 0 ? std::min(part, maxMemoryFraction) : part;
+  }
+};
+
+/// What a plan counts on devices of `type` beyond their tensors.
+struct DeviceMemory {
+  std::string type;
+  MemoryOverhead overhead;
+  bool operator==(const DeviceMemory &) const = default;
 };
 
 /// How much is to be trained with a plan.
@@ -259,6 +277,7 @@ struct Plan : Requirements {
   std::optional<BackgroundJob> background; // of burst plans
   std::vector<Alternative> alternatives;   // the plan's own kind among them; empty: not compared
   std::vector<Check> checks;
+  std::vector<DeviceMemory> deviceMemory; // by type of the cluster
   /// Share of the predicted time by Provenance; sums to 1.
   std::array<double, provenances> provenance{};
 
@@ -275,6 +294,9 @@ struct Plan : Requirements {
   /// Structure only (shares, counts, finite figures); lib/search/verify checks it against inputs.
   llvm::Error verify() const;
 };
+
+/// What each device of `plan` holds: for all of its stages, and one process.
+std::map<DeviceRef, Bytes> memoryByDevice(const Plan &plan);
 
 /// Iteration time of a synchronous pipeline with `microBatches` full micro-batches, by a formula:
 ///   1F1B (and one stage):  Σ τ_s + (m−1)·max τ_s + exposed synchronisation,  τ_s = forward +

@@ -58,6 +58,7 @@ void writeStage(const Stage &stage, v1::Stage &form) {
   form.set_receive_gradient_seconds(stage.receiveGradient.value());
   form.set_update_seconds(stage.update.value());
   form.set_memory_bytes(stage.memory.value());
+  form.set_overhead_bytes(stage.overhead.value());
   form.set_parameter_bytes(stage.parameterBytes.value());
   form.set_lookup_seconds(stage.lookup.value());
   form.set_lookup_gradient_seconds(stage.lookupGradient.value());
@@ -88,6 +89,7 @@ Stage readStage(const v1::Stage &form, const Twine &place, NameReader &names) {
   stage.receiveGradient = Seconds(form.receive_gradient_seconds());
   stage.update = Seconds(form.update_seconds());
   stage.memory = Bytes(form.memory_bytes());
+  stage.overhead = Bytes(form.overhead_bytes());
   stage.parameterBytes = Bytes(form.parameter_bytes());
   stage.lookup = Seconds(form.lookup_seconds());
   stage.lookupGradient = Seconds(form.lookup_gradient_seconds());
@@ -121,6 +123,8 @@ void writeRequest(const Plan &plan, v1::Plan &form) {
   form.set_max_cost_per_iteration(plan.maxCostPerIteration.value());
   form.set_max_iteration_seconds(plan.maxIteration.value());
   form.set_max_memory_fraction(plan.maxMemoryFraction);
+  if (plan.memoryHeadroom)
+    form.set_memory_headroom(*plan.memoryHeadroom);
   for (const DeviceLimit &limit : plan.deviceLimits) {
     v1::DeviceLimit &limitForm = *form.add_device_limits();
     limitForm.set_type(limit.type);
@@ -179,7 +183,33 @@ void writePrediction(const Plan &plan, v1::Plan &form) {
 }
 
 /// What only some plans have.
+void writeDeviceMemory(const Plan &plan, v1::Plan &form) {
+  for (const DeviceMemory &memory : plan.deviceMemory) {
+    v1::DeviceMemory &memoryForm = *form.add_device_memory();
+    memoryForm.set_type(memory.type);
+    memoryForm.set_constant_bytes(memory.overhead.constant.value());
+    memoryForm.set_factor(memory.overhead.factor);
+    memoryForm.set_under_way(memory.overhead.underWay);
+    memoryForm.set_source(memory.overhead.source);
+    if (memory.overhead)
+      memoryForm.set_origin(nameOf(memory.overhead.provenance));
+  }
+}
+
+void readDeviceMemory(const v1::Plan &form, NameReader &names, Plan &plan) {
+  for (int i = 0; i < form.device_memory_size(); ++i) {
+    const v1::DeviceMemory &memory = form.device_memory(i);
+    MemoryOverhead overhead{Bytes(memory.constant_bytes()), memory.factor(), memory.under_way(),
+                            memory.source()};
+    if (!memory.origin().empty())
+      overhead.provenance = names.named<Provenance>(memory.origin(), provenances,
+                                                    "deviceMemory[" + Twine(i) + "].origin");
+    plan.deviceMemory.push_back({memory.type(), overhead});
+  }
+}
+
 void writeExtras(const Plan &plan, v1::Plan &form) {
+  writeDeviceMemory(plan, form);
   writeBurst(plan, form);
   if (plan.training) {
     v1::Training &training = *form.mutable_training();
@@ -249,6 +279,8 @@ void readRequest(const v1::Plan &form, Plan &plan) {
   plan.maxCostPerIteration = Dollars(form.max_cost_per_iteration());
   plan.maxIteration = Seconds(form.max_iteration_seconds());
   plan.maxMemoryFraction = form.max_memory_fraction();
+  if (form.has_memory_headroom())
+    plan.memoryHeadroom = form.memory_headroom();
   for (const v1::DeviceLimit &limit : form.device_limits())
     plan.deviceLimits.push_back({limit.type(), int(limit.most())});
   for (const v1::Pin &pin : form.pins())
@@ -276,6 +308,7 @@ void readDecision(const v1::Plan &form, NameReader &names, Plan &plan) {
     plan.shardState = names.named<StateSharding>(form.shard_state(), 3, "shardState");
   for (int i = 0; i < form.stages_size(); ++i)
     plan.stages.push_back(readStage(form.stages(i), "stages[" + Twine(i) + "]", names));
+  readDeviceMemory(form, names, plan);
 }
 
 void readPrediction(const v1::Plan &form, Plan &plan) {

@@ -68,6 +68,25 @@ Error verifyLink(const LinkMeasurement &link, size_t index) {
   return Error::success();
 }
 
+Error verifyMemory(ArrayRef<MemoryMeasurement> memory) {
+  StringSet<> types;
+  for (size_t i = 0; i < memory.size(); ++i) {
+    const MemoryMeasurement &each = memory[i];
+    Location place{"", 0, 0, "memory[" + std::to_string(i) + "]"};
+    if (each.deviceType.empty())
+      return Diagnostic(Diag::InvalidProfile, place) << "the memory is of no device type";
+    if (!types.insert(each.deviceType).second)
+      return Diagnostic(Diag::DuplicateName, place)
+             << "the memory of '" << each.deviceType << "' is there twice";
+    if (!std::isfinite(each.constant.value()) || each.constant < Bytes() ||
+        !std::isfinite(each.factor) || each.factor < 1 || !std::isfinite(each.underWay) ||
+        each.underWay < 1)
+      return Diagnostic(Diag::InvalidProfile, place)
+             << "memory has a constant that is not negative and factors of at least 1";
+  }
+  return Error::success();
+}
+
 Error verifyLayer(const MeasuredLayer &layer, size_t index) {
   Location place{"", 0, 0, "layers[" + std::to_string(index) + "]"};
   if (layer.signature.empty())
@@ -118,6 +137,8 @@ Error Profile::verify() const {
   for (size_t i = 0; i < links.size(); ++i)
     if (Error error = verifyLink(links[i], i))
       return error;
+  if (Error error = verifyMemory(memory))
+    return error;
   StringSet<> signatures;
   for (size_t i = 0; i < layers.size(); ++i) {
     if (Error error = verifyLayer(layers[i], i))

@@ -67,6 +67,14 @@ struct LinkMeasurement {
   bool operator==(const LinkMeasurement &) const = default;
 };
 
+/// What a rank takes of a device of `deviceType` beyond its tensors; see MemoryOverhead.
+struct MemoryMeasurement {
+  std::string deviceType;
+  Bytes constant{};
+  double factor = 1, underWay = 1;
+  bool operator==(const MemoryMeasurement &) const = default;
+};
+
 /// The work of a layer, per sample: what a time is explained by where the layer itself was not
 /// measured.
 struct LayerWork {
@@ -91,12 +99,13 @@ struct Profile {
   std::optional<Precision> precision; // that layers computed in; absent: not stated
   std::vector<ProfileEntry> entries;
   std::vector<LinkMeasurement> links;
+  std::vector<MemoryMeasurement> memory;
   std::vector<MeasuredLayer> layers; // of the entries by signature, as far as known
   std::string fingerprint;
 
   bool operator==(const Profile &) const = default;
   /// Times finite and not negative, batches positive, one of signature and layer in each entry;
-  /// work finite and not negative, once for a signature.
+  /// work finite and not negative, once for a signature; memory likewise, once for a device type.
   llvm::Error verify() const;
 };
 

@@ -109,6 +109,18 @@ void writeLink(const LinkMeasurement &link, v1::LinkMeasurement &form) {
   form.set_calibrated(link.calibrated);
 }
 
+void writeMemory(const MemoryMeasurement &memory, v1::MemoryMeasurement &form) {
+  form.set_device_type(memory.deviceType);
+  form.set_constant_bytes(memory.constant.value());
+  form.set_factor(memory.factor);
+  form.set_under_way(memory.underWay);
+}
+
+MemoryMeasurement readMemory(const v1::MemoryMeasurement &form) {
+  return {form.device_type(), Bytes(form.constant_bytes()), form.has_factor() ? form.factor() : 1,
+          form.has_under_way() ? form.under_way() : 1};
+}
+
 LinkMeasurement readLink(const v1::LinkMeasurement &form, const Twine &place, NameReader &names) {
   LinkMeasurement link{form.name(), BytesPerSecond(form.bandwidth_bytes_per_second()),
                        Seconds(form.latency_seconds())};
@@ -140,6 +152,8 @@ std::string toJson(const Profile &profile) {
     writeEntry(entry, *form.add_entries());
   for (const LinkMeasurement &link : profile.links)
     writeLink(link, *form.add_links());
+  for (const MemoryMeasurement &memory : profile.memory)
+    writeMemory(memory, *form.add_memory());
   for (const MeasuredLayer &layer : profile.layers)
     writeLayer(layer, *form.add_layers());
   return printMessage(form);
@@ -168,6 +182,8 @@ Expected<Profile> parseProfile(StringRef text, StringRef path) {
     profile.links.push_back(readLink(form.links(i), "links[" + Twine(i) + "]", names));
   if (!form.precision().empty())
     profile.precision = names.named<Precision>(form.precision(), precisions, "precision");
+  for (const v1::MemoryMeasurement &memory : form.memory())
+    profile.memory.push_back(readMemory(memory));
   if (Error error = names.take())
     return error;
   if (Error error = profile.verify())

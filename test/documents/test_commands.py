@@ -32,6 +32,7 @@ ELSEWHERE = {
     "scp ": "needs another machine",
     "torchrun ": "needs other machines",
     "bench/": "takes an hour on a quiet machine",
+    "--memory cpu-core": "takes a minute or two",
     "--cores 1 --batches 1,2,4,5,8": "takes ten minutes",
 }
 # Commands that end with another status than 0, as the document says.
@@ -42,6 +43,7 @@ YOURS = {
     "x.layers.json": "test/data/hand/chain.layers.json",
     "p.profile.json": "test/data/hand/chain.profile.json",
     "c.yaml": "test/data/hand/pair.yaml",
+    "machine.memory.profile.json": "test/data/hand/memory.profile.json",
 }
 
 

@@ -3,7 +3,7 @@
 
 using namespace heterplan;
 
-// The same bytes go to both readers of the catalogue.
+// The same bytes go to all readers of the catalogue.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   llvm::StringRef text = fuzzing::textOf(data, size);
   llvm::Expected<DeviceType> device = parseCatalogueDevice(text, "input");
@@ -16,5 +16,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fuzzing::expectDiagnostic(link.takeError());
   else if (!(link->bandwidth > BytesPerSecond(0)))
     fuzzing::fail("a link without bandwidth");
+  llvm::Expected<ClassMemory> memory = parseClassMemory(text, "input");
+  if (!memory)
+    fuzzing::expectDiagnostic(memory.takeError());
+  else if (memory->overhead.factor < 1)
+    fuzzing::fail("ranks take less than their tensors");
   return 0;
 }

@@ -181,12 +181,13 @@ class Stages:
         copies = COPIES[self.request.optimizer]
         parameters = sum(layer.parameter_bytes for layer in layers)
         piece = math.ceil(parameters / (4 * devices)) * 4
-        if devices < 2 or sharding == "none":
-            return parameters * copies
-        if sharding == "optimizer":
-            return parameters * 2 + piece * (copies - 2)
         largest = max(layer.parameter_bytes for layer in layers)
-        return parameters + piece * (copies - 1) + min(parameters, 2 * (largest + BUFFER))
+        if devices < 2 or sharding == "none":
+            return parameters * copies + largest * (2 if copies == 4 else 1)
+        buffers = min(parameters, 2 * (largest + BUFFER))
+        if sharding == "optimizer":
+            return parameters * 2 + piece * (copies - 2) + buffers
+        return parameters + piece * (copies - 1) + buffers
 
     def memory(self, begin: int, end: int, devices: int, way: Way, segments, share: int, in_flight: int) -> float:
         layers = self.instance.layers[begin:end]
@@ -198,6 +199,8 @@ class Stages:
         else:
             kept = self.cuts[begin].forward + sum(layer.activation_bytes for layer in layers)
             boundary = self.cuts[begin].fixed
+        kept, boundary = kept + self.cuts[end].forward, boundary + self.cuts[end].fixed
+        workspace += self.cuts[begin].backward + self.cuts[end].backward  # messages
         return fixed + in_flight * (share * kept + boundary) + share * workspace
 
     def room(self, kind: int) -> float:

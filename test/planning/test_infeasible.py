@@ -115,7 +115,7 @@ CASES = [
          ["in a stage each$", "^data parallelism"], ["layers 'first', 'second'", "schedule"]),
     Case("pipeline-and-counts", "tower", pool(fast=1, slow=0), [("--schedule", "pipeline")],
          ["^a pipeline of at least two stages$"], ["schedule", "devices of type fast"]),
-    Case("micro-batches-and-memory", "tower", pool(fast=0, slow=1, slow_memory="1500MB"),
+    Case("micro-batches-and-memory", "tower", pool(fast=0, slow=1, slow_memory="1900MB"),
          [("--micro-batches", "1"), ("--batch", "64")], [MEMORY, "^1 micro-batch$"],
          ["memory of slow", "micro-batches"]),
     Case("memory-and-floor", "tower", pool(fast_memory="500MB", slow=1), [floor(250)],

@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib.util
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
-from heterplan_runtime.fits import check_device_memory, check_host_memory
+from heterplan_runtime.fits import check_device_memory, check_host_memory, rank_bytes
 from heterplan_runtime.errors import RuntimeFault
 from heterplan_runtime.tensorfile import TensorWriter, read_tensors
 from hypothesis import given, settings
@@ -92,6 +93,12 @@ def test_writing_then_reading_is_the_identity(tmp_path_factory, tensors) -> None
     for found in (read_tensors(path), load_file(path)):
         assert found.keys() == values.keys()
         assert all(torch.equal(found[name], each) for name, each in values.items())
+
+
+def test_a_rank_of_several_stages_is_one_process() -> None:
+    program = SimpleNamespace(parts=[SimpleNamespace(stage=0), SimpleNamespace(stage=2)])
+    plan = SimpleNamespace(stage_bytes=(300.0, 1.0, 500.0), stage_overheads=(100.0, 0.0, 100.0))
+    assert rank_bytes(program, plan) == 700.0  # type: ignore[arg-type]
 
 
 def test_memory_that_is_not_there_is_told(fail, tmp_path: Path) -> None:

@@ -37,6 +37,9 @@ void addLimits(CLI::App &command, CompileOptions &options) {
           "longest iteration that is accepted");
   addText(command, "--max-memory-fraction", options.maxMemoryFraction, "F",
           "part of the memory of each device that may be used, at most 1");
+  addText(command, "--memory-headroom", options.memoryHeadroom, "F",
+          "part of the memory of each device that is kept free (0.05 where it is stated what ranks "
+          "take beyond tensors, else 0)");
   addTexts(command, "--max-devices", options.deviceLimits, "TYPE=N",
            "use at most so many devices of this type");
   addText(command, "--epochs", options.epochs, "N",
@@ -139,6 +142,20 @@ Error readLimit(StringRef option, StringRef text, auto &limit) {
   return Error::success();
 }
 
+Error readHeadroom(const CompileOptions &options, Request &request) {
+  if (options.memoryHeadroom.empty())
+    return Error::success();
+  Expected<double> headroom =
+      realOption("--memory-headroom", options.memoryHeadroom, 0, 0, /*inclusive=*/true);
+  if (!headroom)
+    return headroom.takeError();
+  if (*headroom >= 1)
+    return usageError("--memory-headroom")
+           << "'" << options.memoryHeadroom << "' leaves no memory; accepted is 0 to below 1";
+  request.memoryHeadroom = *headroom;
+  return Error::success();
+}
+
 Error readLimits(const CompileOptions &options, Request &request) {
   if (Error error =
           readLimit("--max-cost-per-hour", options.maxCostPerHour, request.maxCostPerHour))
@@ -154,6 +171,8 @@ Error readLimits(const CompileOptions &options, Request &request) {
     return error;
   if (Error error =
           readLimit("--max-memory-fraction", options.maxMemoryFraction, request.maxMemoryFraction))
+    return error;
+  if (Error error = readHeadroom(options, request))
     return error;
   for (const std::string &text : options.deviceLimits) {
     Expected<std::pair<std::string, std::string>> limit = assignmentOption("--max-devices", text);

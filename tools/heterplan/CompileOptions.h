@@ -19,7 +19,7 @@ struct CompileOptions {
   CostOptions costs;
   std::vector<std::string> pins, colocations, separations, deviceLimits;
   std::string batch, objective, minThroughput, maxCostPerHour, maxCostPerMillionSamples,
-      maxCostPerIteration, maxIterationTime, maxMemoryFraction, schedule,
+      maxCostPerIteration, maxIterationTime, maxMemoryFraction, memoryHeadroom, schedule,
       strategy = "auto", timeLimit, seed, optimizer, precision, microBatches, amplificationLimit,
       widths, background, backgroundBatch, maxSlowdown, iterationModel, costModel, rounding, epochs,
       samples, gap, threads, policyIn, policyOut, paretoPoints, workLimit, recompute, shardState;

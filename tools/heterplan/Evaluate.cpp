@@ -69,6 +69,8 @@ void completeFrom(const Plan &plan, CompileOptions &options) {
   completeLimit(options.maxCostPerIteration, plan.maxCostPerIteration.value());
   completeLimit(options.maxIterationTime, plan.maxIteration.value());
   completeLimit(options.maxMemoryFraction, plan.maxMemoryFraction);
+  if (plan.memoryHeadroom)
+    complete(options.memoryHeadroom, exactly(*plan.memoryHeadroom));
 }
 
 /// Pins and sets of layers, likewise.
@@ -103,9 +105,7 @@ Expected<double> memoryLeft(const Plan &plan, const Problem &problem) {
   double least = unlimited;
   for (const ReevaluatedStage &stage : stages->stages)
     for (const ReevaluatedReplica &replica : stage.replicas) {
-      Bytes memory = problem.cluster.types[replica.type].memory;
-      if (plan.maxMemoryFraction > 0)
-        memory = memory * plan.maxMemoryFraction;
+      Bytes memory = problem.cluster.types[replica.type].memory * plan.memoryPart();
       least = std::min(least, (memory - replica.need).value() / memory.value());
     }
   return least;

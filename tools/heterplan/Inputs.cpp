@@ -229,6 +229,7 @@ Expected<CostInputs> readCosts(const CostOptions &options, const LayerGraph &gra
   if (Error error = readProfiles(options.profiles, precision, *inputs.measured))
     return error;
   inputs.measured->applyLinks(inputs.cluster);
+  inputs.measured->applyMemory(inputs.cluster);
   inputs.cluster = separateNodeClasses(std::move(inputs.cluster));
   inputs.roofline = std::make_unique<RooflineModel>(optimizer, precision);
   inputs.inferred = std::make_unique<LayerRegression>(*inputs.measured, graph);

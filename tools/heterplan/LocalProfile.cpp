@@ -29,20 +29,17 @@ Error writeMachine(StringRef output) {
   return Error::success();
 }
 
-Expected<ExitStatus> measureLink(const LocalOptions &options, const std::string &output) {
-  Expected<int64_t> ranks = wholeOption("--ranks", options.ranks, 2, 2, 1024);
-  if (!ranks)
-    return ranks.takeError();
+/// Runs a module of the runtime, which writes `output`.
+Expected<ExitStatus> measureBy(std::vector<std::string> arguments, const LocalOptions &options,
+                               const std::string &output) {
   Expected<std::string> runtime = findRuntime(executablePath());
   if (!runtime)
     return runtime.takeError();
   setenv("PYTHONPATH", sys::path::parent_path(*runtime).str().c_str(), /*overwrite=*/1);
   DeviceClass deviceClass = deviceClassOfTorch(options.device).value_or(DeviceClass::Cpu);
-  Expected<int> status = runProgram(findPython(),
-                                    {"-m", "heterplan_runtime.profile_link", "--name", options.link,
-                                     "--ranks", std::to_string(*ranks), "--device",
-                                     torchDeviceOf(deviceClass), "--output", output},
-                                    /*quiet=*/false);
+  arguments.insert(arguments.begin(), "-m");
+  arguments.insert(arguments.end(), {"--device", torchDeviceOf(deviceClass), "--output", output});
+  Expected<int> status = runProgram(findPython(), arguments, /*quiet=*/false);
   if (!status)
     return status.takeError();
   if (*status != 0)
@@ -50,26 +47,47 @@ Expected<ExitStatus> measureLink(const LocalOptions &options, const std::string 
   outs() << "wrote " << output << '\n';
   return exitDone;
 }
+
+Expected<ExitStatus> measureLink(const LocalOptions &options, const std::string &output) {
+  Expected<int64_t> ranks = wholeOption("--ranks", options.ranks, 2, 2, 1024);
+  if (!ranks)
+    return ranks.takeError();
+  return measureBy(
+      {"heterplan_runtime.profile_link", "--name", options.link, "--ranks", std::to_string(*ranks)},
+      options, output);
+}
+
+Expected<ExitStatus> measureMemory(const LocalOptions &options, const std::string &output) {
+  return measureBy({"heterplan_runtime.profile_memory", "--device-type", options.memory}, options,
+                   output);
+}
+
+/// Where a measurement of `what` goes.
+std::string outputFor(const LocalOptions &options, StringRef what) {
+  bool alone =
+      int(options.machine) + int(!options.link.empty()) + int(!options.memory.empty()) == 1;
+  if (alone && !options.output.empty())
+    return options.output;
+  if (alone)
+    return (what + ".profile.json").str();
+  SmallString<256> beside(options.output.empty() ? "machine.yaml" : options.output);
+  sys::path::replace_extension(beside, "." + what + ".profile.json");
+  return beside.str().str();
+}
 } // namespace
 
 Expected<ExitStatus> profileLocally(const LocalOptions &options) {
-  std::string output = options.output;
-  if (options.machine) {
-    if (output.empty())
-      output = "machine.yaml";
-    if (Error error = writeMachine(output))
+  if (options.machine)
+    if (Error error = writeMachine(options.output.empty() ? "machine.yaml" : options.output))
       return error;
+  if (!options.link.empty()) {
+    Expected<ExitStatus> status = measureLink(options, outputFor(options, "links"));
+    if (!status || *status != exitDone)
+      return status;
   }
-  if (options.link.empty())
-    return exitDone;
-  if (options.machine) {
-    SmallString<256> beside(output);
-    sys::path::replace_extension(beside, ".links.profile.json");
-    output = beside.str().str();
-  } else if (output.empty()) {
-    output = "links.profile.json";
-  }
-  return measureLink(options, output);
+  if (!options.memory.empty())
+    return measureMemory(options, outputFor(options, "memory"));
+  return exitDone;
 }
 
 } // namespace heterplan

@@ -1,5 +1,5 @@
-// heterplan profile --link and --machine: what is measured, or asked, of the machine at hand
-// without any model.
+// heterplan profile --link, --memory and --machine: what is measured, or asked, of the machine at
+// hand without any model.
 #pragma once
 
 #include "Commands.h"
@@ -13,15 +13,17 @@ namespace heterplan {
 /// As given on the command line.
 struct LocalOptions {
   std::string link, ranks; // --link, --ranks
+  std::string memory;      // --memory
   bool machine = false;    // --machine
   std::string device, output;
   bool json = false;
 
-  bool any() const { return machine || !link.empty(); }
+  bool any() const { return machine || !link.empty() || !memory.empty(); }
 };
 
-/// Writes a cluster file (--machine) and measures a link (--link), which goes to a profile file:
-/// `output`, or beside the cluster file where both are written.
+/// Writes a cluster file (--machine), measures a link (--link) and what ranks take beyond their
+/// tensors (--memory). Either goes to a profile file: `output` where it is all that is asked for,
+/// else one beside it.
 llvm::Expected<ExitStatus> profileLocally(const LocalOptions &options);
 
 } // namespace heterplan

@@ -1,6 +1,7 @@
 #include "PlanText.h"
 
 #include "LayerText.h"
+#include "MemoryText.h"
 #include "Table.h"
 
 #include "ir/MicroBatches.h"
@@ -186,6 +187,7 @@ void printFacts(raw_ostream &os, const Plan &plan) {
   printFact(os, "sizes", roundingText(plan));
   printFact(os, "Amdahl fits", fitsText(plan));
   printFact(os, "predicted from", provenanceText(plan));
+  printFact(os, "memory", memoryText(plan));
 }
 
 std::string checksSummary(ArrayRef<Check> checks) {

@@ -249,6 +249,10 @@ void addProfileOptions(CLI::App &command, ProfileCommand &options) {
           "measure messages and all-reduces between ranks of this machine instead; NAME as in "
           "cluster files (links.profile.json)");
   addText(command, "--ranks", options.ranks, "N", "of --link (2)");
+  addText(
+      command, "--memory", options.memory, "TYPE",
+      "measure what ranks take of a device beyond the tensors that plans count instead; TYPE as "
+      "in cluster files (memory.profile.json)");
   command.add_flag("--machine", options.machine,
                    "write a cluster file of this machine instead (machine.yaml)");
   addReadingOptions(command, options.reading);
@@ -258,8 +262,9 @@ void addProfileOptions(CLI::App &command, ProfileCommand &options) {
 Expected<ProfileJob> readProfileJob(const ProfileCommand &command) {
   for (auto [name, text] : {std::pair("MODEL", &command.model), {"--device", &command.device}})
     if (text->empty())
-      return usageError(name) << "is required to measure layers; --link, --machine and --check "
-                                 "FILE... need none";
+      return usageError(name)
+             << "is required to measure layers; --link, --memory, --machine and --check "
+                "FILE... need none";
   ProfileJob job;
   job.output = defaultOutput(command);
   if (Error error = addSettings(command, job))

@@ -18,6 +18,7 @@ struct ProfileCommand {
   std::vector<std::string> check; // profiles to look at; nothing is measured then
   std::string mostDays;
   std::string link, ranks; // --link, --ranks
+  std::string memory;      // --memory
   bool machine = false;
   ModelOptions reading;
   bool json = false;

@@ -156,8 +156,8 @@ std::vector<std::string> copyMismatches(const BackgroundJob &job, const Plan &co
                       ", and its own plan says " + plain(found));
   };
   Bytes memory{};
-  for (const Stage &stage : copy.stages)
-    memory += stage.memory;
+  for (const auto &[device, bytes] : memoryByDevice(copy))
+    memory = std::max(memory, bytes);
   equal("memory", job.memory.value(), memory.value());
   equal("iteration", job.iteration.value(), copy.iteration.value());
   equal("batch", double(job.batch.value()), double(copy.globalBatch.value()));

@@ -20,7 +20,7 @@ constexpr int mostCopyCuts = 32;
 /// What a plan may use of a device and does not; by device with gaps.
 std::map<DeviceRef, Bytes> roomsOf(const Plan &plan, const Cluster &cluster) {
   std::map<DeviceRef, Bytes> result;
-  double kept = plan.maxMemoryFraction > 0 ? 1 - plan.maxMemoryFraction : 0;
+  double kept = 1 - plan.memoryPart();
   for (const IdleGap &gap : plan.idle) {
     Bytes memory = cluster.types[cluster.typeIndex(gap.device)].memory;
     result.try_emplace(gap.device, gap.freeMemory - memory * kept);
@@ -36,8 +36,8 @@ public:
     job.batch = inputs.copy.globalBatch;
     job.maxSlowdown = inputs.maxSlowdown;
     job.iteration = inputs.copy.iteration;
-    for (const Stage &stage : inputs.copy.stages)
-      job.memory += stage.memory;
+    for (const auto &[device, bytes] : memoryByDevice(inputs.copy))
+      job.memory = std::max(job.memory, bytes);
   }
 
   Expected<BackgroundJob> run() {

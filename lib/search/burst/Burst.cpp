@@ -95,7 +95,7 @@ private:
       if (!widestCounts && width != pool.widths().back())
         continue;
       BurstGoal goal{request.objective == Objective::DeviceSeconds, longestOn(type, width),
-                     request.amplificationLimit, width, problem.memoryOf(type)};
+                     request.amplificationLimit, width, problem.roomOf(type).memory};
       Expected<BurstChoice> choice = searchWidths(costs, positions, goal, budget);
       if (!choice)
         return choice.takeError();

@@ -8,8 +8,9 @@ namespace heterplan {
 
 BurstCosts::BurstCosts(const Problem &problem, const Pool &pool)
     : problem(problem), pool(pool),
-      costs(problem.graph, problem.cluster, *problem.costs, problem.request.optimizer,
-            problem.request.globalBatch, [](int, int) { return true; }) {}
+      costs(
+          problem.graph, problem.cluster, *problem.costs, problem.request.optimizer,
+          problem.request.globalBatch, [](int, int) { return true; }, problem.request.precision) {}
 
 StageCost BurstCosts::stage(LayerRange range, int width) {
   StageOption option;

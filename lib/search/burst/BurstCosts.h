@@ -22,7 +22,7 @@ public:
   static Seconds sumOf(const StageCost &cost) { return cost.synchronization - cost.update; }
   /// What a device needs for the stage.
   Bytes memory(const StageCost &cost, int width) const {
-    return cost.memory.need(pool.share(width), 1);
+    return cost.memory.on(problem.roomOf(pool.type()).workspaceCopies).need(pool.share(width), 1);
   }
 
   /// Moving what crosses the cut before layer `position` from `before` devices to `after`.

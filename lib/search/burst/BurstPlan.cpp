@@ -55,7 +55,7 @@ private:
     stage.backward = cost.backward;
     stage.sync = cost.synchronization;
     stage.update = cost.update;
-    stage.memory = costs.memory(cost, chosen.width);
+    stateNeed(costs.memory(cost, chosen.width), problem.cluster.types[costs.pool.type()], stage);
     stage.parameterBytes = costs.costs.memory.parameters(chosen.layers);
     addProvenance(chosen, cost);
   }
@@ -108,14 +108,9 @@ private:
 
 /// Memory of each rank that no stage of the plan takes.
 std::map<DeviceRef, Bytes> freeMemory(const Plan &plan, const Cluster &cluster) {
-  std::map<DeviceRef, Bytes> result;
-  for (const Stage &stage : plan.stages)
-    for (const Replica &replica : stage.replicas)
-      for (const DeviceRef &device : replica.devices) {
-        Bytes memory = cluster.types[cluster.typeIndex(device)].memory;
-        Bytes &left = result.try_emplace(device, memory).first->second;
-        left = std::max(Bytes(), left - stage.memory);
-      }
+  std::map<DeviceRef, Bytes> result = memoryByDevice(plan);
+  for (auto &[device, bytes] : result)
+    bytes = std::max(Bytes(), cluster.types[cluster.typeIndex(device)].memory - bytes);
   return result;
 }
 } // namespace

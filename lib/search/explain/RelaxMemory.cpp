@@ -13,20 +13,10 @@ namespace heterplan {
 namespace {
 constexpr double closeEnough = 0.01;
 
-/// What `plan` needs on each device, for all of its stages there.
-std::map<DeviceRef, Bytes> needsOf(const Plan &plan) {
-  std::map<DeviceRef, Bytes> needs;
-  for (const Stage &stage : plan.stages)
-    for (const Replica &replica : stage.replicas)
-      for (const DeviceRef &device : replica.devices)
-        needs[device] += stage.memory;
-  return needs;
-}
-
 /// Largest part of the memory of a device that `plan` needs.
 double fractionOf(const Plan &plan, const Cluster &cluster) {
   double most = 0;
-  for (const auto &[device, need] : needsOf(plan))
+  for (const auto &[device, need] : memoryByDevice(plan))
     most = std::max(most, need / cluster.types[cluster.typeIndex(device)].memory);
   return std::min(most, 1.0);
 }
@@ -64,7 +54,7 @@ Problem withMemory(Problem problem, const std::vector<int> &types, double bytes)
 /// Most memory that `plan` needs on a device of `types`.
 double memoryNeed(const Plan &plan, const Cluster &cluster, const std::vector<int> &types) {
   Bytes most{};
-  for (const auto &[device, need] : needsOf(plan))
+  for (const auto &[device, need] : memoryByDevice(plan))
     if (is_contained(types, cluster.typeIndex(device)))
       most = std::max(most, need);
   return most.value();
@@ -79,7 +69,7 @@ Expected<std::optional<Relaxed>> relaxMemoryOf(const std::vector<int> &types, co
   if (!outcome->plan)
     return std::nullopt;
   auto withBytes = [&](double bytes) { return withMemory(base, types, bytes); };
-  double part = base.request.maxMemoryFraction > 0 ? base.request.maxMemoryFraction : 1;
+  double part = base.request.memoryPart();
   auto needOf = [&](const Plan &plan) { return memoryNeed(plan, asked.cluster, types) / part; };
   Bytes now = asked.cluster.types[types.front()].memory;
   for (int type : types)

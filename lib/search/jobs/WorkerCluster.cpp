@@ -41,6 +41,10 @@ std::string typeText(const DeviceType &type) {
     text += ", catalogue: " + quoted(type.catalogue);
   if (type.cores > 0)
     text += ", cores: " + number(type.cores);
+  if (const MemoryOverhead &overhead = type.overhead)
+    text += ", memory_overhead: {constant: " + number(overhead.constant.value(), "B") +
+            ", factor: " + number(overhead.factor) + ", under_way: " + number(overhead.underWay) +
+            ", source: " + quoted(overhead.source) + "}";
   if (type.rates)
     for (auto [key, rate] : {std::pair("fp32", type.rates->fp32),
                              {"tf32", type.rates->tf32},

@@ -3,6 +3,8 @@
 #include "cost/Memory.h"
 #include "search/placement/DeviceAssignment.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -39,7 +41,19 @@ Plan planFor(const Problem &problem) {
   static_cast<Requirements &>(plan) = request;
   plan.training = request.training;
   plan.objective = request.objective;
+  for (const DeviceType &type : problem.cluster.types)
+    if (none_of(plan.deviceMemory,
+                [&](const DeviceMemory &known) { return known.type == type.stated(); }))
+      plan.deviceMemory.push_back({type.stated(), type.overhead});
   return plan;
+}
+
+void stateNeed(Bytes tensors, const DeviceType &type, Stage &stage) {
+  Bytes need = type.overhead.resident(tensors);
+  if (need <= stage.memory)
+    return;
+  stage.memory = need;
+  stage.overhead = type.overhead.constant;
 }
 
 void stateWorth(Plan &plan, double bound, bool optimal) {
@@ -107,22 +121,22 @@ std::vector<TableShards> PlanBuilder::tablesOf(const PlacedStage &placed) const 
 }
 
 /// Of the devices of `stage`, whose replicas and tables are known.
-Bytes PlanBuilder::largestNeed(const StageEvaluation &run, const PlacedStage &placed,
-                               const Stage &stage, int inFlight) {
-  Bytes most{};
+void PlanBuilder::stateMemory(const StageEvaluation &run, const PlacedStage &placed, int inFlight,
+                              Stage &stage) {
   MicroBatches microBatches{problem.request.globalBatch, placement.microBatches};
   Bytes largestParts = evaluator.stages.costs.memory.tables(placed.layers(), placed.group.size());
   for (size_t replica = 0; replica < stage.replicas.size(); ++replica) {
     Samples share(microBatches.fullPartOf(stage.replicas[replica].share));
-    Bytes need = run.cost.memory.need(share, inFlight) - largestParts;
+    int type = problem.cluster.typeIndex(stage.replicas[replica].devices.front());
+    Bytes need = run.cost.memory.on(problem.roomOf(type).workspaceCopies).need(share, inFlight) -
+                 largestParts;
     auto shards = stage.tables.begin();
     for (int layer = placed.begin; layer < placed.end; ++layer)
       for (const SparseTable &table : problem.graph.layers[layer].tables)
         need += tableMemory(table, (shards++)->rows[replica], problem.request.optimizer,
                             problem.request.globalBatch);
-    most = std::max(most, need);
+    stateNeed(need, problem.cluster.types[type], stage);
   }
-  return most;
 }
 
 void PlanBuilder::fillStage(const StageEvaluation &run, const std::vector<DeviceRef> &devices,
@@ -140,7 +154,7 @@ void PlanBuilder::fillStage(const StageEvaluation &run, const std::vector<Device
   if (run.option.recomputation)
     for (int layer : memory.firstLayers(placed.layers(), run.option.recomputation))
       stage.recompute.push_back(problem.graph.layers[layer].name);
-  stage.memory = largestNeed(run, placed, stage, inFlight);
+  stateMemory(run, placed, inFlight, stage);
 }
 
 void PlanBuilder::fillObjective(const Evaluation &evaluation, double bound, Plan &plan) const {

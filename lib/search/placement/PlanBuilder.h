@@ -8,6 +8,9 @@ namespace heterplan {
 /// A plan for `problem`: what was asked for, without stages and figures.
 Plan planFor(const Problem &problem);
 
+/// Takes into the memory of `stage` a device of `type` that holds `tensors` of it.
+void stateNeed(Bytes tensors, const DeviceType &type, Stage &stage);
+
 /// What a plan whose time and cost are filled in is worth, and the proven `bound` on that, both in
 /// the units of Plan::objectiveValue. Where it is `optimal`, the bound is the value.
 void stateWorth(Plan &plan, double bound, bool optimal);
@@ -33,8 +36,8 @@ private:
   std::vector<Replica> replicasOf(const StageEvaluation &run, const PlacedStage &placed,
                                   const std::vector<DeviceRef> &devices, int inFlight);
   std::vector<TableShards> tablesOf(const PlacedStage &placed) const;
-  Bytes largestNeed(const StageEvaluation &run, const PlacedStage &placed, const Stage &stage,
-                    int inFlight);
+  void stateMemory(const StageEvaluation &run, const PlacedStage &placed, int inFlight,
+                   Stage &stage);
   void fillObjective(const Evaluation &evaluation, double bound, Plan &plan) const;
   void fillProvenance(const Evaluation &evaluation, Plan &plan);
   void addCommunication(const Evaluation &evaluation, int stage, Plan &plan) const;

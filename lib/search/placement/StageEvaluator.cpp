@@ -63,11 +63,13 @@ std::vector<int64_t> evenShares(int64_t samples, int devices) {
 }
 
 StageEvaluator::StageEvaluator(const Problem &problem, const SearchSpace &space)
-    : costs(problem.graph, problem.cluster, *problem.costs, problem.request.optimizer,
-            problem.request.globalBatch,
-            [this](int layer, int type) {
-              return forbidden[type][layer + 1] == forbidden[type][layer];
-            }),
+    : costs(
+          problem.graph, problem.cluster, *problem.costs, problem.request.optimizer,
+          problem.request.globalBatch,
+          [this](int layer, int type) {
+            return forbidden[type][layer + 1] == forbidden[type][layer];
+          },
+          problem.request.precision),
       problem(problem), space(space), ways(listWays(problem.request, space.rules.savesMemory(), 2)),
       waysOfOne(listWays(problem.request, space.rules.savesMemory(), 1)),
       forbidden(countForbidden(problem)), farthestEnd(farthestEnds(problem)) {
@@ -89,15 +91,17 @@ bool StageEvaluator::mayRun(LayerRange range, int type) const {
 int StageEvaluator::mostInFlight(LayerRange range, int type, int replicas, int64_t share,
                                  StageWay way) {
   return costs.memory.mostInFlight(range, replicas, way.recomputes, way.sharding,
-                                   problem.memoryOf(type), Samples(share));
+                                   problem.roomOf(type), Samples(share));
 }
 
 int64_t StageEvaluator::mostSamples(LayerRange range, int type, int inFlight, int64_t batch,
                                     const StageOption &option) {
   if (problem.request.ignoreMemory)
     return batch;
+  DeviceRoom room = problem.roomOf(type);
   return costs.memory.of(range, option.devices.size(), option.recomputation, option.stateSharding)
-      .mostSamples(problem.memoryOf(type), inFlight, batch);
+      .on(room.workspaceCopies)
+      .mostSamples(room.memory, inFlight, batch);
 }
 
 bool StageEvaluator::holds(LayerRange range, int type, int count, int microBatches, int inFlight) {

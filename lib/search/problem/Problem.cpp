@@ -34,6 +34,9 @@ Error verifyLimits(const Request &request) {
   if (request.maxMemoryFraction > 1)
     return Diagnostic(Diag::OutOfRange, place)
            << request.maxMemoryFraction << " of the memory of a device; accepted is at most 1";
+  if (double headroom = request.memoryHeadroom.value_or(0); !(headroom >= 0 && headroom < 1))
+    return Diagnostic(Diag::OutOfRange, place)
+           << "a memory headroom of " << headroom << "; accepted is 0 to below 1";
   if (request.microBatches < 0 || Samples(request.microBatches) > request.globalBatch)
     return Diagnostic(Diag::OutOfRange, place)
            << request.microBatches << " micro-batches of a global batch of "
@@ -139,11 +142,11 @@ Error verifyDeviceLimits(const Problem &problem) {
 }
 } // namespace
 
-Bytes Problem::memoryOf(int type) const {
-  if (request.ignoreMemory)
-    return Bytes(std::numeric_limits<double>::infinity());
-  Bytes whole = cluster.types[type].memory;
-  return request.maxMemoryFraction > 0 ? whole * request.maxMemoryFraction : whole;
+DeviceRoom Problem::roomOf(int type) const {
+  const DeviceType &device = cluster.types[type];
+  Bytes memory = request.ignoreMemory ? Bytes(std::numeric_limits<double>::infinity())
+                                      : device.memory * request.memoryPart();
+  return {device.overhead.room(memory), device.overhead.workspaceCopies()};
 }
 
 int Problem::availableDevices(int type) const {
@@ -174,6 +177,8 @@ Expected<Problem> Problem::create(LayerGraph graph, Cluster cluster, const CostM
     return error;
   if (Error error = problem.cluster.verify())
     return error;
+  if (!problem.request.memoryHeadroom)
+    problem.request.memoryHeadroom = defaultHeadroom(problem.cluster);
   if (Error error = verifyLimits(problem.request))
     return error;
   if (Error error = verifyWays(problem.request))

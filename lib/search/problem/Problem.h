@@ -4,6 +4,7 @@
 #pragma once
 
 #include "cost/CostModel.h"
+#include "cost/StageMemory.h"
 #include "ir/Cluster.h"
 #include "ir/LayerGraph.h"
 #include "ir/Request.h"
@@ -19,7 +20,7 @@ struct Problem {
   Request request;
 
   /// What a plan may use of a device of `type`; infinite where memory does not matter.
-  Bytes memoryOf(int type) const;
+  DeviceRoom roomOf(int type) const;
   /// Devices of `type` that a plan may use.
   int availableDevices(int type) const;
   /// At most so many devices of several node classes together.

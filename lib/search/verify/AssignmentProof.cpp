@@ -107,19 +107,41 @@ Formula Sizing::budget() const {
                          number(requested.request.maxCostPerHour.value() * (1 + rounding)));
 }
 
+/// What a unit of layers [begin, end) needs beyond deviceMemory(): what it sent, messages, and what
+/// comes and goes of parameters and, on its type, of workspace.
+Bytes passingMemory(const RequestedPlan &requested, int begin, int end, const DeviceType &type,
+                    double samples, int inFlight) {
+  std::vector<Cut> cuts = requested.graph.cuts();
+  const Cut &in = cuts[begin], &out = cuts[end];
+  Bytes dense{}, largest{}, workspace{};
+  for (int i = begin; i < end; ++i) {
+    const Layer &layer = requested.graph.layers[i];
+    dense += layer.denseBytes();
+    largest = std::max(largest, layer.denseBytes());
+    workspace = std::max(workspace, layer.workspaceBytes);
+  }
+  Bytes halves = requested.request.precision == Precision::Bf16 ? dense / 2 : Bytes();
+  double again = std::max(0.0, type.overhead.underWay / type.overhead.factor - 1);
+  return (out.forwardBytes * samples + out.fixedBytes) * double(inFlight) +
+         (in.backwardBytes + out.backwardBytes + workspace * again) * samples + halves +
+         largest * (requested.request.optimizer == Optimizer::Adam ? 2.0 : 1.0);
+}
+
 /// Whether a micro-batch fits into the memory of `count` units of a stage, which share it and the
 /// sparse tables. The more units, the less each needs.
 bool Sizing::fits(size_t stage, int64_t count, double fraction) const {
   auto [begin, end, type] = assignment[stage];
   int inFlight = std::min<int>(microBatches, int(assignment.size() - stage));
-  Bytes need =
-      deviceMemory(requested.graph, begin, end, requested.graph.cuts()[begin],
-                   requested.request.optimizer, Samples((batch + count - 1) / count), inFlight);
+  Samples share((batch + count - 1) / count);
+  Bytes need = deviceMemory(requested.graph, begin, end, requested.graph.cuts()[begin],
+                            requested.request.optimizer, share, inFlight) +
+               passingMemory(requested, begin, end, requested.cluster.types[type],
+                             double(share.value()), inFlight);
   for (int layer = begin; layer < end; ++layer)
     for (const SparseTable &table : requested.graph.layers[layer].tables)
       need += tableMemory(table, mostRows(table, int(count)), requested.request.optimizer,
                           requested.request.globalBatch);
-  return need <= requested.cluster.types[type].memory * fraction;
+  return need <= roomForTensors(requested, size_t(type), fraction);
 }
 
 /// Fewest units of a stage into whose memory a micro-batch fits; one more than there can be: none.

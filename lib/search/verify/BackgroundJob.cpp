@@ -20,14 +20,16 @@ struct DeviceRest {
 
 std::map<DeviceRef, DeviceRest> restsOf(const CheckInputs &in) {
   std::map<DeviceRef, DeviceRest> result;
-  double part = in.plan.maxMemoryFraction > 0 ? in.plan.maxMemoryFraction : 1;
+  double part = 1 - in.plan.memoryHeadroom.value_or(0);
+  if (in.plan.maxMemoryFraction > 0)
+    part = std::min(part, in.plan.maxMemoryFraction);
   for (size_t s = 0; s < in.plan.stages.size(); ++s)
     for (size_t r = 0; r < in.plan.stages[s].replicas.size(); ++r) {
       const ReevaluatedReplica &replica = in.reevaluated.stages[s].replicas[r];
       for (const DeviceRef &device : in.plan.stages[s].replicas[r].devices) {
         Bytes whole = in.cluster.types[replica.type].memory * part;
         auto [rest, isNew] = result.try_emplace(device, DeviceRest{whole, {}, 0});
-        rest->second.memory -= replica.need;
+        rest->second.memory -= isNew ? replica.need : replica.need - replica.process;
       }
     }
   for (const IdleGap &gap : in.reevaluated.idle)

@@ -189,7 +189,7 @@ bool Conditions::fits(int begin, int end, size_t type) const {
     for (const SparseTable &table : requested.graph.layers[layer].tables)
       need += tableMemory(table, mostRows(table, std::max(all, 1)), requested.request.optimizer,
                           Samples(0));
-  return need <= requested.cluster.types[type].memory * (1 + rounding);
+  return need <= roomForTensors(requested, type) * (1 + rounding);
 }
 
 std::optional<Formula> Conditions::requireBudget(size_t) const {
@@ -224,7 +224,7 @@ std::optional<Formula> Conditions::requireMemory(size_t) const {
       if (!fits(classes[c].layer, classes[c].layer + 1, t))
         result.push_back(noneOn(c, t));
     }
-    double each = requested.cluster.types[t].memory.value() * (1 + rounding);
+    double each = roomForTensors(requested, t).value() * (1 + rounding);
     result.push_back(Formula::atMost(
         Formula::sum(std::move(parameters)),
         Formula::product(Formula::number(weakened(each, /*up=*/true)), devices[t])));

@@ -106,6 +106,16 @@ void addTotals(const CheckInputs &in, Figures &figures) {
   add("costPerMillionSamples", plan.costPerMillionSamples.value(), costPerMillionSamples(in));
 }
 
+/// What the plan may use of a device of `type`.
+Formula usableMemory(const CheckInputs &in, const DeviceType &type) {
+  return Formula::product(number(1 - in.plan.memoryHeadroom.value_or(0)), number(type.memory));
+}
+
+std::string keptFree(const CheckInputs &in) {
+  double headroom = in.plan.memoryHeadroom.value_or(0);
+  return headroom > 0 ? ", of which " + text(100 * headroom) + "% are kept free" : "";
+}
+
 /// That each replica holds what it is stated to hold at most, which is of a full micro-batch.
 void addStatedMost(const CheckInputs &in, const ReevaluatedStage &facts, const std::string &name,
                    ConstraintFormula &result) {
@@ -122,7 +132,7 @@ void addStatedMost(const CheckInputs &in, const ReevaluatedStage &facts, const s
                               Formula::truth(false)});
     else
       limit(result, holds + ", which need more memory than it has",
-            number(replica.needAtStatedMost), number(type.memory));
+            number(replica.needAtStatedMost), usableMemory(in, type));
   }
 }
 } // namespace
@@ -148,8 +158,8 @@ ConstraintFormula memoryFits(const CheckInputs &in) {
       ConstraintFormula one;
       limit(one,
             name + " needs " + text(replica.need.value()) + " bytes on " + type.name +
-                ", which has " + text(type.memory.value()),
-            needs.back(), number(type.memory));
+                ", which has " + text(type.memory.value()) + keptFree(in),
+            needs.back(), usableMemory(in, type));
       rooms.push_back(one.slack);
       result.parts.push_back(one.parts.front());
     }
@@ -163,7 +173,7 @@ ConstraintFormula memoryFits(const CheckInputs &in) {
                 number(in.plan.stages[s].parameterBytes), number(facts.parameterBytes));
     result.parts.insert(result.parts.end(), figures.parts.begin(), figures.parts.end());
   }
-  for (Part &part : sharedMemory(in, 1, rooms))
+  for (Part &part : sharedMemory(in, 1 - in.plan.memoryHeadroom.value_or(0), rooms))
     result.parts.push_back(std::move(part));
   if (!rooms.empty())
     result.slack = Formula::minimum(std::move(rooms));

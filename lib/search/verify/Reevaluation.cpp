@@ -292,7 +292,7 @@ Error Reevaluator::addSteadyTimes(std::vector<ReevaluatedStage> &stages) const {
 Expected<Reevaluation> Reevaluator::run() {
   const bool fitted = factsOf(plan.iterationModel).fitted;
   StageReader reader(plan, graph, cluster);
-  StageMemoryReevaluator memory(plan, graph, cuts);
+  StageMemoryReevaluator memory(plan, graph, cluster, cuts);
   Reevaluation result;
   for (const Stage &stage : plan.stages) {
     ReevaluatedStage &facts = result.stages.emplace_back(reader.read(stage));

@@ -35,7 +35,8 @@ struct ReevaluatedReplica {
   int type = -1;     // of all its devices
   Samples samples{}; // of a full micro-batch
   Seconds forward{}, backward{}, update{};
-  Bytes need{}; // of each device
+  Bytes need{};    // of each device
+  Bytes process{}; // part of it: what the rank takes once, whatever stages it has
   /// Samples of a full micro-batch that it is stated to hold, 0: nothing is, and what it needs
   /// then.
   int64_t statedMost = 0;

@@ -10,6 +10,13 @@ using namespace llvm;
 
 namespace heterplan {
 
+Bytes roomForTensors(const RequestedPlan &requested, size_t type, double fraction) {
+  const DeviceType &device = requested.cluster.types[type];
+  double part = std::min(fraction, 1 - requested.request.memoryHeadroom.value_or(0));
+  Bytes left = device.memory * part - device.overhead.constant;
+  return std::max(Bytes(), left / device.overhead.factor);
+}
+
 std::pair<int, int> extentOf(const LayerGraph &graph, const LayerSet &layers) {
   int first = graph.size(), last = 0;
   for (const std::string &layer : layers) {

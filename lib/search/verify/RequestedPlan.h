@@ -23,6 +23,10 @@ struct RequestedPlan {
   int usualMicroBatches = 1; // where none are asked for; matters in steady state only
 };
 
+/// The tensors of a rank for which device type `type` has room, in the part `fraction` of its
+/// memory at most.
+Bytes roomForTensors(const RequestedPlan &requested, size_t type, double fraction = 1);
+
 /// First and last layer of a set of the model's layers.
 std::pair<int, int> extentOf(const LayerGraph &graph, const LayerSet &layers);
 

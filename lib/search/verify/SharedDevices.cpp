@@ -76,7 +76,7 @@ std::optional<ConstraintFormula> gapsAreIdle(const CheckInputs &in) {
       const ReevaluatedReplica &replica = in.reevaluated.stages[s].replicas[r];
       const DeviceRef &device = in.plan.stages[s].replicas[r].devices.front();
       auto [left, isNew] = free.try_emplace(device, in.cluster.types[replica.type].memory);
-      left->second -= replica.need;
+      left->second -= isNew ? replica.need : replica.need - replica.process;
     }
   Seconds rounding = in.reevaluated.scheduled * 1e-6;
   std::map<DeviceRef, std::string> wrong; // by device that has gaps
@@ -121,7 +121,9 @@ std::vector<Part> sharedMemory(const CheckInputs &in, double fraction,
       for (const DeviceRef &device : in.plan.stages[s].replicas[r].devices) {
         Need &need = needs[device];
         need.type = &in.cluster.types[facts.replicas[r].type];
-        need.parts.push_back(number(facts.replicas[r].need));
+        const ReevaluatedReplica &replica = facts.replicas[r];
+        bool isFirst = need.parts.empty(); // one process runs all stages
+        need.parts.push_back(number(isFirst ? replica.need : replica.need - replica.process));
       }
   }
   std::vector<Part> result;

@@ -38,9 +38,15 @@ Bytes StageMemoryReevaluator::parameterMemory(const ReevaluatedStage &facts) con
       own -= table.bytes();
     largest = std::max(largest, own);
   }
+  // Weights are rounded anew in each pass and kept until it ends.
+  Bytes halves = plan.precision == Precision::Bf16 ? dense / 2 : Bytes();
+  // One layer's new gradients and the sums so far, or two steps of Adam's; else two buffers' sums.
+  Bytes passing = largest * (plan.optimizer == Optimizer::Adam ? 2.0 : 1.0);
+  if (facts.updatesSlices)
+    passing = std::min(dense, largest * 2 + gradientBuffer * 2);
   if (facts.scattersGradients)
-    gradients = slice + std::min(dense, largest * 2 + gradientBuffer * 2);
-  return dense + gradients + slice * states;
+    gradients = slice;
+  return dense + halves + gradients + passing + slice * states;
 }
 
 /// Of each micro-batch in flight what enters the segments (one that is kept, without any); of one
@@ -48,7 +54,7 @@ Bytes StageMemoryReevaluator::parameterMemory(const ReevaluatedStage &facts) con
 Bytes StageMemoryReevaluator::activationMemory(const ReevaluatedStage &facts, Samples samples,
                                                int inFlight) const {
   double count = double(samples.value());
-  Bytes buffers{}, workspace{}, largest{}, segment{}, entering{};
+  Bytes buffers{}, largest{}, segment{}, entering{};
   for (int i = facts.begin; i < facts.end; ++i) {
     const Layer &layer = graph.layers[i];
     bool begins =
@@ -58,12 +64,22 @@ Bytes StageMemoryReevaluator::activationMemory(const ReevaluatedStage &facts, Sa
     segment = begins ? layer.activationBytes : segment + layer.activationBytes;
     largest = std::max(largest, segment);
     buffers += layer.bufferBytes;
-    workspace = std::max(workspace, layer.workspaceBytes);
   }
   Bytes kept = largest * count;
   if (facts.segments.empty())
     kept = kept * double(inFlight);
-  return entering * double(inFlight) + kept + buffers + workspace * count;
+  const Cut &in = cuts[facts.begin], &out = cuts[facts.end]; // what was sent waits for its gradient
+  Bytes leaving = out.forwardBytes * count + out.fixedBytes;
+  Bytes messages = (in.backwardBytes + out.backwardBytes) * count;
+  return (entering + leaving) * double(inFlight) + kept + buffers + messages;
+}
+
+/// What comes and goes in the layer with most of it.
+Bytes StageMemoryReevaluator::workspace(const ReevaluatedStage &facts, Samples samples) const {
+  Bytes most{};
+  for (int i = facts.begin; i < facts.end; ++i)
+    most = std::max(most, graph.layers[i].workspaceBytes);
+  return most * double(samples.value());
 }
 
 Bytes StageMemoryReevaluator::needOf(size_t stage, const ReevaluatedStage &facts, size_t replica,
@@ -73,12 +89,15 @@ Bytes StageMemoryReevaluator::needOf(size_t stage, const ReevaluatedStage &facts
     for (const SparseTable &table : graph.layers[i].tables)
       need += tableMemory(table, rowsHeld(plan.stages[stage], table, replica), plan.optimizer,
                           plan.globalBatch);
-  return need;
+  const MemoryOverhead &beside = cluster.types[facts.replicas[replica].type].overhead;
+  return beside.constant + need * beside.factor +
+         workspace(facts, samples) * std::max(beside.factor, beside.underWay);
 }
 
 void StageMemoryReevaluator::addNeeds(size_t stage, ReevaluatedStage &facts) const {
   for (size_t r = 0; r < facts.replicas.size(); ++r) {
     ReevaluatedReplica &replica = facts.replicas[r];
+    replica.process = cluster.types[replica.type].overhead.constant;
     replica.need = needOf(stage, facts, r, replica.samples);
     replica.statedMost = plan.stages[stage].replicas[r].mostSamples;
     replica.needAtStatedMost = needOf(stage, facts, r, Samples(replica.statedMost));

@@ -9,8 +9,9 @@ namespace heterplan {
 class StageMemoryReevaluator {
 public:
   /// `cuts` are those of `graph`; all outlive this.
-  StageMemoryReevaluator(const Plan &plan, const LayerGraph &graph, const std::vector<Cut> &cuts)
-      : plan(plan), graph(graph), cuts(cuts) {}
+  StageMemoryReevaluator(const Plan &plan, const LayerGraph &graph, const Cluster &cluster,
+                         const std::vector<Cut> &cuts)
+      : plan(plan), graph(graph), cluster(cluster), cuts(cuts) {}
 
   /// Fills in what each device of stage `stage` of the plan needs.
   void addNeeds(size_t stage, ReevaluatedStage &facts) const;
@@ -18,12 +19,14 @@ public:
 private:
   int inFlight(size_t stage) const;
   Bytes parameterMemory(const ReevaluatedStage &facts) const;
-  /// Of a device of one replica with `samples` of each micro-batch.
+  /// Of a device of one replica with `samples` of each micro-batch, its process included.
   Bytes needOf(size_t stage, const ReevaluatedStage &facts, size_t replica, Samples samples) const;
   Bytes activationMemory(const ReevaluatedStage &facts, Samples samples, int inFlight) const;
+  Bytes workspace(const ReevaluatedStage &facts, Samples samples) const;
 
   const Plan &plan;
   const LayerGraph &graph;
+  const Cluster &cluster;
   const std::vector<Cut> &cuts;
 };
 

@@ -53,6 +53,28 @@ std::string wrongNames(const StatementInputs &in) {
   return "";
 }
 
+/// A plan of before plans said what their memory counts keeps nothing free, and states nothing.
+std::string wrongAboutMemory(const Plan &plan, const Cluster &cluster,
+                             const Reevaluation &reevaluated) {
+  std::vector<DeviceMemory> expected;
+  for (const DeviceType &type : cluster.types)
+    if (none_of(expected, [&](const DeviceMemory &each) { return each.type == type.stated(); }))
+      expected.push_back({type.stated(), type.overhead});
+  bool says = plan.memoryHeadroom || !plan.deviceMemory.empty();
+  if (says && plan.deviceMemory != expected)
+    return "the plan states other memory beside the tensors than cluster and profiles do";
+  for (size_t s = 0; s < plan.stages.size(); ++s) {
+    Bytes stated = plan.stages[s].overhead;
+    if (reevaluated.stages[s].obstacle.empty() &&
+        none_of(reevaluated.stages[s].replicas, [&](const ReevaluatedReplica &replica) {
+          return agree(replica.process.value(), stated.value());
+        }))
+      return "the plan states that a process of stage " + std::to_string(s) +
+             " takes other memory than it does";
+  }
+  return "";
+}
+
 /// The names of docs/formats.md; "" where the space is not known.
 std::string wrongAboutSearch(const Plan &plan) {
   const IterationFacts &facts = factsOf(plan.iterationModel);
@@ -85,8 +107,9 @@ Expected<Finding> checkStatements(const StatementInputs &in) {
   if (!reevaluated)
     return reevaluated.takeError();
   std::string wrong;
-  for (const std::string &each : {wrongNames(in), wrongAboutSearch(in.plan),
-                                  wrongOrigins(in.plan, in.cluster, *reevaluated), wrongChecks(in)})
+  for (const std::string &each :
+       {wrongNames(in), wrongAboutSearch(in.plan), wrongOrigins(in.plan, in.cluster, *reevaluated),
+        wrongAboutMemory(in.plan, in.cluster, *reevaluated), wrongChecks(in)})
     if (wrong.empty())
       wrong = each;
   return Finding{{"statements", wrong.empty(), wrong.empty() ? 0.0 : -1.0, "statements"}, wrong};

@@ -64,6 +64,18 @@ TEST(Catalogue, EveryFigureNamesItsSource) {
     EXPECT_FALSE(entry.source.empty()) << name;
 }
 
+TEST(Catalogue, MemoryOfRanksIsThatOfTheClassWhereTheDeviceHasNone) {
+  Catalogue catalogue = bundled();
+  for (const auto &[name, device] : catalogue.devices()) {
+    EXPECT_GT(device.overhead.constant, Bytes(0)) << name;
+    EXPECT_FALSE(device.overhead.source.empty()) << name;
+  }
+  EXPECT_EQ(catalogue.device("a10")->overhead, catalogue.device("t4")->overhead);
+  EXPECT_NE(catalogue.device("cpu-core")->overhead, catalogue.device("epyc-7763")->overhead);
+  auto memory = parseClassMemory("kind: tpu\n", "m.yaml");
+  EXPECT_NE(toText(memory.takeError()).find("accepted are"), std::string::npos);
+}
+
 TEST(Catalogue, BundledClustersResolve) {
   Catalogue catalogue = bundled();
   std::map<std::string, std::pair<size_t, int>> expected = {// types, devices

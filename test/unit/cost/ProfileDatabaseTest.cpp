@@ -281,6 +281,27 @@ TEST(ProfileDatabase, MeasuredLinksReplaceThoseOfTheirName) {
   EXPECT_EQ(cluster.nodes[1].link.bandwidth, BytesPerSecond(1e9));
 }
 
+TEST(ProfileDatabase, MeasuredMemoryGoesBeforeWhatTheClusterStates) {
+  Profile profile;
+  profile.memory = {{"known", Bytes(10), 2, 6}, {"own", Bytes(20), 1, 1}};
+  ProfileDatabase database;
+  database.add(profile, "p");
+  Cluster cluster;
+  cluster.types.resize(3);
+  cluster.types[0].name = "own";
+  cluster.types[0].catalogue = cluster.types[1].catalogue = "known";
+  cluster.types[1].name = "a";
+  cluster.types[2].name = "b";
+  cluster.types[2].overhead = {Bytes(5), 1, 1, "cluster file"};
+  database.applyMemory(cluster);
+  EXPECT_EQ(cluster.types[0].overhead.constant, Bytes(20))
+      << "the name goes before the catalogue's";
+  EXPECT_EQ(cluster.types[1].overhead.underWay, 6);
+  EXPECT_EQ(cluster.types[1].overhead.source, "measured: p");
+  EXPECT_EQ(cluster.types[1].overhead.provenance, Provenance::Measured);
+  EXPECT_EQ(cluster.types[2].overhead.source, "cluster file");
+}
+
 TEST(ProfiledModel, FallsBackOnTheModelAndSaysSo) {
   ProfileDatabase database = threePoints();
   ConstantCostModel constant({Seconds(7), Seconds(8)});

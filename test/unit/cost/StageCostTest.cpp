@@ -122,14 +122,16 @@ TEST_F(StageCostTest, whatTheModelDoesNotKnowIsNoNumber) {
 
 TEST_F(StageCostTest, memoryByHand) {
   MemoryModel memory = cost(second, boxes(1), {4, 1, true, {}}).memory;
-  EXPECT_EQ(memory.fixed, Bytes(4 * 400));
+  EXPECT_EQ(memory.fixed, Bytes(4 * 400 + 2 * 400)) << "and two steps of an update";
   EXPECT_EQ(memory.kept, Bytes(100 + 50)) << "received, and its activations";
-  EXPECT_EQ(memory.workspace, Bytes(7));
-  EXPECT_EQ(memory.need(Samples(2), 3), Bytes(1600 + 3 * 2 * 150 + 2 * 7));
-  EXPECT_EQ(memory.mostInFlight(Bytes(1600 + 3 * 2 * 150 + 2 * 7), Samples(2)), 3);
-  EXPECT_EQ(memory.mostInFlight(Bytes(1600 + 3 * 2 * 150 + 2 * 7 - 1), Samples(2)), 2);
-  EXPECT_EQ(memory.mostSamples(Bytes(1600 + 2 * 157), 1, 9), 2);
-  EXPECT_EQ(cost(whole, boxes(1), {4, 1, true, {}}).memory.fixed, Bytes(4 * 800 + 11));
+  EXPECT_EQ(memory.workspace, Bytes(7 + 100)) << "and the gradient of what was received";
+  EXPECT_EQ(memory.need(Samples(2), 3), Bytes(2400 + 3 * 2 * 150 + 2 * 107));
+  EXPECT_EQ(memory.mostInFlight(Bytes(2400 + 3 * 2 * 150 + 2 * 107), Samples(2)), 3);
+  EXPECT_EQ(memory.mostInFlight(Bytes(2400 + 3 * 2 * 150 + 2 * 107 - 1), Samples(2)), 2);
+  EXPECT_EQ(memory.mostSamples(Bytes(2400 + 2 * 257), 1, 9), 2);
+  EXPECT_EQ(cost(whole, boxes(1), {4, 1, true, {}}).memory.fixed, Bytes(4 * 800 + 11 + 2 * 400));
+  MemoryModel sends = cost({0, 1}, boxes(1), {4, 1, false, {}}).memory;
+  EXPECT_EQ(sends.kept, Bytes(30 + 100)) << "what was sent waits for its gradient";
 }
 
 /// Bytes at a boundary that do not grow with the batch count once for each micro-batch in flight.
@@ -138,9 +140,9 @@ TEST_F(StageCostTest, fixedBytesOfABoundary) {
   graph.tensors[0].fixedBytes = Bytes(1000);
   MemoryModel memory = cost(second, boxes(1), {4, 1, true, {}}).memory;
   EXPECT_EQ(memory.boundary, Bytes(1000));
-  EXPECT_EQ(memory.need(Samples(4), 2), Bytes(1600 + 2 * (4 * 50 + 1000) + 4 * 7));
-  EXPECT_EQ(memory.mostInFlight(Bytes(1600 + 2 * (4 * 50 + 1000) + 4 * 7), Samples(4)), 2);
-  EXPECT_EQ(memory.mostSamples(Bytes(1600 + 2 * 1000 + 3 * 107), 2, 9), 3);
+  EXPECT_EQ(memory.need(Samples(4), 2), Bytes(2400 + 2 * (4 * 50 + 1000) + 4 * 7));
+  EXPECT_EQ(memory.mostInFlight(Bytes(2400 + 2 * (4 * 50 + 1000) + 4 * 7), Samples(4)), 2);
+  EXPECT_EQ(memory.mostSamples(Bytes(2400 + 2 * 1000 + 3 * 107), 2, 9), 3);
 }
 
 TEST_F(StageCostTest, memoryOfSegments) {
@@ -166,16 +168,32 @@ TEST_F(StageCostTest, theLeastSegmentsThatNeedTheLeast) {
   EXPECT_EQ(memory.firstLayers(second, {1}), (std::vector<int>{1}));
 }
 
+TEST_F(StageCostTest, workspaceCountsAsOftenAsItIsStated) {
+  std::vector<Cut> cuts = graph.cuts();
+  auto modelOf = [&](Precision precision, double copies) {
+    return StageMemory(graph, cuts, Optimizer::Sgd, Samples(8), precision)
+        .of(whole, 1, {}, StateSharding::None)
+        .on(copies);
+  };
+  MemoryModel once = modelOf(Precision::Fp32, 1), often = modelOf(Precision::Fp32, 8);
+  EXPECT_EQ(often.workspace, once.workspace * 8);
+  EXPECT_EQ(often.kept, once.kept);
+  Bytes dense{};
+  for (const Layer &layer : graph.layers)
+    dense += layer.denseBytes();
+  EXPECT_EQ(modelOf(Precision::Bf16, 1).fixed, once.fixed + dense / 2) << "weights as rounded";
+}
+
 TEST(Memory, slicesOfTrainedState) {
   EXPECT_EQ(sliceOf(Bytes(400), 3), Bytes(136)) << "34 of 100 numbers";
   auto need = [](StateSharding sharding, int replicas) {
     return trainedMemory(Bytes(4e8), Bytes(1e7), Optimizer::Adam, sharding, replicas);
   };
-  EXPECT_EQ(need(StateSharding::None, 4), Bytes(16e8));
-  EXPECT_EQ(need(StateSharding::Optimizer, 1), Bytes(16e8)) << "nobody to divide with";
-  EXPECT_EQ(need(StateSharding::Optimizer, 4), Bytes(8e8 + 2 * 1e8));
-  EXPECT_EQ(need(StateSharding::Gradients, 4),
-            Bytes(4e8 + 3 * 1e8) + (Bytes(1e7) + gradientBuffer) * 2);
+  EXPECT_EQ(need(StateSharding::None, 4), Bytes(16e8 + 2e7)) << "and two steps of an update";
+  EXPECT_EQ(need(StateSharding::Optimizer, 1), Bytes(16e8 + 2e7)) << "nobody to divide with";
+  Bytes buffers = (Bytes(1e7) + gradientBuffer) * 2;
+  EXPECT_EQ(need(StateSharding::Optimizer, 4), Bytes(8e8 + 2 * 1e8) + buffers);
+  EXPECT_EQ(need(StateSharding::Gradients, 4), Bytes(4e8 + 3 * 1e8) + buffers);
 }
 
 TEST(Collectives, aReduceScatterIsHalfAnAllReduce) {

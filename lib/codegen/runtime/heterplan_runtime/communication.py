@@ -95,8 +95,12 @@ class Communicator:
     def _route_count(self) -> int:
         """One for all stage boundaries, or one for each: gloo tells messages apart by their tags, and
         between ranks of one part each there is one boundary."""
-        several = any(len(entry.stages) > 1 for entry in self.roster)
-        return max(1, self._stages - 1) if several and self._direct else 1
+        return 1 if self._is_pipeline or not self._direct else max(1, self._stages - 1)
+
+    @property
+    def _is_pipeline(self) -> bool:
+        """Ranks have one part each, at most."""
+        return all(len(entry.stages) <= 1 for entry in self.roster)
 
     def _make_route(self) -> tuple[Any, Any]:
         """Groups for activations and for gradients."""
@@ -245,6 +249,7 @@ class Communicator:
             messages.append((bucket, message))
         for work in works:
             self._finish(work)
+        self._settle_gradients(instruction)
         found: dict[int, Tensor] = {}
         for bucket, message in messages:
             parts = message.to(self.device).split([shapes[index].numel() for index in bucket])
@@ -269,6 +274,13 @@ class Communicator:
         """Gradients came: the peer has what was sent to it for them, which can be let go."""
         peer, boundary, micro_batch, _ = _message(answer)
         self._let_go((peer, boundary, micro_batch, False))
+
+    def _settle_gradients(self, received: Instruction) -> None:
+        """In a pipeline a stage b of S has S - b micro-batches in flight: it sends the activations of
+        another when it has the gradients of the one so many before."""
+        if self._is_pipeline and not received.is_gradient:
+            before = received.micro_batch - (self._stages - received.boundary)
+            self._let_go((received.peer, received.boundary, before, True))
 
     def _let_go(self, key: Message) -> None:
         for work, _ in self._pending.pop(key, []):

@@ -71,6 +71,11 @@ class Cpu:
         del device
         return _status("VmHWM") - _status("RssFile")
 
+    def resident_peak(self, device: torch.device) -> int:
+        """Of all that the process has, the pages of files included."""
+        del device
+        return _status("VmHWM")
+
     def free_memory(self, device: torch.device) -> int | None:
         """Of a device that a rank has for itself; None where ranks share what there is."""
         del device
@@ -152,6 +157,11 @@ class Gpu:
 
     def peak_memory(self, device: torch.device) -> int:
         return torch.cuda.max_memory_allocated(device)
+
+    def resident_peak(self, device: torch.device) -> int:
+        """The context included. The allocator gives nothing back, so that what is taken is the peak."""
+        free, total = torch.cuda.mem_get_info(device)
+        return int(total - free)
 
     def free_memory(self, device: torch.device) -> int | None:
         return int(torch.cuda.mem_get_info(device)[0])

@@ -14,9 +14,11 @@ _UNLIMITED = 1 << 60
 
 
 def rank_bytes(program: RankProgram, plan: PlanSummary) -> float:
-    """Predicted of one rank; 0 where the plan does not say."""
-    stages = [part.stage for part in program.parts if part.stage < len(plan.stage_bytes)]
-    return sum(plan.stage_bytes[stage] for stage in stages)
+    """Predicted of one rank, of which one process runs all stages; 0 where the plan does not say."""
+    known = min(len(plan.stage_bytes), len(plan.stage_overheads))
+    stages = [part.stage for part in program.parts if part.stage < known]
+    overheads = [plan.stage_overheads[stage] for stage in stages]
+    return sum(plan.stage_bytes[stage] for stage in stages) - sum(overheads) + max(overheads, default=0.0)
 
 
 def free_bytes() -> float | None:

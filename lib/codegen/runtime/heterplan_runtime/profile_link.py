@@ -13,9 +13,7 @@ import argparse
 import datetime
 import json
 import os
-import socket
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -31,6 +29,7 @@ from .allocator import keep_freed_memory
 from .communication import Communicator
 from .device_classes import CPU, DEVICE_CLASSES, class_named, class_of, local_rank
 from .errors import RuntimeFault
+from .local_ranks import run_ranks
 from .pinning import pin_to_cores
 from .profile_file import environment
 from .program import Instruction, Part, PlannedDevice, RankProgram, SampleRange, TensorSpec
@@ -110,7 +109,7 @@ def _sizes(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(","))
 
 
-def _program(rank: int, world: int, kind: str) -> RankProgram:
+def reducing_program(rank: int, world: int, kind: str) -> RankProgram:
     """A program that all-reduces over the first 2, 3, ... ranks."""
     none = SampleRange(0, 0)
     instructions = tuple(
@@ -296,7 +295,7 @@ def _rank(options: argparse.Namespace) -> None:
     wanted = class_named(options.device)
     device_class = wanted if wanted.count() else CPU
     device = device_class.device(local_rank() % device_class.count())
-    program = _program(rank, world, device.type)
+    program = reducing_program(rank, world, device.type)
     communicator = Communicator(program, device, timedelta(seconds=300))
     if class_of(device).place(device) is None:  # ranks share the cores
         pin_to_cores(local_rank(), 1)
@@ -310,24 +309,7 @@ def _launch(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     """Starts the ranks here; 0 when all have ended well."""
     if options.ranks < 2:
         raise RuntimeFault("--ranks: a link has two ends")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    common = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
-              "WORLD_SIZE": str(options.ranks)}  # fmt: skip
-    common.setdefault("OMP_NUM_THREADS", "1")
-    package = Path(__file__).resolve().parent
-    common["PYTHONPATH"] = os.pathsep.join([str(package.parent), common.get("PYTHONPATH", "")])
-    command = [sys.executable, "-m", f"{package.name}.profile_link", *arguments]
-    ranks = [
-        subprocess.Popen(command, env={**common, "RANK": str(rank), "LOCAL_RANK": str(rank)})
-        for rank in range(options.ranks)
-    ]
-    try:
-        return max(abs(rank.wait()) for rank in ranks)
-    finally:
-        for rank in ranks:
-            rank.kill()
+    return run_ranks("profile_link", options.ranks, arguments)
 
 
 def main(arguments: Sequence[str]) -> int:

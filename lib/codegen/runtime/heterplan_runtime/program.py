@@ -224,6 +224,7 @@ class PlanSummary:
     precision: str
     model_fingerprint: str  # SHA-256 of the ONNX file; "" where the plan does not say
     stage_bytes: tuple[float, ...]  # predicted memory of the largest device of each stage; 0: not known
+    stage_overheads: tuple[float, ...] = ()  # parts of those: of the process, once a rank
     most_samples: tuple[tuple[int, ...], ...] = ()  # by stage and replica: of a micro-batch; 0: not known
 
 
@@ -413,6 +414,7 @@ def read_plan(directory: Path) -> PlanSummary:
         precision=fields.text("precision", ("fp32", "tf32", "bf16"), default="fp32"),
         model_fingerprint=fields.text("modelFingerprint"),
         stage_bytes=tuple(stage.number("memoryBytes") for stage in stages),
+        stage_overheads=tuple(stage.number("overheadBytes") for stage in stages),
         most_samples=tuple(
             tuple(replica.integer("mostSamples") for replica in stage.objects("replicas"))
             for stage in stages

@@ -25,7 +25,9 @@ class Result:
     data_seconds: list[float] = field(default_factory=list)  # that the slowest rank waited for samples
     wall_seconds: list[float] = field(default_factory=list)  # from the end of one step to that of the next
     evaluations: list[dict[str, float]] = field(default_factory=list)
-    peak_bytes: list[int] = field(default_factory=list)  # by rank
+    peak_bytes: list[int] = field(default_factory=list)  # by rank: beyond what PyTorch takes by itself
+    resident_bytes: list[int] = field(default_factory=list)  # by rank: of the whole process
+    predicted_bytes: list[float] = field(default_factory=list)  # by rank; 0: the plan does not say
     reference_kernel_seconds: list[list[float]] = field(default_factory=list)  # by rank: around each step
     reference_losses: list[float] | None = None
     state_difference: float = 0.0  # of what ranks end with; at most 1 is accepted
@@ -79,6 +81,8 @@ class Result:
             "dataSeconds": self.data_seconds,
             "wallSeconds": self.wall_seconds,
             "peakBytes": self.peak_bytes,
+            "residentBytes": self.resident_bytes,
+            "predictedBytes": self.predicted_bytes,
             "referenceKernelSeconds": self.reference_kernel_seconds,
             "predictedSeconds": self.predicted_seconds,
             "measuredSeconds": self.measured_seconds,

@@ -12,6 +12,7 @@ from .data_option import make_data
 from .epochs import Epochs
 from .errors import CheckFailed, Ended
 from .evaluation import Evaluation, make_evaluation
+from .fits import rank_bytes
 from .interpreter import Interpreter
 from .lasting import first_step, make_checkpoints, save_trained, weights_folder
 from .log import make_log
@@ -153,7 +154,7 @@ def _train(run: Run, interpreter: Interpreter, watch: Watch) -> None:
     loop = TrainingLoop(run, interpreter, result, checkpoints, _evaluation(run), log, balancer)
     ended = loop.run()
     _finish_background(run, result)
-    result.peak_bytes = run.communicator.gather(run.memory.bytes())
+    _gather_memory(run, result)
     interpreter.close()
     if ended:
         raise Ended(f"ended by a signal after step {result.first_step + len(result.losses)}")
@@ -170,6 +171,12 @@ def _train(run: Run, interpreter: Interpreter, watch: Watch) -> None:
         _report_check(run, result)
     if folder is not None:
         save_trained(run, interpreter, folder)
+
+
+def _gather_memory(run: Run, result: Result) -> None:
+    result.peak_bytes = run.communicator.gather(run.memory.bytes())
+    result.resident_bytes = run.communicator.gather(run.memory.resident_bytes())
+    result.predicted_bytes = run.communicator.gather(rank_bytes(run.program, run.plan))
 
 
 def _make_result(run: Run) -> Result:

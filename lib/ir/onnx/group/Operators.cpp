@@ -138,8 +138,18 @@ void countForwardBytes(const View &view, OperatorCost &cost) {
     cost.forwardBytes += view.facts.bytes(view.output(0));
 }
 
+/// Of what the model returns, the loss keeps one copy (such as the logarithms of the classes) and
+/// makes another on the way to its gradient.
+void addLoss(const View &view, OperatorCost &cost) {
+  ArrayRef<TensorId> returned = view.facts.graph.outputs;
+  for (TensorId id : view.node.outputs)
+    if (is_contained(returned, id))
+      cost.workspaceBytes += 2 * view.facts.bytes(id);
+}
+
 /// Reads the gradient of the results once for each operand with a gradient (at most twice) and
-/// what was kept; writes the gradients of the operands.
+/// what was kept; writes the gradients of the operands. They and those of the results are there at
+/// once: its workspace.
 void countBackwardBytes(const View &view, OperatorCost &cost) {
   double results = 0;
   int gradients = 0;
@@ -150,7 +160,11 @@ void countBackwardBytes(const View &view, OperatorCost &cost) {
       continue;
     ++gradients;
     cost.backwardBytes += view.facts.weight[id] ? 0 : view.facts.bytes(id);
+    cost.workspaceBytes += view.facts.weight[id] ? 0 : view.facts.bytes(id);
   }
+  cost.workspaceBytes += gradients ? results : 0;
+  if (gradients)
+    addLoss(view, cost);
   cost.backwardBytes += results * std::min(gradients, 2);
   if (isLookup(view) && gradients)
     cost.backwardBytes += results; // the touched rows of the gradient

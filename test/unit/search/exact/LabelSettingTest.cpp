@@ -61,12 +61,12 @@ TEST_F(LabelSettingTest, recomputesOnlyWhereItHasTo) {
   for (const Stage &stage : free.plan->stages)
     EXPECT_TRUE(stage.recompute.empty());
   // one sample of both layers, but not its activations of both at a time
-  cluster.types[0].memory = Bytes(4 * 800 + 4 + 100);
+  cluster.types[0].memory = Bytes(4 * 800 + 2 * 400 + 4 + 100);
   request.schedule = ScheduleChoice::DataParallel;
   SearchOutcome tight = solve();
   ASSERT_TRUE(tight.plan);
   EXPECT_EQ(tight.plan->stages[0].recompute, (std::vector<std::string>{"a", "b"}));
-  EXPECT_EQ(tight.plan->stages[0].memory, Bytes(4 * 800 + 4 + 100));
+  EXPECT_EQ(tight.plan->stages[0].memory, Bytes(4 * 800 + 2 * 400 + 4 + 100));
   request.recompute = RecomputePolicy::Never;
   EXPECT_EQ(solve().termination, Termination::Infeasible);
 }
@@ -76,7 +76,7 @@ TEST_F(LabelSettingTest, dividesStateOnlyWhereItHasTo) {
   SearchOutcome free = solve();
   ASSERT_TRUE(free.plan);
   EXPECT_EQ(free.plan->stages[0].stateSharding, StateSharding::None);
-  cluster.types[0].memory = Bytes(2 * 800 + 2 * 400 + 200);
+  cluster.types[0].memory = Bytes(2 * 800 + 2 * 400 + 800 + 200);
   SearchOutcome tight = solve();
   ASSERT_TRUE(tight.plan);
   EXPECT_EQ(tight.plan->stages[0].stateSharding, StateSharding::Optimizer);

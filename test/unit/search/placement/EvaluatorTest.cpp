@@ -69,13 +69,13 @@ TEST(Evaluator, gradientsOfLaterMicroBatchesAreAddedByHand) {
 
 TEST(Evaluator, refusesWhatDoesNotFit) {
   TwoMachines setup;
-  setup.cluster.types[0].memory = Bytes(500); // a stage of both layers needs 2·400
+  setup.cluster.types[0].memory = Bytes(900); // a stage of both layers needs 2·400 + 200
   Problem problem = setup.problem();
   Evaluator evaluator(problem);
   DeviceGroup one{{{0, 1}}};
   EXPECT_FALSE(evaluator.evaluate({{{0, 2, one}}, 1}));
   EXPECT_TRUE(evaluator.evaluate({{{0, 1, one}, {1, 2, one}}, 4}));
-  EXPECT_FALSE(evaluator.evaluate({{{0, 1, one}, {1, 2, one}}, 1})) << "4 received samples";
+  EXPECT_FALSE(evaluator.evaluate({{{0, 1, one}, {1, 2, one}}, 1})) << "4 samples are sent";
   EXPECT_FALSE(evaluator.evaluate({{{0, 1, one}, {1, 2, DeviceGroup{{{0, 2}}}}}, 1}))
       << "three devices of two";
 }
@@ -185,8 +185,8 @@ TEST(Evaluator, tablesAreSharedAndLookedUpByHand) {
   Plan plan = llvm::cantFail(PlanBuilder(evaluator, both).build(0));
   ASSERT_EQ(plan.stages[0].tables.size(), 1u);
   EXPECT_EQ(plan.stages[0].tables[0].rows, (std::vector<int64_t>{3, 2}));
-  // two copies of 320 bytes, 3 rows and gradients of 3
-  EXPECT_DOUBLE_EQ(plan.stages[0].memory.value(), 2 * 320 + 16 * (3 + 3));
+  // two copies of 320 bytes, a gradient under way, 3 rows and gradients of 3
+  EXPECT_DOUBLE_EQ(plan.stages[0].memory.value(), 2 * 320 + 200 + 16 * (3 + 3));
   // one machine holds all 5 rows and exchanges none
   auto alone = evaluator.evaluate({{{0, 2, DeviceGroup{{{0, 1}}}}}, 1});
   ASSERT_TRUE(alone);
@@ -198,7 +198,7 @@ TEST(Evaluator, aTableThatFitsNoDeviceFitsTwo) {
   TwoMachines setup;
   setup.graph.layers[0].parameters = {"t"};
   setup.graph.layers[0].tables = {{"t", 12, 4, DataType::Float32, 1}}; // 192 bytes
-  setup.cluster.types[0].memory = Bytes(2 * 208 + 16 * (6 + 4));
+  setup.cluster.types[0].memory = Bytes(2 * 208 + 200 + 16 * (6 + 4));
   Problem problem = setup.problem();
   Evaluator evaluator(problem);
   EXPECT_TRUE(evaluator.evaluate({{{0, 2, DeviceGroup{{{0, 2}}}}}, 1}));

@@ -54,9 +54,10 @@ TEST_F(StageTableTest, whatFitsAnywayIsExact) {
   EXPECT_EQ(table.lossNearerToEnd(2), 0);
 }
 
-/// Four copies of 200, and of two samples 100 each: one more does not fit beside it.
+/// Four copies of 200 and two steps of an update; of two samples 110 and 10 that are sent, again
+/// what is sent of another micro-batch, and messages: its activations do not fit beside it.
 TEST_F(StageTableTest, depthForcesRecomputation) {
-  cluster.types[0].memory = Bytes(4 * 200 + 2 * (100 + 10));
+  cluster.types[0].memory = Bytes(6 * 200 + 2 * (110 + 10 + 10 + 10));
   graph.layers[0].activationBytes = Bytes(110);
   request.shardState = StateSharding::None;
   Problem problem = this->problem();

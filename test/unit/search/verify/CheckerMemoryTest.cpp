@@ -10,18 +10,37 @@ TEST_F(CheckerMemoryTest, MemorySlackIsThatOfTheTightestDevice) {
   Finding memory = finding("memory");
   EXPECT_TRUE(memory.check.holds);
   EXPECT_EQ(memory.check.unit, "bytes");
-  EXPECT_DOUBLE_EQ(memory.check.slack, 5000 - (4000 + 80 + 8));
-  cluster.types[0].memory = Bytes(4000);
+  EXPECT_DOUBLE_EQ(memory.check.slack, 7000 - (5000 + 480 + 200 + 8));
+  cluster.types[0].memory = Bytes(5600);
   memory = finding("memory");
   EXPECT_FALSE(memory.check.holds);
   EXPECT_DOUBLE_EQ(memory.check.slack, -88);
-  EXPECT_EQ(memory.because, "stage 0 needs 4088 bytes on fast, which has 4000");
+  EXPECT_EQ(memory.because, "stage 0 needs 5688 bytes on fast, which has 5600");
 }
 
 TEST_F(CheckerMemoryTest, MemoryThatIsExactlyEnough) {
-  cluster.types[0].memory = Bytes(4088);
+  cluster.types[0].memory = Bytes(5688);
   EXPECT_EQ(failing(), (Names{}));
   EXPECT_EQ(finding("memory").check.slack, 0);
+}
+
+TEST_F(CheckerMemoryTest, WhatARankTakesBeyondItsTensorsCounts) {
+  cluster.types[0].overhead = {Bytes(100), 2, 6, "test"};
+  Finding memory = finding("memory");
+  EXPECT_FALSE(memory.check.holds);
+  EXPECT_EQ(memory.because, "stage 0 needs 11508 bytes on fast, which has 7000");
+  cluster.types[0].memory = Bytes(11508);
+  EXPECT_FALSE(finding("memory").check.holds) << "the plan states less";
+  plan.stages[0].memory = Bytes(11508);
+  EXPECT_EQ(finding("memory").check.slack, 0);
+}
+
+TEST_F(CheckerMemoryTest, HeadroomIsKeptFree) {
+  plan.memoryHeadroom = 0.25;
+  EXPECT_DOUBLE_EQ(finding("memory").check.slack, 0.75 * 7000 - 5688);
+  EXPECT_NE(finding("memory").because.find("of which 25% are kept free"), std::string::npos);
+  cluster.types[0].memory = Bytes(5688 / 0.75);
+  EXPECT_TRUE(finding("memory").check.holds);
 }
 
 /// The right plan with a table of 20 rows of 8 bytes, two lookups a sample, in layer a.

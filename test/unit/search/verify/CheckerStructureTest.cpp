@@ -128,11 +128,11 @@ TEST_F(CheckerStructureTest, ADeviceHoldsAllOfItsStages) {
   plan.schedule = Schedule::Burst;
   plan.stages[0].replicas.resize(1);
   plan.stages[0].replicas[0] = replica(8, 8e-3, 16e-3, {"slow", "cpu", 0});
-  plan.stages[0].memory = Bytes(2 * 2000 + 4 * 20 + 4 * 4);
-  plan.stages[1].memory = Bytes(2 * 2000 + 3 * 120 + 3 * 4);
+  plan.stages[0].memory = Bytes(2 * 2000 + 1000 + 4 * 120 + 4 * 100 + 4 * 4);
+  cluster.types[1].memory = Bytes(13000);
   EXPECT_TRUE(finding("memory").check.holds) << finding("memory").because;
-  EXPECT_EQ(finding("memory").check.slack, 9000 - 4096 - 4372);
-  cluster.types[1].memory = Bytes(8000); // more than each of them, less than both
+  EXPECT_EQ(finding("memory").check.slack, 13000 - 5896 - 5672);
+  cluster.types[1].memory = Bytes(11000); // more than each of them, less than both
   EXPECT_EQ(finding("memory").because,
             "slow 0 of node 'cpu' has no room for all of its 2 stages at once");
 }

@@ -93,7 +93,7 @@ TEST_F(CheckerTimesTest, EquallySlowReplicasOfTheLastStageMayNameEither) {
   last.replicas = {replica(4, 4e-3, 8e-3, {"slow", "cpu", 0}),
                    replica(4, 10e-3, 2e-3, {"fast", "gpu-1", 0})};
   DeviceGroup fast{{{0, 2}}}, both{{{0, 1}, {1, 1}}};
-  last.memory = Bytes(4000 + 2 * 120 + 2 * 4);
+  last.memory = Bytes(5000 + 2 * 120 + 2 * 100 + 2 * 4);
   last.receive = transferTime(cluster, fast, Samples(2), both, Samples(2), Bytes(100), Bytes(0));
   last.sync = last.update + allReduceTime(cluster, both, Bytes(2000));
   plan.stages[0].backward = plan.stages[0].backward - plan.stages[0].receiveGradient;

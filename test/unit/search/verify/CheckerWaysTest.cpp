@@ -10,7 +10,7 @@ struct RecomputedPlan : CheckerFixture {
     Stage &first = plan.stages[0];
     first.recompute = {"a", "b"};
     // two in flight keep two samples of what enters b, and one segment is there at a time
-    first.memory = Bytes(2 * 2000 + 2 * 2 * 100 + 2 * 10 + 2 * 4);
+    first.memory = Bytes(2 * 2000 + 1000 + 2 * 2 * (100 + 100) + 2 * 100 + 2 * 10 + 2 * 4);
     for (Replica &replica : first.replicas)
       replica.backward += replica.forward;
     first.backward += Seconds(2e-3);
@@ -28,15 +28,15 @@ struct ShardedPlan : CheckerFixture {
       Stage &stage = plan.stages[i];
       DeviceGroup group{{{i, 2}}};
       Seconds whole = allReduceTime(cluster, group, Bytes(2000));
-      Bytes activations = stage.memory - Bytes(2 * 2000);
+      Bytes activations = stage.memory - Bytes(2 * 2000 + 1000);
       stage.stateSharding = sharding;
       stage.update = stage.update / 2;
+      // two buffers of gradients are more than all there are
       if (sharding == StateSharding::Optimizer) {
-        stage.memory = Bytes(2 * 2000 + 2 * 1000) + activations;
+        stage.memory = Bytes(2 * 2000 + 2 * 1000 + 2000) + activations;
         stage.sync = stage.update + whole;
         continue;
       }
-      // two buffers of gradients are more than all there are
       stage.memory = Bytes(2000 + 2000 + 3 * 1000) + activations;
       stage.sync = stage.update + whole / 2;
       stage.reduceScatter = whole / 2;

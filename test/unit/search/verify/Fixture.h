@@ -52,7 +52,7 @@ struct CheckerFixture : ::testing::Test {
     cluster.fingerprint = "c1a5";
     cluster.types.resize(2);
     cluster.types[0].name = "fast";
-    cluster.types[0].memory = Bytes(5000);
+    cluster.types[0].memory = Bytes(7000);
     cluster.types[0].price = DollarsPerHour(3);
     cluster.types[1].name = "slow";
     cluster.types[1].memory = Bytes(9000);
@@ -83,12 +83,13 @@ struct CheckerFixture : ::testing::Test {
     first.layers = {"a", "b"};
     first.replicas = {replica(4, 2e-3, 4e-3, {"fast", "gpu-0", 0}),
                       replica(4, 2e-3, 4e-3, {"fast", "gpu-0", 1})};
-    first.memory = Bytes(2 * 2000 + 2 * 2 * 20 + 2 * 4); // copies, two in flight of two samples
+    // copies and a gradient under way, two in flight of two samples, a message
+    first.memory = Bytes(2 * 2000 + 1000 + 2 * 2 * (20 + 100) + 2 * 100 + 2 * 4);
     second.id = 1;
     second.layers = {"c", "d"};
     second.replicas = {replica(6, 6e-3, 12e-3, {"slow", "cpu", 0}),
                        replica(2, 2e-3, 4e-3, {"slow", "cpu", 1})};
-    second.memory = Bytes(2 * 2000 + 3 * 120 + 3 * 4);
+    second.memory = Bytes(2 * 2000 + 1000 + 3 * 120 + 3 * 100 + 3 * 4);
     plan.stages = {first, second};
     fillTimes();
   }
