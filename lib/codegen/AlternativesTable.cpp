@@ -67,7 +67,8 @@ std::string emitLimits(const Plan &plan, const PlanLimits *limits) {
     html += ". At the end of an iteration it synchronises for " + readable(slowest.sync);
   html += ".";
   if (limits && limits->binding != "bottleneck")
-    html += " The constraint that is closest to its limit is <b>" + escape(limits->binding) + "</b>.";
+    html +=
+        " The constraint that is closest to its limit is <b>" + escape(limits->binding) + "</b>.";
   else if (limits)
     html += " No constraint is within 1 % of its limit.";
   return html + "</p>\n";

@@ -10,8 +10,8 @@
 
 namespace heterplan {
 
-/// The bottleneck stage, where its time goes, and the constraint that is closest to its limit, where
-/// `limits` says so (may be null).
+/// The bottleneck stage, where its time goes, and the constraint that is closest to its limit,
+/// where `limits` says so (may be null).
 std::string emitLimits(const Plan &plan, const PlanLimits *limits);
 
 /// A table of the chosen plan and the alternatives to it; where there are none, how to get them.

@@ -97,9 +97,8 @@ private:
     auto isSame = [&](const Plan &other) {
       return plan.microBatches == other.microBatches && plan.stages == other.stages;
     };
-    return !isSame(chosen) && none_of(found, [&](const AlternativePlan &each) {
-      return isSame(each.plan);
-    });
+    return !isSame(chosen) &&
+           none_of(found, [&](const AlternativePlan &each) { return isSame(each.plan); });
   }
 
   /// `plan` as an answer to what the user asked for: without the condition, and with the bound that

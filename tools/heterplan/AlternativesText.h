@@ -12,7 +12,8 @@ namespace heterplan {
 void printAlternatives(llvm::raw_ostream &os, const Plan &chosen,
                        llvm::ArrayRef<AlternativePlan> alternatives);
 
-/// What each alternative would cost, and where it has `layer`; how to get them where there are none.
+/// What each alternative would cost, and where it has `layer`; how to get them where there are
+/// none.
 void explainAlternatives(llvm::raw_ostream &os, const Plan &chosen,
                          llvm::ArrayRef<AlternativePlan> alternatives, llvm::StringRef layer);
 
