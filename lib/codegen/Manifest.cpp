@@ -1,5 +1,6 @@
 #include "codegen/Manifest.h"
 
+#include "ir/AlternativePlan.h"
 #include "support/Diagnostic.h"
 #include "support/Files.h"
 
@@ -94,12 +95,16 @@ Expected<Manifest> readManifest(StringRef directory) {
 bool isPackagePath(StringRef path) {
   path.consume_front("background/"); // the package of a background job
   static constexpr StringRef names[] = {
-      "plan.json",  "model.py", "launch.sh", "report.html", "pareto.json",       ".heterplan",
-      manifestName, "ranks",    "weights",   "pareto",      "heterplan_runtime", "background"};
+      "plan.json",    "model.py",          "launch.sh", "report.html", "pareto.json",
+      ".heterplan",   manifestName,        "ranks",     "weights",     "pareto",
+      "alternatives", "heterplan_runtime", "background"};
   if (is_contained(names, path) || isNumbered(path, "ranks/", ".json") ||
       isNumbered(path, "weights/stage-", ".safetensors") ||
       isNumbered(path, "pareto/", "/plan.json"))
     return true;
+  for (size_t kind = 0; kind < alternativeKinds().size(); ++kind)
+    if (path == alternativePath(static_cast<AlternativeKind>(kind)))
+      return true;
   return path.startswith("heterplan_runtime/") && !isBytecode(path);
 }
 

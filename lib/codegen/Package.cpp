@@ -139,6 +139,13 @@ Error writeParetoFront(Contents &contents, const ParetoPlans &front) {
   return contents.write("pareto.json", emitParetoFront(front));
 }
 
+Error writeAlternatives(Contents &contents, ArrayRef<AlternativePlan> alternatives) {
+  for (const AlternativePlan &each : alternatives)
+    if (Error error = contents.write(alternativePath(each.kind), toJson(each.plan)))
+      return error;
+  return Error::success();
+}
+
 /// What needs the operators of the model.
 Error writeExecutable(Contents &contents, const Package &package) {
   auto stages = buildModules(*package.graph, package.layers, package.plan);
@@ -172,9 +179,12 @@ Error writeContents(Contents &contents, const Package &package) {
     return error;
   if (Error error = writeParetoFront(contents, package.front))
     return error;
+  if (Error error = writeAlternatives(contents, package.alternatives))
+    return error;
+  ReportInputs inputs{&package.layers, package.cluster, &package.program, package.alternatives,
+                      package.limits};
   if (Error error = contents.write(
-          "report.html", emitReport(package.plan, package.timeline, package.front,
-                                    {&package.layers, package.cluster, &package.program})))
+          "report.html", emitReport(package.plan, package.timeline, package.front, inputs)))
     return error;
   if (Error error = contents.write(marker, "heterplan " HETERPLAN_VERSION "\n"))
     return error;

@@ -2,9 +2,11 @@
 #pragma once
 
 #include "codegen/ParetoPlans.h"
+#include "ir/AlternativePlan.h"
 #include "ir/Graph.h"
 #include "ir/LayerGraph.h"
 #include "ir/Plan.h"
+#include "ir/PlanLimits.h"
 #include "ir/Program.h"
 #include "ir/Timeline.h"
 #include "support/DirectoryExchange.h"
@@ -29,6 +31,9 @@ struct Package {
   ParetoPlans front = {};
   /// With the memory of its devices, for the report; null: not known.
   const Cluster *cluster = nullptr;
+  /// Plans that it was compared with, the best first: they go to alternatives/.
+  llvm::ArrayRef<AlternativePlan> alternatives = {};
+  const PlanLimits *limits = nullptr; // for the report; null: not known
   /// A copy of the background job: a package of its own, which goes to background/.
   const Package *background = nullptr;
 };

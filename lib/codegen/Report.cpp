@@ -1,5 +1,6 @@
 #include "codegen/Report.h"
 
+#include "codegen/AlternativesTable.h"
 #include "codegen/DeviceTables.h"
 #include "codegen/Gantt.h"
 #include "codegen/ModelPicture.h"
@@ -327,8 +328,9 @@ std::string emitReport(const Plan &plan, const Timeline &timeline, const ParetoP
   std::string ranks = inputs.program ? emitRankTable(*inputs.program) : "";
   std::string body = "<p class=\"lead\">" + std::to_string(plan.stages.size()) +
                      (plan.stages.size() == 1 ? " stage" : " stages") + "</p>\n" + summary(plan) +
-                     picture + "<h2>Stages</h2>\n" + wide(stagesTable(plan)) + tablesTable(plan) +
-                     burstSection(plan) + layerLists(plan) + ranks + memory +
+                     picture + "<h2>Stages</h2>\n" + wide(stagesTable(plan)) +
+                     emitLimits(plan, inputs.limits) + emitAlternatives(plan, inputs.alternatives) +
+                     tablesTable(plan) + burstSection(plan) + layerLists(plan) + ranks + memory +
                      wide(chart(timeline)) + paretoSection(front) + checksSection(plan) +
                      provenance(plan) + footer(plan);
   return page(plan.model + " on " + plan.cluster, body);

@@ -2,9 +2,11 @@
 #pragma once
 
 #include "codegen/ParetoPlans.h"
+#include "ir/AlternativePlan.h"
 #include "ir/Cluster.h"
 #include "ir/LayerGraph.h"
 #include "ir/Plan.h"
+#include "ir/PlanLimits.h"
 #include "ir/Program.h"
 #include "ir/Timeline.h"
 
@@ -14,9 +16,11 @@ namespace heterplan {
 
 /// What a report can show beside the plan; each may be null.
 struct ReportInputs {
-  const LayerGraph *model = nullptr; // the picture of the layers
-  const Cluster *cluster = nullptr;  // memory of the devices against its limit
-  const Program *program = nullptr;  // every rank
+  const LayerGraph *model = nullptr;                 // the picture of the layers
+  const Cluster *cluster = nullptr;                  // memory of the devices against its limit
+  const Program *program = nullptr;                  // every rank
+  llvm::ArrayRef<AlternativePlan> alternatives = {}; // the best first
+  const PlanLimits *limits = nullptr;                // the constraint that is closest
 };
 
 /// A page of HTML with inline styles and inline SVG; no scripts, nothing from outside. Every

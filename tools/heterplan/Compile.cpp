@@ -1,4 +1,6 @@
 // heterplan compile: model and cluster to a plan that can be run.
+#include "AlternativePlanning.h"
+#include "AlternativesText.h"
 #include "BackgroundPlanning.h"
 #include "Commands.h"
 #include "InfeasibleText.h"
@@ -16,6 +18,7 @@
 #include "search/explain/Explain.h"
 #include "search/problem/MicroBatchCounts.h"
 #include "search/verify/AssignmentProof.h"
+#include "search/verify/Binding.h"
 #include "search/verify/Checker.h"
 #include "support/JsonWriter.h"
 #include "support/Progress.h"
@@ -118,9 +121,16 @@ Error check(Plan &plan, const Problem &problem) {
   return Error::success();
 }
 
-/// Lowers and simulates `plan`, and writes all of it; with the copies of a background job.
-Error write(const Plan &plan, const ParetoPlans &front, const Inputs &inputs,
-            const CompileOptions &options, const PlannedCopy *copy = nullptr) {
+/// What is written beside a plan.
+struct Beside {
+  ParetoPlans front = {};
+  ArrayRef<AlternativePlan> alternatives = {};
+  const PlannedCopy *copy = nullptr; // of a background job
+};
+
+/// Lowers and simulates `plan`, and writes all of it.
+Error write(const Plan &plan, const Inputs &inputs, const CompileOptions &options,
+            const Beside &beside) {
   const Problem &problem = inputs.problem;
   Expected<std::string> runtime = findRuntime(executablePath());
   if (!runtime)
@@ -131,16 +141,21 @@ Error write(const Plan &plan, const ParetoPlans &front, const Inputs &inputs,
   Expected<Simulation> simulation = simulate(*program);
   if (!simulation)
     return simulation.takeError();
+  Expected<PlanLimits> limits = limitsOf(plan, problem.graph, problem.cluster, *problem.costs);
+  if (!limits)
+    return limits.takeError();
   Package package{plan,
                   problem.graph,
                   *program,
                   simulation->timeline,
                   inputs.graph ? &*inputs.graph : nullptr,
                   *runtime,
-                  front,
-                  &problem.cluster};
+                  beside.front,
+                  &problem.cluster,
+                  beside.alternatives,
+                  &*limits};
   std::optional<Package> background;
-  if (copy) {
+  if (const PlannedCopy *copy = beside.copy) {
     background.emplace(Package{copy->plan, copy->layers, copy->program, copy->timeline,
                                copy->operators ? &*copy->operators : nullptr, *runtime});
     package.background = &*background;
@@ -224,14 +239,27 @@ Expected<ExitStatus> finish(Plan &plan, const Inputs &inputs, const CompileOptio
     return passes.takeError();
   if (!*passes)
     return exitInfeasible;
-  if (Error error = write(plan, {}, inputs, options, *copy ? &**copy : nullptr))
+  Expected<std::vector<AlternativePlan>> alternatives =
+      findAlternatives(plan, inputs, options, interrupted);
+  if (!alternatives)
+    return alternatives.takeError();
+  for (AlternativePlan &each : *alternatives) {
+    passes = passesChecks(each.plan, inputs, options);
+    if (!passes)
+      return passes.takeError();
+    if (!*passes)
+      return exitInfeasible;
+  }
+  if (Error error = write(plan, inputs, options, {{}, *alternatives, *copy ? &**copy : nullptr}))
     return error;
   noteInterruption(plan.optimal);
   printNotes(inputs, options);
   printInferred(plan, inputs.problem, *inputs.costs.inferred);
   show(plan, options);
-  if (!options.json)
+  if (!options.json) {
+    printAlternatives(outs(), plan, *alternatives);
     printNext(options);
+  }
   return exitDone;
 }
 
@@ -297,7 +325,7 @@ Expected<ExitStatus> compileParetoFront(const Inputs &inputs, const CompileOptio
   }
   ParetoPlans front{found->plans, choose(*found, options)};
   const Plan &chosen = front.plans[front.chosen];
-  if (Error error = write(chosen, front, inputs, options))
+  if (Error error = write(chosen, inputs, options, {front}))
     return error;
   noteInterruption(/*ended=*/false);
   printNotes(inputs, options);

@@ -282,6 +282,11 @@ Error refuseUnsupported(const CompileOptions &options) {
            << "a background job is trained in the gaps of a burst plan";
   if (hasJob && options.pareto)
     return notSupported("--background with --pareto");
+  bool compares = !options.alternatives.empty() && options.alternatives != "0";
+  if (compares && options.pareto)
+    return notSupported("--alternatives with --pareto");
+  if (compares && (options.schedule == "burst" || !options.amplificationLimit.empty()))
+    return notSupported("--alternatives to bursts");
   return Error::success();
 }
 } // namespace
@@ -297,6 +302,10 @@ void addCompileOptions(CLI::App &command, CompileOptions &options) {
   addText(command, "-o,--output", options.directory, "DIR", "where the plan is written")
       ->required();
   addRequestOptions(command, options);
+  addText(
+      command, "--alternatives", options.alternatives, "K",
+      "search for other plans too (a device type fewer or alone, one stage, a pipeline, half of "
+      "the devices) and keep the best K in DIR/alternatives (0)");
   addText(command, "--background", options.background, "MODEL",
           "of bursts: a second model, trained at low priority in the idle gaps of the plan, a copy "
           "of its own on each device");
@@ -382,6 +391,13 @@ Expected<BackgroundOptions> readBackgroundOptions(const CompileOptions &options)
   if (!slowdown)
     return slowdown.takeError();
   return BackgroundOptions{Samples(*batch), isPercent ? *slowdown / 100 : *slowdown};
+}
+
+Expected<int> readAlternativeCount(const CompileOptions &options) {
+  Expected<int64_t> count = wholeOption("--alternatives", options.alternatives, 0, 0, 99);
+  if (!count)
+    return count.takeError();
+  return static_cast<int>(*count);
 }
 
 Expected<int> readParetoPoints(const CompileOptions &options) {

@@ -22,7 +22,8 @@ struct CompileOptions {
       maxCostPerIteration, maxIterationTime, maxMemoryFraction, memoryHeadroom, schedule,
       strategy = "auto", timeLimit, seed, optimizer, precision, microBatches, amplificationLimit,
       widths, background, backgroundBatch, maxSlowdown, iterationModel, costModel, rounding, epochs,
-      samples, gap, threads, policyIn, policyOut, paretoPoints, workLimit, recompute, shardState;
+      samples, gap, threads, policyIn, policyOut, paretoPoints, workLimit, recompute, shardState,
+      alternatives;
   bool force = false, json = false, pareto = false;
 };
 
@@ -42,6 +43,8 @@ struct BackgroundOptions {
   double maxSlowdown = 0; // share of the plan's iteration
 };
 llvm::Expected<BackgroundOptions> readBackgroundOptions(const CompileOptions &options);
+/// Of --alternatives; 0: none are searched.
+llvm::Expected<int> readAlternativeCount(const CompileOptions &options);
 /// Floors of --pareto.
 llvm::Expected<int> readParetoPoints(const CompileOptions &options);
 

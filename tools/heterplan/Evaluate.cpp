@@ -7,8 +7,8 @@
 
 #include "search/Assess.h"
 #include "search/placement/StatedPlacement.h"
+#include "search/verify/Binding.h"
 #include "search/verify/Checker.h"
-#include "search/verify/Reevaluation.h"
 #include "support/Files.h"
 #include "support/Progress.h"
 #include "support/Text.h"
@@ -17,9 +17,7 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Format.h"
 
-#include <algorithm>
 #include <cmath>
-#include <limits>
 
 using namespace heterplan;
 using namespace llvm;
@@ -30,12 +28,6 @@ struct EvaluateOptions {
   std::string placement;
   CompileOptions compiling; // of the request and the search; `model` by --model
   bool json = false;
-};
-
-/// What holds the placement back.
-struct Limits {
-  std::string binding;     // name of the check that fails or is closest to it, or "bottleneck"
-  int bottleneckStage = 0; // with the longest forward and backward pass
 };
 
 /// As it reads back.
@@ -87,69 +79,8 @@ void completeSets(const Plan &plan, Request &request) {
 
 bool isPlan(StringRef path) { return path.endswith(".json") || sys::fs::is_directory(path); }
 
-/// The stage with the longest passes.
-int bottleneckOf(const Plan &plan) {
-  auto slowest =
-      std::max_element(plan.stages.begin(), plan.stages.end(),
-                       [](const Stage &a, const Stage &b) { return a.time() < b.time(); });
-  return slowest->id;
-}
-
-constexpr double unlimited = std::numeric_limits<double>::infinity();
-
-/// The least part of the memory that it may use that a device of the plan has left.
-Expected<double> memoryLeft(const Plan &plan, const Problem &problem) {
-  Expected<Reevaluation> stages = reevaluate(plan, problem.graph, problem.cluster, *problem.costs);
-  if (!stages)
-    return stages.takeError();
-  double least = unlimited;
-  for (const ReevaluatedStage &stage : stages->stages)
-    for (const ReevaluatedReplica &replica : stage.replicas) {
-      Bytes memory = problem.cluster.types[replica.type].memory * plan.memoryPart();
-      least = std::min(least, (memory - replica.need).value() / memory.value());
-    }
-  return least;
-}
-
-/// By how much of its limit `check` holds; infinite where it has no limit.
-Expected<double> relativeSlack(const Check &check, const Plan &plan, const Problem &problem) {
-  if (check.name == (plan.maxMemoryFraction > 0 ? "memory-fraction" : "memory"))
-    return memoryLeft(plan, problem);
-  if (check.name == "throughput-floor")
-    return check.slack / plan.minThroughput.value();
-  if (check.name == "budget")
-    return check.slack / plan.maxCostPerHour.value();
-  if (check.name == "cost-per-million-samples")
-    return check.slack / plan.maxCostPerMillionSamples.value();
-  if (check.name == "cost-per-iteration")
-    return check.slack / plan.maxCostPerIteration.value();
-  if (check.name == "iteration-time")
-    return check.slack / plan.maxIteration.value();
-  if (check.name == "max-devices") // which go one by one
-    return check.slack > 0 ? unlimited : check.slack;
-  return unlimited;
-}
-
-Expected<Limits> limitsOf(const Plan &plan, const Problem &problem) {
-  constexpr double close = 0.01;
-  Limits result{"bottleneck", bottleneckOf(plan)};
-  double least = close;
-  for (const Check &check : plan.checks) {
-    if (!check.holds)
-      return Limits{check.name, result.bottleneckStage};
-    Expected<double> slack = relativeSlack(check, plan, problem);
-    if (!slack)
-      return slack.takeError();
-    if (*slack < least) {
-      least = *slack;
-      result.binding = check.name;
-    }
-  }
-  return result;
-}
-
 /// The fields of plan.json, and those of the assessment.
-void writeJson(raw_ostream &os, const Assessment &assessment, const Limits &limits) {
+void writeJson(raw_ostream &os, const Assessment &assessment, const PlanLimits &limits) {
   PlanComparison comparison{std::nullopt, limits.binding, limits.bottleneckStage, std::nullopt};
   if (assessment.best)
     comparison.bestObjectiveValue = assessment.best->objectiveValue;
@@ -164,7 +95,7 @@ std::string comparison(double own, double best) {
   return gap < 1e-9 ? "as good" : fixed(100 * gap, 2) + "% better";
 }
 
-void printText(raw_ostream &os, const Assessment &assessment, const Limits &limits) {
+void printText(raw_ostream &os, const Assessment &assessment, const PlanLimits &limits) {
   const Plan &plan = assessment.plan;
   printPlan(os, plan, ChecksShown::Summary);
   os << "\nbest found     ";
@@ -258,7 +189,9 @@ Expected<ExitStatus> evaluate(EvaluateOptions options) {
       assessAndCheck(inputs->planning, *placement, options.compiling.strategy);
   if (!assessment)
     return assessment.takeError();
-  Expected<Limits> limits = limitsOf(assessment->plan, inputs->planning.problem);
+  const Problem &problem = inputs->planning.problem;
+  Expected<PlanLimits> limits =
+      limitsOf(assessment->plan, problem.graph, problem.cluster, *problem.costs);
   if (!limits)
     return limits.takeError();
   (options.json ? writeJson : printText)(outs(), *assessment, *limits);

@@ -1,4 +1,5 @@
 // heterplan inspect: shows a plan, and why a layer is where it is.
+#include "AlternativesText.h"
 #include "Commands.h"
 #include "Inputs.h"
 #include "Options.h"
@@ -8,6 +9,7 @@
 #include "codegen/Report.h"
 #include "cost/Simulator.h"
 #include "ir/FileForms.h"
+#include "ir/PlanLimits.h"
 #include "support/JsonWriter.h"
 #include "support/Suggestion.h"
 
@@ -24,25 +26,6 @@ struct InspectOptions {
 };
 
 enum Format : size_t { formatText, formatJson, formatDot, formatHtml, formatTrace };
-
-/// Stage and place of a layer; empty when the plan has no such layer.
-struct Found {
-  const Stage *stage = nullptr;
-  size_t index = 0;
-};
-
-Found findLayer(const Plan &plan, StringRef name) {
-  for (const Stage &stage : plan.stages)
-    for (size_t index = 0; index < stage.layers.size(); ++index)
-      if (stage.layers[index] == name)
-        return {&stage, index};
-  return {};
-}
-
-const Stage &slowestStage(const Plan &plan) {
-  return *std::max_element(plan.stages.begin(), plan.stages.end(),
-                           [](const Stage &a, const Stage &b) { return a.time() < b.time(); });
-}
 
 const Pin *pinOf(const Plan &plan, StringRef layer) {
   for (const Pin &pin : plan.pins)
@@ -64,7 +47,7 @@ void explainSets(raw_ostream &os, ArrayRef<LayerSet> sets, const std::string &la
 }
 
 void explainBottleneck(raw_ostream &os, const Plan &plan, const Stage &stage) {
-  const Stage &slowest = slowestStage(plan);
+  const Stage &slowest = bottleneckOf(plan);
   if (plan.stages.size() == 1)
     return;
   if (&slowest == &stage)
@@ -83,7 +66,10 @@ void explainBoundary(raw_ostream &os, const Stage &stage, size_t index) {
        << " of the backward pass\n";
 }
 
-void explainLayer(raw_ostream &os, const Plan &plan, StringRef name, const Found &found) {
+using Alternatives = ArrayRef<AlternativePlan>;
+
+void explainLayer(raw_ostream &os, const Plan &plan, StringRef name, const LayerPlace &found,
+                  Alternatives alternatives) {
   const Stage &stage = *found.stage;
   os << "layer '" << name << "' is number " << found.index + 1 << " of " << stage.layers.size()
      << " in stage " << stage.id << " of " << plan.stages.size() << "\n";
@@ -103,10 +89,13 @@ void explainLayer(raw_ostream &os, const Plan &plan, StringRef name, const Found
   os << "  the placement was chosen by '" << plan.strategy << "' for least "
      << objectives[static_cast<int>(plan.objective)]
      << (plan.optimal ? ", and is proven optimal in the searched space" : "") << "\n";
+  if (plan.iterationModel != IterationModel::Burst)
+    explainAlternatives(os, plan, alternatives, name);
 }
 
 /// The facts of explainLayer().
-void writeLayer(raw_ostream &os, const Plan &plan, StringRef name, const Found &found) {
+void writeLayer(raw_ostream &os, const Plan &plan, StringRef name, const LayerPlace &found,
+                Alternatives alternatives) {
   const Stage &stage = *found.stage;
   const Pin *pin = pinOf(plan, name);
   JsonWriter json(os);
@@ -122,10 +111,11 @@ void writeLayer(raw_ostream &os, const Plan &plan, StringRef name, const Found &
     json.attribute("memoryBytes", stage.memory.value());
     if (pin)
       json.attribute("pinnedTo", pin->type);
-    json.attribute("bottleneckStage", int64_t(slowestStage(plan).id));
+    json.attribute("bottleneckStage", int64_t(bottleneckOf(plan).id));
     json.attribute("strategy", plan.strategy);
     json.attribute("optimal", plan.optimal);
     json.attribute("searchSpace", plan.searchSpace);
+    writeAlternatives(json, plan, alternatives, name);
   });
 }
 
@@ -139,13 +129,17 @@ std::vector<std::string> layersOf(const Plan &plan) {
 Expected<ExitStatus> showLayer(const Plan &plan, const InspectOptions &options, size_t format) {
   if (format != formatText && format != formatJson)
     return usageError("--layer") << "a layer is shown as text or json, not as " << options.format;
-  Found found = findLayer(plan, options.layer);
+  LayerPlace found = placeOf(plan, options.layer);
   if (!found.stage)
     return Diagnostic(Diag::UnknownLayer, {options.plan, 0, 0, ""})
                .note({}, "'heterplan inspect PLAN --format json' lists the layers of each stage")
            << "the plan has no layer '" << options.layer << "'"
            << didYouMean(options.layer, layersOf(plan));
-  (format == formatJson ? writeLayer : explainLayer)(outs(), plan, options.layer, found);
+  auto alternatives = readAlternatives(planDirectory(options.plan), plan);
+  if (!alternatives)
+    return alternatives.takeError();
+  (format == formatJson ? writeLayer : explainLayer)(outs(), plan, options.layer, found,
+                                                     *alternatives);
   return exitDone;
 }
 
@@ -157,10 +151,23 @@ Expected<ExitStatus> showPredicted(const Plan &plan, const InspectOptions &optio
   Expected<Simulation> simulation = simulate(*program);
   if (!simulation)
     return simulation.takeError();
+  auto alternatives = readAlternatives(planDirectory(options.plan), plan);
+  if (!alternatives)
+    return alternatives.takeError();
   ReportInputs inputs;
   inputs.program = &*program;
+  inputs.alternatives = *alternatives;
   outs() << (trace ? toJson(simulation->timeline)
                    : emitReport(plan, simulation->timeline, {}, inputs));
+  return exitDone;
+}
+
+Expected<ExitStatus> showText(const Plan &plan, const InspectOptions &options) {
+  auto alternatives = readAlternatives(planDirectory(options.plan), plan);
+  if (!alternatives)
+    return alternatives.takeError();
+  printPlan(outs(), plan, ChecksShown::Table);
+  printAlternatives(outs(), plan, *alternatives);
   return exitDone;
 }
 
@@ -176,8 +183,7 @@ Expected<ExitStatus> inspect(const InspectOptions &options) {
     return showLayer(*plan, options, *format);
   switch (*format) {
   case formatText:
-    printPlan(outs(), *plan, ChecksShown::Table);
-    break;
+    return showText(*plan, options);
   case formatJson:
     outs() << toJson(*plan);
     break;

@@ -76,6 +76,28 @@ TEST(Report, ChartShowsTheFirstRankOfEachStage) {
   EXPECT_NE(svg.find("forward 0: 0 ns to 1 ms"), std::string::npos) << svg;
 }
 
+TEST(Report, SaysWhatLimitsThePlanAndWhatElseThereWas) {
+  Plan plan = smallPlan(), other = smallPlan();
+  plan.stages[0].forward = Seconds(0.002);
+  plan.stages[1].forward = Seconds(0.004);
+  plan.stages[1].receive = Seconds(0.001);
+  plan.objectiveValue = 100;
+  other.objectiveValue = 75;
+  for (Stage &stage : other.stages)
+    stage.replicas.pop_back(); // of a t4
+  std::vector<AlternativePlan> others = {{AlternativeKind::OneTypeFewer, other}};
+  PlanLimits limits{"budget", 1};
+  ReportInputs inputs;
+  inputs.alternatives = others;
+  inputs.limits = &limits;
+  std::string html = emitReport(plan, smallTimeline(), {}, inputs);
+  EXPECT_NE(html.find("Stage 1 is the bottleneck: a micro-batch takes it 4 ms, the other one takes "
+                      "50.0 % of that; of it receiving 1 ms."),
+            std::string::npos);
+  EXPECT_NE(html.find("closest to its limit is <b>budget</b>"), std::string::npos);
+  EXPECT_NE(html.find("one device type fewer (without t4)</td><td>25% worse"), std::string::npos);
+}
+
 TEST(Report, AParetoFrontHasAChartAndATable) {
   std::vector<Plan> plans(3, smallPlan());
   for (int i = 0; i < 3; ++i) {

@@ -1,0 +1,97 @@
+#include "codegen/AlternativesTable.h"
+
+#include "codegen/Page.h"
+
+using namespace llvm;
+using namespace heterplan::html;
+
+namespace heterplan {
+namespace {
+/// "; of it receiving 1.2 ms, lookups 3 ms": what of a micro-batch is no computing.
+std::string communication(const Stage &stage) {
+  std::string text;
+  auto part = [&](const char *name, Seconds time) {
+    if (time.value() > 0)
+      text += std::string(text.empty() ? "; of it " : ", ") + name + " " + readable(time);
+  };
+  part("receiving", stage.receive + stage.receiveGradient);
+  part("lookups", stage.lookup + stage.lookupGradient);
+  part("sums of gradients", stage.reduceScatter);
+  return text;
+}
+
+/// What the other stages use of the time of the slowest one.
+std::string othersText(const Plan &plan, const Stage &slowest) {
+  double least = 1, most = 0;
+  for (const Stage &stage : plan.stages)
+    if (&stage != &slowest) {
+      least = std::min(least, stage.time() / slowest.time());
+      most = std::max(most, stage.time() / slowest.time());
+    }
+  std::string range = fixed(100 * least, 1);
+  if (most > least)
+    range += " to " + fixed(100 * most, 1);
+  return plan.stages.size() == 2 ? "the other one takes " + range + " % of that"
+                                 : "the others take " + range + " % of that";
+}
+
+size_t devicesOf(const Plan &plan) {
+  size_t devices = 0;
+  for (const Stage &stage : plan.stages)
+    for (const Replica &replica : stage.replicas)
+      devices += replica.devices.size();
+  return devices;
+}
+
+std::string rowOf(const std::string &name, const Plan &plan, const std::string &worse) {
+  constexpr bool numeric[] = {false, false, true, true, true, true, true, true};
+  return row({name, worse, number(plan.throughput.value()), readable(plan.iteration),
+              number(plan.costPerHour.value()), number(plan.costPerMillionSamples.value()),
+              std::to_string(plan.stages.size()), std::to_string(devicesOf(plan))},
+             numeric);
+}
+} // namespace
+
+std::string emitLimits(const Plan &plan, const PlanLimits *limits) {
+  if (plan.stages.empty() || bottleneckOf(plan).time() == Seconds(0))
+    return "";
+  const Stage &slowest = bottleneckOf(plan);
+  std::string html = "<h2>What limits the plan</h2>\n<p>";
+  if (plan.stages.size() == 1)
+    html += "One stage: a micro-batch takes it " + readable(slowest.time());
+  else
+    html += "Stage " + std::to_string(slowest.id) + " is the bottleneck: a micro-batch takes it " +
+            readable(slowest.time()) + ", " + othersText(plan, slowest);
+  html += communication(slowest);
+  if (slowest.sync.value() > 0)
+    html += ". At the end of an iteration it synchronises for " + readable(slowest.sync);
+  html += ".";
+  if (limits && limits->binding != "bottleneck")
+    html +=
+        " The constraint that is closest to its limit is <b>" + escape(limits->binding) + "</b>.";
+  else if (limits)
+    html += " No constraint is within 1 % of its limit.";
+  return html + "</p>\n";
+}
+
+std::string emitAlternatives(const Plan &plan, ArrayRef<AlternativePlan> alternatives) {
+  if (plan.iterationModel == IterationModel::Burst)
+    return "";
+  if (alternatives.empty())
+    return "<p class=\"note\">heterplan compile --alternatives 2 says what other plans would "
+           "cost.</p>\n";
+  constexpr bool numeric[] = {false, false, true, true, true, true, true, true};
+  std::string rows = rowOf("this plan", plan, "");
+  for (const AlternativePlan &each : alternatives)
+    rows += rowOf(titleOf(each, plan), each.plan, worseText(each.plan, plan));
+  return "<h2>Alternatives</h2>\n" +
+         wide("<table>\n" +
+              row({"plan", std::string("by ") + nameOf(plan.objective), "samples/s", "iteration",
+                   "$ an hour", "$ for a million", "stages", "devices"},
+                  numeric, "th") +
+              rows + "</table>\n") +
+         "<p class=\"note\">The best that was found of each. Their plans are in alternatives/; "
+         "heterplan evaluate and heterplan diff take them.</p>\n";
+}
+
+} // namespace heterplan

@@ -1,0 +1,56 @@
+// What else could have been decided: the best plans under one condition more, which lie whole
+// beside the plan that was chosen, so that every command can be asked about them.
+#pragma once
+
+#include "ir/Plan.h"
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+
+#include <string>
+#include <vector>
+
+namespace heterplan {
+
+/// One enumerator for each line of Alternatives.def.
+enum class AlternativeKind : int {
+#define HETERPLAN_ALTERNATIVE(enumerator, name, title) enumerator,
+#include "ir/Alternatives.def"
+};
+
+struct AlternativeInfo {
+  const char *name;  // of its folder, too
+  const char *title; // for people
+};
+/// The lines of Alternatives.def, in order.
+llvm::ArrayRef<AlternativeInfo> alternativeKinds();
+
+/// The best plan of a kind. It is a plan for the same request as the chosen one, with its bound.
+struct AlternativePlan {
+  AlternativeKind kind{};
+  Plan plan;
+};
+
+const AlternativeInfo &infoOf(const AlternativePlan &alternative);
+/// "alternatives/one-type-fewer/plan.json": below the directory of the chosen plan.
+std::string alternativePath(AlternativeKind kind);
+
+/// "one device type fewer (without t4)": the types of `chosen` that it does not use are named.
+std::string titleOf(const AlternativePlan &alternative, const Plan &chosen);
+
+/// By which share of the objective of `chosen` that of `plan` is worse: 0.25 where it has a quarter
+/// less throughput, or costs a quarter more. Negative: it is better. Both have one objective.
+double shareWorse(const Plan &plan, const Plan &chosen);
+
+/// "12.5% worse", "as good" or "1.2% better".
+std::string worseText(const Plan &plan, const Plan &chosen);
+
+/// The best first; those that are equally good stay in their order.
+void sortByWorth(std::vector<AlternativePlan> &alternatives, const Plan &chosen);
+
+/// The alternatives that lie beside `chosen` in `directory`, sorted. Fails as readPlan() does; that
+/// there are none is no error.
+llvm::Expected<std::vector<AlternativePlan>> readAlternatives(llvm::StringRef directory,
+                                                              const Plan &chosen);
+
+} // namespace heterplan

@@ -1,0 +1,28 @@
+// Where a layer is in a plan, and what holds the plan back.
+#pragma once
+
+#include "ir/Plan.h"
+
+#include "llvm/ADT/StringRef.h"
+
+#include <string>
+
+namespace heterplan {
+
+/// The stage that has a layer, and the layer's place in it; null where the plan has no such layer.
+struct LayerPlace {
+  const Stage *stage = nullptr;
+  size_t index = 0;
+};
+LayerPlace placeOf(const Plan &plan, llvm::StringRef layer);
+
+/// The stage with the longest forward and backward pass, which the others wait for. `plan` has one
+/// at least.
+const Stage &bottleneckOf(const Plan &plan);
+
+struct PlanLimits {
+  std::string binding;     // name of the check that fails or is closest to it, or "bottleneck"
+  int bottleneckStage = 0; // id of bottleneckOf()
+};
+
+} // namespace heterplan

@@ -1,0 +1,92 @@
+// Which plans are searched for beside the chosen one, and which of those that are found are kept.
+#include "search/Alternatives.h"
+
+#include "cost/ConstantCostModel.h"
+#include "support/TwoLayers.h"
+
+#include "gtest/gtest.h"
+
+using namespace heterplan;
+
+namespace {
+Problem twoBoxes(const CostModel &costs) {
+  Request request;
+  request.globalBatch = Samples(8);
+  return llvm::cantFail(Problem::create(test::twoLayers(Bytes(200), Bytes(100)),
+                                        test::boxes(2, Seconds(0.001)), costs, request));
+}
+
+/// A plan of `value` samples/s with `stages` stages of one device each.
+Plan planOf(const Problem &problem, int stages, double value) {
+  Plan plan;
+  plan.objective = Objective::Throughput;
+  plan.throughput = SamplesPerSecond(value);
+  plan.objectiveValue = value;
+  plan.lowerBound = 20;
+  for (int id = 0; id < stages; ++id) {
+    Stage &stage = plan.stages.emplace_back();
+    stage.id = id;
+    stage.forward = Seconds(value);
+    stage.replicas = {{Samples(8), {}, {}, {{problem.cluster.types[0].stated(), "n", id}}}};
+  }
+  return plan;
+}
+} // namespace
+
+TEST(Alternatives, AConditionIsOneMoreThanTheUserHad) {
+  ConstantCostModel costs({Seconds(1), Seconds(2), Seconds(0), Seconds(1)});
+  Problem problem = twoBoxes(costs);
+  const std::string type = problem.cluster.types[0].stated();
+  problem.request.deviceLimits = {{type, 1}};
+  Plan pipeline = planOf(problem, 2, 10), single = planOf(problem, 1, 10);
+  EXPECT_TRUE(problemsOfPipeline(problem, pipeline).empty());
+  EXPECT_TRUE(problemsOfDataParallel(problem, single).empty());
+  ASSERT_EQ(problemsOfDataParallel(problem, pipeline).size(), 1u);
+  EXPECT_EQ(problemsOfDataParallel(problem, pipeline)[0].request.schedule,
+            ScheduleChoice::DataParallel);
+  EXPECT_TRUE(problemsOfOneTypeFewer(problem, pipeline).empty()) << "there is one type only";
+  EXPECT_TRUE(problemsOfHalfTheDevices(problem, single).empty()) << "one device has no half";
+  std::vector<Problem> half = problemsOfHalfTheDevices(problem, pipeline);
+  ASSERT_EQ(half.size(), 1u);
+  ASSERT_EQ(half[0].request.deviceLimits.size(), 1u);
+  EXPECT_EQ(half[0].request.deviceLimits[0], (DeviceLimit{type, 1}));
+}
+
+TEST(Alternatives, TheBestAreKeptWithTheBoundOfThePlan) {
+  ConstantCostModel costs({Seconds(1), Seconds(2), Seconds(0), Seconds(1)});
+  Problem problem = twoBoxes(costs);
+  Plan chosen = planOf(problem, 2, 10);
+  auto search = [&](const Problem &each) -> llvm::Expected<SearchOutcome> {
+    SearchOutcome outcome;
+    bool isSingle = each.request.schedule == ScheduleChoice::DataParallel;
+    outcome.plan = planOf(problem, 1, isSingle ? 4 : 5);
+    outcome.plan->deviceLimits = each.request.deviceLimits;
+    return outcome;
+  };
+  AlternativeOptions options;
+  auto both = llvm::cantFail(alternativesTo(problem, chosen, search, options));
+  ASSERT_EQ(both.size(), 2u);
+  EXPECT_EQ(both[0].kind, AlternativeKind::HalfTheDevices);
+  EXPECT_EQ(both[1].kind, AlternativeKind::DataParallel);
+  EXPECT_TRUE(both[0].plan.deviceLimits.empty()) << "the user asked for no limit";
+  EXPECT_EQ(both[0].plan.lowerBound, 20);
+  EXPECT_EQ(both[0].plan.gap, 3);
+  EXPECT_DOUBLE_EQ(shareWorse(both[1].plan, chosen), 0.6);
+  EXPECT_EQ(worseText(both[1].plan, chosen), "60% worse");
+  options.most = 1;
+  EXPECT_EQ(llvm::cantFail(alternativesTo(problem, chosen, search, options)).size(), 1u);
+  options.stop = [] { return true; };
+  EXPECT_TRUE(llvm::cantFail(alternativesTo(problem, chosen, search, options)).empty());
+}
+
+TEST(Alternatives, ThePlanItselfIsNone) {
+  ConstantCostModel costs({Seconds(1), Seconds(2), Seconds(0), Seconds(1)});
+  Problem problem = twoBoxes(costs);
+  Plan chosen = planOf(problem, 2, 10);
+  auto search = [&](const Problem &) -> llvm::Expected<SearchOutcome> {
+    SearchOutcome outcome;
+    outcome.plan = chosen;
+    return outcome;
+  };
+  EXPECT_TRUE(llvm::cantFail(alternativesTo(problem, chosen, search, {})).empty());
+}

@@ -1,0 +1,24 @@
+// The alternatives to a plan, and where they put a layer, for people and as JSON.
+#pragma once
+
+#include "ir/AlternativePlan.h"
+#include "support/JsonWriter.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+namespace heterplan {
+
+/// A line for each alternative; nothing where there are none.
+void printAlternatives(llvm::raw_ostream &os, const Plan &chosen,
+                       llvm::ArrayRef<AlternativePlan> alternatives);
+
+/// What each alternative would cost, and where it has `layer`; how to get them where there are
+/// none.
+void explainAlternatives(llvm::raw_ostream &os, const Plan &chosen,
+                         llvm::ArrayRef<AlternativePlan> alternatives, llvm::StringRef layer);
+
+/// The facts of explainAlternatives(), as the attribute `alternatives` of an object.
+void writeAlternatives(JsonWriter &json, const Plan &chosen,
+                       llvm::ArrayRef<AlternativePlan> alternatives, llvm::StringRef layer);
+
+} // namespace heterplan
