@@ -67,7 +67,7 @@ Expected<Manifest> makeManifest(StringRef directory) {
 std::string toText(const Manifest &manifest) {
   std::string text;
   for (const auto &[file, digest] : manifest)
-    text += digest + between.str() + file + "\n";
+    text.append(digest).append(between.str()).append(file).append("\n");
   return text;
 }
 

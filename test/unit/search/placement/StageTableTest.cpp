@@ -107,7 +107,8 @@ TEST_F(StageTableTest, moreOptionsThanSixteenBitsCount) {
   Problem problem = this->problem();
   Evaluator evaluator(problem);
   PathTable paths(evaluator);
-  LabelStore labels(evaluator, paths);
+  Packings packings(problem.cluster, evaluator.space);
+  LabelStore labels(evaluator, paths, packings);
   Label label{};
   label.option = 70'000;
   label.choice = 40'000;
@@ -125,7 +126,8 @@ TEST_F(StageTableTest, dominance) {
   Evaluator evaluator(problem);
   PathTable paths(evaluator);
   StageTable table(evaluator, 4);
-  LabelStore labels(evaluator, paths);
+  Packings packings(problem.cluster, evaluator.space);
+  LabelStore labels(evaluator, paths, packings);
   labels.setChoice(0, table);
   Label label{};
   label.position = 1;
