@@ -9,7 +9,7 @@ import operator_tests
 import pytest
 
 # At least these shares, in per cent: imported, with costs, match where PyTorch has the types.
-FLOORS = {"libonnx": (98, 97, 96), "opsets 18-23": (98, 98, 95)}
+FLOORS = {"libonnx": (98, 96, 96), "opsets 18-23": (98, 97, 95)}
 
 
 def states(lines: list[str]) -> dict[str, str]:

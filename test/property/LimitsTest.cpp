@@ -85,7 +85,7 @@ private:
       }
   }
 
-  /// All counts of one type, and the mixed groups of the space.
+  /// All counts of one type, and the groups of the space: mixed ones, and ways to lie in nodes.
   const std::vector<DeviceGroup> &groups() {
     if (!all.empty())
       return all;
@@ -93,8 +93,7 @@ private:
       for (int count = 1; count <= problem.cluster.deviceCount(type); ++count)
         all.push_back({{{type, count}}});
     for (const GroupOption &option : evaluator.space.options)
-      if (option.group.counts.size() > 1)
-        all.push_back(option.group);
+      all.push_back(option.group);
     return all;
   }
 

@@ -205,7 +205,7 @@ StageEvaluation StageEvaluator::evaluate(LayerRange range, const DeviceGroup &gr
     StageEvaluation now = evaluate(range, group, microBatches, place, way, stated);
     if (!now.fits)
       continue;
-    if (&way == allowed.begin() && !now.isLimited)
+    if (&way == allowed.begin())
       return now;
     Seconds time =
         (now.cost.forward + now.cost.backward) * double(microBatches) + now.cost.synchronization;

@@ -43,8 +43,8 @@ public:
   StageEvaluator(const Problem &problem, const SearchSpace &space);
 
   /// Layers `range` on `group` for so many micro-batches, each as if it were full. Of the ways that
-  /// fit, the first of waysFor() unless it limits shares, else the one that adds least to an
-  /// iteration: m·(forward + backward) + synchronization.
+  /// fit, the first of waysFor(), else the one that adds least to an iteration: m·(forward +
+  /// backward) + synchronization.
   StageEvaluation evaluate(LayerRange range, const DeviceGroup &group, int microBatches,
                            StagePlace place, Shares stated = {});
   /// Likewise, in one way.

@@ -204,7 +204,7 @@ StageEntry StageTable::priceBalanced(LayerRange range, const DeviceGroup &group,
         {microBatches, (cost.forward - cost.lookup + costs.lookup.time(rows)).value(),
          (cost.backward - cost.lookupGradient + costs.lookupGradient.time(rows)).value(),
          cost.synchronization.value()});
-    bool isTaken = &way == ways.begin() && !run.isLimited && fitsDeeper(range, run, deepest);
+    bool isTaken = &way == ways.begin() && fitsDeeper(range, run, deepest);
     if (isTaken || ways.size() == 1)
       break; // everywhere
   }

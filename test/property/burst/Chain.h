@@ -147,6 +147,7 @@ public:
         --begin;
       int own = width[begin];
       double samples = double(batch) / own, backward = 0, stage = 0, bytes = 0, scratch = 0;
+      double largest = 0;
       for (size_t i = begin; i < end; ++i) {
         backward += layers[i].overhead + layers[i].backward * samples;
         stage += computing(i, own);
@@ -155,10 +156,13 @@ public:
         bytes += layers[i].parameters;
         need += layers[i].kept * samples + 2 * layers[i].parameters;
         scratch = std::max(scratch, layers[i].workspace);
+        largest = std::max(largest, layers[i].parameters);
       }
-      if (begin > 0)
-        need += crossing(begin - 1) * samples;
-      need += scratch * samples;
+      if (begin > 0) // with its gradient
+        need += 2 * crossing(begin - 1) * samples;
+      if (end < layers.size()) // what is sent stays until its gradient is there
+        need += 2 * crossing(end - 1) * samples;
+      need += scratch * samples + largest; // with a gradient that is new
       double receive = begin > 0 ? moving(begin - 1, width[begin - 1], own) : 0;
       double gradient = end < layers.size() ? moving(end - 1, own, width[end]) : 0;
       double sum =
