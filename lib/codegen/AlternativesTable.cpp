@@ -35,19 +35,12 @@ std::string othersText(const Plan &plan, const Stage &slowest) {
                                  : "the others take " + range + " % of that";
 }
 
-size_t devicesOf(const Plan &plan) {
-  size_t devices = 0;
-  for (const Stage &stage : plan.stages)
-    for (const Replica &replica : stage.replicas)
-      devices += replica.devices.size();
-  return devices;
-}
+constexpr bool numeric[] = {false, false, true, true, true, true, true, true}; // columns
 
 std::string rowOf(const std::string &name, const Plan &plan, const std::string &worse) {
-  constexpr bool numeric[] = {false, false, true, true, true, true, true, true};
   return row({name, worse, number(plan.throughput.value()), readable(plan.iteration),
               number(plan.costPerHour.value()), number(plan.costPerMillionSamples.value()),
-              std::to_string(plan.stages.size()), std::to_string(devicesOf(plan))},
+              std::to_string(plan.stages.size()), std::to_string(plan.deviceCount())},
              numeric);
 }
 } // namespace
@@ -80,7 +73,6 @@ std::string emitAlternatives(const Plan &plan, ArrayRef<AlternativePlan> alterna
   if (alternatives.empty())
     return "<p class=\"note\">heterplan compile --alternatives 2 says what other plans would "
            "cost.</p>\n";
-  constexpr bool numeric[] = {false, false, true, true, true, true, true, true};
   std::string rows = rowOf("this plan", plan, "");
   for (const AlternativePlan &each : alternatives)
     rows += rowOf(titleOf(each, plan), each.plan, worseText(each.plan, plan));

@@ -24,14 +24,6 @@ double costBoundOf(const Plan &plan) {
   return plan.objective == Objective::Cost ? plan.lowerBound : 0;
 }
 
-size_t devicesOf(const Plan &plan) {
-  size_t devices = 0;
-  for (const Stage &stage : plan.stages)
-    for (const Replica &replica : stage.replicas)
-      devices += replica.devices.size();
-  return devices;
-}
-
 void writePoint(JsonWriter &json, const Plan &plan, size_t index) {
   json.object([&] {
     json.attribute("path", paretoPath(index));
@@ -45,7 +37,7 @@ void writePoint(JsonWriter &json, const Plan &plan, size_t index) {
     json.attribute("gap", plan.gap);
     json.attribute("optimal", plan.optimal);
     json.attribute("stages", plan.stages.size());
-    json.attribute("devices", devicesOf(plan));
+    json.attribute("devices", plan.deviceCount());
   });
 }
 
@@ -181,7 +173,7 @@ std::string emitParetoTable(const ParetoPlans &front) {
             cell(number(speedOf(plan))) + cell(number(costOf(plan))) +
             cell(costBoundOf(plan) > 0 ? number(costBoundOf(plan)) : "") +
             cell(number(plan.costPerHour.value())) + cell(std::to_string(plan.stages.size())) +
-            cell(std::to_string(devicesOf(plan))) + "</tr>\n";
+            cell(std::to_string(plan.deviceCount())) + "</tr>\n";
   }
   return html + "</table>\n";
 }

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <set>
 
 using namespace llvm;
 
@@ -78,6 +79,21 @@ Seconds leastIterationTime(const std::vector<Stage> &stages, int microBatches, S
   }
   Seconds period = schedule == Schedule::GPipe ? slowestForward + slowestBackward : slowest;
   return fill + period * double(microBatches - 1) + exposed;
+}
+
+size_t Stage::deviceCount() const {
+  size_t count = 0;
+  for (const Replica &replica : replicas)
+    count += replica.devices.size();
+  return count;
+}
+
+size_t Plan::deviceCount() const {
+  std::set<DeviceRef> devices;
+  for (const Stage &stage : stages)
+    for (const Replica &replica : stage.replicas)
+      devices.insert(replica.devices.begin(), replica.devices.end());
+  return devices.size();
 }
 
 Seconds Plan::trainingTime() const {
@@ -161,9 +177,7 @@ Error verifyDevices(const Stage &stage, const Location &place) {
 
 /// Which tables a stage has, and how many rows, only the model can tell.
 Error verifyTables(const Stage &stage, const Location &place) {
-  size_t devices = 0;
-  for (const Replica &replica : stage.replicas)
-    devices += replica.devices.size();
+  size_t devices = stage.deviceCount();
   for (const TableShards &shards : stage.tables) {
     constexpr double mostRows = 1LL << 53;
     bool negative =

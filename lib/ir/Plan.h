@@ -116,6 +116,8 @@ struct Stage {
   bool operator==(const Stage &) const = default;
 
   Seconds time() const { return forward + backward; }
+  /// Of all replicas.
+  size_t deviceCount() const;
 };
 
 struct Check {
@@ -289,6 +291,8 @@ struct Plan : Requirements {
   /// where no training is stated.
   Seconds trainingTime() const;
   Dollars trainingCost() const { return costPerHour * trainingTime(); }
+  /// Of all stages; one that runs several counts once.
+  size_t deviceCount() const;
 
   bool operator==(const Plan &) const = default;
   /// Structure only (shares, counts, finite figures); lib/search/verify checks it against inputs.

@@ -38,14 +38,6 @@ Bytes largestMemory(const Plan &plan) {
   return largest;
 }
 
-int deviceTotal(const Plan &plan) {
-  int total = 0;
-  for (const Stage &stage : plan.stages)
-    for (const Replica &replica : stage.replicas)
-      total += static_cast<int>(replica.devices.size());
-  return total;
-}
-
 std::vector<Figure> figuresOf(const Plan &a, const Plan &b) {
   return {
       {"iterationSeconds", "s", a.iteration.value(), b.iteration.value()},
@@ -57,7 +49,7 @@ std::vector<Figure> figuresOf(const Plan &a, const Plan &b) {
       {"globalBatch", "samples", double(a.globalBatch.value()), double(b.globalBatch.value())},
       {"microBatches", "", double(a.microBatches), double(b.microBatches)},
       {"stages", "", double(a.stages.size()), double(b.stages.size())},
-      {"devices", "", double(deviceTotal(a)), double(deviceTotal(b))},
+      {"devices", "", double(a.deviceCount()), double(b.deviceCount())},
   };
 }
 

@@ -12,7 +12,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <set>
 
 using namespace llvm;
 
@@ -83,14 +82,6 @@ std::string batchText(const Plan &plan) {
          (plan.microBatches == 1 ? " micro-batch" : " micro-batches") + " of " + sizes;
 }
 
-int deviceTotal(const Plan &plan) {
-  std::set<DeviceRef> devices; // one may run several stages
-  for (const Stage &stage : plan.stages)
-    for (const Replica &replica : stage.replicas)
-      devices.insert(replica.devices.begin(), replica.devices.end());
-  return static_cast<int>(devices.size());
-}
-
 void printFact(raw_ostream &os, StringRef name, const Twine &value) {
   std::string text = value.str();
   if (!text.empty())
@@ -141,7 +132,7 @@ std::string deviceTimeText(const Plan &plan) {
   double idle = 0;
   for (const IdleGap &gap : plan.idle)
     idle += gap.duration.value();
-  double all = deviceTotal(plan) * plan.iteration.value();
+  double all = double(plan.deviceCount()) * plan.iteration.value();
   return readable(plan.deviceTime) + " of an iteration; idle in " +
          std::to_string(plan.idle.size()) + (plan.idle.size() == 1 ? " gap, " : " gaps, ") +
          percent(all > 0 ? idle / all : 0) + " of it";
@@ -161,8 +152,8 @@ std::string alternativesText(const Plan &plan) {
 
 void printFacts(raw_ostream &os, const Plan &plan) {
   printFact(os, "plan",
-            plan.model + " on " + plan.cluster + ", " + Twine(deviceTotal(plan)) +
-                (deviceTotal(plan) == 1 ? " device" : " devices"));
+            plan.model + " on " + plan.cluster + ", " + Twine(plan.deviceCount()) +
+                (plan.deviceCount() == 1 ? " device" : " devices"));
   printFact(os, "objective",
             Twine(nameOf(plan.objective)) + ": " +
                 objectiveText(plan.objective, plan.objectiveValue));

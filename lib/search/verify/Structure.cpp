@@ -216,9 +216,7 @@ namespace {
 /// The rows of one table, as the stage that has its layer splits them.
 void addTable(const SparseTable &table, size_t s, const Stage &stage, std::vector<Part> &parts) {
   std::vector<Formula> sums;
-  size_t devices = 0;
-  for (const Replica &replica : stage.replicas)
-    devices += replica.devices.size();
+  size_t devices = stage.deviceCount();
   for (const TableShards &shards : stage.tables) {
     if (shards.table != table.parameter)
       continue;
