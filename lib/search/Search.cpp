@@ -79,6 +79,8 @@ Expected<SearchOutcome> searchPlacements(const Problem &problem, size_t index,
     return solution.takeError();
   SearchOutcome outcome;
   outcome.termination = solution->termination;
+  if (evaluator.stages.passesFasterWays())
+    solution->leftOut.push_back("faster ways of stages whose shares memory limits");
   outcome.space =
       evaluator.space.searched(solution->leftOut, solution->termination == Termination::Infeasible);
   if (!solution->placement)

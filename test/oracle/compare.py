@@ -40,7 +40,7 @@ class Answer:
 
     @property
     def leaves_shares_out(self) -> bool:
-        words = ("uneven shares", "other shares")
+        words = ("uneven shares", "other shares", "faster ways")
         return any(limit.startswith(words) for limit in self.found.get("searchSpaceLimits", []))
 
     @property

@@ -277,8 +277,8 @@ class Stages:
         return tuple(tuple(sorted(shares.get(kind, ()), reverse=True)) for kind in range(len(group)))
 
     def documented(self, begin, end, group: Group, micro_batches: int, in_flight: int, last: bool) -> Run | None:
-        """How a stage of the searched space runs: even or balanced shares, the plainest way that fits (and limits no
-        balanced shares), else the one that adds least to an iteration. None where none fits."""
+        """How a stage of the searched space runs: even or balanced shares, the plainest way that fits, else the one
+        that adds least to an iteration. None where none fits."""
         key = (begin, end, group, micro_batches, in_flight, last)
         if key not in self._documented:
             size = -(-self.request.batch // micro_batches)
@@ -289,16 +289,10 @@ class Stages:
                     return tuple(even(size, sum(part)) if part else () for part in group)
                 return self.balanced(begin, end, group, micro_batches, in_flight, way)
 
-            self._documented[key] = self._best_way(key, shares_for, balances=not single)
+            self._documented[key] = self._best_way(key, shares_for)
         return self._documented[key]
 
-    def fits_more(self, begin, end, group: Group, way: Way, segments, kind: int, share: int, in_flight: int) -> bool:
-        """Whether a device holds a sample more than its share."""
-        more = self.memory(begin, end, self.machines.size(group), way, segments, share + 1, in_flight)
-        return more <= self.room(kind)
-
-    def _best_way(self, key, shares_for, balances: bool = False) -> Run | None:
-        """`balances`: the shares are balanced, of several classes."""
+    def _best_way(self, key, shares_for) -> Run | None:
         begin, end, group, micro_batches, in_flight, _ = key
         found = []
         size = -(-self.request.batch // micro_batches)
@@ -309,11 +303,7 @@ class Stages:
             if shares is None or not self.fits(begin, end, group, way, segments, shares, in_flight):
                 continue
             found.append(self.run(*key, way, shares))
-            is_limited = balances and any(
-                own and not self.fits_more(begin, end, group, way, segments, kind, own[0], in_flight)
-                for kind, own in enumerate(shares)
-            )
-            if number == 0 and not is_limited:
+            if number == 0:
                 break
         return min(found, key=lambda run: micro_batches * (run.forward + run.backward) + run.sync, default=None)
 

@@ -191,6 +191,24 @@ StageEvaluation StageEvaluator::evaluate(LayerRange range, const DeviceGroup &gr
   return result;
 }
 
+namespace {
+/// What a stage adds to an iteration.
+Seconds addedBy(const StageEvaluation &stage, int microBatches) {
+  return (stage.cost.forward + stage.cost.backward) * double(microBatches) +
+         stage.cost.synchronization;
+}
+} // namespace
+
+void StageEvaluator::noteFasterWays(LayerRange range, const DeviceGroup &group, int microBatches,
+                                    StagePlace place, const StageEvaluation &first, Shares stated) {
+  if (!first.isLimited || fasterWays)
+    return;
+  for (const StageWay &way : waysFor(group.size()).drop_front()) {
+    StageEvaluation other = evaluate(range, group, microBatches, place, way, stated);
+    fasterWays |= other.fits && addedBy(other, microBatches) < addedBy(first, microBatches);
+  }
+}
+
 StageEvaluation StageEvaluator::evaluate(LayerRange range, const DeviceGroup &group,
                                          int microBatches, StagePlace place, Shares stated) {
   StageEvaluation best;
@@ -205,10 +223,11 @@ StageEvaluation StageEvaluator::evaluate(LayerRange range, const DeviceGroup &gr
     StageEvaluation now = evaluate(range, group, microBatches, place, way, stated);
     if (!now.fits)
       continue;
-    if (&way == allowed.begin())
+    if (&way == allowed.begin()) {
+      noteFasterWays(range, group, microBatches, place, now, stated);
       return now;
-    Seconds time =
-        (now.cost.forward + now.cost.backward) * double(microBatches) + now.cost.synchronization;
+    }
+    Seconds time = addedBy(now, microBatches);
     if (best.fits && !(time < least))
       continue;
     least = time;

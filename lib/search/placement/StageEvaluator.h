@@ -44,12 +44,19 @@ public:
 
   /// Layers `range` on `group` for so many micro-batches, each as if it were full. Of the ways that
   /// fit, the first of waysFor(), else the one that adds least to an iteration: m·(forward +
-  /// backward) + synchronization.
+  /// backward) + synchronization. Where memory limits the shares of the first, another one may add
+  /// less: passesFasterWays() tells of it.
   StageEvaluation evaluate(LayerRange range, const DeviceGroup &group, int microBatches,
                            StagePlace place, Shares stated = {});
   /// Likewise, in one way.
   StageEvaluation evaluate(LayerRange range, const DeviceGroup &group, int microBatches,
                            StagePlace place, StageWay way, Shares stated = {});
+
+  /// Whether some stage so far would have been faster in another way than the one that it runs in.
+  bool passesFasterWays() const { return fasterWays; }
+  /// Looks for one that adds less than `first`, which runs as the first of waysFor().
+  void noteFasterWays(LayerRange range, const DeviceGroup &group, int microBatches,
+                      StagePlace place, const StageEvaluation &first, Shares stated = {});
 
   /// What the request allows for a stage of `replicas`: the plainest way first.
   llvm::ArrayRef<StageWay> waysFor(int replicas) const { return replicas > 1 ? ways : waysOfOne; }
@@ -91,6 +98,7 @@ private:
 
   const Problem &problem;
   const SearchSpace &space;
+  bool fasterWays = false;
   std::vector<StageWay> ways, waysOfOne;
   std::vector<std::vector<int>> forbidden; // [type][position]: pins against it before position
   std::vector<int> farthestEnd; // by position: end of the longest stage there without a separation
