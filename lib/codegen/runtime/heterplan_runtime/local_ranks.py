@@ -6,8 +6,26 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+
+from .errors import RuntimeFault
+
+
+def measurement(run: Callable[[], int | None]) -> int:
+    """The exit status of a program that measures. `run` gives its own where the process goes on to end by
+    itself; None: a rank is done, and the process ends at once, as no thread of gloo may abort it."""
+    try:
+        status = run()
+    except RuntimeFault as error:
+        print(f"heterplan: error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    if status is None:
+        sys.stdout.flush()
+        os._exit(0)
+    return status
 
 
 def run_ranks(module: str, ranks: int, arguments: Sequence[str]) -> int:

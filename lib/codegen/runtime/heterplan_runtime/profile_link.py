@@ -29,7 +29,7 @@ from .allocator import keep_freed_memory
 from .communication import Communicator
 from .device_classes import CPU, DEVICE_CLASSES, class_named, class_of, local_rank
 from .errors import RuntimeFault
-from .local_ranks import run_ranks
+from .local_ranks import measurement, run_ranks
 from .pinning import pin_to_cores
 from .profile_file import environment
 from .program import Instruction, Part, PlannedDevice, RankProgram, SampleRange, TensorSpec
@@ -314,17 +314,9 @@ def _launch(options: argparse.Namespace, arguments: Sequence[str]) -> int:
 
 def main(arguments: Sequence[str]) -> int:
     options = parse(arguments)
-    try:
-        if "RANK" not in os.environ:
-            return _launch(options, arguments)
-        _rank(options)
-    except RuntimeFault as error:
-        print(f"heterplan: error: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
-    sys.stdout.flush()
-    os._exit(0)  # as the runtime does: no thread of gloo may abort it
+    return measurement(
+        lambda: _rank(options) if "RANK" in os.environ else _launch(options, arguments)
+    )
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from .allocator import keep_freed_memory
 from .communication import Communicator
 from .device_classes import CPU, DEVICE_CLASSES, class_named, class_of, local_rank
 from .errors import RuntimeFault
-from .local_ranks import run_ranks
+from .local_ranks import measurement, run_ranks
 from .memory import PeakMemory
 from .memory_workloads import WORKLOADS, Counter, Workload
 from .profile_file import environment
@@ -174,18 +174,14 @@ def _write(options: argparse.Namespace, overhead: Overhead, facts: dict[str, obj
 
 def main(arguments: Sequence[str]) -> int:
     options = parse(arguments)
-    try:
-        if options.workload is None:
-            _measure(options)
-            return 0
-        _rank(options)
-    except RuntimeFault as error:
-        print(f"heterplan: error: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
-    sys.stdout.flush()
-    os._exit(0)  # as the runtime does: no thread of gloo may abort it
+
+    def run() -> int | None:
+        if options.workload is not None:
+            return _rank(options)
+        _measure(options)
+        return 0
+
+    return measurement(run)
 
 
 if __name__ == "__main__":
