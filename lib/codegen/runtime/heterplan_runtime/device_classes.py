@@ -32,6 +32,7 @@ class Description:
 class Cpu:
     name, torch_device, backend = "cpu", "cpu", "gloo"
     reads_pinned_memory = False  # of the host, by itself
+    runs_behind = False  # what it is told, while the next thing is told
 
     def count(self) -> int:
         return 1
@@ -129,6 +130,7 @@ class Cpu:
 class Gpu:
     name, torch_device, backend = "gpu", "cuda", "nccl"
     reads_pinned_memory = True
+    runs_behind = True
 
     def count(self) -> int:
         return torch.cuda.device_count() if torch.cuda.is_available() else 0
