@@ -55,7 +55,6 @@ class RandomData:
 
     def __init__(self, model: Model, loss: Loss, seed: int, fixed: bool = False) -> None:
         self._fixed = fixed
-        self._kept: dict[range, Batch] = {}  # where the samples are fixed
         self._model = model
         self._seed = seed
         prediction = model.prediction
@@ -63,13 +62,7 @@ class RandomData:
         self._target_range = (0, prediction.dims[-1][1]) if loss.takes_classes else (0, 2)
 
     def load(self, step: int, samples: range) -> Batch:
-        if not self._fixed:
-            return self._make(step, samples)
-        if samples not in self._kept:
-            self._kept[samples] = self._make(0, samples)
-        return self._kept[samples]
-
-    def _make(self, step: int, samples: range) -> Batch:
+        step = 0 if self._fixed else step
         bounds = self._model.bounds
         inputs = {
             name: self._draw(spec, step, samples, integer_range(name, bounds.get(name, 0)))
