@@ -200,11 +200,11 @@ Seconds addedBy(const StageEvaluation &stage, int microBatches) {
 } // namespace
 
 void StageEvaluator::noteFasterWays(LayerRange range, const DeviceGroup &group, int microBatches,
-                                    StagePlace place, const StageEvaluation &first, Shares stated) {
+                                    StagePlace place, const StageEvaluation &first) {
   if (!first.isLimited || fasterWays)
     return;
   for (const StageWay &way : waysFor(group.size()).drop_front()) {
-    StageEvaluation other = evaluate(range, group, microBatches, place, way, stated);
+    StageEvaluation other = evaluate(range, group, microBatches, place, way);
     fasterWays |= other.fits && addedBy(other, microBatches) < addedBy(first, microBatches);
   }
 }
@@ -224,7 +224,7 @@ StageEvaluation StageEvaluator::evaluate(LayerRange range, const DeviceGroup &gr
     if (!now.fits)
       continue;
     if (&way == allowed.begin()) {
-      noteFasterWays(range, group, microBatches, place, now, stated);
+      noteFasterWays(range, group, microBatches, place, now);
       return now;
     }
     Seconds time = addedBy(now, microBatches);

@@ -56,7 +56,7 @@ public:
   bool passesFasterWays() const { return fasterWays; }
   /// Looks for one that adds less than `first`, which runs as the first of waysFor().
   void noteFasterWays(LayerRange range, const DeviceGroup &group, int microBatches,
-                      StagePlace place, const StageEvaluation &first, Shares stated = {});
+                      StagePlace place, const StageEvaluation &first);
 
   /// What the request allows for a stage of `replicas`: the plainest way first.
   llvm::ArrayRef<StageWay> waysFor(int replicas) const { return replicas > 1 ? ways : waysOfOne; }
