@@ -21,7 +21,7 @@ readonly build_packages=(
   libgtest-dev libbenchmark-dev
 )
 readonly test_packages=(llvm-14-tools python3 clang-format-14 libonnx-testdata)
-readonly lint_packages=(clang-format-14 clang-tidy-14)
+readonly lint_packages=(clang-format-14 clang-tidy-14 libomp-14-dev)
 readonly fuzz_packages=(clang-14 libclang-rt-14-dev)
 
 say() { echo "setup: $*" >&2; }
@@ -50,7 +50,7 @@ setup: this is not a Debian system, so please install the equivalents of these y
   libraries  LLVM 14 (ADT and Support), ONNX 1.12 with its C++ headers, Protobuf 3.21 with protoc,
              Z3 4.8, CLI11, oneDNN 2.6, GoogleTest, Google Benchmark
   tests      FileCheck and lit of LLVM 14; Python 3.11 with its venv module; the test data of ONNX
-  lint       clang-format 14, clang-tidy 14
+  lint       clang-format 14, clang-tidy 14, the OpenMP headers of clang 14
 Debian names: $*
 then run: HETERPLAN_SKIP_PACKAGES=1 make ...
 EOF

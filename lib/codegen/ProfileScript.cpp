@@ -187,6 +187,7 @@ Expected<std::string> emitProfileScript(const Graph &graph,
                                         const std::vector<ProfiledLayer> &layers, StringRef runtime,
                                         const std::vector<std::string> &defaults) {
   std::vector<StageModule> modules;
+  modules.reserve(layers.size());
   for (const ProfiledLayer &layer : layers)
     modules.push_back(layer.module);
   bool helpers = any_of(modules, [](const StageModule &module) { return module.usesHelpers; });
@@ -197,6 +198,7 @@ Expected<std::string> emitProfileScript(const Graph &graph,
   if (!code)
     return code.takeError();
   std::vector<std::string> options;
+  options.reserve(defaults.size());
   for (const std::string &option : defaults)
     options.push_back(quote(option));
   return opening + python::statement(0, "DEFAULTS = " + python::tuple(options)) + *embedded +

@@ -24,6 +24,7 @@ template <typename Entry>
 std::string nearest(StringRef name, const std::map<std::string, Entry> &entries) {
   constexpr size_t shown = 4;
   std::vector<std::pair<unsigned, StringRef>> ranked;
+  ranked.reserve(entries.size());
   for (const auto &[known, entry] : entries)
     ranked.emplace_back(name.take_front(100).edit_distance(known), known);
   llvm::sort(ranked);

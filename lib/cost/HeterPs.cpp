@@ -141,6 +141,7 @@ void HeterPsModel::fitCuts(const LayerGraph &graph, const Cluster &cluster, int 
   std::vector<int> units = unitsToFit(cluster, type);
   auto fit = [&](Bytes perSample, Bytes fixed) {
     std::vector<std::pair<int, double>> points;
+    points.reserve(units.size());
     for (int k : units)
       points.push_back({k, leastTransferTime(cluster, {{{type, k}}},
                                              Samples((batch.value() + k - 1) / k), perSample, fixed)

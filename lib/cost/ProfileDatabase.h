@@ -46,7 +46,7 @@ struct ProfilePoint {
 class ProfileSeries {
 public:
   /// Takes in a point; call settle() before anything else.
-  void add(ProfilePoint point) { pending.push_back(std::move(point)); }
+  void add(const ProfilePoint &point) { pending.push_back(point); }
   /// Merges what was added. Of two points of one batch that stays whose profile has the newer date
   /// (`dates`, by file); none is older than any; of equal ones that which was added last. `lost` is
   /// told of those that give way, with the one that stays.

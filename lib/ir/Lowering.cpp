@@ -200,6 +200,7 @@ private:
       ranked.emplace_back(members[stage][i].rank, rows[i]);
     sort(ranked);
     std::vector<int64_t> result;
+    result.reserve(ranked.size());
     for (const auto &entry : ranked)
       result.push_back(entry.second);
     return result;

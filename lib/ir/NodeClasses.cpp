@@ -61,7 +61,7 @@ std::vector<NodeClass> classesOf(Cluster &cluster, const std::string &type) {
   std::vector<NodeClass> classes;
   for (NodeGroup &group : cluster.nodes)
     for (auto &[speed, indices] : bySpeed(group, type)) {
-      auto match = find_if(classes, [&, speed = speed](const NodeClass &each) {
+      auto match = find_if(classes, [&, speed = speed, &indices = indices](const NodeClass &each) {
         const auto &[first, known] = each.members.front();
         return each.speed == speed && known.size() == indices.size() &&
                alike(cluster, *first, group, type);

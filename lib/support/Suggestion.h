@@ -19,6 +19,7 @@ std::string didYouMean(llvm::StringRef word, llvm::ArrayRef<std::string> accepte
 /// The names of `items`, which are to be the accepted words.
 template <typename Items> std::vector<std::string> namesOf(const Items &items) {
   std::vector<std::string> names;
+  names.reserve(items.size());
   for (const auto &item : items)
     names.push_back(item.name);
   return names;

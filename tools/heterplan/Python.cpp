@@ -102,6 +102,7 @@ Expected<int> runProgram(StringRef program, const std::vector<std::string> &argu
   std::vector<std::string> words = arguments;
   words.insert(words.begin(), *found);
   std::vector<char *> command;
+  command.reserve(words.size() + 1);
   for (std::string &word : words)
     command.push_back(word.data());
   command.push_back(nullptr);

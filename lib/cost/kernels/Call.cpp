@@ -38,7 +38,7 @@ std::vector<std::string> Call::texts(StringRef name) const {
   return value ? *value : std::vector<std::string>();
 }
 
-Dims Call::integers(StringRef name, Dims absent) const {
+Dims Call::integers(StringRef name, const Dims &absent) const {
   const auto *value = attribute<std::vector<int64_t>>(*this, name);
   return value ? *value : absent;
 }

@@ -41,7 +41,7 @@ struct Call {
   double real(llvm::StringRef name, double absent) const;
   std::string text(llvm::StringRef name) const;
   std::vector<std::string> texts(llvm::StringRef name) const;
-  Dims integers(llvm::StringRef name, Dims absent) const;
+  Dims integers(llvm::StringRef name, const Dims &absent) const;
   /// The integers of input `index`, a constant; empty where it is left out or has no values.
   Dims constant(size_t index) const;
   /// The value of input `index`, a constant float of one element; else nothing.

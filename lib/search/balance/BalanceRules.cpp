@@ -57,6 +57,7 @@ Seconds slowest(const std::vector<Expectation> &expected, const std::vector<int6
 
 std::vector<int64_t> statedShares(const std::vector<BalancedReplica> &replicas) {
   std::vector<int64_t> shares;
+  shares.reserve(replicas.size());
   for (const BalancedReplica &replica : replicas)
     shares.push_back(replica.share);
   return shares;

@@ -100,6 +100,7 @@ double CountBounds::objective(int microBatches) {
 
 std::vector<std::pair<double, int>> CountBounds::inOrder() {
   std::vector<std::pair<double, int>> order;
+  order.reserve(evaluator.space.microBatches.size());
   for (int choice = 0; choice < int(evaluator.space.microBatches.size()); ++choice)
     order.push_back({objective(evaluator.space.microBatches[choice]), choice});
   std::sort(order.begin(), order.end());

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 using namespace llvm;
 
@@ -99,9 +100,8 @@ Expected<std::optional<Relaxed>> relaxMemoryOf(const std::vector<int> &types, co
 
 Expected<std::vector<Relaxed>> relaxMemory(const RelaxInputs &in) {
   std::vector<Relaxed> result;
-  std::vector<int> all;
-  for (int type = 0; type < int(in.asked.cluster.types.size()); ++type)
-    all.push_back(type);
+  std::vector<int> all(in.asked.cluster.types.size());
+  std::iota(all.begin(), all.end(), 0);
   auto add = [&](const std::vector<int> &types) -> Error {
     Expected<std::optional<Relaxed>> relaxed = relaxMemoryOf(types, in.asked, in.base, in.solve);
     if (!relaxed)

@@ -78,6 +78,7 @@ void assignPacked(const Cluster &cluster, const Placement &placement, int type,
                   std::vector<std::vector<DeviceRef>> &assigned) {
   std::vector<StagePiece> stages = stagePiecesOf(cluster, placement, type);
   std::vector<NodePiece> pieces;
+  pieces.reserve(stages.size());
   for (const StagePiece &each : stages)
     pieces.push_back(each.piece);
   if (pieces.empty())

@@ -85,6 +85,8 @@ struct Policy::Step {
 };
 
 namespace {
+constexpr Eigen::Index cellWidth = Policy::hidden; // as Eigen counts
+
 int gatesOf(Cell cell) { return cell == Cell::Lstm ? 4 * Policy::hidden : Policy::hidden; }
 
 int sizeOf(Cell cell) {
@@ -134,11 +136,11 @@ void Policy::enter(const Weights &w, const PolicyInput &input, int block, int be
   VectorXd back = previous ? previous->state : VectorXd(VectorXd::Zero(hidden));
   VectorXd sum = w.cellIn * step.in + w.cellBack * back + w.cellBias;
   if (cell == Cell::Lstm) {
-    step.gates.resize(4 * hidden);
-    step.gates.head(3 * hidden) = sigmoid(sum.head(3 * hidden));
+    step.gates.resize(4 * cellWidth);
+    step.gates.head(3 * cellWidth) = sigmoid(sum.head(3 * cellWidth));
     step.gates.tail(hidden) = sum.tail(hidden).array().tanh();
     auto in = step.gates.head(hidden).array(), keep = step.gates.segment(hidden, hidden).array(),
-         out = step.gates.segment(2 * hidden, hidden).array(),
+         out = step.gates.segment(2 * cellWidth, hidden).array(),
          fresh = step.gates.tail(hidden).array();
     step.memory = in * fresh;
     if (previous)
@@ -226,7 +228,7 @@ void Policy::addGradient(const PolicyInput &input, const Rollout &rollout, doubl
     VectorXd sum(gates);
     if (cell == Cell::Lstm) {
       auto in = step.gates.head(hidden).array(), keep = step.gates.segment(hidden, hidden).array(),
-           out = step.gates.segment(2 * hidden, hidden).array(),
+           out = step.gates.segment(2 * cellWidth, hidden).array(),
            fresh = step.gates.tail(hidden).array();
       Eigen::ArrayXd bent = step.memory.array().tanh();
       memory.array() += state.array() * out * (1 - bent.square());
@@ -235,7 +237,7 @@ void Policy::addGradient(const PolicyInput &input, const Rollout &rollout, doubl
         sum.segment(hidden, hidden) = memory.array() * previous->memory.array() * keep * (1 - keep);
       else
         sum.segment(hidden, hidden).setZero();
-      sum.segment(2 * hidden, hidden) = state.array() * bent * out * (1 - out);
+      sum.segment(2 * cellWidth, hidden) = state.array() * bent * out * (1 - out);
       sum.tail(hidden) = memory.array() * in * (1 - fresh.square());
       memory.array() *= keep;
     } else {

@@ -65,6 +65,7 @@ private:
 
 Formula Sizing::devices() const {
   std::vector<Formula> result;
+  result.reserve(requested.cluster.types.size());
   for (int type = 0; type < int(requested.cluster.types.size()); ++type)
     result.push_back(devicesAtMost({type}, requested.cluster.deviceCount(type)));
   return Formula::all(std::move(result));

@@ -24,7 +24,7 @@ Formula deviation(const Formula &a, const Formula &b) {
 /// Figures that the plan states, each beside what it must be.
 class Figures {
 public:
-  void add(const std::string &what, Formula stated, Formula reevaluated) {
+  void add(const std::string &what, const Formula &stated, const Formula &reevaluated) {
     Formula distance = deviation(stated, reevaluated);
     worst.push_back(distance);
     parts.push_back({what, Formula::atMost(distance, number(agreement))});

@@ -30,8 +30,10 @@ Formula Formula::count(std::string name, int64_t largest) {
 }
 
 Formula Formula::sum(std::vector<Formula> terms) { return make(Kind::Sum, std::move(terms)); }
-Formula Formula::product(Formula a, Formula b) { return make(Kind::Product, {a, b}); }
-Formula Formula::quotient(Formula a, Formula b) { return make(Kind::Quotient, {a, b}); }
+Formula Formula::product(const Formula &a, const Formula &b) { return make(Kind::Product, {a, b}); }
+Formula Formula::quotient(const Formula &a, const Formula &b) {
+  return make(Kind::Quotient, {a, b});
+}
 
 Formula Formula::maximum(std::vector<Formula> terms) {
   assert(!terms.empty() && "maximum of nothing");
@@ -44,16 +46,18 @@ Formula Formula::minimum(std::vector<Formula> terms) {
   return product(integer(-1), maximum(std::move(terms)));
 }
 
-Formula Formula::difference(Formula a, Formula b) { return sum({a, product(integer(-1), b)}); }
-Formula Formula::magnitude(Formula a) { return maximum({a, product(integer(-1), a)}); }
+Formula Formula::difference(const Formula &a, const Formula &b) {
+  return sum({a, product(integer(-1), b)});
+}
+Formula Formula::magnitude(const Formula &a) { return maximum({a, product(integer(-1), a)}); }
 
-Formula Formula::atMost(Formula a, Formula b) { return make(Kind::AtMost, {a, b}); }
-Formula Formula::equal(Formula a, Formula b) { return make(Kind::Equal, {a, b}); }
-Formula Formula::divides(Formula b, Formula a) { return make(Kind::Divides, {b, a}); }
+Formula Formula::atMost(const Formula &a, const Formula &b) { return make(Kind::AtMost, {a, b}); }
+Formula Formula::equal(const Formula &a, const Formula &b) { return make(Kind::Equal, {a, b}); }
+Formula Formula::divides(const Formula &b, const Formula &a) { return make(Kind::Divides, {b, a}); }
 Formula Formula::all(std::vector<Formula> formulas) { return make(Kind::All, std::move(formulas)); }
 Formula Formula::any(std::vector<Formula> formulas) { return make(Kind::Any, std::move(formulas)); }
-Formula Formula::negation(Formula a) { return make(Kind::Not, {a}); }
-Formula Formula::indicator(Formula a) { return make(Kind::Indicator, {a}); }
+Formula Formula::negation(const Formula &a) { return make(Kind::Not, {a}); }
+Formula Formula::indicator(const Formula &a) { return make(Kind::Indicator, {a}); }
 
 std::string exactRational(double value) {
   assert(std::isfinite(value) && "only finite figures have an exact value");

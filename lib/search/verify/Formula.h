@@ -53,23 +53,23 @@ public:
   static Formula count(std::string name, int64_t largest);
 
   static Formula sum(std::vector<Formula> terms);
-  static Formula product(Formula a, Formula b);
+  static Formula product(const Formula &a, const Formula &b);
   /// Not finite when `b` is 0.
-  static Formula quotient(Formula a, Formula b);
+  static Formula quotient(const Formula &a, const Formula &b);
   /// Of at least one term.
   static Formula maximum(std::vector<Formula> terms);
   static Formula minimum(std::vector<Formula> terms);
-  static Formula difference(Formula a, Formula b);
-  static Formula magnitude(Formula a);
+  static Formula difference(const Formula &a, const Formula &b);
+  static Formula magnitude(const Formula &a);
 
-  static Formula atMost(Formula a, Formula b);
-  static Formula equal(Formula a, Formula b);
+  static Formula atMost(const Formula &a, const Formula &b);
+  static Formula equal(const Formula &a, const Formula &b);
   /// Whether integer term `a` is a multiple of integer term `b`; false when b is 0.
-  static Formula divides(Formula b, Formula a);
+  static Formula divides(const Formula &b, const Formula &a);
   static Formula all(std::vector<Formula> formulas);
   static Formula any(std::vector<Formula> formulas);
-  static Formula negation(Formula a);
-  static Formula indicator(Formula a);
+  static Formula negation(const Formula &a);
+  static Formula indicator(const Formula &a);
 
   const Node &node() const { return *root; }
 

@@ -78,7 +78,8 @@ Formula costPerMillionSamples(const CheckInputs &in) {
 
 Part cannotTell(const CheckInputs &in) { return {in.reevaluated.obstacle, Formula::truth(false)}; }
 
-void limit(ConstraintFormula &constraint, std::string label, Formula least, Formula value) {
+void limit(ConstraintFormula &constraint, std::string label, const Formula &least,
+           const Formula &value) {
   Formula tolerance = Formula::product(number(rounding), Formula::magnitude(least));
   Formula room = Formula::difference(value, least);
   constraint.parts.push_back(

@@ -25,7 +25,8 @@ Formula costPerIteration(const CheckInputs &in);
 Formula costPerMillionSamples(const CheckInputs &in);
 
 /// Adds `least ≤ value`, up to a rounding of 1e-9, to `constraint`; the distance is its slack.
-void limit(ConstraintFormula &constraint, std::string label, Formula least, Formula value);
+void limit(ConstraintFormula &constraint, std::string label, const Formula &least,
+           const Formula &value);
 /// Fails: the stages could not be worked out.
 Part cannotTell(const CheckInputs &in);
 

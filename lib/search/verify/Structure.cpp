@@ -18,6 +18,7 @@ Formula whole(size_t value) { return Formula::integer(int64_t(value)); }
 /// 0 where all parts hold, else minus how many fail: the slack of a constraint that has none.
 Formula failures(const std::vector<Part> &parts) {
   std::vector<Formula> counts;
+  counts.reserve(parts.size());
   for (const Part &part : parts)
     counts.push_back(Formula::indicator(part.formula));
   return Formula::difference(Formula::sum(std::move(counts)), whole(parts.size()));

@@ -84,8 +84,8 @@ dnnl::memory Kernel::as(dnnl::memory memory, const dnnl::memory::desc &wanted, S
   return copy;
 }
 
-void Kernel::addReorder(Steps &steps, const dnnl::memory::desc &from, dnnl::memory source,
-                        const dnnl::memory::desc &to, dnnl::memory target) {
+void Kernel::addReorder(Steps &steps, const dnnl::memory::desc &from, const dnnl::memory &source,
+                        const dnnl::memory::desc &to, const dnnl::memory &target) {
   dnnl::reorder::primitive_desc description(engine(), from, engine(), to);
   dnnl::memory input(from, engine(), source.get_data_handle());
   dnnl::memory output(to, engine(), target.get_data_handle());

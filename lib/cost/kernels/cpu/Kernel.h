@@ -39,8 +39,8 @@ protected:
   using Steps = std::vector<Step>;
   /// `memory` in the layout `wanted`; a reorder becomes part of `steps` where it differs.
   static dnnl::memory as(dnnl::memory memory, const dnnl::memory::desc &wanted, Steps &steps);
-  static void addReorder(Steps &steps, const dnnl::memory::desc &from, dnnl::memory source,
-                         const dnnl::memory::desc &to, dnnl::memory target);
+  static void addReorder(Steps &steps, const dnnl::memory::desc &from, const dnnl::memory &source,
+                         const dnnl::memory::desc &to, const dnnl::memory &target);
   static void run(Steps &steps);
 
   const dnnl::memory &memoryAt(Place place) const;

@@ -36,9 +36,9 @@ private:
     return turned ? transposed(dims) : plain(dims);
   }
 
-  void addProduct(Steps &steps, const dnnl::memory::desc &a, dnnl::memory first,
-                  const dnnl::memory::desc &b, dnnl::memory second, const Dims &c,
-                  dnnl::memory target) {
+  void addProduct(Steps &steps, const dnnl::memory::desc &a, const dnnl::memory &first,
+                  const dnnl::memory::desc &b, const dnnl::memory &second, const Dims &c,
+                  const dnnl::memory &target) {
     dnnl::matmul::primitive_desc description(dnnl::matmul::desc(a, b, plain(c)), engine());
     steps.push_back({dnnl::matmul(description),
                      {{DNNL_ARG_SRC, view(first, a)},

@@ -110,6 +110,7 @@ private:
                          context.workspace.bytes()),
                     "cuDNN's search for an algorithm");
       std::vector<Candidate> candidates;
+      candidates.reserve(size_t(count));
       for (int index = 0; index < count; ++index)
         candidates.push_back({results[index].algorithm, results[index].status == 0,
                               results[index].time, results[index].memory, results[index].math});

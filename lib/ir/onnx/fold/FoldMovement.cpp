@@ -38,11 +38,9 @@ bool foldCast(Operation &op) {
   const TensorData *source = op.operand(0);
   if (!source || !isComputable(source->type) || !isComputable(op.result.type))
     return false;
-  bool real = isFloating(source->type);
+  bool exact = !isFloating(source->type) && isInteger(op.result.type);
   for (int64_t i = 0, count = countOf(op.result.shape); i < count; ++i)
-    if (real)
-      storeReal(op.result, i, loadReal(*source, i));
-    else if (isInteger(op.result.type))
+    if (exact)
       storeInteger(op.result, i, loadInteger(*source, i));
     else
       storeReal(op.result, i, loadReal(*source, i));

@@ -77,7 +77,7 @@ template <typename T> void storeAs(TensorData &data, int64_t index, T value) {
 
 /// Calls `use` with a value of the C++ type of `type`.
 template <typename Use> auto withType(DataType type, Use use) {
-  switch (type) {
+  switch (type) { // NOLINT(bugprone-branch-clone): each calls another instance of `use`
   case DataType::Float32:
     return use(float());
   case DataType::Float64:

@@ -398,6 +398,7 @@ std::vector<CoverageRow> coverage(const Graph &graph) {
     ++row.nodes;
   });
   std::vector<CoverageRow> result;
+  result.reserve(rows.size());
   for (auto &[op, row] : rows)
     result.push_back(std::move(row));
   return result;

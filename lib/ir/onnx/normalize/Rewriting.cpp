@@ -6,7 +6,7 @@ using namespace llvm;
 
 namespace heterplan::rewriting {
 
-std::string NameTable::fresh(std::string wanted) {
+std::string NameTable::fresh(const std::string &wanted) {
   if (!collected)
     collect(model.graph());
   collected = true;

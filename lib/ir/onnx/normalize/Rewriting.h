@@ -32,7 +32,7 @@ class NameTable {
 public:
   explicit NameTable(const onnx::ModelProto &model) : model(model) {}
   /// `wanted`, or with a number after it where that is taken.
-  std::string fresh(std::string wanted);
+  std::string fresh(const std::string &wanted);
 
 private:
   void collect(const onnx::GraphProto &graph);

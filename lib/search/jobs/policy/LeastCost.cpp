@@ -144,9 +144,9 @@ private:
       return plan;
     SpreadRounding rounding{*options.rounding, options.seed * 1'000'003 + uint64_t(index),
                             uint64_t(slot)};
-    return cheaperOf(
-        std::move(plan),
-        roundedSpread(problem, index, stateOf(slot), samples, plan.cost, rounding, counts), counts);
+    std::optional<SlotPlan> rounded =
+        roundedSpread(problem, index, stateOf(slot), samples, plan.cost, rounding, counts);
+    return cheaperOf(std::move(plan), std::move(rounded), counts);
   }
 
   static SlotPlan cheaperOf(SlotPlan greedy, std::optional<SlotPlan> rounded,

@@ -13,11 +13,13 @@ namespace {
 /// Jobs in the order of `key`, ties by arrival.
 template <typename Key> std::vector<int> sortedBy(const std::vector<int> &jobs, Key key) {
   std::vector<std::pair<double, int>> keyed;
+  keyed.reserve(jobs.size());
   for (int job : jobs)
     keyed.emplace_back(key(job), job);
   std::stable_sort(keyed.begin(), keyed.end(),
                    [](const auto &a, const auto &b) { return a.first < b.first; });
   std::vector<int> sorted;
+  sorted.reserve(keyed.size());
   for (const auto &[value, job] : keyed)
     sorted.push_back(job);
   return sorted;

@@ -45,7 +45,8 @@ double daysOf(int year, int month, int day) {
   year -= month <= 2;
   int era = year / 400, yearOfEra = year - era * 400;
   int dayOfYear = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
-  return era * 146097.0 + yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear - 719468;
+  int leapDays = yearOfEra / 4 - yearOfEra / 100;
+  return era * 146097.0 + yearOfEra * 365 + leapDays + dayOfYear - 719468;
 }
 
 /// "2017-10-07 01:23:45" in seconds; NaN for a time that is not known (null, None, "").
