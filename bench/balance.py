@@ -36,11 +36,17 @@ WARMUP = 3
 
 
 COMPETE = """
-import os, sys
+import os, sys, time
 os.sched_setaffinity(0, {int(sys.argv[1])})
+turn = float(sys.argv[2])
+if turn:
+    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
 parent = os.getppid()
 while os.getppid() == parent:
-    sum(range(10**6))
+    until = time.monotonic() + turn
+    while time.monotonic() < until:
+        pass
+    time.sleep(turn) if turn else sum(range(10**6))
 """
 
 CLUSTER = """\
@@ -100,14 +106,15 @@ def _trace(plan: Path, kind: str, seed: int, every: int) -> dict[str, float]:
 
 
 class Competitor:
-    """A process that takes half of a core, while it is there."""
+    """A process that takes half of a core, while it is there: as the scheduler divides it, or in turns of
+    so many seconds (which needs root)."""
 
-    def __init__(self, core: int) -> None:
-        self._core = core
+    def __init__(self, core: int, turn: float) -> None:
+        self._arguments = (str(core), str(turn))
         self._process: subprocess.Popen[bytes] | None = None
 
     def come(self) -> None:
-        self._process = subprocess.Popen([sys.executable, "-c", COMPETE, str(self._core)])
+        self._process = subprocess.Popen([sys.executable, "-c", COMPETE, *self._arguments])
 
     def go(self) -> None:
         if self._process is not None:
@@ -117,8 +124,8 @@ class Competitor:
 
 
 @contextmanager
-def beside(core: int) -> Iterator[None]:
-    competitor = Competitor(core)
+def beside(core: int, turn: float) -> Iterator[None]:
+    competitor = Competitor(core, turn)
     competitor.come()
     try:
         yield
@@ -186,7 +193,7 @@ def constant_disturbance(work: Workload, plan: Path, folder: Path) -> dict[str, 
     times: dict[str, list[float]] = {}
     overheads: list[float] = []
     for _ in range(work.rounds):
-        with beside(core):
+        with beside(core, work.turn):
             for name, balance in [
                 ("even", "even"), ("lb-bsp", "lb-bsp"), ("lb-bsp-ema", "lb-bsp-ema"),
                 *((f"fixed {first}", fixed(work, folder, first)) for first in splits),
@@ -202,9 +209,10 @@ def constant_disturbance(work: Workload, plan: Path, folder: Path) -> dict[str, 
     return {"times": times, "overheads": overheads}
 
 
-def coming_and_going(plan: Path, folder: Path, every: int, steps: int) -> dict[str, Any]:
+def coming_and_going(work: Workload, plan: Path, folder: Path, every: int) -> dict[str, Any]:
     """The competitor comes at a third of the steps and goes at two thirds of them."""
-    competitor = Competitor(sorted(os.sched_getaffinity(0))[1])
+    competitor = Competitor(sorted(os.sched_getaffinity(0))[1], work.turn)
+    steps = 3 * work.steps
     comes, goes = steps // 3, 2 * steps // 3
 
     def at_step(done: int) -> None:
@@ -237,7 +245,7 @@ def measured_cores(work: Workload, folder: Path) -> dict[str, Any]:
             f"worker-{index}", "--batches", batches, "--rounds", 3, "-o", profile,
         )  # fmt: skip
         if index:
-            with beside(core):
+            with beside(core, work.turn):
                 heterplan(*arguments)
         else:
             heterplan(*arguments)
@@ -261,7 +269,7 @@ def measured_cores(work: Workload, folder: Path) -> dict[str, Any]:
     shares = {each["devices"][0]["type"]: each["share"] for each in replicas}
     first = int(shares.get("worker-0", 0))
     times: dict[str, list[float]] = {}
-    with beside(cores[1]):
+    with beside(cores[1], work.turn):
         for _ in range(work.rounds):
             for split in range(first - 3 * work.stride, first + 3 * work.stride + 1, work.stride):
                 result = run(folder / "even", folder, fixed(work, folder, split), work.steps)
@@ -275,7 +283,7 @@ def real(work: Workload, folder: Path) -> dict[str, Any]:
     time.sleep(2)
     found = {"others": others.cores(), "rounds": work.rounds, "steps": work.steps, "batch": work.batch}
     found["constant"] = constant_disturbance(work, plan, folder)
-    found["comingAndGoing"] = coming_and_going(plan, folder, 5, 3 * work.steps)
+    found["comingAndGoing"] = coming_and_going(work, plan, folder, 5)
     found["measured"] = measured_cores(work, folder)
     return found
 

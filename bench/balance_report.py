@@ -125,12 +125,18 @@ Undisturbed, a step takes about 20 ms. Beside the competitor each message waits 
 REAL_LONG = """
 ### Long steps"""
 
+REAL_TURNS = """
+### Long steps, and a competitor that computes and sleeps in turns of 5 ms
+
+It comes before everything else (`SCHED_FIFO`), so that it takes half of the core and the scheduler has nothing to decide."""
+
 
 def write_document(folder: Path, document: Path) -> None:
     lines = [HEAD.rstrip()]
     for name, title, tables in (
         ("simulated", SIMULATED, simulated_tables),
         ("real-short", REAL, real_tables), ("real-long", REAL_LONG, real_tables),
+        ("real-turns", REAL_TURNS, real_tables),
     ):  # fmt: skip
         kept = folder / f"{name}.json"
         if kept.exists():

@@ -21,7 +21,16 @@ class Workload:
     stride: int  # between the fixed splits that are tried
     steps: int
     rounds: int
+    turn: float = 0  # seconds that a competitor computes, and then sleeps, in turns; 0: it always computes
 
 
 # A step of the first takes about 20 ms undisturbed, so that it waits for the core as often as it computes.
-WORKLOADS = {each.name: each for each in (Workload("short", 96, 4, 40, 5), Workload("long", 1536, 64, 20, 3))}
+# The scheduler shares a core unevenly between a rank that waits for messages and a competitor that never waits;
+# in turns it gets half, neither more nor less.
+WORKLOADS = {
+    each.name: each
+    for each in (
+        Workload("short", 96, 4, 40, 5), Workload("long", 1536, 64, 20, 5),
+        Workload("turns", 1536, 96, 40, 5, turn=0.005),
+    )
+}  # fmt: skip

@@ -29,9 +29,9 @@ Error writeMachine(StringRef output) {
   return Error::success();
 }
 
-/// Runs a module of the runtime, which writes `output`.
+/// Runs a module of the runtime, which writes `output`, unless another host does.
 Expected<ExitStatus> measureBy(std::vector<std::string> arguments, const LocalOptions &options,
-                               const std::string &output) {
+                               const std::string &output, bool isWrittenHere = true) {
   Expected<std::string> runtime = findRuntime(executablePath());
   if (!runtime)
     return runtime.takeError();
@@ -44,17 +44,46 @@ Expected<ExitStatus> measureBy(std::vector<std::string> arguments, const LocalOp
     return status.takeError();
   if (*status != 0)
     return exitUsage;
-  outs() << "wrote " << output << '\n';
+  if (isWrittenHere)
+    outs() << "wrote " << output << '\n';
   return exitDone;
 }
 
+/// Has the runtime take part as the rank of this host, by the variables that torchrun sets.
+Error meetOtherHosts(const LocalOptions &options) {
+  Expected<std::vector<std::string>> hosts = listOption("--hosts", options.hosts, 2);
+  if (!hosts)
+    return hosts.takeError();
+  if (options.nodeRank.empty())
+    return usageError("--hosts") << "start it on each host, with its --node-rank (from 0)";
+  Expected<int64_t> rank =
+      wholeOption("--node-rank", options.nodeRank, 0, 0, int64_t(hosts->size()) - 1);
+  if (!rank)
+    return rank.takeError();
+  constexpr int64_t usualPort = 29400, lastPort = 65535;
+  Expected<int64_t> port = wholeOption("--port", options.port, usualPort, 1, lastPort);
+  if (!port)
+    return port.takeError();
+  for (const auto &[name, value] :
+       {std::pair<const char *, std::string>("RANK", std::to_string(*rank)),
+        {"WORLD_SIZE", std::to_string(hosts->size())},
+        {"LOCAL_RANK", "0"},
+        {"MASTER_ADDR", hosts->front()},
+        {"MASTER_PORT", std::to_string(*port)}})
+    setenv(name, value.c_str(), /*overwrite=*/1);
+  return Error::success();
+}
+
 Expected<ExitStatus> measureLink(const LocalOptions &options, const std::string &output) {
+  if (!options.hosts.empty())
+    if (Error error = meetOtherHosts(options))
+      return error;
   Expected<int64_t> ranks = wholeOption("--ranks", options.ranks, 2, 2, 1024);
   if (!ranks)
     return ranks.takeError();
   return measureBy(
       {"heterplan_runtime.profile_link", "--name", options.link, "--ranks", std::to_string(*ranks)},
-      options, output);
+      options, output, /*isWrittenHere=*/options.nodeRank.empty() || options.nodeRank == "0");
 }
 
 Expected<ExitStatus> measureMemory(const LocalOptions &options, const std::string &output) {

@@ -12,18 +12,19 @@ namespace heterplan {
 
 /// As given on the command line.
 struct LocalOptions {
-  std::string link, ranks; // --link, --ranks
-  std::string memory;      // --memory
-  bool machine = false;    // --machine
+  std::string link, ranks;           // --link, --ranks
+  std::string hosts, nodeRank, port; // of --link: --hosts, --node-rank, --port
+  std::string memory;                // --memory
+  bool machine = false;              // --machine
   std::string device, output;
   bool json = false;
 
   bool any() const { return machine || !link.empty() || !memory.empty(); }
 };
 
-/// Writes a cluster file (--machine), measures a link (--link) and what ranks take beyond their
-/// tensors (--memory). Either goes to a profile file: `output` where it is all that is asked for,
-/// else one beside it.
+/// Writes a cluster file (--machine), measures a link (--link; with --hosts one between machines,
+/// of which this one runs a rank) and what ranks take beyond their tensors (--memory). Either goes
+/// to a profile file: `output` where it is all that is asked for, else one beside it.
 llvm::Expected<ExitStatus> profileLocally(const LocalOptions &options);
 
 } // namespace heterplan

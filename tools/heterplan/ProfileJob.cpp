@@ -249,6 +249,12 @@ void addProfileOptions(CLI::App &command, ProfileCommand &options) {
           "measure messages and all-reduces between ranks of this machine instead; NAME as in "
           "cluster files (links.profile.json)");
   addText(command, "--ranks", options.ranks, "N", "of --link (2)");
+  addText(command, "--hosts", options.hosts, "A,B,...",
+          "of --link: between these hosts, a rank on each; start it on all of them");
+  addText(command, "--node-rank", options.nodeRank, "I",
+          "of --hosts: which of them this is, from 0");
+  addText(command, "--port", options.port, "P",
+          "of --hosts: port of the first host at which the ranks meet (29400)");
   addText(
       command, "--memory", options.memory, "TYPE",
       "measure what ranks take of a device beyond the tensors that plans count instead; TYPE as "

@@ -17,8 +17,9 @@ struct ProfileCommand {
   std::string precision, rounds, timeBudget, script;
   std::vector<std::string> check; // profiles to look at; nothing is measured then
   std::string mostDays;
-  std::string link, ranks; // --link, --ranks
-  std::string memory;      // --memory
+  std::string link, ranks;           // --link, --ranks
+  std::string hosts, nodeRank, port; // --hosts, --node-rank, --port, of --link
+  std::string memory;                // --memory
   bool machine = false;
   ModelOptions reading;
   bool json = false;

@@ -41,8 +41,8 @@ TEST(Catalogue, HasTheKnownHardware) {
                            "xeon-platinum-8480plus", "epyc-7763", "cpu-core"})
     EXPECT_TRUE(catalogue.device(name)) << name;
   for (const char *name :
-       {"nvlink2", "nvlink3", "nvlink4", "pcie3", "pcie4", "pcie5", "ethernet-10g", "ethernet-25g",
-        "ethernet-100g", "infiniband-hdr", "infiniband-ndr", "loopback"})
+       {"nvlink2", "nvlink3", "nvlink4", "pcie3", "pcie4", "pcie5", "ethernet-1g", "ethernet-10g",
+        "ethernet-25g", "ethernet-100g", "infiniband-hdr", "infiniband-ndr", "loopback"})
     EXPECT_TRUE(catalogue.link(name)) << name;
   const DeviceType &a100 = *catalogue.device("a100-sxm4-40gb");
   EXPECT_EQ(a100.deviceClass, DeviceClass::Gpu);

@@ -8,7 +8,6 @@ has parts of several stages, so do the stage boundaries. What stays on a rank is
 
 from __future__ import annotations
 
-import os
 import socket
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -22,6 +21,7 @@ from torch import Tensor
 
 from .device_classes import CPU, class_of
 from .errors import RuntimeFault
+from .meeting import join
 from .program import Instruction, RankProgram, TensorSpec
 
 T = TypeVar("T")
@@ -58,7 +58,7 @@ class Communicator:
         self._stages = program.stages
         self._pending: dict[Message, list[tuple[dist.Work | None, Tensor]]] = {}
         self._kept: dict[Message, list[Tensor]] = {}  # from this rank to itself
-        _join(timeout)
+        join(timeout)
         if (dist.get_rank(), dist.get_world_size()) != (self.rank, self.world_size):
             raise RuntimeFault(
                 f"launched as rank {dist.get_rank()} of {dist.get_world_size()}; "
@@ -389,18 +389,6 @@ class Communicator:
 
     def close(self) -> None:
         dist.destroy_process_group()
-
-
-def _join(timeout: timedelta) -> None:
-    """The ranks meet. torchrun may start them again with the store of the time before, in which the
-    addresses of processes that are gone still are: each start has names of its own."""
-    store, rank, world_size = next(dist.rendezvous("env://", timeout=timeout))
-    store.set_timeout(timeout)
-    start = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    dist.init_process_group(
-        CPU.backend, store=dist.PrefixStore(f"start {start}", store), rank=rank,
-        world_size=world_size, timeout=timeout,
-    )  # fmt: skip
 
 
 def _message(instruction: Instruction) -> Message:

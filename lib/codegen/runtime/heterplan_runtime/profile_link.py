@@ -1,10 +1,9 @@
 """Measures what messages between ranks that compute take, by the communicator that a plan trains with.
 
     python -m heterplan_runtime.profile_link --name loopback --ranks 2 -o links.profile.json
-    torchrun --nnodes 2 ... -m heterplan_runtime.profile_link --name lan -o links.profile.json
 
-Without RANK in the environment it starts the ranks on this machine. Rank 0 writes a profile file:
-the latency and bandwidth that explain the measured times of messages, and of all-reduces, best.
+`heterplan profile --link` calls this; with `--hosts` it has set RANK and the like. Without RANK in the
+environment it starts the ranks on this machine. Rank 0 writes a profile file: the latency and bandwidth that explain the measured times of messages, and of all-reduces, best.
 """
 
 from __future__ import annotations
