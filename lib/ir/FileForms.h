@@ -31,7 +31,9 @@ struct PlanComparison {
 };
 /// With what it is compared with, which is not read back.
 std::string toJson(const Plan &plan, const PlanComparison *comparison = nullptr);
-std::string toJson(const Timeline &timeline);
+/// With the messages between ranks and the activations that they hold, where its `program` is
+/// given; those are not read back.
+std::string toJson(const Timeline &timeline, const Program *program = nullptr);
 /// One rank's file.
 std::string toJson(const Program &program, int rank);
 /// "0007.json": name of a rank's file in the folder `ranks`.

@@ -1,9 +1,12 @@
 #include "ir/FileForms.h"
 #include "ir/JsonForm.h"
+#include "ir/TraceMarks.h"
 
 #include "heterplan.pb.h"
 
 #include "support/Files.h"
+
+#include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
 #include <map>
@@ -53,6 +56,41 @@ void writeNames(const Timeline &timeline, v1::Trace &form) {
   }
 }
 
+v1::TraceEvent &addMark(const char *phase, const TracePoint &at, v1::Trace &form) {
+  v1::TraceEvent &event = *form.add_trace_events();
+  event.set_cat("predicted");
+  event.set_ph(phase);
+  event.set_ts(at.time.value() / microsecond);
+  event.set_pid(at.stage);
+  event.set_tid(at.rank);
+  event.mutable_args();
+  return event;
+}
+
+/// An arrow for each message, a graph for each part of a rank.
+void writeMarks(const Timeline &timeline, const Program &program, v1::Trace &form) {
+  int id = 0;
+  for (const TraceFlow &flow : flowsOf(program, timeline)) {
+    const char *name = flow.op == Op::Receive ? "activations" : "gradients";
+    for (auto [phase, point] : {std::pair("s", &flow.from), std::pair("f", &flow.to)}) {
+      v1::TraceEvent &event = addMark(phase, *point, form);
+      event.set_name(name);
+      event.set_id(id);
+      event.set_bp("e");
+    }
+    ++id;
+  }
+  for (const HeldActivations &held : heldActivations(program, timeline)) {
+    v1::TraceEvent &event = addMark("C", held.at, form);
+    event.set_name("activations held by rank " + std::to_string(held.at.rank));
+    event.mutable_args()->set_samples(double(held.samples));
+  }
+}
+
+bool isInstruction(StringRef phase) {
+  return !is_contained(ArrayRef<StringRef>({"M", "C", "s", "f"}), phase);
+}
+
 TimelineEvent readEvent(const v1::TraceEvent &form, const Twine &place, NameReader &names) {
   const v1::TraceArguments &arguments = form.args();
   TimelineEvent event;
@@ -70,11 +108,13 @@ TimelineEvent readEvent(const v1::TraceEvent &form, const Twine &place, NameRead
 }
 } // namespace
 
-std::string toJson(const Timeline &timeline) {
+std::string toJson(const Timeline &timeline, const Program *program) {
   v1::Trace form;
   for (const TimelineEvent &event : timeline.events)
     writeEvent(event, timeline.measured, *form.add_trace_events());
   writeNames(timeline, form);
+  if (program)
+    writeMarks(timeline, *program, form);
   form.set_display_time_unit("ms");
   v1::TraceMetadata &metadata = *form.mutable_other_data();
   metadata.set_schema_version(schemaVersion);
@@ -96,7 +136,7 @@ Expected<Timeline> parseTimeline(StringRef text, StringRef path) {
   timeline.measured = form.other_data().measured();
   timeline.iteration = Seconds(form.other_data().iteration_seconds());
   for (int i = 0; i < form.trace_events_size(); ++i)
-    if (StringRef phase = form.trace_events(i).ph(); phase != "M" && phase != "C")
+    if (isInstruction(form.trace_events(i).ph()))
       timeline.events.push_back(
           readEvent(form.trace_events(i), "traceEvents[" + Twine(i) + "]", names));
   if (Error error = names.take())

@@ -132,3 +132,7 @@ def test_page_of_a_thousand_devices_is_small(tmp_path: Path) -> None:
     page = (tmp_path / "out/report.html").read_text()
     assert "All 1024 ranks" in page
     assert len(page) < 3e6
+    # Light: nothing runs, and there are few elements to lay out while the ranks are folded away.
+    assert "<script" not in page
+    outside = re.sub(r"<details>.*?</details>", "", page, flags=re.S)
+    assert outside.count("<") < 5000

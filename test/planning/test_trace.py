@@ -1,5 +1,6 @@
 """The predicted timeline keeps the rules by which Perfetto imports Chrome traces: complete events with names
-and times, one after another or within each other on their track, and a name for each track."""
+and times, one after another or within each other on their track, a name for each track, flows with two ends
+that each lie in an event, and counters that are numbers."""
 
 from __future__ import annotations
 
@@ -64,3 +65,45 @@ def test_events_of_a_track_nest(trace: dict) -> None:
                 open_until.pop()
             assert not open_until or end <= open_until[-1] + rounding
             open_until.append(end)
+
+
+def test_a_flow_has_two_ends_within_events(trace: dict) -> None:
+    ends = defaultdict(dict)
+    for event in trace["traceEvents"]:
+        if event["ph"] in "sf":
+            assert event["bp"] == "e" and event["name"] in ("activations", "gradients")
+            assert event["ph"] not in ends[event["id"]], "an id is used once"
+            ends[event["id"]][event["ph"]] = event
+    spans = [event for event in trace["traceEvents"] if event["ph"] == "X" and event.get("dur", 0) > 0]
+
+    def around(end: dict) -> set[str]:
+        track = end.get("pid", 0), end.get("tid", 0)
+        return {span["name"] for span in spans if (span.get("pid", 0), span.get("tid", 0)) == track
+                and span.get("ts", 0) < end["ts"] < span.get("ts", 0) + span["dur"]}  # fmt: skip
+
+    received = sum(event["name"].startswith("receive") for event in trace["traceEvents"] if event["ph"] == "X")
+    assert len(ends) == received
+    for both in ends.values():
+        assert set(both) == {"s", "f"} and both["s"]["ts"] < both["f"]["ts"]
+        gradient = both["s"]["name"] == "gradients"
+        assert around(both["s"]) == {"backward" if gradient else "forward"}
+        assert around(both["f"]) == {"receiveGradient" if gradient else "receive"}
+        step = both["f"].get("pid", 0) - both["s"].get("pid", 0)
+        assert step == (-1 if gradient else 1)
+
+
+def test_counters_say_how_many_samples_are_held(trace: dict) -> None:
+    counters = defaultdict(list)
+    for event in trace["traceEvents"]:
+        if event["ph"] == "C":
+            assert all(isinstance(value, (int, float)) for value in event["args"].values())
+            counters[event.get("pid", 0), event["name"]].append((event["ts"], event["args"].get("samples", 0)))
+    ranks = {event.get("tid", 0) for event in trace["traceEvents"] if event["ph"] == "X"}
+    assert {name for _, name in counters} == {f"activations held by rank {rank}" for rank in ranks}
+    for series in counters.values():
+        times, held = zip(*series)
+        assert list(times) == sorted(times)
+        assert all(samples >= 0 for samples in held) and held[-1] == 0 and max(held) > 0
+    if len({stage for stage, _ in counters}) == 2:  # four micro-batches of 4: one holds two of them, one holds one
+        most = {stage: max(samples for _, samples in series) for (stage, _), series in counters.items()}
+        assert most[0] > most[1]

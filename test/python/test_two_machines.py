@@ -15,8 +15,6 @@ from pathlib import Path
 import pytest
 from conftest import SOURCE
 
-sys.path.insert(0, str(SOURCE / "test/documents"))
-
 DOCUMENT = SOURCE / "docs/two-machines.md"
 TUTORIAL = SOURCE / "docs/tutorial.md"
 BUSY = "import os, sys\nparent = os.getppid()\nwhile os.getppid() == parent:\n    sum(range(10**6))\n"
@@ -76,8 +74,8 @@ def busy(machines: dict[str, Machine]) -> Iterator[None]:
 
 def blocks_of(text: str) -> list[list[tuple[str, str]]]:
     """The commands of each block, with the machines that they are for."""
-    fenced = re.findall(r"^```\n(.*?)^```", text, re.M | re.S)
-    return [re.findall(r"^([ab])\$ (.*)$", block, re.M) for block in fenced]
+    fenced = re.findall(r"^```(\w*)\n(.*?)^```", text, re.M | re.S)
+    return [re.findall(r"^([ab])\$ (.*)$", block, re.M) for language, block in fenced if not language]
 
 
 def test_commands_train_on_both(
@@ -89,7 +87,9 @@ def test_commands_train_on_both(
     (tmp_path / "net.py").write_text(net)
     path = f"{environment}:/usr/sbin:/usr/bin:/sbin:/bin"
     printed: dict[str, str] = {}
-    for block in [[("a", "python net.py")], *blocks_of(text)]:
+    blocks = blocks_of(text)
+    assert [len(block) for block in blocks] == [2, 2, 1, 2]
+    for block in [[("a", "python net.py")], *blocks]:
         cores = {"--cores 0": f"--cores {machines['a'].core}", "--cores 1": f"--cores {machines['b'].core}"}
         started = []
         for name, command in block:

@@ -1,6 +1,7 @@
 #include "CompileOptions.h"
 
 #include "Commands.h"
+#include "OptionChoices.h"
 #include "Options.h"
 
 #include "cost/IterationRules.h"
@@ -12,14 +13,6 @@ using namespace llvm;
 namespace heterplan {
 
 namespace {
-const char *const objectives[] = {"throughput", "cost", "gpu-seconds"};
-const char *const schedules[] = {"auto", "data-parallel", "pipeline", "burst"};
-const char *const widths[] = {"powers", "any"};
-const char *const optimizers[] = {"sgd", "momentum", "adam"};
-const char *const recomputePolicies[] = {"auto", "never", "always"};
-const char *const stateShardings[] = {"none", "optimizer", "gradients", "auto"};
-const char *const precisions[] = {"fp32", "tf32", "bf16"};
-
 void addLimits(CLI::App &command, CompileOptions &options) {
   addText(command, "--batch", options.batch, "N", "samples of the global batch (256)");
   addText(command, "--objective", options.objective, "GOAL",
@@ -108,13 +101,6 @@ void addSearch(CLI::App &command, CompileOptions &options) {
           "floors of the throughput that --pareto sweeps (12)");
 }
 
-std::vector<const char *> iterationModelNames() {
-  std::vector<const char *> names;
-  for (const IterationModelInfo &iterationModel : iterationModels())
-    names.push_back(iterationModel.name);
-  return names;
-}
-
 Error readChoice(StringRef option, StringRef text, ArrayRef<const char *> accepted, auto &target) {
   if (text.empty())
     return Error::success();
@@ -125,12 +111,17 @@ Error readChoice(StringRef option, StringRef text, ArrayRef<const char *> accept
   return Error::success();
 }
 
+/// Of choicesOf().
+Error readChoice(StringRef option, StringRef text, auto &target) {
+  return readChoice(option, text, choicesOf(option), target);
+}
+
 /// --iteration-model, or --cost-model with the names that versions before 0.2 had.
 Error readIterationModel(const CompileOptions &options, IterationModel &model) {
   constexpr const char *formerNames[] = {"heterplan", "heterps"};
   if (Error error = readChoice("--cost-model", options.costModel, formerNames, model))
     return error;
-  return readChoice("--iteration-model", options.iterationModel, iterationModelNames(), model);
+  return readChoice("--iteration-model", options.iterationModel, model);
 }
 
 /// A limit that is more than 0; 0 where it is not given.
@@ -233,30 +224,29 @@ Error readShardState(const CompileOptions &options, Request &request) {
   if (options.shardState.empty() || options.shardState == "auto")
     return Error::success();
   request.shardState = StateSharding::None;
-  return readChoice("--shard-state", options.shardState, stateShardings, *request.shardState);
+  return readChoice("--shard-state", options.shardState, *request.shardState);
 }
 
 Error readChoices(const CompileOptions &options, Request &request) {
   bool hasFloor = !options.minThroughput.empty() || !options.maxIterationTime.empty();
   request.objective = hasFloor ? Objective::Cost : Objective::Throughput;
-  if (Error error = readChoice("--objective", options.objective, objectives, request.objective))
+  if (Error error = readChoice("--objective", options.objective, request.objective))
     return error;
-  if (Error error = readChoice("--schedule", options.schedule, schedules, request.schedule))
+  if (Error error = readChoice("--schedule", options.schedule, request.schedule))
     return error;
-  if (Error error = readChoice("--optimizer", options.optimizer, optimizers, request.optimizer))
+  if (Error error = readChoice("--optimizer", options.optimizer, request.optimizer))
     return error;
   if (request.schedule == ScheduleChoice::Burst)
     request.iterationModel = IterationModel::Burst;
-  if (Error error = readChoice("--widths", options.widths, widths, request.widths))
+  if (Error error = readChoice("--widths", options.widths, request.widths))
     return error;
   if (Error error = readIterationModel(options, request.iterationModel))
     return error;
-  if (Error error =
-          readChoice("--recompute", options.recompute, recomputePolicies, request.recompute))
+  if (Error error = readChoice("--recompute", options.recompute, request.recompute))
     return error;
   if (Error error = readShardState(options, request))
     return error;
-  return readChoice("--precision", options.precision, precisions, request.precision);
+  return readChoice("--precision", options.precision, request.precision);
 }
 
 Error readSets(StringRef option, ArrayRef<std::string> texts, std::vector<LayerSet> &sets) {
@@ -362,8 +352,7 @@ Expected<SearchOptions> readSearchOptions(const CompileOptions &options, const R
   if (!work)
     return work.takeError();
   result.workLimit = *work;
-  constexpr const char *roundings[] = {"exact", "ceiling", "floor-repair", "randomised"};
-  if (Error error = readChoice("--rounding", options.rounding, roundings, result.rounding))
+  if (Error error = readChoice("--rounding", options.rounding, result.rounding))
     return error;
   if (result.rounding != RoundingMethod::Exact && !rulesOf(request.iterationModel).fitsSizes())
     return Diagnostic(Diag::Usage, {"", 0, 0, "--rounding"})

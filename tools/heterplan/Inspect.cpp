@@ -157,7 +157,7 @@ Expected<ExitStatus> showPredicted(const Plan &plan, const InspectOptions &optio
   ReportInputs inputs;
   inputs.program = &*program;
   inputs.alternatives = *alternatives;
-  outs() << (trace ? toJson(simulation->timeline)
+  outs() << (trace ? toJson(simulation->timeline, &*program)
                    : emitReport(plan, simulation->timeline, {}, inputs));
   return exitDone;
 }

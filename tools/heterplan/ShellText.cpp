@@ -1,8 +1,10 @@
 #include "ShellText.h"
 
+#include "OptionChoices.h"
 #include "OptionTexts.h"
 
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 
 #include <vector>
 
@@ -21,6 +23,28 @@ ValueKind kindOf(const OptionText &option) {
     if (StringRef(option.value).contains(file))
       return ValueKind::File;
   return ValueKind::Other;
+}
+
+/// The words that the value of an option may be, with blanks between them; "": anything.
+std::string choicesOf(const OptionText &option) {
+  std::string words;
+  if (!option.names.empty())
+    for (const char *word : heterplan::choicesOf(option.names.back()))
+      words += (words.empty() ? "" : " ") + std::string(word);
+  return words;
+}
+
+/// A branch of `case` for each option of any command that takes one of some words.
+void printChoices(raw_ostream &os, const CLI::App &root) {
+  StringSet<> seen;
+  for (const CLI::App *command : commandsOf(root))
+    for (const OptionText &option : optionsOf(*command)) {
+      std::string choices = choicesOf(option);
+      if (choices.empty() || !seen.insert(option.names.front()).second)
+        continue;
+      os << "  " << join(option.names, "|") << ")\n    COMPREPLY=($(compgen -W "
+         << "'" << choices << "' -- \"$word\"))\n    return ;;\n";
+    }
 }
 
 /// All names of the options of a command.
@@ -63,9 +87,11 @@ std::string shellWord(StringRef text) {
   return result + "'";
 }
 
-/// What zsh calls to complete a value; "": nothing is known.
-StringRef completerOf(ValueKind kind) {
-  switch (kind) {
+/// What zsh calls, or chooses from, to complete a value; " ": nothing is known.
+std::string completerOf(const OptionText &option) {
+  if (std::string choices = choicesOf(option); !choices.empty())
+    return "(" + choices + ")";
+  switch (kindOf(option)) {
   case ValueKind::Cluster:
     return "_heterplan_clusters";
   case ValueKind::File:
@@ -81,7 +107,7 @@ std::string specOf(const std::string &name, const OptionText &option) {
   constexpr const char *special = "[]:\\";
   std::string spec = (option.repeats ? "*" : "") + name + "[" + escaped(option.help, special) + "]";
   if (!option.value.empty())
-    spec += ":" + escaped(option.value, special) + ":" + completerOf(kindOf(option)).str();
+    spec += ":" + escaped(option.value, special) + ":" + completerOf(option);
   return shellWord(spec);
 }
 } // namespace
@@ -110,8 +136,9 @@ void printBashCompletion(raw_ostream &os, const CLI::App &root) {
      << patternOf(root, ValueKind::File)
      << ")\n"
         "    COMPREPLY=($(compgen -f -- \"$word\"))\n"
-        "    return ;;\n"
-        "  esac\n"
+        "    return ;;\n";
+  printChoices(os, root);
+  os << "  esac\n"
         "  case ${COMP_WORDS[1]} in\n";
   for (const CLI::App *command : commandsOf(root))
     os << "  " << command->get_name() << ") words=" << shellWord(wordsOf(*command)) << " ;;\n";

@@ -169,7 +169,7 @@ Expected<ExitStatus> simulate(const SimulateOptions &options) {
   if (!simulation)
     return simulation.takeError();
   if (!options.trace.empty())
-    if (Error error = writeFile(options.trace, toJson(simulation->timeline)))
+    if (Error error = writeFile(options.trace, toJson(simulation->timeline, &*program)))
       return error;
   std::vector<StageUse> uses = usesOf(*program, simulation->timeline);
   Expected<std::optional<Beside>> background =

@@ -1,0 +1,47 @@
+#include "OptionChoices.h"
+
+#include "search/Search.h"
+
+#include <iterator>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+/// Those that stand in tables of their own are not listed here.
+struct Choices {
+  const char *option;
+  std::vector<const char *> accepted;
+};
+
+std::vector<const char *> namesOf(const auto &infos) {
+  std::vector<const char *> names;
+  for (const auto &info : infos)
+    names.push_back(info.name);
+  return names;
+}
+} // namespace
+
+std::vector<const char *> choicesOf(StringRef option) {
+  if (option == "--strategy")
+    return namesOf(strategies());
+  if (option == "--iteration-model")
+    return namesOf(iterationModels());
+  static const Choices all[] = {
+      {"--objective", {"throughput", "cost", "gpu-seconds"}},
+      {"--schedule", {"auto", "data-parallel", "pipeline", "burst"}},
+      {"--widths", {"powers", "any"}},
+      {"--optimizer", {"sgd", "momentum", "adam"}},
+      {"--recompute", {"auto", "never", "always"}},
+      {"--shard-state", {"none", "optimizer", "gradients", "auto"}},
+      {"--precision", {"fp32", "tf32", "bf16"}},
+      {"--rounding", {"exact", "ceiling", "floor-repair", "randomised"}},
+  };
+  for (const Choices &each : all)
+    if (option == each.option)
+      return each.accepted;
+  return {};
+}
+
+} // namespace heterplan
