@@ -139,9 +139,25 @@ private:
                             : onnx::OpSchemaRegistry::Schema(op, libraryOpset, domain.str());
   }
 
+  static bool isEmptyList(const onnx::AttributeProto &each) {
+    using Kind = onnx::AttributeProto;
+    return (each.type() == Kind::INTS && each.ints_size() == 0) ||
+           (each.type() == Kind::FLOATS && each.floats_size() == 0);
+  }
+
+  /// The library misses the field of a list that has no elements: it is not shown such.
+  static void verify(const onnx::NodeProto &node, const onnx::OpSchema &schema) {
+    if (none_of(node.attribute(), isEmptyList))
+      return schema.Verify(node);
+    onnx::NodeProto shown = node;
+    auto &attributes = *shown.mutable_attribute();
+    attributes.erase(remove_if(attributes, isEmptyList), attributes.end());
+    schema.Verify(shown);
+  }
+
   Error checkBySchema(const onnx::NodeProto &node, const onnx::OpSchema &schema) {
     try {
-      schema.Verify(node);
+      verify(node, schema);
     } catch (const std::exception &exception) {
       return malformed(node, StringRef(exception.what()).split('\n').first.take_front(300));
     }

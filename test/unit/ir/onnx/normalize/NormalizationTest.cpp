@@ -57,6 +57,19 @@ TEST(Normalization, EveryGraphHasOneOperatorSet) {
   EXPECT_NE(error.text.find("up to 25"), std::string::npos) << error.text;
 }
 
+// What torch.export writes for the shape of a scalar.
+TEST(Normalization, AConstantMayHaveNoElements) {
+  auto proto = model("g (float[N, 3] x) => (float[N, 3] y) {"
+                     " s = Constant <value_ints = [1]> () a = Constant <value_float = 2.0> ()"
+                     " b = Reshape(a, s) y = Mul(x, b) }",
+                     18);
+  for (auto &node : *proto.mutable_graph()->mutable_node())
+    for (auto &attribute : *node.mutable_attribute())
+      attribute.clear_ints();
+  Graph graph = imported(proto);
+  EXPECT_EQ(ops(graph), "Mul");
+}
+
 TEST(Normalization, AxesOfReductionsBecomeInputs) {
   for (const char *op : {"ReduceMean", "ReduceMax", "ReduceL2", "ReduceSum"}) {
     Graph graph = imported(model(std::string("g (float[N, 3, 4] x) => (float[N, 4] y) {"
