@@ -77,8 +77,8 @@ template <typename T> void storeAs(TensorData &data, int64_t index, T value) {
 
 /// Calls `use` with a value of the C++ type of `type`.
 template <typename Use> auto withType(DataType type, Use use) {
-  switch (type) { // NOLINT(bugprone-branch-clone): each calls another instance of `use`
-  case DataType::Float32:
+  switch (type) {
+  case DataType::Float32: // NOLINT(bugprone-branch-clone): each calls another instance of `use`
     return use(float());
   case DataType::Float64:
     return use(double());
