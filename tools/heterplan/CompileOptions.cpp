@@ -19,6 +19,7 @@ const char *const optimizers[] = {"sgd", "momentum", "adam"};
 const char *const recomputePolicies[] = {"auto", "never", "always"};
 const char *const stateShardings[] = {"none", "optimizer", "gradients", "auto"};
 const char *const precisions[] = {"fp32", "tf32", "bf16"};
+const char *const batchNorms[] = {"synchronised", "local"};
 
 void addLimits(CLI::App &command, CompileOptions &options) {
   addText(command, "--batch", options.batch, "N", "samples of the global batch (256)");
@@ -67,6 +68,9 @@ void addSearch(CLI::App &command, CompileOptions &options) {
           "micro-batches of an iteration; default: searched");
   addText(command, "--optimizer", options.optimizer, "NAME", "sgd (default), momentum or adam");
   addText(command, "--precision", options.precision, "NAME", "fp32 (default), tf32 or bf16");
+  addText(command, "--batch-norm", options.batchNorm, "WHOSE",
+          "samples that batch normalisation is trained by: synchronised (default: those of all "
+          "replicas of its stage, as one process would) or local (those of each replica)");
   addText(
       command, "--recompute", options.recompute, "WHEN",
       "compute activations again in the backward pass instead of keeping them: auto (default: in "
@@ -255,6 +259,8 @@ Error readChoices(const CompileOptions &options, Request &request) {
           readChoice("--recompute", options.recompute, recomputePolicies, request.recompute))
     return error;
   if (Error error = readShardState(options, request))
+    return error;
+  if (Error error = readChoice("--batch-norm", options.batchNorm, batchNorms, request.batchNorm))
     return error;
   return readChoice("--precision", options.precision, precisions, request.precision);
 }
