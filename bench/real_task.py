@@ -241,6 +241,8 @@ class Trial:
         status = process.wait(timeout=60)
         done = max(int(p.name.removeprefix("step-")) for p in (self.folder / "checkpoints").glob("step-*"))
         self.interruptions.append(f"{how} at step {step} of '{plan.name}': status {status}, {done} steps kept")
+        if how == "SIGTERM" and done < step:
+            raise SystemExit(f"SIGTERM at step {step} saved nothing: {rest}")
         if not status:
             raise SystemExit(f"the run was not interrupted: {rest}")
 
