@@ -4,7 +4,7 @@ BUILD := $(if $(filter release ci,$(PRESET)),build,build/$(PRESET))
 TARGETS ?= all
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo wheel test bench bench-fidelity bench-heterps bench-schedule bench-burst bench-balance bench-memory bench-gaps zoo fuzz format lint clean
+.PHONY: help setup build demo wheel test bench bench-fidelity bench-heterps bench-schedule bench-burst bench-balance bench-memory bench-training bench-gaps zoo fuzz format lint clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -67,6 +67,12 @@ bench-memory: setup ## whether ranks take no more memory than predicted, and run
 	@$(MAKE) --no-print-directory compile TARGETS="heterplan heterplan_runtime"
 	@(printf '# Memory\n\n'; .venv/bin/python bench/memory.py) > $(BUILD)/memory.md
 	@mv $(BUILD)/memory.md docs/experiments/memory.md
+
+bench-training: setup ## a CNN and a small GPT, interrupted twice, to targets; writes docs/experiments/training.md
+	@$(MAKE) --no-print-directory compile TARGETS="heterplan heterplan_runtime"
+	@rm -rf $(BUILD)/training
+	@.venv/bin/python bench/real_task.py --heterplan $(BUILD)/bin/heterplan --out $(BUILD)/training > $(BUILD)/training.md
+	@mv $(BUILD)/training.md docs/experiments/training.md
 
 zoo: ## models as people export them, in four ways; writes docs/experiments/zoo.md
 	@scripts/setup.sh all

@@ -1,4 +1,4 @@
-"""Samples that can be learned, for bench/real_task.py: each a function of its number alone."""
+"""Samples that can be learned, for bench/real_task.py and `make demo`: each a function of its number alone."""
 
 from __future__ import annotations
 
@@ -60,6 +60,22 @@ def _sentences(numbers: list[int]) -> tuple[dict[str, Tensor], Tensor]:
     targets = made[:, 1:].clone()
     targets[:, 0] = IGNORED
     return {"tokens": made[:, :-1].contiguous()}, targets
+
+
+class Pictures:
+    """As a data set."""
+
+    def __init__(self, first: int) -> None:
+        self._first = first
+
+    def __len__(self) -> int:
+        return 1 << 16
+
+    def __getitem__(self, number: int) -> tuple[Tensor, int]:
+        return image(self._first + number)
+
+
+PICTURES, UNSEEN_PICTURES = Pictures(0), Pictures(HELD_OUT)
 
 
 def images(step: int, samples: list[int]) -> tuple[dict[str, Tensor], Tensor]:

@@ -16,7 +16,8 @@ constexpr const char *head = R"sh(#!/usr/bin/env bash
 #
 # Without --hosts all ranks run on this machine.
 #   --hosts A,B,...   run on these hosts by ssh, in this order; this folder must have the same
-#                     path on each (a shared file system, or a copy)
+#                     path on each (a shared file system, or a copy), and so must modules of yours
+#                     in the folder that you start from
 #   --node-rank I     with --hosts: run only the part of the I-th host (from 0), here, without ssh
 #   --port P          port of the first host at which the ranks meet (29400)
 #   --dry-run         print the commands instead
@@ -105,7 +106,8 @@ ranks_of() {
 
 # command_of HOST_INDEX: fills `command`
 command_of() {
-  command=(env "PYTHONPATH=$PYTHONPATH" "OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}"
+  command=(env "PYTHONPATH=$PYTHONPATH" "HETERPLAN_CALLER=$PWD"
+    "OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}"
     "$python" -m torch.distributed.run --nnodes "${#hosts[@]}" --node-rank "$1"
     --nproc-per-node "$(ranks_of "$1")" --master-addr "${hosts[0]##*@}" --master-port "$port"
     "${runtime[@]}")

@@ -37,6 +37,8 @@ std::string summary(const Plan &plan) {
   html += term("schedule", nameOf(plan.schedule));
   html += term("optimizer, precision",
                std::string(nameOf(plan.optimizer)) + ", " + nameOf(plan.precision));
+  if (plan.batchNorm == BatchNorm::Local)
+    html += term("batch normalisation", nameOf(plan.batchNorm));
   html += term("objective", std::string(nameOf(plan.objective)) + ", " + optimality(plan));
   if (plan.training) {
     html += term("training", std::to_string(plan.training->epochs) + " × " +

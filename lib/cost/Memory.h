@@ -25,8 +25,9 @@ constexpr Bytes gradientBuffer(1 << 20);
 Bytes trainedMemory(Bytes parameters, Bytes largestLayer, Optimizer optimizer,
                     StateSharding sharding, int replicas);
 
-/// The copies that autocast rounds of `parameters` and keeps until a pass ends: half of them in
-/// bf16, whose parameters, gradients and state stay in fp32.
+/// The copies that autocast rounds of `parameters`: half of them in bf16, whose parameters,
+/// gradients and state stay in fp32. Each forward pass makes its own, which are kept until its
+/// backward pass, or, where activations are computed again, until the pass ends.
 Bytes roundedWeights(Bytes parameters, Precision precision);
 
 /// Rows of the largest part of `table` when `devices` share it as evenly as rows go.

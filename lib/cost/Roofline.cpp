@@ -48,9 +48,17 @@ Limits limitsOf(LayerKind kind, const DeviceType &device, Precision precision) {
     limits.compute = std::max(limits.compute, rates.tf32 * share.tf32);
   if (precision == Precision::Bf16)
     limits.compute = std::max(limits.compute, rates.bf16 * share.bf16);
-  if (precision == Precision::Bf16 && rates.bf16.value() > 0)
-    limits.bytesScale = 0.5;
+  if (precision == Precision::Bf16 && rates.bf16.value() > 0 && kind != LayerKind::Embedding)
+    limits.bytesScale = 0.5; // autocast leaves tables and what is looked up alone
   return limits;
+}
+
+/// How often the bytes of a layer's parameters move for autocast alone in each pass: before it 4
+/// bytes of a number are read and 2 written, and behind it those of its gradient the other way.
+double roundingTraffic(LayerKind kind, const DeviceType &device, Precision precision) {
+  bool rounds = precision == Precision::Bf16 && device.rates->bf16.value() > 0 &&
+                efficiencyOf(kind, device.deviceClass).bf16 > 0;
+  return rounds ? 1.5 : 0;
 }
 
 Seconds passTime(const Limits &limits, Flops work, Bytes moved) {
@@ -105,6 +113,8 @@ Expected<LayerCost> RooflineModel::price(const Layer &layer, const DeviceType &d
   if (dense.value() > 0) {
     Seconds once = dense / (device.rates->memory *
                             efficiencyOf(LayerKind::Elementwise, device.deviceClass).bandwidth);
+    cost.forward += once * roundingTraffic(layer.kind, device, precision);
+    cost.backward += once * roundingTraffic(layer.kind, device, precision);
     cost.update = overhead + once * double(updateTraffic(optimizer));
     cost.accumulate = overhead + once * double(updateTraffic(Optimizer::Sgd)); // likewise
   }

@@ -11,7 +11,8 @@ namespace heterplan {
 /// time of a pass = max(flops·batch / (peak·e_c), (bytes·batch + parameters·traffic) /
 /// (bandwidth·e_m)) + launch overhead, with the efficiencies e of Efficiency.def.
 /// Precision: tf32 and bf16 use their peaks for layers whose kernels can (products and
-/// convolutions); bf16 halves the bytes of a pass. A device without such units computes in fp32.
+/// convolutions). bf16 is autocast: it halves the bytes of a pass, but for those of embeddings, and
+/// rounds weights, which stay fp32, before each pass. A device without such units computes in fp32.
 /// Update: parameter, gradient and state traffic of the optimizer over the memory bandwidth.
 class RooflineModel : public CostModel {
 public:

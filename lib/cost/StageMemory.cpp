@@ -71,8 +71,7 @@ MemoryModel StageMemory::of(LayerRange range, int replicas, Recomputation recomp
   MemoryModel model;
   model.fixed =
       trainedMemory(through.dense - before.dense, most.dense, optimizer, sharding, replicas) +
-      roundedWeights(through.dense - before.dense, precision) + (through.buffers - before.buffers) +
-      tables(range, replicas);
+      (through.buffers - before.buffers) + tables(range, replicas);
   model.boundary = received.fixedBytes;
   model.kept = received.forwardBytes + (through.activations - before.activations);
   model.underWay = most.workspace;
@@ -85,6 +84,8 @@ MemoryModel StageMemory::of(LayerRange range, int replicas, Recomputation recomp
     }
   model.boundary += sent.fixedBytes; // until the gradients of what was sent are there
   model.kept += sent.forwardBytes;
+  (recomputation ? model.fixed : model.boundary) +=
+      roundedWeights(through.dense - before.dense, precision);
   return model;
 }
 

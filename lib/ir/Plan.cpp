@@ -57,6 +57,10 @@ const char *nameOf(StateSharding sharding) {
   return names[static_cast<int>(sharding)];
 }
 
+const char *nameOf(BatchNorm batchNorm) {
+  return batchNorm == BatchNorm::Local ? "local" : "synchronised";
+}
+
 ArrayRef<IterationModelInfo> iterationModels() { return iterationModelInfos; }
 const char *nameOf(IterationModel iterationModel) {
   return iterationModelInfos[static_cast<int>(iterationModel)].name;

@@ -36,6 +36,9 @@ enum class RecomputePolicy { Auto, Never, Always };
 /// state of the optimizer, or that and the gradients (ZeRO stages 1 and 2, Rajbhandari et al., SC
 /// 2020).
 enum class StateSharding { None, Optimizer, Gradients };
+/// Whose samples batch normalisation normalises by while it is trained: those of all replicas of
+/// its stage, which sum their statistics within each pass, or of each replica its own.
+enum class BatchNorm { Synchronised, Local };
 /// How stages and iterations are priced: one enumerator for each line of IterationModels.def.
 enum class IterationModel : int {
 #define HETERPLAN_ITERATION_MODEL(enumerator, name, cls, help) enumerator,
@@ -47,6 +50,7 @@ const char *nameOf(Optimizer optimizer);           // "sgd" | "momentum" | "adam
 const char *nameOf(Precision precision);           // "fp32" | "tf32" | "bf16"
 const char *nameOf(RecomputePolicy policy);        // "auto" | "never" | "always"
 const char *nameOf(StateSharding sharding);        // "none" | "optimizer" | "gradients"
+const char *nameOf(BatchNorm batchNorm);           // "synchronised" | "local"
 const char *nameOf(IterationModel iterationModel); // "synchronous-1f1b" | ...
 
 struct ScheduleInfo {
@@ -250,6 +254,7 @@ struct Plan : Requirements {
   Schedule schedule = Schedule::DataParallel;
   Optimizer optimizer = Optimizer::Sgd;
   Precision precision = Precision::Fp32;
+  BatchNorm batchNorm = BatchNorm::Synchronised;
   IterationModel iterationModel = IterationModel::Synchronous;
   RecomputePolicy recompute = RecomputePolicy::Auto;
   std::optional<StateSharding> shardState; // asked for; none: what each stage needs to fit

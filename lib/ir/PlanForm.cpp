@@ -150,6 +150,7 @@ void writeDecision(const Plan &plan, v1::Plan &form) {
   form.set_iteration_model(nameOf(plan.iterationModel));
   form.set_recompute(nameOf(plan.recompute));
   form.set_shard_state(plan.shardState ? nameOf(*plan.shardState) : "auto");
+  form.set_batch_norm(nameOf(plan.batchNorm));
   for (const Stage &stage : plan.stages)
     writeStage(stage, *form.add_stages());
 }
@@ -306,6 +307,8 @@ void readDecision(const v1::Plan &form, NameReader &names, Plan &plan) {
     plan.recompute = names.named<RecomputePolicy>(form.recompute(), 3, "recompute");
   if (!form.shard_state().empty() && form.shard_state() != "auto")
     plan.shardState = names.named<StateSharding>(form.shard_state(), 3, "shardState");
+  if (!form.batch_norm().empty())
+    plan.batchNorm = names.named<BatchNorm>(form.batch_norm(), 2, "batchNorm");
   for (int i = 0; i < form.stages_size(); ++i)
     plan.stages.push_back(readStage(form.stages(i), "stages[" + Twine(i) + "]", names));
   readDeviceMemory(form, names, plan);

@@ -22,6 +22,7 @@ struct Request : Requirements {
   int microBatches = 0; // 0: searched
   Optimizer optimizer = Optimizer::Sgd;
   Precision precision = Precision::Fp32;
+  BatchNorm batchNorm = BatchNorm::Synchronised;
   IterationModel iterationModel = IterationModel::Synchronous;
   RecomputePolicy recompute = RecomputePolicy::Auto;
   std::optional<StateSharding> shardState; // none: what each stage needs to fit

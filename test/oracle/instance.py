@@ -84,6 +84,8 @@ class Request:
     batch: int = 1
     objective: str = "throughput"
     optimizer: str = "sgd"
+    precision: str = "fp32"
+    batch_norm: str = "synchronised"
     schedule: str = "auto"
     micro_batches: int = 0  # 0: searched
     recompute: str = "never"
@@ -118,7 +120,7 @@ class Request:
     def options(self) -> list[str]:
         words = [
             "--batch", str(self.batch), "--objective", self.objective, "--optimizer", self.optimizer,
-            "--schedule", self.schedule, "--strategy", self.strategy,
+            "--precision", self.precision, "--batch-norm", self.batch_norm, "--schedule", self.schedule, "--strategy", self.strategy,
         ]  # fmt: skip
         if self.iteration_model == "synchronous-1f1b":
             words += ["--recompute", self.recompute, "--shard-state", self.shard_state]

@@ -226,6 +226,10 @@ class Generator:
             wanted["objective"] = draw.choice(["throughput", "cost", "gpu-seconds"])
             if self.chance(40):
                 wanted["amplification_limit"] = draw.uniform(1, 4)
+        if self.chance(20):
+            wanted["precision"] = "bf16"
+        if self.chance(20):
+            wanted["batch_norm"] = "local"
         return Request(**wanted)
 
 

@@ -193,12 +193,14 @@ class Stages:
         layers = self.instance.layers[begin:end]
         fixed = self._trained(layers, way.sharding, devices) + sum(layer.buffer_bytes for layer in layers)
         workspace = max(layer.workspace_bytes for layer in layers)
+        rounded = sum(layer.parameter_bytes for layer in layers) / 2 if self.request.precision == "bf16" else 0
         if segments:
             kept, boundary, again = self._kept(list(segments), end)
             workspace += again
+            fixed += rounded
         else:
             kept = self.cuts[begin].forward + sum(layer.activation_bytes for layer in layers)
-            boundary = self.cuts[begin].fixed
+            boundary = self.cuts[begin].fixed + rounded  # by each pass anew
         kept, boundary = kept + self.cuts[end].forward, boundary + self.cuts[end].fixed
         workspace += self.cuts[begin].backward + self.cuts[end].backward  # messages
         return fixed + in_flight * (share * kept + boundary) + share * workspace
@@ -229,7 +231,9 @@ class Stages:
         layers = self.instance.layers[begin:end]
         dense = sum(layer.parameter_bytes for layer in layers)
         collective = self.machines.all_reduce(group)
-        together = collective.time(sum(x.sum_bytes for x in layers), sum(x.sums for x in layers))
+        together = 0.0
+        if self.request.batch_norm == "synchronised":
+            together = collective.time(sum(x.sum_bytes for x in layers), sum(x.sums for x in layers))
         whole = collective.time(dense)
         scatter = whole / 2 if way.sharding == "gradients" else 0.0
         share = -(-sum(map(sum, shares)) // devices)

@@ -320,6 +320,7 @@ class Package:
     segments: list[str] = field(default_factory=list)  # of each stage
     sharding: str = "none"
     precision: str = "fp32"
+    batch_norm: str = "synchronised"
     short: int = 0  # micro-batches, the last ones, that have a sample less
 
     def shortened(self, short: int) -> Package:
@@ -350,6 +351,7 @@ class Package:
             "iterationSeconds": 0.001,
             "optimizer": self.optimizer,
             "precision": self.precision,
+            "batchNorm": self.batch_norm,
         }
         (folder / "plan.json").write_text(json.dumps(plan))
         for rank, program in enumerate(self.programs()):

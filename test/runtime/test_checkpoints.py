@@ -26,7 +26,7 @@ from heterplan_runtime.checkpoint import (
     write_part,
 )
 from heterplan_runtime.errors import RuntimeFault
-from packages import Package, awkward, tables
+from packages import Package, awkward, linear, tables
 from ranks import Outcome, run_ranks
 from safetensors.torch import load_file
 
@@ -300,6 +300,33 @@ def test_sigterm_saves(tmp_path: Path) -> None:
     assert [outcome.status for outcome in outcomes] == [1] * 4
     assert "ended by a signal after step 3; --resume goes on" in outcomes[0].err
     assert job.run(PIPELINE, STEPS) == wanted[3:]
+
+
+SLOW_DATA = """
+import time, torch
+def samples(step, numbers):
+    time.sleep(0.05)
+    return {"x": torch.ones(len(numbers), 6) * step}, torch.zeros(len(numbers), 3)
+"""
+
+
+def test_sigterm_of_a_launcher_saves_with_workers_that_make_samples(tmp_path: Path) -> None:
+    """torchrun signals the ranks and their workers."""
+    (tmp_path / "own_samples.py").write_text(SLOW_DATA)
+    plan = linear([2, 1], 1, "momentum").write(tmp_path / "plan")
+    run = subprocess.Popen(
+        [sys.executable, "-m", "heterplan_runtime", str(plan), "--loss", "mse", "--steps", "100000",
+         "--data", "own_samples:samples", "--checkpoint-every", "100000", "--no-save"],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(plan)}, text=True, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert run.stdout is not None
+    next(line for line in run.stdout if line.startswith("step 3 "))
+    run.terminate()
+    out, err = run.communicate(timeout=60)
+    assert run.returncode == 1 and "saved " in out and "--resume goes on" in err, out + err
+    (newest,) = complete_ones(plan / "checkpoints")
+    assert Checkpoint(newest).facts.step >= 3
 
 
 NOT_A_NUMBER = """

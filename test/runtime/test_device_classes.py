@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from heterplan_runtime import device_classes
 from heterplan_runtime.device_classes import CPU, DEVICE_CLASSES, class_named, class_of
 
 SOURCE = Path(__file__).resolve().parents[2]
@@ -40,3 +41,9 @@ def test_a_cpu_is_described_measured_and_shared():
     assert 0 < CPU.reference_kernel(device) < 1
     assert CPU.peak_memory(device) >= CPU.used_memory(device) > 0
     assert CPU.place(device) is None
+
+
+@pytest.mark.parametrize(("flags", "has"), [("avx512f avx512_bf16", True), ("avx2 avx512f", False), ("", True)])
+def test_a_cpu_says_whether_it_multiplies_in_bf16(monkeypatch: pytest.MonkeyPatch, flags: str, has: bool):
+    monkeypatch.setattr(device_classes, "_cpu_field", {"flags": flags}.get)
+    assert CPU.has_bf16(CPU.device(0)) is has

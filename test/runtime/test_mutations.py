@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ START = """
 import os
 RANK = int(os.environ["RANK"])
 from heterplan_runtime import assembly, batchnorm, communication, data, dropout, interpreter
-from heterplan_runtime import part, sharded_state, tables, trained_state
+from heterplan_runtime import local_batchnorm, part, sharded_state, tables, trained_state
 PART, STATE, CALLS = part.PartExecution, trained_state.TrainedState, {}
 
 
@@ -81,6 +81,7 @@ class Fault:
 REPLICAS = linear([3, 1], 2, "sgd")
 MOMENTUM, ADAM = linear([3, 1], 2, "momentum"), linear([3, 1], 2, "adam")
 STAGES = awkward([[3, 1], [4], [2, 2]], 2, "sgd")
+LOCAL = replace(awkward([[3, 1], [4], [2, 2]], 2, "momentum"), batch_norm="local")
 DROPOUT = dropout([[3, 1], [2, 2]], 2, "sgd")
 TABLES = tables([[1, 3], [4]], [7, 6], [4, 3], 2, "adam")
 FAULTS = {
@@ -163,6 +164,24 @@ wrap(PART, "_backward_from_loss", make)""",
         STAGES,
         'wrap(batchnorm.SynchronisedBatchNorm, "_measure", lambda f: lambda self, x, m, v, p: '
         "f(self, x, m, v, p * 0.9))",
+    ),
+    "running statistics of replicas left apart": Fault(
+        LOCAL, 'skip(local_batchnorm.LocalStatistics, "bring_together", lambda call: True)'
+    ),
+    "running statistics of replicas that count alike": Fault(
+        LOCAL,
+        'wrap(local_batchnorm.LocalStatistics, "bring_together", lambda f: lambda self, w: f(self, 0.5))',
+    ),
+    "batch normalisation over replicas that was to be local": Fault(
+        LOCAL,
+        """
+def make(f):
+    def changed(run, part, stage):
+        found = f(run, part, stage)
+        assembly._synchronise_batch_norm(stage, part.stage, run.communicator, assembly.Presence())
+        return found
+    return changed
+wrap(assembly, "_make_trained", make)""",
     ),
     "shared parameter not summed": Fault(
         STAGES, "interpreter.Interpreter._sum_shared = lambda self: None"

@@ -10,9 +10,13 @@ import torch
 from heterplan_runtime.data_option import make_data
 from heterplan_runtime.losses import make_loss
 from heterplan_runtime.model import Model, build_stage, load_model
+from heterplan_runtime.precision import Precision
+from live_memory import LiveMemory
 from packages import Package, awkward
 from safetensors.torch import load_file
+from torch import nn
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
 STEPS, RATE, BATCH = 6, 0.05, 8
 
@@ -64,3 +68,27 @@ def test_the_check_of_a_bf16_plan_is_in_double_precision(train):
     result = train(package, "--steps", "3", "--check")
     assert result["checkPassed"] and result["stateDifference"] < 1e-6
     assert "--check computes in double precision, the plan in bf16" in result["out"]
+
+
+@pytest.mark.parametrize("recomputes", [False, True])
+@pytest.mark.parametrize("in_flight", [1, 3])
+def test_each_micro_batch_in_flight_keeps_the_weights_that_its_pass_rounded(in_flight: int, recomputes: bool):
+    """Half a copy for each is what plans count, or, where activations are computed again, one for all."""
+    weights = [nn.Parameter(torch.randn(256, 256)) for _ in range(4)]
+    halves = sum(weight.numel() * 2 for weight in weights)
+
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        for weight in weights:
+            x = functional.relu(functional.linear(x, weight))
+        return x
+
+    with LiveMemory() as memory:
+        outputs = []
+        for _ in range(in_flight):
+            x = torch.ones(1, 256, requires_grad=True)
+            with Precision("bf16").forward(torch.device("cpu")):
+                outputs.append(checkpoint(forward, x, use_reentrant=False) if recomputes else forward(x))
+        kept, peak = memory.now, memory.peak
+    assert len(outputs) == in_flight
+    assert kept == pytest.approx(0 if recomputes else in_flight * halves, abs=0.05 * halves)
+    assert peak <= (1 if recomputes else in_flight) * halves * 1.05

@@ -17,6 +17,7 @@ Expected<Problem> copyProblem(LayerGraph layers, const PlanningInputs &inputs,
   request.iterationModel = IterationModel::Burst;
   request.optimizer = inputs.problem.request.optimizer;
   request.precision = inputs.problem.request.precision;
+  request.batchNorm = inputs.problem.request.batchNorm;
   return Problem::create(std::move(layers), inputs.problem.cluster, costs, request);
 }
 

@@ -60,6 +60,9 @@ void addSearch(CLI::App &command, CompileOptions &options) {
           "micro-batches of an iteration; default: searched");
   addText(command, "--optimizer", options.optimizer, "NAME", "sgd (default), momentum or adam");
   addText(command, "--precision", options.precision, "NAME", "fp32 (default), tf32 or bf16");
+  addText(command, "--batch-norm", options.batchNorm, "WHOSE",
+          "samples that batch normalisation is trained by: synchronised (default: those of all "
+          "replicas of its stage, as one process would) or local (those of each replica)");
   addText(
       command, "--recompute", options.recompute, "WHEN",
       "compute activations again in the backward pass instead of keeping them: auto (default: in "
@@ -245,6 +248,8 @@ Error readChoices(const CompileOptions &options, Request &request) {
   if (Error error = readChoice("--recompute", options.recompute, request.recompute))
     return error;
   if (Error error = readShardState(options, request))
+    return error;
+  if (Error error = readChoice("--batch-norm", options.batchNorm, request.batchNorm))
     return error;
   return readChoice("--precision", options.precision, request.precision);
 }

@@ -47,6 +47,7 @@ void completeFrom(const Plan &plan, CompileOptions &options) {
   complete(options.objective, nameOf(plan.objective));
   complete(options.optimizer, nameOf(plan.optimizer));
   complete(options.precision, nameOf(plan.precision));
+  complete(options.batchNorm, nameOf(plan.batchNorm));
   complete(options.iterationModel, nameOf(plan.iterationModel));
   complete(options.recompute, nameOf(plan.recompute));
   if (plan.shardState)

@@ -17,6 +17,8 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
+#include <set>
+
 using namespace llvm;
 
 namespace heterplan {
@@ -202,14 +204,27 @@ void warnOfPrecision(const Profile &profile, StringRef path, Precision precision
          << '\n';
 }
 
+/// Of types that are modelled, which `measured` does not name.
+void warnOfMissingUnits(const Cluster &cluster, const std::set<std::string> &measured) {
+  for (const DeviceType &type : cluster.types)
+    if (type.rates && type.rates->bf16.value() == 0 && !measured.count(type.name) &&
+        !measured.count(type.catalogue))
+      errs() << toText(Diagnostic(Diag::NoUnitsOfPrecision, type.location).asWarning()
+                       << "device type '" << type.name
+                       << "' states no rate in bf16, so that its layers are modelled as in fp32")
+             << '\n';
+}
+
 Error readProfiles(const std::vector<std::string> &paths, Precision precision,
-                   ProfileDatabase &database) {
+                   ProfileDatabase &database, std::set<std::string> &measured) {
   std::vector<ProfileWarning> warnings;
   for (const std::string &path : paths) {
     Expected<Profile> profile = readProfile(path);
     if (!profile)
       return profile.takeError();
     warnOfPrecision(*profile, path, precision);
+    for (const ProfileEntry &entry : profile->entries)
+      measured.insert(entry.deviceType);
     append_range(warnings, database.add(*profile, path));
   }
   append_range(warnings, database.outliers());
@@ -226,8 +241,11 @@ Expected<CostInputs> readCosts(const CostOptions &options, const LayerGraph &gra
   CostInputs inputs;
   inputs.cluster = std::move(*cluster);
   inputs.measured = std::make_unique<ProfileDatabase>();
-  if (Error error = readProfiles(options.profiles, precision, *inputs.measured))
+  std::set<std::string> measured;
+  if (Error error = readProfiles(options.profiles, precision, *inputs.measured, measured))
     return error;
+  if (precision == Precision::Bf16)
+    warnOfMissingUnits(inputs.cluster, measured);
   inputs.measured->applyLinks(inputs.cluster);
   inputs.measured->applyMemory(inputs.cluster);
   inputs.cluster = separateNodeClasses(std::move(inputs.cluster));

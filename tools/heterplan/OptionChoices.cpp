@@ -36,6 +36,7 @@ std::vector<const char *> choicesOf(StringRef option) {
       {"--recompute", {"auto", "never", "always"}},
       {"--shard-state", {"none", "optimizer", "gradients", "auto"}},
       {"--precision", {"fp32", "tf32", "bf16"}},
+      {"--batch-norm", {"synchronised", "local"}},
       {"--rounding", {"exact", "ceiling", "floor-repair", "randomised"}},
   };
   for (const Choices &each : all)

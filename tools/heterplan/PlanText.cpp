@@ -166,7 +166,8 @@ void printFacts(raw_ostream &os, const Plan &plan) {
   printFact(os, "batch", batchText(plan));
   printFact(os, "schedule",
             Twine(nameOf(plan.schedule)) + ", " + nameOf(plan.optimizer) + ", " +
-                nameOf(plan.precision));
+                nameOf(plan.precision) +
+                (plan.batchNorm == BatchNorm::Local ? ", local batch normalisation" : ""));
   printFact(os, "strategy", plan.strategy + ", seed " + Twine(plan.seed));
   printFact(os, "iteration", readable(plan.iteration));
   printFact(os, "throughput", plain(plan.throughput.value()) + " samples/s");

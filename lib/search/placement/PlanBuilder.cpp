@@ -38,6 +38,7 @@ Plan planFor(const Problem &problem) {
   plan.iterationModel = request.iterationModel;
   plan.recompute = request.recompute;
   plan.shardState = request.shardState;
+  plan.batchNorm = request.batchNorm;
   static_cast<Requirements &>(plan) = request;
   plan.training = request.training;
   plan.objective = request.objective;

@@ -140,6 +140,14 @@ Error verifyDeviceLimits(const Problem &problem) {
   }
   return Error::success();
 }
+
+/// Where each replica normalises by its own samples, replicas sum nothing within a pass.
+void dropInPassAllReduces(LayerGraph &graph) {
+  for (Layer &layer : graph.layers) {
+    layer.inPassAllReduces = 0;
+    layer.inPassAllReduceBytes = Bytes();
+  }
+}
 } // namespace
 
 DeviceRoom Problem::roomOf(int type) const {
@@ -177,6 +185,8 @@ Expected<Problem> Problem::create(LayerGraph graph, Cluster cluster, const CostM
     return error;
   if (Error error = problem.cluster.verify())
     return error;
+  if (problem.request.batchNorm == BatchNorm::Local)
+    dropInPassAllReduces(problem.graph);
   if (!problem.request.memoryHeadroom)
     problem.request.memoryHeadroom = defaultHeadroom(problem.cluster);
   if (Error error = verifyLimits(problem.request))

@@ -33,7 +33,8 @@ struct Problem {
 
   /// Checks the request against model and cluster: batch positive, pins name a layer and a type,
   /// colocations and separations at least two layers, device limits a type each, figures finite.
-  /// UnknownLayer, UnknownDevice, OutOfRange otherwise.
+  /// UnknownLayer, UnknownDevice, OutOfRange otherwise. Its graph has no in-pass all-reduces where
+  /// batch normalisation is local.
   static llvm::Expected<Problem> create(LayerGraph graph, Cluster cluster, const CostModel &costs,
                                         Request request);
 };

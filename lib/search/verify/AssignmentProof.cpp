@@ -123,8 +123,8 @@ Bytes passingMemory(const RequestedPlan &requested, int begin, int end, const De
   }
   Bytes halves = requested.request.precision == Precision::Bf16 ? dense / 2 : Bytes();
   double again = std::max(0.0, type.overhead.underWay / type.overhead.factor - 1);
-  return (out.forwardBytes * samples + out.fixedBytes) * double(inFlight) +
-         (in.backwardBytes + out.backwardBytes + workspace * again) * samples + halves +
+  return (out.forwardBytes * samples + out.fixedBytes + halves) * double(inFlight) +
+         (in.backwardBytes + out.backwardBytes + workspace * again) * samples +
          largest * (requested.request.optimizer == Optimizer::Adam ? 2.0 : 1.0);
 }
 

@@ -38,19 +38,18 @@ Bytes StageMemoryReevaluator::parameterMemory(const ReevaluatedStage &facts) con
       own -= table.bytes();
     largest = std::max(largest, own);
   }
-  // Weights are rounded anew in each pass and kept until it ends.
-  Bytes halves = plan.precision == Precision::Bf16 ? dense / 2 : Bytes();
   // One layer's new gradients and the sums so far, or two steps of Adam's; else two buffers' sums.
   Bytes passing = largest * (plan.optimizer == Optimizer::Adam ? 2.0 : 1.0);
   if (facts.updatesSlices)
     passing = std::min(dense, largest * 2 + gradientBuffer * 2);
   if (facts.scattersGradients)
     gradients = slice;
-  return dense + halves + gradients + passing + slice * states;
+  return dense + gradients + passing + slice * states;
 }
 
-/// Of each micro-batch in flight what enters the segments (one that is kept, without any); of one
-/// of them the activations of the largest segment.
+/// Of each micro-batch in flight what enters the segments (one that is kept, without any) and,
+/// where nothing is computed again, the weights as its pass has rounded them; of one of them the
+/// activations of the largest segment.
 Bytes StageMemoryReevaluator::activationMemory(const ReevaluatedStage &facts, Samples samples,
                                                int inFlight) const {
   double count = double(samples.value());
@@ -66,6 +65,8 @@ Bytes StageMemoryReevaluator::activationMemory(const ReevaluatedStage &facts, Sa
     buffers += layer.bufferBytes;
   }
   Bytes kept = largest * count;
+  if (plan.precision == Precision::Bf16)
+    kept += facts.denseBytes / 2;
   if (facts.segments.empty())
     kept = kept * double(inFlight);
   const Cut &in = cuts[facts.begin], &out = cuts[facts.end]; // what was sent waits for its gradient

@@ -61,8 +61,10 @@ std::string StageReader::placeLayers(const Stage &stage, ReevaluatedStage &facts
     const Layer &layer = graph.layers[i];
     facts.parameterBytes += layer.parameterBytes;
     facts.denseBytes += layer.parameterBytes;
-    facts.sums += layer.inPassAllReduces;
-    facts.summedBytes += layer.inPassAllReduceBytes;
+    if (plan.batchNorm == BatchNorm::Synchronised) {
+      facts.sums += layer.inPassAllReduces;
+      facts.summedBytes += layer.inPassAllReduceBytes;
+    }
     for (const SparseTable &table : layer.tables) {
       facts.denseBytes -= table.bytes();
       facts.lookupBytes += table.lookupBytes();

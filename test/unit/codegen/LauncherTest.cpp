@@ -65,6 +65,7 @@ TEST(Launcher, GivesEachHostTheRanksOfItsNode) {
       << outcome.output;
   outcome = launch(programOn({"a", "a", "b"}), "--hosts h1,h2 --dry-run");
   EXPECT_TRUE(has(outcome, "ssh -- h2 ") && has(outcome, "ssh -- h1 ")) << outcome.output;
+  EXPECT_TRUE(has(outcome, "HETERPLAN_CALLER=/")) << "where modules of the user's lie";
 }
 
 TEST(Launcher, SpreadsRanksOverOtherHostsAndSaysSo) {

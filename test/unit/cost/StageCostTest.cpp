@@ -178,10 +178,25 @@ TEST_F(StageCostTest, workspaceCountsAsOftenAsItIsStated) {
   MemoryModel once = modelOf(Precision::Fp32, 1), often = modelOf(Precision::Fp32, 8);
   EXPECT_EQ(often.workspace, once.workspace * 8);
   EXPECT_EQ(often.kept, once.kept);
-  Bytes dense{};
-  for (const Layer &layer : graph.layers)
-    dense += layer.denseBytes();
-  EXPECT_EQ(modelOf(Precision::Bf16, 1).fixed, once.fixed + dense / 2) << "weights as rounded";
+}
+
+TEST_F(StageCostTest, eachPassRoundsWeightsAnew) {
+  graph.tensors[0].bytesPerSample = Bytes(10);
+  std::vector<Cut> cuts = graph.cuts();
+  auto modelOf = [&](Precision precision, Recomputation recomputation) {
+    return StageMemory(graph, cuts, Optimizer::Sgd, Samples(8), precision)
+        .of(whole, 1, recomputation, StateSharding::None);
+  };
+  Bytes halves = (graph.layers[0].denseBytes() + graph.layers[1].denseBytes()) / 2;
+  ASSERT_GT(halves, Bytes(0));
+  for (int inFlight : {1, 3}) {
+    auto more = [&](Recomputation recomputation) {
+      return modelOf(Precision::Bf16, recomputation).need(Samples(4), inFlight) -
+             modelOf(Precision::Fp32, recomputation).need(Samples(4), inFlight);
+    };
+    EXPECT_EQ(more({}), halves * inFlight) << "kept until the backward pass";
+    EXPECT_EQ(more({2}), halves) << "let go at the end of each pass";
+  }
 }
 
 TEST(Memory, slicesOfTrainedState) {

@@ -27,7 +27,8 @@ from .dropout import Position, drop_by_sample
 from .errors import RuntimeFault
 from .fits import check_device_memory, rank_bytes
 from .interpreter import Interpreter
-from .losses import Loss, make_loss
+from .local_batchnorm import LocalStatistics
+from .losses import Loss, make_loss, own_module_folders
 from .memory import PeakMemory
 from .micro_batch import Presence
 from .model import (
@@ -80,9 +81,10 @@ def prepare(options: argparse.Namespace) -> Run:
     program = read_rank_program(directory, _environment_rank())
     plan = read_plan(directory)
     _choose_allocation(program)
-    sys.path[:0] = [os.getcwd(), str(directory)]
+    sys.path[:0] = own_module_folders(directory)
     model = load_model(directory, double=options.check)
     check_model(model, program)
+    _refuse_moving_shares(options, plan, program.global_batch)
     precision = Precision("fp64" if options.check else plan.precision)
     if options.check:
         program = doubled_program(program)
@@ -128,6 +130,16 @@ def _check_device_memory(
         check_device_memory(program.rank, rank_bytes(program, plan), free)
 
 
+def _refuse_moving_shares(options: argparse.Namespace, plan: PlanSummary, global_batch: int) -> None:
+    """One process does what the replicas do with the shares of the plan, and no others."""
+    moves = options.balance != "plan" or options.epoch_samples % global_batch
+    if options.check and plan.batch_norm == "local" and moves:
+        raise RuntimeFault(
+            "--check of a plan with local batch normalisation, whose losses depend on the shares, is not "
+            "supported where shares move (--balance, --epoch-samples)"
+        )
+
+
 def _choose_allocation(program: RankProgram) -> None:
     """A plan that takes time to save memory has none to lose to the allocator."""
     saves = any(part.recompute or part.state_sharding != "none" for part in program.parts)
@@ -160,7 +172,8 @@ def _make_part(run: Run, part: Part) -> PartExecution:
         run.model, part.stage, options.directory, options.seed, communicator.device
     )
     presence, position = Presence(), Position()
-    _synchronise_batch_norm(stage, part.stage, communicator, presence)
+    if run.plan.batch_norm == "synchronised":
+        _synchronise_batch_norm(stage, part.stage, communicator, presence)
     drop_by_sample(stage, options.seed, position)
     recompute_segments(stage)
     presence.together |= bool(part.tables) or part.state_sharding != "none"
@@ -176,7 +189,16 @@ def _make_trained(run: Run, part: Part, stage: nn.Module) -> TrainedState:
     updated = dense_parameters(stage) if sharded is None else sharded.slices
     optimizer = make_optimizer(kind, updated, options.lr, options.weight_decay)
     tables = _make_tables(run, part, stage)
-    return TrainedState(part, stage, run.communicator, kind, optimizer, tables, sharded)
+    statistics = _local_statistics(run, part, stage)
+    return TrainedState(part, stage, run.communicator, kind, optimizer, tables, sharded, statistics)
+
+
+def _local_statistics(run: Run, part: Part, stage: nn.Module) -> LocalStatistics | None:
+    """Where each replica of the stage normalises by its own samples."""
+    group = run.communicator.stage_group(part.stage)
+    if run.plan.batch_norm != "local" or len(group) < 2 or not hasattr(stage, "batch_norm"):
+        return None
+    return LocalStatistics(stage, lambda tensors: run.communicator.sum_in_place(tensors, group))
 
 
 def _shard_state(run: Run, part: Part, stage: nn.Module) -> ShardedState | None:

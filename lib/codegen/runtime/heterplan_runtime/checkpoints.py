@@ -220,6 +220,8 @@ class Checkpoints:
         if step == self._newest:
             return
         self._newest = step
+        for part in self._trained.parts:
+            part.bring_together()
         facts = self._facts(step)
         folder = self._parent / f"{BEGUN}{step:08d}-{self._token}"
         self._save = _Save(

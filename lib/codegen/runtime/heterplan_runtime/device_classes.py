@@ -108,6 +108,12 @@ class Cpu:
             largest = max(largest, int(text.rstrip("KM")) * unit)
         return min(largest or LARGEST_ROTATION, LARGEST_ROTATION)
 
+    def has_bf16(self, device: torch.device) -> bool:
+        """Whether it multiplies in bf16, rather than PyTorch doing so by other means; true where nobody says."""
+        del device
+        flags = _cpu_field("flags").split()
+        return not flags or not {"avx512_bf16", "amx_bf16"}.isdisjoint(flags)
+
     def reference_kernel(self, device: torch.device) -> float:
         """Seconds of a fixed piece of work: of the interpreter for additions, about a third of a
         millisecond."""
@@ -179,6 +185,10 @@ class Gpu:
     def cache_bytes(self, device: torch.device) -> int:
         """Four times the L2 cache."""
         return max(LARGEST_ROTATION, 4 * int(torch.cuda.get_device_properties(device).L2_cache_size))
+
+    def has_bf16(self, device: torch.device) -> bool:
+        del device
+        return torch.cuda.is_bf16_supported(including_emulation=False)
 
     def reference_kernel(self, device: torch.device) -> float:
         """Not known: the interpreter tells nothing of a GPU."""

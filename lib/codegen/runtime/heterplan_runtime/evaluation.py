@@ -66,6 +66,7 @@ class Evaluation:
                 sums[2 * index] += float(value.total)
                 sums[2 * index + 1] += value.denominator
 
+        interpreter.bring_together()
         for step in range(self.steps):
             interpreter.evaluate(step, self.data, measure)
         totals = communicator.totals_of(sums)

@@ -81,6 +81,11 @@ class Interpreter:
             if instruction.op == "load"
         ]
 
+    def bring_together(self) -> None:
+        """What replicas have apart while they train; all ranks call it."""
+        for part in self._parts:
+            part.bring_together()
+
     def evaluate(self, step: int, data: DataSource, measure: Measure) -> None:
         """The forward passes of an iteration over other samples, in inference mode."""
         self._step = step

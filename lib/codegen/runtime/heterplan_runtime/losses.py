@@ -9,8 +9,12 @@ from __future__ import annotations
 
 import importlib
 import math
+import os
+import socket
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -72,11 +76,22 @@ CLASSIFICATION: dict[str, Callable[[Any, Any], Tensor | Summed]] = {
 }
 
 
+def own_module_folders(directory: Path) -> list[str]:
+    """Where modules of the user's are looked for first: in the folder that the user has started from, which
+    launch.sh tells other hosts, and in the plan's."""
+    return [os.environ.get("HETERPLAN_CALLER") or os.getcwd(), str(directory)]
+
+
 def import_object(text: str, option: str) -> Any:
     """`module:name`, as given to an option."""
     module_name, _, name = text.partition(":")
     try:
         return getattr(importlib.import_module(module_name), name)
+    except ModuleNotFoundError as error:
+        raise RuntimeFault(
+            f"{option} {text}: {error} on host {socket.gethostname()}; looked in {', '.join(sys.path[:2])} and "
+            "the rest of Python's path (PYTHONPATH)"
+        ) from error
     except (ImportError, AttributeError, ValueError) as error:
         raise RuntimeFault(f"{option} {text}: {error}") from error
 

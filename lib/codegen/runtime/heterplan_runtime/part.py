@@ -106,6 +106,10 @@ class PartExecution:
         self._stage.eval()
         self._measure = measure
 
+    def bring_together(self) -> None:
+        """What replicas have apart while they train, before anybody looks at it; all call it."""
+        self.trained.bring_together(self.sample_count / self._program.global_batch)
+
     def end_evaluation(self) -> None:
         self._stage.train()
         self._measure = None
@@ -113,6 +117,7 @@ class PartExecution:
 
     def begin(self, step: int) -> None:
         """Of an iteration."""
+        self.trained.begin()
         self._step = step
         self._losses, self._denominators = [], []
         self._micro_batches = {}

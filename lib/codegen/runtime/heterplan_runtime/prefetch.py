@@ -50,9 +50,11 @@ def _unchanged(batch: Any) -> Any:
 
 
 def _begin_worker(number: int) -> None:
+    """Ends with its rank, and not before: torchrun signals a rank and its workers alike, and the rank may have
+    a step to end and a checkpoint to save."""
     del number
     end_with_parent()
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 

@@ -226,6 +226,7 @@ class PlanSummary:
     stage_bytes: tuple[float, ...]  # predicted memory of the largest device of each stage; 0: not known
     stage_overheads: tuple[float, ...] = ()  # parts of those: of the process, once a rank
     most_samples: tuple[tuple[int, ...], ...] = ()  # by stage and replica: of a micro-batch; 0: not known
+    batch_norm: str = "synchronised"  # or "local": each replica by its own samples
 
 
 def _device(fields: Fields) -> PlannedDevice:
@@ -419,4 +420,5 @@ def read_plan(directory: Path) -> PlanSummary:
             tuple(replica.integer("mostSamples") for replica in stage.objects("replicas"))
             for stage in stages
         ),
+        batch_norm=fields.text("batchNorm", ("synchronised", "local"), default="synchronised"),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,10 @@ from torch import Tensor, nn
 
 from .data import DataSource
 from .dropout import Position, drop_by_sample
+from .local_batchnorm import ReplicasInOne
 from .losses import Loss, Summed
 from .model import Model, build_stage
-from .program import RankProgram
+from .program import RankProgram, SampleRange
 from .reference_optimizer import ReferenceOptimizer, ReferenceRows
 from .state_check import ExpectedState, StateEntry, optimizer_entries, stage_values
 from .update_rule import UpdateRule
@@ -34,8 +35,10 @@ class Reference:
         rule: UpdateRule,
         device: torch.device,
         first_step: int,
+        programs: Sequence[RankProgram] = (),
     ) -> None:
-        """`first_step`: whose gradients are compared."""
+        """`first_step`: whose gradients are compared. `programs`: of all ranks, where each replica
+        normalises by its own samples."""
         self._program, self._model = program, model
         self._data, self._loss, self._device = data, loss, device
         self._rule, self._first_step = rule, first_step
@@ -47,6 +50,8 @@ class Reference:
         ]
         for stage in self._stages:
             drop_by_sample(stage, seed, self._position)
+        self._samples = samples_by_replica(programs)
+        self._normalisers = self._divide_batch_norm() if programs else {}
         self._tables = [
             (index, name, table, ReferenceRows(program.optimizer, table.data))
             for index, stage in enumerate(self._stages)
@@ -61,6 +66,21 @@ class Reference:
             for stage in self._stages
         ]
         self._initial = [replace(entry, values=entry.values.clone()) for entry in self._values()]
+
+    def _divide_batch_norm(self) -> dict[int, ReplicasInOne]:
+        """By stage."""
+        found = {i: ReplicasInOne() for i, stage in enumerate(self._stages) if hasattr(stage, "batch_norm")}
+        for index, normaliser in found.items():
+            setattr(self._stages[index], "batch_norm", normaliser)
+        return found
+
+    def _divide(self, micro_batch: int) -> None:
+        """Tells batch normalisation who has which samples of it."""
+        for index, normaliser in self._normalisers.items():
+            own = self._samples[index]
+            normaliser.counts = [each[micro_batch].count for each in own]
+            sums = [sum(range.count for range in each.values()) for each in own]
+            normaliser.weights = [each / self._program.global_batch for each in sums]
 
     def _values(self) -> list[StateEntry]:
         return [entry for i, stage in enumerate(self._stages) for entry in stage_values(i, stage)]
@@ -124,6 +144,7 @@ class Reference:
         """The sum of its losses and what to divide it by: its samples, or what the loss counts."""
         samples = self._program.sizes.size(micro_batch)
         first = self._program.sizes.first(micro_batch)
+        self._divide(micro_batch)
         batch = self._data.load(step, range(first, first + samples))
         inputs = {name: tensor.to(self._device) for name, tensor in batch.inputs.items()}
         self._position.step, self._position.first_sample = step, first
@@ -139,6 +160,15 @@ class Reference:
             loss = Summed(loss * samples, samples)
         torch.autograd.backward(loss.total)
         return float(loss.total.detach()), loss.denominator
+
+
+def samples_by_replica(programs: Iterable[RankProgram]) -> dict[int, list[dict[int, SampleRange]]]:
+    """By stage, and by micro-batch."""
+    found: dict[int, dict[int, dict[int, SampleRange]]] = {}
+    for program in programs:
+        for part in program.parts:
+            found.setdefault(part.stage, {})[part.replica] = program.samples_of(part)
+    return {stage: [own[index] for index in sorted(own)] for stage, own in found.items()}
 
 
 def sparse_tables(stage: Any) -> dict[str, nn.Parameter]:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from .communication import Communicator
+from .local_batchnorm import LocalStatistics
 from .optimizer_state import begin_at, steps_of
 from .program import Instruction, Part
 from .sharded_state import ShardedState
@@ -48,15 +49,27 @@ class TrainedState:
         optimizer: torch.optim.Optimizer | None,
         tables: Tables | None = None,
         sharded: ShardedState | None = None,
+        statistics: LocalStatistics | None = None,
     ) -> None:
         """`kind`: the optimizer's name in plans. `sharded`: where the replicas of the stage divide its
-        state."""
+        state; `statistics`: where each has running statistics of its own."""
         self._part, self._stage, self._communicator = part, stage, communicator
         self._parameters = dict(stage.named_parameters())
         self._kind, self._optimizer = kind, optimizer
         self.tables = tables
-        self._sharded = sharded
+        self._sharded, self._statistics = sharded, statistics
         self._end_sum: Callable[[], None] | None = None  # of gradients, where it is under way
+
+    def begin(self) -> None:
+        """Of an iteration."""
+        if self._statistics is not None:
+            self._statistics.begin()
+
+    def bring_together(self, weight: float) -> None:
+        """What replicas have moved each by its own samples, of which this one has the part `weight`; all
+        call it."""
+        if self._statistics is not None:
+            self._statistics.bring_together(weight)
 
     def gradient(self, name: str) -> Tensor:
         """Of a parameter; zeros where it took no part."""

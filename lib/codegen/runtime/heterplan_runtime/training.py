@@ -9,6 +9,7 @@ from .assembly import Run, make_interpreter, prepare
 from .background import describe_jobs
 from .balance import Balancer, make_balancer
 from .data_option import make_data
+from .device_classes import class_of
 from .epochs import Epochs
 from .errors import CheckFailed, Ended
 from .evaluation import Evaluation, make_evaluation
@@ -18,6 +19,7 @@ from .lasting import first_step, make_checkpoints, save_trained, weights_folder
 from .log import make_log
 from .loop import TrainingLoop
 from .machine import Usage, describe
+from .program import RankProgram, read_rank_program
 from .recorder import write_trace
 from .reference import Reference
 from .result import HALF_TOLERANCE, Result
@@ -32,6 +34,9 @@ def _notes(run: Run) -> list[str]:
         notes.append(run.device_note)
     if run.communicator.staged:
         notes.append("messages are staged through the CPU (gloo)")
+    device = run.communicator.device
+    if run.precision.name == "bf16" and not class_of(device).has_bf16(device):
+        notes.append("its device does not multiply in bf16, which takes longer there than was predicted")
     has_tables = any(part.tables for part in run.program.parts)
     if has_tables and run.options.transfer_precision == "fp16":
         notes.append("rows of sparse tables and their gradients travel in half precision")
@@ -92,6 +97,10 @@ def _write_trace(run: Run) -> None:
         write_trace(run.options.trace, run.program.model, [e for rank in events for e in rank])
 
 
+def _programs(run: Run) -> list[RankProgram]:
+    return [read_rank_program(run.options.directory, rank) for rank in range(run.program.world_size)]
+
+
 def _check(run: Run, interpreter: Interpreter, result: Result, epochs: Epochs) -> None:
     """Rank 0 trains alone; the others wait for its losses, then show it what they have come to."""
     losses: list[float] = []
@@ -100,6 +109,7 @@ def _check(run: Run, interpreter: Interpreter, result: Result, epochs: Epochs) -
         reference = Reference(
             run.program, run.model, run.options.directory, run.data, run.loss,
             run.options.seed, run.rule, run.communicator.device, result.first_step,
+            _programs(run) if run.plan.batch_norm == "local" else (),
         )  # fmt: skip
         steps = range(run.options.steps)
         losses = [reference.run_step(step, epochs.batch_at(step)) for step in steps]
@@ -153,6 +163,7 @@ def _train(run: Run, interpreter: Interpreter, watch: Watch) -> None:
     )
     loop = TrainingLoop(run, interpreter, result, checkpoints, _evaluation(run), log, balancer)
     ended = loop.run()
+    interpreter.bring_together()
     _finish_background(run, result)
     _gather_memory(run, result)
     interpreter.close()
