@@ -93,10 +93,10 @@ void addStage(const Stage &stated, const ReevaluatedStage &facts, const std::str
 
 void addTotals(const CheckInputs &in, Figures &figures) {
   const Plan &plan = in.plan;
-  auto add = [&](const char *name, double stated, Formula reevaluated) {
+  auto add = [&](const char *name, double stated, const Formula &reevaluated) {
     figures.add(std::string(name) + " is stated as " + text(stated) +
                     ", which is not what the stages give",
-                number(stated), std::move(reevaluated));
+                number(stated), reevaluated);
   };
   add("iteration", plan.iteration.value(), iteration(in));
   bool isBurst = factsOf(plan.iterationModel).onePool; // nothing is stated of others

@@ -32,8 +32,7 @@ Formula iteration(const CheckInputs &in) {
     forwards.push_back(number(stage->forward));
     backwards.push_back(backward);
     times.push_back(Formula::sum({number(stage->forward), backward}));
-    exposed =
-        Formula::maximum({number(stage->sync), Formula::difference(exposed, std::move(backward))});
+    exposed = Formula::maximum({number(stage->sync), Formula::difference(exposed, backward)});
   }
   Formula period = Formula::maximum(times);
   if (!factsOf(in.plan.iterationModel).drains)
@@ -67,13 +66,13 @@ Formula costPerHour(const CheckInputs &in) {
 
 Formula costPerIteration(const CheckInputs &in) {
   Formula hours = Formula::quotient(iteration(in), Formula::integer(3600));
-  return Formula::product(costPerHour(in), std::move(hours));
+  return Formula::product(costPerHour(in), hours);
 }
 
 Formula costPerMillionSamples(const CheckInputs &in) {
   Formula perMillion =
       Formula::quotient(Formula::integer(1'000'000), Formula::integer(in.plan.globalBatch.value()));
-  return Formula::product(costPerIteration(in), std::move(perMillion));
+  return Formula::product(costPerIteration(in), perMillion);
 }
 
 Part cannotTell(const CheckInputs &in) { return {in.reevaluated.obstacle, Formula::truth(false)}; }
