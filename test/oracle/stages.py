@@ -52,6 +52,15 @@ class Run:
     memory: float  # of the device that needs most
 
 
+def _never_worse(run: Run, other: Run) -> bool:
+    """In any pipeline: a shorter backward pass hides less synchronisation, so that it has to be made up for."""
+    return (
+        run.forward + run.backward + max(0.0, other.backward - run.backward) <= other.forward + other.backward
+        and run.sync <= other.sync
+        and run.largest <= other.largest
+    )
+
+
 def partitions(samples: int, parts: int, most: int) -> Iterator[tuple[int, ...]]:
     """Descending, each at least 1."""
     if parts == 0:
@@ -281,8 +290,9 @@ class Stages:
         return tuple(tuple(sorted(shares.get(kind, ()), reverse=True)) for kind in range(len(group)))
 
     def documented(self, begin, end, group: Group, micro_batches: int, in_flight: int, last: bool) -> Run | None:
-        """How a stage of the searched space runs: even or balanced shares, the plainest way that fits, else the one
-        that adds least to an iteration. None where none fits."""
+        """How a stage of the searched space runs: even or balanced shares, the plainest way that fits; where it limits
+        balanced shares, of those that are never worse, the one that adds least to an iteration; where it does not
+        fit, of all. None where none fits."""
         key = (begin, end, group, micro_batches, in_flight, last)
         if key not in self._documented:
             size = -(-self.request.batch // micro_batches)
@@ -293,12 +303,19 @@ class Stages:
                     return tuple(even(size, sum(part)) if part else () for part in group)
                 return self.balanced(begin, end, group, micro_batches, in_flight, way)
 
-            self._documented[key] = self._best_way(key, shares_for)
+            self._documented[key] = self._best_way(key, shares_for, balances=not single)
         return self._documented[key]
 
-    def _best_way(self, key, shares_for) -> Run | None:
+    def fits_more(self, begin, end, group: Group, way: Way, segments, kind: int, share: int, in_flight: int) -> bool:
+        """Whether a device holds a sample more than its share."""
+        more = self.memory(begin, end, self.machines.size(group), way, segments, share + 1, in_flight)
+        return more <= self.room(kind)
+
+    def _best_way(self, key, shares_for, balances: bool = False) -> Run | None:
+        """`balances`: the shares are balanced, of several classes."""
         begin, end, group, micro_batches, in_flight, _ = key
-        found = []
+        found: list[Run] = []
+        plainest = None
         size = -(-self.request.batch // micro_batches)
         devices = self.machines.size(group)
         for number, way in enumerate(self.ways(devices)):
@@ -306,9 +323,17 @@ class Stages:
             shares = shares_for(way)
             if shares is None or not self.fits(begin, end, group, way, segments, shares, in_flight):
                 continue
-            found.append(self.run(*key, way, shares))
+            run = self.run(*key, way, shares)
+            is_limited = balances and any(
+                own and not self.fits_more(begin, end, group, way, segments, kind, own[0], in_flight)
+                for kind, own in enumerate(shares)
+            )
+            if number == 0 and not is_limited:
+                return run
             if number == 0:
-                break
+                plainest = run
+            if plainest is None or _never_worse(run, plainest):
+                found.append(run)
         return min(found, key=lambda run: micro_batches * (run.forward + run.backward) + run.sync, default=None)
 
     def runs(self, begin, end, group: Group, micro_batches: int, in_flight: int, last: bool) -> tuple[Run, ...]:

@@ -36,6 +36,8 @@ public:
   /// Tightens the bounds where they are below what is of interest: `timeLimit` as `objective` has
   /// it, and an objective of `best`.
   void tighten(double timeLimit, double best);
+  /// After `tighten`: makes them tighter step by step. See Lagrangian::sharpen.
+  int64_t sharpen(double timeLimit) { return lagrangian.sharpen(timeLimit); }
   /// `tighten` begins from what others found for the same micro-batches over fewer cuts.
   void startFrom(const Lagrangian::Known &known) { lagrangian.startFrom(known); }
   const Lagrangian::Known &multipliers() const { return lagrangian.multipliers(); }

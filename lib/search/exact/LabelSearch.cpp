@@ -15,6 +15,8 @@ constexpr int beamWidth = 6;
 /// Stages that are listed, or entries of a Pareto set compared, in the time that it takes to price
 /// one.
 constexpr int64_t stepsPerStage = 16;
+/// Likewise, of states that bounds look at.
+constexpr int64_t statesPerStage = 512;
 } // namespace
 
 LabelSearch::LabelSearch(Evaluator &evaluator, const SearchOptions &options)
@@ -49,6 +51,8 @@ PartialPlacement LabelSearch::partialOf(const Label &label) {
         cases[label.choice]->table.leastReceive(label.position, label.option, label.share.value());
   PartialPlacement partial;
   partial.position = label.position;
+  partial.option = label.option;
+  partial.receive = receive;
   partial.fill = label.fill + evaluator.rules.fillWeight() * receive;
   partial.slowest = std::max(label.others, label.first + receive);
   partial.exposed = label.exposed;
@@ -246,7 +250,7 @@ void LabelSearch::beam(int choice) {
 }
 
 int64_t LabelSearch::work() const {
-  return priced + (steps + labels.comparisons()) / stepsPerStage;
+  return priced + (steps + labels.comparisons()) / stepsPerStage + sharpened / statesPerStage;
 }
 
 void LabelSearch::report() const {
@@ -254,12 +258,11 @@ void LabelSearch::report() const {
     options.progress(double(work()) / double(options.workLimit), bestObjective);
 }
 
-void LabelSearch::bestFirst() {
-  for (size_t choice = 0; choice < cases.size(); ++choice)
-    if (cases[choice])
-      addRoot(static_cast<int>(choice));
+/// Until this share of all work is done.
+void LabelSearch::bestFirst(double workShare) {
+  const SearchBudget budget(options, workShare);
   int64_t expanded = 0;
-  while (!open.empty() && work() <= options.workLimit && !SearchBudget(options).interrupted()) {
+  while (!open.empty() && work() <= budget.left() && !budget.interrupted()) {
     auto [bound, index] = open.top();
     if (bound >= bestAtGap())
       break;
@@ -289,54 +292,6 @@ void LabelSearch::start(const std::optional<Placement> &placement) {
   bestTime = evaluation->iteration.value();
 }
 
-/// Prices the stages for a number of micro-batches; false where its bound cannot beat the best
-/// plan.
-bool LabelSearch::openCase(int choice) {
-  StageLimits limits{timeLimit(), Bounds::paidFor(evaluator.problem.request, bestObjective)};
-  cases[choice] = std::make_unique<MicroBatchCase>(evaluator, space.microBatches[choice], limits);
-  if (coarser)
-    cases[choice]->bounds.startFrom(coarser->multipliersOf(choice));
-  labels.setChoice(choice, cases[choice]->table);
-  return keepCase(choice);
-}
-
-/// Forgets the stages, which take much memory, where they cannot beat the best plan.
-bool LabelSearch::keepCase(int choice) {
-  Bounds &bounds = cases[choice]->bounds;
-  std::optional<double> &tightFor = cases[choice]->tightFor;
-  if (bounds.root() < bestObjective && !(tightFor && *tightFor <= bestObjective)) {
-    bounds.tighten(timeLimit(), bestObjective);
-    tightFor = bestObjective;
-  }
-  if (bounds.root() < bestObjective)
-    return true;
-  known[choice] = bounds.multipliers();
-  cases[choice].reset();
-  return false;
-}
-
-const Lagrangian::Known &LabelSearch::multipliersOf(int choice) const {
-  return cases[choice] ? cases[choice]->bounds.multipliers() : known[choice];
-}
-
-/// The numbers of micro-batches that may hold the best plan, the most promising ones first, each
-/// with a first plan where there is none from elsewhere. Returns a bound of those that there was no
-/// time for.
-double LabelSearch::openCases() {
-  double left = infinity;
-  for (auto [bound, choice] : CountBounds(evaluator, /*wholeModelGroups=*/false).inOrder()) {
-    if (bound >= bestAtGap() || work() > options.workLimit || SearchBudget(options).interrupted())
-      left = std::min(left, bound);
-    else if (openCase(choice) && !coarser)
-      beam(choice);
-    report();
-  }
-  for (size_t choice = 0; choice < cases.size(); ++choice)
-    if (cases[choice])
-      keepCase(static_cast<int>(choice));
-  return left;
-}
-
 Solution LabelSearch::run() {
   start(greedyPlacement(evaluator));
   return solve();
@@ -350,7 +305,15 @@ Solution LabelSearch::runFrom(const LabelSearch &other, const std::optional<Plac
 
 Solution LabelSearch::solve() {
   double left = openCases();
-  bestFirst();
+  for (size_t choice = 0; choice < cases.size(); ++choice)
+    if (cases[choice])
+      addRoot(static_cast<int>(choice));
+  for (double share : {0.125, 0.375}) {
+    bestFirst(share);
+    if (isOpen())
+      sharpen(share + 0.125);
+  }
+  bestFirst(1);
   double least = std::min({left, leastMisjudged, open.empty() ? infinity : open.top().first});
   bool complete = least >= bestObjective * (1 - 1e-12);
   SearchBudget budget(options);

@@ -59,16 +59,23 @@ private:
 
   // Order
   void start(const std::optional<Placement> &placement);
-  bool openCase(int choice);
-  bool keepCase(int choice);
-  double openCases();
   void beam(int choice);
-  void bestFirst();
+  void bestFirst(double workShare);
   Solution solve();
   double bestAtGap() const;
-  const Lagrangian::Known &multipliersOf(int choice) const;
+  bool isOpen() const { return !open.empty() && open.top().first < bestAtGap(); }
   int64_t work() const;
   void report() const;
+
+  // LabelSearchCases.cpp
+  bool openCase(int choice);
+  bool keepCase(int choice);
+  bool dropCase(int choice);
+  double openCases();
+  void sharpen(double workShare);
+  int leastCase(llvm::ArrayRef<char> isSharp) const;
+  void boundAgain();
+  const Lagrangian::Known &multipliersOf(int choice) const;
 
   Evaluator &evaluator;
   const SearchOptions &options;
@@ -93,6 +100,7 @@ private:
   /// Least objective that other shares of unequal devices may give.
   double leastOtherShares = std::numeric_limits<double>::infinity();
   int64_t priced = 0, steps = 0; // stages; stages listed
+  int64_t sharpened = 0;         // states of stages
   std::vector<int> scratch;      // slots of the label in hand
   std::vector<int> wholeModelOptions;
   llvm::SmallVector<Lagrangian::Extension, 0> stages; // that may stand before the label in hand

@@ -32,9 +32,9 @@ bool diverged(const std::vector<double> &multipliers) {
 Lagrangian::Lagrangian(const Evaluator &evaluator, const StageTable &table, bool wholeModelGroups)
     : evaluator(evaluator), microBatches(table.microBatches),
       positions(static_cast<int>(evaluator.space.positions.size())),
-      types(static_cast<int>(evaluator.space.available.size())),
-      costMatters(evaluator.problem.request.objective == Objective::Cost), timeLimit(infinity),
-      costLimit(infinity), solvedTime(infinity), solvedCost(infinity) {
+      types(static_cast<int>(evaluator.space.available.size())), batch(table.batch),
+      costMatters(evaluator.problem.request.objective == Objective::Cost), paths(evaluator),
+      timeLimit(infinity), costLimit(infinity), solvedTime(infinity), solvedCost(infinity) {
   listResources();
   listChoices(table, wholeModelGroups);
 }
@@ -95,7 +95,11 @@ void Lagrangian::listChoicesOf(const StageTable &table, bool wholeModelGroups, i
     double receive = begin > 0 ? table.leastReceive(begin, option, entry.share) : 0;
     double gradient = last ? 0 : table.leastReceiveGradient(end, option, entry.share);
     Choice choice{(entry.forward + entry.backward + receive + gradient) * safety,
-                  (entry.leastForward + receive) * safety, entry.sync * safety, option};
+                  (entry.leastForward + receive) * safety,
+                  entry.sync * safety,
+                  receive,
+                  gradient,
+                  option};
     auto inFlight = [&](const StageEntry &of) { return std::min(of.mostInFlight, microBatches); };
     bool alike =
         !table.depthMatters() || (entryBefore && !entryBefore->estimate && !entry.estimate);
@@ -150,6 +154,9 @@ void Lagrangian::tighten(double newTimeLimit, double newCostLimit) {
     startIntervals();
   for (size_t i = intervals.size(); i-- > 0;) {
     Interval &interval = intervals[i];
+    interval.time.levels = {};
+    interval.time.junctions = {};
+    interval.isSharp = false;
     if (isFirst && isWarm) // from elsewhere
       startNear(interval);
     else if (isFirst && i + 1 < intervals.size()) // a good start
@@ -246,8 +253,9 @@ bool Lagrangian::split(Interval &interval, Interval &upper) {
 double Lagrangian::openTime(const Interval &interval, const PartialPlacement &partial) const {
   if (partial.slowest > interval.high)
     return infinity;
-  double open = std::max(interval.time.fill[partial.position],
-                         partial.exposed + interval.time.forward[partial.position]);
+  Before before = leastBefore(interval.time, partial.position, partial.option, partial.receive,
+                              stateLeft(interval.time.levels, partial.used));
+  double open = std::max(before.fill, partial.exposed + before.forward);
   double time = std::max(interval.least, chosenTime(interval, partial) + open);
   return time > interval.most * tolerance ? infinity : time;
 }

@@ -4,10 +4,10 @@
 // relaxation over all paths (Held and Karp, 1971; Geoffrion, 1974).
 #pragma once
 
-#include "search/placement/NodePacking.h"
-#include "search/placement/StageTable.h"
+#include "search/exact/Labels.h"
 
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 
 #include <algorithm>
@@ -20,6 +20,8 @@ namespace heterplan {
 /// A placement whose stages are chosen from some position to the end.
 struct PartialPlacement {
   int position = 0;         // index into SearchSpace::positions; layers before it are open
+  int option = -1;          // of the first chosen stage; −1: all layers are open
+  double receive = 0;       // of its input, as `fill` has it
   double fill = 0;          // Σ τ of the chosen stages, seconds
   double slowest = 0;       // max τ of them
   double exposed = 0;       // synchronisation not hidden, R of the first chosen stage
@@ -64,6 +66,12 @@ public:
   /// objective is not cost.
   double cost(const PartialPlacement &partial) const;
 
+  /// After `tighten`: keeps one more limit on devices exactly in the interval that decides the
+  /// bound, where that can be done, for iterations within `timeLimit` seconds. Returns the work
+  /// that it took, in states of stages; 0: nothing more can be kept. Not where the objective is
+  /// cost.
+  int64_t sharpen(double timeLimit);
+
   /// Whether `tighten` was called.
   bool isTight() const { return started; }
   /// The slowest stage of a placement within the limits of `tighten` takes at least this; 0 before.
@@ -91,6 +99,7 @@ private:
   /// One stage between two positions; times with the least that its transfers take.
   struct Choice {
     double time, forward, sync;
+    double receive, gradient; // those transfers
     int option;
   };
   /// A choice, and the least that it and the layers before it add under the multipliers.
@@ -99,13 +108,48 @@ private:
     double cost; // dollars per hour · seconds
     int begin, choice;
   };
+  /// Types whose limits paths keep exactly, beside what they pay for the devices: in so many
+  /// levels, rounded in favour of the bound. A state says what is left: the level of each type, the
+  /// last one counting fastest.
+  struct Levels {
+    struct Kept {
+      int type, count;
+    };
+    llvm::SmallVector<Kept, 4> types = {};
+
+    size_t states() const {
+      size_t product = 1;
+      for (const Kept &kept : types)
+        product *= size_t(kept.count) + 1;
+      return product;
+    }
+    bool keeps(int type) const {
+      return llvm::any_of(types, [&](const Kept &kept) { return kept.type == type; });
+    }
+  };
+  /// Where a stage on some option may begin: what paths know of the stage behind their last one.
+  struct Junctions {
+    std::vector<size_t> first = {}; // by position, and one more
+    std::vector<int> options = {};  // ascending at each position; −1 at the last one
+
+    bool empty() const { return options.empty(); }
+    /// The index of one, −1 where there is none.
+    int find(int position, int option) const {
+      auto begin = options.begin() + first[position], end = options.begin() + first[position + 1];
+      auto found = std::lower_bound(begin, end, option);
+      return found == end || *found != option ? -1 : static_cast<int>(found - options.begin());
+    }
+  };
   /// Multipliers and what they give.
   struct Relaxation {
     std::vector<double> multipliers; // by resource: for all there is of it
-    /// By position: the least of the layers before it, with what they pay for resources: of Σ τ +
-    /// exposed synchronisation, and of Σ forward; each with what else counts.
+    /// By position, or by junction and state: the least of the layers before it, with what they pay
+    /// for resources: of Σ τ + exposed synchronisation, and of Σ forward; each with what else
+    /// counts. At junctions with the transfers there.
     std::vector<double> fill = {}, forward = {};
     double bound = 0; // of the whole model
+    Junctions junctions = {};
+    Levels levels = {};
   };
   struct Interval {
     double low, high;                     // of max τ
@@ -114,6 +158,7 @@ private:
     Relaxation cost;                      // dollars per hour · seconds
     std::vector<Ranked> ranked = {};      // by end; then those that add least come first
     std::vector<size_t> firstRanked = {}; // by end
+    bool isSharp = false;                 // nothing more can be kept exactly
 
     /// Least iteration of its placements.
     double leastTime() const { return std::max(time.bound, least); }
@@ -128,6 +173,20 @@ private:
     std::vector<double> options; // for their devices
     double second;               // of Σ τ + exposed synchronisation
     bool countsMoney;            // the price of the iteration too
+  };
+  /// As Relaxation has them, of the layers before a stage; beyond what it receives at least.
+  struct Before {
+    double fill, forward;
+  };
+  /// What crosses a position takes, in seconds: the input of the stage behind it, and the gradient
+  /// for the one before it.
+  struct Boundary {
+    double receive = 0, gradient = 0;
+  };
+  /// As Relaxation has them, of the stages that end at a position: by their options, and by state.
+  struct Reached {
+    std::vector<int> options = {};
+    std::vector<double> fill = {}, forward = {};
   };
   /// Which choice reached a position: the least fill, and the least forward time.
   struct Step {
@@ -170,11 +229,32 @@ private:
   std::vector<double> surplus(double fillTime) const;
   Charges chargesOf(const std::vector<double> &multipliers, double second, bool countsMoney) const;
   Charges costCharges(const Interval &interval, const std::vector<double> &multipliers) const;
+
   double secondCharge(const Interval &interval, const std::vector<double> &multipliers) const;
   double ownCharge(const Choice &choice, const Interval &interval, const Charges &charges) const;
   double fillTime(const Interval &interval, double slowest) const;
   double refund(const Interval &interval, const std::vector<double> &multipliers,
                 const PartialPlacement &partial) const;
+
+  // LagrangianLevels.cpp
+  bool keepMore(Interval &interval) const;
+  int scarcestType(const Relaxation &relaxation) const;
+  size_t additions(const Interval &interval, const Junctions &junctions) const;
+  int64_t improveByLevels(Interval &interval);
+  Junctions junctionsOf(const Interval &interval) const;
+  void solveLevels(const Interval &interval, const Charges &charges, Relaxation &relaxation);
+  void addStages(const Interval &interval, const Charges &charges, const Relaxation &relaxation,
+                 int end, Reached &reached) const;
+  void addTransfers(int position, const Reached &reached, Relaxation &relaxation);
+  void traceLevels(const Interval &interval, const Charges &charges, const Relaxation &relaxation);
+  Boundary boundary(int position, int before, int behind);
+  size_t statesTaken(const Levels &levels, int option) const;
+  size_t stateLeft(const Levels &levels, llvm::ArrayRef<int> used) const;
+  /// Before a stage on `option` that begins at `position`, whose input takes `receive` seconds at
+  /// least, in `state`.
+  Before leastBefore(const Relaxation &relaxation, int position, int option, double receive,
+                     size_t state) const;
+
   /// Whether a placement of the interval may have the stage.
   bool mayTake(const Choice &choice, const Interval &interval) const {
     return choice.time <= interval.high && microBatches * choice.time <= interval.most;
@@ -182,7 +262,9 @@ private:
 
   const Evaluator &evaluator;
   const int microBatches, positions, types;
+  const int64_t batch; // samples of a full micro-batch
   const bool costMatters;
+  PathTable paths;
   /// Of each resource: devices of a type, then the budget. Multipliers have one more behind these,
   /// for the seconds of Σ τ + exposed synchronisation; 0 where those are what is bounded.
   std::vector<double> limits;
@@ -196,7 +278,7 @@ private:
   bool started = false;
   Known known;
   bool isWarm = false;        // they come from elsewhere
-  std::vector<Step> steps;    // of the last solve
+  std::vector<Step> steps;    // of the last solve; with levels, only those of its path
   std::vector<unsigned> seen; // by choice: the listing that found it last
   unsigned listing = 0;
 };

@@ -42,7 +42,11 @@ void Lagrangian::ascend(const Interval &interval, Relaxation &relaxation, int st
   Relaxation current = relaxation;
   int stalled = 0;
   for (int step = 0; step < steps && stride > 0.02; ++step) {
-    solve(interval, makeCharges(current.multipliers), current);
+    const Charges charges = makeCharges(current.multipliers);
+    if (current.junctions.empty())
+      solve(interval, charges, current);
+    else
+      solveLevels(interval, charges, current);
     double value = current.bound;
     stalled = value > best + 1e-3 * std::abs(best) ? 0 : stalled + 1;
     if (value > best) {

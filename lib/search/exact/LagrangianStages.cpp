@@ -58,8 +58,10 @@ void Lagrangian::rankChoices(Interval &interval) {
 void Lagrangian::rankChoicesOf(Interval &interval, int begin, int end, const Charges &time,
                                const Charges &cost, double limit) const {
   auto least = [&](const Choice &choice, const Relaxation &relaxation, const Charges &charges) {
-    double before =
-        std::max(relaxation.fill[begin], charges.second * choice.sync + relaxation.forward[begin]);
+    const Levels &levels = relaxation.levels;
+    size_t state = levels.states() - 1 - statesTaken(levels, choice.option);
+    Before least = leastBefore(relaxation, begin, choice.option, choice.receive, state);
+    double before = std::max(least.fill, charges.second * choice.sync + least.forward);
     return ownCharge(choice, interval, charges) + charges.second * choice.time + before;
   };
   size_t pair = pairIndex(begin, end);

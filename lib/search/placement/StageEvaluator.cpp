@@ -2,8 +2,11 @@
 
 #include "search/balance/Balance.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 using namespace llvm;
 
@@ -197,17 +200,15 @@ Seconds addedBy(const StageEvaluation &stage, int microBatches) {
   return (stage.cost.forward + stage.cost.backward) * double(microBatches) +
          stage.cost.synchronization;
 }
-} // namespace
 
-void StageEvaluator::noteFasterWays(LayerRange range, const DeviceGroup &group, int microBatches,
-                                    StagePlace place, const StageEvaluation &first) {
-  if (!first.isLimited || fasterWays)
-    return;
-  for (const StageWay &way : waysFor(group.size()).drop_front()) {
-    StageEvaluation other = evaluate(range, group, microBatches, place, way);
-    fasterWays |= other.fits && addedBy(other, microBatches) < addedBy(first, microBatches);
-  }
+/// Whether a stage that takes `a` never makes an iteration longer than one that takes `b`: a
+/// shorter backward pass hides less of the synchronisation behind it.
+bool isNoWorse(const StageCost &a, const StageCost &b) {
+  return a.forward + a.backward <= b.forward + b.backward &&
+         (a.forward <= b.forward || a.backward >= b.backward) &&
+         a.synchronization <= b.synchronization && a.largestShare <= b.largestShare;
 }
+} // namespace
 
 StageEvaluation StageEvaluator::evaluate(LayerRange range, const DeviceGroup &group,
                                          int microBatches, StagePlace place, Shares stated) {
@@ -218,21 +219,23 @@ StageEvaluation StageEvaluator::evaluate(LayerRange range, const DeviceGroup &gr
     if (!mayRun(range, type))
       return best;
   ArrayRef<StageWay> allowed = waysFor(group.size());
-  Seconds least{};
+  std::optional<StageCost> plainest; // where memory limits its shares
+  Seconds least = Seconds(std::numeric_limits<double>::infinity());
   for (const StageWay &way : allowed) {
     StageEvaluation now = evaluate(range, group, microBatches, place, way, stated);
     if (!now.fits)
       continue;
-    if (&way == allowed.begin()) {
-      noteFasterWays(range, group, microBatches, place, now);
+    if (&way == allowed.begin() && !now.isLimited)
       return now;
-    }
-    Seconds time = addedBy(now, microBatches);
-    if (best.fits && !(time < least))
-      continue;
-    least = time;
-    best = std::move(now);
+    if (&way == allowed.begin())
+      plainest = now.cost;
+    Seconds added = addedBy(now, microBatches);
+    least = std::min(least, added);
+    bool mayTake = !plainest || isNoWorse(now.cost, *plainest);
+    if (mayTake && (!best.fits || added < addedBy(best, microBatches)))
+      best = std::move(now);
   }
+  fasterWays |= best.fits && least < addedBy(best, microBatches);
   return best;
 }
 

@@ -42,21 +42,19 @@ public:
   /// Both outlive this.
   StageEvaluator(const Problem &problem, const SearchSpace &space);
 
-  /// Layers `range` on `group` for so many micro-batches, each as if it were full. Of the ways that
-  /// fit, the first of waysFor(), else the one that adds least to an iteration: m·(forward +
-  /// backward) + synchronization. Where memory limits the shares of the first, another one may add
-  /// less: passesFasterWays() tells of it.
+  /// Layers `range` on `group` for so many micro-batches, each as if it were full. In the first of
+  /// waysFor() where it fits; where memory limits its shares, of those that are no worse whatever
+  /// stands around, the one that adds least to an iteration: m·(forward + backward) +
+  /// synchronization. Where it does not fit, of all that fit.
   StageEvaluation evaluate(LayerRange range, const DeviceGroup &group, int microBatches,
                            StagePlace place, Shares stated = {});
   /// Likewise, in one way.
   StageEvaluation evaluate(LayerRange range, const DeviceGroup &group, int microBatches,
                            StagePlace place, StageWay way, Shares stated = {});
 
-  /// Whether some stage so far would have been faster in another way than the one that it runs in.
+  /// Whether some stage so far adds less in a way that it does not run in, as that might be worse
+  /// beside other stages.
   bool passesFasterWays() const { return fasterWays; }
-  /// Looks for one that adds less than `first`, which runs as the first of waysFor().
-  void noteFasterWays(LayerRange range, const DeviceGroup &group, int microBatches,
-                      StagePlace place, const StageEvaluation &first);
 
   /// What the request allows for a stage of `replicas`: the plainest way first.
   llvm::ArrayRef<StageWay> waysFor(int replicas) const { return replicas > 1 ? ways : waysOfOne; }

@@ -204,9 +204,7 @@ StageEntry StageTable::priceBalanced(LayerRange range, const DeviceGroup &group,
         {microBatches, (cost.forward - cost.lookup + costs.lookup.time(rows)).value(),
          (cost.backward - cost.lookupGradient + costs.lookupGradient.time(rows)).value(),
          cost.synchronization.value()});
-    if (&way == ways.begin())
-      evaluator.stages.noteFasterWays(range, group, microBatches, StagePlace(), run);
-    bool isTaken = &way == ways.begin() && fitsDeeper(range, run, deepest);
+    bool isTaken = &way == ways.begin() && !run.isLimited && fitsDeeper(range, run, deepest);
     if (isTaken || ways.size() == 1)
       break; // everywhere
   }

@@ -51,6 +51,29 @@ TEST(LabelSearch, fromFewCutsItFindsTheOptimumOverAll) {
   EXPECT_LE(limited, 10);
 }
 
+// Little work, so that the bounds are made sharper on the way.
+TEST(LabelSearch, boundsMayGetTighterWhileItSearches) {
+  int proven = 0, feasible = 0;
+  for (int seed = 0; seed < 1000; ++seed) {
+    test::RandomProblem random(seed);
+    random.request.objective = Objective::Throughput;
+    Problem problem = llvm::cantFail(random.problem());
+    Evaluator evaluator(problem, everyCut(problem));
+    SearchOptions little;
+    little.workLimit = 100 + seed;
+    Solution found = LabelSearch(evaluator, little).run();
+    double optimum = objectiveOf(evaluator, llvm::cantFail(Exhaustive::run(evaluator, {})));
+    ASSERT_LE(found.bound.value_or(0), optimum * (1 + 1e-9)) << "seed " << seed;
+    if (isProof(found.termination) && found.placement) {
+      ASSERT_NEAR(objectiveOf(evaluator, found) / optimum, 1, 1e-9) << "seed " << seed;
+      ++proven;
+    }
+    feasible += std::isfinite(optimum);
+  }
+  EXPECT_GT(feasible, 500);
+  EXPECT_GT(proven, 100);
+}
+
 TEST(LabelSearch, saysHowFarItIsWhileStagesArePriced) {
   int plans = 0;
   for (int seed = 0; seed < 20; ++seed) {

@@ -31,6 +31,14 @@ double rootOf(Evaluator &evaluator, int microBatches, double target) {
   return lagrangian.time(open(evaluator));
 }
 
+/// Makes the bounds as sharp as they get; how often that took a step.
+int sharpen(Lagrangian &lagrangian, double target) {
+  int steps = 0;
+  while (lagrangian.sharpen(target) > 0)
+    ++steps;
+  return steps;
+}
+
 /// `layers` layers of 0.5 s forward and 0.5 s backward per sample and nothing to move, on
 /// `devices` devices of one type that cost $1/h each.
 struct Chain : RandomProblem {
@@ -75,6 +83,25 @@ TEST(Lagrangian, devicesLimitWhatIsOpen) {
   double root = rootOf(evaluator, 2, infinity);
   EXPECT_LE(root, 6 + 1e-9);
   EXPECT_GT(root, 5.7);
+}
+
+TEST(Lagrangian, aLimitThatIsKeptExactlyMixesNoPaths) {
+  // Two layers that no device holds together, one micro-batch of four samples, five devices: two
+  // and two take 2 + 2 s. Four and four would take 1 + 1 s, and the limit lies between both.
+  Chain chain(2, 5, 4);
+  for (Layer &layer : chain.graph.layers)
+    layer.parameterBytes = Bytes(300);
+  chain.cluster.types[0].memory = Bytes(1000);
+  Problem problem = llvm::cantFail(chain.problem());
+  Evaluator evaluator(problem);
+  StageTable table(evaluator, 1);
+  Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true);
+  const double limit = 4.01;
+  lagrangian.tighten(limit, infinity);
+  EXPECT_LT(lagrangian.time(open(evaluator)), 3.6);
+  EXPECT_GT(sharpen(lagrangian, limit), 0);
+  EXPECT_LE(lagrangian.time(open(evaluator)), limit);
+  EXPECT_GT(lagrangian.time(open(evaluator)), 3.99);
 }
 
 TEST(Lagrangian, theBudgetIsAResource) {
@@ -135,30 +162,107 @@ template <typename Check> void onBestPlans(Objective objective, Check check) {
     Evaluator evaluator(problem);
     Solution best = llvm::cantFail(Exhaustive::run(evaluator, {}));
     if (best.placement)
-      check(evaluator, *evaluator.evaluate(*best.placement), random.request.microBatches);
+      check(evaluator, *evaluator.evaluate(*best.placement), *best.placement);
   }
 }
 
 TEST(Lagrangian, costNeverAboveTheBestPlan) {
-  onBestPlans(Objective::Cost, [](Evaluator &evaluator, const Evaluation &best, int microBatches) {
-    double cost = best.iteration.value() * best.price.value();
-    StageTable table(evaluator, microBatches);
-    for (double limit : {infinity, cost * 1.5, cost * (1 + 1e-9)}) {
-      Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true);
-      lagrangian.tighten(best.iteration.value() * (1 + 1e-9), limit);
-      EXPECT_LE(lagrangian.cost(open(evaluator)), cost * (1 + 3e-9));
+  onBestPlans(Objective::Cost,
+              [](Evaluator &evaluator, const Evaluation &best, const Placement &placement) {
+                double cost = best.iteration.value() * best.price.value();
+                StageTable table(evaluator, placement.microBatches);
+                for (double limit : {infinity, cost * 1.5, cost * (1 + 1e-9)}) {
+                  Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true);
+                  lagrangian.tighten(best.iteration.value() * (1 + 1e-9), limit);
+                  EXPECT_LE(lagrangian.cost(open(evaluator)), cost * (1 + 3e-9));
+                }
+              });
+}
+
+/// A placement as the bounds see it: which of the options and positions of the space its stages
+/// have.
+struct Listed {
+  Listed(const Evaluator &evaluator, const Placement &placement) {
+    const SearchSpace &space = evaluator.space;
+    auto positionOf = [&](int layer) {
+      return int(llvm::lower_bound(space.positions, layer) - space.positions.begin());
+    };
+    for (const PlacedStage &stage : placement.stages) {
+      auto option = llvm::find_if(space.options, [&](const GroupOption &option) {
+        return option.group.counts == stage.group.counts &&
+               option.group.spread == stage.group.spread;
+      });
+      stages.push_back(
+          {positionOf(stage.begin), positionOf(stage.end), int(option - space.options.begin())});
     }
-  });
+  }
+
+  bool isAmong(const std::vector<Lagrangian::StageChoice> &choices) const {
+    return llvm::all_of(stages, [&](const Lagrangian::StageChoice &stage) {
+      return llvm::any_of(choices, [&](const Lagrangian::StageChoice &choice) {
+        return choice.begin == stage.begin && choice.end == stage.end &&
+               choice.option == stage.option;
+      });
+    });
+  }
+
+  std::vector<Lagrangian::StageChoice> stages;
+};
+
+/// The bound of what is before each cut of the best placement.
+void expectBelow(const Evaluator &evaluator, const Lagrangian &lagrangian, const Evaluation &best,
+                 const Listed &placement) {
+  std::vector<int> used(evaluator.space.available.size(), 0);
+  PartialPlacement partial;
+  for (size_t i = best.stages.size(); i-- > 1;) {
+    const Stage &stage = best.stages[i];
+    const GroupOption &option = evaluator.space.options[placement.stages[i].option];
+    for (size_t type = 0; type < used.size(); ++type)
+      used[type] += option.slots[type];
+    partial.position = placement.stages[i].begin;
+    partial.option = placement.stages[i].option;
+    partial.receive = stage.receive.value();
+    partial.fill += (stage.forward + stage.backward).value();
+    partial.slowest = std::max(partial.slowest, (stage.forward + stage.backward).value());
+    partial.exposed = std::max(stage.sync.value(), partial.exposed - stage.backward.value());
+    partial.price += option.price.value();
+    partial.used = used;
+    EXPECT_LE(lagrangian.time(partial), best.iteration.value() * (1 + 2e-9)) << "stage " << i;
+  }
+}
+
+TEST(Lagrangian, limitsThatAreKeptExactlyNeverPassTheBestPlan) {
+  int sharpened = 0, compared = 0;
+  onBestPlans(Objective::Throughput,
+              [&](Evaluator &evaluator, const Evaluation &best, const Placement &placement) {
+                double iteration = best.iteration.value();
+                for (double target : {iteration * 1.5, iteration * (1 + 1e-9)}) {
+                  StageTable table(evaluator, placement.microBatches);
+                  Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true);
+                  lagrangian.tighten(target, infinity);
+                  Listed listed(evaluator, placement);
+                  bool isListed = listed.isAmong(lagrangian.listStages()); // others may do as well
+                  sharpened += sharpen(lagrangian, target) > 0;
+                  EXPECT_LE(lagrangian.time(open(evaluator)), iteration * (1 + 2e-9));
+                  if (!isListed)
+                    continue;
+                  compared += best.stages.size() > 1;
+                  EXPECT_TRUE(listed.isAmong(lagrangian.listStages()));
+                  expectBelow(evaluator, lagrangian, best, listed);
+                }
+              });
+  EXPECT_GT(sharpened, 100);
+  EXPECT_GT(compared, 100);
 }
 
 // Also of problems where the link of a node has more bandwidth and more latency than the network.
 TEST(Lagrangian, neverAboveTheBestPlanOfItsMicroBatches) {
-  onBestPlans(Objective::Throughput,
-              [](Evaluator &evaluator, const Evaluation &best, int microBatches) {
-                double iteration = best.iteration.value();
-                for (double target : {infinity, iteration * 1.5, iteration * (1 + 1e-9)})
-                  EXPECT_LE(rootOf(evaluator, microBatches, target), iteration * (1 + 2e-9));
-              });
+  onBestPlans(Objective::Throughput, [](Evaluator &evaluator, const Evaluation &best,
+                                        const Placement &placement) {
+    double iteration = best.iteration.value();
+    for (double target : {infinity, iteration * 1.5, iteration * (1 + 1e-9)})
+      EXPECT_LE(rootOf(evaluator, placement.microBatches, target), iteration * (1 + 2e-9));
+  });
 }
 
 TEST(Lagrangian, moreDevicesOfAShareStayWhereTheirPartOfATableLeavesRoom) {

@@ -1,0 +1,126 @@
+// Of the exact search: which numbers of micro-batches it looks at, and how tight their bounds are.
+#include "search/exact/LabelSearch.h"
+
+#include "search/placement/SearchBudget.h"
+
+#include <algorithm>
+#include <limits>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+constexpr double infinity = std::numeric_limits<double>::infinity();
+} // namespace
+
+/// Prices the stages for a number of micro-batches; false where its bound cannot beat the best
+/// plan.
+bool LabelSearch::openCase(int choice) {
+  StageLimits limits{timeLimit(), Bounds::paidFor(evaluator.problem.request, bestObjective)};
+  cases[choice] = std::make_unique<MicroBatchCase>(evaluator, space.microBatches[choice], limits);
+  if (coarser)
+    cases[choice]->bounds.startFrom(coarser->multipliersOf(choice));
+  labels.setChoice(choice, cases[choice]->table);
+  return keepCase(choice);
+}
+
+/// Whether placements with so many micro-batches may beat the best plan, by bounds that are as
+/// tight as that plan allows.
+bool LabelSearch::keepCase(int choice) {
+  Bounds &bounds = cases[choice]->bounds;
+  std::optional<double> &tightFor = cases[choice]->tightFor;
+  if (bounds.root() < bestObjective && !(tightFor && *tightFor <= bestObjective)) {
+    bounds.tighten(timeLimit(), bestObjective);
+    tightFor = bestObjective;
+  }
+  return !dropCase(choice);
+}
+
+/// Forgets the stages, which take much memory, where they cannot beat the best plan.
+bool LabelSearch::dropCase(int choice) {
+  const Bounds &bounds = cases[choice]->bounds;
+  if (bounds.root() < bestObjective)
+    return false;
+  known[choice] = bounds.multipliers();
+  cases[choice].reset();
+  return true;
+}
+
+const Lagrangian::Known &LabelSearch::multipliersOf(int choice) const {
+  return cases[choice] ? cases[choice]->bounds.multipliers() : known[choice];
+}
+
+/// The numbers of micro-batches that may hold the best plan, the most promising ones first, each
+/// with a first plan where there is none from elsewhere. Returns a bound of those that there was no
+/// time for.
+double LabelSearch::openCases() {
+  double left = infinity;
+  for (auto [bound, choice] : CountBounds(evaluator, /*wholeModelGroups=*/false).inOrder()) {
+    if (bound >= bestAtGap() || work() > options.workLimit || SearchBudget(options).interrupted())
+      left = std::min(left, bound);
+    else if (openCase(choice) && !coarser)
+      beam(choice);
+    report();
+  }
+  for (size_t choice = 0; choice < cases.size(); ++choice)
+    if (cases[choice])
+      keepCase(static_cast<int>(choice));
+  return left;
+}
+
+/// Where the search does not end soon: tightens the bounds that decide, and with them those of the
+/// labels, until this share of all work is done.
+void LabelSearch::sharpen(double workShare) {
+  const SearchBudget budget(options, workShare);
+  std::vector<char> isSharp(cases.size(), false);
+  for (size_t choice = 0; choice < cases.size(); ++choice)
+    if (cases[choice])
+      keepCase(static_cast<int>(choice));
+  while (work() <= budget.left() && !budget.interrupted()) {
+    int least = leastCase(isSharp);
+    if (least < 0)
+      break;
+    int64_t states = cases[least]->bounds.sharpen(timeLimit());
+    sharpened += states;
+    isSharp[least] = dropCase(least) || states == 0;
+    report();
+  }
+  boundAgain();
+}
+
+/// The number of micro-batches whose bound decides, of those that are not sharp; −1: none.
+int LabelSearch::leastCase(ArrayRef<char> isSharp) const {
+  int least = -1;
+  double leastBound = bestAtGap();
+  for (size_t choice = 0; choice < cases.size(); ++choice) {
+    if (!cases[choice] || isSharp[choice])
+      continue;
+    double bound = cases[choice]->bounds.root();
+    if (bound < leastBound) {
+      least = static_cast<int>(choice);
+      leastBound = bound;
+    }
+  }
+  return least;
+}
+
+/// Bounds the open labels as the bounds are now.
+void LabelSearch::boundAgain() {
+  decltype(open) before;
+  std::swap(open, before);
+  for (; !before.empty(); before.pop()) {
+    auto [known, index] = before.top();
+    Label label = labels[index];
+    if (label.dominated || !cases[label.choice])
+      continue;
+    ArrayRef<int> slots = labels.slotsOf(index);
+    std::copy(slots.begin(), slots.end(), scratch.begin());
+    bound(label);
+    label.bound = std::max(label.bound, known);
+    if (promising(label))
+      open.push({label.bound, index});
+  }
+}
+
+} // namespace heterplan

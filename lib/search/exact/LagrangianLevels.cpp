@@ -1,0 +1,314 @@
+// Where few stages are left: paths that know the neighbours of their stages, so that transfers are
+// as they are, and that keep the limits of the scarcest types exactly. The relaxation then mixes only
+// paths that do (successive sublimation; Ibaraki, 1987).
+#include "search/exact/Lagrangian.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+/// Of the first type, and the least of others for which they are worth it.
+constexpr size_t mostLevels = 64, fewestLevels = 8;
+/// Additions of one solve by states, and junctions by states, which are kept.
+constexpr size_t mostStates = 3'000'000, mostPlaces = 150'000;
+constexpr int stepsOfLevels = 12;
+/// Rounding must not make a bound exceed the true value.
+constexpr double safety = 1 - 1e-12;
+/// A sum of shares is not below a level by rounding.
+constexpr double rounding = 1e-9;
+
+/// Of states of these types: whether each level of `state` is at least that of `other`.
+template <typename Types> bool isAtLeast(const Types &types, size_t state, size_t other) {
+  for (size_t i = types.size(); i-- > 0;) {
+    size_t count = size_t(types[i].count) + 1;
+    if (state % count < other % count)
+      return false;
+    state /= count;
+    other /= count;
+  }
+  return true;
+}
+
+/// `shareOf`: of what there is of a type.
+template <typename Types, typename ShareOf> size_t stateOf(const Types &types, ShareOf shareOf) {
+  size_t state = 0;
+  for (const auto &kept : types)
+    state = state * (size_t(kept.count) + 1) + size_t(shareOf(kept.type) * kept.count + rounding);
+  return state;
+}
+
+/// What a stage adds to the least before it.
+struct Addition {
+  double forward, fill; // seconds, with what it pays for devices
+  double sync;
+};
+
+/// Adds a stage to the `count` states before it, where that gives less than there is.
+void addStage(const Addition &added, const double *__restrict forwardBefore,
+              const double *__restrict fillBefore, double *__restrict forward,
+              double *__restrict fill, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    double newForward = added.forward + forwardBefore[i], behind = added.sync + forwardBefore[i];
+    double newFill = added.fill + (fillBefore[i] > behind ? fillBefore[i] : behind);
+    forward[i] = newForward < forward[i] ? newForward : forward[i];
+    fill[i] = newFill < fill[i] ? newFill : fill[i];
+  }
+}
+
+void addTime(double time, const double *__restrict before, double *__restrict least, size_t count) {
+  for (size_t i = 0; i < count; ++i)
+    least[i] = time + before[i] < least[i] ? time + before[i] : least[i];
+}
+} // namespace
+
+int64_t Lagrangian::sharpen(double newTimeLimit) {
+  if (costMatters || !std::isfinite(newTimeLimit))
+    return 0;
+  timeLimit = newTimeLimit;
+  dropSolved();
+  while (true) {
+    Interval *least = nullptr;
+    for (Interval &interval : intervals)
+      if (!interval.isSharp && (!least || interval.time.bound < least->time.bound))
+        least = &interval;
+    if (!least)
+      return 0;
+    rankChoices(*least); // fewer than before, where the limit is shorter
+    if (keepMore(*least)) {
+      int64_t work = improveByLevels(*least);
+      dropSolved();
+      return work;
+    }
+    least->isSharp = true;
+  }
+}
+
+/// The one that stages pay most for and that is not kept; −1: there is none.
+int Lagrangian::scarcestType(const Relaxation &relaxation) const {
+  const std::vector<double> &multipliers = relaxation.multipliers;
+  int scarcest = -1;
+  for (int type = 0; type < types; ++type)
+    if (multipliers[type] > 0 && !relaxation.levels.keeps(type) &&
+        (scarcest < 0 || multipliers[type] > multipliers[scarcest]))
+      scarcest = type;
+  return scarcest;
+}
+
+/// Neighbours, and the limit of one more type; false where both are kept, or none is scarce, or too
+/// much is left to look at.
+bool Lagrangian::keepMore(Interval &interval) const {
+  Relaxation &relaxation = interval.time;
+  Junctions junctions = junctionsOf(interval);
+  const size_t work = additions(interval, junctions), places = junctions.options.size();
+  if (std::max(work / mostStates, places / mostPlaces) > 0)
+    return false;
+  bool isNew = relaxation.junctions.empty();
+  size_t most = std::min(mostStates / work, mostPlaces / places) / relaxation.levels.states();
+  if (int type = scarcestType(relaxation); type >= 0 && most > 1) {
+    size_t all(limits[type]), count = std::min({all, mostLevels, most - 1});
+    if (count >= std::min(all, fewestLevels)) {
+      relaxation.levels.types.push_back({type, static_cast<int>(count)});
+      isNew = true;
+    }
+  }
+  if (isNew)
+    relaxation.junctions = std::move(junctions);
+  return isNew;
+}
+
+/// What one solve with one state takes.
+size_t Lagrangian::additions(const Interval &interval, const Junctions &junctions) const {
+  size_t sum = interval.ranked.size() + 1;
+  for (int position = 1; position < positions; ++position) {
+    std::set<int> ending;
+    for (size_t i = interval.firstRanked[position]; i < interval.firstRanked[position + 1]; ++i)
+      ending.insert(choices[interval.ranked[i].choice].option);
+    sum += ending.size() * (junctions.first[position + 1] - junctions.first[position]);
+  }
+  return sum;
+}
+
+/// Stages that no placement of interest has are left out, so that the bound is not above
+/// `timeLimit`. Returns the work that it took.
+int64_t Lagrangian::improveByLevels(Interval &interval) {
+  const double before = interval.time.bound;
+  size_t work = choices.size() + additions(interval, interval.time.junctions) *
+                                     interval.time.levels.states() * stepsOfLevels;
+  improveTime(interval, stepsOfLevels);
+  interval.time.bound = std::max(before, std::min(interval.time.bound, timeLimit));
+  rankChoices(interval);
+  return static_cast<int64_t>(work);
+}
+
+/// How much further down a path stands behind a stage on `option`.
+size_t Lagrangian::statesTaken(const Levels &levels, int option) const {
+  return stateOf(levels.types, [&](int type) { return use[option * limits.size() + type]; });
+}
+
+size_t Lagrangian::stateLeft(const Levels &levels, ArrayRef<int> used) const {
+  return stateOf(levels.types,
+                 [&](int type) { return std::max(0.0, 1 - used[type] / limits[type]); });
+}
+
+/// Of the stages that are ranked.
+Lagrangian::Junctions Lagrangian::junctionsOf(const Interval &interval) const {
+  std::vector<std::set<int>> options(positions);
+  for (const Ranked &ranked : interval.ranked)
+    options[ranked.begin].insert(choices[ranked.choice].option);
+  options.back().insert(-1);
+  Junctions junctions{{0}, {}};
+  for (const std::set<int> &here : options) {
+    junctions.options.insert(junctions.options.end(), here.begin(), here.end());
+    junctions.first.push_back(junctions.options.size());
+  }
+  return junctions;
+}
+
+/// Least where the time that a boundary takes counts once.
+Lagrangian::Boundary Lagrangian::boundary(int position, int before, int behind) {
+  if (behind < 0 || evaluator.rules.transfersArePartOfStages())
+    return {};
+  const SearchSpace &space = evaluator.space;
+  const Cut &cut = evaluator.cuts[space.positions[position]];
+  auto share = [&](int option) {
+    int64_t devices = space.options[option].group.size();
+    return Samples((batch + devices - 1) / devices);
+  };
+  return {paths.at(before, behind)
+                  .time(share(before), share(behind), cut.forwardBytes, cut.fixedBytes)
+                  .value() *
+              safety,
+          paths.at(behind, before)
+                  .time(share(behind), share(before), cut.backwardBytes, Bytes(0))
+                  .value() *
+              safety};
+}
+
+/// As `solve`, over what was ranked.
+void Lagrangian::solveLevels(const Interval &interval, const Charges &charges,
+                             Relaxation &relaxation) {
+  const size_t states = relaxation.levels.states();
+  const Junctions &junctions = relaxation.junctions;
+  relaxation.fill.assign(junctions.options.size() * states, infinity);
+  relaxation.forward.assign(relaxation.fill.size(), infinity);
+  std::fill_n(relaxation.fill.begin(), junctions.first[1] * states, 0);
+  std::fill_n(relaxation.forward.begin(), junctions.first[1] * states, 0);
+  Reached reached;
+  for (int end = 1; end < positions; ++end) {
+    addStages(interval, charges, relaxation, end, reached);
+    addTransfers(end, reached, relaxation);
+  }
+  traceLevels(interval, charges, relaxation);
+  const std::vector<double> &multipliers = relaxation.multipliers;
+  double least = relaxation.fill.back();
+  double paid = std::accumulate(multipliers.begin(), multipliers.end(), 0.0);
+  relaxation.bound = std::isfinite(least) ? least - paid - 1e-12 * (least + paid) : infinity;
+}
+
+/// Makes `reached` what the ranked stages that end at `end` add to what is before them.
+void Lagrangian::addStages(const Interval &interval, const Charges &charges,
+                           const Relaxation &relaxation, int end, Reached &reached) const {
+  const Levels &levels = relaxation.levels;
+  const ArrayRef<Levels::Kept> kept = levels.types;
+  const ArrayRef<Levels::Kept> outer = kept.empty() ? kept : kept.drop_back();
+  const size_t states = levels.states(),
+               inner = kept.empty() ? 1 : size_t(kept.back().count) + 1;
+  reached = {};
+  for (size_t i = interval.firstRanked[end]; i < interval.firstRanked[end + 1]; ++i) {
+    const Ranked &ranked = interval.ranked[i];
+    const Choice &choice = choices[ranked.choice];
+    size_t own = find(reached.options, choice.option) - reached.options.begin();
+    if (own == reached.options.size()) {
+      reached.options.push_back(choice.option);
+      reached.fill.resize((own + 1) * states, infinity);
+      reached.forward.resize((own + 1) * states, infinity);
+    }
+    const double pays = ownCharge(choice, interval, charges);
+    const Addition added{pays + choice.forward - choice.receive,
+                         pays + choice.time - choice.receive - choice.gradient, choice.sync};
+    const size_t taken = statesTaken(levels, choice.option), least = taken % inner;
+    const size_t junction = relaxation.junctions.find(ranked.begin, choice.option);
+    for (size_t row = taken / inner; row < states / inner; ++row) {
+      if (!isAtLeast(outer, row, taken / inner))
+        continue;
+      size_t state = row * inner + least, before = junction * states + state - taken;
+      addStage(added, &relaxation.forward[before], &relaxation.fill[before],
+               &reached.forward[own * states + state], &reached.fill[own * states + state],
+               inner - least);
+    }
+  }
+}
+
+/// From the stages that end at `position` to those that may stand behind them.
+void Lagrangian::addTransfers(int position, const Reached &reached, Relaxation &relaxation) {
+  const Junctions &junctions = relaxation.junctions;
+  const size_t states = relaxation.levels.states();
+  for (size_t here = junctions.first[position]; here < junctions.first[position + 1]; ++here)
+    for (size_t i = 0; i < reached.options.size(); ++i) {
+      Boundary time = boundary(position, reached.options[i], junctions.options[here]);
+      addTime(time.receive, &reached.forward[i * states], &relaxation.forward[here * states], states);
+      addTime(time.receive + time.gradient, &reached.fill[i * states],
+              &relaxation.fill[here * states], states);
+    }
+}
+
+/// The steps of the path of the last solve.
+void Lagrangian::traceLevels(const Interval &interval, const Charges &charges,
+                             const Relaxation &relaxation) {
+  const Levels &levels = relaxation.levels;
+  const size_t states = levels.states();
+  steps.assign(positions, {});
+  size_t state = states - 1;
+  bool forwardOnly = false;
+  int optionBehind = -1;
+  for (int position = positions - 1; position > 0 && std::isfinite(relaxation.fill.back());) {
+    Step &step = steps[position];
+    double least = infinity;
+    size_t taken = 0;
+    for (size_t i = interval.firstRanked[position]; i < interval.firstRanked[position + 1]; ++i) {
+      const Ranked &ranked = interval.ranked[i];
+      const Choice &choice = choices[ranked.choice];
+      size_t takes = statesTaken(levels, choice.option);
+      if (!isAtLeast(levels.types, state, takes))
+        continue;
+      Boundary transfers = boundary(position, choice.option, optionBehind);
+      Before before =
+          leastBefore(relaxation, ranked.begin, choice.option, choice.receive, state - takes);
+      double behind = choice.sync + before.forward;
+      double time = ownCharge(choice, interval, charges) + transfers.receive;
+      time += forwardOnly ? choice.forward + before.forward
+                          : choice.time - choice.gradient + transfers.gradient +
+                                std::max(before.fill, behind);
+      if (time >= least)
+        continue;
+      least = time;
+      taken = takes;
+      step = {ranked.begin, ranked.begin, ranked.choice, ranked.choice, behind > before.fill};
+    }
+    state -= taken;
+    position = step.fillBegin;
+    optionBehind = choices[step.fillChoice].option;
+    forwardOnly |= step.behindSync;
+  }
+}
+
+Lagrangian::Before Lagrangian::leastBefore(const Relaxation &relaxation, int position, int option,
+                                           double receive, size_t state) const {
+  if (relaxation.junctions.empty())
+    return {relaxation.fill[position], relaxation.forward[position]};
+  int junction = relaxation.junctions.find(position, option);
+  if (junction < 0) // no placement of interest has the stage
+    return {infinity, infinity};
+  size_t place = junction * relaxation.levels.states() + state;
+  return {relaxation.fill[place] - receive, relaxation.forward[place] - receive};
+}
+
+} // namespace heterplan
