@@ -34,7 +34,9 @@ show "$heterplan" compile test/data/models/mobilenet_v2.onnx --cluster "$out/mac
 show "$heterplan" run "$out/mobilenet" --steps 8 --pin --data fixed --lr 1
 
 title "4. A small CNN on pictures that it can learn, judged by others that it has not seen"
-show "$heterplan" compile test/data/small/cnn.onnx --cluster "$out/machine.yaml" --batch 32 --optimizer momentum -o "$out/cnn"
+show "$heterplan" profile test/data/small/cnn.onnx --device cpu --engine torch --batches 16,32 --time-budget 20 -o "$out/cnn.profile.json"
+show "$heterplan" compile test/data/small/cnn.onnx --cluster "$out/machine.yaml" --batch 32 --optimizer momentum \
+  --profile "$out/cnn.profile.json" "$out/machine.links.profile.json" -o "$out/cnn"
 PYTHONPATH=bench show "$heterplan" run "$out/cnn" --steps 80 --pin --lr 0.1 --lr-schedule cosine --data task_data:PICTURES \
   --evaluate-every 40 --evaluation-data task_data:UNSEEN_PICTURES --evaluation-steps 8 --metric accuracy
 
