@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -50,12 +52,22 @@ def _unchanged(batch: Any) -> Any:
 
 
 def _begin_worker(number: int) -> None:
-    """Ends with its rank, and not before: torchrun signals a rank and its workers alike, and the rank may have
-    a step to end and a checkpoint to save."""
+    """It ends with its rank, or when that asks it to, and not before: torchrun signals a rank and its workers
+    alike, and the rank may have a step to end and a checkpoint to save."""
     del number
     end_with_parent()
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    if hasattr(signal, "sigwaitinfo"):  # which tells who has sent a signal
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        threading.Thread(target=_end_when_asked, args=(os.getppid(),), daemon=True).start()
+
+
+def _end_when_asked(rank: int) -> None:
+    """`rank`: the process that this is a worker of."""
+    while signal.sigwaitinfo({signal.SIGTERM}).si_pid != rank:
+        pass
+    os._exit(0)
 
 
 class PrefetchedData:
