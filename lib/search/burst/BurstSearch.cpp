@@ -140,7 +140,6 @@ private:
           int narrowest = std::min(table.width(width), table.width(labels[next].width));
           if (choices[choice].devices > narrowest)
             break;
-          budget.add(1);
           addBranches(next, i, choice, width);
         }
     }
@@ -156,8 +155,9 @@ private:
     label.choice = choice;
     label.time += lanes.leastTime;
     label.deviceTime += lanes.leastDeviceTime;
-    if (!isWorthwhile(label, /*isOwn=*/true))
+    if (!isWorthwhile(label, /*isOwn=*/true)) // most are not, and this is cheap
       return;
+    budget.add(1);
     BlockCost cost =
         branches->cost(block, lanes, table.width(width), table.width(labels[next].width));
     if (!cost.isAllowed)
