@@ -4,7 +4,7 @@ BUILD := $(if $(filter release ci,$(PRESET)),build,build/$(PRESET))
 TARGETS ?= all
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo wheel test bench bench-fidelity bench-heterps bench-schedule bench-burst bench-balance bench-memory bench-training bench-gaps zoo fuzz format lint clean
+.PHONY: help setup build demo wheel test bench bench-fidelity bench-heterps bench-schedule bench-burst bench-burst-run bench-balance bench-memory bench-training bench-gaps zoo fuzz format lint clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -52,6 +52,10 @@ bench-burst: ## burst plans against data parallelism; writes docs/experiments/bu
 	@$(MAKE) --no-print-directory compile TARGETS=burst_experiment
 	@$(BUILD)/bin/burst_experiment > $(BUILD)/burst.md
 	@cp $(BUILD)/burst.md docs/experiments/burst.md
+
+bench-burst-run: setup ## a burst plan with branches and a background job on four CPU ranks (needs a quiet machine); writes docs/experiments/burst-run.md
+	@$(MAKE) --no-print-directory compile TARGETS="heterplan heterplan_runtime"
+	@.venv/bin/python bench/burst_run.py
 
 bench-gaps: ## how far plans are proven to be from the optimum; writes docs/experiments/gaps.md
 	@scripts/setup.sh build

@@ -17,11 +17,10 @@ constexpr double width = 1000, height = 360, left = 90, right = 20, top = 16, bo
 constexpr int ticks = 5;
 
 double speedOf(const Plan &plan) { return plan.throughput.value(); }
-double costOf(const Plan &plan) { return plan.costPerMillionSamples.value(); }
 
-/// Bound on the cost of plans as fast as `plan`: its own, where cost was the objective.
-double costBoundOf(const Plan &plan) {
-  return plan.objective == Objective::Cost ? plan.lowerBound : 0;
+/// Bound on what plans as fast as `plan` spend: its own, where that was the objective.
+double boundOf(const ParetoPlans &front, const Plan &plan) {
+  return plan.objective == front.spent ? plan.lowerBound : 0;
 }
 
 void writePoint(JsonWriter &json, const Plan &plan, size_t index) {
@@ -29,9 +28,11 @@ void writePoint(JsonWriter &json, const Plan &plan, size_t index) {
     json.attribute("path", paretoPath(index));
     json.attribute("minThroughput", plan.minThroughput.value());
     json.attribute("throughput", speedOf(plan));
-    json.attribute("costPerMillionSamples", costOf(plan));
+    json.attribute("costPerMillionSamples", plan.costPerMillionSamples.value());
     json.attribute("costPerHour", plan.costPerHour.value());
     json.attribute("iterationSeconds", plan.iteration.value());
+    if (plan.deviceTime > Seconds(0))
+      json.attribute("deviceSeconds", plan.deviceTime.value());
     json.attribute("objective", nameOf(plan.objective));
     json.attribute("lowerBound", plan.lowerBound);
     json.attribute("gap", plan.gap);
@@ -50,18 +51,17 @@ public:
   explicit Chart(const ParetoPlans &front) : front(front) {
     leastSpeed = speedOf(front.plans.front());
     mostSpeed = speedOf(front.plans.back());
-    leastCost = costOf(front.plans.front());
-    mostCost = costOf(front.plans.back());
+    leastCost = front.spentBy(front.plans.front());
+    mostCost = front.spentBy(front.plans.back());
     for (const Plan &plan : front.plans)
-      if (double bound = costBoundOf(plan))
+      if (double bound = boundOf(front, plan))
         leastCost = std::min(leastCost, bound);
   }
 
   std::string draw() const {
     std::string size = fixed(width, 0) + " " + fixed(height, 0);
-    return "<svg viewBox=\"0 0 " + size +
-           "\" role=\"img\" aria-label=\"cost against throughput\">\n" + axes() + steps() +
-           points() + "</svg>\n";
+    return "<svg viewBox=\"0 0 " + size + "\" role=\"img\" aria-label=\"" + spentText() +
+           " against throughput\">\n" + axes() + steps() + points() + "</svg>\n";
   }
 
 private:
@@ -75,6 +75,12 @@ private:
     return height - bottom - (height - top - bottom) * share(cost, leastCost, mostCost);
   }
 
+  bool isMoney() const { return front.spent == Objective::Cost; }
+  std::string spentText() const {
+    return isMoney() ? "dollars for a million samples" : "device-seconds of an iteration";
+  }
+  std::string amount(double spent) const { return (isMoney() ? "$" : "") + number(spent); }
+
   std::string axes() const {
     std::string svg;
     for (int tick = 0; tick <= ticks; ++tick) {
@@ -84,7 +90,7 @@ private:
       std::string anchor = tick == ticks ? "end" : tick ? "middle" : "start";
       svg += "<line" + attribute("x1", left) + attribute("x2", width - right) +
              attribute("y1", y(cost)) + attribute("y2", y(cost)) + "/>" +
-             element("text", "$" + number(cost),
+             element("text", amount(cost),
                      "class=\"tick\" text-anchor=\"end\"" + attribute("x", left - 8) +
                          attribute("y", y(cost) + 4)) +
              element("text", number(speed),
@@ -96,17 +102,16 @@ private:
            element("text", "samples/s",
                    "text-anchor=\"end\"" + attribute("x", width - right) +
                        attribute("y", height - 8)) +
-           element("text", "dollars for a million samples",
-                   attribute("x", left + 6) + attribute("y", top - 4)) +
-           "\n";
+           element("text", spentText(), attribute("x", left + 6) + attribute("y", top - 4)) + "\n";
   }
 
   /// A throughput between two plans costs what the faster one does.
   std::string steps() const {
-    std::string path = "M" + fixed(x(leastSpeed), 1) + " " + fixed(y(costOf(front.plans[0])), 1);
+    std::string path =
+        "M" + fixed(x(leastSpeed), 1) + " " + fixed(y(front.spentBy(front.plans[0])), 1);
     for (size_t i = 1; i < front.plans.size(); ++i)
-      path +=
-          "V" + fixed(y(costOf(front.plans[i])), 1) + "H" + fixed(x(speedOf(front.plans[i])), 1);
+      path += "V" + fixed(y(front.spentBy(front.plans[i])), 1) + "H" +
+              fixed(x(speedOf(front.plans[i])), 1);
     return "<path class=\"front\" d=\"" + path + "\"/>\n";
   }
 
@@ -114,15 +119,15 @@ private:
     std::string svg;
     for (size_t i = 0; i < front.plans.size(); ++i) {
       const Plan &plan = front.plans[i];
-      if (double bound = costBoundOf(plan); bound > 0 && !plan.optimal)
+      if (double bound = boundOf(front, plan); bound > 0 && !plan.optimal)
         svg += "<line class=\"bound\"" + attribute("x1", x(speedOf(plan))) +
-               attribute("x2", x(speedOf(plan))) + attribute("y1", y(costOf(plan))) +
+               attribute("x2", x(speedOf(plan))) + attribute("y1", y(front.spentBy(plan))) +
                attribute("y2", y(bound)) + "/>\n";
       svg += "<circle class=\"" + std::string(i == front.chosen ? "backward" : "forward") + "\"" +
-             attribute("cx", x(speedOf(plan))) + attribute("cy", y(costOf(plan))) + " r=\"" +
+             attribute("cx", x(speedOf(plan))) + attribute("cy", y(front.spentBy(plan))) + " r=\"" +
              (i == front.chosen ? "7" : "5") + "\">" +
-             element("title", paretoPath(i) + ": " + number(speedOf(plan)) + " samples/s, $" +
-                                  number(costOf(plan)) + " for a million samples") +
+             element("title", paretoPath(i) + ": " + number(speedOf(plan)) + " samples/s, " +
+                                  amount(front.spentBy(plan)) + " " + spentText()) +
              "</circle>\n";
     }
     return svg;
@@ -163,15 +168,16 @@ std::string emitParetoChart(const ParetoPlans &front) {
 }
 
 std::string emitParetoTable(const ParetoPlans &front) {
-  std::string html = "<table>\n<tr>" + element("th", "plan") + cell("samples/s", "th") +
-                     cell("$ for a million", "th") + cell("at least", "th") +
-                     cell("$ an hour", "th") + cell("stages", "th") + cell("devices", "th") +
-                     "</tr>\n";
+  std::string html =
+      "<table>\n<tr>" + element("th", "plan") + cell("samples/s", "th") +
+      cell(front.spent == Objective::Cost ? "$ for a million" : "device-seconds", "th") +
+      cell("at least", "th") + cell("$ an hour", "th") + cell("stages", "th") +
+      cell("devices", "th") + "</tr>\n";
   for (size_t i = 0; i < front.plans.size(); ++i) {
     const Plan &plan = front.plans[i];
     html += "<tr>" + element("td", paretoPath(i) + (i == front.chosen ? ", shown above" : "")) +
-            cell(number(speedOf(plan))) + cell(number(costOf(plan))) +
-            cell(costBoundOf(plan) > 0 ? number(costBoundOf(plan)) : "") +
+            cell(number(speedOf(plan))) + cell(number(front.spentBy(plan))) +
+            cell(boundOf(front, plan) > 0 ? number(boundOf(front, plan)) : "") +
             cell(number(plan.costPerHour.value())) + cell(std::to_string(plan.stages.size())) +
             cell(std::to_string(plan.deviceCount())) + "</tr>\n";
   }

@@ -1,4 +1,4 @@
-// The Pareto front of cost against throughput, for programs and for people.
+// The Pareto front of cost or device-seconds against throughput, for programs and for people.
 #pragma once
 
 #include "ir/Plan.h"
@@ -14,6 +14,15 @@ namespace heterplan {
 struct ParetoPlans {
   llvm::ArrayRef<Plan> plans;
   size_t chosen = 0;
+  Objective spent = Objective::Cost; // or DeviceSeconds: what is least against throughput
+
+  /// Dollars for a million samples, or device-seconds of an iteration.
+  double spentBy(const Plan &plan) const {
+    return spent == Objective::Cost ? plan.costPerMillionSamples.value() : plan.deviceTime.value();
+  }
+  const char *spentName() const { // of a column, with its unit
+    return spent == Objective::Cost ? "$/10^6 samples" : "device-seconds";
+  }
 };
 
 /// Where the plan of point `index` lies in the directory: "pareto/03/plan.json".
@@ -22,8 +31,8 @@ std::string paretoPath(size_t index);
 /// pareto.json; see docs/formats.md.
 std::string emitParetoFront(const ParetoPlans &front);
 
-/// An SVG element: throughput to the right, cost of a million samples upwards, a point for each
-/// plan and a step to the next, the bounds below them. "" for less than two plans.
+/// An SVG element: throughput to the right, cost of a million samples (or device-seconds) upwards,
+/// a point for each plan and a step to the next, the bounds below them. "" for less than two plans.
 std::string emitParetoChart(const ParetoPlans &front);
 
 /// The same as a table of HTML.

@@ -5,6 +5,7 @@
 #include "codegen/Gantt.h"
 #include "codegen/ModelPicture.h"
 #include "codegen/Page.h"
+#include "ir/StageGraph.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLExtras.h"
@@ -197,10 +198,10 @@ std::string burstSection(const Plan &plan) {
       "<table>\n" +
       row({"stage", "width", "amplification", "receive", "receive gradients"}, numeric, "th");
   for (const Stage &stage : plan.stages)
-    html += row({std::to_string(stage.id), std::to_string(stage.replicas.size()),
-                 fixed(stage.amplification, 2), readable(stage.receive),
-                 readable(stage.receiveGradient)},
-                numeric);
+    html +=
+        row({placeText(stage), std::to_string(stage.replicas.size()), fixed(stage.amplification, 2),
+             readable(stage.receive), readable(stage.receiveGradient)},
+            numeric);
   return "<h2>Devices of each stage</h2>\n" + wide(html + "</table>\n") +
          "<p class=\"note\">An iteration takes " + readable(plan.deviceTime) +
          " of devices.</p>\n" + gapsTable(plan) + backgroundTable(plan);

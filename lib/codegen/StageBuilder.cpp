@@ -14,10 +14,6 @@ Error StageBuilder::invalid(StringRef why, StringRef name) const {
          << why << " '" << name << "'; plan, layers and model do not belong together";
 }
 
-bool StageBuilder::isRead(const LayerTensor &tensor) const {
-  return any_of(tensor.consumers, [&](int layer) { return layer >= begin && layer < end; });
-}
-
 Error StageBuilder::addTables() {
   for (const TableShards &shards : tables) {
     auto tensor = model.tensorByName.find(shards.table);
@@ -30,11 +26,7 @@ Error StageBuilder::addTables() {
 }
 
 Error StageBuilder::addBoundary() {
-  if (begin == 0)
-    return Error::success();
-  for (int index : model.cuts[begin].tensors) {
-    if (alone && !isRead(model.layers.tensors[index]))
-      continue;
+  for (int index : boundary.received) {
     const std::string &name = model.layers.tensors[index].name;
     auto tensor = model.tensorByName.find(name);
     if (tensor == model.tensorByName.end())
@@ -261,15 +253,13 @@ Error StageBuilder::addResults() {
   return Error::success();
 }
 
-/// What crosses the cut behind the stage; of it what the stage makes itself where it is alone.
 Error StageBuilder::findSends() {
-  for (int index : model.cuts[end].tensors) {
-    const LayerTensor &value = model.layers.tensors[index];
-    auto tensor = model.tensorByName.find(value.name);
+  for (int index : boundary.sent) {
+    const std::string &name = model.layers.tensors[index].name;
+    auto tensor = model.tensorByName.find(name);
     if (tensor == model.tensorByName.end())
-      return invalid("the graph has no tensor", value.name);
-    if (!alone || value.producer >= begin)
-      stage.sends.push_back(tensor->second);
+      return invalid("the graph has no tensor", name);
+    stage.sends.push_back(tensor->second);
   }
   return Error::success();
 }

@@ -12,7 +12,7 @@ namespace heterplan {
 /// What building a stage needs to know about the whole model.
 struct StageSource {
   StageSource(const Graph &graph, const LayerGraph &layers)
-      : graph(graph), layers(layers), use(graph), cuts(layers.cuts()) {
+      : graph(graph), layers(layers), use(graph) {
     for (size_t i = 0; i < graph.tensors.size(); ++i)
       tensorByName[graph.tensors[i].name] = static_cast<TensorId>(i);
     for (size_t i = 0; i < graph.nodes.size(); ++i)
@@ -26,19 +26,24 @@ struct StageSource {
   const Graph &graph;
   const LayerGraph &layers;
   GraphUse use;
-  std::vector<Cut> cuts;
   llvm::StringMap<TensorId> tensorByName;
   llvm::StringMap<int> nodeByName;
   llvm::DenseMap<int, int> layerOf; // of the nodes that belong to one
 };
 
+/// What a stage receives of others and what it sends, as indices into LayerGraph::tensors. What
+/// goes to several stages is sent as often.
+struct StageTensors {
+  std::vector<int> received, sent;
+};
+
 class StageBuilder {
 public:
-  /// `tables`: those that the replicas share. `alone`: it receives and sends only what its layers
-  /// read and make, not what passes by.
-  StageBuilder(const StageSource &model, int begin, int end, llvm::ArrayRef<TableShards> tables,
-               bool alone = false)
-      : model(model), begin(begin), end(end), tables(tables), alone(alone),
+  /// Layers from `begin` to `end`. `tables`: those that the replicas share. `alone`: it sends no
+  /// outputs of the model but those that its layers make.
+  StageBuilder(const StageSource &model, int begin, int end, const StageTensors &boundary,
+               llvm::ArrayRef<TableShards> tables, bool alone = false)
+      : model(model), begin(begin), end(end), boundary(boundary), tables(tables), alone(alone),
         scope(model.graph, model.use) {}
 
   /// `segments`: the first layers of those that are computed again in the backward pass.
@@ -47,7 +52,6 @@ public:
 private:
   llvm::Error addTables();
   llvm::Error addBoundary();
-  bool isRead(const LayerTensor &tensor) const;
   llvm::Error findSends();
   void addOwnResults();
   llvm::Error findInputs();
@@ -74,6 +78,7 @@ private:
 
   const StageSource &model;
   int begin, end;
+  const StageTensors boundary;
   llvm::ArrayRef<TableShards> tables;
   bool alone;
   Scope scope;

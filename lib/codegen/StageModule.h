@@ -28,8 +28,8 @@ struct StageSegment {
 struct StageModule {
   std::vector<std::string> layers;
   std::vector<TensorId> inputs;     // of the model, that it reads
-  std::vector<TensorId> receives;   // from the stage before, in the order of the cut
-  std::vector<TensorId> sends;      // to the stage after, or the outputs of the model
+  std::vector<TensorId> receives;   // from other stages, link by link
+  std::vector<TensorId> sends;      // to other stages, link by link, or the outputs of the model
   std::vector<TensorId> parameters; // in order of first use
   std::vector<TensorId> buffers;
   std::vector<TensorId> tables; // sparse ones, that replicas share

@@ -1,6 +1,9 @@
 #include "cost/IterationRules.h"
 
+#include "ir/StageGraph.h"
+
 #include <algorithm>
+#include <map>
 
 using namespace llvm;
 
@@ -25,19 +28,75 @@ public:
   }
 };
 
-/// Stages one after another on nested sets of devices of one pool; the sums of their gradients, one
-/// after another as well, run beside the backward passes of the stages before (DeepPool, Park et
-/// al., arXiv 2112.10065, section 4).
+/// One iteration of stages on a pool: passes by what stages follow, then per device its sums and
+/// its updates.
+class PoolRun {
+public:
+  PoolRun(const std::vector<Stage> &stages, int microBatches)
+      : stages(stages), graph(stages), microBatches(microBatches), forwards(stages.size()),
+        backwards(stages.size()) {}
+
+  Seconds run() {
+    for (int s = 0; s < graph.stages(); ++s)
+      forwards[s] = latest(graph.into(s), forwards, &StageLink::from) + stages[s].forward;
+    for (int s = graph.stages(); s-- > 0;) {
+      Seconds begin =
+          graph.outOf(s).empty() ? forwards[s] : latest(graph.outOf(s), backwards, &StageLink::to);
+      backwards[s] = begin + stages[s].backward;
+    }
+    Seconds batch = *std::max_element(backwards.begin(), backwards.end());
+    for (Seconds &end : backwards)
+      end += batch * double(microBatches - 1);
+    for (int s = graph.stages(); s-- > 0;)
+      sum(s);
+    Seconds end{};
+    for (const auto &[device, clock] : clocks)
+      end = std::max(end, clock.free + clock.updates);
+    return end;
+  }
+
+private:
+  struct Clock {
+    Seconds free{}, updates{}; // when its sums and passes so far are done, and what comes behind
+  };
+
+  Seconds latest(const std::vector<int> &links, const std::vector<Seconds> &ends,
+                 int StageLink::*side) const {
+    Seconds result{};
+    for (int link : links)
+      result = std::max(result, ends[graph.links()[link].*side]);
+    return result;
+  }
+
+  /// Of the gradients of a stage, once its devices have done those of later ones.
+  void sum(int stage) {
+    std::vector<Clock *> members;
+    for (const Replica &replica : stages[stage].replicas)
+      for (const DeviceRef &device : replica.devices)
+        members.push_back(&clocks[device]);
+    Seconds begin = backwards[stage];
+    for (const Clock *member : members)
+      begin = std::max(begin, member->free);
+    for (Clock *member : members) {
+      member->free = begin + stages[stage].sync - stages[stage].update;
+      member->updates += stages[stage].update;
+    }
+  }
+
+  const std::vector<Stage> &stages;
+  const StageGraph graph;
+  const int microBatches;
+  std::vector<Seconds> forwards, backwards; // ends, by stage
+  std::map<DeviceRef, Clock> clocks;
+};
+
+/// Stages on sets of devices of one pool, each once those that it follows are done; the sums of
+/// their gradients, one after another on each device, run beside the backward passes that come next
+/// (DeepPool, Park et al., arXiv 2112.10065, section 4).
 class StagesInTurn : public Synchronous1F1B {
 public:
   Seconds iteration(const std::vector<Stage> &stages, int microBatches, Schedule) const override {
-    Seconds passes{}, updates{}, sums{}; // the last: still open behind the passes
-    for (auto stage = stages.rbegin(); stage != stages.rend(); ++stage) {
-      passes += stage->time();
-      updates += stage->update;
-      sums = std::max(Seconds(), sums - stage->backward) + stage->sync - stage->update;
-    }
-    return passes * double(microBatches) + sums + updates;
+    return PoolRun(stages, microBatches).run();
   }
   bool savesMemory() const override { return false; }
   bool stagesShareDevices() const override { return true; }

@@ -83,8 +83,9 @@ private:
 class Simulator {
 public:
   Simulator(const Program &program, const LastStageStart *lastStage)
-      : program(program), lastStage(lastStage), ranks(program.ranks.size()),
-        stageRanks(program.stages), passes(size_t(program.stages) * program.microBatches * 2) {
+      : program(program), graph(program.stageGraph()), lastStage(lastStage),
+        ranks(program.ranks.size()), stageRanks(program.stages),
+        passes(size_t(program.stages) * program.microBatches * 2) {
     for (const RankProgram &rank : program.ranks)
       for (const ProgramPart &part : rank.parts)
         stageRanks[part.stage].push_back(rank.rank);
@@ -136,17 +137,24 @@ private:
     return passes[(size_t(stage) * program.microBatches + microBatch) * 2 + (forward ? 0 : 1)];
   }
 
-  /// The pass that a receipt waits for, and a pass too, as a part may have no samples of a
-  /// micro-batch and so receive nothing; null: none.
-  const StagePass *passBefore(int rank, const Instruction &instruction) {
+  /// When the passes have ended that a receipt waits for, and a pass too, as a part may have no
+  /// samples of a micro-batch and so receive nothing: those of all stages that are linked on that
+  /// side. Negative: one has not.
+  Seconds passesBefore(int rank, const Instruction &instruction) {
     Op op = instruction.op;
+    Seconds end{};
     if (!isReceive(op) && op != Op::Forward && op != Op::Backward)
-      return nullptr;
+      return end;
     bool forward = infoOf(op).phase == Phase::Forward;
-    int sender = stageOf(rank, instruction) + (forward ? -1 : 1);
-    return sender < 0 || sender >= program.stages
-               ? nullptr
-               : &passAt(sender, instruction.microBatch, forward);
+    int stage = stageOf(rank, instruction);
+    for (int index : forward ? graph.into(stage) : graph.outOf(stage)) {
+      const StageLink &link = graph.links()[index];
+      StagePass &pass = passAt(forward ? link.from : link.to, instruction.microBatch, forward);
+      if (pass.missing)
+        return Seconds(-1);
+      end = std::max(end, pass.end);
+    }
+    return end;
   }
 
   /// Executes the next instruction of `rank`, or returns false and leaves it waiting.
@@ -167,13 +175,12 @@ private:
     Seconds begin = state.clock;
     if (instruction.op == Op::Step)
       begin = std::max(begin, state.sums.clock);
-    if (const StagePass *pass = passBefore(rank, instruction)) {
-      if (pass->missing) {
-        state.waits = true;
-        return false;
-      }
-      begin = std::max(begin, pass->end);
+    Seconds before = passesBefore(rank, instruction);
+    if (before < Seconds(0)) {
+      state.waits = true;
+      return false;
     }
+    begin = std::max(begin, before);
     record(rank, std::max(begin, earliest(rank, instruction)));
     if (endsPass(rank, instruction))
       finishPass(rank, instruction);
@@ -245,11 +252,13 @@ private:
 
   void finishPass(int rank, const Instruction &instruction) {
     bool forward = instruction.op == Op::Forward;
-    int stage = stageOf(rank, instruction), receiver = stage + (forward ? 1 : -1);
+    int stage = stageOf(rank, instruction);
     StagePass &pass = passAt(stage, instruction.microBatch, forward);
     pass.end = std::max(pass.end, ranks[rank].clock);
-    if (--pass.missing == 0 && receiver >= 0 && receiver < program.stages)
-      for (int other : stageRanks[receiver])
+    if (--pass.missing)
+      return;
+    for (int link : forward ? graph.outOf(stage) : graph.into(stage))
+      for (int other : stageRanks[forward ? graph.links()[link].to : graph.links()[link].from])
         wake(other);
   }
 
@@ -299,6 +308,7 @@ private:
   }
 
   const Program &program;
+  const StageGraph graph;
   const LastStageStart *lastStage; // null: eager
   std::vector<RankState> ranks;
   std::vector<std::vector<int>> stageRanks;

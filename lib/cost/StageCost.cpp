@@ -173,7 +173,8 @@ StageCost StageCosts::stageCost(LayerRange range, const StageOption &option,
   cost.slowestBackward = slowest.backward.times;
   addSynchronization(range, option, costs, cost);
   addLookups(range, costs, cost);
-  cost.memory = memory.of(range, option.devices.size(), option.recomputation, option.stateSharding);
+  cost.memory = memory.of(range, option.devices.size(), option.recomputation, option.stateSharding,
+                          option.messages ? &*option.messages : nullptr);
   return cost;
 }
 

@@ -11,6 +11,7 @@
 #include "llvm/ADT/ArrayRef.h"
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace heterplan {
@@ -21,6 +22,9 @@ struct StageOption {
   int shardDegree = 1; // devices of a replica that share every layer; only 1 so far
   Recomputation recomputation;
   StateSharding stateSharding = StateSharding::None; // over the replicas
+  /// What it receives and sends where that is not all that crosses the cuts at its ends, since
+  /// other stages lie beside it.
+  std::optional<StageMessages> messages;
   bool operator==(const StageOption &) const = default;
 };
 

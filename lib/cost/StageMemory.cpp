@@ -25,6 +25,13 @@ int64_t MemoryModel::mostSamples(Bytes memory, int inFlight, int64_t batch) cons
   return perSample * double(batch) <= room ? batch : static_cast<int64_t>(room / perSample);
 }
 
+MessageBytes &MessageBytes::operator+=(const MessageBytes &other) {
+  forward += other.forward;
+  backward += other.backward;
+  fixed += other.fixed;
+  return *this;
+}
+
 StageMemory::StageMemory(const LayerGraph &graph, ArrayRef<Cut> cuts, Optimizer optimizer,
                          Samples globalBatch, Precision precision)
     : graph(graph), cuts(cuts), optimizer(optimizer), globalBatch(globalBatch),
@@ -64,26 +71,27 @@ Bytes StageMemory::tables(LayerRange range, int replicas) {
 }
 
 MemoryModel StageMemory::of(LayerRange range, int replicas, Recomputation recomputation,
-                            StateSharding sharding) {
+                            StateSharding sharding, const StageMessages *messages) {
   const Sums &before = sums[range.begin], &through = sums[range.end];
   const Largest &most = largestOf(range);
-  const Cut &received = cuts[range.begin], &sent = cuts[range.end];
+  const MessageBytes received = messages ? messages->received : MessageBytes(cuts[range.begin]);
+  const MessageBytes sent = messages ? messages->sent : MessageBytes(cuts[range.end]);
   MemoryModel model;
   model.fixed =
       trainedMemory(through.dense - before.dense, most.dense, optimizer, sharding, replicas) +
       (through.buffers - before.buffers) + tables(range, replicas);
-  model.boundary = received.fixedBytes;
-  model.kept = received.forwardBytes + (through.activations - before.activations);
+  model.boundary = received.fixed;
+  model.kept = received.forward + (through.activations - before.activations);
   model.underWay = most.workspace;
-  model.workspace = most.workspace + received.backwardBytes + sent.backwardBytes; // and messages
+  model.workspace = most.workspace + received.backward + sent.backward; // and messages
   for (const Segments &each : recomputation ? segmentsOf(range) : ArrayRef<Segments>())
     if (each.count == recomputation.segments) {
       model.boundary = each.boundary;
       model.kept = each.kept;
       model.workspace += each.largest;
     }
-  model.boundary += sent.fixedBytes; // until the gradients of what was sent are there
-  model.kept += sent.forwardBytes;
+  model.boundary += sent.fixed; // until the gradients of what was sent are there
+  model.kept += sent.forward;
   (recomputation ? model.fixed : model.boundary) +=
       roundedWeights(through.dense - before.dense, precision);
   return model;

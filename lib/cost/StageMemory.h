@@ -52,6 +52,22 @@ struct MemoryModel {
   int64_t mostSamples(Bytes memory, int inFlight, int64_t batch) const;
 };
 
+/// What a stage receives, or sends, over all of its links.
+struct MessageBytes {
+  Bytes forward{}, backward{}; // per sample; activations, and their gradients
+  Bytes fixed{};               // per micro-batch
+  bool operator==(const MessageBytes &) const = default;
+
+  MessageBytes() = default;
+  explicit MessageBytes(const Cut &cut)
+      : forward(cut.forwardBytes), backward(cut.backwardBytes), fixed(cut.fixedBytes) {}
+  MessageBytes &operator+=(const MessageBytes &other);
+};
+struct StageMessages {
+  MessageBytes received, sent;
+  bool operator==(const StageMessages &) const = default;
+};
+
 /// Not thread-safe: it keeps what it was asked for.
 class StageMemory {
 public:
@@ -61,8 +77,9 @@ public:
 
   /// Of each of `replicas` that hold layers `range`, share their sparse tables as evenly as rows
   /// go, and divide their state as `sharding` says.
+  /// `messages`: null where all of the cuts at its ends passes through it.
   MemoryModel of(LayerRange range, int replicas, Recomputation recomputation,
-                 StateSharding sharding);
+                 StateSharding sharding, const StageMessages *messages = nullptr);
 
   /// The number of segments that needs the least memory, the fewer among equals: 1, 2, 4, ... up to
   /// one for each layer that may begin one.

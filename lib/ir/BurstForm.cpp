@@ -44,6 +44,13 @@ BackgroundJob readBackground(const v1::BackgroundJob &form) {
 } // namespace
 
 void writeBurst(const Plan &plan, v1::Plan &form) {
+  for (const Stage &stage : plan.stages)
+    for (const StageInput &input : stage.inputs) {
+      v1::StageInput &inputForm = *form.mutable_stages(stage.id)->add_inputs();
+      inputForm.set_stage(input.stage);
+      inputForm.set_receive_seconds(input.receive.value());
+      inputForm.set_receive_gradient_seconds(input.receiveGradient.value());
+    }
   form.set_device_seconds(plan.deviceTime.value());
   for (const IdleGap &gap : plan.idle) {
     v1::IdleGap &gapForm = *form.add_idle();
@@ -65,6 +72,10 @@ void writeBurst(const Plan &plan, v1::Plan &form) {
 }
 
 void readBurst(const v1::Plan &form, Plan &plan) {
+  for (size_t i = 0; i < plan.stages.size(); ++i)
+    for (const v1::StageInput &input : form.stages(int(i)).inputs())
+      plan.stages[i].inputs.push_back({input.stage(), Seconds(input.receive_seconds()),
+                                       Seconds(input.receive_gradient_seconds())});
   plan.deviceTime = Seconds(form.device_seconds());
   for (const v1::IdleGap &gap : form.idle())
     plan.idle.push_back({readDevice(gap.device()), Seconds(gap.start()), Seconds(gap.seconds()),

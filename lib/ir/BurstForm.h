@@ -1,5 +1,5 @@
-// The part of plan.json that only burst plans have: their device-seconds, idle gaps and background
-// job, and what they were compared with. Private to lib/ir.
+// The part of plan.json that only burst plans have: which stages follow which, device-seconds, idle
+// gaps and background job, and what they were compared with. Private to lib/ir.
 #pragma once
 
 #include "ir/Plan.h"

@@ -35,13 +35,20 @@ class Lowering {
 public:
   Lowering(const Plan &plan, const LayerGraph &graph, const Cluster &cluster)
       : plan(plan), graph(graph),
-        cluster(cluster), microBatches{plan.globalBatch, plan.microBatches} {}
+        cluster(cluster), microBatches{plan.globalBatch, plan.microBatches},
+        stageGraph(plan.stages) {}
 
   Expected<Program> lower() {
     if (Error error = plan.verify())
       return error;
     if (Error error = findBoundaries())
       return error;
+    if (!stageGraph.isChain())
+      program.links = stageGraph.links();
+    auto routed = stageGraph.route(graph, begins);
+    if (!routed)
+      return routed.takeError();
+    crossing = std::move(*routed);
     program.model = plan.model;
     program.schedule = plan.schedule;
     program.optimizer = plan.optimizer;
@@ -155,7 +162,8 @@ private:
     Expected<std::vector<ProgramTable>> tables = tablesOf(stage);
     if (!tables)
       return tables.takeError();
-    std::vector<BoundaryTensor> receives = tensorsAt(stage - 1), sends = tensorsAt(stage);
+    std::vector<BoundaryTensor> receives = tensorsOf(stageGraph.into(stage));
+    std::vector<BoundaryTensor> sends = tensorsOf(stageGraph.outOf(stage));
     groups.push_back(program.ranksOf(stage));
     for (Member member : members[stage]) {
       ProgramPart &part = partOf(member);
@@ -206,16 +214,14 @@ private:
     return result;
   }
 
-  std::vector<BoundaryTensor> tensorsAt(int boundary) {
-    if (boundary < 0 || boundary + 1 >= program.stages)
-      return {};
-    if (cuts.empty())
-      cuts = graph.cuts();
+  std::vector<BoundaryTensor> tensorsOf(ArrayRef<int> links) const {
     std::vector<BoundaryTensor> result;
-    for (int index : cuts[begins[boundary + 1]].tensors) {
-      const LayerTensor &tensor = graph.tensors[index];
-      result.push_back({tensor.name, tensor.type, tensor.shape, tensor.differentiable});
-    }
+    for (int link : links)
+      for (int index : crossing[link]) {
+        const LayerTensor &tensor = graph.tensors[index];
+        result.push_back({tensor.name, tensor.type, tensor.shape, tensor.differentiable,
+                          program.links.empty() ? 0 : link});
+      }
     return result;
   }
 
@@ -254,24 +260,32 @@ private:
     const Stage &stage = plan.stages[part.stage];
     emitPass(member, Op::Load, microBatch, Seconds());
     emitLookup(member, Op::Lookup, microBatch, stage.lookup);
-    Seconds idle = emitTransfers(member, Op::Receive, microBatch, part.stage - 1, stage.receive);
+    Seconds idle{};
+    for (int link : stageGraph.into(part.stage))
+      idle += emitTransfers(member, Op::Receive, microBatch, link, timesOf(link).receive);
     emitPass(member, Op::Forward, microBatch, stage.replicas[part.replica].forward + idle);
-    emitTransfers(member, Op::Send, microBatch, part.stage + 1, Seconds());
+    for (int link : stageGraph.outOf(part.stage))
+      emitTransfers(member, Op::Send, microBatch, link, Seconds());
   }
 
   void emitBackward(Member member, int microBatch) {
     const ProgramPart &part = partOf(member);
     const Stage &stage = plan.stages[part.stage];
-    Seconds idle = emitTransfers(member, Op::ReceiveGradient, microBatch, part.stage + 1,
-                                 stage.receiveGradient);
+    Seconds idle{};
+    for (int link : stageGraph.outOf(part.stage))
+      idle += emitTransfers(member, Op::ReceiveGradient, microBatch, link,
+                            timesOf(link).receiveGradient);
     Seconds backward = stage.replicas[part.replica].backward - stage.reduceScatter + idle;
     emitPass(member, Op::Backward, microBatch, std::max(Seconds(), backward));
     if (part.stateSharding == StateSharding::Gradients)
       emitPass(member, Op::GradientReduceScatter, microBatch, stage.reduceScatter).group =
           groups[part.stage];
     emitLookup(member, Op::LookupGradient, microBatch, stage.lookupGradient);
-    emitTransfers(member, Op::SendGradient, microBatch, part.stage - 1, Seconds());
+    for (int link : stageGraph.into(part.stage))
+      emitTransfers(member, Op::SendGradient, microBatch, link, Seconds());
   }
+
+  StageInput timesOf(int link) const { return inputOf(plan.stages, stageGraph.links()[link]); }
 
   /// The rows do not depend on what is received, so that their exchange fills the wait for it.
   void emitLookup(Member member, Op op, int microBatch, Seconds seconds) {
@@ -289,14 +303,14 @@ private:
     return instruction;
   }
 
-  /// One message with each rank of `peerStage` that has samples of this part. Those with others
-  /// share `total` by their samples; the last of them takes what rounding leaves. What stays on the
-  /// device takes no time. Returns what of `total` there is no message for, where the part has no
-  /// samples.
-  Seconds emitTransfers(Member member, Op op, int microBatch, int peerStage, Seconds total) {
-    if (peerStage < 0 || peerStage >= program.stages)
-      return Seconds();
+  /// One message with each rank at the other end of `link` that has samples of this part. Those
+  /// with others share `total` by their samples; the last of them takes what rounding leaves. What
+  /// stays on the device takes no time. Returns what of `total` there is no message for, where the
+  /// part has no samples.
+  Seconds emitTransfers(Member member, Op op, int microBatch, int link, Seconds total) {
     const ProgramPart &part = partOf(member);
+    auto [first, second] = stageGraph.links()[link];
+    int peerStage = part.stage == first ? second : first;
     const ProgramPart *before = program.ranks[member.rank].findPart(peerStage);
     SampleRange own = samplesOf(member, microBatch);
     int64_t left = own.count, kept = 0;
@@ -325,7 +339,7 @@ private:
       instruction.microBatch = microBatch;
       instruction.peer = peer->rank;
       instruction.samples = common;
-      instruction.boundary = std::min(part.stage, peerStage);
+      instruction.boundary = link;
       instruction.seconds = share;
     }
     return own.count == 0 ? total : Seconds();
@@ -367,13 +381,14 @@ private:
   const LayerGraph &graph;
   const Cluster &cluster;
   const MicroBatches microBatches;
+  const StageGraph stageGraph;
   Program program;
   std::vector<int> begins;                           // layer at which each stage begins
   std::map<DeviceRef, int> numbers;                  // ranks
   std::vector<std::vector<Member>> members;          // by stage, replica by replica
   std::vector<std::vector<SampleRange>> lastSamples; // of the last micro-batch, likewise
   std::vector<std::vector<int>> groups;              // by stage: its ranks, ascending
-  std::vector<Cut> cuts;
+  std::vector<std::vector<int>> crossing;            // by link: indices of tensors
 };
 } // namespace
 

@@ -17,10 +17,11 @@ Error refuse(const std::string &message) {
 }
 } // namespace
 
-PartVerifier::PartVerifier(const Program &program, int rank, int part,
+PartVerifier::PartVerifier(const Program &program, const StageGraph &graph, int rank, int part,
                            ArrayRef<SampleRange> samples)
-    : program(program), part(program.ranks[rank].parts[part]), microBatches{program.globalBatch,
-                                                                            program.microBatches},
+    : program(program), graph(graph),
+      part(program.ranks[rank].parts[part]), microBatches{program.globalBatch,
+                                                          program.microBatches},
       rank(rank), samples(samples) {}
 
 Error PartVerifier::verifyHeader() {
@@ -32,12 +33,17 @@ Error PartVerifier::verifyHeader() {
     members = program.ranksOf(part.stage);
   if (Error error = verifyTables())
     return error;
+  if (Error error = verifyTensors())
+    return error;
   SampleRange all{0, microBatches.fullSize()};
   if (part.samples.count < 1 || !contains(all, part.samples))
     return refuse(name() + " has samples that are not in the micro-batch");
   passes.resize(program.microBatches);
-  for (size_t i = 0; i < passes.size(); ++i)
+  for (size_t i = 0; i < passes.size(); ++i) {
     passes[i].samples = samples[i];
+    passes[i].received.resize(graph.into(part.stage).size());
+    passes[i].gradientsReceived.resize(graph.outOf(part.stage).size());
+  }
   return Error::success();
 }
 
@@ -89,6 +95,21 @@ Error PartVerifier::verifyTables() {
     return refuse("ranks " + std::to_string(members.front()) + " and " + std::to_string(rank) +
                   " of one stage disagree on its tables");
   return Error::success();
+}
+
+/// Where stages are no chain, tensors name links of their stage, one link after another.
+Error PartVerifier::verifyTensors() const {
+  if (program.links.empty())
+    return Error::success();
+  auto belong = [](ArrayRef<BoundaryTensor> tensors, const std::vector<int> &links) {
+    return is_sorted(tensors,
+                     [](const auto &a, const auto &b) { return a.boundary < b.boundary; }) &&
+           all_of(tensors,
+                  [&](const auto &tensor) { return is_contained(links, tensor.boundary); });
+  };
+  if (belong(part.receives, graph.into(part.stage)) && belong(part.sends, graph.outOf(part.stage)))
+    return Error::success();
+  return refuse(name() + " has tensors that cross no link of its stage, or out of order");
 }
 
 /// How the end of an iteration follows from what the ranks of the stage share.
@@ -160,14 +181,14 @@ const char *PartVerifier::checkPass(const Instruction &instruction) {
       return "the forward pass is there twice";
     if (!part.tables.empty() && !done.lookup)
       return "the rows of its tables are not looked up before it";
-    if (part.stage > 0 && done.received != done.samples.count)
+    if (any_of(done.received, [&](int64_t count) { return count != done.samples.count; }))
       return "the receives before it do not bring exactly its samples";
     done.forward = true;
     return nullptr;
   }
   if (!done.forward || done.backward)
     return "a backward pass follows one forward pass, once";
-  if (part.stage + 1 < program.stages && done.gradientsReceived != done.samples.count)
+  if (any_of(done.gradientsReceived, [&](int64_t count) { return count != done.samples.count; }))
     return "the gradients received before it are not those of exactly its samples";
   done.backward = true;
   return nullptr;
@@ -189,18 +210,23 @@ const char *PartVerifier::checkLookup(const Instruction &instruction) {
 
 const char *PartVerifier::checkTransfer(const Instruction &instruction) {
   bool toNext = instruction.op == Op::Send || instruction.op == Op::ReceiveGradient;
-  int peerStage = part.stage + (toNext ? 1 : -1);
+  const std::vector<int> &links = toNext ? graph.outOf(part.stage) : graph.into(part.stage);
+  auto leadsToPeer = [&](int index) {
+    const StageLink &link = graph.links()[index];
+    return program.ranks[instruction.peer].findPart(toNext ? link.to : link.from) != nullptr;
+  };
   if (instruction.peer < 0 || instruction.peer >= static_cast<int>(program.ranks.size()) ||
-      !program.ranks[instruction.peer].findPart(peerStage))
+      none_of(links, leadsToPeer))
     return "its peer is not a rank of the neighbouring stage";
-  if (instruction.boundary != (toNext ? part.stage : part.stage - 1))
+  auto place = find(links, instruction.boundary);
+  if (place == links.end() || !leadsToPeer(*place))
     return "it names another stage boundary than its own";
   Passes &done = passes[instruction.microBatch];
   if (instruction.samples.count < 1 || !contains(done.samples, instruction.samples))
     return "its samples are not among those of the rank";
   if (isSend(instruction.op))
     return (toNext ? done.forward : done.backward) ? nullptr : "it is sent before it is computed";
-  int64_t &received = toNext ? done.gradientsReceived : done.received;
+  int64_t &received = (toNext ? done.gradientsReceived : done.received)[place - links.begin()];
   if (received > done.samples.count - instruction.samples.count)
     return "more samples are received than the rank has";
   received += instruction.samples.count;

@@ -16,8 +16,10 @@ namespace heterplan {
 /// Checks one part of a rank: by itself, then its instructions, each and in their order.
 class PartVerifier {
 public:
-  /// `samples`: of each micro-batch, as the forward passes of the part say; all outlive this.
-  PartVerifier(const Program &program, int rank, int part, llvm::ArrayRef<SampleRange> samples);
+  /// `graph`: of the stages. `samples`: of each micro-batch, as the forward passes of the part say.
+  /// All outlive this.
+  PartVerifier(const Program &program, const StageGraph &graph, int rank, int part,
+               llvm::ArrayRef<SampleRange> samples);
 
   /// Comes first. InvalidProgram.
   llvm::Error verifyHeader();
@@ -30,7 +32,7 @@ private:
   /// What the part has of one micro-batch, as its forward pass says, and what it has done of it.
   struct Passes {
     SampleRange samples;
-    int64_t received = 0, gradientsReceived = 0;
+    std::vector<int64_t> received, gradientsReceived; // by link to the stage, from it
     bool forward = false, backward = false;
     bool lookup = false, lookupGradient = false;
     bool summed = false; // its gradients, where they are sharded
@@ -38,6 +40,7 @@ private:
 
   std::string name() const;
   llvm::Error verifyTables();
+  llvm::Error verifyTensors() const;
   /// Whether each micro-batch sums its gradients.
   bool sums() const { return part.stateSharding == StateSharding::Gradients; }
   const char *checkEnd(Op op);
@@ -49,6 +52,7 @@ private:
   const char *checkTransfer(const Instruction &instruction);
 
   const Program &program;
+  const StageGraph &graph;
   const ProgramPart &part;
   const MicroBatches microBatches;
   int rank;

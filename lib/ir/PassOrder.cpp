@@ -1,5 +1,7 @@
 #include "ir/PassOrder.h"
 
+#include "ir/StageGraph.h"
+
 #include <algorithm>
 #include <cassert>
 #include <map>
@@ -44,7 +46,7 @@ std::vector<StagePass> orderOfStage(const Plan &plan, int stage) {
 class ListScheduling {
 public:
   explicit ListScheduling(const Plan &plan)
-      : plan(plan), stages(static_cast<int>(plan.stages.size())), next(stages), neighbours(stages),
+      : plan(plan), graph(plan.stages), stages(graph.stages()), next(stages), neighbours(stages),
         clocks(stages), ends(size_t(stages) * plan.microBatches * 2, Seconds(-1)) {
     std::map<DeviceRef, std::vector<int>> users;
     for (int stage = 0; stage < stages; ++stage) {
@@ -78,8 +80,15 @@ private:
   /// When what the next pass of `stage` needs is there; negative: not yet.
   Seconds arrival(int stage) {
     StagePass pass = orders[stage][next[stage]];
-    pass.stage += pass.forward ? -1 : 1;
-    return pass.stage < 0 || pass.stage == stages ? Seconds() : endOf(pass);
+    Seconds last{};
+    for (int index : pass.forward ? graph.into(stage) : graph.outOf(stage)) {
+      const StageLink &link = graph.links()[index];
+      pass.stage = pass.forward ? link.from : link.to;
+      if (endOf(pass) < Seconds(0))
+        return Seconds(-1);
+      last = std::max(last, endOf(pass));
+    }
+    return last;
   }
 
   /// The stage whose next pass comes next; there is one, since no order of a stage waits for a
@@ -115,6 +124,7 @@ private:
   }
 
   const Plan &plan;
+  const StageGraph graph;
   const int stages;
   std::vector<std::vector<StagePass>> orders; // by stage
   std::vector<size_t> next;                   // of each order

@@ -15,11 +15,11 @@ struct StagePass {
 };
 
 /// All passes of an iteration in one order in which none precedes what it needs: the passes of each
-/// stage in the order of the schedule, forward passes after those of the stage before, backward
-/// passes after those of the stage after. Every device that executes its passes in this order comes
-/// to the end, also where it runs several stages. List scheduling by the times of the plan: next is
-/// the pass that can begin first; of several, a backward pass, then one of a later stage.
-/// Deterministic. O(stages² · microBatches).
+/// stage in the order of the schedule, forward passes after those of the stages before, backward
+/// passes after those of the stages after (StageGraph). Every device that executes its passes in
+/// this order comes to the end, also where it runs several stages. List scheduling by the times of
+/// the plan: next is the pass that can begin first; of several, a backward pass, then one of a
+/// later stage. Deterministic. O(stages² · microBatches).
 std::vector<StagePass> passOrder(const Plan &plan);
 
 /// How many forward passes stage `stage` of `stages` does before its first backward pass; also how

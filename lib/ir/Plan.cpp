@@ -1,6 +1,7 @@
 #include "ir/Plan.h"
 
 #include "ir/MicroBatches.h"
+#include "ir/StageGraph.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
@@ -394,6 +395,8 @@ Error Plan::verify() const {
   if (!sharesDevices(schedule))
     if (Error error = verifyStagesApart(*this))
       return error;
+  if (Error error = verifyStageGraph(*this))
+    return error;
   if (Error error = verifyBesides(*this))
     return error;
   return verifyFigures(*this);

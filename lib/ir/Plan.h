@@ -90,9 +90,19 @@ struct TableShards {
   bool operator==(const TableShards &) const = default;
 };
 
+/// A stage that another follows, and what the second takes to receive from it.
+struct StageInput {
+  int stage = 0;
+  Seconds receive{};         // activations, as Stage::receive
+  Seconds receiveGradient{}; // their gradients, by the stage that made them
+  bool operator==(const StageInput &) const = default;
+};
+
 struct Stage {
   int id = 0;
   std::vector<std::string> layers; // names, contiguous in topological order
+  /// The stages that it follows, in their order; empty: the stage before, if any (StageGraph.h).
+  std::vector<StageInput> inputs;
   std::vector<Replica> replicas;
   std::vector<TableShards> tables; // of the sparse tables of its layers, in their order
   /// First layers of the segments whose activations are computed again in the backward pass, in

@@ -90,11 +90,12 @@ PartSamples samplesOf(const RankProgram &rank, int microBatches) {
 }
 
 /// Checks the instructions of one rank, each by itself and in their order.
-Error verifyRank(const Program &program, int number, const PartSamples &samples) {
+Error verifyRank(const Program &program, const StageGraph &graph, int number,
+                 const PartSamples &samples) {
   const RankProgram &rank = program.ranks[number];
   std::vector<PartVerifier> parts;
   for (size_t part = 0; part < rank.parts.size(); ++part) {
-    parts.emplace_back(program, number, static_cast<int>(part), samples[part]);
+    parts.emplace_back(program, graph, number, static_cast<int>(part), samples[part]);
     if (Error error = parts.back().verifyHeader())
       return error;
   }
@@ -175,6 +176,23 @@ bool everyStageHasRanks(const Program &program) {
   return static_cast<size_t>(program.stages) == present.size() &&
          std::find(present.begin(), present.end(), false) == present.end();
 }
+
+/// Messages of the schedules without several parts a rank go from each stage to the next.
+Error verifyLinks(const Program &program, const StageGraph &graph) {
+  if (program.links.empty())
+    return Error::success();
+  if (program.schedule != Schedule::Burst || graph.isChain())
+    return refuse("links are stated, which programs of burst plans with branches alone do");
+  for (size_t i = 0; i < program.links.size(); ++i) {
+    const StageLink &link = program.links[i];
+    bool leads = link.from >= 0 && link.from < link.to && link.to < program.stages;
+    const StageLink *before = i ? &program.links[i - 1] : nullptr;
+    if (!leads || (before && std::tie(link.from, link.to) <= std::tie(before->from, before->to)))
+      return refuse("link " + std::to_string(i) +
+                    " leads to no later stage, or is not behind the one before it");
+  }
+  return Error::success();
+}
 } // namespace
 
 Error Program::verify() const {
@@ -189,11 +207,17 @@ Error Program::verify() const {
   for (size_t rank = 0; rank < ranks.size(); ++rank)
     if (Error error = verifyRankHeader(*this, static_cast<int>(rank)))
       return error;
+  if (!links.empty() && size_t(stages) > mostLinkedStages)
+    return refuse("links are stated between more than " + std::to_string(mostLinkedStages) +
+                  " stages");
+  StageGraph graph = stageGraph();
+  if (Error error = verifyLinks(*this, graph))
+    return error;
   std::vector<PartSamples> samples;
   for (const RankProgram &rank : ranks)
     samples.push_back(samplesOf(rank, microBatches));
   for (size_t rank = 0; rank < ranks.size(); ++rank)
-    if (Error error = verifyRank(*this, static_cast<int>(rank), samples[rank]))
+    if (Error error = verifyRank(*this, graph, static_cast<int>(rank), samples[rank]))
       return error;
   for (int stage = 0; stage < stages; ++stage)
     if (Error error = verifyCoverage(*this, stage, samples))

@@ -4,6 +4,7 @@
 
 #include "ir/LayerGraph.h"
 #include "ir/Plan.h"
+#include "ir/StageGraph.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/Error.h"
@@ -53,7 +54,7 @@ struct Instruction {
   int microBatch = -1;    // -1: of the whole iteration
   int peer = -1;          // rank at the other end of a send or receive; may be the rank itself
   SampleRange samples;    // what is moved or computed
-  int boundary = -1;      // transfers: stage boundary b lies between stages b and b+1
+  int boundary = -1;      // transfers: the link of StageGraph; in a chain b leads from b to b+1
   std::vector<int> group; // ranks of a collective
   Seconds seconds{};      // predicted duration; waiting not included
   bool operator==(const Instruction &) const = default;
@@ -65,6 +66,7 @@ struct BoundaryTensor {
   DataType type = DataType::Float32;
   Shape shape;
   bool differentiable = true;
+  int boundary = 0; // the link that it crosses, as of an instruction
   bool operator==(const BoundaryTensor &) const = default;
 };
 
@@ -84,8 +86,8 @@ struct ProgramPart {
   int stage = 0, replica = 0;
   int shard = 0;                        // which of the devices of the replica
   SampleRange samples;                  // of a full micro-batch; all shards of a replica have them
-  std::vector<BoundaryTensor> receives; // of boundary stage−1
-  std::vector<BoundaryTensor> sends;    // of boundary stage
+  std::vector<BoundaryTensor> receives; // of the links to its stage, one after another
+  std::vector<BoundaryTensor> sends;    // of the links from its stage
   std::vector<ProgramTable> tables;     // equal on all ranks of the stage
   std::vector<std::string> recompute;   // first layers of the segments that are computed again
   StateSharding stateSharding = StateSharding::None; // over the ranks of the stage, where several
@@ -114,12 +116,14 @@ struct Program {
   Schedule schedule = Schedule::DataParallel;
   Optimizer optimizer = Optimizer::Sgd;
   int stages = 0;
+  std::vector<StageLink> links; // as StageGraph takes them; empty: the stages are a chain
   int microBatches = 1;
   Samples globalBatch{};
   Seconds predictedIteration{};
   std::vector<RankProgram> ranks;
   bool operator==(const Program &) const = default;
 
+  StageGraph stageGraph() const { return {stages, links}; }
   /// The ranks with a part of `stage`, ascending.
   std::vector<int> ranksOf(int stage) const;
 

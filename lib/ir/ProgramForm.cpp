@@ -62,6 +62,7 @@ void writeTensor(const BoundaryTensor &tensor, v1::BoundaryTensor &form) {
   form.set_name(tensor.name);
   form.set_type(heterplan::nameOf(tensor.type));
   form.set_differentiable(tensor.differentiable);
+  form.set_boundary(tensor.boundary);
   writeShape(tensor.shape, form);
 }
 
@@ -71,6 +72,7 @@ BoundaryTensor readTensor(const v1::BoundaryTensor &form, const Twine &place, Na
   if (!form.type().empty())
     tensor.type = names.named<DataType>(form.type(), dataTypeCount, place + ".type");
   tensor.differentiable = form.differentiable();
+  tensor.boundary = form.boundary();
   tensor.shape = readShape(form);
   return tensor;
 }
@@ -102,6 +104,8 @@ void readCommon(const v1::RankProgram &form, NameReader &names, Program &program
   program.microBatches = form.micro_batches();
   program.globalBatch = Samples(int64_t(form.global_batch()));
   program.predictedIteration = Seconds(form.predicted_iteration_seconds());
+  for (const v1::StageLink &link : form.links())
+    program.links.push_back({link.from(), link.to()});
 }
 
 void writePart(const ProgramPart &part, v1::ProgramPart &form) {
@@ -156,7 +160,7 @@ RankProgram readRank(const v1::RankProgram &form, NameReader &names) {
 /// Whether two files belong to one program.
 bool sameProgram(const Program &a, const Program &b) {
   return a.model == b.model && a.schedule == b.schedule && a.optimizer == b.optimizer &&
-         a.stages == b.stages && a.microBatches == b.microBatches &&
+         a.stages == b.stages && a.links == b.links && a.microBatches == b.microBatches &&
          a.globalBatch == b.globalBatch && a.predictedIteration == b.predictedIteration;
 }
 
@@ -200,6 +204,11 @@ std::string toJson(const Program &program, int rankIndex) {
   for (const Instruction &instruction : rank.instructions)
     writeInstruction(instruction, *form.add_instructions());
   form.set_predicted_iteration_seconds(program.predictedIteration.value());
+  for (const StageLink &link : program.links) {
+    v1::StageLink &linkForm = *form.add_links();
+    linkForm.set_from(link.from);
+    linkForm.set_to(link.to);
+  }
   return printMessage(form);
 }
 

@@ -12,12 +12,16 @@ namespace {
 constexpr double rounding = 1e-9; // of limits, as Evaluation has it
 
 double speedOf(const Plan &plan) { return plan.throughput.value(); }
-double costOf(const Plan &plan) { return plan.costPerMillionSamples.value(); }
+double costOf(const Plan &plan, Objective spent) {
+  return spent == Objective::Cost ? plan.costPerMillionSamples.value() : plan.deviceTime.value();
+}
 
 class Sweep {
 public:
   Sweep(const Problem &problem, SearchFor search, const ParetoOptions &options)
-      : problem(problem), search(search), options(options) {
+      : problem(problem), search(search), options(options),
+        spent(problem.request.objective == Objective::DeviceSeconds ? Objective::DeviceSeconds
+                                                                    : Objective::Cost) {
     assert(options.points >= 2 && "a Pareto front has two ends");
   }
 
@@ -30,6 +34,7 @@ private:
   const Problem &problem;
   SearchFor search;
   const ParetoOptions &options;
+  const Objective spent;
   int done = 0; // searches, those that are not needed included
   std::vector<Plan> found;
 };
@@ -56,7 +61,7 @@ Error Sweep::sweepFloors(double slowest, double fastest) {
       ++done;
       continue;
     }
-    Expected<SearchOutcome> outcome = solve(Objective::Cost, SamplesPerSecond(floor));
+    Expected<SearchOutcome> outcome = solve(spent, SamplesPerSecond(floor));
     if (!outcome)
       return outcome.takeError();
     if (outcome->plan)
@@ -66,13 +71,14 @@ Error Sweep::sweepFloors(double slowest, double fastest) {
 }
 
 /// Those that no other is at least as good as, up to rounding.
-std::vector<Plan> withoutDominated(std::vector<Plan> plans) {
-  std::stable_sort(plans.begin(), plans.end(), [](const Plan &a, const Plan &b) {
-    return speedOf(a) != speedOf(b) ? speedOf(a) > speedOf(b) : costOf(a) < costOf(b);
+std::vector<Plan> withoutDominated(std::vector<Plan> plans, Objective spent) {
+  auto costOfPlan = [&](const Plan &plan) { return costOf(plan, spent); };
+  std::stable_sort(plans.begin(), plans.end(), [&](const Plan &a, const Plan &b) {
+    return speedOf(a) != speedOf(b) ? speedOf(a) > speedOf(b) : costOfPlan(a) < costOfPlan(b);
   });
   std::vector<Plan> front;
   for (Plan &plan : plans) {
-    if (!front.empty() && costOf(plan) >= costOf(front.back()) * (1 - rounding))
+    if (!front.empty() && costOfPlan(plan) >= costOfPlan(front.back()) * (1 - rounding))
       continue;
     if (!front.empty() && speedOf(plan) >= speedOf(front.back()) * (1 - rounding))
       front.pop_back(); // as fast, and cheaper
@@ -82,14 +88,14 @@ std::vector<Plan> withoutDominated(std::vector<Plan> plans) {
   return front;
 }
 
-size_t kneeOf(ArrayRef<Plan> front) {
+size_t kneeOf(ArrayRef<Plan> front, Objective spent) {
   double speeds = speedOf(front.back()) - speedOf(front.front());
-  double costs = costOf(front.back()) - costOf(front.front());
+  double least = costOf(front.front(), spent), costs = costOf(front.back(), spent) - least;
   size_t knee = 0;
   double farthest = 0;
   for (size_t i = 0; i < front.size() && speeds > 0 && costs > 0; ++i) {
     double below = (speedOf(front[i]) - speedOf(front.front())) / speeds -
-                   (costOf(front[i]) - costOf(front.front())) / costs;
+                   (costOf(front[i], spent) - least) / costs;
     if (below > farthest) {
       farthest = below;
       knee = i;
@@ -104,10 +110,11 @@ Expected<ParetoFront> Sweep::run() {
   if (!fastest)
     return fastest.takeError();
   ParetoFront front;
+  front.spent = spent;
   front.proven = fastest->isProven();
   if (!fastest->plan)
     return front;
-  Expected<SearchOutcome> cheapest = solve(Objective::Cost, floor);
+  Expected<SearchOutcome> cheapest = solve(spent, floor);
   if (!cheapest)
     return cheapest.takeError();
   found.push_back(cheapest->plan ? std::move(*cheapest->plan) : *fastest->plan);
@@ -115,8 +122,8 @@ Expected<ParetoFront> Sweep::run() {
   if (Error error = sweepFloors(speedOf(found.back()), most))
     return error;
   found.push_back(std::move(*fastest->plan)); // the fastest, where no cheaper one is as fast
-  front.plans = withoutDominated(std::move(found));
-  front.knee = kneeOf(front.plans);
+  front.plans = withoutDominated(std::move(found), spent);
+  front.knee = kneeOf(front.plans, spent);
   return front;
 }
 } // namespace

@@ -1,4 +1,5 @@
-// The whole trade-off instead of one plan: the Pareto front of money against speed.
+// The whole trade-off instead of one plan: the Pareto front of money, or device-seconds, against
+// speed.
 #pragma once
 
 #include "search/Search.h"
@@ -11,10 +12,12 @@
 namespace heterplan {
 
 struct ParetoFront {
-  /// In ascending throughput and cost per sample; none is as cheap and as fast as another. Each is
-  /// the cheapest found for a floor on the throughput, which it states as its minThroughput: its
-  /// bound is on the cost of every plan that reaches that floor.
+  /// In ascending throughput and cost per sample (or device-seconds of an iteration); none is as
+  /// cheap and as fast as another. Each is the cheapest found for a floor on the throughput, which
+  /// it states as its minThroughput: its bound is on the cost of every plan that reaches that
+  /// floor.
   std::vector<Plan> plans;
+  Objective spent = Objective::Cost; // or DeviceSeconds: what "cost" is here
   /// The plan farthest below the chord from the cheapest to the fastest; a knee of the Pareto
   /// front.
   size_t knee = 0;
@@ -36,7 +39,8 @@ using SearchFor =
 
 /// Sweeps floors (the epsilon-constraint method; Haimes et al., 1971): the least cost under floors
 /// from the throughput of the cheapest plan to the highest there is, in equal ratios, within the
-/// floor and the budget of `problem`, whose objective does not matter. A floor that the cheapest
+/// floor and the budget of `problem`. The cost is that of samples, or the device-seconds of an
+/// iteration where these are the objective of `problem`. A floor that the cheapest
 /// plan of a lower one reaches too needs no search. Fails when a search does. Deterministic as they
 /// are.
 llvm::Expected<ParetoFront> paretoFront(const Problem &problem, SearchFor search,

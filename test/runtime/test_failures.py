@@ -121,6 +121,7 @@ def test_launcher_passes_the_status_on(tmp_path: Path):
             },
             "'send' of stage 0 names boundary 1",
         ),
+        ({"stages": 2, "links": [{"from": 1, "to": 1}]}, "links[0] leads to no later stage"),
         ({"samples": {"begin": 1, "count": 4}}, "samples 1..5 do not lie in a micro-batch of 4"),
         ({"samples": 7}, "samples: expected an object, found 7"),
         ({"instructions": 1}, "field 'instructions' is 1; expected a list"),

@@ -300,7 +300,7 @@ Expected<ParetoFront> sweep(const Inputs &inputs, const CompileOptions &options,
 
 /// The plan that is written in full: the end that --objective names, else the knee.
 size_t choose(const ParetoFront &front, const CompileOptions &options) {
-  if (options.objective == "cost")
+  if (options.objective == "cost" || options.objective == nameOf(Objective::DeviceSeconds))
     return 0;
   return options.objective == "throughput" ? front.plans.size() - 1 : front.knee;
 }
@@ -323,7 +323,7 @@ Expected<ExitStatus> compileParetoFront(const Inputs &inputs, const CompileOptio
     if (!*passes)
       return exitInfeasible;
   }
-  ParetoPlans front{found->plans, choose(*found, options)};
+  ParetoPlans front{found->plans, choose(*found, options), found->spent};
   const Plan &chosen = front.plans[front.chosen];
   if (Error error = write(chosen, inputs, options, {front}))
     return error;

@@ -98,7 +98,8 @@ void addSearch(CLI::App &command, CompileOptions &options) {
   addText(command, "--seed", options.seed, "N", "of strategies that draw at random (0)");
   command.add_flag(
       "--pareto", options.pareto,
-      "plan the Pareto front of cost against throughput; DIR gets pareto.json, pareto/ and, in "
+      "plan the Pareto front of cost (of device-seconds, with --objective gpu-seconds) against "
+      "throughput; DIR gets pareto.json, pareto/ and, in "
       "full, the plan at the knee (or the end that --objective names)");
   addText(command, "--pareto-points", options.paretoPoints, "N",
           "floors of the throughput that --pareto sweeps (12)");

@@ -5,6 +5,7 @@
 #include "Table.h"
 
 #include "ir/MicroBatches.h"
+#include "ir/StageGraph.h"
 #include "support/Text.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -262,7 +263,7 @@ void printBurst(raw_ostream &os, const Plan &plan) {
   os << '\n';
   Table stages({"stage", ">width", ">amplification", ">receive ms", ">gradient receive ms"});
   for (const Stage &stage : plan.stages)
-    stages.row({std::to_string(stage.id), std::to_string(stage.replicas.size()),
+    stages.row({placeText(stage), std::to_string(stage.replicas.size()),
                 fixed(stage.amplification, 2), milliseconds(stage.receive),
                 milliseconds(stage.receiveGradient)});
   stages.print(os);
@@ -376,8 +377,9 @@ void printPlanDot(raw_ostream &os, const Plan &plan) {
        << dotQuoted("stage " + std::to_string(stage.id) + "\n" + devicesText(stage) + "\n" +
                     layersText(stage) + "\n" + readable(stage.time()) + " a micro-batch")
        << "];\n";
-  for (size_t index = 1; index < plan.stages.size(); ++index)
-    os << "  s" << plan.stages[index - 1].id << " -> s" << plan.stages[index].id << ";\n";
+  StageGraph graph(plan.stages);
+  for (const StageLink &link : graph.links())
+    os << "  s" << link.from << " -> s" << link.to << ";\n";
   os << "}\n";
 }
 

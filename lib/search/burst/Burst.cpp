@@ -1,5 +1,6 @@
 #include "search/burst/Burst.h"
 
+#include "search/burst/Branches.h"
 #include "search/burst/BurstPlan.h"
 #include "search/placement/PlanBuilder.h"
 #include "search/problem/Cuts.h"
@@ -183,6 +184,10 @@ std::vector<std::string> leftOutOfBursts(const Problem &problem) {
           Pool(problem.cluster, type, most, problem.request.globalBatch, problem.request.widths)
               .leavesPowersOut();
     }
+  if (hasBranches(problem.graph))
+    result.push_back("branches side by side of several stages each, on more devices than the "
+                     "stages around them, or in more than " +
+                     std::to_string(mostLaneChoices) + " ways a block");
   if (powers)
     result.push_back("powers of two that do not divide the batch");
   if (pools > 1)

@@ -12,8 +12,9 @@ BurstCosts::BurstCosts(const Problem &problem, const Pool &pool)
           problem.graph, problem.cluster, *problem.costs, problem.request.optimizer,
           problem.request.globalBatch, [](int, int) { return true; }, problem.request.precision) {}
 
-StageCost BurstCosts::stage(LayerRange range, int width) {
+StageCost BurstCosts::stage(LayerRange range, int width, std::optional<StageMessages> messages) {
   StageOption option;
+  option.messages = messages;
   option.devices = pool.group(width);
   BatchSplit split;
   split.batch = problem.request.globalBatch.value();
@@ -29,7 +30,7 @@ Seconds BurstCosts::gradients(int position, int before, int after) const {
   return pool.moveTime(after, before, costs.cuts[position].backwardBytes, Bytes(0));
 }
 
-double BurstCosts::ratio(int layer, int width, Seconds moving) {
+double BurstCosts::amplification(int layer, int width, Seconds moving) {
   LayerRange one{layer, layer + 1};
   StageCost cost = stage(one, width), alone = stage(one, 1);
   Seconds bytes(costs.costsOf(pool.group(width)).reduce.secondsPerByte *

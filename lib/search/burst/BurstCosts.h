@@ -16,8 +16,9 @@ public:
   /// Both outlive this.
   BurstCosts(const Problem &problem, const Pool &pool);
 
-  /// Layers `range` on `width` devices; all of the batch at once.
-  StageCost stage(LayerRange range, int width);
+  /// Layers `range` on `width` devices; all of the batch at once. `messages`: as
+  /// StageOption::messages.
+  StageCost stage(LayerRange range, int width, std::optional<StageMessages> messages = {});
   /// Time of its gradients' sum: what it takes to synchronise but for the update.
   static Seconds sumOf(const StageCost &cost) { return cost.synchronization - cost.update; }
   /// What a device needs for the stage.
@@ -33,12 +34,15 @@ public:
   /// Device-seconds that `layer` takes on `width` devices for a second of it on one: it counts its
   /// computing, its sums within the passes, and its bytes of the all-reduce, whose latency is the
   /// stage's (DeepPool, section 4). At most mostAmplification.
-  double amplification(int layer, int width) { return ratio(layer, width, Seconds()); }
+  double amplification(int layer, int width) { return amplification(layer, width, Seconds()); }
   /// Likewise of the first layer of a stage behind one on `before` devices: with what is moved to
   /// it and back.
   double amplificationBehind(int layer, int before, int width) {
-    return ratio(layer, width, activations(layer, before, width) + gradients(layer, before, width));
+    return amplification(layer, width,
+                         activations(layer, before, width) + gradients(layer, before, width));
   }
+  /// Likewise with `moving`, what is moved to it and back.
+  double amplification(int layer, int width, Seconds moving);
   static constexpr double mostAmplification = 1e9; // of a layer that takes no time on one device
 
   /// The first failure of the cost model, if any.
@@ -47,9 +51,6 @@ public:
   const Problem &problem;
   const Pool &pool;
   StageCosts costs;
-
-private:
-  double ratio(int layer, int width, Seconds moving);
 };
 
 } // namespace heterplan

@@ -3,6 +3,7 @@
 #include "cost/IdleGaps.h"
 #include "cost/IterationRules.h"
 #include "cost/Simulator.h"
+#include "search/burst/BurstFlows.h"
 #include "search/placement/PlanBuilder.h"
 
 #include <algorithm>
@@ -16,7 +17,7 @@ namespace {
 class BurstPlanBuilder {
 public:
   BurstPlanBuilder(BurstCosts &costs, ArrayRef<BurstStage> choice)
-      : costs(costs), problem(costs.problem), choice(choice),
+      : costs(costs), problem(costs.problem), choice(choice), flows(flowsOf(problem.graph, choice)),
         devices(devicesOf(problem.cluster, costs.pool.type())), plan(planFor(problem)) {
     plan.schedule = Schedule::Burst;
   }
@@ -24,8 +25,12 @@ public:
   Expected<Plan> build() {
     for (size_t i = 0; i < choice.size(); ++i)
       addStage(int(i));
-    for (size_t i = 1; i < choice.size(); ++i)
-      addMoves(i);
+    for (size_t i = 0; i < flows.crossing.size(); ++i)
+      addMove(flows.graph.links()[i], flows.crossing[i]);
+    for (size_t i = 0; i < choice.size(); ++i)
+      addReceipts(int(i));
+    for (size_t i = 0; i < choice.size(); ++i)
+      addAmplification(int(i));
     fillFigures();
     Expected<std::vector<IdleGap>> idle = findIdleGaps(plan, problem.graph, problem.cluster);
     if (!idle)
@@ -37,20 +42,16 @@ public:
 private:
   void addStage(int index) {
     const BurstStage &chosen = choice[index];
-    StageCost cost = costs.stage(chosen.layers, chosen.width);
+    StageCost cost = costs.stage(chosen.layers, chosen.width, flows.messagesOf(index));
     Stage &stage = plan.stages.emplace_back();
     stage.id = index;
-    for (int layer = chosen.layers.begin; layer < chosen.layers.end; ++layer) {
+    for (int layer = chosen.layers.begin; layer < chosen.layers.end; ++layer)
       stage.layers.push_back(problem.graph.layers[layer].name);
-      bool isFirst = layer == chosen.layers.begin && index > 0;
-      stage.amplification =
-          std::max(stage.amplification,
-                   isFirst ? costs.amplificationBehind(layer, choice[index - 1].width, chosen.width)
-                           : costs.amplification(layer, chosen.width));
-    }
     for (int device : Pool::order(chosen.width))
-      stage.replicas.push_back(
-          {costs.pool.share(chosen.width), cost.forward, cost.backward, {devices[device]}});
+      stage.replicas.push_back({costs.pool.share(chosen.width),
+                                cost.forward,
+                                cost.backward,
+                                {devices[chosen.first + device]}});
     stage.forward = cost.forward;
     stage.backward = cost.backward;
     stage.sync = cost.synchronization;
@@ -60,18 +61,45 @@ private:
     addProvenance(chosen, cost);
   }
 
-  /// What is moved where the width changes before stage `index`.
-  void addMoves(size_t index) {
-    Stage &before = plan.stages[index - 1], &after = plan.stages[index];
-    int position = choice[index].layers.begin;
-    int from = choice[index - 1].width, to = choice[index].width;
-    if (from == to)
-      return;
-    after.receive = costs.activations(position, from, to);
-    after.forward += after.receive;
-    before.receiveGradient = costs.gradients(position, from, to);
-    before.backward += before.receiveGradient;
-    spend(costs.pool.provenance(from, to), after.receive + before.receiveGradient);
+  /// What crosses a link, from the devices of one stage to those of the other and back.
+  void addMove(const StageLink &link, const Cut &cut) {
+    DeviceRun from = choice[link.from].devices(), to = choice[link.to].devices();
+    StageInput input{link.from, costs.pool.moveTime(from, to, cut.forwardBytes, cut.fixedBytes),
+                     costs.pool.moveTime(to, from, cut.backwardBytes, Bytes(0))};
+    plan.stages[link.to].inputs.push_back(input);
+    if (from.width != to.width)
+      spend(costs.pool.provenance(from.width, to.width), input.receive + input.receiveGradient);
+  }
+
+  void addReceipts(int index) {
+    Stage &stage = plan.stages[index];
+    std::vector<std::pair<DeviceRun, Seconds>> received, returned;
+    for (const StageInput &input : stage.inputs)
+      received.push_back({choice[input.stage].devices(), input.receive});
+    for (int link : flows.graph.outOf(index)) {
+      int to = flows.graph.links()[link].to;
+      returned.push_back({choice[to].devices(), inputOf(plan.stages, {index, to}).receiveGradient});
+    }
+    stage.receive = costs.pool.receiptTime(choice[index].devices(), received);
+    stage.forward += stage.receive;
+    stage.receiveGradient = costs.pool.receiptTime(choice[index].devices(), returned);
+    stage.backward += stage.receiveGradient;
+  }
+
+  /// The stages that it follows go back at the same time.
+  void addAmplification(int index) {
+    Stage &stage = plan.stages[index];
+    Seconds returned{};
+    for (const StageInput &input : stage.inputs)
+      returned = std::max(returned, input.receiveGradient);
+    LayerRange layers = choice[index].layers;
+    for (int layer = layers.begin; layer < layers.end; ++layer) {
+      Seconds moving = layer == layers.begin ? stage.receive + returned : Seconds();
+      stage.amplification =
+          std::max(stage.amplification, costs.amplification(layer, choice[index].width, moving));
+    }
+    if (flows.graph.isChain()) // as plans have it
+      stage.inputs.clear();
   }
 
   void spend(Provenance origin, Seconds time) {
@@ -88,7 +116,7 @@ private:
     int most = 0;
     for (size_t i = 0; i < choice.size(); ++i) {
       const Stage &stage = plan.stages[i];
-      most = std::max(most, choice[i].width);
+      most = std::max(most, choice[i].devices().end());
       plan.deviceTime += (stage.time() + stage.sync) * double(choice[i].width);
     }
     double batch = double(plan.globalBatch.value());
@@ -102,6 +130,7 @@ private:
   BurstCosts &costs;
   const Problem &problem;
   ArrayRef<BurstStage> choice;
+  const BurstFlows flows;
   std::vector<DeviceRef> devices;
   Plan plan;
 };

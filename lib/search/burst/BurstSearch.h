@@ -10,10 +10,15 @@
 
 namespace heterplan {
 
-/// Layers on the first `width` devices of the pool.
+/// Layers on `width` devices of the pool.
 struct BurstStage {
   LayerRange layers;
   int width = 1;
+  int first = 0;  // of the devices
+  int block = -1; // stages of one block, one behind another, lie side by side; -1: after the others
+  bool passes = false; // what is before the block is read behind it as well
+
+  DeviceRun devices() const { return {first, width}; }
 };
 
 /// What is asked of the stages.
@@ -33,10 +38,12 @@ struct BurstChoice {
   Seconds bound{}; // on what is to be least
 };
 
-/// Stages that keep `goal`, neighbours of unequal width, with the least iteration time or
+/// Stages that keep `goal`, neighbours in turn of unequal width, branches in turn or side by side
+/// (Branches.h), with the least iteration time or
 /// device-time. `positions`: where the model may be cut, ascending, both ends included. An
 /// iteration takes what IterationModel::Burst says. Fails where the cost model does. Ended early by
-/// `budget`, or where labels are too many to keep, the choice is not proven.
+/// `budget`, or where labels are too many to keep, the choice is not proven; nor where stages side
+/// by side are possible and the best ones do not fit into memory: then those in turn are searched.
 llvm::Expected<BurstChoice> searchWidths(BurstCosts &costs, llvm::ArrayRef<int> positions,
                                          const BurstGoal &goal, SearchBudget &budget);
 

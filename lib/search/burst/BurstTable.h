@@ -28,6 +28,7 @@ public:
   int cuts() const { return static_cast<int>(positions.size()) - 1; } // and the beginning
   int widths() const { return static_cast<int>(counts.size()); }
   int width(int index) const { return counts[index]; }
+  llvm::ArrayRef<int> allWidths() const { return counts; }
   LayerRange layers(int begin, int end) const { return {positions[begin], positions[end]}; }
 
   /// Layers between two cuts, on the width-th number of devices.

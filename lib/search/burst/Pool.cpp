@@ -18,7 +18,7 @@ uint32_t reversed(uint32_t value) {
 } // namespace
 
 Pool::Pool(const Cluster &cluster, int type, int most, Samples batch, Widths widths)
-    : deviceType(type), batch(batch) {
+    : cluster(cluster), deviceType(type), batch(batch), devices(devicesOf(cluster, type)) {
   int64_t limit = std::min<int64_t>(most, batch.value());
   for (int64_t width = 1; width <= limit; ++width) {
     bool isPower = (width & (width - 1)) == 0, divides = batch.value() % width == 0;
@@ -26,10 +26,18 @@ Pool::Pool(const Cluster &cluster, int type, int most, Samples batch, Widths wid
       all.push_back(static_cast<int>(width));
     leavesOut |= isPower && !divides;
   }
+  begins.resize(all.back() + 1);
+  for (int width : all) {
+    std::vector<int64_t> &first = begins[width];
+    first.resize(width);
+    std::vector<int> placed = order(width);
+    for (int place = 0; place < width; ++place)
+      first[placed[place]] = place * share(width).value();
+  }
   for (int from : all)
     for (int to : all)
       if (from != to)
-        moves[{from, to}] = {countMoved(from, to),
+        moves[{from, to}] = {moved(DeviceRun{0, from}, DeviceRun{0, to}),
                              nestedTransferPath(cluster, group(from), group(to))};
 }
 
@@ -41,23 +49,50 @@ std::vector<int> Pool::order(int width) {
   return devices;
 }
 
-MovedShares Pool::countMoved(int from, int to) const {
-  auto begins = [&](int width) {
-    std::vector<int64_t> result(width);
-    std::vector<int> devices = order(width);
-    for (int place = 0; place < width; ++place)
-      result[devices[place]] = place * share(width).value();
-    return result;
+int64_t Pool::missing(DeviceRun own, DeviceRun other, int device) const {
+  int64_t wanted = share(own.width).value();
+  if (device < other.first || device >= other.end())
+    return wanted;
+  int64_t mine = begins[own.width][device - own.first];
+  int64_t theirs = begins[other.width][device - other.first];
+  int64_t held = share(other.width).value();
+  int64_t common = std::min(mine + wanted, theirs + held) - std::max(mine, theirs);
+  return wanted - std::max<int64_t>(0, common);
+}
+
+MovedShares Pool::moved(DeviceRun from, DeviceRun to) const {
+  auto most = [&](DeviceRun own, DeviceRun other) {
+    int64_t result = 0, all = share(own.width).value();
+    for (int device = own.end(); result < all && device-- > own.first;) // the last are alone
+      result = std::max(result, missing(own, other, device));
+    return Samples(result);
   };
-  std::vector<int64_t> before = begins(from), after = begins(to);
-  int64_t held = share(from).value(), wanted = share(to).value(), least = std::min(held, wanted);
-  for (int device = 0; device < std::min(from, to); ++device) {
-    int64_t begin = std::max(before[device], after[device]);
-    int64_t end = std::min(before[device] + held, after[device] + wanted);
-    least = std::min(least, std::max<int64_t>(0, end - begin));
+  return {most(from, to), most(to, from)};
+}
+
+Seconds Pool::receiptTime(DeviceRun own, ArrayRef<std::pair<DeviceRun, Seconds>> times) const {
+  Seconds all{}, longest{};
+  for (const auto &[other, time] : times)
+    all += time;
+  for (int device = own.end(); longest < all && device-- > own.first;) {
+    Seconds sum{};
+    for (const auto &[other, time] : times)
+      if (missing(own, other, device) > 0)
+        sum += time;
+    longest = std::max(longest, sum);
   }
-  // A device of the wider set only keeps nothing.
-  return {Samples(from > to ? held : held - least), Samples(to > from ? wanted : wanted - least)};
+  return longest;
+}
+
+bool Pool::liesAsFirst(DeviceRun run) const {
+  if (run.end() > static_cast<int>(devices.size()))
+    return false;
+  auto [entry, isNew] = placed.try_emplace({run.first, run.width}, true);
+  ArrayRef<DeviceRef> of(devices);
+  if (isNew)
+    entry->second = groupOf(cluster, of.slice(run.first, run.width)) ==
+                    groupOf(cluster, of.take_front(run.width));
+  return entry->second;
 }
 
 Seconds Pool::moveTime(int from, int to, Bytes perSample, Bytes fixed) const {
@@ -65,6 +100,13 @@ Seconds Pool::moveTime(int from, int to, Bytes perSample, Bytes fixed) const {
     return Seconds();
   const auto &[shares, path] = moves.at({from, to});
   return path.time(shares.sent, shares.received, perSample, fixed);
+}
+
+Seconds Pool::moveTime(DeviceRun from, DeviceRun to, Bytes perSample, Bytes fixed) const {
+  if (from == to)
+    return Seconds();
+  MovedShares shares = moved(from, to);
+  return moves.at({from.width, to.width}).path.time(shares.sent, shares.received, perSample, fixed);
 }
 
 } // namespace heterplan

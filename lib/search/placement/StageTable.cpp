@@ -131,7 +131,7 @@ StageEntry StageTable::priceWays(LayerRange range, const DeviceGroup &group, int
     if (most < fewest)
       continue;
     plainFits |= &way == evaluator.stages.waysFor(count).begin();
-    StageOption option{group, 1, {way.recomputes}, way.sharding};
+    StageOption option{group, 1, {way.recomputes}, way.sharding, {}};
     StageCost cost = evaluator.stages.costs.stageCost(range, option,
                                                       evaluator.stages.splitOf(microBatches, true));
     ways.push_back(

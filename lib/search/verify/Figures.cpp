@@ -84,6 +84,12 @@ void addStage(const Stage &stated, const ReevaluatedStage &facts, const std::str
   figures.add("reduceScatter of " + name, stated.reduceScatter, facts.reduceScatter);
   figures.add("update of " + name, stated.update, facts.update);
   figures.add("sync of " + name, stated.sync, facts.sync);
+  for (size_t i = 0; i < std::min(stated.inputs.size(), facts.inputs.size()); ++i) {
+    std::string input = " over input " + std::to_string(i) + " of " + name;
+    figures.add("receive" + input, stated.inputs[i].receive, facts.inputs[i].receive);
+    figures.add("receiveGradient" + input, stated.inputs[i].receiveGradient,
+                facts.inputs[i].receiveGradient);
+  }
   for (size_t r = 0; r < stated.replicas.size(); ++r) {
     std::string replica = "replica " + std::to_string(r) + " of " + name;
     figures.add("forward of " + replica, stated.replicas[r].forward, facts.replicas[r].forward);

@@ -77,13 +77,9 @@ TimeRange timesOf(const Plan &plan, const Cluster &cluster,
   double passes = plan.microBatches;
   for (size_t s = 0; s < stages.size(); ++s) {
     const ReevaluatedStage &stage = stages[s];
-    auto addMessages = [&](size_t other, Seconds each) {
-      if (other < stages.size())
-        times.add(transferPath(cluster, stages[other].group, stage.group).link.provenance,
-                  passes * each.value());
-    };
-    addMessages(s - 1, stage.receive);
-    addMessages(s + 1, stage.receiveGradient);
+    for (const StageInput &input : stage.inputs) // both ways over the same links
+      times.add(transferPath(cluster, stages[input.stage].group, stage.group).link.provenance,
+                passes * (input.receive + input.receiveGradient).value());
     times.add(stage.lookupOrigin, passes * (stage.lookup + stage.lookupGradient).value());
     times.add(stage.reduceOrigin, (stage.sync - stage.update).value() +
                                       passes * (stage.summing * 2 + stage.reduceScatter).value());

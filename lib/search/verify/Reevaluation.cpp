@@ -7,6 +7,7 @@
 #include "search/verify/SharedDevices.h"
 #include "search/verify/StageMemoryReevaluation.h"
 #include "search/verify/StageReader.h"
+#include "search/verify/TransferReevaluation.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -37,10 +38,6 @@ private:
                                           Samples samples) const;
   void addOrigin(const LayerCost &cost, const ReevaluatedStage &facts,
                  ReevaluatedReplica &replica) const;
-  void addTransfers(std::vector<ReevaluatedStage> &stages) const;
-  std::map<DeviceRef, HeldSamples> heldBy(size_t stage) const;
-  MovedSamples movedBehind(size_t stage) const;
-  TransferPath pathBehind(size_t stage, const DeviceGroup &from, const DeviceGroup &to) const;
   Error addAmplification(std::vector<ReevaluatedStage> &stages) const;
   Expected<Seconds> timeOf(int layer, int type, Samples samples) const;
   void addLookups(ReevaluatedStage &facts) const;
@@ -118,63 +115,6 @@ void Reevaluator::addLookups(ReevaluatedStage &facts) const {
   facts.lookupGradient = lookupGradientCost(cluster, facts.group).time(rows);
 }
 
-std::map<DeviceRef, HeldSamples> Reevaluator::heldBy(size_t stage) const {
-  std::map<DeviceRef, HeldSamples> result;
-  int64_t begin = 0, parts = plan.microBatches;
-  for (const Replica &replica : plan.stages[stage].replicas) {
-    int64_t share = replica.share.value(), count = share / parts + (share % parts != 0);
-    result[replica.devices.front()] = {begin, begin + count};
-    begin += count;
-  }
-  return result;
-}
-
-MovedSamples Reevaluator::movedBehind(size_t stage) const {
-  std::map<DeviceRef, HeldSamples> from = heldBy(stage), to = heldBy(stage + 1);
-  auto most = [](const auto &some, const auto &others) {
-    int64_t result = 0;
-    for (const auto &[device, held] : some) {
-      int64_t moved = held.end - held.begin;
-      if (auto other = others.find(device); other != others.end())
-        moved -= std::max<int64_t>(0, std::min(held.end, other->second.end) -
-                                          std::max(held.begin, other->second.begin));
-      result = std::max(result, moved);
-    }
-    return Samples(result);
-  };
-  return {most(from, to), most(to, from)};
-}
-
-/// In a burst plan one of the two sets of devices holds the other.
-TransferPath Reevaluator::pathBehind(size_t stage, const DeviceGroup &from,
-                                     const DeviceGroup &to) const {
-  if (plan.schedule != Schedule::Burst)
-    return transferPath(cluster, from, to);
-  std::map<DeviceRef, HeldSamples> some = heldBy(stage), others = heldBy(stage + 1);
-  if (some.size() > others.size())
-    std::swap(some, others);
-  bool nested = std::all_of(some.begin(), some.end(),
-                            [&](const auto &entry) { return others.count(entry.first) != 0; });
-  return nested ? nestedTransferPath(cluster, from, to) : transferPath(cluster, from, to);
-}
-
-/// Receipts of neighbours that are both known; they are as wide as the wider side needs.
-void Reevaluator::addTransfers(std::vector<ReevaluatedStage> &stages) const {
-  for (size_t s = 0; s + 1 < stages.size(); ++s) {
-    ReevaluatedStage &from = stages[s], &to = stages[s + 1];
-    if (!from.obstacle.empty() || !to.obstacle.empty())
-      continue;
-    const Cut &cut = cuts[to.begin];
-    MovedSamples moved = movedBehind(s);
-    if (moved.received == Samples(0)) // each device has its samples already
-      continue;
-    to.receive = pathBehind(s, from.group, to.group)
-                     .time(moved.sent, moved.received, cut.forwardBytes, cut.fixedBytes);
-    from.receiveGradient = pathBehind(s, to.group, from.group)
-                               .time(moved.received, moved.sent, cut.backwardBytes, Bytes(0));
-  }
-}
-
 /// The boundary behind a stage is a barrier, so its passes last as long as the slowest replica of
 /// each; the last stage turns round at once, so there it is the replica with the slowest sum. Among
 /// equally slow ones the plan may name any.
@@ -219,12 +159,14 @@ Expected<Seconds> Reevaluator::timeOf(int layer, int type, Samples samples) cons
 /// stage's), and, where it is the first of its stage, what is moved at the boundary before it.
 /// Where devices differ, the first type of the stage stands for all.
 Error Reevaluator::addAmplification(std::vector<ReevaluatedStage> &stages) const {
-  const ReevaluatedStage *before = nullptr;
   const MicroBatches whole{plan.globalBatch, plan.microBatches};
   double m = plan.microBatches;
   for (ReevaluatedStage &facts : stages) {
     int type = facts.group.counts.front().first;
     CollectiveCost sum = allReduceCost(cluster, facts.group);
+    Seconds returned{}; // to stages that go back at the same time
+    for (const StageInput &input : facts.inputs)
+      returned = std::max(returned, input.receiveGradient);
     for (int i = facts.begin; i < facts.end; ++i) {
       Expected<Seconds> time = timeOf(i, type, facts.mostSamples);
       Expected<Seconds> alone = timeOf(i, type, Samples(whole.fullSize()));
@@ -233,13 +175,12 @@ Error Reevaluator::addAmplification(std::vector<ReevaluatedStage> &stages) const
       const Layer &layer = graph.layers[i];
       Seconds spent = *time + sum.time(layer.inPassAllReduces, layer.inPassAllReduceBytes) * 2 * m +
                       Seconds(sum.secondsPerByte * layer.denseBytes().value());
-      if (i == facts.begin && before)
-        spent += (facts.receive + before->receiveGradient) * m;
+      if (i == facts.begin)
+        spent += (facts.receive + returned) * m;
       double ratio = *alone == Seconds(0) ? (spent == Seconds(0) ? 0 : mostAmplification)
                                           : double(facts.replicas.size()) * (spent / *alone);
       facts.amplification = std::max(facts.amplification, std::min(ratio, mostAmplification));
     }
-    before = &facts;
   }
   return Error::success();
 }
@@ -293,18 +234,23 @@ Expected<Reevaluation> Reevaluator::run() {
   const bool fitted = factsOf(plan.iterationModel).fitted;
   StageReader reader(plan, graph, cluster);
   StageMemoryReevaluator memory(plan, graph, cluster, cuts);
+  TransferReevaluator transfers(plan, graph, cluster, cuts);
   Reevaluation result;
-  for (const Stage &stage : plan.stages) {
-    ReevaluatedStage &facts = result.stages.emplace_back(reader.read(stage));
+  for (const Stage &stage : plan.stages)
+    result.stages.push_back(reader.read(stage));
+  if (Error error = transfers.findFlows(result.stages))
+    result.obstacle = toText(std::move(error));
+  for (size_t s = 0; s < result.stages.size(); ++s) {
+    ReevaluatedStage &facts = result.stages[s];
     if (!facts.obstacle.empty())
       continue;
     if (!fitted)
       if (Error error = price(facts))
         return error;
-    memory.addNeeds(result.stages.size() - 1, facts);
+    memory.addNeeds(s, facts);
   }
   if (!fitted)
-    addTransfers(result.stages);
+    transfers.addTimes(result.stages);
   else if (Error error = addSteadyTimes(result.stages))
     return error;
   for (size_t s = 0; s < result.stages.size(); ++s) {

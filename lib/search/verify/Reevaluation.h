@@ -8,6 +8,7 @@
 #include "ir/Cluster.h"
 #include "ir/LayerGraph.h"
 #include "ir/Plan.h"
+#include "ir/StageGraph.h"
 
 #include "llvm/Support/Error.h"
 
@@ -58,6 +59,8 @@ struct ReevaluatedStage {
   Bytes parameterBytes{}, denseBytes{}, lookupBytes{}; // the last one of a sample
   int64_t sums = 0;                                    // that the replicas take in each pass
   Bytes summedBytes{};
+  Cut received, sent;             // over all links to the stage, and from it
+  std::vector<StageInput> inputs; // what each link to it takes
   Seconds receive{}, receiveGradient{}, lookup{}, lookupGradient{}, reduceScatter{};
   Seconds forward{}, backward{}, update{}, sync{};
   double amplification = 0; // the largest of its layers, where stages lie on one pool

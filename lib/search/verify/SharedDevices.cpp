@@ -21,6 +21,8 @@ Plan withTimes(Plan plan, const std::vector<ReevaluatedStage> &stages) {
     stage.backward = facts.backward;
     stage.receive = facts.receive;
     stage.receiveGradient = facts.receiveGradient;
+    if (!stage.inputs.empty())
+      stage.inputs = facts.inputs;
     stage.lookup = facts.lookup;
     stage.lookupGradient = facts.lookupGradient;
     stage.reduceScatter = facts.reduceScatter;

@@ -58,8 +58,9 @@ Bytes StageMemoryReevaluator::activationMemory(const ReevaluatedStage &facts, Sa
     const Layer &layer = graph.layers[i];
     bool begins =
         std::find(facts.segments.begin(), facts.segments.end(), i) != facts.segments.end();
+    const Cut &in = i == facts.begin ? facts.received : cuts[i];
     if (begins || i == facts.begin)
-      entering += cuts[i].forwardBytes * count + cuts[i].fixedBytes;
+      entering += in.forwardBytes * count + in.fixedBytes;
     segment = begins ? layer.activationBytes : segment + layer.activationBytes;
     largest = std::max(largest, segment);
     buffers += layer.bufferBytes;
@@ -69,7 +70,7 @@ Bytes StageMemoryReevaluator::activationMemory(const ReevaluatedStage &facts, Sa
     kept += facts.denseBytes / 2;
   if (facts.segments.empty())
     kept = kept * double(inFlight);
-  const Cut &in = cuts[facts.begin], &out = cuts[facts.end]; // what was sent waits for its gradient
+  const Cut &in = facts.received, &out = facts.sent; // what was sent waits for its gradient
   Bytes leaving = out.forwardBytes * count + out.fixedBytes;
   Bytes messages = (in.backwardBytes + out.backwardBytes) * count;
   return (entering + leaving) * double(inFlight) + kept + buffers + messages;

@@ -50,6 +50,39 @@ class Cnn(nn.Module):
         return self.fc(torch.flatten(self.mean(x), 1))
 
 
+class Mixed(nn.Module):
+    """Branches of unequal depth, as in Inception."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.deep1 = nn.Conv2d(channels, channels, 3, padding=1)
+        self.deep2 = nn.Conv2d(channels, channels, 3, padding=1)
+        self.wide = nn.Conv2d(channels, channels, 5, padding=2)
+        self.point = nn.Conv2d(channels, channels, 1)
+        self.mix = nn.Conv2d(3 * channels, channels, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        deep = self.deep2(torch.relu(self.deep1(x)))
+        parts = [torch.relu(part) for part in (deep, self.wide(x), self.point(x))]
+        return torch.relu(self.mix(torch.cat(parts, 1)))
+
+
+class Branches(nn.Module):
+    """Two blocks of three branches on 16x16 images: many weights for what flows between them."""
+
+    def __init__(self, channels: int = 16, classes: int = 10) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(3, channels, 3, stride=4, padding=1)
+        self.mixed1 = Mixed(channels)
+        self.mixed2 = Mixed(channels)
+        self.mean = nn.AdaptiveAvgPool2d(1)
+        self.fc = nn.Linear(channels, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.mixed2(self.mixed1(torch.relu(self.stem(x))))
+        return self.fc(torch.flatten(self.mean(x), 1))
+
+
 class EncoderBlock(nn.Module):
     def __init__(self, tokens: int, width: int, heads: int) -> None:
         super().__init__()
@@ -140,6 +173,7 @@ def main() -> None:
     export(
         Transformer(), torch.zeros(2, 8, dtype=torch.int64), "ids", folder / "transformer.onnx", 17
     )
+    export(Branches(), torch.randn(2, 3, 16, 16), "input", folder / "branches.onnx", 13)
 
 
 if __name__ == "__main__":

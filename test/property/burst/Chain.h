@@ -280,8 +280,14 @@ public:
     chain.layers.back().consumers.clear();
   }
 
+  /// Its first layer, its last, and the layers of each branch between them.
+  struct Fork {
+    int first = 0, last = 0;
+    std::vector<std::pair<int, int>> branches; // begin, end
+  };
+
   Chain chain;
-  int forks = 0;
+  std::vector<Fork> forks;
 
 private:
   int below(int limit) { return int(random() % uint64_t(limit)); }
@@ -301,9 +307,10 @@ private:
 
   /// The first layer goes to all branches, which meet at the last; now and then past them, too.
   void fork(int begin, int end) {
-    ++forks;
+    Fork fork{begin, end - 1, {}};
     for (int first = begin + 1; first < end - 1;) {
       int next = first + 1 + below(std::min(4, end - 1 - first));
+      fork.branches.push_back({first, next});
       connect(begin, first);
       compose(first, next);
       connect(next - 1, end - 1);
@@ -311,6 +318,7 @@ private:
     }
     if (below(3) == 0)
       connect(begin, end - 1);
+    forks.push_back(std::move(fork));
   }
 
   std::mt19937_64 random;

@@ -97,7 +97,7 @@ TEST_F(StageCostTest, theSlowestOfEachPassOrOfBoth) {
   cluster.nodes[1].devices = {{"other", 1}};
   for (const char *layer : {"a", "b"})
     model.entry(layer, "other", {Seconds(5), Seconds(1), Seconds(0), Seconds(0)});
-  StageOption option{DeviceGroup{{{0, 1}, {1, 1}}}, 1, {}, StateSharding::None};
+  StageOption option{DeviceGroup{{{0, 1}, {1, 1}}}, 1, {}, StateSharding::None, {}};
   std::vector<std::vector<int64_t>> shares{{3}, {1}};
   StageCost inside = cost(whole, option, {4, 1, false, shares});
   EXPECT_DOUBLE_EQ(inside.forward.value(), 10) << "of the other";

@@ -56,6 +56,7 @@ class Communicator:
         self._timeout = timeout
         self.waited = 0.0  # seconds that sum() took so far
         self._stages = program.stages
+        self._boundaries = max(1, len(program.links))
         self._pending: dict[Message, list[tuple[dist.Work | None, Tensor]]] = {}
         self._kept: dict[Message, list[Tensor]] = {}  # from this rank to itself
         join(timeout)
@@ -95,7 +96,7 @@ class Communicator:
     def _route_count(self) -> int:
         """One for all stage boundaries, or one for each: gloo tells messages apart by their tags, and
         between ranks of one part each there is one boundary."""
-        return 1 if self._is_pipeline or not self._direct else max(1, self._stages - 1)
+        return 1 if self._is_pipeline or not self._direct else self._boundaries
 
     @property
     def _is_pipeline(self) -> bool:
@@ -259,7 +260,7 @@ class Communicator:
 
     def _tag(self, instruction: Instruction, tensors: int, number: int) -> int:
         """Of the number-th message of a transfer; no two that are on their way have the same."""
-        return (instruction.micro_batch * tensors + number) * self._stages + instruction.boundary
+        return (instruction.micro_batch * tensors + number) * self._boundaries + instruction.boundary
 
     def _finish(self, work: dist.Work | None) -> None:
         """Gloo minds the timeout of a message only where it is given; NCCL has a watchdog."""

@@ -194,9 +194,10 @@ class PartExecution:
         specs = self.part.receives
         state = self._state(instruction)
         state.received = state.received or [[] for _ in specs]
-        tensors = self._communicator.receive(specs, instruction)
-        for parts, tensor in zip(state.received, tensors, strict=True):
-            parts.append((instruction.samples.begin, tensor))
+        crossing = _crossing(specs, instruction)
+        tensors = self._communicator.receive([spec for _, spec in crossing], instruction)
+        for (index, _), tensor in zip(crossing, tensors, strict=True):
+            state.received[index].append((instruction.samples.begin, tensor))
 
     def _forward(self, instruction: Instruction) -> None:
         state = self._state(instruction)
@@ -232,8 +233,9 @@ class PartExecution:
             spec.check(output, samples)
         state.output_gradients = [None] * len(state.outputs)
         if self._presence.absent:
-            for index, _ in _differentiable(self.part.sends):
-                state.output_gradients[index] = torch.zeros_like(state.outputs[index])
+            for index, spec in enumerate(self.part.sends):
+                if spec.differentiable:
+                    state.output_gradients[index] = torch.zeros_like(state.outputs[index])
 
     def _inputs(self, batch: Batch) -> list[Tensor]:
         return [batch.inputs[name] for name in self._stage.inputs]
@@ -253,15 +255,15 @@ class PartExecution:
     def _send(self, instruction: Instruction) -> None:
         outputs, own = self._state(instruction).outputs, self._own(instruction.micro_batch)
         parts = [
-            spec.slice(output, own, instruction.samples)
-            for spec, output in zip(self.part.sends, outputs, strict=True)
+            spec.slice(outputs[index], own, instruction.samples)
+            for index, spec in _crossing(self.part.sends, instruction)
         ]
         self._communicator.send(parts, instruction)
 
     def _receive_gradient(self, instruction: Instruction) -> None:
         state = self._state(instruction)
         part, own = instruction.samples, self._own(instruction.micro_batch)
-        moved = _differentiable(self.part.sends)
+        moved = _differentiable(self.part.sends, instruction)
         gradients = self._communicator.receive([spec for _, spec in moved], instruction)
         for (index, spec), gradient in zip(moved, gradients, strict=True):
             whole = state.output_gradients[index]
@@ -316,11 +318,11 @@ class PartExecution:
         own, part = self._own(instruction.micro_batch), instruction.samples
         gradients = [
             self._gradient_slice(spec, state.input_gradients[index], own, part)
-            for index, spec in _differentiable(self.part.receives)
+            for index, spec in _differentiable(self.part.receives, instruction)
         ]
         self._communicator.send(gradients, instruction)
         state.returned += part.count
-        if state.returned >= own.count:
+        if state.returned >= own.count * self._program.links_to(self.part):
             del self._micro_batches[instruction.micro_batch]
 
     def _gradient_slice(
@@ -333,9 +335,19 @@ class PartExecution:
         return spec.slice(whole, own, part)
 
 
-def _differentiable(specs: Sequence[TensorSpec]) -> list[tuple[int, TensorSpec]]:
-    """The tensors whose gradients travel back, with their indices."""
-    return [(index, spec) for index, spec in enumerate(specs) if spec.differentiable]
+def _crossing(
+    specs: Sequence[TensorSpec], instruction: Instruction
+) -> list[tuple[int, TensorSpec]]:
+    """The tensors of a transfer, with their indices."""
+    boundaries = (None, instruction.boundary)
+    return [(index, spec) for index, spec in enumerate(specs) if spec.boundary in boundaries]
+
+
+def _differentiable(
+    specs: Sequence[TensorSpec], instruction: Instruction
+) -> list[tuple[int, TensorSpec]]:
+    """Those whose gradients travel back."""
+    return [entry for entry in _crossing(specs, instruction) if entry[1].differentiable]
 
 
 def _next_lookups(instructions: Sequence[Instruction]) -> dict[int, int | None]:

@@ -76,6 +76,7 @@ class TensorSpec:
     dtype: torch.dtype
     dims: tuple[tuple[int, int], ...]
     differentiable: bool = False
+    boundary: int | None = None  # the link that it crosses; None where its stage has one on that side
 
     def __post_init__(self) -> None:
         growing = [dim for dim in self.dims if dim[0]]
@@ -138,7 +139,7 @@ class Instruction:
     part: int  # of its rank
     micro_batch: int  # -1: of the whole iteration
     peer: int  # -1: none; may be the rank itself
-    boundary: int  # of a transfer: b lies between stages b and b+1
+    boundary: int  # of a transfer: the link of the program
     samples: SampleRange
     group: tuple[int, ...]
 
@@ -163,6 +164,14 @@ class Instruction:
         if self.info.kind == "send":
             parts.append(f"to rank {self.peer}")
         return " ".join(parts)
+
+
+@dataclass(frozen=True)
+class Link:
+    """Stage `target` follows stage `source`."""
+
+    source: int
+    target: int
 
 
 @dataclass(frozen=True)
@@ -199,6 +208,11 @@ class RankProgram:
     optimizer: str
     parts: tuple[Part, ...]
     instructions: tuple[Instruction, ...]
+    links: tuple[Link, ...] = ()  # in a chain link b leads from stage b to stage b+1
+
+    def links_to(self, part: Part) -> int:
+        """How many there are."""
+        return sum(link.target == part.stage for link in self.links)
 
     @property
     def sizes(self) -> MicroBatches:
@@ -237,11 +251,21 @@ def _range(fields: Fields) -> SampleRange:
     return SampleRange(fields.integer("begin"), fields.integer("count"))
 
 
-def _tensor(fields: Fields) -> TensorSpec:
+def _tensor(fields: Fields, linked: bool) -> TensorSpec:
     name = fields.text("name")
     dtype = dtype_of(fields.text("type", default="float32"), fields.where)
     dims = tuple((d.integer("perSample"), d.integer("fixed")) for d in fields.objects("shape"))
-    return TensorSpec(name, dtype, dims, fields.flag("differentiable"))
+    boundary = fields.integer("boundary") if linked else None
+    return TensorSpec(name, dtype, dims, fields.flag("differentiable"), boundary)
+
+
+def _links(fields: Fields, stages: int) -> tuple[Link, ...]:
+    """None are stated where each stage follows the one before."""
+    links = [Link(item.integer("from"), item.integer("to")) for item in fields.objects("links")]
+    for index, link in enumerate(links):
+        if not link.source < link.target < stages:
+            raise RuntimeFault(f"{fields.where}: links[{index}] leads to no later stage")
+    return tuple(links) or tuple(Link(stage, stage + 1) for stage in range(stages - 1))
 
 
 def _table(fields: Fields) -> TableSpec:
@@ -250,7 +274,8 @@ def _table(fields: Fields) -> TableSpec:
     return TableSpec(name, dtype, fields.integer("columns", least=1), fields.integers("rows"))
 
 
-def _part(fields: Fields) -> Part:
+def _part(fields: Fields, linked: bool) -> Part:
+    """`linked`: the program states links, and the tensors which of them they cross."""
     if shard := fields.integer("shard"):
         raise RuntimeFault(
             f"{fields.where}: shard {shard}: replicas of several devices are not supported"
@@ -259,8 +284,8 @@ def _part(fields: Fields) -> Part:
         stage=fields.integer("stage"),
         replica=fields.integer("replica"),
         samples=_range(fields.object("samples")),
-        receives=tuple(_tensor(item) for item in fields.objects("receives")),
-        sends=tuple(_tensor(item) for item in fields.objects("sends")),
+        receives=tuple(_tensor(item, linked) for item in fields.objects("receives")),
+        sends=tuple(_tensor(item, linked) for item in fields.objects("sends")),
         tables=tuple(_table(item) for item in fields.objects("tables")),
         recompute=fields.texts("recompute"),
         state_sharding=fields.text("stateSharding", SHARDINGS, default="none"),
@@ -292,20 +317,22 @@ def read_rank_program(directory: Path, rank: int) -> RankProgram:
     fields = read_fields(path)
     world_size = fields.integer("worldSize", least=1)
     micro_batches = fields.integer("microBatches", least=1)
+    stages, linked = fields.integer("stages", least=1), bool(fields.objects("links"))
     program = RankProgram(
         model=fields.text("model"),
         rank=fields.integer("rank"),
         world_size=world_size,
-        stages=fields.integer("stages", least=1),
+        stages=stages,
         device_kind=fields.text("deviceKind", ("cpu", "gpu"), default="cpu"),
         device=_device(fields.object("device")),
         global_batch=fields.integer("globalBatch", least=1),
         micro_batches=micro_batches,
         optimizer=fields.text("optimizer", OPTIMIZERS, default="sgd"),
-        parts=tuple(_part(item) for item in fields.objects("parts")),
+        parts=tuple(_part(item, linked) for item in fields.objects("parts")),
         instructions=tuple(
             _instruction(item, world_size, micro_batches) for item in fields.objects("instructions")
         ),
+        links=_links(fields, stages),
     )
     _check(program, path, rank)
     return program
@@ -373,7 +400,8 @@ def _check_instruction(
             f"those of the rank, {own.begin}..{own.end}"
         )
     to_next = instruction.is_gradient == (instruction.info.kind == "receive")
-    if instruction.boundary != (part.stage if to_next else part.stage - 1):
+    ends = [link.source if to_next else link.target for link in program.links]
+    if not 0 <= instruction.boundary < len(ends) or ends[instruction.boundary] != part.stage:
         raise RuntimeFault(
             f"{where}: '{instruction.op}' of stage {part.stage} names boundary "
             f"{instruction.boundary}"

@@ -22,7 +22,7 @@ from .update_rule import UpdateRule
 
 
 class Reference:
-    """All stages in a chain; each micro-batch passes whole, so no message and no sum is needed."""
+    """All stages in their order; each micro-batch passes whole, so no message and no sum is needed."""
 
     def __init__(
         self,
@@ -149,9 +149,12 @@ class Reference:
         inputs = {name: tensor.to(self._device) for name, tensor in batch.inputs.items()}
         self._position.step, self._position.first_sample = step, first
         tensors: tuple[Tensor, ...] = ()
+        carried: dict[str, Tensor] = {}
         for stage in self._stages:
             described: Any = stage
-            tensors = tuple(stage(*tensors, *(inputs[name] for name in described.inputs)))
+            received = (carried[name] for name in described.receives)
+            tensors = tuple(stage(*received, *(inputs[name] for name in described.inputs)))
+            carried.update(zip(described.sends, tensors, strict=True))
         targets = batch.targets
         if isinstance(targets, Tensor):
             targets = targets.to(self._device)

@@ -1,0 +1,112 @@
+#include "search/verify/TransferReevaluation.h"
+
+#include <algorithm>
+
+using namespace llvm;
+
+namespace heterplan {
+
+/// What crosses each link. In a chain it is the cut, whatever is amiss with other stages.
+Error TransferReevaluator::findFlows(std::vector<ReevaluatedStage> &stages) {
+  std::vector<int> begins;
+  for (const ReevaluatedStage &facts : stages)
+    begins.push_back(facts.begin);
+  if (stageGraph.isChain()) {
+    for (const StageLink &link : stageGraph.links())
+      crossing.push_back(cuts[begins[link.to]]);
+  } else {
+    auto routed = stageGraph.route(graph, begins);
+    if (!routed)
+      return routed.takeError();
+    for (const std::vector<int> &tensors : *routed)
+      crossing.push_back(carriedBy(graph, tensors));
+  }
+  for (size_t i = 0; i < crossing.size(); ++i) {
+    const StageLink &link = stageGraph.links()[i];
+    for (Cut *cut : {&stages[link.from].sent, &stages[link.to].received}) {
+      cut->forwardBytes += crossing[i].forwardBytes;
+      cut->backwardBytes += crossing[i].backwardBytes;
+      cut->fixedBytes += crossing[i].fixedBytes;
+    }
+  }
+  return Error::success();
+}
+
+std::map<DeviceRef, HeldSamples> TransferReevaluator::heldBy(int stage) const {
+  std::map<DeviceRef, HeldSamples> result;
+  int64_t begin = 0, parts = plan.microBatches;
+  for (const Replica &replica : plan.stages[stage].replicas) {
+    int64_t share = replica.share.value(), count = share / parts + (share % parts != 0);
+    result[replica.devices.front()] = {begin, begin + count};
+    begin += count;
+  }
+  return result;
+}
+
+namespace {
+/// Samples that `device`, which holds `held`, does not find among `others`.
+int64_t movedOf(const DeviceRef &device, HeldSamples held,
+                const std::map<DeviceRef, HeldSamples> &others) {
+  int64_t moved = held.end - held.begin;
+  if (auto other = others.find(device); other != others.end())
+    moved -= std::max<int64_t>(0, std::min(held.end, other->second.end) -
+                                      std::max(held.begin, other->second.begin));
+  return moved;
+}
+} // namespace
+
+MovedSamples TransferReevaluator::movedOver(const StageLink &link) const {
+  std::map<DeviceRef, HeldSamples> from = heldBy(link.from), to = heldBy(link.to);
+  auto most = [](const auto &some, const auto &others) {
+    int64_t result = 0;
+    for (const auto &[device, held] : some)
+      result = std::max(result, movedOf(device, held, others));
+    return Samples(result);
+  };
+  return {most(from, to), most(to, from)};
+}
+
+/// In a burst plan one of the two sets of devices holds the other.
+TransferPath TransferReevaluator::pathOf(const StageLink &link, const DeviceGroup &from,
+                                         const DeviceGroup &to) const {
+  if (plan.schedule != Schedule::Burst)
+    return transferPath(cluster, from, to);
+  std::map<DeviceRef, HeldSamples> some = heldBy(link.from), others = heldBy(link.to);
+  if (some.size() > others.size())
+    std::swap(some, others);
+  bool nested = std::all_of(some.begin(), some.end(),
+                            [&](const auto &entry) { return others.count(entry.first) != 0; });
+  return nested ? nestedTransferPath(cluster, from, to) : transferPath(cluster, from, to);
+}
+
+/// Receipts over links of which both ends are known; they are as wide as the wider side needs. A
+/// device takes part in those over which some of its samples move, one after another.
+void TransferReevaluator::addTimes(std::vector<ReevaluatedStage> &stages) const {
+  std::vector<std::map<DeviceRef, Seconds>> receipts(stages.size()), returns(stages.size());
+  for (size_t i = 0; i < crossing.size(); ++i) {
+    const StageLink &link = stageGraph.links()[i];
+    ReevaluatedStage &from = stages[link.from], &to = stages[link.to];
+    if (!from.obstacle.empty() || !to.obstacle.empty())
+      continue;
+    to.inputs.push_back({link.from, Seconds(), Seconds()});
+    MovedSamples moved = movedOver(link);
+    if (moved.received == Samples(0)) // each device has its samples already
+      continue;
+    StageInput &input = to.inputs.back();
+    const Cut &cut = crossing[i];
+    input.receive = pathOf(link, from.group, to.group)
+                        .time(moved.sent, moved.received, cut.forwardBytes, cut.fixedBytes);
+    input.receiveGradient = pathOf(link, to.group, from.group)
+                                .time(moved.received, moved.sent, cut.backwardBytes, Bytes(0));
+    std::map<DeviceRef, HeldSamples> before = heldBy(link.from), after = heldBy(link.to);
+    for (const auto &[device, held] : after)
+      if (movedOf(device, held, before) > 0)
+        to.receive = std::max(to.receive, receipts[link.to][device] += input.receive);
+    for (const auto &[device, held] : before)
+      if (movedOf(device, held, after) > 0)
+        from.receiveGradient =
+            std::max(from.receiveGradient, returns[link.from][device] += input.receiveGradient);
+  }
+}
+
+} // namespace heterplan

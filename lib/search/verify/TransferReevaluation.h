@@ -1,0 +1,36 @@
+// What stages send each other and what that takes, worked out afresh for the checker.
+#pragma once
+
+#include "search/verify/Reevaluation.h"
+
+#include <map>
+
+namespace heterplan {
+
+class TransferReevaluator {
+public:
+  /// `cuts` are those of `graph`; all outlive this.
+  TransferReevaluator(const Plan &plan, const LayerGraph &graph, const Cluster &cluster,
+                      const std::vector<Cut> &cuts)
+      : plan(plan), graph(graph), cluster(cluster), cuts(cuts), stageGraph(plan.stages) {}
+
+  /// Fills in what each stage receives and sends. InvalidPlan where a stage does not follow one
+  /// that it reads from.
+  llvm::Error findFlows(std::vector<ReevaluatedStage> &stages);
+  /// Fills in the times; comes after findFlows().
+  void addTimes(std::vector<ReevaluatedStage> &stages) const;
+
+private:
+  std::map<DeviceRef, HeldSamples> heldBy(int stage) const;
+  MovedSamples movedOver(const StageLink &link) const;
+  TransferPath pathOf(const StageLink &link, const DeviceGroup &from, const DeviceGroup &to) const;
+
+  const Plan &plan;
+  const LayerGraph &graph;
+  const Cluster &cluster;
+  const std::vector<Cut> &cuts;
+  const StageGraph stageGraph;
+  std::vector<Cut> crossing; // by link
+};
+
+} // namespace heterplan
