@@ -31,6 +31,6 @@ WORKLOADS = {
     each.name: each
     for each in (
         Workload("short", 96, 4, 40, 5), Workload("long", 1536, 64, 20, 5),
-        Workload("turns", 1536, 96, 40, 5, turn=0.005),
+        Workload("turns", 1536, 96, 40, 3, turn=0.005),
     )
 }  # fmt: skip
