@@ -1,6 +1,6 @@
 // Where few stages are left: paths that know the neighbours of their stages, so that transfers are
-// as they are, and that keep the limits of the scarcest types exactly. The relaxation then mixes only
-// paths that do (successive sublimation; Ibaraki, 1987).
+// as they are, and that keep the limits of the scarcest types exactly. The relaxation then mixes
+// only paths that do (successive sublimation; Ibaraki, 1987).
 #include "search/exact/Lagrangian.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -219,8 +219,7 @@ void Lagrangian::addStages(const Interval &interval, const Charges &charges,
   const Levels &levels = relaxation.levels;
   const ArrayRef<Levels::Kept> kept = levels.types;
   const ArrayRef<Levels::Kept> outer = kept.empty() ? kept : kept.drop_back();
-  const size_t states = levels.states(),
-               inner = kept.empty() ? 1 : size_t(kept.back().count) + 1;
+  const size_t states = levels.states(), inner = kept.empty() ? 1 : size_t(kept.back().count) + 1;
   reached = {};
   for (size_t i = interval.firstRanked[end]; i < interval.firstRanked[end + 1]; ++i) {
     const Ranked &ranked = interval.ranked[i];
@@ -254,7 +253,8 @@ void Lagrangian::addTransfers(int position, const Reached &reached, Relaxation &
   for (size_t here = junctions.first[position]; here < junctions.first[position + 1]; ++here)
     for (size_t i = 0; i < reached.options.size(); ++i) {
       Boundary time = boundary(position, reached.options[i], junctions.options[here]);
-      addTime(time.receive, &reached.forward[i * states], &relaxation.forward[here * states], states);
+      addTime(time.receive, &reached.forward[i * states], &relaxation.forward[here * states],
+              states);
       addTime(time.receive + time.gradient, &reached.fill[i * states],
               &relaxation.fill[here * states], states);
     }

@@ -35,7 +35,7 @@ constexpr LayerRange whole{0, 2}, first{0, 1}, second{1, 2};
 /// Rings of two boxes: 2·(1/2)·size/100 + 2·0.5.
 constexpr double ring = 800 / 100.0 + 1;
 
-StageOption boxes(int count) { return {DeviceGroup{{{0, count}}}, 1, {}, StateSharding::None}; }
+StageOption boxes(int count) { return {DeviceGroup{{{0, count}}}, 1, {}, StateSharding::None, {}}; }
 } // namespace
 
 TEST_F(StageCostTest, computing) {
