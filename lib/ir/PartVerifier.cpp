@@ -25,8 +25,6 @@ PartVerifier::PartVerifier(const Program &program, const StageGraph &graph, int 
       rank(rank), samples(samples) {}
 
 Error PartVerifier::verifyHeader() {
-  if (part.stage < 0 || part.stage >= program.stages)
-    return refuse(name() + " belongs to a stage that does not exist");
   if (part.replica < 0 || part.shard < 0)
     return refuse(name() + " has a negative replica or shard");
   if (part.stateSharding != StateSharding::None)

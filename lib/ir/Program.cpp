@@ -68,6 +68,8 @@ Error verifyRankHeader(const Program &program, int number) {
   for (size_t i = 1; i < rank.parts.size(); ++i)
     if (rank.parts[i].stage <= rank.parts[i - 1].stage)
       return refuse(name + " has parts that are not of ascending stages");
+  if (rank.parts.front().stage < 0 || rank.parts.back().stage >= program.stages)
+    return refuse(name + " belongs to a stage that does not exist");
   // Also keeps a hostile count of micro-batches from being allocated.
   if (rank.instructions.size() / rank.parts.size() < static_cast<size_t>(program.microBatches))
     return refuse(name + " has fewer instructions than micro-batches");

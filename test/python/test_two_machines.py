@@ -99,6 +99,7 @@ def test_commands_train_on_both(
         for command, program in started:
             printed[command], _ = program.communicate(timeout=600)
             assert program.returncode == 0, f"{command}\n{printed[command]}"
+            print(f"$ {command}\n{printed[command]}")
     plan = json.loads((tmp_path / "plan/plan.json").read_text())
     shares = {each["devices"][0]["type"]: each["share"] for each in plan["stages"][0]["replicas"]}
     assert shares["core-a"] > shares["core-b"], "the slower machine has less to do"

@@ -3,6 +3,7 @@ does, less the seconds that each import of torch takes."""
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import resource
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 from packages import RUNTIME
 
 
@@ -119,3 +121,16 @@ def run_ranks(
         )
         for rank, process in enumerate(processes)
     ]
+
+
+def assert_trains_as_one_process(folder: Path, ranks: int, logs: Path) -> None:
+    """The plan in `folder` has the losses of one process, and they change."""
+    result = logs / "result.json"
+    outcomes = run_ranks(
+        ranks, logs / "logs", [str(folder), "--json", str(result), "--check", "--steps", "4", "--lr", "0.05"]
+    )
+    assert [outcome.status for outcome in outcomes] == [0] * ranks, outcomes
+    found = json.loads(result.read_text())
+    assert found["checkPassed"]
+    assert found["losses"] == pytest.approx(found["referenceLosses"], rel=1e-4)
+    assert found["losses"][-1] != pytest.approx(found["losses"][0], rel=1e-3), "nothing trained"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from generated import BINARY, SOURCE
-from ranks import run_ranks
+from ranks import assert_trains_as_one_process
 
 DATA = SOURCE / "test/data"
 CLUSTER = DATA / "parts/burst-cores.yaml"
@@ -38,16 +38,7 @@ def test_it_trains_as_one_process(tmp_path: Path):
     assert plan["optimal"] and plan["schedule"] == "burst"
     ranks = sorted((folder / "ranks").iterdir())
     assert len(ranks) == 4
-    result = tmp_path / "result.json"
-    outcomes = run_ranks(
-        4, tmp_path / "logs",
-        [str(folder), "--json", str(result), "--check", "--steps", "4", "--lr", "0.05"],
-    )  # fmt: skip
-    assert [outcome.status for outcome in outcomes] == [0] * 4, outcomes
-    found = json.loads(result.read_text())
-    assert found["checkPassed"]
-    assert found["losses"] == pytest.approx(found["referenceLosses"], rel=1e-4)
-    assert found["losses"][-1] != pytest.approx(found["losses"][0], rel=1e-3), "nothing trained"
+    assert_trains_as_one_process(folder, 4, tmp_path)
 
 
 @pytest.mark.parametrize(
