@@ -5,7 +5,8 @@
 
 A small CNN with branches on four CPU ranks of this machine: one plan whose branches lie side by side, made for slow
 workers, and one made for this machine from layers and links that are measured first. Each is trained with --check
-(losses beside those of one process), then with copies of a small MLP in its gaps. The machine should be quiet.
+(losses beside those of one process, in double precision), then alone, then with copies of a small MLP in its gaps. The
+machine should be quiet.
 """
 
 from __future__ import annotations
@@ -57,13 +58,14 @@ class Row:
     folder: Path
     plan: dict[str, Any]
     checked: dict[str, Any]
+    alone: dict[str, Any]
     together: dict[str, Any]
 
     def text(self) -> str:
         losses = zip(self.checked["losses"], self.checked["referenceLosses"], strict=True)
         difference = max(abs(found - wanted) / abs(wanted) for found, wanted in losses)
         job = self.together["background"]
-        alone = statistics.median(self.checked["stepSeconds"][WARMUP:])
+        alone = statistics.median(self.alone["stepSeconds"][WARMUP:])
         slowdown = "–" if job["slowdown"] is None else f"{job['slowdown']:.1%}"
         both = "–" if job["clusterThroughput"] is None else f"{job['clusterThroughput']:.0f}"
         beside = statistics.median(self.together["stepSeconds"][WARMUP:])
@@ -111,7 +113,7 @@ def row(name: str, options: list[object], steps: int, folder: Path) -> Row:
         )
     )  # fmt: skip
     runs = []
-    for extra in (["--check", "--no-background"], ["--background-options=--lr 0.02"]):
+    for extra in (["--check", "--no-background"], ["--no-background"], ["--background-options=--lr 0.02"]):
         result = folder / "run.json"
         heterplan(
             "run", package, "--steps", steps, "--warmup", WARMUP, "--threads", 1, "--no-save", f"--json={result}", *extra
