@@ -89,6 +89,8 @@ int StageGraph::linkTowards(int stage, int reader) const {
 
 Expected<std::vector<std::vector<int>>> StageGraph::route(const LayerGraph &graph,
                                                           ArrayRef<int> begins) const {
+  if (begins.empty() || begins.front() != 0 || !is_sorted(begins))
+    return invalid(0) << "the stages do not hold the layers in their order";
   auto stageOf = [&](int layer) {
     return static_cast<int>(upper_bound(begins, layer) - begins.begin()) - 1;
   };

@@ -47,7 +47,8 @@ public:
 
   /// By link: the tensors of `graph` that cross it, ascending, where stage s begins at layer
   /// begins[s]. From where it is made to each stage that reads it, a tensor takes at each stage the
-  /// link that leads farthest. InvalidPlan where no link leads there.
+  /// link that leads farthest. InvalidPlan where no link leads there, or where the stages do not
+  /// begin one behind another, the first at layer 0.
   llvm::Expected<std::vector<std::vector<int>>> route(const LayerGraph &graph,
                                                       llvm::ArrayRef<int> begins) const;
 

@@ -109,6 +109,15 @@ TEST(StageGraph, ATensorThatNoLinkBringsIsRefused) {
             std::string::npos);
 }
 
+/// As a file may say.
+TEST(StageGraph, StagesOutOfOrderAreRefused) {
+  for (llvm::ArrayRef<int> begins : {llvm::ArrayRef<int>({1, 2, 2, 3}), {0, 3, 2, 1}, {}}) {
+    auto crossing = StageGraph(forkPlan().stages).route(forkGraph(), begins);
+    ASSERT_FALSE(bool(crossing));
+    EXPECT_NE(toText(crossing.takeError()).find("in their order"), std::string::npos);
+  }
+}
+
 /// 2 forward, then 1 + 3 beside 1 + 5, a half second to each device at the join, 2; twice as long
 /// back; updates of two stages on each device.
 TEST(StageGraph, BranchesOnDevicesOfTheirOwnRunAtTheSameTime) {
