@@ -49,8 +49,9 @@ Expected<ExitStatus> measureBy(std::vector<std::string> arguments, const LocalOp
   return exitDone;
 }
 
-/// Has the runtime take part as the rank of this host, by the variables that torchrun sets.
-Error meetOtherHosts(const LocalOptions &options) {
+/// Has the runtime take part as the rank of this host, which it returns, by the variables that
+/// torchrun sets.
+Expected<int64_t> meetOtherHosts(const LocalOptions &options) {
   Expected<std::vector<std::string>> hosts = listOption("--hosts", options.hosts, 2);
   if (!hosts)
     return hosts.takeError();
@@ -71,19 +72,19 @@ Error meetOtherHosts(const LocalOptions &options) {
         {"MASTER_ADDR", hosts->front()},
         {"MASTER_PORT", std::to_string(*port)}})
     setenv(name, value.c_str(), /*overwrite=*/1);
-  return Error::success();
+  return rank;
 }
 
 Expected<ExitStatus> measureLink(const LocalOptions &options, const std::string &output) {
-  if (!options.hosts.empty())
-    if (Error error = meetOtherHosts(options))
-      return error;
+  Expected<int64_t> host = options.hosts.empty() ? Expected<int64_t>(0) : meetOtherHosts(options);
+  if (!host)
+    return host.takeError();
   Expected<int64_t> ranks = wholeOption("--ranks", options.ranks, 2, 2, 1024);
   if (!ranks)
     return ranks.takeError();
   return measureBy(
       {"heterplan_runtime.profile_link", "--name", options.link, "--ranks", std::to_string(*ranks)},
-      options, output, /*isWrittenHere=*/options.nodeRank.empty() || options.nodeRank == "0");
+      options, output, /*isWrittenHere=*/*host == 0);
 }
 
 Expected<ExitStatus> measureMemory(const LocalOptions &options, const std::string &output) {
@@ -104,6 +105,15 @@ std::string outputFor(const LocalOptions &options, StringRef what) {
   return beside.str().str();
 }
 } // namespace
+
+Error checkHosts(const LocalOptions &options) {
+  if (!options.hosts.empty() && options.link.empty())
+    return usageError("--hosts") << "is of --link, which is not given";
+  for (auto [name, text] : {std::pair("--node-rank", &options.nodeRank), {"--port", &options.port}})
+    if (!text->empty() && options.hosts.empty())
+      return usageError(name) << "is of --hosts, which is not given";
+  return Error::success();
+}
 
 Expected<ExitStatus> profileLocally(const LocalOptions &options) {
   if (options.machine)

@@ -142,6 +142,8 @@ Expected<ExitStatus> profile(const ProfileCommand &command) {
   LocalOptions local{command.link,     command.ranks,  command.hosts,
                      command.nodeRank, command.port,   command.memory,
                      command.machine,  command.device, command.output};
+  if (Error error = checkHosts(local))
+    return error;
   if (local.any())
     return profileLocally(local);
   Expected<ProfileJob> job = readProfileJob(command);
