@@ -107,6 +107,23 @@ TEST(BurstBranches, EqualBruteForce) {
   EXPECT_GT(expectOptimal(Least::Time, 1000, 1012, 10, 3), 0);
 }
 
+/// Larger graphs: no plan is slower than the best one whose branches run one after another.
+TEST(BurstBranches, AreNeverSlowerThanInTurn) {
+  int forks = 0;
+  for (uint64_t seed = 0; seed < 120; ++seed) {
+    SeriesParallelGraph graph(seed, 10, 4);
+    forks += !graph.forks.empty();
+    double inTurn = graph.chain.bruteForce(Least::Time);
+    std::optional<Planned> found = planned(problemOf(graph.chain, Least::Time));
+    ASSERT_EQ(found.has_value(), std::isfinite(inTurn)) << "seed " << seed;
+    if (found) {
+      EXPECT_LE(found->plan.iteration.value(), inTurn * (1 + 1e-9)) << "seed " << seed;
+      EXPECT_EQ(found->failures, "") << "seed " << seed;
+    }
+  }
+  EXPECT_GT(forks, 40);
+}
+
 TEST(BurstBranches, LeastDeviceSecondsEqualBruteForce) {
   expectOptimal(Least::DeviceTime, 0, 60, 7, 3);
 }

@@ -264,7 +264,7 @@ TEST(Burst, LimitsOfTheRequestAreKept) {
 /// By schedule auto and a limit on the amplification, both kinds are searched and the better wins.
 TEST(Burst, AutoTakesTheBetterOfBurstsAndPipelines) {
   int bursts = 0, pipelines = 0;
-  for (uint64_t seed = 0; seed < 60; ++seed) {
+  for (uint64_t seed = 0; seed < 72; ++seed) {
     Chain chain = test::randomChain(seed, 5, 4);
     chain.limit = 1.2 + 0.4 * double(seed % 4);
     llvm::ExitOnError check;
@@ -288,7 +288,7 @@ TEST(Burst, AutoTakesTheBetterOfBurstsAndPipelines) {
          check(examinePlan(best, problem.graph, problem.cluster, *problem.costs)))
       EXPECT_TRUE(finding.check.holds) << finding.check.name << ", seed " << seed;
   }
-  EXPECT_GE(bursts, 5);
+  EXPECT_GT(bursts, 5);
   EXPECT_GT(pipelines, 5);
 }
 
