@@ -17,9 +17,7 @@ struct ParetoPlans {
   Objective spent = Objective::Cost; // or DeviceSeconds: what is least against throughput
 
   /// Dollars for a million samples, or device-seconds of an iteration.
-  double spentBy(const Plan &plan) const {
-    return spent == Objective::Cost ? plan.costPerMillionSamples.value() : plan.deviceTime.value();
-  }
+  double spentBy(const Plan &plan) const { return heterplan::spentBy(plan, spent); }
   const char *spentName() const { // of a column, with its unit
     return spent == Objective::Cost ? "$/10^6 samples" : "device-seconds";
   }

@@ -314,6 +314,13 @@ struct Plan : Requirements {
   llvm::Error verify() const;
 };
 
+/// What `plan` spends where that is to be least: dollars for 10^6 samples, or device-seconds of an
+/// iteration (Objective::DeviceSeconds).
+inline double spentBy(const Plan &plan, Objective objective) {
+  return objective == Objective::Cost ? plan.costPerMillionSamples.value()
+                                      : plan.deviceTime.value();
+}
+
 /// What each device of `plan` holds: for all of its stages, and one process.
 std::map<DeviceRef, Bytes> memoryByDevice(const Plan &plan);
 

@@ -12,9 +12,6 @@ namespace {
 constexpr double rounding = 1e-9; // of limits, as Evaluation has it
 
 double speedOf(const Plan &plan) { return plan.throughput.value(); }
-double costOf(const Plan &plan, Objective spent) {
-  return spent == Objective::Cost ? plan.costPerMillionSamples.value() : plan.deviceTime.value();
-}
 
 class Sweep {
 public:
@@ -72,13 +69,13 @@ Error Sweep::sweepFloors(double slowest, double fastest) {
 
 /// Those that no other is at least as good as, up to rounding.
 std::vector<Plan> withoutDominated(std::vector<Plan> plans, Objective spent) {
-  auto costOfPlan = [&](const Plan &plan) { return costOf(plan, spent); };
   std::stable_sort(plans.begin(), plans.end(), [&](const Plan &a, const Plan &b) {
-    return speedOf(a) != speedOf(b) ? speedOf(a) > speedOf(b) : costOfPlan(a) < costOfPlan(b);
+    return speedOf(a) != speedOf(b) ? speedOf(a) > speedOf(b)
+                                    : spentBy(a, spent) < spentBy(b, spent);
   });
   std::vector<Plan> front;
   for (Plan &plan : plans) {
-    if (!front.empty() && costOfPlan(plan) >= costOfPlan(front.back()) * (1 - rounding))
+    if (!front.empty() && spentBy(plan, spent) >= spentBy(front.back(), spent) * (1 - rounding))
       continue;
     if (!front.empty() && speedOf(plan) >= speedOf(front.back()) * (1 - rounding))
       front.pop_back(); // as fast, and cheaper
@@ -90,12 +87,12 @@ std::vector<Plan> withoutDominated(std::vector<Plan> plans, Objective spent) {
 
 size_t kneeOf(ArrayRef<Plan> front, Objective spent) {
   double speeds = speedOf(front.back()) - speedOf(front.front());
-  double least = costOf(front.front(), spent), costs = costOf(front.back(), spent) - least;
+  double least = spentBy(front.front(), spent), costs = spentBy(front.back(), spent) - least;
   size_t knee = 0;
   double farthest = 0;
   for (size_t i = 0; i < front.size() && speeds > 0 && costs > 0; ++i) {
     double below = (speedOf(front[i]) - speedOf(front.front())) / speeds -
-                   (costOf(front[i], spent) - least) / costs;
+                   (spentBy(front[i], spent) - least) / costs;
     if (below > farthest) {
       farthest = below;
       knee = i;
