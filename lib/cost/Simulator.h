@@ -2,10 +2,9 @@
 // runtime interprets the same instructions, so both timelines overlay.
 //
 // Two rules make it the model that plans are priced with (iterationTime() in ir/Plan.h):
-// - A boundary is a barrier: a transfer begins when the last replica of the sending stage, or of
-// all
-//   stages that the receiver follows, has finished its pass of that micro-batch and the receiver is
-//   ready, and occupies the receiver.
+// - A boundary is a barrier: a transfer begins when the last replica of all stages that the
+//   receiver follows has finished its pass of that micro-batch and the receiver is ready, and
+//   occupies the receiver.
 // - The last stage is held back: it takes micro-batch j no earlier than it arrives when the slowest
 //   stage sets the rate. An eager start may hide a part of the drain; plans do not count on it.
 // - Sums of gradients at the end of a stage run beside what the ranks do next, one after another on

@@ -17,6 +17,8 @@ constexpr int beamWidth = 6;
 constexpr int64_t stepsPerStage = 16;
 /// Likewise, of states that bounds look at.
 constexpr int64_t statesPerStage = 512;
+/// Of all work: after what of it bounds are made sharper, and what each time may take.
+constexpr double sharpenedAfter[] = {0.125, 0.375}, sharpeningShare = 0.125;
 } // namespace
 
 LabelSearch::LabelSearch(Evaluator &evaluator, const SearchOptions &options)
@@ -308,10 +310,10 @@ Solution LabelSearch::solve() {
   for (size_t choice = 0; choice < cases.size(); ++choice)
     if (cases[choice])
       addRoot(static_cast<int>(choice));
-  for (double share : {0.125, 0.375}) {
+  for (double share : sharpenedAfter) {
     bestFirst(share);
     if (isOpen())
-      sharpen(share + 0.125);
+      sharpen(share + sharpeningShare);
   }
   bestFirst(1);
   double least = std::min({left, leastMisjudged, open.empty() ? infinity : open.top().first});

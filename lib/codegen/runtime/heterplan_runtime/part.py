@@ -78,6 +78,7 @@ class PartExecution:
         """From now on `part` of `program`, which has other samples (and messages) than before."""
         self._program, self.part = program, part
         self._samples = program.samples_of(part)
+        self._links_back = program.links_to(part)
         if self._counts_presence or all(own.count for own in self._samples.values()):
             return
         self._counts_presence = True
@@ -322,7 +323,7 @@ class PartExecution:
         ]
         self._communicator.send(gradients, instruction)
         state.returned += part.count
-        if state.returned >= own.count * self._program.links_to(self.part):
+        if state.returned >= own.count * self._links_back:
             del self._micro_batches[instruction.micro_batch]
 
     def _gradient_slice(

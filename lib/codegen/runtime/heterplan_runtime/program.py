@@ -211,7 +211,7 @@ class RankProgram:
     links: tuple[Link, ...] = ()  # in a chain link b leads from stage b to stage b+1
 
     def links_to(self, part: Part) -> int:
-        """How many there are."""
+        """How many stages the part's follows."""
         return sum(link.target == part.stage for link in self.links)
 
     @property
@@ -400,8 +400,8 @@ def _check_instruction(
             f"those of the rank, {own.begin}..{own.end}"
         )
     to_next = instruction.is_gradient == (instruction.info.kind == "receive")
-    ends = [link.source if to_next else link.target for link in program.links]
-    if not 0 <= instruction.boundary < len(ends) or ends[instruction.boundary] != part.stage:
+    link = program.links[instruction.boundary] if 0 <= instruction.boundary < len(program.links) else None
+    if link is None or (link.source if to_next else link.target) != part.stage:
         raise RuntimeFault(
             f"{where}: '{instruction.op}' of stage {part.stage} names boundary "
             f"{instruction.boundary}"

@@ -79,7 +79,7 @@ class Reference:
         for index, normaliser in self._normalisers.items():
             own = self._samples[index]
             normaliser.counts = [each[micro_batch].count for each in own]
-            sums = [sum(range.count for range in each.values()) for each in own]
+            sums = [sum(samples.count for samples in each.values()) for each in own]
             normaliser.weights = [each / self._program.global_batch for each in sums]
 
     def _values(self) -> list[StateEntry]:

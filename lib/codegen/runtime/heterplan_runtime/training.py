@@ -36,7 +36,7 @@ def _notes(run: Run) -> list[str]:
         notes.append("messages are staged through the CPU (gloo)")
     device = run.communicator.device
     if run.precision.name == "bf16" and not class_of(device).has_bf16(device):
-        notes.append("its device does not multiply in bf16, which takes longer there than was predicted")
+        notes.append("its device does not multiply in bf16: it takes longer than predicted, unless that was measured on such a device")
     has_tables = any(part.tables for part in run.program.parts)
     if has_tables and run.options.transfer_precision == "fp16":
         notes.append("rows of sparse tables and their gradients travel in half precision")
