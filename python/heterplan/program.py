@@ -26,13 +26,18 @@ def find_program() -> Path:
     stated = os.environ.get("HETERPLAN_BINARY")
     candidates = [Path(stated)] if stated else []
     candidates += [_PACKAGE / "program/bin/heterplan", _SOURCE / "build/bin/heterplan"]
+    if on_path := shutil.which("heterplan"):
+        candidates.append(Path(on_path))
     for candidate in candidates:
-        if os.access(candidate, os.X_OK):
+        if candidate.is_file() and os.access(candidate, os.X_OK) and not _is_command(candidate):
             return candidate
-    on_path = shutil.which("heterplan")
-    if on_path and Path(on_path).resolve().parent != Path(sys.executable).parent:
-        return Path(on_path)
     raise HeterplanError(f"the program heterplan is not there; tried {', '.join(map(str, candidates))}")
+
+
+def _is_command(path: Path) -> bool:
+    """Whether it is the command that a wheel installs, which would look for the program in its turn, for ever."""
+    with path.open("rb") as file:
+        return b"heterplan.__main__" in file.read(4096)
 
 
 def environment() -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 import zipfile
 from pathlib import Path
 
@@ -49,6 +50,14 @@ def test_program_needs_the_c_library_only(environment: Path, tmp_path: Path) -> 
         and not ALLOWED.match(Path(line.split()[0]).name)
     ]  # fmt: skip
     assert done.stdout and elsewhere == []
+
+
+def test_command_does_not_start_itself(environment: Path) -> None:
+    """Where $HETERPLAN_BINARY names it instead of the program, it would for ever."""
+    command = environment / "heterplan"
+    variables = {"PATH": str(environment), "HETERPLAN_BINARY": str(command)}
+    done = subprocess.run([command, "--version"], env=variables, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and done.stdout.startswith("heterplan "), done.stderr
 
 
 def test_command_finds_what_belongs_to_it(environment: Path, tmp_path: Path) -> None:
