@@ -209,7 +209,7 @@ def test_python_without_torch_is_told_so(tmp_path: Path):
     run = subprocess.run(
         [sys.executable, "-I", "-S", "-c",
          f"import sys; sys.path.insert(0, {str(folder)!r}); "
-         f"from heterplan_runtime.main import main; main([{str(folder)!r}])"],
+         f"from heterplan_runtime.main import main; sys.exit(main([{str(folder)!r}]))"],
         capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     assert run.returncode == 1

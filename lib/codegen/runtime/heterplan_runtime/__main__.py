@@ -1,6 +1,10 @@
+import os
 import sys
 
-from .main import main
+from .main import leave, main
 
 if __name__ == "__main__":
-    sys.exit(main())
+    status = main()
+    if "RANK" in os.environ:
+        leave(status)
+    sys.exit(status)

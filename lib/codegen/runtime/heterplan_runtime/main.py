@@ -194,29 +194,26 @@ def _run(arguments: list[str]) -> int:
 
     if "RANK" not in os.environ:
         world_size = read_rank_program(options.directory, 0).world_size
-        _check_memory(options, range(world_size))
+        on_cpu = _check_memory(options, range(world_size))
         from .launcher import launch
 
-        return launch(world_size, [*arguments, "--checked"], options.max_restarts)
+        return launch(world_size, [*arguments, "--checked"], options.max_restarts, on_cpu == world_size)
     if os.environ.get("LOCAL_RANK") == "0" and not options.checked:
         first = int(os.environ["RANK"])
         _check_memory(options, range(first, first + int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
     from .training import train
 
     train(options)
-    _leave(0)
+    return 0
 
 
-def _check_memory(options: argparse.Namespace, ranks: range) -> None:
-    """Of this machine, on which these ranks are to run; where they compute on the CPU."""
+def _check_memory(options: argparse.Namespace, ranks: range) -> int:
+    """Of this machine, on which these ranks are to run; where they compute on the CPU. Returns how many do."""
     from .background import copy_bytes
     from .device_classes import CPU, class_named
     from .fits import check_host_memory, free_bytes, rank_bytes
     from .program import read_plan, read_rank_program
 
-    if options.ignore_memory:
-        return
-    plan = read_plan(options.directory)
     programs = [read_rank_program(options.directory, rank) for rank in ranks]
     on_cpu = [
         program
@@ -224,12 +221,14 @@ def _check_memory(options: argparse.Namespace, ranks: range) -> None:
         if options.device == CPU.name or class_named(program.device_kind).count() == 0
         or class_named(program.device_kind) is CPU
     ]
-    if on_cpu:
+    if on_cpu and not options.ignore_memory:
+        plan = read_plan(options.directory)
         needs = [rank_bytes(each, plan) + copy_bytes(options, each.rank) for each in on_cpu]
         check_host_memory(needs, free_bytes())
+    return len(on_cpu)
 
 
-def _leave(status: int) -> NoReturn:
+def leave(status: int) -> NoReturn:
     """Ends the process at once: threads of a process group must neither keep a failed rank alive nor
     abort one that is done, as their destructors now and then do at an orderly exit."""
     sys.stdout.flush()
@@ -243,17 +242,17 @@ def main(arguments: list[str] | None = None) -> int:
     except CheckFailed as error:
         if os.environ.get("RANK", "0") == "0":
             print(f"heterplan: check failed: {error}", file=sys.stderr)
-        _leave(2)
+        return 2
     except Ended as error:
         if os.environ.get("RANK", "0") == "0":
             print(f"heterplan: {error}; --resume goes on", file=sys.stderr)
-        _leave(1)
+        return 1
     except RuntimeFault as error:
         print(f"heterplan: {_rank_text()}: error: {error}", file=sys.stderr)
-        _leave(1)
+        return 1
     except Exception as error:
         _print_unexpected(error)
-        _leave(1)
+        return 1
 
 
 def _print_unexpected(error: Exception) -> None:
