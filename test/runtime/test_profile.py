@@ -315,7 +315,8 @@ def start(command: list[Any], folder: Path) -> subprocess.Popen[str]:
 @needs_binary
 @pytest.mark.parametrize("engine", ["torch", "native"])
 def test_killed_at_any_moment_it_keeps_what_was_finished(tmp_path: Path, engine: str) -> None:
-    """SIGKILL as soon as the file has six more sessions, until one run reaches its end."""
+    """SIGKILL as soon as the file has some more sessions, until one run reaches its end."""
+    more = 15 if engine == "torch" else 6  # each start of which imports torch
     file = tmp_path / "cnn.profile.json"
     if engine == "torch":  # far from the sources, so that it finds nothing but what it carries
         script = emit(tmp_path, "--batches", "1,2,3", "-o", file.name)
@@ -327,14 +328,14 @@ def test_killed_at_any_moment_it_keeps_what_was_finished(tmp_path: Path, engine:
     while not ended:
         process = start(command, tmp_path)
         while process.poll() is None and (
-            not file.exists() or len(sessions(file)) < len(before) + 6
+            not file.exists() or len(sessions(file)) < len(before) + more
         ):
             time.sleep(0.001)
         ended = process.poll() == 0
         process.send_signal(signal.SIGKILL)
         _, err = process.communicate()
         now = sessions(file)  # it reads
-        assert len(now) >= len(before) + 6 or ended, err
+        assert len(now) >= len(before) + more or ended, err
         assert all(session in now for session in before)  # nothing measured was lost
         before = now
     assert len(before) == 5 * 3 * 5  # layers, batches, rounds
