@@ -265,8 +265,11 @@ Expression emitBatchNormalization(NodeEmitter &e) {
     return e.helper("train_batch_normalization", e.arguments("epsilon momentum"));
   }
   std::string epsilon = python::literal(static_cast<float>(e.real("epsilon", 1e-5)));
-  bool computed = e.input(3).role == TensorRole::Activation;
-  if (computed && e.integer("training_mode", 0)) // no state: it standardises what it is given
+  bool trains = e.integer("training_mode", 0) != 0;
+  auto computed = [&](int i) { return e.input(i).role == TensorRole::Activation; };
+  if (!trains && (computed(3) || computed(4))) // which may have gradients, and are no state
+    return e.helper("normalize_channels", e.arguments("epsilon"));
+  if (trains && computed(3)) // no state: it standardises what it is given
     return call("F.batch_norm", {e.in(0), "None", "None", "weight=" + e.in(1), "bias=" + e.in(2),
                                  "training=True", "eps=" + epsilon});
   // PyTorch weighs the new statistics, ONNX the old ones; round off what is left of float32.

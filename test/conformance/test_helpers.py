@@ -79,6 +79,10 @@ DIFFERENTIABLE = {
         lambda x: ops.softmax_cross_entropy_loss(x, torch.tensor([1, 0, 2]), ignore_index=0)[0],
         (double(3, 4),),
     ),
+    "normalize_channels": lambda: (
+        lambda x, s, b, m, v: ops.normalize_channels(x, s, b, m, v.square()),
+        (double(2, 3, 4), double(3), double(3), double(3), double(3)),
+    ),
     "stft": lambda: (lambda x: ops.stft(x, 2, frame_length=4), (double(1, 8, 1),)),
     "deform_conv": lambda: (
         lambda x, w: ops.deform_conv(x, w, torch.full((1, 8, 2, 2), 0.25).double()),

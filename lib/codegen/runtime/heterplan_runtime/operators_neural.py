@@ -19,6 +19,7 @@ __all__ = [
     "lp_pool",
     "mean_variance_normalization",
     "negative_log_likelihood_loss",
+    "normalize_channels",
     "rms_normalization",
     "rotary_embedding",
     "softmax_cross_entropy_loss",
@@ -188,6 +189,15 @@ def local_response_normalization(
     padded = F.pad(x.square().flatten(2), (0, 0, below, size - 1 - below))
     sums = padded.unfold(1, size, 1).sum(-1).reshape(x.shape)
     return x / (bias + alpha / size * sums) ** beta
+
+
+def normalize_channels(
+    x: Tensor, scale: Tensor, b: Tensor, mean: Tensor, var: Tensor, *, epsilon: float = 1e-5
+) -> Tensor:
+    """By statistics that were computed: gradients flow into them. All but `x` have a value a channel."""
+    gain = scale / (var + epsilon).sqrt()
+    shape = (-1, *[1] * (x.dim() - 2))
+    return x * gain.view(shape) + (b - mean * gain).view(shape)
 
 
 def train_batch_normalization(

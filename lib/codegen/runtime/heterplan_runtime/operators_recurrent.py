@@ -225,7 +225,8 @@ def _kernel(
     states = [(zeros if state is None else state).contiguous() for state in initial]
     start = states if len(states) > 1 else states[0]
     bidirectional = direction == "bidirectional"
-    y, *last = kernel(x, start, flat, biased, 1, 0.0, False, bidirectional, False)
+    training = torch.is_grad_enabled()  # without, cuDNN keeps nothing for the backward pass
+    y, *last = kernel(x, start, flat, biased, 1, 0.0, training, bidirectional, False)
     if direction == "reverse":
         y = y.flip(0)
     y = y.unflatten(-1, (w.shape[0], -1)).transpose(1, 2)
