@@ -104,11 +104,8 @@ def measured(model: dict[str, Any], plan: dict[str, Any], workloads: dict[str, A
             model["loss"], "--no-save", "--json", result,
         )  # fmt: skip
     found = json.loads(result.read_text("utf-8"))
-    interval = compiled.get("iterationInterval", {})
     facts = {
         "predicted": compiled["iterationSeconds"],
-        "least": interval.get("leastSeconds", 0.0),
-        "most": interval.get("mostSeconds", 0.0),
         "seconds": statistics.median(found["stepSeconds"][workloads["warmup"] :]),
         "predictedMiB": max(stage["memoryBytes"] for stage in compiled["stages"]) / MEBI,
         "usedMiB": memory.most,
@@ -121,19 +118,17 @@ def row(model: dict[str, Any], plan: dict[str, Any], facts: dict[str, Any]) -> s
     name = model["name"] + (" (held out)" if model.get("held_out") else "")
     return (
         f"| {name}, {plan['batch']} | {plan['precision']} | {plan['micro_batches']} | {plan['optimizer']} "
-        f"| {1e3 * facts['predicted']:.2f} | {1e3 * facts['least']:.2f}–{1e3 * facts['most']:.2f} "
-        f"| {1e3 * facts['seconds']:.2f} | {facts['seconds'] / facts['predicted']:.2f} "
+        f"| {1e3 * facts['predicted']:.2f} | {1e3 * facts['seconds']:.2f} | {facts['seconds'] / facts['predicted']:.2f} "
         f"| {facts['predictedMiB']:.0f} | {facts['usedMiB']} | {facts['usedMiB'] / facts['predictedMiB']:.0%} |"
     )
 
 
 def summary(found: list[dict[str, Any]]) -> str:
     errors = [abs(each["predicted"] / each["seconds"] - 1) for each in found]
-    inside = sum(each["least"] <= each["seconds"] <= each["most"] for each in found)
     shares = [each["usedMiB"] / each["predictedMiB"] for each in found]
     return (
-        f"Of {len(found)} plans: median error of the step {statistics.median(errors):.1%}, worst {max(errors):.1%}; {inside} steps within "
-        f"their interval of 90 %; {sum(share <= 1 for share in shares)} took no more memory than predicted, the median "
+        f"Of {len(found)} plans: median error of the step {statistics.median(errors):.1%}, worst {max(errors):.1%}; "
+        f"{sum(share <= 1 for share in shares)} took no more memory than predicted, the median "
         f"{statistics.median(shares):.0%} of it, the most {max(shares):.0%}."
     )
 
@@ -157,8 +152,8 @@ def main() -> int:
         about = f"{nvidia_smi('name')}, driver {nvidia_smi('driver_version')}, at most {nvidia_smi('clocks.max.sm')} MHz"
         (options.out / "about.txt").write_text(f"{datetime.date.today().isoformat()}, {about}", encoding="utf-8")
     print(f"`bench/gpu.py`, list {workloads['version']}: {(options.out / 'about.txt').read_text('utf-8')}.\n")
-    print("| model, batch | precision | micro-batches | optimizer | predicted, ms | interval, ms | measured, ms | measured / predicted | MiB predicted | MiB used | used / predicted |")
-    print("| --- | --- | ---: | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: |", flush=True)
+    print("| model, batch | precision | micro-batches | optimizer | predicted, ms | measured, ms | measured / predicted | MiB predicted | MiB used | used / predicted |")
+    print("| --- | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: |", flush=True)
     found = []
     for model in workloads["models"]:
         for plan in model["plans"] if model["name"] in wanted else []:
