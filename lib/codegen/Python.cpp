@@ -1,5 +1,7 @@
 #include "codegen/Python.h"
 
+#include "support/Text.h"
+
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/ConvertUTF.h"
 
@@ -272,7 +274,7 @@ std::string commentLine(int indent, StringRef text, StringRef end) {
   size_t used = margin.size() + 2 + end.size();
   size_t room = used < lineWidth ? lineWidth - used : 0;
   if (clipped.size() > room)
-    clipped = StringRef(clipped).take_front(room > 3 ? room - 3 : 0).str() + "...";
+    clipped = headOf(clipped, room > 3 ? room - 3 : 0).str() + "...";
   return margin + "# " + clipped + end.str() + "\n";
 }
 

@@ -1,5 +1,7 @@
 #include "support/Diagnostic.h"
 
+#include "support/Text.h"
+
 #include "llvm/Support/Format.h"
 
 namespace heterplan {
@@ -13,8 +15,8 @@ constexpr size_t longestInterpolation = 200;
 std::string presentable(llvm::StringRef text) {
   std::string result;
   if (text.size() > longestInterpolation)
-    result = text.take_front(longestInterpolation / 2).str() + "..." +
-             text.take_back(longestInterpolation / 4).str();
+    result = headOf(text, longestInterpolation / 2).str() + "..." +
+             tailOf(text, longestInterpolation / 4).str();
   else
     result = text.str();
   for (char &c : result)

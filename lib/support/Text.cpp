@@ -11,16 +11,23 @@ size_t columnsOf(StringRef text) {
   return width < 0 ? text.size() : static_cast<size_t>(width);
 }
 
+/// Whether a character began before it.
+static bool isInner(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
+
+StringRef headOf(StringRef text, size_t bytes) {
+  if (bytes >= text.size())
+    return text;
+  while (bytes > 0 && isInner(text[bytes]))
+    --bytes;
+  return text.take_front(bytes);
+}
+
+StringRef tailOf(StringRef text, size_t bytes) { return text.take_back(bytes).drop_while(isInner); }
+
 std::string shortened(StringRef name, size_t width) {
   if (columnsOf(name) <= width)
     return name.str();
-  auto isInner = [](char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; };
-  size_t head = width / 2 - 2, tail = name.size() - (width - width / 2 - 1);
-  while (head > 0 && isInner(name[head]))
-    --head;
-  while (tail < name.size() && isInner(name[tail]))
-    ++tail;
-  return name.take_front(head).str() + "..." + name.drop_front(tail).str();
+  return headOf(name, width / 2 - 2).str() + "..." + tailOf(name, width - width / 2 - 1).str();
 }
 
 } // namespace heterplan

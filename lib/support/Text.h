@@ -9,6 +9,9 @@ namespace heterplan {
 
 /// Columns of a terminal that UTF-8 `text` takes; its bytes where it is not UTF-8.
 size_t columnsOf(llvm::StringRef text);
+/// At most so many bytes from the front of UTF-8 `text`, and from its back: no character is cut.
+llvm::StringRef headOf(llvm::StringRef text, size_t bytes);
+llvm::StringRef tailOf(llvm::StringRef text, size_t bytes);
 /// `name` with the middle left out where it is wider than `width` columns.
 std::string shortened(llvm::StringRef name, size_t width = 48);
 

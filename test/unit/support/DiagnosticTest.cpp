@@ -1,5 +1,7 @@
 #include "support/Diagnostic.h"
 
+#include "llvm/Support/JSON.h"
+
 #include "gtest/gtest.h"
 
 #include <set>
@@ -59,6 +61,14 @@ TEST(Diagnostic, ShortensHostileStrings) {
       toText(Diagnostic(Diag::UnknownLayer, {hostile, 1, 1, ""}) << "no layer '" << hostile << "'");
   EXPECT_LT(text.size(), 500u);
   EXPECT_NE(text.find("xxx...xxx"), std::string::npos);
+}
+
+TEST(Diagnostic, ShortensBetweenCharacters) {
+  std::string name = "x";
+  for (int i = 0; i < 300; ++i)
+    name += "é";
+  EXPECT_TRUE(llvm::json::isUTF8(print({"m.onnx", 0, 0, name})));
+  EXPECT_TRUE(llvm::json::isUTF8(print({"m.onnx", 0, 0, name + "x"})));
 }
 
 TEST(Diagnostic, KeepsStringsOfTheLimitWhole) {

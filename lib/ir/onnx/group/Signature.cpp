@@ -1,6 +1,7 @@
 #include "ir/onnx/group/Signature.h"
 
 #include "support/Files.h"
+#include "support/Text.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/StringExtras.h"
@@ -166,7 +167,7 @@ std::string signatureOf(const GraphFacts &facts, ArrayRef<int> nodes, int heavy)
   printRiders(os, facts.graph, nodes, heavy);
   os.flush();
   if (head.size() > readableLength) {
-    head.resize(readableLength);
+    head.resize(headOf(head, readableLength).size());
     head += "...";
   }
   DataType type = DataType::Undefined;
