@@ -78,13 +78,39 @@ std::error_code syncOne(const std::string &file) {
   return failure;
 }
 
-std::error_code syncTree(const std::string &folder) {
+/// More files than these are brought to the disk together, with whatever else waits for it: one at
+/// a time, each waits for the disk once.
+constexpr size_t mostSyncedAlone = 256;
+
+size_t countEntries(const std::string &folder) {
+  size_t count = 0;
   for (const std::string &name : entriesOf(folder)) {
     std::string entry = below(folder, name);
-    if (std::error_code failure = isFolder(entry) ? syncTree(entry) : syncOne(entry))
+    count += isFolder(entry) ? countEntries(entry) : 1;
+  }
+  return count;
+}
+
+std::error_code syncFileSystem(const std::string &folder) {
+  int descriptor = openFolder(folder);
+  if (descriptor < 0)
+    return lastError();
+  std::error_code failure = syncfs(descriptor) == 0 ? std::error_code() : lastError();
+  close(descriptor);
+  return failure;
+}
+
+std::error_code syncEach(const std::string &folder) {
+  for (const std::string &name : entriesOf(folder)) {
+    std::string entry = below(folder, name);
+    if (std::error_code failure = isFolder(entry) ? syncEach(entry) : syncOne(entry))
       return failure;
   }
   return syncOne(folder);
+}
+
+std::error_code syncTree(const std::string &folder) {
+  return countEntries(folder) > mostSyncedAlone ? syncFileSystem(folder) : syncEach(folder);
 }
 
 /// Siblings of `target` that a writer made.

@@ -70,6 +70,16 @@ TEST_F(DirectoryExchangeTest, ReplacesAndKeeps) {
   EXPECT_EQ(status.st_mode & 0777, 0750u);
 }
 
+TEST_F(DirectoryExchangeTest, ManyFilesAreBroughtToTheDiskTogether) {
+  EXPECT_EQ(save("1"), "");
+  for (int i = 0; i < 300; ++i)
+    llvm::cantFail(writeFile(target + "/" + std::to_string(i) + "-mine", std::to_string(i)));
+  EXPECT_EQ(save("2"), "");
+  EXPECT_EQ(read("ours"), "2");
+  EXPECT_EQ(read("299-mine"), "299");
+  EXPECT_EQ(entries(), 1);
+}
+
 TEST_F(DirectoryExchangeTest, WhatIsRefusedChangesNothing) {
   EXPECT_EQ(save("1"), "");
   llvm::cantFail(writeFile(target + "/refused", "mine"));
