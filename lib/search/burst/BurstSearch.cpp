@@ -1,8 +1,7 @@
 #include "search/burst/BurstSearch.h"
 
-#include "search/burst/Branches.h"
+#include "search/burst/BurstBounds.h"
 #include "search/burst/BurstFlows.h"
-#include "search/burst/BurstTable.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -31,34 +30,17 @@ struct Label {
   double iteration() const { return time + backlog; }
 };
 
-/// By cut and width behind it, the least that the stages before it add: where it is of the next
-/// stage, and of the stage that ends there (`own`).
-struct Rest {
-  std::vector<double> next, own;
-};
-
 class WidthSearch {
 public:
-  /// `branches`: those that may lie side by side; null: all stages run in turn.
+  /// `branches`: those that may lie side by side; null: all stages run in turn. `bounds`: of the
+  /// same plans. Only those are looked for of which what is to be least is at most `limit`.
   WidthSearch(const BurstTable &table, const BurstGoal &goal, BranchTable *branches,
-              bool countsMemory, SearchBudget &budget)
-      : table(table), goal(goal), branches(branches), countsMemory(countsMemory), budget(budget),
-        nodes(size_t(table.cuts() + 1) * size_t(table.widths())), before(nodes.size()),
-        restTime(completions(
-            [](const BurstRun &run, int) { return run.time; },
-            [](const BurstMove &move, int, int) { return move.forward + move.backward; },
-            &LaneChoice::leastTime)),
-        restDeviceTime(
-            completions([](const BurstRun &run, int width) { return width * (run.time + run.sum); },
-                        [](const BurstMove &move, int before, int after) {
-                          return after * move.forward + before * move.backward;
-                        },
-                        &LaneChoice::leastDeviceTime)) {}
-
-  /// From here on only what is better than `choice` is looked for.
-  void beat(const BurstChoice &choice) {
-    if (!choice.stages.empty())
-      limit = (goal.deviceTime ? choice.deviceTime : choice.iteration).value() * (1 - rounding);
+              const BurstBounds &bounds, double limit, bool countsMemory, SearchBudget &budget)
+      : table(table), goal(goal), branches(branches), bounds(bounds), countsMemory(countsMemory),
+        budget(budget), nodes(size_t(table.cuts() + 1) * size_t(table.widths())),
+        before(nodes.size()), longest(goal.longest.value() * (1 + rounding)), limit(limit) {
+    for (int block = 0; branches && block < int(branches->blocks().size()); ++block)
+      orders.push_back(orderOf(branches->choices(block)));
   }
 
   BurstChoice run() {
@@ -80,51 +62,17 @@ private:
     return size_t(cut) * size_t(table.widths()) + size_t(width);
   }
 
-  /// Sums of gradients are not counted in times. At the end the width does not matter.
-  template <typename OfRun, typename OfMove>
-  Rest completions(OfRun ofRun, OfMove ofMove, double LaneChoice::*ofChoice) const {
-    size_t widths = size_t(table.widths());
-    std::vector<double> rest(size_t(table.cuts() + 1) * widths, infinity);
-    std::vector<double> own(rest.size(), infinity);
-    std::fill(rest.begin(), rest.begin() + ptrdiff_t(widths), 0);
-    for (int end = 1; end <= table.cuts(); ++end) {
-      std::fill_n(rest.begin() + ptrdiff_t(place(end, 0)), widths,
-                  leastOfBranches(end, own, ofChoice));
-      for (int before = 0; before < table.widths(); ++before) {
-        double &least = own[place(end, before)];
-        for (int begin = 0; begin < end; ++begin)
-          if (const BurstRun &run = table.run(begin, end, before); run.time >= 0)
-            least = std::min(least, rest[place(begin, before)] + ofRun(run, table.width(before)));
-        for (int after = 0; after < table.widths(); ++after) {
-          double moving = 0;
-          if (end < table.cuts()) {
-            const BurstMove &move = table.move(end, before, after);
-            if (before == after || move.forward < 0)
-              continue;
-            moving = ofMove(move, table.width(before), table.width(after));
-          }
-          double &entry = rest[place(end, after)];
-          entry = std::min(entry, least + moving);
-        }
-      }
-    }
-    return {std::move(rest), std::move(own)};
-  }
+  /// A choice of lanes, and what it adds at least to the sum by which the bound was found.
+  struct Ranked {
+    int choice = 0;
+    double least = 0;
+  };
 
-  /// Of branches side by side that end at `end`, with the stages before them.
-  double leastOfBranches(int end, const std::vector<double> &own,
-                         double LaneChoice::*ofChoice) const {
-    double result = infinity;
-    for (size_t i = 0; branches && i < branches->blocks().size(); ++i) {
-      const BranchBlock &block = branches->blocks()[i];
-      if (block.end != end)
-        continue;
-      double least = infinity;
-      for (int width = 0; width < table.widths(); ++width)
-        least = std::min(least, own[place(block.begin, width)]);
-      for (const LaneChoice &choice : branches->choices(int(i)))
-        result = std::min(result, least + choice.*ofChoice);
-    }
+  std::vector<Ranked> orderOf(const std::vector<LaneChoice> &choices) const {
+    std::vector<Ranked> result;
+    for (int i = 0; i < int(choices.size()); ++i)
+      result.push_back({i, bounds.weighted(choices[i].leastTime, choices[i].leastDeviceTime)});
+    stable_sort(result, [](const Ranked &a, const Ranked &b) { return a.least < b.least; });
     return result;
   }
 
@@ -134,14 +82,22 @@ private:
     for (int i = 0; branches && i < int(branches->blocks().size()); ++i) {
       if (branches->blocks()[i].end != end)
         continue;
-      const std::vector<LaneChoice> &choices = branches->choices(i);
-      for (int choice = 0; choice < int(choices.size()); ++choice)
-        for (int width = table.widths(); width-- > 0;) {
-          int narrowest = std::min(table.width(width), table.width(labels[next].width));
-          if (choices[choice].devices > narrowest)
-            break;
-          addBranches(next, i, choice, width);
-        }
+      for (int width = 0; width < table.widths(); ++width)
+        addBranches(next, i, width);
+    }
+  }
+
+  /// Likewise of a stage of `width` before them, until the cheapest that is left adds too much.
+  void addBranches(int next, int block, int width) {
+    int narrowest = std::min(table.width(width), table.width(labels[next].width));
+    int begin = branches->blocks()[block].begin;
+    double room =
+        bounds.roomFor(labels[next].time, labels[next].deviceTime, begin, width, limits());
+    for (const Ranked &ranked : orders[block]) {
+      if (ranked.least > room)
+        break;
+      if (branches->choices(block)[ranked.choice].devices <= narrowest)
+        addBranches(next, block, ranked.choice, width);
     }
   }
 
@@ -234,15 +190,16 @@ private:
 
   /// `isOwn`: the stage that ends where the label begins has its width.
   bool isWorthwhile(const Label &label, bool isOwn = false) const {
-    size_t at = place(label.begin, label.width);
-    double time = label.time + (isOwn ? restTime.own : restTime.next)[at];
     if (countsMemory && label.memory > goal.memory.value())
       return false;
-    if (time > goal.longest.value() * (1 + rounding))
-      return false;
-    if (!goal.deviceTime)
-      return time <= limit;
-    return label.deviceTime + (isOwn ? restDeviceTime.own : restDeviceTime.next)[at] <= limit;
+    return bounds.allow(label.time, label.deviceTime, label.begin, label.width, isOwn, limits());
+  }
+
+  /// What a plan keeps that is looked for.
+  BurstLimits limits() const {
+    if (goal.deviceTime)
+      return {longest, limit};
+    return {std::min(longest, limit), infinity};
   }
 
   /// Whether `a` does at least as well as `b` whatever stages come before: what its sums are
@@ -269,7 +226,7 @@ private:
     if (label.begin > 0)
       return keepIfBest(label, nodes[place(label.begin, label.width)]);
     double value = goal.deviceTime ? label.deviceTime : label.iteration();
-    if (label.iteration() > goal.longest.value() * (1 + rounding) || value > limit ||
+    if (label.iteration() > longest || value > limit ||
         (best >= 0 && !isBetter(label, labels[best])))
       return;
     best = keep(label);
@@ -295,8 +252,7 @@ private:
   BurstChoice choice() const {
     BurstChoice result;
     result.proven = complete && !budget.exhausted();
-    const std::vector<double> &rest = (goal.deviceTime ? restDeviceTime : restTime).next;
-    result.bound = Seconds(rest[place(table.cuts(), 0)]);
+    result.bound = Seconds(bounds.whole());
     if (best < 0)
       return result;
     result.iteration = Seconds(labels[best].iteration());
@@ -321,15 +277,17 @@ private:
   const BurstTable &table;
   const BurstGoal &goal;
   BranchTable *const branches;
+  const BurstBounds &bounds;
   const bool countsMemory;
   SearchBudget &budget;
+  std::vector<std::vector<Ranked>> orders; // by block, ascending
   std::vector<Label> labels;
   std::vector<std::vector<int>> nodes; // by cut and width: labels whose first stage begins there
   /// Likewise labels that begin with branches side by side, of the stage before them.
   std::vector<std::vector<int>> before;
-  Rest restTime, restDeviceTime;
   int best = -1;
-  double limit = infinity; // on what is to be least: of the best so far
+  const double longest; // of an iteration
+  double limit;         // on what is to be least: of the best so far
   bool complete = true;
 };
 
@@ -352,15 +310,52 @@ Bytes memoryOf(BurstCosts &costs, const BurstChoice &choice) {
   return *std::max_element(needs.begin(), needs.end());
 }
 
-/// `wider`, or `first` where a search of more than that held found nothing to beat it.
-BurstChoice betterOf(BurstChoice first, BurstChoice wider, bool deviceTime) {
-  if (!wider.stages.empty() || first.stages.empty())
-    return wider;
-  Seconds value = deviceTime ? first.deviceTime : first.iteration;
-  first.proven = wider.proven;
-  first.bound = wider.proven ? value : std::min(wider.bound, value);
-  return first;
-}
+/// What is searched: of stages in turn, or side by side as well.
+class BoundedSearch {
+public:
+  BoundedSearch(const BurstTable &table, const BurstGoal &goal, BranchTable *branches,
+                SearchBudget &budget)
+      : table(table), goal(goal), branches(branches), budget(budget),
+        bounds(table, branches, goal) {}
+
+  /// Plans near the bound first, then farther from it each time: where there is one, few others are
+  /// looked at.
+  BurstChoice run(bool countsMemory) {
+    constexpr double nearest = 1e-3, factor = 8, farthest = 1;
+    double bound = bounds.whole();
+    bool isComplete = true;
+    for (double share = nearest; share < farthest && bound < infinity; share *= factor) {
+      double limit = bounds.whole() * (1 + share);
+      BurstChoice choice = runWithin(limit, countsMemory);
+      if (!choice.stages.empty())
+        return bounded(std::move(choice), bound);
+      isComplete &= choice.proven;
+      if (isComplete)
+        bound = limit;
+    }
+    return bounded(runWithin(infinity, countsMemory), bound);
+  }
+
+private:
+  BurstChoice runWithin(double limit, bool countsMemory) {
+    return WidthSearch(table, goal, branches, bounds, limit, countsMemory, budget).run();
+  }
+
+  /// Nothing is better than `bound`.
+  BurstChoice bounded(BurstChoice choice, double bound) const {
+    Seconds value = goal.deviceTime ? choice.deviceTime : choice.iteration;
+    choice.bound = Seconds(bound);
+    if (!choice.stages.empty())
+      choice.bound = choice.proven ? value : std::min(value, choice.bound);
+    return choice;
+  }
+
+  const BurstTable &table;
+  const BurstGoal &goal;
+  BranchTable *const branches;
+  SearchBudget &budget;
+  const BurstBounds bounds;
+};
 } // namespace
 
 Expected<BurstChoice> searchWidths(BurstCosts &costs, ArrayRef<int> positions,
@@ -369,16 +364,13 @@ Expected<BurstChoice> searchWidths(BurstCosts &costs, ArrayRef<int> positions,
   BranchTable branches(costs, positions, table.allWidths(), goal.amplificationLimit);
   if (Error error = costs.takeError())
     return error;
-  BurstChoice choice = WidthSearch(table, goal, nullptr, /*countsMemory=*/false, budget).run();
-  if (!branches.blocks().empty()) {
-    WidthSearch beside(table, goal, &branches, /*countsMemory=*/false, budget);
-    beside.beat(choice);
-    choice = betterOf(std::move(choice), beside.run(), goal.deviceTime);
-  }
+  bool hasBranches = !branches.blocks().empty();
+  BurstChoice choice = BoundedSearch(table, goal, hasBranches ? &branches : nullptr, budget)
+                           .run(/*countsMemory=*/false);
   if (memoryOf(costs, choice) <= goal.memory)
     return choice;
-  BurstChoice fitting = WidthSearch(table, goal, nullptr, /*countsMemory=*/true, budget).run();
-  if (!branches.blocks().empty()) {
+  BurstChoice fitting = BoundedSearch(table, goal, nullptr, budget).run(/*countsMemory=*/true);
+  if (hasBranches) {
     fitting.proven = false;
     fitting.bound = std::min(choice.bound, fitting.bound);
   }

@@ -60,7 +60,14 @@ int64_t Pool::missing(DeviceRun own, DeviceRun other, int device) const {
   return wanted - std::max<int64_t>(0, common);
 }
 
-MovedShares Pool::moved(DeviceRun from, DeviceRun to) const {
+const MovedShares &Pool::moved(DeviceRun from, DeviceRun to) const {
+  auto [entry, isNew] = counted.try_emplace({from.first, from.width, to.first, to.width});
+  if (isNew)
+    entry->second = countMoved(from, to);
+  return entry->second;
+}
+
+MovedShares Pool::countMoved(DeviceRun from, DeviceRun to) const {
   auto most = [&](DeviceRun own, DeviceRun other) {
     int64_t result = 0, all = share(own.width).value();
     for (int device = own.end(); result < all && device-- > own.first;) // the last are alone
@@ -105,7 +112,7 @@ Seconds Pool::moveTime(int from, int to, Bytes perSample, Bytes fixed) const {
 Seconds Pool::moveTime(DeviceRun from, DeviceRun to, Bytes perSample, Bytes fixed) const {
   if (from == to)
     return Seconds();
-  MovedShares shares = moved(from, to);
+  const MovedShares &shares = moved(from, to);
   return moves.at({from.width, to.width}).path.time(shares.sent, shares.received, perSample, fixed);
 }
 

@@ -6,6 +6,7 @@
 #include "cost/Collectives.h"
 #include "ir/Request.h"
 
+#include <array>
 #include <map>
 #include <vector>
 
@@ -45,7 +46,7 @@ public:
   /// Between two of `widths` from the first device on.
   const MovedShares &moved(int from, int to) const { return moves.at({from, to}).shares; }
   /// Between any runs whose widths are among `widths`.
-  MovedShares moved(DeviceRun from, DeviceRun to) const;
+  const MovedShares &moved(DeviceRun from, DeviceRun to) const;
   /// Samples of a stage on `own` that `device`, one of these, does not have of a stage on `other`.
   int64_t missing(DeviceRun own, DeviceRun other, int device) const;
   /// What a stage on `own` takes to receive over links to stages on other runs that take `times`:
@@ -63,6 +64,8 @@ public:
   Seconds moveTime(DeviceRun from, DeviceRun to, Bytes perSample, Bytes fixed) const;
 
 private:
+  MovedShares countMoved(DeviceRun from, DeviceRun to) const;
+
   struct Move {
     MovedShares shares;
     TransferPath path;
@@ -74,6 +77,7 @@ private:
   std::vector<std::vector<int64_t>> begins; // by width: the first sample of each device
   std::vector<DeviceRef> devices;
   mutable std::map<std::pair<int, int>, bool> placed; // by first device and width: liesAsFirst()
+  mutable std::map<std::array<int, 4>, MovedShares> counted; // likewise, of two runs: moved()
   bool leavesOut = false;
   std::map<std::pair<int, int>, Move> moves; // by unequal widths
 };
