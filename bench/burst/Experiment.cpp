@@ -23,8 +23,7 @@ the roofline model, fp32, SGD. Data parallelism (DP) has all layers on as many d
 batch, and sums its gradients behind the backward pass; both are timed by the same model
 ([burst.md](../rationale/burst.md)). Milliseconds and device-seconds of an iteration; *wins* says in
 what the burst plan is better; planning is what one core computes, the simulation for the idle gaps
-included. Every plan is proven optimal in its space unless it says otherwise. WideResNet-101-2 is not
-bundled; ResNet-50 stands in its place.
+included. Every plan is proven optimal in its space unless it says otherwise.
 )";
 
 constexpr const char *besides = R"(
@@ -147,7 +146,7 @@ int main() {
       "wins | stages | planning s |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | "
       "--- | ---: | ---: |");
   std::map<std::string, Tally> tallies;
-  for (const char *model : {"vgg16", "resnet50", "inception_v3"}) {
+  for (const char *model : {"vgg16", "wide_resnet101", "resnet50", "inception_v3"}) {
     LayerGraph graph = bench::readModel(model);
     for (int64_t batch : {32, 64, 128, 256})
       for (int devices : {8, 32, 128, 1024}) {
@@ -163,7 +162,7 @@ int main() {
     std::printf("| %s | %d | %d | %d | %d | %.2f |\n", model.c_str(), tally.rows, tally.both,
                 tally.slower, tally.costlier, tally.planning);
   std::puts(besides);
-  for (const char *model : {"vgg16", "resnet50", "inception_v3"}) {
+  for (const char *model : {"vgg16", "wide_resnet101", "resnet50", "inception_v3"}) {
     LayerGraph graph = bench::readModel(model);
     for (int64_t batch : {32, 64, 128, 256})
       for (int devices : {8, 32, 128})
