@@ -79,7 +79,7 @@ become() {
   fi
 }
 
-# The runtime starts torchrun for all ranks, and keeps their exit status.
+# The runtime starts all ranks, and keeps their exit status.
 run_here() {
   local cores
   cores=$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN)

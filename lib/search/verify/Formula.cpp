@@ -61,7 +61,7 @@ Formula Formula::indicator(const Formula &a) { return make(Kind::Indicator, {a})
 
 std::string exactRational(double value) {
   assert(std::isfinite(value) && "only finite figures have an exact value");
-  constexpr int mantissaBits = 53, widest = 1200;
+  constexpr int mantissaBits = 53;
   int exponent = 0;
   auto mantissa = int64_t(std::ldexp(std::frexp(value, &exponent), mantissaBits));
   exponent -= mantissaBits;
@@ -69,7 +69,8 @@ std::string exactRational(double value) {
     return "0/1";
   for (; mantissa % 2 == 0 && exponent < 0; ++exponent)
     mantissa /= 2;
-  APInt numerator(widest, uint64_t(mantissa), /*isSigned=*/true), denominator(widest, 1);
+  const auto width = unsigned(64 + std::abs(exponent) + 1); // printing takes its square
+  APInt numerator(width, uint64_t(mantissa), /*isSigned=*/true), denominator(width, 1);
   if (exponent >= 0)
     numerator <<= unsigned(exponent);
   else
