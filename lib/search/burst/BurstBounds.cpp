@@ -48,9 +48,9 @@ double Completions::leastEnding(const BurstTable &table, int end, int width) con
     if (run.time < 0)
       break; // nor are longer ones allowed
     double exposed = begin == 0 ? run.sum : 0;
-    result = std::min(result, next[place(begin, width)] +
-                                  weighted(run.time + exposed,
-                                           table.width(width) * (run.time + run.sum)));
+    result = std::min(result,
+                      next[place(begin, width)] +
+                          weighted(run.time + exposed, table.width(width) * (run.time + run.sum)));
   }
   return result;
 }
