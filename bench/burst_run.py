@@ -28,6 +28,7 @@ HETERPLAN = os.environ.get("HETERPLAN_BINARY", str(ROOT / "build/bin/heterplan")
 SMALL = ROOT / "test/data/small"
 MODEL, BACKGROUND = SMALL / "branches.onnx", SMALL / "mlp.onnx"
 BATCH, WARMUP, TARGET = 16, 3, 0.1
+NO_COPIES: dict[str, Any] = {"slowdown": None, "clusterThroughput": None, "steps": []}  # where no device is idle
 DEAR = ROOT / "test/data/parts/dear-messages.yaml"
 
 CLUSTER = """\
@@ -64,16 +65,17 @@ class Row:
     def text(self) -> str:
         losses = zip(self.checked["losses"], self.checked["referenceLosses"], strict=True)
         difference = max(abs(found - wanted) / abs(wanted) for found, wanted in losses)
-        job = self.together["background"]
+        job = self.together.get("background", NO_COPIES)
         alone = statistics.median(self.alone["stepSeconds"][WARMUP:])
         slowdown = "–" if job["slowdown"] is None else f"{job['slowdown']:.1%}"
         both = "–" if job["clusterThroughput"] is None else f"{job['clusterThroughput']:.0f}"
         beside = statistics.median(self.together["stepSeconds"][WARMUP:])
-        steps = ", ".join(map(str, job["steps"]))
+        steps = ", ".join(map(str, job["steps"])) or "–"
+        predicted = self.plan["background"]["clusterThroughput"]
         return (
             f"| {self.name} | {', '.join(map(stage_text, self.plan['stages']))} | {difference:.1e} "
             f"| {1e3 * self.plan['iterationSeconds']:.1f} | {1e3 * alone:.1f} | {1e3 * beside:.1f} | {slowdown} "
-            f"| {TARGET:.0%} | {steps} | {job['predictedClusterThroughput']:.0f} | {both} | {BATCH / alone:.0f} |\n"
+            f"| {TARGET:.0%} | {steps} | {predicted:.0f} | {both} | {BATCH / alone:.0f} |\n"
         )
 
 
@@ -125,7 +127,7 @@ def row(name: str, options: list[object], steps: int, folder: Path) -> Row:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--out", type=Path, default=ROOT / "build/burst-run")
     parser.add_argument("--document", type=Path, default=ROOT / "docs/experiments/burst-run.md")
     options = parser.parse_args()
