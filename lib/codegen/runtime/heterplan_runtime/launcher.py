@@ -7,11 +7,12 @@ import logging
 import os
 import signal
 import sys
+import tempfile
 import uuid
 from pathlib import Path
 
 import torch
-from torch.distributed.elastic.multiprocessing.api import SignalException
+from torch.distributed.elastic.multiprocessing.api import DefaultLogsSpecs, SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
@@ -25,16 +26,18 @@ def launch(world_size: int, arguments: list[str], restarts: int = 0, on_cpu: boo
     paths = [str(PACKAGE.parent), os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // world_size)))
-    config = LaunchConfig(
-        min_nodes=1, max_nodes=1, nproc_per_node=world_size, run_id=str(uuid.uuid4()), rdzv_backend="c10d",
-        rdzv_endpoint="localhost:0", max_restarts=restarts, start_method="fork",
-    )  # fmt: skip
     try:
-        if on_cpu:
-            _import_all()
-            elastic_launch(config, _rank)(arguments)
-        else:
-            elastic_launch(config, sys.executable)("-u", "-m", PACKAGE.name, *arguments)
+        with tempfile.TemporaryDirectory(prefix="heterplan-ranks-") as logs:
+            config = LaunchConfig(
+                min_nodes=1, max_nodes=1, nproc_per_node=world_size, run_id=str(uuid.uuid4()), rdzv_backend="c10d",
+                rdzv_endpoint="localhost:0", max_restarts=restarts, start_method="fork",
+                logs_specs=DefaultLogsSpecs(log_dir=logs),
+            )  # fmt: skip
+            if on_cpu:
+                _import_all()
+                elastic_launch(config, _rank)(arguments)
+            else:
+                elastic_launch(config, sys.executable)("-u", "-m", PACKAGE.name, *arguments)
     except SignalException as error:
         print(f"heterplan: ended by signal {error.sigval}; the ranks were stopped", file=sys.stderr)
         return 1
@@ -55,7 +58,7 @@ def _import_all() -> None:
 
 def _rank(arguments: list[str]) -> None:
     """In a copy of the launcher."""
-    for name in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+    for name in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(name, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
