@@ -203,6 +203,7 @@ void BranchTable::add(std::vector<Lane> lanes, int devices, std::vector<LaneChoi
 /// than the first devices are, which its cost is of.
 bool BranchTable::place(std::vector<Lane> &lanes) const {
   std::vector<Lane *> order;
+  order.reserve(lanes.size());
   for (Lane &lane : lanes)
     order.push_back(&lane);
   stable_sort(order, [](const Lane *a, const Lane *b) {

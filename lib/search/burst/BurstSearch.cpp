@@ -70,6 +70,7 @@ private:
 
   std::vector<Ranked> orderOf(const std::vector<LaneChoice> &choices) const {
     std::vector<Ranked> result;
+    result.reserve(choices.size());
     for (int i = 0; i < int(choices.size()); ++i)
       result.push_back({i, bounds.weighted(choices[i].leastTime, choices[i].leastDeviceTime)});
     stable_sort(result, [](const Ranked &a, const Ranked &b) { return a.least < b.least; });

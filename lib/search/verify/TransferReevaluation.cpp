@@ -9,6 +9,7 @@ namespace heterplan {
 /// What crosses each link. In a chain it is the cut, whatever is amiss with other stages.
 Error TransferReevaluator::findFlows(std::vector<ReevaluatedStage> &stages) {
   std::vector<int> begins;
+  begins.reserve(stages.size());
   for (const ReevaluatedStage &facts : stages)
     begins.push_back(facts.begin);
   if (stageGraph.isChain()) {
