@@ -21,6 +21,7 @@ from .program import Instruction, RankProgram
 from .recorder import Recorder
 
 POLL = 2e-4  # seconds between two looks at the gate
+REST = 1e-2  # likewise while no gap is to be used: looking takes time from the ranks, too
 PATIENCE = 0.25  # seconds after which an instruction that fits into no gap is begun all the same
 NEWEST = 0.2  # weight of the newest duration of an instruction
 
@@ -61,7 +62,7 @@ class LaunchControl:
             self._ended = True
             compute_normally()
         while not self._may_begin(index, time.monotonic() - asked):
-            time.sleep(POLL)
+            time.sleep(POLL if self._gate.get("share") > 0 else REST)
 
     def done(self, index: int, seconds: float) -> None:
         known = self._durations.get(index, seconds)
