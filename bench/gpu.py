@@ -18,13 +18,18 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import yaml
-from fidelity import DATA, ROOT, heterplan
+from fidelity import ROOT, heterplan, model_file
+from fidelity_workloads import Subject
 
 MEBI = 1 << 20
+HEAD = (
+    "| model, batch | precision | micro-batches | optimizer | predicted, ms | measured, ms | measured / predicted "
+    "| MiB predicted | MiB used | used / predicted |\n"
+    "| --- | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: |"
+)
 CLUSTER = """\
 name: one-gpu
 device_types:
@@ -55,36 +60,35 @@ class MostUsed:
         self._watch.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         self._ended.set()
         self._watch.join()
 
 
-def model_file(model: dict[str, Any], out: Path) -> Path:
-    """That of a builder is exported by a process of its own, which frees what it took."""
-    if "file" in model:
-        return DATA / str(model["file"])
-    path = out / f"{model['name']}.onnx"
-    if not path.exists():
-        command = [sys.executable, str(ROOT / "bench/fidelity_models.py"), str(model["builder"]), str(path)]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    return path
+def file_of(model: dict[str, Any], out: Path) -> Path:
+    return model_file(Subject(model["name"], 0, (), "", model.get("file", ""), model.get("builder", "")), out)
+
+
+def folder_of(model: dict[str, Any], plan: dict[str, Any], out: Path) -> Path:
+    return out / "-".join([model["name"], *map(str, plan.values())])
 
 
 def profiled(model: dict[str, Any], precision: str, rounds: int, device_type: str, out: Path) -> Path:
     path = out / f"{model['name']}-{precision}.profile.json"
     if not path.exists():
         heterplan(
-            "profile", model_file(model, out), "--device", "cuda:0", "--device-type", device_type, "--engine", "torch",
+            "profile", file_of(model, out), "--device", "cuda:0", "--device-type", device_type, "--engine", "torch",
             "--precision", precision, "--batches", ",".join(map(str, model["profile_batches"])), "--rounds", rounds,
             "-o", path,
         )  # fmt: skip
     return path
 
 
-def measured(model: dict[str, Any], plan: dict[str, Any], workloads: dict[str, Any], device_type: str, out: Path) -> dict[str, Any]:
+def measured(
+    model: dict[str, Any], plan: dict[str, Any], workloads: dict[str, Any], device_type: str, out: Path
+) -> dict[str, Any]:
     """Seconds and MiB, predicted and found; kept beside the plan."""
-    folder = out / "-".join([model["name"], *map(str, plan.values())])
+    folder = folder_of(model, plan, out)
     kept = folder / "measured.json"
     if kept.exists():
         return json.loads(kept.read_text("utf-8"))  # type: ignore[no-any-return]
@@ -92,9 +96,9 @@ def measured(model: dict[str, Any], plan: dict[str, Any], workloads: dict[str, A
     (out / "cluster.yaml").write_text(CLUSTER.format(type=device_type), encoding="utf-8")
     compiled = json.loads(
         heterplan(
-            "compile", model_file(model, out), "--cluster", out / "cluster.yaml", "--batch", plan["batch"],
-            "--precision", plan["precision"], "--optimizer", plan["optimizer"], "--micro-batches", plan["micro_batches"],
-            "--profile", profile, "--force", "--json", "-o", folder,
+            "compile", file_of(model, out), "--cluster", out / "cluster.yaml", "--batch", plan["batch"],
+            "--precision", plan["precision"], "--optimizer", plan["optimizer"],
+            "--micro-batches", plan["micro_batches"], "--profile", profile, "--force", "--json", "-o", folder,
         )
     )  # fmt: skip
     result = folder / "result.json"
@@ -118,8 +122,8 @@ def row(model: dict[str, Any], plan: dict[str, Any], facts: dict[str, Any]) -> s
     name = model["name"] + (" (held out)" if model.get("held_out") else "")
     return (
         f"| {name}, {plan['batch']} | {plan['precision']} | {plan['micro_batches']} | {plan['optimizer']} "
-        f"| {1e3 * facts['predicted']:.2f} | {1e3 * facts['seconds']:.2f} | {facts['seconds'] / facts['predicted']:.2f} "
-        f"| {facts['predictedMiB']:.0f} | {facts['usedMiB']} | {facts['usedMiB'] / facts['predictedMiB']:.0%} |"
+        f"| {1e3 * facts['predicted']:.2f} | {1e3 * facts['seconds']:.2f} "
+        f"| {facts['seconds'] / facts['predicted']:.2f} | {facts['predictedMiB']:.0f} | {facts['usedMiB']} | {facts['usedMiB'] / facts['predictedMiB']:.0%} |"
     )
 
 
@@ -149,16 +153,15 @@ def main() -> int:
     workloads = yaml.safe_load(options.workloads.read_text("utf-8"))
     wanted = options.models.split(",") if options.models else [model["name"] for model in workloads["models"]]
     if not options.report:
-        about = f"{nvidia_smi('name')}, driver {nvidia_smi('driver_version')}, at most {nvidia_smi('clocks.max.sm')} MHz"
-        (options.out / "about.txt").write_text(f"{datetime.date.today().isoformat()}, {about}", encoding="utf-8")
+        today, name = datetime.date.today().isoformat(), nvidia_smi("name")
+        about = f"driver {nvidia_smi('driver_version')}, at most {nvidia_smi('clocks.max.sm')} MHz"
+        (options.out / "about.txt").write_text(f"{today}, {name}, {about}", encoding="utf-8")
     print(f"`bench/gpu.py`, list {workloads['version']}: {(options.out / 'about.txt').read_text('utf-8')}.\n")
-    print("| model, batch | precision | micro-batches | optimizer | predicted, ms | measured, ms | measured / predicted | MiB predicted | MiB used | used / predicted |")
-    print("| --- | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: |", flush=True)
+    print(HEAD, flush=True)
     found = []
     for model in workloads["models"]:
         for plan in model["plans"] if model["name"] in wanted else []:
-            folder = options.out / "-".join([model["name"], *map(str, plan.values())])
-            if options.report and not (folder / "measured.json").exists():
+            if options.report and not (folder_of(model, plan, options.out) / "measured.json").exists():
                 continue
             found.append(measured(model, plan, workloads, options.device_type, options.out))
             print(row(model, plan, found[-1]), flush=True)
