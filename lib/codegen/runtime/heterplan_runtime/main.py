@@ -14,11 +14,14 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from .errors import CheckFailed, Ended, RuntimeFault
 from .manifest import BACKGROUND, check_directory
 from .process import end_with_parent
+
+if TYPE_CHECKING:
+    from .program import RankProgram
 
 
 class _Parser(argparse.ArgumentParser):
@@ -194,38 +197,44 @@ def _run(arguments: list[str]) -> int:
 
     if "RANK" not in os.environ:
         world_size = read_rank_program(options.directory, 0).world_size
-        on_cpu = _check_memory(options, range(world_size))
+        on_cpu = _programs_on_cpu(options, range(world_size))
+        _check_memory(options, on_cpu)
         from .launcher import launch
 
-        return launch(world_size, [*arguments, "--checked"], options.max_restarts, on_cpu == world_size)
+        return launch(world_size, [*arguments, "--checked"], options.max_restarts, len(on_cpu) == world_size)
     if os.environ.get("LOCAL_RANK") == "0" and not options.checked:
         first = int(os.environ["RANK"])
-        _check_memory(options, range(first, first + int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
+        ranks = range(first, first + int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+        _check_memory(options, _programs_on_cpu(options, ranks))
     from .training import train
 
     train(options)
     return 0
 
 
-def _check_memory(options: argparse.Namespace, ranks: range) -> int:
-    """Of this machine, on which these ranks are to run; where they compute on the CPU. Returns how many do."""
-    from .background import copy_bytes
+def _programs_on_cpu(options: argparse.Namespace, ranks: range) -> list[RankProgram]:
+    """Of these ranks of this machine those that compute on its CPU."""
     from .device_classes import CPU, class_named
-    from .fits import check_host_memory, free_bytes, rank_bytes
-    from .program import read_plan, read_rank_program
+    from .program import read_rank_program
 
-    programs = [read_rank_program(options.directory, rank) for rank in ranks]
-    on_cpu = [
+    return [
         program
-        for program in programs
+        for program in (read_rank_program(options.directory, rank) for rank in ranks)
         if options.device == CPU.name or class_named(program.device_kind).count() == 0
         or class_named(program.device_kind) is CPU
-    ]
+    ]  # fmt: skip
+
+
+def _check_memory(options: argparse.Namespace, on_cpu: list[RankProgram]) -> None:
+    """Whether this machine has what these ranks need of it."""
+    from .background import copy_bytes
+    from .fits import check_host_memory, free_bytes, rank_bytes
+    from .program import read_plan
+
     if on_cpu and not options.ignore_memory:
         plan = read_plan(options.directory)
         needs = [rank_bytes(each, plan) + copy_bytes(options, each.rank) for each in on_cpu]
         check_host_memory(needs, free_bytes())
-    return len(on_cpu)
 
 
 def leave(status: int) -> NoReturn:
