@@ -123,9 +123,7 @@ steps of each counts, medians of rounds, with their range.
 Undisturbed, a step takes about 20 ms. Beside the competitor each message waits for the core, whatever the shares."""
 
 REAL_LONG = """
-### Long steps
-
-A run of three rounds before this one had even 287.7 ms, lb-bsp 228.9 and lb-bsp-ema 268.3, the best fixed split (1216) 235.0."""
+### Long steps"""
 
 REAL_TURNS = """
 ### Long steps, and a competitor that computes and sleeps in turns of 5 ms
