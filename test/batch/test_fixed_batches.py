@@ -64,6 +64,66 @@ def assigned() -> ModelProto:
     return b.model(b.op("ScatterND", x, places, two))
 
 
+def assigned_to_first() -> ModelProto:
+    """x[0, 1:3] = constants: the same indices, but what is written is of no sample."""
+    b = Builder()
+    x = b.op("MatMul", b.input("x", [1, FEATURES]), b.weight(FEATURES, FEATURES))
+    return b.model(b.op("ScatterND", x, b.constant([[[0, 1], [0, 2]]]), b.weight(1, 2)))
+
+
+def put_together() -> ModelProto:
+    """Two halves written into zeros: where samples lead, and where they are last."""
+    b = Builder()
+    x = b.op("MatMul", b.input("x", [1, FEATURES]), b.weight(FEATURES, FEATURES))
+    half = FEATURES // 2
+    left, right = b.op("Split", x, outputs=2, axis=1), f"Split{len(b.nodes) - 1}_1"
+    zeros = b.constant(np.zeros((1, FEATURES)), np.float32)
+    places = np.stack([np.zeros(half), np.arange(half)], -1)[None]
+    first = b.op("ScatterND", zeros, b.constant(places), left)
+    last = b.constant(np.arange(half, FEATURES)[:, None])
+    columns = b.op("Transpose", first, perm=[1, 0])
+    both = b.op("ScatterND", columns, last, b.op("Transpose", right, perm=[1, 0]))
+    return b.model(b.op("Transpose", both, perm=[1, 0]))
+
+
+def chosen_groups() -> ModelProto:
+    """The best of three groups of every token, as the gate of a mixture of experts marks them."""
+    b = Builder()
+    x = b.op("MatMul", b.input("x", [1, LENGTH, FEATURES]), b.weight(FEATURES, 3))
+    tokens = b.reshape(x, LENGTH, 3)
+    b.op("TopK", tokens, b.constant([1]), outputs=2, axis=1)
+    best = f"TopK{len(b.nodes) - 1}_1"
+    ones = b.constant(np.ones((LENGTH, 1)), np.float32)
+    none = b.constant(np.zeros((LENGTH, 3)), np.float32)
+    marks = b.op("ScatterElements", none, best, ones, axis=1)
+    return b.model(b.reshape(b.op("Mul", marks, tokens), 1, LENGTH, 3))
+
+
+def filled() -> ModelProto:
+    """x[:, 1:3] = constants, the samples behind the axis that indices count."""
+    b = Builder()
+    x = b.op("MatMul", b.input("x", [1, FEATURES]), b.weight(FEATURES, FEATURES))
+    columns = b.op("Transpose", x, perm=[1, 0])
+    y = b.op("ScatterND", columns, b.constant([[1], [2]]), b.weight(2, 1))
+    return b.model(b.op("Transpose", y, perm=[1, 0]))
+
+
+def marked() -> ModelProto:
+    """Constants at constant places of every row."""
+    b = Builder()
+    x = b.op("MatMul", b.input("x", [1, FEATURES]), b.weight(FEATURES, FEATURES))
+    return b.model(b.op("ScatterElements", x, b.constant([[1, 4]]), b.weight(1, 2), axis=1))
+
+
+def marked_token() -> ModelProto:
+    """Constants at constant places of the first token of all."""
+    b = Builder()
+    x = b.op("MatMul", b.input("x", [1, LENGTH, FEATURES]), b.weight(FEATURES, 3))
+    tokens = b.reshape(x, LENGTH, 3)
+    y = b.op("ScatterElements", tokens, b.constant([[1]]), b.weight(1, 1), axis=1)
+    return b.model(b.reshape(y, 1, LENGTH, 3))
+
+
 def summed() -> ModelProto:
     """A reduction over all axes, as squeeze() and mean() write them."""
     b = Builder()
@@ -109,10 +169,10 @@ def heads() -> ModelProto:
     return b.model(b.reshape(b.op("MatMul", flat, b.weight(FEATURES, 2)), 1, LENGTH, 2))
 
 
-EQUAL = [resized, heads]
+EQUAL = [resized, heads, assigned, put_together, chosen_groups, marked, filled]
 REFUSED = [
-    row_of_all, last_token, first_sample, assigned, summed, softmax_of_all, squeezed, pairs,
-    over_time,
+    row_of_all, last_token, first_sample, assigned_to_first, marked_token, summed, softmax_of_all, squeezed,
+    pairs, over_time,
 ]  # fmt: skip
 
 

@@ -44,14 +44,6 @@ constexpr EqualRows equalRows[] = {
     {"GRU", 5, 1, 1},  {"RNN", 4, 0, 1},  {"RNN", 5, 1, 1},  {"GridSample", 1, 0, 0},
 };
 
-/// The axis along which `now` differs from `before`, or as many as there are.
-size_t grownAxis(ArrayRef<int64_t> before, ArrayRef<int64_t> now) {
-  size_t axis = 0;
-  while (axis < before.size() && axis < now.size() && before[axis] == now[axis])
-    ++axis;
-  return axis;
-}
-
 int64_t productBefore(ArrayRef<int64_t> dims, size_t axis) {
   return static_cast<int64_t>(productOf(dims.take_front(axis)));
 }
@@ -118,10 +110,10 @@ StringRef Rebatching::valuesOf(const GraphNode &node, size_t index) {
   return tensor.role == TensorRole::Constant ? constants.bytesOf(tensor) : StringRef();
 }
 
-/// Whether the operand is a constant that has the batch as written along `axis`, in equal rows.
-bool Rebatching::isUniform(const GraphNode &node, size_t index, size_t axis) {
+/// Whether the operand is a constant of `rows` equal rows along `axis`.
+bool Rebatching::isUniform(const GraphNode &node, size_t index, size_t axis, int64_t rows) {
   const TensorType *type = typeBefore(node, index);
-  if (!type || axis >= type->dims.size() || type->dims[axis] != setting.batchAsWritten)
+  if (!type || axis >= type->dims.size() || type->dims[axis] != rows)
     return false;
   // Of values in a file, one row is told by where it ends: it must be what they begin with.
   const GraphTensor &tensor = file.graph.tensors[node.inputs[index]];
@@ -149,6 +141,10 @@ void Rebatching::mendOperands(const GraphNode &node, MutableArrayRef<KnownInput>
     mendSizes(node, inputs);
   else if (node.op == "Gather" || node.op == "GatherND")
     mendIndices(node, inputs);
+  else if (node.op == "ScatterND")
+    mendScatter(node, inputs);
+  else if (node.op == "ScatterElements")
+    mendScatterElements(node, inputs);
   else if (broadcasts(node.op))
     mendBroadcast(node, inputs);
   else
@@ -223,7 +219,9 @@ void Rebatching::resize(const GraphNode &node, MutableArrayRef<KnownInput> input
   if (rows == wanted || wanted % setting.batch || !wanted)
     return;
   if (rows != 1) {
-    if (!isUniform(node, operand, axis))
+    const TensorType *before = typeBefore(node, reference);
+    if (!before || referenceAxis >= before->dims.size() ||
+        !isUniform(node, operand, axis, before->dims[referenceAxis]))
       return;
     result.repairs.push_back({Repair::Narrow, node.number, operand, axis, 0, 0});
   }
@@ -254,31 +252,6 @@ void Rebatching::mendConcat(const GraphNode &node, MutableArrayRef<KnownInput> i
   }
 }
 
-/// Constant indices along an axis that holds the samples, with a row for each of the example, as
-/// torch.arange(batch) makes them, alone or stacked with others: a row for each sample instead.
-void Rebatching::mendIndices(const GraphNode &node, MutableArrayRef<KnownInput> inputs) {
-  const TensorType *before = typeBefore(node, 0), *indices = typeBefore(node, 1);
-  if (!before || !indices || !inputs[0].type->known || indices->type != DataType::Int64 ||
-      indices->dims.empty() || indices->dims[0] != setting.batchAsWritten ||
-      inputs[1].type->dims != indices->dims)
-    return;
-  bool slices = node.op == "GatherND";
-  int64_t written = integerAttribute(node, slices ? "batch_dims" : "axis", 0),
-          rank = static_cast<int64_t>(before->dims.size());
-  auto axis = static_cast<size_t>(written < 0 ? written + rank : written);
-  const Sizes &now = inputs[0].type->dims;
-  if (axis >= before->dims.size() || grownAxis(before->dims, now) != axis || (slices && axis) ||
-      runs.lookup(node.inputs[0]) > 1)
-    return;
-  int64_t step = before->dims[axis] / setting.batchAsWritten;
-  if (before->dims[axis] % setting.batchAsWritten || now[axis] != step * setting.batch ||
-      (slices && step != 1) ||
-      !numbersSamples(valuesOf(node, 1), indices->dims, slices ? indices->dims.back() : 1, step))
-    return;
-  result.repairs.push_back({Repair::Number, node.number, 1, 0, 0, 0, step});
-  setDim(inputs[1], 0, setting.batch);
-}
-
 void Rebatching::mendEqual(const GraphNode &node, MutableArrayRef<KnownInput> inputs) {
   for (const EqualRows &row : equalRows) {
     if (node.op != row.op || row.operand >= inputs.size())
@@ -307,7 +280,7 @@ void Rebatching::mendBroadcast(const GraphNode &node, MutableArrayRef<KnownInput
     for (size_t i = 0; i < inputs.size() && most % setting.batch == 0; ++i) {
       size_t own = inputs[i].type->dims.size();
       if (fromEnd > own || inputs[i].type->dims[own - fromEnd] == most ||
-          !isUniform(node, i, own - fromEnd))
+          !isUniform(node, i, own - fromEnd, setting.batchAsWritten))
         continue;
       result.repairs.push_back({Repair::Narrow, node.number, i, own - fromEnd, 0, 0});
       setDim(inputs[i], own - fromEnd, 1);

@@ -35,14 +35,15 @@ private:
   std::deque<TensorData> values; // likewise
   ConstantValues constants;
 
+  /// The axis along which `now` differs from `before`, or as many as there are.
+  static size_t grownAxis(llvm::ArrayRef<int64_t> before, llvm::ArrayRef<int64_t> now);
   const TensorData *constantOperand(const GraphNode &node, size_t index) const;
   const TensorType *typeBefore(const GraphNode &node, size_t index) const;
   llvm::StringRef valuesOf(const GraphNode &node, size_t index);
-  bool isUniform(const GraphNode &node, size_t index, size_t axis);
+  bool isUniform(const GraphNode &node, size_t index, size_t axis, int64_t rows);
   void mendTarget(const GraphNode &node, llvm::MutableArrayRef<KnownInput> inputs);
   void mendSizes(const GraphNode &node, llvm::MutableArrayRef<KnownInput> inputs);
   void mendConcat(const GraphNode &node, llvm::MutableArrayRef<KnownInput> inputs);
-  void mendIndices(const GraphNode &node, llvm::MutableArrayRef<KnownInput> inputs);
   void mendEqual(const GraphNode &node, llvm::MutableArrayRef<KnownInput> inputs);
   void mendBroadcast(const GraphNode &node, llvm::MutableArrayRef<KnownInput> inputs);
   void resize(const GraphNode &node, llvm::MutableArrayRef<KnownInput> inputs, size_t operand,
@@ -50,6 +51,10 @@ private:
   void growTarget(const GraphNode &node, llvm::MutableArrayRef<int64_t> target);
   void carryRuns(const GraphNode &node);
   void setDim(KnownInput &input, size_t axis, int64_t size);
+  // Of RebatchedIndices.cpp:
+  void mendIndices(const GraphNode &node, llvm::MutableArrayRef<KnownInput> inputs);
+  void mendScatter(const GraphNode &node, llvm::MutableArrayRef<KnownInput> inputs);
+  void mendScatterElements(const GraphNode &node, llvm::MutableArrayRef<KnownInput> inputs);
 };
 
 /// Says in `graph`, whose shapes are set, what `repairs` recorded: operands of one row are repeated

@@ -162,8 +162,9 @@ SampleResult scattersPoints(const SampleNode &n) {
   if (!n.grows(0))
     return picks;
   if (axis >= depth)
-    return n.grows(1) ? apart : each(n.in(0).runs);
-  bool counted = n.grows(1) && n.in(1).content == SampleLayout::Numbers;
+    return n.grows(1) || !n.grows(2) ? apart : each(n.in(0).runs);
+  bool counted = n.grows(1) && n.in(1).content == SampleLayout::Numbers && n.grows(2) &&
+                 n.in(2).axis == n.in(1).axis;
   return counted ? each(n.in(0).runs) : picks;
 }
 

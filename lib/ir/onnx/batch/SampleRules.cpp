@@ -102,6 +102,14 @@ SampleResult gathersAlong(const SampleNode &n) {
   return along(n);
 }
 
+/// Rows that indices or what is written lack stay as they are: row 0 alone is changed.
+SampleResult scattersAlong(const SampleNode &n) {
+  for (size_t i = 1; i < n.count(); ++i)
+    if (n.grows(0) && (!n.grows(i) || n.perSample(i) != n.perSample(0)))
+      return unknown;
+  return along(n);
+}
+
 /// The last two axes are those of matrices.
 SampleResult matrices(const SampleNode &n) {
   return n.in(0).axis < n.rank(0) - 2 ? reduces(n) : combines;

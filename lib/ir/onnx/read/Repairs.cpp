@@ -67,7 +67,7 @@ private:
     node.inputs[repair.operand] = repair.kind == Repair::Repeat ? repeated(repair, node, nodes)
                                   : repair.kind == Repair::Narrow
                                       ? narrowed(source, repair.axis)
-                                      : numbered(source, repair.step, node.op == "GatherND", nodes);
+                                      : numbered(source, repair.step, node.op != "Gather", nodes);
   }
 
   /// To the shape of the reference, along one axis.
