@@ -30,6 +30,10 @@ std::string summary(const Plan &plan) {
   std::string html = "<dl>\n";
   html += term("throughput", number(plan.throughput.value()) + " samples/s");
   html += term("iteration", readable(plan.iteration));
+  if (plan.iterationInterval)
+    html += term("of 10 measured iterations, 9 between",
+                 readable(plan.iterationInterval->least) + " and " +
+                     readable(plan.iterationInterval->most));
   html += term("cost", dollars(plan.costPerHour.value()) + " an hour");
   html += term("cost of a million samples", dollars(plan.costPerMillionSamples.value()));
   html += term("global batch", std::to_string(plan.globalBatch.value()) + " in " +

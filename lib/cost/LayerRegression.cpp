@@ -1,5 +1,6 @@
 #include "cost/LayerRegression.h"
 
+#include "cost/Uncertainty.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -210,6 +211,8 @@ std::optional<LayerCost> LayerRegression::price(const Layer &layer, const Device
                               work.forwardFlops * samples, peak);
   cost.backward = notBelowPeak(own->backward.at(backwardFeatures(work, batch)),
                                work.backwardFlops * samples, peak);
+  cost.halfWidth =
+      halfWidthOfMedian(std::max(own->forward.medianError(), own->backward.medianError()));
   return cost;
 }
 

@@ -19,14 +19,14 @@ LayerTimes::LayerTimes(const LayerCosts &layers, int64_t microBatches) : layers(
 }
 
 void LayerTimes::addByOrigin(LayerRange range, double forwardPasses, double backwardPasses,
-                             double updates, SecondsByOrigin &into) const {
+                             double updates, TimeSum &into) const {
   for (int i = range.begin; i < range.end; ++i) {
     LayerCost cost = layers[i].value_or(LayerCost());
     double passes =
         forwardPasses == backwardPasses
             ? forwardPasses * (cost.forward + cost.backward).value()
             : forwardPasses * cost.forward.value() + backwardPasses * cost.backward.value();
-    into[static_cast<size_t>(cost.provenance)] += passes + updates * cost.update.value();
+    into.add(cost.provenance, passes + updates * cost.update.value(), halfWidthOf(cost));
   }
 }
 

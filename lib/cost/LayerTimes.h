@@ -3,10 +3,10 @@
 #pragma once
 
 #include "cost/CostModel.h"
+#include "cost/Uncertainty.h"
 
 #include "llvm/ADT/DenseMap.h"
 
-#include <array>
 #include <functional>
 #include <map>
 #include <memory>
@@ -20,9 +20,6 @@ struct LayerRange {
   int begin = 0, end = 0;
   bool operator==(const LayerRange &) const = default;
 };
-
-/// Seconds by where they come from.
-using SecondsByOrigin = std::array<double, provenances>;
 
 /// By layer; none where the cost model failed.
 using LayerCosts = std::vector<std::optional<LayerCost>>;
@@ -51,7 +48,7 @@ public:
   /// Adds what `range` takes in an iteration, adding gradients not counted, to `into`: each forward
   /// pass `forwardPasses` times, each backward pass `backwardPasses` times, and the update.
   void addByOrigin(LayerRange range, double forwardPasses, double backwardPasses, double updates,
-                   SecondsByOrigin &into) const;
+                   TimeSum &into) const;
 
 private:
   /// Of the layers before a position.

@@ -1,5 +1,6 @@
 #include "cost/ProfileDatabase.h"
 
+#include "cost/Uncertainty.h"
 #include "support/Text.h"
 
 #include "llvm/ADT/SetVector.h"
@@ -39,6 +40,22 @@ bool clearlyDiffer(Seconds a, Seconds b, double spreadA, double spreadB) {
 bool isOff(Seconds measured, Seconds fitted, double spread) {
   double allowed = std::max(2 * spread, outlierSlack) * std::max(measured, fitted).value();
   return std::abs((measured - fitted).value()) > allowed;
+}
+
+/// How far the passes of an inner point are off the line between its neighbours, at most: the
+/// absolute logarithm of their ratio. None of fewer than three points, and where a pass takes no
+/// time.
+std::optional<double> residualOf(const std::vector<ProfilePoint> &points) {
+  std::optional<double> result;
+  for (size_t i = 1; i + 1 < points.size(); ++i) {
+    auto both = [&](size_t at) { return (points[at].forward + points[at].backward).value(); };
+    auto batch = [&](size_t at) { return double(points[at].batch.value()); };
+    double part = (batch(i) - batch(i - 1)) / (batch(i + 1) - batch(i - 1));
+    double line = both(i - 1) + part * (both(i + 1) - both(i - 1));
+    if (line > 0 && both(i) > 0)
+      result = std::max(result.value_or(0), std::abs(std::log(line / both(i))));
+  }
+  return result;
 }
 
 /// What is off about the points of one series, called `name` on `device`.
@@ -113,6 +130,7 @@ void ProfileSeries::settle(const std::vector<std::string> &dates,
   }
   forward = BatchFit(forwards);
   backward = BatchFit(backwards);
+  residual = residualOf(points);
 }
 
 LayerCost ProfileSeries::at(Samples batch) const {
@@ -123,8 +141,23 @@ LayerCost ProfileSeries::at(Samples batch) const {
   const ProfilePoint &below = above == points.begin() ? points.front() : *std::prev(above);
   Seconds update = below.update.value_or(Seconds(0));
   if (below.batch == batch)
-    return {below.forward, below.backward, update, below.provenance, below.accumulate};
-  return {forward.at(batch), backward.at(batch), update, worst, below.accumulate};
+    return {below.forward,    below.backward,   update,
+            below.provenance, below.accumulate, halfWidthOf95(below.spread)};
+  bool isInside = above != points.begin() && above != points.end();
+  return {forward.at(batch),
+          backward.at(batch),
+          update,
+          worst,
+          below.accumulate,
+          halfWidthBetween(below, isInside)};
+}
+
+double ProfileSeries::halfWidthBetween(const ProfilePoint &below, bool isInside) const {
+  double usual = usualHalfWidth(worst);
+  if (worst != Provenance::Interpolated)
+    return usual;
+  double fitted = residual && isInside ? *residual : std::max(usual, residual.value_or(0));
+  return std::max(fitted, halfWidthOf95(below.spread));
 }
 
 bool ProfileSeries::falls() const {

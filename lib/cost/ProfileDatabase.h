@@ -61,6 +61,8 @@ public:
   /// Forward and backward at `batch` (at least 1); the series is not empty. At a point's batch its
   /// own times and origin, else those of BatchFit, Interpolated or worse. Update: that of the
   /// nearest point at or below `batch`, else of the smallest; 0 where it is counted in backward.
+  /// Half-width: the spread of the point; elsewhere that of the point below or, where it is larger,
+  /// by what inner points are off the lines between their neighbours at most.
   LayerCost at(Samples batch) const;
   /// Whether a pass, or the update, takes less time at some batch than at a smaller one.
   bool falls() const;
@@ -68,8 +70,13 @@ public:
 private:
   std::vector<ProfilePoint> points;  // ascending batches
   std::vector<ProfilePoint> pending; // as added
+  /// At a batch that is not a point's; `below`: see at().
+  double halfWidthBetween(const ProfilePoint &below, bool isInside) const;
+
   BatchFit forward, backward;
   Provenance worst = Provenance::Measured;
+  std::optional<double>
+      residual; // of both passes at an inner point, by its neighbours: the largest
 };
 
 /// "1.25 ms", for messages.

@@ -31,6 +31,10 @@ std::set<std::string> typesOf(const Plan &plan) {
         types.insert(device.type);
   return types;
 }
+
+/// By how much the ratio of two predictions of one model on the same devices is off: the largest
+/// tenth of 220 pairs of plans begins there, on a logarithmic scale (docs/profiles.md, "Plans").
+constexpr double pairHalfWidth = 0.25;
 } // namespace
 
 ArrayRef<AlternativeInfo> alternativeKinds() { return infos; }
@@ -60,6 +64,18 @@ double shareWorse(const Plan &plan, const Plan &chosen) {
   return chosen.objectiveValue == 0 ? difference : difference / std::abs(chosen.objectiveValue);
 }
 
+bool mayChangePlaces(const Plan &plan, const Plan &chosen) {
+  if (!plan.iterationInterval || !chosen.iterationInterval || plan.iteration <= Seconds(0) ||
+      chosen.iteration <= Seconds(0))
+    return false;
+  auto halfWidth = [](const Plan &one) {
+    return std::log(one.iterationInterval->most / one.iteration);
+  };
+  double off = typesOf(plan) == typesOf(chosen) ? pairHalfWidth
+                                                : std::hypot(halfWidth(plan), halfWidth(chosen));
+  return std::abs(std::log(plan.objectiveValue / chosen.objectiveValue)) <= off;
+}
+
 std::string worseText(const Plan &plan, const Plan &chosen) {
   constexpr double rounding = 1e-9;
   double share = shareWorse(plan, chosen);
@@ -68,7 +84,7 @@ std::string worseText(const Plan &plan, const Plan &chosen) {
   std::string text;
   raw_string_ostream(text) << format("%.4g", 100 * std::abs(share))
                            << (share > 0 ? "% worse" : "% better");
-  return text;
+  return mayChangePlaces(plan, chosen) ? text + ", too close to tell" : text;
 }
 
 void sortByWorth(std::vector<AlternativePlan> &alternatives, const Plan &chosen) {

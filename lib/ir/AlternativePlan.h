@@ -42,7 +42,13 @@ std::string titleOf(const AlternativePlan &alternative, const Plan &chosen);
 /// less throughput, or costs a quarter more. Negative: it is better. Both have one objective.
 double shareWorse(const Plan &plan, const Plan &chosen);
 
-/// "12.5% worse", "as good" or "1.2% better".
+/// Whether the two may change places once they are measured: the ratio of their objectives lies
+/// within what predictions are off. Plans on the same device types share the errors of their
+/// layers, so that the ratio is off by less than plans on others, of which both intervals count.
+/// False where a plan states no interval.
+bool mayChangePlaces(const Plan &plan, const Plan &chosen);
+
+/// "12.5% worse", "as good", or "1.2% better", and that the two may change places.
 std::string worseText(const Plan &plan, const Plan &chosen);
 
 /// The best first; those that are equally good stay in their order.

@@ -317,6 +317,13 @@ Error verifyFigures(const Plan &plan) {
       return Diagnostic(Diag::InvalidPlan,
                         Location{"", 0, 0, "deviceLimits[" + std::to_string(i) + "]"})
              << "a limit has a device type and a number of them";
+  if (const auto &interval = plan.iterationInterval;
+      interval && !(isTime(interval->least) && interval->least <= plan.iteration &&
+                    plan.iteration <= interval->most && isTime(interval->most) &&
+                    interval->confidence > 0 && interval->confidence < 1))
+    return Diagnostic(Diag::InvalidPlan, Location{"", 0, 0, "iterationInterval"})
+           << "an interval has its time between 'leastSeconds' and 'mostSeconds', and a confidence "
+              "between 0 and 1";
   for (double share : plan.provenance)
     if (!isFigure(share) || share > 1 + 1e-6)
       return Diagnostic(Diag::InvalidPlan, Location{"", 0, 0, "provenance"})

@@ -150,6 +150,13 @@ struct Pin {
 /// Names of layers, at least two.
 using LayerSet = std::vector<std::string>;
 
+/// Where a measured time should lie, in `confidence` of all cases.
+struct TimeInterval {
+  Seconds least{}, most{};
+  double confidence = 0.9;
+  bool operator==(const TimeInterval &) const = default;
+};
+
 /// A device of a burst plan on which nothing of it runs for a while, and the memory that the plan
 /// never takes there.
 struct IdleGap {
@@ -283,6 +290,7 @@ struct Plan : Requirements {
   double gap = 0;           // |objectiveValue − lowerBound| / |objectiveValue|
   bool optimal = false;     // gap 0, proven
   Seconds iteration{};
+  std::optional<TimeInterval> iterationInterval;
   SamplesPerSecond throughput{};
   DollarsPerHour costPerHour{};
   Dollars costPerMillionSamples{};

@@ -165,6 +165,12 @@ void writePrediction(const Plan &plan, v1::Plan &form) {
                                          plan.searchSpaceLimits.end()};
   form.set_interrupted(plan.interrupted);
   form.set_iteration_seconds(plan.iteration.value());
+  if (plan.iterationInterval) {
+    v1::Interval &interval = *form.mutable_iteration_interval();
+    interval.set_least_seconds(plan.iterationInterval->least.value());
+    interval.set_most_seconds(plan.iterationInterval->most.value());
+    interval.set_confidence(plan.iterationInterval->confidence);
+  }
   form.set_throughput(plan.throughput.value());
   form.set_cost_per_hour(plan.costPerHour.value());
   form.set_cost_per_million_samples(plan.costPerMillionSamples.value());
@@ -324,6 +330,10 @@ void readPrediction(const v1::Plan &form, Plan &plan) {
                                 form.search_space_limits().end());
   plan.interrupted = form.interrupted();
   plan.iteration = Seconds(form.iteration_seconds());
+  if (form.has_iteration_interval())
+    plan.iterationInterval = {Seconds(form.iteration_interval().least_seconds()),
+                              Seconds(form.iteration_interval().most_seconds()),
+                              form.iteration_interval().confidence()};
   plan.throughput = SamplesPerSecond(form.throughput());
   plan.costPerHour = DollarsPerHour(form.cost_per_hour());
   plan.costPerMillionSamples = Dollars(form.cost_per_million_samples());

@@ -182,6 +182,7 @@ def test_a_bad_statement_is_named(planned, tmp_path: Path) -> None:
         ("searchSpace", "everything", "calls what was searched 'everything'"),
         ("provenance", {"assumed": 1}, "% of its time is "),
         ("provenance", {"measured": 0.3}, "sum to 30 %"),
+        ("iterationInterval", {"leastSeconds": 0, "mostSeconds": 1e9, "confidence": 0.9}, "times may be off by a factor"),
         ("checks", [{"name": "memory", "holds": False}], "states that its check 'memory' does not hold"),
     ):
         plan = json.loads((folder / "plan.json").read_text())

@@ -50,6 +50,7 @@ void writeAlternatives(JsonWriter &json, const Plan &chosen, ArrayRef<Alternativ
         json.attribute("path", alternativePath(each.kind));
         json.attribute("objectiveValue", each.plan.objectiveValue);
         json.attribute("shareWorse", shareWorse(each.plan, chosen));
+        json.attribute("mayChangePlaces", mayChangePlaces(each.plan, chosen));
         json.attribute("iterationSeconds", each.plan.iteration.value());
         json.attribute("costPerMillionSamples", each.plan.costPerMillionSamples.value());
         LayerPlace place = placeOf(each.plan, layer);

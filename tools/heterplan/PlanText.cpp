@@ -151,6 +151,15 @@ std::string alternativesText(const Plan &plan) {
   return texts.empty() ? "" : join(texts, "; ") + "; " + (isBurst ? "burst wins" : "pipelines win");
 }
 
+/// ", with 90% confidence between 80 ms and 120 ms".
+std::string intervalText(const Plan &plan) {
+  if (!plan.iterationInterval)
+    return "";
+  const auto &[least, most, confidence] = *plan.iterationInterval;
+  return ", with " + fixed(100 * confidence, 0) + "% confidence between " + readable(least) +
+         " and " + readable(most);
+}
+
 void printFacts(raw_ostream &os, const Plan &plan) {
   printFact(os, "plan",
             plan.model + " on " + plan.cluster + ", " + Twine(plan.deviceCount()) +
@@ -170,7 +179,7 @@ void printFacts(raw_ostream &os, const Plan &plan) {
                 nameOf(plan.precision) +
                 (plan.batchNorm == BatchNorm::Local ? ", local batch normalisation" : ""));
   printFact(os, "strategy", plan.strategy + ", seed " + Twine(plan.seed));
-  printFact(os, "iteration", readable(plan.iteration));
+  printFact(os, "iteration", readable(plan.iteration) + intervalText(plan));
   printFact(os, "throughput", plain(plan.throughput.value()) + " samples/s");
   printFact(os, "device time", deviceTimeText(plan));
   printFact(os, "price",

@@ -102,12 +102,10 @@ private:
       stage.inputs.clear();
   }
 
-  void spend(Provenance origin, Seconds time) {
-    plan.provenance[static_cast<size_t>(origin)] += time.value();
-  }
+  void spend(Provenance origin, Seconds time) { times.add(origin, time.value()); }
 
   void addProvenance(const BurstStage &chosen, const StageCost &cost) {
-    cost.slowestForward->addByOrigin(chosen.layers, 1, 1, 1, plan.provenance);
+    cost.slowestForward->addByOrigin(chosen.layers, 1, 1, 1, times);
     spend(costs.costs.costsOf(costs.pool.group(chosen.width)).reduce.provenance,
           BurstCosts::sumOf(cost) + cost.inPassAllReduce * 2);
   }
@@ -124,7 +122,7 @@ private:
     plan.throughput = plan.globalBatch / plan.iteration;
     plan.costPerHour = problem.cluster.types[costs.pool.type()].price * double(most);
     plan.costPerMillionSamples = plan.costPerHour * plan.iteration * (1e6 / batch);
-    stateProvenance(plan);
+    stateProvenance(times, plan);
   }
 
   BurstCosts &costs;
@@ -133,6 +131,7 @@ private:
   const BurstFlows flows;
   std::vector<DeviceRef> devices;
   Plan plan;
+  TimeSum times; // of all stages
 };
 
 /// Memory of each rank that no stage of the plan takes.

@@ -76,8 +76,10 @@ void stateWorth(Plan &plan, double bound, bool optimal) {
                  : std::abs(plan.objectiveValue - plan.lowerBound) / std::abs(plan.objectiveValue);
 }
 
-void stateProvenance(Plan &plan) {
-  double sum = std::accumulate(plan.provenance.begin(), plan.provenance.end(), 0.0);
+void stateProvenance(const TimeSum &times, Plan &plan) {
+  plan.iterationInterval = intervalOf(plan.iteration, times);
+  plan.provenance = times.byOrigin;
+  double sum = times.seconds();
   if (sum == 0)
     plan.provenance[static_cast<int>(Provenance::Modelled)] = sum = 1;
   for (double &share : plan.provenance)
@@ -184,52 +186,53 @@ void PlanBuilder::fillFits(Plan &plan) const {
 }
 
 /// Adds what stage `i` spends on links: modelled, unless a profile has them.
-void PlanBuilder::addCommunication(const Evaluation &evaluation, int i, Plan &plan) const {
+void PlanBuilder::addCommunication(const Evaluation &evaluation, int i, const Plan &plan,
+                                   TimeSum &times) const {
   const Stage &stage = evaluation.stages[i];
   const StageCost &cost = evaluation.runs[i].cost;
   const DeviceGroup &group = placement.stages[i].group;
-  auto add = [&](Provenance origin, double seconds) {
-    plan.provenance[static_cast<size_t>(origin)] += seconds;
-  };
   auto addMessages = [&](int other, Seconds each) {
     if (other >= 0 && other < int(placement.stages.size()))
-      add(transferPath(problem.cluster, placement.stages[other].group, group).link.provenance,
-          plan.microBatches * each.value());
+      times.add(transferPath(problem.cluster, placement.stages[other].group, group).link.provenance,
+                plan.microBatches * each.value());
   };
   addMessages(i - 1, stage.receive);
   addMessages(i + 1, stage.receiveGradient);
   GroupCosts costs = evaluator.stages.costs.costsOf(group);
-  add(costs.lookup.provenance, plan.microBatches * (stage.lookup + stage.lookupGradient).value());
+  times.add(costs.lookup.provenance,
+            plan.microBatches * (stage.lookup + stage.lookupGradient).value());
   double reducing = (cost.synchronization - cost.update).value() +
                     2 * plan.microBatches * cost.inPassAllReduce.value();
-  add(costs.reduce.provenance, reducing + plan.microBatches * cost.reduceScatter.value());
+  times.add(costs.reduce.provenance, reducing + plan.microBatches * cost.reduceScatter.value());
 }
 
 /// Adds what the slowest replica of a stage computes, by where its times come from.
-void PlanBuilder::addComputing(const StageEvaluation &run, const PlacedStage &placed, Plan &plan) {
+void PlanBuilder::addComputing(const StageEvaluation &run, const PlacedStage &placed,
+                               TimeSum &times) {
   const StageCost &cost = run.cost;
   const LayerTimes *forward = cost.slowestForward, *backward = cost.slowestBackward;
   if (!forward) // fitted to these
     forward = backward = &evaluator.stages.timesOf(
         placed.group.counts.front().first, cost.largestShare.value(), placement.microBatches);
-  double passes = plan.microBatches, forwards = run.option.recomputation ? 2 * passes : passes;
+  double passes = placement.microBatches, forwards = run.option.recomputation ? 2 * passes : passes;
   double updates = run.option.stateSharding == StateSharding::None ? 1 : 1.0 / placed.group.size();
   if (forward == backward) {
-    forward->addByOrigin(placed.layers(), forwards, passes, updates, plan.provenance);
+    forward->addByOrigin(placed.layers(), forwards, passes, updates, times);
     return;
   }
-  forward->addByOrigin(placed.layers(), passes, 0, 0, plan.provenance);
-  backward->addByOrigin(placed.layers(), forwards - passes, passes, updates, plan.provenance);
+  forward->addByOrigin(placed.layers(), passes, 0, 0, times);
+  backward->addByOrigin(placed.layers(), forwards - passes, passes, updates, times);
 }
 
 /// Shares of the compute, transfer and synchronisation time of each stage's slowest replica, by
 /// origin.
 void PlanBuilder::fillProvenance(const Evaluation &evaluation, Plan &plan) {
+  TimeSum times;
   for (size_t i = 0; i < placement.stages.size(); ++i) {
-    addCommunication(evaluation, int(i), plan);
-    addComputing(evaluation.runs[i], placement.stages[i], plan);
+    addCommunication(evaluation, int(i), plan, times);
+    addComputing(evaluation.runs[i], placement.stages[i], times);
   }
-  stateProvenance(plan);
+  stateProvenance(times, plan);
 }
 
 Expected<Plan> PlanBuilder::build(double bound) {

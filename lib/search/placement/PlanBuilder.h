@@ -15,9 +15,9 @@ void stateNeed(Bytes tensors, const DeviceType &type, Stage &stage);
 /// the units of Plan::objectiveValue. Where it is `optimal`, the bound is the value.
 void stateWorth(Plan &plan, double bound, bool optimal);
 
-/// Makes shares of the seconds by origin that `plan.provenance` holds; where none are, all of them
-/// count as modelled.
-void stateProvenance(Plan &plan);
+/// States where the `times` of `plan`, whose iteration is known, come from, and its interval. Where
+/// nothing takes time, all of it counts as modelled.
+void stateProvenance(const TimeSum &times, Plan &plan);
 
 class PlanBuilder {
 public:
@@ -40,8 +40,9 @@ private:
                    Stage &stage);
   void fillObjective(const Evaluation &evaluation, double bound, Plan &plan) const;
   void fillProvenance(const Evaluation &evaluation, Plan &plan);
-  void addCommunication(const Evaluation &evaluation, int stage, Plan &plan) const;
-  void addComputing(const StageEvaluation &run, const PlacedStage &placed, Plan &plan);
+  void addCommunication(const Evaluation &evaluation, int stage, const Plan &plan,
+                        TimeSum &times) const;
+  void addComputing(const StageEvaluation &run, const PlacedStage &placed, TimeSum &times);
   void fillFits(Plan &plan) const;
 
   Evaluator &evaluator;

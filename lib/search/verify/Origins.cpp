@@ -1,5 +1,8 @@
 #include "search/verify/Origins.h"
 
+#include "cost/ProfileDatabase.h"
+#include "cost/Uncertainty.h"
+
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -21,8 +24,10 @@ struct TimeRange {
   TimeByOrigin least{}, most{};
 
   void add(Provenance origin, double seconds) {
-    least[static_cast<size_t>(origin)] += seconds;
-    most[static_cast<size_t>(origin)] += seconds;
+    for (TimeByOrigin *times : {&least, &most}) {
+      (*times)[static_cast<size_t>(origin)] += seconds;
+      times->back() += seconds * usualHalfWidth(origin);
+    }
   }
   /// Adds the time of one of the `replicas` for which `time` is largest.
   template <typename Time, typename Origins>
@@ -88,6 +93,37 @@ TimeRange timesOf(const Plan &plan, const Cluster &cluster,
   return times;
 }
 
+std::string factorText(double factor) {
+  std::string text;
+  raw_string_ostream(text) << format("%.6g", factor);
+  return text;
+}
+
+double secondsOf(const TimeByOrigin &times) {
+  return std::accumulate(times.begin(), times.begin() + provenances, 0.0);
+}
+
+/// What is wrong about the interval of the iteration: on a logarithmic scale its ends are as far
+/// from it as the layers and a step may be off together.
+std::string wrongInterval(const Plan &plan, const TimeRange &times) {
+  if (!plan.iterationInterval || plan.iteration <= Seconds(0))
+    return "";
+  auto [low, high, confidence] = *plan.iterationInterval;
+  auto widthOf = [](double layers) {
+    return std::sqrt(layers * layers + stepHalfWidth * stepHalfWidth);
+  };
+  double narrowest = widthOf(times.least.back() / secondsOf(times.most));
+  double widest = widthOf(times.most.back() / secondsOf(times.least));
+  for (double width : {std::log(plan.iteration / low), std::log(high / plan.iteration)})
+    if (!(width >= narrowest - agreement && width <= widest + agreement))
+      return "the plan states that its iteration takes " + inMilliseconds(low) + " to " +
+             inMilliseconds(high) + "; its times may be off by a factor of " +
+             factorText(std::exp(narrowest));
+  if (confidence != 0.9)
+    return "the interval of the iteration is not one of 90 %";
+  return "";
+}
+
 std::string percent(double share) {
   std::string text;
   raw_string_ostream(text) << format("%.6g %%", 100 * share);
@@ -104,8 +140,7 @@ std::string wrongOrigins(const Plan &plan, const Cluster &cluster,
   if (std::abs(all - 1) > agreement)
     return "the shares of the time by where it comes from sum to " + percent(all);
   TimeRange times = timesOf(plan, cluster, reevaluated.stages);
-  double least = std::accumulate(times.least.begin(), times.least.end(), 0.0);
-  double most = std::accumulate(times.most.begin(), times.most.end(), 0.0);
+  double least = secondsOf(times.least), most = secondsOf(times.most);
   if (most == 0) // of nothing all is modelled
     times.add(Provenance::Modelled, least = most = 1);
   for (size_t i = 0; i < stated.size(); ++i)
@@ -113,7 +148,7 @@ std::string wrongOrigins(const Plan &plan, const Cluster &cluster,
         stated[i] * least > times.most[i] + agreement * most)
       return "the plan states that " + percent(stated[i]) + " of its time is " +
              nameOf(static_cast<Provenance>(i)) + ", which is " + percent(times.most[i] / most);
-  return "";
+  return wrongInterval(plan, times);
 }
 
 } // namespace heterplan

@@ -1,6 +1,7 @@
 #include "search/verify/Reevaluation.h"
 
 #include "cost/HeterPs.h"
+#include "cost/Uncertainty.h"
 #include "ir/MicroBatches.h"
 #include "search/verify/IterationFacts.h"
 #include "search/verify/ScheduledTime.h"
@@ -56,9 +57,14 @@ void Reevaluator::addOrigin(const LayerCost &cost, const ReevaluatedStage &facts
   double passes = plan.microBatches, again = facts.segments.empty() ? 0 : passes;
   double updates = facts.updatesSlices ? 1.0 / double(facts.replicas.size()) : 1;
   size_t origin = static_cast<size_t>(cost.provenance);
-  replica.forwards[origin] += passes * cost.forward.value();
-  replica.backwards[origin] +=
+  double forwards = passes * cost.forward.value();
+  double backwards =
       again * cost.forward.value() + passes * cost.backward.value() + updates * cost.update.value();
+  double halfWidth = halfWidthOf(cost);
+  replica.forwards[origin] += forwards;
+  replica.forwards.back() += forwards * halfWidth;
+  replica.backwards[origin] += backwards;
+  replica.backwards.back() += backwards * halfWidth;
 }
 
 Expected<ReevaluatedReplica> Reevaluator::priceRange(const ReevaluatedStage &facts, int type,

@@ -29,8 +29,8 @@ struct HeldSamples {
   int64_t begin = 0, end = 0;
 };
 
-/// Seconds by Provenance.
-using TimeByOrigin = std::array<double, provenances>;
+/// Seconds by Provenance; behind them, seconds by which they may be off (LayerCost::halfWidth).
+using TimeByOrigin = std::array<double, provenances + 1>;
 
 struct ReevaluatedReplica {
   int type = -1;     // of all its devices

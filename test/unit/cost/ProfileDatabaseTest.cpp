@@ -1,7 +1,10 @@
 #include "cost/ConstantCostModel.h"
 #include "cost/ProfiledModel.h"
+#include "cost/Uncertainty.h"
 
 #include "gtest/gtest.h"
+
+#include <cmath>
 
 using namespace heterplan;
 
@@ -91,6 +94,23 @@ TEST(ProfileDatabase, OutsideThePointsTheTimeIsThatOfLbBsp) {
   ProfileDatabase database = threePoints(); // max(10, b + 4)
   EXPECT_DOUBLE_EQ(cost(database, layer("a"), device("v100"), 1).forward.value(), 10);
   EXPECT_NEAR(cost(database, layer("a"), device("v100"), 64).backward.value(), 136, 1e-9);
+}
+
+TEST(ProfileDatabase, HalfWidthsAreSpreadsOrResiduals) {
+  ProfileDatabase database = threePoints();
+  auto halfWidth = [&](int64_t batch) {
+    return halfWidthOf(cost(database, layer("a"), device("v100"), batch));
+  };
+  EXPECT_EQ(halfWidth(8), usualHalfWidth(Provenance::Measured)) << "no spread is stated";
+  double residual = std::log(40 / 36.0); // of the middle point, by the other two
+  EXPECT_DOUBLE_EQ(halfWidth(10), residual);
+  EXPECT_EQ(halfWidth(32), usualHalfWidth(Provenance::Interpolated)) << "outside of the points";
+  ProfileEntry spread = entry("b", "v100", 4, 10, 20);
+  spread.spread = 0.2;
+  database.add(profileOf({spread}), "q");
+  LayerCost exact = cost(database, layer("b"), device("v100"), 4);
+  EXPECT_DOUBLE_EQ(halfWidthOf(exact), halfWidthOf95(0.2));
+  EXPECT_DOUBLE_EQ(halfWidthOf(cost(database, layer("b"), device("v100"), 5)), halfWidthOf95(0.2));
 }
 
 TEST(ProfileDatabase, OnePointIsProportional) {

@@ -81,6 +81,10 @@ INSTANTIATE_TEST_SUITE_P(
         Mutation{"'throughput'", [](Plan &p) { p.throughput = SamplesPerSecond(notANumber); }},
         Mutation{"'iterationSeconds'", [](Plan &p) { p.iteration = Seconds(-1); }},
         Mutation{"between 0 and 1", [](Plan &p) { p.provenance[2] = 2; }},
+        Mutation{"an interval has its time between",
+                 [](Plan &p) { p.iterationInterval = {p.iteration * 1.1, p.iteration * 2}; }},
+        Mutation{"an interval has its time between",
+                 [](Plan &p) { p.iterationInterval = {p.iteration / 2, p.iteration * 2, 1.5}; }},
         Mutation{"slack", [](Plan &p) {
                    p.checks = {{"memory", true, notANumber, "bytes"}};
                  }}));

@@ -79,6 +79,23 @@ TEST(Alternatives, TheBestAreKeptWithTheBoundOfThePlan) {
   EXPECT_TRUE(llvm::cantFail(alternativesTo(problem, chosen, search, options)).empty());
 }
 
+TEST(Alternatives, PlansWithinTheErrorOfTheirRatioMayChangePlaces) {
+  ConstantCostModel costs({Seconds(1), Seconds(2), Seconds(0), Seconds(1)});
+  Problem problem = twoBoxes(costs);
+  Plan chosen = planOf(problem, 2, 10), close = planOf(problem, 2, 8), far = planOf(problem, 2, 7),
+       other = planOf(problem, 1, 7);
+  EXPECT_FALSE(mayChangePlaces(close, chosen)) << "no intervals are stated";
+  for (Plan *plan : {&chosen, &close, &far, &other}) {
+    plan->iteration = Seconds(1);
+    plan->iterationInterval = {Seconds(0.5), Seconds(2)};
+  }
+  other.stages.front().replicas.front().devices.front().type = "another";
+  EXPECT_TRUE(mayChangePlaces(close, chosen));
+  EXPECT_EQ(worseText(close, chosen), "20% worse, too close to tell");
+  EXPECT_FALSE(mayChangePlaces(far, chosen)) << "one model on the same devices: a ratio is surer";
+  EXPECT_TRUE(mayChangePlaces(other, chosen));
+}
+
 TEST(Alternatives, ThePlanItselfIsNone) {
   ConstantCostModel costs({Seconds(1), Seconds(2), Seconds(0), Seconds(1)});
   Problem problem = twoBoxes(costs);
