@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from packages import BASE, Package
+from package_models import BASE
+from packages import Package
 
 LAYERS = 4
 HEAD = (
