@@ -20,7 +20,7 @@ from heterplan_runtime.checkpoint import (
     write_part,
 )
 from heterplan_runtime.errors import RuntimeFault
-from packages import Package, awkward, linear, tables
+from packages import Package, awkward, tables
 from pieces import PARALLEL, PIPELINE, STEPS, Job
 from safetensors.torch import load_file
 
