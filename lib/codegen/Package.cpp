@@ -11,6 +11,7 @@
 #include "support/HeldSignals.h"
 
 #include "llvm/ADT/SmallString.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
@@ -42,7 +43,7 @@ Error makeDirectory(StringRef where) {
   return Error::success();
 }
 
-/// The directory that is being written, file by file.
+/// The directory that is being written, file by file; nobody else knows of it yet.
 class Contents {
 public:
   Contents(StringRef folder, ExchangeObserver &observer) : observer(observer), folder(folder) {}
@@ -56,17 +57,20 @@ public:
              << "interrupted while it was written; the directory is as it was";
     std::string file = inFolder(folder, name);
     observer.before("write " + name.str());
-    if (Error error = makeDirectory(path::parent_path(file)))
-      return error;
+    StringRef parent = path::parent_path(file);
+    if (made.insert(parent).second)
+      if (Error error = makeDirectory(parent))
+        return error;
     return file;
   }
   Error write(const Twine &name, StringRef text) {
     Expected<std::string> file = begin(name);
-    return file ? writeFile(*file, text) : file.takeError();
+    return file ? writeNewFile(*file, text) : file.takeError();
   }
 
 private:
   StringRef folder;
+  StringSet<> made; // folders
 };
 
 std::string fourDigits(size_t number) {

@@ -78,6 +78,24 @@ Error writeFile(StringRef path, StringRef contents) {
   return Error::success();
 }
 
+Error writeNewFile(StringRef path, StringRef contents) {
+  auto cannotWrite = [&](const std::error_code &failure) {
+    return Diagnostic(Diag::CannotWrite, {path.str(), 0, 0, ""})
+           << "cannot write: " << failure.message();
+  };
+  std::error_code failure;
+  raw_fd_ostream file(path, failure, sys::fs::CD_CreateNew);
+  if (failure)
+    return cannotWrite(failure);
+  file << contents;
+  file.close();
+  if (!file.has_error())
+    return Error::success();
+  failure = file.error();
+  file.clear_error();
+  return cannotWrite(failure);
+}
+
 std::string sha256(StringRef contents) {
   SHA256 hash;
   hash.update(contents);

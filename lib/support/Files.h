@@ -19,6 +19,8 @@ llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> mapFile(llvm::StringRef path
 std::string systemText(const llvm::Twine &path);
 /// The value of the first line "key : value" of such a file, or "".
 std::string systemField(const llvm::Twine &path, llvm::StringRef key);
+/// Writes a file that must not be there yet; what was written of it stays where writing fails.
+llvm::Error writeNewFile(llvm::StringRef path, llvm::StringRef contents);
 /// Writes a temporary file beside `path` and renames it.
 llvm::Error writeFile(llvm::StringRef path, llvm::StringRef contents);
 /// Hex SHA-256.

@@ -3,6 +3,8 @@
 #include "support/Diagnostic.h"
 
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/StringMap.h"
 
 #include <z3++.h>
 
@@ -10,6 +12,7 @@
 #include <cassert>
 #include <cmath>
 #include <cstdlib>
+#include <map>
 
 using namespace llvm;
 
@@ -19,17 +22,22 @@ namespace {
 using Kind = Formula::Kind;
 constexpr unsigned stepLimit = 50'000'000;
 
-/// Turns formulas into Z3's expressions. A term that is not finite is nothing.
+/// Turns formulas into Z3's expressions, equal ones once: replicas of a stage often differ in their
+/// device alone. A term that is not finite is nothing.
 class Translator {
 public:
   explicit Translator(z3::context &context) : context(context) {}
 
+  /// Formulas with equal numbers are equal.
+  unsigned numberOf(const Formula &formula);
   std::optional<z3::expr> term(const Formula &formula);
   z3::expr truth(const Formula &formula);
   /// Bounds of the variables that were met.
   std::vector<z3::expr> bounds;
 
 private:
+  std::optional<z3::expr> makeTerm(const Formula::Node &node);
+  z3::expr makeTruth(const Formula::Node &node);
   z3::expr variable(const Formula::Node &node);
   z3::expr comparison(const Formula::Node &node);
   z3::expr divides(const Formula::Node &node);
@@ -37,9 +45,30 @@ private:
   std::optional<z3::expr> combine(Kind kind, const z3::expr &a, const z3::expr &b);
 
   z3::context &context;
-  DenseMap<const Formula::Node *, unsigned> known;
-  std::vector<std::optional<z3::expr>> terms;
+  DenseMap<const Formula::Node *, unsigned> numbers;
+  StringMap<unsigned> byContent; // what a node consists of, its operands by their numbers
+  std::map<unsigned, std::optional<z3::expr>> terms;
+  std::map<unsigned, z3::expr> truths;
 };
+
+unsigned Translator::numberOf(const Formula &formula) {
+  const Formula::Node &node = formula.node();
+  if (auto known = numbers.find(&node); known != numbers.end())
+    return known->second;
+  std::string content;
+  auto append = [&](const auto &value) {
+    content.append(reinterpret_cast<const char *>(&value), sizeof value);
+  };
+  append(node.kind);
+  append(node.number);
+  append(node.integer);
+  for (const Formula &operand : node.operands)
+    append(numberOf(operand));
+  content += node.name;
+  unsigned number = byContent.try_emplace(content, byContent.size()).first->second;
+  numbers[&node] = number;
+  return number;
+}
 
 z3::expr Translator::variable(const Formula::Node &node) {
   if (node.kind == Kind::Boolean)
@@ -71,7 +100,10 @@ std::optional<z3::expr> Translator::combine(Kind kind, const z3::expr &a, const 
 
 std::optional<z3::expr> Translator::fold(const Formula::Node &node) {
   std::optional<z3::expr> result = context.real_val(0);
+  DenseSet<unsigned> seen;
   for (size_t i = 0; i < node.operands.size(); ++i) {
+    if (node.kind == Kind::Maximum && !seen.insert(numberOf(node.operands[i])).second)
+      continue;
     std::optional<z3::expr> operand = term(node.operands[i]);
     if (!operand)
       return std::nullopt;
@@ -86,32 +118,28 @@ std::optional<z3::expr> Translator::fold(const Formula::Node &node) {
 }
 
 std::optional<z3::expr> Translator::term(const Formula &formula) {
-  const Formula::Node &node = formula.node();
-  auto [entry, isNew] = known.try_emplace(&node, 0);
-  if (!isNew)
-    return terms[entry->second];
-  std::optional<z3::expr> result;
+  unsigned number = numberOf(formula);
+  auto known = terms.find(number);
+  return known != terms.end() ? known->second
+                              : terms.emplace(number, makeTerm(formula.node())).first->second;
+}
+
+std::optional<z3::expr> Translator::makeTerm(const Formula::Node &node) {
   switch (node.kind) {
   case Kind::Number:
-    if (std::isfinite(node.number))
-      result = context.real_val(exactRational(node.number).c_str());
-    break;
+    if (!std::isfinite(node.number))
+      return std::nullopt;
+    return context.real_val(exactRational(node.number).c_str());
   case Kind::Integer:
-    result = context.real_val(int64_t(node.integer));
-    break;
+    return context.real_val(int64_t(node.integer));
   case Kind::Real:
   case Kind::Count:
-    result = variable(node);
-    break;
+    return variable(node);
   case Kind::Indicator:
-    result = z3::ite(truth(node.operands[0]), context.real_val(1), context.real_val(0)).simplify();
-    break;
+    return z3::ite(truth(node.operands[0]), context.real_val(1), context.real_val(0)).simplify();
   default:
-    result = fold(node);
+    return fold(node);
   }
-  known[&node] = unsigned(terms.size());
-  terms.push_back(result);
-  return result;
 }
 
 z3::expr Translator::comparison(const Formula::Node &node) {
@@ -129,7 +157,13 @@ z3::expr Translator::divides(const Formula::Node &node) {
 }
 
 z3::expr Translator::truth(const Formula &formula) {
-  const Formula::Node &node = formula.node();
+  unsigned number = numberOf(formula);
+  auto known = truths.find(number);
+  return known != truths.end() ? known->second
+                               : truths.emplace(number, makeTruth(formula.node())).first->second;
+}
+
+z3::expr Translator::makeTruth(const Formula::Node &node) {
   z3::expr_vector operands(context);
   switch (node.kind) {
   case Kind::Truth:
@@ -177,6 +211,7 @@ public:
     trackers.push_back(context.bool_const(name.c_str()));
     solver.add(z3::implies(trackers.back(), translator.truth(formula)));
   }
+  unsigned numberOf(const Formula &formula) { return translator.numberOf(formula); }
   double value(const Formula &formula) { return valueOf(translator.term(formula)); }
   /// In the model of the last check, which was satisfiable.
   double modelValue(const Formula &formula) {
@@ -232,7 +267,10 @@ std::vector<Verdict> decideTracked(ArrayRef<ConstraintFormula> constraints) {
   std::vector<Verdict> verdicts(constraints.size());
   for (size_t c = 0; c < constraints.size(); ++c) {
     verdicts[c].slack = tracked.value(constraints[c].slack);
+    DenseSet<unsigned> stated; // of parts that are equal the first stands for all
     for (size_t p = 0; p < constraints[c].parts.size(); ++p) {
+      if (!stated.insert(tracked.numberOf(constraints[c].parts[p].formula)).second)
+        continue;
       tracked.part(constraints[c].parts[p].formula);
       places.push_back({c, p});
     }
