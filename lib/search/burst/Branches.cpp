@@ -116,7 +116,9 @@ StageMessages messagesOf(const LayerGraph &graph, LayerRange lane, LayerRange bl
 BranchTable::BranchTable(BurstCosts &costs, ArrayRef<int> positions, ArrayRef<int> widths,
                          double amplificationLimit)
     : costs(costs), pool(costs.pool), widths(widths), limit(amplificationLimit),
-      apart(separatedPairs(costs.problem)), found(findBranches(costs.problem.graph, positions)) {
+      apart(separatedPairs(costs.problem)) {
+  if (!pool.isMixed()) // lanes of one width would differ by their devices
+    found = findBranches(costs.problem.graph, positions);
   for (const BranchBlock &block : found) {
     std::vector<LanesFrom> from;
     for (size_t first = 0; first < block.branches.size(); ++first)

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 
 using namespace llvm;
 
@@ -23,7 +24,7 @@ struct Label {
   double time = 0;    // passes, updates, and moves between them
   double backlog = 0; // of sums, when the backward pass of the first stage is done
   double deviceTime = 0;
-  double memory = 0; // of the first device, which is in all stages
+  SmallVector<double, 0> memory; // by type: BurstTable::needs(); empty where it does not count
   int begin = 0, end = 0, width = 0;
   int next = -1;               // the label behind the first stage
   int block = -1, choice = -1; // branches side by side between the two
@@ -140,8 +141,8 @@ private:
         break; // nor are longer ones
       budget.add(1);
       Label label = behind;
-      addRun(run, label);
       label.begin = begin;
+      addRun(run, label);
       insert(label);
     }
   }
@@ -186,14 +187,26 @@ private:
     label.deviceTime += table.width(label.width) * (run.time + run.sum);
     label.time += run.time;
     label.backlog = std::max(0.0, label.backlog - run.backward) + run.sum;
-    label.memory += run.memory;
+    if (!countsMemory)
+      return;
+    ArrayRef<double> needs = table.needs(label.begin, label.end, label.width);
+    label.memory.resize(needs.size());
+    for (size_t type = 0; type < needs.size(); ++type)
+      label.memory[type] += needs[type];
   }
 
   /// `isOwn`: the stage that ends where the label begins has its width.
   bool isWorthwhile(const Label &label, bool isOwn = false) const {
-    if (countsMemory && label.memory > goal.memory.value())
+    if (countsMemory && !isWithin(label.memory, table.memories()))
       return false;
     return bounds.allow(label.time, label.deviceTime, label.begin, label.width, isOwn, limits());
+  }
+
+  static bool isWithin(ArrayRef<double> some, ArrayRef<double> most) {
+    for (size_t type = 0; type < some.size(); ++type)
+      if (some[type] > most[type])
+        return false;
+    return true;
   }
 
   /// What a plan keeps that is looked for.
@@ -206,7 +219,8 @@ private:
   /// Whether `a` does at least as well as `b` whatever stages come before: what its sums are
   /// longer, an iteration is longer at most.
   bool dominates(const Label &a, const Label &b) const {
-    if ((goal.deviceTime && a.deviceTime > b.deviceTime) || (countsMemory && a.memory > b.memory))
+    if ((goal.deviceTime && a.deviceTime > b.deviceTime) ||
+        (countsMemory && !isWithin(a.memory, b.memory)))
       return false;
     bool timeMatters = !goal.deviceTime || goal.longest < Seconds(infinity);
     return !timeMatters || a.time + std::max(0.0, a.backlog - b.backlog) <= b.time;
@@ -292,23 +306,22 @@ private:
   bool complete = true;
 };
 
-/// Of the device that needs most.
-Bytes memoryOf(BurstCosts &costs, const BurstChoice &choice) {
-  int widest = 0;
-  for (const BurstStage &stage : choice.stages)
-    widest = std::max(widest, stage.devices().end());
-  std::vector<Bytes> needs(widest);
-  if (needs.empty())
-    return Bytes();
+/// Whether each device holds all of its stages.
+bool fits(BurstCosts &costs, const BurstChoice &choice) {
+  if (choice.stages.empty() || costs.problem.request.ignoreMemory)
+    return true;
+  std::map<int, Bytes> needs; // by device
+  const Pool &pool = costs.pool;
   BurstFlows flows = flowsOf(costs.problem.graph, choice.stages);
   for (size_t i = 0; i < choice.stages.size(); ++i) {
     const BurstStage &stage = choice.stages[i];
     StageCost cost = costs.stage(stage.layers, stage.width, flows.messagesOf(i));
-    Bytes need = costs.memory(cost, stage.width);
-    for (int device = stage.first; device < stage.devices().end(); ++device)
-      needs[device] += need;
+    for (int device = 0; device < stage.width; ++device)
+      needs[stage.first + device] += costs.memory(cost, pool.kindOf(stage.width, device));
   }
-  return *std::max_element(needs.begin(), needs.end());
+  return all_of(needs, [&](const auto &need) {
+    return need.second <= costs.problem.roomOf(pool.typeOf(need.first)).memory;
+  });
 }
 
 /// What is searched: of stages in turn, or side by side as well.
@@ -368,7 +381,7 @@ Expected<BurstChoice> searchWidths(BurstCosts &costs, ArrayRef<int> positions,
   bool hasBranches = !branches.blocks().empty();
   BurstChoice choice = BoundedSearch(table, goal, hasBranches ? &branches : nullptr, budget)
                            .run(/*countsMemory=*/false);
-  if (memoryOf(costs, choice) <= goal.memory)
+  if (fits(costs, choice))
     return choice;
   BurstChoice fitting = BoundedSearch(table, goal, nullptr, budget).run(/*countsMemory=*/true);
   if (hasBranches) {
