@@ -84,7 +84,7 @@ private:
       if (!widestCounts && width != pool.widths().back())
         continue;
       BurstGoal goal{request.objective == Objective::DeviceSeconds, longestOn(pool, width),
-                     request.amplificationLimit, width};
+                     request.amplificationLimit, width, toBeat(pool, width)};
       Expected<BurstChoice> choice = searchWidths(costs, positions, goal, budget);
       if (!choice)
         return choice.takeError();
@@ -99,6 +99,12 @@ private:
     Seconds longest = request.longestIteration();
     return second > Dollars(0) ? std::min(longest, Seconds(request.highestCost() / second))
                                : longest;
+  }
+
+  /// What a plan on `devices` of `pool` takes at most that is as good as the best so far.
+  Seconds toBeat(const Pool &pool, int devices) const {
+    double second = valueOf(pool, devices, Seconds(1));
+    return Seconds(second > 0 ? best.value / second : infinity);
   }
 
   /// What `time`, of an iteration or of devices, is worth with `devices` of `pool`.

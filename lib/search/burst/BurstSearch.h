@@ -27,6 +27,7 @@ struct BurstGoal {
   Seconds longest{};             // of an iteration; may be infinite
   double amplificationLimit = 0; // of each layer; 0: none
   int mostDevices = 1;
+  Seconds atMost{}; // what is to be least; may be infinite
 };
 
 struct BurstChoice {

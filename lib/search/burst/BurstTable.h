@@ -8,6 +8,15 @@
 
 namespace heterplan {
 
+/// What stages take, or add at least to those behind them, seconds.
+struct BurstSums {
+  double time = 0, deviceTime = 0; // time: passes, updates and moves
+  double open = 0;                 // of sums of gradients, when the backward passes are done
+  BurstSums operator+(const BurstSums &other) const {
+    return {time + other.time, deviceTime + other.deviceTime, open + other.open};
+  }
+};
+
 /// A run of layers on one width as a stage, seconds; moves at its ends not counted.
 struct BurstRun {
   double time = -1; // passes and update; negative: not allowed
@@ -44,6 +53,16 @@ public:
   const std::vector<double> &memories() const { return rooms; }
   const BurstMove &move(int cut, int before, int after) const {
     return moves[(size_t(cut) * counts.size() + size_t(before)) * counts.size() + size_t(after)];
+  }
+
+  /// What a run on the width-th number of devices, and a change of width, add.
+  BurstSums sumsOf(const BurstRun &run, int width) const {
+    return {run.time, counts[size_t(width)] * (run.time + run.sum), run.sum - run.backward};
+  }
+  BurstSums sumsOf(const BurstMove &move, int before, int after) const {
+    return {move.forward + move.backward,
+            counts[size_t(after)] * move.forward + counts[size_t(before)] * move.backward,
+            -move.backward};
   }
 
 private:

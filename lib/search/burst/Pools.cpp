@@ -42,7 +42,8 @@ public:
     auto keyOf = [&](const PoolClass &each) {
       return std::tuple(timeOf(each.type), problem.cluster.types[each.type].stated(), each.type);
     };
-    llvm::sort(classes, [&](const PoolClass &a, const PoolClass &b) { return keyOf(a) < keyOf(b); });
+    llvm::sort(classes,
+               [&](const PoolClass &a, const PoolClass &b) { return keyOf(a) < keyOf(b); });
   }
 
   std::vector<std::vector<int64_t>> divide(ArrayRef<PoolClass> classes, Samples batch) {
@@ -98,8 +99,7 @@ Expected<std::vector<Pool>> poolsOf(const Problem &problem) {
       classes.push_back({type, most});
   std::vector<Pool> pools;
   for (const PoolClass &each : classes)
-    pools.emplace_back(problem.cluster, each.type, each.count, request.globalBatch,
-                       request.widths);
+    pools.emplace_back(problem.cluster, each.type, each.count, request.globalBatch, request.widths);
   if (classes.size() < 2)
     return pools;
   UnequalDevices devices(problem);
