@@ -101,9 +101,13 @@ private:
   Error createParts(int stage) {
     members.emplace_back();
     lastSamples.emplace_back();
+    const std::vector<Replica> &replicas = plan.stages[stage].replicas;
+    areUnequal.push_back(any_of(replicas, [&](const Replica &each) {
+      return each.forward != replicas.front().forward || each.backward != replicas.front().backward;
+    }));
     int64_t begin = 0, lastBegin = 0;
-    for (size_t replica = 0; replica < plan.stages[stage].replicas.size(); ++replica) {
-      const Replica &source = plan.stages[stage].replicas[replica];
+    for (size_t replica = 0; replica < replicas.size(); ++replica) {
+      const Replica &source = replicas[replica];
       if (source.devices.size() != 1)
         return Diagnostic(Diag::NotSupported, placeOf(stage, ".replicas"))
                << "a replica of " << source.devices.size()
@@ -291,12 +295,8 @@ private:
   /// samples, and in bursts one of unequal parts, of which the slowest need not be those that
   /// receive most; it takes `received` itself.
   Seconds waitBeside(Member member, int microBatch, Seconds whole, Seconds received) const {
-    const std::vector<Replica> &replicas = plan.stages[partOf(member).stage].replicas;
     bool waits = samplesOf(member, microBatch).count == 0 ||
-                 (plan.schedule == Schedule::Burst && any_of(replicas, [&](const Replica &each) {
-                    return each.forward != replicas.front().forward ||
-                           each.backward != replicas.front().backward;
-                  }));
+                 (plan.schedule == Schedule::Burst && areUnequal[size_t(partOf(member).stage)]);
     return waits ? std::max(Seconds(), whole - received) : Seconds();
   }
 
@@ -402,6 +402,7 @@ private:
   std::vector<std::vector<Member>> members;          // by stage, replica by replica
   std::vector<std::vector<SampleRange>> lastSamples; // of the last micro-batch, likewise
   std::vector<std::vector<int>> groups;              // by stage: its ranks, ascending
+  std::vector<bool> areUnequal;                      // by stage: times of its replicas
   std::vector<std::vector<int>> crossing;            // by link: indices of tensors
 };
 } // namespace

@@ -4,6 +4,7 @@
 #include "search/verify/PlanFigures.h"
 #include "search/verify/SharedDevices.h"
 
+#include <array>
 #include <limits>
 #include <set>
 
@@ -90,10 +91,15 @@ void addStage(const Stage &stated, const ReevaluatedStage &facts, const std::str
     figures.add("receiveGradient" + input, stated.inputs[i].receiveGradient,
                 facts.inputs[i].receiveGradient);
   }
+  std::set<std::array<Seconds, 4>> seen; // of equal ones the first stands for all
   for (size_t r = 0; r < stated.replicas.size(); ++r) {
+    const Replica &own = stated.replicas[r];
+    const ReevaluatedReplica &real = facts.replicas[r];
+    if (!seen.insert({own.forward, real.forward, own.backward, real.backward}).second)
+      continue;
     std::string replica = "replica " + std::to_string(r) + " of " + name;
-    figures.add("forward of " + replica, stated.replicas[r].forward, facts.replicas[r].forward);
-    figures.add("backward of " + replica, stated.replicas[r].backward, facts.replicas[r].backward);
+    figures.add("forward of " + replica, own.forward, real.forward);
+    figures.add("backward of " + replica, own.backward, real.backward);
   }
 }
 

@@ -10,6 +10,7 @@
 #include <cassert>
 #include <cmath>
 #include <cstdlib>
+#include <map>
 
 using namespace llvm;
 
@@ -30,6 +31,7 @@ public:
   std::vector<z3::expr> bounds;
 
 private:
+  const z3::expr &number(double value);
   z3::expr variable(const Formula::Node &node);
   z3::expr comparison(const Formula::Node &node);
   z3::expr divides(const Formula::Node &node);
@@ -39,6 +41,7 @@ private:
   z3::context &context;
   DenseMap<const Formula::Node *, unsigned> known;
   std::vector<std::optional<z3::expr>> terms;
+  std::map<double, z3::expr> numbers;
 };
 
 z3::expr Translator::variable(const Formula::Node &node) {
@@ -85,6 +88,14 @@ std::optional<z3::expr> Translator::fold(const Formula::Node &node) {
   return result;
 }
 
+/// Figures recur: equal devices take equal times.
+const z3::expr &Translator::number(double value) {
+  auto known = numbers.find(value);
+  if (known == numbers.end())
+    known = numbers.emplace(value, context.real_val(exactRational(value).c_str())).first;
+  return known->second;
+}
+
 std::optional<z3::expr> Translator::term(const Formula &formula) {
   const Formula::Node &node = formula.node();
   auto [entry, isNew] = known.try_emplace(&node, 0);
@@ -94,7 +105,7 @@ std::optional<z3::expr> Translator::term(const Formula &formula) {
   switch (node.kind) {
   case Kind::Number:
     if (std::isfinite(node.number))
-      result = context.real_val(exactRational(node.number).c_str());
+      result = number(node.number);
     break;
   case Kind::Integer:
     result = context.real_val(int64_t(node.integer));
