@@ -101,9 +101,13 @@ private:
   Error createParts(int stage) {
     members.emplace_back();
     lastSamples.emplace_back();
+    const std::vector<Replica> &replicas = plan.stages[stage].replicas;
+    areUnequal.push_back(any_of(replicas, [&](const Replica &each) {
+      return each.forward != replicas.front().forward || each.backward != replicas.front().backward;
+    }));
     int64_t begin = 0, lastBegin = 0;
-    for (size_t replica = 0; replica < plan.stages[stage].replicas.size(); ++replica) {
-      const Replica &source = plan.stages[stage].replicas[replica];
+    for (size_t replica = 0; replica < replicas.size(); ++replica) {
+      const Replica &source = replicas[replica];
       if (source.devices.size() != 1)
         return Diagnostic(Diag::NotSupported, placeOf(stage, ".replicas"))
                << "a replica of " << source.devices.size()
@@ -260,9 +264,10 @@ private:
     const Stage &stage = plan.stages[part.stage];
     emitPass(member, Op::Load, microBatch, Seconds());
     emitLookup(member, Op::Lookup, microBatch, stage.lookup);
-    Seconds idle{};
+    Seconds received{};
     for (int link : stageGraph.into(part.stage))
-      idle += emitTransfers(member, Op::Receive, microBatch, link, timesOf(link).receive);
+      received += emitTransfers(member, Op::Receive, microBatch, link, timesOf(link).receive);
+    Seconds idle = waitBeside(member, microBatch, stage.receive, received);
     emitPass(member, Op::Forward, microBatch, stage.replicas[part.replica].forward + idle);
     for (int link : stageGraph.outOf(part.stage))
       emitTransfers(member, Op::Send, microBatch, link, Seconds());
@@ -271,10 +276,11 @@ private:
   void emitBackward(Member member, int microBatch) {
     const ProgramPart &part = partOf(member);
     const Stage &stage = plan.stages[part.stage];
-    Seconds idle{};
+    Seconds received{};
     for (int link : stageGraph.outOf(part.stage))
-      idle += emitTransfers(member, Op::ReceiveGradient, microBatch, link,
-                            timesOf(link).receiveGradient);
+      received += emitTransfers(member, Op::ReceiveGradient, microBatch, link,
+                                timesOf(link).receiveGradient);
+    Seconds idle = waitBeside(member, microBatch, stage.receiveGradient, received);
     Seconds backward = stage.replicas[part.replica].backward - stage.reduceScatter + idle;
     emitPass(member, Op::Backward, microBatch, std::max(Seconds(), backward));
     if (part.stateSharding == StateSharding::Gradients)
@@ -283,6 +289,15 @@ private:
     emitLookup(member, Op::LookupGradient, microBatch, stage.lookupGradient);
     for (int link : stageGraph.into(part.stage))
       emitTransfers(member, Op::SendGradient, microBatch, link, Seconds());
+  }
+
+  /// How long a part waits while others of its stage receive what takes `whole`: one without
+  /// samples, and in bursts one of unequal parts, of which the slowest need not be those that
+  /// receive most; it takes `received` itself.
+  Seconds waitBeside(Member member, int microBatch, Seconds whole, Seconds received) const {
+    bool waits = samplesOf(member, microBatch).count == 0 ||
+                 (plan.schedule == Schedule::Burst && areUnequal[size_t(partOf(member).stage)]);
+    return waits ? std::max(Seconds(), whole - received) : Seconds();
   }
 
   StageInput timesOf(int link) const { return inputOf(plan.stages, stageGraph.links()[link]); }
@@ -305,8 +320,7 @@ private:
 
   /// One message with each rank at the other end of `link` that has samples of this part. Those
   /// with others share `total` by their samples; the last of them takes what rounding leaves. What
-  /// stays on the device takes no time. Returns what of `total` there is no message for, where the
-  /// part has no samples.
+  /// stays on the device takes no time. Returns what the messages take together.
   Seconds emitTransfers(Member member, Op op, int microBatch, int link, Seconds total) {
     const ProgramPart &part = partOf(member);
     auto [first, second] = stageGraph.links()[link];
@@ -342,7 +356,7 @@ private:
       instruction.boundary = link;
       instruction.seconds = share;
     }
-    return own.count == 0 ? total : Seconds();
+    return spent;
   }
 
   /// Updates come behind the sums of all stages: a parameter that several of them use is summed
@@ -388,6 +402,7 @@ private:
   std::vector<std::vector<Member>> members;          // by stage, replica by replica
   std::vector<std::vector<SampleRange>> lastSamples; // of the last micro-batch, likewise
   std::vector<std::vector<int>> groups;              // by stage: its ranks, ascending
+  std::vector<bool> areUnequal;                      // by stage: times of its replicas
   std::vector<std::vector<int>> crossing;            // by link: indices of tensors
 };
 } // namespace

@@ -10,8 +10,8 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <fstream>
+#include <memory>
 #include <sstream>
-#include <vector>
 
 using namespace llvm;
 
@@ -108,17 +108,18 @@ Expected<std::string> sha256OfFile(StringRef path) {
   if (!file)
     return Diagnostic(Diag::CannotRead, place) << "cannot read: " << toText(file.takeError());
   SHA256 hash;
-  std::vector<char> buffer(pieceSize);
+  auto buffer = std::make_unique_for_overwrite<char[]>(pieceSize);
   uint64_t offset = 0;
   Error failure = Error::success();
   while (!failure) {
-    auto size = sys::fs::readNativeFileSlice(*file, buffer, offset);
+    auto size =
+        sys::fs::readNativeFileSlice(*file, MutableArrayRef(buffer.get(), pieceSize), offset);
     if (!size)
       failure = Diagnostic(Diag::CannotRead, place) << "cannot read: " << toText(size.takeError());
     else if (!*size)
       break;
     else
-      hash.update(StringRef(buffer.data(), *size));
+      hash.update(StringRef(buffer.get(), *size));
     offset += size ? *size : 0;
   }
   if (std::error_code closing = sys::fs::closeFile(*file); closing && !failure)

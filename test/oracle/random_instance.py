@@ -117,7 +117,7 @@ class Generator:
     # The cluster.
 
     def types(self, layers: tuple[Layer, ...], batch: int) -> tuple[DeviceType, ...]:
-        count = self.draw.choice([1, 1, 1, 2] if self.model == "burst" else [1, 2, 2, 2, 2, 3])
+        count = self.draw.choice([1, 1, 2, 2] if self.model == "burst" else [1, 2, 2, 2, 2, 3])
         whole = sum(4 * layer.parameter_bytes + batch * layer.activation_bytes for layer in layers) + 1000
         memory = whole * (self.log_uniform(0.3, 2) if self.chance(40) else 10)  # binds now and then
         return tuple(

@@ -13,12 +13,13 @@ from ranks import assert_trains_as_one_process
 
 DATA = SOURCE / "test/data"
 CLUSTER = DATA / "parts/burst-cores.yaml"
+UNEQUAL = DATA / "parts/unequal-cores.yaml"
 
 
-def compiled(folder: Path, *options: str) -> dict[str, Any]:
+def compiled(folder: Path, *options: str, cluster: Path = CLUSTER) -> dict[str, Any]:
     run = subprocess.run(
         [
-            BINARY, "compile", DATA / "small/cnn.onnx", "--cluster", CLUSTER, "--batch", "16",
+            BINARY, "compile", DATA / "small/cnn.onnx", "--cluster", cluster, "--batch", "16",
             "--schedule", "burst", "-o", folder, "--json", *options,
         ],
         capture_output=True, text=True,
@@ -38,6 +39,24 @@ def test_it_trains_as_one_process(tmp_path: Path):
     assert plan["optimal"] and plan["schedule"] == "burst"
     ranks = sorted((folder / "ranks").iterdir())
     assert len(ranks) == 4
+    assert_trains_as_one_process(folder, 4, tmp_path)
+
+
+def types(stage: dict[str, Any]) -> set[str]:
+    return {replica["devices"][0]["type"] for replica in stage["replicas"]}
+
+
+def test_unequal_devices_train_as_one_process(tmp_path: Path):
+    folder = tmp_path / "plan"
+    plan = compiled(folder, "--amplification-limit", "3", cluster=UNEQUAL)
+    widest = max(plan["stages"], key=lambda stage: len(stage["replicas"]))
+    assert types(widest) == {"fast", "slow"} and len(set(widths(plan))) > 1
+    assert all("fast" in types(stage) for stage in plan["stages"])
+    shares = {(each["devices"][0]["type"], each["share"]) for each in widest["replicas"]}
+    assert min(n for kind, n in shares if kind == "fast") > max(n for kind, n in shares if kind == "slow")
+    assert all(check["holds"] for check in plan["checks"])
+    run = subprocess.run([BINARY, "simulate", folder, "--json"], capture_output=True, text=True, check=True)
+    assert json.loads(run.stdout)["iterationSeconds"] == pytest.approx(plan["iterationSeconds"], rel=1e-9)
     assert_trains_as_one_process(folder, 4, tmp_path)
 
 

@@ -59,10 +59,15 @@ public:
   }
 
 private:
+  int typeOf(const DeviceRef &device) const { return inputs.cluster.typeIndex(device); }
+
+  /// The copy is planned for devices of one type; those of others have none.
   void findHosts() {
     std::map<DeviceRef, Bytes> rooms = roomsOf(plan, inputs.cluster);
+    int type = typeOf(inputs.copy.stages.front().replicas.front().devices.front());
     for (const RankProgram &rank : inputs.program.ranks)
-      if (auto room = rooms.find(rank.device); room != rooms.end() && job.memory <= room->second)
+      if (auto room = rooms.find(rank.device);
+          room != rooms.end() && job.memory <= room->second && typeOf(rank.device) == type)
         hosts.push_back(rank.rank);
   }
 
@@ -115,7 +120,7 @@ Expected<Plan> planCopy(const Problem &problem, int type) {
   if (!plan)
     return plan.takeError();
   // On one device all cuts come to the same time.
-  plan->searchSpaceLimits = leftOutOfBursts(problem);
+  plan->searchSpaceLimits = leftOutOfBursts(problem, pool);
   plan->searchSpaceLimits.push_back("more than one device");
   plan->searchSpace = burstSpaceName(plan->searchSpaceLimits);
   plan->strategy = "auto";

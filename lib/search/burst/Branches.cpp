@@ -116,7 +116,9 @@ StageMessages messagesOf(const LayerGraph &graph, LayerRange lane, LayerRange bl
 BranchTable::BranchTable(BurstCosts &costs, ArrayRef<int> positions, ArrayRef<int> widths,
                          double amplificationLimit)
     : costs(costs), pool(costs.pool), widths(widths), limit(amplificationLimit),
-      apart(separatedPairs(costs.problem)), found(findBranches(costs.problem.graph, positions)) {
+      apart(separatedPairs(costs.problem)) {
+  if (!pool.isMixed()) // lanes of one width would differ by their devices
+    found = findBranches(costs.problem.graph, positions);
   for (const BranchBlock &block : found) {
     std::vector<LanesFrom> from;
     for (size_t first = 0; first < block.branches.size(); ++first)
@@ -185,15 +187,17 @@ void BranchTable::add(std::vector<Lane> lanes, int devices, std::vector<LaneChoi
   if (!place(lanes))
     return;
   LaneChoice &choice = choices.emplace_back();
-  double forward = 0, backward = 0, update = 0;
+  double forward = 0, backward = 0, update = 0, sum = 0;
   for (const Lane &lane : lanes) {
+    sum = std::max(sum, lane.sum);
     forward = std::max(forward, lane.forward);
     backward = std::max(backward, lane.backward);
     update = std::max(update, lane.update);
-    choice.leastDeviceTime +=
+    choice.least.deviceTime +=
         lane.devices.width * (lane.forward + lane.backward + lane.update + lane.sum);
   }
-  choice.leastTime = forward + backward + update;
+  choice.least.time = forward + backward + update;
+  choice.least.open = sum - backward;
   choice.devices = devices;
   choice.lanes = std::move(lanes);
 }
@@ -253,7 +257,7 @@ BlockCost BranchTable::cost(int block, const LaneChoice &choice, int before, int
   result.isAllowed = keepsLimit(of.branches.back().end, after, receipt + longestReturn);
   result.returned = pool.receiptTime(front, returned).value();
   result.time = receipt.value() + forward + backward + update + result.returned;
-  result.deviceTime += choice.leastDeviceTime + after * receipt.value() + before * result.returned;
+  result.deviceTime += choice.least.deviceTime + after * receipt.value() + before * result.returned;
   return result;
 }
 

@@ -3,7 +3,7 @@
 // devices, and what that takes (DeepPool, Park et al., arXiv 2112.10065, section 4).
 #pragma once
 
-#include "search/burst/BurstCosts.h"
+#include "search/burst/BurstTable.h"
 
 #include <vector>
 
@@ -33,8 +33,8 @@ struct Lane {
 /// All branches of a block on disjoint devices.
 struct LaneChoice {
   std::vector<Lane> lanes;
-  int devices = 0;                           // of all lanes
-  double leastTime = 0, leastDeviceTime = 0; // without messages
+  int devices = 0; // of all lanes
+  BurstSums least; // what they add at least: without messages
 };
 
 /// What a block adds between a stage on some devices before it and one behind it, seconds.

@@ -2,6 +2,7 @@
 
 #include "search/burst/Branches.h"
 #include "search/burst/BurstPlan.h"
+#include "search/burst/Pools.h"
 #include "search/placement/PlanBuilder.h"
 #include "search/problem/Cuts.h"
 
@@ -23,6 +24,8 @@ Diagnostic notPlanned(const char *element) {
   return Diagnostic(Diag::NotSupported, Location{"", 0, 0, element});
 }
 
+bool isMixed(const Pool &pool) { return pool.isMixed(); }
+
 Error refuseUnsupported(const Problem &problem, StringRef strategy) {
   const Request &request = problem.request;
   if (strategy != "auto")
@@ -42,37 +45,23 @@ Error refuseUnsupported(const Problem &problem, StringRef strategy) {
   return Error::success();
 }
 
-/// How many devices of `type` a plan may have: those that pins, the budget and limits on the type
-/// allow.
-int devicesFor(const Problem &problem, int type) {
-  const Request &request = problem.request;
-  const DeviceType &of = problem.cluster.types[type];
-  if (any_of(request.pins, [&](const Pin &pin) { return pin.type != of.stated(); }))
-    return 0;
-  double most = problem.availableDevices(type);
-  if (request.maxCostPerHour > DollarsPerHour(0) && of.price > DollarsPerHour(0))
-    most = std::min(most, std::floor(request.maxCostPerHour / of.price * (1 + 1e-9)));
-  return static_cast<int>(most);
-}
-
 /// A plan's widths on one pool, and what they are worth.
 struct PoolChoice {
-  int type = 0;
+  const Pool *pool = nullptr;
   std::vector<BurstStage> stages;
   double value = infinity; // in the units of the objective, least is best
 };
 
 class BurstPlanner {
 public:
-  BurstPlanner(const Problem &problem, const SearchOptions &options)
-      : problem(problem), request(problem.request), options(options), budget(options),
-        positions(cutPositions(problem, mostCuts)), leftOut(leftOutOfBursts(problem)) {}
+  BurstPlanner(const Problem &problem, const SearchOptions &options, const std::vector<Pool> &pools)
+      : problem(problem), request(problem.request), options(options), pools(pools), budget(options),
+        positions(cutPositions(problem, mostCuts)), leftOut(leftOutOfBursts(problem, pools)) {}
 
   Expected<SearchOutcome> run() {
-    for (int type = 0; type < int(problem.cluster.types.size()); ++type)
-      if (int most = devicesFor(problem, type); most > 0)
-        if (Error error = searchPool(type, most))
-          return error;
+    for (const Pool &pool : pools)
+      if (Error error = searchPool(pool))
+        return error;
     SearchOutcome outcome;
     outcome.space = {burstSpaceName(leftOut), leftOut};
     outcome.termination = budget.termination(proven, !best.stages.empty());
@@ -86,8 +75,7 @@ public:
   }
 
 private:
-  Error searchPool(int type, int most) {
-    Pool pool(problem.cluster, type, most, request.globalBatch, request.widths);
+  Error searchPool(const Pool &pool) {
     BurstCosts costs(problem, pool);
     bool widestCounts =
         request.objective == Objective::Cost || std::isfinite(request.highestCost().value());
@@ -95,36 +83,42 @@ private:
       // The price of a plan is that of its widest stage; else more devices are never worse.
       if (!widestCounts && width != pool.widths().back())
         continue;
-      BurstGoal goal{request.objective == Objective::DeviceSeconds, longestOn(type, width),
-                     request.amplificationLimit, width, problem.roomOf(type).memory};
+      BurstGoal goal{request.objective == Objective::DeviceSeconds, longestOn(pool, width),
+                     request.amplificationLimit, width, toBeat(pool, width)};
       Expected<BurstChoice> choice = searchWidths(costs, positions, goal, budget);
       if (!choice)
         return choice.takeError();
-      merge(type, width, *choice);
+      merge(pool, width, *choice);
     }
     return costs.takeError();
   }
 
-  /// The longest iteration on `devices` of `type` that is within the limits on time and on cost.
-  Seconds longestOn(int type, int devices) const {
-    Dollars second = problem.cluster.types[type].price * double(devices) * Seconds(1);
+  /// The longest iteration on `devices` of `pool` that is within the limits on time and on cost.
+  Seconds longestOn(const Pool &pool, int devices) const {
+    Dollars second = pool.price(devices) * Seconds(1);
     Seconds longest = request.longestIteration();
     return second > Dollars(0) ? std::min(longest, Seconds(request.highestCost() / second))
                                : longest;
   }
 
-  /// What `time`, of an iteration or of devices, is worth with `devices` of `type`.
-  double valueOf(int type, int devices, Seconds time) const {
+  /// What a plan on `devices` of `pool` takes at most that is as good as the best so far.
+  Seconds toBeat(const Pool &pool, int devices) const {
+    double second = valueOf(pool, devices, Seconds(1));
+    return Seconds(second > 0 ? best.value / second : infinity);
+  }
+
+  /// What `time`, of an iteration or of devices, is worth with `devices` of `pool`.
+  double valueOf(const Pool &pool, int devices, Seconds time) const {
     if (request.objective != Objective::Cost)
       return time.value();
-    Dollars iteration = problem.cluster.types[type].price * double(devices) * time;
+    Dollars iteration = pool.price(devices) * time;
     return iteration.value() / double(request.globalBatch.value()) * 1e6;
   }
 
-  void merge(int type, int width, const BurstChoice &choice) {
+  void merge(const Pool &pool, int width, const BurstChoice &choice) {
     proven &= choice.proven;
     if (!choice.stages.empty() || !choice.proven)
-      bound = std::min(bound, valueOf(type, width, choice.bound));
+      bound = std::min(bound, valueOf(pool, width, choice.bound));
     if (choice.stages.empty())
       return;
     int widest = 0;
@@ -132,19 +126,15 @@ private:
       widest = std::max(widest, stage.width);
     Seconds time =
         request.objective == Objective::DeviceSeconds ? choice.deviceTime : choice.iteration;
-    double value = valueOf(type, widest, time);
+    double value = valueOf(pool, widest, time);
     if (value < best.value)
-      best = {type, choice.stages, value};
+      best = {&pool, choice.stages, value};
     if (options.progress)
       options.progress(budget.progress(), best.value);
   }
 
   Expected<Plan> makePlan() {
-    int most = 0;
-    for (const BurstStage &stage : best.stages)
-      most = std::max(most, stage.width);
-    Pool pool(problem.cluster, best.type, most, request.globalBatch, request.widths);
-    BurstCosts costs(problem, pool);
+    BurstCosts costs(problem, *best.pool);
     Expected<Plan> plan = makeBurstPlan(costs, best.stages);
     if (!plan)
       return plan.takeError();
@@ -161,6 +151,7 @@ private:
   const Problem &problem;
   const Request &request;
   const SearchOptions &options;
+  const std::vector<Pool> &pools;
   SearchBudget budget;
   std::vector<int> positions;
   PoolChoice best;
@@ -170,28 +161,22 @@ private:
 };
 } // namespace
 
-std::vector<std::string> leftOutOfBursts(const Problem &problem) {
+std::vector<std::string> leftOutOfBursts(const Problem &problem, ArrayRef<Pool> pools) {
   std::vector<std::string> result;
   size_t all = cutPositions(problem, problem.graph.size()).size();
   if (size_t kept = cutPositions(problem, mostCuts).size(); kept < all)
     result.push_back(std::to_string(all - kept) + " of " + std::to_string(all - 2) + " cuts");
-  int pools = 0;
-  bool powers = false;
-  for (int type = 0; type < int(problem.cluster.types.size()); ++type)
-    if (int most = devicesFor(problem, type); most > 0) {
-      ++pools;
-      powers |=
-          Pool(problem.cluster, type, most, problem.request.globalBatch, problem.request.widths)
-              .leavesPowersOut();
-    }
-  if (hasBranches(problem.graph))
+  bool branches = hasBranches(problem.graph), mixed = any_of(pools, isMixed);
+  if (branches)
     result.push_back("branches side by side of several stages each, on more devices than the "
                      "stages around them, or in more than " +
                      std::to_string(mostLaneChoices) + " ways a block");
-  if (powers)
+  if (any_of(pools, [](const Pool &pool) { return pool.leavesPowersOut(); }))
     result.push_back("powers of two that do not divide the batch");
-  if (pools > 1)
-    result.push_back("pools of several device types");
+  if (mixed && branches)
+    result.push_back("branches side by side on devices of several types");
+  if (mixed)
+    result.push_back("other numbers and shares of devices of several types");
   return result;
 }
 
@@ -203,7 +188,10 @@ Expected<SearchOutcome> searchBurst(const Problem &problem, StringRef strategy,
                                     const SearchOptions &options) {
   if (Error error = refuseUnsupported(problem, strategy))
     return error;
-  return BurstPlanner(problem, options).run();
+  Expected<std::vector<Pool>> pools = poolsOf(problem);
+  if (!pools)
+    return pools.takeError();
+  return BurstPlanner(problem, options, *pools).run();
 }
 
 } // namespace heterplan

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "search/Search.h"
+#include "search/burst/Pool.h"
 
 #include <string>
 #include <vector>
@@ -11,14 +12,14 @@
 namespace heterplan {
 
 /// The best burst plan of `problem`, whose schedule is ScheduleChoice::Burst: stages of consecutive
-/// layers on nested sets of devices of one type, equal shares, all of the batch at once, each layer
+/// layers on nested sets of devices of one pool (Pools.h), all of the batch at once, each layer
 /// within the limit on its amplification. NotSupported for strategies other than `auto`, several
 /// micro-batches, sparse tables, recomputation and divided state.
 llvm::Expected<SearchOutcome> searchBurst(const Problem &problem, llvm::StringRef strategy,
                                           const SearchOptions &options);
 
 /// What that search leaves out of the plans that its space promises, in words.
-std::vector<std::string> leftOutOfBursts(const Problem &problem);
+std::vector<std::string> leftOutOfBursts(const Problem &problem, llvm::ArrayRef<Pool> pools);
 /// "burst", or "burst-reduced" where something is left out.
 std::string burstSpaceName(llvm::ArrayRef<std::string> leftOut);
 

@@ -30,8 +30,7 @@ Completions::Completions(const BurstTable &table, const BranchTable *branches, B
           const BurstMove &move = table.move(end, before, after);
           if (before == after || move.forward < 0)
             continue;
-          moving = weighted(move.forward + move.backward, table.width(after) * move.forward +
-                                                              table.width(before) * move.backward);
+          moving = weighted(table.sumsOf(move, before, after));
         }
         double &entry = next[place(end, after)];
         entry = std::min(entry, sum + moving);
@@ -47,10 +46,9 @@ double Completions::leastEnding(const BurstTable &table, int end, int width) con
     const BurstRun &run = table.run(begin, end, width);
     if (run.time < 0)
       break; // nor are longer ones allowed
-    double exposed = begin == 0 ? run.sum : 0;
-    result = std::min(result,
-                      next[place(begin, width)] +
-                          weighted(run.time + exposed, table.width(width) * (run.time + run.sum)));
+    double exposed = begin == 0 ? weights.time * (1 - weights.open) * run.sum : 0;
+    double added = weighted(table.sumsOf(run, width));
+    result = std::min(result, next[place(begin, width)] + added + exposed);
   }
   return result;
 }
@@ -65,56 +63,81 @@ double Completions::leastOfBranches(const BranchTable &branches, int end) const 
     auto before = own.begin() + ptrdiff_t(place(block.begin, 0));
     double least = *std::min_element(before, before + widths);
     for (const LaneChoice &choice : branches.choices(int(i)))
-      result = std::min(result, least + weighted(choice.leastTime, choice.leastDeviceTime));
+      result = std::min(result, least + weighted(choice.least));
   }
   return result;
 }
 
 BurstBounds::BurstBounds(const BurstTable &table, const BranchTable *branches,
-                         const BurstGoal &goal) {
+                         const BurstGoal &goal)
+    : table(table), branches(branches) {
+  findLeast(goal);
+  std::swap(sums.front(), sums[best]); // it decides most often
+  best = 0;
+  for (int block = 0; branches && block < int(branches->blocks().size()); ++block)
+    rankLanes(block);
+}
+
+void BurstBounds::findLeast(const BurstGoal &goal) {
   double longest = goal.longest.value() * (1 + rounding);
-  sums.emplace_back(table, branches, BurstWeights{1, 0});
-  least = sums.front().whole();
-  if (least > longest) {
+  for (double open : {0.0, 0.25, 0.5, 0.75, 1.0})
+    add({1, 0, open}, longest);
+  if (least > longest)
     least = infinity;
+  if (!goal.deviceTime || least > longest)
     return;
-  }
-  if (!goal.deviceTime)
-    return;
-  sums.emplace_back(table, branches, BurstWeights{0, 1});
-  best = 1;
-  least = sums.back().whole();
+  least = 0;
+  add({0, 1, 0}, longest);
   if (longest < infinity)
-    addLagrangian(table, branches, longest);
+    addLagrangian(longest);
 }
 
-/// The bound is concave in what a second of the iteration weighs: by steps on either side of the
-/// best so far, finer each time.
-void BurstBounds::addLagrangian(const BurstTable &table, const BranchTable *branches,
-                                double longest) {
+void BurstBounds::rankLanes(int block) {
+  std::vector<RankedLanes> &order = orders.emplace_back();
+  const std::vector<LaneChoice> &choices = branches->choices(block);
+  order.reserve(choices.size());
+  for (int i = 0; i < int(choices.size()); ++i)
+    order.push_back({i, sums[best].weighted(choices[i].least)});
+  stable_sort(order, [](const RankedLanes &a, const RankedLanes &b) { return a.least < b.least; });
+}
+
+/// Whether the bound by these weights on what is to be least is higher than those before.
+bool BurstBounds::add(BurstWeights weights, double longest) {
+  sums.emplace_back(table, branches, weights);
+  double bound = sums.back().whole();
+  if (weights.deviceTime > 0 && weights.time > 0)
+    bound -= weights.time * longest;
+  if (bound <= least)
+    return false;
+  least = bound;
+  best = sums.size() - 1;
+  return true;
+}
+
+/// The bound is concave in what a second of the iteration weighs, and of what is open: by steps on
+/// either side of the best so far, finer each time.
+void BurstBounds::addLagrangian(double longest) {
   constexpr double mostWeight = 1 << 14, leastWeight = 1.0 / 16, finest = 1.02;
-  auto add = [&](double weight) {
-    sums.emplace_back(table, branches, BurstWeights{weight, 1});
-    double bound = sums.back().whole() - weight * longest;
-    if (bound <= least)
-      return;
-    least = bound;
-    best = sums.size() - 1;
-  };
   for (double weight = leastWeight; weight <= mostWeight; weight *= 4)
-    add(weight);
-  for (double step = 2; best > 1 && step > finest; step = std::sqrt(step)) {
-    double middle = sums[best].weights.time;
-    add(middle * step);
-    add(middle / step);
+    for (double open : {0.0, 0.5, 1.0})
+      add({weight, 1, open}, longest);
+  double part = 0.25;
+  for (double step = 2; sums[best].weights.time > 0 && step > finest; step = std::sqrt(step)) {
+    BurstWeights middle = sums[best].weights;
+    add({middle.time * step, 1, middle.open}, longest);
+    add({middle.time / step, 1, middle.open}, longest);
+    middle = sums[best].weights;
+    add({middle.time, 1, std::min(1.0, middle.open + part)}, longest);
+    add({middle.time, 1, std::max(0.0, middle.open - part)}, longest);
+    part /= 2;
   }
 }
 
-bool BurstBounds::allow(double time, double deviceTime, int cut, int width, bool isOwn,
+bool BurstBounds::allow(const BurstSums &behind, int cut, int width, bool isOwn,
                         BurstLimits limits) const {
   return all_of(sums, [&](const Completions &sum) {
     double before = isOwn ? sum.within(cut, width) : sum.upTo(cut, width);
-    return before + sum.weighted(time, deviceTime) <= sum.most(limits);
+    return before + sum.weighted(behind) <= sum.most(limits);
   });
 }
 

@@ -9,9 +9,13 @@
 
 namespace heterplan {
 
-/// Of a sum of the time of an iteration and its device-time.
+/// Of a sum of the time of an iteration and its device-time. The iteration takes time and what is
+/// open at its end, which is at least what is open now and all sums to come less the backward
+/// passes to come, and at least the sum of the first stage: `open` of the one and the rest of the
+/// other.
 struct BurstWeights {
   double time = 1, deviceTime = 0;
+  double open = 0; // 0 to 1
 };
 
 /// On both, seconds; may be infinite.
@@ -19,14 +23,13 @@ struct BurstLimits {
   double time = 0, deviceTime = 0;
 };
 
-/// The least weighted sums that stages from the beginning of the model to each cut take. Sums of
-/// gradients count in device-time, but in time only that of the first stage, which nothing hides.
+/// The least weighted sums that stages from the beginning of the model to each cut take.
 class Completions {
 public:
   /// `branches`: those that may lie side by side; null: all stages run in turn.
   Completions(const BurstTable &table, const BranchTable *branches, BurstWeights weights);
 
-  const BurstWeights weights;
+  BurstWeights weights;
   /// Up to `cut`, moves to a stage of `width` behind it included.
   double upTo(int cut, int width) const { return next[place(cut, width)]; }
   /// Likewise where the last of them has `width` itself, no move included.
@@ -34,8 +37,9 @@ public:
   /// Of all stages.
   double whole() const { return next[next.size() - size_t(widths)]; }
 
-  double weighted(double time, double deviceTime) const {
-    return weights.time * time + weights.deviceTime * deviceTime;
+  double weighted(const BurstSums &sums) const {
+    return weights.time * (sums.time + weights.open * sums.open) +
+           weights.deviceTime * sums.deviceTime;
   }
   /// Of a plan that keeps `limits`.
   double most(BurstLimits limits) const {
@@ -48,8 +52,14 @@ private:
   double leastEnding(const BurstTable &table, int end, int width) const;
   double leastOfBranches(const BranchTable &branches, int end) const;
 
-  const int widths;
+  int widths;
   std::vector<double> next, own; // by cut and width
+};
+
+/// A choice of lanes, and what it adds at least to the sum by which the bound was found.
+struct RankedLanes {
+  int choice = 0;
+  double least = 0;
 };
 
 /// What every plan keeps that keeps both of some limits: each of these sums of the two. Besides
@@ -61,25 +71,30 @@ public:
 
   /// On what `goal` asks to be least; infinite where no plan keeps its limit on time.
   double whole() const { return least; }
-  /// Of the sum by which it was found.
-  double weighted(double time, double deviceTime) const {
-    return sums[best].weighted(time, deviceTime);
-  }
+  /// The choices of a block, ascending.
+  llvm::ArrayRef<RankedLanes> ranked(int block) const { return orders[size_t(block)]; }
   /// How much of that sum is left of `limits` for what lies between `cut`, where a stage of `width`
-  /// ends, and stages that take `time` and `deviceTime`.
-  double roomFor(double time, double deviceTime, int cut, int width, BurstLimits limits) const {
-    return sums[best].most(limits) - weighted(time, deviceTime) - sums[best].within(cut, width);
+  /// ends, and stages that take `behind`.
+  double roomFor(const BurstSums &behind, int cut, int width, BurstLimits limits) const {
+    const Completions &sum = sums[best];
+    return sum.most(limits) - sum.weighted(behind) - sum.within(cut, width);
   }
 
-  /// Whether some plan keeps `limits` whose stages behind `cut` take `time` and `deviceTime`.
-  /// `isOwn`: the stage before the cut has the width, else the one behind it.
-  bool allow(double time, double deviceTime, int cut, int width, bool isOwn,
-             BurstLimits limits) const;
+  /// Whether some plan keeps `limits` whose stages behind `cut` take `behind`. `isOwn`: the stage
+  /// before the cut has the width, else the one behind it.
+  bool allow(const BurstSums &behind, int cut, int width, bool isOwn, BurstLimits limits) const;
 
 private:
-  void addLagrangian(const BurstTable &table, const BranchTable *branches, double longest);
+  void findLeast(const BurstGoal &goal);
+  void rankLanes(int block);
+  bool add(BurstWeights weights, double longest);
+  void addLagrangian(double longest);
+
+  const BurstTable &table;
+  const BranchTable *const branches;
 
   std::vector<Completions> sums;
+  std::vector<std::vector<RankedLanes>> orders; // by block
   size_t best = 0;
   double least = 0;
 };

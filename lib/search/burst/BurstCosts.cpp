@@ -16,9 +16,18 @@ StageCost BurstCosts::stage(LayerRange range, int width, std::optional<StageMess
   StageOption option;
   option.messages = messages;
   option.devices = pool.group(width);
-  BatchSplit split;
-  split.batch = problem.request.globalBatch.value();
-  return costs.stageCost(range, option, split);
+  return costs.stageCost(range, option, splitOf(range, width));
+}
+
+BatchSplit BurstCosts::splitOf(LayerRange range, int width) const {
+  return {problem.request.globalBatch.value(), 1, range.end == problem.graph.size(),
+          pool.shares(width)};
+}
+
+ReplicaCost BurstCosts::replica(LayerRange range, int width, PoolKind kind) {
+  StageOption option;
+  option.devices = pool.group(width);
+  return costs.replicaCost(range, option, splitOf(range, width), kind.type, kind.samples);
 }
 
 Seconds BurstCosts::activations(int position, int before, int after) const {
@@ -30,13 +39,22 @@ Seconds BurstCosts::gradients(int position, int before, int after) const {
   return pool.moveTime(after, before, costs.cuts[position].backwardBytes, Bytes(0));
 }
 
+Seconds BurstCosts::computing(int layer, int width) {
+  LayerRange one{layer, layer + 1};
+  Seconds slowest{};
+  for (const PoolKind &kind : pool.kinds(width)) {
+    ReplicaCost passes = replica(one, width, kind);
+    Seconds update = costs.times.at(kind.type, kind.samples).update(one);
+    slowest = std::max(slowest, passes.forward + passes.backward + update);
+  }
+  return slowest;
+}
+
 double BurstCosts::amplification(int layer, int width, Seconds moving) {
   LayerRange one{layer, layer + 1};
-  StageCost cost = stage(one, width), alone = stage(one, 1);
   Seconds bytes(costs.costsOf(pool.group(width)).reduce.secondsPerByte *
                 costs.memory.denseParameters(one).value());
-  Seconds spent = cost.forward + cost.backward + cost.update + bytes + moving;
-  Seconds once = alone.forward + alone.backward + alone.update;
+  Seconds spent = computing(layer, width) + bytes + moving, once = computing(layer, 1);
   if (once == Seconds())
     return spent == Seconds() ? 0 : mostAmplification;
   return std::min(width * (spent / once), mostAmplification);

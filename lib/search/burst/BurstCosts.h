@@ -21,9 +21,11 @@ public:
   StageCost stage(LayerRange range, int width, std::optional<StageMessages> messages = {});
   /// Time of its gradients' sum: what it takes to synchronise but for the update.
   static Seconds sumOf(const StageCost &cost) { return cost.synchronization - cost.update; }
-  /// What a device needs for the stage.
-  Bytes memory(const StageCost &cost, int width) const {
-    return cost.memory.on(problem.roomOf(pool.type()).workspaceCopies).need(pool.share(width), 1);
+  /// What one of the devices takes for its passes.
+  ReplicaCost replica(LayerRange range, int width, PoolKind kind);
+  /// What one of the devices needs for the stage.
+  Bytes memory(const StageCost &cost, PoolKind kind) const {
+    return cost.memory.on(problem.roomOf(kind.type).workspaceCopies).need(Samples(kind.samples), 1);
   }
 
   /// Moving what crosses the cut before layer `position` from `before` devices to `after`.
@@ -31,9 +33,9 @@ public:
   /// Moving its gradient back, from `after` devices to `before`.
   Seconds gradients(int position, int before, int after) const;
 
-  /// Device-seconds that `layer` takes on `width` devices for a second of it on one: it counts its
-  /// computing, its sums within the passes, and its bytes of the all-reduce, whose latency is the
-  /// stage's (DeepPool, section 4). At most mostAmplification.
+  /// Device-seconds that `layer` takes on `width` devices for a second of it on the fastest: it
+  /// counts the computing of the slowest, its sums within the passes, and its bytes of the
+  /// all-reduce, whose latency is the stage's (DeepPool, section 4). At most mostAmplification.
   double amplification(int layer, int width) { return amplification(layer, width, Seconds()); }
   /// Likewise of the first layer of a stage behind one on `before` devices: with what is moved to
   /// it and back.
@@ -43,6 +45,8 @@ public:
   }
   /// Likewise with `moving`, what is moved to it and back.
   double amplification(int layer, int width, Seconds moving);
+  /// Passes and update of the slowest of the first `width` devices, one layer alone.
+  Seconds computing(int layer, int width);
   static constexpr double mostAmplification = 1e9; // of a layer that takes no time on one device
 
   /// The first failure of the cost model, if any.
@@ -51,6 +55,9 @@ public:
   const Problem &problem;
   const Pool &pool;
   StageCosts costs;
+
+private:
+  BatchSplit splitOf(LayerRange range, int width) const;
 };
 
 } // namespace heterplan

@@ -18,7 +18,7 @@ class BurstPlanBuilder {
 public:
   BurstPlanBuilder(BurstCosts &costs, ArrayRef<BurstStage> choice)
       : costs(costs), problem(costs.problem), choice(choice), flows(flowsOf(problem.graph, choice)),
-        devices(devicesOf(problem.cluster, costs.pool.type())), plan(planFor(problem)) {
+        plan(planFor(problem)) {
     plan.schedule = Schedule::Burst;
   }
 
@@ -47,16 +47,21 @@ private:
     stage.id = index;
     for (int layer = chosen.layers.begin; layer < chosen.layers.end; ++layer)
       stage.layers.push_back(problem.graph.layers[layer].name);
-    for (int device : Pool::order(chosen.width))
-      stage.replicas.push_back({costs.pool.share(chosen.width),
-                                cost.forward,
-                                cost.backward,
-                                {devices[chosen.first + device]}});
+    const Pool &pool = costs.pool;
+    for (int device : Pool::order(chosen.width)) {
+      PoolKind kind = pool.kindOf(chosen.width, device);
+      ReplicaCost passes = costs.replica(chosen.layers, chosen.width, kind);
+      stage.replicas.push_back({Samples(kind.samples),
+                                passes.forward,
+                                passes.backward,
+                                {pool.device(chosen.first + device)}});
+    }
     stage.forward = cost.forward;
     stage.backward = cost.backward;
     stage.sync = cost.synchronization;
     stage.update = cost.update;
-    stateNeed(costs.memory(cost, chosen.width), problem.cluster.types[costs.pool.type()], stage);
+    for (const PoolKind &kind : pool.kinds(chosen.width))
+      stateNeed(costs.memory(cost, kind), problem.cluster.types[kind.type], stage);
     stage.parameterBytes = costs.costs.memory.parameters(chosen.layers);
     addProvenance(chosen, cost);
   }
@@ -105,7 +110,12 @@ private:
   void spend(Provenance origin, Seconds time) { times.add(origin, time.value()); }
 
   void addProvenance(const BurstStage &chosen, const StageCost &cost) {
-    cost.slowestForward->addByOrigin(chosen.layers, 1, 1, 1, times);
+    if (cost.slowestForward == cost.slowestBackward) {
+      cost.slowestForward->addByOrigin(chosen.layers, 1, 1, 1, times);
+    } else {
+      cost.slowestForward->addByOrigin(chosen.layers, 1, 0, 0, times);
+      cost.slowestBackward->addByOrigin(chosen.layers, 0, 1, 1, times);
+    }
     spend(costs.costs.costsOf(costs.pool.group(chosen.width)).reduce.provenance,
           BurstCosts::sumOf(cost) + cost.inPassAllReduce * 2);
   }
@@ -120,7 +130,7 @@ private:
     double batch = double(plan.globalBatch.value());
     plan.iteration = rulesOf(plan.iterationModel).iteration(plan.stages, 1, plan.schedule);
     plan.throughput = plan.globalBatch / plan.iteration;
-    plan.costPerHour = problem.cluster.types[costs.pool.type()].price * double(most);
+    plan.costPerHour = costs.pool.price(most);
     plan.costPerMillionSamples = plan.costPerHour * plan.iteration * (1e6 / batch);
     stateProvenance(times, plan);
   }
@@ -129,7 +139,6 @@ private:
   const Problem &problem;
   ArrayRef<BurstStage> choice;
   const BurstFlows flows;
-  std::vector<DeviceRef> devices;
   Plan plan;
   TimeSum times; // of all stages
 };

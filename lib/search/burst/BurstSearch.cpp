@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 
 using namespace llvm;
 
@@ -23,11 +24,12 @@ struct Label {
   double time = 0;    // passes, updates, and moves between them
   double backlog = 0; // of sums, when the backward pass of the first stage is done
   double deviceTime = 0;
-  double memory = 0; // of the first device, which is in all stages
+  SmallVector<double, 0> memory; // by type: BurstTable::needs(); empty where it does not count
   int begin = 0, end = 0, width = 0;
   int next = -1;               // the label behind the first stage
   int block = -1, choice = -1; // branches side by side between the two
   double iteration() const { return time + backlog; }
+  BurstSums sums() const { return {time, deviceTime, backlog}; }
 };
 
 class WidthSearch {
@@ -38,10 +40,7 @@ public:
               const BurstBounds &bounds, double limit, bool countsMemory, SearchBudget &budget)
       : table(table), goal(goal), branches(branches), bounds(bounds), countsMemory(countsMemory),
         budget(budget), nodes(size_t(table.cuts() + 1) * size_t(table.widths())),
-        before(nodes.size()), longest(goal.longest.value() * (1 + rounding)), limit(limit) {
-    for (int block = 0; branches && block < int(branches->blocks().size()); ++block)
-      orders.push_back(orderOf(branches->choices(block)));
-  }
+        before(nodes.size()), longest(goal.longest.value() * (1 + rounding)), limit(limit) {}
 
   BurstChoice run() {
     grow(-1, table.cuts());
@@ -62,21 +61,6 @@ private:
     return size_t(cut) * size_t(table.widths()) + size_t(width);
   }
 
-  /// A choice of lanes, and what it adds at least to the sum by which the bound was found.
-  struct Ranked {
-    int choice = 0;
-    double least = 0;
-  };
-
-  std::vector<Ranked> orderOf(const std::vector<LaneChoice> &choices) const {
-    std::vector<Ranked> result;
-    result.reserve(choices.size());
-    for (int i = 0; i < int(choices.size()); ++i)
-      result.push_back({i, bounds.weighted(choices[i].leastTime, choices[i].leastDeviceTime)});
-    stable_sort(result, [](const Ranked &a, const Ranked &b) { return a.least < b.least; });
-    return result;
-  }
-
   /// Adds branches side by side that end at cut `end` before label `next`, and what the stage
   /// before them receives; that stage itself comes later.
   void growBranches(int next, int end) {
@@ -92,9 +76,8 @@ private:
   void addBranches(int next, int block, int width) {
     int narrowest = std::min(table.width(width), table.width(labels[next].width));
     int begin = branches->blocks()[block].begin;
-    double room =
-        bounds.roomFor(labels[next].time, labels[next].deviceTime, begin, width, limits());
-    for (const Ranked &ranked : orders[block]) {
+    double room = bounds.roomFor(labels[next].sums(), begin, width, limits());
+    for (const RankedLanes &ranked : bounds.ranked(block)) {
       if (ranked.least > room)
         break;
       if (branches->choices(block)[ranked.choice].devices <= narrowest)
@@ -104,23 +87,22 @@ private:
 
   void addBranches(int next, int block, int choice, int width) {
     const LaneChoice &lanes = branches->choices(block)[choice];
-    Label label = labels[next];
-    label.begin = label.end = branches->blocks()[block].begin;
-    label.width = width;
-    label.next = next;
-    label.block = block;
-    label.choice = choice;
-    label.time += lanes.leastTime;
-    label.deviceTime += lanes.leastDeviceTime;
-    if (!isWorthwhile(label, /*isOwn=*/true)) // most are not, and this is cheap
-      return;
+    const int begin = branches->blocks()[block].begin;
+    if (!bounds.allow(labels[next].sums() + lanes.least, begin, width, /*isOwn=*/true, limits()))
+      return; // most are not worthwhile, and this is cheap
     budget.add(1);
     BlockCost cost =
         branches->cost(block, lanes, table.width(width), table.width(labels[next].width));
     if (!cost.isAllowed)
       return;
-    label.time += cost.time - lanes.leastTime;
-    label.deviceTime += cost.deviceTime - lanes.leastDeviceTime;
+    Label label = labels[next];
+    label.begin = label.end = begin;
+    label.width = width;
+    label.next = next;
+    label.block = block;
+    label.choice = choice;
+    label.time += cost.time;
+    label.deviceTime += cost.deviceTime;
     double open = label.backlog, longest = 0; // from when the stage behind is done
     for (size_t i = 0; i < cost.backward.size(); ++i) {
       longest = std::max(longest, cost.backward[i]);
@@ -134,14 +116,14 @@ private:
   /// Adds the stage before the branches of label `next`.
   void growBefore(int next, int end) {
     Label behind = labels[next];
+    budget.add(1);
     for (int begin = end; begin-- > 0;) {
       const BurstRun &run = table.run(begin, end, behind.width);
       if (run.time < 0)
         break; // nor are longer ones
-      budget.add(1);
       Label label = behind;
-      addRun(run, label);
       label.begin = begin;
+      addRun(run, label);
       insert(label);
     }
   }
@@ -149,17 +131,20 @@ private:
   /// Adds a stage before label `next`, whose first stage begins at cut `end`.
   void grow(int next, int end) {
     for (int width = 0; width < table.widths(); ++width) {
+      budget.add(1);
       BurstMove move{0, 0};
       if (next >= 0) {
         move = table.move(end, width, labels[next].width);
         if (width == labels[next].width || move.forward < 0)
+          continue;
+        BurstSums behind = labels[next].sums() + table.sumsOf(move, width, labels[next].width);
+        if (!bounds.allow(behind, end, width, /*isOwn=*/true, limits()))
           continue;
       }
       for (int begin = end; begin-- > 0;) {
         const BurstRun &run = table.run(begin, end, width);
         if (run.time < 0)
           break; // nor are longer ones
-        budget.add(1);
         insert(grown(next, begin, end, width, run, move));
       }
     }
@@ -186,14 +171,26 @@ private:
     label.deviceTime += table.width(label.width) * (run.time + run.sum);
     label.time += run.time;
     label.backlog = std::max(0.0, label.backlog - run.backward) + run.sum;
-    label.memory += run.memory;
+    if (!countsMemory)
+      return;
+    ArrayRef<double> needs = table.needs(label.begin, label.end, label.width);
+    label.memory.resize(needs.size());
+    for (size_t type = 0; type < needs.size(); ++type)
+      label.memory[type] += needs[type];
   }
 
   /// `isOwn`: the stage that ends where the label begins has its width.
   bool isWorthwhile(const Label &label, bool isOwn = false) const {
-    if (countsMemory && label.memory > goal.memory.value())
+    if (countsMemory && !isWithin(label.memory, table.memories()))
       return false;
-    return bounds.allow(label.time, label.deviceTime, label.begin, label.width, isOwn, limits());
+    return bounds.allow(label.sums(), label.begin, label.width, isOwn, limits());
+  }
+
+  static bool isWithin(ArrayRef<double> some, ArrayRef<double> most) {
+    for (size_t type = 0; type < some.size(); ++type)
+      if (some[type] > most[type])
+        return false;
+    return true;
   }
 
   /// What a plan keeps that is looked for.
@@ -206,7 +203,8 @@ private:
   /// Whether `a` does at least as well as `b` whatever stages come before: what its sums are
   /// longer, an iteration is longer at most.
   bool dominates(const Label &a, const Label &b) const {
-    if ((goal.deviceTime && a.deviceTime > b.deviceTime) || (countsMemory && a.memory > b.memory))
+    if ((goal.deviceTime && a.deviceTime > b.deviceTime) ||
+        (countsMemory && !isWithin(a.memory, b.memory)))
       return false;
     bool timeMatters = !goal.deviceTime || goal.longest < Seconds(infinity);
     return !timeMatters || a.time + std::max(0.0, a.backlog - b.backlog) <= b.time;
@@ -281,7 +279,6 @@ private:
   const BurstBounds &bounds;
   const bool countsMemory;
   SearchBudget &budget;
-  std::vector<std::vector<Ranked>> orders; // by block, ascending
   std::vector<Label> labels;
   std::vector<std::vector<int>> nodes; // by cut and width: labels whose first stage begins there
   /// Likewise labels that begin with branches side by side, of the stage before them.
@@ -292,23 +289,22 @@ private:
   bool complete = true;
 };
 
-/// Of the device that needs most.
-Bytes memoryOf(BurstCosts &costs, const BurstChoice &choice) {
-  int widest = 0;
-  for (const BurstStage &stage : choice.stages)
-    widest = std::max(widest, stage.devices().end());
-  std::vector<Bytes> needs(widest);
-  if (needs.empty())
-    return Bytes();
+/// Whether each device holds all of its stages.
+bool fits(BurstCosts &costs, const BurstChoice &choice) {
+  if (choice.stages.empty() || costs.problem.request.ignoreMemory)
+    return true;
+  std::map<int, Bytes> needs; // by device
+  const Pool &pool = costs.pool;
   BurstFlows flows = flowsOf(costs.problem.graph, choice.stages);
   for (size_t i = 0; i < choice.stages.size(); ++i) {
     const BurstStage &stage = choice.stages[i];
     StageCost cost = costs.stage(stage.layers, stage.width, flows.messagesOf(i));
-    Bytes need = costs.memory(cost, stage.width);
-    for (int device = stage.first; device < stage.devices().end(); ++device)
-      needs[device] += need;
+    for (int device = 0; device < stage.width; ++device)
+      needs[stage.first + device] += costs.memory(cost, pool.kindOf(stage.width, device));
   }
-  return *std::max_element(needs.begin(), needs.end());
+  return all_of(needs, [&](const auto &need) {
+    return need.second <= costs.problem.roomOf(pool.typeOf(need.first)).memory;
+  });
 }
 
 /// What is searched: of stages in turn, or side by side as well.
@@ -323,10 +319,13 @@ public:
   /// looked at.
   BurstChoice run(bool countsMemory) {
     constexpr double nearest = 1e-3, factor = 8, farthest = 1;
+    const double most = goal.atMost.value();
     double bound = bounds.whole();
     bool isComplete = true;
-    for (double share = nearest; share < farthest && bound < infinity; share *= factor) {
+    for (double share = nearest; share < farthest; share *= factor) {
       double limit = bounds.whole() * (1 + share);
+      if (!(limit < most))
+        break;
       BurstChoice choice = runWithin(limit, countsMemory);
       if (!choice.stages.empty())
         return bounded(std::move(choice), bound);
@@ -334,7 +333,7 @@ public:
       if (isComplete)
         bound = limit;
     }
-    return bounded(runWithin(infinity, countsMemory), bound);
+    return bounded(runWithin(most, countsMemory), bound);
   }
 
 private:
@@ -368,7 +367,7 @@ Expected<BurstChoice> searchWidths(BurstCosts &costs, ArrayRef<int> positions,
   bool hasBranches = !branches.blocks().empty();
   BurstChoice choice = BoundedSearch(table, goal, hasBranches ? &branches : nullptr, budget)
                            .run(/*countsMemory=*/false);
-  if (memoryOf(costs, choice) <= goal.memory)
+  if (fits(costs, choice))
     return choice;
   BurstChoice fitting = BoundedSearch(table, goal, nullptr, budget).run(/*countsMemory=*/true);
   if (hasBranches) {

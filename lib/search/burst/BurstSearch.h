@@ -27,7 +27,7 @@ struct BurstGoal {
   Seconds longest{};             // of an iteration; may be infinite
   double amplificationLimit = 0; // of each layer; 0: none
   int mostDevices = 1;
-  Bytes memory{}; // of each device; may be infinite
+  Seconds atMost{}; // what is to be least; may be infinite
 };
 
 struct BurstChoice {

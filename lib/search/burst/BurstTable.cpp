@@ -22,7 +22,10 @@ BurstTable::BurstTable(BurstCosts &costs, ArrayRef<int> cutPositions, const Burs
     for (int count : counts)
       row.push_back(limit == 0 || keepsLimit(costs.amplification(layer, count)));
   }
+  for (const PoolClass &each : costs.pool.classes())
+    rooms.push_back(costs.problem.roomOf(each.type).memory.value());
   runs.resize(positions.size() * positions.size() * counts.size());
+  memory.resize(runs.size() * rooms.size());
   moves.resize(positions.size() * counts.size() * counts.size());
   for (int end = 1; end <= cuts(); ++end)
     for (int width = 0; width < widths(); ++width)
@@ -46,9 +49,12 @@ void BurstTable::fillRuns(BurstCosts &costs, int end, int width) {
     if (farthestEnd[range.begin] < range.end)
       return;
     StageCost cost = costs.stage(range, counts[width]);
-    runs[(size_t(begin) * positions.size() + size_t(end)) * counts.size() + size_t(width)] = {
-        (cost.forward + cost.backward + cost.update).value(), cost.backward.value(),
-        BurstCosts::sumOf(cost).value(), costs.memory(cost, counts[width]).value()};
+    runs[place(begin, end, width)] = {(cost.forward + cost.backward + cost.update).value(),
+                                      cost.backward.value(), BurstCosts::sumOf(cost).value()};
+    size_t type = 0;
+    for (int first = 0; first < counts[width]; first += costs.pool.classes()[type++].count)
+      memory[place(begin, end, width) * rooms.size() + type] =
+          costs.memory(cost, costs.pool.kindOf(counts[width], first)).value();
   }
 }
 

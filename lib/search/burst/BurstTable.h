@@ -8,11 +8,19 @@
 
 namespace heterplan {
 
+/// What stages take, or add at least to those behind them, seconds.
+struct BurstSums {
+  double time = 0, deviceTime = 0; // time: passes, updates and moves
+  double open = 0;                 // of sums of gradients, when the backward passes are done
+  BurstSums operator+(const BurstSums &other) const {
+    return {time + other.time, deviceTime + other.deviceTime, open + other.open};
+  }
+};
+
 /// A run of layers on one width as a stage, seconds; moves at its ends not counted.
 struct BurstRun {
   double time = -1; // passes and update; negative: not allowed
   double backward = 0, sum = 0;
-  double memory = 0; // bytes
 };
 
 /// A change of width, seconds.
@@ -33,13 +41,34 @@ public:
 
   /// Layers between two cuts, on the width-th number of devices.
   const BurstRun &run(int begin, int end, int width) const {
-    return runs[(size_t(begin) * positions.size() + size_t(end)) * counts.size() + size_t(width)];
+    return runs[place(begin, end, width)];
   }
+  /// What it needs, bytes: by type of the pool, of the first device of that type, which is in all
+  /// stages that any of them is in and has most samples; 0 where that device has no part.
+  llvm::ArrayRef<double> needs(int begin, int end, int width) const {
+    return llvm::ArrayRef<double>(memory).slice(place(begin, end, width) * rooms.size(),
+                                                rooms.size());
+  }
+  /// What there is for it.
+  const std::vector<double> &memories() const { return rooms; }
   const BurstMove &move(int cut, int before, int after) const {
     return moves[(size_t(cut) * counts.size() + size_t(before)) * counts.size() + size_t(after)];
   }
 
+  /// What a run on the width-th number of devices, and a change of width, add.
+  BurstSums sumsOf(const BurstRun &run, int width) const {
+    return {run.time, counts[size_t(width)] * (run.time + run.sum), run.sum - run.backward};
+  }
+  BurstSums sumsOf(const BurstMove &move, int before, int after) const {
+    return {move.forward + move.backward,
+            counts[size_t(after)] * move.forward + counts[size_t(before)] * move.backward,
+            -move.backward};
+  }
+
 private:
+  size_t place(int begin, int end, int width) const {
+    return (size_t(begin) * positions.size() + size_t(end)) * counts.size() + size_t(width);
+  }
   void fillRuns(BurstCosts &costs, int end, int width);
   void fillMoves(BurstCosts &costs, int cut);
   bool keepsLimit(double amplification) const;
@@ -49,6 +78,7 @@ private:
   std::vector<int> farthestEnd;           // by layer: where a stage from there has to end
   std::vector<std::vector<bool>> allowed; // by layer and width, no move counted
   std::vector<BurstRun> runs;
+  std::vector<double> memory, rooms;
   std::vector<BurstMove> moves;
 };
 

@@ -8,6 +8,10 @@ using namespace llvm;
 namespace heterplan {
 
 namespace {
+constexpr double rounding = 1e-9;
+
+bool isPower(int64_t number) { return (number & (number - 1)) == 0; }
+
 /// The bits of `value` in reverse order, as a fraction of 2^32 (van der Corput's sequence).
 uint32_t reversed(uint32_t value) {
   uint32_t result = 0;
@@ -18,22 +22,91 @@ uint32_t reversed(uint32_t value) {
 } // namespace
 
 Pool::Pool(const Cluster &cluster, int type, int most, Samples batch, Widths widths)
-    : cluster(cluster), deviceType(type), batch(batch), devices(devicesOf(cluster, type)) {
+    : cluster(cluster), types{{type, most}}, batch(batch), devices(devicesOf(cluster, type)),
+      deviceTypes(devices.size(), type) {
   int64_t limit = std::min<int64_t>(most, batch.value());
   for (int64_t width = 1; width <= limit; ++width) {
-    bool isPower = (width & (width - 1)) == 0, divides = batch.value() % width == 0;
-    if (divides && (isPower || widths == Widths::Any))
-      all.push_back(static_cast<int>(width));
-    leavesOut |= isPower && !divides;
+    bool divides = batch.value() % width == 0;
+    if (divides && (isPower(width) || widths == Widths::Any))
+      addEqual(static_cast<int>(width));
+    leavesOut |= isPower(width) && !divides;
   }
-  begins.resize(all.back() + 1);
-  for (int width : all) {
-    std::vector<int64_t> &first = begins[width];
-    first.resize(width);
-    std::vector<int> placed = order(width);
-    for (int place = 0; place < width; ++place)
-      first[placed[place]] = place * share(width).value();
+  fillMoves();
+}
+
+Pool::Pool(const Cluster &cluster, std::vector<PoolClass> given, Samples batch, Widths widths,
+           DollarsPerHour mostPrice, Divide divide)
+    : cluster(cluster), types(std::move(given)), batch(batch) {
+  int before = 0; // devices of faster types
+  for (const PoolClass &each : types) {
+    std::vector<DeviceRef> own = devicesOf(cluster, each.type);
+    devices.insert(devices.end(), own.begin(), own.begin() + each.count);
+    deviceTypes.insert(deviceTypes.end(), each.count, each.type);
+    bool isLast = &each == &types.back();
+    for (int more = 1; more <= each.count && before + more <= batch.value(); ++more)
+      if (isPower(more) || widths == Widths::Any || (more == each.count && !isLast))
+        addUneven(before + more, divide);
+    before += each.count;
   }
+  erase_if(all, [&](int width) { return price(width) > mostPrice * (1 + rounding); });
+  fillMoves();
+}
+
+std::vector<PoolClass> Pool::firstOf(int width) const {
+  std::vector<PoolClass> result;
+  for (const PoolClass &each : types) {
+    int count = std::min(width, each.count);
+    if (count > 0)
+      result.push_back({each.type, count});
+    width -= count;
+  }
+  return result;
+}
+
+void Pool::addEqual(int width) {
+  Prefix prefix;
+  prefix.group.counts = {{type(), width}};
+  prefix.held.assign(width, batch.value() / width);
+  add(width, std::move(prefix));
+}
+
+void Pool::addUneven(int width, Divide divide) {
+  Prefix prefix;
+  std::vector<PoolClass> some = firstOf(width);
+  std::vector<std::vector<int64_t>> shares = divide(some, batch);
+  if (shares.empty())
+    return;
+  for (const std::vector<int64_t> &each : shares)
+    prefix.held.insert(prefix.held.end(), each.begin(), each.end());
+  prefix.group = groupOf(cluster, ArrayRef<DeviceRef>(devices).take_front(width));
+  for (const auto &entry : prefix.group.counts) { // in the order of the cluster
+    auto same = [&](const PoolClass &each) { return each.type == entry.first; };
+    prefix.shares.push_back(shares[find_if(some, same) - some.begin()]);
+  }
+  add(width, std::move(prefix));
+}
+
+/// `prefix` has its group and its samples.
+void Pool::add(int width, Prefix prefix) {
+  for (const PoolClass &each : firstOf(width))
+    prefix.price += cluster.types[each.type].price * double(each.count);
+  for (int device = 0; device < width; ++device)
+    if (PoolKind kind{deviceTypes[device], prefix.held[device]};
+        prefix.kinds.empty() || prefix.kinds.back() != kind)
+      prefix.kinds.push_back(kind);
+  prefix.largest = *std::max_element(prefix.held.begin(), prefix.held.end());
+  prefix.begins.resize(width);
+  int64_t begin = 0;
+  for (int device : order(width)) {
+    prefix.begins[device] = begin;
+    begin += prefix.held[device];
+  }
+  prefixes.resize(width + 1);
+  prefixes[width] = std::move(prefix);
+  all.push_back(width);
+}
+
+void Pool::fillMoves() {
   for (int from : all)
     for (int to : all)
       if (from != to)
@@ -50,13 +123,14 @@ std::vector<int> Pool::order(int width) {
 }
 
 int64_t Pool::missing(DeviceRun own, DeviceRun other, int device) const {
-  int64_t wanted = share(own.width).value();
-  if (device < other.first || device >= other.end())
+  const Prefix &mine = of(own.width), &theirs = of(other.width);
+  int place = device - own.first, otherPlace = device - other.first;
+  int64_t wanted = mine.held[place];
+  if (otherPlace < 0 || otherPlace >= other.width)
     return wanted;
-  int64_t mine = begins[own.width][device - own.first];
-  int64_t theirs = begins[other.width][device - other.first];
-  int64_t held = share(other.width).value();
-  int64_t common = std::min(mine + wanted, theirs + held) - std::max(mine, theirs);
+  int64_t begin = mine.begins[place], otherBegin = theirs.begins[otherPlace];
+  int64_t common =
+      std::min(begin + wanted, otherBegin + theirs.held[otherPlace]) - std::max(begin, otherBegin);
   return wanted - std::max<int64_t>(0, common);
 }
 

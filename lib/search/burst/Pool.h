@@ -1,10 +1,12 @@
-// The devices of one type as a pool of which each stage of a burst plan takes the first few: which
-// numbers of them a stage may have, which samples each device then holds, and what moves where the
-// number changes.
+// Devices as a pool of which each stage of a burst plan takes the first few: which numbers of them
+// a stage may have, which samples each device then holds, and what moves where the number changes.
+// The devices are of one type, or of several with the fastest type first and uneven shares.
 #pragma once
 
 #include "cost/Collectives.h"
 #include "ir/Request.h"
+
+#include "llvm/ADT/STLExtras.h"
 
 #include <array>
 #include <map>
@@ -25,20 +27,57 @@ struct DeviceRun {
   bool operator==(const DeviceRun &) const = default;
 };
 
+/// Devices of one type that stand one behind another in a pool.
+struct PoolClass {
+  int type = 0, count = 0;
+};
+
+/// Devices of a stage that have one type and as many samples.
+struct PoolKind {
+  int type = 0;
+  int64_t samples = 0;
+  bool operator==(const PoolKind &) const = default;
+};
+
 class Pool {
 public:
+  /// The samples of each device of some classes, which hold the batch together: by class, largest
+  /// first, each at least 1. Empty where that is not known.
+  using Divide = llvm::function_ref<std::vector<std::vector<int64_t>>(llvm::ArrayRef<PoolClass>,
+                                                                      Samples batch)>;
+
   /// The devices of `type`, as many as `most` at a time. `cluster` outlives this.
   Pool(const Cluster &cluster, int type, int most, Samples batch, Widths widths);
+  /// Those of `classes`, the fastest first, of which the first ones together cost at most
+  /// `mostPrice`. Widths that `divide` does not know are left out.
+  Pool(const Cluster &cluster, std::vector<PoolClass> classes, Samples batch, Widths widths,
+       DollarsPerHour mostPrice, Divide divide);
 
-  int type() const { return deviceType; }
-  /// Numbers of devices, ascending from 1: divisors of the batch, so that shares are equal, of
-  /// which powers of two only unless any will do.
+  /// Of the fastest devices.
+  int type() const { return types.front().type; }
+  /// The fastest first.
+  const std::vector<PoolClass> &classes() const { return types; }
+  bool isMixed() const { return types.size() > 1; }
+  /// Numbers of devices, ascending from 1. Of one type: divisors of the batch, so that shares are
+  /// equal, of which powers of two only unless any will do. Of several: all of the faster types and
+  /// a power of two of the next, or any number; so that each is there with more devices, too.
   const std::vector<int> &widths() const { return all; }
   /// Whether powers of two were left out because they do not divide the batch.
   bool leavesPowersOut() const { return leavesOut; }
 
-  DeviceGroup group(int width) const { return {{{deviceType, width}}}; }
-  Samples share(int width) const { return Samples(batch.value() / width); }
+  const DeviceRef &device(int index) const { return devices[index]; }
+  int typeOf(int device) const { return deviceTypes[device]; }
+  const DeviceGroup &group(int width) const { return of(width).group; }
+  /// What BatchSplit::shares says of a stage on `width` devices.
+  llvm::ArrayRef<std::vector<int64_t>> shares(int width) const { return of(width).shares; }
+  /// The largest one.
+  Samples share(int width) const { return Samples(of(width).largest); }
+  /// What there is among the first `width` devices, and what the `device`-th of them is.
+  llvm::ArrayRef<PoolKind> kinds(int width) const { return of(width).kinds; }
+  PoolKind kindOf(int width, int device) const {
+    return {deviceTypes[device], of(width).held[device]};
+  }
+  DollarsPerHour price(int width) const { return of(width).price; }
   /// The devices of the pool that hold the samples of a stage on `width` of them, from the first
   /// sample on. A device that joins takes its samples from one that has most: a stage on twice as
   /// many devices leaves every second half where it is.
@@ -64,18 +103,35 @@ public:
   Seconds moveTime(DeviceRun from, DeviceRun to, Bytes perSample, Bytes fixed) const;
 
 private:
-  MovedShares countMoved(DeviceRun from, DeviceRun to) const;
-
+  /// The first devices of the pool, as many as a stage may have.
+  struct Prefix {
+    DeviceGroup group;
+    std::vector<std::vector<int64_t>> shares; // by type of `group`; empty: all equal
+    std::vector<int64_t> held, begins;        // by device: samples, and the first of them
+    std::vector<PoolKind> kinds;
+    int64_t largest = 0;
+    DollarsPerHour price{};
+  };
   struct Move {
     MovedShares shares;
     TransferPath path;
   };
+
+  const Prefix &of(int width) const { return prefixes[width]; }
+  std::vector<PoolClass> firstOf(int width) const;
+  void addEqual(int width);
+  void addUneven(int width, Divide divide);
+  void add(int width, Prefix prefix);
+  void fillMoves();
+  MovedShares countMoved(DeviceRun from, DeviceRun to) const;
+
   const Cluster &cluster;
-  int deviceType;
-  Samples batch;
+  const std::vector<PoolClass> types;
+  const Samples batch;
   std::vector<int> all;
-  std::vector<std::vector<int64_t>> begins; // by width: the first sample of each device
+  std::vector<Prefix> prefixes; // by width; empty ones of other numbers
   std::vector<DeviceRef> devices;
+  std::vector<int> deviceTypes;                       // likewise
   mutable std::map<std::pair<int, int>, bool> placed; // by first device and width: liesAsFirst()
   mutable std::map<std::array<int, 4>, MovedShares> counted; // likewise, of two runs: moved()
   bool leavesOut = false;

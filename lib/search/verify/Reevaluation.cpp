@@ -16,6 +16,7 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <tuple>
 
 using namespace llvm;
 
@@ -41,6 +42,8 @@ private:
                  ReevaluatedReplica &replica) const;
   Error addAmplification(std::vector<ReevaluatedStage> &stages) const;
   Expected<Seconds> timeOf(int layer, int type, Samples samples) const;
+  Expected<Seconds> slowestTimeOf(int layer, const ReevaluatedStage &facts) const;
+  Expected<int> fastestType(const std::vector<ReevaluatedStage> &stages) const;
   void addLookups(ReevaluatedStage &facts) const;
   void addTimes(ReevaluatedStage &facts, const Stage &stated, bool isLast) const;
   Error addSteadyTimes(std::vector<ReevaluatedStage> &stages) const;
@@ -160,22 +163,60 @@ Expected<Seconds> Reevaluator::timeOf(int layer, int type, Samples samples) cons
   return (cost->forward + cost->backward) * m + cost->accumulate * (m - 1) + cost->update;
 }
 
-/// DeepPool, section 4: device-seconds that a layer takes for a second of it on one device. It
-/// counts its computing, its sums in the passes, its bytes of the all-reduce (whose latency is the
-/// stage's), and, where it is the first of its stage, what is moved at the boundary before it.
-/// Where devices differ, the first type of the stage stands for all.
+/// The type of the plan on which the whole model takes least with the whole batch; of several that
+/// take the same but for rounding the first by name.
+Expected<int> Reevaluator::fastestType(const std::vector<ReevaluatedStage> &stages) const {
+  std::set<int> types;
+  for (const ReevaluatedStage &facts : stages)
+    for (const auto &entry : facts.group.counts)
+      types.insert(entry.first);
+  std::map<std::tuple<float, std::string, int>, int> byTime;
+  for (int type : types) {
+    Seconds time{};
+    for (int i = 0; types.size() > 1 && i < graph.size(); ++i) {
+      Expected<Seconds> own = timeOf(i, type, plan.globalBatch);
+      if (!own)
+        return own.takeError();
+      time += *own;
+    }
+    byTime[{static_cast<float>(time.value()), cluster.types[type].stated(), type}] = type;
+  }
+  return byTime.begin()->second;
+}
+
+/// What `layer` computes on the slowest replica.
+Expected<Seconds> Reevaluator::slowestTimeOf(int layer, const ReevaluatedStage &facts) const {
+  std::set<std::pair<int, Samples>> seen;
+  Seconds slowest{};
+  for (const ReevaluatedReplica &replica : facts.replicas) {
+    if (!seen.insert({replica.type, replica.samples}).second)
+      continue;
+    Expected<Seconds> time = timeOf(layer, replica.type, replica.samples);
+    if (!time)
+      return time;
+    slowest = std::max(slowest, *time);
+  }
+  return slowest;
+}
+
+/// DeepPool, section 4: device-seconds that a layer takes for a second of it on the fastest device.
+/// It counts the computing of the slowest device, its sums in the passes, its bytes of the
+/// all-reduce (whose latency is the stage's), and, where it is the first of its stage, what is
+/// moved at the boundary before it.
 Error Reevaluator::addAmplification(std::vector<ReevaluatedStage> &stages) const {
   const MicroBatches whole{plan.globalBatch, plan.microBatches};
   double m = plan.microBatches;
+  Expected<int> fastest = fastestType(stages);
+  if (!fastest)
+    return fastest.takeError();
   for (ReevaluatedStage &facts : stages) {
-    int type = facts.group.counts.front().first;
     CollectiveCost sum = allReduceCost(cluster, facts.group);
     Seconds returned{}; // to stages that go back at the same time
     for (const StageInput &input : facts.inputs)
       returned = std::max(returned, input.receiveGradient);
     for (int i = facts.begin; i < facts.end; ++i) {
-      Expected<Seconds> time = timeOf(i, type, facts.mostSamples);
-      Expected<Seconds> alone = timeOf(i, type, Samples(whole.fullSize()));
+      Expected<Seconds> time = slowestTimeOf(i, facts);
+      Expected<Seconds> alone = timeOf(i, *fastest, Samples(whole.fullSize()));
       if (!time || !alone)
         return joinErrors(time.takeError(), alone.takeError());
       const Layer &layer = graph.layers[i];
