@@ -8,6 +8,7 @@
 #include "ir/StageGraph.h"
 #include "support/Text.h"
 
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -19,14 +20,14 @@ using namespace llvm;
 namespace heterplan {
 
 namespace {
-/// Runs of equal values as "3×a + 1×b".
-std::string runsText(ArrayRef<std::string> values) {
+/// Equal values as "3×a + 1×b", in the order in which they come first.
+std::string countsText(ArrayRef<std::string> values) {
+  MapVector<StringRef, size_t> counts;
+  for (const std::string &value : values)
+    ++counts[value];
   std::string text;
-  for (size_t begin = 0, end = 0; begin < values.size(); begin = end) {
-    while (end < values.size() && values[end] == values[begin])
-      ++end;
-    text += (text.empty() ? "" : " + ") + std::to_string(end - begin) + "×" + values[begin];
-  }
+  for (auto [value, count] : counts)
+    text += (text.empty() ? "" : " + ") + std::to_string(count) + "×" + value.str();
   return text;
 }
 
@@ -214,14 +215,14 @@ std::string devicesText(const Stage &stage) {
   for (const Replica &replica : stage.replicas)
     for (const DeviceRef &device : replica.devices)
       types.push_back(device.type);
-  return runsText(types);
+  return countsText(types);
 }
 
 std::string sharesText(const Stage &stage) {
   std::vector<std::string> shares;
   for (const Replica &replica : stage.replicas)
     shares.push_back(std::to_string(replica.share.value()));
-  return runsText(shares);
+  return countsText(shares);
 }
 
 std::string layersText(const Stage &stage) {
