@@ -72,6 +72,7 @@ class BurstPlanner(Planner):
         if len(pool.classes) == 1:
             divisors = [w for w in range(1, pool.classes[0][1] + 1) if batch % w == 0]
             return [w for w in divisors if any_width or w & (w - 1) == 0]
+        any_width &= len(pool.devices) <= 64
         result, before = [], 0
         for _, count in pool.classes:
             is_last = before + count == len(pool.devices)

@@ -60,6 +60,15 @@ def test_unequal_devices_train_as_one_process(tmp_path: Path):
     assert_trains_as_one_process(folder, 4, tmp_path)
 
 
+def test_copies_of_a_background_job_are_on_devices_of_one_type(tmp_path: Path):
+    plan = compiled(
+        tmp_path / "plan", "--amplification-limit", "3", "--background", str(DATA / "small/cnn.onnx"),
+        "--background-batch", "1", "--max-slowdown", "5%", cluster=UNEQUAL,
+    )  # fmt: skip
+    assert {copy["device"]["type"] for copy in plan["background"]["copies"]} == {"slow"}
+    assert all(check["holds"] for check in plan["checks"])
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -4,6 +4,8 @@
 #include "search/burst/Background.h"
 #include "search/verify/Checker.h"
 
+#include <map>
+
 using namespace llvm;
 
 namespace heterplan {
@@ -21,11 +23,22 @@ Expected<Problem> copyProblem(LayerGraph layers, const PlanningInputs &inputs,
   return Problem::create(std::move(layers), inputs.problem.cluster, costs, request);
 }
 
-/// The plan of a copy on a device like the first of `plan`, checked.
+/// The type of device that `plan` leaves idle longest, all together; of no gaps the first.
+int idleType(const Plan &plan, const Cluster &cluster) {
+  std::map<int, Seconds> idle;
+  for (const IdleGap &gap : plan.idle)
+    idle[cluster.typeIndex(gap.device)] += gap.duration;
+  int result = cluster.typeIndex(plan.stages.front().replicas.front().devices.front());
+  for (const auto &[type, duration] : idle)
+    if (duration > idle[result])
+      result = type;
+  return result;
+}
+
+/// The plan of a copy for the idle devices of `plan`, checked.
 Expected<Plan> checkedCopy(const Problem &problem, const Plan &plan,
                            std::vector<std::string> profiles) {
-  const DeviceRef &first = plan.stages.front().replicas.front().devices.front();
-  Expected<Plan> copy = planCopy(problem, problem.cluster.typeIndex(first));
+  Expected<Plan> copy = planCopy(problem, idleType(plan, problem.cluster));
   if (!copy)
     return copy;
   copy->profileFingerprints = std::move(profiles);

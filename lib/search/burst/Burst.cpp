@@ -175,7 +175,7 @@ std::vector<std::string> leftOutOfBursts(const Problem &problem, ArrayRef<Pool> 
     result.push_back("powers of two that do not divide the batch");
   if (mixed && branches)
     result.push_back("branches side by side on devices of several types");
-  if (mixed)
+  if (mixed) // of more than Pool::mostOfAnyNumber not every number is tried
     result.push_back("other numbers and shares of devices of several types");
   return result;
 }

@@ -37,14 +37,17 @@ Pool::Pool(const Cluster &cluster, int type, int most, Samples batch, Widths wid
 Pool::Pool(const Cluster &cluster, std::vector<PoolClass> given, Samples batch, Widths widths,
            DollarsPerHour mostPrice, Divide divide)
     : cluster(cluster), types(std::move(given)), batch(batch) {
-  int before = 0; // devices of faster types
+  int before = 0, number = 0; // devices of faster types, and of all
+  for (const PoolClass &each : types)
+    number += each.count;
+  bool isAny = widths == Widths::Any && number <= mostOfAnyNumber;
   for (const PoolClass &each : types) {
     std::vector<DeviceRef> own = devicesOf(cluster, each.type);
     devices.insert(devices.end(), own.begin(), own.begin() + each.count);
     deviceTypes.insert(deviceTypes.end(), each.count, each.type);
     bool isLast = &each == &types.back();
     for (int more = 1; more <= each.count && before + more <= batch.value(); ++more)
-      if (isPower(more) || widths == Widths::Any || (more == each.count && !isLast))
+      if (isAny || isPower(more) || (more == each.count && !isLast))
         addUneven(before + more, divide);
     before += each.count;
   }

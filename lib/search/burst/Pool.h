@@ -60,10 +60,13 @@ public:
   bool isMixed() const { return types.size() > 1; }
   /// Numbers of devices, ascending from 1. Of one type: divisors of the batch, so that shares are
   /// equal, of which powers of two only unless any will do. Of several: all of the faster types and
-  /// a power of two of the next, or any number; so that each is there with more devices, too.
+  /// a power of two of the next, or, of few devices, any number; so that each is there with more
+  /// devices, too.
   const std::vector<int> &widths() const { return all; }
   /// Whether powers of two were left out because they do not divide the batch.
   bool leavesPowersOut() const { return leavesOut; }
+  /// Devices of several types of which any number will do, if it is asked for.
+  static constexpr int mostOfAnyNumber = 64;
 
   const DeviceRef &device(int index) const { return devices[index]; }
   int typeOf(int device) const { return deviceTypes[device]; }

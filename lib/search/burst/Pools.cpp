@@ -98,6 +98,7 @@ Expected<std::vector<Pool>> poolsOf(const Problem &problem) {
     if (int most = devicesFor(problem, type); most > 0)
       classes.push_back({type, most});
   std::vector<Pool> pools;
+  pools.reserve(classes.size());
   for (const PoolClass &each : classes)
     pools.emplace_back(problem.cluster, each.type, each.count, request.globalBatch, request.widths);
   if (classes.size() < 2)

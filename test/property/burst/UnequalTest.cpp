@@ -142,6 +142,66 @@ TEST(BurstUnequal, MoreDevicesAreNeverSlower) {
   }
 }
 
+struct Mutation {
+  const char *name, *check;
+  void (*apply)(Plan &);
+};
+
+bool hasSmallerShare(const Replica &a, const Replica &b) { return a.share < b.share; }
+
+bool isUnequal(const Stage &stage) {
+  auto [least, most] =
+      std::minmax_element(stage.replicas.begin(), stage.replicas.end(), hasSmallerShare);
+  return most->share - least->share > Samples(1);
+}
+
+/// The first stage on devices of unlike shares.
+Stage &unequalStage(Plan &plan) {
+  return *std::find_if(plan.stages.begin(), plan.stages.end(), isUnequal);
+}
+
+const Mutation mutations[] = {
+    {"shares changed about", "timing",
+     [](Plan &plan) {
+       std::vector<Replica> &replicas = unequalStage(plan).replicas;
+       auto [least, most] = std::minmax_element(replicas.begin(), replicas.end(), hasSmallerShare);
+       std::swap(least->share, most->share);
+     }},
+    {"the times of a fast device on a slow one", "timing",
+     [](Plan &plan) {
+       Stage &stage = unequalStage(plan);
+       for (Replica &replica : stage.replicas)
+         replica.forward = stage.forward * 0.5;
+     }},
+    {"a sample too many", "shares-sum",
+     [](Plan &plan) { unequalStage(plan).replicas.back().share += Samples(1); }},
+    {"the amplification of equal devices", "timing",
+     [](Plan &plan) { unequalStage(plan).amplification *= 0.8; }},
+};
+
+TEST(BurstUnequal, ChangedPlansFailTheirChecks) {
+  int tried = 0;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    Unequal model = test::unequalDevices(seed, test::randomChain(seed, 7, 3), 2);
+    Problem problem = model.problem(Objective::Throughput);
+    Plan plan = *planned(problem).plan;
+    if (!isMixed(plan) || std::none_of(plan.stages.begin(), plan.stages.end(), isUnequal))
+      continue;
+    ++tried;
+    for (const Mutation &mutation : mutations) {
+      Plan changed = plan;
+      mutation.apply(changed);
+      llvm::ExitOnError check;
+      bool caught = false;
+      for (const Finding &finding :
+           check(examinePlan(changed, problem.graph, problem.cluster, *problem.costs)))
+        caught |= finding.check.name == mutation.check && !finding.check.holds;
+      EXPECT_TRUE(caught) << mutation.name << ", seed " << seed;
+    }
+  }
+  EXPECT_GT(tried, 5);
+}
+
 /// What a device holds is limited by its own memory.
 TEST(BurstUnequal, PlansFitIntoMemory) {
   int found = 0;
