@@ -369,6 +369,7 @@ Expected<BurstChoice> searchWidths(BurstCosts &costs, ArrayRef<int> positions,
                            .run(/*countsMemory=*/false);
   if (fits(costs, choice))
     return choice;
+  table.fillMemory(costs);
   BurstChoice fitting = BoundedSearch(table, goal, nullptr, budget).run(/*countsMemory=*/true);
   if (hasBranches) {
     fitting.proven = false;

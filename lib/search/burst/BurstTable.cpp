@@ -25,7 +25,6 @@ BurstTable::BurstTable(BurstCosts &costs, ArrayRef<int> cutPositions, const Burs
   for (const PoolClass &each : costs.pool.classes())
     rooms.push_back(costs.problem.roomOf(each.type).memory.value());
   runs.resize(positions.size() * positions.size() * counts.size());
-  memory.resize(runs.size() * rooms.size());
   moves.resize(positions.size() * counts.size() * counts.size());
   for (int end = 1; end <= cuts(); ++end)
     for (int width = 0; width < widths(); ++width)
@@ -51,11 +50,24 @@ void BurstTable::fillRuns(BurstCosts &costs, int end, int width) {
     StageCost cost = costs.stage(range, counts[width]);
     runs[place(begin, end, width)] = {(cost.forward + cost.backward + cost.update).value(),
                                       cost.backward.value(), BurstCosts::sumOf(cost).value()};
-    size_t type = 0;
-    for (int first = 0; first < counts[width]; first += costs.pool.classes()[type++].count)
-      memory[place(begin, end, width) * rooms.size() + type] =
-          costs.memory(cost, costs.pool.kindOf(counts[width], first)).value();
   }
+}
+
+void BurstTable::fillMemory(BurstCosts &costs) {
+  memory.resize(runs.size() * rooms.size());
+  for (int end = 1; end <= cuts(); ++end)
+    for (int width = 0; width < widths(); ++width)
+      for (int begin = end; begin-- > 0 && run(begin, end, width).time >= 0;) {
+        StageCost cost = costs.stage(layers(begin, end), counts[width]);
+        double *needs = &memory[place(begin, end, width) * rooms.size()];
+        int first = 0; // device of its type
+        for (const PoolClass &each : costs.pool.classes()) {
+          if (first >= counts[width])
+            break;
+          *needs++ = costs.memory(cost, costs.pool.kindOf(counts[width], first)).value();
+          first += each.count;
+        }
+      }
 }
 
 void BurstTable::fillMoves(BurstCosts &costs, int cut) {

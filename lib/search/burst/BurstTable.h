@@ -43,6 +43,8 @@ public:
   const BurstRun &run(int begin, int end, int width) const {
     return runs[place(begin, end, width)];
   }
+  /// Works out needs().
+  void fillMemory(BurstCosts &costs);
   /// What it needs, bytes: by type of the pool, of the first device of that type, which is in all
   /// stages that any of them is in and has most samples; 0 where that device has no part.
   llvm::ArrayRef<double> needs(int begin, int end, int width) const {

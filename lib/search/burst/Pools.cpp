@@ -15,6 +15,9 @@ using namespace llvm;
 namespace heterplan {
 
 namespace {
+/// Of a pool of several: what is worked out for all pairs of its widths is little.
+constexpr size_t mostTypes = 8;
+
 /// How many devices of `type` a plan may have: those that pins, the budget and limits on the type
 /// allow.
 int devicesFor(const Problem &problem, int type) {
@@ -105,6 +108,7 @@ Expected<std::vector<Pool>> poolsOf(const Problem &problem) {
     return pools;
   UnequalDevices devices(problem);
   devices.sort(classes);
+  classes.resize(std::min(classes.size(), mostTypes));
   DollarsPerHour most(request.maxCostPerHour > DollarsPerHour(0)
                           ? request.maxCostPerHour.value()
                           : std::numeric_limits<double>::infinity());
