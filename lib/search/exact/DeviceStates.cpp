@@ -32,8 +32,10 @@ int unpaidSlots(const GroupOption &option, int type) {
 } // namespace
 
 DeviceStates::DeviceStates(const SearchSpace &space, const Problem &problem,
-                           const std::map<int, size_t> &options, double mostPrice)
-    : mostPrice(mostPrice), digits(digitsOf(space, priceMatters(problem), options)) {
+                           const std::map<int, size_t> &options, double mostPrice,
+                           StatePrices accuracy)
+    : mostPrice(mostPrice),
+      digits(digitsOf(space, priceMatters(problem) && accuracy == StatePrices::Exact, options)) {
   size_t count = 1;
   for (Digit &digit : reverse(digits)) {
     digit.stride = count;
@@ -46,13 +48,14 @@ DeviceStates::DeviceStates(const SearchSpace &space, const Problem &problem,
     setRuns(space.options[option], option);
 }
 
-size_t DeviceStates::count(const SearchSpace &space, const Problem &problem) {
+size_t DeviceStates::count(const SearchSpace &space, const Problem &problem, StatePrices accuracy) {
   std::map<int, size_t> options;
   for (size_t option = 0; option < space.options.size(); ++option)
     if (!space.options[option].wholeModelOnly)
       options[int(option)] = 1;
+  const bool isExact = priceMatters(problem) && accuracy == StatePrices::Exact;
   double count = 1; // may be very many
-  for (const Digit &digit : digitsOf(space, priceMatters(problem), options))
+  for (const Digit &digit : digitsOf(space, isExact, options))
     count *= double(digit.values);
   return size_t(std::min(count, 1e18));
 }
@@ -62,9 +65,8 @@ int DeviceStates::figureOf(const GroupOption &option, const Digit &digit) {
 }
 
 /// Runs are longer for the digits that come first: those are of the types that most stages use.
-std::vector<DeviceStates::Digit>
-DeviceStates::digitsOf(const SearchSpace &space, bool priceMatters,
-                       const std::map<int, size_t> &options) {
+std::vector<DeviceStates::Digit> DeviceStates::digitsOf(const SearchSpace &space, bool isExact,
+                                                        const std::map<int, size_t> &options) {
   std::vector<std::pair<double, Digit>> ordered;
   for (int type = 0; type < int(space.available.size()); ++type) {
     double most = 0; // of what there is, that may remain unpaid
@@ -76,9 +78,10 @@ DeviceStates::digitsOf(const SearchSpace &space, bool priceMatters,
       }
     const int available = space.available[type];
     if (users > 0)
-      ordered.push_back({-double(users), {type, false, size_t(available) + 1, 0}});
-    if (priceMatters && most > 0)
-      ordered.push_back({-infinity, {type, true, size_t(most * available + 1e-9) + 1, 0}});
+      ordered.push_back(
+          {-double(users), {type, false, size_t(available) + 1, 0, isExact ? 0 : most}});
+    if (isExact && most > 0)
+      ordered.push_back({-infinity, {type, true, size_t(most * available + 1e-9) + 1, 0, 0}});
   }
   std::stable_sort(ordered.begin(), ordered.end(),
                    [](const auto &a, const auto &b) { return a.first < b.first; });
@@ -98,8 +101,10 @@ void DeviceStates::setPrices(const SearchSpace &space, const Problem &problem, s
     std::fill(slots.begin(), slots.end(), 0);
     for (const Digit &digit : digits) {
       const int value = int(valueOf(state, digit));
-      const double price = problem.cluster.types[digit.type].price.value() * value;
-      prices[state] += digit.isUnpaid ? -price : price;
+      const double price = problem.cluster.types[digit.type].price.value();
+      const double paid =
+          digit.isUnpaid ? -value : value - std::floor(digit.mostUnpaid * value + 1e-9);
+      prices[state] += price * paid;
       if (digit.isUnpaid)
         empty[state] &= value == 0;
       else

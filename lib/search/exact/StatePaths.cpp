@@ -23,9 +23,7 @@ constexpr double safety = 1 - 1e-12;
 #endif
 
 /// What a stage adds to the least before it, seconds.
-template <typename Number> struct Addition {
-  Number time, forward, sync;
-};
+template <typename Number> struct Addition { Number time, forward, sync; };
 
 /// Adds a stage to the `count` states before it, where that gives less than there is.
 template <typename Number>
@@ -133,7 +131,8 @@ LeastTransfers::LeastTransfers(const Evaluator &evaluator, PathTable &paths,
     for (int before : options)
       for (int behind : options) {
         Boundary &least = boundaries[(position * count + kindOf(before)) * count + kindOf(behind)];
-        TransferTimes times = transferTimes(evaluator, paths, table.batch, int(position), before, behind);
+        TransferTimes times =
+            transferTimes(evaluator, paths, table.batch, int(position), before, behind);
         least.receive = std::min(least.receive, times.receive);
         least.gradient = std::min(least.gradient, times.gradient);
       }
@@ -346,9 +345,9 @@ void NeighbourPaths::addStages(int end) {
   const Side *own = here.ending.data();
   for (size_t i = here.firstStage; i < positions[end + 1].firstStage; ++i) {
     const StateStage &stage = stages[i];
-    own = std::lower_bound(here.ending.data(), here.ending.data() + here.ending.size(),
-                           stage.option,
-                           [](const Side &side, int option) { return side.option < option; });
+    own =
+        std::lower_bound(here.ending.data(), here.ending.data() + here.ending.size(), stage.option,
+                         [](const Side &side, int option) { return side.option < option; });
     const Side &before = sideOf(stage);
     const size_t taken = states.taken(stage.option);
     size_t known = 0;

@@ -12,12 +12,13 @@ namespace heterplan {
 
 namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
-/// What is as near to a limit as this is no better: times of stages are rounded in favour of bounds.
+/// What is as near to a limit as this is no better: times of stages are rounded in favour of
+/// bounds.
 constexpr double tolerance = 1 - 1e-11;
 /// Of one solve that knows neighbours; of one in a band that is not worth dividing.
 constexpr size_t fewStates = 8'000'000, mostStates = 80'000'000, mostStatesOfNarrow = 200'000'000;
 /// Of the stages of a range.
-constexpr size_t statesOfRange = 100'000'000;
+constexpr size_t statesOfRange = 50'000'000;
 /// Of a range: then the rest of a band is passed over, too.
 constexpr int mostMisses = 16;
 /// Solves of a band before it is divided, unless there are few states.
@@ -57,16 +58,22 @@ std::optional<Evaluation> Incumbent::offer(Evaluator &evaluator, Placement other
 
 bool StateSearch::applies(const Evaluator &evaluator, size_t mostStates) {
   const SearchSpace &space = evaluator.space;
-  const bool anyDepth =
-      space.minStages == 1 && space.maxStages + 1 >= int(space.positions.size());
+  const bool anyDepth = space.minStages == 1 && space.maxStages + 1 >= int(space.positions.size());
   return anyDepth && evaluator.rules.fillWeight() == 1 &&
-         !evaluator.rules.transfersArePartOfStages() && DeviceStates::count(evaluator.space, evaluator.problem) <= mostStates;
+         !evaluator.rules.transfersArePartOfStages() &&
+         DeviceStates::count(space, evaluator.problem, StatePrices::Exact) <= mostStates;
 }
 
 StateSearch::StateSearch(Evaluator &evaluator, PathTable &paths, Incumbent &best,
                          const SearchBudget &budget, int64_t statesPerWork)
     : evaluator(evaluator), paths(paths), best(best), budget(budget), statesPerWork(statesPerWork),
-      allStates(DeviceStates::count(evaluator.space, evaluator.problem)) {}
+      allStates(DeviceStates::count(evaluator.space, evaluator.problem, roughly())) {}
+
+/// Of bounds: prices are exact where they are what is sought.
+StatePrices StateSearch::roughly() const {
+  return evaluator.problem.request.objective == Objective::Throughput ? StatePrices::AtLeast
+                                                                      : StatePrices::Exact;
+}
 
 size_t StateSearch::mostStages() const { return statesOfRange / allStates; }
 
@@ -128,17 +135,19 @@ const LeastTransfers &StateSearch::transfersOf() {
 }
 
 /// Makes `states` those of the types that stages use, at prices of interest.
-void StateSearch::useStatesOf(ArrayRef<StateStage> stages) {
+void StateSearch::useStatesOf(ArrayRef<StateStage> stages, StatePrices accuracy) {
   std::map<int, size_t> used;
   for (const StateStage &stage : stages)
     ++used[stage.option];
   std::vector<int> now;
   for (auto [option, count] : used)
     now.push_back(option);
-  if (states && now == options)
-    return;
-  options = std::move(now);
-  states.emplace(evaluator.space, evaluator.problem, used, money() / least * (1 + 1e-9));
+  KnownStates &same = known[int(accuracy)];
+  if (!same.states || now != same.options)
+    same.states.emplace(evaluator.space, evaluator.problem, used, money() / least * (1 + 1e-9),
+                        accuracy);
+  same.options = std::move(now);
+  states = &*same.states;
 }
 
 /// Most that a placement of interest costs, dollars per hour · seconds.
@@ -156,7 +165,8 @@ double StateSearch::settle(const StageTable &newTable, const Lagrangian::Range &
   batch = table->batch;
   least = range.least;
   most = range.most;
-  states.reset();
+  for (KnownStates &of : known)
+    of.states.reset();
   leftOver = infinity;
   misses = 0;
   settle(range.stages, {range.low, std::nextafter(range.high, infinity)});
@@ -166,7 +176,7 @@ double StateSearch::settle(const StageTable &newTable, const Lagrangian::Range &
 void StateSearch::settle(ArrayRef<StateStage> stages, Band band) {
   if (stages.empty() || band.low >= band.below)
     return;
-  useStatesOf(stages);
+  useStatesOf(stages, roughly());
   StatePaths bounds(*states, transfersOf(), int(evaluator.space.positions.size()));
   bounds.solve(stages, band.below);
   auto fill = [&](size_t state) { return bounds.fill(state); };
@@ -189,7 +199,7 @@ void StateSearch::settle(ArrayRef<StateStage> stages, Band band) {
     return leave(fill, band.low);
   if (size <= (isNarrow ? mostStatesOfNarrow : mostStates)) {
     const int solves = isNarrow || size <= fewStates ? std::numeric_limits<int>::max() : patience;
-    useStatesOf(kept);
+    useStatesOf(kept, StatePrices::Exact);
     next = settleExactly(kept, {band.low, next}, solves);
     if (next <= band.low)
       return;

@@ -56,14 +56,15 @@ private:
   };
   void settle(llvm::ArrayRef<StateStage> stages, Band band);
   double settleExactly(llvm::ArrayRef<StateStage> stages, Band band, int solves);
-  std::optional<size_t> decidingState(const NeighbourPaths &neighbours,
-                                      llvm::ArrayRef<char> isDone, double next) const;
+  std::optional<size_t> decidingState(const NeighbourPaths &neighbours, llvm::ArrayRef<char> isDone,
+                                      double next) const;
   double offer(const NeighbourPaths &neighbours, llvm::ArrayRef<StateStage> stages, size_t state,
                Band band);
   double shorten(const NeighbourPaths &neighbours, llvm::ArrayRef<StateStage> stages, Band band);
   void leave(llvm::function_ref<double(size_t)> fill, double low);
-  void useStatesOf(llvm::ArrayRef<StateStage> stages);
+  void useStatesOf(llvm::ArrayRef<StateStage> stages, StatePrices accuracy);
   const LeastTransfers &transfersOf();
+  StatePrices roughly() const;
   double money() const;
   double limitOf(size_t state) const;
   double objectiveOf(size_t state, double seconds) const;
@@ -86,8 +87,12 @@ private:
   double least = 0, most = 0; // seconds of an iteration
   double leftOver = 0;
   int misses = 0;
-  std::vector<int> options; // of `states`
-  std::optional<DeviceStates> states;
+  struct KnownStates {
+    std::vector<int> options;
+    std::optional<DeviceStates> states;
+  };
+  KnownStates known[2];                 // by accuracy
+  const DeviceStates *states = nullptr; // one of them
 };
 
 } // namespace heterplan
