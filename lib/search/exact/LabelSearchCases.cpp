@@ -99,7 +99,7 @@ double LabelSearch::settleByStates() {
   }
   leastMisjudged = std::min(leastMisjudged, states.leastMisjudged());
   leaveToLabels(isDone);
-  return states.isOver() ? 0 : left;
+  return states.isOver() ? 0 : std::min(left, bestAtGap());
 }
 
 /// Keeps the numbers of micro-batches of which something is left that may be better.
@@ -110,7 +110,7 @@ void LabelSearch::leaveToLabels(ArrayRef<char> isDone) {
     cases[choice]->tightFor.reset();
     if (!cases[choice]->bounds.bringBack() && isDone[choice])
       forgetCase(int(choice));
-    else
+    else if (!SearchBudget(options).interrupted())
       keepCase(int(choice), /*isFinal=*/true);
   }
 }

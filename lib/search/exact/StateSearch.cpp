@@ -86,10 +86,10 @@ double StateSearch::limitOf(size_t state) const {
   double limit = std::min(request.longestIteration().value(), most) * (1 + 1e-9);
   if (request.objective == Objective::Throughput)
     limit = std::min(limit, best.time * tolerance);
-  const double most = money();
-  if (price * least > most)
+  const double mayCost = money();
+  if (price * least > mayCost)
     return -infinity;
-  return std::isfinite(most) && price > 0 ? std::min(limit, most / price) : limit;
+  return std::isfinite(mayCost) && price > 0 ? std::min(limit, mayCost / price) : limit;
 }
 
 double StateSearch::objectiveOf(size_t state, double seconds) const {
@@ -173,6 +173,7 @@ double StateSearch::settle(const StageTable &newTable, const Lagrangian::Range &
   return leftOver;
 }
 
+/// By a bound first, which tells the stages of interest; then, where those are few, exactly.
 void StateSearch::settle(ArrayRef<StateStage> stages, Band band) {
   if (stages.empty() || band.low >= band.below)
     return;
@@ -195,9 +196,10 @@ void StateSearch::settle(ArrayRef<StateStage> stages, Band band) {
   const size_t size = NeighbourPaths::additions(kept) * states->size();
   const bool isNarrow =
       microBatches == 1 || (microBatches - 1) * (next - band.low) < narrow * longest();
-  if (size > (isNarrow ? mostStatesOfNarrow : mostStates) && isNarrow)
+  const bool isLarge = size > (isNarrow ? mostStatesOfNarrow : mostStates);
+  if (isLarge && isNarrow)
     return leave(fill, band.low);
-  if (size <= (isNarrow ? mostStatesOfNarrow : mostStates)) {
+  if (!isLarge) {
     const int solves = isNarrow || size <= fewStates ? std::numeric_limits<int>::max() : patience;
     useStatesOf(kept, StatePrices::Exact);
     next = settleExactly(kept, {band.low, next}, solves);
