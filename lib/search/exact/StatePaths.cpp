@@ -395,7 +395,8 @@ void NeighbourPaths::addTransfers(int end) {
 }
 
 double NeighbourPaths::fill(size_t state) const {
-  return fills[(places - 1) * states.size() + state];
+  const Side &end = positions[positions.size() - 2].behind.front();
+  return end.times.empty() ? infinity : fills[end.first * states.size() + state];
 }
 
 std::vector<int> NeighbourPaths::path(size_t state) const {
