@@ -21,6 +21,16 @@ struct StateStage {
   double receive, gradient; // those transfers
 };
 
+/// What crosses a cut takes, seconds: the input of the stage behind it, and the gradient for the
+/// one before it.
+struct TransferTimes {
+  double receive = 0, gradient = 0;
+};
+/// Between stages on options `before` and `behind` at a position of the space, for micro-batches of
+/// `batch` samples. Least where what a boundary takes counts once.
+TransferTimes transferTimes(const Evaluator &evaluator, PathTable &paths, int64_t batch,
+                            int position, int before, int behind);
+
 /// The least that crosses each cut takes between groups of some types of devices, for one size of
 /// micro-batches.
 class LeastTransfers {
