@@ -265,11 +265,11 @@ double Bounds::objective(const PartialPlacement &partial, double timeLimit) cons
   return cost / 3600 / double(request.globalBatch.value()) * 1e6 * safety;
 }
 
-void Bounds::tighten(double timeLimit, double best) {
+void Bounds::tighten(double timeLimit, double best, bool isFinal) {
   if (evaluator.rules.slowestDecides()) // no fill to bound
     return;
-  lagrangian.tighten(timeLimit, costOf(best));
-  if (root() < best)
+  lagrangian.tighten(timeLimit, costOf(best), /*splits=*/isFinal);
+  if (isFinal && root() < best)
     refine(timeLimit);
 }
 

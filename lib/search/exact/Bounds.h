@@ -34,8 +34,14 @@ public:
   /// Bound on the whole model.
   double root() const;
   /// Tightens the bounds where they are below what is of interest: `timeLimit` as `objective` has
-  /// it, and an objective of `best`.
-  void tighten(double timeLimit, double best);
+  /// it, and an objective of `best`. Unless `isFinal`, only as far as `takeDeciding` needs it.
+  void tighten(double timeLimit, double best, bool isFinal = true);
+  /// After `tighten`: see Lagrangian::takeDeciding.
+  std::optional<Lagrangian::Range> takeDeciding(double timeLimit, double best, size_t mostStages) {
+    return lagrangian.takeDeciding(timeLimit, costOf(best), mostStages);
+  }
+  void setAside() { lagrangian.setAside(); }
+  bool bringBack() { return lagrangian.bringBack(); }
   /// After `tighten`: makes them tighter step by step. See Lagrangian::sharpen.
   int64_t sharpen(double timeLimit) { return lagrangian.sharpen(timeLimit); }
   /// `tighten` begins from what others found for the same micro-batches over fewer cuts.

@@ -17,6 +17,8 @@ constexpr int beamWidth = 6;
 constexpr int64_t stepsPerStage = 16;
 /// Likewise, of states that bounds look at.
 constexpr int64_t statesPerStage = 512;
+/// States of the devices up to which all of them are looked at.
+constexpr size_t mostDeviceStates = 10'000;
 /// Of all work: after what of it bounds are made sharper, and what each time may take.
 constexpr double sharpenedAfter[] = {0.125, 0.375}, sharpeningShare = 0.125;
 } // namespace
@@ -26,7 +28,8 @@ LabelSearch::LabelSearch(Evaluator &evaluator, const SearchOptions &options)
       types(static_cast<int>(space.available.size())),
       last(static_cast<int>(space.positions.size()) - 1), cases(space.microBatches.size()),
       known(cases.size()), paths(evaluator), packings(evaluator.problem.cluster, space),
-      labels(evaluator, paths, packings), scratch(types) {
+      labels(evaluator, paths, packings),
+      byStates(StateSearch::applies(evaluator, mostDeviceStates)), scratch(types) {
   for (size_t option = 0; option < space.options.size(); ++option)
     if (space.options[option].wholeModelOnly)
       wholeModelOptions.push_back(static_cast<int>(option));
@@ -71,7 +74,7 @@ void LabelSearch::bound(Label &label) {
 double LabelSearch::timeLimit() const {
   const Request &request = evaluator.problem.request;
   double floor = request.longestIteration().value() * (1 + 1e-9);
-  return request.objective == Objective::Throughput ? std::min(bestTime, floor) : floor;
+  return request.objective == Objective::Throughput ? std::min(best.time, floor) : floor;
 }
 
 /// The stage [begin, position) before `label`; `mostInFlight` 0 where it does not fit.
@@ -155,7 +158,7 @@ void LabelSearch::listStages(int index) {
   std::copy(slots.begin(), slots.end(), scratch.begin());
   stages.clear();
   Bounds &bounds = cases[label.choice]->bounds;
-  if (!bounds.listExtensions(partialOf(label), timeLimit(), bestObjective, stages))
+  if (!bounds.listExtensions(partialOf(label), timeLimit(), best.objective, stages))
     for (int option = 0; option < static_cast<int>(space.options.size()); ++option)
       for (int begin = label.position; begin-- > 0;)
         stages.push_back({begin, option});
@@ -214,11 +217,8 @@ void LabelSearch::complete(const Label &label) {
   std::optional<Evaluation> evaluation = evaluator.evaluate(placement);
   if (!evaluation || evaluation->objective > label.bound * (1 + 1e-9))
     leastMisjudged = std::min(leastMisjudged, label.bound);
-  if (!evaluation || evaluation->objective >= bestObjective)
-    return;
-  bestObjective = evaluation->objective;
-  bestTime = evaluation->iteration.value();
-  best = std::move(placement);
+  if (evaluation)
+    best.take(std::move(placement), *evaluation);
 }
 
 Placement LabelSearch::placementOf(const Label &first) const {
@@ -252,12 +252,13 @@ void LabelSearch::beam(int choice) {
 }
 
 int64_t LabelSearch::work() const {
-  return priced + (steps + labels.comparisons()) / stepsPerStage + sharpened / statesPerStage;
+  return priced + (steps + labels.comparisons()) / stepsPerStage + sharpened / statesPerStage +
+         settled / statesOfDevicesPerStage;
 }
 
 void LabelSearch::report() const {
   if (options.progress)
-    options.progress(double(work()) / double(options.workLimit), bestObjective);
+    options.progress(double(work()) / double(options.workLimit), best.objective);
 }
 
 /// Until this share of all work is done.
@@ -282,16 +283,12 @@ void LabelSearch::bestFirst(double workShare) {
 
 /// What is no better than this is of no interest.
 double LabelSearch::bestAtGap() const {
-  return bestObjective * (1 - std::max(1e-12, 1 - 1 / (1 + options.gap)));
+  return best.objective * (1 - std::max(1e-12, 1 - 1 / (1 + options.gap)));
 }
 
 void LabelSearch::start(const std::optional<Placement> &placement) {
-  best = placement;
-  if (!best)
-    return;
-  std::optional<Evaluation> evaluation = evaluator.evaluate(*best);
-  bestObjective = evaluation->objective;
-  bestTime = evaluation->iteration.value();
+  if (placement)
+    best.offer(evaluator, *placement);
 }
 
 Solution LabelSearch::run() {
@@ -307,6 +304,7 @@ Solution LabelSearch::runFrom(const LabelSearch &other, const std::optional<Plac
 
 Solution LabelSearch::solve() {
   double left = openCases();
+  const double leftByStates = byStates ? settleByStates() : 0;
   for (size_t choice = 0; choice < cases.size(); ++choice)
     if (cases[choice])
       addRoot(static_cast<int>(choice));
@@ -316,13 +314,14 @@ Solution LabelSearch::solve() {
       sharpen(share + sharpeningShare);
   }
   bestFirst(1);
-  double least = std::min({left, leastMisjudged, open.empty() ? infinity : open.top().first});
-  bool complete = least >= bestObjective * (1 - 1e-12);
+  double least = std::max(leftByStates, open.empty() ? infinity : open.top().first);
+  least = std::min({left, leastMisjudged, least});
+  bool complete = least >= best.objective * (1 - 1e-12);
   SearchBudget budget(options);
   budget.add(work());
-  Solution solution{best, complete ? bestObjective : std::min(bestObjective, least),
-                    budget.termination(complete, best.has_value())};
-  if (leastOtherShares < bestObjective * (1 - 1e-12))
+  Solution solution{best.placement, complete ? best.objective : std::min(best.objective, least),
+                    budget.termination(complete, best.placement.has_value())};
+  if (leastOtherShares < best.objective * (1 - 1e-12))
     solution.leftOut.push_back("other shares of unequal devices");
   return solution;
 }

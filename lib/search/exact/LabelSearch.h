@@ -8,6 +8,7 @@
 #include "search/exact/Bounds.h"
 #include "search/exact/CountBounds.h"
 #include "search/exact/Labels.h"
+#include "search/exact/StateSearch.h"
 #include "search/placement/Strategy.h"
 
 #include <limits>
@@ -55,7 +56,7 @@ private:
 
   // Pruning
   double timeLimit() const;
-  bool promising(const Label &label) const { return label.bound < bestObjective * (1 - 1e-12); }
+  bool promising(const Label &label) const { return label.bound < best.objective * (1 - 1e-12); }
 
   // Order
   void start(const std::optional<Placement> &placement);
@@ -69,11 +70,14 @@ private:
 
   // LabelSearchCases.cpp
   bool openCase(int choice);
-  bool keepCase(int choice);
+  bool keepCase(int choice, bool isFinal);
+  void leaveToLabels(llvm::ArrayRef<char> isDone);
   bool dropCase(int choice);
+  void forgetCase(int choice);
   double openCases();
+  double settleByStates();
   void sharpen(double workShare);
-  int leastCase(llvm::ArrayRef<char> isSharp) const;
+  int leastCase(llvm::ArrayRef<char> isSharp = {}) const;
   void boundAgain();
   const Lagrangian::Known &multipliersOf(int choice) const;
 
@@ -92,16 +96,19 @@ private:
   using Entry = std::pair<double, int>; // bound, label
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> open;
 
-  std::optional<Placement> best;
-  double bestObjective = std::numeric_limits<double>::infinity();
-  double bestTime = std::numeric_limits<double>::infinity();
+  Incumbent best;
   /// By the formula, of placements that are worse than it says.
   double leastMisjudged = std::numeric_limits<double>::infinity();
   /// Least objective that other shares of unequal devices may give.
   double leastOtherShares = std::numeric_limits<double>::infinity();
   int64_t priced = 0, steps = 0; // stages; stages listed
   int64_t sharpened = 0;         // states of stages
-  std::vector<int> scratch;      // slots of the label in hand
+  /// Whether there are so few states of the devices that all of them are looked at; how many in the
+  /// time that it takes to price a stage.
+  const bool byStates;
+  static constexpr int64_t statesOfDevicesPerStage = 2048;
+  int64_t settled = 0;      // states of stages, by those
+  std::vector<int> scratch; // slots of the label in hand
   std::vector<int> wholeModelOptions;
   llvm::SmallVector<Lagrangian::Extension, 0> stages; // that may stand before the label in hand
 };

@@ -17,22 +17,22 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 /// Prices the stages for a number of micro-batches; false where its bound cannot beat the best
 /// plan.
 bool LabelSearch::openCase(int choice) {
-  StageLimits limits{timeLimit(), Bounds::paidFor(evaluator.problem.request, bestObjective)};
+  StageLimits limits{timeLimit(), Bounds::paidFor(evaluator.problem.request, best.objective)};
   cases[choice] = std::make_unique<MicroBatchCase>(evaluator, space.microBatches[choice], limits);
   if (coarser)
     cases[choice]->bounds.startFrom(coarser->multipliersOf(choice));
   labels.setChoice(choice, cases[choice]->table);
-  return keepCase(choice);
+  return keepCase(choice, /*isFinal=*/!byStates);
 }
 
 /// Whether placements with so many micro-batches may beat the best plan, by bounds that are as
-/// tight as that plan allows.
-bool LabelSearch::keepCase(int choice) {
+/// tight as that plan allows, or, unless `isFinal`, as settleByStates needs them.
+bool LabelSearch::keepCase(int choice, bool isFinal) {
   Bounds &bounds = cases[choice]->bounds;
   std::optional<double> &tightFor = cases[choice]->tightFor;
-  if (bounds.root() < bestObjective && !(tightFor && *tightFor <= bestObjective)) {
-    bounds.tighten(timeLimit(), bestObjective);
-    tightFor = bestObjective;
+  if (bounds.root() < best.objective && !(tightFor && *tightFor <= best.objective)) {
+    bounds.tighten(timeLimit(), best.objective, isFinal);
+    tightFor = best.objective;
   }
   return !dropCase(choice);
 }
@@ -40,11 +40,15 @@ bool LabelSearch::keepCase(int choice) {
 /// Forgets the stages, which take much memory, where they cannot beat the best plan.
 bool LabelSearch::dropCase(int choice) {
   const Bounds &bounds = cases[choice]->bounds;
-  if (bounds.root() < bestObjective)
+  if (bounds.root() < best.objective)
     return false;
-  known[choice] = bounds.multipliers();
-  cases[choice].reset();
+  forgetCase(choice);
   return true;
+}
+
+void LabelSearch::forgetCase(int choice) {
+  known[choice] = cases[choice]->bounds.multipliers();
+  cases[choice].reset();
 }
 
 const Lagrangian::Known &LabelSearch::multipliersOf(int choice) const {
@@ -65,8 +69,50 @@ double LabelSearch::openCases() {
   }
   for (size_t choice = 0; choice < cases.size(); ++choice)
     if (cases[choice])
-      keepCase(static_cast<int>(choice));
+      keepCase(static_cast<int>(choice), /*isFinal=*/!byStates);
   return left;
+}
+
+/// Looks through the placements of all numbers of micro-batches, those that decide the bound first.
+/// What is left then is for labels. Returns a bound of it; 0 where not all was looked at.
+double LabelSearch::settleByStates() {
+  constexpr double workShare = 0.75;
+  SearchBudget budget(options, workShare);
+  budget.add(work());
+  StateSearch states(evaluator, paths, best, budget, statesOfDevicesPerStage);
+  std::vector<char> isDone(cases.size(), false);
+  double left = infinity;
+  int least = -1;
+  while (!states.isOver() && (least = leastCase(isDone)) >= 0) {
+    MicroBatchCase &of = *cases[least];
+    auto range = of.bounds.takeDeciding(timeLimit(), best.objective, states.mostStages());
+    if (!range) {
+      isDone[least] = true;
+      continue;
+    }
+    double now = states.settle(of.table, *range);
+    left = std::min(left, now);
+    if (now < best.objective)
+      of.bounds.setAside();
+    settled = states.work();
+    report();
+  }
+  leastMisjudged = std::min(leastMisjudged, states.leastMisjudged());
+  leaveToLabels(isDone);
+  return states.isOver() ? 0 : std::min(left, bestAtGap());
+}
+
+/// Keeps the numbers of micro-batches of which something is left that may be better.
+void LabelSearch::leaveToLabels(ArrayRef<char> isDone) {
+  for (size_t choice = 0; choice < cases.size(); ++choice) {
+    if (!cases[choice])
+      continue;
+    cases[choice]->tightFor.reset();
+    if (!cases[choice]->bounds.bringBack() && isDone[choice])
+      forgetCase(int(choice));
+    else if (!SearchBudget(options).interrupted())
+      keepCase(int(choice), /*isFinal=*/true);
+  }
 }
 
 /// Where the search does not end soon: tightens the bounds that decide, and with them those of the
@@ -76,7 +122,7 @@ void LabelSearch::sharpen(double workShare) {
   std::vector<char> isSharp(cases.size(), false);
   for (size_t choice = 0; choice < cases.size(); ++choice)
     if (cases[choice])
-      keepCase(static_cast<int>(choice));
+      keepCase(static_cast<int>(choice), /*isFinal=*/true);
   while (work() <= budget.left() && !budget.interrupted()) {
     int least = leastCase(isSharp);
     if (least < 0)
@@ -94,7 +140,7 @@ int LabelSearch::leastCase(ArrayRef<char> isSharp) const {
   int least = -1;
   double leastBound = bestAtGap();
   for (size_t choice = 0; choice < cases.size(); ++choice) {
-    if (!cases[choice] || isSharp[choice])
+    if (!cases[choice] || (!isSharp.empty() && isSharp[choice]))
       continue;
     double bound = cases[choice]->bounds.root();
     if (bound < leastBound) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 using namespace llvm;
 
@@ -62,7 +63,6 @@ void Lagrangian::listChoices(const StageTable &table, bool wholeModelGroups) {
   for (int end = 1; end < positions; ++end)
     for (int begin = 0; begin < end; ++begin)
       listChoicesOf(table, wholeModelGroups, begin, end);
-  firstChoice.push_back(choices.size());
 }
 
 /// Whether `a`, an option before `b`, has devices of the same type, no more of them in one node,
@@ -83,7 +83,6 @@ bool Lagrangian::isSmaller(const DeviceGroup &a, const DeviceGroup &b) const {
 /// share nor anything else, nor holds more micro-batches because its part of a table is smaller, is
 /// of no use to this number of micro-batches.
 void Lagrangian::listChoicesOf(const StageTable &table, bool wholeModelGroups, int begin, int end) {
-  firstChoice.push_back(choices.size());
   bool last = end + 1 == positions, whole = begin == 0 && last;
   const StageEntry *entryBefore = nullptr; // of the last choice
   const std::vector<GroupOption> &options = evaluator.space.options;
@@ -99,7 +98,9 @@ void Lagrangian::listChoicesOf(const StageTable &table, bool wholeModelGroups, i
                   entry.sync * safety,
                   receive,
                   gradient,
-                  option};
+                  option,
+                  begin,
+                  end};
     auto inFlight = [&](const StageEntry &of) { return std::min(of.mostInFlight, microBatches); };
     bool alike =
         !table.depthMatters() || (entryBefore && !entryBefore->estimate && !entry.estimate);
@@ -119,12 +120,8 @@ void Lagrangian::listChoicesOf(const StageTable &table, bool wholeModelGroups, i
 double Lagrangian::leastSlowest() const {
   std::vector<double> least(positions, infinity);
   least[0] = 0;
-  for (int end = 1; end < positions; ++end)
-    for (int begin = 0; begin < end; ++begin) {
-      size_t pair = pairIndex(begin, end);
-      for (size_t i = firstChoice[pair]; i < firstChoice[pair + 1]; ++i)
-        least[end] = std::min(least[end], std::max(least[begin], choices[i].time));
-    }
+  for (const Choice &choice : choices)
+    least[choice.end] = std::min(least[choice.end], std::max(least[choice.begin], choice.time));
   return least[positions - 1];
 }
 
@@ -137,6 +134,9 @@ void Lagrangian::startIntervals() {
   auto add = [&](double from, double to) {
     Relaxation none{std::vector<double>(limits.size() + 1, 0)};
     intervals.push_back({from, to, 0, infinity, none, none});
+    for (size_t i = 0; i < choices.size(); ++i)
+      intervals.back().choices.push_back(int(i));
+    dropChoices(intervals.back());
   };
   while (microBatches > 1 && low > 0 && intervals.size() + 1 < mostIntervals / 2 &&
          (microBatches - 1) * low * intervalRatio < timeLimit) {
@@ -146,7 +146,7 @@ void Lagrangian::startIntervals() {
   add(low, infinity);
 }
 
-void Lagrangian::tighten(double newTimeLimit, double newCostLimit) {
+void Lagrangian::tighten(double newTimeLimit, double newCostLimit, bool splits) {
   timeLimit = newTimeLimit;
   costLimit = newCostLimit;
   const bool isFirst = !started;
@@ -172,7 +172,8 @@ void Lagrangian::tighten(double newTimeLimit, double newCostLimit) {
       known[interval.high] = {interval.time.multipliers, interval.cost.multipliers};
   }
   dropSolved();
-  splitDeciding();
+  if (splits)
+    splitDeciding();
   for (Interval &interval : intervals)
     rankChoices(interval);
 }
@@ -211,17 +212,68 @@ void Lagrangian::dropSolved() {
 void Lagrangian::splitDeciding() {
   const size_t most = costMatters ? 2 * mostIntervals : mostIntervals;
   while (!intervals.empty() && intervals.size() < most) {
-    auto least = std::min_element(
-        intervals.begin(), intervals.end(),
-        [&](const Interval &a, const Interval &b) { return objectiveOf(a) < objectiveOf(b); });
-    Interval upper = *least;
-    if (!split(*least, upper))
+    size_t least = deciding();
+    Interval upper = intervals[least];
+    if (!split(intervals[least], upper))
       return;
-    improveCost(*least, stepsOfHalves);
+    improveCost(intervals[least], stepsOfHalves);
     improveCost(upper, stepsOfHalves);
-    intervals.insert(least + 1, std::move(upper));
+    intervals.insert(intervals.begin() + least + 1, std::move(upper));
     dropSolved();
   }
+}
+
+size_t Lagrangian::deciding() const {
+  return std::min_element(intervals.begin(), intervals.end(),
+                          [&](const Interval &a, const Interval &b) {
+                            return objectiveOf(a) < objectiveOf(b);
+                          }) -
+         intervals.begin();
+}
+
+std::optional<Lagrangian::Range> Lagrangian::takeDeciding(double newTimeLimit, double newCostLimit,
+                                                          size_t mostStages) {
+  timeLimit = newTimeLimit;
+  costLimit = newCostLimit;
+  dropSolved();
+  while (!intervals.empty()) {
+    const size_t least = deciding();
+    Interval &lower = intervals[least];
+    if (lower.choices.size() > mostStages) {
+      rankChoices(lower);
+      keepRanked(lower);
+    }
+    Interval upper = lower;
+    if (lower.choices.size() > mostStages && split(lower, upper)) {
+      improveCost(lower, stepsOfHalves);
+      improveCost(upper, stepsOfHalves);
+      intervals.insert(intervals.begin() + least + 1, std::move(upper));
+      dropSolved();
+      continue;
+    }
+    rankChoices(lower);
+    keepRanked(lower);
+    Range range{lower.low, lower.high, lower.leastTime(), lower.most, {}};
+    for (int i : lower.choices) {
+      const Choice &choice = choices[i];
+      range.stages.push_back({choice.begin, choice.end, choice.option, choice.time, choice.forward,
+                              choice.sync, choice.receive, choice.gradient});
+    }
+    taken = std::move(lower);
+    intervals.erase(intervals.begin() + least);
+    return range;
+  }
+  return std::nullopt;
+}
+
+bool Lagrangian::bringBack() {
+  const bool any = !aside.empty();
+  std::move(aside.begin(), aside.end(), std::back_inserter(intervals));
+  aside.clear();
+  std::stable_sort(intervals.begin(), intervals.end(), [](const Interval &a, const Interval &b) {
+    return std::tie(a.low, a.least) < std::tie(b.low, b.least);
+  });
+  return any;
 }
 
 /// Halves the wider of what an interval has of slowest stages and, for cost, of iterations; false
@@ -241,9 +293,11 @@ bool Lagrangian::split(Interval &interval, Interval &upper) {
     return false;
   if (byTime > bySlowest) {
     upper.least = interval.most = (time + most) / 2;
+    dropChoices(interval);
     return true;
   }
   upper.low = interval.high = (interval.low + high) / 2;
+  dropChoices(interval);
   improveTime(interval, stepsOfHalves);
   improveTime(upper, stepsOfHalves);
   return true;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "search/exact/Labels.h"
+#include "search/exact/StatePaths.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLExtras.h"
@@ -13,6 +14,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <optional>
 #include <vector>
 
 namespace heterplan {
@@ -48,7 +50,8 @@ public:
 
   /// Tightens the bounds where they are below the limits of interest: seconds of an iteration, and
   /// price · iteration in dollars per hour · seconds; either may be infinite.
-  void tighten(double timeLimit, double costLimit);
+  /// `splits`: the interval that decides, until that gains little.
+  void tighten(double timeLimit, double costLimit, bool splits = true);
   /// Multipliers by the slowest stage that they were good for, seconds.
   struct Multipliers {
     std::vector<double> time, cost;
@@ -92,6 +95,20 @@ public:
   /// All stages that a placement within the limits of `tighten` may have: where several on one type
   /// are alike but for the devices that they take, the one with the fewest. By end, begin, option.
   std::vector<StageChoice> listStages() const;
+  /// Placements whose slowest stage takes (low, high] seconds and whose iteration takes
+  /// (least, most], and what stages they may have.
+  struct Range {
+    double low, high, least, most;
+    std::vector<StateStage> stages; // by end
+  };
+  /// After `tighten`: takes out the placements that decide the bound, where it is below the limits;
+  /// before, their interval is split until they have at most `mostStages`, as long as that is worth
+  /// it. None: nothing of interest is left.
+  std::optional<Range> takeDeciding(double timeLimit, double costLimit, size_t mostStages);
+  /// What takeDeciding took out last is to come back.
+  void setAside() { aside.push_back(std::move(taken)); }
+  /// Brings back all that was set aside; false: nothing was.
+  bool bringBack();
 
 private:
   static constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -100,13 +117,13 @@ private:
   struct Choice {
     double time, forward, sync;
     double receive, gradient; // those transfers
-    int option;
+    int option, begin, end;
   };
   /// A choice, and the least that it and the layers before it add under the multipliers.
   struct Ranked {
     double time; // seconds
     double cost; // dollars per hour · seconds
-    int begin, choice;
+    int choice;
   };
   /// Types whose limits paths keep exactly, beside what they pay for the devices: in so many
   /// levels, rounded in favour of the bound. A state says what is left: the level of each type, the
@@ -142,7 +159,7 @@ private:
   };
   /// Multipliers and what they give.
   struct Relaxation {
-    std::vector<double> multipliers; // by resource: for all there is of it
+    std::vector<double> multipliers = {}; // by resource: for all there is of it
     /// By position, or by junction and state: the least of the layers before it, with what they pay
     /// for resources: of Σ τ + exposed synchronisation, and of Σ forward; each with what else
     /// counts. At junctions with the transfers there.
@@ -152,10 +169,11 @@ private:
     Levels levels = {};
   };
   struct Interval {
-    double low, high;                     // of max τ
-    double least, most;                   // of the iteration
-    Relaxation time;                      // seconds
-    Relaxation cost;                      // dollars per hour · seconds
+    double low = 0, high = 0;             // of max τ
+    double least = 0, most = 0;           // of the iteration
+    Relaxation time = {};                 // seconds
+    Relaxation cost = {};                 // dollars per hour · seconds
+    std::vector<int> choices = {};        // that its placements may have, ascending
     std::vector<Ranked> ranked = {};      // by end; then those that add least come first
     std::vector<size_t> firstRanked = {}; // by end
     bool isSharp = false;                 // nothing more can be kept exactly
@@ -190,7 +208,6 @@ private:
   };
   /// Which choice reached a position: the least fill, and the least forward time.
   struct Step {
-    int fillBegin, forwardBegin;
     int fillChoice, forwardChoice;
     bool behindSync; // the rest before the stage is hidden behind its synchronisation
   };
@@ -201,14 +218,15 @@ private:
   void listChoicesOf(const StageTable &table, bool wholeModelGroups, int begin, int end);
   double leastSlowest() const;
   void startIntervals();
-  /// Of the choices between two positions in `firstChoice`.
-  static size_t pairIndex(int begin, int end) { return size_t(end) * (end - 1) / 2 + begin; }
   void rankChoices(Interval &interval);
-  void rankChoicesOf(Interval &interval, int begin, int end, const Charges &time,
-                     const Charges &cost, double limit) const;
+  double leastWith(const Choice &choice, const Interval &interval, const Relaxation &relaxation,
+                   const Charges &charges) const;
+  void dropChoices(Interval &interval) const;
   std::vector<double> leastBehind(const Interval &interval, const Charges &charges) const;
   void keepStages(const Interval &interval, std::vector<char> &kept) const;
   void startNear(Interval &interval) const;
+  size_t deciding() const;
+  void keepRanked(Interval &interval) const;
   void splitDeciding();
   bool split(Interval &interval, Interval &upper);
   void dropSolved();
@@ -271,10 +289,11 @@ private:
   std::vector<double> use;         // by option and resource, as a share of the limit
   std::vector<double> prices;      // by option, dollars per hour
   std::vector<Choice> choices;     // by end, then begin
-  std::vector<size_t> firstChoice; // of each pair of positions
   std::vector<Interval> intervals; // ascending
-  double timeLimit, costLimit;     // of interest
-  double solvedTime, solvedCost;   // least bounds of the intervals that were dropped
+  Interval taken;                  // out of them last
+  std::vector<Interval> aside;
+  double timeLimit, costLimit;   // of interest
+  double solvedTime, solvedCost; // least bounds of the intervals that were dropped
   bool started = false;
   Known known;
   bool isWarm = false;        // they come from elsewhere

@@ -115,36 +115,23 @@ void Lagrangian::solve(const Interval &interval, const Charges &charges, Relaxat
   forwards.assign(positions, infinity);
   steps.assign(positions, {});
   fills[0] = forwards[0] = 0;
-  for (int end = 1; end < positions; ++end) {
-    double leastFill = infinity, leastForward = infinity;
-    Step step{};
-    for (int begin = 0; begin < end; ++begin) {
-      double fillBefore = fills[begin], forwardBefore = forwards[begin];
-      size_t pair = pairIndex(begin, end);
-      for (size_t i = firstChoice[pair]; i < firstChoice[pair + 1]; ++i) {
-        const Choice &choice = choices[i];
-        if (!mayTake(choice, interval))
-          continue;
-        double own = ownCharge(choice, interval, charges);
-        double forward = own + charges.second * choice.forward + forwardBefore;
-        if (forward < leastForward) {
-          leastForward = forward;
-          step.forwardBegin = begin;
-          step.forwardChoice = static_cast<int>(i);
-        }
-        double behind = charges.second * choice.sync + forwardBefore;
-        double fill = own + charges.second * choice.time + std::max(fillBefore, behind);
-        if (fill < leastFill) {
-          leastFill = fill;
-          step.fillBegin = begin;
-          step.fillChoice = static_cast<int>(i);
-          step.behindSync = behind > fillBefore;
-        }
-      }
+  for (int i : interval.choices) {
+    const Choice &choice = choices[i];
+    const double fillBefore = fills[choice.begin], forwardBefore = forwards[choice.begin];
+    double own = ownCharge(choice, interval, charges);
+    double forward = own + charges.second * choice.forward + forwardBefore;
+    Step &step = steps[choice.end];
+    if (forward < forwards[choice.end]) {
+      forwards[choice.end] = forward;
+      step.forwardChoice = i;
     }
-    fills[end] = leastFill;
-    forwards[end] = leastForward;
-    steps[end] = step;
+    double behind = charges.second * choice.sync + forwardBefore;
+    double fill = own + charges.second * choice.time + std::max(fillBefore, behind);
+    if (fill < fills[choice.end]) {
+      fills[choice.end] = fill;
+      step.fillChoice = i;
+      step.behindSync = behind > fillBefore;
+    }
   }
   const std::vector<double> &multipliers = relaxation.multipliers;
   double least = fills[positions - 1];
@@ -162,7 +149,7 @@ std::vector<double> Lagrangian::surplus(double fillTime) const {
     for (size_t resource = 0; resource < limits.size(); ++resource)
       result[resource] += use[choice.option * limits.size() + resource];
     double seconds = forwardOnly ? choice.forward : choice.time;
-    position = forwardOnly ? step.forwardBegin : step.fillBegin;
+    position = choice.begin;
     if (!forwardOnly && step.behindSync) {
       seconds += choice.sync;
       forwardOnly = true;

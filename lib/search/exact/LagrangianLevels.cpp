@@ -162,7 +162,7 @@ size_t Lagrangian::stateLeft(const Levels &levels, ArrayRef<int> used) const {
 Lagrangian::Junctions Lagrangian::junctionsOf(const Interval &interval) const {
   std::vector<std::set<int>> options(positions);
   for (const Ranked &ranked : interval.ranked)
-    options[ranked.begin].insert(choices[ranked.choice].option);
+    options[choices[ranked.choice].begin].insert(choices[ranked.choice].option);
   options.back().insert(-1);
   Junctions junctions{{0}, {}};
   for (const std::set<int> &here : options) {
@@ -234,7 +234,7 @@ void Lagrangian::addStages(const Interval &interval, const Charges &charges,
     const Addition added{pays + choice.forward - choice.receive,
                          pays + choice.time - choice.receive - choice.gradient, choice.sync};
     const size_t taken = statesTaken(levels, choice.option), least = taken % inner;
-    const size_t junction = relaxation.junctions.find(ranked.begin, choice.option);
+    const size_t junction = relaxation.junctions.find(choice.begin, choice.option);
     for (size_t row = taken / inner; row < states / inner; ++row) {
       if (!isAtLeast(outer, row, taken / inner))
         continue;
@@ -281,7 +281,7 @@ void Lagrangian::traceLevels(const Interval &interval, const Charges &charges,
         continue;
       Boundary transfers = boundary(position, choice.option, optionBehind);
       Before before =
-          leastBefore(relaxation, ranked.begin, choice.option, choice.receive, state - takes);
+          leastBefore(relaxation, choice.begin, choice.option, choice.receive, state - takes);
       double behind = choice.sync + before.forward;
       double time = ownCharge(choice, interval, charges) + transfers.receive;
       time += forwardOnly ? choice.forward + before.forward
@@ -291,10 +291,10 @@ void Lagrangian::traceLevels(const Interval &interval, const Charges &charges,
         continue;
       least = time;
       taken = takes;
-      step = {ranked.begin, ranked.begin, ranked.choice, ranked.choice, behind > before.fill};
+      step = {ranked.choice, ranked.choice, behind > before.fill};
     }
     state -= taken;
-    position = step.fillBegin;
+    position = choices[step.fillChoice].begin;
     optionBehind = choices[step.fillChoice].option;
     forwardOnly |= step.behindSync;
   }

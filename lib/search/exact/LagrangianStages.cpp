@@ -2,6 +2,8 @@
 // before and behind it (its reduced cost), decides.
 #include "search/exact/Lagrangian.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <algorithm>
 #include <tuple>
 
@@ -21,21 +23,34 @@ std::vector<double> Lagrangian::leastBehind(const Interval &interval,
                                             const Charges &charges) const {
   std::vector<double> least(positions, infinity);
   least[positions - 1] = 0;
-  for (int begin = positions - 1; begin-- > 0;)
-    for (int end = begin + 1; end < positions; ++end) {
-      size_t pair = pairIndex(begin, end);
-      for (size_t i = firstChoice[pair]; i < firstChoice[pair + 1]; ++i)
-        if (mayTake(choices[i], interval))
-          least[begin] = std::min(least[begin], ownCharge(choices[i], interval, charges) +
-                                                    charges.second * choices[i].time + least[end]);
-    }
+  for (int i : reverse(interval.choices)) {
+    const Choice &choice = choices[i];
+    least[choice.begin] =
+        std::min(least[choice.begin], ownCharge(choice, interval, charges) +
+                                          charges.second * choice.time + least[choice.end]);
+  }
   return least;
+}
+
+/// Those that take longer than the interval allows.
+void Lagrangian::dropChoices(Interval &interval) const {
+  erase_if(interval.choices, [&](int i) { return !mayTake(choices[i], interval); });
+}
+
+/// A choice with the least that comes before it.
+double Lagrangian::leastWith(const Choice &choice, const Interval &interval,
+                             const Relaxation &relaxation, const Charges &charges) const {
+  const Levels &levels = relaxation.levels;
+  size_t state = levels.states() - 1 - statesTaken(levels, choice.option);
+  Before least = leastBefore(relaxation, choice.begin, choice.option, choice.receive, state);
+  double before = std::max(least.fill, charges.second * choice.sync + least.forward);
+  return ownCharge(choice, interval, charges) + charges.second * choice.time + before;
 }
 
 /// Keeps the choices that a placement of interest may have in this interval.
 void Lagrangian::rankChoices(Interval &interval) {
   interval.ranked.clear();
-  interval.firstRanked.assign(1, 0);
+  interval.firstRanked.assign(2, 0);
   const Charges time = chargesOf(interval.time.multipliers, 1, /*countsMoney=*/false);
   const Charges cost = costCharges(interval, interval.cost.multipliers);
   std::vector<double> behind = leastBehind(interval, time);
@@ -43,35 +58,24 @@ void Lagrangian::rankChoices(Interval &interval) {
   std::vector<int> nothing(types, 0);
   none.used = nothing;
   double limit = longestOf(interval) * tolerance - chosenTime(interval, none);
-  for (int end = 0; end < positions; ++end) {
-    for (int begin = 0; begin < end; ++begin)
-      rankChoicesOf(interval, begin, end, time, cost, limit - behind[end]);
-    auto first = interval.ranked.begin() + interval.firstRanked.back();
-    std::sort(first, interval.ranked.end(), [](const Ranked &a, const Ranked &b) {
-      return std::tie(a.time, a.choice) < std::tie(b.time, b.choice);
-    });
+  auto finishEnd = [&] {
+    std::sort(interval.ranked.begin() + interval.firstRanked.back(), interval.ranked.end(),
+              [](const Ranked &a, const Ranked &b) {
+                return std::tie(a.time, a.choice) < std::tie(b.time, b.choice);
+              });
     interval.firstRanked.push_back(interval.ranked.size());
-  }
-}
-
-/// Those between two positions that take, with all before them, at most `limit`.
-void Lagrangian::rankChoicesOf(Interval &interval, int begin, int end, const Charges &time,
-                               const Charges &cost, double limit) const {
-  auto least = [&](const Choice &choice, const Relaxation &relaxation, const Charges &charges) {
-    const Levels &levels = relaxation.levels;
-    size_t state = levels.states() - 1 - statesTaken(levels, choice.option);
-    Before least = leastBefore(relaxation, begin, choice.option, choice.receive, state);
-    double before = std::max(least.fill, charges.second * choice.sync + least.forward);
-    return ownCharge(choice, interval, charges) + charges.second * choice.time + before;
   };
-  size_t pair = pairIndex(begin, end);
-  for (size_t i = firstChoice[pair]; i < firstChoice[pair + 1]; ++i) {
+  for (int i : interval.choices) {
     const Choice &choice = choices[i];
-    double added = least(choice, interval.time, time);
-    if (mayTake(choice, interval) && added <= limit)
-      interval.ranked.push_back({added, costMatters ? least(choice, interval.cost, cost) : 0, begin,
-                                 static_cast<int>(i)});
+    while (int(interval.firstRanked.size()) <= choice.end)
+      finishEnd();
+    double added = leastWith(choice, interval, interval.time, time);
+    if (added <= limit - behind[choice.end])
+      interval.ranked.push_back(
+          {added, costMatters ? leastWith(choice, interval, interval.cost, cost) : 0, i});
   }
+  while (int(interval.firstRanked.size()) <= positions)
+    finishEnd();
 }
 
 void Lagrangian::listExtensions(const PartialPlacement &partial, double timeLimit, double costLimit,
@@ -96,7 +100,7 @@ void Lagrangian::listExtensions(const PartialPlacement &partial, double timeLimi
       if (ranked.cost > costLeft || seen[ranked.choice] == listing)
         continue;
       seen[ranked.choice] = listing;
-      found.push_back({ranked.begin, choices[ranked.choice].option});
+      found.push_back({choices[ranked.choice].begin, choices[ranked.choice].option});
     }
   }
 }
@@ -117,18 +121,21 @@ void Lagrangian::keepStages(const Interval &interval, std::vector<char> &kept) c
         kept[interval.ranked[i].choice] = true;
 }
 
+/// Drops the choices that no placement of interest has.
+void Lagrangian::keepRanked(Interval &interval) const {
+  std::vector<char> kept(choices.size(), false);
+  keepStages(interval, kept);
+  erase_if(interval.choices, [&](int i) { return !kept[i]; });
+}
+
 std::vector<Lagrangian::StageChoice> Lagrangian::listStages() const {
   std::vector<char> kept(choices.size(), false);
   for (const Interval &interval : intervals)
     keepStages(interval, kept);
   std::vector<StageChoice> stages;
-  for (int end = 1; end < positions; ++end)
-    for (int begin = 0; begin < end; ++begin) {
-      size_t pair = pairIndex(begin, end);
-      for (size_t i = firstChoice[pair]; i < firstChoice[pair + 1]; ++i)
-        if (kept[i])
-          stages.push_back({begin, end, choices[i].option});
-    }
+  for (size_t i = 0; i < choices.size(); ++i)
+    if (kept[i])
+      stages.push_back({choices[i].begin, choices[i].end, choices[i].option});
   return stages;
 }
 

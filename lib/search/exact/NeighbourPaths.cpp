@@ -1,0 +1,244 @@
+// Paths that know the transfers between the groups of neighbours.
+#include "search/exact/StatePaths.h"
+
+#include "search/exact/StateLoops.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+constexpr float infinity = std::numeric_limits<float>::infinity();
+} // namespace
+
+NeighbourPaths::NeighbourPaths(const Evaluator &evaluator, const DeviceStates &states,
+                               PathTable &paths, int64_t batch, ArrayRef<StateStage> stages)
+    : evaluator(evaluator), states(states), paths(paths), batch(batch), stages(stages),
+      positions(evaluator.space.positions.size() + 1) {
+  listPositions();
+}
+
+NeighbourPaths::Boundary NeighbourPaths::boundaryOf(int position, int before, int after) const {
+  if (after < 0)
+    return {};
+  TransferTimes times = transferTimes(evaluator, paths, batch, position, before, after);
+  return {times.receive, times.gradient};
+}
+void NeighbourPaths::listPositions() {
+  const int last = int(positions.size()) - 2;
+  std::vector<std::set<int>> begins(positions.size()), ends(positions.size());
+  for (const StateStage &stage : stages) {
+    begins[stage.begin].insert(stage.option);
+    ends[stage.end].insert(stage.option);
+    ++positions[stage.end + 1].firstStage;
+  }
+  begins[last].insert(-1);
+  for (int position = 0; position <= last; ++position) {
+    Position &here = positions[position];
+    positions[position + 1].firstStage += here.firstStage;
+    for (int option : ends[position])
+      here.ending.push_back({option, {}});
+    for (int option : begins[position])
+      here.behind.push_back({option, {}});
+    setBoundaries(position);
+    for (Side &side : here.ending) {
+      side.first = here.endingPlaces;
+      here.endingPlaces += side.times.size();
+    }
+    for (Side &side : here.behind) {
+      side.first = places;
+      places += side.times.size();
+    }
+  }
+}
+
+void NeighbourPaths::setBoundaries(int position) {
+  Position &here = positions[position];
+  if (position == 0)
+    for (Side &side : here.behind)
+      side.times = {0};
+  for (Side &before : here.ending)
+    for (Side &after : here.behind) {
+      here.boundaries.push_back(boundaryOf(position, before.option, after.option));
+      before.times.push_back(here.boundaries.back().gradient);
+      after.times.push_back(here.boundaries.back().receive);
+    }
+  auto sortEach = [](std::vector<Side> &sides) {
+    for (Side &side : sides) {
+      std::sort(side.times.begin(), side.times.end());
+      side.times.erase(std::unique(side.times.begin(), side.times.end()), side.times.end());
+    }
+  };
+  sortEach(here.ending);
+  sortEach(here.behind);
+  Boundary *boundary = here.boundaries.data();
+  for (const Side &before : here.ending)
+    for (const Side &after : here.behind) {
+      boundary->gradientClass =
+          int(lower_bound(before.times, boundary->gradient) - before.times.begin());
+      boundary->receiveClass =
+          int(lower_bound(after.times, boundary->receive) - after.times.begin());
+      ++boundary;
+    }
+}
+
+size_t NeighbourPaths::additions(ArrayRef<StateStage> stages) {
+  std::map<int, std::pair<std::set<int>, std::set<int>>> options; // that end and begin somewhere
+  for (const StateStage &stage : stages) {
+    options[stage.end].first.insert(stage.option);
+    options[stage.begin].second.insert(stage.option);
+  }
+  size_t sum = stages.size();
+  for (const auto &[position, here] : options)
+    sum += here.first.size() * here.second.size();
+  return sum;
+}
+
+const NeighbourPaths::Side &NeighbourPaths::sideOf(const StateStage &stage) const {
+  const std::vector<Side> &sides = positions[stage.begin].behind;
+  return *lower_bound(sides, stage.option,
+                      [](const Side &side, int option) { return side.option < option; });
+}
+
+size_t NeighbourPaths::allowed(const StateStage &stage, const Side &side, double gradient) const {
+  const double most = below - coreOf(stage) - gradient;
+  return lower_bound(side.times, most) - side.times.begin();
+}
+
+void NeighbourPaths::solve(double newBelow) {
+  below = newBelow;
+  const size_t count = states.size();
+  fills.assign(places * count, infinity);
+  forwards.assign(places * count, infinity);
+  for (const Side &side : positions[0].behind)
+    for (size_t state = 0; state < count; ++state)
+      if (states.mayBeEmpty(state))
+        fills[side.first * count + state] = forwards[side.first * count + state] = 0;
+  for (int end = 1; end + 1 < int(positions.size()); ++end) {
+    addStages(end);
+    addTransfers(end);
+  }
+}
+
+/// A stage that may receive a longer gradient may receive a shorter one.
+void NeighbourPaths::addStages(int end) {
+  const Position &here = positions[end];
+  const size_t count = states.size();
+  endingFills.assign(here.endingPlaces * count, infinity);
+  endingForwards.assign(here.endingPlaces * count, infinity);
+  const Side *own = here.ending.data();
+  for (size_t i = here.firstStage; i < positions[end + 1].firstStage; ++i) {
+    const StateStage &stage = stages[i];
+    own =
+        std::lower_bound(here.ending.data(), here.ending.data() + here.ending.size(), stage.option,
+                         [](const Side &side, int option) { return side.option < option; });
+    const Side &before = sideOf(stage);
+    const size_t taken = states.taken(stage.option);
+    size_t known = 0;
+    for (size_t gradient = own->times.size(); gradient-- > 0;) {
+      size_t most = allowed(stage, before, own->times[gradient]);
+      if (most == known)
+        continue;
+      known = most;
+      for (auto [first, length] : states.runs(stage.option)) {
+        size_t from = (before.first + most - 1) * count + first - taken;
+        size_t to = (own->first + gradient) * count + first;
+        addStage({coreOf(stage), stage.forward - stage.receive, stage.sync}, &fills[from],
+                 &forwards[from], &endingFills[to], &endingForwards[to], length);
+        looked += int64_t(length);
+      }
+    }
+  }
+  for (const Side &side : here.ending)
+    for (size_t longer = side.times.size(); longer-- > 1;) {
+      size_t to = (side.first + longer - 1) * count;
+      addTime(0, &endingFills[to + count], &endingFills[to], count);
+      addTime(0, &endingForwards[to + count], &endingForwards[to], count);
+    }
+}
+
+void NeighbourPaths::addTransfers(int end) {
+  const Position &here = positions[end];
+  const size_t count = states.size();
+  for (size_t after = 0; after < here.behind.size(); ++after) {
+    const Side &side = here.behind[after];
+    for (size_t before = 0; before < here.ending.size(); ++before) {
+      const Boundary &transfers = here.boundary(before, after);
+      size_t from = (here.ending[before].first + transfers.gradientClass) * count;
+      size_t to = (side.first + transfers.receiveClass) * count;
+      addTime(transfers.receive + transfers.gradient, &endingFills[from], &fills[to], count);
+      addTime(transfers.receive, &endingForwards[from], &forwards[to], count);
+      looked += int64_t(count);
+    }
+    for (size_t receive = 1; receive < side.times.size(); ++receive) {
+      size_t to = (side.first + receive) * count;
+      addTime(0, &fills[to - count], &fills[to], count);
+      addTime(0, &forwards[to - count], &forwards[to], count);
+    }
+  }
+}
+
+double NeighbourPaths::fill(size_t state) const {
+  const Side &end = positions[positions.size() - 2].behind.front();
+  return end.times.empty() ? infinity : fills[end.first * states.size() + state];
+}
+
+std::vector<int> NeighbourPaths::path(size_t state) const {
+  const size_t count = states.size();
+  std::vector<int> path;
+  bool forwardOnly = false;
+  size_t after = 0;
+  double mostReceived = infinity; // by the stage behind the position
+  for (int position = int(positions.size()) - 2; position > 0;) {
+    const Position &here = positions[position];
+    double least = infinity, mayReceive = 0;
+    int best = -1;
+    bool isBehindSync = false;
+    for (size_t i = here.firstStage; i < positions[position + 1].firstStage; ++i) {
+      const StateStage &stage = stages[i];
+      if (none_of(states.runs(stage.option), [&](const DeviceStates::Run &run) {
+            return state >= run.first && state < run.first + run.count;
+          }))
+        continue;
+      size_t from = lower_bound(here.ending, stage.option,
+                                [](const Side &side, int option) { return side.option < option; }) -
+                    here.ending.begin();
+      const Boundary &transfers = here.boundary(from, after);
+      const Side &side = sideOf(stage);
+      size_t most = allowed(stage, side, transfers.gradient);
+      if (most == 0 || transfers.receive > mostReceived)
+        continue;
+      size_t before = (side.first + most - 1) * count + state - states.taken(stage.option);
+      double sync = stage.sync + forwards[before];
+      double time = transfers.receive;
+      time += forwardOnly ? stage.forward - stage.receive + forwards[before]
+                          : coreOf(stage) + transfers.gradient + std::max(fills[before], sync);
+      if (time >= least)
+        continue;
+      least = time;
+      best = int(i);
+      isBehindSync = sync > fills[before];
+      mayReceive = side.times[most - 1];
+    }
+    if (best < 0)
+      return {};
+    path.push_back(best);
+    const StateStage &stage = stages[best];
+    state -= states.taken(stage.option);
+    position = stage.begin;
+    after = &sideOf(stage) - positions[position].behind.data();
+    mostReceived = mayReceive;
+    forwardOnly |= isBehindSync;
+  }
+  std::reverse(path.begin(), path.end());
+  return path;
+}
+
+} // namespace heterplan

@@ -1,0 +1,67 @@
+#include "search/exact/StateLoops.h"
+
+namespace heterplan {
+
+// The loops over states are most of what a proof takes. Results do not depend on the clone.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define HETERPLAN_VECTORISED __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define HETERPLAN_VECTORISED
+#endif
+
+namespace {
+template <typename Number>
+inline void addStageTo(Addition<Number> added, const Number *__restrict fillBefore,
+                       const Number *__restrict forwardBefore, Number *__restrict fill,
+                       Number *__restrict forward, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    Number newForward = added.forward + forwardBefore[i], behind = added.sync + forwardBefore[i];
+    Number newFill = added.time + (fillBefore[i] > behind ? fillBefore[i] : behind);
+    forward[i] = newForward < forward[i] ? newForward : forward[i];
+    fill[i] = newFill < fill[i] ? newFill : fill[i];
+  }
+}
+
+template <typename Number>
+inline void addTimeTo(Number time, const Number *__restrict before, Number *__restrict least,
+                      size_t count) {
+  for (size_t i = 0; i < count; ++i)
+    least[i] = time + before[i] < least[i] ? time + before[i] : least[i];
+}
+} // namespace
+
+HETERPLAN_VECTORISED void addStage(Addition<double> added, const double *fillBefore,
+                                   const double *forwardBefore, double *fill, double *forward,
+                                   size_t count) {
+  addStageTo(added, fillBefore, forwardBefore, fill, forward, count);
+}
+
+HETERPLAN_VECTORISED void addStage(Addition<float> added, const float *fillBefore,
+                                   const float *forwardBefore, float *fill, float *forward,
+                                   size_t count) {
+  addStageTo(added, fillBefore, forwardBefore, fill, forward, count);
+}
+
+HETERPLAN_VECTORISED void addTime(double time, const double *before, double *least, size_t count) {
+  addTimeTo(time, before, least, count);
+}
+
+HETERPLAN_VECTORISED void addTime(float time, const float *before, float *least, size_t count) {
+  addTimeTo(time, before, least, count);
+}
+
+HETERPLAN_VECTORISED void keepMost(float time, const float *__restrict behind,
+                                   float *__restrict most, size_t count) {
+  for (size_t i = 0; i < count; ++i)
+    most[i] = behind[i] - time > most[i] ? behind[i] - time : most[i];
+}
+
+HETERPLAN_VECTORISED bool anyWithin(float time, const float *__restrict before,
+                                    const float *__restrict left, size_t count) {
+  int any = 0;
+  for (size_t i = 0; i < count; ++i)
+    any |= before[i] + time <= left[i];
+  return any != 0;
+}
+
+} // namespace heterplan

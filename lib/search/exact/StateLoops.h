@@ -1,0 +1,24 @@
+// The loops over states of paths, which are most of what a proof takes.
+#pragma once
+
+#include <cstddef>
+
+namespace heterplan {
+
+/// What a stage adds to the least before it, seconds.
+template <typename Number> struct Addition { Number time, forward, sync; };
+
+/// Adds a stage to the `count` states before it, where that gives less than there is.
+void addStage(Addition<double> added, const double *fillBefore, const double *forwardBefore,
+              double *fill, double *forward, size_t count);
+void addStage(Addition<float> added, const float *fillBefore, const float *forwardBefore,
+              float *fill, float *forward, size_t count);
+/// Adds so much time to the states before, likewise.
+void addTime(double time, const double *before, double *least, size_t count);
+void addTime(float time, const float *before, float *least, size_t count);
+/// What is left before a stage of so much time, of what is left behind it, where that is more.
+void keepMost(float time, const float *behind, float *most, size_t count);
+/// Whether, in some state, so much time is left.
+bool anyWithin(float time, const float *before, const float *left, size_t count);
+
+} // namespace heterplan

@@ -1,0 +1,159 @@
+#include "search/exact/StatePaths.h"
+
+#include "search/exact/StateLoops.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr double safety = 1 - 1e-12;
+} // namespace
+
+TransferTimes transferTimes(const Evaluator &evaluator, PathTable &paths, int64_t batch,
+                            int position, int before, int behind) {
+  const SearchSpace &space = evaluator.space;
+  const Cut &cut = evaluator.cuts[space.positions[position]];
+  auto share = [&](int option) {
+    int64_t devices = space.options[option].group.size();
+    return Samples((batch + devices - 1) / devices);
+  };
+  return {paths.at(before, behind)
+                  .time(share(before), share(behind), cut.forwardBytes, cut.fixedBytes)
+                  .value() *
+              safety,
+          paths.at(behind, before)
+                  .time(share(behind), share(before), cut.backwardBytes, Bytes(0))
+                  .value() *
+              safety};
+}
+
+LeastTransfers::LeastTransfers(const Evaluator &evaluator, PathTable &paths,
+                               const StageTable &table)
+    : kindOfOption(evaluator.space.options.size(), -1) {
+  const SearchSpace &space = evaluator.space;
+  std::map<std::vector<int>, int> numbers;
+  std::vector<int> options;
+  for (int option = 0; option < int(space.options.size()); ++option) {
+    if (space.options[option].wholeModelOnly || !table.has(option))
+      continue;
+    std::vector<int> types;
+    for (auto [type, devices] : space.options[option].group.counts)
+      types.push_back(type);
+    kindOfOption[option] = numbers.try_emplace(types, int(numbers.size())).first->second;
+    options.push_back(option);
+  }
+  count = int(numbers.size());
+  const size_t positions = space.positions.size();
+  boundaries.assign(positions * count * count, {infinity, infinity});
+  std::fill_n(boundaries.begin(), count * count, Boundary());
+  std::fill_n(boundaries.rbegin(), count * count, Boundary());
+  for (size_t position = 1; position + 1 < positions; ++position)
+    for (int before : options)
+      for (int behind : options) {
+        Boundary &least = boundaries[(position * count + kindOf(before)) * count + kindOf(behind)];
+        TransferTimes times =
+            transferTimes(evaluator, paths, table.batch, int(position), before, behind);
+        least.receive = std::min(least.receive, times.receive);
+        least.gradient = std::min(least.gradient, times.gradient);
+      }
+}
+
+void StatePaths::solve(ArrayRef<StateStage> stages, double below) {
+  const size_t count = states.size();
+  fills.assign(positions * kinds * count, infinity);
+  forwards.assign(positions * kinds * count, infinity);
+  for (int kind = 0; kind < kinds; ++kind)
+    for (size_t state = 0; state < count; ++state)
+      if (states.mayBeEmpty(state))
+        fills[kind * count + state] = forwards[kind * count + state] = 0;
+  auto next = stages.begin();
+  for (int end = 1; end < positions; ++end) {
+    endingFills.assign(kinds * count, infinity);
+    endingForwards.assign(kinds * count, infinity);
+    for (; next != stages.end() && next->end == end; ++next) {
+      if (next->time >= below)
+        continue;
+      const int kind = transfers.kindOf(next->option);
+      const size_t taken = states.taken(next->option), from = place(next->begin, kind) - taken;
+      const Addition<float> added{float(next->time - next->receive - next->gradient),
+                                  float(next->forward - next->receive), float(next->sync)};
+      for (auto [first, length] : states.runs(next->option)) {
+        addStage(added, &fills[from + first], &forwards[from + first],
+                 &endingFills[kind * count + first], &endingForwards[kind * count + first], length);
+        looked += int64_t(length);
+      }
+    }
+    addTransfers(end);
+  }
+}
+
+void StatePaths::addTransfers(int position) {
+  const size_t count = states.size();
+  for (int before = 0; before < kinds; ++before)
+    for (int behind = 0; behind < kinds; ++behind) {
+      const LeastTransfers::Boundary &times = transfers.at(position, before, behind);
+      addTime(float(times.receive + times.gradient), &endingFills[before * count],
+              &fills[place(position, behind)], count);
+      addTime(float(times.receive), &endingForwards[before * count],
+              &forwards[place(position, behind)], count);
+    }
+  looked += int64_t(count * kinds * kinds);
+}
+
+/// Of what is left behind a position, with what crosses it.
+void StatePaths::takeTransfers(int position) {
+  const size_t count = states.size();
+  for (int before = 0; before < kinds; ++before)
+    for (int behind = 0; behind < kinds; ++behind) {
+      const LeastTransfers::Boundary &times = transfers.at(position, before, behind);
+      keepMost(float(times.receive + times.gradient), &leftBehind[place(position, behind)],
+               &left[place(position, before)], count);
+    }
+  looked += int64_t(count * kinds * kinds);
+}
+
+std::vector<StateStage> StatePaths::within(ArrayRef<StateStage> stages, double below,
+                                           const std::vector<double> &limits) {
+  const size_t count = states.size();
+  left.assign(positions * kinds * count, -infinity);
+  leftBehind.assign(positions * kinds * count, -infinity);
+  for (int kind = 0; kind < kinds; ++kind)
+    std::transform(limits.begin(), limits.end(), left.begin() + place(positions - 1, kind),
+                   [&](double limit) { return float(limit * (1 + 2 * rounding())); });
+  std::vector<StateStage> kept;
+  auto stage = stages.end();
+  for (int end = positions - 1; end > 0; --end) {
+    if (end + 1 < positions)
+      takeTransfers(end);
+    for (; stage != stages.begin() && (stage - 1)->end == end; --stage) {
+      const StateStage &own = stage[-1];
+      if (own.time >= below)
+        continue;
+      const int kind = transfers.kindOf(own.option);
+      const size_t before = place(own.begin, kind) - states.taken(own.option);
+      const size_t behind = place(end, kind);
+      const float time = float(own.time - own.receive - own.gradient);
+      bool isKept = false;
+      for (auto [first, length] : states.runs(own.option)) {
+        keepMost(time, &left[behind + first], &leftBehind[before + first], length);
+        isKept |= anyWithin(time, &fills[before + first], &left[behind + first], length);
+        looked += 2 * int64_t(length);
+      }
+      if (isKept)
+        kept.push_back(own);
+    }
+  }
+  std::reverse(kept.begin(), kept.end());
+  return kept;
+}
+
+} // namespace heterplan

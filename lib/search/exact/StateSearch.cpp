@@ -1,0 +1,305 @@
+#include "search/exact/StateSearch.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+constexpr double infinity = std::numeric_limits<double>::infinity();
+/// What is as near to a limit as this is no better: times of stages are rounded in favour of
+/// bounds.
+constexpr double tolerance = 1 - 1e-11;
+/// Of one solve that knows neighbours; of one in a band that is not worth dividing.
+constexpr size_t fewStates = 8'000'000, mostStates = 80'000'000, mostStatesOfNarrow = 200'000'000;
+/// Of the stages of a range.
+constexpr size_t statesOfRange = 50'000'000;
+/// Of a range: then the rest of a band is passed over, too.
+constexpr int mostMisses = 16;
+/// Solves of a band before it is divided, unless there are few states.
+constexpr int patience = 4;
+/// Of the longest iteration of interest: a band in which slowest stages differ by less is narrow.
+constexpr double narrow = 2e-3;
+/// Likewise, of those that are passed over where the bound is below what any placement takes.
+constexpr double passedOver = 5e-4;
+
+/// As the iteration model has them (cost/IterationRules.h).
+StageSums sumsOf(ArrayRef<Stage> stages) {
+  StageSums sums;
+  for (const Stage &stage : reverse(stages)) {
+    double time = (stage.forward + stage.backward).value();
+    sums.fill += time;
+    sums.slowest = std::max(sums.slowest, time);
+    sums.exposed = std::max(stage.sync.value(), sums.exposed - stage.backward.value());
+  }
+  return sums;
+}
+} // namespace
+
+void Incumbent::take(Placement other, const Evaluation &evaluation) {
+  if (evaluation.objective >= objective)
+    return;
+  objective = evaluation.objective;
+  time = evaluation.iteration.value();
+  placement = std::move(other);
+}
+
+std::optional<Evaluation> Incumbent::offer(Evaluator &evaluator, Placement other) {
+  std::optional<Evaluation> evaluation = evaluator.measure(other);
+  if (evaluation && evaluator.meetsLimits(evaluation->iteration, evaluation->price))
+    take(std::move(other), *evaluation);
+  return evaluation;
+}
+
+bool StateSearch::applies(const Evaluator &evaluator, size_t mostStates) {
+  const SearchSpace &space = evaluator.space;
+  const bool anyDepth = space.minStages == 1 && space.maxStages + 1 >= int(space.positions.size());
+  return anyDepth && evaluator.rules.fillWeight() == 1 &&
+         !evaluator.rules.transfersArePartOfStages() &&
+         DeviceStates::count(space, evaluator.problem, StatePrices::Exact) <= mostStates;
+}
+
+StateSearch::StateSearch(Evaluator &evaluator, PathTable &paths, Incumbent &best,
+                         const SearchBudget &budget, int64_t statesPerWork)
+    : evaluator(evaluator), paths(paths), best(best), budget(budget), statesPerWork(statesPerWork),
+      allStates(DeviceStates::count(evaluator.space, evaluator.problem, roughly())) {}
+
+/// Of bounds: prices are exact where they are what is sought.
+StatePrices StateSearch::roughly() const {
+  return evaluator.problem.request.objective == Objective::Throughput ? StatePrices::AtLeast
+                                                                      : StatePrices::Exact;
+}
+
+size_t StateSearch::mostStages() const { return statesOfRange / allStates; }
+
+/// Longest iteration of interest of placements that take what a state says.
+double StateSearch::limitOf(size_t state) const {
+  const Request &request = evaluator.problem.request;
+  const double price = states->price(state);
+  if (std::isinf(price))
+    return -infinity;
+  double limit = std::min(request.longestIteration().value(), most) * (1 + 1e-9);
+  if (request.objective == Objective::Throughput)
+    limit = std::min(limit, best.time * tolerance);
+  const double mayCost = money();
+  if (price * least > mayCost)
+    return -infinity;
+  return std::isfinite(mayCost) && price > 0 ? std::min(limit, mayCost / price) : limit;
+}
+
+double StateSearch::objectiveOf(size_t state, double seconds) const {
+  const Request &request = evaluator.problem.request;
+  if (request.objective == Objective::Throughput)
+    return seconds;
+  return states->price(state) * seconds / 3600 / double(request.globalBatch.value()) * 1e6;
+}
+
+double StateSearch::longest() const {
+  double longest = 0;
+  for (size_t state = 0; state < states->size(); ++state)
+    longest = std::max(longest, limitOf(state));
+  return longest;
+}
+
+/// Slowest stages that take so long are of no interest: in each state all stages take at least
+/// `fill` together.
+double StateSearch::nextBelow(function_ref<double(size_t)> fill) const {
+  double next = 0;
+  for (size_t state = 0; state < states->size(); ++state) {
+    double left = limitOf(state) - fill(state);
+    if (left > 0)
+      next = std::max(next, microBatches > 1 ? left / (microBatches - 1) : infinity);
+  }
+  return next;
+}
+
+/// Notes that placements with a slowest stage from `low` on are not looked at.
+void StateSearch::leave(function_ref<double(size_t)> fill, double low) {
+  for (size_t state = 0; state < states->size(); ++state) {
+    double least = fill(state) + (microBatches - 1) * low;
+    if (least < limitOf(state))
+      leftOver = std::min(leftOver, objectiveOf(state, least));
+  }
+}
+
+const LeastTransfers &StateSearch::transfersOf() {
+  std::unique_ptr<LeastTransfers> &known = transfers[microBatches];
+  if (!known)
+    known = std::make_unique<LeastTransfers>(evaluator, paths, *table);
+  return *known;
+}
+
+/// Makes `states` those of the types that stages use, at prices of interest.
+void StateSearch::useStatesOf(ArrayRef<StateStage> stages, StatePrices accuracy) {
+  std::map<int, size_t> used;
+  for (const StateStage &stage : stages)
+    ++used[stage.option];
+  std::vector<int> now;
+  for (auto [option, count] : used)
+    now.push_back(option);
+  KnownStates &same = known[int(accuracy)];
+  if (!same.states || now != same.options)
+    same.states.emplace(evaluator.space, evaluator.problem, used, money() / least * (1 + 1e-9),
+                        accuracy);
+  same.options = std::move(now);
+  states = &*same.states;
+}
+
+/// Most that a placement of interest costs, dollars per hour · seconds.
+double StateSearch::money() const {
+  const Request &request = evaluator.problem.request;
+  double most = request.highestCost().value() * 3600 * (1 + 1e-9);
+  if (request.objective == Objective::Throughput)
+    return most;
+  return std::min(most, Bounds::paidFor(request, best.objective) * tolerance);
+}
+
+double StateSearch::settle(const StageTable &newTable, const Lagrangian::Range &range) {
+  table = &newTable;
+  microBatches = table->microBatches;
+  batch = table->batch;
+  least = range.least;
+  most = range.most;
+  for (KnownStates &of : known)
+    of.states.reset();
+  leftOver = infinity;
+  misses = 0;
+  settle(range.stages, {range.low, std::nextafter(range.high, infinity)});
+  return leftOver;
+}
+
+/// By a bound first, which tells the stages of interest; then, where those are few, exactly.
+void StateSearch::settle(ArrayRef<StateStage> stages, Band band) {
+  if (stages.empty() || band.low >= band.below)
+    return;
+  useStatesOf(stages, roughly());
+  StatePaths bounds(*states, transfersOf(), int(evaluator.space.positions.size()));
+  bounds.solve(stages, band.below);
+  auto fill = [&](size_t state) { return bounds.fill(state); };
+  double next = std::min(band.below, nextBelow(fill));
+  if (next <= band.low)
+    return;
+  if (isOver() || !std::isfinite(longest()))
+    return leave(fill, band.low);
+  std::vector<double> limits;
+  for (size_t state = 0; state < states->size(); ++state)
+    limits.push_back(limitOf(state) - (microBatches - 1) * band.low);
+  std::vector<StateStage> kept = bounds.within(stages, next, limits);
+  looked += bounds.work();
+  if (kept.empty())
+    return;
+  const size_t size = NeighbourPaths::additions(kept) * states->size();
+  const bool isNarrow =
+      microBatches == 1 || (microBatches - 1) * (next - band.low) < narrow * longest();
+  const bool isLarge = size > (isNarrow ? mostStatesOfNarrow : mostStates);
+  if (isLarge && isNarrow)
+    return leave(fill, band.low);
+  if (!isLarge) {
+    const int solves = isNarrow || size <= fewStates ? std::numeric_limits<int>::max() : patience;
+    useStatesOf(kept, StatePrices::Exact);
+    next = settleExactly(kept, {band.low, next}, solves);
+    if (next <= band.low)
+      return;
+  }
+  const double middle = (band.low + next) / 2;
+  settle(kept, {middle, next});
+  settle(kept, {band.low, middle});
+}
+
+/// With transfers as they are, in so many solves. Returns the slowest stage from which on nothing
+/// is left.
+double StateSearch::settleExactly(ArrayRef<StateStage> stages, Band band, int solves) {
+  NeighbourPaths neighbours(evaluator, *states, paths, batch, stages);
+  auto fill = [&](size_t state) { return neighbours.fill(state); };
+  for (; band.low < band.below && solves > 0; --solves) {
+    const int64_t before = neighbours.work();
+    neighbours.solve(band.below);
+    looked += neighbours.work() - before;
+    if (isOver()) {
+      leave(fill, band.low);
+      return band.low;
+    }
+    band.below = shorten(neighbours, stages, band);
+    if (microBatches == 1)
+      return band.low;
+  }
+  return band.below;
+}
+
+/// Offers the placements that `neighbours` has found, as long as they are of interest. Returns the
+/// slowest stage from which on nothing else is, or what is has been noted.
+double StateSearch::shorten(const NeighbourPaths &neighbours, ArrayRef<StateStage> stages,
+                            Band band) {
+  double next = band.low;
+  std::vector<char> isDone(states->size(), false);
+  while (true) {
+    std::optional<size_t> state = decidingState(neighbours, isDone, next);
+    if (!state)
+      return std::min(next, band.below);
+    const double fill = neighbours.fill(*state), limit = limitOf(*state);
+    const double reach = microBatches > 1 ? (limit - fill) / (microBatches - 1) : infinity;
+    if (reach < band.below)
+      next = std::max(next, reach);
+    else
+      next = std::max(next, offer(neighbours, stages, *state, band));
+    for (size_t other = 0; other < isDone.size(); ++other)
+      isDone[other] |= neighbours.fill(other) >= fill && limitOf(other) <= limit;
+    isDone[*state] = true;
+  }
+}
+
+/// Of the states with which placements faster than `next` are of interest, the one with most time.
+std::optional<size_t> StateSearch::decidingState(const NeighbourPaths &neighbours,
+                                                 ArrayRef<char> isDone, double next) const {
+  std::optional<size_t> deciding;
+  double most = 0;
+  for (size_t state = 0; state < isDone.size(); ++state) {
+    const double limit = limitOf(state), fill = neighbours.fill(state);
+    if (isDone[state] || fill + (microBatches - 1) * next >= limit)
+      continue;
+    bool isMore = limit > most || (limit == most && fill < neighbours.fill(*deciding));
+    if (deciding && !isMore)
+      continue;
+    deciding = state;
+    most = limit;
+  }
+  return deciding;
+}
+
+/// Offers the placement that takes least in `state`. Returns the slowest stage from which on no
+/// other one of the state is better, or that is noted: the bound does not know what fits nearer to
+/// the end only, and what of synchronisation is hidden by which path.
+double StateSearch::offer(const NeighbourPaths &neighbours, ArrayRef<StateStage> stages,
+                          size_t state, Band band) {
+  const SearchSpace &space = evaluator.space;
+  const double fill = neighbours.fill(state), limit = limitOf(state);
+  Placement placement;
+  placement.microBatches = microBatches;
+  for (int index : neighbours.path(state))
+    placement.stages.push_back({space.positions[stages[index].begin],
+                                space.positions[stages[index].end],
+                                space.options[stages[index].option].group});
+  std::optional<Evaluation> found = best.offer(evaluator, std::move(placement));
+  if (found) {
+    StageSums sums = sumsOf(found->stages);
+    double least = fill + (microBatches - 1) * sums.slowest;
+    if (evaluator.rules.leastIteration(sums, microBatches) * tolerance <= least &&
+        sums.slowest * tolerance < band.below) {
+      if (found->iteration.value() * tolerance > least)
+        misjudged = std::min(misjudged, objectiveOf(state, least));
+      return sums.slowest * tolerance;
+    }
+  }
+  double low = microBatches > 1 && ++misses < mostMisses
+                   ? std::max(band.low, band.below - passedOver * limit / (microBatches - 1))
+                   : band.low;
+  leftOver = std::min(leftOver, objectiveOf(state, fill + (microBatches - 1) * low));
+  return low;
+}
+
+} // namespace heterplan

@@ -1,0 +1,98 @@
+// Proof by device states: where there are few of them, the placements with some number of
+// micro-batches are looked through by their slowest stage. The least that stages take which are all
+// faster than some limit is found at once, for each state of the devices; what is faster still
+// needs a shorter limit.
+#pragma once
+
+#include "search/exact/Bounds.h"
+#include "search/exact/StatePaths.h"
+#include "search/placement/SearchBudget.h"
+
+#include "llvm/ADT/STLFunctionalExtras.h"
+
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+
+namespace heterplan {
+
+/// The best plan that a search knows.
+struct Incumbent {
+  std::optional<Placement> placement;
+  double objective = std::numeric_limits<double>::infinity();
+  double time = std::numeric_limits<double>::infinity(); // seconds of an iteration
+
+  /// Takes `other`, which evaluates so, where it is better.
+  void take(Placement other, const Evaluation &evaluation);
+  /// Likewise, if it is a plan; its figures, if devices, memory and pins allow it.
+  std::optional<Evaluation> offer(Evaluator &evaluator, Placement other);
+};
+
+class StateSearch {
+public:
+  /// Whether there are at most so many states, iterations take what the formula says, and pipelines
+  /// may have any number of stages.
+  static bool applies(const Evaluator &evaluator, size_t mostStates);
+  /// All but `budget` outlive this. `statesPerWork`: how many states count as one of the work.
+  StateSearch(Evaluator &evaluator, PathTable &paths, Incumbent &best, const SearchBudget &budget,
+              int64_t statesPerWork);
+
+  /// Looks for better plans with so many micro-batches as `table` has. Returns the least objective
+  /// that others may have; infinite: none is better than the best one.
+  double settle(const StageTable &table, const Lagrangian::Range &range);
+  /// States of stages that were looked at.
+  int64_t work() const { return looked; }
+  /// Least objective by the formula of the placements found that take longer, as they wait.
+  double leastMisjudged() const { return misjudged; }
+  bool isOver() const { return budget.interrupted() || looked / statesPerWork > budget.left(); }
+  /// Of a range that is looked at as one.
+  size_t mostStages() const;
+
+private:
+  /// Placements whose slowest stage takes at least `low` and less than `below`.
+  struct Band {
+    double low, below;
+  };
+  void settle(llvm::ArrayRef<StateStage> stages, Band band);
+  double settleExactly(llvm::ArrayRef<StateStage> stages, Band band, int solves);
+  std::optional<size_t> decidingState(const NeighbourPaths &neighbours, llvm::ArrayRef<char> isDone,
+                                      double next) const;
+  double offer(const NeighbourPaths &neighbours, llvm::ArrayRef<StateStage> stages, size_t state,
+               Band band);
+  double shorten(const NeighbourPaths &neighbours, llvm::ArrayRef<StateStage> stages, Band band);
+  void leave(llvm::function_ref<double(size_t)> fill, double low);
+  void useStatesOf(llvm::ArrayRef<StateStage> stages, StatePrices accuracy);
+  const LeastTransfers &transfersOf();
+  StatePrices roughly() const;
+  double money() const;
+  double limitOf(size_t state) const;
+  double objectiveOf(size_t state, double seconds) const;
+  double longest() const;
+  double nextBelow(llvm::function_ref<double(size_t)> fill) const;
+
+  Evaluator &evaluator;
+  PathTable &paths;
+  Incumbent &best;
+  const SearchBudget budget;
+  const int64_t statesPerWork;
+  const size_t allStates; // of all options
+  int64_t looked = 0;
+  double misjudged = std::numeric_limits<double>::infinity();
+  std::map<int, std::unique_ptr<LeastTransfers>> transfers; // by number of micro-batches
+  // Of the number in hand:
+  const StageTable *table = nullptr;
+  int microBatches = 1;
+  int64_t batch = 0;
+  double least = 0, most = 0; // seconds of an iteration
+  double leftOver = 0;
+  int misses = 0;
+  struct KnownStates {
+    std::vector<int> options;
+    std::optional<DeviceStates> states;
+  };
+  KnownStates known[2];                 // by accuracy
+  const DeviceStates *states = nullptr; // one of them
+};
+
+} // namespace heterplan

@@ -1,0 +1,211 @@
+// Recursions over device states, held to all paths of small random problems.
+#include "search/exact/StatePaths.h"
+#include "support/RandomProblem.h"
+
+#include "gtest/gtest.h"
+
+#include <limits>
+
+using namespace heterplan;
+
+namespace {
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+/// The stages of a table, and all paths of them.
+class Instance {
+public:
+  explicit Instance(Evaluator &evaluator)
+      : evaluator(evaluator), space(evaluator.space),
+        table(evaluator, evaluator.space.microBatches.front()), paths(evaluator),
+        last(int(space.positions.size()) - 1) {
+    for (int end = 1; end <= last; ++end)
+      for (int begin = 0; begin < end; ++begin)
+        for (int option = 0; option < int(space.options.size()); ++option)
+          addStage(begin, end, option);
+  }
+
+  std::map<int, size_t> options() const {
+    std::map<int, size_t> count;
+    for (const StateStage &stage : stages)
+      ++count[stage.option];
+    return count;
+  }
+
+  /// Least Σ τ of stages that take less than `below` with their transfers; its stages in `best`.
+  double least(double below, std::vector<int> &best) {
+    std::vector<int> path;
+    double found = infinity;
+    extend(below, path, found, best);
+    return found;
+  }
+
+  double fillOf(const std::vector<int> &path, double *slowest = nullptr) {
+    double sum = 0, most = 0;
+    for (size_t i = 0; i < path.size(); ++i) {
+      const StateStage &stage = stages[path[i]];
+      double time = stage.time - stage.receive - stage.gradient;
+      if (i > 0)
+        time += transfer(path[i - 1], path[i], /*gradient=*/false);
+      if (i + 1 < path.size())
+        time += transfer(path[i], path[i + 1], /*gradient=*/true);
+      sum += time;
+      most = std::max(most, time);
+    }
+    if (slowest)
+      *slowest = most;
+    return sum;
+  }
+
+  Evaluator &evaluator;
+  const SearchSpace &space;
+  StageTable table;
+  PathTable paths;
+  const int last;
+  std::vector<StateStage> stages;
+
+private:
+  void addStage(int begin, int end, int option) {
+    const StageEntry &entry = table.at(begin, end, option);
+    if (space.options[option].wholeModelOnly || entry.mostInFlight == 0)
+      return;
+    double receive = begin > 0 ? table.leastReceive(begin, option, entry.share) : 0;
+    double gradient = end < last ? table.leastReceiveGradient(end, option, entry.share) : 0;
+    stages.push_back({begin, end, option, entry.forward + entry.backward + receive + gradient,
+                      entry.leastForward + receive, /*sync=*/0, receive, gradient});
+  }
+
+  double transfer(int before, int behind, bool gradient) {
+    int from = stages[before].option, to = stages[behind].option;
+    const Cut &cut = evaluator.cuts[space.positions[stages[behind].begin]];
+    auto share = [&](int option) {
+      int64_t devices = space.options[option].group.size();
+      return Samples((table.batch + devices - 1) / devices);
+    };
+    return gradient ? paths.at(to, from)
+                          .time(share(to), share(from), cut.backwardBytes, Bytes(0))
+                          .value()
+                    : paths.at(from, to)
+                          .time(share(from), share(to), cut.forwardBytes, cut.fixedBytes)
+                          .value();
+  }
+
+  bool devicesSuffice(const std::vector<int> &path) const {
+    for (size_t type = 0; type < space.available.size(); ++type) {
+      int used = 0;
+      for (int index : path)
+        used += space.options[stages[index].option].slots[type];
+      if (used > space.available[type])
+        return false;
+    }
+    return true;
+  }
+
+  void extend(double below, std::vector<int> &path, double &found, std::vector<int> &best) {
+    int position = path.empty() ? 0 : stages[path.back()].end;
+    double slowest = 0, fill = fillOf(path, &slowest);
+    if (position == last && slowest < below && fill < found) {
+      found = fill;
+      best = path;
+    }
+    for (int i = 0; i < int(stages.size()); ++i) {
+      if (stages[i].begin != position)
+        continue;
+      path.push_back(i);
+      if (devicesSuffice(path))
+        extend(below, path, found, best);
+      path.pop_back();
+    }
+  }
+};
+
+/// The least of all states that a placement may take.
+template <typename Paths> size_t leastState(const Paths &paths, const DeviceStates &states) {
+  size_t least = 0;
+  for (size_t state = 0; state < states.size(); ++state)
+    if (std::isfinite(states.price(state)) && paths.fill(state) < paths.fill(least))
+      least = state;
+  return least;
+}
+
+bool isAmong(const StateStage &stage, const std::vector<StateStage> &stages) {
+  return llvm::any_of(stages, [&](const StateStage &other) {
+    return stage.begin == other.begin && stage.end == other.end && stage.option == other.option;
+  });
+}
+} // namespace
+
+TEST(StatePaths, theyEqualAllPathsWithTheirTransfers) {
+  int several = 0, slower = 0;
+  for (int seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    test::RandomProblem random(seed);
+    random.request.maxCostPerHour = DollarsPerHour(0);
+    Problem problem = llvm::cantFail(random.problem());
+    Evaluator evaluator(problem);
+    Instance instance(evaluator);
+    if (instance.stages.empty())
+      continue;
+    DeviceStates states(instance.space, problem, instance.options(), infinity, StatePrices::Exact);
+    LeastTransfers transfers(evaluator, instance.paths, instance.table);
+    StatePaths bounds(states, transfers, instance.last + 1);
+    NeighbourPaths paths(evaluator, states, instance.paths, instance.table.batch, instance.stages);
+    double before = 0;
+    for (double below = infinity; below > 0;) {
+      std::vector<int> best;
+      const double least = instance.least(below, best);
+      bounds.solve(instance.stages, below);
+      paths.solve(below);
+      const size_t state = leastState(paths, states);
+      EXPECT_LE(bounds.fill(leastState(bounds, states)), least * (1 + 1e-9));
+      if (std::isinf(least)) {
+        EXPECT_TRUE(std::isinf(paths.fill(state)));
+        break;
+      }
+      ASSERT_NEAR(paths.fill(state) / least, 1, 1e-9);
+      double slowest = 0;
+      EXPECT_NEAR(instance.fillOf(paths.path(state), &slowest) / least, 1, 1e-9);
+      EXPECT_LT(slowest, below);
+      std::vector<double> limits(states.size(), least * (1 + 1e-9));
+      std::vector<StateStage> kept = bounds.within(instance.stages, below, limits);
+      for (int index : best)
+        EXPECT_TRUE(isAmong(instance.stages[index], kept));
+      several += best.size() > 1;
+      slower += least > before * (1 + 1e-9) && before > 0;
+      before = least;
+      below = slowest * (1 - 1e-9);
+    }
+  }
+  EXPECT_GT(several, 100);
+  EXPECT_GT(slower, 100);
+}
+
+TEST(DeviceStates, aGroupIsPaidForItsDevicesNotForItsSlots) {
+  test::RandomProblem random(0);
+  random.request = {};
+  random.request.globalBatch = Samples(64);
+  random.request.objective = Objective::Cost;
+  random.cluster.types.resize(1);
+  random.cluster.types[0].price = DollarsPerHour(2);
+  random.cluster.nodes.resize(1);
+  NodeGroup &nodes = random.cluster.nodes[0];
+  nodes.count = 32;
+  nodes.devices = {{random.cluster.types[0].name, 4}};
+  Problem problem = llvm::cantFail(random.problem());
+  SearchSpace space(problem);
+  std::map<int, size_t> three; // devices, which take four slots
+  for (size_t option = 0; option < space.options.size(); ++option)
+    if (space.options[option].group.size() == 3)
+      three[int(option)] = 1;
+  ASSERT_EQ(three.size(), 1u);
+  DeviceStates states(space, problem, three, infinity, StatePrices::Exact);
+  const size_t taken = states.taken(three.begin()->first);
+  EXPECT_EQ(states.price(taken), 6);
+  EXPECT_EQ(states.price(2 * taken), 12);
+  EXPECT_TRUE(states.mayBeEmpty(0));
+  EXPECT_FALSE(states.mayBeEmpty(taken)) << "less was left unpaid than the state says";
+  DeviceStates rough(space, problem, three, infinity, StatePrices::AtLeast);
+  EXPECT_LT(rough.size(), states.size());
+  EXPECT_EQ(rough.price(rough.taken(three.begin()->first)), 6);
+  DeviceStates cheap(space, problem, three, /*mostPrice=*/7, StatePrices::Exact);
+  EXPECT_TRUE(std::isinf(cheap.price(2 * taken)));
+}
