@@ -196,11 +196,6 @@ private:
   struct Before {
     double fill, forward;
   };
-  /// What crosses a position takes, in seconds: the input of the stage behind it, and the gradient
-  /// for the one before it.
-  struct Boundary {
-    double receive = 0, gradient = 0;
-  };
   /// As Relaxation has them, of the stages that end at a position: by their options, and by state.
   struct Reached {
     std::vector<int> options = {};
@@ -265,7 +260,7 @@ private:
                  int end, Reached &reached) const;
   void addTransfers(int position, const Reached &reached, Relaxation &relaxation);
   void traceLevels(const Interval &interval, const Charges &charges, const Relaxation &relaxation);
-  Boundary boundary(int position, int before, int behind);
+  TransferTimes boundary(int position, int before, int behind);
   size_t statesTaken(const Levels &levels, int option) const;
   size_t stateLeft(const Levels &levels, llvm::ArrayRef<int> used) const;
   /// Before a stage on `option` that begins at `position`, whose input takes `receive` seconds at

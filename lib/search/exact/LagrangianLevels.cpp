@@ -2,6 +2,7 @@
 // as they are, and that keep the limits of the scarcest types exactly. The relaxation then mixes
 // only paths that do (successive sublimation; Ibaraki, 1987).
 #include "search/exact/Lagrangian.h"
+#include "search/exact/StateLoops.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -20,8 +21,6 @@ constexpr size_t mostLevels = 64, fewestLevels = 8;
 /// Additions of one solve by states, and junctions by states, which are kept.
 constexpr size_t mostStates = 3'000'000, mostPlaces = 150'000;
 constexpr int stepsOfLevels = 12;
-/// Rounding must not make a bound exceed the true value.
-constexpr double safety = 1 - 1e-12;
 /// A sum of shares is not below a level by rounding.
 constexpr double rounding = 1e-9;
 
@@ -43,29 +42,6 @@ template <typename Types, typename ShareOf> size_t stateOf(const Types &types, S
   for (const auto &kept : types)
     state = state * (size_t(kept.count) + 1) + size_t(shareOf(kept.type) * kept.count + rounding);
   return state;
-}
-
-/// What a stage adds to the least before it.
-struct Addition {
-  double forward, fill; // seconds, with what it pays for devices
-  double sync;
-};
-
-/// Adds a stage to the `count` states before it, where that gives less than there is.
-void addStage(const Addition &added, const double *__restrict forwardBefore,
-              const double *__restrict fillBefore, double *__restrict forward,
-              double *__restrict fill, size_t count) {
-  for (size_t i = 0; i < count; ++i) {
-    double newForward = added.forward + forwardBefore[i], behind = added.sync + forwardBefore[i];
-    double newFill = added.fill + (fillBefore[i] > behind ? fillBefore[i] : behind);
-    forward[i] = newForward < forward[i] ? newForward : forward[i];
-    fill[i] = newFill < fill[i] ? newFill : fill[i];
-  }
-}
-
-void addTime(double time, const double *__restrict before, double *__restrict least, size_t count) {
-  for (size_t i = 0; i < count; ++i)
-    least[i] = time + before[i] < least[i] ? time + before[i] : least[i];
 }
 } // namespace
 
@@ -173,23 +149,10 @@ Lagrangian::Junctions Lagrangian::junctionsOf(const Interval &interval) const {
 }
 
 /// Least where the time that a boundary takes counts once.
-Lagrangian::Boundary Lagrangian::boundary(int position, int before, int behind) {
+TransferTimes Lagrangian::boundary(int position, int before, int behind) {
   if (behind < 0 || evaluator.rules.transfersArePartOfStages())
     return {};
-  const SearchSpace &space = evaluator.space;
-  const Cut &cut = evaluator.cuts[space.positions[position]];
-  auto share = [&](int option) {
-    int64_t devices = space.options[option].group.size();
-    return Samples((batch + devices - 1) / devices);
-  };
-  return {paths.at(before, behind)
-                  .time(share(before), share(behind), cut.forwardBytes, cut.fixedBytes)
-                  .value() *
-              safety,
-          paths.at(behind, before)
-                  .time(share(behind), share(before), cut.backwardBytes, Bytes(0))
-                  .value() *
-              safety};
+  return transferTimes(evaluator, paths, batch, position, before, behind);
 }
 
 /// As `solve`, over what was ranked.
@@ -231,16 +194,16 @@ void Lagrangian::addStages(const Interval &interval, const Charges &charges,
       reached.forward.resize((own + 1) * states, infinity);
     }
     const double pays = ownCharge(choice, interval, charges);
-    const Addition added{pays + choice.forward - choice.receive,
-                         pays + choice.time - choice.receive - choice.gradient, choice.sync};
+    const Addition<double> added{pays + choice.time - choice.receive - choice.gradient,
+                                 pays + choice.forward - choice.receive, choice.sync};
     const size_t taken = statesTaken(levels, choice.option), least = taken % inner;
     const size_t junction = relaxation.junctions.find(choice.begin, choice.option);
     for (size_t row = taken / inner; row < states / inner; ++row) {
       if (!isAtLeast(outer, row, taken / inner))
         continue;
       size_t state = row * inner + least, before = junction * states + state - taken;
-      addStage(added, &relaxation.forward[before], &relaxation.fill[before],
-               &reached.forward[own * states + state], &reached.fill[own * states + state],
+      addStage(added, &relaxation.fill[before], &relaxation.forward[before],
+               &reached.fill[own * states + state], &reached.forward[own * states + state],
                inner - least);
     }
   }
@@ -252,7 +215,7 @@ void Lagrangian::addTransfers(int position, const Reached &reached, Relaxation &
   const size_t states = relaxation.levels.states();
   for (size_t here = junctions.first[position]; here < junctions.first[position + 1]; ++here)
     for (size_t i = 0; i < reached.options.size(); ++i) {
-      Boundary time = boundary(position, reached.options[i], junctions.options[here]);
+      TransferTimes time = boundary(position, reached.options[i], junctions.options[here]);
       addTime(time.receive, &reached.forward[i * states], &relaxation.forward[here * states],
               states);
       addTime(time.receive + time.gradient, &reached.fill[i * states],
@@ -279,7 +242,7 @@ void Lagrangian::traceLevels(const Interval &interval, const Charges &charges,
       size_t takes = statesTaken(levels, choice.option);
       if (!isAtLeast(levels.types, state, takes))
         continue;
-      Boundary transfers = boundary(position, choice.option, optionBehind);
+      TransferTimes transfers = boundary(position, choice.option, optionBehind);
       Before before =
           leastBefore(relaxation, choice.begin, choice.option, choice.receive, state - takes);
       double behind = choice.sync + before.forward;
