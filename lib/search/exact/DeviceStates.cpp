@@ -86,6 +86,7 @@ std::vector<DeviceStates::Digit> DeviceStates::digitsOf(const SearchSpace &space
   std::stable_sort(ordered.begin(), ordered.end(),
                    [](const auto &a, const auto &b) { return a.first < b.first; });
   std::vector<Digit> digits;
+  digits.reserve(ordered.size());
   for (const auto &[order, digit] : ordered)
     digits.push_back(digit);
   return digits;

@@ -69,8 +69,8 @@ LeastTransfers::LeastTransfers(const Evaluator &evaluator, PathTable &paths,
 
 void StatePaths::solve(ArrayRef<StateStage> stages, double below) {
   const size_t count = states.size();
-  fills.assign(positions * kinds * count, infinity);
-  forwards.assign(positions * kinds * count, infinity);
+  fills.assign(size_t(positions) * size_t(kinds) * count, infinity);
+  forwards.assign(size_t(positions) * size_t(kinds) * count, infinity);
   for (int kind = 0; kind < kinds; ++kind)
     for (size_t state = 0; state < count; ++state)
       if (states.mayBeEmpty(state))
@@ -124,8 +124,8 @@ void StatePaths::takeTransfers(int position) {
 std::vector<StateStage> StatePaths::within(ArrayRef<StateStage> stages, double below,
                                            const std::vector<double> &limits) {
   const size_t count = states.size();
-  left.assign(positions * kinds * count, -infinity);
-  leftBehind.assign(positions * kinds * count, -infinity);
+  left.assign(size_t(positions) * size_t(kinds) * count, -infinity);
+  leftBehind.assign(size_t(positions) * size_t(kinds) * count, -infinity);
   for (int kind = 0; kind < kinds; ++kind)
     std::transform(limits.begin(), limits.end(), left.begin() + place(positions - 1, kind),
                    [&](double limit) { return float(limit * (1 + 2 * rounding())); });

@@ -140,6 +140,7 @@ void StateSearch::useStatesOf(ArrayRef<StateStage> stages, StatePrices accuracy)
   for (const StateStage &stage : stages)
     ++used[stage.option];
   std::vector<int> now;
+  now.reserve(used.size());
   for (auto [option, count] : used)
     now.push_back(option);
   KnownStates &same = known[int(accuracy)];
