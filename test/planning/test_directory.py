@@ -192,6 +192,18 @@ def test_a_bad_statement_is_named(planned, tmp_path: Path) -> None:
         assert done.returncode == 2 and complaint in done.stdout, done.stdout
 
 
+def test_intervals_are_of_synchronous_plans(tmp_path: Path) -> None:
+    """What predictions are off was measured of those alone."""
+    inputs = PLANS["chain"]
+    for schedule, states in (("pipeline", True), ("burst", False)):
+        files = (inputs.model, *inputs.files(), "--batch", "16", "--schedule", schedule)
+        done = heterplan("compile", *files, "-o", tmp_path / schedule)
+        assert done.returncode == 0, done.stderr
+        plan = json.loads((tmp_path / schedule / "plan.json").read_text())
+        assert ("iterationInterval" in plan) == states
+        assert ("with 90% confidence" in done.stdout) == states
+
+
 def test_false_training_figures_are_refused(tmp_path: Path) -> None:
     inputs = PLANS["chain"]
     compile_into(tmp_path / "out", inputs)

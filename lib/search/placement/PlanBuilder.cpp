@@ -77,7 +77,8 @@ void stateWorth(Plan &plan, double bound, bool optimal) {
 }
 
 void stateProvenance(const TimeSum &times, Plan &plan) {
-  plan.iterationInterval = intervalOf(plan.iteration, times);
+  if (plan.iterationModel == IterationModel::Synchronous) // the others have not been held to runs
+    plan.iterationInterval = intervalOf(plan.iteration, times);
   plan.provenance = times.byOrigin;
   double sum = times.seconds();
   if (sum == 0)
