@@ -19,8 +19,9 @@ constexpr int64_t stepsPerStage = 16;
 constexpr int64_t statesPerStage = 512;
 /// States of the devices up to which all of them are looked at.
 constexpr size_t mostDeviceStates = 10'000;
-/// Of all work: after what of it bounds are made sharper, and what each time may take.
-constexpr double sharpenedAfter[] = {0.125, 0.375}, sharpeningShare = 0.125;
+/// Of all work: after what of it bounds are made sharper, and what each time may take. It is worth
+/// more than labels, which end most searches within the first share.
+constexpr double sharpenedAfter[] = {0.05, 0.5}, sharpeningShare = 0.4;
 } // namespace
 
 LabelSearch::LabelSearch(Evaluator &evaluator, const SearchOptions &options)

@@ -165,6 +165,7 @@ void Lagrangian::tighten(double newTimeLimit, double newCostLimit, bool splits) 
     int steps = isFirst && !isWarm ? ascentSteps : stepsOfHalves;
     improveTime(interval, steps);
     improveCost(interval, steps);
+    fixChoices(interval);
   }
   for (const Interval &interval : intervals) {
     bool isWhole = std::isinf(interval.most); // of several that only iterations tell apart
@@ -216,8 +217,10 @@ void Lagrangian::splitDeciding() {
     Interval upper = intervals[least];
     if (!split(intervals[least], upper))
       return;
-    improveCost(intervals[least], stepsOfHalves);
-    improveCost(upper, stepsOfHalves);
+    for (Interval *half : {&intervals[least], &upper}) {
+      improveCost(*half, stepsOfHalves);
+      fixChoices(*half);
+    }
     intervals.insert(intervals.begin() + least + 1, std::move(upper));
     dropSolved();
   }
@@ -239,20 +242,19 @@ std::optional<Lagrangian::Range> Lagrangian::takeDeciding(double newTimeLimit, d
   while (!intervals.empty()) {
     const size_t least = deciding();
     Interval &lower = intervals[least];
-    if (lower.choices.size() > mostStages) {
-      rankChoices(lower);
-      keepRanked(lower);
-    }
+    if (lower.choices.size() > mostStages)
+      fixChoices(lower);
     Interval upper = lower;
     if (lower.choices.size() > mostStages && split(lower, upper)) {
-      improveCost(lower, stepsOfHalves);
-      improveCost(upper, stepsOfHalves);
+      for (Interval *half : {&lower, &upper}) {
+        improveCost(*half, stepsOfHalves);
+        fixChoices(*half);
+      }
       intervals.insert(intervals.begin() + least + 1, std::move(upper));
       dropSolved();
       continue;
     }
-    rankChoices(lower);
-    keepRanked(lower);
+    fixChoices(lower);
     Range range{lower.low, lower.high, lower.leastTime(), lower.most, {}};
     for (int i : lower.choices) {
       const Choice &choice = choices[i];

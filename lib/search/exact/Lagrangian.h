@@ -217,11 +217,10 @@ private:
   double leastWith(const Choice &choice, const Interval &interval, const Relaxation &relaxation,
                    const Charges &charges) const;
   void dropChoices(Interval &interval) const;
+  void fixChoices(Interval &interval) const;
   std::vector<double> leastBehind(const Interval &interval, const Charges &charges) const;
-  void keepStages(const Interval &interval, std::vector<char> &kept) const;
   void startNear(Interval &interval) const;
   size_t deciding() const;
-  void keepRanked(Interval &interval) const;
   void splitDeciding();
   bool split(Interval &interval, Interval &upper);
   void dropSolved();

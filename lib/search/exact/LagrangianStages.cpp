@@ -47,17 +47,39 @@ double Lagrangian::leastWith(const Choice &choice, const Interval &interval,
   return ownCharge(choice, interval, charges) + charges.second * choice.time + before;
 }
 
-/// Keeps the choices that a placement of interest may have in this interval.
+/// Drops the choices that no placement of interest has in this interval, unless all of it is solved:
+/// reduced-cost fixing.
+void Lagrangian::fixChoices(Interval &interval) const {
+  if (isSolved(interval))
+    return;
+  const Charges time = chargesOf(interval.time.multipliers, 1, /*countsMoney=*/false);
+  const Charges cost = costCharges(interval, interval.cost.multipliers);
+  const std::vector<double> behind = leastBehind(interval, time);
+  std::vector<double> behindCost;
+  if (costMatters)
+    behindCost = leastBehind(interval, cost);
+  PartialPlacement none;
+  const std::vector<int> nothing(types, 0);
+  none.used = nothing;
+  const double limit = longestOf(interval) * tolerance - chosenTime(interval, none);
+  const double mostCost =
+      costLimit * tolerance + refund(interval, interval.cost.multipliers, none);
+  erase_if(interval.choices, [&](int i) {
+    const Choice &choice = choices[i];
+    if (leastWith(choice, interval, interval.time, time) + behind[choice.end] > limit)
+      return true;
+    return costMatters && leastWith(choice, interval, interval.cost, cost) +
+                                  behindCost[choice.end] > mostCost;
+  });
+}
+
+/// Of an interval that is not solved: sorts the choices that a placement of interest may have.
 void Lagrangian::rankChoices(Interval &interval) {
+  fixChoices(interval);
   interval.ranked.clear();
   interval.firstRanked.assign(2, 0);
   const Charges time = chargesOf(interval.time.multipliers, 1, /*countsMoney=*/false);
   const Charges cost = costCharges(interval, interval.cost.multipliers);
-  std::vector<double> behind = leastBehind(interval, time);
-  PartialPlacement none;
-  std::vector<int> nothing(types, 0);
-  none.used = nothing;
-  double limit = longestOf(interval) * tolerance - chosenTime(interval, none);
   auto finishEnd = [&] {
     std::sort(interval.ranked.begin() + interval.firstRanked.back(), interval.ranked.end(),
               [](const Ranked &a, const Ranked &b) {
@@ -69,10 +91,9 @@ void Lagrangian::rankChoices(Interval &interval) {
     const Choice &choice = choices[i];
     while (int(interval.firstRanked.size()) <= choice.end)
       finishEnd();
-    double added = leastWith(choice, interval, interval.time, time);
-    if (added <= limit - behind[choice.end])
-      interval.ranked.push_back(
-          {added, costMatters ? leastWith(choice, interval, interval.cost, cost) : 0, i});
+    interval.ranked.push_back(
+        {leastWith(choice, interval, interval.time, time),
+         costMatters ? leastWith(choice, interval, interval.cost, cost) : 0, i});
   }
   while (int(interval.firstRanked.size()) <= positions)
     finishEnd();
@@ -105,33 +126,11 @@ void Lagrangian::listExtensions(const PartialPlacement &partial, double timeLimi
   }
 }
 
-/// Marks the choices that a placement of interest may have in this interval.
-void Lagrangian::keepStages(const Interval &interval, std::vector<char> &kept) const {
-  std::vector<double> behind(positions, 0);
-  double limit = infinity;
-  if (costMatters) {
-    behind = leastBehind(interval, costCharges(interval, interval.cost.multipliers));
-    limit = costLimit * tolerance;
-    for (double multiplier : interval.cost.multipliers)
-      limit += multiplier;
-  }
-  for (int end = 1; end < positions; ++end)
-    for (size_t i = interval.firstRanked[end]; i < interval.firstRanked[end + 1]; ++i)
-      if (interval.ranked[i].cost + behind[end] <= limit)
-        kept[interval.ranked[i].choice] = true;
-}
-
-/// Drops the choices that no placement of interest has.
-void Lagrangian::keepRanked(Interval &interval) const {
-  std::vector<char> kept(choices.size(), false);
-  keepStages(interval, kept);
-  erase_if(interval.choices, [&](int i) { return !kept[i]; });
-}
-
 std::vector<Lagrangian::StageChoice> Lagrangian::listStages() const {
   std::vector<char> kept(choices.size(), false);
   for (const Interval &interval : intervals)
-    keepStages(interval, kept);
+    for (int choice : interval.choices)
+      kept[choice] = true;
   std::vector<StageChoice> stages;
   for (size_t i = 0; i < choices.size(); ++i)
     if (kept[i])
