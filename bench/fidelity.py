@@ -144,7 +144,7 @@ def profile_model(subject: Subject, path: Path, rounds: int, out: Path) -> Path:
     profile = out / f"{subject.name}.profile.json"
     heterplan("profile", path, "--device", "cpu", "--engine", "torch", "--threads", 1, "--cores",
               max(os.sched_getaffinity(0)), "--batches", ",".join(map(str, subject.profile_batches)),
-              "--rounds", rounds, "-o", profile)  # fmt: skip
+              "--rounds", rounds, "--loss", subject.loss, "-o", profile)  # fmt: skip
     return profile
 
 

@@ -141,7 +141,14 @@ private:
            ",\n        \"count\": " + std::to_string(layer.count) +
            ",\n        \"modelledSeconds\": " + python::literal(layer.modelled.value()) +
            ",\n        \"stage\": Stage" + std::to_string(index) + ",\n" + arguments(layer.module) +
-           constants(layer.module) + "    },\n";
+           constants(layer.module) + loss(layer) + "    },\n";
+  }
+
+  std::string loss(const ProfiledLayer &layer) const {
+    if (!layer.loss)
+      return "";
+    return "        \"loss\": " +
+           python::tuple({quote(layer.loss->name), std::to_string(layer.loss->output)}) + ",\n";
   }
 
   std::string arguments(const StageModule &module) const {
@@ -182,6 +189,27 @@ private:
   GraphUse use;
 };
 } // namespace
+
+std::optional<int> outputLayer(const Graph &graph, const LayerGraph &layers) {
+  if (graph.outputs.empty())
+    return std::nullopt;
+  for (const GraphNode &node : graph.nodes) {
+    if (!is_contained(node.outputs, graph.outputs.front()))
+      continue;
+    for (int index = 0; index < layers.size(); ++index)
+      if (is_contained(layers.layers[index].nodes, node.name))
+        return index;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> usualLoss(const Graph &graph) {
+  if (graph.outputs.empty() || !isFloating(graph.tensors[graph.outputs.front()].type))
+    return std::nullopt;
+  const Shape &shape = graph.tensors[graph.outputs.front()].shape;
+  const bool holdsClasses = !shape.empty() && shape.back().perSample == 0 && shape.back().fixed > 1;
+  return holdsClasses ? "cross_entropy" : "mse";
+}
 
 Expected<std::string> emitProfileScript(const Graph &graph,
                                         const std::vector<ProfiledLayer> &layers, StringRef runtime,

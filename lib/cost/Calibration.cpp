@@ -321,6 +321,10 @@ LinkMeasurement corrected(const LinkRatio &ratio) {
                        ratio.link.latency * ratio.ratio.value};
   if (const std::optional<LinkSpeed> &speed = ratio.link.allReduce)
     link.allReduce = {speed->bandwidth / ratio.ratio.value, speed->latency * ratio.ratio.value};
+  if (const std::optional<LookupSpeed> &speed = ratio.link.lookup)
+    link.lookup = {{speed->messages.bandwidth / ratio.ratio.value,
+                    speed->messages.latency * ratio.ratio.value},
+                   speed->row * ratio.ratio.value};
   link.origin = ratio.link.provenance;
   link.calibrated = true;
   return link;

@@ -32,7 +32,16 @@ Link slower(const Link &a, const Link &b) {
                         std::max(a.allReduce->latency, b.allReduce->latency)};
   else
     result.allReduce.reset();
+  result.lookup.reset();
+  if (a.lookup && b.lookup)
+    result.lookup = {{std::min(a.lookup->messages.bandwidth, b.lookup->messages.bandwidth),
+                      std::max(a.lookup->messages.latency, b.lookup->messages.latency)},
+                     std::max(a.lookup->row, b.lookup->row)};
   return result;
+}
+
+LookupSpeed lookupSpeed(const Link &link) {
+  return link.lookup.value_or(LookupSpeed{{link.bandwidth, link.latency}, {}});
 }
 
 TypeTopology topologyOf(const Cluster &cluster, int type) {
@@ -113,6 +122,28 @@ CollectiveCost ringCost(int members, const Link &link) {
   LinkSpeed speed = link.allReduce.value_or(LinkSpeed{link.bandwidth, link.latency});
   return {speed.latency * steps, steps / members / speed.bandwidth.value(), link.provenance};
 }
+
+/// Of rows, once.
+CollectiveCost exchangeCost(const Cluster &cluster, const DeviceGroup &group) {
+  if (group.size() < 2)
+    return {};
+  GroupShape shape = shapeOf(cluster, group);
+  const Link network = networkOf(cluster, group);
+  const LookupSpeed inside = lookupSpeed(shape.intra), across = lookupSpeed(network);
+  double devices = shape.devices, inNode = shape.devicesPerNode, outside = devices - inNode;
+  CollectiveCost cost{inside.messages.latency * (inNode - 1) + across.messages.latency * outside};
+  if (inNode > 1) {
+    cost.secondsPerByte += (inNode - 1) / devices / inside.messages.bandwidth.value();
+    cost.provenance = shape.intra.provenance;
+    cost.perRow = inside.row;
+  }
+  if (outside > 0) {
+    cost.secondsPerByte += outside / devices * inNode / across.messages.bandwidth.value();
+    cost.provenance = std::max(cost.provenance, network.provenance);
+    cost.perRow = std::max(cost.perRow, across.row);
+  }
+  return cost;
+}
 } // namespace
 
 int DeviceGroup::size() const {
@@ -185,6 +216,10 @@ Seconds CollectiveCost::time(int64_t count, Bytes size) const {
   return latency * double(count) + Seconds(secondsPerByte * size.value());
 }
 
+Seconds CollectiveCost::time(const TableRows &rows) const {
+  return time(rows.bytes) + perRow * rows.count;
+}
+
 CollectiveCost allReduceCost(const Cluster &cluster, const DeviceGroup &group) {
   if (group.size() < 2)
     return {};
@@ -210,26 +245,14 @@ Seconds allReduceTime(const Cluster &cluster, const DeviceGroup &group, Bytes si
 }
 
 CollectiveCost lookupGradientCost(const Cluster &cluster, const DeviceGroup &group) {
-  if (group.size() < 2)
-    return {};
-  GroupShape shape = shapeOf(cluster, group);
-  const Link network = networkOf(cluster, group);
-  double devices = shape.devices, inNode = shape.devicesPerNode, outside = devices - inNode;
-  CollectiveCost cost{shape.intra.latency * (inNode - 1) + network.latency * outside};
-  if (inNode > 1) {
-    cost.secondsPerByte += (inNode - 1) / devices / shape.intra.bandwidth.value();
-    cost.provenance = shape.intra.provenance;
-  }
-  if (outside > 0) {
-    cost.secondsPerByte += outside / devices * inNode / network.bandwidth.value();
-    cost.provenance = std::max(cost.provenance, network.provenance);
-  }
+  CollectiveCost cost = exchangeCost(cluster, group);
+  cost.perRow = {};
   return cost;
 }
 
 CollectiveCost lookupCost(const Cluster &cluster, const DeviceGroup &group) {
   constexpr double exchanges = 3; // how many rows, which, and the rows
-  CollectiveCost cost = lookupGradientCost(cluster, group);
+  CollectiveCost cost = exchangeCost(cluster, group);
   cost.latency = cost.latency * exchanges;
   return cost;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "ir/Cluster.h"
+#include "ir/LayerGraph.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
@@ -52,10 +53,12 @@ struct CollectiveCost {
   Seconds latency{};
   double secondsPerByte = 0;
   Provenance provenance = Provenance::Measured; // the worst of the links that it takes
+  Seconds perRow{};                             // of sparse tables
 
   Seconds time(Bytes size) const;
   /// Of several, one after another, with `size` bytes together.
   Seconds time(int64_t count, Bytes size) const;
+  Seconds time(const TableRows &rows) const;
 };
 
 /// Ring all-reduce of `size` bytes: 2(k−1)/k · size/β + 2(k−1)·α over the slowest link. Across n
@@ -76,7 +79,9 @@ Seconds allReduceTime(const Cluster &cluster, const DeviceGroup &group, Bytes si
 /// others, pairwise: across n nodes of d devices, (d−1)/k of them over the node's link with d−1
 /// messages and (k−d)/k over the network interface, which the d devices share, with k−d messages.
 /// Saying how many rows are wanted, and which, takes as many messages each, whose size does not
-/// count. Source: pairwise exchange, Thakur et al., IJHPCA 2005, section 4.4.
+/// count. Finding the distinct rows takes the same for each that is read. Figures are those of
+/// Link::lookup where they are known. Source: pairwise exchange, Thakur et al., IJHPCA 2005,
+/// section 4.4.
 CollectiveCost lookupCost(const Cluster &cluster, const DeviceGroup &group);
 /// The same rows' gradients on their way back, which nobody has to ask for.
 CollectiveCost lookupGradientCost(const Cluster &cluster, const DeviceGroup &group);

@@ -84,7 +84,7 @@ void StageCosts::addSynchronization(LayerRange range, const StageOption &option,
 
 /// The largest share's rows, in each pass.
 void StageCosts::addLookups(LayerRange range, const GroupCosts &costs, StageCost &cost) const {
-  Bytes rows = memory.lookups(range) * double(cost.largestShare.value());
+  TableRows rows = memory.lookups(range) * double(cost.largestShare.value());
   cost.lookup = costs.lookup.time(rows);
   cost.lookupGradient = costs.lookupGradient.time(rows);
   cost.forward += cost.lookup;

@@ -42,7 +42,7 @@ StageMemory::StageMemory(const LayerGraph &graph, ArrayRef<Cut> cuts, Optimizer 
     Sums next = sums.back();
     next.parameters += layer.parameterBytes;
     next.dense += layer.denseBytes();
-    next.lookups += layer.lookupBytes();
+    next.lookups += layer.lookups();
     next.buffers += layer.bufferBytes;
     next.activations += layer.activationBytes;
     sums.push_back(next);
@@ -61,7 +61,7 @@ const StageMemory::Largest &StageMemory::largestOf(LayerRange range) {
 }
 
 Bytes StageMemory::tables(LayerRange range, int replicas) {
-  if (lookups(range) == Bytes(0))
+  if (lookups(range).bytes == Bytes(0))
     return Bytes(0);
   auto [entry, isNew] = tableNeeds.try_emplace({{range.begin, range.end}, replicas});
   for (int i = range.begin; isNew && i < range.end; ++i)

@@ -102,14 +102,15 @@ public:
     return sums[range.end].dense - sums[range.begin].dense;
   }
   /// Of the rows of sparse tables that a sample looks up.
-  Bytes lookups(LayerRange range) const {
+  TableRows lookups(LayerRange range) const {
     return sums[range.end].lookups - sums[range.begin].lookups;
   }
 
 private:
   /// Of the layers before a position.
   struct Sums {
-    Bytes parameters{}, dense{}, lookups{}, buffers{}, activations{};
+    Bytes parameters{}, dense{}, buffers{}, activations{};
+    TableRows lookups{};
   };
   /// The largest of some layers.
   struct Largest {

@@ -80,6 +80,14 @@ struct LinkSpeed {
   bool operator==(const LinkSpeed &) const = default;
 };
 
+/// Rows of sparse tables that a rank reads from the others: latency of a message, and bandwidth, with
+/// all that is done to them on the way; finding the distinct ones takes `row` for each that is read.
+struct LookupSpeed {
+  LinkSpeed messages;
+  Seconds row{};
+  bool operator==(const LookupSpeed &) const = default;
+};
+
 /// Bandwidth in one direction between two devices (or nodes), and latency of one message.
 struct Link {
   std::string name;
@@ -90,6 +98,8 @@ struct Link {
   /// Of each step of an all-reduce over the link, which also adds; as messages where not known.
   std::optional<LinkSpeed> allReduce{};
   Provenance provenance = Provenance::Modelled;
+  /// As messages where not known.
+  std::optional<LookupSpeed> lookup{};
 };
 
 /// What each node of a group has beside its devices, as far as the file states it.

@@ -114,10 +114,10 @@ Bytes Layer::tableBytes() const {
 
 Bytes Layer::denseBytes() const { return parameterBytes - tableBytes(); }
 
-Bytes Layer::lookupBytes() const {
-  Bytes total{};
+TableRows Layer::lookups() const {
+  TableRows total;
   for (const SparseTable &table : tables)
-    total += table.lookupBytes();
+    total += {double(table.lookups), table.lookupBytes()};
   return total;
 }
 

@@ -46,6 +46,22 @@ struct SparseTable {
   Bytes lookupBytes() const { return rowBytes() * double(lookups); }
 };
 
+/// Rows of sparse tables that are read, repeated ones included.
+struct TableRows {
+  double count = 0;
+  Bytes bytes{};
+
+  TableRows &operator+=(const TableRows &other) {
+    count += other.count;
+    bytes += other.bytes;
+    return *this;
+  }
+  TableRows operator-(const TableRows &other) const {
+    return {count - other.count, bytes - other.bytes};
+  }
+  TableRows operator*(double times) const { return {count * times, bytes * times}; }
+};
+
 struct Layer {
   std::string name;
   LayerKind kind = LayerKind::Opaque;
@@ -75,8 +91,9 @@ struct Layer {
   Bytes tableBytes() const;
   /// Of the parameters of which every replica holds all.
   Bytes denseBytes() const;
-  /// Of the rows of `tables` that one sample reads.
-  Bytes lookupBytes() const;
+  /// Of `tables`, that one sample reads.
+  TableRows lookups() const;
+  Bytes lookupBytes() const { return lookups().bytes; }
 };
 
 /// A value that flows from one layer to others. Graph inputs are not listed: every stage can read

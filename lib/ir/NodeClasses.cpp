@@ -13,8 +13,8 @@ namespace heterplan {
 
 namespace {
 bool sameLink(const Link &a, const Link &b) {
-  return std::tie(a.bandwidth, a.latency, a.allReduce, a.provenance) ==
-         std::tie(b.bandwidth, b.latency, b.allReduce, b.provenance);
+  return std::tie(a.bandwidth, a.latency, a.allReduce, a.provenance, a.lookup) ==
+         std::tie(b.bandwidth, b.latency, b.allReduce, b.provenance, b.lookup);
 }
 
 /// Whether the links of the cluster lead from both alike.

@@ -51,9 +51,9 @@ Error verifyLink(const LinkMeasurement &link, size_t index) {
   Location place{"", 0, 0, "links[" + std::to_string(index) + "]"};
   if (link.name.empty())
     return Diagnostic(Diag::InvalidProfile, place) << "the link has no name";
-  for (const LinkSpeed &speed :
-       {LinkSpeed{link.bandwidth, link.latency},
-        link.allReduce.value_or(LinkSpeed{link.bandwidth, link.latency})}) {
+  const LinkSpeed own{link.bandwidth, link.latency};
+  const LookupSpeed lookup = link.lookup.value_or(LookupSpeed{own, {}});
+  for (const LinkSpeed &speed : {own, link.allReduce.value_or(own), lookup.messages}) {
     if (!std::isfinite(speed.bandwidth.value()) || !(speed.bandwidth.value() > 0))
       return Diagnostic(Diag::InvalidProfile, place)
              << "bandwidth of link '" << link.name << "' is not positive";
@@ -61,7 +61,10 @@ Error verifyLink(const LinkMeasurement &link, size_t index) {
       return Diagnostic(Diag::InvalidProfile, place)
              << "latency of link '" << link.name << "' is negative or not finite";
   }
-  for (double residual : {link.residual, link.allReduceResidual})
+  if (!isTime(lookup.row))
+    return Diagnostic(Diag::InvalidProfile, place)
+           << "what link '" << link.name << "' takes for a row is negative or not finite";
+  for (double residual : {link.residual, link.allReduceResidual, link.lookupResidual})
     if (!std::isfinite(residual) || residual < 0)
       return Diagnostic(Diag::InvalidProfile, place)
              << "a residual of link '" << link.name << "' is negative or not finite";

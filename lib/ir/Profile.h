@@ -61,6 +61,8 @@ struct LinkMeasurement {
   double residual = 0;
   std::optional<LinkSpeed> allReduce{}; // of a step of a ring
   double allReduceResidual = 0;
+  std::optional<LookupSpeed> lookup{};
+  double lookupResidual = 0;
   /// Of the times: Measured, or what they were before a run of a plan corrected them.
   Provenance origin = Provenance::Measured;
   bool calibrated = false; // by measured timelines (cost/Calibration.h)

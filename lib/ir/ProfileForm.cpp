@@ -104,6 +104,12 @@ void writeLink(const LinkMeasurement &link, v1::LinkMeasurement &form) {
     form.set_all_reduce_latency_seconds(link.allReduce->latency.value());
   }
   form.set_all_reduce_residual(link.allReduceResidual);
+  if (link.lookup) {
+    form.set_lookup_bandwidth_bytes_per_second(link.lookup->messages.bandwidth.value());
+    form.set_lookup_latency_seconds(link.lookup->messages.latency.value());
+    form.set_lookup_row_seconds(link.lookup->row.value());
+  }
+  form.set_lookup_residual(link.lookupResidual);
   if (link.origin != Provenance::Measured)
     form.set_origin(nameOf(link.origin));
   form.set_calibrated(link.calibrated);
@@ -129,6 +135,11 @@ LinkMeasurement readLink(const v1::LinkMeasurement &form, const Twine &place, Na
     link.allReduce = {BytesPerSecond(form.all_reduce_bandwidth_bytes_per_second()),
                       Seconds(form.all_reduce_latency_seconds())};
   link.allReduceResidual = form.all_reduce_residual();
+  if (form.has_lookup_bandwidth_bytes_per_second())
+    link.lookup = {{BytesPerSecond(form.lookup_bandwidth_bytes_per_second()),
+                    Seconds(form.lookup_latency_seconds())},
+                   Seconds(form.lookup_row_seconds())};
+  link.lookupResidual = form.lookup_residual();
   if (!form.origin().empty())
     link.origin = names.named<Provenance>(form.origin(), provenances, place + ".origin");
   link.calibrated = form.calibrated();

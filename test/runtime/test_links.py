@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from binary import BINARY, needs_binary
 from heterplan_runtime.errors import RuntimeFault
-from heterplan_runtime.profile_link import Point, fit
+from heterplan_runtime.link_fit import Point, fit
 from packages import RUNTIME
 
 
@@ -51,6 +51,24 @@ def link_command(output: Path, *more: str) -> list[str]:
     return [sys.executable, "-m", "heterplan_runtime.profile_link", "-o", str(output), *more]
 
 
+def test_what_a_row_takes_is_told_from_what_its_bytes_take():
+    shapes = [(rows, columns) for rows in (1e2, 1e3, 1e5) for columns in (64, 512)]
+    found = fit([
+        Point(3, rows * columns, 3e-4 + rows * columns / 1e9 + rows * 2e-7, rows) for rows, columns in shapes
+    ])  # fmt: skip
+    assert found.latency == pytest.approx(1e-4)
+    assert found.bandwidth == pytest.approx(1e9)
+    assert found.row == pytest.approx(2e-7)
+    assert found.residual == pytest.approx(0, abs=1e-9)
+
+
+def test_no_figure_is_below_zero():
+    points = [Point(1, size, size / 1e9 - rows * 1e-9, rows) for size, rows in ((1e6, 10), (1e7, 1e3), (1e8, 1e2))]
+    found = fit(points)
+    assert found.row == 0 and found.latency == 0
+    assert found.bandwidth == pytest.approx(1e9, rel=1e-3)
+
+
 def test_a_link_is_measured_between_three_ranks(tmp_path: Path):
     output = tmp_path / "links.profile.json"
     # sizes so far apart that even on a busy machine one takes longer than the other
@@ -62,10 +80,11 @@ def test_a_link_is_measured_between_three_ranks(tmp_path: Path):
     assert "entries" not in profile
     (link,) = profile["links"]
     assert link["name"] == "loopback"
-    for name in ("bandwidthBytesPerSecond", "allReduceBandwidthBytesPerSecond"):
-        assert link[name] > 0
-    for name in ("latencySeconds", "allReduceLatencySeconds", "residual", "allReduceResidual"):
-        assert link[name] >= 0
+    for kind in ("b", "allReduceB", "lookupB"):
+        assert link[f"{kind}andwidthBytesPerSecond"] > 0
+    for kind in ("latencySeconds", "allReduceLatencySeconds", "lookupLatencySeconds", "lookupRowSeconds"):
+        assert link[kind] >= 0
+    assert all(link[name] >= 0 for name in ("residual", "allReduceResidual", "lookupResidual"))
 
 
 def test_one_rank_is_no_link(tmp_path: Path):

@@ -17,7 +17,8 @@ from binary import BINARY, heterplan, needs_binary
 from heterplan_runtime.errors import RuntimeFault
 from heterplan_runtime.profile_bench import Bench, Effort, Samples, Times
 from heterplan_runtime.profile_file import Environment, ProfileFile, summary
-from heterplan_runtime.profile_layer import Argument, Layer, footprint
+from heterplan_runtime.precision import Precision
+from heterplan_runtime.profile_layer import Argument, Copy, Layer, footprint
 from heterplan_runtime.robust import spread_of, trimmed_mean
 from heterplan_runtime.profile_run import main, tasks_of
 from torch import Tensor, nn
@@ -148,6 +149,23 @@ def test_a_pass_touches_arguments_and_parameters_but_no_whole_table() -> None:
     layers = [Layer.of(line("a", count=2)), Layer.of(lookup())]
     # twice, with gradients: two layers of 3 x 4 inputs and 4 x 4 weights, and 3 indices
     assert footprint(layers, 3) == 2 * (2 * 4 * (12 + 16) + 3 * 8)
+
+
+@pytest.mark.parametrize("loss", ["cross_entropy", "token_cross_entropy", "mse"])
+def test_the_loss_is_measured_with_the_layer_that_it_is_of(loss: str, tmp_path: Path) -> None:
+    last = line("a", Linear) | {"loss": (loss, 0)}
+    copy = Copy(Layer.of(last), 5, 0, torch.device("cpu"), "sgd", Precision("fp32"))
+    (value,) = copy.forward()
+    assert value.numel() == 1 and value.requires_grad
+    copy.backward([value])
+    assert all(parameter.grad is not None for parameter in copy.parameters)
+    file = tmp_path / "p.json"
+    assert main("m", [line("a", count=2), last], options(file, "--rounds", "1")) == 0
+    found = json.loads(file.read_text())["entries"]
+    named = [(entry.get("layer"), entry.get("signature"), entry["batch"]) for entry in found]
+    assert named == [("a", None, 1), ("a", None, 3), (None, "sig a", 1), (None, "sig a", 3)]
+    assert main("m", [line("a", count=2), last], options(file, "--rounds", "1")) == 0
+    assert json.loads(file.read_text())["entries"] == found  # nothing is missing
 
 
 def test_what_has_no_parameters_adds_no_gradients() -> None:
@@ -288,7 +306,7 @@ def test_a_file_of_another_machine_is_left_alone(tmp_path: Path) -> None:
 def test_no_part_of_a_file_is_ever_seen(tmp_path: Path) -> None:
     file = ProfileFile(tmp_path / "p.json", "m", HERE)
     for batch in (1, 2, 3):
-        file.add("s", "core", batch, Times(1, 2, 3, 0.5, 4))
+        file.add({"signature": "s"}, "core", batch, Times(1, 2, 3, 0.5, 4))
         assert len(entries(tmp_path / "p.json")) == batch
         assert [path.name for path in tmp_path.iterdir()] == ["p.json"]
 

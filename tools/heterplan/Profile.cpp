@@ -27,14 +27,29 @@ using namespace llvm;
 
 namespace {
 
-/// The entry of `layer` at the largest batch that was measured, or null.
-const ProfileEntry *largest(const Profile &profile, const ProfileJob &job, const JobLayer &layer) {
+/// Of the entries that are `wanted` the one of the largest batch, or null.
+const ProfileEntry *largest(const Profile &profile, const ProfileJob &job,
+                            function_ref<bool(const ProfileEntry &)> wanted) {
   const ProfileEntry *result = nullptr;
   for (const ProfileEntry &entry : profile.entries)
-    if (entry.signature == layer.signature && entry.deviceType == job.deviceType &&
+    if (wanted(entry) && entry.deviceType == job.deviceType &&
         (!result || entry.batch > result->batch))
       result = &entry;
   return result;
+}
+
+const ProfileEntry *largest(const Profile &profile, const ProfileJob &job, const JobLayer &layer) {
+  return largest(profile, job,
+                 [&](const ProfileEntry &entry) { return entry.signature == layer.signature; });
+}
+
+std::vector<std::string> cellsOf(const ProfileEntry &entry) {
+  return {std::to_string(entry.batch.value()),
+          milliseconds(entry.forward),
+          milliseconds(entry.backward),
+          milliseconds(entry.update.value_or(Seconds(0))),
+          percent(entry.spread),
+          std::to_string(entry.repetitions)};
 }
 
 /// Share of the time of the roofline that lies in measured layers.
@@ -49,6 +64,20 @@ double measuredShare(const Profile &profile, const ProfileJob &job) {
   return all > Seconds(0) ? measured / all : 0;
 }
 
+/// The layer of the output with its loss, where that was measured.
+void addLossRow(const Profile &profile, const ProfileJob &job, Table &table) {
+  if (!job.last)
+    return;
+  const std::string &name = job.last->module.layers.front();
+  const ProfileEntry *entry = largest(
+      profile, job, [&](const ProfileEntry &entry) { return entry.layer == name; });
+  if (!entry)
+    return;
+  std::vector<std::string> row = {shortened(name) + ", " + job.last->loss->name, "1"};
+  append_range(row, cellsOf(*entry));
+  table.row(std::move(row));
+}
+
 void printProfile(const Profile &profile, const ProfileJob &job, StringRef file) {
   Table table(
       {"layer", ">like it", ">batch", ">forward", ">backward", ">update", ">spread", ">runs"});
@@ -57,16 +86,13 @@ void printProfile(const Profile &profile, const ProfileJob &job, StringRef file)
     std::vector<std::string> row = {shortened(layer.name), std::to_string(layer.count)};
     if (const ProfileEntry *entry = largest(profile, job, layer)) {
       ++measured;
-      for (const std::string &cell :
-           {std::to_string(entry->batch.value()), milliseconds(entry->forward),
-            milliseconds(entry->backward), milliseconds(entry->update.value_or(Seconds(0))),
-            percent(entry->spread), std::to_string(entry->repetitions)})
-        row.push_back(cell);
+      append_range(row, cellsOf(*entry));
     } else {
       row.insert(row.end(), {"", "modelled", "", "", "", ""});
     }
     table.row(std::move(row));
   }
+  addLossRow(profile, job, table);
   table.print(outs());
   outs() << "times in ms, of the largest batch measured; " << measured << " of "
          << job.layers.size() << " distinct layers measured, "

@@ -3,7 +3,6 @@
 #include "Commands.h"
 #include "Options.h"
 
-#include "codegen/ProfileScript.h"
 #include "codegen/Resources.h"
 #include "cost/Catalogue.h"
 #include "cost/Roofline.h"
@@ -23,6 +22,7 @@ namespace {
 constexpr const char *coreType = "cpu-core"; // entry of the catalogue for one core
 const char *const optimizers[] = {"sgd", "momentum", "adam"};
 const char *const precisions[] = {"fp32", "tf32", "bf16"};
+const char *const losses[] = {"cross_entropy", "token_cross_entropy", "mse", "none"};
 
 /// "1,2,4", each at least 1; ascending, none twice.
 Expected<std::vector<int64_t>> batchesOf(StringRef text) {
@@ -211,6 +211,49 @@ void addModules(ProfileJob &job) {
   });
 }
 
+/// The loss that --loss names, or the usual one; none where there is nothing that it could be of.
+Expected<std::optional<std::string>> lossOf(const ProfileCommand &command, const Graph &graph) {
+  std::optional<std::string> usual = usualLoss(graph);
+  if (command.loss.empty())
+    return usual;
+  Expected<size_t> loss = choiceOption("--loss", command.loss, losses);
+  if (!loss)
+    return loss.takeError();
+  const StringRef name = losses[*loss];
+  if (name == "none")
+    return std::nullopt;
+  if (!usual || (name != "mse" && *usual == "mse"))
+    return usageError("--loss") << "the first output of the model is nothing that " << name
+                                << " could be of";
+  return name.str();
+}
+
+/// The layer that makes the output, once more, with the loss behind it. Where it cannot be
+/// generated, a note says so already.
+Error addLoss(const ProfileCommand &command, ProfileJob &job) {
+  Expected<std::optional<std::string>> loss = lossOf(command, job.graph);
+  if (!loss)
+    return loss.takeError();
+  std::optional<int> index = outputLayer(job.graph, job.model);
+  if (!*loss || !index)
+    return Error::success();
+  std::vector<StageModule> modules =
+      buildLayerModules(job.graph, job.model, {*index}, [](int, Error error) {
+        consumeError(std::move(error));
+      });
+  if (modules.empty())
+    return Error::success();
+  const std::vector<TensorId> &sends = modules.front().sends;
+  const size_t output = llvm::find(sends, job.graph.outputs.front()) - sends.begin();
+  if (output == sends.size())
+    return Error::success();
+  const Layer &layer = job.model.layers[*index];
+  auto like = find_if(job.layers, [&](const JobLayer &of) { return of.signature == layer.signature; });
+  job.last = ProfiledLayer{std::move(modules.front()), layer.signature, 1, like->modelled,
+                           ProfiledLoss{**loss, output}};
+  return Error::success();
+}
+
 std::string defaultOutput(const ProfileCommand &command) {
   if (!command.output.empty())
     return command.output;
@@ -235,6 +278,10 @@ void addProfileOptions(CLI::App &command, ProfileCommand &options) {
           "whose update is measured: sgd (default), momentum or adam");
   addText(command, "--precision", options.precision, "NAME",
           "fp32 (default), tf32 or bf16, on CPUs by --engine torch");
+  addText(command, "--loss", options.loss, "NAME",
+          "that is measured behind the layer of the first output, by --engine torch: cross_entropy "
+          "(default where its last axis may hold classes), token_cross_entropy, mse (elsewhere) or "
+          "none");
   addText(command, "--rounds", options.rounds, "N",
           "how often each layer is measured, in rounds over all (5)");
   addText(command, "--time-budget", options.timeBudget, "SECONDS",
@@ -287,9 +334,13 @@ Expected<ProfileJob> readProfileJob(const ProfileCommand &command) {
   job.graph = std::move(*model->graph);
   job.model = std::move(model->layers);
   addDistinctLayers(job.model, *device, job);
+  if (job.native && !command.loss.empty())
+    return notSupported("--loss by --engine native");
   if (job.native)
     return job;
   addModules(job);
+  if (Error error = addLoss(command, job))
+    return error;
   if (job.modules.empty())
     return Diagnostic(Diag::NotGeneratable, {command.model, 0, 0, ""})
            << "no layer can be run by itself";
@@ -305,6 +356,8 @@ Expected<std::string> scriptOf(const ProfileJob &job) {
     layers.push_back(
         {module, job.layers[next].signature, job.layers[next].count, job.layers[next].modelled});
   }
+  if (job.last)
+    layers.push_back(*job.last);
   Expected<std::string> runtime = findRuntime(executablePath());
   if (!runtime)
     return runtime.takeError();

@@ -3,7 +3,7 @@
 
 #include "Inputs.h"
 
-#include "codegen/StageModule.h"
+#include "codegen/ProfileScript.h"
 
 #include <optional>
 #include <string>
@@ -14,7 +14,7 @@ namespace heterplan {
 /// As given on the command line.
 struct ProfileCommand {
   std::string model, output, device, deviceType, engine, batches, threads, cores, optimizer;
-  std::string precision, rounds, timeBudget, script;
+  std::string precision, rounds, timeBudget, script, loss;
   std::vector<std::string> check; // profiles to look at; nothing is measured then
   std::string mostDays;
   std::string link, ranks;           // --link, --ranks
@@ -40,6 +40,7 @@ struct ProfileJob {
   LayerGraph model;
   std::vector<JobLayer> layers;      // in the order of the model
   std::vector<StageModule> modules;  // of those that can be generated
+  std::optional<ProfiledLayer> last; // the one that makes the output, with the loss of it
   std::vector<std::string> notes;    // what cannot be measured, and why
   std::vector<std::string> settings; // options of the script
   std::string deviceType, output;

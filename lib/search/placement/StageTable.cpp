@@ -193,7 +193,7 @@ StageEntry StageTable::priceBalanced(LayerRange range, const DeviceGroup &group,
     return entry;
   // the even split has the least largest share, hence the least lookups
   const GroupCosts costs = evaluator.stages.costs.costsOf(group);
-  Bytes rows = evaluator.stages.costs.memory.lookups(range) * double(entry.share);
+  TableRows rows = evaluator.stages.costs.memory.lookups(range) * double(entry.share);
   SmallVector<WayCost, 6> found;
   for (const StageWay &way : ways) {
     StageEvaluation run = evaluator.stages.evaluate(range, group, microBatches, StagePlace(), way);

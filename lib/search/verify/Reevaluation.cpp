@@ -117,7 +117,7 @@ Error Reevaluator::price(ReevaluatedStage &facts) const {
 
 /// Rows exchanged among the replicas; as much as the one with most samples reads.
 void Reevaluator::addLookups(ReevaluatedStage &facts) const {
-  Bytes rows = facts.lookupBytes * double(facts.mostSamples.value());
+  TableRows rows = facts.lookups * double(facts.mostSamples.value());
   CollectiveCost lookup = lookupCost(cluster, facts.group);
   facts.lookup = lookup.time(rows);
   facts.lookupOrigin = lookup.provenance;

@@ -56,8 +56,9 @@ struct ReevaluatedStage {
   DeviceGroup group;
   std::vector<ReevaluatedReplica> replicas;
   Samples mostSamples{};                               // on one replica, of a full one
-  Bytes parameterBytes{}, denseBytes{}, lookupBytes{}; // the last one of a sample
-  int64_t sums = 0;                                    // that the replicas take in each pass
+  Bytes parameterBytes{}, denseBytes{};
+  TableRows lookups{}; // of a sample
+  int64_t sums = 0;    // that the replicas take in each pass
   Bytes summedBytes{};
   Cut received, sent;             // over all links to the stage, and from it
   std::vector<StageInput> inputs; // what each link to it takes

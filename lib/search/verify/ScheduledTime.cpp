@@ -76,7 +76,7 @@ private:
 
   /// Replicas that share sparse tables exchange rows when all are there.
   void meet(int stage, Seconds time, Seconds earliest) {
-    if (stages[stage].lookupBytes == Bytes(0))
+    if (stages[stage].lookups.bytes == Bytes(0))
       return;
     Seconds begin = std::max(lastOf(size_t(stage)), earliest);
     for (Seconds &clock : clocks[stage])

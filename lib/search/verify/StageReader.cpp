@@ -67,7 +67,7 @@ std::string StageReader::placeLayers(const Stage &stage, ReevaluatedStage &facts
     }
     for (const SparseTable &table : layer.tables) {
       facts.denseBytes -= table.bytes();
-      facts.lookupBytes += table.lookupBytes();
+      facts.lookups += {double(table.lookups), table.lookupBytes()};
     }
   }
   return "";

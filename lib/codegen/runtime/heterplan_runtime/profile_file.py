@@ -81,13 +81,21 @@ def summary(sessions: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
+Key = tuple[str, str, str, int]
+
+
+def _key(entry: dict[str, Any], device_type: str, batch: int) -> Key:
+    return entry.get("signature", ""), entry.get("layer", ""), device_type, batch
+
+
 class ProfileFile:
-    """Entries by (signature, device type, batch). Fails when the file was measured elsewhere."""
+    """Entries by what they are of (a signature, or the name of a layer), device type and batch. Fails when the
+    file was measured elsewhere."""
 
     def __init__(self, path: Path, model: str, now: Environment) -> None:
         self._path = path
         self._head = {"schemaVersion": "1.0", "model": model, **now.as_json()}
-        self._entries: dict[tuple[str, str, int], dict[str, Any]] = {}
+        self._entries: dict[Key, dict[str, Any]] = {}
         self._rest: dict[str, Any] = {}
         if path.exists():
             self._resume()
@@ -102,12 +110,11 @@ class ProfileFile:
                     f"'{self._head[name]}'; give another file, or remove this one"
                 )
         for entry in json.loads(self._path.read_text(encoding="utf-8")).get("entries", []):
-            key = (entry.get("signature", ""), entry.get("deviceType", ""), int(entry["batch"]))
-            self._entries[key] = entry
+            self._entries[_key(entry, entry.get("deviceType", ""), int(entry["batch"]))] = entry
 
-    def missing(self, signature: str, device_type: str, batch: int, wanted: int) -> int:
+    def missing(self, of: dict[str, str], device_type: str, batch: int, wanted: int) -> int:
         """Sessions until there are `wanted`. An entry that does not state its sessions is taken as it is."""
-        entry = self._entries.get((signature, device_type, batch))
+        entry = self._entries.get(_key(of, device_type, batch))
         if entry is None:
             return wanted
         have = len(entry.get("sessions", ()))
@@ -116,12 +123,12 @@ class ProfileFile:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def add(self, signature: str, device_type: str, batch: int, times: Times) -> None:
-        """Adds a session and writes the file."""
-        key = (signature, device_type, batch)
+    def add(self, of: dict[str, str], device_type: str, batch: int, times: Times) -> None:
+        """Adds a session and writes the file. `of`: {"signature": ...} or {"layer": ...}."""
+        key = _key(of, device_type, batch)
         sessions = self._entries.get(key, {}).get("sessions", []) + [_session(times)]
         self._entries[key] = {
-            "signature": signature,
+            **of,
             "deviceType": device_type,
             "batch": batch,
             **summary(sessions),

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from .data import integer_range
+from .losses import CLASSIFICATION, Summed, mean_squared_error
 from .model import initial, seed_of
 from .trained_state import dense_parameters
 from .precision import Precision
@@ -45,8 +46,17 @@ class Argument:
 
 
 @dataclass(frozen=True)
+class LossSpec:
+    """The loss of a tensor that a layer returns: by its name, and which of them that is."""
+
+    name: str
+    output: int
+
+
+@dataclass(frozen=True)
 class Layer:
-    """A line of LAYERS in the script. `count` layers of the model are like this one."""
+    """A line of LAYERS in the script. `count` layers of the model are like this one; one with a loss stands
+    for itself alone."""
 
     name: str
     signature: str
@@ -55,6 +65,12 @@ class Layer:
     stage: type[Any]  # a module, as model.py has it
     arguments: tuple[Argument, ...]
     constants: dict[str, Range]  # where the values of an integer constant lie
+    loss: LossSpec | None = None
+
+    @property
+    def entry(self) -> dict[str, str]:
+        """What entries of the profile are found by."""
+        return {"signature": self.signature} if self.loss is None else {"layer": self.name}
 
     @staticmethod
     def of(line: dict[str, Any]) -> Layer:
@@ -70,6 +86,7 @@ class Layer:
             line["stage"],
             arguments,
             line["constants"],
+            LossSpec(*line["loss"]) if "loss" in line else None,
         )
 
 
@@ -78,6 +95,8 @@ def footprint(layers: Sequence[Layer], samples: int) -> int:
     inputs, the rest of the model has had the cache. Of sparse tables no more than the rows read."""
     total = 0
     for layer in layers:
+        if layer.loss is not None:  # that layer is among the others, too
+            continue
         shapes = [
             (tuple(per_sample * samples + fixed for per_sample, fixed in argument.dims), argument.dtype)
             for argument in layer.arguments
@@ -132,6 +151,30 @@ class Part:
         return tuple(self.stage.indices(*inputs))
 
 
+class LossBehind:
+    """The loss of what a layer returns, for targets that are drawn once."""
+
+    def __init__(self, spec: LossSpec, seed: int) -> None:
+        self._spec, self._seed = spec, seed
+        self._function = CLASSIFICATION.get(spec.name, mean_squared_error)
+        self._targets: Tensor | None = None
+
+    def applied_to(self, outputs: list[Any]) -> list[Any]:
+        """`outputs` with the loss in place of what it is of."""
+        place = self._spec.output
+        predicted = outputs[place]
+        if self._targets is None:
+            self._targets = self._draw(predicted)
+        loss = self._function((predicted,), self._targets)
+        return [*outputs[:place], loss.total if isinstance(loss, Summed) else loss, *outputs[place + 1 :]]
+
+    def _draw(self, predicted: Tensor) -> Tensor:
+        shape, device = tuple(predicted.shape), predicted.device
+        if self._spec.name in CLASSIFICATION:
+            return random_values(shape[:-1], torch.int64, (0, shape[-1]), self._seed, device)
+        return random_values(shape, torch.float32, (0, 1), self._seed, device)
+
+
 class Copy:
     """What runs at once, with output gradients of its own: one layer, or as many layers with sparse
     tables as a stage may look up together, since most of a small lookup is the same for all. It has
@@ -150,6 +193,7 @@ class Copy:
         ]
         self._tables = _own_tables([part.stage for part in self._parts], first, device, optimizer)
         self._rows: LookedUp | None = None
+        self._loss = LossBehind(layer.loss, seed_of("loss", layer.name, first)) if layer.loss else None
         self.parameters = [p for part in self._parts for p in dense_parameters(part.stage)]
         outputs = self.forward()
         self._gradients = [torch.randn_like(end) for end in outputs if takes_gradient(end)]
@@ -167,7 +211,8 @@ class Copy:
             self._tables.start(0, lambda: [i for part in self._parts for i in part.indices()])
             self._rows = self._tables.finish(0)
         with self._precision.forward(self._device):
-            return [output for part in self._parts for output in part.forward(self._rows)]
+            outputs = [output for part in self._parts for output in part.forward(self._rows)]
+        return outputs if self._loss is None else self._loss.applied_to(outputs)
 
     def backward(self, outputs: list[Any]) -> None:
         ends = [output for output in outputs if takes_gradient(output)]

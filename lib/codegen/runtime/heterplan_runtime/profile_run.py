@@ -137,7 +137,7 @@ class Run:
         if layer.name in self._failed:
             return 0
         device_type = self._options.device_type
-        return self._file.missing(layer.signature, device_type, batch, wanted)
+        return self._file.missing(layer.entry, device_type, batch, wanted)
 
     @property
     def failed(self) -> dict[str, str]:
@@ -167,7 +167,7 @@ class Run:
             lines = str(error).strip().splitlines()
             self._failed[layer.name] = f"{type(error).__name__}: {lines[0] if lines else ''}"
             return
-        self._file.add(layer.signature, self._options.device_type, batch, times)
+        self._file.add(layer.entry, self._options.device_type, batch, times)
 
 
 def _prepare(options: argparse.Namespace) -> None:

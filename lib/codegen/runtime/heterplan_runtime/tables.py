@@ -376,6 +376,11 @@ class Tables:
         for group in self._groups:
             group.step()
 
+    def forget(self) -> None:
+        """Drops the gradients that are kept for the step."""
+        for group in self._groups:
+            group.rows, group.gradients = [], []
+
     def set_rate(self, rate: float) -> None:
         for group in self._groups:
             group.optimizer.rate = rate

@@ -1,0 +1,146 @@
+"""What is timed between the ranks at the ends of a link: messages, all-reduces, and lookups of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from .communication import Communicator
+from .program import Instruction, SampleRange, TableSpec, TensorSpec
+from .tables import GroupedEmbedding, LookedUp, Tables
+
+TENSOR = 4 << 20  # gradients of more bytes are several tensors
+BYTE = TensorSpec("message", torch.uint8, ((1, 0),))
+TABLE_ROWS = 1 << 18  # of which a rank holds its part
+
+
+class Case:
+    """Something to time among the first `members` ranks. Each computes, then communicates; what the
+    second part takes on all of them together is divided by `share`."""
+
+    members = 2
+    share = 1
+    steps = 1.0  # of the model of its time
+    bytes = 0.0
+    rows = 0.0
+
+    def before(self) -> None:
+        """Not timed."""
+
+    def communicate(self) -> None:
+        """Timed."""
+
+
+class Transfer(Case):
+    """Rank 0 sends to rank 1. What both take counts: sending, and from asking until it is there."""
+
+    def __init__(self, communicator: Communicator, pool: Tensor, size: int) -> None:
+        self._communicator, self._size = communicator, size
+        self._messages = _rotation(pool, size)
+        self._sent = 0
+        self.bytes = size
+
+    def before(self) -> None:
+        """A message is let go once a later one is on its way."""
+        self._communicator.settle(self._message("receiveGradient", 1, self._sent - 2))
+
+    def communicate(self) -> None:
+        if self._communicator.rank == 0:
+            message = self._message("send", 1, self._sent)
+            self._communicator.send([next(self._messages)], message)
+        else:
+            self._communicator.receive([BYTE], self._message("receive", 0, self._sent))
+        self._sent += 1
+
+    def _message(self, op: str, peer: int, number: int) -> Instruction:
+        return Instruction(op, 0, number, peer, 0, SampleRange(0, self._size), ())
+
+
+class AllReduce(Case):
+    """A ring of k ranks takes 2(k−1) steps, and moves 2(k−1)/k of the bytes."""
+
+    def __init__(self, communicator: Communicator, pool: Tensor, members: int, size: int) -> None:
+        self._communicator = communicator
+        self._gradients = _rotation(pool, size)
+        self.members = self.share = members
+        self.steps = 2 * (members - 1)
+        self.bytes = self.steps / members * size
+
+    def communicate(self) -> None:
+        parts = next(self._gradients).view(torch.float32).split(TENSOR // 4)
+        self._communicator.sum_in_place(list(parts), tuple(range(self.members)))
+
+
+class Table:
+    """One table of which each rank holds a part."""
+
+    def __init__(self, communicator: Communicator, columns: int) -> None:
+        members, device = communicator.world_size, communicator.device
+        share, more = divmod(TABLE_ROWS, members)
+        rows = tuple(share + (member < more) for member in range(members))
+        own, spec = communicator.rank, TableSpec("table", torch.float32, columns, rows)
+        group = GroupedEmbedding(
+            [spec], own, lambda _: torch.zeros(rows[own], columns, device=device), "sgd", 1e-3
+        )
+        exchanges = tuple(partial(communicator.exchange, 0, gradients) for gradients in (False, True))
+        self.columns = columns
+        self.tables = Tables([group], ["table"], exchanges)
+
+
+class Lookup(Case):
+    """All k ranks read rows of a table of which each holds a part: how many, which, and the rows take k−1
+    messages each, and (k−1)/k of the rows travel."""
+
+    exchanges = 3
+
+    def __init__(self, communicator: Communicator, table: Table, read: int) -> None:
+        members = communicator.world_size
+        self.members = self.share = members
+        self.steps = self.exchanges * (members - 1)
+        self.bytes = (members - 1) / members * read * table.columns * 4
+        self.rows = read
+        self._read, self._device, self._tables = read, communicator.device, table.tables
+        self._generator = torch.Generator(self._device).manual_seed(1 + communicator.rank)
+        self._indices = torch.empty(0)
+
+    def before(self) -> None:
+        self._indices = torch.randint(
+            TABLE_ROWS, (self._read,), generator=self._generator, device=self._device
+        )
+
+    def communicate(self) -> None:
+        self._look_up()
+
+    def _look_up(self) -> LookedUp:
+        self._tables.start(0, lambda: [self._indices])
+        return self._tables.finish(0)
+
+
+class LookupGradient(Lookup):
+    """The gradients of those rows on their way back, for which nobody asks."""
+
+    exchanges = 1
+
+    def __init__(self, communicator: Communicator, table: Table, read: int) -> None:
+        super().__init__(communicator, table, read)
+        self.rows = 0.0  # none is looked for
+
+    def before(self) -> None:
+        super().before()
+        self._found = self._look_up()
+        for leaf in self._found.leaves:
+            leaf.grad = torch.ones_like(leaf)
+
+    def communicate(self) -> None:
+        self._tables.push_gradients(self._found)
+        self._tables.forget()
+
+
+def _rotation(pool: Tensor, size: int) -> Iterator[Tensor]:
+    """Parts of the pool in turn."""
+    parts = [part for part in pool.split(size) if len(part) == size]
+    while True:
+        yield from parts
