@@ -61,12 +61,21 @@ std::string bestText(const Request &request, double best) {
                        maximise ? double(request.globalBatch.value()) / best : best);
 }
 
+/// When the time of a search began: reading counts too, for half of the limit at most.
+std::chrono::steady_clock::time_point beginningOf(const SearchOptions &options) {
+  using Clock = std::chrono::steady_clock;
+  constexpr double hour = 3600; // longer than any reading
+  const std::chrono::duration<double> half(std::min(options.timeLimit.value() / 2, hour));
+  return std::max(options.started,
+                  Clock::now() - std::chrono::duration_cast<Clock::duration>(half));
+}
+
 Expected<SearchOutcome> plan(const Inputs &inputs, StringRef strategy) {
   Progress progress = Progress::onStandardError("planning");
   SearchOptions searching = inputs.searching;
   std::signal(SIGINT, interrupt);
   searching.stop = &interrupted;
-  searching.started = std::chrono::steady_clock::now();
+  searching.started = beginningOf(searching);
   searching.progress = [&](double done, double best) {
     progress.update(done, bestText(inputs.problem.request, best));
   };
