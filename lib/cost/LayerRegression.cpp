@@ -92,7 +92,7 @@ struct LayerRegression::Training {
   void add(const ProfileSeries &series, const LayerWork &work, unsigned layer) {
     Class &own = classes[work.kind];
     for (const ProfilePoint &point : series.all()) {
-      if (point.provenance > Provenance::Interpolated)
+      if (point.provenance > Provenance::Interpolated || point.hasLoss)
         continue;
       own.forward.add(forwardFeatures(work, point.batch), point.forward, layer, point.place);
       own.backward.add(backwardFeatures(work, point.batch), point.backward, layer, point.place);

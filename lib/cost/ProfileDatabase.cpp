@@ -29,7 +29,7 @@ template <typename T> Provenance provenanceOf(const T &entry) {
 
 ProfilePoint pointOf(const ProfileEntry &entry, EntryPlace place) {
   return {entry.batch,  entry.forward,       entry.backward,   entry.update, entry.accumulate,
-          entry.spread, provenanceOf(entry), entry.calibrated, place};
+          entry.spread, provenanceOf(entry), entry.calibrated, place,        !entry.loss.empty()};
 }
 
 bool clearlyDiffer(Seconds a, Seconds b, double spreadA, double spreadB) {

@@ -40,6 +40,7 @@ struct ProfilePoint {
   Provenance provenance = Provenance::Measured;
   bool calibrated = false; // corrects others: no conflict
   EntryPlace place;
+  bool hasLoss = false; // the loss of what the layer returns is in the passes
 };
 
 /// Times of one layer on one device type by batch.

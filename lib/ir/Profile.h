@@ -41,6 +41,7 @@ struct ProfileEntry {
   /// Of the times: Measured, or what they were before a run of a plan corrected them.
   Provenance origin = Provenance::Measured;
   bool calibrated = false; // by measured timelines (cost/Calibration.h)
+  std::string loss{};      // of what the layer returns, measured with it; empty: none
   /// Adds a session. The entry has trimmed means over its sessions; `spread` is that of their
   /// forward and backward passes (support/Statistics.h), of a single session its own.
   void add(const MeasurementSession &session);

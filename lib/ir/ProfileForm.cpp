@@ -41,6 +41,7 @@ void writeEntry(const ProfileEntry &entry, v1::ProfileEntry &form) {
   if (entry.update)
     form.set_update_seconds(entry.update->value());
   form.set_accumulate_seconds(entry.accumulate.value());
+  form.set_loss(entry.loss);
   form.set_spread(entry.spread);
   form.set_repetitions(entry.repetitions);
   for (const MeasurementSession &session : entry.sessions)
@@ -61,6 +62,7 @@ ProfileEntry readEntry(const v1::ProfileEntry &form, const Twine &place, NameRea
   if (form.has_update_seconds())
     entry.update = Seconds(form.update_seconds());
   entry.accumulate = Seconds(form.accumulate_seconds());
+  entry.loss = form.loss();
   entry.spread = form.spread();
   entry.repetitions = form.repetitions();
   for (const v1::MeasurementSession &session : form.sessions())

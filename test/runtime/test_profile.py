@@ -106,7 +106,7 @@ def options(file: Path, *more: str) -> list[str]:
 
 def entries(file: Path) -> dict[tuple[str, int], Any]:
     found = json.loads(file.read_text())["entries"]
-    return {(entry["signature"], entry["batch"]): entry for entry in found}
+    return {(entry.get("signature") or entry["layer"], entry["batch"]): entry for entry in found}
 
 
 def sessions(file: Path) -> list[Any]:
@@ -166,6 +166,10 @@ def test_the_loss_is_measured_with_the_layer_that_it_is_of(loss: str, tmp_path: 
     assert named == [("a", None, 1), ("a", None, 3), (None, "sig a", 1), (None, "sig a", 3)]
     assert main("m", [line("a", count=2), last], options(file, "--rounds", "1")) == 0
     assert json.loads(file.read_text())["entries"] == found  # nothing is missing
+    other = "mse" if loss == "cross_entropy" else "cross_entropy"
+    assert main("m", [line("a", count=2), last | {"loss": (other, 0)}], options(file, "--rounds", "1")) == 0
+    again = json.loads(file.read_text())["entries"]
+    assert [(e.get("loss"), len(e["sessions"])) for e in again] == [(other, 1), (other, 1), (None, 1), (None, 1)]
 
 
 def test_what_has_no_parameters_adds_no_gradients() -> None:
@@ -356,7 +360,8 @@ def test_killed_at_any_moment_it_keeps_what_was_finished(tmp_path: Path, engine:
         assert len(now) >= len(before) + more or ended, err
         assert all(session in now for session in before)  # nothing measured was lost
         before = now
-    assert len(before) == 5 * 3 * 5  # layers, batches, rounds
+    measured = 6 if engine == "torch" else 5  # layers, and the last one with its loss
+    assert len(before) == measured * 3 * 5  # batches, rounds
     found = [path.name for path in tmp_path.glob("*.json")]
     assert found == [file.name]
 
@@ -375,7 +380,8 @@ def test_profiled_times_are_what_a_plan_is_made_of(tmp_path: Path, engine: str) 
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
     said = json.loads(run.stdout)
-    assert said["measuredShare"] == 1 and said["modelled"] == [] and said["entries"] == 15
+    assert said["measuredShare"] == 1 and said["modelled"] == []
+    assert said["entries"] == (18 if engine == "torch" else 15)  # the last layer with its loss, too
     plan = subprocess.run(
         [BINARY, "compile", model, "--cluster", cluster, "--batch", "16", "--micro-batches", "4",
          "--schedule", "data-parallel", "--profile", profile, "--require-measured", "--json",

@@ -98,6 +98,30 @@ TEST(LayerRegression, WithoutStatedWorkTheModelInHandTeaches) {
   EXPECT_EQ(of.classes()[0]->forward.layers(), 5u);
 }
 
+TEST(LayerRegression, ALayerWithItsLossTeachesNothingOfOthers) {
+  Profile profile = measuredConvolutions(true);
+  LayerGraph graph;
+  graph.model = "m";
+  for (int size = 1; size <= 12; ++size)
+    graph.layers.push_back(convolution(size));
+  ProfileEntry last = profile.entries.back();
+  last.signature.clear();
+  last.layer = "c12";
+  last.forward = last.forward * 1.5;
+  profile.entries.push_back(last);
+  auto samplesWith = [&](const char *loss) {
+    profile.entries.back().loss = loss;
+    ProfileDatabase database;
+    database.add(profile, "p");
+    LayerRegression regression(database, graph);
+    // the layer itself is priced with its loss, by its name
+    ProfiledModel model(database, "m", nullptr);
+    EXPECT_EQ(model.price(convolution(12), device("core"), Samples(16))->forward, last.forward);
+    return regression.classes()[0]->forward.medianError();
+  };
+  EXPECT_LT(samplesWith("cross_entropy"), samplesWith(""));
+}
+
 TEST(LayerRegression, RequireMeasuredRefusesIt) {
   ProfileDatabase database;
   database.add(measuredConvolutions(true), "p.json");

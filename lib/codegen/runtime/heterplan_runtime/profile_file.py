@@ -114,8 +114,8 @@ class ProfileFile:
 
     def missing(self, of: dict[str, str], device_type: str, batch: int, wanted: int) -> int:
         """Sessions until there are `wanted`. An entry that does not state its sessions is taken as it is."""
-        entry = self._entries.get(_key(of, device_type, batch))
-        if entry is None:
+        entry = self._entries.get(_key(of, device_type, batch), {})
+        if not entry or entry.get("loss", "") != of.get("loss", ""):
             return wanted
         have = len(entry.get("sessions", ()))
         return max(0, wanted - have) if have else 0
@@ -124,9 +124,12 @@ class ProfileFile:
         return len(self._entries)
 
     def add(self, of: dict[str, str], device_type: str, batch: int, times: Times) -> None:
-        """Adds a session and writes the file. `of`: {"signature": ...} or {"layer": ...}."""
+        """Adds a session and writes the file. `of`: {"signature": ...} or {"layer": ..., "loss": ...}; those
+        of another loss give way."""
         key = _key(of, device_type, batch)
-        sessions = self._entries.get(key, {}).get("sessions", []) + [_session(times)]
+        known = self._entries.get(key, {})
+        same = known.get("loss", "") == of.get("loss", "")
+        sessions = (known.get("sessions", []) if same else []) + [_session(times)]
         self._entries[key] = {
             **of,
             "deviceType": device_type,

@@ -70,7 +70,9 @@ class Layer:
     @property
     def entry(self) -> dict[str, str]:
         """What entries of the profile are found by."""
-        return {"signature": self.signature} if self.loss is None else {"layer": self.name}
+        if self.loss is None:
+            return {"signature": self.signature}
+        return {"layer": self.name, "loss": self.loss.name}
 
     @staticmethod
     def of(line: dict[str, Any]) -> Layer:
