@@ -207,7 +207,7 @@ std::vector<ProfileWarning> ProfileDatabase::add(const Profile &profile, StringR
                .str()});
     });
   for (const LinkMeasurement &link : profile.links)
-    links[link.name] = {link.name, link.bandwidth, link.latency,      ("measured: " + path).str(),
+    links[link.name] = {link.name, link.bandwidth, link.latency,       ("measured: " + path).str(),
                         {},        link.allReduce, provenanceOf(link), link.lookup};
   for (const MemoryMeasurement &memory : profile.memory)
     overheads[memory.deviceType] = {memory.constant, memory.factor, memory.underWay,

@@ -80,8 +80,9 @@ struct LinkSpeed {
   bool operator==(const LinkSpeed &) const = default;
 };
 
-/// Rows of sparse tables that a rank reads from the others: latency of a message, and bandwidth, with
-/// all that is done to them on the way; finding the distinct ones takes `row` for each that is read.
+/// Rows of sparse tables that a rank reads from the others: latency of a message, and bandwidth,
+/// with all that is done to them on the way; finding the distinct ones takes `row` for each that is
+/// read.
 struct LookupSpeed {
   LinkSpeed messages;
   Seconds row{};

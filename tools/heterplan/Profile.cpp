@@ -69,8 +69,8 @@ void addLossRow(const Profile &profile, const ProfileJob &job, Table &table) {
   if (!job.last)
     return;
   const std::string &name = job.last->module.layers.front();
-  const ProfileEntry *entry = largest(
-      profile, job, [&](const ProfileEntry &entry) { return entry.layer == name; });
+  const ProfileEntry *entry =
+      largest(profile, job, [&](const ProfileEntry &entry) { return entry.layer == name; });
   if (!entry)
     return;
   std::vector<std::string> row = {shortened(name) + ", " + job.last->loss->name, "1"};

@@ -237,10 +237,8 @@ Error addLoss(const ProfileCommand &command, ProfileJob &job) {
   std::optional<int> index = outputLayer(job.graph, job.model);
   if (!*loss || !index)
     return Error::success();
-  std::vector<StageModule> modules =
-      buildLayerModules(job.graph, job.model, {*index}, [](int, Error error) {
-        consumeError(std::move(error));
-      });
+  std::vector<StageModule> modules = buildLayerModules(
+      job.graph, job.model, {*index}, [](int, Error error) { consumeError(std::move(error)); });
   if (modules.empty())
     return Error::success();
   const std::vector<TensorId> &sends = modules.front().sends;
@@ -248,7 +246,8 @@ Error addLoss(const ProfileCommand &command, ProfileJob &job) {
   if (output == sends.size())
     return Error::success();
   const Layer &layer = job.model.layers[*index];
-  auto like = find_if(job.layers, [&](const JobLayer &of) { return of.signature == layer.signature; });
+  auto like =
+      find_if(job.layers, [&](const JobLayer &of) { return of.signature == layer.signature; });
   job.last = ProfiledLayer{std::move(modules.front()), layer.signature, 1, like->modelled,
                            ProfiledLoss{**loss, output}};
   return Error::success();

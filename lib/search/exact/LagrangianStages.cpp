@@ -47,8 +47,8 @@ double Lagrangian::leastWith(const Choice &choice, const Interval &interval,
   return ownCharge(choice, interval, charges) + charges.second * choice.time + before;
 }
 
-/// Drops the choices that no placement of interest has in this interval, unless all of it is solved:
-/// reduced-cost fixing.
+/// Drops the choices that no placement of interest has in this interval, unless all of it is
+/// solved: reduced-cost fixing.
 void Lagrangian::fixChoices(Interval &interval) const {
   if (isSolved(interval))
     return;
@@ -62,14 +62,13 @@ void Lagrangian::fixChoices(Interval &interval) const {
   const std::vector<int> nothing(types, 0);
   none.used = nothing;
   const double limit = longestOf(interval) * tolerance - chosenTime(interval, none);
-  const double mostCost =
-      costLimit * tolerance + refund(interval, interval.cost.multipliers, none);
+  const double mostCost = costLimit * tolerance + refund(interval, interval.cost.multipliers, none);
   erase_if(interval.choices, [&](int i) {
     const Choice &choice = choices[i];
     if (leastWith(choice, interval, interval.time, time) + behind[choice.end] > limit)
       return true;
-    return costMatters && leastWith(choice, interval, interval.cost, cost) +
-                                  behindCost[choice.end] > mostCost;
+    return costMatters &&
+           leastWith(choice, interval, interval.cost, cost) + behindCost[choice.end] > mostCost;
   });
 }
 
@@ -91,9 +90,9 @@ void Lagrangian::rankChoices(Interval &interval) {
     const Choice &choice = choices[i];
     while (int(interval.firstRanked.size()) <= choice.end)
       finishEnd();
-    interval.ranked.push_back(
-        {leastWith(choice, interval, interval.time, time),
-         costMatters ? leastWith(choice, interval, interval.cost, cost) : 0, i});
+    interval.ranked.push_back({leastWith(choice, interval, interval.time, time),
+                               costMatters ? leastWith(choice, interval, interval.cost, cost) : 0,
+                               i});
   }
   while (int(interval.firstRanked.size()) <= positions)
     finishEnd();

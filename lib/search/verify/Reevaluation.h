@@ -55,7 +55,7 @@ struct ReevaluatedStage {
   bool scattersGradients = false, updatesSlices = false; // its replicas divide gradients, and state
   DeviceGroup group;
   std::vector<ReevaluatedReplica> replicas;
-  Samples mostSamples{};                               // on one replica, of a full one
+  Samples mostSamples{}; // on one replica, of a full one
   Bytes parameterBytes{}, denseBytes{};
   TableRows lookups{}; // of a sample
   int64_t sums = 0;    // that the replicas take in each pass

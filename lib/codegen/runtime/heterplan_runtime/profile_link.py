@@ -19,10 +19,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import torch
-from torch import Tensor
 
 from .allocator import keep_freed_memory
 from .communication import Communicator
