@@ -122,28 +122,6 @@ CollectiveCost ringCost(int members, const Link &link) {
   LinkSpeed speed = link.allReduce.value_or(LinkSpeed{link.bandwidth, link.latency});
   return {speed.latency * steps, steps / members / speed.bandwidth.value(), link.provenance};
 }
-
-/// Of rows, once.
-CollectiveCost exchangeCost(const Cluster &cluster, const DeviceGroup &group) {
-  if (group.size() < 2)
-    return {};
-  GroupShape shape = shapeOf(cluster, group);
-  const Link network = networkOf(cluster, group);
-  const LookupSpeed inside = lookupSpeed(shape.intra), across = lookupSpeed(network);
-  double devices = shape.devices, inNode = shape.devicesPerNode, outside = devices - inNode;
-  CollectiveCost cost{inside.messages.latency * (inNode - 1) + across.messages.latency * outside};
-  if (inNode > 1) {
-    cost.secondsPerByte += (inNode - 1) / devices / inside.messages.bandwidth.value();
-    cost.provenance = shape.intra.provenance;
-    cost.perRow = inside.row;
-  }
-  if (outside > 0) {
-    cost.secondsPerByte += outside / devices * inNode / across.messages.bandwidth.value();
-    cost.provenance = std::max(cost.provenance, network.provenance);
-    cost.perRow = std::max(cost.perRow, across.row);
-  }
-  return cost;
-}
 } // namespace
 
 int DeviceGroup::size() const {
@@ -245,14 +223,29 @@ Seconds allReduceTime(const Cluster &cluster, const DeviceGroup &group, Bytes si
 }
 
 CollectiveCost lookupGradientCost(const Cluster &cluster, const DeviceGroup &group) {
-  CollectiveCost cost = exchangeCost(cluster, group);
-  cost.perRow = {};
+  if (group.size() < 2)
+    return {};
+  GroupShape shape = shapeOf(cluster, group);
+  const Link network = networkOf(cluster, group);
+  const LookupSpeed inside = lookupSpeed(shape.intra), across = lookupSpeed(network);
+  double devices = shape.devices, inNode = shape.devicesPerNode, outside = devices - inNode;
+  CollectiveCost cost{inside.messages.latency * (inNode - 1) + across.messages.latency * outside};
+  if (inNode > 1) {
+    cost.secondsPerByte += (inNode - 1) / devices / inside.messages.bandwidth.value();
+    cost.provenance = shape.intra.provenance;
+    cost.perRow = inside.row;
+  }
+  if (outside > 0) {
+    cost.secondsPerByte += outside / devices * inNode / across.messages.bandwidth.value();
+    cost.provenance = std::max(cost.provenance, network.provenance);
+    cost.perRow = std::max(cost.perRow, across.row);
+  }
   return cost;
 }
 
 CollectiveCost lookupCost(const Cluster &cluster, const DeviceGroup &group) {
   constexpr double exchanges = 3; // how many rows, which, and the rows
-  CollectiveCost cost = exchangeCost(cluster, group);
+  CollectiveCost cost = lookupGradientCost(cluster, group);
   cost.latency = cost.latency * exchanges;
   return cost;
 }

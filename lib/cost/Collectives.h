@@ -79,9 +79,9 @@ Seconds allReduceTime(const Cluster &cluster, const DeviceGroup &group, Bytes si
 /// others, pairwise: across n nodes of d devices, (d−1)/k of them over the node's link with d−1
 /// messages and (k−d)/k over the network interface, which the d devices share, with k−d messages.
 /// Saying how many rows are wanted, and which, takes as many messages each, whose size does not
-/// count. Finding the distinct rows takes the same for each that is read. Figures are those of
-/// Link::lookup where they are known. Source: pairwise exchange, Thakur et al., IJHPCA 2005,
-/// section 4.4.
+/// count. Finding the distinct rows, and putting each where it is read, takes the same for each
+/// that is read. Figures are those of Link::lookup where they are known. Source: pairwise exchange,
+/// Thakur et al., IJHPCA 2005, section 4.4.
 CollectiveCost lookupCost(const Cluster &cluster, const DeviceGroup &group);
 /// The same rows' gradients on their way back, which nobody has to ask for.
 CollectiveCost lookupGradientCost(const Cluster &cluster, const DeviceGroup &group);

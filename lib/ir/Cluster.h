@@ -81,8 +81,7 @@ struct LinkSpeed {
 };
 
 /// Rows of sparse tables that a rank reads from the others: latency of a message, and bandwidth,
-/// with all that is done to them on the way; finding the distinct ones takes `row` for each that is
-/// read.
+/// with all that is done to them on the way; in either pass each row that is read takes `row`.
 struct LookupSpeed {
   LinkSpeed messages;
   Seconds row{};

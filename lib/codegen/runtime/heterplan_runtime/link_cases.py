@@ -92,7 +92,7 @@ class Table:
 
 class Lookup(Case):
     """All k ranks read rows of a table of which each holds a part: how many, which, and the rows take k−1
-    messages each, and (k−1)/k of the rows travel."""
+    messages each, and (k−1)/k of the rows travel. Then each row is put where it is read."""
 
     exchanges = 3
 
@@ -114,9 +114,10 @@ class Lookup(Case):
     def communicate(self) -> None:
         self._look_up()
 
-    def _look_up(self) -> LookedUp:
+    def _look_up(self) -> tuple[LookedUp, Tensor]:
         self._tables.start(0, lambda: [self._indices])
-        return self._tables.finish(0)
+        found = self._tables.finish(0)
+        return found, found.take("table", self._indices)
 
 
 class LookupGradient(Lookup):
@@ -124,17 +125,13 @@ class LookupGradient(Lookup):
 
     exchanges = 1
 
-    def __init__(self, communicator: Communicator, table: Table, read: int) -> None:
-        super().__init__(communicator, table, read)
-        self.rows = 0.0  # none is looked for
-
     def before(self) -> None:
         super().before()
-        self._found = self._look_up()
-        for leaf in self._found.leaves:
-            leaf.grad = torch.ones_like(leaf)
+        self._found, self._values = self._look_up()
+        self._gradient = torch.ones_like(self._values)
 
     def communicate(self) -> None:
+        self._values.backward(self._gradient)
         self._tables.push_gradients(self._found)
         self._tables.forget()
 
