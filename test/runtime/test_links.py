@@ -65,7 +65,7 @@ def test_what_a_row_takes_is_told_from_what_its_bytes_take():
 def test_no_figure_is_below_zero():
     points = [Point(1, size, size / 1e9 - rows * 1e-9, rows) for size, rows in ((1e6, 10), (1e7, 1e3), (1e8, 1e2))]
     found = fit(points)
-    assert found.row == 0 and found.latency == 0
+    assert found.row == 0 and found.latency >= 0
     assert found.bandwidth == pytest.approx(1e9, rel=1e-3)
 
 
