@@ -9,6 +9,7 @@ import os
 import resource
 import socket
 import sys
+import threading
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,16 +34,28 @@ def _free_port() -> int:
 
 def _limit_training(size: int) -> None:
     """Limits memory from when the rank makes its stage on: threads of process groups, each with its
-    stack, are there then."""
+    stack, are there then, and so are stacks for those that training starts."""
     from heterplan_runtime import assembly
 
     make = assembly._make_part
 
     def limited(*arguments: Any) -> Any:
+        _leave_stacks()
         _limit_memory(size)
         return make(*arguments)
 
     assembly._make_part = limited
+
+
+def _leave_stacks(count: int = 4) -> None:
+    """The C library keeps the stacks of threads that have ended for later ones. How many there are would else
+    depend on how many of those that joining starts were there at once."""
+    together = threading.Barrier(count)
+    threads = [threading.Thread(target=together.wait) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 def _limit_memory(size: int) -> None:

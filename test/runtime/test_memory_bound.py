@@ -94,19 +94,10 @@ def test_predictions_are_upper_bounds_and_close(tmp_path: Path):
 @pytest.mark.parametrize("case", [("cnn", 512, 1, 1, 1, ()), ("transformer", 1024, 1, 1, 2, ())])
 def test_a_rank_survives_a_limit_of_what_is_predicted(case: tuple, tmp_path: Path):
     """Of its data (RLIMIT_DATA) from when it makes its stage on: what the plan counts beside the process,
-    which has loaded all it needs by then. Where a busy machine makes threads wait for the heap, the C library
-    gives them heaps of their own, address space that counts as data though no memory stands behind it: so once
-    in four attempts is enough."""
+    which has loaded all it needs by then."""
     folder = tmp_path / "free"
     run_case(case, folder)
     (stage,) = json.loads((folder / "plan/plan.json").read_text())["stages"]
     tensors = int(stage["memoryBytes"] - stage["overheadBytes"])
-    for attempt in range(4):
-        try:
-            limited = run_case(case, tmp_path / f"limited{attempt}", memory=tensors)
-            break
-        except AssertionError as ended:
-            assert "Outcome(status=1" in str(ended)
-    else:
-        pytest.fail("it ends each time")
+    limited = run_case(case, tmp_path / "limited", memory=tensors)
     assert len(limited["losses"]) == 3
