@@ -140,28 +140,15 @@ class LinkPoints:
 
 def measure(communicator: Communicator, sizes: Sequence[int] = SIZES) -> LinkPoints:
     pool = torch.zeros(POOL, dtype=torch.uint8, device=communicator.device)
-    bench = LinkBench(communicator)
-    messages = bench.points([Transfer(communicator, pool, size) for size in sizes])
+    messages: list[Case] = [Transfer(communicator, pool, size) for size in sizes]
     groups = range(2, communicator.world_size + 1)
-    all_reduces = bench.points(
-        [AllReduce(communicator, pool, members, size) for members in groups for size in sizes]
-    )
+    all_reduces = [AllReduce(communicator, pool, members, size) for members in groups for size in sizes]
     tables = [Table(communicator, columns) for columns in COLUMNS]
-    lookups = bench.points(
-        [case(communicator, table, read) for case in (Lookup, LookupGradient) for table in tables for read in READ]
-    )
-    return LinkPoints(messages, all_reduces, lookups)
-
-
-def _fields(prefix: str, line: Fit) -> dict[str, float]:
-    named = {
-        "BandwidthBytesPerSecond": line.bandwidth,
-        "LatencySeconds": line.latency,
-        "Residual": line.residual,
-    }
-    if not prefix:
-        return {name[0].lower() + name[1:]: value for name, value in named.items()}
-    return {prefix + name: value for name, value in named.items()}
+    kinds = (Lookup, LookupGradient)
+    lookups = [kind(communicator, table, read) for kind in kinds for table in tables for read in READ]
+    points = LinkBench(communicator).points([*messages, *all_reduces, *lookups])
+    first = len(messages) + len(all_reduces)
+    return LinkPoints(points[: len(messages)], points[len(messages) : first], points[first:])
 
 
 def _write(options: argparse.Namespace, communicator: Communicator, points: LinkPoints) -> None:
@@ -173,10 +160,16 @@ def _write(options: argparse.Namespace, communicator: Communicator, points: Link
     date = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     link = {
         "name": options.name,
-        **_fields("", message),
-        **_fields("allReduce", reduction),
-        **_fields("lookup", lookup),
+        "bandwidthBytesPerSecond": message.bandwidth,
+        "latencySeconds": message.latency,
+        "residual": message.residual,
+        "allReduceBandwidthBytesPerSecond": reduction.bandwidth,
+        "allReduceLatencySeconds": reduction.latency,
+        "allReduceResidual": reduction.residual,
+        "lookupBandwidthBytesPerSecond": lookup.bandwidth,
+        "lookupLatencySeconds": lookup.latency,
         "lookupRowSeconds": lookup.row,
+        "lookupResidual": lookup.residual,
     }
     text = json.dumps({"schemaVersion": "1.0", **now, "date": date, "links": [link]}, indent=1)
     try:
