@@ -260,8 +260,29 @@ Seconds TransferPath::time(Samples fromShare, Samples toShare, Bytes perSample, 
 TransferPath transferPath(const Cluster &cluster, const DeviceGroup &from, const DeviceGroup &to) {
   if (const NodeGroup *node = commonNode(cluster, {&from, &to}))
     return {node->link, 1, 1};
+  if (from.besideNext && to.besideBefore)
+    return {topologyOf(cluster, from.counts.front().first).intra, 1, 1};
   return {networkOf(cluster, from, to), shapeOf(cluster, from).devicesPerNode,
           shapeOf(cluster, to).devicesPerNode};
+}
+
+bool isLinkedInNodes(const Cluster &cluster, int type) {
+  TypeTopology topology = topologyOf(cluster, type);
+  if (topology.nodes < 2 || topology.devicesPerNode < 2)
+    return false;
+  const Link network = networkOf(cluster, DeviceGroup{{{type, 1}}});
+  return topology.intra.bandwidth >= network.bandwidth && topology.intra.latency <= network.latency;
+}
+
+bool mayShareNode(const Cluster &cluster, const DeviceGroup &from, const DeviceGroup &to) {
+  auto isInOneNode = [&](const DeviceGroup &group) {
+    return group.counts.size() == 1 && spreadOf(cluster, group, 0).nodes == 1;
+  };
+  if (!isInOneNode(from) || !isInOneNode(to))
+    return false;
+  int type = from.counts.front().first;
+  return type == to.counts.front().first && isLinkedInNodes(cluster, type) &&
+         from.size() + to.size() <= topologyOf(cluster, type).devicesPerNode;
 }
 
 TransferPath nestedTransferPath(const Cluster &cluster, const DeviceGroup &from,
@@ -278,6 +299,8 @@ std::string placeOf(const Cluster &cluster, const DeviceGroup &group) {
   for (const Site &site : sitesOf(cluster, group))
     places.insert(site.place);
   std::string place = node ? node->name : "";
+  if (group.besideBefore)
+    place = "beside " + cluster.types[group.counts.front().first].name;
   for (const std::string &each : places)
     place += '\n' + each;
   return place;
@@ -288,10 +311,13 @@ Seconds transferTime(const Cluster &cluster, const DeviceGroup &from, Samples fr
   return transferPath(cluster, from, to).time(fromShare, toShare, perSample, fixed);
 }
 
-Seconds leastTransferTime(const Cluster &cluster, const DeviceGroup &group, Samples share,
-                          Bytes perSample, Bytes fixed) {
+Seconds leastTransferTime(const Cluster &cluster, const DeviceGroup &group, bool inNode,
+                          Samples share, Bytes perSample, Bytes fixed) {
   if (perSample == Bytes(0) && fixed == Bytes(0))
     return Seconds(0);
+  if (inNode)
+    return TransferPath{topologyOf(cluster, group.counts.front().first).intra, 1, 1}.time(
+        share, Samples(0), perSample, fixed);
   Link best = cluster.network;
   auto improve = [&](const Link &link) {
     best.bandwidth = std::max(best.bandwidth, link.bandwidth);

@@ -25,8 +25,11 @@ struct DeviceGroup {
   /// By type of `counts`. Empty where they fill nodes: `count` devices of a type with d in each
   /// node lie in ⌈count/d⌉ nodes.
   llvm::SmallVector<Spread, 2> spread = {};
+  /// Whether all its devices lie in the node that the whole stage before it, or behind it, lies in.
+  bool besideBefore = false, besideNext = false;
 
   int size() const;
+  bool sharesNode() const { return besideBefore || besideNext; }
   bool operator==(const DeviceGroup &) const = default;
 };
 
@@ -91,28 +94,37 @@ struct TransferPath {
   Link link;
   int senders = 1, receivers = 1; // devices that share one end of the link
 
+  /// The same the other way.
+  TransferPath reversed() const { return {link, receivers, senders}; }
   /// `fromShare` and `toShare` are the most samples that one device of each group holds;
   /// `perSample` bytes move for each sample, `fixed` bytes once to each device.
   Seconds time(Samples fromShare, Samples toShare, Bytes perSample, Bytes fixed) const;
 };
 
-/// Stages that lie together in the only node of the cluster that has their types use its link, one
-/// link for each device; all others are priced over the network, where a node's devices share its
-/// interface.
+/// Stages that lie together in one node use its link, one link for each device: those that say so
+/// (DeviceGroup::besideNext), and all in the only node of the cluster that has their types. All
+/// others are priced over the network, where a node's devices share its interface. `to` is the
+/// stage behind `from`.
 TransferPath transferPath(const Cluster &cluster, const DeviceGroup &from, const DeviceGroup &to);
+/// Whether stages of `type` are worth being kept in one of its nodes: there are several, and their
+/// link is in nothing behind the network between them.
+bool isLinkedInNodes(const Cluster &cluster, int type);
+/// Whether a stage on `from` and the next one on `to` may lie in one such node.
+bool mayShareNode(const Cluster &cluster, const DeviceGroup &from, const DeviceGroup &to);
 /// Likewise between two sets that are taken node by node from the first device of one pool on, so
 /// that one of them holds the other: over the link of their node where they lie in one.
 TransferPath nestedTransferPath(const Cluster &cluster, const DeviceGroup &from,
                                 const DeviceGroup &to);
-/// Groups with equal places reach any third group over the same link: the node that holds them, if
-/// they lie in the only one of their types, and their zones.
+/// Groups with equal places are reached by any stage before them over the same link: the node that
+/// holds them, if they lie in the only one of their types or with that stage, and their zones.
 std::string placeOf(const Cluster &cluster, const DeviceGroup &group);
 /// Time until the slowest receiver has its part of a micro-batch at a stage boundary.
 Seconds transferTime(const Cluster &cluster, const DeviceGroup &from, Samples fromShare,
                      const DeviceGroup &to, Samples toShare, Bytes perSample, Bytes fixed);
 
-/// Lower bound of transferTime to (or from) `group`, whatever the group at the other end.
-Seconds leastTransferTime(const Cluster &cluster, const DeviceGroup &group, Samples share,
-                          Bytes perSample, Bytes fixed);
+/// Lower bound of transferTime to (or from) `group`, whatever the group at the other end;
+/// `inNode`: in the same node, of several.
+Seconds leastTransferTime(const Cluster &cluster, const DeviceGroup &group, bool inNode,
+                          Samples share, Bytes perSample, Bytes fixed);
 
 } // namespace heterplan

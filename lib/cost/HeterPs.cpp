@@ -124,8 +124,10 @@ void HeterPsModel::fitType(const LayerGraph &graph, const Cluster &cluster, int 
       if (k == 1 && both > 0)
         fit.forwardShare = cost.forward.value() / both;
       computing.push_back({k, both});
-      Seconds sync = leastTransferTime(cluster, {{{type, k}}}, Samples(0), Bytes(0), pushed);
-      Seconds lookup = leastTransferTime(cluster, {{{type, k}}}, share, rows, Bytes(0));
+      Seconds sync =
+          leastTransferTime(cluster, {{{type, k}}}, /*inNode=*/false, Samples(0), Bytes(0), pushed);
+      Seconds lookup =
+          leastTransferTime(cluster, {{{type, k}}}, /*inNode=*/false, share, rows, Bytes(0));
       syncing.push_back({k, sync.value() / microBatches + lookup.value()});
     }
     fit.compute = fitAmdahl(computing);
@@ -143,7 +145,7 @@ void HeterPsModel::fitCuts(const LayerGraph &graph, const Cluster &cluster, int 
     std::vector<std::pair<int, double>> points;
     points.reserve(units.size());
     for (int k : units)
-      points.push_back({k, leastTransferTime(cluster, {{{type, k}}},
+      points.push_back({k, leastTransferTime(cluster, {{{type, k}}}, /*inNode=*/false,
                                              Samples((batch.value() + k - 1) / k), perSample, fixed)
                                .value()});
     return fitAmdahl(points);

@@ -61,7 +61,8 @@ Error verifyPlacement(const Problem &problem, const Placement &placement) {
 class Assessor {
 public:
   Assessor(const Problem &problem, const Placement &placement)
-      : problem(problem), placement(placement), constrained(problem), measuring(&constrained) {}
+      : problem(problem), constrained(problem), measuring(&constrained),
+        placement(constrained.shareNodes(placement)) {}
 
   /// Prices the placement under all constraints, or else without those that it may break, or else
   /// without memory, too.
@@ -118,11 +119,11 @@ private:
   }
 
   const Problem &problem;
-  const Placement &placement;
   Evaluator constrained;
   std::unique_ptr<Problem> relaxed;         // where the placement breaks a constraint
   std::unique_ptr<Evaluator> unconstrained; // of `relaxed`
   Evaluator *measuring;                     // one of the two
+  const Placement placement;
 };
 
 /// Evaluation::objective of a figure in the units of Plan::objectiveValue.

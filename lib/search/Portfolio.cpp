@@ -58,8 +58,7 @@ private:
   /// The table of all stages has to fit into memory, and to be filled in time.
   bool labelsFit() const {
     constexpr size_t mostEntries = 2'000'000;
-    size_t positions = narrowCuts(evaluator.problem).size();
-    return positions * (positions - 1) / 2 * evaluator.space.options.size() <= mostEntries;
+    return evaluator.space.stages(narrowCuts(evaluator.problem).size()) <= mostEntries;
   }
 
   bool done() const {
@@ -72,10 +71,11 @@ private:
   void merge(const Solution &other) {
     best.leftOut.insert(best.leftOut.end(), other.leftOut.begin(), other.leftOut.end());
     if (other.placement) {
-      std::optional<Evaluation> evaluation = evaluator.evaluate(*other.placement);
+      Placement placement = evaluator.shareNodes(*other.placement);
+      std::optional<Evaluation> evaluation = evaluator.evaluate(placement);
       if (evaluation && evaluation->objective < objective) {
         objective = evaluation->objective;
-        best.placement = other.placement;
+        best.placement = std::move(placement);
       }
     }
     if (other.bound)

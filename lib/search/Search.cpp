@@ -85,6 +85,7 @@ Expected<SearchOutcome> searchPlacements(const Problem &problem, size_t index,
       evaluator.space.searched(solution->leftOut, solution->termination == Termination::Infeasible);
   if (!solution->placement)
     return outcome;
+  solution->placement = evaluator.shareNodes(std::move(*solution->placement));
   std::optional<Rounding> rounding = roundSizes(evaluator, options, *solution->placement);
   if (!solution->bound) {
     Expected<double> bound = rootBound(evaluator, solution->placement, options);

@@ -8,7 +8,7 @@ from itertools import product
 
 from instance import Instance
 from iteration import Placed
-from machines import Group, Path, compact
+from machines import Group, Layout, Path, compact
 from plans import Plan, Planner
 from stages import Run, Shares, Way
 
@@ -210,7 +210,7 @@ class BurstPlanner(Planner):
         groups = tuple(self.group(pool, width) for width in widths)
         stages = tuple(Placed(f, b, run.sync) for f, b, run in zip(forward, backward, runs))
         price = self.price(pool, max(widths))
-        return Plan(tuple(positions), groups, 1, tuple(runs), stages, (), iteration, price), spent, largest
+        return Plan(tuple(positions), Layout(groups, ()), 1, tuple(runs), stages, (), iteration, price), spent, largest
 
     def _memory_holds(self, pool: Pool, plan: Plan, widths) -> bool:
         """A device has all of its stages at once."""

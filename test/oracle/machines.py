@@ -2,7 +2,7 @@
 
 Devices of one type and speed in nodes of one size, zone and link are a class. A part of a group is how many devices
 of a class it has in each of so many nodes, descending: (2, 1) is three devices in two nodes. A group is a part,
-perhaps empty, of each class.
+perhaps empty, of each class. A layout is the group of each stage, and which neighbours lie in one node together.
 """
 
 from __future__ import annotations
@@ -15,6 +15,12 @@ from instance import Instance, Link, NodeGroup
 
 Part = tuple[int, ...]
 Group = tuple[Part, ...]  # by class
+
+
+@dataclass(frozen=True)
+class Layout:
+    groups: tuple[Group, ...]  # by stage
+    beside: tuple[bool, ...]  # by boundary: whether all devices of both stages lie in one node of several
 
 
 @dataclass(frozen=True)
@@ -103,15 +109,19 @@ def ways(size: int, nodes: int, available: int) -> int:
     )
 
 
+Division = tuple[tuple[Part, ...], tuple[bool, ...]]
+
+
 @cache
-def divisions(size: int, nodes: int, stages: int) -> tuple[tuple[Part, ...], ...]:
-    """All ways to give devices of a class to stages: of each stage the part."""
+def divisions(size: int, nodes: int, stages: int) -> tuple[Division, ...]:
+    """All ways to give devices of a class to stages: of each stage the part, and which neighbours lie in one node."""
     columns = _columns(size, stages)  # what one node gives to each stage
     found = set()
     for chosen in combinations_with_replacement(columns, nodes):
-        found.add(
-            tuple(tuple(sorted((column[s] for column in chosen if column[s]), reverse=True)) for s in range(stages))
-        )
+        given = list(zip(*chosen)) if stages else []  # by stage, in each node
+        parts = tuple(tuple(sorted((n for n in each if n), reverse=True)) for each in given)
+        both = (zip(a, b) for a, b in zip(given, given[1:]))
+        found.add((parts, tuple(sum(a > 0 or b > 0 for a, b in each) == 1 for each in both)))
     return tuple(sorted(found))
 
 
@@ -188,6 +198,17 @@ class Machines:
         nodes = {each.nodes for each in self.used(*groups)}
         return self.used(*groups)[0].link if len(nodes) == 1 and len(next(iter(nodes))) == 1 else None
 
+    def links_nodes(self, kind: int) -> bool:
+        """Whether there are several nodes of a class, whose link is in nothing behind the network between them."""
+        each = self.classes[kind]
+        network = self.network_between(each, each)
+        return (
+            len(each.nodes) > 1
+            and each.size > 1
+            and each.link.bandwidth >= network.bandwidth
+            and each.link.nanoseconds <= network.nanoseconds
+        )
+
     def network_of(self, sender: Group, receiver: Group) -> Link:
         pairs = [self.network_between(a, b) for a in self.used(sender) for b in self.used(receiver)]
         return reduce(slower, pairs)
@@ -227,7 +248,9 @@ class Machines:
             )
         return self._sums[group]
 
-    def path(self, sender: Group, receiver: Group) -> Path:
+    def path(self, sender: Group, receiver: Group, beside: bool = False) -> Path:
+        if beside:
+            return Path(self.used(sender)[0].link, 1, 1)
         key = (sender, receiver)
         if key not in self._paths:
             link = self.common_node(sender, receiver)

@@ -6,6 +6,7 @@ import json
 import random
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from compare import BINARY
@@ -20,17 +21,24 @@ def random_placement(planner: SynchronousPlanner, draw: random.Random) -> Plan |
     cuts = list(planner.cuts())
     for _ in range(20 if cuts else 0):
         positions = draw.choice(cuts)
-        groups = [each for each in planner.assignments(positions) if planner.is_documented(each)]
+        layouts = [each for each in planner.assignments(positions) if planner.is_documented(each)]
         counts = [count for count in planner.micro_batch_counts() if planner.is_documented_count(count)]
-        if not groups:
+        if not layouts:
             continue
-        chosen, count = draw.choice(groups), draw.choice(counts)
-        if max(map(planner.machines.size, chosen)) > -(-planner.request.batch // count):
+        chosen, count = draw.choice(layouts), draw.choice(counts)
+        if max(map(planner.machines.size, chosen.groups)) > -(-planner.request.batch // count):
             continue
-        runs = [planner.stages.runs(*key) for key in planner.stage_keys(positions, chosen, count)]
+        runs = [planner.stages.runs(*key) for key in planner.stage_keys(positions, chosen.groups, count)]
         if all(runs):
             return planner.place(positions, chosen, count, [draw.choice(each) for each in runs])
     return None
+
+
+def wherever_it_lies(planner: SynchronousPlanner, plan: Plan) -> Iterator[float]:
+    """Iteration times of what `as_yaml` says, which leaves open what neighbours lie in one node."""
+    for layout in planner.assignments(plan.positions):
+        if layout.groups == plan.groups:
+            yield planner.place(plan.positions, layout, plan.micro_batches, plan.runs).iteration
 
 
 def as_yaml(plan: Plan, planner: SynchronousPlanner) -> str:
@@ -64,9 +72,9 @@ def judge_placement(instance: Instance, seed: int) -> list[str] | None:
         return [f"exit status {done.returncode}: {done.stderr[-300:]}"]
     printed = json.loads(done.stdout)
     _, problems = wrong_figures(printed, planner)
-    if not close(printed["iterationSeconds"], plan.iteration):
+    if not any(close(printed["iterationSeconds"], time) for time in wherever_it_lies(planner, plan)):
         problems.append(f"iterationSeconds {printed['iterationSeconds']}, not {plan.iteration} of what was asked")
-    limits = planner.meets_limits(plan.iteration, plan.price)
+    limits = planner.meets_limits(printed["iterationSeconds"], plan.price)
     if limits != (done.returncode == 0):
         problems.append(f"exit status {done.returncode}, but limits {'hold' if limits else 'do not hold'}")
     return problems

@@ -8,7 +8,7 @@ from itertools import combinations
 
 from instance import Instance
 from iteration import Placed
-from machines import Group, Machines
+from machines import Group, Layout, Machines
 from stages import Run, Stages
 
 TOLERANCE = 1e-9  # of limits
@@ -24,13 +24,17 @@ class Plan:
     """A placement with its figures."""
 
     positions: tuple[int, ...]  # where stages begin, and the end
-    groups: tuple[Group, ...]
+    layout: Layout
     micro_batches: int
     runs: tuple[Run, ...]
     stages: tuple[Placed, ...]
     receives: tuple[tuple[float, float], ...]  # activations and gradients, by stage
     iteration: float
     price: float  # an hour
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        return self.layout.groups
 
     def cost(self, batch: int) -> float:
         """Of 10^6 samples."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from machines import Group
+from machines import Group, Layout
 from plans import Plan, close
 from stages import Run, Shares, Way
 
@@ -43,8 +43,15 @@ class Reader:
         read = [self._group_of(stage) for stage in self.printed["stages"]]
         groups = [group for group, _ in read]
         runs = [self._run(i, positions, group, shares) for i, (group, shares) in enumerate(read)]
-        self._look_at_space(tuple(positions), groups)
-        return self.planner.place(positions, groups, self.count, runs)
+        layout = Layout(tuple(groups), tuple(map(self._beside, groups, groups[1:], range(len(groups) - 1))))
+        self._look_at_space(tuple(positions), layout)
+        return self.planner.place(positions, layout, self.count, runs)
+
+    def _beside(self, before: Group, behind: Group, boundary: int) -> bool:
+        used = {i for group in (before, behind) for i, part in enumerate(group) if part}
+        stages = self.printed["stages"][boundary : boundary + 2]
+        nodes = {device["node"] for stage in stages for replica in stage["replicas"] for device in replica["devices"]}
+        return len(used) == len(nodes) == 1 and self.planner.machines.links_nodes(min(used))
 
     def _group_of(self, stage: dict) -> tuple[Group, Shares]:
         classes = self.planner.machines.classes
@@ -77,12 +84,12 @@ class Reader:
             self.problems.append(f"stage {index} does not fit into memory")
         return run
 
-    def _look_at_space(self, positions: tuple[int, ...], groups: list[Group]) -> None:
+    def _look_at_space(self, positions: tuple[int, ...], layout: Layout) -> None:
         planner = self.planner
-        if not planner.is_documented(groups) or not planner.is_documented_count(self.count):
-            self.problems.append(f"{groups} with {self.count} micro-batches are not in the searched space")
-        if positions not in planner.cuts() or tuple(groups) not in planner.assignments(positions):
-            self.problems.append(f"cuts {positions} with {groups} break a constraint")
+        if not planner.is_documented(layout) or not planner.is_documented_count(self.count):
+            self.problems.append(f"{layout} with {self.count} micro-batches are not in the searched space")
+        if positions not in planner.cuts() or layout not in planner.assignments(positions):
+            self.problems.append(f"cuts {positions} with {layout} break a constraint")
 
 
 def wrong_figures(printed: dict, planner: SynchronousPlanner) -> tuple[Plan, list[str]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import product
 
 from instance import Link
-from machines import Group, compact
+from machines import Group, Layout, compact
 from plans import Best, Plan, Planner
 from stages import Run, Way
 from iteration import Placed
@@ -121,7 +121,7 @@ class SteadyPlanner(Planner):
         groups = tuple(self._group(*each) for each in chosen)
         time = self.count * max(stage.both for stage in stages)
         price = sum(self.machines.price(group) for group in groups)
-        return Plan(tuple(positions), groups, self.count, tuple(runs), tuple(stages), (), time, price)
+        return Plan(tuple(positions), Layout(groups, ()), self.count, tuple(runs), tuple(stages), (), time, price)
 
     def available(self) -> list[int]:
         """Devices of each class that the searched space may use: those of a limited type in its first classes."""

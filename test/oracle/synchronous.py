@@ -12,7 +12,7 @@ from itertools import product
 from math import prod
 
 from iteration import Placed, by_formula, seconds
-from machines import MOST_COUNTS, MOST_WAYS, Group, compact, divisions, slots, ways
+from machines import MOST_COUNTS, MOST_WAYS, Group, Layout, compact, divisions, slots, ways
 from plans import Best, Plan, Planner
 from printed import wrong_figures
 from stages import Run
@@ -33,14 +33,16 @@ class SynchronousPlanner(Planner):
         size = -(-self.request.batch // count)
         return count == -(-self.request.batch // size)
 
-    def assignments(self, positions: Sequence[int]) -> Iterator[tuple[Group, ...]]:
-        """Of each stage the group, every one of them with a device, within pins and limits on devices."""
+    def assignments(self, positions: Sequence[int]) -> Iterator[Layout]:
+        """Each stage has a device, within pins and limits on devices."""
         stages = len(positions) - 1
-        for groups in _assignments(tuple((c.size, len(c.nodes)) for c in self.machines.classes), stages):
-            if self.within_device_limits(groups) and all(
-                self.stages.keeps_pins(a, b, group) for a, b, group in zip(positions, positions[1:], groups)
+        machines = self.machines
+        classes = tuple((c.size, len(c.nodes), machines.links_nodes(i)) for i, c in enumerate(machines.classes))
+        for layout in _layouts(classes, stages):
+            if self.within_device_limits(layout.groups) and all(
+                self.stages.keeps_pins(a, b, group) for a, b, group in zip(positions, positions[1:], layout.groups)
             ):
-                yield groups
+                yield layout
 
     def within_device_limits(self, groups: Sequence[Group]) -> bool:
         for kind, most in self.request.max_devices:
@@ -49,8 +51,9 @@ class SynchronousPlanner(Planner):
                 return False
         return True
 
-    def is_documented(self, groups: Sequence[Group]) -> bool:
+    def is_documented(self, layout: Layout) -> bool:
         """Where a class has many devices: node by node, a node that is used in part shared as slots allow."""
+        groups = layout.groups
         all_available = self.available()
         lists_all = prod(available + 1 for available in all_available) <= MOST_COUNTS
         for i, (each, available) in enumerate(zip(self.machines.classes, all_available)):
@@ -59,14 +62,19 @@ class SynchronousPlanner(Planner):
                 continue
             if any(part != compact(sum(part), each.size) for part in parts):
                 return False
-            taken = [min(slots(sum(part), each.size, len(each.nodes)), available) for part in parts]
-            if sum(taken) > available:
+            chains: list[int] = []  # devices of stages in one node
+            for stage, part in enumerate(parts):
+                if stage and layout.beside[stage - 1]:
+                    chains[-1] += sum(part)
+                else:
+                    chains.append(sum(part))
+            if sum(min(slots(chain, each.size, len(each.nodes)), available) for chain in chains) > available:
                 return False
         return True
 
     def outside(self, plan: Plan) -> str:
         """In what a plan is not of the documented space, in words; empty: it is."""
-        words = [] if self.is_documented(plan.groups) else ["nodes"]
+        words = [] if self.is_documented(plan.layout) else ["nodes"]
         keys = self.stage_keys(plan.positions, plan.groups, plan.micro_batches)
         usual = [self.stages.documented(*key) for key in keys]
         if any(not run or run.shares != own.shares for run, own in zip(usual, plan.runs)):
@@ -77,19 +85,20 @@ class SynchronousPlanner(Planner):
 
     # What it takes.
 
-    def place(self, positions, groups, micro_batches: int, runs: Sequence[Run]) -> Plan:
-        stages, receives = self.between(positions, groups, runs)
-        price = sum(self.machines.price(group) for group in groups)
+    def place(self, positions, layout: Layout, micro_batches: int, runs: Sequence[Run]) -> Plan:
+        stages, receives = self.between(positions, layout, runs)
+        price = sum(self.machines.price(group) for group in layout.groups)
         time = seconds(stages, micro_batches)
-        return Plan(tuple(positions), tuple(groups), micro_batches, tuple(runs), stages, receives, time, price)
+        return Plan(tuple(positions), layout, micro_batches, tuple(runs), stages, receives, time, price)
 
-    def between(self, positions, groups, runs) -> tuple[tuple[Placed, ...], tuple[tuple[float, float], ...]]:
+    def between(self, positions, layout: Layout, runs) -> tuple[tuple[Placed, ...], tuple[tuple[float, float], ...]]:
         """With what neighbours send each other."""
         activations, gradients = [0.0] * len(runs), [0.0] * len(runs)
         for i in range(1, len(runs)):
             cut = self.stages.cuts[positions[i]]
             sent, received = runs[i - 1].largest, runs[i].largest
-            forth, back = self.machines.path(groups[i - 1], groups[i]), self.machines.path(groups[i], groups[i - 1])
+            before, behind, beside = layout.groups[i - 1], layout.groups[i], layout.beside[i - 1]
+            forth, back = self.machines.path(before, behind, beside), self.machines.path(behind, before, beside)
             activations[i] = forth.time(sent, received, cut.forward, cut.fixed)
             gradients[i - 1] = back.time(received, sent, cut.backward, 0)
         placed = tuple(
@@ -103,50 +112,50 @@ class SynchronousPlanner(Planner):
     def search(self) -> None:
         """The best of both spaces."""
         for positions in self.cuts():
-            for groups in self.assignments(positions):
-                devices = max(self.machines.size(group) for group in groups)
-                is_documented = self.is_documented(groups)
-                price = sum(self.machines.price(group) for group in groups)
+            for layout in self.assignments(positions):
+                devices = max(self.machines.size(group) for group in layout.groups)
+                is_documented = self.is_documented(layout)
+                price = sum(self.machines.price(group) for group in layout.groups)
                 if not self.within_hourly_budget(price):
                     continue
                 for count in self.micro_batch_counts():
                     if devices <= -(-self.request.batch // count):
-                        self._search_at(positions, groups, count, price, is_documented)
+                        self._search_at(positions, layout, count, price, is_documented)
 
     def stage_keys(self, positions, groups, count: int):
         stages = len(groups)
         for i, group in enumerate(groups):
             yield positions[i], positions[i + 1], group, count, min(count, stages - i), i + 1 == stages
 
-    def _search_at(self, positions, groups, count: int, price: float, is_documented: bool) -> None:
-        keys = list(self.stage_keys(positions, groups, count))
+    def _search_at(self, positions, layout: Layout, count: int, price: float, is_documented: bool) -> None:
+        keys = list(self.stage_keys(positions, layout.groups, count))
         if is_documented and self.is_documented_count(count):
             runs = [self.stages.documented(*key) for key in keys]
             if all(runs):
-                self._offer(self.documented, positions, groups, count, price, runs)
-                self._offer(self.whole, positions, groups, count, price, runs)
+                self._offer(self.documented, positions, layout, count, price, runs)
+                self._offer(self.whole, positions, layout, count, price, runs)
         choices = [self.stages.runs(*key) for key in keys]
         if all(choices) and self._least(choices, count, price) < self.whole.objective:
             for chosen in product(*choices):
-                self._offer(self.whole, positions, groups, count, price, chosen)
+                self._offer(self.whole, positions, layout, count, price, chosen)
 
     def _least(self, choices, count: int, price: float) -> float:
         """Of the objective, each stage at its best in everything."""
         least = [Placed(min(r.forward for r in runs), min(r.backward for r in runs), 0.0) for runs in choices]
         return self.objective(by_formula(least, count), price)
 
-    def _offer(self, best: Best, positions, groups, count: int, price: float, runs) -> None:
+    def _offer(self, best: Best, positions, layout: Layout, count: int, price: float, runs) -> None:
         best.searched += 1
         if self.objective(sum(r.forward + r.backward for r in runs), price) >= best.objective:
             return
-        stages, receives = self.between(positions, groups, runs)
+        stages, receives = self.between(positions, layout, runs)
         if self.objective(by_formula(stages, count), price) >= best.objective:
             return
         time = seconds(stages, count)
         objective = self.objective(time, price)
         if objective < best.objective and self.meets_limits(time, price):
             best.objective = objective
-            best.plan = Plan(tuple(positions), tuple(groups), count, tuple(runs), stages, receives, time, price)
+            best.plan = Plan(tuple(positions), layout, count, tuple(runs), stages, receives, time, price)
 
     def figures_apart(self, plan: dict) -> list[str]:
         priced, problems = wrong_figures(plan, self)
@@ -154,12 +163,19 @@ class SynchronousPlanner(Planner):
 
 
 @lru_cache(maxsize=256)
-def _assignments(classes: tuple[tuple[int, int], ...], stages: int) -> tuple[tuple[Group, ...], ...]:
-    """`classes`: devices of a node, nodes."""
-    divided = [divisions(size, nodes, stages) for size, nodes in classes]
-    found = []
+def _layouts(classes: tuple[tuple[int, int, bool], ...], stages: int) -> tuple[Layout, ...]:
+    """`classes`: devices of a node, nodes, and whether it matters that neighbours lie in one of them."""
+    divided = [divisions(size, nodes, stages) for size, nodes, _ in classes]
+    found: dict[Layout, None] = {}
     for chosen in product(*divided):
-        groups = tuple(zip(*chosen))
+        groups = tuple(zip(*(parts for parts, _ in chosen)))
         if all(any(group) for group in groups):
-            found.append(groups)
+            beside = tuple(_beside(classes, chosen, groups[b], groups[b + 1], b) for b in range(stages - 1))
+            found[Layout(groups, beside)] = None
     return tuple(found)
+
+
+def _beside(classes, chosen, before: Group, behind: Group, boundary: int) -> bool:
+    used = {i for group in (before, behind) for i, part in enumerate(group) if part}
+    kind = min(used)
+    return len(used) == 1 and classes[kind][2] and chosen[kind][1][boundary]

@@ -144,3 +144,53 @@ def test_where_stages_of_many_devices_may_lie_is_left_out_and_said(tmp_path: Pat
     case = Case(tmp_path, 2, 1e6, 0, machines(nodes, "1GB/s"))
     _, plan = case.compile("--batch", "8")
     assert "stages in more nodes than they fill" in plan["searchSpaceLimits"]
+
+
+APART = ("--batch", "4", "--micro-batches", "1", "--separate", "l0,l1", "l1,l2", "l2,l3", "--max-devices", "gpu=4")
+
+
+def chain_on(folder: Path, layers: int, count: int, devices: int) -> Case:
+    """10 MB a sample between layers; links of nodes are a hundred times as fast as the network."""
+    folder.mkdir()
+    nodes = [{"name": "n", "count": count, "devices": {"gpu": devices}, "link": link("100GB/s")}]
+    return Case(folder, layers, 10e6, 0, machines(nodes, "1GB/s"))
+
+
+@pytest.mark.parametrize("strategy", ["auto", "exhaustive", "milp", "greedy", "local-search"])
+def test_neighbours_lie_in_one_node_however_many_there_are(tmp_path: Path, strategy: str):
+    """Four samples of 10 MB between them: 0.4 ms over the link, 40 ms over the network."""
+    for count in (1, 2, 3):
+        case = chain_on(tmp_path / str(count), 2, count, 2)
+        _, plan = case.compile(*PIPELINE, "--strategy", strategy)
+        assert plan["iterationSeconds"] == pytest.approx(4 * 0.004 + 2 * 0.0004)
+        assert len(set.union(*nodes_of(plan))) == 1
+        assert plan["optimal"] or strategy in ("greedy", "local-search")
+
+
+@pytest.mark.parametrize("strategy", ["auto", "exhaustive", "milp"])
+def test_a_node_holds_as_many_neighbours_as_it_has_devices(tmp_path: Path, strategy: str):
+    """Four stages of one device: no boundary over the network, the middle one, or all."""
+    for count, devices, slow in ((1, 4, 0), (3, 3, 1), (2, 2, 1), (4, 1, 3)):
+        case = chain_on(tmp_path / f"{count}-{devices}", 4, count, devices)
+        _, plan = case.compile(*APART, "--strategy", strategy)
+        assert plan["iterationSeconds"] == pytest.approx(4 * 0.008 + 2 * ((3 - slow) * 0.0004 + slow * 0.04))
+        assert plan["optimal"]
+        nodes = nodes_of(plan)
+        assert sum(a != b for a, b in zip(nodes, nodes[1:])) == slow
+
+
+def test_a_stage_that_lies_elsewhere_is_found(tmp_path: Path):
+    case = chain_on(tmp_path / "c", 2, 2, 2)
+    case.compile(*PIPELINE)
+    plan = json.loads((case.folder / "out/plan.json").read_text())
+    (device,) = plan["stages"][1]["replicas"][0]["devices"]
+    device["node"] = "n-1" if device["node"] == "n-0" else "n-0"
+    (case.folder / "moved.json").write_text(json.dumps(plan))
+    for name, holds in (("out/plan.json", True), ("moved.json", False)):
+        files = ("--model", case.folder / "chain.layers.json", "--cluster", case.folder / "c.yaml")
+        profile = ("--profile", case.folder / "chain.profile.json")
+        done = subprocess.run(
+            [BINARY, "verify", case.folder / name, *files, *profile], capture_output=True, text=True
+        )
+        assert (done.returncode == 0) == holds, done.stdout + done.stderr
+        assert holds or "timing" in done.stdout + done.stderr

@@ -55,6 +55,8 @@ private:
     for (const GroupOption &option : evaluator.space.options)
       if (option.group.counts.size() > 1)
         result.push_back(option);
+    if (evaluator.space.sharesNodes())
+      addNodeSharing(evaluator.problem.cluster, evaluator.space.rooms, result);
     return result;
   }
 
@@ -67,7 +69,7 @@ private:
       return Error::success();
     for (size_t to = from + 1; to < positions.size(); ++to)
       for (const GroupOption &option : groups) {
-        if (!take(option, 1))
+        if (!mayFollow(option.group) || !take(option, 1))
           continue;
         current.stages.push_back({positions[from], positions[to], option.group});
         Error error = extend(to);
@@ -77,6 +79,11 @@ private:
           return error;
       }
     return Error::success();
+  }
+
+  bool mayFollow(const DeviceGroup &group) const {
+    return current.stages.empty() ? !group.besideBefore
+                                  : evaluator.space.mayFollow(current.stages.back().group, group);
   }
 
   /// Takes the slots of `option` (sign 1) if they are left, or gives them back (sign −1).

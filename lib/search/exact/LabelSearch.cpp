@@ -41,6 +41,7 @@ void LabelSearch::addRoot(int choice) {
   root.parent = -1;
   root.position = root.end = last;
   root.option = -1;
+  root.chain = 0;
   root.choice = choice;
   std::fill(scratch.begin(), scratch.end(), 0);
   bound(root);
@@ -63,6 +64,7 @@ PartialPlacement LabelSearch::partialOf(const Label &label) {
   partial.slowest = std::max(label.others, label.first + receive);
   partial.exposed = label.exposed;
   partial.price = label.price;
+  partial.chain = label.chain;
   partial.used = scratch;
   return partial;
 }
@@ -85,22 +87,49 @@ StageEntry LabelSearch::stageBefore(const Label &label, int option, int begin) {
 
 /// Puts the slots of label `index` and of `option` into `scratch`; false where they do not suffice.
 bool LabelSearch::takeSlots(int index, int option) {
-  for (int type = 0; type < types; ++type) {
-    scratch[type] = labels.slotsOf(index)[type] + space.options[option].slots[type];
+  const GroupOption &taken = space.options[option];
+  for (int type = 0; type < types; ++type)
+    scratch[type] = labels.slotsOf(index)[type] + taken.slots[type];
+  if (taken.group.sharesNode()) {
+    auto [type, devices] = taken.group.counts.front();
+    int chain = taken.group.besideNext ? labels[index].chain : 0;
+    scratch[type] += slotsOfChain(space.rooms, type, chain + devices) -
+                     slotsOfChain(space.rooms, type, chain) - taken.slots[type];
+  }
+  for (int type = 0; type < types; ++type)
     if (scratch[type] > space.available[type])
       return false;
-  }
   return space.keepsSharedLimits(scratch);
+}
+
+/// Puts the stage on `option` before label `index` into nodes: `grown` has its chain and packings.
+/// False: there is no room.
+bool LabelSearch::pack(int index, int option, Label &grown) {
+  const Label &label = labels[index];
+  const DeviceGroup &group = space.options[option].group;
+  auto [type, devices] = group.counts.front();
+  grown.chain = devices;
+  grown.packingBehindChain = label.packing;
+  if (group.besideNext) {
+    grown.chain += label.chain;
+    grown.packingBehindChain = label.packingBehindChain;
+    if (grown.chain + group.besideBefore > space.devicesInNode(type))
+      return false;
+  }
+  grown.packing = group.sharesNode()
+                      ? packings.withChain(grown.packingBehindChain, type, grown.chain)
+                      : packings.with(label.packing, option);
+  return grown.packing >= 0;
 }
 
 /// Puts a stage [begin, position) on `option` before label `index`. False: it does not fit.
 bool LabelSearch::grow(int index, int option, int begin, Label &grown) {
   StageEntry stage = stageBefore(labels[index], option, begin);
-  int packing = stage.mostInFlight > 0 ? packings.with(labels[index].packing, option) : -1;
-  if (packing < 0)
+  if (stage.mostInFlight == 0)
     return false;
   grown = grownBy(index, option, begin, stage);
-  grown.packing = packing;
+  if (!pack(index, option, grown))
+    return false;
   bound(grown);
   return true;
 }
@@ -110,10 +139,10 @@ Label LabelSearch::grownBy(int index, int option, int begin, const StageEntry &s
   double receive = 0, receiveGradient = 0;
   if (label.depth > 0 && !evaluator.rules.transfersArePartOfStages()) {
     const Cut &cut = evaluator.cuts[space.positions[label.position]];
-    receive = paths.at(option, label.option)
-                  .time(Samples(stage.share), label.share, cut.forwardBytes, cut.fixedBytes)
-                  .value();
-    receiveGradient = paths.at(label.option, option)
+    const TransferPath &path = paths.at(option, label.option);
+    receive =
+        path.time(Samples(stage.share), label.share, cut.forwardBytes, cut.fixedBytes).value();
+    receiveGradient = path.reversed()
                           .time(label.share, Samples(stage.share), cut.backwardBytes, Bytes(0))
                           .value();
   }
@@ -146,6 +175,8 @@ bool LabelSearch::growOtherShares(int index, const Label &grown, Label &other) {
   if (other.fill >= grown.fill && other.share == grown.share && grown.exposed <= least.sync)
     return false;
   other.packing = grown.packing;
+  other.chain = grown.chain;
+  other.packingBehindChain = grown.packingBehindChain;
   other.exposed = least.sync;
   other.otherShares = true;
   bound(other);
@@ -175,8 +206,8 @@ bool LabelSearch::mayStand(const Lagrangian::Extension &stage, const Label &labe
   if (stage.begin > 0 && label.depth + 1 >= space.maxStages)
     return false; // the last stage that may be added has to take all the rest
   return option.group.size() <= cases[label.choice]->table.batch &&
-         (label.depth == 0 ||
-          evaluator.rules.mayFollow(option.group, space.options[label.option].group));
+         space.mayFollow(stage.option, label.option) &&
+         (stage.begin > 0 || !option.group.besideBefore);
 }
 
 /// Calls `keep` with each promising label that has one stage more than label `index`, whose slots
@@ -289,7 +320,7 @@ double LabelSearch::bestAtGap() const {
 
 void LabelSearch::start(const std::optional<Placement> &placement) {
   if (placement)
-    best.offer(evaluator, *placement);
+    best.offer(evaluator, evaluator.shareNodes(*placement));
 }
 
 Solution LabelSearch::run() {

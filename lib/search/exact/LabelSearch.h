@@ -44,6 +44,7 @@ private:
   template <typename Keep> void expand(int index, Keep keep);
   bool takeSlots(int index, int option);
   bool grow(int index, int option, int begin, Label &grown);
+  bool pack(int index, int option, Label &grown);
   Label grownBy(int index, int option, int begin, const StageEntry &stage);
   bool growOtherShares(int index, const Label &grown, Label &other);
   StageEntry stageBefore(const Label &label, int option, int begin);

@@ -11,10 +11,7 @@ namespace {
 /// take some 100 bytes each.
 constexpr size_t mostStages = 2'000'000;
 
-bool allFit(const SearchSpace &space) {
-  size_t positions = space.positions.size();
-  return positions * (positions - 1) / 2 * space.options.size() <= mostStages;
-}
+bool allFit(const SearchSpace &space) { return space.stages(space.positions.size()) <= mostStages; }
 
 /// From what the search over `few` cuts found, until no cut near those of the plan is better.
 Expected<Solution> refine(const Evaluator &evaluator, const SearchOptions &options,

@@ -14,11 +14,12 @@ namespace {
 constexpr double unknown = std::numeric_limits<double>::max() / 1e9;
 } // namespace
 
-const TransferPath &PathTable::at(int from, int to) {
-  auto [entry, inserted] = paths.try_emplace({from, to});
+const TransferPath &PathTable::at(int before, int behind) {
+  auto [entry, inserted] = paths.try_emplace({before, behind});
   const std::vector<GroupOption> &options = evaluator.space.options;
   if (inserted)
-    entry->second = transferPath(evaluator.problem.cluster, options[from].group, options[to].group);
+    entry->second =
+        transferPath(evaluator.problem.cluster, options[before].group, options[behind].group);
   return entry->second;
 }
 
@@ -36,7 +37,9 @@ LabelStore::LabelStore(const Evaluator &evaluator, PathTable &paths, Packings &p
                            ? std::to_string(option.group.counts.front().first)
                            : placeOf(cluster, option.group);
     auto place = places.try_emplace(std::move(name), int(places.size())).first;
-    interfaces.push_back({place->second, shapeOf(cluster, option.group).devicesPerNode});
+    bool ownLinks = option.group.besideBefore; // of each device
+    interfaces.push_back(
+        {place->second, ownLinks ? 1 : shapeOf(cluster, option.group).devicesPerNode});
   }
 }
 
@@ -79,8 +82,9 @@ int LabelStore::placeFor(const Label &label, const Entry &entry) const {
   if (cut.fixedBytes > Bytes(0) && !evaluator.rules.transfersArePartOfStages())
     // each device of a node takes these: no two counts are alike
     return static_cast<int>(space.options.size()) + label.option;
-  return entry.share == 0 && !evaluator.rules.mergesNeighbours() ? -1
-                                                                 : interfaces[label.option].place;
+  bool alike = entry.share == 0 && !evaluator.rules.mergesNeighbours() &&
+               !space.options[label.option].group.besideBefore;
+  return alike ? -1 : interfaces[label.option].place;
 }
 
 /// What passes between a stage on option `other` and the first one of `label`. A group of several
@@ -90,10 +94,9 @@ LabelStore::Handover LabelStore::handoverTo(int other, const Label &label) {
   int64_t devices = space.options[other].group.size();
   int64_t batch = tables[label.choice]->batch;
   Samples share((batch + devices - 1) / devices);
-  Seconds receive =
-      paths.at(other, label.option).time(share, label.share, cut.forwardBytes, cut.fixedBytes);
-  Seconds gradient =
-      paths.at(label.option, other).time(label.share, share, cut.backwardBytes, Bytes(0));
+  const TransferPath &path = paths.at(other, label.option);
+  Seconds receive = path.time(share, label.share, cut.forwardBytes, cut.fixedBytes);
+  Seconds gradient = path.reversed().time(label.share, share, cut.backwardBytes, Bytes(0));
   return {receive.value(), gradient.value()};
 }
 
@@ -110,7 +113,8 @@ LabelStore::Handover LabelStore::handover(const Label &label, const Label *other
     return entry->second;
   Handover longer;
   for (int before = 0; before < options; ++before) {
-    if (!tables[label.choice]->has(before))
+    if (!tables[label.choice]->has(before) || !space.mayFollow(before, label.option) ||
+        (other && !space.mayFollow(before, other->option)))
       continue;
     Handover mine = handoverTo(before, label);
     Handover others = other ? handoverTo(before, *other) : Handover();
@@ -118,6 +122,20 @@ LabelStore::Handover LabelStore::handover(const Label &label, const Label *other
     longer.gradient = std::max(longer.gradient, mine.gradient - others.gradient);
   }
   return entry->second = longer;
+}
+
+/// Whether each stage that lies in the node of the first one of `b` may lie in that of `a`, where
+/// one has to, and the others find as much room.
+bool LabelStore::chainHolds(const Label &a, const int *aUsed, const Label &b, const int *bUsed) {
+  const DeviceGroup &group = space.options[a.option].group;
+  if (!group.besideBefore)
+    return true;
+  int type = group.counts.front().first;
+  auto behind = [&](const Label &label, const int *used) {
+    return used[type] - slotsOfChain(space.rooms, type, label.chain);
+  };
+  return a.chain <= b.chain && behind(a, aUsed) <= behind(b, bUsed) &&
+         packings.holds(a.packingBehindChain, b.packingBehindChain);
 }
 
 /// Whether every completion of `b` is matched by one of `a` that takes no longer and costs no more.
@@ -132,7 +150,8 @@ bool LabelStore::dominates(const Entry &a, const Label &aLabel, const int *aUsed
   for (size_t type = 0; type < types; ++type)
     if (aUsed[type] > bUsed[type])
       return false;
-  if (aLabel.otherShares > bLabel.otherShares || !packings.holds(aLabel.packing, bLabel.packing))
+  if (aLabel.otherShares > bLabel.otherShares || !packings.holds(aLabel.packing, bLabel.packing) ||
+      !chainHolds(aLabel, aUsed, bLabel, bUsed))
     return false;
   Handover longer;
   if (a.share > b.share || a.nodeShare > b.nodeShare)

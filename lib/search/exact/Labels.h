@@ -25,6 +25,9 @@ struct Label {
   int option, depth; // group of the first stage; number of stages
   int choice;        // index of the micro-batch count
   int packing;       // of its stages, see Packings
+  /// Of the node of its first stage, where that is in one: devices that this and the stages behind
+  /// it have there which lie beside each other; and the packing without them.
+  int chain, packingBehindChain;
   bool dominated;
   bool otherShares; // its figures are the least that any shares of unequal devices may give
   Samples share;    // largest of the first stage
@@ -34,8 +37,8 @@ struct Label {
 class PathTable {
 public:
   explicit PathTable(const Evaluator &evaluator) : evaluator(evaluator) {}
-  /// From option `from` to option `to`.
-  const TransferPath &at(int from, int to);
+  /// From option `before` to option `behind` of the next stage; gradients go the other way.
+  const TransferPath &at(int before, int behind);
 
 private:
   const Evaluator &evaluator;
@@ -89,6 +92,7 @@ private:
   int placeFor(const Label &label, const Entry &entry) const;
   Handover handoverTo(int other, const Label &label);
   Handover handover(const Label &label, const Label *other);
+  bool chainHolds(const Label &a, const int *aUsed, const Label &b, const int *bUsed);
   bool dominates(const Entry &a, const Label &aLabel, const int *aUsed, const Entry &b,
                  const Label &bLabel, const int *bUsed);
 

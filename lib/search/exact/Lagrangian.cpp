@@ -37,7 +37,37 @@ Lagrangian::Lagrangian(const Evaluator &evaluator, const StageTable &table, bool
       costMatters(evaluator.problem.request.objective == Objective::Cost), paths(evaluator),
       timeLimit(infinity), costLimit(infinity), solvedTime(infinity), solvedCost(infinity) {
   listResources();
+  listSides();
   listChoices(table, wholeModelGroups);
+}
+
+void Lagrangian::listSides() {
+  std::map<int, size_t> first; // by type
+  for (const GroupOption &option : evaluator.space.options) {
+    NodeSharing &own = shares.emplace_back();
+    auto [type, devices] = option.group.counts.front();
+    own.devices = devices;
+    if (!option.group.sharesNode())
+      continue;
+    own.before = option.group.besideBefore;
+    own.next = option.group.besideNext;
+    own.inNode = evaluator.space.devicesInNode(type);
+    auto [known, isNew] = first.try_emplace(type, sides);
+    if (isNew) {
+      chains.push_back({sides, own.inNode - 1});
+      sides += own.inNode - 1;
+    }
+    own.firstSide = known->second;
+  }
+}
+
+/// Where paths stand before a stage on `option` that begins at `position`, where its node has
+/// `chain` devices of stages from there on.
+size_t Lagrangian::placeBefore(int position, int option, int chain) const {
+  if (option < 0 || !shares[option].before)
+    return placeAt(position);
+  const NodeSharing &own = shares[option];
+  return placeAt(position, own.firstSide + own.inNode - chain - 1);
 }
 
 void Lagrangian::listResources() {
@@ -65,10 +95,17 @@ void Lagrangian::listChoices(const StageTable &table, bool wholeModelGroups) {
       listChoicesOf(table, wholeModelGroups, begin, end);
 }
 
+/// Where paths stand behind a stage that has as few devices of its node before it as it may.
+size_t Lagrangian::placeBehind(const Choice &choice) const {
+  const NodeSharing &own = shares[choice.option];
+  return placeAt(choice.end, own.next ? own.firstSide + own.devices + own.before - 1 : 0);
+}
+
 /// Whether `a`, an option before `b`, has devices of the same type, no more of them in one node,
 /// and finds room wherever `b` does.
 bool Lagrangian::isSmaller(const DeviceGroup &a, const DeviceGroup &b) const {
-  if (a.counts.size() > 1 || b.counts.size() > 1 || a.counts[0].first != b.counts[0].first)
+  if (a.counts.size() > 1 || b.counts.size() > 1 || a.counts[0].first != b.counts[0].first ||
+      a.besideBefore != b.besideBefore || a.besideNext != b.besideNext)
     return false;
   const TypeRoom &room = evaluator.space.rooms[a.counts[0].first];
   if (!room.isFree())
@@ -118,11 +155,18 @@ void Lagrangian::listChoicesOf(const StageTable &table, bool wholeModelGroups, i
 }
 
 double Lagrangian::leastSlowest() const {
-  std::vector<double> least(positions, infinity);
+  std::vector<double> least(positions * sides, infinity);
   least[0] = 0;
-  for (const Choice &choice : choices)
-    least[choice.end] = std::min(least[choice.end], std::max(least[choice.begin], choice.time));
-  return least[positions - 1];
+  for (auto choice = choices.begin(); choice != choices.end();) {
+    const int end = choice->end;
+    for (; choice != choices.end() && choice->end == end; ++choice)
+      overPlaces(*choice, [&](size_t before, size_t behind) {
+        least[behind] = std::min(least[behind], std::max(least[before], choice->time));
+      });
+    overChains(
+        end, [&](size_t fewer, size_t more) { least[more] = std::min(least[more], least[fewer]); });
+  }
+  return least[placeAt(positions - 1)];
 }
 
 /// A geometric grid over the slowest stage, up to where (m−1)·low alone passes the limit.
@@ -309,8 +353,8 @@ bool Lagrangian::split(Interval &interval, Interval &upper) {
 double Lagrangian::openTime(const Interval &interval, const PartialPlacement &partial) const {
   if (partial.slowest > interval.high)
     return infinity;
-  Before before = leastBefore(interval.time, partial.position, partial.option, partial.receive,
-                              stateLeft(interval.time.levels, partial.used));
+  Before before = leastBefore(interval.time, partial.position, partial.option, partial.chain,
+                              partial.receive, stateLeft(interval.time.levels, partial.used));
   double open = std::max(before.fill, partial.exposed + before.forward);
   double time = std::max(interval.least, chosenTime(interval, partial) + open);
   return time > interval.most * tolerance ? infinity : time;
@@ -325,8 +369,8 @@ double Lagrangian::chosenTime(const Interval &interval, const PartialPlacement &
 /// What completions in the interval pay at least for the stages before `partial`.
 double Lagrangian::openCost(const Interval &interval, const PartialPlacement &partial) const {
   double exposed = secondCharge(interval, interval.cost.multipliers) * partial.exposed;
-  double open = std::max(interval.cost.fill[partial.position],
-                         exposed + interval.cost.forward[partial.position]);
+  size_t place = placeBefore(partial.position, partial.option, partial.chain);
+  double open = std::max(interval.cost.fill[place], exposed + interval.cost.forward[place]);
   return std::max(0.0, open - refund(interval, interval.cost.multipliers, partial));
 }
 

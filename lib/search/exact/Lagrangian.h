@@ -28,6 +28,7 @@ struct PartialPlacement {
   double slowest = 0;       // max τ of them
   double exposed = 0;       // synchronisation not hidden, R of the first chosen stage
   double price = 0;         // dollars per hour
+  int chain = 0;            // devices in the node of the first chosen stage, see Label
   llvm::ArrayRef<int> used; // slots of each type
 };
 
@@ -146,21 +147,21 @@ private:
   };
   /// Where a stage on some option may begin: what paths know of the stage behind their last one.
   struct Junctions {
-    std::vector<size_t> first = {}; // by position, and one more
-    std::vector<int> options = {};  // ascending at each position; −1 at the last one
+    std::vector<size_t> first = {};            // by position, and one more
+    std::vector<SearchSpace::Face> faces = {}; // ascending at each position
 
-    bool empty() const { return options.empty(); }
+    bool empty() const { return faces.empty(); }
     /// The index of one, −1 where there is none.
-    int find(int position, int option) const {
-      auto begin = options.begin() + first[position], end = options.begin() + first[position + 1];
-      auto found = std::lower_bound(begin, end, option);
-      return found == end || *found != option ? -1 : static_cast<int>(found - options.begin());
+    int find(int position, SearchSpace::Face face) const {
+      auto begin = faces.begin() + first[position], end = faces.begin() + first[position + 1];
+      auto found = std::lower_bound(begin, end, face);
+      return found == end || *found != face ? -1 : static_cast<int>(found - faces.begin());
     }
   };
   /// Multipliers and what they give.
   struct Relaxation {
     std::vector<double> multipliers = {}; // by resource: for all there is of it
-    /// By position, or by junction and state: the least of the layers before it, with what they pay
+    /// By place, or by junction and state: the least of the layers before it, with what they pay
     /// for resources: of Σ τ + exposed synchronisation, and of Σ forward; each with what else
     /// counts. At junctions with the transfers there.
     std::vector<double> fill = {}, forward = {};
@@ -196,18 +197,33 @@ private:
   struct Before {
     double fill, forward;
   };
-  /// As Relaxation has them, of the stages that end at a position: by their options, and by state.
+  /// As Relaxation has them, of the stages that end at a position: by how they look from behind,
+  /// and by state.
   struct Reached {
-    std::vector<int> options = {};
+    std::vector<SearchSpace::Face> faces = {};
     std::vector<double> fill = {}, forward = {};
   };
-  /// Which choice reached a position: the least fill, and the least forward time.
+  /// Which choice reached a place, and from where: the least fill, and the least forward time.
   struct Step {
     int fillChoice, forwardChoice;
+    size_t fillFrom, forwardFrom;
     bool behindSync; // the rest before the stage is hidden behind its synchronisation
+  };
+  /// How stages on an option share nodes with their neighbours.
+  struct NodeSharing {
+    bool before = false, next = false;
+    int devices = 0, inNode = 0;
+    size_t firstSide = 0; // of its type, with one device
   };
 
   void listResources();
+  void listSides();
+  /// Paths know of a position whether the stages around it share a node, and how many devices of it
+  /// those before have at most: its places.
+  size_t placeAt(int position, size_t side = 0) const { return size_t(position) * sides + side; }
+  size_t placeBefore(int position, int option, int chain) const;
+  template <typename Visit> void overPlaces(const Choice &choice, Visit visit) const;
+  template <typename Relax> void overChains(int position, Relax relax) const;
   void listChoices(const StageTable &table, bool wholeModelGroups);
   bool isSmaller(const DeviceGroup &a, const DeviceGroup &b) const;
   void listChoicesOf(const StageTable &table, bool wholeModelGroups, int begin, int end);
@@ -218,6 +234,8 @@ private:
                    const Charges &charges) const;
   void dropChoices(Interval &interval) const;
   void fixChoices(Interval &interval) const;
+  void overFewer(int position, std::vector<double> &least) const;
+  size_t placeBehind(const Choice &choice) const;
   std::vector<double> leastBehind(const Interval &interval, const Charges &charges) const;
   void startNear(Interval &interval) const;
   size_t deciding() const;
@@ -237,6 +255,7 @@ private:
   template <typename MakeCharges>
   void ascend(const Interval &interval, Relaxation &relaxation, int steps, double goal,
               double fillTime, MakeCharges makeCharges);
+  void takeFewer(int position, Relaxation &relaxation);
   void solve(const Interval &interval, const Charges &charges, Relaxation &relaxation);
   std::vector<double> surplus(double fillTime) const;
   Charges chargesOf(const std::vector<double> &multipliers, double second, bool countsMoney) const;
@@ -257,15 +276,17 @@ private:
   void solveLevels(const Interval &interval, const Charges &charges, Relaxation &relaxation);
   void addStages(const Interval &interval, const Charges &charges, const Relaxation &relaxation,
                  int end, Reached &reached) const;
+  void addStage(const Choice &choice, int chain, double pays, const Relaxation &relaxation,
+                Reached &reached) const;
   void addTransfers(int position, const Reached &reached, Relaxation &relaxation);
   void traceLevels(const Interval &interval, const Charges &charges, const Relaxation &relaxation);
-  TransferTimes boundary(int position, int before, int behind);
+  TransferTimes boundary(int position, SearchSpace::Face before, SearchSpace::Face behind);
   size_t statesTaken(const Levels &levels, int option) const;
   size_t stateLeft(const Levels &levels, llvm::ArrayRef<int> used) const;
   /// Before a stage on `option` that begins at `position`, whose input takes `receive` seconds at
-  /// least, in `state`.
-  Before leastBefore(const Relaxation &relaxation, int position, int option, double receive,
-                     size_t state) const;
+  /// least, in `state`; `chain`: devices in its node, of stages from there on.
+  Before leastBefore(const Relaxation &relaxation, int position, int option, int chain,
+                     double receive, size_t state) const;
 
   /// Whether a placement of the interval may have the stage.
   bool mayTake(const Choice &choice, const Interval &interval) const {
@@ -282,18 +303,43 @@ private:
   std::vector<double> limits;
   std::vector<double> use;         // by option and resource, as a share of the limit
   std::vector<double> prices;      // by option, dollars per hour
-  std::vector<Choice> choices;     // by end, then begin
-  std::vector<Interval> intervals; // ascending
-  Interval taken;                  // out of them last
+  std::vector<NodeSharing> shares; // by option
+  size_t sides = 1;                // of a position: apart, or by type and devices of a chain
+  std::vector<std::pair<size_t, size_t>> chains; // first side of each type, and how many
+  std::vector<Choice> choices;                   // by end, then begin
+  std::vector<Interval> intervals;               // ascending
+  Interval taken;                                // out of them last
   std::vector<Interval> aside;
   double timeLimit, costLimit;   // of interest
   double solvedTime, solvedCost; // least bounds of the intervals that were dropped
   bool started = false;
   Known known;
   bool isWarm = false;        // they come from elsewhere
-  std::vector<Step> steps;    // of the last solve; with levels, only those of its path
+  std::vector<Step> steps;    // by place, of the last solve; with levels, only those of its path
   std::vector<unsigned> seen; // by choice: the listing that found it last
   unsigned listing = 0;
 };
+
+/// Calls `visit(before, behind)` with the places that a stage may lie between: the others follow
+/// from overChains.
+template <typename Visit> void Lagrangian::overPlaces(const Choice &choice, Visit visit) const {
+  const NodeSharing &own = shares[choice.option];
+  const size_t before = placeAt(choice.begin), behind = placeAt(choice.end);
+  if (!own.before)
+    return visit(before, own.next ? behind + own.firstSide + own.devices - 1 : behind);
+  const int most = own.inNode - own.devices; // of the chain before it
+  if (!own.next)
+    return visit(before + own.firstSide + most - 1, behind);
+  for (int chain = 1; chain < most; ++chain)
+    visit(before + own.firstSide + chain - 1, behind + own.firstSide + chain + own.devices - 1);
+}
+
+/// Calls `relax(fewer, more)` for the places of `position` where the chain may have one device more
+/// than at the other, ascending.
+template <typename Relax> void Lagrangian::overChains(int position, Relax relax) const {
+  for (auto [first, count] : chains)
+    for (size_t side = first; side + 1 < first + count; ++side)
+      relax(placeAt(position, side), placeAt(position, side + 1));
+}
 
 } // namespace heterplan

@@ -111,45 +111,73 @@ double Lagrangian::ownCharge(const Choice &choice, const Interval &interval,
 /// Shortest paths under the charges of `relaxation.multipliers`, and what they bound.
 void Lagrangian::solve(const Interval &interval, const Charges &charges, Relaxation &relaxation) {
   std::vector<double> &fills = relaxation.fill, &forwards = relaxation.forward;
-  fills.assign(positions, infinity);
-  forwards.assign(positions, infinity);
-  steps.assign(positions, {});
+  fills.assign(positions * sides, infinity);
+  forwards.assign(positions * sides, infinity);
+  steps.assign(positions * sides, {});
   fills[0] = forwards[0] = 0;
+  int position = 0;
   for (int i : interval.choices) {
     const Choice &choice = choices[i];
-    const double fillBefore = fills[choice.begin], forwardBefore = forwards[choice.begin];
-    double own = ownCharge(choice, interval, charges);
-    double forward = own + charges.second * choice.forward + forwardBefore;
-    Step &step = steps[choice.end];
-    if (forward < forwards[choice.end]) {
-      forwards[choice.end] = forward;
-      step.forwardChoice = i;
-    }
-    double behind = charges.second * choice.sync + forwardBefore;
-    double fill = own + charges.second * choice.time + std::max(fillBefore, behind);
-    if (fill < fills[choice.end]) {
-      fills[choice.end] = fill;
-      step.fillChoice = i;
-      step.behindSync = behind > fillBefore;
-    }
+    for (; position < choice.end - 1; ++position)
+      takeFewer(position + 1, relaxation);
+    const double own = ownCharge(choice, interval, charges);
+    const double ownForward = own + charges.second * choice.forward;
+    const double ownFill = own + charges.second * choice.time;
+    const double sync = charges.second * choice.sync;
+    overPlaces(choice, [&](size_t before, size_t behind) {
+      Step &step = steps[behind];
+      const double forward = ownForward + forwards[before];
+      if (forward < forwards[behind]) {
+        forwards[behind] = forward;
+        step.forwardChoice = i;
+        step.forwardFrom = before;
+      }
+      const double exposed = sync + forwards[before];
+      const double fill = ownFill + std::max(fills[before], exposed);
+      if (fill < fills[behind]) {
+        fills[behind] = fill;
+        step.fillChoice = i;
+        step.fillFrom = before;
+        step.behindSync = exposed > fills[before];
+      }
+    });
   }
+  for (; position + 1 < positions; ++position)
+    takeFewer(position + 1, relaxation);
   const std::vector<double> &multipliers = relaxation.multipliers;
-  double least = fills[positions - 1];
+  double least = fills[placeAt(positions - 1)];
   double paid = std::accumulate(multipliers.begin(), multipliers.end(), 0.0);
   relaxation.bound = std::isfinite(least) ? least - paid - 1e-12 * (least + paid) : infinity;
+}
+
+/// A chain that may have more devices may have fewer.
+void Lagrangian::takeFewer(int position, Relaxation &relaxation) {
+  overChains(position, [&](size_t fewer, size_t more) {
+    if (relaxation.forward[fewer] < relaxation.forward[more]) {
+      relaxation.forward[more] = relaxation.forward[fewer];
+      steps[more].forwardChoice = steps[fewer].forwardChoice;
+      steps[more].forwardFrom = steps[fewer].forwardFrom;
+    }
+    if (relaxation.fill[fewer] < relaxation.fill[more]) {
+      relaxation.fill[more] = relaxation.fill[fewer];
+      steps[more].fillChoice = steps[fewer].fillChoice;
+      steps[more].fillFrom = steps[fewer].fillFrom;
+      steps[more].behindSync = steps[fewer].behindSync;
+    }
+  });
 }
 
 /// How much more of each resource than there is the path of the last solve takes, as a share.
 std::vector<double> Lagrangian::surplus(double fillTime) const {
   std::vector<double> result(limits.size() + 1, -1);
   bool forwardOnly = false;
-  for (int position = positions - 1; position > 0;) {
-    const Step &step = steps[position];
+  for (size_t place = placeAt(positions - 1); place > 0;) {
+    const Step &step = steps[place];
     const Choice &choice = choices[forwardOnly ? step.forwardChoice : step.fillChoice];
     for (size_t resource = 0; resource < limits.size(); ++resource)
       result[resource] += use[choice.option * limits.size() + resource];
     double seconds = forwardOnly ? choice.forward : choice.time;
-    position = choice.begin;
+    place = forwardOnly ? step.forwardFrom : step.fillFrom;
     if (!forwardOnly && step.behindSync) {
       seconds += choice.sync;
       forwardOnly = true;

@@ -83,7 +83,7 @@ int Lagrangian::scarcestType(const Relaxation &relaxation) const {
 bool Lagrangian::keepMore(Interval &interval) const {
   Relaxation &relaxation = interval.time;
   Junctions junctions = junctionsOf(interval);
-  const size_t work = additions(interval, junctions), places = junctions.options.size();
+  const size_t work = additions(interval, junctions), places = junctions.faces.size();
   if (std::max(work / mostStates, places / mostPlaces) > 0)
     return false;
   bool isNew = relaxation.junctions.empty();
@@ -102,12 +102,21 @@ bool Lagrangian::keepMore(Interval &interval) const {
 
 /// What one solve with one state takes.
 size_t Lagrangian::additions(const Interval &interval, const Junctions &junctions) const {
-  size_t sum = interval.ranked.size() + 1;
+  const SearchSpace &space = evaluator.space;
+  size_t sum = 1;
   for (int position = 1; position < positions; ++position) {
-    std::set<int> ending;
-    for (size_t i = interval.firstRanked[position]; i < interval.firstRanked[position + 1]; ++i)
-      ending.insert(choices[interval.ranked[i].choice].option);
-    sum += ending.size() * (junctions.first[position + 1] - junctions.first[position]);
+    std::set<SearchSpace::Face> ending;
+    for (size_t i = interval.firstRanked[position]; i < interval.firstRanked[position + 1]; ++i) {
+      const int option = choices[interval.ranked[i].choice].option;
+      auto [least, most] = space.chainsOf(option);
+      sum += most + 1 - least;
+      for (int chain = least; chain <= most; ++chain)
+        ending.insert(space.faceBehind(option, chain));
+    }
+    for (size_t here = junctions.first[position]; here < junctions.first[position + 1]; ++here)
+      sum += count_if(ending, [&](SearchSpace::Face before) {
+        return space.mayMeet(before, junctions.faces[here]);
+      });
   }
   return sum;
 }
@@ -136,23 +145,30 @@ size_t Lagrangian::stateLeft(const Levels &levels, ArrayRef<int> used) const {
 
 /// Of the stages that are ranked.
 Lagrangian::Junctions Lagrangian::junctionsOf(const Interval &interval) const {
-  std::vector<std::set<int>> options(positions);
-  for (const Ranked &ranked : interval.ranked)
-    options[choices[ranked.choice].begin].insert(choices[ranked.choice].option);
-  options.back().insert(-1);
+  std::vector<std::set<SearchSpace::Face>> faces(positions);
+  for (const Ranked &ranked : interval.ranked) {
+    const Choice &choice = choices[ranked.choice];
+    auto [least, most] = evaluator.space.chainsOf(choice.option);
+    for (int chain = least; chain <= most; ++chain)
+      faces[choice.begin].insert(evaluator.space.faceBefore(choice.option, chain));
+  }
+  faces.back().insert(SearchSpace::Face());
   Junctions junctions{{0}, {}};
-  for (const std::set<int> &here : options) {
-    junctions.options.insert(junctions.options.end(), here.begin(), here.end());
-    junctions.first.push_back(junctions.options.size());
+  for (const std::set<SearchSpace::Face> &here : faces) {
+    junctions.faces.insert(junctions.faces.end(), here.begin(), here.end());
+    junctions.first.push_back(junctions.faces.size());
   }
   return junctions;
 }
 
 /// Least where the time that a boundary takes counts once.
-TransferTimes Lagrangian::boundary(int position, int before, int behind) {
-  if (behind < 0 || evaluator.rules.transfersArePartOfStages())
+TransferTimes Lagrangian::boundary(int position, SearchSpace::Face before,
+                                   SearchSpace::Face behind) {
+  if (!evaluator.space.mayMeet(before, behind))
+    return {infinity, infinity};
+  if (behind.option < 0 || evaluator.rules.transfersArePartOfStages())
     return {};
-  return transferTimes(evaluator, paths, batch, position, before, behind);
+  return transferTimes(evaluator, paths, batch, position, before.option, behind.option);
 }
 
 /// As `solve`, over what was ranked.
@@ -160,7 +176,7 @@ void Lagrangian::solveLevels(const Interval &interval, const Charges &charges,
                              Relaxation &relaxation) {
   const size_t states = relaxation.levels.states();
   const Junctions &junctions = relaxation.junctions;
-  relaxation.fill.assign(junctions.options.size() * states, infinity);
+  relaxation.fill.assign(junctions.faces.size() * states, infinity);
   relaxation.forward.assign(relaxation.fill.size(), infinity);
   std::fill_n(relaxation.fill.begin(), junctions.first[1] * states, 0);
   std::fill_n(relaxation.forward.begin(), junctions.first[1] * states, 0);
@@ -179,33 +195,42 @@ void Lagrangian::solveLevels(const Interval &interval, const Charges &charges,
 /// Makes `reached` what the ranked stages that end at `end` add to what is before them.
 void Lagrangian::addStages(const Interval &interval, const Charges &charges,
                            const Relaxation &relaxation, int end, Reached &reached) const {
+  reached = {};
+  for (size_t i = interval.firstRanked[end]; i < interval.firstRanked[end + 1]; ++i) {
+    const Choice &choice = choices[interval.ranked[i].choice];
+    const double pays = ownCharge(choice, interval, charges);
+    auto [least, most] = evaluator.space.chainsOf(choice.option);
+    for (int chain = least; chain <= most; ++chain)
+      addStage(choice, chain, pays, relaxation, reached);
+  }
+}
+
+/// One of them, of a chain of so many devices in its node, which `pays` for its own.
+void Lagrangian::addStage(const Choice &choice, int chain, double pays,
+                          const Relaxation &relaxation, Reached &reached) const {
   const Levels &levels = relaxation.levels;
   const ArrayRef<Levels::Kept> kept = levels.types;
   const ArrayRef<Levels::Kept> outer = kept.empty() ? kept : kept.drop_back();
   const size_t states = levels.states(), inner = kept.empty() ? 1 : size_t(kept.back().count) + 1;
-  reached = {};
-  for (size_t i = interval.firstRanked[end]; i < interval.firstRanked[end + 1]; ++i) {
-    const Ranked &ranked = interval.ranked[i];
-    const Choice &choice = choices[ranked.choice];
-    size_t own = find(reached.options, choice.option) - reached.options.begin();
-    if (own == reached.options.size()) {
-      reached.options.push_back(choice.option);
-      reached.fill.resize((own + 1) * states, infinity);
-      reached.forward.resize((own + 1) * states, infinity);
-    }
-    const double pays = ownCharge(choice, interval, charges);
-    const Addition<double> added{pays + choice.time - choice.receive - choice.gradient,
-                                 pays + choice.forward - choice.receive, choice.sync};
-    const size_t taken = statesTaken(levels, choice.option), least = taken % inner;
-    const size_t junction = relaxation.junctions.find(choice.begin, choice.option);
-    for (size_t row = taken / inner; row < states / inner; ++row) {
-      if (!isAtLeast(outer, row, taken / inner))
-        continue;
-      size_t state = row * inner + least, before = junction * states + state - taken;
-      addStage(added, &relaxation.fill[before], &relaxation.forward[before],
-               &reached.fill[own * states + state], &reached.forward[own * states + state],
-               inner - least);
-    }
+  const SearchSpace::Face face = evaluator.space.faceBehind(choice.option, chain);
+  size_t own = find(reached.faces, face) - reached.faces.begin();
+  if (own == reached.faces.size()) {
+    reached.faces.push_back(face);
+    reached.fill.resize((own + 1) * states, infinity);
+    reached.forward.resize((own + 1) * states, infinity);
+  }
+  const Addition<double> added{pays + choice.time - choice.receive - choice.gradient,
+                               pays + choice.forward - choice.receive, choice.sync};
+  const size_t taken = statesTaken(levels, choice.option), least = taken % inner;
+  const size_t junction =
+      relaxation.junctions.find(choice.begin, evaluator.space.faceBefore(choice.option, chain));
+  for (size_t row = taken / inner; row < states / inner; ++row) {
+    if (!isAtLeast(outer, row, taken / inner))
+      continue;
+    size_t state = row * inner + least, before = junction * states + state - taken;
+    heterplan::addStage(added, &relaxation.fill[before], &relaxation.forward[before],
+                        &reached.fill[own * states + state], &reached.forward[own * states + state],
+                        inner - least);
   }
 }
 
@@ -214,8 +239,10 @@ void Lagrangian::addTransfers(int position, const Reached &reached, Relaxation &
   const Junctions &junctions = relaxation.junctions;
   const size_t states = relaxation.levels.states();
   for (size_t here = junctions.first[position]; here < junctions.first[position + 1]; ++here)
-    for (size_t i = 0; i < reached.options.size(); ++i) {
-      TransferTimes time = boundary(position, reached.options[i], junctions.options[here]);
+    for (size_t i = 0; i < reached.faces.size(); ++i) {
+      TransferTimes time = boundary(position, reached.faces[i], junctions.faces[here]);
+      if (std::isinf(time.receive))
+        continue;
       addTime(time.receive, &reached.forward[i * states], &relaxation.forward[here * states],
               states);
       addTime(time.receive + time.gradient, &reached.fill[i * states],
@@ -228,23 +255,28 @@ void Lagrangian::traceLevels(const Interval &interval, const Charges &charges,
                              const Relaxation &relaxation) {
   const Levels &levels = relaxation.levels;
   const size_t states = levels.states();
-  steps.assign(positions, {});
+  steps.assign(positions * sides, {});
   size_t state = states - 1;
   bool forwardOnly = false;
-  int optionBehind = -1;
+  SearchSpace::Face behindIt;
   for (int position = positions - 1; position > 0 && std::isfinite(relaxation.fill.back());) {
-    Step &step = steps[position];
+    Step &step = steps[placeAt(position)];
     double least = infinity;
     size_t taken = 0;
+    int chainOfBest = 0;
     for (size_t i = interval.firstRanked[position]; i < interval.firstRanked[position + 1]; ++i) {
       const Ranked &ranked = interval.ranked[i];
       const Choice &choice = choices[ranked.choice];
       size_t takes = statesTaken(levels, choice.option);
       if (!isAtLeast(levels.types, state, takes))
         continue;
-      TransferTimes transfers = boundary(position, choice.option, optionBehind);
-      Before before =
-          leastBefore(relaxation, choice.begin, choice.option, choice.receive, state - takes);
+      const int chain = shares[choice.option].devices + behindIt.chain;
+      TransferTimes transfers =
+          boundary(position, evaluator.space.faceBehind(choice.option, chain), behindIt);
+      if (std::isinf(transfers.receive))
+        continue;
+      Before before = leastBefore(relaxation, choice.begin, choice.option, chain, choice.receive,
+                                  state - takes);
       double behind = choice.sync + before.forward;
       double time = ownCharge(choice, interval, charges) + transfers.receive;
       time += forwardOnly ? choice.forward + before.forward
@@ -254,20 +286,25 @@ void Lagrangian::traceLevels(const Interval &interval, const Charges &charges,
         continue;
       least = time;
       taken = takes;
-      step = {ranked.choice, ranked.choice, behind > before.fill};
+      chainOfBest = chain;
+      step = {ranked.choice, ranked.choice, placeAt(choice.begin), placeAt(choice.begin),
+              behind > before.fill};
     }
     state -= taken;
     position = choices[step.fillChoice].begin;
-    optionBehind = choices[step.fillChoice].option;
+    behindIt = evaluator.space.faceBefore(choices[step.fillChoice].option, chainOfBest);
     forwardOnly |= step.behindSync;
   }
 }
 
 Lagrangian::Before Lagrangian::leastBefore(const Relaxation &relaxation, int position, int option,
-                                           double receive, size_t state) const {
-  if (relaxation.junctions.empty())
-    return {relaxation.fill[position], relaxation.forward[position]};
-  int junction = relaxation.junctions.find(position, option);
+                                           int chain, double receive, size_t state) const {
+  if (relaxation.junctions.empty()) {
+    size_t place = placeBefore(position, option, chain);
+    return {relaxation.fill[place], relaxation.forward[place]};
+  }
+  int junction = relaxation.junctions.find(
+      position, option < 0 ? SearchSpace::Face() : evaluator.space.faceBefore(option, chain));
   if (junction < 0) // no placement of interest has the stage
     return {infinity, infinity};
   size_t place = junction * relaxation.levels.states() + state;

@@ -18,18 +18,31 @@ constexpr double tolerance = 1 + 1e-9;
 
 double Lagrangian::slowestAtLeast() const { return intervals.empty() ? 0 : intervals.front().low; }
 
-/// By position: the least that the stages behind it pay.
+/// By place: the least that the stages behind it pay.
 std::vector<double> Lagrangian::leastBehind(const Interval &interval,
                                             const Charges &charges) const {
-  std::vector<double> least(positions, infinity);
-  least[positions - 1] = 0;
+  std::vector<double> least(positions * sides, infinity);
+  least[placeAt(positions - 1)] = 0;
+  int position = positions;
   for (int i : reverse(interval.choices)) {
     const Choice &choice = choices[i];
-    least[choice.begin] =
-        std::min(least[choice.begin], ownCharge(choice, interval, charges) +
-                                          charges.second * choice.time + least[choice.end]);
+    for (; position > choice.end; --position)
+      overFewer(position - 1, least);
+    const double own = ownCharge(choice, interval, charges) + charges.second * choice.time;
+    overPlaces(choice, [&](size_t before, size_t behind) {
+      least[before] = std::min(least[before], own + least[behind]);
+    });
   }
   return least;
+}
+
+/// What may follow a chain may follow one with fewer devices.
+void Lagrangian::overFewer(int position, std::vector<double> &least) const {
+  for (auto [first, count] : chains)
+    for (size_t side = first + count - 1; side > first; --side) {
+      const size_t more = placeAt(position, side);
+      least[more - 1] = std::min(least[more - 1], least[more]);
+    }
 }
 
 /// Those that take longer than the interval allows.
@@ -42,8 +55,15 @@ double Lagrangian::leastWith(const Choice &choice, const Interval &interval,
                              const Relaxation &relaxation, const Charges &charges) const {
   const Levels &levels = relaxation.levels;
   size_t state = levels.states() - 1 - statesTaken(levels, choice.option);
-  Before least = leastBefore(relaxation, choice.begin, choice.option, choice.receive, state);
-  double before = std::max(least.fill, charges.second * choice.sync + least.forward);
+  double before = infinity;
+  auto [fewest, most] = evaluator.space.chainsOf(choice.option);
+  for (int chain = fewest; chain <= most; ++chain) {
+    Before least =
+        leastBefore(relaxation, choice.begin, choice.option, chain, choice.receive, state);
+    before = std::min(before, std::max(least.fill, charges.second * choice.sync + least.forward));
+    if (relaxation.junctions.empty()) // others have less room before them
+      break;
+  }
   return ownCharge(choice, interval, charges) + charges.second * choice.time + before;
 }
 
@@ -65,10 +85,11 @@ void Lagrangian::fixChoices(Interval &interval) const {
   const double mostCost = costLimit * tolerance + refund(interval, interval.cost.multipliers, none);
   erase_if(interval.choices, [&](int i) {
     const Choice &choice = choices[i];
-    if (leastWith(choice, interval, interval.time, time) + behind[choice.end] > limit)
+    const size_t place = placeBehind(choice);
+    if (leastWith(choice, interval, interval.time, time) + behind[place] > limit)
       return true;
     return costMatters &&
-           leastWith(choice, interval, interval.cost, cost) + behindCost[choice.end] > mostCost;
+           leastWith(choice, interval, interval.cost, cost) + behindCost[place] > mostCost;
   });
 }
 
@@ -117,7 +138,8 @@ void Lagrangian::listExtensions(const PartialPlacement &partial, double timeLimi
       const Ranked &ranked = interval.ranked[i];
       if (ranked.time > timeLeft)
         break;
-      if (ranked.cost > costLeft || seen[ranked.choice] == listing)
+      if (ranked.cost > costLeft || seen[ranked.choice] == listing ||
+          !evaluator.space.mayFollow(choices[ranked.choice].option, partial.option))
         continue;
       seen[ranked.choice] = listing;
       found.push_back({choices[ranked.choice].begin, choices[ranked.choice].option});

@@ -6,6 +6,7 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <set>
@@ -20,33 +21,57 @@ constexpr float infinity = std::numeric_limits<float>::infinity();
 
 NeighbourPaths::NeighbourPaths(const Evaluator &evaluator, const DeviceStates &states,
                                PathTable &paths, int64_t batch, ArrayRef<StateStage> stages)
-    : evaluator(evaluator), states(states), paths(paths), batch(batch), stages(stages),
+    : evaluator(evaluator), states(states), paths(paths), batch(batch),
       positions(evaluator.space.positions.size() + 1) {
+  listChains(stages);
   listPositions();
 }
 
-NeighbourPaths::Boundary NeighbourPaths::boundaryOf(int position, int before, int after) const {
-  if (after < 0)
+/// Each stage with every chain that it may belong to.
+void NeighbourPaths::listChains(ArrayRef<StateStage> stages) {
+  const SearchSpace &space = evaluator.space;
+  for (size_t i = 0; i < stages.size(); ++i) {
+    const int option = stages[i].option;
+    auto [least, most] = space.chainsOf(option);
+    for (int chain = least; chain <= most; ++chain)
+      chained.push_back(
+          {stages[i], space.faceBefore(option, chain), space.faceBehind(option, chain), int(i)});
+  }
+}
+
+NeighbourPaths::Boundary NeighbourPaths::boundaryOf(int position, SearchSpace::Face before,
+                                                    SearchSpace::Face after) const {
+  if (!evaluator.space.mayMeet(before, after))
+    return {infinity, infinity};
+  if (after.option < 0)
     return {};
-  TransferTimes times = transferTimes(evaluator, paths, batch, position, before, after);
+  TransferTimes times =
+      transferTimes(evaluator, paths, batch, position, before.option, after.option);
   return {times.receive, times.gradient};
 }
+
+size_t NeighbourPaths::indexOf(const std::vector<Side> &sides, SearchSpace::Face face) {
+  return lower_bound(sides, face,
+                     [](const Side &side, SearchSpace::Face face) { return side.face < face; }) -
+         sides.begin();
+}
+
 void NeighbourPaths::listPositions() {
   const int last = int(positions.size()) - 2;
-  std::vector<std::set<int>> begins(positions.size()), ends(positions.size());
-  for (const StateStage &stage : stages) {
-    begins[stage.begin].insert(stage.option);
-    ends[stage.end].insert(stage.option);
-    ++positions[stage.end + 1].firstStage;
+  std::vector<std::set<SearchSpace::Face>> begins(positions.size()), ends(positions.size());
+  for (const Chained &of : chained) {
+    begins[of.stage.begin].insert(of.before);
+    ends[of.stage.end].insert(of.behind);
+    ++positions[of.stage.end + 1].firstStage;
   }
-  begins[last].insert(-1);
+  begins[last].insert(SearchSpace::Face());
   for (int position = 0; position <= last; ++position) {
     Position &here = positions[position];
     positions[position + 1].firstStage += here.firstStage;
-    for (int option : ends[position])
-      here.ending.push_back({option, {}});
-    for (int option : begins[position])
-      here.behind.push_back({option, {}});
+    for (SearchSpace::Face face : ends[position])
+      here.ending.push_back({face, {}});
+    for (SearchSpace::Face face : begins[position])
+      here.behind.push_back({face, {}});
     setBoundaries(position);
     for (Side &side : here.ending) {
       side.first = here.endingPlaces;
@@ -66,7 +91,7 @@ void NeighbourPaths::setBoundaries(int position) {
       side.times = {0};
   for (Side &before : here.ending)
     for (Side &after : here.behind) {
-      here.boundaries.push_back(boundaryOf(position, before.option, after.option));
+      here.boundaries.push_back(boundaryOf(position, before.face, after.face));
       before.times.push_back(here.boundaries.back().gradient);
       after.times.push_back(here.boundaries.back().receive);
     }
@@ -89,22 +114,27 @@ void NeighbourPaths::setBoundaries(int position) {
     }
 }
 
-size_t NeighbourPaths::additions(ArrayRef<StateStage> stages) {
-  std::map<int, std::pair<std::set<int>, std::set<int>>> options; // that end and begin somewhere
+size_t NeighbourPaths::additions(const SearchSpace &space, ArrayRef<StateStage> stages) {
+  std::map<int, std::pair<std::set<SearchSpace::Face>, std::set<SearchSpace::Face>>> faces;
+  size_t sum = 0;
   for (const StateStage &stage : stages) {
-    options[stage.end].first.insert(stage.option);
-    options[stage.begin].second.insert(stage.option);
+    auto [least, most] = space.chainsOf(stage.option);
+    sum += most + 1 - least;
+    for (int chain = least; chain <= most; ++chain) {
+      faces[stage.end].first.insert(space.faceBehind(stage.option, chain));
+      faces[stage.begin].second.insert(space.faceBefore(stage.option, chain));
+    }
   }
-  size_t sum = stages.size();
-  for (const auto &[position, here] : options)
-    sum += here.first.size() * here.second.size();
+  for (const auto &[position, here] : faces)
+    for (SearchSpace::Face before : here.first)
+      sum += count_if(here.second,
+                      [&](SearchSpace::Face behind) { return space.mayMeet(before, behind); });
   return sum;
 }
 
-const NeighbourPaths::Side &NeighbourPaths::sideOf(const StateStage &stage) const {
-  const std::vector<Side> &sides = positions[stage.begin].behind;
-  return *lower_bound(sides, stage.option,
-                      [](const Side &side, int option) { return side.option < option; });
+const NeighbourPaths::Side &NeighbourPaths::sideOf(const Chained &of) const {
+  const std::vector<Side> &sides = positions[of.stage.begin].behind;
+  return sides[indexOf(sides, of.before)];
 }
 
 size_t NeighbourPaths::allowed(const StateStage &stage, const Side &side, double gradient) const {
@@ -133,13 +163,10 @@ void NeighbourPaths::addStages(int end) {
   const size_t count = states.size();
   endingFills.assign(here.endingPlaces * count, infinity);
   endingForwards.assign(here.endingPlaces * count, infinity);
-  const Side *own = here.ending.data();
   for (size_t i = here.firstStage; i < positions[end + 1].firstStage; ++i) {
-    const StateStage &stage = stages[i];
-    own =
-        std::lower_bound(here.ending.data(), here.ending.data() + here.ending.size(), stage.option,
-                         [](const Side &side, int option) { return side.option < option; });
-    const Side &before = sideOf(stage);
+    const StateStage &stage = chained[i].stage;
+    const Side *own = &here.ending[indexOf(here.ending, chained[i].behind)];
+    const Side &before = sideOf(chained[i]);
     const size_t taken = states.taken(stage.option);
     size_t known = 0;
     for (size_t gradient = own->times.size(); gradient-- > 0;) {
@@ -171,6 +198,8 @@ void NeighbourPaths::addTransfers(int end) {
     const Side &side = here.behind[after];
     for (size_t before = 0; before < here.ending.size(); ++before) {
       const Boundary &transfers = here.boundary(before, after);
+      if (std::isinf(transfers.receive)) // they cannot be neighbours
+        continue;
       size_t from = (here.ending[before].first + transfers.gradientClass) * count;
       size_t to = (side.first + transfers.receiveClass) * count;
       addTime(transfers.receive + transfers.gradient, &endingFills[from], &fills[to], count);
@@ -202,16 +231,16 @@ std::vector<int> NeighbourPaths::path(size_t state) const {
     int best = -1;
     bool isBehindSync = false;
     for (size_t i = here.firstStage; i < positions[position + 1].firstStage; ++i) {
-      const StateStage &stage = stages[i];
+      const StateStage &stage = chained[i].stage;
       if (none_of(states.runs(stage.option), [&](const DeviceStates::Run &run) {
             return state >= run.first && state < run.first + run.count;
           }))
         continue;
-      size_t from = lower_bound(here.ending, stage.option,
-                                [](const Side &side, int option) { return side.option < option; }) -
-                    here.ending.begin();
+      size_t from = indexOf(here.ending, chained[i].behind);
       const Boundary &transfers = here.boundary(from, after);
-      const Side &side = sideOf(stage);
+      if (std::isinf(transfers.receive))
+        continue;
+      const Side &side = sideOf(chained[i]);
       size_t most = allowed(stage, side, transfers.gradient);
       if (most == 0 || transfers.receive > mostReceived)
         continue;
@@ -229,11 +258,11 @@ std::vector<int> NeighbourPaths::path(size_t state) const {
     }
     if (best < 0)
       return {};
-    path.push_back(best);
-    const StateStage &stage = stages[best];
+    path.push_back(chained[best].index);
+    const StateStage &stage = chained[best].stage;
     state -= states.taken(stage.option);
     position = stage.begin;
-    after = &sideOf(stage) - positions[position].behind.data();
+    after = &sideOf(chained[best]) - positions[position].behind.data();
     mostReceived = mayReceive;
     forwardOnly |= isBehindSync;
   }

@@ -23,8 +23,8 @@ PlacementModel::PlacementModel(Evaluator &evaluator, StageTable &table,
   price();
 }
 
-int PlacementModel::face(int option, int64_t share) {
-  auto [entry, inserted] = faceIndex.try_emplace({option, share}, int(faces.size()));
+int PlacementModel::face(int option, int64_t share, int chain) {
+  auto [entry, inserted] = faceIndex.try_emplace({option, share, chain}, int(faces.size()));
   if (inserted)
     faces.push_back(entry->first);
   return entry->second;
@@ -39,9 +39,18 @@ void PlacementModel::listCandidates(const std::vector<Lagrangian::StageChoice> &
     if (entry.estimate)
       listByDepth(begin, end, option);
     else
-      candidates.push_back({begin, end, option, face(option, entry.share),
-                            entry.forward / units.time, entry.backward / units.time,
-                            entry.sync / units.time, entry.mostInFlight});
+      add({begin, end, option, face(option, entry.share), entry.forward / units.time,
+           entry.backward / units.time, entry.sync / units.time, entry.mostInFlight});
+  }
+}
+
+/// Once for each chain of stages in one node that it may belong to.
+void PlacementModel::add(Candidate candidate) {
+  const int64_t share = faces[candidate.face].share;
+  auto [least, most] = space.chainsOf(candidate.option);
+  for (int chain = least; chain <= most; ++chain) {
+    candidate.face = face(candidate.option, share, chain);
+    candidates.push_back(candidate);
   }
 }
 
@@ -66,7 +75,7 @@ void PlacementModel::listByDepth(int begin, int end, int option) {
     bool same = previous && previous->face == now.face && previous->forward == now.forward &&
                 previous->backward == now.backward && previous->sync == now.sync;
     if (previous && !same)
-      candidates.push_back(*previous);
+      add(*previous);
     if (same)
       now.leastInFlight = previous->leastInFlight;
     else if (previous && table.depthMatters()) // it may take less than nearer to the end
@@ -77,23 +86,22 @@ void PlacementModel::listByDepth(int begin, int end, int option) {
     return;
   if (previous->mostInFlight == deepest)
     previous->mostInFlight = microBatches;
-  candidates.push_back(*previous);
+  add(*previous);
 }
 
 PlacementModel::Handover PlacementModel::handover(int position, int from, int to) const {
   const Cut &cut = evaluator.cuts[space.positions[position]];
-  auto [fromOption, fromShare] = faces[from];
-  auto [toOption, toShare] = faces[to];
-  const DeviceGroup &sender = space.options[fromOption].group;
-  const DeviceGroup &receiver = space.options[toOption].group;
-  return {evaluator.pathBetween(sender, receiver)
-                  .time(Samples(fromShare), Samples(toShare), cut.forwardBytes, cut.fixedBytes)
-                  .value() /
-              units.time,
-          evaluator.pathBetween(receiver, sender)
-                  .time(Samples(toShare), Samples(fromShare), cut.backwardBytes, Bytes(0))
-                  .value() /
-              units.time};
+  auto [fromOption, fromShare, fromChain] = faces[from];
+  auto [toOption, toShare, toChain] = faces[to];
+  if (!space.mayMeet(space.faceBehind(fromOption, fromChain), space.faceBefore(toOption, toChain)))
+    return {infinity, infinity};
+  const TransferPath path =
+      evaluator.pathBetween(space.options[fromOption].group, space.options[toOption].group);
+  Seconds receive =
+      path.time(Samples(fromShare), Samples(toShare), cut.forwardBytes, cut.fixedBytes);
+  Seconds gradient =
+      path.reversed().time(Samples(toShare), Samples(fromShare), cut.backwardBytes, Bytes(0));
+  return {receive.value() / units.time, gradient.value() / units.time};
 }
 
 void PlacementModel::listTransfers() {
@@ -140,7 +148,7 @@ void PlacementModel::listTransfersAt(int position, const std::set<int> &senders,
   for (auto [sender, ofSender] : senderClass) {
     auto what = from[sender].begin();
     for (auto [receiver, ofReceiver] : receiverClass) {
-      if (listed.insert({ofSender, ofReceiver}).second)
+      if (std::isfinite(what->receive) && listed.insert({ofSender, ofReceiver}).second)
         transfers.push_back({position, ofSender, ofReceiver, what->receive, what->receiveGradient});
       ++what;
     }

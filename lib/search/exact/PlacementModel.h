@@ -53,8 +53,14 @@ public:
   Answer minimise(const Query &query, const LinearModel::Limits &limits) const;
 
 private:
-  /// How a stage looks to its neighbours: its option and its largest share.
-  using Face = std::pair<int, int64_t>;
+  /// How a stage looks to its neighbours: its option, its largest share, and the devices in its
+  /// node of it and of those behind it (SearchSpace::Face).
+  struct Face {
+    int option;
+    int64_t share;
+    int chain;
+    auto operator<=>(const Face &) const = default;
+  };
   /// A stage that may be chosen. What follows it at a cut sees its group and its largest share.
   struct Candidate {
     int begin = 0, end = 0; // positions
@@ -75,7 +81,8 @@ private:
   };
   using ClassKey = std::pair<int, int>; // position and class
 
-  int face(int option, int64_t share);
+  int face(int option, int64_t share, int chain = 0);
+  void add(Candidate candidate);
   void listCandidates(const std::vector<Lagrangian::StageChoice> &stages);
   void listByDepth(int begin, int end, int option);
   void listTransfers();

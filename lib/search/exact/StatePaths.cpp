@@ -5,6 +5,7 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <set>
@@ -26,29 +27,31 @@ TransferTimes transferTimes(const Evaluator &evaluator, PathTable &paths, int64_
     int64_t devices = space.options[option].group.size();
     return Samples((batch + devices - 1) / devices);
   };
-  return {paths.at(before, behind)
-                  .time(share(before), share(behind), cut.forwardBytes, cut.fixedBytes)
-                  .value() *
-              safety,
-          paths.at(behind, before)
-                  .time(share(behind), share(before), cut.backwardBytes, Bytes(0))
-                  .value() *
-              safety};
+  const TransferPath &path = paths.at(before, behind);
+  Seconds receive = path.time(share(before), share(behind), cut.forwardBytes, cut.fixedBytes);
+  Seconds gradient =
+      path.reversed().time(share(behind), share(before), cut.backwardBytes, Bytes(0));
+  return {receive.value() * safety, gradient.value() * safety};
 }
 
 LeastTransfers::LeastTransfers(const Evaluator &evaluator, PathTable &paths,
                                const StageTable &table)
-    : kindOfOption(evaluator.space.options.size(), -1) {
+    : fromBefore(evaluator.space.options.size(), -1), fromBehind(fromBefore) {
   const SearchSpace &space = evaluator.space;
-  std::map<std::vector<int>, int> numbers;
+  std::map<std::vector<int>, int> numbers; // of types, and whether a node is shared
   std::vector<int> options;
   for (int option = 0; option < int(space.options.size()); ++option) {
     if (space.options[option].wholeModelOnly || !table.has(option))
       continue;
-    std::vector<int> types;
-    for (auto [type, devices] : space.options[option].group.counts)
-      types.push_back(type);
-    kindOfOption[option] = numbers.try_emplace(types, int(numbers.size())).first->second;
+    const DeviceGroup &group = space.options[option].group;
+    auto kindOf = [&](bool sharesNode) {
+      std::vector<int> types{sharesNode};
+      for (auto [type, devices] : group.counts)
+        types.push_back(type);
+      return numbers.try_emplace(types, int(numbers.size())).first->second;
+    };
+    fromBefore[option] = kindOf(group.besideBefore);
+    fromBehind[option] = kindOf(group.besideNext);
     options.push_back(option);
   }
   count = int(numbers.size());
@@ -59,7 +62,10 @@ LeastTransfers::LeastTransfers(const Evaluator &evaluator, PathTable &paths,
   for (size_t position = 1; position + 1 < positions; ++position)
     for (int before : options)
       for (int behind : options) {
-        Boundary &least = boundaries[(position * count + kindOf(before)) * count + kindOf(behind)];
+        if (!space.mayFollow(before, behind))
+          continue;
+        Boundary &least = boundaries[(position * count + kindFromBehind(before)) * count +
+                                     kindFromBefore(behind)];
         TransferTimes times =
             transferTimes(evaluator, paths, table.batch, int(position), before, behind);
         least.receive = std::min(least.receive, times.receive);
@@ -82,8 +88,9 @@ void StatePaths::solve(ArrayRef<StateStage> stages, double below) {
     for (; next != stages.end() && next->end == end; ++next) {
       if (next->time >= below)
         continue;
-      const int kind = transfers.kindOf(next->option);
-      const size_t taken = states.taken(next->option), from = place(next->begin, kind) - taken;
+      const int before = transfers.kindFromBefore(next->option);
+      const int kind = transfers.kindFromBehind(next->option);
+      const size_t taken = states.taken(next->option), from = place(next->begin, before) - taken;
       const Addition<float> added{float(next->time - next->receive - next->gradient),
                                   float(next->forward - next->receive), float(next->sync)};
       for (auto [first, length] : states.runs(next->option)) {
@@ -101,6 +108,8 @@ void StatePaths::addTransfers(int position) {
   for (int before = 0; before < kinds; ++before)
     for (int behind = 0; behind < kinds; ++behind) {
       const LeastTransfers::Boundary &times = transfers.at(position, before, behind);
+      if (std::isinf(times.receive)) // they cannot be neighbours
+        continue;
       addTime(float(times.receive + times.gradient), &endingFills[before * count],
               &fills[place(position, behind)], count);
       addTime(float(times.receive), &endingForwards[before * count],
@@ -115,6 +124,8 @@ void StatePaths::takeTransfers(int position) {
   for (int before = 0; before < kinds; ++before)
     for (int behind = 0; behind < kinds; ++behind) {
       const LeastTransfers::Boundary &times = transfers.at(position, before, behind);
+      if (std::isinf(times.receive))
+        continue;
       keepMost(float(times.receive + times.gradient), &leftBehind[place(position, behind)],
                &left[place(position, before)], count);
     }
@@ -138,9 +149,9 @@ std::vector<StateStage> StatePaths::within(ArrayRef<StateStage> stages, double b
       const StateStage &own = stage[-1];
       if (own.time >= below)
         continue;
-      const int kind = transfers.kindOf(own.option);
-      const size_t before = place(own.begin, kind) - states.taken(own.option);
-      const size_t behind = place(end, kind);
+      const size_t before =
+          place(own.begin, transfers.kindFromBefore(own.option)) - states.taken(own.option);
+      const size_t behind = place(end, transfers.kindFromBehind(own.option));
       const float time = float(own.time - own.receive - own.gradient);
       bool isKept = false;
       for (auto [first, length] : states.runs(own.option)) {

@@ -27,7 +27,7 @@ struct TransferTimes {
   double receive = 0, gradient = 0;
 };
 /// Between stages on options `before` and `behind` at a position of the space, for micro-batches of
-/// `batch` samples. Least where what a boundary takes counts once.
+/// `batch` samples; `behind` may follow. Least where what a boundary takes counts once.
 TransferTimes transferTimes(const Evaluator &evaluator, PathTable &paths, int64_t batch,
                             int position, int before, int behind);
 
@@ -42,16 +42,17 @@ public:
   LeastTransfers(const Evaluator &evaluator, PathTable &paths, const StageTable &table);
 
   int kinds() const { return count; }
-  /// Of the types of an option.
-  int kindOf(int option) const { return kindOfOption[option]; }
+  /// Of the types of an option and of how it looks to the stage before it, or behind it.
+  int kindFromBefore(int option) const { return fromBefore[option]; }
+  int kindFromBehind(int option) const { return fromBehind[option]; }
   const Boundary &at(int position, int before, int behind) const {
     return boundaries[(size_t(position) * count + before) * count + behind];
   }
 
 private:
   int count = 0;
-  std::vector<int> kindOfOption;
-  std::vector<Boundary> boundaries; // by position, kind before it and kind behind it
+  std::vector<int> fromBefore, fromBehind; // by option
+  std::vector<Boundary> boundaries;        // by position, kind before it and kind behind it
 };
 
 /// Bounds by stages whose transfers take the least that they do between groups of such types.
@@ -105,7 +106,7 @@ public:
                  int64_t batch, llvm::ArrayRef<StateStage> stages);
 
   /// Stages and pairs of neighbours, which a solve looks at in each state.
-  static size_t additions(llvm::ArrayRef<StateStage> stages);
+  static size_t additions(const SearchSpace &space, llvm::ArrayRef<StateStage> stages);
   /// Solves for stages that take less than `below` seconds, transfers included.
   void solve(double below);
   double fill(size_t state) const;
@@ -119,25 +120,34 @@ private:
     double receive = 0, gradient = 0;
     int receiveClass = 0, gradientClass = 0; // of the stage behind it, and of the one before it
   };
-  /// An option of stages that begin at a position, or that end there, with what they may receive.
+  /// A stage with the devices that it and those behind it have in one node (SearchSpace::Face).
+  struct Chained {
+    StateStage stage;
+    SearchSpace::Face before, behind;
+    int index; // into the stages
+  };
+  /// Stages that begin at a position, or that end there, and look the same from there, with what
+  /// they may receive.
   struct Side {
-    int option;
+    SearchSpace::Face face;
     std::vector<double> times; // ascending, each once
     size_t first = 0;          // place of the first of them
   };
   struct Position {
-    std::vector<Side> ending, behind; // by option; behind the last position: −1
+    std::vector<Side> ending, behind; // by face
     std::vector<Boundary> boundaries; // by ending, then behind
-    size_t firstStage = 0;            // that ends here
+    size_t firstStage = 0;            // of `chained`, that ends here
     size_t endingPlaces = 0;
 
     const Boundary &boundary(size_t before, size_t after) const {
       return boundaries[before * behind.size() + after];
     }
   };
+  void listChains(llvm::ArrayRef<StateStage> stages);
   void listPositions();
   void setBoundaries(int position);
-  Boundary boundaryOf(int position, int before, int behind) const;
+  Boundary boundaryOf(int position, SearchSpace::Face before, SearchSpace::Face behind) const;
+  static size_t indexOf(const std::vector<Side> &sides, SearchSpace::Face face);
   void addStages(int end);
   void addTransfers(int end);
   double coreOf(const StateStage &stage) const {
@@ -145,13 +155,13 @@ private:
   }
   /// Of `side`, where a stage begins: how many of its times leave the stage below the limit.
   size_t allowed(const StateStage &stage, const Side &side, double gradient) const;
-  const Side &sideOf(const StateStage &stage) const;
+  const Side &sideOf(const Chained &of) const;
 
   const Evaluator &evaluator;
   const DeviceStates &states;
   PathTable &paths;
   const int64_t batch;
-  const llvm::ArrayRef<StateStage> stages;
+  std::vector<Chained> chained; // by end
   double below = 0;
   std::vector<Position> positions;
   size_t places = 0;

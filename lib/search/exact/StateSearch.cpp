@@ -194,7 +194,7 @@ void StateSearch::settle(ArrayRef<StateStage> stages, Band band) {
   looked += bounds.work();
   if (kept.empty())
     return;
-  const size_t size = NeighbourPaths::additions(kept) * states->size();
+  const size_t size = NeighbourPaths::additions(evaluator.space, kept) * states->size();
   const bool isNarrow =
       microBatches == 1 || (microBatches - 1) * (next - band.low) < narrow * longest();
   const bool isLarge = size > (isNarrow ? mostStatesOfNarrow : mostStates);

@@ -25,7 +25,8 @@ public:
   }
 
 private:
-  void consider(const Placement &candidate, const std::string &change) {
+  void consider(Placement candidate, const std::string &change) {
+    candidate = evaluator.shareNodes(apart(std::move(candidate)));
     std::optional<Evaluation> value = evaluator.measure(candidate, Among::All);
     if (!value || !evaluator.meetsLimits(value->iteration, value->price) ||
         value->objective >= least * (1 - 1e-9))

@@ -21,7 +21,8 @@ public:
   void run() {
     for (int m : evaluator.space.microBatches)
       for (const GroupOption &option : evaluator.space.options)
-        if (evaluator.space.isUseful(option, evaluator.stages.fullSize(m)))
+        if (!option.group.sharesNode() &&
+            evaluator.space.isUseful(option, evaluator.stages.fullSize(m)))
           consider({{{0, evaluator.problem.graph.size(), option.group}}, m});
     for (auto [bound, choice] : CountBounds(evaluator, /*wholeModelGroups=*/false).inOrder())
       for (size_t type = 0; type < evaluator.space.available.size(); ++type)
@@ -41,7 +42,7 @@ private:
       DeviceGroup group{{{type, static_cast<int>(each)}}};
       std::optional<Placement> placement = evenPipeline(group, stages, microBatches);
       if (placement)
-        consider(*placement);
+        consider(std::move(*placement));
     }
   }
 
@@ -72,11 +73,12 @@ private:
     return placement;
   }
 
-  void consider(const Placement &placement) {
+  void consider(Placement placement) {
+    placement = evaluator.shareNodes(std::move(placement));
     std::optional<Evaluation> evaluation = evaluator.evaluate(placement);
     if (evaluation && evaluation->objective < bestObjective) {
       bestObjective = evaluation->objective;
-      best = placement;
+      best = std::move(placement);
     }
   }
 

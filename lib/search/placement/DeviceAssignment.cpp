@@ -10,24 +10,57 @@ using namespace llvm;
 namespace heterplan {
 
 namespace {
-/// Part of a group that is placed in one go: whole nodes, or a piece of one.
+/// Stages that lie in one node with each other, mostly one.
+struct Chain {
+  size_t begin, end;
+};
+
+std::vector<Chain> chainsOf(const Placement &placement) {
+  std::vector<Chain> chains;
+  for (size_t begin = 0; begin < placement.stages.size(); begin = chains.back().end)
+    chains.push_back({begin, endOfChain(placement, begin)});
+  return chains;
+}
+
+int devicesOfType(const Placement &placement, Chain chain, int type) {
+  int devices = 0;
+  for (size_t stage = chain.begin; stage < chain.end; ++stage)
+    for (auto [groupType, count] : placement.stages[stage].group.counts)
+      devices += groupType == type ? count : 0;
+  return devices;
+}
+
+/// Gives the stages of `chain` theirs of `devices`, some of those of `type` that it gets, in order.
+void divide(const Placement &placement, Chain chain, int type, ArrayRef<DeviceRef> devices,
+            std::vector<std::vector<DeviceRef>> &assigned) {
+  if (chain.end == chain.begin + 1) {
+    assigned[chain.begin].insert(assigned[chain.begin].end(), devices.begin(), devices.end());
+    return;
+  }
+  for (size_t stage = chain.begin; stage < chain.end; ++stage) { // each has all of its own here
+    size_t own = devicesOfType(placement, {stage, stage + 1}, type);
+    ArrayRef<DeviceRef> taken = devices.take_front(own);
+    assigned[stage].insert(assigned[stage].end(), taken.begin(), taken.end());
+    devices = devices.drop_front(own);
+  }
+}
+
+/// What is placed in one go: whole nodes, or a piece of one.
 struct Piece {
-  size_t stage;
+  Chain stages;
   int devices, slots;
 };
 
 std::vector<Piece> piecesOf(const Placement &placement, int type, int perNode) {
   std::vector<Piece> pieces;
-  for (size_t stage = 0; stage < placement.stages.size(); ++stage)
-    for (auto [groupType, count] : placement.stages[stage].group.counts) {
-      if (groupType != type)
-        continue;
-      int whole = perNode > 1 ? count / perNode * perNode : count;
-      if (whole > 0)
-        pieces.push_back({stage, whole, whole});
-      if (count > whole)
-        pieces.push_back({stage, count - whole, slotsFor(count - whole, perNode)});
-    }
+  for (Chain chain : chainsOf(placement)) {
+    int count = devicesOfType(placement, chain, type);
+    int whole = perNode > 1 ? count / perNode * perNode : count;
+    if (whole > 0)
+      pieces.push_back({chain, whole, whole});
+    if (count > whole)
+      pieces.push_back({chain, count - whole, slotsFor(count - whole, perNode)});
+  }
   std::stable_sort(pieces.begin(), pieces.end(),
                    [](const Piece &a, const Piece &b) { return a.slots > b.slots; });
   return pieces;
@@ -44,23 +77,28 @@ bool isPacked(const Placement &placement, int type, const TypeRoom &room) {
          });
 }
 
-struct StagePiece {
+struct ChainPiece {
   NodePiece piece;
-  size_t stage;
+  Chain stages;
 };
 
 /// Of `type`, the largest first.
-std::vector<StagePiece> stagePiecesOf(const Cluster &cluster, const Placement &placement,
+std::vector<ChainPiece> chainPiecesOf(const Cluster &cluster, const Placement &placement,
                                       int type) {
-  std::vector<StagePiece> pieces;
-  for (size_t stage = 0; stage < placement.stages.size(); ++stage) {
-    const DeviceGroup &group = placement.stages[stage].group;
-    for (size_t i = 0; i < group.counts.size(); ++i)
-      if (group.counts[i].first == type)
-        pieces.push_back({{type, group.counts[i].second, spreadOf(cluster, group, i)}, stage});
+  std::vector<ChainPiece> pieces;
+  for (Chain chain : chainsOf(placement)) {
+    const DeviceGroup &group = placement.stages[chain.begin].group;
+    for (size_t i = 0; i < group.counts.size(); ++i) {
+      if (group.counts[i].first != type)
+        continue;
+      int devices = devicesOfType(placement, chain, type);
+      bool isOne = chain.end == chain.begin + 1;
+      pieces.push_back(
+          {{type, devices, isOne ? spreadOf(cluster, group, i) : Spread{1, devices}}, chain});
+    }
   }
   std::stable_sort(pieces.begin(), pieces.end(),
-                   [](const StagePiece &a, const StagePiece &b) { return b.piece < a.piece; });
+                   [](const ChainPiece &a, const ChainPiece &b) { return b.piece < a.piece; });
   return pieces;
 }
 
@@ -76,10 +114,10 @@ std::optional<std::vector<std::vector<int>>> pack(const Cluster &cluster,
 /// Gives `assigned`, by stage, the devices of `type` as the stages find room.
 void assignPacked(const Cluster &cluster, const Placement &placement, int type,
                   std::vector<std::vector<DeviceRef>> &assigned) {
-  std::vector<StagePiece> stages = stagePiecesOf(cluster, placement, type);
+  std::vector<ChainPiece> chains = chainPiecesOf(cluster, placement, type);
   std::vector<NodePiece> pieces;
-  pieces.reserve(stages.size());
-  for (const StagePiece &each : stages)
+  pieces.reserve(chains.size());
+  for (const ChainPiece &each : chains)
     pieces.push_back(each.piece);
   if (pieces.empty())
     return;
@@ -88,10 +126,15 @@ void assignPacked(const Cluster &cluster, const Placement &placement, int type,
   std::vector<DeviceRef> devices = devicesOf(cluster, type);
   const size_t nodes = packed->front().size(), inNode = devices.size() / nodes;
   std::vector<size_t> next(nodes, 0);
-  for (size_t i = 0; i < stages.size(); ++i)
-    for (size_t node = 0; node < nodes; ++node)
-      for (int each = 0; each < (*packed)[i][node]; ++each)
-        assigned[stages[i].stage].push_back(devices[node * inNode + next[node]++]);
+  for (size_t i = 0; i < chains.size(); ++i)
+    for (size_t node = 0; node < nodes; ++node) {
+      size_t count = (*packed)[i][node];
+      if (count == 0)
+        continue;
+      divide(placement, chains[i].stages, type,
+             ArrayRef<DeviceRef>(devices).slice(node * inNode + next[node], count), assigned);
+      next[node] += count;
+    }
 }
 
 /// Likewise as they fill nodes.
@@ -101,8 +144,8 @@ void assignFilling(const Cluster &cluster, const Placement &placement, int type,
   size_t next = 0;
   for (const Piece &piece : piecesOf(placement, type, perNode)) {
     assert(next + piece.devices <= devices.size() && "placement does not fit the cluster");
-    for (int i = 0; i < piece.devices; ++i)
-      assigned[piece.stage].push_back(devices[next + i]);
+    divide(placement, piece.stages, type, ArrayRef<DeviceRef>(devices).slice(next, piece.devices),
+           assigned);
     next = std::min(next + piece.slots, devices.size());
   }
 }
@@ -113,7 +156,7 @@ std::vector<NodePiece> nodePiecesOf(const Cluster &cluster, const Placement &pla
   std::vector<NodePiece> pieces;
   for (int type = static_cast<int>(rooms.size()); type-- > 0;)
     if (isPacked(placement, type, rooms[type]))
-      for (const StagePiece &each : stagePiecesOf(cluster, placement, type))
+      for (const ChainPiece &each : chainPiecesOf(cluster, placement, type))
         pieces.push_back(each.piece);
   std::reverse(pieces.begin(), pieces.end());
   return pieces;
@@ -129,6 +172,19 @@ bool findRoom(const Cluster &cluster, ArrayRef<NodePiece> pieces) {
       return false;
   }
   return true;
+}
+
+void stateNodeSharing(const Cluster &cluster, ArrayRef<std::vector<DeviceRef>> devices,
+                      Placement &placement) {
+  for (size_t stage = 0; stage + 1 < placement.stages.size(); ++stage) {
+    auto isThere = [&](const DeviceRef &device) {
+      return device.node == devices[stage].front().node;
+    };
+    setBeside(placement, stage,
+              all_of(devices[stage], isThere) && all_of(devices[stage + 1], isThere) &&
+                  mayShareNode(cluster, placement.stages[stage].group,
+                               placement.stages[stage + 1].group));
+  }
 }
 
 std::vector<std::vector<DeviceRef>>

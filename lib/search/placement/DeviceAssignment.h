@@ -15,6 +15,11 @@ namespace heterplan {
 std::vector<std::vector<DeviceRef>>
 assignDevices(const Cluster &cluster, const Placement &placement, llvm::ArrayRef<TypeRoom> rooms);
 
+/// States of each two neighbours of `placement`, which have `devices`, whether they share a node of
+/// several whose link is worth it.
+void stateNodeSharing(const Cluster &cluster, llvm::ArrayRef<std::vector<DeviceRef>> devices,
+                      Placement &placement);
+
 /// Those of `pieces` of `placement` for which it matters in which nodes they are, ascending.
 std::vector<NodePiece> nodePiecesOf(const Cluster &cluster, const Placement &placement,
                                     llvm::ArrayRef<TypeRoom> rooms);

@@ -34,6 +34,23 @@ std::vector<int> cutsNear(const Placement &placement, ArrayRef<int> few, ArrayRe
   return {cuts.begin(), cuts.end()};
 }
 
+size_t endOfChain(const Placement &placement, size_t begin) {
+  while (begin + 1 < placement.stages.size() && placement.stages[begin].group.besideNext)
+    ++begin;
+  return begin + 1;
+}
+
+void setBeside(Placement &placement, size_t index, bool areBeside) {
+  placement.stages[index].group.besideNext = areBeside;
+  placement.stages[index + 1].group.besideBefore = areBeside;
+}
+
+Placement apart(Placement placement) {
+  for (size_t stage = 0; stage + 1 < placement.stages.size(); ++stage)
+    setBeside(placement, stage, false);
+  return placement;
+}
+
 Evaluator::Evaluator(const Problem &problem, std::vector<int> cuts)
     : problem(problem), space(problem, std::move(cuts)), rules(space.rules), stages(problem, space),
       cuts(stages.costs.cuts) {}
@@ -82,17 +99,18 @@ Stage Evaluator::stageOf(const PlacedStage &placed, const StageEvaluation &run, 
   return stage;
 }
 
-TransferPath Evaluator::pathBetween(const DeviceGroup &from, const DeviceGroup &to) {
-  if (from.counts.size() > 1 || to.counts.size() > 1)
-    return transferPath(problem.cluster, from, to);
-  auto [a, b] = from.counts.front();
-  auto [c, d] = to.counts.front();
+TransferPath Evaluator::pathBetween(const DeviceGroup &before, const DeviceGroup &behind) {
+  if (before.counts.size() > 1 || behind.counts.size() > 1)
+    return transferPath(problem.cluster, before, behind);
+  auto [a, b] = before.counts.front();
+  auto [c, d] = behind.counts.front();
   auto inNode = [](const DeviceGroup &group) {
     return group.spread.empty() ? 0 : group.spread.front().inNode;
   };
-  auto [entry, isNew] = paths.try_emplace({a, b, inNode(from), c, d, inNode(to)});
+  auto [entry, isNew] = paths.try_emplace(
+      {a, b, inNode(before), c, d, inNode(behind), before.besideNext && behind.besideBefore});
   if (isNew)
-    entry->second = transferPath(problem.cluster, from, to);
+    entry->second = transferPath(problem.cluster, before, behind);
   return entry->second;
 }
 
@@ -110,10 +128,16 @@ bool Evaluator::inSpace(const Placement &placement) const {
 
 bool Evaluator::devicesSuffice(const Placement &placement) {
   std::vector<int> used(space.available.size(), 0);
-  for (const PlacedStage &stage : placement.stages) {
-    GroupOption option = space.optionOf(problem, stage.group);
+  for (size_t begin = 0, end = 0; begin < placement.stages.size(); begin = end) {
+    end = endOfChain(placement, begin);
+    std::vector<int> devices(used.size(), 0);
+    for (size_t stage = begin; stage < end; ++stage)
+      for (auto [type, count] : placement.stages[stage].group.counts)
+        devices[type] += count;
     for (size_t type = 0; type < used.size(); ++type)
-      if ((used[type] += option.slots[type]) > space.available[type])
+      if ((used[type] += slotsOfChain(space.rooms, int(type), devices[type])) >
+              space.available[type] ||
+          (end > begin + 1 && devices[type] > space.devicesInNode(int(type))))
         return false;
   }
   if (!space.keepsSharedLimits(used))
@@ -134,10 +158,10 @@ void Evaluator::fillTransfers(const Placement &placement, Evaluation &evaluation
     const DeviceGroup &from = placement.stages[i - 1].group, &to = placement.stages[i].group;
     Samples fromShare = evaluation.runs[i - 1].cost.largestShare,
             toShare = evaluation.runs[i].cost.largestShare;
-    stages[i].receive =
-        pathBetween(from, to).time(fromShare, toShare, cut.forwardBytes, cut.fixedBytes);
+    const TransferPath path = pathBetween(from, to);
+    stages[i].receive = path.time(fromShare, toShare, cut.forwardBytes, cut.fixedBytes);
     stages[i - 1].receiveGradient =
-        pathBetween(to, from).time(toShare, fromShare, cut.backwardBytes, Bytes(0));
+        path.reversed().time(toShare, fromShare, cut.backwardBytes, Bytes(0));
     stages[i].forward += stages[i].receive;
     stages[i - 1].backward += stages[i - 1].receiveGradient;
   }
@@ -153,15 +177,15 @@ std::optional<Evaluation> Evaluator::evaluate(const Placement &placement) {
 /// Whether what the iteration model says of neighbours holds.
 bool Evaluator::neighboursAllowed(const Placement &placement) const {
   for (size_t i = 1; i < placement.stages.size(); ++i)
-    if (!rules.mayFollow(placement.stages[i - 1].group, placement.stages[i].group))
+    if (!space.mayFollow(placement.stages[i - 1].group, placement.stages[i].group))
       return false;
-  return true;
+  return !placement.stages.front().group.besideBefore && !placement.stages.back().group.besideNext;
 }
 
 std::optional<Evaluation> Evaluator::measure(const Placement &placement, Among among) {
   int count = static_cast<int>(placement.stages.size());
   if ((among == Among::SearchSpace && !inSpace(placement)) || !neighboursAllowed(placement) ||
-      !devicesSuffice(placement))
+      (among != Among::Assigned && !devicesSuffice(placement)))
     return std::nullopt;
   Evaluation result;
   for (int i = 0; i < count; ++i) {
@@ -181,6 +205,19 @@ std::optional<Evaluation> Evaluator::measure(const Placement &placement, Among a
   result.iteration = rules.iteration(result.stages, placement.microBatches, schedule);
   result.objective = objectiveOf(result.iteration, result.price);
   return result;
+}
+
+Placement Evaluator::shareNodes(Placement placement) {
+  for (size_t stage = 0; stage + 1 < placement.stages.size(); ++stage) {
+    const DeviceGroup &group = placement.stages[stage].group;
+    const DeviceGroup &next = placement.stages[stage + 1].group;
+    if (group.besideNext || !space.mayShareNode(group, next))
+      continue;
+    setBeside(placement, stage, true);
+    if (!devicesSuffice(placement))
+      setBeside(placement, stage, false);
+  }
+  return placement;
 }
 
 double Evaluator::objectiveOf(Seconds iteration, DollarsPerHour price) const {

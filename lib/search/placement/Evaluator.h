@@ -36,13 +36,22 @@ struct Evaluation {
   double objective = 0;
 };
 
+/// One behind the last of the stages of `placement` that lie in one node with stage `begin`, the
+/// first of these.
+size_t endOfChain(const Placement &placement, size_t begin);
+/// `placement` with its stage `index` and the next one in one node, or not.
+void setBeside(Placement &placement, size_t index, bool areBeside);
+/// `placement` with no neighbours in one node.
+Placement apart(Placement placement);
+
 /// `few`, the cuts of `placement`, and of `all` those some steps from these.
 std::vector<int> cutsNear(const Placement &placement, llvm::ArrayRef<int> few,
                           llvm::ArrayRef<int> all);
 
 /// Which placements are measured: those of the search space, or others too, which may be cut
 /// anywhere.
-enum class Among { SearchSpace, All };
+/// Assigned: of all those whose devices are known to suffice.
+enum class Among { SearchSpace, All, Assigned };
 
 class Evaluator {
 public:
@@ -55,14 +64,17 @@ public:
   StageEvaluator stages;
   const std::vector<Cut> &cuts;
 
-  /// Cached for groups of one type.
-  TransferPath pathBetween(const DeviceGroup &from, const DeviceGroup &to);
+  /// From a stage to the next one. Cached for groups of one type.
+  TransferPath pathBetween(const DeviceGroup &before, const DeviceGroup &behind);
 
   /// Figures of a placement whatever its time and cost; none when devices, memory or pins do
   /// not allow it.
   std::optional<Evaluation> measure(const Placement &placement, Among among = Among::SearchSpace);
   /// None when it breaks a constraint: devices, memory, pins, or a limit on time or money.
   std::optional<Evaluation> evaluate(const Placement &placement);
+  /// `placement` with neighbours in one node wherever that saves time and finds room, decided from
+  /// the front on.
+  Placement shareNodes(Placement placement);
   /// Objective of a time and price, in the units of Evaluation::objective.
   double objectiveOf(Seconds iteration, DollarsPerHour price) const;
   /// Whether the limits on time and money hold (relative tolerance 1e-9).
@@ -81,8 +93,9 @@ private:
                                          const BatchSplit &split);
 
   std::map<std::vector<NodePiece>, bool> rooms; // whether there is one
-  /// By types, counts and, where they do not fill nodes, most devices in one.
-  std::map<std::array<int, 6>, TransferPath> paths;
+  /// By types, counts and, where they do not fill nodes, most devices in one; and whether they
+  /// share one.
+  std::map<std::array<int, 7>, TransferPath> paths;
 };
 
 } // namespace heterplan

@@ -98,6 +98,7 @@ Packings::Packings(const Cluster &cluster, const SearchSpace &space) {
   Left whole;
   for (const TypeRoom &room : space.rooms) {
     freeIndex.push_back(static_cast<int>(whole.size()));
+    isFree.push_back(room.isFree());
     if (room.isFree())
       whole.push_back({Room(room.nodes, room.inNode)});
   }
@@ -131,10 +132,24 @@ int Packings::with(int packing, int option) {
   if (ofOptions[option].empty())
     return packing;
   auto [entry, isNew] = next.try_emplace({packing, option}, -1);
-  if (!isNew)
-    return entry->second;
+  if (isNew)
+    entry->second = place(packing, ofOptions[option]);
+  return entry->second;
+}
+
+int Packings::withChain(int packing, int type, int devices) {
+  if (!isFree[type])
+    return packing;
+  auto [entry, isNew] = nextOfChains.try_emplace({packing, type, devices}, -1);
+  if (isNew)
+    entry->second = place(packing, NodePiece{type, devices, {1, devices}});
+  return entry->second;
+}
+
+/// What `pieces` leave of `packing`; −1: there is no room for them.
+int Packings::place(int packing, ArrayRef<NodePiece> pieces) {
   Left left = all[packing];
-  for (const NodePiece &piece : ofOptions[option]) {
+  for (const NodePiece &piece : pieces) {
     std::set<Room> after;
     for (const Room &room : left[freeIndex[piece.type]])
       takeFrom(room, piece, 0, piece.count, piece.spread.nodes, false, after);
@@ -145,7 +160,7 @@ int Packings::with(int packing, int option) {
   auto [number, isFirst] = numbers.try_emplace(left, int(all.size()));
   if (isFirst)
     all.push_back(std::move(left));
-  return entry->second = number->second;
+  return number->second;
 }
 
 bool Packings::holds(int a, int b) {

@@ -7,6 +7,7 @@
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/DenseMap.h"
 
+#include <array>
 #include <map>
 #include <optional>
 #include <set>
@@ -42,6 +43,8 @@ public:
 
   /// What option `option` of the space leaves of `packing`; −1 where there is no room for it.
   int with(int packing, int option);
+  /// Likewise of stages in one node that have `devices` of `type` together.
+  int withChain(int packing, int type, int devices);
   /// Whether whatever finds room in `b` finds room in `a`.
   bool holds(int a, int b);
 
@@ -51,11 +54,15 @@ private:
   static void takeFrom(Room room, const NodePiece &piece, size_t node, int count, int nodes,
                        bool anyMost, std::set<Room> &left);
 
+  int place(int packing, llvm::ArrayRef<NodePiece> pieces);
+
   std::vector<std::vector<NodePiece>> ofOptions;
+  std::vector<char> isFree;   // by type
   std::vector<int> freeIndex; // by type
   std::vector<Left> all;
   std::map<Left, int> numbers;
   llvm::DenseMap<std::pair<int, int>, int> next;
+  std::map<std::array<int, 3>, int> nextOfChains;  // by packing, type and devices
   llvm::DenseMap<std::pair<int, int>, bool> known; // of holds()
 };
 

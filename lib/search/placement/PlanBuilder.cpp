@@ -168,6 +168,8 @@ void PlanBuilder::fillObjective(const Evaluation &evaluation, double bound, Plan
   plan.costPerMillionSamples =
       evaluation.price * evaluation.iteration * (1e6 / double(plan.globalBatch.value()));
   bool maximise = plan.objective == Objective::Throughput;
+  // Neighbours may have come to lie in one node that were not asked to.
+  bound = std::min(bound, evaluation.objective);
   stateWorth(plan, maximise ? double(plan.globalBatch.value()) / bound : bound,
              evaluation.objective - bound <= 1e-9 * std::abs(evaluation.objective));
 }
@@ -192,13 +194,15 @@ void PlanBuilder::addCommunication(const Evaluation &evaluation, int i, const Pl
   const Stage &stage = evaluation.stages[i];
   const StageCost &cost = evaluation.runs[i].cost;
   const DeviceGroup &group = placement.stages[i].group;
-  auto addMessages = [&](int other, Seconds each) {
-    if (other >= 0 && other < int(placement.stages.size()))
-      times.add(transferPath(problem.cluster, placement.stages[other].group, group).link.provenance,
-                plan.microBatches * each.value());
+  auto addMessages = [&](int before, Seconds each) {
+    if (before < 0 || before + 1 >= int(placement.stages.size()))
+      return;
+    TransferPath path =
+        evaluator.pathBetween(placement.stages[before].group, placement.stages[before + 1].group);
+    times.add(path.link.provenance, plan.microBatches * each.value());
   };
   addMessages(i - 1, stage.receive);
-  addMessages(i + 1, stage.receiveGradient);
+  addMessages(i, stage.receiveGradient);
   GroupCosts costs = evaluator.stages.costs.costsOf(group);
   times.add(costs.lookup.provenance,
             plan.microBatches * (stage.lookup + stage.lookupGradient).value());
@@ -237,7 +241,10 @@ void PlanBuilder::fillProvenance(const Evaluation &evaluation, Plan &plan) {
 }
 
 Expected<Plan> PlanBuilder::build(double bound) {
-  std::optional<Evaluation> evaluation = evaluator.measure(placement, Among::All);
+  std::vector<std::vector<DeviceRef>> devices =
+      assignDevices(problem.cluster, placement, evaluator.space.rooms);
+  stateNodeSharing(problem.cluster, devices, placement);
+  std::optional<Evaluation> evaluation = evaluator.measure(placement, Among::Assigned);
   if (Error error = evaluator.takeError())
     return error;
   assert(evaluation && "only what can be measured becomes a plan");
@@ -246,8 +253,6 @@ Expected<Plan> PlanBuilder::build(double bound) {
   plan.stages = evaluation->stages;
   int count = static_cast<int>(plan.stages.size());
   plan.schedule = count == 1 ? Schedule::DataParallel : Schedule::OneForwardOneBackward;
-  std::vector<std::vector<DeviceRef>> devices =
-      assignDevices(problem.cluster, placement, evaluator.space.rooms);
   for (int i = 0; i < count; ++i)
     fillStage(evaluation->runs[i], devices[i], i, plan);
   fillObjective(*evaluation, bound, plan);

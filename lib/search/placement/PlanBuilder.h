@@ -21,9 +21,9 @@ void stateProvenance(const TimeSum &times, Plan &plan);
 
 class PlanBuilder {
 public:
-  /// Both outlive this.
-  PlanBuilder(Evaluator &evaluator, const Placement &placement)
-      : evaluator(evaluator), problem(evaluator.problem), placement(placement) {}
+  /// `evaluator` outlives this.
+  PlanBuilder(Evaluator &evaluator, Placement placement)
+      : evaluator(evaluator), problem(evaluator.problem), placement(std::move(placement)) {}
 
   /// The plan of a placement that the evaluator can measure, of the search space or not, devices
   /// assigned; `bound` is in the units of Evaluation::objective and at most the placement's. Fails
@@ -47,7 +47,7 @@ private:
 
   Evaluator &evaluator;
   const Problem &problem;
-  const Placement &placement;
+  Placement placement;
 };
 
 } // namespace heterplan

@@ -8,32 +8,41 @@ namespace heterplan {
 
 StageTable::StageTable(Evaluator &evaluator, int microBatches, StageLimits limits)
     : microBatches(microBatches), batch(evaluator.stages.fullSize(microBatches)),
-      evaluator(evaluator), options(evaluator.space.options.size()) {
-  const std::vector<int> &positions = evaluator.space.positions;
+      evaluator(evaluator), options(evaluator.space.options.size()),
+      last(static_cast<int>(evaluator.space.positions.size()) - 1) {
   for (const GroupOption &option : evaluator.space.options) {
     useful.push_back(evaluator.space.isUseful(option, batch));
-    const Cluster &cluster = evaluator.problem.cluster;
+    plain.push_back(option.plain);
+    sharesBefore.push_back(option.group.besideBefore);
+    sharesNext.push_back(option.group.besideNext);
     StageOption &plain = plainest.emplace_back();
     plain.devices = option.group;
     StageWay first = evaluator.stages.waysFor(option.group.size()).front();
     plain.stateSharding = first.sharding;
     plain.recomputation.segments = first.recomputes; // how many does not matter to times
-    auto least = [&](double bytes) {
-      return leastTransferTime(cluster, option.group, Samples(1), Bytes(bytes), Bytes(0)).value();
-    };
-    // The least of several links is concave in the size: its start, and its slope far out.
-    leastLatency.push_back(least(1e-9));
-    leastPerSampleByte.push_back((least(2e18) - least(1e18)) / 1e18);
+    before.push_back(leastTransfer(option.group, option.group.besideBefore));
+    behind.push_back(leastTransfer(option.group, option.group.besideNext));
   }
-  size_t count = positions.size();
+  const size_t count = last + 1;
   const LeastMixedTimes mixed(evaluator.stages, evaluator.space, microBatches);
   rows.assign(count * options, Row{});
   losses.resize(count);
   for (int end = 1; end < int(count); ++end)
     for (int option = 0; option < int(options); ++option)
-      fillRow(end, option, limits, mixed);
+      if (plain[option] == option)
+        fillRow(end, option, limits, mixed);
   for (size_t end = 1; end < count; ++end)
     losses[end] = std::max(losses[end], losses[end - 1]);
+}
+
+/// The least of several links is concave in the size: its start, and its slope far out.
+StageTable::LeastTransfer StageTable::leastTransfer(const DeviceGroup &group, bool inNode) const {
+  auto least = [&](double bytes) {
+    return leastTransferTime(evaluator.problem.cluster, group, inNode, Samples(1), Bytes(bytes),
+                             Bytes(0))
+        .value();
+  };
+  return {least(1e-9), (least(2e18) - least(1e18)) / 1e18};
 }
 
 /// A stage computes at least as long as any part of it, and an iteration takes at least m times as
@@ -246,16 +255,16 @@ double StageTable::leastReceive(int position, int option, int64_t share) const {
   const Cut &cut = evaluator.cuts[evaluator.space.positions[position]];
   if (evaluator.rules.transfersArePartOfStages() || cut.forwardBytes == Bytes(0))
     return 0;
-  return leastLatency[option] +
-         cut.forwardBytes.value() * double(share) * leastPerSampleByte[option];
+  return before[option].latency +
+         cut.forwardBytes.value() * double(share) * before[option].perSampleByte;
 }
 
 double StageTable::leastReceiveGradient(int position, int option, int64_t share) const {
   const Cut &cut = evaluator.cuts[evaluator.space.positions[position]];
   if (evaluator.rules.transfersArePartOfStages() || cut.backwardBytes == Bytes(0))
     return 0;
-  return leastLatency[option] +
-         cut.backwardBytes.value() * double(share) * leastPerSampleByte[option];
+  return behind[option].latency +
+         cut.backwardBytes.value() * double(share) * behind[option].perSampleByte;
 }
 
 } // namespace heterplan

@@ -43,10 +43,12 @@ public:
   /// Whether stages may need all devices of `option` for micro-batches of this size; no other
   /// option is priced.
   bool has(int option) const { return useful[option]; }
-  /// The stage between positions `begin` < `end` on option `option`.
+  /// The stage between positions `begin` < `end` on option `option`. None shares its node with a
+  /// neighbour that it does not have.
   const StageEntry &at(int begin, int end, int option) const {
     const Row &row = rowOf(end, option);
-    return begin < row.first || begin >= row.last ? absent : entries[row.indexOf(begin)];
+    bool isThere = begin >= row.first && begin < row.last && hasNeighbours(begin, end, option);
+    return isThere ? entries[row.indexOf(begin)] : absent;
   }
   /// The same exactly, `depth` stages from the end, itself counted; mostInFlight 0: it does not
   /// fit.
@@ -70,7 +72,12 @@ private:
     int first, last;
     size_t indexOf(int begin) const { return offset + (last - 1 - begin); }
   };
-  const Row &rowOf(int end, int option) const { return rows[size_t(end) * options + option]; }
+  const Row &rowOf(int end, int option) const {
+    return rows[size_t(end) * options + plain[option]];
+  }
+  bool hasNeighbours(int begin, int end, int option) const {
+    return (begin > 0 || !sharesBefore[option]) && (end < last || !sharesNext[option]);
+  }
   void fillRow(int end, int option, StageLimits limits, const LeastMixedTimes &mixed);
   StageEntry price(int begin, int end, int option);
   /// What a stage takes in one way, and how many micro-batches it can keep so.
@@ -87,14 +94,23 @@ private:
                        int deepest);
   bool fitsDeeper(LayerRange range, const StageEvaluation &run, int inFlight);
 
+  /// Least time of a transfer: its start, and of each byte of a sample.
+  struct LeastTransfer {
+    double latency, perSampleByte;
+  };
+  LeastTransfer leastTransfer(const DeviceGroup &group, bool inNode) const;
+
   Evaluator &evaluator;
   const size_t options;
-  std::vector<bool> useful; // by option
-  std::vector<Row> rows;    // by end and option
+  const int last;                             // index of the last position
+  std::vector<bool> useful;                   // by option
+  std::vector<int> plain;                     // by option: that with its rows
+  std::vector<bool> sharesBefore, sharesNext; // by option
+  std::vector<Row> rows;                      // by end and option
   std::vector<StageEntry> entries;
   const StageEntry absent;
-  std::vector<StageOption> plainest; // by option: the first way that it may run in
-  std::vector<double> leastLatency, leastPerSampleByte;     // by option, of a transfer
+  std::vector<StageOption> plainest;         // by option: the first way that it may run in
+  std::vector<LeastTransfer> before, behind; // by option, on these sides
   llvm::DenseMap<std::pair<size_t, int>, StageEntry> exact; // estimates, by micro-batches in flight
   bool waysDiffer = false;
   std::vector<double> losses; // by position

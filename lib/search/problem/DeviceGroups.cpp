@@ -83,11 +83,15 @@ SmallVector<Spread, 4> spreadsOf(const Cluster &cluster, int type, int count,
   return {spreadOf(cluster, {{{type, count}}}, 0)};
 }
 
+int slotsOfChain(ArrayRef<TypeRoom> rooms, int type, int devices) {
+  return std::min(slotsFor(devices, rooms[type].perNode), rooms[type].available);
+}
+
 GroupOption makeOption(const Cluster &cluster, DeviceGroup group, ArrayRef<TypeRoom> rooms) {
   GroupOption option;
   option.slots.assign(rooms.size(), 0);
   for (auto [type, count] : group.counts) {
-    option.slots[type] = std::min(slotsFor(count, rooms[type].perNode), rooms[type].available);
+    option.slots[type] = group.sharesNode() ? count : slotsOfChain(rooms, type, count);
     option.price += cluster.types[type].price * double(count);
   }
   option.group = std::move(group);
@@ -112,6 +116,33 @@ void addGroups(const Cluster &cluster, ArrayRef<int> counts, ArrayRef<TypeRoom> 
   }
   for (const SmallVector<Spread, 2> &spread : all)
     options.push_back(makeOption(cluster, spreadGroup(cluster, used, spread), rooms));
+}
+
+void addNodeSharing(const Cluster &cluster, ArrayRef<TypeRoom> rooms,
+                    std::vector<GroupOption> &options) {
+  const int plain = static_cast<int>(options.size());
+  std::vector<int> onlyBefore(plain, -1), onlyNext(plain, -1); // by plain option
+  for (auto [before, next] : {std::pair(true, false), {false, true}, {true, true}})
+    for (int option = 0; option < plain; ++option) {
+      DeviceGroup group = options[option].group, one = group;
+      if (group.counts.size() > 1)
+        continue;
+      one.counts.front().second = before + next; // of each neighbour
+      one.spread.clear();
+      if (!mayShareNode(cluster, group, one))
+        continue;
+      group.besideBefore = before;
+      group.besideNext = next;
+      const int index = static_cast<int>(options.size());
+      GroupOption &added = options.emplace_back(makeOption(cluster, std::move(group), rooms));
+      if (!next)
+        onlyBefore[option] = index;
+      if (!before)
+        onlyNext[option] = index;
+      added.plain = option;
+      added.fromBefore = before ? onlyBefore[option] : option;
+      added.fromBehind = next ? onlyNext[option] : option;
+    }
 }
 
 std::set<int> usefulCounts(Samples batch, ArrayRef<int> microBatches, int available) {

@@ -20,6 +20,10 @@ struct GroupOption {
   std::vector<int> slots;
   DollarsPerHour price{};
   bool wholeModelOnly = false; // considered for one-stage plans only
+  /// The option of the same devices that shares its node with no other stage; maybe itself.
+  int plain = -1;
+  /// Likewise with the same side before it, and behind it: to the stages there it looks the same.
+  int fromBefore = -1, fromBehind = -1;
 };
 
 /// What stages may have of the devices of a type.
@@ -41,7 +45,8 @@ TypeRoom roomOf(const Cluster &cluster, int type, int available, bool fillsNothi
 llvm::SmallVector<Spread, 4> spreadsOf(const Cluster &cluster, int type, int count,
                                        const TypeRoom &room);
 
-/// The option of `group`, with as many devices in `rooms`, by type.
+/// The option of `group`, with as many devices in `rooms`, by type: at least, where it shares a
+/// node with its neighbours (slotsOfChain).
 GroupOption makeOption(const Cluster &cluster, DeviceGroup group, llvm::ArrayRef<TypeRoom> rooms);
 
 /// Counts of one type worth considering: with k devices the largest share of a micro-batch of b is
@@ -49,6 +54,14 @@ GroupOption makeOption(const Cluster &cluster, DeviceGroup group, llvm::ArrayRef
 /// = ⌈b/share⌉ of each micro-batch size remain. (Where there are no sparse tables, of which more
 /// devices hold less each.)
 std::set<int> usefulCounts(Samples batch, llvm::ArrayRef<int> microBatches, int available);
+
+/// Slots of `type` that stages in one node take which have `devices` of it together.
+int slotsOfChain(llvm::ArrayRef<TypeRoom> rooms, int type, int devices);
+
+/// Adds to `options` each of theirs once more for each side on which its stage may share its node
+/// with its neighbour, and for both.
+void addNodeSharing(const Cluster &cluster, llvm::ArrayRef<TypeRoom> rooms,
+                    std::vector<GroupOption> &options);
 
 /// All of them, where each device more helps: 1 up to the samples of a full micro-batch.
 std::set<int> everyCount(Samples batch, int microBatches, int available);

@@ -51,10 +51,10 @@ SearchSpace::SearchSpace(const Problem &problem, std::vector<int> cuts)
     microBatches = {steadyMicroBatches(problem)};
   else
     microBatches = microBatchChoices(request.globalBatch, mostMicroBatchChoices);
-  listOptions(problem);
   int pieces = static_cast<int>(positions.size()) - 1;
   minStages = request.schedule == ScheduleChoice::Pipeline ? 2 : 1;
   maxStages = request.schedule == ScheduleChoice::DataParallel ? 1 : pieces;
+  listOptions(problem);
   nameWhatIsLeftOut(problem);
 }
 
@@ -70,6 +70,10 @@ void SearchSpace::listRooms(const Problem &problem) {
       for (int type : limit.types)
         left -= available[type] = std::min(available[type], left);
     }
+  for (size_t type = 0; type < available.size(); ++type) {
+    inNode.push_back(devicesPerNode(problem.cluster, int(type)));
+    isLinked.push_back(available[type] > 0 && isLinkedInNodes(problem.cluster, int(type)));
+  }
   for (size_t type = 0; type < available.size(); ++type)
     rooms.push_back(roomOf(problem.cluster, int(type), available[type], rules.fitsSizes()));
   if (!mixedAreListed(rooms)) // there is more to do
@@ -159,6 +163,50 @@ void SearchSpace::listOptions(const Problem &problem) {
   if (!fitted)
     addMixedGroups(problem, microBatches, rooms, options);
   erase_if(options, [&](const GroupOption &option) { return !keepsSharedLimits(option.slots); });
+  for (int option = 0; option < int(options.size()); ++option)
+    options[option].plain = options[option].fromBefore = options[option].fromBehind = option;
+  if (sharesNodes())
+    addNodeSharing(problem.cluster, rooms, options);
+}
+
+bool SearchSpace::mayShareNode(const DeviceGroup &group, const DeviceGroup &next) const {
+  auto isInOne = [&](const DeviceGroup &of) {
+    if (of.counts.size() > 1)
+      return false;
+    auto [type, count] = of.counts.front();
+    return of.spread.empty() ? count <= inNode[type] : of.spread.front().nodes == 1;
+  };
+  int type = group.counts.front().first;
+  return isInOne(group) && isInOne(next) && type == next.counts.front().first && isLinked[type] &&
+         group.size() + next.size() <= inNode[type];
+}
+
+std::pair<int, int> SearchSpace::chainsOf(int option) const {
+  const DeviceGroup &group = options[option].group;
+  const int own = group.size();
+  if (!group.besideNext)
+    return {own, own};
+  return {own + 1, inNode[group.counts.front().first] - group.besideBefore};
+}
+
+size_t SearchSpace::stages(size_t cuts) const {
+  auto plain = count_if(options, [](const GroupOption &each) { return !each.group.sharesNode(); });
+  return cuts * (cuts - 1) / 2 * size_t(plain);
+}
+
+bool SearchSpace::mayFollow(const DeviceGroup &group, const DeviceGroup &next) const {
+  if (!rules.mayFollow(group, next) || group.besideNext != next.besideBefore)
+    return false;
+  int type = group.counts.front().first;
+  return !group.besideNext ||
+         (type == next.counts.front().first && group.size() + next.size() <= inNode[type]);
+}
+
+bool SearchSpace::mayFollow(int option, int next) const {
+  if (option >= 0 && next >= 0)
+    return mayFollow(options[option].group, options[next].group);
+  return option < 0 ? next < 0 || !options[next].group.besideBefore
+                    : !options[option].group.besideNext;
 }
 
 bool SearchSpace::isUseful(const GroupOption &option, int64_t batch) const {

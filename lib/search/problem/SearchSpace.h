@@ -44,6 +44,44 @@ struct SearchSpace {
   bool isUseful(const GroupOption &option, int64_t batch) const;
   /// Whether so many devices of each type are within the limits on several node classes.
   bool keepsSharedLimits(llvm::ArrayRef<int> devices) const;
+  /// Whether neighbours may share nodes.
+  bool sharesNodes() const {
+    return maxStages > 1 && !rules.transfersArePartOfStages() && !rules.mergesNeighbours();
+  }
+  /// Stages between all pairs of so many cuts that take different times: with options that share
+  /// their nodes with no other stage.
+  size_t stages(size_t cuts) const;
+  /// Devices of `type` in the smallest node that has any; 0 where only one node has.
+  int devicesInNode(int type) const { return inNode[type]; }
+  /// Whether a stage on `group` and the next one on `next` may lie in one node of several.
+  bool mayShareNode(const DeviceGroup &group, const DeviceGroup &next) const;
+  /// Whether a stage on `next` may follow one on `group`: they share a node both or neither.
+  bool mayFollow(const DeviceGroup &group, const DeviceGroup &next) const;
+  /// Likewise behind the first option and before the second one, −1 where no stage is.
+  bool mayFollow(int option, int next) const;
+  /// A stage as its neighbour on one side sees it.
+  struct Face {
+    int option = -1; // GroupOption::fromBefore, or fromBehind; −1: no stage is there
+    /// Where they share a node: devices of this stage and of those behind it that lie there, too.
+    int chain = 0;
+    auto operator<=>(const Face &) const = default;
+  };
+  /// Of a stage on `option` to the one before it, and to the one behind it.
+  Face faceBefore(int option, int chain) const {
+    return {options[option].fromBefore, options[option].group.besideBefore ? chain : 0};
+  }
+  Face faceBehind(int option, int chain) const {
+    return {options[option].fromBehind, options[option].group.besideNext ? chain : 0};
+  }
+  /// Whether these may meet.
+  bool mayMeet(Face before, Face behind) const {
+    return mayFollow(before.option, behind.option) &&
+           (before.chain == 0 ||
+            before.chain == options[before.option].group.size() + behind.chain);
+  }
+  /// Least and most devices that may lie in the node of a stage on `option`, of it and of those
+  /// behind it.
+  std::pair<int, int> chainsOf(int option) const;
   /// The option of `group`, listed or not.
   GroupOption optionOf(const Problem &problem, const DeviceGroup &group) const;
 
@@ -51,7 +89,9 @@ private:
   void listRooms(const Problem &problem);
   void listOptions(const Problem &problem);
   void nameWhatIsLeftOut(const Problem &problem);
-  bool countsDecide = true; // whether there is a plan
+  bool countsDecide = true;   // whether there is a plan
+  std::vector<int> inNode;    // by type: devices of the smallest node
+  std::vector<char> isLinked; // by type: in its nodes (isLinkedInNodes)
   /// Up to so many devices of a type each number differs, whatever the shares.
   int everyCountUpTo = 0;
 };

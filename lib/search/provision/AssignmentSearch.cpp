@@ -67,6 +67,7 @@ bool AssignmentSearch::improveBlock() {
 
 void AssignmentSearch::tryPlacement(Placement other) {
   meter.add(int64_t(other.stages.size()));
+  other = evaluator.shareNodes(std::move(other));
   std::optional<Evaluation> evaluation = evaluator.evaluate(other);
   if (!evaluation || evaluation->objective >= bestObjective)
     return;
@@ -78,7 +79,7 @@ void AssignmentSearch::tryPlacement(Placement other) {
 void AssignmentSearch::tryWholeModel() {
   for (const GroupOption &option : evaluator.space.options)
     for (int microBatches : evaluator.space.microBatches)
-      if (!meter.exhausted() &&
+      if (!meter.exhausted() && !option.group.sharesNode() &&
           evaluator.space.isUseful(option, evaluator.stages.fullSize(microBatches)))
         tryPlacement({{{0, evaluator.problem.graph.size(), option.group}}, microBatches});
 }
@@ -91,9 +92,9 @@ bool AssignmentSearch::improveGroup() {
     for (const GroupOption &option : evaluator.space.options) {
       if (meter.exhausted())
         return false;
-      if (option.wholeModelOnly && placement->stages.size() > 1)
+      if (option.group.sharesNode() || (option.wholeModelOnly && placement->stages.size() > 1))
         continue;
-      Placement other = *placement;
+      Placement other = apart(*placement);
       other.stages[stage].group = option.group;
       tryPlacement(std::move(other));
     }

@@ -10,7 +10,7 @@ namespace heterplan {
 Provisioner::Provisioner(Evaluator &evaluator, const AssignmentSpace &assignments)
     : evaluator(evaluator), assignments(assignments), sizes(evaluator.space.available.size()) {
   for (const GroupOption &option : evaluator.space.options) {
-    if (option.group.counts.size() > 1 || !option.group.spread.empty())
+    if (option.group.counts.size() > 1 || !option.group.spread.empty() || option.group.sharesNode())
       continue;
     auto [type, count] = option.group.counts.front();
     sizes[type].push_back({count, option.slots[type], option.price.value(), &option});
@@ -90,12 +90,10 @@ void Provisioner::connect(int stage) {
   DeviceGroup sender{{{from.type, sizes[from.type][from.size].count}}};
   DeviceGroup receiver{{{to.type, sizes[to.type][to.size].count}}};
   const Cut &cut = evaluator.cuts[to.begin];
-  to.receive = evaluator.pathBetween(sender, receiver)
-                   .time(from.share, to.share, cut.forwardBytes, cut.fixedBytes)
-                   .value();
-  from.receiveGradient = evaluator.pathBetween(receiver, sender)
-                             .time(to.share, from.share, cut.backwardBytes, Bytes(0))
-                             .value();
+  const TransferPath path = evaluator.pathBetween(sender, receiver);
+  to.receive = path.time(from.share, to.share, cut.forwardBytes, cut.fixedBytes).value();
+  from.receiveGradient =
+      path.reversed().time(to.share, from.share, cut.backwardBytes, Bytes(0)).value();
 }
 
 bool Provisioner::grow(int stage) {
@@ -175,6 +173,7 @@ std::optional<Provisioner::Sized> Provisioner::size(const TypeAssignment &assign
   }
   // The evaluator has the last word.
   if (best) {
+    best->placement = evaluator.shareNodes(std::move(best->placement));
     std::optional<Evaluation> evaluation = evaluator.evaluate(best->placement);
     if (!evaluation)
       return std::nullopt;

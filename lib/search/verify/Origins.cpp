@@ -76,15 +76,13 @@ void addComputing(const ReevaluatedStage &stage, bool isLast, TimeRange &times) 
       [](const Replica &each) { return each.backwards; });
 }
 
-TimeRange timesOf(const Plan &plan, const Cluster &cluster,
-                  const std::vector<ReevaluatedStage> &stages) {
+TimeRange timesOf(const Plan &plan, const std::vector<ReevaluatedStage> &stages) {
   TimeRange times;
   double passes = plan.microBatches;
   for (size_t s = 0; s < stages.size(); ++s) {
     const ReevaluatedStage &stage = stages[s];
-    for (const StageInput &input : stage.inputs) // both ways over the same links
-      times.add(transferPath(cluster, stages[input.stage].group, stage.group).link.provenance,
-                passes * (input.receive + input.receiveGradient).value());
+    for (auto [input, origin] : zip(stage.inputs, stage.inputOrigins)) // both ways over one link
+      times.add(origin, passes * (input.receive + input.receiveGradient).value());
     times.add(stage.lookupOrigin, passes * (stage.lookup + stage.lookupGradient).value());
     times.add(stage.reduceOrigin, (stage.sync - stage.update).value() +
                                       passes * (stage.summing * 2 + stage.reduceScatter).value());
@@ -131,15 +129,14 @@ std::string percent(double share) {
 }
 } // namespace
 
-std::string wrongOrigins(const Plan &plan, const Cluster &cluster,
-                         const Reevaluation &reevaluated) {
+std::string wrongOrigins(const Plan &plan, const Reevaluation &reevaluated) {
   const auto &stated = plan.provenance;
   double all = std::accumulate(stated.begin(), stated.end(), 0.0);
   if (all == 0 || !reevaluated.obstacle.empty())
     return "";
   if (std::abs(all - 1) > agreement)
     return "the shares of the time by where it comes from sum to " + percent(all);
-  TimeRange times = timesOf(plan, cluster, reevaluated.stages);
+  TimeRange times = timesOf(plan, reevaluated.stages);
   double least = secondsOf(times.least), most = secondsOf(times.most);
   if (most == 0) // of nothing all is modelled
     times.add(Provenance::Modelled, least = most = 1);

@@ -9,6 +9,6 @@ namespace heterplan {
 /// synchronisation on the slowest replica of each stage, or about Plan::iterationInterval, by how
 /// much these may be off; "" where nothing is, where the plan states none, and where the times are
 /// not known. Of replicas that are equally slow any may be meant.
-std::string wrongOrigins(const Plan &plan, const Cluster &cluster, const Reevaluation &reevaluated);
+std::string wrongOrigins(const Plan &plan, const Reevaluation &reevaluated);
 
 } // namespace heterplan

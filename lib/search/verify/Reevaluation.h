@@ -62,6 +62,7 @@ struct ReevaluatedStage {
   Bytes summedBytes{};
   Cut received, sent;             // over all links to the stage, and from it
   std::vector<StageInput> inputs; // what each link to it takes
+  std::vector<Provenance> inputOrigins;
   Seconds receive{}, receiveGradient{}, lookup{}, lookupGradient{}, reduceScatter{};
   Seconds forward{}, backward{}, update{}, sync{};
   double amplification = 0; // the largest of its layers, where stages lie on one pool

@@ -108,7 +108,7 @@ Expected<Finding> checkStatements(const StatementInputs &in) {
     return reevaluated.takeError();
   std::string wrong;
   for (const std::string &each :
-       {wrongNames(in), wrongAboutSearch(in.plan), wrongOrigins(in.plan, in.cluster, *reevaluated),
+       {wrongNames(in), wrongAboutSearch(in.plan), wrongOrigins(in.plan, *reevaluated),
         wrongAboutMemory(in.plan, in.cluster, *reevaluated), wrongChecks(in)})
     if (wrong.empty())
       wrong = each;

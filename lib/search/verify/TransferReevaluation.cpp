@@ -1,6 +1,8 @@
 #include "search/verify/TransferReevaluation.h"
 
 #include <algorithm>
+#include <set>
+#include <string>
 
 using namespace llvm;
 
@@ -67,11 +69,27 @@ MovedSamples TransferReevaluator::movedOver(const StageLink &link) const {
   return {most(from, to), most(to, from)};
 }
 
+/// Whether all devices of both ends are of one type in one of its nodes, the link of which no
+/// network is better than.
+bool TransferReevaluator::lieInOneNode(const StageLink &link, const DeviceGroup &from,
+                                       const DeviceGroup &to) const {
+  if (from.counts.size() > 1 || to.counts.size() > 1 ||
+      from.counts.front().first != to.counts.front().first ||
+      !isLinkedInNodes(cluster, from.counts.front().first))
+    return false;
+  std::set<std::string> nodes;
+  for (int stage : {link.from, link.to})
+    for (const Replica &replica : plan.stages[stage].replicas)
+      nodes.insert(replica.devices.front().node);
+  return nodes.size() == 1;
+}
+
 /// In a burst plan one of the two sets of devices holds the other.
 TransferPath TransferReevaluator::pathOf(const StageLink &link, const DeviceGroup &from,
                                          const DeviceGroup &to) const {
   if (plan.schedule != Schedule::Burst)
-    return transferPath(cluster, from, to);
+    return lieInOneNode(link, from, to) ? TransferPath{shapeOf(cluster, from).intra, 1, 1}
+                                        : transferPath(cluster, from, to);
   std::map<DeviceRef, HeldSamples> some = heldBy(link.from), others = heldBy(link.to);
   if (some.size() > others.size())
     std::swap(some, others);
@@ -90,6 +108,7 @@ void TransferReevaluator::addTimes(std::vector<ReevaluatedStage> &stages) const 
     if (!from.obstacle.empty() || !to.obstacle.empty())
       continue;
     to.inputs.push_back({link.from, Seconds(), Seconds()});
+    to.inputOrigins.push_back(pathOf(link, from.group, to.group).link.provenance);
     MovedSamples moved = movedOver(link);
     if (moved.received == Samples(0)) // each device has its samples already
       continue;

@@ -23,6 +23,7 @@ public:
 private:
   std::map<DeviceRef, HeldSamples> heldBy(int stage) const;
   MovedSamples movedOver(const StageLink &link) const;
+  bool lieInOneNode(const StageLink &link, const DeviceGroup &from, const DeviceGroup &to) const;
   TransferPath pathOf(const StageLink &link, const DeviceGroup &from, const DeviceGroup &to) const;
 
   const Plan &plan;

@@ -130,6 +130,30 @@ TEST(Collectives, transferBetweenNodesSharesTheInterface) {
             Seconds(0));
 }
 
+TEST(Collectives, stagesInOneNodeOfSeveralUseItsLink) {
+  Cluster cluster = clusterOf(4, 4);
+  DeviceGroup before = devices(1), behind = devices(3);
+  EXPECT_TRUE(isLinkedInNodes(cluster, 0));
+  EXPECT_TRUE(mayShareNode(cluster, before, behind));
+  EXPECT_FALSE(mayShareNode(cluster, devices(2), behind)) << "five devices";
+  EXPECT_FALSE(mayShareNode(cluster, before, devices(5))) << "in two nodes";
+  before.besideNext = behind.besideBefore = true;
+  auto time = [&] {
+    return transferTime(cluster, before, Samples(6), behind, Samples(2), Bytes(50), Bytes(0));
+  };
+  EXPECT_DOUBLE_EQ(time().value(), 1 + 300.0 / 100);
+  EXPECT_LE(leastTransferTime(cluster, behind, /*inNode=*/true, Samples(2), Bytes(50), Bytes(0)),
+            time());
+  std::swap(before, behind); // neither says so of that side
+  EXPECT_DOUBLE_EQ(time().value(), 2 + 18 * 50 / 10.0);
+  TransferPath path{cluster.network, 3, 1};
+  EXPECT_EQ(path.reversed().time(Samples(6), Samples(2), Bytes(50), Bytes(0)),
+            path.time(Samples(2), Samples(6), Bytes(50), Bytes(0)));
+  EXPECT_FALSE(isLinkedInNodes(clusterOf(1, 4), 0)) << "there is no other node";
+  cluster.nodes[0].link.latency = cluster.network.latency * 2;
+  EXPECT_FALSE(isLinkedInNodes(cluster, 0)) << "nothing is gained for certain";
+}
+
 namespace {
 /// Types a, b and c in two nodes of one device each; a and b in the zone "near", c in "far".
 Cluster threeTypes() {
@@ -190,6 +214,6 @@ TEST(Collectives, linksTellPlacesApartAndBoundTransfers) {
   EXPECT_EQ(placeOf(cluster, a), placeOf(cluster, b));
   addLink(cluster, "nodes-b", "far", 1000);
   EXPECT_NE(placeOf(cluster, a), placeOf(cluster, b));
-  Seconds least = leastTransferTime(cluster, b, Samples(1), Bytes(100), Bytes(0));
+  Seconds least = leastTransferTime(cluster, b, /*inNode=*/false, Samples(1), Bytes(100), Bytes(0));
   EXPECT_LE(least, transferTime(cluster, b, Samples(1), {{{2, 1}}}, Samples(1), Bytes(100), {}));
 }

@@ -188,10 +188,8 @@ struct Listed {
       return int(llvm::lower_bound(space.positions, layer) - space.positions.begin());
     };
     for (const PlacedStage &stage : placement.stages) {
-      auto option = llvm::find_if(space.options, [&](const GroupOption &option) {
-        return option.group.counts == stage.group.counts &&
-               option.group.spread == stage.group.spread;
-      });
+      auto option = llvm::find_if(
+          space.options, [&](const GroupOption &option) { return option.group == stage.group; });
       stages.push_back(
           {positionOf(stage.begin), positionOf(stage.end), int(option - space.options.begin())});
     }
@@ -219,6 +217,7 @@ void expectBelow(const Evaluator &evaluator, const Lagrangian &lagrangian, const
     const GroupOption &option = evaluator.space.options[placement.stages[i].option];
     for (size_t type = 0; type < used.size(); ++type)
       used[type] += option.slots[type];
+    partial.chain = option.group.size() + (option.group.besideNext ? partial.chain : 0);
     partial.position = placement.stages[i].begin;
     partial.option = placement.stages[i].option;
     partial.receive = stage.receive.value();

@@ -81,12 +81,26 @@ private:
       int64_t devices = space.options[option].group.size();
       return Samples((table.batch + devices - 1) / devices);
     };
-    return gradient ? paths.at(to, from)
-                          .time(share(to), share(from), cut.backwardBytes, Bytes(0))
-                          .value()
-                    : paths.at(from, to)
-                          .time(share(from), share(to), cut.forwardBytes, cut.fixedBytes)
-                          .value();
+    const TransferPath &path = paths.at(from, to);
+    return gradient
+               ? path.reversed().time(share(to), share(from), cut.backwardBytes, Bytes(0)).value()
+               : path.time(share(from), share(to), cut.forwardBytes, cut.fixedBytes).value();
+  }
+
+  /// Whether neighbours of `path` share a node both or neither, and the last ones fit into it.
+  bool nodesSuffice(const std::vector<int> &path) const {
+    int devices = 0; // of the node of the last stage
+    for (size_t i = 0; i < path.size(); ++i) {
+      const DeviceGroup &group = space.options[stages[path[i]].option].group;
+      bool before = i > 0 && space.options[stages[path[i - 1]].option].group.besideNext;
+      if (before != group.besideBefore)
+        return false;
+      devices = (before ? devices : 0) + group.size();
+      if (group.sharesNode() &&
+          devices > space.devicesInNode(group.counts.front().first) - group.besideNext)
+        return false;
+    }
+    return true;
   }
 
   bool devicesSuffice(const std::vector<int> &path) const {
@@ -111,7 +125,7 @@ private:
       if (stages[i].begin != position)
         continue;
       path.push_back(i);
-      if (devicesSuffice(path))
+      if (devicesSuffice(path) && nodesSuffice(path))
         extend(below, path, found, best);
       path.pop_back();
     }

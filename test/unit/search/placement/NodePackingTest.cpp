@@ -81,4 +81,6 @@ TEST(NodePacking, packingsAreWhatIsLeft) {
   EXPECT_FALSE(packings.holds(packings.with(0, two), packings.with(0, spread)));
   EXPECT_FALSE(packings.holds(packings.with(0, three), ones));
   EXPECT_TRUE(packings.holds(0, ones));
+  EXPECT_EQ(packings.withChain(0, 0, 2), packings.with(0, two));
+  EXPECT_EQ(packings.withChain(twice, 0, 2), -1) << "one device is left in each node";
 }

@@ -166,6 +166,34 @@ TEST(Assignment, groupsNoLargerThanANodeDoNotStraddle) {
   }
 }
 
+TEST(Assignment, stagesOfOneNodeLieThere) {
+  for (int perNode : {4, 8}) // in any nodes, and so that they fill them
+    for (bool areBeside : {false, true}) {
+      Cluster cluster = nodesOf(2, perNode);
+      Placement placement;
+      for (int count : {2, 1, 1, 2})
+        placement.stages.push_back({0, 1, DeviceGroup{{{0, count}}}});
+      setBeside(placement, 0, areBeside); // 3 devices and 3: each chain in a node of its own
+      setBeside(placement, 2, areBeside);
+      TypeRoom room = roomOf(cluster, 0, 2 * perNode, false);
+      EXPECT_EQ(room.isFree(), perNode == 4);
+      auto devices = assignDevices(cluster, placement, {room});
+      std::set<DeviceRef> seen;
+      for (const auto &stage : devices)
+        seen.insert(stage.begin(), stage.end());
+      EXPECT_EQ(seen.size(), 6u);
+      for (size_t stage : {0, 2})
+        if (areBeside) {
+          EXPECT_EQ(devices[stage].front().node, devices[stage + 1].front().node);
+        }
+      Placement stated = placement;
+      stateNodeSharing(cluster, devices, stated);
+      for (size_t stage = 0; stage < 3; ++stage)
+        EXPECT_EQ(stated.stages[stage].group.besideNext,
+                  devices[stage].front().node == devices[stage + 1].front().node);
+    }
+}
+
 TEST(SearchSpace, saysWhatItLeavesOut) {
   Problem problem = problemOf(chain({1, 2, 3}));
   problem.cluster = nodesOf(1, 4);
@@ -215,12 +243,52 @@ TEST(SearchSpace, stagesLieInAnyNodes) {
   problem.request.globalBatch = Samples(4);
   std::vector<std::tuple<int, int, int>> found; // devices, nodes, most in one
   for (const GroupOption &option : SearchSpace(problem).options) {
+    if (option.group.sharesNode())
+      continue;
     Spread spread = spreadOf(problem.cluster, option.group, 0);
     found.push_back({option.group.size(), spread.nodes, spread.inNode});
     EXPECT_EQ(option.slots, std::vector<int>{option.group.size()});
   }
   EXPECT_EQ(found, (std::vector<std::tuple<int, int, int>>{
                        {1, 1, 1}, {2, 1, 2}, {2, 2, 1}, {3, 2, 2}, {4, 2, 2}}));
+}
+
+TEST(SearchSpace, neighboursShareANodeBothOrNeither) {
+  Problem problem = problemOf(chain({1, 1, 1}));
+  problem.cluster = nodesOf(3, 4);
+  problem.request.globalBatch = Samples(12);
+  const SearchSpace space(problem);
+  auto optionOf = [&](int devices, bool before, bool next) {
+    return int(llvm::find_if(space.options,
+                             [&](const GroupOption &option) {
+                               const DeviceGroup &group = option.group;
+                               return group.size() == devices && group.besideBefore == before &&
+                                      group.besideNext == next &&
+                                      spreadOf(problem.cluster, group, 0).nodes == 1;
+                             }) -
+               space.options.begin());
+  };
+  const int none = int(space.options.size());
+  EXPECT_EQ(optionOf(4, true, false), none) << "a whole node";
+  EXPECT_EQ(optionOf(3, true, true), none) << "no room for two neighbours";
+  const int first = optionOf(2, false, true), last = optionOf(2, true, false);
+  const int middle = optionOf(1, true, true), largest = optionOf(3, true, false);
+  ASSERT_LT(std::max({first, last, middle, largest}), none);
+  EXPECT_TRUE(space.mayFollow(first, last));
+  EXPECT_TRUE(space.mayFollow(first, middle));
+  EXPECT_FALSE(space.mayFollow(first, largest)) << "five devices";
+  EXPECT_FALSE(space.mayFollow(first, optionOf(2, false, false))) << "it lies apart";
+  EXPECT_FALSE(space.mayFollow(first, -1)) << "it has no neighbour";
+  EXPECT_FALSE(space.mayFollow(-1, last));
+  EXPECT_EQ(space.options[middle].fromBefore, optionOf(1, true, false));
+  EXPECT_EQ(space.options[middle].fromBehind, optionOf(1, false, true));
+  EXPECT_EQ(space.chainsOf(middle), std::pair(2, 3)); // one before it, at least one behind
+  auto meets = [&](int chain, int behind, int chainBehind) {
+    return space.mayMeet(space.faceBehind(first, chain), space.faceBefore(behind, chainBehind));
+  };
+  EXPECT_TRUE(meets(4, last, 2));
+  EXPECT_TRUE(meets(4, middle, 2));
+  EXPECT_FALSE(meets(3, last, 2));
 }
 
 TEST(SearchSpace, aLimitHoldsForAllNodeClassesTogether) {
