@@ -44,6 +44,8 @@ public:
   bool bringBack() { return lagrangian.bringBack(); }
   /// After `tighten`: makes them tighter step by step. See Lagrangian::sharpen.
   int64_t sharpen(double timeLimit) { return lagrangian.sharpen(timeLimit); }
+  /// See Lagrangian::takePaths.
+  std::vector<Lagrangian::Path> takePaths() { return lagrangian.takePaths(); }
   /// `tighten` begins from what others found for the same micro-batches over fewer cuts.
   void startFrom(const Lagrangian::Known &known) { lagrangian.startFrom(known); }
   const Lagrangian::Known &multipliers() const { return lagrangian.multipliers(); }

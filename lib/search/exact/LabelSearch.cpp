@@ -18,7 +18,7 @@ constexpr int64_t stepsPerStage = 16;
 /// Likewise, of states that bounds look at.
 constexpr int64_t statesPerStage = 512;
 /// States of the devices up to which all of them are looked at.
-constexpr size_t mostDeviceStates = 10'000;
+constexpr size_t mostDeviceStates = 20'000;
 /// Of all work: after what of it bounds are made sharper, and what each time may take. It is worth
 /// more than labels, which end most searches within the first share.
 constexpr double sharpenedAfter[] = {0.05, 0.5}, sharpeningShare = 0.4;

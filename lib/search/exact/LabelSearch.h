@@ -73,6 +73,7 @@ private:
   bool openCase(int choice);
   bool keepCase(int choice, bool isFinal);
   void leaveToLabels(llvm::ArrayRef<char> isDone);
+  void offerPaths(int choice);
   bool dropCase(int choice);
   void forgetCase(int choice);
   double openCases();

@@ -33,8 +33,21 @@ bool LabelSearch::keepCase(int choice, bool isFinal) {
   if (bounds.root() < best.objective && !(tightFor && *tightFor <= best.objective)) {
     bounds.tighten(timeLimit(), best.objective, isFinal);
     tightFor = best.objective;
+    offerPaths(choice);
   }
   return !dropCase(choice);
+}
+
+/// What the bounds came across may be better than the best plan.
+void LabelSearch::offerPaths(int choice) {
+  for (const Lagrangian::Path &path : cases[choice]->bounds.takePaths()) {
+    Placement placement;
+    placement.microBatches = space.microBatches[choice];
+    for (const Lagrangian::StageChoice &stage : path)
+      placement.stages.push_back({space.positions[stage.begin], space.positions[stage.end],
+                                  space.options[stage.option].group});
+    best.offer(evaluator, std::move(placement));
+  }
 }
 
 /// Forgets the stages, which take much memory, where they cannot beat the best plan.
@@ -86,6 +99,7 @@ double LabelSearch::settleByStates() {
   while (!states.isOver() && (least = leastCase(isDone)) >= 0) {
     MicroBatchCase &of = *cases[least];
     auto range = of.bounds.takeDeciding(timeLimit(), best.objective, states.mostStages());
+    offerPaths(least);
     if (!range) {
       isDone[least] = true;
       continue;
@@ -129,6 +143,7 @@ void LabelSearch::sharpen(double workShare) {
       break;
     int64_t states = cases[least]->bounds.sharpen(timeLimit());
     sharpened += states;
+    offerPaths(least);
     isSharp[least] = dropCase(least) || states == 0;
     report();
   }

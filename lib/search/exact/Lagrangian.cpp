@@ -221,6 +221,7 @@ void Lagrangian::tighten(double newTimeLimit, double newCostLimit, bool splits) 
     splitDeciding();
   for (Interval &interval : intervals)
     rankChoices(interval);
+  forgetChoices();
 }
 
 /// From the known multipliers whose slowest stage is nearest.

@@ -96,6 +96,10 @@ public:
   /// All stages that a placement within the limits of `tighten` may have: where several on one type
   /// are alike but for the devices that they take, the one with the fewest. By end, begin, option.
   std::vector<StageChoice> listStages() const;
+  /// From the first stage on.
+  using Path = std::vector<StageChoice>;
+  /// Placements that the bounds came across and that keep all limits of resources: good ones.
+  std::vector<Path> takePaths();
   /// Placements whose slowest stage takes (low, high] seconds and whose iteration takes
   /// (least, most], and what stages they may have.
   struct Range {
@@ -230,6 +234,7 @@ private:
   double leastSlowest() const;
   void startIntervals();
   void rankChoices(Interval &interval);
+  void forgetChoices();
   double leastWith(const Choice &choice, const Interval &interval, const Relaxation &relaxation,
                    const Charges &charges) const;
   void dropChoices(Interval &interval) const;
@@ -257,7 +262,9 @@ private:
               double fillTime, MakeCharges makeCharges);
   void takeFewer(int position, Relaxation &relaxation);
   void solve(const Interval &interval, const Charges &charges, Relaxation &relaxation);
-  std::vector<double> surplus(double fillTime) const;
+  std::vector<double> surplus(double fillTime);
+  double leastOfLastPath(bool countsMoney) const;
+  void keepPath(llvm::ArrayRef<int> path);
   Charges chargesOf(const std::vector<double> &multipliers, double second, bool countsMoney) const;
   Charges costCharges(const Interval &interval, const std::vector<double> &multipliers) const;
 
@@ -316,6 +323,8 @@ private:
   Known known;
   bool isWarm = false;        // they come from elsewhere
   std::vector<Step> steps;    // by place, of the last solve; with levels, only those of its path
+  std::vector<int> lastPath;  // choices of the last solve, from the end
+  std::vector<Path> met;      // good ones, to be taken
   std::vector<unsigned> seen; // by choice: the listing that found it last
   unsigned listing = 0;
 };

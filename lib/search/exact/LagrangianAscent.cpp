@@ -1,9 +1,12 @@
 // The multipliers of one interval, by subgradient ascent on shortest paths over the cuts.
 #include "search/exact/Lagrangian.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 using namespace llvm;
 
@@ -12,6 +15,7 @@ namespace heterplan {
 namespace {
 /// Rounding must not make a bound exceed the true value.
 constexpr double safety = 1 - 1e-12;
+constexpr double rounding = 1e-9;
 } // namespace
 
 void Lagrangian::improveTime(Interval &interval, int steps) {
@@ -34,11 +38,13 @@ void Lagrangian::improveCost(Interval &interval, int steps) {
 }
 
 /// Polyak's steps towards `goal`, shortened when they do not help; Σ τ and exposed synchronisation
-/// may take `fillTime`. Leaves the best multipliers and what they give.
+/// may take `fillTime`. Leaves the best multipliers and what they give, and keeps the best path
+/// within all limits.
 template <typename MakeCharges>
 void Lagrangian::ascend(const Interval &interval, Relaxation &relaxation, int steps, double goal,
                         double fillTime, MakeCharges makeCharges) {
-  double stride = 1, best = -infinity;
+  double stride = 1, best = -infinity, leastOfPaths = infinity;
+  std::vector<int> bestPath;
   Relaxation current = relaxation;
   int stalled = 0;
   for (int step = 0; step < steps && stride > 0.02; ++step) {
@@ -56,6 +62,11 @@ void Lagrangian::ascend(const Interval &interval, Relaxation &relaxation, int st
     if (best >= goal || !std::isfinite(best))
       break;
     std::vector<double> slope = surplus(fillTime);
+    const bool isWithin = all_of(slope, [](double more) { return more <= rounding; });
+    if (double least = leastOfLastPath(charges.countsMoney); isWithin && least < leastOfPaths) {
+      leastOfPaths = least;
+      bestPath = lastPath;
+    }
     double norm = 0;
     for (size_t i = 0; i < slope.size(); ++i)
       norm += current.multipliers[i] > 0 || slope[i] > 0 ? slope[i] * slope[i] : 0;
@@ -70,7 +81,29 @@ void Lagrangian::ascend(const Interval &interval, Relaxation &relaxation, int st
       current.multipliers[i] =
           std::max(0.0, current.multipliers[i] + stride * reach / norm * slope[i]);
   }
+  if (!bestPath.empty())
+    keepPath(bestPath);
 }
+
+/// Iteration of the last path, or what it costs, but for what is left of synchronisation.
+double Lagrangian::leastOfLastPath(bool countsMoney) const {
+  double fill = 0, slowest = 0, price = 0;
+  for (int choice : lastPath) {
+    fill += choices[choice].time;
+    slowest = std::max(slowest, choices[choice].time);
+    price += prices[choices[choice].option];
+  }
+  return (fill + (microBatches - 1) * slowest) * (countsMoney ? price : 1);
+}
+
+/// `path`: choices, from the end.
+void Lagrangian::keepPath(ArrayRef<int> path) {
+  Path &stages = met.emplace_back();
+  for (int choice : reverse(path))
+    stages.push_back({choices[choice].begin, choices[choice].end, choices[choice].option});
+}
+
+std::vector<Lagrangian::Path> Lagrangian::takePaths() { return std::exchange(met, {}); }
 
 Lagrangian::Charges Lagrangian::chargesOf(const std::vector<double> &multipliers, double second,
                                           bool countsMoney) const {
@@ -168,12 +201,14 @@ void Lagrangian::takeFewer(int position, Relaxation &relaxation) {
 }
 
 /// How much more of each resource than there is the path of the last solve takes, as a share.
-std::vector<double> Lagrangian::surplus(double fillTime) const {
+std::vector<double> Lagrangian::surplus(double fillTime) {
+  lastPath.clear();
   std::vector<double> result(limits.size() + 1, -1);
   bool forwardOnly = false;
   for (size_t place = placeAt(positions - 1); place > 0;) {
     const Step &step = steps[place];
-    const Choice &choice = choices[forwardOnly ? step.forwardChoice : step.fillChoice];
+    lastPath.push_back(forwardOnly ? step.forwardChoice : step.fillChoice);
+    const Choice &choice = choices[lastPath.back()];
     for (size_t resource = 0; resource < limits.size(); ++resource)
       result[resource] += use[choice.option * limits.size() + resource];
     double seconds = forwardOnly ? choice.forward : choice.time;

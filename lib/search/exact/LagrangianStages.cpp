@@ -119,6 +119,37 @@ void Lagrangian::rankChoices(Interval &interval) {
     finishEnd();
 }
 
+/// Those that no interval has, where they are most: they take much memory.
+void Lagrangian::forgetChoices() {
+  std::vector<int> now(choices.size(), -1); // by choice
+  for (const std::vector<Interval> *some : {&intervals, &aside})
+    for (const Interval &interval : *some) {
+      for (int choice : interval.choices)
+        now[choice] = 0;
+      for (const Ranked &ranked : interval.ranked)
+        now[ranked.choice] = 0;
+    }
+  const size_t kept = count(now, 0);
+  if (2 * kept > choices.size())
+    return;
+  std::vector<Choice> rest;
+  rest.reserve(kept);
+  for (size_t i = 0; i < choices.size(); ++i)
+    if (now[i] == 0) {
+      now[i] = int(rest.size());
+      rest.push_back(choices[i]);
+    }
+  choices = std::move(rest);
+  seen.clear();
+  for (std::vector<Interval> *some : {&intervals, &aside})
+    for (Interval &interval : *some) {
+      for (int &choice : interval.choices)
+        choice = now[choice];
+      for (Ranked &ranked : interval.ranked)
+        ranked.choice = now[ranked.choice];
+    }
+}
+
 void Lagrangian::listExtensions(const PartialPlacement &partial, double timeLimit, double costLimit,
                                 SmallVectorImpl<Extension> &found) {
   seen.resize(choices.size(), 0);

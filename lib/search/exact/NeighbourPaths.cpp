@@ -147,10 +147,10 @@ void NeighbourPaths::solve(double newBelow) {
   const size_t count = states.size();
   fills.assign(places * count, infinity);
   forwards.assign(places * count, infinity);
-  for (const Side &side : positions[0].behind)
-    for (size_t state = 0; state < count; ++state)
-      if (states.mayBeEmpty(state))
-        fills[side.first * count + state] = forwards[side.first * count + state] = 0;
+  for (const Side &side : positions[0].behind) {
+    std::fill_n(fills.begin() + side.first * count, count, 0);
+    std::fill_n(forwards.begin() + side.first * count, count, 0);
+  }
   for (int end = 1; end + 1 < int(positions.size()); ++end) {
     addStages(end);
     addTransfers(end);

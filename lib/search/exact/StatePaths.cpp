@@ -77,10 +77,8 @@ void StatePaths::solve(ArrayRef<StateStage> stages, double below) {
   const size_t count = states.size();
   fills.assign(size_t(positions) * size_t(kinds) * count, infinity);
   forwards.assign(size_t(positions) * size_t(kinds) * count, infinity);
-  for (int kind = 0; kind < kinds; ++kind)
-    for (size_t state = 0; state < count; ++state)
-      if (states.mayBeEmpty(state))
-        fills[kind * count + state] = forwards[kind * count + state] = 0;
+  std::fill_n(fills.begin(), kinds * count, 0);
+  std::fill_n(forwards.begin(), kinds * count, 0);
   auto next = stages.begin();
   for (int end = 1; end < positions; ++end) {
     endingFills.assign(kinds * count, infinity);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 using namespace llvm;
 
@@ -16,7 +17,7 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 /// bounds.
 constexpr double tolerance = 1 - 1e-11;
 /// Of one solve that knows neighbours; of one in a band that is not worth dividing.
-constexpr size_t fewStates = 8'000'000, mostStates = 80'000'000, mostStatesOfNarrow = 200'000'000;
+constexpr size_t fewStates = 8'000'000, mostStates = 80'000'000, mostStatesOfNarrow = 100'000'000;
 /// Of the stages of a range.
 constexpr size_t statesOfRange = 50'000'000;
 /// Of a range: then the rest of a band is passed over, too.
@@ -60,20 +61,13 @@ bool StateSearch::applies(const Evaluator &evaluator, size_t mostStates) {
   const SearchSpace &space = evaluator.space;
   const bool anyDepth = space.minStages == 1 && space.maxStages + 1 >= int(space.positions.size());
   return anyDepth && evaluator.rules.fillWeight() == 1 &&
-         !evaluator.rules.transfersArePartOfStages() &&
-         DeviceStates::count(space, evaluator.problem, StatePrices::Exact) <= mostStates;
+         !evaluator.rules.transfersArePartOfStages() && DeviceStates::count(space) <= mostStates;
 }
 
 StateSearch::StateSearch(Evaluator &evaluator, PathTable &paths, Incumbent &best,
                          const SearchBudget &budget, int64_t statesPerWork)
     : evaluator(evaluator), paths(paths), best(best), budget(budget), statesPerWork(statesPerWork),
-      allStates(DeviceStates::count(evaluator.space, evaluator.problem, roughly())) {}
-
-/// Of bounds: prices are exact where they are what is sought.
-StatePrices StateSearch::roughly() const {
-  return evaluator.problem.request.objective == Objective::Throughput ? StatePrices::AtLeast
-                                                                      : StatePrices::Exact;
-}
+      allStates(DeviceStates::count(evaluator.space)) {}
 
 size_t StateSearch::mostStages() const { return statesOfRange / allStates; }
 
@@ -135,20 +129,21 @@ const LeastTransfers &StateSearch::transfersOf() {
 }
 
 /// Makes `states` those of the types that stages use, at prices of interest.
-void StateSearch::useStatesOf(ArrayRef<StateStage> stages, StatePrices accuracy) {
+void StateSearch::useStatesOf(ArrayRef<StateStage> stages) {
   std::map<int, size_t> used;
   for (const StateStage &stage : stages)
     ++used[stage.option];
-  std::vector<int> now;
-  now.reserve(used.size());
+  std::set<int> now;
   for (auto [option, count] : used)
-    now.push_back(option);
-  KnownStates &same = known[int(accuracy)];
-  if (!same.states || now != same.options)
-    same.states.emplace(evaluator.space, evaluator.problem, used, money() / least * (1 + 1e-9),
-                        accuracy);
-  same.options = std::move(now);
-  states = &*same.states;
+    for (auto [type, devices] : evaluator.space.options[option].group.counts)
+      now.insert(type);
+  const bool areKnown =
+      all_of(used, [&](const auto &each) { return options.count(each.first) > 0; });
+  if (states && areKnown && now == typesOfStates)
+    return;
+  states.emplace(evaluator.space, evaluator.problem, used, money() / least * (1 + 1e-9));
+  options = std::move(used);
+  typesOfStates = std::move(now);
 }
 
 /// Most that a placement of interest costs, dollars per hour · seconds.
@@ -166,8 +161,7 @@ double StateSearch::settle(const StageTable &newTable, const Lagrangian::Range &
   batch = table->batch;
   least = range.least;
   most = range.most;
-  for (KnownStates &of : known)
-    of.states.reset();
+  states.reset();
   leftOver = infinity;
   misses = 0;
   settle(range.stages, {range.low, std::nextafter(range.high, infinity)});
@@ -178,7 +172,7 @@ double StateSearch::settle(const StageTable &newTable, const Lagrangian::Range &
 void StateSearch::settle(ArrayRef<StateStage> stages, Band band) {
   if (stages.empty() || band.low >= band.below)
     return;
-  useStatesOf(stages, roughly());
+  useStatesOf(stages);
   StatePaths bounds(*states, transfersOf(), int(evaluator.space.positions.size()));
   bounds.solve(stages, band.below);
   auto fill = [&](size_t state) { return bounds.fill(state); };
@@ -202,7 +196,7 @@ void StateSearch::settle(ArrayRef<StateStage> stages, Band band) {
     return leave(fill, band.low);
   if (!isLarge) {
     const int solves = isNarrow || size <= fewStates ? std::numeric_limits<int>::max() : patience;
-    useStatesOf(kept, StatePrices::Exact);
+    useStatesOf(kept);
     next = settleExactly(kept, {band.low, next}, solves);
     if (next <= band.low)
       return;

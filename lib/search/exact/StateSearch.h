@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 
 namespace heterplan {
 
@@ -62,9 +63,8 @@ private:
                Band band);
   double shorten(const NeighbourPaths &neighbours, llvm::ArrayRef<StateStage> stages, Band band);
   void leave(llvm::function_ref<double(size_t)> fill, double low);
-  void useStatesOf(llvm::ArrayRef<StateStage> stages, StatePrices accuracy);
+  void useStatesOf(llvm::ArrayRef<StateStage> stages);
   const LeastTransfers &transfersOf();
-  StatePrices roughly() const;
   double money() const;
   double limitOf(size_t state) const;
   double objectiveOf(size_t state, double seconds) const;
@@ -87,12 +87,9 @@ private:
   double least = 0, most = 0; // seconds of an iteration
   double leftOver = 0;
   int misses = 0;
-  struct KnownStates {
-    std::vector<int> options;
-    std::optional<DeviceStates> states;
-  };
-  KnownStates known[2];                 // by accuracy
-  const DeviceStates *states = nullptr; // one of them
+  std::optional<DeviceStates> states;
+  std::map<int, size_t> options; // of these states
+  std::set<int> typesOfStates;
 };
 
 } // namespace heterplan

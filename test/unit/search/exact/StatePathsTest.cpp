@@ -159,7 +159,7 @@ TEST(StatePaths, theyEqualAllPathsWithTheirTransfers) {
     Instance instance(evaluator);
     if (instance.stages.empty())
       continue;
-    DeviceStates states(instance.space, problem, instance.options(), infinity, StatePrices::Exact);
+    DeviceStates states(instance.space, problem, instance.options(), infinity);
     LeastTransfers transfers(evaluator, instance.paths, instance.table);
     StatePaths bounds(states, transfers, instance.last + 1);
     NeighbourPaths paths(evaluator, states, instance.paths, instance.table.batch, instance.stages);
@@ -211,15 +211,11 @@ TEST(DeviceStates, aGroupIsPaidForItsDevicesNotForItsSlots) {
     if (space.options[option].group.size() == 3)
       three[int(option)] = 1;
   ASSERT_EQ(three.size(), 1u);
-  DeviceStates states(space, problem, three, infinity, StatePrices::Exact);
+  DeviceStates states(space, problem, three, infinity);
   const size_t taken = states.taken(three.begin()->first);
   EXPECT_EQ(states.price(taken), 6);
   EXPECT_EQ(states.price(2 * taken), 12);
-  EXPECT_TRUE(states.mayBeEmpty(0));
-  EXPECT_FALSE(states.mayBeEmpty(taken)) << "less was left unpaid than the state says";
-  DeviceStates rough(space, problem, three, infinity, StatePrices::AtLeast);
-  EXPECT_LT(rough.size(), states.size());
-  EXPECT_EQ(rough.price(rough.taken(three.begin()->first)), 6);
-  DeviceStates cheap(space, problem, three, /*mostPrice=*/7, StatePrices::Exact);
+  DeviceStates cheap(space, problem, three, /*mostPrice=*/7);
+  EXPECT_EQ(cheap.price(taken), 6);
   EXPECT_TRUE(std::isinf(cheap.price(2 * taken)));
 }
