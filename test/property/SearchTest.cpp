@@ -219,6 +219,53 @@ TEST_P(EveryIterationModel, milpEqualsExhaustive) {
 }
 
 /// Five layers on three types of two devices: the largest that the exhaustive search ends on.
+namespace {
+/// One type in so many nodes of four that stages fill nodes (TypeRoom::perNode), few of which may
+/// be used, with a link that is faster than the network.
+void makeNodesThatAreFilled(RandomProblem &random, int most) {
+  random.cluster.types.resize(1);
+  random.cluster.nodes.resize(1);
+  NodeGroup &nodes = random.cluster.nodes.front();
+  nodes.count = 17;
+  nodes.devices = {{random.cluster.types.front().name, 4}};
+  nodes.link.bandwidth = random.cluster.network.bandwidth * 4;
+  nodes.link.latency = random.cluster.network.latency * 0.5;
+  random.request.deviceLimits = {{random.cluster.types.front().name, most}};
+  random.request.pins.clear();
+}
+} // namespace
+
+TEST(Search, exactStrategiesAgreeWhereNeighboursFillNodesTogether) {
+  int feasible = 0, shared = 0;
+  for (int seed = 0; seed < 400; ++seed) {
+    RandomProblem random(seed);
+    if (random.graph.size() != 3)
+      continue;
+    makeNodesThatAreFilled(random, 4 + seed % 5);
+    Problem problem = llvm::cantFail(random.problem());
+    SearchOutcome oracle = solve(problem, "exhaustive");
+    for (const char *strategy : {"label-setting", "milp"}) {
+      SearchOutcome found = solve(problem, strategy);
+      if (!found.isProven()) {
+        ASSERT_TRUE(!found.plan || (oracle.plan && bracketed(*found.plan, *oracle.plan)))
+            << strategy << ", seed " << seed;
+        continue;
+      }
+      ASSERT_EQ(oracle.plan.has_value(), found.plan.has_value()) << strategy << ", seed " << seed;
+      if (oracle.plan) {
+        ASSERT_NEAR(found.plan->objectiveValue / oracle.plan->objectiveValue, 1, 1e-6)
+            << strategy << ", seed " << seed;
+      }
+    }
+    feasible += oracle.plan.has_value();
+    for (size_t stage = 1; oracle.plan && stage < oracle.plan->stages.size(); ++stage)
+      shared += oracle.plan->stages[stage].replicas[0].devices[0].node ==
+                oracle.plan->stages[stage - 1].replicas[0].devices[0].node;
+  }
+  EXPECT_GT(feasible, 30);
+  EXPECT_GT(shared, 10);
+}
+
 TEST(SearchProperty, milpEqualsExhaustiveOnAllGroupsOfSixDevices) {
   int feasible = 0;
   for (int seed = 0; feasible < 12; ++seed) {

@@ -65,8 +65,19 @@ PartialPlacement LabelSearch::partialOf(const Label &label) {
   partial.exposed = label.exposed;
   partial.price = label.price;
   partial.chain = label.chain;
-  partial.used = scratch;
+  partial.used = slotsAtLeast(label);
   return partial;
+}
+
+/// Slots that `label` takes, which are in `scratch`, whatever lies before it: what its first stage
+/// leaves of a node that it shares with the stage before is not taken yet.
+ArrayRef<int> LabelSearch::slotsAtLeast(const Label &label) {
+  if (label.option < 0 || !space.options[label.option].group.besideBefore)
+    return scratch;
+  const int type = space.options[label.option].group.counts.front().first;
+  openSlots = scratch;
+  openSlots[type] += label.chain - slotsOfChain(space.rooms, type, label.chain);
+  return openSlots;
 }
 
 void LabelSearch::bound(Label &label) {

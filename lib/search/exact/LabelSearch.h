@@ -49,6 +49,7 @@ private:
   bool growOtherShares(int index, const Label &grown, Label &other);
   StageEntry stageBefore(const Label &label, int option, int begin);
   PartialPlacement partialOf(const Label &label);
+  llvm::ArrayRef<int> slotsAtLeast(const Label &label);
   void bound(Label &label);
   void listStages(int index);
   bool mayStand(const Lagrangian::Extension &stage, const Label &label) const;
@@ -109,8 +110,9 @@ private:
   /// time that it takes to price a stage.
   const bool byStates;
   static constexpr int64_t statesOfDevicesPerStage = 2048;
-  int64_t settled = 0;      // states of stages, by those
-  std::vector<int> scratch; // slots of the label in hand
+  int64_t settled = 0;        // states of stages, by those
+  std::vector<int> scratch;   // slots of the label in hand
+  std::vector<int> openSlots; // likewise, where they are fewer (slotsAtLeast)
   std::vector<int> wholeModelOptions;
   llvm::SmallVector<Lagrangian::Extension, 0> stages; // that may stand before the label in hand
 };

@@ -256,28 +256,28 @@ TEST(Lagrangian, limitsThatAreKeptExactlyNeverPassTheBestPlan) {
 
 TEST(Lagrangian, pathsThatItMetArePlacementsWithinTheLimits) {
   int met = 0, severalStages = 0;
-  onBestPlans(Objective::Throughput, [&](Evaluator &evaluator, const Evaluation &best,
-                                         const Placement &placement) {
-    StageTable table(evaluator, placement.microBatches);
-    Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true);
-    lagrangian.tighten(best.iteration.value() * 1.5, infinity);
-    for (const Lagrangian::Path &path : lagrangian.takePaths()) {
-      std::vector<int> used(evaluator.space.available.size(), 0);
-      int position = 0;
-      for (const Lagrangian::StageChoice &stage : path) {
-        EXPECT_EQ(stage.begin, position);
-        position = stage.end;
-        for (size_t type = 0; type < used.size(); ++type)
-          used[type] += evaluator.space.options[stage.option].slots[type];
-      }
-      EXPECT_EQ(position + 1, int(evaluator.space.positions.size()));
-      for (size_t type = 0; type < used.size(); ++type)
-        EXPECT_LE(used[type], evaluator.space.available[type]);
-      ++met;
-      severalStages += path.size() > 1;
-    }
-    EXPECT_TRUE(lagrangian.takePaths().empty()) << "each once";
-  });
+  onBestPlans(Objective::Throughput,
+              [&](Evaluator &evaluator, const Evaluation &best, const Placement &placement) {
+                StageTable table(evaluator, placement.microBatches);
+                Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true);
+                lagrangian.tighten(best.iteration.value() * 1.5, infinity);
+                for (const Lagrangian::Path &path : lagrangian.takePaths()) {
+                  std::vector<int> used(evaluator.space.available.size(), 0);
+                  int position = 0;
+                  for (const Lagrangian::StageChoice &stage : path) {
+                    EXPECT_EQ(stage.begin, position);
+                    position = stage.end;
+                    for (size_t type = 0; type < used.size(); ++type)
+                      used[type] += evaluator.space.options[stage.option].slots[type];
+                  }
+                  EXPECT_EQ(position + 1, int(evaluator.space.positions.size()));
+                  for (size_t type = 0; type < used.size(); ++type)
+                    EXPECT_LE(used[type], evaluator.space.available[type]);
+                  ++met;
+                  severalStages += path.size() > 1;
+                }
+                EXPECT_TRUE(lagrangian.takePaths().empty()) << "each once";
+              });
   EXPECT_GT(met, 100);
   EXPECT_GT(severalStages, 10);
 }
