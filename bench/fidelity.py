@@ -3,7 +3,8 @@
 the layers of each model of a frozen list on one core, compiles its plans, runs them with each rank on a core of
 its own, and compares iteration times and memory.
 
-    bench/fidelity.py [--workloads LIST] [--models a,b] [--plans NAME] [--runs N] [--out FOLDER] [--report]
+    bench/fidelity.py [--workloads LIST] [--models a,b] [--plans NAME] [--runs N] [--out FOLDER] [--measured FOLDER]
+                      [--report]
 
 The list (bench/fidelity-workloads.yaml) says which models, batches, plans and how many runs; the report names its
 version. Layers are measured before the runs, at other batches than those of the plans. Prints tables in
@@ -12,7 +13,9 @@ run in rounds, in turns, and trimmed means count on both sides: of a layer over 
 its steps and over its runs. "slower": by how much cores of the speed that they had meanwhile, by the reference
 kernel of speed.py, were slower than when the layers were measured; "at equal speed": the error without that.
 "others": cores that other processes, and other guests of the host, took meanwhile; a run that they disturb
-is repeated. What was measured is kept in FOLDER/vVERSION: a second run goes on, and --report prints all that is there.
+is repeated. What was measured (profiles, and the steps of each run) is kept in profiles/measured/fidelity-vVERSION,
+in a folder of the machine: a second run goes on, another version of the program is judged by the same runs with
+--runs 0, and --report prints all that is there. Models and plans are made in FOLDER.
 """
 
 from __future__ import annotations
@@ -26,11 +29,12 @@ import os
 import subprocess
 import sys
 import time
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import speed
+from fidelity_measured import keep, known, machine
 from fidelity_report import Outcome, Run, report
 from fidelity_workloads import BadWorkloads, Form, Subject, Workloads, local_batches, read_workloads
 from others import Others
@@ -175,25 +179,11 @@ def latency(links: Path) -> float:
     return float(link["latencySeconds"])
 
 
-def known(out: Path) -> list[Outcome]:
-    """What earlier runs have found."""
-    path = out / "outcomes.json"
-    if not path.exists():
-        return []
-    found = json.loads(path.read_text("utf-8"))
-    return [Outcome(**{**o, "runs": tuple(Run(**run) for run in o["runs"])}) for o in found]
-
-
-def keep(outcomes: list[Outcome], out: Path) -> None:
-    text = json.dumps([asdict(o) for o in outcomes], indent=1)
-    (out / "outcomes.json").write_text(text, encoding="utf-8")
-
-
 class Measurement:
     """Of one model: first what predictions are made of, then the runs of its plans in turns."""
 
     def __init__(self, subject: Subject, forms: list[Form], options: argparse.Namespace) -> None:
-        self._subject, self._out = subject, options.out
+        self._subject, self._out, self._measured = subject, options.out, options.measured
         self._forms = {form.name: form for form in forms}
         self._options = options
 
@@ -209,26 +199,26 @@ class Measurement:
         path = model_file(self._subject, self._out)
         rounds = self._options.profile_rounds
         profiles = [
-            profile_model(self._subject, path, rounds, self._out),
-            profile_link(self._out, rounds),
-            profile_memory(self._out),
+            profile_model(self._subject, path, rounds, self._measured),
+            profile_link(self._measured, rounds),
+            profile_memory(self._measured),
         ]
         layers = layers_of(path, self._out)
-        earlier = {(o.model, o.form): o for o in known(self._out)}
+        earlier = {o.form: o for o in known(self._measured, self._subject.name)}
         for form in self._forms.values():
             outcome = compiled(self._subject, path, form, layers, profiles, self._out)
             if outcome is None:
                 continue
-            before = earlier.get((outcome.model, outcome.form))
+            before = earlier.get(form.name)
             runs = before.runs if before and before.layout == outcome.layout else ()
-            earlier[outcome.model, outcome.form] = replace(outcome, runs=runs)
-        keep(list(earlier.values()), self._out)
+            earlier[form.name] = replace(outcome, runs=runs)
+        keep(self._measured, self._subject.name, list(earlier.values()))
 
     def _run_all(self, wanted: int, end: float) -> bool:
         """Each plan until it has run so often; False where the time is up."""
-        outcomes = known(self._out)
+        outcomes = known(self._measured, self._subject.name)
         for index, outcome in enumerate(outcomes):
-            if outcome.model != self._subject.name or outcome.form not in self._forms:
+            if outcome.form not in self._forms:
                 continue
             while len(outcomes[index].runs) < wanted:
                 if time.monotonic() > end:
@@ -236,7 +226,7 @@ class Measurement:
                 folder = folder_of(self._out, outcome.model, self._forms[outcome.form])
                 run = run_undisturbed(folder, self._subject, outcome, self._options.run_seconds)
                 outcomes[index] = replace(outcomes[index], runs=(*outcomes[index].runs, run))
-                keep(outcomes, self._out)
+                keep(self._measured, self._subject.name, outcomes)
         return True
 
 
@@ -250,6 +240,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--run-seconds", type=float, help="likewise")
     parser.add_argument("--seconds", type=float, help="begin no run after so long")
     parser.add_argument("--out", type=Path, default=ROOT / "build/fidelity")
+    parser.add_argument("--measured", type=Path, help="where it is kept (by the list and the machine)")
     parser.add_argument("--report", action="store_true", help="measure nothing")
     return parser.parse_args(arguments)
 
@@ -260,7 +251,10 @@ def with_list(options: argparse.Namespace, workloads: Workloads) -> argparse.Nam
         if getattr(options, name) is None:
             setattr(options, name, getattr(workloads, name))
     options.out = options.out / f"v{workloads.version}"
-    options.out.mkdir(parents=True, exist_ok=True)
+    if options.measured is None:
+        options.measured = ROOT / f"profiles/measured/fidelity-v{workloads.version}" / machine()
+    for folder in (options.out, options.measured):
+        folder.mkdir(parents=True, exist_ok=True)
     return options
 
 
@@ -290,10 +284,12 @@ def main(arguments: list[str] | None = None) -> int:
     end = time.monotonic() + (options.seconds or math.inf)
     for subject in [] if options.report else subjects:
         Measurement(subject, forms, options).go(end)
-    if outcomes := [outcome for outcome in known(options.out) if outcome.runs]:
+    kept = [outcome for each in workloads.models for outcome in known(options.measured, each.name)]
+    if outcomes := [outcome for outcome in kept if outcome.runs]:
         listed = replace(workloads, runs=min(len(outcome.runs) for outcome in outcomes))
         date = datetime.date.today().isoformat()
-        text = f"Measured until {date} by `{command_of(arguments)}`. {report(outcomes, listed)}"
+        where = f"`{command_of(arguments)}` on {options.measured.name}"
+        text = f"Measured until {date} by {where}. {report(outcomes, listed)}"
         (options.out / "fidelity.md").write_text(text, encoding="utf-8")
         print(text)
     return 0

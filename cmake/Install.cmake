@@ -8,7 +8,7 @@ install(DIRECTORY ${CMAKE_SOURCE_DIR}/lib/codegen/runtime/heterplan_runtime
   DESTINATION share/heterplan/runtime COMPONENT program
   FILES_MATCHING PATTERN "*.py" PATTERN py.typed PATTERN __pycache__ EXCLUDE)
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/profiles DESTINATION share/heterplan COMPONENT program
-  FILES_MATCHING PATTERN "*.yaml" PATTERN "*.json")
+  FILES_MATCHING PATTERN "*.yaml" PATTERN "*.json" PATTERN "measured/fidelity-*" EXCLUDE)
 
 # heterplan_install_text(WHAT FILE): what `heterplan completion WHAT` prints.
 function(heterplan_install_text what file)

@@ -9,6 +9,7 @@ import pytest
 
 BENCH = Path(__file__).parents[2] / "bench"
 sys.path.insert(0, str(BENCH))
+import fidelity_measured as measured_files  # noqa: E402
 import fidelity_report as judged  # noqa: E402
 from fidelity_workloads import (  # noqa: E402
     BadWorkloads,
@@ -107,3 +108,17 @@ def test_a_report_names_its_list() -> None:
     (row,) = [line for line in text.splitlines() if line.startswith("| all |")]
     cells = [cell.strip() for cell in row.strip("|").split("|")]
     assert cells[1] == "2" and cells[8] == "50%" and cells[9] == "2 of 2", "half of the intervals hold"
+
+
+def test_what_was_measured_is_read_as_it_was_written(tmp_path: Path) -> None:
+    plans = [outcome("a", 1.0, [1.25, 1.5], most=2.0), outcome("b", 2.0, [])]
+    assert measured_files.known(tmp_path, "m") == []
+    measured_files.keep(tmp_path, "m", plans)
+    assert measured_files.known(tmp_path, "m") == plans
+    assert measured_files.known(tmp_path, "n") == []
+    assert [path.name for path in tmp_path.iterdir()] == ["m.outcomes.json"]
+
+
+def test_a_machine_has_one_name_that_a_folder_may_have() -> None:
+    assert measured_files.machine() == measured_files.machine()
+    assert set(measured_files.machine()) <= set("abcdefghijklmnopqrstuvwxyz0123456789.-_")
