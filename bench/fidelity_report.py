@@ -116,13 +116,20 @@ def median_error(outcomes: Sequence[Outcome], exponents: Sequence[float]) -> Cal
     )
 
 
+def order(outcomes: Sequence[Outcome], exponents: Sequence[float]) -> Callable[[list[float]], float]:
+    """Whether samples take longest where they are predicted to: rank correlation, as a function of measured times."""
+    predicted = [o.predicted / o.batch for o in outcomes]
+    slower = [o.slower(s) * o.batch for o, s in zip(outcomes, exponents, strict=True)]
+    return lambda measured: spearman(predicted, [m / s for m, s in zip(measured, slower, strict=True)])
+
+
 PLAN_COLUMNS = (
     "model", "plan", "predicted ms", "interval", "measured ms", "error", "slower", "at equal speed", "runs",
     "spread", "others", "memory MB", "measured MB", "of it",
 )  # fmt: skip
 COLUMNS = (
     "model", "plans", "speed matters", "median error", "its interval", "worst", "Spearman",
-    "regret of the choice", "in their intervals", "memory held", "median of it",
+    "its interval", "regret of the choice", "in their intervals", "memory held", "median of it",
 )  # fmt: skip
 
 
@@ -174,20 +181,20 @@ def _summary(
     """Plans of several models have no order."""
     used = [exponents[o.model] for o in outcomes]
     sizes = [abs(o.error(s)) for o, s in zip(outcomes, used, strict=True)]
-    low, high = interval(
-        [[run.seconds for run in o.runs] for o in outcomes], median_error(outcomes, used), bootstrap
-    )
+    runs = [[run.seconds for run in o.runs] for o in outcomes]
+    low, high = interval(runs, median_error(outcomes, used), bootstrap)
     covered = [o.covered for o in outcomes if o.covered is not None]
     single = len(by_model(outcomes)) == 1
-    order, loss = "", ""
+    ranks, bounds, loss = "", "", ""
     if single:
-        measured = [o.measured / o.slower(s) / o.batch for o, s in zip(outcomes, used, strict=True)]
-        order = f"{spearman([o.predicted / o.batch for o in outcomes], measured):.2f}"
+        correlation = order(outcomes, used)
+        ranks = f"{correlation([o.measured for o in outcomes]):.2f}"
+        bounds = "{:.2f} to {:.2f}".format(*interval(runs, correlation, bootstrap))
         loss = f"{regret(outcomes, used[0]):.1%}"
     shares = [o.memory_share for o in outcomes]
     return _row([
         name, len(outcomes), f"y^{used[0]:.2f}" if names_speed else "", f"{statistics.median(sizes):.1%}",
-        f"{low:.1%} to {high:.1%}", f"{max(sizes):.1%}", order, loss,
+        f"{low:.1%} to {high:.1%}", f"{max(sizes):.1%}", ranks, bounds, loss,
         f"{statistics.mean(covered):.0%}" if covered else "", f"{sum(s <= 1 for s in shares)} of {len(shares)}",
         f"{statistics.median(shares):.0%}",
     ])  # fmt: skip
