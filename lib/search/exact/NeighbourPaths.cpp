@@ -20,9 +20,10 @@ constexpr float infinity = std::numeric_limits<float>::infinity();
 } // namespace
 
 NeighbourPaths::NeighbourPaths(const Evaluator &evaluator, const DeviceStates &states,
-                               PathTable &paths, int64_t batch, ArrayRef<StateStage> stages)
+                               PathTable &paths, int64_t batch, ArrayRef<StateStage> stages,
+                               Memory &memory)
     : evaluator(evaluator), states(states), paths(paths), batch(batch),
-      positions(evaluator.space.positions.size() + 1) {
+      positions(evaluator.space.positions.size() + 1), memory(memory) {
   listChains(stages);
   listPositions();
 }
@@ -145,11 +146,11 @@ size_t NeighbourPaths::allowed(const StateStage &stage, const Side &side, double
 void NeighbourPaths::solve(double newBelow) {
   below = newBelow;
   const size_t count = states.size();
-  fills.assign(places * count, infinity);
-  forwards.assign(places * count, infinity);
+  memory.fills.assign(places * count, infinity);
+  memory.forwards.assign(places * count, infinity);
   for (const Side &side : positions[0].behind) {
-    std::fill_n(fills.begin() + side.first * count, count, 0);
-    std::fill_n(forwards.begin() + side.first * count, count, 0);
+    std::fill_n(memory.fills.begin() + side.first * count, count, 0);
+    std::fill_n(memory.forwards.begin() + side.first * count, count, 0);
   }
   for (int end = 1; end + 1 < int(positions.size()); ++end) {
     addStages(end);
@@ -161,8 +162,8 @@ void NeighbourPaths::solve(double newBelow) {
 void NeighbourPaths::addStages(int end) {
   const Position &here = positions[end];
   const size_t count = states.size();
-  endingFills.assign(here.endingPlaces * count, infinity);
-  endingForwards.assign(here.endingPlaces * count, infinity);
+  memory.endingFills.assign(here.endingPlaces * count, infinity);
+  memory.endingForwards.assign(here.endingPlaces * count, infinity);
   for (size_t i = here.firstStage; i < positions[end + 1].firstStage; ++i) {
     const StateStage &stage = chained[i].stage;
     const Side *own = &here.ending[indexOf(here.ending, chained[i].behind)];
@@ -177,8 +178,9 @@ void NeighbourPaths::addStages(int end) {
       for (auto [first, length] : states.runs(stage.option)) {
         size_t from = (before.first + most - 1) * count + first - taken;
         size_t to = (own->first + gradient) * count + first;
-        addStage({coreOf(stage), stage.forward - stage.receive, stage.sync}, &fills[from],
-                 &forwards[from], &endingFills[to], &endingForwards[to], length);
+        addStage({coreOf(stage), stage.forward - stage.receive, stage.sync}, &memory.fills[from],
+                 &memory.forwards[from], &memory.endingFills[to], &memory.endingForwards[to],
+                 length);
         looked += int64_t(length);
       }
     }
@@ -186,8 +188,8 @@ void NeighbourPaths::addStages(int end) {
   for (const Side &side : here.ending)
     for (size_t longer = side.times.size(); longer-- > 1;) {
       size_t to = (side.first + longer - 1) * count;
-      addTime(0, &endingFills[to + count], &endingFills[to], count);
-      addTime(0, &endingForwards[to + count], &endingForwards[to], count);
+      addTime(0, &memory.endingFills[to + count], &memory.endingFills[to], count);
+      addTime(0, &memory.endingForwards[to + count], &memory.endingForwards[to], count);
     }
 }
 
@@ -202,21 +204,22 @@ void NeighbourPaths::addTransfers(int end) {
         continue;
       size_t from = (here.ending[before].first + transfers.gradientClass) * count;
       size_t to = (side.first + transfers.receiveClass) * count;
-      addTime(transfers.receive + transfers.gradient, &endingFills[from], &fills[to], count);
-      addTime(transfers.receive, &endingForwards[from], &forwards[to], count);
+      addTime(transfers.receive + transfers.gradient, &memory.endingFills[from], &memory.fills[to],
+              count);
+      addTime(transfers.receive, &memory.endingForwards[from], &memory.forwards[to], count);
       looked += int64_t(count);
     }
     for (size_t receive = 1; receive < side.times.size(); ++receive) {
       size_t to = (side.first + receive) * count;
-      addTime(0, &fills[to - count], &fills[to], count);
-      addTime(0, &forwards[to - count], &forwards[to], count);
+      addTime(0, &memory.fills[to - count], &memory.fills[to], count);
+      addTime(0, &memory.forwards[to - count], &memory.forwards[to], count);
     }
   }
 }
 
 double NeighbourPaths::fill(size_t state) const {
   const Side &end = positions[positions.size() - 2].behind.front();
-  return end.times.empty() ? infinity : fills[end.first * states.size() + state];
+  return end.times.empty() ? infinity : memory.fills[end.first * states.size() + state];
 }
 
 std::vector<int> NeighbourPaths::path(size_t state) const {
@@ -245,15 +248,16 @@ std::vector<int> NeighbourPaths::path(size_t state) const {
       if (most == 0 || transfers.receive > mostReceived)
         continue;
       size_t before = (side.first + most - 1) * count + state - states.taken(stage.option);
-      double sync = stage.sync + forwards[before];
+      double sync = stage.sync + memory.forwards[before];
       double time = transfers.receive;
-      time += forwardOnly ? stage.forward - stage.receive + forwards[before]
-                          : coreOf(stage) + transfers.gradient + std::max(fills[before], sync);
+      time += forwardOnly
+                  ? stage.forward - stage.receive + memory.forwards[before]
+                  : coreOf(stage) + transfers.gradient + std::max(memory.fills[before], sync);
       if (time >= least)
         continue;
       least = time;
       best = int(i);
-      isBehindSync = sync > fills[before];
+      isBehindSync = sync > memory.fills[before];
       mayReceive = side.times[most - 1];
     }
     if (best < 0)

@@ -75,14 +75,14 @@ LeastTransfers::LeastTransfers(const Evaluator &evaluator, PathTable &paths,
 
 void StatePaths::solve(ArrayRef<StateStage> stages, double below) {
   const size_t count = states.size();
-  fills.assign(size_t(positions) * size_t(kinds) * count, infinity);
-  forwards.assign(size_t(positions) * size_t(kinds) * count, infinity);
-  std::fill_n(fills.begin(), kinds * count, 0);
-  std::fill_n(forwards.begin(), kinds * count, 0);
+  memory.fills.assign(size_t(positions) * size_t(kinds) * count, infinity);
+  memory.forwards.assign(size_t(positions) * size_t(kinds) * count, infinity);
+  std::fill_n(memory.fills.begin(), kinds * count, 0);
+  std::fill_n(memory.forwards.begin(), kinds * count, 0);
   auto next = stages.begin();
   for (int end = 1; end < positions; ++end) {
-    endingFills.assign(kinds * count, infinity);
-    endingForwards.assign(kinds * count, infinity);
+    memory.endingFills.assign(kinds * count, infinity);
+    memory.endingForwards.assign(kinds * count, infinity);
     for (; next != stages.end() && next->end == end; ++next) {
       if (next->time >= below)
         continue;
@@ -92,8 +92,9 @@ void StatePaths::solve(ArrayRef<StateStage> stages, double below) {
       const Addition<float> added{float(next->time - next->receive - next->gradient),
                                   float(next->forward - next->receive), float(next->sync)};
       for (auto [first, length] : states.runs(next->option)) {
-        addStage(added, &fills[from + first], &forwards[from + first],
-                 &endingFills[kind * count + first], &endingForwards[kind * count + first], length);
+        addStage(added, &memory.fills[from + first], &memory.forwards[from + first],
+                 &memory.endingFills[kind * count + first],
+                 &memory.endingForwards[kind * count + first], length);
         looked += int64_t(length);
       }
     }
@@ -108,10 +109,10 @@ void StatePaths::addTransfers(int position) {
       const LeastTransfers::Boundary &times = transfers.at(position, before, behind);
       if (std::isinf(times.receive)) // they cannot be neighbours
         continue;
-      addTime(float(times.receive + times.gradient), &endingFills[before * count],
-              &fills[place(position, behind)], count);
-      addTime(float(times.receive), &endingForwards[before * count],
-              &forwards[place(position, behind)], count);
+      addTime(float(times.receive + times.gradient), &memory.endingFills[before * count],
+              &memory.fills[place(position, behind)], count);
+      addTime(float(times.receive), &memory.endingForwards[before * count],
+              &memory.forwards[place(position, behind)], count);
     }
   looked += int64_t(count * kinds * kinds);
 }
@@ -124,8 +125,8 @@ void StatePaths::takeTransfers(int position) {
       const LeastTransfers::Boundary &times = transfers.at(position, before, behind);
       if (std::isinf(times.receive))
         continue;
-      keepMost(float(times.receive + times.gradient), &leftBehind[place(position, behind)],
-               &left[place(position, before)], count);
+      keepMost(float(times.receive + times.gradient), &memory.leftBehind[place(position, behind)],
+               &memory.left[place(position, before)], count);
     }
   looked += int64_t(count * kinds * kinds);
 }
@@ -133,10 +134,10 @@ void StatePaths::takeTransfers(int position) {
 std::vector<StateStage> StatePaths::within(ArrayRef<StateStage> stages, double below,
                                            const std::vector<double> &limits) {
   const size_t count = states.size();
-  left.assign(size_t(positions) * size_t(kinds) * count, -infinity);
-  leftBehind.assign(size_t(positions) * size_t(kinds) * count, -infinity);
+  memory.left.assign(size_t(positions) * size_t(kinds) * count, -infinity);
+  memory.leftBehind.assign(size_t(positions) * size_t(kinds) * count, -infinity);
   for (int kind = 0; kind < kinds; ++kind)
-    std::transform(limits.begin(), limits.end(), left.begin() + place(positions - 1, kind),
+    std::transform(limits.begin(), limits.end(), memory.left.begin() + place(positions - 1, kind),
                    [&](double limit) { return float(limit * (1 + 2 * rounding())); });
   std::vector<StateStage> kept;
   auto stage = stages.end();
@@ -153,8 +154,9 @@ std::vector<StateStage> StatePaths::within(ArrayRef<StateStage> stages, double b
       const float time = float(own.time - own.receive - own.gradient);
       bool isKept = false;
       for (auto [first, length] : states.runs(own.option)) {
-        keepMost(time, &left[behind + first], &leftBehind[before + first], length);
-        isKept |= anyWithin(time, &fills[before + first], &left[behind + first], length);
+        keepMost(time, &memory.left[behind + first], &memory.leftBehind[before + first], length);
+        isKept |=
+            anyWithin(time, &memory.fills[before + first], &memory.left[behind + first], length);
         looked += 2 * int64_t(length);
       }
       if (isKept)

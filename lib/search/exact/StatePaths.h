@@ -58,15 +58,28 @@ private:
 /// Bounds by stages whose transfers take the least that they do between groups of such types.
 class StatePaths {
 public:
-  /// Both outlive this.
-  StatePaths(const DeviceStates &states, const LeastTransfers &transfers, int positions)
-      : states(states), transfers(transfers), positions(positions), kinds(transfers.kinds()) {}
+  /// What is solved, kept from one object to the next: to get so much memory takes longer than to
+  /// fill it.
+  struct Memory {
+    /// By position, kind behind it and state: of the layers before, with the transfers there.
+    std::vector<float> fills, forwards;
+    /// By position, kind before it and state: without those transfers; of the position in hand.
+    std::vector<float> endingFills, endingForwards;
+    /// What the layers behind may take: by position, kind before it and state, and of the position
+    /// in hand by the kind behind it, with the transfers there.
+    std::vector<float> left, leftBehind;
+  };
+  /// All outlive this; `memory` is of one object at a time.
+  StatePaths(const DeviceStates &states, const LeastTransfers &transfers, int positions,
+             Memory &memory)
+      : states(states), transfers(transfers), positions(positions), kinds(transfers.kinds()),
+        memory(memory) {}
 
   /// Solves for stages that take less than `below` seconds; `stages` by end.
   void solve(llvm::ArrayRef<StateStage> stages, double below);
   /// Least Σ τ + exposed synchronisation of all layers in `state`; infinite where there is none.
   double fill(size_t state) const {
-    return double(fills[place(positions - 1, 0) + state]) * (1 - rounding());
+    return double(memory.fills[place(positions - 1, 0) + state]) * (1 - rounding());
   }
   /// Those of `stages` that a path has which takes less than `below` seconds in each stage and, in
   /// some state, at most `limits` of it in all. After `solve` for at least these.
@@ -87,13 +100,7 @@ private:
   const DeviceStates &states;
   const LeastTransfers &transfers;
   const int positions, kinds;
-  /// By position, kind behind it and state: of the layers before, with the transfers there.
-  std::vector<float> fills, forwards;
-  /// By position, kind before it and state: without those transfers; of the position in hand.
-  std::vector<float> endingFills, endingForwards;
-  /// What the layers behind may take: by position, kind before it and state, and of the position in
-  /// hand by the kind behind it, with the transfers there.
-  std::vector<float> left, leftBehind;
+  Memory &memory;
   int64_t looked = 0;
 };
 
@@ -101,9 +108,18 @@ private:
 /// stage, too.
 class NeighbourPaths {
 public:
+  /// As that of StatePaths.
+  struct Memory {
+    /// By place (position, option behind it, and most that it receives) and state: the least of the
+    /// layers before, with the transfers there.
+    std::vector<double> fills, forwards;
+    /// Of the position in hand, likewise by option that ends there and most gradient that it may
+    /// receive, without those transfers.
+    std::vector<double> endingFills, endingForwards;
+  };
   /// All outlive this. `stages`: by end; `batch`: samples of a full micro-batch.
   NeighbourPaths(const Evaluator &evaluator, const DeviceStates &states, PathTable &paths,
-                 int64_t batch, llvm::ArrayRef<StateStage> stages);
+                 int64_t batch, llvm::ArrayRef<StateStage> stages, Memory &memory);
 
   /// Stages and pairs of neighbours, which a solve looks at in each state.
   static size_t additions(const SearchSpace &space, llvm::ArrayRef<StateStage> stages);
@@ -165,12 +181,7 @@ private:
   double below = 0;
   std::vector<Position> positions;
   size_t places = 0;
-  /// By place (position, option behind it, and most that it receives) and state: the least of the
-  /// layers before, with the transfers there.
-  std::vector<double> fills, forwards;
-  /// Of the position in hand, likewise by option that ends there and most gradient that it may
-  /// receive, without those transfers.
-  std::vector<double> endingFills, endingForwards;
+  Memory &memory;
   int64_t looked = 0;
 };
 

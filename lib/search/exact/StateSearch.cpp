@@ -173,7 +173,7 @@ void StateSearch::settle(ArrayRef<StateStage> stages, Band band) {
   if (stages.empty() || band.low >= band.below)
     return;
   useStatesOf(stages);
-  StatePaths bounds(*states, transfersOf(), int(evaluator.space.positions.size()));
+  StatePaths bounds(*states, transfersOf(), int(evaluator.space.positions.size()), bounding);
   bounds.solve(stages, band.below);
   auto fill = [&](size_t state) { return bounds.fill(state); };
   double next = std::min(band.below, nextBelow(fill));
@@ -209,7 +209,7 @@ void StateSearch::settle(ArrayRef<StateStage> stages, Band band) {
 /// With transfers as they are, in so many solves. Returns the slowest stage from which on nothing
 /// is left.
 double StateSearch::settleExactly(ArrayRef<StateStage> stages, Band band, int solves) {
-  NeighbourPaths neighbours(evaluator, *states, paths, batch, stages);
+  NeighbourPaths neighbours(evaluator, *states, paths, batch, stages, exact);
   auto fill = [&](size_t state) { return neighbours.fill(state); };
   for (; band.low < band.below && solves > 0; --solves) {
     const int64_t before = neighbours.work();

@@ -90,6 +90,8 @@ private:
   std::optional<DeviceStates> states;
   std::map<int, size_t> options; // of these states
   std::set<int> typesOfStates;
+  StatePaths::Memory bounding;
+  NeighbourPaths::Memory exact;
 };
 
 } // namespace heterplan

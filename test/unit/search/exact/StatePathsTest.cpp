@@ -150,6 +150,8 @@ bool isAmong(const StateStage &stage, const std::vector<StateStage> &stages) {
 
 TEST(StatePaths, theyEqualAllPathsWithTheirTransfers) {
   int several = 0, slower = 0;
+  StatePaths::Memory bounding; // of all instances
+  NeighbourPaths::Memory exact;
   for (int seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     test::RandomProblem random(seed);
@@ -161,8 +163,9 @@ TEST(StatePaths, theyEqualAllPathsWithTheirTransfers) {
       continue;
     DeviceStates states(instance.space, problem, instance.options(), infinity);
     LeastTransfers transfers(evaluator, instance.paths, instance.table);
-    StatePaths bounds(states, transfers, instance.last + 1);
-    NeighbourPaths paths(evaluator, states, instance.paths, instance.table.batch, instance.stages);
+    StatePaths bounds(states, transfers, instance.last + 1, bounding);
+    NeighbourPaths paths(evaluator, states, instance.paths, instance.table.batch, instance.stages,
+                         exact);
     double before = 0;
     for (double below = infinity; below > 0;) {
       std::vector<int> best;
