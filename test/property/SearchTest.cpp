@@ -218,23 +218,6 @@ TEST_P(EveryIterationModel, milpEqualsExhaustive) {
   EXPECT_LE(misjudged, GetParam() == IterationModel::SteadyState ? 0 : problems / 100);
 }
 
-/// Five layers on three types of two devices: the largest that the exhaustive search ends on.
-namespace {
-/// One type in so many nodes of four that stages fill nodes (TypeRoom::perNode), few of which may
-/// be used, with a link that is faster than the network.
-void makeNodesThatAreFilled(RandomProblem &random, int most) {
-  random.cluster.types.resize(1);
-  random.cluster.nodes.resize(1);
-  NodeGroup &nodes = random.cluster.nodes.front();
-  nodes.count = 17;
-  nodes.devices = {{random.cluster.types.front().name, 4}};
-  nodes.link.bandwidth = random.cluster.network.bandwidth * 4;
-  nodes.link.latency = random.cluster.network.latency * 0.5;
-  random.request.deviceLimits = {{random.cluster.types.front().name, most}};
-  random.request.pins.clear();
-}
-} // namespace
-
 TEST(Search, exactStrategiesAgreeWhereNeighboursFillNodesTogether) {
   int feasible = 0, shared = 0;
   for (int seed = 0; seed < 400; ++seed) {
@@ -266,6 +249,7 @@ TEST(Search, exactStrategiesAgreeWhereNeighboursFillNodesTogether) {
   EXPECT_GT(shared, 10);
 }
 
+/// Five layers on three types of two devices: the largest that the exhaustive search ends on.
 TEST(SearchProperty, milpEqualsExhaustiveOnAllGroupsOfSixDevices) {
   int feasible = 0;
   for (int seed = 0; feasible < 12; ++seed) {

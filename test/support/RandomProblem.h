@@ -164,4 +164,18 @@ private:
   std::mt19937_64 random, tableRandom;
 };
 
+/// One type in so many nodes of four that stages fill nodes (TypeRoom::perNode), few of which may
+/// be used, with a link that is faster than the network.
+inline void makeNodesThatAreFilled(RandomProblem &random, int most) {
+  random.cluster.types.resize(1);
+  random.cluster.nodes.resize(1);
+  NodeGroup &nodes = random.cluster.nodes.front();
+  nodes.count = 17;
+  nodes.devices = {{random.cluster.types.front().name, 4}};
+  nodes.link.bandwidth = random.cluster.network.bandwidth * 4;
+  nodes.link.latency = random.cluster.network.latency * 0.5;
+  random.request.deviceLimits = {{random.cluster.types.front().name, most}};
+  random.request.pins.clear();
+}
+
 } // namespace heterplan::test

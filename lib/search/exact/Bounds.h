@@ -46,8 +46,11 @@ public:
   int64_t sharpen(double timeLimit) { return lagrangian.sharpen(timeLimit); }
   /// See Lagrangian::takePaths.
   std::vector<Lagrangian::Path> takePaths() { return lagrangian.takePaths(); }
-  /// `tighten` begins from what others found for the same micro-batches over fewer cuts.
-  void startFrom(const Lagrangian::Known &known) { lagrangian.startFrom(known); }
+  /// `tighten` begins from what others found, over fewer cuts or for `ratio` times as many
+  /// micro-batches.
+  void startFrom(const Lagrangian::Known &known, double ratio) {
+    lagrangian.startFrom(known, ratio);
+  }
   const Lagrangian::Known &multipliers() const { return lagrangian.multipliers(); }
   /// Price · iteration of an objective, in dollars per hour · seconds; infinite where it is time.
   double costOf(double objective) const { return paidFor(evaluator.problem.request, objective); }

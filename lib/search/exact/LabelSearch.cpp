@@ -36,7 +36,8 @@ LabelSearch::LabelSearch(Evaluator &evaluator, const SearchOptions &options)
       wholeModelOptions.push_back(static_cast<int>(option));
 }
 
-void LabelSearch::addRoot(int choice) {
+/// Puts its slots, none, into `scratch`.
+Label LabelSearch::rootOf(int choice) {
   Label root{};
   root.parent = -1;
   root.position = root.end = last;
@@ -45,9 +46,13 @@ void LabelSearch::addRoot(int choice) {
   root.choice = choice;
   std::fill(scratch.begin(), scratch.end(), 0);
   bound(root);
-  if (!promising(root))
-    return;
-  open.push({root.bound, labels.add(root, scratch)});
+  return root;
+}
+
+void LabelSearch::addRoot(int choice) {
+  Label root = rootOf(choice);
+  if (promising(root))
+    open.push({root.bound, labels.add(root, scratch)});
 }
 
 /// What the bounds look at of `label`, whose slots are in `scratch`.
@@ -343,6 +348,30 @@ Solution LabelSearch::runFrom(const LabelSearch &other, const std::optional<Plac
   coarser = &other;
   start(placement);
   return solve();
+}
+
+std::vector<double> LabelSearch::boundsAlong(const Placement &placement) {
+  constexpr double ofInterest = 1 + 1e-6; // itself, too
+  best.offer(evaluator, placement);
+  best.objective *= ofInterest;
+  best.time *= ofInterest;
+  const int choice =
+      int(lower_bound(space.microBatches, placement.microBatches) - space.microBatches.begin());
+  addCase(choice).tighten(timeLimit(), best.objective);
+  Label label = rootOf(choice);
+  std::vector<double> bounds{label.bound};
+  for (const PlacedStage &stage : reverse(placement.stages)) {
+    const int index = labels.add(label, scratch);
+    const int begin = int(lower_bound(space.positions, stage.begin) - space.positions.begin());
+    auto option = find_if(space.options, [&](const GroupOption &each) {
+      return each.group == stage.group && !each.wholeModelOnly;
+    });
+    if (option == space.options.end() || !takeSlots(index, int(option - space.options.begin())) ||
+        !grow(index, int(option - space.options.begin()), begin, label))
+      break;
+    bounds.push_back(label.bound);
+  }
+  return bounds;
 }
 
 Solution LabelSearch::solve() {

@@ -37,9 +37,14 @@ public:
   /// Likewise, from the multipliers of a search over fewer cuts and from a placement of this space,
   /// if any. Not more than once.
   Solution runFrom(const LabelSearch &coarser, const std::optional<Placement> &placement);
+  /// In place of a run: the bounds of the labels that grow into `placement`, which keeps all limits
+  /// and has groups of one type, from the empty one on, as far as they are of the space. They hold
+  /// where none is above its objective.
+  std::vector<double> boundsAlong(const Placement &placement);
 
 private:
   // Growth
+  Label rootOf(int choice);
   void addRoot(int choice);
   template <typename Keep> void expand(int index, Keep keep);
   bool takeSlots(int index, int option);
@@ -71,7 +76,9 @@ private:
   void report() const;
 
   // LabelSearchCases.cpp
+  Bounds &addCase(int choice);
   bool openCase(int choice);
+  int nearestKnown(int choice) const;
   bool keepCase(int choice, bool isFinal);
   void leaveToLabels(llvm::ArrayRef<char> isDone);
   void offerPaths(int choice);

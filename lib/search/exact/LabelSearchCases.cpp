@@ -4,6 +4,7 @@
 #include "search/placement/SearchBudget.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 using namespace llvm;
@@ -14,15 +15,37 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 } // namespace
 
-/// Prices the stages for a number of micro-batches; false where its bound cannot beat the best
-/// plan.
-bool LabelSearch::openCase(int choice) {
+/// Prices the stages for a number of micro-batches.
+Bounds &LabelSearch::addCase(int choice) {
   StageLimits limits{timeLimit(), Bounds::paidFor(evaluator.problem.request, best.objective)};
   cases[choice] = std::make_unique<MicroBatchCase>(evaluator, space.microBatches[choice], limits);
-  if (coarser)
-    cases[choice]->bounds.startFrom(coarser->multipliersOf(choice));
   labels.setChoice(choice, cases[choice]->table);
+  return cases[choice]->bounds;
+}
+
+/// Likewise; false where its bound cannot beat the best plan.
+bool LabelSearch::openCase(int choice) {
+  Bounds &bounds = addCase(choice);
+  if (coarser)
+    bounds.startFrom(coarser->multipliersOf(choice), 1);
+  else if (int near = nearestKnown(choice); near >= 0)
+    bounds.startFrom(multipliersOf(near),
+                     double(space.microBatches[near]) / space.microBatches[choice]);
   return keepCase(choice, /*isFinal=*/!byStates);
+}
+
+/// The number of micro-batches nearest to this one whose multipliers are known; −1: none.
+int LabelSearch::nearestKnown(int choice) const {
+  int nearest = -1;
+  double least = infinity;
+  for (int other = 0; other < int(cases.size()); ++other) {
+    const double ratio = double(space.microBatches[other]) / space.microBatches[choice];
+    if (other != choice && std::abs(std::log(ratio)) < least && !multipliersOf(other).empty()) {
+      least = std::abs(std::log(ratio));
+      nearest = other;
+    }
+  }
+  return nearest;
 }
 
 /// Whether placements with so many micro-batches may beat the best plan, by bounds that are as

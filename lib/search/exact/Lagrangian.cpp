@@ -224,6 +224,17 @@ void Lagrangian::tighten(double newTimeLimit, double newCostLimit, bool splits) 
   forgetChoices();
 }
 
+/// Stages take `ratio` times as long there as here, devices are paid for as long.
+void Lagrangian::startFrom(const Known &others, double ratio) {
+  known.clear();
+  for (const auto &[slowest, multipliers] : others) {
+    Multipliers &own = known[slowest * ratio] = multipliers;
+    for (double &multiplier : own.time)
+      multiplier *= ratio;
+  }
+  isWarm = !known.empty();
+}
+
 /// From the known multipliers whose slowest stage is nearest.
 void Lagrangian::startNear(Interval &interval) const {
   auto near = known.lower_bound(interval.high);

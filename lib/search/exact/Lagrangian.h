@@ -59,11 +59,9 @@ public:
   };
   using Known = std::map<double, Multipliers>;
   const Known &multipliers() const { return known; }
-  /// `tighten` begins from `others`, of the same groups and micro-batches, and needs fewer steps.
-  void startFrom(const Known &others) {
-    known = others;
-    isWarm = !known.empty();
-  }
+  /// `tighten` begins from `others`, of the same groups and of `ratio` times as many micro-batches,
+  /// and needs fewer steps.
+  void startFrom(const Known &others, double ratio = 1);
   /// Least iteration time of any completion; infinite where there is none. 0 before `tighten`.
   double time(const PartialPlacement &partial) const;
   /// Least price · iteration of any completion within the `timeLimit` of `tighten`; 0 where the

@@ -4,6 +4,8 @@
 
 #include "gtest/gtest.h"
 
+#include <random>
+
 using namespace heterplan;
 
 namespace {
@@ -19,7 +21,77 @@ double objectiveOf(Evaluator &evaluator, const Solution &solution) {
   return solution.placement ? evaluator.evaluate(*solution.placement)->objective
                             : std::numeric_limits<double>::infinity();
 }
+
+/// Any stages on groups of one type, from the last one to the first; none where no group may
+/// follow.
+std::optional<Placement> anyPlacement(const SearchSpace &space, std::mt19937_64 &random) {
+  auto below = [&](size_t limit) { return random() % limit; };
+  Placement placement;
+  placement.microBatches = space.microBatches[below(space.microBatches.size())];
+  int behind = -1;
+  for (size_t end = space.positions.size() - 1; end > 0;) {
+    const size_t begin = below(3) == 0 ? below(end) : end - 1;
+    std::vector<int> options;
+    for (int option = 0; option < int(space.options.size()); ++option) {
+      const GroupOption &each = space.options[option];
+      if (!each.wholeModelOnly && each.group.counts.size() == 1 &&
+          space.mayFollow(option, behind) && (begin > 0 || !each.group.besideBefore))
+        options.push_back(option);
+    }
+    if (options.empty())
+      return std::nullopt;
+    behind = options[below(options.size())];
+    placement.stages.insert(placement.stages.begin(), {space.positions[begin], space.positions[end],
+                                                       space.options[behind].group});
+    end = begin;
+  }
+  return placement;
+}
+
+/// Of random placements that keep all limits; how many stages of them share a node.
+struct Followed {
+  int labels = 0, shared = 0;
+};
+
+/// Expects that no bound on the way to a placement is above what it is worth.
+void followPlacements(const Problem &problem, uint64_t seed, Followed &followed) {
+  std::mt19937_64 random(seed);
+  Evaluator evaluator(problem, everyCut(problem));
+  for (int i = 0; i < 30; ++i) {
+    std::optional<Placement> placement = anyPlacement(evaluator.space, random);
+    std::optional<Evaluation> worth = placement ? evaluator.measure(*placement) : std::nullopt;
+    if (!worth || !evaluator.meetsLimits(worth->iteration, worth->price))
+      continue;
+    SearchOptions options;
+    for (double bound : LabelSearch(evaluator, options).boundsAlong(*placement)) {
+      ASSERT_LE(bound, worth->objective * (1 + 1e-9)) << "seed " << seed << ", placement " << i;
+      ++followed.labels;
+    }
+    for (const PlacedStage &stage : placement->stages)
+      followed.shared += stage.group.besideNext;
+  }
+}
 } // namespace
+
+TEST(LabelSearch, noBoundOnTheWayToAPlacementIsAboveWhatItIsWorth) {
+  Followed followed;
+  for (int seed = 0; seed < 500; ++seed) {
+    test::RandomProblem random(seed);
+    followPlacements(llvm::cantFail(random.problem()), seed, followed);
+  }
+  EXPECT_GT(followed.labels, 5000);
+}
+
+TEST(LabelSearch, likewiseWhereNeighboursFillNodesTogether) {
+  Followed followed;
+  for (int seed = 0; seed < 500; ++seed) {
+    test::RandomProblem random(seed);
+    test::makeNodesThatAreFilled(random, 4 + seed % 9);
+    followPlacements(llvm::cantFail(random.problem()), seed, followed);
+  }
+  EXPECT_GT(followed.labels, 5000);
+  EXPECT_GT(followed.shared, 500);
+}
 
 TEST(LabelSearch, fromFewCutsItFindsTheOptimumOverAll) {
   int better = 0, feasible = 0, limited = 0;
