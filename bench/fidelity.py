@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any
 
 import speed
-from fidelity_measured import keep, known, machine
+from fidelity_measured import keep, known, last_day, machine
 from fidelity_report import Outcome, Run, report
 from fidelity_workloads import BadWorkloads, Form, Subject, Workloads, local_batches, read_workloads
 from others import Others
@@ -94,7 +94,7 @@ def compiled(
     needs = max(stage["memoryBytes"] for stage in plan["stages"])
     interval = plan.get("iterationInterval", {})
     return Outcome(
-        subject.name, form.name, samples, float(plan["iterationSeconds"]), needs, layout_of(plan),
+        subject.name, form.name, samples, float(plan["expectedSeconds"]), needs, layout_of(plan),
         speed.of_profile(profiles[0], list(subject.profile_batches)),
         float(interval.get("leastSeconds", 0)), float(interval.get("mostSeconds", 0)),
     )  # fmt: skip
@@ -144,8 +144,11 @@ def model_file(subject: Subject, out: Path) -> Path:
     return path
 
 
-def profile_model(subject: Subject, path: Path, rounds: int, out: Path) -> Path:
+def profile_model(subject: Subject, path: Path, rounds: int, out: Path, measures: bool) -> Path:
+    """`measures`: what is missing in the profile that is there, if any."""
     profile = out / f"{subject.name}.profile.json"
+    if profile.exists() and not measures:
+        return profile
     heterplan("profile", path, "--device", "cpu", "--engine", "torch", "--threads", 1, "--cores",
               max(os.sched_getaffinity(0)), "--batches", ",".join(map(str, subject.profile_batches)),
               "--rounds", rounds, "--loss", subject.loss, "-o", profile)  # fmt: skip
@@ -199,7 +202,7 @@ class Measurement:
         path = model_file(self._subject, self._out)
         rounds = self._options.profile_rounds
         profiles = [
-            profile_model(self._subject, path, rounds, self._measured),
+            profile_model(self._subject, path, rounds, self._measured, self._options.runs > 0),
             profile_link(self._measured, rounds),
             profile_memory(self._measured),
         ]
@@ -287,9 +290,9 @@ def main(arguments: list[str] | None = None) -> int:
     kept = [outcome for each in workloads.models for outcome in known(options.measured, each.name)]
     if outcomes := [outcome for outcome in kept if outcome.runs]:
         listed = replace(workloads, runs=min(len(outcome.runs) for outcome in outcomes))
-        date = datetime.date.today().isoformat()
-        where = f"`{command_of(arguments)}` on {options.measured.name}"
-        text = f"Measured until {date} by {where}. {report(outcomes, listed)}"
+        today, command = datetime.date.today().isoformat(), command_of(arguments)
+        text = (f"Measured until {last_day(options.measured)} on {options.measured.name}; table of {today} by "
+                f"`{command}`. {report(outcomes, listed)}")  # fmt: skip
         (options.out / "fidelity.md").write_text(text, encoding="utf-8")
         print(text)
     return 0

@@ -62,5 +62,11 @@ def _rounded(run: dict[str, Any]) -> dict[str, Any]:
     return {**run, **times, "others": round(run["others"], 4)}
 
 
+def last_day(folder: Path) -> str:
+    """On which one of the profiles there was measured."""
+    dates = [json.loads(path.read_text("utf-8"))["date"] for path in folder.glob("*.profile.json")]
+    return max(dates)[:10]
+
+
 def _file(folder: Path, model: str) -> Path:
     return folder / f"{model}.outcomes.json"

@@ -86,14 +86,6 @@ class Outcome:
         return self.measured_bytes / self.predicted_bytes
 
 
-def regret(outcomes: Sequence[Outcome], exponent: float = 0) -> float:
-    """By how much longer a sample takes with the plan that is predicted to be the fastest than with the one
-    that is, uneven ones among them: they have a sample more."""
-    measured = [o.measured / o.slower(exponent) / o.batch for o in outcomes]
-    choice = min(range(len(outcomes)), key=lambda index: outcomes[index].predicted / outcomes[index].batch)
-    return measured[choice] / min(measured) - 1
-
-
 def interval(
     runs: Sequence[Sequence[float]], figure: Callable[[list[float]], float], bootstrap: Bootstrap
 ) -> tuple[float, float]:
@@ -123,13 +115,26 @@ def order(outcomes: Sequence[Outcome], exponents: Sequence[float]) -> Callable[[
     return lambda measured: spearman(predicted, [m / s for m, s in zip(measured, slower, strict=True)])
 
 
+def regret(outcomes: Sequence[Outcome], exponents: Sequence[float]) -> Callable[[list[float]], float]:
+    """By how much longer a sample takes with the plan that is predicted to be the fastest than with the one
+    that is, uneven ones among them, which have a sample more: as a function of measured times."""
+    choice = min(range(len(outcomes)), key=lambda index: outcomes[index].predicted / outcomes[index].batch)
+    slower = [o.slower(s) * o.batch for o, s in zip(outcomes, exponents, strict=True)]
+
+    def of(measured: list[float]) -> float:
+        samples = [m / s for m, s in zip(measured, slower, strict=True)]
+        return samples[choice] / min(samples) - 1
+
+    return of
+
+
 PLAN_COLUMNS = (
     "model", "plan", "predicted ms", "interval", "measured ms", "error", "slower", "at equal speed", "runs",
     "spread", "others", "memory MB", "measured MB", "of it",
 )  # fmt: skip
 COLUMNS = (
     "model", "plans", "speed matters", "median error", "its interval", "worst", "Spearman",
-    "its interval", "regret of the choice", "in their intervals", "memory held", "median of it",
+    "its interval", "regret of the choice", "its interval", "in their intervals", "memory held", "median of it",
 )  # fmt: skip
 
 
@@ -185,16 +190,17 @@ def _summary(
     low, high = interval(runs, median_error(outcomes, used), bootstrap)
     covered = [o.covered for o in outcomes if o.covered is not None]
     single = len(by_model(outcomes)) == 1
-    ranks, bounds, loss = "", "", ""
+    ranks, rank_bounds, loss, loss_bounds = "", "", "", ""
     if single:
-        correlation = order(outcomes, used)
-        ranks = f"{correlation([o.measured for o in outcomes]):.2f}"
-        bounds = "{:.2f} to {:.2f}".format(*interval(runs, correlation, bootstrap))
-        loss = f"{regret(outcomes, used[0]):.1%}"
+        measured = [o.measured for o in outcomes]
+        correlation, lost = order(outcomes, used), regret(outcomes, used)
+        ranks, loss = f"{correlation(measured):.2f}", f"{lost(measured):.1%}"
+        rank_bounds = "{:.2f} to {:.2f}".format(*interval(runs, correlation, bootstrap))
+        loss_bounds = "{:.1%} to {:.1%}".format(*interval(runs, lost, bootstrap))
     shares = [o.memory_share for o in outcomes]
     return _row([
         name, len(outcomes), f"y^{used[0]:.2f}" if names_speed else "", f"{statistics.median(sizes):.1%}",
-        f"{low:.1%} to {high:.1%}", f"{max(sizes):.1%}", ranks, bounds, loss,
+        f"{low:.1%} to {high:.1%}", f"{max(sizes):.1%}", ranks, rank_bounds, loss, loss_bounds,
         f"{statistics.mean(covered):.0%}" if covered else "", f"{sum(s <= 1 for s in shares)} of {len(shares)}",
         f"{statistics.median(shares):.0%}",
     ])  # fmt: skip

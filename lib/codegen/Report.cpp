@@ -30,6 +30,8 @@ std::string summary(const Plan &plan) {
   std::string html = "<dl>\n";
   html += term("throughput", number(plan.throughput.value()) + " samples/s");
   html += term("iteration", readable(plan.iteration));
+  if (plan.expected)
+    html += term("of it in a run, where early stages run ahead", readable(*plan.expected));
   if (plan.iterationInterval)
     html += term("of 10 measured iterations, 9 between",
                  readable(plan.iterationInterval->least) + " and " +

@@ -26,11 +26,11 @@ double halfWidthOfMedian(double error) { return error * quantile95 / quantile75;
 
 double TimeSum::seconds() const { return std::accumulate(byOrigin.begin(), byOrigin.end(), 0.0); }
 
-TimeInterval intervalOf(Seconds iteration, const TimeSum &times) {
+TimeInterval intervalOf(Seconds expected, const TimeSum &times) {
   double all = times.seconds();
   double layers = all > 0 ? times.offBy / all : usualHalfWidth(Provenance::Modelled);
   double factor = std::exp(std::hypot(layers, stepHalfWidth));
-  return {iteration / factor, iteration * factor};
+  return {expected / factor, expected * factor};
 }
 
 } // namespace heterplan

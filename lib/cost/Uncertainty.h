@@ -38,12 +38,12 @@ struct TimeSum {
   double seconds() const;
 };
 
-/// What steps differ by from predictions whose layers were measured: the largest tenth of 44 plans
-/// begins there (docs/profiles.md, "Plans").
-constexpr double stepHalfWidth = 0.2;
+/// What steps differ by from predictions whose layers were measured, beyond what these may be off:
+/// the largest tenth of 77 plans begins there (docs/profiles.md, "How sure a prediction is").
+constexpr double stepHalfWidth = 0.17;
 
-/// The 90 % interval of `iteration`, which is made of `times`: what their half-width and that of a
-/// step come to. Both are taken to be independent.
-TimeInterval intervalOf(Seconds iteration, const TimeSum &times);
+/// The 90 % interval of a run that should take `expected` and is made of `times`: what their
+/// half-width and that of a step come to. Both are taken to be independent.
+TimeInterval intervalOf(Seconds expected, const TimeSum &times);
 
 } // namespace heterplan

@@ -65,11 +65,11 @@ double shareWorse(const Plan &plan, const Plan &chosen) {
 }
 
 bool mayChangePlaces(const Plan &plan, const Plan &chosen) {
-  if (!plan.iterationInterval || !chosen.iterationInterval || plan.iteration <= Seconds(0) ||
-      chosen.iteration <= Seconds(0))
+  if (!plan.iterationInterval || !chosen.iterationInterval ||
+      plan.expectedIteration() <= Seconds(0) || chosen.expectedIteration() <= Seconds(0))
     return false;
   auto halfWidth = [](const Plan &one) {
-    return std::log(one.iterationInterval->most / one.iteration);
+    return std::log(one.iterationInterval->most / one.expectedIteration());
   };
   double off = typesOf(plan) == typesOf(chosen) ? pairHalfWidth
                                                 : std::hypot(halfWidth(plan), halfWidth(chosen));

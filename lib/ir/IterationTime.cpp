@@ -21,9 +21,9 @@ namespace {
 /// moves all times by the bottleneck, those after it do so too: they need not be executed.
 class PipelineRun {
 public:
-  PipelineRun(const std::vector<Stage> &stages, int microBatches)
+  PipelineRun(const std::vector<Stage> &stages, int microBatches, bool holdsLastStage)
       : stages(stages), count(static_cast<int>(stages.size())), microBatches(microBatches),
-        backwardEnds(count) {
+        holdsLastStage(holdsLastStage), backwardEnds(count) {
     for (const Stage &stage : stages) {
       lead += &stage == &stages.back() ? Seconds() : stage.forward;
       slowest = std::max(slowest, stage.time());
@@ -88,12 +88,12 @@ private:
     taken += turns;
   }
 
-  /// The replicas of a stage with sparse tables meet to exchange rows: before a forward pass,
-  /// though not before the last stage may take the micro-batch, and after a backward pass.
-  void exchange(int stage, Seconds time, Seconds earliest) {
-    const Stage &of = stages[stage];
-    if (of.tables.empty() && of.lookup == Seconds() && of.lookupGradient == Seconds())
-      return;
+  static bool exchangesRows(const Stage &of) {
+    return !of.tables.empty() || of.lookup > Seconds() || of.lookupGradient > Seconds();
+  }
+
+  /// All replicas of a stage, for what takes `time` from `earliest` on.
+  void meet(int stage, Seconds time, Seconds earliest = Seconds()) {
     Seconds begin = std::max(latest(stage), earliest);
     for (Seconds &clock : clocks(stage))
       clock = begin + time;
@@ -107,32 +107,40 @@ private:
       Seconds &clock = own[replica];
       clock = std::max(clock, arrival);
       if (of.replicas.empty())
-        clock += forward ? of.forward - of.lookup : of.backward - of.lookupGradient;
+        clock += forward ? of.forward - of.lookup
+                         : of.backward - of.lookupGradient - of.reduceScatter;
       else
         clock += forward ? of.receive + of.replicas[replica].forward
-                         : of.receiveGradient + of.replicas[replica].backward;
+                         : of.receiveGradient + of.replicas[replica].backward - of.reduceScatter;
     }
   }
 
-  /// The next forward pass. The schedule lets the last stage take micro-batch j at lead + j·slowest
-  /// at the earliest.
+  /// The next forward pass. Where the last stage is held back, it takes micro-batch j at lead +
+  /// j·slowest at the earliest.
   void forward(int stage, Seconds arrival) {
-    bool isLast = stage == count - 1;
-    Seconds earliest = isLast ? lead + slowest * double(taken++) : Seconds();
-    exchange(stage, stages[stage].lookup, earliest);
+    bool waits = holdsLastStage && stage == count - 1;
+    Seconds earliest = waits ? lead + slowest * double(taken++) : Seconds();
+    if (exchangesRows(stages[stage])) // what they are does not depend on what arrives
+      meet(stage, stages[stage].lookup, earliest);
     pass(stage, true, std::max(arrival, earliest));
     forwardEnd(stage) = latest(stage);
   }
 
-  /// The next backward pass, which the stage behind has just done.
+  /// The next backward pass, which the stage behind has just done. Gradients that are divided are
+  /// summed, rows of sparse tables go where they belong.
   void backward(int stage) {
+    const Stage &of = stages[stage];
     pass(stage, false, stage + 1 < count ? backwardEnds[stage + 1] : Seconds());
-    exchange(stage, stages[stage].lookupGradient, Seconds());
+    if (of.stateSharding == StateSharding::Gradients)
+      meet(stage, of.reduceScatter);
+    if (exchangesRows(of))
+      meet(stage, of.lookupGradient);
     backwardEnds[stage] = latest(stage);
   }
 
   const std::vector<Stage> &stages;
   const int count, microBatches;
+  const bool holdsLastStage;
   Seconds lead{}, slowest{};
   int taken = 0; // micro-batches that the last stage has begun
   std::vector<size_t> firstClock{0};
@@ -150,8 +158,15 @@ Seconds iterationTime(const std::vector<Stage> &stages, int microBatches, Schedu
       stages.size() < 3 || microBatches < 2 || schedule != Schedule::OneForwardOneBackward;
   if (isExact)
     return formula;
-  Seconds time = PipelineRun(stages, microBatches).run();
+  Seconds time = PipelineRun(stages, microBatches, /*holdsLastStage=*/true).run();
   return time > formula * (1 + rounding) ? time : formula;
+}
+
+Seconds expectedTime(const std::vector<Stage> &stages, int microBatches) {
+  if (stages.size() < 2)
+    return leastIterationTime(stages, microBatches, Schedule::DataParallel);
+  Seconds time = PipelineRun(stages, microBatches, /*holdsLastStage=*/false).run();
+  return std::min(time, iterationTime(stages, microBatches, Schedule::OneForwardOneBackward));
 }
 
 } // namespace heterplan

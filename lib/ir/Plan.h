@@ -290,7 +290,10 @@ struct Plan : Requirements {
   double gap = 0;           // |objectiveValue − lowerBound| / |objectiveValue|
   bool optimal = false;     // gap 0, proven
   Seconds iteration{};
-  std::optional<TimeInterval> iterationInterval;
+  /// What a run should take: `iteration`, but for what stages hide of the drain that run ahead
+  /// while the pipeline fills (expectedTime). Of synchronous plans of one stage and of 1F1B alone.
+  std::optional<Seconds> expected;
+  std::optional<TimeInterval> iterationInterval; // of `expected`
   SamplesPerSecond throughput{};
   DollarsPerHour costPerHour{};
   Dollars costPerMillionSamples{};
@@ -316,6 +319,8 @@ struct Plan : Requirements {
   Dollars trainingCost() const { return costPerHour * trainingTime(); }
   /// Of all stages; one that runs several counts once.
   size_t deviceCount() const;
+  /// What a measured iteration is compared with.
+  Seconds expectedIteration() const { return expected.value_or(iteration); }
 
   bool operator==(const Plan &) const = default;
   /// Structure only (shares, counts, finite figures); lib/search/verify checks it against inputs.
@@ -347,5 +352,9 @@ Seconds leastIterationTime(const std::vector<Stage> &stages, int microBatches, S
 /// states under the synchronous iteration model. A stage without replicas counts as one replica
 /// with the stage's times. O(stages · microBatches), less where the pipeline soon runs steadily.
 Seconds iterationTime(const std::vector<Stage> &stages, int microBatches, Schedule schedule);
+
+/// Likewise, where the last stage is not held back: each pass of 1F1B begins as soon as what it
+/// waits for is done, as in a run. At most iterationTime(). For one stage or 1F1B.
+Seconds expectedTime(const std::vector<Stage> &stages, int microBatches);
 
 } // namespace heterplan

@@ -165,6 +165,8 @@ void writePrediction(const Plan &plan, v1::Plan &form) {
                                          plan.searchSpaceLimits.end()};
   form.set_interrupted(plan.interrupted);
   form.set_iteration_seconds(plan.iteration.value());
+  if (plan.expected)
+    form.set_expected_seconds(plan.expected->value());
   if (plan.iterationInterval) {
     v1::Interval &interval = *form.mutable_iteration_interval();
     interval.set_least_seconds(plan.iterationInterval->least.value());
@@ -330,6 +332,8 @@ void readPrediction(const v1::Plan &form, Plan &plan) {
                                 form.search_space_limits().end());
   plan.interrupted = form.interrupted();
   plan.iteration = Seconds(form.iteration_seconds());
+  if (form.has_expected_seconds())
+    plan.expected = Seconds(form.expected_seconds());
   if (form.has_iteration_interval())
     plan.iterationInterval = {Seconds(form.iteration_interval().least_seconds()),
                               Seconds(form.iteration_interval().most_seconds()),

@@ -193,6 +193,7 @@ Error verifyFigures(const Plan &plan) {
                  {"lowerBound", plan.lowerBound},
                  {"gap", plan.gap},
                  {"iterationSeconds", plan.iteration.value()},
+                 {"expectedSeconds", plan.expectedIteration().value()},
                  {"throughput", plan.throughput.value()},
                  {"costPerHour", plan.costPerHour.value()},
                  {"costPerMillionSamples", plan.costPerMillionSamples.value()},
@@ -226,8 +227,8 @@ Error verifyFigures(const Plan &plan) {
                         Location{"", 0, 0, "deviceLimits[" + std::to_string(i) + "]"})
              << "a limit has a device type and a number of them";
   if (const auto &interval = plan.iterationInterval;
-      interval && !(isTime(interval->least) && interval->least <= plan.iteration &&
-                    plan.iteration <= interval->most && isTime(interval->most) &&
+      interval && !(isTime(interval->least) && interval->least <= plan.expectedIteration() &&
+                    plan.expectedIteration() <= interval->most && isTime(interval->most) &&
                     interval->confidence > 0 && interval->confidence < 1))
     return Diagnostic(Diag::InvalidPlan, Location{"", 0, 0, "iterationInterval"})
            << "an interval has its time between 'leastSeconds' and 'mostSeconds', and a confidence "

@@ -102,8 +102,13 @@ class Plan:
 
     @property
     def iteration_seconds(self) -> float:
-        """Predicted."""
+        """Predicted, as plans are compared."""
         return float(self.json["iterationSeconds"])
+
+    @property
+    def expected_seconds(self) -> float:
+        """Predicted for a run, where early stages run ahead while the pipeline fills."""
+        return float(self.json.get("expectedSeconds", self.iteration_seconds))
 
     @property
     def throughput(self) -> float:

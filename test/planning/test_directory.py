@@ -183,6 +183,7 @@ def test_a_bad_statement_is_named(planned, tmp_path: Path) -> None:
         ("provenance", {"assumed": 1}, "% of its time is "),
         ("provenance", {"measured": 0.3}, "sum to 30 %"),
         ("iterationInterval", {"leastSeconds": 0, "mostSeconds": 1e9, "confidence": 0.9}, "times may be off by a factor"),
+        ("expectedSeconds", 0.0123, "expectedSeconds is stated as 0.0123, which is not what the stages give"),
         ("checks", [{"name": "memory", "holds": False}], "states that its check 'memory' does not hold"),
     ):
         plan = json.loads((folder / "plan.json").read_text())
@@ -200,7 +201,7 @@ def test_intervals_are_of_synchronous_plans(tmp_path: Path) -> None:
         done = heterplan("compile", *files, "-o", tmp_path / schedule)
         assert done.returncode == 0, done.stderr
         plan = json.loads((tmp_path / schedule / "plan.json").read_text())
-        assert ("iterationInterval" in plan) == states
+        assert ("iterationInterval" in plan) == ("expectedSeconds" in plan) == states
         assert ("with 90% confidence" in done.stdout) == states
 
 

@@ -76,6 +76,20 @@ TEST(SimulatorLaws, EagerIsNeverSlower) {
     }
 }
 
+TEST(SimulatorLaws, WhatARunShouldTakeIsTheEagerTime) {
+  int sooner = 0;
+  for (Ratio ratio : {Ratio::Equal, Ratio::Independent})
+    for (uint64_t seed = 0; seed < rounds; ++seed) {
+      RandomPipeline pipeline(seed, ratio, Schedule::OneForwardOneBackward);
+      const Plan &plan = pipeline.plan;
+      Seconds expected = expectedTime(plan.stages, plan.microBatches);
+      ASSERT_NEAR(expected.value(), simulated(pipeline).eager.value(), tolerance(plan))
+          << "seed " << seed;
+      sooner += expected < plan.iteration * 0.99;
+    }
+  EXPECT_GT(sooner, 100);
+}
+
 TEST(SimulatorLaws, TimelinesAreValidAndHoldEachInstructionOnce) {
   for (uint64_t seed = 0; seed < rounds / 5; ++seed) {
     RandomPipeline pipeline(seed, Ratio::Independent, Schedule::OneForwardOneBackward);
@@ -101,8 +115,12 @@ TEST(SimulatorLaws, PlansThatAreSearchedRunAsPredicted) {
       continue;
     const Plan &plan = *outcome->plan;
     pipelines += plan.stages.size() > 1;
-    Seconds time = simulated(plan, problem->graph, problem->cluster).timeline.iteration;
-    ASSERT_NEAR(time.value(), plan.iteration.value(), tolerance(plan)) << "seed " << seed;
+    Simulation simulation = simulated(plan, problem->graph, problem->cluster);
+    ASSERT_NEAR(simulation.timeline.iteration.value(), plan.iteration.value(), tolerance(plan))
+        << "seed " << seed;
+    ASSERT_TRUE(plan.expected);
+    ASSERT_NEAR(simulation.eager.value(), plan.expected->value(), tolerance(plan))
+        << "seed " << seed;
   }
   EXPECT_GT(pipelines, 50);
 }

@@ -73,7 +73,8 @@ def test_a_list_that_is_wrong(old: str, new: str, complaint: str, tmp_path: Path
 def test_uneven_plans_count_in_the_regret() -> None:
     even = outcome("even", 8.0, [10.0], batch=8)
     uneven = outcome("uneven", 10.0, [9.0], batch=9)
-    assert judged.regret([even, uneven]) == pytest.approx((10 / 8) / (9 / 9) - 1)
+    lost = judged.regret([even, uneven], [0, 0])
+    assert lost([even.measured, uneven.measured]) == pytest.approx((10 / 8) / (9 / 9) - 1)
 
 
 def test_the_interval_of_a_figure() -> None:

@@ -74,7 +74,7 @@ def test_compiled_plan_trains_like_one_process(name: str, model: str, tmp_path: 
     assert [outcome.status for outcome in outcomes] == [0] * sum(case.widths), outcomes
     facts = json.loads(result.read_text())
     assert facts["checkPassed"] and len(facts["referenceLosses"]) == 10
-    assert facts["predictedSeconds"] == plan["iterationSeconds"]
+    assert facts["predictedSeconds"] == plan["expectedSeconds"]
 
 
 def test_run_starts_the_launcher(tmp_path: Path):
@@ -83,5 +83,5 @@ def test_run_starts_the_launcher(tmp_path: Path):
     trace = tmp_path / "measured.trace.json"
     out = heterplan("run", tmp_path / "plan", "--steps", "2", "--check", "--trace", trace)
     assert "check: 2 losses equal those of one process" in out
-    assert f"predicted {plan['iterationSeconds'] * 1e3:.2f} ms, measured" in out
+    assert f"predicted {plan['expectedSeconds'] * 1e3:.2f} ms, measured" in out
     assert {event["pid"] for event in json.loads(trace.read_text())["traceEvents"]} == {0, 1}

@@ -41,6 +41,7 @@ Bytes largestMemory(const Plan &plan) {
 std::vector<Figure> figuresOf(const Plan &a, const Plan &b) {
   return {
       {"iterationSeconds", "s", a.iteration.value(), b.iteration.value()},
+      {"expectedSeconds", "s", a.expectedIteration().value(), b.expectedIteration().value()},
       {"throughput", "samples/s", a.throughput.value(), b.throughput.value()},
       {"costPerHour", "$/h", a.costPerHour.value(), b.costPerHour.value()},
       {"costPerMillionSamples", "$", a.costPerMillionSamples.value(),

@@ -152,12 +152,15 @@ std::string alternativesText(const Plan &plan) {
   return texts.empty() ? "" : join(texts, "; ") + "; " + (isBurst ? "burst wins" : "pipelines win");
 }
 
-/// ", with 90% confidence between 80 ms and 120 ms".
-std::string intervalText(const Plan &plan) {
+/// "102 ms; a run should take 94 ms, with 90% confidence between 80 ms and 120 ms".
+std::string iterationText(const Plan &plan) {
+  std::string text = readable(plan.iteration);
+  if (std::string expected = readable(plan.expectedIteration()); expected != text)
+    text += "; a run should take " + expected;
   if (!plan.iterationInterval)
-    return "";
+    return text;
   const auto &[least, most, confidence] = *plan.iterationInterval;
-  return ", with " + fixed(100 * confidence, 0) + "% confidence between " + readable(least) +
+  return text + ", with " + fixed(100 * confidence, 0) + "% confidence between " + readable(least) +
          " and " + readable(most);
 }
 
@@ -180,7 +183,7 @@ void printFacts(raw_ostream &os, const Plan &plan) {
                 nameOf(plan.precision) +
                 (plan.batchNorm == BatchNorm::Local ? ", local batch normalisation" : ""));
   printFact(os, "strategy", plan.strategy + ", seed " + Twine(plan.seed));
-  printFact(os, "iteration", readable(plan.iteration) + intervalText(plan));
+  printFact(os, "iteration", iterationText(plan));
   printFact(os, "throughput", plain(plan.throughput.value()) + " samples/s");
   printFact(os, "device time", deviceTimeText(plan));
   printFact(os, "price",

@@ -77,8 +77,10 @@ void stateWorth(Plan &plan, double bound, bool optimal) {
 }
 
 void stateProvenance(const TimeSum &times, Plan &plan) {
-  if (plan.iterationModel == IterationModel::Synchronous) // the others have not been held to runs
-    plan.iterationInterval = intervalOf(plan.iteration, times);
+  if (plan.iterationModel == IterationModel::Synchronous) { // the others have not been held to runs
+    plan.expected = expectedTime(plan.stages, plan.microBatches);
+    plan.iterationInterval = intervalOf(*plan.expected, times);
+  }
   plan.provenance = times.byOrigin;
   double sum = times.seconds();
   if (sum == 0)

@@ -105,6 +105,8 @@ void addTotals(const CheckInputs &in, Figures &figures) {
                 number(stated), reevaluated);
   };
   add("iteration", plan.iteration.value(), iteration(in));
+  if (plan.expected)
+    add("expectedSeconds", plan.expected->value(), expectedIteration(in));
   bool isBurst = factsOf(plan.iterationModel).onePool; // nothing is stated of others
   add("deviceSeconds", plan.deviceTime.value(), isBurst ? deviceSeconds(in) : Formula::integer(0));
   add("throughput", plan.throughput.value(), throughput(in));

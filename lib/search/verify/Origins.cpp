@@ -104,7 +104,8 @@ double secondsOf(const TimeByOrigin &times) {
 /// What is wrong about the interval of the iteration: on a logarithmic scale its ends are as far
 /// from it as the layers and a step may be off together.
 std::string wrongInterval(const Plan &plan, const TimeRange &times) {
-  if (!plan.iterationInterval || plan.iteration <= Seconds(0))
+  const Seconds expected = plan.expectedIteration();
+  if (!plan.iterationInterval || expected <= Seconds(0))
     return "";
   auto [low, high, confidence] = *plan.iterationInterval;
   auto widthOf = [](double layers) {
@@ -112,9 +113,9 @@ std::string wrongInterval(const Plan &plan, const TimeRange &times) {
   };
   double narrowest = widthOf(times.least.back() / secondsOf(times.most));
   double widest = widthOf(times.most.back() / secondsOf(times.least));
-  for (double width : {std::log(plan.iteration / low), std::log(high / plan.iteration)})
+  for (double width : {std::log(expected / low), std::log(high / expected)})
     if (!(width >= narrowest - agreement && width <= widest + agreement))
-      return "the plan states that its iteration takes " + inMilliseconds(low) + " to " +
+      return "the plan states that a run of its iteration takes " + inMilliseconds(low) + " to " +
              inMilliseconds(high) + "; its times may be off by a factor of " +
              factorText(std::exp(narrowest));
   if (confidence != 0.9)

@@ -44,6 +44,10 @@ Formula iteration(const CheckInputs &in) {
   return Formula::maximum({Formula::sum(std::move(times)), number(in.reevaluated.scheduled)});
 }
 
+Formula expectedIteration(const CheckInputs &in) {
+  return in.reevaluated.expected > Seconds(0) ? number(in.reevaluated.expected) : iteration(in);
+}
+
 Formula throughput(const CheckInputs &in) {
   return Formula::quotient(Formula::integer(in.plan.globalBatch.value()), iteration(in));
 }

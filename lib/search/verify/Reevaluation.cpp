@@ -47,6 +47,7 @@ private:
   void addLookups(ReevaluatedStage &facts) const;
   void addTimes(ReevaluatedStage &facts, const Stage &stated, bool isLast) const;
   Error addSteadyTimes(std::vector<ReevaluatedStage> &stages) const;
+  void schedulePasses(Reevaluation &result) const;
 
   const Plan &plan;
   const LayerGraph &graph;
@@ -325,15 +326,28 @@ Expected<Reevaluation> Reevaluator::run() {
     }
     return result;
   }
-  bool formulaIsExact = plan.schedule != Schedule::OneForwardOneBackward ||
-                        !factsOf(plan.iterationModel).drains || plan.stages.size() < 3;
-  if (!result.obstacle.empty() || formulaIsExact || plan.microBatches < 2)
-    return result;
-  if (double(plan.microBatches) * double(plan.stages.size()) > mostPasses)
-    result.obstacle = std::to_string(plan.microBatches) + " micro-batches are too many to schedule";
-  else
-    result.scheduled = scheduledTime(result.stages, plan.microBatches);
+  if (result.obstacle.empty())
+    schedulePasses(result);
   return result;
+}
+
+/// Of a pipeline in which the formula need not be exact, or that states what a run takes.
+void Reevaluator::schedulePasses(Reevaluation &result) const {
+  const int stages = int(plan.stages.size()), microBatches = plan.microBatches;
+  if (plan.schedule != Schedule::OneForwardOneBackward || !factsOf(plan.iterationModel).drains ||
+      stages < 2)
+    return;
+  const bool formulaIsExact = stages < 3 || microBatches < 2;
+  if (formulaIsExact && !plan.expected)
+    return;
+  if (double(microBatches) * stages > mostPasses) {
+    result.obstacle = std::to_string(microBatches) + " micro-batches are too many to schedule";
+    return;
+  }
+  if (!formulaIsExact)
+    result.scheduled = scheduledTime(result.stages, microBatches, /*holdsLastStage=*/true);
+  if (plan.expected)
+    result.expected = scheduledTime(result.stages, microBatches, /*holdsLastStage=*/false);
 }
 } // namespace
 

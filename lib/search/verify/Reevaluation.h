@@ -83,6 +83,8 @@ struct Reevaluation {
   /// How long the passes take as scheduled, where the formula in ir/Plan.h need not be exact, and
   /// how long the iteration takes where stages may share devices; 0 elsewhere.
   Seconds scheduled{};
+  /// How long they take in a run of a pipeline that states that; 0 elsewhere.
+  Seconds expected{};
   /// Of burst plans: when which device does nothing, as the simulator finds it.
   std::vector<IdleGap> idle;
 };

@@ -30,20 +30,21 @@ std::vector<Pass> orderOf(int stage, int stages, int microBatches) {
   return order;
 }
 
-/// A replica's own part of the passes; equal ones need no second look.
+/// A replica's own part of the passes, without sums; equal ones need no second look.
 using Durations = std::pair<Seconds, Seconds>;
 
 std::vector<Durations> durationsOf(const ReevaluatedStage &stage) {
   std::set<Durations> distinct;
   for (const ReevaluatedReplica &replica : stage.replicas)
-    distinct.insert({stage.receive + replica.forward, stage.receiveGradient + replica.backward});
+    distinct.insert({stage.receive + replica.forward,
+                     stage.receiveGradient + replica.backward - stage.reduceScatter});
   return {distinct.begin(), distinct.end()};
 }
 
 class Execution {
 public:
-  Execution(const std::vector<ReevaluatedStage> &stages, int microBatches)
-      : stages(stages), microBatches(microBatches) {
+  Execution(const std::vector<ReevaluatedStage> &stages, int microBatches, bool holdsLastStage)
+      : stages(stages), microBatches(microBatches), holdsLastStage(holdsLastStage) {
     int count = int(stages.size());
     for (int s = 0; s < count; ++s) {
       orders.push_back(orderOf(s, count, microBatches));
@@ -74,10 +75,8 @@ private:
     return *std::max_element(clocks[stage].begin(), clocks[stage].end());
   }
 
-  /// Replicas that share sparse tables exchange rows when all are there.
-  void meet(int stage, Seconds time, Seconds earliest) {
-    if (stages[stage].lookups.bytes == Bytes(0))
-      return;
+  /// Replicas of a stage wait for each other and go on together.
+  void meet(int stage, Seconds time, Seconds earliest = Seconds()) {
     Seconds begin = std::max(lastOf(size_t(stage)), earliest);
     for (Seconds &clock : clocks[stage])
       clock = begin + time;
@@ -94,25 +93,30 @@ private:
         return false;
       earliest = needed->second;
     }
-    if (forward && pass.stage == last)
-      earliest = std::max(earliest, lead + period * double(pass.microBatch));
+    Seconds held{};
+    if (holdsLastStage && forward && pass.stage == last)
+      held = lead + period * double(pass.microBatch);
+    earliest = std::max(earliest, held);
     const ReevaluatedStage &stage = stages[pass.stage];
-    if (forward) // the last stage asks for no rows before it may begin
-      meet(pass.stage, stage.lookup,
-           pass.stage == last ? lead + period * double(pass.microBatch) : Seconds());
+    const bool exchanges = stage.lookups.bytes > Bytes(0); // rows of sparse tables
+    if (forward && exchanges) // the last stage asks for no rows before it may begin
+      meet(pass.stage, stage.lookup, held);
     for (size_t r = 0; r < durations[pass.stage].size(); ++r) {
       Seconds duration = forward ? durations[pass.stage][r].first : durations[pass.stage][r].second;
       Seconds &clock = clocks[pass.stage][r];
       clock = std::max(clock, earliest) + duration;
     }
-    if (!forward)
-      meet(pass.stage, stage.lookupGradient, Seconds());
+    if (!forward && stage.scattersGradients)
+      meet(pass.stage, stage.reduceScatter);
+    if (!forward && exchanges)
+      meet(pass.stage, stage.lookupGradient);
     ends[pass] = lastOf(size_t(pass.stage));
     return true;
   }
 
   const std::vector<ReevaluatedStage> &stages;
   const int microBatches;
+  const bool holdsLastStage;
   Seconds lead{}, period{};
   std::vector<std::vector<Pass>> orders;
   std::vector<std::vector<Durations>> durations;
@@ -121,8 +125,9 @@ private:
 };
 } // namespace
 
-Seconds scheduledTime(const std::vector<ReevaluatedStage> &stages, int microBatches) {
-  return Execution(stages, microBatches).run();
+Seconds scheduledTime(const std::vector<ReevaluatedStage> &stages, int microBatches,
+                      bool holdsLastStage) {
+  return Execution(stages, microBatches, holdsLastStage).run();
 }
 
 } // namespace heterplan

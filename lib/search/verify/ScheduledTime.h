@@ -7,7 +7,9 @@
 namespace heterplan {
 
 /// From the beginning of the first forward pass to the end of the last synchronisation, for at
-/// least two stages that are all without an obstacle.
-Seconds scheduledTime(const std::vector<ReevaluatedStage> &stages, int microBatches);
+/// least two stages that are all without an obstacle. `holdsLastStage`: as plans are compared; else
+/// as they should run.
+Seconds scheduledTime(const std::vector<ReevaluatedStage> &stages, int microBatches,
+                      bool holdsLastStage);
 
 } // namespace heterplan

@@ -80,6 +80,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mutation{"part of", [](Plan &p) { p.stages[0].memory = Bytes(-1); }},
         Mutation{"'throughput'", [](Plan &p) { p.throughput = SamplesPerSecond(notANumber); }},
         Mutation{"'iterationSeconds'", [](Plan &p) { p.iteration = Seconds(-1); }},
+        Mutation{"'expectedSeconds'", [](Plan &p) { p.expected = Seconds(-1); }},
         Mutation{"between 0 and 1", [](Plan &p) { p.provenance[2] = 2; }},
         Mutation{"an interval has its time between",
                  [](Plan &p) { p.iterationInterval = {p.iteration * 1.1, p.iteration * 2}; }},

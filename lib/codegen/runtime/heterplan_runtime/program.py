@@ -439,7 +439,7 @@ def read_plan(directory: Path) -> PlanSummary:
     fields = read_fields(directory / "plan.json")
     stages = fields.objects("stages")
     return PlanSummary(
-        predicted_seconds=fields.number("iterationSeconds"),
+        predicted_seconds=fields.number("expectedSeconds", default=fields.number("iterationSeconds")),
         precision=fields.text("precision", ("fp32", "tf32", "bf16"), default="fp32"),
         model_fingerprint=fields.text("modelFingerprint"),
         stage_bytes=tuple(stage.number("memoryBytes") for stage in stages),

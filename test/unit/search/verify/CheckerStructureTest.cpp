@@ -152,6 +152,7 @@ TEST_F(CheckerStructureTest, TheTimeOfASharedScheduleIsThatOfTheSimulator) {
   second.backward = Seconds(12e-3);
   Program program = llvm::cantFail(lower(plan, graph, cluster));
   plan.iteration = llvm::cantFail(simulate(program)).timeline.iteration;
+  plan.expected.reset();
   Seconds sum = second.sync - second.update;
   Seconds open = std::max(Seconds(), sum - first.backward) + sum;
   EXPECT_NEAR(plan.iteration.value(), 2 * (4 * 9e-3) + (open + second.update * 2).value(), 1e-9);

@@ -64,6 +64,8 @@ TEST_F(CheckerTimesTest, EachStatedTimeIsChecked) {
   fails([](Plan &p) { p.stages[0].replicas[1].forward = Seconds(1e-3); });
   fails([](Plan &p) { p.stages[1].replicas[0].backward = Seconds(1e-3); });
   fails([](Plan &p) { p.iteration = p.iteration * 0.99; });
+  fails([](Plan &p) { p.expected = *p.expected * 0.99; });
+  fails([](Plan &p) { p.expected = p.iteration * 1.01; });
   fails([](Plan &p) { p.costPerHour = DollarsPerHour(7); });
   fails([](Plan &p) { p.costPerMillionSamples = p.costPerMillionSamples * 0.9; });
 }

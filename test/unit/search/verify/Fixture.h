@@ -115,6 +115,7 @@ struct CheckerFixture : ::testing::Test {
 
   void fillTotals() {
     plan.iteration = iterationTime(plan.stages, plan.microBatches, plan.schedule);
+    plan.expected = expectedTime(plan.stages, plan.microBatches);
     plan.throughput = plan.globalBatch / plan.iteration;
     plan.costPerHour = DollarsPerHour(8);
     plan.costPerMillionSamples = plan.costPerHour * plan.iteration * (1e6 / 8);
