@@ -37,6 +37,9 @@ std::string summary(const Plan &plan) {
                  readable(plan.iterationInterval->least) + " and " +
                      readable(plan.iterationInterval->most));
   html += term("cost", dollars(plan.costPerHour.value()) + " an hour");
+  if (plan.trafficCost > Dollars(0))
+    html += term("of it for what leaves zones",
+                 dollars((plan.trafficCost / plan.iteration).value()) + " an hour");
   html += term("cost of a million samples", dollars(plan.costPerMillionSamples.value()));
   html += term("global batch", std::to_string(plan.globalBatch.value()) + " in " +
                                    std::to_string(plan.microBatches) +

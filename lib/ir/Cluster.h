@@ -129,7 +129,8 @@ struct NodeGroup {
 
 struct Zone {
   std::string name;
-  Link network; // between nodes of the zone
+  Link network;         // between nodes of the zone
+  Dollars pricePerGb{}; // of 10^9 bytes that leave the zone
   Location location;
 };
 

@@ -254,19 +254,6 @@ Error readNode(const YamlNode &node, NodeGroup &group, Uses &uses) {
   return Error::success();
 }
 
-/// Plans do not charge what leaves a zone; 0 is what they charge.
-Error refuseEgressPrice(const YamlNode &node) {
-  double price = 0;
-  if (Error error = readNumber(node, "price_per_gb of a zone", highestPrice, price))
-    return error;
-  if (price == 0)
-    return Error::success();
-  return Diagnostic(Diag::NotSupported, node.location)
-             .note({}, "plans do not charge what leaves a zone yet: leave it out, and add that "
-                       "cost to theirs by hand")
-         << "price_per_gb is not supported yet";
-}
-
 Error readZone(const YamlNode &node, Zone &zone) {
   zone.location = node.location;
   return readMapping(
@@ -277,7 +264,12 @@ Error readZone(const YamlNode &node, Zone &zone) {
         [&](const YamlNode &value) {
           return readLink(value, "the network of a zone", zone.network);
         }},
-       {"price_per_gb", optional, refuseEgressPrice}});
+       {"price_per_gb", optional, [&](const YamlNode &value) {
+          double price = 0;
+          Error error = readNumber(value, "price_per_gb of a zone", highestPrice, price);
+          zone.pricePerGb = Dollars(price);
+          return error;
+        }}});
 }
 
 Error readBetween(const YamlNode &node, PlaceLink &link) {

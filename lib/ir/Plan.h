@@ -295,7 +295,8 @@ struct Plan : Requirements {
   std::optional<Seconds> expected;
   std::optional<TimeInterval> iterationInterval; // of `expected`
   SamplesPerSecond throughput{};
-  DollarsPerHour costPerHour{};
+  DollarsPerHour costPerHour{}; // of devices and traffic
+  Dollars trafficCost{};        // of an iteration: what leaves zones that charge for it
   Dollars costPerMillionSamples{};
   /// Of burst plans: Σ over the stages of their devices times what the stage takes of an iteration.
   Seconds deviceTime{};

@@ -175,6 +175,7 @@ void writePrediction(const Plan &plan, v1::Plan &form) {
   }
   form.set_throughput(plan.throughput.value());
   form.set_cost_per_hour(plan.costPerHour.value());
+  form.set_traffic_cost_per_iteration(plan.trafficCost.value());
   form.set_cost_per_million_samples(plan.costPerMillionSamples.value());
   for (const Check &check : plan.checks) {
     v1::Check &checkForm = *form.add_checks();
@@ -340,6 +341,7 @@ void readPrediction(const v1::Plan &form, Plan &plan) {
                               form.iteration_interval().confidence()};
   plan.throughput = SamplesPerSecond(form.throughput());
   plan.costPerHour = DollarsPerHour(form.cost_per_hour());
+  plan.trafficCost = Dollars(form.traffic_cost_per_iteration());
   plan.costPerMillionSamples = Dollars(form.cost_per_million_samples());
   for (const v1::Check &check : form.checks())
     plan.checks.push_back({check.name(), check.holds(), check.slack(), check.unit()});

@@ -197,6 +197,7 @@ Error verifyFigures(const Plan &plan) {
                  {"throughput", plan.throughput.value()},
                  {"costPerHour", plan.costPerHour.value()},
                  {"costPerMillionSamples", plan.costPerMillionSamples.value()},
+                 {"trafficCostPerIteration", plan.trafficCost.value()},
                  {"minThroughput", plan.minThroughput.value()},
                  {"maxCostPerHour", plan.maxCostPerHour.value()},
                  {"amplificationLimit", plan.amplificationLimit},

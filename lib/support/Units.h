@@ -60,6 +60,10 @@ constexpr SamplesPerSecond operator/(Samples samples, Seconds time) {
   return SamplesPerSecond(static_cast<double>(samples.value()) / time.value());
 }
 /// What `time` at `price` costs.
+/// Paid once in each `time`; nothing costs nothing.
+constexpr DollarsPerHour operator/(Dollars sum, Seconds time) {
+  return DollarsPerHour(sum.value() == 0 ? 0 : sum.value() / (time.value() / 3600.0));
+}
 constexpr Dollars operator*(DollarsPerHour price, Seconds time) {
   return Dollars(price.value() * (time.value() / 3600.0));
 }

@@ -83,9 +83,10 @@ void addSearch(CLI::App &command, CompileOptions &options) {
   for (const StrategyInfo &strategy : strategies()) // auto comes first
     names += names.empty() ? "auto (default)" : std::string(", ") + strategy.name;
   addText(command, "--strategy", options.strategy, "NAME", names);
-  addText(command, "--time-limit", options.timeLimit, "SECONDS",
-          "stop the search then, reading counted for up to half of it; the plan is no longer "
-          "reproducible");
+  addText(
+      command, "--time-limit", options.timeLimit, "SECONDS",
+      "stop the search in time to end then, but for reading that takes more than half of it and "
+      "writing that takes more than a quarter; the plan is no longer reproducible");
   addText(command, "--work-limit", options.workLimit, "N",
           "stop the search after so many stages priced, the same on every machine (8000000)");
   addText(command, "--gap", options.gap, "G",

@@ -164,6 +164,15 @@ std::string iterationText(const Plan &plan) {
          " and " + readable(most);
 }
 
+std::string priceText(const Plan &plan) {
+  std::string text = "$" + fixed(plan.costPerHour.value(), 2) + "/h, $" +
+                     plain(plan.costPerMillionSamples.value()) + " per 10^6 samples";
+  if (plan.trafficCost > Dollars(0))
+    text += ", of it $" + fixed((plan.trafficCost / plan.iteration).value(), 2) +
+            "/h for what leaves zones";
+  return text;
+}
+
 void printFacts(raw_ostream &os, const Plan &plan) {
   printFact(os, "plan",
             plan.model + " on " + plan.cluster + ", " + Twine(plan.deviceCount()) +
@@ -186,9 +195,7 @@ void printFacts(raw_ostream &os, const Plan &plan) {
   printFact(os, "iteration", iterationText(plan));
   printFact(os, "throughput", plain(plan.throughput.value()) + " samples/s");
   printFact(os, "device time", deviceTimeText(plan));
-  printFact(os, "price",
-            "$" + fixed(plan.costPerHour.value(), 2) + "/h, $" +
-                plain(plan.costPerMillionSamples.value()) + " per 10^6 samples");
+  printFact(os, "price", priceText(plan));
   printFact(os, "training", trainingText(plan));
   printFact(os, "sizes", roundingText(plan));
   printFact(os, "Amdahl fits", fitsText(plan));

@@ -1,5 +1,6 @@
 #include "search/exact/LabelSearch.h"
 
+#include "cost/TrafficPrice.h"
 #include "search/placement/SearchBudget.h"
 
 #include <algorithm>
@@ -30,7 +31,9 @@ LabelSearch::LabelSearch(Evaluator &evaluator, const SearchOptions &options)
       last(static_cast<int>(space.positions.size()) - 1), cases(space.microBatches.size()),
       known(cases.size()), paths(evaluator), packings(evaluator.problem.cluster, space),
       labels(evaluator, paths, packings),
-      byStates(StateSearch::applies(evaluator, mostDeviceStates)), scratch(types) {
+      paysTraffic(evaluator.problem.request.objective == Objective::Cost &&
+                  chargesTraffic(evaluator.problem.cluster)),
+      byStates(!paysTraffic && StateSearch::applies(evaluator, mostDeviceStates)), scratch(types) {
   for (size_t option = 0; option < space.options.size(); ++option)
     if (space.options[option].wholeModelOnly)
       wholeModelOptions.push_back(static_cast<int>(option));
@@ -86,7 +89,8 @@ ArrayRef<int> LabelSearch::slotsAtLeast(const Label &label) {
 }
 
 void LabelSearch::bound(Label &label) {
-  label.bound = cases[label.choice]->bounds.objective(partialOf(label), timeLimit());
+  label.bound =
+      cases[label.choice]->bounds.objective(partialOf(label), timeLimit()) + label.traffic;
 }
 
 /// Slowest iteration that is still of interest.
@@ -169,6 +173,8 @@ Label LabelSearch::grownBy(int index, int option, int begin, const StageEntry &s
   grown.others = label.depth > 0 ? std::max(label.others, label.first + receive) : 0;
   grown.exposed = std::max(stage.sync, label.exposed - backward);
   grown.price = label.price + space.options[option].price.value();
+  if (paysTraffic && label.depth > 0)
+    grown.traffic += trafficBetween(option, label);
   grown.parent = index;
   grown.position = begin;
   grown.end = label.position;
@@ -177,6 +183,16 @@ Label LabelSearch::grownBy(int index, int option, int begin, const StageEntry &s
   grown.share = Samples(stage.share);
   grown.dominated = false;
   return grown;
+}
+
+/// What the boundary between a stage on `option` and the first one of `label` adds to the cost.
+double LabelSearch::trafficBetween(int option, const Label &label) const {
+  const MicroBatches samples{evaluator.problem.request.globalBatch,
+                             space.microBatches[label.choice]};
+  const Dollars dollars = priceOfBoundary(evaluator.problem.cluster, space.options[option].group,
+                                          space.options[label.option].group,
+                                          evaluator.cuts[space.positions[label.position]], samples);
+  return dollars.value() / double(samples.batch.value()) * 1e6;
 }
 
 /// Unlike devices have the shares that take least where no stage follows. With others `grown` may

@@ -51,6 +51,7 @@ private:
   bool grow(int index, int option, int begin, Label &grown);
   bool pack(int index, int option, Label &grown);
   Label grownBy(int index, int option, int begin, const StageEntry &stage);
+  double trafficBetween(int option, const Label &label) const;
   bool growOtherShares(int index, const Label &grown, Label &other);
   StageEntry stageBefore(const Label &label, int option, int begin);
   PartialPlacement partialOf(const Label &label);
@@ -113,6 +114,7 @@ private:
   double leastOtherShares = std::numeric_limits<double>::infinity();
   int64_t priced = 0, steps = 0; // stages; stages listed
   int64_t sharpened = 0;         // states of stages
+  const bool paysTraffic;        // which bounds of what is open do not count
   /// Whether there are so few states of the devices that all of them are looked at; how many in the
   /// time that it takes to price a stage.
   const bool byStates;

@@ -1,5 +1,7 @@
 #include "search/exact/Labels.h"
 
+#include "cost/TrafficPrice.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -36,6 +38,8 @@ LabelStore::LabelStore(const Evaluator &evaluator, PathTable &paths, Packings &p
     std::string name = evaluator.rules.mergesNeighbours()
                            ? std::to_string(option.group.counts.front().first)
                            : placeOf(cluster, option.group);
+    if (const Zone *zone = zoneOf(cluster, option.group); zone && chargesTraffic(cluster))
+      name += '\n' + zone->name;
     auto place = places.try_emplace(std::move(name), int(places.size())).first;
     bool ownLinks = option.group.besideBefore; // of each device
     interfaces.push_back(
@@ -145,7 +149,7 @@ bool LabelStore::chainHolds(const Label &a, const int *aUsed, const Label &b, co
 bool LabelStore::dominates(const Entry &a, const Label &aLabel, const int *aUsed, const Entry &b,
                            const Label &bLabel, const int *bUsed) {
   if (a.fill > b.fill || a.fillAndExposed > b.fillAndExposed || a.price > b.price ||
-      a.depth > b.depth)
+      a.depth > b.depth || aLabel.traffic > bLabel.traffic)
     return false;
   for (size_t type = 0; type < types; ++type)
     if (aUsed[type] > bUsed[type])

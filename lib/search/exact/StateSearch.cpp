@@ -285,7 +285,7 @@ double StateSearch::offer(const NeighbourPaths &neighbours, ArrayRef<StateStage>
     double least = fill + (microBatches - 1) * sums.slowest;
     if (evaluator.rules.leastIteration(sums, microBatches) * tolerance <= least &&
         sums.slowest * tolerance < band.below) {
-      if (found->iteration.value() * tolerance > least)
+      if (found->objective * tolerance > objectiveOf(state, least))
         misjudged = std::min(misjudged, objectiveOf(state, least));
       return sums.slowest * tolerance;
     }

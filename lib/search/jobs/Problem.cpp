@@ -1,5 +1,7 @@
 #include "search/jobs/Problem.h"
 
+#include "cost/TrafficPrice.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
@@ -27,6 +29,10 @@ double timeOf(const Job &job, const DeviceType &type) {
 bool isDone(const Job &job, double done) { return done >= job.work() * (1 - rounding); }
 
 Expected<Problem> Problem::create(Machines machines, Workload workload) {
+  if (chargesTraffic(machines.cluster()))
+    return Diagnostic(Diag::NotSupported, Location{"", 0, 0, "price_per_gb"})
+               .note({}, "leave price_per_gb out of the cluster file")
+           << "price_per_gb of a zone is not supported by schedule";
   const Cluster &cluster = machines.cluster();
   if (!cluster.links.empty())
     return Diagnostic(Diag::NotSupported, cluster.links.front().location)

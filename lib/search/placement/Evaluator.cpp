@@ -1,5 +1,6 @@
 #include "search/placement/Evaluator.h"
 
+#include "cost/TrafficPrice.h"
 #include "search/placement/DeviceAssignment.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -167,6 +168,16 @@ void Evaluator::fillTransfers(const Placement &placement, Evaluation &evaluation
   }
 }
 
+/// What an iteration pays for boundaries between zones.
+Dollars Evaluator::trafficOf(const Placement &placement) const {
+  Dollars sum{};
+  const MicroBatches samples{problem.request.globalBatch, placement.microBatches};
+  for (size_t i = 1; i < placement.stages.size(); ++i)
+    sum += priceOfBoundary(problem.cluster, placement.stages[i - 1].group,
+                           placement.stages[i].group, cuts[placement.stages[i].begin], samples);
+  return sum;
+}
+
 std::optional<Evaluation> Evaluator::evaluate(const Placement &placement) {
   std::optional<Evaluation> result = measure(placement);
   if (result && !meetsLimits(result->iteration, result->price))
@@ -203,6 +214,10 @@ std::optional<Evaluation> Evaluator::measure(const Placement &placement, Among a
   fillTransfers(placement, result);
   Schedule schedule = count == 1 ? Schedule::DataParallel : Schedule::OneForwardOneBackward;
   result.iteration = rules.iteration(result.stages, placement.microBatches, schedule);
+  if (chargesTraffic(problem.cluster)) {
+    result.traffic = trafficOf(placement);
+    result.price += result.traffic / result.iteration;
+  }
   result.objective = objectiveOf(result.iteration, result.price);
   return result;
 }

@@ -31,7 +31,8 @@ struct Evaluation {
   std::vector<Stage> stages;         // figures filled in; devices not yet
   std::vector<StageEvaluation> runs; // how each stage runs, without its neighbours
   Seconds iteration{};
-  DollarsPerHour price{};
+  Dollars traffic{};      // of an iteration: what leaves zones
+  DollarsPerHour price{}; // of devices and traffic
   /// Larger is never better: seconds of an iteration, or dollars per 10^6 samples.
   double objective = 0;
 };
@@ -88,6 +89,7 @@ private:
   bool inSpace(const Placement &placement) const;
   bool neighboursAllowed(const Placement &placement) const;
   void fillTransfers(const Placement &placement, Evaluation &evaluation);
+  Dollars trafficOf(const Placement &placement) const;
   Stage stageOf(const PlacedStage &placed, const StageEvaluation &run, int microBatches);
   std::vector<Replica> slowestOfEachType(const PlacedStage &placed, const StageEvaluation &run,
                                          const BatchSplit &split);

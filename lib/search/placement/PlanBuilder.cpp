@@ -167,6 +167,7 @@ void PlanBuilder::fillObjective(const Evaluation &evaluation, double bound, Plan
   plan.iteration = evaluation.iteration;
   plan.throughput = plan.globalBatch / evaluation.iteration;
   plan.costPerHour = evaluation.price;
+  plan.trafficCost = evaluation.traffic;
   plan.costPerMillionSamples =
       evaluation.price * evaluation.iteration * (1e6 / double(plan.globalBatch.value()));
   bool maximise = plan.objective == Objective::Throughput;

@@ -1,5 +1,6 @@
 #include "search/placement/StatedPlacement.h"
 
+#include "cost/TrafficPrice.h"
 #include "ir/MicroBatches.h"
 #include "support/Suggestion.h"
 #include "support/Yaml.h"
@@ -276,6 +277,15 @@ Expected<Placement> PlacementReader::placement() const {
   return result;
 }
 
+/// What leaves zones is charged for boundaries alone.
+Error verifyZones(const Placement &placement, const Cluster &cluster) {
+  for (size_t i = 0; chargesTraffic(cluster) && i < placement.stages.size(); ++i)
+    if (!zoneOf(cluster, placement.stages[i].group))
+      return Diagnostic(Diag::NotSupported, {"", 0, 0, "stages[" + std::to_string(i) + "]"})
+             << "a stage in several zones, of which one states price_per_gb, is not supported";
+  return Error::success();
+}
+
 Error notOneDeviceEach(size_t stage) {
   return Diagnostic(Diag::NotSupported, {"", 0, 0, "stages[" + std::to_string(stage) + "]"})
          << "a replica of several devices, or a device of several stages, cannot be evaluated";
@@ -289,7 +299,12 @@ Expected<Placement> parsePlacement(StringRef text, StringRef path, const Problem
   PlacementReader reader(problem);
   if (Error error = reader.read(*root))
     return error;
-  return reader.placement();
+  Expected<Placement> placement = reader.placement();
+  if (!placement)
+    return placement;
+  if (Error error = verifyZones(*placement, problem.cluster))
+    return error;
+  return placement;
 }
 
 Expected<Placement> placementOf(const Plan &plan, const Problem &problem) {
@@ -329,6 +344,8 @@ Expected<Placement> placementOf(const Plan &plan, const Problem &problem) {
   if (position != problem.graph.size())
     return Diagnostic(Diag::InvalidPlan, Location{})
            << "the plan has " << position << " layers, the model " << problem.graph.size();
+  if (Error error = verifyZones(result, problem.cluster))
+    return error;
   return result;
 }
 

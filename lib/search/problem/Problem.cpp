@@ -1,5 +1,7 @@
 #include "search/problem/Problem.h"
 
+#include "cost/TrafficPrice.h"
+
 #include "cost/IterationRules.h"
 #include "support/Suggestion.h"
 
@@ -81,6 +83,21 @@ Error verifySchedule(const Request &request) {
                .note({}, "use --schedule burst")
            << "the objective '" << nameOf(request.objective) << "' is supported for bursts only";
   return Error::success();
+}
+
+/// What leaves a zone is charged for boundaries of pipelines alone.
+Error verifyTraffic(const Problem &problem) {
+  const Request &request = problem.request;
+  const bool isCharged = chargesTraffic(problem.cluster);
+  const bool mayBeCharged = request.iterationModel == IterationModel::Synchronous &&
+                            request.schedule != ScheduleChoice::Burst &&
+                            request.amplificationLimit == 0;
+  if (!isCharged || mayBeCharged)
+    return Error::success();
+  return Diagnostic(Diag::NotSupported, Location{"", 0, 0, "price_per_gb"})
+             .note({}, "leave price_per_gb out of the cluster file, and add that cost by hand")
+         << "price_per_gb of a zone is not supported with bursts and with the iteration model '"
+         << nameOf(IterationModel::SteadyState) << "'";
 }
 
 Error verifyLayer(const Problem &problem, const std::string &layer, const Location &place) {
@@ -194,6 +211,8 @@ Expected<Problem> Problem::create(LayerGraph graph, Cluster cluster, const CostM
   if (Error error = verifyWays(problem.request))
     return error;
   if (Error error = verifySchedule(problem.request))
+    return error;
+  if (Error error = verifyTraffic(problem))
     return error;
   if (Error error = verifyPins(problem))
     return error;

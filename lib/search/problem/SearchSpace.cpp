@@ -1,5 +1,6 @@
 #include "search/problem/SearchSpace.h"
 
+#include "cost/TrafficPrice.h"
 #include "search/problem/MicroBatchCounts.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -127,6 +128,8 @@ void SearchSpace::nameWhatIsLeftOut(const Problem &problem) {
   auto types = std::count_if(available.begin(), available.end(), [](int n) { return n > 0; });
   if (types > 1 && !mixedAreListed(rooms))
     leftOut.push_back("most mixes of device types in a stage");
+  if (chargesTraffic(problem.cluster) && types > 1)
+    leftOut.push_back("stages in several zones, of which one charges for traffic");
   if (any_of(options, [](const GroupOption &option) {
         return any_of(option.group.counts,
                       [&](const auto &count) { return option.slots[count.first] != count.second; });
@@ -163,6 +166,9 @@ void SearchSpace::listOptions(const Problem &problem) {
   if (!fitted)
     addMixedGroups(problem, microBatches, rooms, options);
   erase_if(options, [&](const GroupOption &option) { return !keepsSharedLimits(option.slots); });
+  if (chargesTraffic(problem.cluster))
+    erase_if(options,
+             [&](const GroupOption &option) { return !zoneOf(problem.cluster, option.group); });
   for (int option = 0; option < int(options.size()); ++option)
     options[option].plain = options[option].fromBefore = options[option].fromBehind = option;
   if (sharesNodes())

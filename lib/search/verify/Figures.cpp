@@ -111,6 +111,7 @@ void addTotals(const CheckInputs &in, Figures &figures) {
   add("deviceSeconds", plan.deviceTime.value(), isBurst ? deviceSeconds(in) : Formula::integer(0));
   add("throughput", plan.throughput.value(), throughput(in));
   add("costPerHour", plan.costPerHour.value(), costPerHour(in));
+  add("trafficCostPerIteration", plan.trafficCost.value(), number(in.reevaluated.traffic));
   add("costPerMillionSamples", plan.costPerMillionSamples.value(), costPerMillionSamples(in));
 }
 

@@ -65,6 +65,9 @@ Formula costPerHour(const CheckInputs &in) {
   for (size_t type = 0; type < counts.size(); ++type)
     prices.push_back(
         Formula::product(Formula::integer(counts[type]), number(in.cluster.types[type].price)));
+  if (Dollars traffic = in.reevaluated.traffic; traffic > Dollars(0))
+    prices.push_back(Formula::quotient(Formula::product(number(traffic), Formula::integer(3600)),
+                                       iteration(in)));
   return Formula::sum(std::move(prices));
 }
 

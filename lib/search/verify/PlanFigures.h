@@ -20,7 +20,8 @@ Formula iteration(const CheckInputs &in);
 /// Likewise of Plan::expected.
 Formula expectedIteration(const CheckInputs &in);
 Formula throughput(const CheckInputs &in);
-/// Price of all devices of the plan; a device that is named twice is paid once.
+/// Price of all devices of the plan, and of what leaves zones; a device that is named twice is paid
+/// once.
 Formula costPerHour(const CheckInputs &in);
 /// Dollars an hour, times the hours that an iteration takes.
 Formula costPerIteration(const CheckInputs &in);

@@ -288,6 +288,10 @@ Expected<Reevaluation> Reevaluator::run() {
     result.stages.push_back(reader.read(stage));
   if (Error error = transfers.findFlows(result.stages))
     result.obstacle = toText(std::move(error));
+  else if (Expected<Dollars> traffic = transfers.traffic())
+    result.traffic = *traffic;
+  else
+    result.obstacle = toText(traffic.takeError());
   for (size_t s = 0; s < result.stages.size(); ++s) {
     ReevaluatedStage &facts = result.stages[s];
     if (!facts.obstacle.empty())

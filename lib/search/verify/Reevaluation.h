@@ -85,6 +85,7 @@ struct Reevaluation {
   Seconds scheduled{};
   /// How long they take in a run of a pipeline that states that; 0 elsewhere.
   Seconds expected{};
+  Dollars traffic{}; // of an iteration: what zones charge for what leaves them
   /// Of burst plans: when which device does nothing, as the simulator finds it.
   std::vector<IdleGap> idle;
 };

@@ -1,5 +1,7 @@
 #include "search/verify/TransferReevaluation.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <algorithm>
 #include <set>
 #include <string>
@@ -127,6 +129,49 @@ void TransferReevaluator::addTimes(std::vector<ReevaluatedStage> &stages) const 
         from.receiveGradient =
             std::max(from.receiveGradient, returns[link.from][device] += input.receiveGradient);
   }
+}
+
+/// By the names of the nodes that their devices are in.
+Expected<std::vector<const Zone *>> TransferReevaluator::zonesOfStages() const {
+  std::map<std::string, const Zone *> zones;
+  for (const NodeGroup &group : cluster.nodes)
+    for (const Zone &zone : cluster.zones)
+      if (group.zone == zone.name || (group.zone.empty() && cluster.zones.size() == 1))
+        for (int node = 0; node < group.count; ++node)
+          zones[nodeName(group, node)] = &zone;
+  std::vector<const Zone *> result;
+  for (const Stage &stage : plan.stages) {
+    std::set<const Zone *> own;
+    for (const Replica &replica : stage.replicas)
+      for (const DeviceRef &device : replica.devices)
+        own.insert(zones[device.node]);
+    if (own.size() != 1 || !*own.begin())
+      return Diagnostic(Diag::InvalidPlan, Location{"", 0, 0, "stages"})
+             << "stage " << stage.id << " lies in several zones, of which one charges for traffic";
+    result.push_back(*own.begin());
+  }
+  return result;
+}
+
+Expected<Dollars> TransferReevaluator::traffic() const {
+  Dollars sum{};
+  if (none_of(cluster.zones, [](const Zone &zone) { return zone.pricePerGb > Dollars(0); }))
+    return sum;
+  Expected<std::vector<const Zone *>> zones = zonesOfStages();
+  if (!zones)
+    return zones.takeError();
+  const double samples = double(plan.globalBatch.value()) / 1e9, passes = plan.microBatches / 1e9;
+  for (size_t i = 0; i < crossing.size(); ++i) {
+    const StageLink &link = stageGraph.links()[i];
+    const Zone &from = *(*zones)[link.from], &to = *(*zones)[link.to];
+    if (&from == &to)
+      continue;
+    const double receivers = double(plan.stages[link.to].replicas.size());
+    sum += from.pricePerGb * (samples * crossing[i].forwardBytes.value());
+    sum += from.pricePerGb * (passes * receivers * crossing[i].fixedBytes.value());
+    sum += to.pricePerGb * (samples * crossing[i].backwardBytes.value());
+  }
+  return sum;
 }
 
 } // namespace heterplan

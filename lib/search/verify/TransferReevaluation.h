@@ -19,8 +19,12 @@ public:
   llvm::Error findFlows(std::vector<ReevaluatedStage> &stages);
   /// Fills in the times; comes after findFlows().
   void addTimes(std::vector<ReevaluatedStage> &stages) const;
+  /// What zones charge in an iteration for what leaves them; InvalidPlan where a stage lies in
+  /// several, or nowhere. Comes after findFlows().
+  llvm::Expected<Dollars> traffic() const;
 
 private:
+  llvm::Expected<std::vector<const Zone *>> zonesOfStages() const;
   std::map<DeviceRef, HeldSamples> heldBy(int stage) const;
   MovedSamples movedOver(const StageLink &link) const;
   bool lieInOneNode(const StageLink &link, const DeviceGroup &from, const DeviceGroup &to) const;

@@ -166,9 +166,10 @@ TEST(ClusterReader, RefusesWhatIsNotOneYamlMapping) {
   expectProblem("{[1]: 2}", "c.yaml:1:2: error: [HP1003]", "key");
 }
 
-TEST(ClusterReader, RefusesAPriceThatNoPlanCharges) {
-  expectProblem(with("price_per_gb: 0", "price_per_gb: 0.02"), "c.yaml:13:32: error: [HP1802]",
-                "price_per_gb is not supported yet");
+TEST(ClusterReader, ReadsWhatZonesCharge) {
+  auto cluster = parseCluster(with("price_per_gb: 0", "price_per_gb: 0.02"), "c.yaml");
+  ASSERT_TRUE(bool(cluster)) << toText(cluster.takeError());
+  EXPECT_EQ(cluster->zones[0].pricePerGb, Dollars(0.02));
   expectProblem(with("price_per_gb: 0", "price_per_gb: much"), "c.yaml:13:32: error: [HP1007]",
                 "price_per_gb");
 }

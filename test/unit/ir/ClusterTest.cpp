@@ -104,7 +104,7 @@ TEST(Cluster, NodeNamesAreUniqueOnceNumbered) {
 
 TEST(Cluster, SeveralZonesMustBeNamed) {
   Cluster cluster = twoGroups();
-  cluster.zones = {{"east", cluster.network, {}}, {"west", cluster.network, {}}};
+  cluster.zones = {{"east", cluster.network, {}, {}}, {"west", cluster.network, {}, {}}};
   EXPECT_NE(problemOf(cluster).find("[HP1215]"), std::string::npos);
   cluster.nodes[0].zone = cluster.nodes[1].zone = "west";
   EXPECT_EQ(problemOf(cluster), "");

@@ -1,0 +1,43 @@
+#include "cost/TrafficPrice.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace llvm;
+
+namespace heterplan {
+
+bool chargesTraffic(const Cluster &cluster) {
+  return any_of(cluster.zones, [](const Zone &zone) { return zone.pricePerGb > Dollars(0); });
+}
+
+const Zone *zoneOf(const Cluster &cluster, const DeviceGroup &group) {
+  const Zone *found = nullptr;
+  for (auto [type, count] : group.counts)
+    for (const NodeGroup &nodes : cluster.nodes) {
+      if (nodes.devices.count(cluster.types[type].name) == 0)
+        continue;
+      auto zone = find_if(cluster.zones, [&](const Zone &each) {
+        return each.name == nodes.zone || (nodes.zone.empty() && cluster.zones.size() == 1);
+      });
+      if (zone == cluster.zones.end() || (found && found != &*zone))
+        return nullptr;
+      found = &*zone;
+    }
+  return found;
+}
+
+Dollars priceOfBoundary(const Cluster &cluster, const DeviceGroup &before,
+                        const DeviceGroup &behind, const Cut &cut, const MicroBatches &samples) {
+  const Zone *from = zoneOf(cluster, before), *to = zoneOf(cluster, behind);
+  if (!from || !to || from == to)
+    return {};
+  constexpr double gigabyte = 1e9;
+  const double batch = double(samples.batch.value());
+  const double copies = double(samples.count) * behind.size();
+  const Bytes forward = cut.forwardBytes * batch + cut.fixedBytes * copies;
+  const Bytes backward = cut.backwardBytes * batch;
+  return from->pricePerGb * (forward.value() / gigabyte) +
+         to->pricePerGb * (backward.value() / gigabyte);
+}
+
+} // namespace heterplan

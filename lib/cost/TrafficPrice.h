@@ -1,0 +1,24 @@
+// What clouds charge for data that leaves a zone (Zone::pricePerGb).
+#pragma once
+
+#include "ir/Cluster.h"
+#include "ir/LayerGraph.h"
+#include "ir/MicroBatches.h"
+
+#include "cost/Collectives.h"
+
+namespace heterplan {
+
+/// Whether any zone charges for what leaves it.
+bool chargesTraffic(const Cluster &cluster);
+
+/// The zone in which all devices of `group` lie; null where they lie in several, or in none.
+const Zone *zoneOf(const Cluster &cluster, const DeviceGroup &group);
+
+/// What an iteration pays for a boundary of two stages whose devices lie in one zone each: the
+/// sender's price for activations, and the receiver's for their gradients. Tensors that do not grow
+/// with the batch go to each device behind, in each micro-batch.
+Dollars priceOfBoundary(const Cluster &cluster, const DeviceGroup &before,
+                        const DeviceGroup &behind, const Cut &cut, const MicroBatches &samples);
+
+} // namespace heterplan
