@@ -107,8 +107,8 @@ private:
       Seconds &clock = own[replica];
       clock = std::max(clock, arrival);
       if (of.replicas.empty())
-        clock += forward ? of.forward - of.lookup
-                         : of.backward - of.lookupGradient - of.reduceScatter;
+        clock +=
+            forward ? of.forward - of.lookup : of.backward - of.lookupGradient - of.reduceScatter;
       else
         clock += forward ? of.receive + of.replicas[replica].forward
                          : of.receiveGradient + of.replicas[replica].backward - of.reduceScatter;

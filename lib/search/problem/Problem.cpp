@@ -88,16 +88,16 @@ Error verifySchedule(const Request &request) {
 /// What leaves a zone is charged for boundaries of pipelines alone.
 Error verifyTraffic(const Problem &problem) {
   const Request &request = problem.request;
-  const bool isCharged = chargesTraffic(problem.cluster);
-  const bool mayBeCharged = request.iterationModel == IterationModel::Synchronous &&
-                            request.schedule != ScheduleChoice::Burst &&
-                            request.amplificationLimit == 0;
-  if (!isCharged || mayBeCharged)
+  const IterationRules &rules = rulesOf(request.iterationModel);
+  const bool mayBeBurst = rules.stagesShareDevices() || request.amplificationLimit > 0;
+  if (!chargesTraffic(problem.cluster) || !(mayBeBurst || rules.transfersArePartOfStages()))
     return Error::success();
   return Diagnostic(Diag::NotSupported, Location{"", 0, 0, "price_per_gb"})
              .note({}, "leave price_per_gb out of the cluster file, and add that cost by hand")
-         << "price_per_gb of a zone is not supported with bursts and with the iteration model '"
-         << nameOf(IterationModel::SteadyState) << "'";
+         << "price_per_gb of a zone is not supported "
+         << (mayBeBurst ? "with bursts"
+                        : std::string("under the iteration model '") +
+                              nameOf(request.iterationModel) + "'");
 }
 
 Error verifyLayer(const Problem &problem, const std::string &layer, const Location &place) {
