@@ -167,4 +167,26 @@ std::vector<StateStage> StatePaths::within(ArrayRef<StateStage> stages, double b
   return kept;
 }
 
+StatesOfInterest StatePaths::statesWithin() const {
+  StatesOfInterest result(states);
+  std::vector<char> found;
+  for (int position = 0; position < positions; ++position) {
+    found.assign(states.size(), false);
+    addWithin(position + 1 < positions ? memory.leftBehind : memory.left, position, found);
+    result.addPosition(found);
+  }
+  return result;
+}
+
+/// Adds to `found` the states of a position in which paths take no more than `mayTake`.
+void StatePaths::addWithin(const std::vector<float> &mayTake, int position,
+                           std::vector<char> &found) const {
+  for (int kind = 0; kind < kinds; ++kind) {
+    const float *fill = &memory.fills[place(position, kind)];
+    const float *most = &mayTake[place(position, kind)];
+    for (size_t state = 0; state < found.size(); ++state)
+      found[state] |= fill[state] <= most[state];
+  }
+}
+
 } // namespace heterplan

@@ -4,6 +4,7 @@
 
 #include "search/exact/DeviceStates.h"
 #include "search/exact/Labels.h"
+#include "search/exact/StatesOfInterest.h"
 #include "search/placement/StageTable.h"
 
 #include "llvm/ADT/ArrayRef.h"
@@ -85,6 +86,8 @@ public:
   /// some state, at most `limits` of it in all. After `solve` for at least these.
   std::vector<StateStage> within(llvm::ArrayRef<StateStage> stages, double below,
                                  const std::vector<double> &limits);
+  /// The states that such paths have. After `within`.
+  StatesOfInterest statesWithin() const;
   /// States of stages that were looked at.
   int64_t work() const { return looked; }
 
@@ -96,6 +99,7 @@ private:
   }
   void addTransfers(int position);
   void takeTransfers(int position);
+  void addWithin(const std::vector<float> &mayTake, int position, std::vector<char> &found) const;
 
   const DeviceStates &states;
   const LeastTransfers &transfers;
@@ -110,19 +114,23 @@ class NeighbourPaths {
 public:
   /// As that of StatePaths.
   struct Memory {
-    /// By place (position, option behind it, and most that it receives) and state: the least of the
+    /// By position, option behind it, most that it receives and state of interest: the least of the
     /// layers before, with the transfers there.
     std::vector<double> fills, forwards;
     /// Of the position in hand, likewise by option that ends there and most gradient that it may
     /// receive, without those transfers.
     std::vector<double> endingFills, endingForwards;
+    std::vector<StatesOfInterest::Segment> segments; // of the stage in hand
   };
-  /// All outlive this. `stages`: by end; `batch`: samples of a full micro-batch.
-  NeighbourPaths(const Evaluator &evaluator, const DeviceStates &states, PathTable &paths,
-                 int64_t batch, llvm::ArrayRef<StateStage> stages, Memory &memory);
+  /// All outlive this. `interest`: other states are not looked at, as if no path had them;
+  /// `stages`: by end; `batch`: samples of a full micro-batch.
+  NeighbourPaths(const Evaluator &evaluator, const DeviceStates &states,
+                 const StatesOfInterest &interest, PathTable &paths, int64_t batch,
+                 llvm::ArrayRef<StateStage> stages, Memory &memory);
 
-  /// Stages and pairs of neighbours, which a solve looks at in each state.
-  static size_t additions(const SearchSpace &space, llvm::ArrayRef<StateStage> stages);
+  /// States of stages and of pairs of neighbours, which a solve looks at.
+  static size_t additions(const SearchSpace &space, const StatesOfInterest &interest,
+                          llvm::ArrayRef<StateStage> stages);
   /// Solves for stages that take less than `below` seconds, transfers included.
   void solve(double below);
   double fill(size_t state) const;
@@ -147,13 +155,13 @@ private:
   struct Side {
     SearchSpace::Face face;
     std::vector<double> times; // ascending, each once
-    size_t first = 0;          // place of the first of them
+    size_t first = 0;          // state of the first of them, in memory
   };
   struct Position {
     std::vector<Side> ending, behind; // by face
     std::vector<Boundary> boundaries; // by ending, then behind
     size_t firstStage = 0;            // of `chained`, that ends here
-    size_t endingPlaces = 0;
+    size_t endingStates = 0;          // of all times
 
     const Boundary &boundary(size_t before, size_t after) const {
       return boundaries[before * behind.size() + after];
@@ -165,7 +173,10 @@ private:
   Boundary boundaryOf(int position, SearchSpace::Face before, SearchSpace::Face behind) const;
   static size_t indexOf(const std::vector<Side> &sides, SearchSpace::Face face);
   void addStages(int end);
+  void addStage(const Chained &of);
   void addTransfers(int end);
+  double before(const std::vector<double> &least, const StateStage &stage, size_t first,
+                size_t state) const;
   double coreOf(const StateStage &stage) const {
     return stage.time - stage.receive - stage.gradient;
   }
@@ -175,12 +186,13 @@ private:
 
   const Evaluator &evaluator;
   const DeviceStates &states;
+  const StatesOfInterest &interest;
   PathTable &paths;
   const int64_t batch;
   std::vector<Chained> chained; // by end
   double below = 0;
   std::vector<Position> positions;
-  size_t places = 0;
+  size_t statesBehind = 0; // of all positions
   Memory &memory;
   int64_t looked = 0;
 };

@@ -128,8 +128,8 @@ const LeastTransfers &StateSearch::transfersOf() {
   return *known;
 }
 
-/// Makes `states` those of the types that stages use, at prices of interest.
-void StateSearch::useStatesOf(ArrayRef<StateStage> stages) {
+/// Makes `states` those of the types that stages use, at prices of interest; false: they are.
+bool StateSearch::useStatesOf(ArrayRef<StateStage> stages) {
   std::map<int, size_t> used;
   for (const StateStage &stage : stages)
     ++used[stage.option];
@@ -140,10 +140,11 @@ void StateSearch::useStatesOf(ArrayRef<StateStage> stages) {
   const bool areKnown =
       all_of(used, [&](const auto &each) { return options.count(each.first) > 0; });
   if (states && areKnown && now == typesOfStates)
-    return;
+    return false;
   states.emplace(evaluator.space, evaluator.problem, used, money() / least * (1 + 1e-9));
   options = std::move(used);
   typesOfStates = std::move(now);
+  return true;
 }
 
 /// Most that a placement of interest costs, dollars per hour · seconds.
@@ -184,11 +185,14 @@ void StateSearch::settle(ArrayRef<StateStage> stages, Band band) {
   std::vector<double> limits;
   for (size_t state = 0; state < states->size(); ++state)
     limits.push_back(limitOf(state) - (microBatches - 1) * band.low);
-  std::vector<StateStage> kept = bounds.within(stages, next, limits);
+  const std::vector<StateStage> kept = bounds.within(stages, next, limits);
   looked += bounds.work();
   if (kept.empty())
     return;
-  const size_t size = NeighbourPaths::additions(evaluator.space, kept) * states->size();
+  if (useStatesOf(kept)) // fewer states: those of interest are among them
+    return settle(kept, {band.low, next});
+  const StatesOfInterest interest = bounds.statesWithin();
+  const size_t size = NeighbourPaths::additions(evaluator.space, interest, kept);
   const bool isNarrow =
       microBatches == 1 || (microBatches - 1) * (next - band.low) < narrow * longest();
   const bool isLarge = size > (isNarrow ? mostStatesOfNarrow : mostStates);
@@ -196,8 +200,7 @@ void StateSearch::settle(ArrayRef<StateStage> stages, Band band) {
     return leave(fill, band.low);
   if (!isLarge) {
     const int solves = isNarrow || size <= fewStates ? std::numeric_limits<int>::max() : patience;
-    useStatesOf(kept);
-    next = settleExactly(kept, {band.low, next}, solves);
+    next = settleExactly(kept, interest, {band.low, next}, solves);
     if (next <= band.low)
       return;
   }
@@ -208,8 +211,9 @@ void StateSearch::settle(ArrayRef<StateStage> stages, Band band) {
 
 /// With transfers as they are, in so many solves. Returns the slowest stage from which on nothing
 /// is left.
-double StateSearch::settleExactly(ArrayRef<StateStage> stages, Band band, int solves) {
-  NeighbourPaths neighbours(evaluator, *states, paths, batch, stages, exact);
+double StateSearch::settleExactly(ArrayRef<StateStage> stages, const StatesOfInterest &interest,
+                                  Band band, int solves) {
+  NeighbourPaths neighbours(evaluator, *states, interest, paths, batch, stages, exact);
   auto fill = [&](size_t state) { return neighbours.fill(state); };
   for (; band.low < band.below && solves > 0; --solves) {
     const int64_t before = neighbours.work();

@@ -56,14 +56,15 @@ private:
     double low, below;
   };
   void settle(llvm::ArrayRef<StateStage> stages, Band band);
-  double settleExactly(llvm::ArrayRef<StateStage> stages, Band band, int solves);
+  double settleExactly(llvm::ArrayRef<StateStage> stages, const StatesOfInterest &interest,
+                       Band band, int solves);
   std::optional<size_t> decidingState(const NeighbourPaths &neighbours, llvm::ArrayRef<char> isDone,
                                       double next) const;
   double offer(const NeighbourPaths &neighbours, llvm::ArrayRef<StateStage> stages, size_t state,
                Band band);
   double shorten(const NeighbourPaths &neighbours, llvm::ArrayRef<StateStage> stages, Band band);
   void leave(llvm::function_ref<double(size_t)> fill, double low);
-  void useStatesOf(llvm::ArrayRef<StateStage> stages);
+  bool useStatesOf(llvm::ArrayRef<StateStage> stages);
   const LeastTransfers &transfersOf();
   double money() const;
   double limitOf(size_t state) const;
