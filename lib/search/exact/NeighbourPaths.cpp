@@ -19,10 +19,10 @@ namespace {
 constexpr float infinity = std::numeric_limits<float>::infinity();
 } // namespace
 
-NeighbourPaths::NeighbourPaths(const Evaluator &evaluator, const DeviceStates &states,
-                               const StatesOfInterest &interest, PathTable &paths, int64_t batch,
-                               ArrayRef<StateStage> stages, Memory &memory)
-    : evaluator(evaluator), states(states), interest(interest), paths(paths), batch(batch),
+NeighbourPaths::NeighbourPaths(const Evaluator &evaluator, const StatesOfInterest &interest,
+                               PathTable &paths, int64_t batch, ArrayRef<StateStage> stages,
+                               Memory &memory)
+    : evaluator(evaluator), interest(interest), paths(paths), batch(batch),
       positions(evaluator.space.positions.size() + 1), memory(memory) {
   listChains(stages);
   listPositions();
@@ -231,7 +231,7 @@ double NeighbourPaths::fill(size_t state) const {
 /// Of `least`, what lies before a stage that ends in `state`; `first`: where its side begins.
 double NeighbourPaths::before(const std::vector<double> &least, const StateStage &stage,
                               size_t first, size_t state) const {
-  const size_t place = interest.placeOf(stage.begin, state - states.taken(stage.option));
+  const size_t place = interest.placeOf(stage.begin, state - interest.all()->taken(stage.option));
   return place == StatesOfInterest::none ? infinity : least[first + place];
 }
 
@@ -247,7 +247,7 @@ std::vector<int> NeighbourPaths::path(size_t state) const {
     bool isBehindSync = false;
     for (size_t i = here.firstStage; i < positions[position + 1].firstStage; ++i) {
       const StateStage &stage = chained[i].stage;
-      if (!states.mayEndIn(state, stage.option))
+      if (!interest.all()->mayEndIn(state, stage.option))
         continue;
       size_t from = indexOf(here.ending, chained[i].behind);
       const Boundary &transfers = here.boundary(from, after);
@@ -275,7 +275,7 @@ std::vector<int> NeighbourPaths::path(size_t state) const {
       return {};
     path.push_back(chained[best].index);
     const StateStage &stage = chained[best].stage;
-    state -= states.taken(stage.option);
+    state -= interest.all()->taken(stage.option);
     position = stage.begin;
     after = &sideOf(chained[best]) - positions[position].behind.data();
     mostReceived = mayReceive;

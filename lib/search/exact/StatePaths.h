@@ -51,6 +51,9 @@ public:
   }
 
 private:
+  void setBoundaries(const Evaluator &evaluator, PathTable &paths, int64_t batch, int position,
+                     llvm::ArrayRef<int> options);
+
   int count = 0;
   std::vector<int> fromBefore, fromBehind; // by option
   std::vector<Boundary> boundaries;        // by position, kind before it and kind behind it
@@ -62,25 +65,29 @@ public:
   /// What is solved, kept from one object to the next: to get so much memory takes longer than to
   /// fill it.
   struct Memory {
-    /// By position, kind behind it and state: of the layers before, with the transfers there.
+    /// By position, kind behind it and state of interest: of the layers before, with the transfers
+    /// there.
     std::vector<float> fills, forwards;
-    /// By position, kind before it and state: without those transfers; of the position in hand.
+    /// By position, kind before it and state of interest: without those transfers.
     std::vector<float> endingFills, endingForwards;
-    /// What the layers behind may take: by position, kind before it and state, and of the position
-    /// in hand by the kind behind it, with the transfers there.
+    /// What the layers behind may take: likewise by the kind before a position, and by the kind
+    /// behind it, with the transfers there.
     std::vector<float> left, leftBehind;
+    std::vector<StatesOfInterest::Segment> segments; // of the stage in hand
   };
   /// All outlive this; `memory` is of one object at a time.
-  StatePaths(const DeviceStates &states, const LeastTransfers &transfers, int positions,
-             Memory &memory)
-      : states(states), transfers(transfers), positions(positions), kinds(transfers.kinds()),
-        memory(memory) {}
+  /// Other states than those of `interest` are not looked at, as if no path had them.
+  StatePaths(const StatesOfInterest &interest, const LeastTransfers &transfers, int positions,
+             Memory &memory);
 
   /// Solves for stages that take less than `below` seconds; `stages` by end.
   void solve(llvm::ArrayRef<StateStage> stages, double below);
   /// Least Σ τ + exposed synchronisation of all layers in `state`; infinite where there is none.
   double fill(size_t state) const {
-    return double(memory.fills[place(positions - 1, 0) + state]) * (1 - rounding());
+    const size_t of = interest.placeOf(positions - 1, state);
+    return of == StatesOfInterest::none
+               ? std::numeric_limits<double>::infinity()
+               : double(memory.fills[behind.at(positions - 1, 0) + of]) * (1 - rounding());
   }
   /// Those of `stages` that a path has which takes less than `below` seconds in each stage and, in
   /// some state, at most `limits` of it in all. After `solve` for at least these.
@@ -94,16 +101,34 @@ public:
 private:
   /// Of sums of so many figures, as a share.
   double rounding() const { return 4 * double(positions) * std::numeric_limits<float>::epsilon(); }
-  size_t place(int position, int kind) const {
-    return (size_t(position) * kinds + kind) * states.size();
-  }
-  void addTransfers(int position);
-  void takeTransfers(int position);
-  void addWithin(const std::vector<float> &mayTake, int position, std::vector<char> &found) const;
+  /// Where the states of interest lie in memory, by position and kind; only of kinds that stages
+  /// have there.
+  struct Places {
+    int kinds = 0;
+    std::vector<size_t> first; // `none`: no stage has the kind
+    size_t size = 0;
 
-  const DeviceStates &states;
+    void clear(int positions, int kindsOfPosition);
+    void add(int position, int kind) { first[index(position, kind)] = 0; }
+    void number(const StatesOfInterest &interest);
+    bool has(int position, int kind) const {
+      return first[index(position, kind)] != StatesOfInterest::none;
+    }
+    size_t at(int position, int kind) const { return first[index(position, kind)]; }
+    size_t index(int position, int kind) const { return size_t(position) * kinds + kind; }
+  };
+  void listPlaces(llvm::ArrayRef<StateStage> stages);
+  template <typename Visit> void overTransfers(int position, Visit visit);
+  void addStage(const StateStage &stage);
+  void addTransfers(int position);
+  bool takeStage(const StateStage &stage);
+  void takeTransfers(int position);
+  void addWithin(int position, std::vector<char> &found) const;
+
+  const StatesOfInterest &interest;
   const LeastTransfers &transfers;
   const int positions, kinds;
+  Places behind, ending; // by the kind of the stage behind a position, or of the one before it
   Memory &memory;
   int64_t looked = 0;
 };
@@ -124,9 +149,8 @@ public:
   };
   /// All outlive this. `interest`: other states are not looked at, as if no path had them;
   /// `stages`: by end; `batch`: samples of a full micro-batch.
-  NeighbourPaths(const Evaluator &evaluator, const DeviceStates &states,
-                 const StatesOfInterest &interest, PathTable &paths, int64_t batch,
-                 llvm::ArrayRef<StateStage> stages, Memory &memory);
+  NeighbourPaths(const Evaluator &evaluator, const StatesOfInterest &interest, PathTable &paths,
+                 int64_t batch, llvm::ArrayRef<StateStage> stages, Memory &memory);
 
   /// States of stages and of pairs of neighbours, which a solve looks at.
   static size_t additions(const SearchSpace &space, const StatesOfInterest &interest,
@@ -185,7 +209,6 @@ private:
   const Side &sideOf(const Chained &of) const;
 
   const Evaluator &evaluator;
-  const DeviceStates &states;
   const StatesOfInterest &interest;
   PathTable &paths;
   const int64_t batch;

@@ -55,7 +55,9 @@ private:
   struct Band {
     double low, below;
   };
-  void settle(llvm::ArrayRef<StateStage> stages, Band band);
+  void settle(llvm::ArrayRef<StateStage> stages, const StatesOfInterest &known, Band band);
+  void settleWithin(llvm::ArrayRef<StateStage> stages, const StatesOfInterest &interest, Band band,
+                    llvm::function_ref<double(size_t)> fill);
   double settleExactly(llvm::ArrayRef<StateStage> stages, const StatesOfInterest &interest,
                        Band band, int solves);
   std::optional<size_t> decidingState(const NeighbourPaths &neighbours, llvm::ArrayRef<char> isDone,
@@ -88,7 +90,7 @@ private:
   double least = 0, most = 0; // seconds of an iteration
   double leftOver = 0;
   int misses = 0;
-  std::optional<DeviceStates> states;
+  std::shared_ptr<const DeviceStates> states;
   std::map<int, size_t> options; // of these states
   std::set<int> typesOfStates;
   StatePaths::Memory bounding;

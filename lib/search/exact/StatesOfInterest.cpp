@@ -6,9 +6,9 @@ using namespace llvm;
 
 namespace heterplan {
 
-StatesOfInterest StatesOfInterest::all(const DeviceStates &states, int positions) {
-  StatesOfInterest all(states);
-  const std::vector<char> each(states.size(), true);
+StatesOfInterest StatesOfInterest::all(std::shared_ptr<const DeviceStates> states, int positions) {
+  const std::vector<char> each(states->size(), true);
+  StatesOfInterest all(std::move(states));
   for (int position = 0; position < positions; ++position)
     all.addPosition(each);
   return all;
@@ -32,6 +32,14 @@ void StatesOfInterest::addPosition(ArrayRef<char> areOfInterest) {
   }
 }
 
+void StatesOfInterest::addPositionOf(const StatesOfInterest &others, ArrayRef<char> areOfInterest) {
+  std::vector<char> ofAll(states->size(), false);
+  for (const Run &run : others.positions[positions.size()].runs)
+    std::copy_n(areOfInterest.begin() + run.place, run.last - run.first,
+                ofAll.begin() + run.row * states->rowLength() + run.first);
+  addPosition(ofAll);
+}
+
 size_t StatesOfInterest::placeOf(int position, size_t state) const {
   const Position &here = positions[position];
   const int index = here.runOf[state / states->rowLength()];
@@ -45,6 +53,11 @@ size_t StatesOfInterest::placeOf(int position, size_t state) const {
 void StatesOfInterest::listSegments(int begin, int end, int option,
                                     std::vector<Segment> &segments) const {
   segments.clear();
+  if (count(begin) == states->size() && count(end) == states->size()) {
+    for (auto [first, length] : states->runs(option))
+      segments.push_back({first - states->taken(option), first, length});
+    return;
+  }
   const Position &from = positions[begin];
   const size_t length = states->rowLength(), taken = states->taken(option);
   const size_t rowsTaken = taken / length, inRow = taken % length;
@@ -54,9 +67,14 @@ void StatesOfInterest::listSegments(int begin, int end, int option,
     const Run &before = from.runs[from.runOf[behind.row - rowsTaken]];
     const size_t first = std::max(behind.first, before.first + inRow);
     const size_t last = std::min(behind.last, before.last + inRow);
-    if (first < last)
-      segments.push_back({before.place + first - inRow - before.first,
-                          behind.place + first - behind.first, last - first});
+    if (first >= last)
+      continue;
+    const Segment segment{before.place + first - inRow - before.first,
+                          behind.place + first - behind.first, last - first};
+    if (!segments.empty() && segments.back().leadsTo(segment))
+      segments.back().count += segment.count;
+    else
+      segments.push_back(segment);
   }
 }
 

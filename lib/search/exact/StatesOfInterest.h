@@ -7,6 +7,8 @@
 
 #include "llvm/ADT/ArrayRef.h"
 
+#include <memory>
+#include <utility>
 #include <vector>
 
 namespace heterplan {
@@ -16,12 +18,17 @@ namespace heterplan {
 class StatesOfInterest {
 public:
   static constexpr size_t none = ~size_t(0);
-  /// `states` outlives this. No position has any before it is added.
-  explicit StatesOfInterest(const DeviceStates &states) : states(&states) {}
+  /// No position has any before it is added.
+  explicit StatesOfInterest(std::shared_ptr<const DeviceStates> states)
+      : states(std::move(states)) {}
   /// All states at so many positions.
-  static StatesOfInterest all(const DeviceStates &states, int positions);
+  static StatesOfInterest all(std::shared_ptr<const DeviceStates> states, int positions);
   /// The next position: of the states those that are of interest, and some between them.
   void addPosition(llvm::ArrayRef<char> areOfInterest);
+  /// Likewise, `areOfInterest` by place among what `others` have at the position.
+  void addPositionOf(const StatesOfInterest &others, llvm::ArrayRef<char> areOfInterest);
+
+  const std::shared_ptr<const DeviceStates> &all() const { return states; }
 
   size_t count(int position) const { return positions[position].count; }
   /// `none` where the state is of no interest.
@@ -30,8 +37,12 @@ public:
   /// Consecutive places of two positions.
   struct Segment {
     size_t before, behind, count;
+    bool leadsTo(const Segment &next) const {
+      return before + count == next.before && behind + count == next.behind;
+    }
   };
-  /// Where a stage on `option` leads from position `begin` to `end`.
+  /// Where a stage on `option` leads from position `begin` to `end`: to all that do not cost too
+  /// much, maybe to others.
   void listSegments(int begin, int end, int option, std::vector<Segment> &segments) const;
 
 private:
@@ -46,7 +57,7 @@ private:
     size_t count = 0;
   };
 
-  const DeviceStates *states;
+  std::shared_ptr<const DeviceStates> states;
   std::vector<Position> positions;
 };
 
