@@ -1,4 +1,5 @@
 #include "search/exact/Bounds.h"
+#include "search/exact/StateLoops.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -215,8 +216,8 @@ void Bounds::solveFills(int threshold) {
     const double own = weight * bucket.time, sync = bucket.sync + leastForward[begin];
     const double *before = fill + place(begin, 0);
     double *least = fill + place(position, 0);
-    for (int level = fewest; level <= levels; ++level)
-      least[level] = std::min(least[level], own + std::max(before[level - bucket.taken], sync));
+    if (fewest <= levels)
+      addBehind(own, sync, before + fewest - bucket.taken, least + fewest, levels + 1 - fewest);
   });
 }
 

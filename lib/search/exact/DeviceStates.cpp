@@ -33,6 +33,7 @@ DeviceStates::DeviceStates(const SearchSpace &space, const Problem &problem,
   }
   setPrices(space, problem, count);
   runsOf.resize(space.options.size());
+  rowsOf.resize(space.options.size());
   takenBy.assign(space.options.size(), 0);
   for (auto [option, stages] : options)
     setRuns(space.options[option], option);
@@ -93,23 +94,34 @@ void DeviceStates::setPrices(const SearchSpace &space, const Problem &problem, s
   }
 }
 
+/// Whether the figures of `row` suffice, but for the one that its states differ in.
+bool DeviceStates::holdsOthers(const GroupOption &option, size_t row) const {
+  return all_of(ArrayRef(digits).drop_back(), [&](const Digit &digit) {
+    return int(valueOf(row * rowLength(), digit)) >= figureOf(option, digit);
+  });
+}
+
 void DeviceStates::setRuns(const GroupOption &option, int index) {
   for (const Digit &digit : digits)
     takenBy[index] += size_t(figureOf(option, digit)) * digit.stride;
+  const size_t least = digits.empty() ? 0 : size_t(figureOf(option, digits.back()));
+  const size_t length = rowLength();
   std::vector<Run> &runs = runsOf[index];
+  rowsOf[index].assign(prices.size() / length, false);
   bool isLinked = false; // to the last run, by states that may be
-  for (size_t state = 0; state < prices.size(); ++state) {
-    bool mayBe = all_of(digits, [&](const Digit &digit) {
-      return int(valueOf(state, digit)) >= figureOf(option, digit);
-    });
-    isLinked &= mayBe;
-    if (!mayBe || std::isinf(prices[state]))
-      continue;
-    if (isLinked && state - (runs.back().first + runs.back().count) < shortGap)
-      runs.back().count = state + 1 - runs.back().first;
-    else
-      runs.push_back({state, 1});
-    isLinked = true;
+  for (size_t row = 0; row < prices.size() / length; ++row) {
+    const bool holds = least < length && (digits.empty() || holdsOthers(option, row));
+    rowsOf[index][row] = holds;
+    isLinked &= holds && least == 0;
+    for (size_t state = row * length + least; holds && state < (row + 1) * length; ++state) {
+      if (std::isinf(prices[state]))
+        continue;
+      if (isLinked && state - (runs.back().first + runs.back().count) < shortGap)
+        runs.back().count = state + 1 - runs.back().first;
+      else
+        runs.push_back({state, 1});
+      isLinked = true;
+    }
   }
 }
 

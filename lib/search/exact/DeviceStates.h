@@ -33,6 +33,15 @@ public:
   /// is taken(option) less.
   llvm::ArrayRef<Run> runs(int option) const { return runsOf[option]; }
   size_t taken(int option) const { return takenBy[option]; }
+  /// Rows are so many consecutive states that differ in one figure only.
+  size_t rowLength() const { return digits.empty() ? 1 : digits.back().values; }
+  /// Whether the last state of a row may be reached by a stage on `option`, whatever it costs.
+  bool holds(int option, size_t row) const { return rowsOf[option][row]; }
+  /// Whether `state` may be reached by a stage on `option`, whatever it costs.
+  bool mayEndIn(size_t state, int option) const {
+    const size_t length = rowLength();
+    return holds(option, state / length) && state % length >= taken(option) % length;
+  }
   /// Dollars per hour of all that a state says; infinite where a placement may not have so much.
   double price(size_t state) const { return prices[state]; }
 
@@ -47,6 +56,7 @@ private:
   int figureOf(const GroupOption &option, const Digit &digit) const;
   void setPrices(const SearchSpace &space, const Problem &problem, size_t count);
   void setRuns(const GroupOption &option, int index);
+  bool holdsOthers(const GroupOption &option, size_t row) const;
   size_t valueOf(size_t state, const Digit &digit) const {
     return state / digit.stride % digit.values;
   }
@@ -54,9 +64,10 @@ private:
   const double mostPrice;
   const bool priceMatters;
   std::vector<Digit> digits;
-  std::vector<std::vector<Run>> runsOf; // by option
-  std::vector<size_t> takenBy;          // by option
-  std::vector<double> prices;           // by state
+  std::vector<std::vector<Run>> runsOf;  // by option
+  std::vector<std::vector<char>> rowsOf; // by option and row: whether it holds the option
+  std::vector<size_t> takenBy;           // by option
+  std::vector<double> prices;            // by state
 };
 
 } // namespace heterplan

@@ -199,10 +199,29 @@ private:
   struct Before {
     double fill, forward;
   };
+  /// What the solves of one interval by levels look at, by position.
+  struct LevelSteps {
+    /// A ranked stage with the devices that it and those behind it have in its node; where paths
+    /// are before it, and how they look from behind.
+    struct Stage {
+      int choice, ending;
+      size_t junction, taken; // states
+    };
+    struct Transfer {
+      int ending;
+      size_t junction;
+      double receive, gradient;
+    };
+    struct Position {
+      std::vector<Stage> stages;       // that end there
+      std::vector<Transfer> transfers; // to those that may stand behind them
+      int endings = 0;
+    };
+    std::vector<Position> positions;
+  };
   /// As Relaxation has them, of the stages that end at a position: by how they look from behind,
   /// and by state.
   struct Reached {
-    std::vector<SearchSpace::Face> faces = {};
     std::vector<double> fill = {}, forward = {};
   };
   /// Which choice reached a place, and from where: the least fill, and the least forward time.
@@ -279,11 +298,14 @@ private:
   int64_t improveByLevels(Interval &interval);
   Junctions junctionsOf(const Interval &interval) const;
   void solveLevels(const Interval &interval, const Charges &charges, Relaxation &relaxation);
+  void listLevelSteps(const Interval &interval);
+  void listLevelTransfers(int position, const Junctions &junctions,
+                          llvm::ArrayRef<SearchSpace::Face> endings);
   void addStages(const Interval &interval, const Charges &charges, const Relaxation &relaxation,
                  int end, Reached &reached) const;
-  void addStage(const Choice &choice, int chain, double pays, const Relaxation &relaxation,
+  void addStage(const LevelSteps::Stage &stage, double pays, const Relaxation &relaxation,
                 Reached &reached) const;
-  void addTransfers(int position, const Reached &reached, Relaxation &relaxation);
+  void addTransfers(int position, const Reached &reached, Relaxation &relaxation) const;
   void traceLevels(const Interval &interval, const Charges &charges, const Relaxation &relaxation);
   TransferTimes boundary(int position, SearchSpace::Face before, SearchSpace::Face behind);
   size_t statesTaken(const Levels &levels, int option) const;
@@ -321,6 +343,7 @@ private:
   Known known;
   bool isWarm = false;        // they come from elsewhere
   std::vector<Step> steps;    // by place, of the last solve; with levels, only those of its path
+  LevelSteps levelSteps;      // of the interval that is made sharp
   std::vector<int> lastPath;  // choices of the last solve, from the end
   std::vector<Path> met;      // good ones, to be taken
   std::vector<unsigned> seen; // by choice: the listing that found it last

@@ -127,6 +127,7 @@ int64_t Lagrangian::improveByLevels(Interval &interval) {
   const double before = interval.time.bound;
   size_t work = choices.size() + additions(interval, interval.time.junctions) *
                                      interval.time.levels.states() * stepsOfLevels;
+  listLevelSteps(interval);
   improveTime(interval, stepsOfLevels);
   interval.time.bound = std::max(before, std::min(interval.time.bound, timeLimit));
   rankChoices(interval);
@@ -192,62 +193,84 @@ void Lagrangian::solveLevels(const Interval &interval, const Charges &charges,
   relaxation.bound = std::isfinite(least) ? least - paid - 1e-12 * (least + paid) : infinity;
 }
 
-/// Makes `reached` what the ranked stages that end at `end` add to what is before them.
-void Lagrangian::addStages(const Interval &interval, const Charges &charges,
-                           const Relaxation &relaxation, int end, Reached &reached) const {
-  reached = {};
-  for (size_t i = interval.firstRanked[end]; i < interval.firstRanked[end + 1]; ++i) {
-    const Choice &choice = choices[interval.ranked[i].choice];
-    const double pays = ownCharge(choice, interval, charges);
-    auto [least, most] = evaluator.space.chainsOf(choice.option);
-    for (int chain = least; chain <= most; ++chain)
-      addStage(choice, chain, pays, relaxation, reached);
+/// Makes `levelSteps` those of `interval`, as it is ranked.
+void Lagrangian::listLevelSteps(const Interval &interval) {
+  const Junctions &junctions = interval.time.junctions;
+  levelSteps.positions.assign(positions, {});
+  std::vector<SearchSpace::Face> endings;
+  for (int end = 1; end < positions; ++end) {
+    LevelSteps::Position &here = levelSteps.positions[end];
+    endings.clear();
+    for (size_t i = interval.firstRanked[end]; i < interval.firstRanked[end + 1]; ++i) {
+      const int index = interval.ranked[i].choice, option = choices[index].option;
+      const size_t taken = statesTaken(interval.time.levels, option);
+      auto [least, most] = evaluator.space.chainsOf(option);
+      for (int chain = least; chain <= most; ++chain) {
+        const SearchSpace::Face face = evaluator.space.faceBehind(option, chain);
+        const size_t ending = find(endings, face) - endings.begin();
+        if (ending == endings.size())
+          endings.push_back(face);
+        const int junction =
+            junctions.find(choices[index].begin, evaluator.space.faceBefore(option, chain));
+        here.stages.push_back({index, int(ending), size_t(junction), taken});
+      }
+    }
+    here.endings = int(endings.size());
+    listLevelTransfers(end, junctions, endings);
   }
 }
 
-/// One of them, of a chain of so many devices in its node, which `pays` for its own.
-void Lagrangian::addStage(const Choice &choice, int chain, double pays,
-                          const Relaxation &relaxation, Reached &reached) const {
+void Lagrangian::listLevelTransfers(int position, const Junctions &junctions,
+                                    ArrayRef<SearchSpace::Face> endings) {
+  for (size_t here = junctions.first[position]; here < junctions.first[position + 1]; ++here)
+    for (size_t i = 0; i < endings.size(); ++i) {
+      const TransferTimes times = boundary(position, endings[i], junctions.faces[here]);
+      if (std::isfinite(times.receive))
+        levelSteps.positions[position].transfers.push_back(
+            {int(i), here, times.receive, times.gradient});
+    }
+}
+
+/// Makes `reached` what the ranked stages that end at `end` add to what is before them.
+void Lagrangian::addStages(const Interval &interval, const Charges &charges,
+                           const Relaxation &relaxation, int end, Reached &reached) const {
+  const LevelSteps::Position &here = levelSteps.positions[end];
+  reached.fill.assign(here.endings * relaxation.levels.states(), infinity);
+  reached.forward.assign(reached.fill.size(), infinity);
+  for (const LevelSteps::Stage &stage : here.stages)
+    addStage(stage, ownCharge(choices[stage.choice], interval, charges), relaxation, reached);
+}
+
+/// One of them, which `pays` for its own.
+void Lagrangian::addStage(const LevelSteps::Stage &stage, double pays, const Relaxation &relaxation,
+                          Reached &reached) const {
   const Levels &levels = relaxation.levels;
   const ArrayRef<Levels::Kept> kept = levels.types;
   const ArrayRef<Levels::Kept> outer = kept.empty() ? kept : kept.drop_back();
   const size_t states = levels.states(), inner = kept.empty() ? 1 : size_t(kept.back().count) + 1;
-  const SearchSpace::Face face = evaluator.space.faceBehind(choice.option, chain);
-  size_t own = find(reached.faces, face) - reached.faces.begin();
-  if (own == reached.faces.size()) {
-    reached.faces.push_back(face);
-    reached.fill.resize((own + 1) * states, infinity);
-    reached.forward.resize((own + 1) * states, infinity);
-  }
+  const Choice &choice = choices[stage.choice];
   const Addition<double> added{pays + choice.time - choice.receive - choice.gradient,
                                pays + choice.forward - choice.receive, choice.sync};
-  const size_t taken = statesTaken(levels, choice.option), least = taken % inner;
-  const size_t junction =
-      relaxation.junctions.find(choice.begin, evaluator.space.faceBefore(choice.option, chain));
-  for (size_t row = taken / inner; row < states / inner; ++row) {
-    if (!isAtLeast(outer, row, taken / inner))
+  const size_t least = stage.taken % inner;
+  for (size_t row = stage.taken / inner; row < states / inner; ++row) {
+    if (!isAtLeast(outer, row, stage.taken / inner))
       continue;
-    size_t state = row * inner + least, before = junction * states + state - taken;
+    size_t state = row * inner + least, before = stage.junction * states + state - stage.taken;
+    size_t own = stage.ending * states + state;
     heterplan::addStage(added, &relaxation.fill[before], &relaxation.forward[before],
-                        &reached.fill[own * states + state], &reached.forward[own * states + state],
-                        inner - least);
+                        &reached.fill[own], &reached.forward[own], inner - least);
   }
 }
 
 /// From the stages that end at `position` to those that may stand behind them.
-void Lagrangian::addTransfers(int position, const Reached &reached, Relaxation &relaxation) {
-  const Junctions &junctions = relaxation.junctions;
+void Lagrangian::addTransfers(int position, const Reached &reached, Relaxation &relaxation) const {
   const size_t states = relaxation.levels.states();
-  for (size_t here = junctions.first[position]; here < junctions.first[position + 1]; ++here)
-    for (size_t i = 0; i < reached.faces.size(); ++i) {
-      TransferTimes time = boundary(position, reached.faces[i], junctions.faces[here]);
-      if (std::isinf(time.receive))
-        continue;
-      addTime(time.receive, &reached.forward[i * states], &relaxation.forward[here * states],
-              states);
-      addTime(time.receive + time.gradient, &reached.fill[i * states],
-              &relaxation.fill[here * states], states);
-    }
+  for (const LevelSteps::Transfer &of : levelSteps.positions[position].transfers) {
+    addTime(of.receive, &reached.forward[of.ending * states],
+            &relaxation.forward[of.junction * states], states);
+    addTime(of.receive + of.gradient, &reached.fill[of.ending * states],
+            &relaxation.fill[of.junction * states], states);
+  }
 }
 
 /// The steps of the path of the last solve.

@@ -19,10 +19,10 @@ namespace {
 constexpr float infinity = std::numeric_limits<float>::infinity();
 } // namespace
 
-NeighbourPaths::NeighbourPaths(const Evaluator &evaluator, const DeviceStates &states,
+NeighbourPaths::NeighbourPaths(const Evaluator &evaluator, const StatesOfInterest &interest,
                                PathTable &paths, int64_t batch, ArrayRef<StateStage> stages,
                                Memory &memory)
-    : evaluator(evaluator), states(states), paths(paths), batch(batch),
+    : evaluator(evaluator), interest(interest), paths(paths), batch(batch),
       positions(evaluator.space.positions.size() + 1), memory(memory) {
   listChains(stages);
   listPositions();
@@ -75,12 +75,12 @@ void NeighbourPaths::listPositions() {
       here.behind.push_back({face, {}});
     setBoundaries(position);
     for (Side &side : here.ending) {
-      side.first = here.endingPlaces;
-      here.endingPlaces += side.times.size();
+      side.first = here.endingStates;
+      here.endingStates += side.times.size() * interest.count(position);
     }
     for (Side &side : here.behind) {
-      side.first = places;
-      places += side.times.size();
+      side.first = statesBehind;
+      statesBehind += side.times.size() * interest.count(position);
     }
   }
 }
@@ -115,12 +115,13 @@ void NeighbourPaths::setBoundaries(int position) {
     }
 }
 
-size_t NeighbourPaths::additions(const SearchSpace &space, ArrayRef<StateStage> stages) {
+size_t NeighbourPaths::additions(const SearchSpace &space, const StatesOfInterest &interest,
+                                 ArrayRef<StateStage> stages) {
   std::map<int, std::pair<std::set<SearchSpace::Face>, std::set<SearchSpace::Face>>> faces;
   size_t sum = 0;
   for (const StateStage &stage : stages) {
     auto [least, most] = space.chainsOf(stage.option);
-    sum += most + 1 - least;
+    sum += (most + 1 - least) * interest.count(stage.end);
     for (int chain = least; chain <= most; ++chain) {
       faces[stage.end].first.insert(space.faceBehind(stage.option, chain));
       faces[stage.begin].second.insert(space.faceBefore(stage.option, chain));
@@ -128,8 +129,9 @@ size_t NeighbourPaths::additions(const SearchSpace &space, ArrayRef<StateStage> 
   }
   for (const auto &[position, here] : faces)
     for (SearchSpace::Face before : here.first)
-      sum += count_if(here.second,
-                      [&](SearchSpace::Face behind) { return space.mayMeet(before, behind); });
+      sum += interest.count(position) * count_if(here.second, [&](SearchSpace::Face behind) {
+               return space.mayMeet(before, behind);
+             });
   return sum;
 }
 
@@ -145,12 +147,11 @@ size_t NeighbourPaths::allowed(const StateStage &stage, const Side &side, double
 
 void NeighbourPaths::solve(double newBelow) {
   below = newBelow;
-  const size_t count = states.size();
-  memory.fills.assign(places * count, infinity);
-  memory.forwards.assign(places * count, infinity);
+  memory.fills.assign(statesBehind, infinity);
+  memory.forwards.assign(statesBehind, infinity);
   for (const Side &side : positions[0].behind) {
-    std::fill_n(memory.fills.begin() + side.first * count, count, 0);
-    std::fill_n(memory.forwards.begin() + side.first * count, count, 0);
+    std::fill_n(memory.fills.begin() + side.first, interest.count(0), 0);
+    std::fill_n(memory.forwards.begin() + side.first, interest.count(0), 0);
   }
   for (int end = 1; end + 1 < int(positions.size()); ++end) {
     addStages(end);
@@ -161,56 +162,58 @@ void NeighbourPaths::solve(double newBelow) {
 /// A stage that may receive a longer gradient may receive a shorter one.
 void NeighbourPaths::addStages(int end) {
   const Position &here = positions[end];
-  const size_t count = states.size();
-  memory.endingFills.assign(here.endingPlaces * count, infinity);
-  memory.endingForwards.assign(here.endingPlaces * count, infinity);
-  for (size_t i = here.firstStage; i < positions[end + 1].firstStage; ++i) {
-    const StateStage &stage = chained[i].stage;
-    const Side *own = &here.ending[indexOf(here.ending, chained[i].behind)];
-    const Side &before = sideOf(chained[i]);
-    const size_t taken = states.taken(stage.option);
-    size_t known = 0;
-    for (size_t gradient = own->times.size(); gradient-- > 0;) {
-      size_t most = allowed(stage, before, own->times[gradient]);
-      if (most == known)
-        continue;
-      known = most;
-      for (auto [first, length] : states.runs(stage.option)) {
-        size_t from = (before.first + most - 1) * count + first - taken;
-        size_t to = (own->first + gradient) * count + first;
-        addStage({coreOf(stage), stage.forward - stage.receive, stage.sync}, &memory.fills[from],
-                 &memory.forwards[from], &memory.endingFills[to], &memory.endingForwards[to],
-                 length);
-        looked += int64_t(length);
-      }
-    }
-  }
+  const size_t count = interest.count(end);
+  memory.endingFills.assign(here.endingStates, infinity);
+  memory.endingForwards.assign(here.endingStates, infinity);
+  for (size_t i = here.firstStage; i < positions[end + 1].firstStage; ++i)
+    addStage(chained[i]);
   for (const Side &side : here.ending)
     for (size_t longer = side.times.size(); longer-- > 1;) {
-      size_t to = (side.first + longer - 1) * count;
+      size_t to = side.first + (longer - 1) * count;
       addTime(0, &memory.endingFills[to + count], &memory.endingFills[to], count);
       addTime(0, &memory.endingForwards[to + count], &memory.endingForwards[to], count);
     }
 }
 
+void NeighbourPaths::addStage(const Chained &of) {
+  const StateStage &stage = of.stage;
+  const std::vector<Side> &ending = positions[stage.end].ending;
+  const Side &own = ending[indexOf(ending, of.behind)], &before = sideOf(of);
+  interest.listSegments(stage.begin, stage.end, stage.option, memory.segments);
+  const Addition<double> added{coreOf(stage), stage.forward - stage.receive, stage.sync};
+  size_t known = 0;
+  for (size_t gradient = own.times.size(); gradient-- > 0;) {
+    size_t most = allowed(stage, before, own.times[gradient]);
+    if (most == known)
+      continue;
+    known = most;
+    const size_t from = before.first + (most - 1) * interest.count(stage.begin);
+    const size_t to = own.first + gradient * interest.count(stage.end);
+    heterplan::addStage(added, memory.segments, &memory.fills[from], &memory.forwards[from],
+                        &memory.endingFills[to], &memory.endingForwards[to]);
+    for (const StatesOfInterest::Segment &segment : memory.segments)
+      looked += int64_t(segment.count);
+  }
+}
+
 void NeighbourPaths::addTransfers(int end) {
   const Position &here = positions[end];
-  const size_t count = states.size();
+  const size_t count = interest.count(end);
   for (size_t after = 0; after < here.behind.size(); ++after) {
     const Side &side = here.behind[after];
     for (size_t before = 0; before < here.ending.size(); ++before) {
       const Boundary &transfers = here.boundary(before, after);
       if (std::isinf(transfers.receive)) // they cannot be neighbours
         continue;
-      size_t from = (here.ending[before].first + transfers.gradientClass) * count;
-      size_t to = (side.first + transfers.receiveClass) * count;
+      size_t from = here.ending[before].first + transfers.gradientClass * count;
+      size_t to = side.first + transfers.receiveClass * count;
       addTime(transfers.receive + transfers.gradient, &memory.endingFills[from], &memory.fills[to],
               count);
       addTime(transfers.receive, &memory.endingForwards[from], &memory.forwards[to], count);
       looked += int64_t(count);
     }
     for (size_t receive = 1; receive < side.times.size(); ++receive) {
-      size_t to = (side.first + receive) * count;
+      size_t to = side.first + receive * count;
       addTime(0, &memory.fills[to - count], &memory.fills[to], count);
       addTime(0, &memory.forwards[to - count], &memory.forwards[to], count);
     }
@@ -218,12 +221,21 @@ void NeighbourPaths::addTransfers(int end) {
 }
 
 double NeighbourPaths::fill(size_t state) const {
-  const Side &end = positions[positions.size() - 2].behind.front();
-  return end.times.empty() ? infinity : memory.fills[end.first * states.size() + state];
+  const int last = int(positions.size()) - 2;
+  const Side &end = positions[last].behind.front();
+  const size_t place = interest.placeOf(last, state);
+  return end.times.empty() || place == StatesOfInterest::none ? infinity
+                                                              : memory.fills[end.first + place];
+}
+
+/// Of `least`, what lies before a stage that ends in `state`; `first`: where its side begins.
+double NeighbourPaths::before(const std::vector<double> &least, const StateStage &stage,
+                              size_t first, size_t state) const {
+  const size_t place = interest.placeOf(stage.begin, state - interest.all()->taken(stage.option));
+  return place == StatesOfInterest::none ? infinity : least[first + place];
 }
 
 std::vector<int> NeighbourPaths::path(size_t state) const {
-  const size_t count = states.size();
   std::vector<int> path;
   bool forwardOnly = false;
   size_t after = 0;
@@ -235,9 +247,7 @@ std::vector<int> NeighbourPaths::path(size_t state) const {
     bool isBehindSync = false;
     for (size_t i = here.firstStage; i < positions[position + 1].firstStage; ++i) {
       const StateStage &stage = chained[i].stage;
-      if (none_of(states.runs(stage.option), [&](const DeviceStates::Run &run) {
-            return state >= run.first && state < run.first + run.count;
-          }))
+      if (!interest.all()->mayEndIn(state, stage.option))
         continue;
       size_t from = indexOf(here.ending, chained[i].behind);
       const Boundary &transfers = here.boundary(from, after);
@@ -247,24 +257,25 @@ std::vector<int> NeighbourPaths::path(size_t state) const {
       size_t most = allowed(stage, side, transfers.gradient);
       if (most == 0 || transfers.receive > mostReceived)
         continue;
-      size_t before = (side.first + most - 1) * count + state - states.taken(stage.option);
-      double sync = stage.sync + memory.forwards[before];
+      const size_t first = side.first + (most - 1) * interest.count(stage.begin);
+      const double fill = before(memory.fills, stage, first, state);
+      const double forward = before(memory.forwards, stage, first, state);
+      double sync = stage.sync + forward;
       double time = transfers.receive;
-      time += forwardOnly
-                  ? stage.forward - stage.receive + memory.forwards[before]
-                  : coreOf(stage) + transfers.gradient + std::max(memory.fills[before], sync);
+      time += forwardOnly ? stage.forward - stage.receive + forward
+                          : coreOf(stage) + transfers.gradient + std::max(fill, sync);
       if (time >= least)
         continue;
       least = time;
       best = int(i);
-      isBehindSync = sync > memory.fills[before];
+      isBehindSync = sync > fill;
       mayReceive = side.times[most - 1];
     }
     if (best < 0)
       return {};
     path.push_back(chained[best].index);
     const StateStage &stage = chained[best].stage;
-    state -= states.taken(stage.option);
+    state -= interest.all()->taken(stage.option);
     position = stage.begin;
     after = &sideOf(chained[best]) - positions[position].behind.data();
     mostReceived = mayReceive;

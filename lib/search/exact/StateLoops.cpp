@@ -23,6 +23,15 @@ inline void addStageTo(Addition<Number> added, const Number *__restrict fillBefo
 }
 
 template <typename Number>
+inline void addStageTo(Addition<Number> added, llvm::ArrayRef<StatesOfInterest::Segment> segments,
+                       const Number *fillBefore, const Number *forwardBefore, Number *fill,
+                       Number *forward) {
+  for (const StatesOfInterest::Segment &of : segments)
+    addStageTo(added, fillBefore + of.before, forwardBefore + of.before, fill + of.behind,
+               forward + of.behind, of.count);
+}
+
+template <typename Number>
 inline void addTimeTo(Number time, const Number *__restrict before, Number *__restrict least,
                       size_t count) {
   for (size_t i = 0; i < count; ++i)
@@ -36,10 +45,26 @@ HETERPLAN_VECTORISED void addStage(Addition<double> added, const double *fillBef
   addStageTo(added, fillBefore, forwardBefore, fill, forward, count);
 }
 
-HETERPLAN_VECTORISED void addStage(Addition<float> added, const float *fillBefore,
-                                   const float *forwardBefore, float *fill, float *forward,
-                                   size_t count) {
-  addStageTo(added, fillBefore, forwardBefore, fill, forward, count);
+HETERPLAN_VECTORISED void addStage(Addition<double> added,
+                                   llvm::ArrayRef<StatesOfInterest::Segment> segments,
+                                   const double *fillBefore, const double *forwardBefore,
+                                   double *fill, double *forward) {
+  addStageTo(added, segments, fillBefore, forwardBefore, fill, forward);
+}
+
+HETERPLAN_VECTORISED void addStage(Addition<float> added,
+                                   llvm::ArrayRef<StatesOfInterest::Segment> segments,
+                                   const float *fillBefore, const float *forwardBefore, float *fill,
+                                   float *forward) {
+  addStageTo(added, segments, fillBefore, forwardBefore, fill, forward);
+}
+
+HETERPLAN_VECTORISED void addBehind(double time, double behind, const double *__restrict before,
+                                    double *__restrict least, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    const double all = time + (before[i] > behind ? before[i] : behind);
+    least[i] = all < least[i] ? all : least[i];
+  }
 }
 
 HETERPLAN_VECTORISED void addTime(double time, const double *before, double *least, size_t count) {

@@ -1,6 +1,10 @@
 // The loops over states of paths, which are most of what a proof takes.
 #pragma once
 
+#include "search/exact/StatesOfInterest.h"
+
+#include "llvm/ADT/ArrayRef.h"
+
 #include <cstddef>
 
 namespace heterplan {
@@ -11,8 +15,13 @@ template <typename Number> struct Addition { Number time, forward, sync; };
 /// Adds a stage to the `count` states before it, where that gives less than there is.
 void addStage(Addition<double> added, const double *fillBefore, const double *forwardBefore,
               double *fill, double *forward, size_t count);
-void addStage(Addition<float> added, const float *fillBefore, const float *forwardBefore,
-              float *fill, float *forward, size_t count);
+/// Likewise, to some of the states of one position those of another one.
+void addStage(Addition<double> added, llvm::ArrayRef<StatesOfInterest::Segment> segments,
+              const double *fillBefore, const double *forwardBefore, double *fill, double *forward);
+void addStage(Addition<float> added, llvm::ArrayRef<StatesOfInterest::Segment> segments,
+              const float *fillBefore, const float *forwardBefore, float *fill, float *forward);
+/// Likewise where a stage hides no more of its synchronisation than `behind`, whatever is before.
+void addBehind(double time, double behind, const double *before, double *least, size_t count);
 /// Adds so much time to the states before, likewise.
 void addTime(double time, const double *before, double *least, size_t count);
 void addTime(float time, const float *before, float *least, size_t count);

@@ -9,6 +9,7 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <tuple>
 
 using namespace llvm;
 
@@ -59,112 +60,185 @@ LeastTransfers::LeastTransfers(const Evaluator &evaluator, PathTable &paths,
   boundaries.assign(positions * count * count, {infinity, infinity});
   std::fill_n(boundaries.begin(), count * count, Boundary());
   std::fill_n(boundaries.rbegin(), count * count, Boundary());
-  for (size_t position = 1; position + 1 < positions; ++position)
-    for (int before : options)
-      for (int behind : options) {
-        if (!space.mayFollow(before, behind))
-          continue;
-        Boundary &least = boundaries[(position * count + kindFromBehind(before)) * count +
-                                     kindFromBefore(behind)];
-        TransferTimes times =
-            transferTimes(evaluator, paths, table.batch, int(position), before, behind);
-        least.receive = std::min(least.receive, times.receive);
-        least.gradient = std::min(least.gradient, times.gradient);
-      }
+  std::map<std::tuple<Bytes, Bytes, Bytes>, size_t> known; // positions where as much crosses
+  for (size_t position = 1; position + 1 < positions; ++position) {
+    const Cut &cut = evaluator.cuts[space.positions[position]];
+    auto [alike, isNew] =
+        known.try_emplace({cut.forwardBytes, cut.fixedBytes, cut.backwardBytes}, position);
+    if (isNew)
+      setBoundaries(evaluator, paths, table.batch, int(position), options);
+    else
+      std::copy_n(boundaries.begin() + alike->second * count * count, count * count,
+                  boundaries.begin() + position * count * count);
+  }
+}
+
+void LeastTransfers::setBoundaries(const Evaluator &evaluator, PathTable &paths, int64_t batch,
+                                   int position, ArrayRef<int> options) {
+  for (int before : options)
+    for (int behind : options) {
+      if (!evaluator.space.mayFollow(before, behind))
+        continue;
+      Boundary &least = boundaries[(size_t(position) * count + kindFromBehind(before)) * count +
+                                   kindFromBefore(behind)];
+      TransferTimes times = transferTimes(evaluator, paths, batch, position, before, behind);
+      least.receive = std::min(least.receive, times.receive);
+      least.gradient = std::min(least.gradient, times.gradient);
+    }
+}
+
+StatePaths::StatePaths(const StatesOfInterest &interest, const LeastTransfers &transfers,
+                       int positions, Memory &memory)
+    : interest(interest), transfers(transfers), positions(positions), kinds(transfers.kinds()),
+      memory(memory) {}
+
+void StatePaths::Places::clear(int positions, int kindsOfPosition) {
+  kinds = kindsOfPosition;
+  first.assign(size_t(positions) * kinds, StatesOfInterest::none);
+}
+
+void StatePaths::Places::number(const StatesOfInterest &interest) {
+  size = 0;
+  for (size_t i = 0; i < first.size(); ++i)
+    if (first[i] != StatesOfInterest::none) {
+      first[i] = size;
+      size += interest.count(int(i / kinds));
+    }
+}
+
+void StatePaths::listPlaces(ArrayRef<StateStage> stages) {
+  behind.clear(positions, kinds);
+  ending.clear(positions, kinds);
+  for (const StateStage &stage : stages) {
+    behind.add(stage.begin, transfers.kindFromBefore(stage.option));
+    ending.add(stage.end, transfers.kindFromBehind(stage.option));
+  }
+  behind.add(positions - 1, 0);
+  behind.number(interest);
+  ending.number(interest);
 }
 
 void StatePaths::solve(ArrayRef<StateStage> stages, double below) {
-  const size_t count = states.size();
-  memory.fills.assign(size_t(positions) * size_t(kinds) * count, infinity);
-  memory.forwards.assign(size_t(positions) * size_t(kinds) * count, infinity);
-  std::fill_n(memory.fills.begin(), kinds * count, 0);
-  std::fill_n(memory.forwards.begin(), kinds * count, 0);
+  listPlaces(stages);
+  memory.fills.assign(behind.size, infinity);
+  memory.forwards.assign(behind.size, infinity);
+  memory.endingFills.assign(ending.size, infinity);
+  memory.endingForwards.assign(ending.size, infinity);
+  for (int kind = 0; kind < kinds; ++kind)
+    if (behind.has(0, kind)) {
+      std::fill_n(memory.fills.begin() + behind.at(0, kind), interest.count(0), 0);
+      std::fill_n(memory.forwards.begin() + behind.at(0, kind), interest.count(0), 0);
+    }
   auto next = stages.begin();
   for (int end = 1; end < positions; ++end) {
-    memory.endingFills.assign(kinds * count, infinity);
-    memory.endingForwards.assign(kinds * count, infinity);
-    for (; next != stages.end() && next->end == end; ++next) {
-      if (next->time >= below)
-        continue;
-      const int before = transfers.kindFromBefore(next->option);
-      const int kind = transfers.kindFromBehind(next->option);
-      const size_t taken = states.taken(next->option), from = place(next->begin, before) - taken;
-      const Addition<float> added{float(next->time - next->receive - next->gradient),
-                                  float(next->forward - next->receive), float(next->sync)};
-      for (auto [first, length] : states.runs(next->option)) {
-        addStage(added, &memory.fills[from + first], &memory.forwards[from + first],
-                 &memory.endingFills[kind * count + first],
-                 &memory.endingForwards[kind * count + first], length);
-        looked += int64_t(length);
-      }
-    }
+    for (; next != stages.end() && next->end == end; ++next)
+      if (next->time < below)
+        addStage(*next);
     addTransfers(end);
   }
 }
 
-void StatePaths::addTransfers(int position) {
-  const size_t count = states.size();
+void StatePaths::addStage(const StateStage &stage) {
+  const size_t from = behind.at(stage.begin, transfers.kindFromBefore(stage.option));
+  const size_t to = ending.at(stage.end, transfers.kindFromBehind(stage.option));
+  const Addition<float> added{float(stage.time - stage.receive - stage.gradient),
+                              float(stage.forward - stage.receive), float(stage.sync)};
+  interest.listSegments(stage.begin, stage.end, stage.option, memory.segments);
+  heterplan::addStage(added, memory.segments, &memory.fills[from], &memory.forwards[from],
+                      &memory.endingFills[to], &memory.endingForwards[to]);
+  for (const StatesOfInterest::Segment &segment : memory.segments)
+    looked += int64_t(segment.count);
+}
+
+/// Calls `visit(boundary, ending, behind)` with the places of stages that may be neighbours there.
+template <typename Visit> void StatePaths::overTransfers(int position, Visit visit) {
   for (int before = 0; before < kinds; ++before)
-    for (int behind = 0; behind < kinds; ++behind) {
-      const LeastTransfers::Boundary &times = transfers.at(position, before, behind);
+    for (int after = 0; after < kinds; ++after) {
+      if (!ending.has(position, before) || !behind.has(position, after))
+        continue;
+      const LeastTransfers::Boundary &times = transfers.at(position, before, after);
       if (std::isinf(times.receive)) // they cannot be neighbours
         continue;
-      addTime(float(times.receive + times.gradient), &memory.endingFills[before * count],
-              &memory.fills[place(position, behind)], count);
-      addTime(float(times.receive), &memory.endingForwards[before * count],
-              &memory.forwards[place(position, behind)], count);
+      visit(times, ending.at(position, before), behind.at(position, after));
+      looked += int64_t(interest.count(position));
     }
-  looked += int64_t(count * kinds * kinds);
+}
+
+void StatePaths::addTransfers(int position) {
+  const size_t count = interest.count(position);
+  overTransfers(position, [&](const LeastTransfers::Boundary &times, size_t from, size_t to) {
+    addTime(float(times.receive + times.gradient), &memory.endingFills[from], &memory.fills[to],
+            count);
+    addTime(float(times.receive), &memory.endingForwards[from], &memory.forwards[to], count);
+  });
 }
 
 /// Of what is left behind a position, with what crosses it.
 void StatePaths::takeTransfers(int position) {
-  const size_t count = states.size();
-  for (int before = 0; before < kinds; ++before)
-    for (int behind = 0; behind < kinds; ++behind) {
-      const LeastTransfers::Boundary &times = transfers.at(position, before, behind);
-      if (std::isinf(times.receive))
-        continue;
-      keepMost(float(times.receive + times.gradient), &memory.leftBehind[place(position, behind)],
-               &memory.left[place(position, before)], count);
-    }
-  looked += int64_t(count * kinds * kinds);
+  const size_t count = interest.count(position);
+  overTransfers(position, [&](const LeastTransfers::Boundary &times, size_t to, size_t from) {
+    keepMost(float(times.receive + times.gradient), &memory.leftBehind[from], &memory.left[to],
+             count);
+  });
 }
 
 std::vector<StateStage> StatePaths::within(ArrayRef<StateStage> stages, double below,
                                            const std::vector<double> &limits) {
-  const size_t count = states.size();
-  memory.left.assign(size_t(positions) * size_t(kinds) * count, -infinity);
-  memory.leftBehind.assign(size_t(positions) * size_t(kinds) * count, -infinity);
-  for (int kind = 0; kind < kinds; ++kind)
-    std::transform(limits.begin(), limits.end(), memory.left.begin() + place(positions - 1, kind),
-                   [&](double limit) { return float(limit * (1 + 2 * rounding())); });
+  memory.left.assign(ending.size, -infinity);
+  memory.leftBehind.assign(behind.size, -infinity);
+  for (size_t state = 0; state < limits.size(); ++state)
+    if (size_t of = interest.placeOf(positions - 1, state); of != StatesOfInterest::none)
+      memory.leftBehind[behind.at(positions - 1, 0) + of] =
+          float(limits[state] * (1 + 2 * rounding()));
   std::vector<StateStage> kept;
   auto stage = stages.end();
   for (int end = positions - 1; end > 0; --end) {
-    if (end + 1 < positions)
-      takeTransfers(end);
-    for (; stage != stages.begin() && (stage - 1)->end == end; --stage) {
-      const StateStage &own = stage[-1];
-      if (own.time >= below)
-        continue;
-      const size_t before =
-          place(own.begin, transfers.kindFromBefore(own.option)) - states.taken(own.option);
-      const size_t behind = place(end, transfers.kindFromBehind(own.option));
-      const float time = float(own.time - own.receive - own.gradient);
-      bool isKept = false;
-      for (auto [first, length] : states.runs(own.option)) {
-        keepMost(time, &memory.left[behind + first], &memory.leftBehind[before + first], length);
-        isKept |=
-            anyWithin(time, &memory.fills[before + first], &memory.left[behind + first], length);
-        looked += 2 * int64_t(length);
-      }
-      if (isKept)
-        kept.push_back(own);
-    }
+    takeTransfers(end);
+    for (; stage != stages.begin() && (stage - 1)->end == end; --stage)
+      if (stage[-1].time < below && takeStage(stage[-1]))
+        kept.push_back(stage[-1]);
   }
   std::reverse(kept.begin(), kept.end());
   return kept;
+}
+
+/// Takes a stage from what is left behind it; false: no path of interest has it.
+bool StatePaths::takeStage(const StateStage &stage) {
+  const size_t from = behind.at(stage.begin, transfers.kindFromBefore(stage.option));
+  const size_t to = ending.at(stage.end, transfers.kindFromBehind(stage.option));
+  const float time = float(stage.time - stage.receive - stage.gradient);
+  bool isKept = false;
+  interest.listSegments(stage.begin, stage.end, stage.option, memory.segments);
+  for (const StatesOfInterest::Segment &of : memory.segments) {
+    const float *left = &memory.left[to + of.behind];
+    keepMost(time, left, &memory.leftBehind[from + of.before], of.count);
+    isKept |= anyWithin(time, &memory.fills[from + of.before], left, of.count);
+    looked += 2 * int64_t(of.count);
+  }
+  return isKept;
+}
+
+StatesOfInterest StatePaths::statesWithin() const {
+  StatesOfInterest result(interest.all());
+  std::vector<char> found;
+  for (int position = 0; position < positions; ++position) {
+    found.assign(interest.count(position), false);
+    addWithin(position, found);
+    result.addPositionOf(interest, found);
+  }
+  return result;
+}
+
+/// Adds to `found` the states of a position in which paths take no more than is left.
+void StatePaths::addWithin(int position, std::vector<char> &found) const {
+  for (int kind = 0; kind < kinds; ++kind) {
+    if (!behind.has(position, kind))
+      continue;
+    const float *fill = &memory.fills[behind.at(position, kind)];
+    const float *most = &memory.leftBehind[behind.at(position, kind)];
+    for (size_t state = 0; state < found.size(); ++state)
+      found[state] |= fill[state] <= most[state];
+  }
 }
 
 } // namespace heterplan

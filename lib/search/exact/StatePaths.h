@@ -4,6 +4,7 @@
 
 #include "search/exact/DeviceStates.h"
 #include "search/exact/Labels.h"
+#include "search/exact/StatesOfInterest.h"
 #include "search/placement/StageTable.h"
 
 #include "llvm/ADT/ArrayRef.h"
@@ -50,6 +51,9 @@ public:
   }
 
 private:
+  void setBoundaries(const Evaluator &evaluator, PathTable &paths, int64_t batch, int position,
+                     llvm::ArrayRef<int> options);
+
   int count = 0;
   std::vector<int> fromBefore, fromBehind; // by option
   std::vector<Boundary> boundaries;        // by position, kind before it and kind behind it
@@ -61,45 +65,70 @@ public:
   /// What is solved, kept from one object to the next: to get so much memory takes longer than to
   /// fill it.
   struct Memory {
-    /// By position, kind behind it and state: of the layers before, with the transfers there.
+    /// By position, kind behind it and state of interest: of the layers before, with the transfers
+    /// there.
     std::vector<float> fills, forwards;
-    /// By position, kind before it and state: without those transfers; of the position in hand.
+    /// By position, kind before it and state of interest: without those transfers.
     std::vector<float> endingFills, endingForwards;
-    /// What the layers behind may take: by position, kind before it and state, and of the position
-    /// in hand by the kind behind it, with the transfers there.
+    /// What the layers behind may take: likewise by the kind before a position, and by the kind
+    /// behind it, with the transfers there.
     std::vector<float> left, leftBehind;
+    std::vector<StatesOfInterest::Segment> segments; // of the stage in hand
   };
   /// All outlive this; `memory` is of one object at a time.
-  StatePaths(const DeviceStates &states, const LeastTransfers &transfers, int positions,
-             Memory &memory)
-      : states(states), transfers(transfers), positions(positions), kinds(transfers.kinds()),
-        memory(memory) {}
+  /// Other states than those of `interest` are not looked at, as if no path had them.
+  StatePaths(const StatesOfInterest &interest, const LeastTransfers &transfers, int positions,
+             Memory &memory);
 
   /// Solves for stages that take less than `below` seconds; `stages` by end.
   void solve(llvm::ArrayRef<StateStage> stages, double below);
   /// Least Σ τ + exposed synchronisation of all layers in `state`; infinite where there is none.
   double fill(size_t state) const {
-    return double(memory.fills[place(positions - 1, 0) + state]) * (1 - rounding());
+    const size_t of = interest.placeOf(positions - 1, state);
+    return of == StatesOfInterest::none
+               ? std::numeric_limits<double>::infinity()
+               : double(memory.fills[behind.at(positions - 1, 0) + of]) * (1 - rounding());
   }
   /// Those of `stages` that a path has which takes less than `below` seconds in each stage and, in
   /// some state, at most `limits` of it in all. After `solve` for at least these.
   std::vector<StateStage> within(llvm::ArrayRef<StateStage> stages, double below,
                                  const std::vector<double> &limits);
+  /// The states that such paths have. After `within`.
+  StatesOfInterest statesWithin() const;
   /// States of stages that were looked at.
   int64_t work() const { return looked; }
 
 private:
   /// Of sums of so many figures, as a share.
   double rounding() const { return 4 * double(positions) * std::numeric_limits<float>::epsilon(); }
-  size_t place(int position, int kind) const {
-    return (size_t(position) * kinds + kind) * states.size();
-  }
-  void addTransfers(int position);
-  void takeTransfers(int position);
+  /// Where the states of interest lie in memory, by position and kind; only of kinds that stages
+  /// have there.
+  struct Places {
+    int kinds = 0;
+    std::vector<size_t> first; // `none`: no stage has the kind
+    size_t size = 0;
 
-  const DeviceStates &states;
+    void clear(int positions, int kindsOfPosition);
+    void add(int position, int kind) { first[index(position, kind)] = 0; }
+    void number(const StatesOfInterest &interest);
+    bool has(int position, int kind) const {
+      return first[index(position, kind)] != StatesOfInterest::none;
+    }
+    size_t at(int position, int kind) const { return first[index(position, kind)]; }
+    size_t index(int position, int kind) const { return size_t(position) * kinds + kind; }
+  };
+  void listPlaces(llvm::ArrayRef<StateStage> stages);
+  template <typename Visit> void overTransfers(int position, Visit visit);
+  void addStage(const StateStage &stage);
+  void addTransfers(int position);
+  bool takeStage(const StateStage &stage);
+  void takeTransfers(int position);
+  void addWithin(int position, std::vector<char> &found) const;
+
+  const StatesOfInterest &interest;
   const LeastTransfers &transfers;
   const int positions, kinds;
+  Places behind, ending; // by the kind of the stage behind a position, or of the one before it
   Memory &memory;
   int64_t looked = 0;
 };
@@ -110,19 +139,22 @@ class NeighbourPaths {
 public:
   /// As that of StatePaths.
   struct Memory {
-    /// By place (position, option behind it, and most that it receives) and state: the least of the
+    /// By position, option behind it, most that it receives and state of interest: the least of the
     /// layers before, with the transfers there.
     std::vector<double> fills, forwards;
     /// Of the position in hand, likewise by option that ends there and most gradient that it may
     /// receive, without those transfers.
     std::vector<double> endingFills, endingForwards;
+    std::vector<StatesOfInterest::Segment> segments; // of the stage in hand
   };
-  /// All outlive this. `stages`: by end; `batch`: samples of a full micro-batch.
-  NeighbourPaths(const Evaluator &evaluator, const DeviceStates &states, PathTable &paths,
+  /// All outlive this. `interest`: other states are not looked at, as if no path had them;
+  /// `stages`: by end; `batch`: samples of a full micro-batch.
+  NeighbourPaths(const Evaluator &evaluator, const StatesOfInterest &interest, PathTable &paths,
                  int64_t batch, llvm::ArrayRef<StateStage> stages, Memory &memory);
 
-  /// Stages and pairs of neighbours, which a solve looks at in each state.
-  static size_t additions(const SearchSpace &space, llvm::ArrayRef<StateStage> stages);
+  /// States of stages and of pairs of neighbours, which a solve looks at.
+  static size_t additions(const SearchSpace &space, const StatesOfInterest &interest,
+                          llvm::ArrayRef<StateStage> stages);
   /// Solves for stages that take less than `below` seconds, transfers included.
   void solve(double below);
   double fill(size_t state) const;
@@ -147,13 +179,13 @@ private:
   struct Side {
     SearchSpace::Face face;
     std::vector<double> times; // ascending, each once
-    size_t first = 0;          // place of the first of them
+    size_t first = 0;          // state of the first of them, in memory
   };
   struct Position {
     std::vector<Side> ending, behind; // by face
     std::vector<Boundary> boundaries; // by ending, then behind
     size_t firstStage = 0;            // of `chained`, that ends here
-    size_t endingPlaces = 0;
+    size_t endingStates = 0;          // of all times
 
     const Boundary &boundary(size_t before, size_t after) const {
       return boundaries[before * behind.size() + after];
@@ -165,7 +197,10 @@ private:
   Boundary boundaryOf(int position, SearchSpace::Face before, SearchSpace::Face behind) const;
   static size_t indexOf(const std::vector<Side> &sides, SearchSpace::Face face);
   void addStages(int end);
+  void addStage(const Chained &of);
   void addTransfers(int end);
+  double before(const std::vector<double> &least, const StateStage &stage, size_t first,
+                size_t state) const;
   double coreOf(const StateStage &stage) const {
     return stage.time - stage.receive - stage.gradient;
   }
@@ -174,13 +209,13 @@ private:
   const Side &sideOf(const Chained &of) const;
 
   const Evaluator &evaluator;
-  const DeviceStates &states;
+  const StatesOfInterest &interest;
   PathTable &paths;
   const int64_t batch;
   std::vector<Chained> chained; // by end
   double below = 0;
   std::vector<Position> positions;
-  size_t places = 0;
+  size_t statesBehind = 0; // of all positions
   Memory &memory;
   int64_t looked = 0;
 };

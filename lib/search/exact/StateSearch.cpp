@@ -128,8 +128,8 @@ const LeastTransfers &StateSearch::transfersOf() {
   return *known;
 }
 
-/// Makes `states` those of the types that stages use, at prices of interest.
-void StateSearch::useStatesOf(ArrayRef<StateStage> stages) {
+/// Makes `states` those of the types that stages use, at prices of interest; false: they are.
+bool StateSearch::useStatesOf(ArrayRef<StateStage> stages) {
   std::map<int, size_t> used;
   for (const StateStage &stage : stages)
     ++used[stage.option];
@@ -140,10 +140,12 @@ void StateSearch::useStatesOf(ArrayRef<StateStage> stages) {
   const bool areKnown =
       all_of(used, [&](const auto &each) { return options.count(each.first) > 0; });
   if (states && areKnown && now == typesOfStates)
-    return;
-  states.emplace(evaluator.space, evaluator.problem, used, money() / least * (1 + 1e-9));
+    return false;
+  states = std::make_shared<DeviceStates>(evaluator.space, evaluator.problem, used,
+                                          money() / least * (1 + 1e-9));
   options = std::move(used);
   typesOfStates = std::move(now);
+  return true;
 }
 
 /// Most that a placement of interest costs, dollars per hour · seconds.
@@ -164,52 +166,65 @@ double StateSearch::settle(const StageTable &newTable, const Lagrangian::Range &
   states.reset();
   leftOver = infinity;
   misses = 0;
-  settle(range.stages, {range.low, std::nextafter(range.high, infinity)});
+  settle(range.stages, StatesOfInterest(nullptr),
+         {range.low, std::nextafter(range.high, infinity)});
   return leftOver;
 }
 
-/// By a bound first, which tells the stages of interest; then, where those are few, exactly.
-void StateSearch::settle(ArrayRef<StateStage> stages, Band band) {
+/// By a bound first, which tells the stages of interest and their states; then, where those are
+/// few, exactly. Paths of interest have the `known` states, if those are of the devices in hand.
+void StateSearch::settle(ArrayRef<StateStage> stages, const StatesOfInterest &known, Band band) {
   if (stages.empty() || band.low >= band.below)
     return;
   useStatesOf(stages);
-  StatePaths bounds(*states, transfersOf(), int(evaluator.space.positions.size()), bounding);
+  const int positions = int(evaluator.space.positions.size());
+  if (known.all() != states)
+    return settle(stages, StatesOfInterest::all(states, positions), band);
+  StatePaths bounds(known, transfersOf(), positions, bounding);
   bounds.solve(stages, band.below);
   auto fill = [&](size_t state) { return bounds.fill(state); };
-  double next = std::min(band.below, nextBelow(fill));
-  if (next <= band.low)
+  band.below = std::min(band.below, nextBelow(fill));
+  if (band.below <= band.low)
     return;
   if (isOver() || !std::isfinite(longest()))
     return leave(fill, band.low);
   std::vector<double> limits;
   for (size_t state = 0; state < states->size(); ++state)
     limits.push_back(limitOf(state) - (microBatches - 1) * band.low);
-  std::vector<StateStage> kept = bounds.within(stages, next, limits);
+  const std::vector<StateStage> kept = bounds.within(stages, band.below, limits);
   looked += bounds.work();
   if (kept.empty())
     return;
-  const size_t size = NeighbourPaths::additions(evaluator.space, kept) * states->size();
+  if (useStatesOf(kept)) // fewer
+    return settle(kept, known, band);
+  settleWithin(kept, bounds.statesWithin(), band, fill);
+}
+
+/// What the bound leaves, which says what each state takes at least; in halves where that is much.
+void StateSearch::settleWithin(ArrayRef<StateStage> stages, const StatesOfInterest &interest,
+                               Band band, function_ref<double(size_t)> fill) {
+  const size_t size = NeighbourPaths::additions(evaluator.space, interest, stages);
   const bool isNarrow =
-      microBatches == 1 || (microBatches - 1) * (next - band.low) < narrow * longest();
+      microBatches == 1 || (microBatches - 1) * (band.below - band.low) < narrow * longest();
   const bool isLarge = size > (isNarrow ? mostStatesOfNarrow : mostStates);
   if (isLarge && isNarrow)
     return leave(fill, band.low);
   if (!isLarge) {
     const int solves = isNarrow || size <= fewStates ? std::numeric_limits<int>::max() : patience;
-    useStatesOf(kept);
-    next = settleExactly(kept, {band.low, next}, solves);
-    if (next <= band.low)
+    band.below = settleExactly(stages, interest, band, solves);
+    if (band.below <= band.low)
       return;
   }
-  const double middle = (band.low + next) / 2;
-  settle(kept, {middle, next});
-  settle(kept, {band.low, middle});
+  const double middle = (band.low + band.below) / 2;
+  settle(stages, interest, {middle, band.below});
+  settle(stages, interest, {band.low, middle});
 }
 
 /// With transfers as they are, in so many solves. Returns the slowest stage from which on nothing
 /// is left.
-double StateSearch::settleExactly(ArrayRef<StateStage> stages, Band band, int solves) {
-  NeighbourPaths neighbours(evaluator, *states, paths, batch, stages, exact);
+double StateSearch::settleExactly(ArrayRef<StateStage> stages, const StatesOfInterest &interest,
+                                  Band band, int solves) {
+  NeighbourPaths neighbours(evaluator, interest, paths, batch, stages, exact);
   auto fill = [&](size_t state) { return neighbours.fill(state); };
   for (; band.low < band.below && solves > 0; --solves) {
     const int64_t before = neighbours.work();

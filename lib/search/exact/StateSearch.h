@@ -55,15 +55,18 @@ private:
   struct Band {
     double low, below;
   };
-  void settle(llvm::ArrayRef<StateStage> stages, Band band);
-  double settleExactly(llvm::ArrayRef<StateStage> stages, Band band, int solves);
+  void settle(llvm::ArrayRef<StateStage> stages, const StatesOfInterest &known, Band band);
+  void settleWithin(llvm::ArrayRef<StateStage> stages, const StatesOfInterest &interest, Band band,
+                    llvm::function_ref<double(size_t)> fill);
+  double settleExactly(llvm::ArrayRef<StateStage> stages, const StatesOfInterest &interest,
+                       Band band, int solves);
   std::optional<size_t> decidingState(const NeighbourPaths &neighbours, llvm::ArrayRef<char> isDone,
                                       double next) const;
   double offer(const NeighbourPaths &neighbours, llvm::ArrayRef<StateStage> stages, size_t state,
                Band band);
   double shorten(const NeighbourPaths &neighbours, llvm::ArrayRef<StateStage> stages, Band band);
   void leave(llvm::function_ref<double(size_t)> fill, double low);
-  void useStatesOf(llvm::ArrayRef<StateStage> stages);
+  bool useStatesOf(llvm::ArrayRef<StateStage> stages);
   const LeastTransfers &transfersOf();
   double money() const;
   double limitOf(size_t state) const;
@@ -87,7 +90,7 @@ private:
   double least = 0, most = 0; // seconds of an iteration
   double leftOver = 0;
   int misses = 0;
-  std::optional<DeviceStates> states;
+  std::shared_ptr<const DeviceStates> states;
   std::map<int, size_t> options; // of these states
   std::set<int> typesOfStates;
   StatePaths::Memory bounding;

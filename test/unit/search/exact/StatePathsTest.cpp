@@ -150,8 +150,9 @@ bool isAmong(const StateStage &stage, const std::vector<StateStage> &stages) {
 
 TEST(StatePaths, theyEqualAllPathsWithTheirTransfers) {
   int several = 0, slower = 0;
-  StatePaths::Memory bounding; // of all instances
-  NeighbourPaths::Memory exact;
+  StatePaths::Memory bounding, boundingFew; // of all instances
+  NeighbourPaths::Memory exact, exactOfFew;
+  size_t left = 0; // out: states
   for (int seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     test::RandomProblem random(seed);
@@ -161,10 +162,13 @@ TEST(StatePaths, theyEqualAllPathsWithTheirTransfers) {
     Instance instance(evaluator);
     if (instance.stages.empty())
       continue;
-    DeviceStates states(instance.space, problem, instance.options(), infinity);
+    const auto shared =
+        std::make_shared<DeviceStates>(instance.space, problem, instance.options(), infinity);
+    const DeviceStates &states = *shared;
     LeastTransfers transfers(evaluator, instance.paths, instance.table);
-    StatePaths bounds(states, transfers, instance.last + 1, bounding);
-    NeighbourPaths paths(evaluator, states, instance.paths, instance.table.batch, instance.stages,
+    const auto all = StatesOfInterest::all(shared, instance.last + 1);
+    StatePaths bounds(all, transfers, instance.last + 1, bounding);
+    NeighbourPaths paths(evaluator, all, instance.paths, instance.table.batch, instance.stages,
                          exact);
     double before = 0;
     for (double below = infinity; below > 0;) {
@@ -186,6 +190,17 @@ TEST(StatePaths, theyEqualAllPathsWithTheirTransfers) {
       std::vector<StateStage> kept = bounds.within(instance.stages, below, limits);
       for (int index : best)
         EXPECT_TRUE(isAmong(instance.stages[index], kept));
+      const StatesOfInterest interest = bounds.statesWithin();
+      NeighbourPaths few(evaluator, interest, instance.paths, instance.table.batch, kept,
+                         exactOfFew);
+      few.solve(below);
+      EXPECT_EQ(few.fill(leastState(few, states)), paths.fill(state));
+      EXPECT_LE(few.work(), paths.work());
+      StatePaths again(interest, transfers, instance.last + 1, boundingFew);
+      again.solve(kept, below);
+      EXPECT_EQ(again.fill(leastState(again, states)), bounds.fill(leastState(bounds, states)));
+      EXPECT_EQ(again.within(kept, below, limits).size(), kept.size());
+      left += all.count(1) - interest.count(1);
       several += best.size() > 1;
       slower += least > before * (1 + 1e-9) && before > 0;
       before = least;
@@ -194,6 +209,7 @@ TEST(StatePaths, theyEqualAllPathsWithTheirTransfers) {
   }
   EXPECT_GT(several, 100);
   EXPECT_GT(slower, 100);
+  EXPECT_GT(left, 1000u);
 }
 
 TEST(DeviceStates, aGroupIsPaidForItsDevicesNotForItsSlots) {
