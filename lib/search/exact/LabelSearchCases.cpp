@@ -112,7 +112,7 @@ double LabelSearch::openCases() {
 /// Looks through the placements of all numbers of micro-batches, those that decide the bound first.
 /// What is left then is for labels. Returns a bound of it; 0 where not all was looked at.
 double LabelSearch::settleByStates() {
-  constexpr double workShare = 0.75;
+  constexpr double workShare = 0.9;
   SearchBudget budget(options, workShare);
   budget.add(work());
   StateSearch states(evaluator, paths, best, budget, statesOfDevicesPerStage);

@@ -75,8 +75,8 @@ public:
     std::vector<float> left, leftBehind;
     std::vector<StatesOfInterest::Segment> segments; // of the stage in hand
   };
-  /// All outlive this; `memory` is of one object at a time.
-  /// Other states than those of `interest` are not looked at, as if no path had them.
+  /// All outlive this; `memory` is of one object at a time. Other states than those of `interest`
+  /// are not looked at, as if no path had them.
   StatePaths(const StatesOfInterest &interest, const LeastTransfers &transfers, int positions,
              Memory &memory);
 

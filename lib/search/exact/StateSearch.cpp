@@ -18,8 +18,9 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double tolerance = 1 - 1e-11;
 /// Of one solve that knows neighbours; of one in a band that is not worth dividing.
 constexpr size_t fewStates = 8'000'000, mostStates = 80'000'000, mostStatesOfNarrow = 100'000'000;
-/// Of the stages of a range.
-constexpr size_t statesOfRange = 50'000'000;
+/// Of the stages of a range; with a budget, of which multipliers tell less than states do, so that
+/// the halves of a range have almost as many stages as all of it.
+constexpr size_t statesOfRange = 50'000'000, statesOfRangeInBudget = 200'000'000;
 /// Of a range: then the rest of a band is passed over, too.
 constexpr int mostMisses = 16;
 /// Solves of a band before it is divided, unless there are few states.
@@ -69,7 +70,10 @@ StateSearch::StateSearch(Evaluator &evaluator, PathTable &paths, Incumbent &best
     : evaluator(evaluator), paths(paths), best(best), budget(budget), statesPerWork(statesPerWork),
       allStates(DeviceStates::count(evaluator.space)) {}
 
-size_t StateSearch::mostStages() const { return statesOfRange / allStates; }
+size_t StateSearch::mostStages() const {
+  const bool isBudget = evaluator.problem.request.maxCostPerHour > DollarsPerHour(0);
+  return (isBudget ? statesOfRangeInBudget : statesOfRange) / allStates;
+}
 
 /// Longest iteration of interest of placements that take what a state says.
 double StateSearch::limitOf(size_t state) const {
