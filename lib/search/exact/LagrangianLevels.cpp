@@ -108,9 +108,8 @@ size_t Lagrangian::additions(const Interval &interval, const Junctions &junction
     std::set<SearchSpace::Face> ending;
     for (size_t i = interval.firstRanked[position]; i < interval.firstRanked[position + 1]; ++i) {
       const int option = choices[interval.ranked[i].choice].option;
-      auto [least, most] = space.chainsOf(option);
-      sum += most + 1 - least;
-      for (int chain = least; chain <= most; ++chain)
+      sum += space.chainsOf(option).size();
+      for (int chain : space.chainsOf(option))
         ending.insert(space.faceBehind(option, chain));
     }
     for (size_t here = junctions.first[position]; here < junctions.first[position + 1]; ++here)
@@ -148,8 +147,7 @@ Lagrangian::Junctions Lagrangian::junctionsOf(const Interval &interval) const {
   std::vector<std::set<SearchSpace::Face>> faces(positions);
   for (const Ranked &ranked : interval.ranked) {
     const Choice &choice = choices[ranked.choice];
-    auto [least, most] = evaluator.space.chainsOf(choice.option);
-    for (int chain = least; chain <= most; ++chain)
+    for (int chain : evaluator.space.chainsOf(choice.option))
       faces[choice.begin].insert(evaluator.space.faceBefore(choice.option, chain));
   }
   faces.back().insert(SearchSpace::Face());
@@ -199,13 +197,12 @@ void Lagrangian::addStages(const Interval &interval, const Charges &charges,
   for (size_t i = interval.firstRanked[end]; i < interval.firstRanked[end + 1]; ++i) {
     const Choice &choice = choices[interval.ranked[i].choice];
     const double pays = ownCharge(choice, interval, charges);
-    auto [least, most] = evaluator.space.chainsOf(choice.option);
-    for (int chain = least; chain <= most; ++chain)
+    for (int chain : evaluator.space.chainsOf(choice.option))
       addStage(choice, chain, pays, relaxation, reached);
   }
 }
 
-/// One of them, of a chain of so many devices in its node, which `pays` for its own.
+/// One of them, with a chain in its node, which `pays` for its own.
 void Lagrangian::addStage(const Choice &choice, int chain, double pays,
                           const Relaxation &relaxation, Reached &reached) const {
   const Levels &levels = relaxation.levels;
@@ -270,7 +267,9 @@ void Lagrangian::traceLevels(const Interval &interval, const Charges &charges,
       size_t takes = statesTaken(levels, choice.option);
       if (!isAtLeast(levels.types, state, takes))
         continue;
-      const int chain = shares[choice.option].devices + behindIt.chain;
+      const int chain = shares[choice.option].own + behindIt.chain;
+      if (!is_contained(evaluator.space.chainsOf(choice.option), chain)) // no room
+        continue;
       TransferTimes transfers =
           boundary(position, evaluator.space.faceBehind(choice.option, chain), behindIt);
       if (std::isinf(transfers.receive))

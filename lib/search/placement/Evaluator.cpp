@@ -137,13 +137,13 @@ bool Evaluator::devicesSuffice(const Placement &placement) {
     for (size_t type = 0; type < used.size(); ++type)
       if ((used[type] += slotsOfChain(space.rooms, int(type), devices[type])) >
               space.available[type] ||
-          (end > begin + 1 && devices[type] > space.devicesInNode(int(type))))
+          (end > begin + 1 && devices[type] > space.chains.devicesInNode(int(type))))
         return false;
   }
   if (!space.keepsSharedLimits(used))
     return false;
   auto [room, isNew] =
-      rooms.try_emplace(nodePiecesOf(problem.cluster, placement, space.rooms), true);
+      rooms.try_emplace(nodeItemsOf(problem.cluster, placement, space.rooms), true);
   if (isNew)
     room->second = findRoom(problem.cluster, room->first);
   return room->second;
