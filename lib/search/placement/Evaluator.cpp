@@ -208,6 +208,8 @@ std::optional<Evaluation> Evaluator::measure(const Placement &placement, Among a
 }
 
 Placement Evaluator::shareNodes(Placement placement) {
+  if (rules.transfersArePartOfStages() || rules.mergesNeighbours()) // it saves nothing
+    return placement;
   for (size_t stage = 0; stage + 1 < placement.stages.size(); ++stage) {
     const DeviceGroup &group = placement.stages[stage].group;
     const DeviceGroup &next = placement.stages[stage + 1].group;
