@@ -73,6 +73,24 @@ const NodeGroup *commonNode(const Cluster &cluster, ArrayRef<const DeviceGroup *
   return common;
 }
 
+/// Whether two devices of these types lie in one node, of all that have the types the smallest.
+bool lieTogether(const Cluster &cluster, int a, int b) {
+  if (a == b)
+    return topologyOf(cluster, a).devicesPerNode > 1;
+  auto has = [&](const NodeGroup &group, int type) {
+    auto entry = group.devices.find(cluster.types[type].name);
+    return entry != group.devices.end() && entry->second > 0;
+  };
+  return any_of(cluster.nodes,
+                [&](const NodeGroup &group) { return has(group, a) && has(group, b); });
+}
+
+/// Of a node that has both types: of all of their nodes the slowest.
+Link linkInNode(const Cluster &cluster, int a, int b) {
+  const Link link = topologyOf(cluster, a).intra;
+  return a == b ? link : slower(link, topologyOf(cluster, b).intra);
+}
+
 /// Where devices of a group may be: nodes that are in one zone and at the same ends of links.
 struct Site {
   const NodeGroup *node; // one of them
@@ -261,17 +279,17 @@ TransferPath transferPath(const Cluster &cluster, const DeviceGroup &from, const
   if (const NodeGroup *node = commonNode(cluster, {&from, &to}))
     return {node->link, 1, 1};
   if (from.besideNext && to.besideBefore)
-    return {topologyOf(cluster, from.counts.front().first).intra, 1, 1};
+    return {linkInNode(cluster, from.counts.front().first, to.counts.front().first), 1, 1};
   return {networkOf(cluster, from, to), shapeOf(cluster, from).devicesPerNode,
           shapeOf(cluster, to).devicesPerNode};
 }
 
-bool isLinkedInNodes(const Cluster &cluster, int type) {
-  TypeTopology topology = topologyOf(cluster, type);
-  if (topology.nodes < 2 || topology.devicesPerNode < 2)
+bool isLinkedInNodes(const Cluster &cluster, int a, int b) {
+  const DeviceGroup one{{{a, 1}}}, other{{{b, 1}}};
+  if (commonNode(cluster, {&one, &other}) || !lieTogether(cluster, a, b))
     return false;
-  const Link network = networkOf(cluster, DeviceGroup{{{type, 1}}});
-  return topology.intra.bandwidth >= network.bandwidth && topology.intra.latency <= network.latency;
+  const Link network = networkOf(cluster, one, other), link = linkInNode(cluster, a, b);
+  return link.bandwidth >= network.bandwidth && link.latency <= network.latency;
 }
 
 bool mayShareNode(const Cluster &cluster, const DeviceGroup &from, const DeviceGroup &to) {
@@ -280,9 +298,9 @@ bool mayShareNode(const Cluster &cluster, const DeviceGroup &from, const DeviceG
   };
   if (!isInOneNode(from) || !isInOneNode(to))
     return false;
-  int type = from.counts.front().first;
-  return type == to.counts.front().first && isLinkedInNodes(cluster, type) &&
-         from.size() + to.size() <= topologyOf(cluster, type).devicesPerNode;
+  const int a = from.counts.front().first, b = to.counts.front().first;
+  return isLinkedInNodes(cluster, a, b) &&
+         (a != b || from.size() + to.size() <= topologyOf(cluster, a).devicesPerNode);
 }
 
 TransferPath nestedTransferPath(const Cluster &cluster, const DeviceGroup &from,

@@ -102,17 +102,18 @@ struct TransferPath {
 };
 
 /// Stages that lie together in one node use its link, one link for each device: those that say so
-/// (DeviceGroup::besideNext), and all in the only node of the cluster that has their types. All
-/// others are priced over the network, where a node's devices share its interface. `to` is the
-/// stage behind `from`.
+/// (DeviceGroup::besideNext), each of one type, and all in the only node of the cluster that has
+/// their types. All others are priced over the network, where a node's devices share its interface.
+/// `to` is the stage behind `from`.
 TransferPath transferPath(const Cluster &cluster, const DeviceGroup &from, const DeviceGroup &to);
 /// Likewise between two sets that are taken node by node from the first device of one pool on, so
 /// that one of them holds the other: over the link of their node where they lie in one.
 TransferPath nestedTransferPath(const Cluster &cluster, const DeviceGroup &from,
                                 const DeviceGroup &to);
-/// Whether stages of `type` are worth being kept in one of its nodes: there are several, and their
-/// link is in nothing behind the network between them.
-bool isLinkedInNodes(const Cluster &cluster, int type);
+/// Whether a stage of type `a` and one of type `b` are worth being kept in one node: there are
+/// several nodes that have either, some that have both, and their link is in nothing behind the
+/// network between the types. The types may be the same.
+bool isLinkedInNodes(const Cluster &cluster, int a, int b);
 /// Whether a stage on `from` and the next one on `to` may lie in one such node.
 bool mayShareNode(const Cluster &cluster, const DeviceGroup &from, const DeviceGroup &to);
 /// Groups with equal places are reached by any stage before them over the same link: the node that

@@ -7,14 +7,20 @@ perhaps empty, of each class. A layout is the group of each stage, and which nei
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import cache, reduce
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, product
 
 from instance import Instance, Link, NodeGroup
 
 Part = tuple[int, ...]
 Group = tuple[Part, ...]  # by class
+
+
+def kinds_of(group: Group) -> list[int]:
+    """The classes that it has devices of."""
+    return [kind for kind, part in enumerate(group) if part]
 
 
 @dataclass(frozen=True)
@@ -109,19 +115,34 @@ def ways(size: int, nodes: int, available: int) -> int:
     )
 
 
-Division = tuple[tuple[Part, ...], tuple[bool, ...]]
+@dataclass(frozen=True)
+class Family:
+    """Classes whose devices lie in some of the same nodes, where that matters to neighbours; or one class."""
+
+    classes: tuple[int, ...]
+    nodes: tuple[tuple[tuple[int, ...], int], ...]  # devices of each class in a node, and how many such nodes
+
+
+Division = tuple[tuple[tuple[Part, ...], ...], tuple[bool, ...]]
 
 
 @cache
-def divisions(size: int, nodes: int, stages: int) -> tuple[Division, ...]:
-    """All ways to give devices of a class to stages: of each stage the part, and which neighbours lie in one node."""
-    columns = _columns(size, stages)  # what one node gives to each stage
+def divisions(nodes: tuple[tuple[tuple[int, ...], int], ...], stages: int) -> tuple[Division, ...]:
+    """All ways to give devices of a family to stages: of each class and stage the part, and which neighbours lie in
+    one node, as far as the family goes."""
+    kinds = []  # of each kind of node: what all nodes of it give, by node, class and stage
+    for sizes, count in nodes:
+        columns = tuple(product(*(_columns(size, stages) for size in sizes)))
+        kinds.append(tuple(combinations_with_replacement(columns, count)))
     found = set()
-    for chosen in combinations_with_replacement(columns, nodes):
-        given = list(zip(*chosen)) if stages else []  # by stage, in each node
-        parts = tuple(tuple(sorted((n for n in each if n), reverse=True)) for each in given)
-        both = (zip(a, b) for a, b in zip(given, given[1:]))
-        found.add((parts, tuple(sum(a > 0 or b > 0 for a, b in each) == 1 for each in both)))
+    for chosen in product(*kinds):
+        given = [node for kind in chosen for node in kind]
+        parts = tuple(
+            tuple(tuple(sorted((node[c][i] for node in given if node[c][i]), reverse=True)) for i in range(stages))
+            for c in range(len(nodes[0][0]))
+        )
+        lies = [{n for n, node in enumerate(given) if any(own[i] for own in node)} for i in range(stages)]
+        found.add((parts, tuple(len(a | b) == 1 for a, b in zip(lies, lies[1:]))))
     return tuple(sorted(found))
 
 
@@ -198,16 +219,33 @@ class Machines:
         nodes = {each.nodes for each in self.used(*groups)}
         return self.used(*groups)[0].link if len(nodes) == 1 and len(next(iter(nodes))) == 1 else None
 
-    def links_nodes(self, kind: int) -> bool:
-        """Whether there are several nodes of a class, whose link is in nothing behind the network between them."""
-        each = self.classes[kind]
-        network = self.network_between(each, each)
+    def links_nodes(self, kind: int, other: int) -> bool:
+        """Whether there are several nodes of two classes, maybe the same, and some that have a device of each, whose
+        link is in nothing behind the network between them."""
+        each, another = self.classes[kind], self.classes[other]
+        network = self.network_between(each, another)
         return (
-            len(each.nodes) > 1
-            and each.size > 1
+            len({*each.nodes, *another.nodes}) > 1
+            and (each.size > 1 if kind == other else not set(each.nodes).isdisjoint(another.nodes))
             and each.link.bandwidth >= network.bandwidth
             and each.link.nanoseconds <= network.nanoseconds
         )
+
+    def families(self) -> tuple[Family, ...]:
+        kinds = range(len(self.classes))
+        groups = [{kind} for kind in kinds]
+        for a in kinds:
+            for b in kinds:
+                if a < b and self.links_nodes(a, b):
+                    joined = [group for group in groups if a in group or b in group]
+                    groups = [group for group in groups if group not in joined] + [set().union(*joined)]
+        return tuple(self._family(tuple(sorted(group))) for group in sorted(groups, key=min))
+
+    def _family(self, kinds: tuple[int, ...]) -> Family:
+        own = [self.classes[kind] for kind in kinds]
+        names = dict.fromkeys(node for each in own for node in each.nodes)
+        sizes = Counter(tuple(each.size if name in each.nodes else 0 for each in own) for name in names)
+        return Family(kinds, tuple(sizes.items()))
 
     def network_of(self, sender: Group, receiver: Group) -> Link:
         pairs = [self.network_between(a, b) for a in self.used(sender) for b in self.used(receiver)]

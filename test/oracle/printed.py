@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from machines import Group, Layout
+from machines import Group, Layout, kinds_of
 from plans import Plan, close
 from stages import Run, Shares, Way
 
@@ -48,10 +48,10 @@ class Reader:
         return self.planner.place(positions, layout, self.count, runs)
 
     def _beside(self, before: Group, behind: Group, boundary: int) -> bool:
-        used = {i for group in (before, behind) for i, part in enumerate(group) if part}
+        a, b = kinds_of(before), kinds_of(behind)
         stages = self.printed["stages"][boundary : boundary + 2]
         nodes = {device["node"] for stage in stages for replica in stage["replicas"] for device in replica["devices"]}
-        return len(used) == len(nodes) == 1 and self.planner.machines.links_nodes(min(used))
+        return len(a) == len(b) == len(nodes) == 1 and self.planner.machines.links_nodes(a[0], b[0])
 
     def _group_of(self, stage: dict) -> tuple[Group, Shares]:
         classes = self.planner.machines.classes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 from instance import DeviceType, Instance, Layer, Link, NodeGroup, Request, Tensor, Times
 
@@ -13,6 +14,7 @@ STRATEGIES = ("label-setting", "exhaustive", "milp", "greedy", "local-search", "
 class Generator:
     def __init__(self, seed: int, model: str = "synchronous-1f1b"):
         self.draw = random.Random(f"{model}:{seed}")
+        self.node_draw = random.Random(f"nodes:{model}:{seed}")  # problems are else what they would be without it
         self.model = model
 
     def chance(self, percent: float) -> bool:
@@ -164,7 +166,19 @@ class Generator:
                     {name: self.speed(number) for name, number in devices.items() if self.chance(10)},
                 )
             )
-        return tuple(result)
+        return self.joined(tuple(result), types)
+
+    def joined(self, nodes: tuple[NodeGroup, ...], types: tuple[DeviceType, ...]) -> tuple[NodeGroup, ...]:
+        """In a fifth of the problems with several types: two of them in each of two nodes, perhaps in others besides,
+        and what else there is in a node each."""
+        draw, names = self.node_draw, [each.name for each in types]
+        if self.model != "synchronous-1f1b" or len(types) < 2 or draw.random() > 0.2:
+            return nodes
+        first = 2 if len(types) == 2 and draw.random() < 0.3 else 1
+        alike = replace(nodes[0], name="n0", count=2, devices={names[0]: first, names[1]: 1}, speed={})
+        left = MOST_DEVICES - 2 * (first + 1)
+        others = [*names[2:], *([draw.choice(names[:2])] if draw.random() < 0.3 else [])][:left]
+        return (alike, *(replace(alike, name=f"n{i}", count=1, devices={kind: 1}) for i, kind in enumerate(others, 1)))
 
     def speed(self, devices: int) -> float | list[float]:
         speeds = [0.5, 0.8, 1.25]

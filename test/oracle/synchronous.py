@@ -12,7 +12,7 @@ from itertools import product
 from math import prod
 
 from iteration import Placed, by_formula, seconds
-from machines import MOST_COUNTS, MOST_WAYS, Group, Layout, compact, divisions, slots, ways
+from machines import MOST_COUNTS, MOST_WAYS, Family, Group, Layout, compact, divisions, kinds_of, slots, ways
 from plans import Best, Plan, Planner
 from printed import wrong_figures
 from stages import Run
@@ -37,8 +37,9 @@ class SynchronousPlanner(Planner):
         """Each stage has a device, within pins and limits on devices."""
         stages = len(positions) - 1
         machines = self.machines
-        classes = tuple((c.size, len(c.nodes), machines.links_nodes(i)) for i, c in enumerate(machines.classes))
-        for layout in _layouts(classes, stages):
+        kinds = range(len(machines.classes))
+        linked = frozenset((a, b) for a in kinds for b in kinds if machines.links_nodes(a, b))
+        for layout in _layouts(machines.families(), linked, stages):
             if self.within_device_limits(layout.groups) and all(
                 self.stages.keeps_pins(a, b, group) for a, b, group in zip(positions, positions[1:], layout.groups)
             ):
@@ -163,19 +164,24 @@ class SynchronousPlanner(Planner):
 
 
 @lru_cache(maxsize=256)
-def _layouts(classes: tuple[tuple[int, int, bool], ...], stages: int) -> tuple[Layout, ...]:
-    """`classes`: devices of a node, nodes, and whether it matters that neighbours lie in one of them."""
-    divided = [divisions(size, nodes, stages) for size, nodes, _ in classes]
+def _layouts(families: tuple[Family, ...], linked: frozenset[tuple[int, int]], stages: int) -> tuple[Layout, ...]:
+    """`linked`: classes of which it matters that neighbours lie in one node."""
+    divided = [divisions(family.nodes, stages) for family in families]
     found: dict[Layout, None] = {}
     for chosen in product(*divided):
-        groups = tuple(zip(*(parts for parts, _ in chosen)))
+        parts = {  # by class: of each stage
+            kind: own for family, (all_parts, _) in zip(families, chosen) for kind, own in zip(family.classes, all_parts)
+        }
+        groups = tuple(zip(*(parts[kind] for kind in sorted(parts))))
         if all(any(group) for group in groups):
-            beside = tuple(_beside(classes, chosen, groups[b], groups[b + 1], b) for b in range(stages - 1))
+            together = {kind: flags for family, (_, flags) in zip(families, chosen) for kind in family.classes}
+            beside = tuple(_beside(linked, together, groups, b) for b in range(stages - 1))
             found[Layout(groups, beside)] = None
     return tuple(found)
 
 
-def _beside(classes, chosen, before: Group, behind: Group, boundary: int) -> bool:
-    used = {i for group in (before, behind) for i, part in enumerate(group) if part}
-    kind = min(used)
-    return len(used) == 1 and classes[kind][2] and chosen[kind][1][boundary]
+def _beside(linked, together, groups: tuple[Group, ...], boundary: int) -> bool:
+    before, behind = (kinds_of(group) for group in groups[boundary : boundary + 2])
+    if len(before) != 1 or len(behind) != 1 or (before[0], behind[0]) not in linked:
+        return False
+    return together[before[0]][boundary]

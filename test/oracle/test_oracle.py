@@ -154,11 +154,18 @@ def test_passes_wait_where_the_simulator_says_so():
 
 
 def test_devices_are_divided_in_every_way():
-    assert [parts for parts, _ in divisions(2, 1, 1)] == [((),), ((1,),), ((2,),)]
-    assert {(((1,), (1,)), (False,)), (((1, 1), ()), (False,))} <= set(divisions(1, 2, 2))
-    assert {together for parts, together in divisions(2, 2, 2) if parts == ((1,), (1,))} == {(True,), (False,)}
-    assert {parts[0] for parts, _ in divisions(2, 2, 1)} == {(), (1,), (2,), (1, 1), (2, 1), (2, 2)}
-    assert len(divisions(3, 2, 2)) == len(set(divisions(3, 2, 2)))
+    one, two = (((2,), 1),), (((1,), 2),)
+    assert [parts for (parts,), _ in divisions(one, 1)] == [((),), ((1,),), ((2,),)]
+    assert {((((1,), (1,)),), (False,)), ((((1, 1), ()),), (False,))} <= set(divisions(two, 2))
+    together = {flags for (parts,), flags in divisions((((2,), 2),), 2) if parts == ((1,), (1,))}
+    assert together == {(True,), (False,)}
+    ways = {parts[0] for (parts,), _ in divisions((((2,), 2),), 1)}
+    assert ways == {(), (1,), (2,), (1, 1), (2, 1), (2, 2)}
+    assert len(divisions((((3,), 2),), 2)) == len(set(divisions((((3,), 2),), 2)))
+    both = [flags for parts, flags in divisions((((1, 1), 2),), 2) if parts == (((1,), ()), ((), (1,)))]
+    assert sorted(both) == [(False,), (True,)]  # a device of either class: in one node, or in two
+    apart = [flags for parts, flags in divisions((((1, 0), 1), ((0, 1), 1)), 2) if parts == (((1,), ()), ((), (1,)))]
+    assert apart == [(False,)]
     assert compact(5, 2) == (2, 2, 1)
 
 

@@ -12,15 +12,18 @@ namespace heterplan::test {
 
 /// A problem with the cost model that it refers to. Deterministic by seed. About half of them have
 /// tight memory, a third have side branches, as many sparse tables, some have a floor, a budget, a
-/// pin, statistics that replicas sum, or layers that are to be together or apart.
+/// pin, statistics that replicas sum, or layers that are to be together or apart. In a third of
+/// those with several device types two of them lie in each of two nodes.
 class RandomProblem {
 public:
-  explicit RandomProblem(uint64_t seed) : random(seed), tableRandom(~seed) {
+  explicit RandomProblem(uint64_t seed)
+      : random(seed), tableRandom(~seed), nodeRandom(seed * 2 + 1) {
     makeGraph();
     addTables();
     addInPassAllReduces();
     makeCluster();
     makeRequest();
+    joinNodes();
   }
 
   llvm::Expected<Problem> problem() const {
@@ -130,6 +133,25 @@ private:
     }
   }
 
+  /// From numbers of their own, too. Six devices at most, linked faster than by the network.
+  void joinNodes() {
+    auto below = [&](int limit) { return static_cast<int>(nodeRandom() % limit); };
+    if (cluster.nodes.size() < 2 || below(3) > 0)
+      return;
+    cluster.nodes.erase(cluster.nodes.begin() + 1);
+    NodeGroup &joined = cluster.nodes.front();
+    const bool areTwo = cluster.types.size() == 2;
+    joined.count = 2;
+    joined.devices = {{cluster.types[0].name, areTwo ? 1 + below(2) : 1},
+                      {cluster.types[1].name, 1}};
+    joined.link.bandwidth = cluster.network.bandwidth * double(1 + below(8));
+    joined.link.latency = cluster.network.latency * 0.5;
+    for (size_t other = 1; other < cluster.nodes.size(); ++other) {
+      cluster.nodes[other].count = 1;
+      cluster.nodes[other].devices.begin()->second = 1;
+    }
+  }
+
   void makeRequest() {
     request.globalBatch = Samples(uniform(1, 8));
     request.objective = chance(50) ? Objective::Throughput : Objective::Cost;
@@ -161,7 +183,7 @@ private:
     return {names};
   }
 
-  std::mt19937_64 random, tableRandom;
+  std::mt19937_64 random, tableRandom, nodeRandom;
 };
 
 /// One type in so many nodes of four that stages fill nodes (TypeRoom::perNode), few of which may

@@ -56,7 +56,8 @@ private:
       if (option.group.counts.size() > 1)
         result.push_back(option);
     if (evaluator.space.sharesNodes())
-      addNodeSharing(evaluator.problem.cluster, evaluator.space.rooms, result);
+      addNodeSharing(evaluator.problem.cluster, evaluator.space.rooms, evaluator.space.chains,
+                     result);
     return result;
   }
 

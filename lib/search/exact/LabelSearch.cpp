@@ -82,9 +82,11 @@ PartialPlacement LabelSearch::partialOf(const Label &label) {
 ArrayRef<int> LabelSearch::slotsAtLeast(const Label &label) {
   if (label.option < 0 || !space.options[label.option].group.besideBefore)
     return scratch;
-  const int type = space.options[label.option].group.counts.front().first;
   openSlots = scratch;
-  openSlots[type] += label.chain - slotsOfChain(space.rooms, type, label.chain);
+  for (int type : space.chains.familyOf(space.options[label.option].group.counts.front().first)) {
+    const int devices = space.chains.devicesOf(label.chain, type);
+    openSlots[type] += devices - slotsOfChain(space.rooms, type, devices);
+  }
   return openSlots;
 }
 
@@ -112,7 +114,7 @@ bool LabelSearch::takeSlots(int index, int option) {
     scratch[type] = labels.slotsOf(index)[type] + taken.slots[type];
   if (taken.group.sharesNode()) {
     auto [type, devices] = taken.group.counts.front();
-    int chain = taken.group.besideNext ? labels[index].chain : 0;
+    int chain = taken.group.besideNext ? space.chains.devicesOf(labels[index].chain, type) : 0;
     scratch[type] += slotsOfChain(space.rooms, type, chain + devices) -
                      slotsOfChain(space.rooms, type, chain) - taken.slots[type];
   }
@@ -128,12 +130,14 @@ bool LabelSearch::pack(int index, int option, Label &grown) {
   const Label &label = labels[index];
   const DeviceGroup &group = space.options[option].group;
   auto [type, devices] = group.counts.front();
-  grown.chain = devices;
+  grown.chain = space.ownChain(option);
   grown.packingBehindChain = label.packing;
   if (group.besideNext) {
+    if (!space.chains.fits(label.chain, type, devices))
+      return false;
     grown.chain += label.chain;
     grown.packingBehindChain = label.packingBehindChain;
-    if (grown.chain + group.besideBefore > space.devicesInNode(type))
+    if (grown.chain + group.besideBefore > space.chains.wholeNode(type))
       return false;
   }
   grown.packing = group.sharesNode()

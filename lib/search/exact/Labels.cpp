@@ -2,6 +2,8 @@
 
 #include "cost/TrafficPrice.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -134,11 +136,14 @@ bool LabelStore::chainHolds(const Label &a, const int *aUsed, const Label &b, co
   const DeviceGroup &group = space.options[a.option].group;
   if (!group.besideBefore)
     return true;
-  int type = group.counts.front().first;
-  auto behind = [&](const Label &label, const int *used) {
-    return used[type] - slotsOfChain(space.rooms, type, label.chain);
+  const NodeChains &chains = space.chains;
+  const int ofFirst = group.counts.front().first;
+  auto behind = [&](const Label &label, const int *used, int type) {
+    return used[type] - slotsOfChain(space.rooms, type, chains.devicesOf(label.chain, type));
   };
-  return a.chain <= b.chain && behind(a, aUsed) <= behind(b, bUsed) &&
+  return chains.isWithin(a.chain, b.chain, ofFirst) &&
+         all_of(chains.familyOf(ofFirst),
+                [&](int type) { return behind(a, aUsed, type) <= behind(b, bUsed, type); }) &&
          packings.holds(a.packingBehindChain, b.packingBehindChain);
 }
 

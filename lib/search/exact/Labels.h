@@ -26,8 +26,8 @@ struct Label {
   int option, depth; // group of the first stage; number of stages
   int choice;        // index of the micro-batch count
   int packing;       // of its stages, see Packings
-  /// Of the node of its first stage, where that is in one: devices that this and the stages behind
-  /// it have there which lie beside each other; and the packing without them.
+  /// Of the node of its first stage, where that is in one: what this and the stages behind it which
+  /// lie beside each other have there (NodeChains); and the packing without them.
   int chain, packingBehindChain;
   bool dominated;
   bool otherShares; // its figures are the least that any shares of unequal devices may give

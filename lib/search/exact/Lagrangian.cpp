@@ -42,32 +42,44 @@ Lagrangian::Lagrangian(const Evaluator &evaluator, const StageTable &table, bool
 }
 
 void Lagrangian::listSides() {
-  std::map<int, size_t> first; // by type
-  for (const GroupOption &option : evaluator.space.options) {
+  const SearchSpace &space = evaluator.space;
+  std::map<int, size_t> first; // by the first type of those that share nodes
+  for (size_t option = 0; option < space.options.size(); ++option) {
+    const DeviceGroup &group = space.options[option].group;
     NodeSharing &own = shares.emplace_back();
-    auto [type, devices] = option.group.counts.front();
-    own.devices = devices;
-    if (!option.group.sharesNode())
+    own.own = space.ownChain(int(option));
+    if (!group.sharesNode())
       continue;
-    own.before = option.group.besideBefore;
-    own.next = option.group.besideNext;
-    own.inNode = evaluator.space.devicesInNode(type);
-    auto [known, isNew] = first.try_emplace(type, sides);
-    if (isNew) {
-      chains.push_back({sides, own.inNode - 1});
-      sides += own.inNode - 1;
-    }
+    const int type = group.counts.front().first;
+    own.before = group.besideBefore;
+    own.next = group.besideNext;
+    own.whole = space.chains.wholeNode(type);
+    auto [known, isNew] = first.try_emplace(space.chains.familyOf(type).front(), sides);
+    if (isNew)
+      addSides(type);
     own.firstSide = known->second;
   }
 }
 
+/// Of the chains of the types that share nodes with `type`.
+void Lagrangian::addSides(int type) {
+  const NodeChains &chains = evaluator.space.chains;
+  const size_t first = sides;
+  for (int chain = 1; chain < chains.wholeNode(type); ++chain, ++sides)
+    for (int each : chains.familyOf(type)) {
+      const int fewer = chain - chains.chainOf(each, 1);
+      if (fewer > 0 && chains.devicesOf(chain, each) > 0)
+        growing.push_back({first + fewer - 1, sides});
+    }
+}
+
 /// Where paths stand before a stage on `option` that begins at `position`, where its node has
-/// `chain` devices of stages from there on.
+/// `chain` of stages from there on.
 size_t Lagrangian::placeBefore(int position, int option, int chain) const {
   if (option < 0 || !shares[option].before)
     return placeAt(position);
   const NodeSharing &own = shares[option];
-  return placeAt(position, own.firstSide + own.inNode - chain - 1);
+  return placeAt(position, own.firstSide + own.whole - chain - 1);
 }
 
 void Lagrangian::listResources() {
@@ -95,10 +107,13 @@ void Lagrangian::listChoices(const StageTable &table, bool wholeModelGroups) {
       listChoicesOf(table, wholeModelGroups, begin, end);
 }
 
-/// Where paths stand behind a stage that has as few devices of its node before it as it may.
+/// Where paths stand behind a stage that has as little of its node before it as it may.
 size_t Lagrangian::placeBehind(const Choice &choice) const {
   const NodeSharing &own = shares[choice.option];
-  return placeAt(choice.end, own.next ? own.firstSide + own.devices + own.before - 1 : 0);
+  if (!own.next)
+    return placeAt(choice.end);
+  const bool isExact = evaluator.space.leastChain(choice.option) > own.own;
+  return placeAt(choice.end, own.firstSide + own.own + (isExact ? own.before : 0) - 1);
 }
 
 /// Whether `a`, an option before `b`, has devices of the same type, no more of them in one node,

@@ -28,7 +28,7 @@ struct PartialPlacement {
   double slowest = 0;       // max τ of them
   double exposed = 0;       // synchronisation not hidden, R of the first chosen stage
   double price = 0;         // dollars per hour
-  int chain = 0;            // devices in the node of the first chosen stage, see Label
+  int chain = 0;            // in the node of the first chosen stage, see Label
   llvm::ArrayRef<int> used; // slots of each type
 };
 
@@ -233,14 +233,15 @@ private:
   /// How stages on an option share nodes with their neighbours.
   struct NodeSharing {
     bool before = false, next = false;
-    int devices = 0, inNode = 0;
-    size_t firstSide = 0; // of its type, with one device
+    int own = 0, whole = 0; // chains: of the stage, and of all of a node (NodeChains)
+    size_t firstSide = 0;   // of its types, of chain 1
   };
 
   void listResources();
   void listSides();
-  /// Paths know of a position whether the stages around it share a node, and how many devices of it
-  /// those before have at most: its places.
+  void addSides(int type);
+  /// Paths know of a position whether the stages around it share a node, and what those before have
+  /// of it at most: its places.
   size_t placeAt(int position, size_t side = 0) const { return size_t(position) * sides + side; }
   size_t placeBefore(int position, int option, int chain) const;
   template <typename Visit> void overPlaces(const Choice &choice, Visit visit) const;
@@ -311,7 +312,7 @@ private:
   size_t statesTaken(const Levels &levels, int option) const;
   size_t stateLeft(const Levels &levels, llvm::ArrayRef<int> used) const;
   /// Before a stage on `option` that begins at `position`, whose input takes `receive` seconds at
-  /// least, in `state`; `chain`: devices in its node, of stages from there on.
+  /// least, in `state`; `chain`: in its node, of stages from there on.
   Before leastBefore(const Relaxation &relaxation, int position, int option, int chain,
                      double receive, size_t state) const;
 
@@ -331,11 +332,12 @@ private:
   std::vector<double> use;         // by option and resource, as a share of the limit
   std::vector<double> prices;      // by option, dollars per hour
   std::vector<NodeSharing> shares; // by option
-  size_t sides = 1;                // of a position: apart, or by type and devices of a chain
-  std::vector<std::pair<size_t, size_t>> chains; // first side of each type, and how many
-  std::vector<Choice> choices;                   // by end, then begin
-  std::vector<Interval> intervals;               // ascending
-  Interval taken;                                // out of them last
+  size_t sides = 1;                // of a position: apart, or by what a chain has
+  /// Sides of which the second one has one device more, ascending.
+  std::vector<std::pair<size_t, size_t>> growing;
+  std::vector<Choice> choices;     // by end, then begin
+  std::vector<Interval> intervals; // ascending
+  Interval taken;                  // out of them last
   std::vector<Interval> aside;
   double timeLimit, costLimit;   // of interest
   double solvedTime, solvedCost; // least bounds of the intervals that were dropped
@@ -356,20 +358,18 @@ template <typename Visit> void Lagrangian::overPlaces(const Choice &choice, Visi
   const NodeSharing &own = shares[choice.option];
   const size_t before = placeAt(choice.begin), behind = placeAt(choice.end);
   if (!own.before)
-    return visit(before, own.next ? behind + own.firstSide + own.devices - 1 : behind);
-  const int most = own.inNode - own.devices; // of the chain before it
+    return visit(before, own.next ? behind + own.firstSide + own.own - 1 : behind);
   if (!own.next)
-    return visit(before + own.firstSide + most - 1, behind);
-  for (int chain = 1; chain < most; ++chain)
-    visit(before + own.firstSide + chain - 1, behind + own.firstSide + chain + own.devices - 1);
+    return visit(before + own.firstSide + (own.whole - own.own) - 1, behind);
+  for (int chain : evaluator.space.chainsOf(choice.option)) // what comes before, with its own
+    visit(before + own.firstSide + (chain - own.own) - 1, behind + own.firstSide + chain - 1);
 }
 
 /// Calls `relax(fewer, more)` for the places of `position` where the chain may have one device more
 /// than at the other, ascending.
 template <typename Relax> void Lagrangian::overChains(int position, Relax relax) const {
-  for (auto [first, count] : chains)
-    for (size_t side = first; side + 1 < first + count; ++side)
-      relax(placeAt(position, side), placeAt(position, side + 1));
+  for (auto [fewer, more] : growing)
+    relax(placeAt(position, fewer), placeAt(position, more));
 }
 
 } // namespace heterplan

@@ -108,9 +108,8 @@ size_t Lagrangian::additions(const Interval &interval, const Junctions &junction
     std::set<SearchSpace::Face> ending;
     for (size_t i = interval.firstRanked[position]; i < interval.firstRanked[position + 1]; ++i) {
       const int option = choices[interval.ranked[i].choice].option;
-      auto [least, most] = space.chainsOf(option);
-      sum += most + 1 - least;
-      for (int chain = least; chain <= most; ++chain)
+      sum += space.chainsOf(option).size();
+      for (int chain : space.chainsOf(option))
         ending.insert(space.faceBehind(option, chain));
     }
     for (size_t here = junctions.first[position]; here < junctions.first[position + 1]; ++here)
@@ -149,8 +148,7 @@ Lagrangian::Junctions Lagrangian::junctionsOf(const Interval &interval) const {
   std::vector<std::set<SearchSpace::Face>> faces(positions);
   for (const Ranked &ranked : interval.ranked) {
     const Choice &choice = choices[ranked.choice];
-    auto [least, most] = evaluator.space.chainsOf(choice.option);
-    for (int chain = least; chain <= most; ++chain)
+    for (int chain : evaluator.space.chainsOf(choice.option))
       faces[choice.begin].insert(evaluator.space.faceBefore(choice.option, chain));
   }
   faces.back().insert(SearchSpace::Face());
@@ -204,8 +202,7 @@ void Lagrangian::listLevelSteps(const Interval &interval) {
     for (size_t i = interval.firstRanked[end]; i < interval.firstRanked[end + 1]; ++i) {
       const int index = interval.ranked[i].choice, option = choices[index].option;
       const size_t taken = statesTaken(interval.time.levels, option);
-      auto [least, most] = evaluator.space.chainsOf(option);
-      for (int chain = least; chain <= most; ++chain) {
+      for (int chain : evaluator.space.chainsOf(option)) {
         const SearchSpace::Face face = evaluator.space.faceBehind(option, chain);
         const size_t ending = find(endings, face) - endings.begin();
         if (ending == endings.size())
@@ -293,7 +290,9 @@ void Lagrangian::traceLevels(const Interval &interval, const Charges &charges,
       size_t takes = statesTaken(levels, choice.option);
       if (!isAtLeast(levels.types, state, takes))
         continue;
-      const int chain = shares[choice.option].devices + behindIt.chain;
+      const int chain = shares[choice.option].own + behindIt.chain;
+      if (!is_contained(evaluator.space.chainsOf(choice.option), chain)) // no room
+        continue;
       TransferTimes transfers =
           boundary(position, evaluator.space.faceBehind(choice.option, chain), behindIt);
       if (std::isinf(transfers.receive))

@@ -38,11 +38,10 @@ std::vector<double> Lagrangian::leastBehind(const Interval &interval,
 
 /// What may follow a chain may follow one with fewer devices.
 void Lagrangian::overFewer(int position, std::vector<double> &least) const {
-  for (auto [first, count] : chains)
-    for (size_t side = first + count - 1; side > first; --side) {
-      const size_t more = placeAt(position, side);
-      least[more - 1] = std::min(least[more - 1], least[more]);
-    }
+  for (auto [fewer, more] : reverse(growing)) {
+    double &known = least[placeAt(position, fewer)];
+    known = std::min(known, least[placeAt(position, more)]);
+  }
 }
 
 /// Those that take longer than the interval allows.
@@ -56,13 +55,12 @@ double Lagrangian::leastWith(const Choice &choice, const Interval &interval,
   const Levels &levels = relaxation.levels;
   size_t state = levels.states() - 1 - statesTaken(levels, choice.option);
   double before = infinity;
-  auto [fewest, most] = evaluator.space.chainsOf(choice.option);
-  for (int chain = fewest; chain <= most; ++chain) {
+  const int leastChain = evaluator.space.leastChain(choice.option);
+  const bool isLeast = relaxation.junctions.empty(); // others have less room before them
+  for (int chain : isLeast ? ArrayRef<int>(leastChain) : evaluator.space.chainsOf(choice.option)) {
     Before least =
         leastBefore(relaxation, choice.begin, choice.option, chain, choice.receive, state);
     before = std::min(before, std::max(least.fill, charges.second * choice.sync + least.forward));
-    if (relaxation.junctions.empty()) // others have less room before them
-      break;
   }
   return ownCharge(choice, interval, charges) + charges.second * choice.time + before;
 }

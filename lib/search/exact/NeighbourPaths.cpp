@@ -33,8 +33,7 @@ void NeighbourPaths::listChains(ArrayRef<StateStage> stages) {
   const SearchSpace &space = evaluator.space;
   for (size_t i = 0; i < stages.size(); ++i) {
     const int option = stages[i].option;
-    auto [least, most] = space.chainsOf(option);
-    for (int chain = least; chain <= most; ++chain)
+    for (int chain : space.chainsOf(option))
       chained.push_back(
           {stages[i], space.faceBefore(option, chain), space.faceBehind(option, chain), int(i)});
   }
@@ -120,9 +119,8 @@ size_t NeighbourPaths::additions(const SearchSpace &space, const StatesOfInteres
   std::map<int, std::pair<std::set<SearchSpace::Face>, std::set<SearchSpace::Face>>> faces;
   size_t sum = 0;
   for (const StateStage &stage : stages) {
-    auto [least, most] = space.chainsOf(stage.option);
-    sum += (most + 1 - least) * interest.count(stage.end);
-    for (int chain = least; chain <= most; ++chain) {
+    sum += space.chainsOf(stage.option).size() * interest.count(stage.end);
+    for (int chain : space.chainsOf(stage.option)) {
       faces[stage.end].first.insert(space.faceBehind(stage.option, chain));
       faces[stage.begin].second.insert(space.faceBefore(stage.option, chain));
     }

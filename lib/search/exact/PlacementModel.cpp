@@ -47,8 +47,7 @@ void PlacementModel::listCandidates(const std::vector<Lagrangian::StageChoice> &
 /// Once for each chain of stages in one node that it may belong to.
 void PlacementModel::add(Candidate candidate) {
   const int64_t share = faces[candidate.face].share;
-  auto [least, most] = space.chainsOf(candidate.option);
-  for (int chain = least; chain <= most; ++chain) {
+  for (int chain : space.chainsOf(candidate.option)) {
     candidate.face = face(candidate.option, share, chain);
     candidates.push_back(candidate);
   }

@@ -168,7 +168,7 @@ private:
     double receive = 0, gradient = 0;
     int receiveClass = 0, gradientClass = 0; // of the stage behind it, and of the one before it
   };
-  /// A stage with the devices that it and those behind it have in one node (SearchSpace::Face).
+  /// A stage with what it and those behind it have in one node (SearchSpace::Face).
   struct Chained {
     StateStage stage;
     SearchSpace::Face before, behind;

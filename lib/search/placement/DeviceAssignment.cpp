@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cassert>
+#include <map>
+#include <set>
 
 using namespace llvm;
 
@@ -77,29 +79,114 @@ bool isPacked(const Placement &placement, int type, const TypeRoom &room) {
          });
 }
 
-struct ChainPiece {
-  NodePiece piece;
+struct ChainItem {
+  NodeItem item;
   Chain stages;
 };
 
-/// Of `type`, the largest first.
-std::vector<ChainPiece> chainPiecesOf(const Cluster &cluster, const Placement &placement,
-                                      int type) {
-  std::vector<ChainPiece> pieces;
-  for (Chain chain : chainsOf(placement)) {
-    const DeviceGroup &group = placement.stages[chain.begin].group;
-    for (size_t i = 0; i < group.counts.size(); ++i) {
-      if (group.counts[i].first != type)
-        continue;
-      int devices = devicesOfType(placement, chain, type);
-      bool isOne = chain.end == chain.begin + 1;
-      pieces.push_back(
-          {{type, devices, isOne ? spreadOf(cluster, group, i) : Spread{1, devices}}, chain});
-    }
+/// What `chain` has of `types`: several pieces only where it has several stages.
+std::vector<NodeItem> itemsOf(const Cluster &cluster, const Placement &placement, Chain chain,
+                              ArrayRef<int> types) {
+  std::vector<NodeItem> items;
+  const DeviceGroup &group = placement.stages[chain.begin].group;
+  if (chain.end == chain.begin + 1) {
+    for (size_t i = 0; i < group.counts.size(); ++i)
+      if (auto [type, count] = group.counts[i]; is_contained(types, type))
+        items.push_back({{type, count, spreadOf(cluster, group, i)}});
+    return items;
   }
-  std::stable_sort(pieces.begin(), pieces.end(),
-                   [](const ChainPiece &a, const ChainPiece &b) { return b.piece < a.piece; });
-  return pieces;
+  NodeItem together;
+  for (int type : types)
+    if (int devices = devicesOfType(placement, chain, type))
+      together.push_back({type, devices, {1, devices}});
+  if (!together.empty())
+    items.push_back(std::move(together));
+  return items;
+}
+
+/// Of `types`: those of several first, then the largest.
+std::vector<ChainItem> chainItemsOf(const Cluster &cluster, const Placement &placement,
+                                    ArrayRef<int> types) {
+  std::vector<ChainItem> items;
+  for (Chain chain : chainsOf(placement))
+    for (NodeItem &item : itemsOf(cluster, placement, chain, types))
+      items.push_back({std::move(item), chain});
+  std::stable_sort(items.begin(), items.end(), [](const ChainItem &a, const ChainItem &b) {
+    const bool isOne = a.item.size() == 1, isOther = b.item.size() == 1;
+    return isOne == isOther ? b.item < a.item : isOther;
+  });
+  return items;
+}
+
+/// The types of which stages lie in one node with those of other types, ascending.
+std::vector<int> typesTogether(const Placement &placement) {
+  std::set<int> together;
+  for (Chain chain : chainsOf(placement)) {
+    std::set<int> types;
+    for (size_t stage = chain.begin; stage < chain.end; ++stage)
+      for (auto [type, count] : placement.stages[stage].group.counts)
+        types.insert(type);
+    if (chain.end > chain.begin + 1 && types.size() > 1)
+      together.merge(types);
+  }
+  return {together.begin(), together.end()};
+}
+
+/// Of `types`, by node: the devices, in the order of both.
+using TypedDevices = std::vector<std::vector<std::vector<DeviceRef>>>;
+
+TypedDevices devicesByNode(const Cluster &cluster, ArrayRef<int> types) {
+  TypedDevices devices;
+  std::map<std::string, size_t> nodes;
+  for (size_t i = 0; i < types.size(); ++i)
+    for (const DeviceRef &device : devicesOf(cluster, types[i])) {
+      auto [node, isNew] = nodes.try_emplace(device.node, devices.size());
+      if (isNew)
+        devices.emplace_back(types.size());
+      devices[node->second][i].push_back(device);
+    }
+  return devices;
+}
+
+/// Where stages of several types find room, by item and node.
+std::optional<std::vector<std::vector<int>>>
+packTogether(ArrayRef<NodeItem> items, ArrayRef<int> types, const TypedDevices &devices) {
+  std::vector<std::vector<int>> nodes;
+  int all = 0;
+  for (const auto &node : devices) {
+    std::vector<int> &own = nodes.emplace_back();
+    for (const auto &ofType : node)
+      all += own.emplace_back(int(ofType.size()));
+  }
+  return packNodes(items, types, std::move(nodes), all > 16 ? mostSteps : 0);
+}
+
+/// Gives `assigned`, by type and stage, the devices of `types`, some stages of which lie in one
+/// node with those of others.
+void assignTogether(const Cluster &cluster, const Placement &placement, ArrayRef<int> types,
+                    std::map<int, std::vector<std::vector<DeviceRef>>> &assigned) {
+  const std::vector<ChainItem> chains = chainItemsOf(cluster, placement, types);
+  const TypedDevices devices = devicesByNode(cluster, types);
+  std::vector<NodeItem> items;
+  items.reserve(chains.size());
+  for (const ChainItem &each : chains)
+    items.push_back(each.item);
+  auto packed = packTogether(items, types, devices);
+  assert(packed && "placement does not fit the cluster");
+  std::vector<std::vector<size_t>> next(devices.size(), std::vector<size_t>(types.size(), 0));
+  for (size_t i = 0; i < chains.size(); ++i)
+    for (size_t node = 0; node < devices.size(); ++node)
+      for (const NodePiece &piece : chains[i].item) {
+        const size_t type = find(types, piece.type) - types.begin();
+        if ((*packed)[i][node] == 0)
+          continue;
+        size_t count = chains[i].item.size() > 1 ? piece.count : (*packed)[i][node];
+        ArrayRef<DeviceRef> own = devices[node][type];
+        auto &stages = assigned[piece.type];
+        stages.resize(placement.stages.size());
+        divide(placement, chains[i].stages, piece.type, own.slice(next[node][type], count), stages);
+        next[node][type] += count;
+      }
 }
 
 /// Of one type, the largest first.
@@ -114,11 +201,11 @@ std::optional<std::vector<std::vector<int>>> pack(const Cluster &cluster,
 /// Gives `assigned`, by stage, the devices of `type` as the stages find room.
 void assignPacked(const Cluster &cluster, const Placement &placement, int type,
                   std::vector<std::vector<DeviceRef>> &assigned) {
-  std::vector<ChainPiece> chains = chainPiecesOf(cluster, placement, type);
+  std::vector<ChainItem> chains = chainItemsOf(cluster, placement, {type});
   std::vector<NodePiece> pieces;
   pieces.reserve(chains.size());
-  for (const ChainPiece &each : chains)
-    pieces.push_back(each.piece);
+  for (const ChainItem &each : chains)
+    pieces.push_back(each.item.front());
   if (pieces.empty())
     return;
   auto packed = pack(cluster, pieces);
@@ -151,23 +238,39 @@ void assignFilling(const Cluster &cluster, const Placement &placement, int type,
 }
 } // namespace
 
-std::vector<NodePiece> nodePiecesOf(const Cluster &cluster, const Placement &placement,
-                                    ArrayRef<TypeRoom> rooms) {
-  std::vector<NodePiece> pieces;
-  for (int type = static_cast<int>(rooms.size()); type-- > 0;)
-    if (isPacked(placement, type, rooms[type]))
-      for (const ChainPiece &each : chainPiecesOf(cluster, placement, type))
-        pieces.push_back(each.piece);
-  std::reverse(pieces.begin(), pieces.end());
-  return pieces;
+std::vector<NodeItem> nodeItemsOf(const Cluster &cluster, const Placement &placement,
+                                  ArrayRef<TypeRoom> rooms) {
+  std::vector<NodeItem> items;
+  const std::vector<int> together = typesTogether(placement);
+  auto add = [&](ArrayRef<int> types) {
+    for (ChainItem &each : chainItemsOf(cluster, placement, types))
+      items.push_back(std::move(each.item));
+  };
+  if (!together.empty())
+    add(together);
+  for (int type = 0; type < int(rooms.size()); ++type)
+    if (!is_contained(together, type) && isPacked(placement, type, rooms[type]))
+      add({type});
+  return items;
 }
 
-bool findRoom(const Cluster &cluster, ArrayRef<NodePiece> pieces) {
-  for (size_t begin = 0, end = 0; begin < pieces.size(); begin = end) {
-    while (end < pieces.size() && pieces[end].type == pieces[begin].type)
-      ++end;
-    std::vector<NodePiece> ofType(pieces.begin() + begin, pieces.begin() + end);
-    std::reverse(ofType.begin(), ofType.end());
+/// Types of which some item lies in one node with others come first.
+bool findRoom(const Cluster &cluster, ArrayRef<NodeItem> items) {
+  std::set<int> types;
+  for (const NodeItem &item : items)
+    for (const NodePiece &piece : item)
+      if (item.size() > 1)
+        types.insert(piece.type);
+  const std::vector<int> together(types.begin(), types.end());
+  auto rest = find_if(
+      items, [&](const NodeItem &item) { return !is_contained(together, item.front().type); });
+  ArrayRef<NodeItem> first(items.begin(), rest);
+  if (!first.empty() && !packTogether(first, together, devicesByNode(cluster, together)))
+    return false;
+  for (auto begin = rest, end = rest; begin != items.end(); begin = end) {
+    std::vector<NodePiece> ofType;
+    for (; end != items.end() && end->front().type == begin->front().type; ++end)
+      ofType.push_back(end->front());
     if (!pack(cluster, ofType))
       return false;
   }
@@ -190,8 +293,15 @@ void stateNodeSharing(const Cluster &cluster, ArrayRef<std::vector<DeviceRef>> d
 std::vector<std::vector<DeviceRef>>
 assignDevices(const Cluster &cluster, const Placement &placement, ArrayRef<TypeRoom> rooms) {
   std::vector<std::vector<DeviceRef>> assigned(placement.stages.size());
+  std::map<int, std::vector<std::vector<DeviceRef>>> together; // by type and stage
+  if (const std::vector<int> types = typesTogether(placement); !types.empty())
+    assignTogether(cluster, placement, types, together);
   for (int type = 0; type < static_cast<int>(cluster.types.size()); ++type)
-    if (isPacked(placement, type, rooms[type]))
+    if (auto own = together.find(type); own != together.end())
+      for (size_t stage = 0; stage < assigned.size(); ++stage)
+        assigned[stage].insert(assigned[stage].end(), own->second[stage].begin(),
+                               own->second[stage].end());
+    else if (isPacked(placement, type, rooms[type]))
       assignPacked(cluster, placement, type, assigned);
     else
       assignFilling(cluster, placement, type, rooms[type].perNode, assigned);

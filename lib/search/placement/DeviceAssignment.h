@@ -20,10 +20,11 @@ assignDevices(const Cluster &cluster, const Placement &placement, llvm::ArrayRef
 void stateNodeSharing(const Cluster &cluster, llvm::ArrayRef<std::vector<DeviceRef>> devices,
                       Placement &placement);
 
-/// Those of `pieces` of `placement` for which it matters in which nodes they are, ascending.
-std::vector<NodePiece> nodePiecesOf(const Cluster &cluster, const Placement &placement,
-                                    llvm::ArrayRef<TypeRoom> rooms);
+/// Those of `placement` for which it matters in which nodes they are: of types of which stages lie
+/// in one node with those of other types all, first.
+std::vector<NodeItem> nodeItemsOf(const Cluster &cluster, const Placement &placement,
+                                  llvm::ArrayRef<TypeRoom> rooms);
 /// Whether they find room.
-bool findRoom(const Cluster &cluster, llvm::ArrayRef<NodePiece> pieces);
+bool findRoom(const Cluster &cluster, llvm::ArrayRef<NodeItem> items);
 
 } // namespace heterplan

@@ -138,13 +138,13 @@ bool Evaluator::devicesSuffice(const Placement &placement) {
     for (size_t type = 0; type < used.size(); ++type)
       if ((used[type] += slotsOfChain(space.rooms, int(type), devices[type])) >
               space.available[type] ||
-          (end > begin + 1 && devices[type] > space.devicesInNode(int(type))))
+          (end > begin + 1 && devices[type] > space.chains.devicesInNode(int(type))))
         return false;
   }
   if (!space.keepsSharedLimits(used))
     return false;
   auto [room, isNew] =
-      rooms.try_emplace(nodePiecesOf(problem.cluster, placement, space.rooms), true);
+      rooms.try_emplace(nodeItemsOf(problem.cluster, placement, space.rooms), true);
   if (isNew)
     room->second = findRoom(problem.cluster, room->first);
   return room->second;
@@ -223,6 +223,8 @@ std::optional<Evaluation> Evaluator::measure(const Placement &placement, Among a
 }
 
 Placement Evaluator::shareNodes(Placement placement) {
+  if (rules.transfersArePartOfStages() || rules.mergesNeighbours()) // it saves nothing
+    return placement;
   for (size_t stage = 0; stage + 1 < placement.stages.size(); ++stage) {
     const DeviceGroup &group = placement.stages[stage].group;
     const DeviceGroup &next = placement.stages[stage + 1].group;

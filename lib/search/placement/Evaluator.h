@@ -94,7 +94,7 @@ private:
   std::vector<Replica> slowestOfEachType(const PlacedStage &placed, const StageEvaluation &run,
                                          const BatchSplit &split);
 
-  std::map<std::vector<NodePiece>, bool> rooms; // whether there is one
+  std::map<std::vector<NodeItem>, bool> rooms; // whether there is one
   /// By types, counts and, where they do not fill nodes, most devices in one; and whether they
   /// share one.
   std::map<std::array<int, 7>, TransferPath> paths;

@@ -25,17 +25,25 @@ struct NodePiece {
   bool operator==(const NodePiece &other) const { return key() == other.key(); }
 };
 
-/// Of `group`, those of types for which it matters: that are free (TypeRoom), or any where all.
-std::vector<NodePiece> nodePiecesOf(const Cluster &cluster, const DeviceGroup &group,
-                                    llvm::ArrayRef<TypeRoom> rooms);
+/// What is placed in one go: of one type, or one piece of each type, all in one node.
+using NodeItem = std::vector<NodePiece>;
 
 /// For each of `pieces`, of one type, the devices that it has in each of `nodes` nodes of `inNode`
 /// devices; none where there is no room. Gives up after so many `steps`, 0: never.
 std::optional<std::vector<std::vector<int>>> packNodes(llvm::ArrayRef<NodePiece> pieces, int nodes,
                                                        int inNode, int64_t steps = 0);
 
-/// What stages leave of the nodes of free types, by number: 0 is all of it. Of each type it is all
-/// that may be left, as the stages may lie in several ways.
+/// Likewise of `items` of several types. `nodes`: of each node the devices of each of `types`. What
+/// an item of several types has in a node counts together.
+std::optional<std::vector<std::vector<int>>> packNodes(llvm::ArrayRef<NodeItem> items,
+                                                       llvm::ArrayRef<int> types,
+                                                       std::vector<std::vector<int>> nodes,
+                                                       int64_t steps = 0);
+
+/// What stages leave of the nodes of free types, by number: 0 is all of it. Of each type, or of
+/// types that share nodes (NodeChains), it is all that may be left, as the stages may lie in
+/// several ways. Types that share nodes are left out where stages fill the nodes of one, or are
+/// many.
 class Packings {
 public:
   /// `space` outlives this.
@@ -43,26 +51,33 @@ public:
 
   /// What option `option` of the space leaves of `packing`; −1 where there is no room for it.
   int with(int packing, int option);
-  /// Likewise of stages in one node that have `devices` of `type` together.
-  int withChain(int packing, int type, int devices);
+  /// Likewise of stages in one node that have `chain` of the types that share it with `type`.
+  int withChain(int packing, int type, int chain);
   /// Whether whatever finds room in `b` finds room in `a`.
   bool holds(int a, int b);
 
 private:
-  using Room = std::vector<int>; // devices that are left in each node of a type, descending
-  using Left = std::vector<std::set<Room>>; // by free type, all that is possible
-  static void takeFrom(Room room, const NodePiece &piece, size_t node, int count, int nodes,
-                       bool anyMost, std::set<Room> &left);
+  using Room = std::vector<int>;            // what is left of each node, as a chain, descending
+  using Left = std::vector<std::set<Room>>; // of each family of types, all that is possible
+  void listFamilies(const Cluster &cluster);
+  bool isKept(llvm::ArrayRef<int> family) const;
+  Room wholeOf(const Cluster &cluster, llvm::ArrayRef<int> family) const;
+  void takeFrom(Room room, const NodePiece &piece, size_t node, int count, int nodes, bool anyMost,
+                std::set<Room> &left) const;
+  std::set<Room> takeChain(const std::set<Room> &rooms, int type, int chain) const;
+  bool isLess(const Room &less, const Room &more, size_t family) const;
 
   int place(int packing, llvm::ArrayRef<NodePiece> pieces);
+  int numberOf(Left left);
 
+  const SearchSpace &space;
   std::vector<std::vector<NodePiece>> ofOptions;
-  std::vector<char> isFree;   // by type
-  std::vector<int> freeIndex; // by type
+  std::vector<int> familyIndex; // by type: of `Left`; −1 where it does not matter
+  std::vector<int> firstTypes;  // of the families
   std::vector<Left> all;
   std::map<Left, int> numbers;
   llvm::DenseMap<std::pair<int, int>, int> next;
-  std::map<std::array<int, 3>, int> nextOfChains;  // by packing, type and devices
+  std::map<std::array<int, 3>, int> nextOfChains;  // by packing, type and chain
   llvm::DenseMap<std::pair<int, int>, bool> known; // of holds()
 };
 

@@ -118,18 +118,28 @@ void addGroups(const Cluster &cluster, ArrayRef<int> counts, ArrayRef<TypeRoom> 
     options.push_back(makeOption(cluster, spreadGroup(cluster, used, spread), rooms));
 }
 
-void addNodeSharing(const Cluster &cluster, ArrayRef<TypeRoom> rooms,
+namespace {
+/// How many neighbours with a device each may lie in the node of a stage on `group`.
+int mostBeside(const Cluster &cluster, const DeviceGroup &group, const NodeChains &chains) {
+  if (group.counts.size() > 1 || spreadOf(cluster, group, 0).nodes > 1)
+    return 0;
+  auto [type, devices] = group.counts.front();
+  int most = 0;
+  for (int other : chains.familyOf(type))
+    if (chains.mayShare(type, other))
+      most += chains.devicesInNode(other) - (other == type ? devices : 0);
+  return most;
+}
+} // namespace
+
+void addNodeSharing(const Cluster &cluster, ArrayRef<TypeRoom> rooms, const NodeChains &chains,
                     std::vector<GroupOption> &options) {
   const int plain = static_cast<int>(options.size());
   std::vector<int> onlyBefore(plain, -1), onlyNext(plain, -1); // by plain option
   for (auto [before, next] : {std::pair(true, false), {false, true}, {true, true}})
     for (int option = 0; option < plain; ++option) {
-      DeviceGroup group = options[option].group, one = group;
-      if (group.counts.size() > 1)
-        continue;
-      one.counts.front().second = before + next; // of each neighbour
-      one.spread.clear();
-      if (!mayShareNode(cluster, group, one))
+      DeviceGroup group = options[option].group;
+      if (mostBeside(cluster, group, chains) < before + next)
         continue;
       group.besideBefore = before;
       group.besideNext = next;

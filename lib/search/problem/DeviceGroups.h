@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cost/Collectives.h"
+#include "search/problem/NodeChains.h"
 #include "search/problem/Problem.h"
 
 #include "llvm/ADT/ArrayRef.h"
@@ -61,7 +62,7 @@ int slotsOfChain(llvm::ArrayRef<TypeRoom> rooms, int type, int devices);
 /// Adds to `options` each of theirs once more for each side on which its stage may share its node
 /// with its neighbour, and for both.
 void addNodeSharing(const Cluster &cluster, llvm::ArrayRef<TypeRoom> rooms,
-                    std::vector<GroupOption> &options);
+                    const NodeChains &chains, std::vector<GroupOption> &options);
 
 /// All of them, where each device more helps: 1 up to the samples of a full micro-batch.
 std::set<int> everyCount(Samples batch, int microBatches, int available);

@@ -71,10 +71,7 @@ void SearchSpace::listRooms(const Problem &problem) {
       for (int type : limit.types)
         left -= available[type] = std::min(available[type], left);
     }
-  for (size_t type = 0; type < available.size(); ++type) {
-    inNode.push_back(devicesPerNode(problem.cluster, int(type)));
-    isLinked.push_back(available[type] > 0 && isLinkedInNodes(problem.cluster, int(type)));
-  }
+  chains = NodeChains(problem.cluster, available);
   for (size_t type = 0; type < available.size(); ++type)
     rooms.push_back(roomOf(problem.cluster, int(type), available[type], rules.fitsSizes()));
   if (!mixedAreListed(rooms)) // there is more to do
@@ -137,6 +134,8 @@ void SearchSpace::nameWhatIsLeftOut(const Problem &problem) {
     leftOut.push_back("sharing of a node that a stage uses in part");
   if (any_of(rooms, [](const TypeRoom &room) { return room.available > 1 && room.perNode > 1; }))
     leftOut.push_back("stages in more nodes than they fill");
+  if (sharesNodes() && chains.leavesOut())
+    leftOut.push_back("neighbours of unlike types in one node");
   if (batch > Samples(2) && mostOfAType > 1 && anyTimesFall(problem, available))
     leftOut.push_back("uneven shares, where more samples take less time");
 }
@@ -172,7 +171,33 @@ void SearchSpace::listOptions(const Problem &problem) {
   for (int option = 0; option < int(options.size()); ++option)
     options[option].plain = options[option].fromBefore = options[option].fromBehind = option;
   if (sharesNodes())
-    addNodeSharing(problem.cluster, rooms, options);
+    addNodeSharing(problem.cluster, rooms, chains, options);
+  listChains();
+}
+
+void SearchSpace::listChains() {
+  for (const GroupOption &option : options) {
+    auto [type, devices] = option.group.counts.front();
+    const bool isOfOneType = option.group.counts.size() == 1;
+    ownChains.push_back(isOfOneType ? chains.chainOf(type, devices) : option.group.size());
+    chainLists.push_back(listChainsOf(option.group));
+  }
+}
+
+std::vector<int> SearchSpace::listChainsOf(const DeviceGroup &group) const {
+  const int type = group.counts.front().first, own = ownChains.back();
+  std::vector<int> list;
+  if (!group.besideNext)
+    return {own};
+  for (int chain = own + 1; chain + group.besideBefore <= chains.wholeNode(type); ++chain)
+    if (chains.isWithin(own, chain, type))
+      list.push_back(chain);
+  return list;
+}
+
+int SearchSpace::leastChain(int option) const {
+  const bool isLeast = !chains.hasSeveralTypes(options[option].group.counts.front().first);
+  return isLeast ? chainLists[option].front() : ownChains[option];
 }
 
 bool SearchSpace::mayShareNode(const DeviceGroup &group, const DeviceGroup &next) const {
@@ -180,19 +205,16 @@ bool SearchSpace::mayShareNode(const DeviceGroup &group, const DeviceGroup &next
     if (of.counts.size() > 1)
       return false;
     auto [type, count] = of.counts.front();
-    return of.spread.empty() ? count <= inNode[type] : of.spread.front().nodes == 1;
+    return of.spread.empty() ? count <= chains.devicesInNode(type) : of.spread.front().nodes == 1;
   };
-  int type = group.counts.front().first;
-  return isInOne(group) && isInOne(next) && type == next.counts.front().first && isLinked[type] &&
-         group.size() + next.size() <= inNode[type];
+  return isInOne(group) && isInOne(next) && fitIntoNode(group, next);
 }
 
-std::pair<int, int> SearchSpace::chainsOf(int option) const {
-  const DeviceGroup &group = options[option].group;
-  const int own = group.size();
-  if (!group.besideNext)
-    return {own, own};
-  return {own + 1, inNode[group.counts.front().first] - group.besideBefore};
+/// Two neighbours that lie in one node each, in the same one.
+bool SearchSpace::fitIntoNode(const DeviceGroup &group, const DeviceGroup &next) const {
+  const int type = group.counts.front().first, other = next.counts.front().first;
+  return chains.areLinked(type, other) &&
+         (type != other || group.size() + next.size() <= chains.devicesInNode(type));
 }
 
 size_t SearchSpace::stages(size_t cuts) const {
@@ -201,18 +223,18 @@ size_t SearchSpace::stages(size_t cuts) const {
 }
 
 bool SearchSpace::mayFollow(const DeviceGroup &group, const DeviceGroup &next) const {
-  if (!rules.mayFollow(group, next) || group.besideNext != next.besideBefore)
-    return false;
-  int type = group.counts.front().first;
-  return !group.besideNext ||
-         (type == next.counts.front().first && group.size() + next.size() <= inNode[type]);
+  return rules.mayFollow(group, next) && group.besideNext == next.besideBefore &&
+         (!group.besideNext || fitIntoNode(group, next));
 }
 
 bool SearchSpace::mayFollow(int option, int next) const {
-  if (option >= 0 && next >= 0)
-    return mayFollow(options[option].group, options[next].group);
-  return option < 0 ? next < 0 || !options[next].group.besideBefore
-                    : !options[option].group.besideNext;
+  if (option < 0 || next < 0)
+    return option < 0 ? next < 0 || !options[next].group.besideBefore
+                      : !options[option].group.besideNext;
+  const DeviceGroup &group = options[option].group, &behind = options[next].group;
+  return mayFollow(group, behind) &&
+         (!group.besideNext ||
+          chains.mayShare(group.counts.front().first, behind.counts.front().first));
 }
 
 bool SearchSpace::isUseful(const GroupOption &option, int64_t batch) const {

@@ -6,6 +6,7 @@
 #include "cost/IterationRules.h"
 #include "search/problem/Cuts.h"
 #include "search/problem/DeviceGroups.h"
+#include "search/problem/NodeChains.h"
 
 #include <string>
 #include <vector>
@@ -26,6 +27,7 @@ struct SearchSpace {
   std::vector<int> microBatches; // ascending
   std::vector<int> available;    // devices of each type
   std::vector<TypeRoom> rooms;   // by type
+  NodeChains chains;             // where neighbours may share nodes
   std::vector<Problem::SharedLimit> sharedLimits;
   const IterationRules &rules;
   int minStages = 1, maxStages = 1;
@@ -51,8 +53,6 @@ struct SearchSpace {
   /// Stages between all pairs of so many cuts that take different times: with options that share
   /// their nodes with no other stage.
   size_t stages(size_t cuts) const;
-  /// Devices of `type` in the smallest node that has any; 0 where only one node has.
-  int devicesInNode(int type) const { return inNode[type]; }
   /// Whether a stage on `group` and the next one on `next` may lie in one node of several.
   bool mayShareNode(const DeviceGroup &group, const DeviceGroup &next) const;
   /// Whether a stage on `next` may follow one on `group`: they share a node both or neither.
@@ -62,7 +62,7 @@ struct SearchSpace {
   /// A stage as its neighbour on one side sees it.
   struct Face {
     int option = -1; // GroupOption::fromBefore, or fromBehind; −1: no stage is there
-    /// Where they share a node: devices of this stage and of those behind it that lie there, too.
+    /// Where they share a node: what this stage and those behind it have of it (NodeChains).
     int chain = 0;
     auto operator<=>(const Face &) const = default;
   };
@@ -76,22 +76,27 @@ struct SearchSpace {
   /// Whether these may meet.
   bool mayMeet(Face before, Face behind) const {
     return mayFollow(before.option, behind.option) &&
-           (before.chain == 0 ||
-            before.chain == options[before.option].group.size() + behind.chain);
+           (before.chain == 0 || before.chain == ownChains[before.option] + behind.chain);
   }
-  /// Least and most devices that may lie in the node of a stage on `option`, of it and of those
-  /// behind it.
-  std::pair<int, int> chainsOf(int option) const;
+  /// What may lie in the node of a stage on `option`, of it and of those behind it, ascending.
+  llvm::ArrayRef<int> chainsOf(int option) const { return chainLists[option]; }
+  /// What it has itself.
+  int ownChain(int option) const { return ownChains[option]; }
+  /// A chain within all of chainsOf(): what it leaves of the node is the most.
+  int leastChain(int option) const;
   /// The option of `group`, listed or not.
   GroupOption optionOf(const Problem &problem, const DeviceGroup &group) const;
 
 private:
   void listRooms(const Problem &problem);
   void listOptions(const Problem &problem);
+  bool fitIntoNode(const DeviceGroup &group, const DeviceGroup &next) const;
+  void listChains();
+  std::vector<int> listChainsOf(const DeviceGroup &group) const;
   void nameWhatIsLeftOut(const Problem &problem);
-  bool countsDecide = true;   // whether there is a plan
-  std::vector<int> inNode;    // by type: devices of the smallest node
-  std::vector<char> isLinked; // by type: in its nodes (isLinkedInNodes)
+  bool countsDecide = true;                 // whether there is a plan
+  std::vector<std::vector<int>> chainLists; // by option
+  std::vector<int> ownChains;               // by option
   /// Up to so many devices of a type each number differs, whatever the shares.
   int everyCountUpTo = 0;
 };

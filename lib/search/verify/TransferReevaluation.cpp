@@ -71,13 +71,12 @@ MovedSamples TransferReevaluator::movedOver(const StageLink &link) const {
   return {most(from, to), most(to, from)};
 }
 
-/// Whether all devices of both ends are of one type in one of its nodes, the link of which no
-/// network is better than.
+/// Whether all devices of both ends, of one type each, lie in one node of several, the link of
+/// which no network is better than.
 bool TransferReevaluator::lieInOneNode(const StageLink &link, const DeviceGroup &from,
                                        const DeviceGroup &to) const {
   if (from.counts.size() > 1 || to.counts.size() > 1 ||
-      from.counts.front().first != to.counts.front().first ||
-      !isLinkedInNodes(cluster, from.counts.front().first))
+      !isLinkedInNodes(cluster, from.counts.front().first, to.counts.front().first))
     return false;
   std::set<std::string> nodes;
   for (int stage : {link.from, link.to})

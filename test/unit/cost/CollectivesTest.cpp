@@ -133,7 +133,7 @@ TEST(Collectives, transferBetweenNodesSharesTheInterface) {
 TEST(Collectives, stagesInOneNodeOfSeveralUseItsLink) {
   Cluster cluster = clusterOf(4, 4);
   DeviceGroup before = devices(1), behind = devices(3);
-  EXPECT_TRUE(isLinkedInNodes(cluster, 0));
+  EXPECT_TRUE(isLinkedInNodes(cluster, 0, 0));
   EXPECT_TRUE(mayShareNode(cluster, before, behind));
   EXPECT_FALSE(mayShareNode(cluster, devices(2), behind)) << "five devices";
   EXPECT_FALSE(mayShareNode(cluster, before, devices(5))) << "in two nodes";
@@ -149,9 +149,9 @@ TEST(Collectives, stagesInOneNodeOfSeveralUseItsLink) {
   TransferPath path{cluster.network, 3, 1};
   EXPECT_EQ(path.reversed().time(Samples(6), Samples(2), Bytes(50), Bytes(0)),
             path.time(Samples(2), Samples(6), Bytes(50), Bytes(0)));
-  EXPECT_FALSE(isLinkedInNodes(clusterOf(1, 4), 0)) << "there is no other node";
+  EXPECT_FALSE(isLinkedInNodes(clusterOf(1, 4), 0, 0)) << "there is no other node";
   cluster.nodes[0].link.latency = cluster.network.latency * 2;
-  EXPECT_FALSE(isLinkedInNodes(cluster, 0)) << "nothing is gained for certain";
+  EXPECT_FALSE(isLinkedInNodes(cluster, 0, 0)) << "nothing is gained for certain";
 }
 
 namespace {

@@ -217,7 +217,8 @@ void expectBelow(const Evaluator &evaluator, const Lagrangian &lagrangian, const
     const GroupOption &option = evaluator.space.options[placement.stages[i].option];
     for (size_t type = 0; type < used.size(); ++type)
       used[type] += option.slots[type];
-    partial.chain = option.group.size() + (option.group.besideNext ? partial.chain : 0);
+    partial.chain = evaluator.space.ownChain(placement.stages[i].option) +
+                    (option.group.besideNext ? partial.chain : 0);
     partial.position = placement.stages[i].begin;
     partial.option = placement.stages[i].option;
     partial.receive = stage.receive.value();

@@ -89,15 +89,17 @@ private:
 
   /// Whether neighbours of `path` share a node both or neither, and the last ones fit into it.
   bool nodesSuffice(const std::vector<int> &path) const {
-    int devices = 0; // of the node of the last stage
+    int chain = 0; // of the last stage and those before it in its node
     for (size_t i = 0; i < path.size(); ++i) {
-      const DeviceGroup &group = space.options[stages[path[i]].option].group;
-      bool before = i > 0 && space.options[stages[path[i - 1]].option].group.besideNext;
-      if (before != group.besideBefore)
+      const int option = stages[path[i]].option;
+      const DeviceGroup &group = space.options[option].group;
+      if (!space.mayFollow(i > 0 ? stages[path[i - 1]].option : -1, option))
         return false;
-      devices = (before ? devices : 0) + group.size();
-      if (group.sharesNode() &&
-          devices > space.devicesInNode(group.counts.front().first) - group.besideNext)
+      auto [type, devices] = group.counts.front();
+      if (group.besideBefore && !space.chains.fits(chain, type, devices))
+        return false;
+      chain = (group.besideBefore ? chain : 0) + space.ownChain(option);
+      if (group.besideNext && chain == space.chains.wholeNode(type))
         return false;
     }
     return true;

@@ -84,3 +84,33 @@ TEST(NodePacking, packingsAreWhatIsLeft) {
   EXPECT_EQ(packings.withChain(0, 0, 2), packings.with(0, two));
   EXPECT_EQ(packings.withChain(twice, 0, 2), -1) << "one device is left in each node";
 }
+
+TEST(NodePacking, itemsOfSeveralTypesLieInOneNode) {
+  const NodePiece gpu{0, 1, {1, 1}}, cpu{1, 1, {1, 1}};
+  const std::vector<std::vector<int>> nodes{{1, 0}, {0, 1}, {1, 1}}; // one has both
+  EXPECT_TRUE(packNodes({{gpu, cpu}, {gpu}, {cpu}}, {0, 1}, nodes));
+  EXPECT_FALSE(packNodes({{gpu, cpu}, {gpu, cpu}}, {0, 1}, nodes)) << "each type has room";
+  auto packed = packNodes({{gpu, cpu}, {cpu}}, {0, 1}, nodes);
+  ASSERT_TRUE(packed);
+  EXPECT_EQ((*packed)[0], (std::vector<int>{0, 0, 2}));
+  EXPECT_EQ((*packed)[1], (std::vector<int>{0, 1, 0}));
+}
+
+TEST(NodePacking, packingsKnowWhatIsLeftOfSeveralTypesTogether) {
+  Problem problem = problemOf();
+  problem.cluster.types.emplace_back().name = "cpu";
+  problem.cluster.nodes[0].devices = {{"gpu", 2}, {"cpu", 1}};
+  problem.cluster.nodes[0].link = {"", BytesPerSecond(100), Seconds(0), ""};
+  problem.cluster.network = {"", BytesPerSecond(10), Seconds(0), ""};
+  SearchSpace space(problem);
+  ASSERT_TRUE(space.chains.mayShare(0, 1));
+  Packings packings(problem.cluster, space);
+  const int pair = space.chains.chainOf(0, 1) + space.chains.chainOf(1, 1);
+  const int whole = optionOf(problem, space, 2, 1, 2), spread = optionOf(problem, space, 2, 2, 1);
+  const int left = packings.with(packings.withChain(0, 0, pair), whole);
+  ASSERT_GT(left, 0);
+  EXPECT_EQ(packings.withChain(left, 0, pair), -1) << "a cpu is left, but without a gpu beside it";
+  const int other = packings.with(packings.withChain(0, 0, pair), spread);
+  EXPECT_GT(packings.withChain(other, 0, pair), 0);
+  EXPECT_FALSE(packings.holds(left, other));
+}

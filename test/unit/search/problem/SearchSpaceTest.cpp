@@ -282,7 +282,7 @@ TEST(SearchSpace, neighboursShareANodeBothOrNeither) {
   EXPECT_FALSE(space.mayFollow(-1, last));
   EXPECT_EQ(space.options[middle].fromBefore, optionOf(1, true, false));
   EXPECT_EQ(space.options[middle].fromBehind, optionOf(1, false, true));
-  EXPECT_EQ(space.chainsOf(middle), std::pair(2, 3)); // one before it, at least one behind
+  EXPECT_EQ(space.chainsOf(middle), (llvm::ArrayRef<int>{2, 3})); // one before, one behind
   auto meets = [&](int chain, int behind, int chainBehind) {
     return space.mayMeet(space.faceBehind(first, chain), space.faceBefore(behind, chainBehind));
   };
