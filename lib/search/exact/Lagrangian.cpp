@@ -105,6 +105,7 @@ void Lagrangian::listChoices(const StageTable &table, bool wholeModelGroups) {
   for (int end = 1; end < positions; ++end)
     for (int begin = 0; begin < end; ++begin)
       listChoicesOf(table, wholeModelGroups, begin, end);
+  choices.shrink_to_fit();
 }
 
 /// Where paths stand behind a stage that has as little of its node before it as it may.
@@ -194,8 +195,8 @@ void Lagrangian::startIntervals() {
     Relaxation none{std::vector<double>(limits.size() + 1, 0)};
     intervals.push_back({from, to, 0, infinity, none, none});
     for (size_t i = 0; i < choices.size(); ++i)
-      intervals.back().choices.push_back(int(i));
-    dropChoices(intervals.back());
+      if (mayTake(choices[i], intervals.back()))
+        intervals.back().choices.push_back(int(i));
   };
   while (microBatches > 1 && low > 0 && intervals.size() + 1 < mostIntervals / 2 &&
          (microBatches - 1) * low * intervalRatio < timeLimit) {

@@ -120,8 +120,10 @@ void Lagrangian::rankChoices(Interval &interval) {
 /// Those that no interval has, where they are most: they take much memory.
 void Lagrangian::forgetChoices() {
   std::vector<int> now(choices.size(), -1); // by choice
-  for (const std::vector<Interval> *some : {&intervals, &aside})
-    for (const Interval &interval : *some) {
+  for (std::vector<Interval> *some : {&intervals, &aside})
+    for (Interval &interval : *some) {
+      interval.choices.shrink_to_fit();
+      interval.ranked.shrink_to_fit();
       for (int choice : interval.choices)
         now[choice] = 0;
       for (const Ranked &ranked : interval.ranked)

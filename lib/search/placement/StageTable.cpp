@@ -31,6 +31,7 @@ StageTable::StageTable(Evaluator &evaluator, int microBatches, StageLimits limit
     for (int option = 0; option < int(options); ++option)
       if (plain[option] == option)
         fillRow(end, option, limits, mixed);
+  entries.shrink_to_fit();
   for (size_t end = 1; end < count; ++end)
     losses[end] = std::max(losses[end], losses[end - 1]);
 }
