@@ -354,6 +354,8 @@ bool Lagrangian::bringBack() {
 /// where neither is worth it.
 bool Lagrangian::split(Interval &interval, Interval &upper) {
   const double time = interval.leastTime();
+  if (!(time > 0)) // parts of it tell nothing
+    return false;
   double high = interval.high, most = longestOf(interval);
   if (!std::isfinite(high) && microBatches > 1)
     high = std::min(interval.low * 4, timeLimit / (microBatches - 1));

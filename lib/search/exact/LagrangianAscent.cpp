@@ -16,6 +16,11 @@ namespace {
 /// Rounding must not make a bound exceed the true value.
 constexpr double safety = 1 - 1e-12;
 constexpr double rounding = 1e-9;
+
+/// Under such multipliers no bound is negative.
+bool isFree(ArrayRef<double> multipliers) {
+  return all_of(multipliers, [](double multiplier) { return multiplier == 0; });
+}
 } // namespace
 
 void Lagrangian::improveTime(Interval &interval, int steps) {
@@ -54,6 +59,11 @@ void Lagrangian::ascend(const Interval &interval, Relaxation &relaxation, int st
     else
       solveLevels(interval, charges, current);
     double value = current.bound;
+    if (step == 0 && value < 0 && !isFree(current.multipliers)) { // where others were good
+      current.multipliers.assign(current.multipliers.size(), 0);
+      --step;
+      continue;
+    }
     stalled = value > best + 1e-3 * std::abs(best) ? 0 : stalled + 1;
     if (value > best) {
       best = value;

@@ -168,8 +168,8 @@ Cluster threeTypes() {
     group.zone = *name == 'c' ? "far" : "near";
     cluster.nodes.push_back(group);
   }
-  cluster.zones = {{"near", {"", BytesPerSecond(50), Seconds(0.5), ""}, {}},
-                   {"far", {"", BytesPerSecond(40), Seconds(0.5), ""}, {}}};
+  cluster.zones = {{"near", {"", BytesPerSecond(50), Seconds(0.5), ""}, {}, {}},
+                   {"far", {"", BytesPerSecond(40), Seconds(0.5), ""}, {}, {}}};
   return cluster;
 }
 
