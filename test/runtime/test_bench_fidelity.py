@@ -108,7 +108,8 @@ def test_a_report_names_its_list() -> None:
     assert text.startswith("Workloads version 7, 3 runs of each plan")
     (row,) = [line for line in text.splitlines() if line.startswith("| all |")]
     cells = [cell.strip() for cell in row.strip("|").split("|")]
-    assert cells[1] == "2" and cells[9] == "50%" and cells[10] == "2 of 2", "half of the intervals hold"
+    assert cells[1] == "2" and cells[10] == "50%" and cells[11] == "2 of 2", "half of the intervals hold"
+    assert cells[8:10] == ["0.0%", "0.0% to 0.0%"], "the choice by prediction is the fastest"
     assert "| 1.00 | 1.00 to 1.00 |" in text, "no resample of these runs changes their order"
 
 
