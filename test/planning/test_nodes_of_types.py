@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import BINARY
-from test_nodes import Case, link, nodes_of
+from test_nodes import Case, link, nodes_of, verifies_where_the_second_stage_lies
 
 PINS = ("--pin", "l0=gpu", "--pin", "l1=cpu")
 
@@ -91,17 +89,7 @@ def test_what_each_type_has_room_for_may_not_have_room_together(tmp_path: Path, 
 def test_the_checker_looks_where_unlike_neighbours_lie(tmp_path: Path):
     case = case_of(tmp_path / "c", 2, [node(2, {"gpu": 1, "cpu": 1})])
     case.compile(*BATCH, *PINS)
-    plan = json.loads((case.folder / "out/plan.json").read_text())
-    (device,) = plan["stages"][1]["replicas"][0]["devices"]
-    device["node"] = "n-1" if device["node"] == "n-0" else "n-0"
-    (case.folder / "moved.json").write_text(json.dumps(plan))
-    for name, holds in (("out/plan.json", True), ("moved.json", False)):
-        files = ("--model", case.folder / "chain.layers.json", "--cluster", case.folder / "c.yaml")
-        profile = ("--profile", case.folder / "chain.profile.json")
-        done = subprocess.run(
-            [BINARY, "verify", case.folder / name, *files, *profile], capture_output=True, text=True
-        )
-        assert (done.returncode == 0) == holds, done.stdout + done.stderr
+    verifies_where_the_second_stage_lies(case)
 
 
 def test_families_of_many_chains_are_left_out_and_said(tmp_path: Path):
