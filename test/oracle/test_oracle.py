@@ -22,6 +22,12 @@ from synchronous import SynchronousPlanner
 SAMPLES = {"synchronous-1f1b": 150, "steady-state": 60, "burst": 60}
 
 
+@pytest.mark.parametrize("seed", [102724])
+def test_what_thousands_of_instances_found(seed: int):
+    """102724: a stage that receives much has to divide its samples badly for lack of memory, a longer one need not."""
+    assert not compare(random_instance(seed)).disagreements
+
+
 @pytest.mark.parametrize("model", SAMPLES)
 def test_answers_are_those_of_a_list_of_every_plan(model: str):
     apart, mixed, feasible, proven = {}, 0, 0, 0

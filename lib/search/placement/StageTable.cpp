@@ -58,8 +58,9 @@ void StageTable::fillRow(int end, int option, StageLimits limits, const LeastMix
   while (row.first > 0) {
     if (microBatches * mixed.seconds(group.group, row.first - 1, end) > longest)
       return;
-    StageEntry entry = price(row.first - 1, end, option);
-    if (microBatches * (entry.forward + entry.backward) > longest)
+    double least = 0;
+    StageEntry entry = price(row.first - 1, end, option, least);
+    if (microBatches * least > longest)
       return;
     entries.push_back(entry);
     --row.first;
@@ -94,7 +95,10 @@ void StageTable::setEstimate(ArrayRef<WayCost> ways, StageEntry &entry) const {
   }
 }
 
-StageEntry StageTable::price(int begin, int end, int option) {
+/// `least`: forward and backward pass, whatever memory allows, of this stage and of each that
+/// begins before it; a longer stage may receive less, so that it fits in a faster way. 0: not
+/// known.
+StageEntry StageTable::price(int begin, int end, int option, double &least) {
   const std::vector<int> &positions = evaluator.space.positions;
   LayerRange range{positions[begin], positions[end]};
   const DeviceGroup &group = evaluator.space.options[option].group;
@@ -114,6 +118,7 @@ StageEntry StageTable::price(int begin, int end, int option) {
   if (!cost.largestIsSlowest)
     return priceBalanced(range, group, end, deepest);
   StageEntry entry;
+  least = (cost.forward + cost.backward).value();
   entry.forward = entry.leastForward = cost.forward.value();
   entry.backward = cost.backward.value();
   entry.sync = cost.synchronization.value();

@@ -79,7 +79,7 @@ private:
     return (begin > 0 || !sharesBefore[option]) && (end < last || !sharesNext[option]);
   }
   void fillRow(int end, int option, StageLimits limits, const LeastMixedTimes &mixed);
-  StageEntry price(int begin, int end, int option);
+  StageEntry price(int begin, int end, int option, double &least);
   /// What a stage takes in one way, and how many micro-batches it can keep so.
   struct WayCost {
     int mostInFlight;
