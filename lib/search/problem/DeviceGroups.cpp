@@ -84,7 +84,8 @@ SmallVector<Spread, 4> spreadsOf(const Cluster &cluster, int type, int count,
 }
 
 int slotsOfChain(ArrayRef<TypeRoom> rooms, int type, int devices) {
-  return std::min(slotsFor(devices, rooms[type].perNode), rooms[type].available);
+  // rounding up stops where a limit on devices does; the devices themselves count whatever it is
+  return std::max(devices, std::min(slotsFor(devices, rooms[type].perNode), rooms[type].available));
 }
 
 GroupOption makeOption(const Cluster &cluster, DeviceGroup group, ArrayRef<TypeRoom> rooms) {
