@@ -12,12 +12,12 @@ bool chargesTraffic(const Cluster &cluster) {
 
 const Zone *zoneOf(const Cluster &cluster, const DeviceGroup &group) {
   const Zone *found = nullptr;
-  for (auto [type, count] : group.counts)
+  for (const auto &[type, count] : group.counts)
     for (const NodeGroup &nodes : cluster.nodes) {
       if (nodes.devices.count(cluster.types[type].name) == 0)
         continue;
       auto zone = find_if(cluster.zones, [&](const Zone &each) {
-        return each.name == nodes.zone || (nodes.zone.empty() && cluster.zones.size() == 1);
+        return isAt(cluster, nodes, cluster.types[type].stated(), each.name);
       });
       if (zone == cluster.zones.end() || (found && found != &*zone))
         return nullptr;

@@ -1,11 +1,8 @@
 // What clouds charge for data that leaves a zone (Zone::pricePerGb).
 #pragma once
 
-#include "ir/Cluster.h"
-#include "ir/LayerGraph.h"
-#include "ir/MicroBatches.h"
-
 #include "cost/Collectives.h"
+#include "ir/MicroBatches.h"
 
 namespace heterplan {
 

@@ -40,8 +40,8 @@ LabelStore::LabelStore(const Evaluator &evaluator, PathTable &paths, Packings &p
     std::string name = evaluator.rules.mergesNeighbours()
                            ? std::to_string(option.group.counts.front().first)
                            : placeOf(cluster, option.group);
-    if (const Zone *zone = zoneOf(cluster, option.group); zone && chargesTraffic(cluster))
-      name += '\n' + zone->name;
+    if (chargesTraffic(cluster)) // all options lie in one zone each then
+      name += '\n' + zoneOf(cluster, option.group)->name;
     auto place = places.try_emplace(std::move(name), int(places.size())).first;
     bool ownLinks = option.group.besideBefore; // of each device
     interfaces.push_back(
