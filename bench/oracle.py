@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Holds `heterplan compile` to a list of every plan of many tiny random instances (test/oracle).
 
-    bench/oracle.py [--instances 5000] [--first 0] [--iteration-model NAME] [--laws] [--keep DIR] [--json FILE]
+    bench/oracle.py [--instances 5000] [--first 0] [--iteration-model NAME] [--full-nodes] [--laws] [--keep DIR]
+                    [--json FILE]
 
 Each instance is planned by HETERPLAN_BINARY (build/bin/heterplan) and by listing all of its plans. The counts are
 printed at the end; "beyond" are bounds that plans outside of the searched space beat, which are no defects. With
@@ -60,6 +61,7 @@ def main() -> int:
     parser.add_argument("--instances", type=int, default=5000)
     parser.add_argument("--first", type=int, default=0, help="seed of the first one")
     parser.add_argument("--iteration-model", choices=PLANNERS, default="synchronous-1f1b")
+    parser.add_argument("--full-nodes", action="store_true", help="several nodes with several types each, slow network")
     parser.add_argument("--laws", action="store_true")
     parser.add_argument("--placements", action="store_true", help="price one at random by `evaluate`, too")
     parser.add_argument("--keep", type=Path, help="folder")
@@ -69,7 +71,7 @@ def main() -> int:
     counts: Counter = Counter()
     start = time.monotonic()
     for seed in range(options.first, options.first + options.instances):
-        instance = random_instance(seed, options.iteration_model)
+        instance = random_instance(seed, options.iteration_model, options.full_nodes)
         verdict = compare(instance)
         if options.laws:
             look_at_laws(instance, verdict)

@@ -85,10 +85,27 @@ bool lieTogether(const Cluster &cluster, int a, int b) {
                 [&](const NodeGroup &group) { return has(group, a) && has(group, b); });
 }
 
-/// Of a node that has both types: of all of their nodes the slowest.
-Link linkInNode(const Cluster &cluster, int a, int b) {
-  const Link link = topologyOf(cluster, a).intra;
-  return a == b ? link : slower(link, topologyOf(cluster, b).intra);
+/// Of a node that has all types of `groups`: of all nodes of these the slowest.
+Link linkInNode(const Cluster &cluster, ArrayRef<const DeviceGroup *> groups) {
+  std::optional<Link> slowest;
+  for (const DeviceGroup *group : groups)
+    for (const auto &count : group->counts) {
+      const Link link = topologyOf(cluster, count.first).intra;
+      slowest = slowest ? slower(*slowest, link) : link;
+    }
+  return *slowest;
+}
+
+bool isInOneNode(const Cluster &cluster, const DeviceGroup &group) {
+  return group.inOneNode || (group.counts.size() == 1 && spreadOf(cluster, group, 0).nodes == 1);
+}
+
+/// Whether each two types are linked in nodes, one of either group.
+bool areLinkedInNodes(const Cluster &cluster, const DeviceGroup &group, const DeviceGroup &other) {
+  return all_of(group.counts, [&](const auto &a) {
+    return all_of(other.counts,
+                  [&](const auto &b) { return isLinkedInNodes(cluster, a.first, b.first); });
+  });
 }
 
 /// Where devices of a group may be: nodes that are in one zone and at the same ends of links.
@@ -170,8 +187,11 @@ DeviceGroup spreadGroup(const Cluster &cluster, ArrayRef<std::pair<int, int>> co
 
 DeviceGroup groupOf(const Cluster &cluster, ArrayRef<DeviceRef> devices) {
   std::map<int, std::map<std::string, int>> inNodes; // by type and node
-  for (const DeviceRef &device : devices)
+  std::set<StringRef> nodesOfAll;
+  for (const DeviceRef &device : devices) {
     ++inNodes[cluster.typeIndex(device)][device.node];
+    nodesOfAll.insert(device.node);
+  }
   SmallVector<std::pair<int, int>, 2> counts;
   SmallVector<Spread, 2> spread;
   for (const auto &[type, nodes] : inNodes) {
@@ -182,7 +202,9 @@ DeviceGroup groupOf(const Cluster &cluster, ArrayRef<DeviceRef> devices) {
       spread.back().inNode = std::max(spread.back().inNode, count);
     }
   }
-  return spreadGroup(cluster, counts, spread);
+  DeviceGroup group = spreadGroup(cluster, counts, spread);
+  group.inOneNode = nodesOfAll.size() == 1 && mayLieInOneNode(cluster, group);
+  return group;
 }
 
 GroupShape shapeOf(const Cluster &cluster, const DeviceGroup &group) {
@@ -194,6 +216,8 @@ GroupShape shapeOf(const Cluster &cluster, const DeviceGroup &group) {
     shape.intra = node->link;
     return shape;
   }
+  if (group.inOneNode)
+    return {shape.devices, 1, shape.devices, linkInNode(cluster, {&group})};
   for (size_t i = 0; i < group.counts.size(); ++i) {
     TypeTopology topology = topologyOf(cluster, group.counts[i].first);
     assert(topology.devicesPerNode > 0 && "group of a type that the cluster does not have");
@@ -279,7 +303,7 @@ TransferPath transferPath(const Cluster &cluster, const DeviceGroup &from, const
   if (const NodeGroup *node = commonNode(cluster, {&from, &to}))
     return {node->link, 1, 1};
   if (from.besideNext && to.besideBefore)
-    return {linkInNode(cluster, from.counts.front().first, to.counts.front().first), 1, 1};
+    return {linkInNode(cluster, {&from, &to}), 1, 1};
   return {networkOf(cluster, from, to), shapeOf(cluster, from).devicesPerNode,
           shapeOf(cluster, to).devicesPerNode};
 }
@@ -288,19 +312,41 @@ bool isLinkedInNodes(const Cluster &cluster, int a, int b) {
   const DeviceGroup one{{{a, 1}}}, other{{{b, 1}}};
   if (commonNode(cluster, {&one, &other}) || !lieTogether(cluster, a, b))
     return false;
-  const Link network = networkOf(cluster, one, other), link = linkInNode(cluster, a, b);
+  const Link network = networkOf(cluster, one, other), link = linkInNode(cluster, {&one, &other});
   return link.bandwidth >= network.bandwidth && link.latency <= network.latency;
 }
 
-bool mayShareNode(const Cluster &cluster, const DeviceGroup &from, const DeviceGroup &to) {
-  auto isInOneNode = [&](const DeviceGroup &group) {
-    return group.counts.size() == 1 && spreadOf(cluster, group, 0).nodes == 1;
-  };
-  if (!isInOneNode(from) || !isInOneNode(to))
+bool mayLieInOneNode(const Cluster &cluster, const DeviceGroup &group) {
+  if (group.counts.size() < 2)
     return false;
-  const int a = from.counts.front().first, b = to.counts.front().first;
-  return isLinkedInNodes(cluster, a, b) &&
-         (a != b || from.size() + to.size() <= topologyOf(cluster, a).devicesPerNode);
+  for (size_t i = 0; i < group.counts.size(); ++i) {
+    if (spreadOf(cluster, group, i).nodes > 1)
+      return false;
+    for (size_t j = 0; j < i; ++j)
+      if (!isLinkedInNodes(cluster, group.counts[j].first, group.counts[i].first))
+        return false;
+  }
+  return any_of(cluster.nodes, [&](const NodeGroup &node) {
+    return all_of(group.counts, [&](const auto &count) {
+      auto own = node.devices.find(cluster.types[count.first].name);
+      return own != node.devices.end() && own->second >= count.second;
+    });
+  });
+}
+
+bool staysApart(const Cluster &cluster, const DeviceGroup &group) {
+  return !group.inOneNode && mayLieInOneNode(cluster, group);
+}
+
+bool mayShareNode(const Cluster &cluster, const DeviceGroup &from, const DeviceGroup &to) {
+  if (!isInOneNode(cluster, from) || !isInOneNode(cluster, to) ||
+      !areLinkedInNodes(cluster, from, to))
+    return false;
+  return all_of(from.counts, [&](const auto &own) {
+    auto same = find_if(to.counts, [&](const auto &other) { return other.first == own.first; });
+    return same == to.counts.end() ||
+           own.second + same->second <= topologyOf(cluster, own.first).devicesPerNode;
+  });
 }
 
 TransferPath nestedTransferPath(const Cluster &cluster, const DeviceGroup &from,
@@ -317,8 +363,11 @@ std::string placeOf(const Cluster &cluster, const DeviceGroup &group) {
   for (const Site &site : sitesOf(cluster, group))
     places.insert(site.place);
   std::string place = node ? node->name : "";
-  if (group.besideBefore)
-    place = "beside " + cluster.types[group.counts.front().first].name;
+  if (group.besideBefore) {
+    place = "beside";
+    for (const auto &count : group.counts)
+      place += ' ' + cluster.types[count.first].name;
+  }
   for (const std::string &each : places)
     place += '\n' + each;
   return place;
@@ -334,8 +383,8 @@ Seconds leastTransferTime(const Cluster &cluster, const DeviceGroup &group, bool
   if (perSample == Bytes(0) && fixed == Bytes(0))
     return Seconds(0);
   if (inNode)
-    return TransferPath{topologyOf(cluster, group.counts.front().first).intra, 1, 1}.time(
-        share, Samples(0), perSample, fixed);
+    return TransferPath{linkInNode(cluster, {&group}), 1, 1}.time(share, Samples(0), perSample,
+                                                                  fixed);
   Link best = cluster.network;
   auto improve = [&](const Link &link) {
     best.bandwidth = std::max(best.bandwidth, link.bandwidth);

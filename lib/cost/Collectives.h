@@ -25,6 +25,8 @@ struct DeviceGroup {
   /// By type of `counts`. Empty where they fill nodes: `count` devices of a type with d in each
   /// node lie in ⌈count/d⌉ nodes.
   llvm::SmallVector<Spread, 2> spread = {};
+  /// Of several types: whether all its devices lie in one of several nodes (mayLieInOneNode).
+  bool inOneNode = false;
   /// Whether all its devices lie in the node that the whole stage before it, or behind it, lies in.
   bool besideBefore = false, besideNext = false;
 
@@ -102,9 +104,9 @@ struct TransferPath {
 };
 
 /// Stages that lie together in one node use its link, one link for each device: those that say so
-/// (DeviceGroup::besideNext), each of one type, and all in the only node of the cluster that has
-/// their types. All others are priced over the network, where a node's devices share its interface.
-/// `to` is the stage behind `from`.
+/// (DeviceGroup::besideNext), and all in the only node of the cluster that has their types. All
+/// others are priced over the network, where a node's devices share its interface. `to` is the
+/// stage behind `from`.
 TransferPath transferPath(const Cluster &cluster, const DeviceGroup &from, const DeviceGroup &to);
 /// Likewise between two sets that are taken node by node from the first device of one pool on, so
 /// that one of them holds the other: over the link of their node where they lie in one.
@@ -114,6 +116,12 @@ TransferPath nestedTransferPath(const Cluster &cluster, const DeviceGroup &from,
 /// several nodes that have either, some that have both, and their link is in nothing behind the
 /// network between the types. The types may be the same.
 bool isLinkedInNodes(const Cluster &cluster, int a, int b);
+/// Whether devices of several types, so many as `group` has, are worth being kept in one node: each
+/// two types of them are (isLinkedInNodes), of none they are meant to be in several nodes, and some
+/// node has as many of all.
+bool mayLieInOneNode(const Cluster &cluster, const DeviceGroup &group);
+/// Whether that is so, and they are meant to be in several nodes, where they share no interface.
+bool staysApart(const Cluster &cluster, const DeviceGroup &group);
 /// Whether a stage on `from` and the next one on `to` may lie in one such node.
 bool mayShareNode(const Cluster &cluster, const DeviceGroup &from, const DeviceGroup &to);
 /// Groups with equal places are reached by any stage before them over the same link: the node that

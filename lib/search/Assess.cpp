@@ -62,7 +62,7 @@ class Assessor {
 public:
   Assessor(const Problem &problem, const Placement &placement)
       : problem(problem), constrained(problem), measuring(&constrained),
-        placement(constrained.shareNodes(placement)) {}
+        placement(constrained.shareNodes(constrained.keepTogether(placement))) {}
 
   /// Prices the placement under all constraints, or else without those that it may break, or else
   /// without memory, too.

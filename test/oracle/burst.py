@@ -8,7 +8,7 @@ from itertools import product
 
 from instance import Instance
 from iteration import Placed
-from machines import Group, Layout, Path, compact
+from machines import Group, Layout, Path, compact, kinds_of
 from plans import Plan, Planner
 from stages import Run, Shares, Way
 
@@ -88,8 +88,11 @@ class BurstPlanner(Planner):
         return sum(self.machines.classes[kind].price for kind in pool.devices[:width])
 
     def compact_group(self, counts: dict[int, int]) -> Group:
-        classes = enumerate(self.machines.classes)
-        return tuple(compact(counts[i], c.size) if i in counts else () for i, c in classes)
+        """Each class node by node, from its first one on."""
+        classes = self.machines.classes
+        parts = tuple(compact(counts.get(i, 0), c.size) for i, c in enumerate(classes))
+        nodes = {node for part, c in zip(parts, classes) for node in c.nodes[: len(part)]}
+        return Group(parts, len(nodes) == 1 and self.machines.link_nodes(kinds_of(Group(parts))))
 
     def group(self, pool: Pool, width: int) -> Group:
         return self.compact_group(pool.first(width))

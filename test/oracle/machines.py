@@ -2,12 +2,14 @@
 
 Devices of one type and speed in nodes of one size, zone and link are a class. A part of a group is how many devices
 of a class it has in each of so many nodes, descending: (2, 1) is three devices in two nodes. A group is a part,
-perhaps empty, of each class. A layout is the group of each stage, and which neighbours lie in one node together.
+perhaps empty, of each class, and whether parts of several classes lie in one node together. A layout is the group of
+each stage, and which neighbours lie in one node together.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, reduce
 from itertools import combinations_with_replacement, product
@@ -15,7 +17,18 @@ from itertools import combinations_with_replacement, product
 from instance import Instance, Link, NodeGroup
 
 Part = tuple[int, ...]
-Group = tuple[Part, ...]  # by class
+
+
+@dataclass(frozen=True)
+class Group:
+    parts: tuple[Part, ...]  # by class
+    in_one_node: bool = False  # of several classes, in one of several nodes
+
+    def __iter__(self) -> Iterator[Part]:
+        return iter(self.parts)
+
+    def __getitem__(self, kind: int) -> Part:
+        return self.parts[kind]
 
 
 def kinds_of(group: Group) -> list[int]:
@@ -123,13 +136,18 @@ class Family:
     nodes: tuple[tuple[tuple[int, ...], int], ...]  # devices of each class in a node, and how many such nodes
 
 
-Division = tuple[tuple[tuple[Part, ...], ...], tuple[bool, ...]]
+@dataclass(frozen=True)
+class Division:
+    """How the devices of a family are given to stages."""
+
+    parts: tuple[tuple[Part, ...], ...]  # by class and stage
+    in_one_node: tuple[bool, ...]  # by stage: all that it has
+    beside: tuple[bool, ...]  # by boundary: all that both neighbours have
 
 
 @cache
 def divisions(nodes: tuple[tuple[tuple[int, ...], int], ...], stages: int) -> tuple[Division, ...]:
-    """All ways to give devices of a family to stages: of each class and stage the part, and which neighbours lie in
-    one node, as far as the family goes."""
+    """All ways to give devices of a family to stages."""
     kinds = []  # of each kind of node: what all nodes of it give, by node, class and stage
     for sizes, count in nodes:
         columns = tuple(product(*(_columns(size, stages) for size in sizes)))
@@ -142,8 +160,9 @@ def divisions(nodes: tuple[tuple[tuple[int, ...], int], ...], stages: int) -> tu
             for c in range(len(nodes[0][0]))
         )
         lies = [{n for n, node in enumerate(given) if any(own[i] for own in node)} for i in range(stages)]
-        found.add((parts, tuple(len(a | b) == 1 for a, b in zip(lies, lies[1:]))))
-    return tuple(sorted(found))
+        alone, pairs = tuple(len(a) == 1 for a in lies), tuple(len(a | b) == 1 for a, b in zip(lies, lies[1:]))
+        found.add((parts, alone, pairs))
+    return tuple(Division(*each) for each in sorted(found))
 
 
 @cache
@@ -231,6 +250,10 @@ class Machines:
             and each.link.nanoseconds <= network.nanoseconds
         )
 
+    def link_nodes(self, kinds: list[int]) -> bool:
+        """Whether it matters of devices of several classes that they lie in one node."""
+        return len(kinds) > 1 and all(self.links_nodes(a, b) for a in kinds for b in kinds if a < b)
+
     def families(self) -> tuple[Family, ...]:
         kinds = range(len(self.classes))
         groups = [{kind} for kind in kinds]
@@ -264,6 +287,8 @@ class Machines:
 
     def _shape(self, group: Group) -> Shape:
         devices, link = self.size(group), self.common_node(group)
+        if group.in_one_node:
+            link = reduce(slower, (each.link for each in self.used(group)))
         if link:
             return Shape(devices, 1, devices, link)
         nodes, in_node = 0, 0

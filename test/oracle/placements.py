@@ -35,10 +35,12 @@ def random_placement(planner: SynchronousPlanner, draw: random.Random) -> Plan |
 
 
 def wherever_it_lies(planner: SynchronousPlanner, plan: Plan) -> Iterator[float]:
-    """Iteration times of what `as_yaml` says, which leaves open what neighbours lie in one node."""
+    """Iteration times of what `as_yaml` says, which leaves open what lies in one node together."""
     for layout in planner.assignments(plan.positions):
-        if layout.groups == plan.groups:
-            yield planner.place(plan.positions, layout, plan.micro_batches, plan.runs).iteration
+        if [group.parts for group in layout.groups] == [group.parts for group in plan.groups]:
+            keys = planner.stage_keys(plan.positions, layout.groups, plan.micro_batches)
+            runs = [planner.stages.run(*key, run.way, run.shares) for key, run in zip(keys, plan.runs)]
+            yield planner.place(plan.positions, layout, plan.micro_batches, runs).iteration
 
 
 def as_yaml(plan: Plan, planner: SynchronousPlanner) -> str:

@@ -24,6 +24,10 @@ FIGURES = (
 )
 
 
+def nodes_of(*stages: dict) -> set[str]:
+    return {device["node"] for stage in stages for replica in stage["replicas"] for device in replica["devices"]}
+
+
 class Reader:
     """Of one printed plan; `problems` is what is wrong with it, in words."""
 
@@ -48,10 +52,9 @@ class Reader:
         return self.planner.place(positions, layout, self.count, runs)
 
     def _beside(self, before: Group, behind: Group, boundary: int) -> bool:
-        a, b = kinds_of(before), kinds_of(behind)
-        stages = self.printed["stages"][boundary : boundary + 2]
-        nodes = {device["node"] for stage in stages for replica in stage["replicas"] for device in replica["devices"]}
-        return len(a) == len(b) == len(nodes) == 1 and self.planner.machines.links_nodes(a[0], b[0])
+        nodes = nodes_of(*self.printed["stages"][boundary : boundary + 2])
+        links = self.planner.machines.links_nodes
+        return len(nodes) == 1 and all(links(a, b) for a in kinds_of(before) for b in kinds_of(behind))
 
     def _group_of(self, stage: dict) -> tuple[Group, Shares]:
         classes = self.planner.machines.classes
@@ -69,7 +72,9 @@ class Reader:
         odd = sum(replica["share"] % self.count > 0 for replica in stage["replicas"])
         if sum(replica["share"] for replica in stage["replicas"]) != self.planner.request.batch or odd > 1:
             self.problems.append("shares do not sum to the batch, or several are no multiples of the micro-batches")
-        group = tuple(tuple(sorted(of.values(), reverse=True)) for of in nodes)
+        parts = tuple(tuple(sorted(of.values(), reverse=True)) for of in nodes)
+        kinds = [kind for kind, part in enumerate(parts) if part]
+        group = Group(parts, len(nodes_of(stage)) == 1 and self.planner.machines.link_nodes(kinds))
         return group, tuple(tuple(sorted(each, reverse=True)) for each in shares)
 
     def _run(self, index: int, positions: list[int], group: Group, shares: Shares) -> Run:

@@ -33,7 +33,7 @@ class Generator:
         alike = len(nodes) == 1 and len(nodes[0].devices) == 1
         times = self.times(layers, types, batch, monotone=not (alike and self.chance(30)))
         tensors = self.tensors(len(layers))
-        network = self.link(100_000, 10_000_000)
+        network = self.network()
         request = self.request(layers, types, nodes, times, batch)
         links = self.links(list(zones), nodes, types)
         return Instance(layers, tensors, types, nodes, network, zones, times, request, links)
@@ -119,13 +119,19 @@ class Generator:
     # The cluster.
 
     def types(self, layers: tuple[Layer, ...], batch: int) -> tuple[DeviceType, ...]:
-        count = self.draw.choice([1, 1, 2, 2] if self.model == "burst" else [1, 2, 2, 2, 2, 3])
+        count = self.type_count()
         whole = sum(4 * layer.parameter_bytes + batch * layer.activation_bytes for layer in layers) + 1000
         memory = whole * (self.log_uniform(0.3, 2) if self.chance(40) else 10)  # binds now and then
         return tuple(
             DeviceType(f"type{i}", int(memory * self.log_uniform(0.5, 2)), round(self.log_uniform(0.2, 5), 3))
             for i in range(count)
         )
+
+    def type_count(self) -> int:
+        return self.draw.choice([1, 1, 2, 2] if self.model == "burst" else [1, 2, 2, 2, 2, 3])
+
+    def network(self) -> Link:
+        return self.link(100_000, 10_000_000)
 
     def link(self, low: float, high: float) -> Link:
         return Link(int(self.log_uniform(low, high) * 1000), self.draw.randint(0, 200_000))
@@ -247,5 +253,30 @@ class Generator:
         return Request(**wanted)
 
 
-def random_instance(seed: int, model: str = "synchronous-1f1b") -> Instance:
-    return Generator(seed, model).instance()
+class FullNodes(Generator):
+    """Several nodes with devices of several types each, and a network that is slow: much depends on what lies in one
+    node together."""
+
+    def type_count(self) -> int:
+        return self.draw.choice([2, 2, 3])
+
+    def network(self) -> Link:
+        slow = self.link(3_000, 300_000)
+        return replace(slow, nanoseconds=slow.nanoseconds + 200_000)
+
+    def nodes(self, types: tuple[DeviceType, ...], zones: list[str]) -> tuple[NodeGroup, ...]:
+        draw, names = self.draw, [each.name for each in types]
+        shared = names if len(names) == 2 or self.chance(50) else names[:2]
+        sizes = {name: 1 for name in shared}
+        if len(shared) == 2 and self.chance(50):
+            sizes[draw.choice(shared)] = 2
+        count = 3 if sum(sizes.values()) == 2 and self.chance(30) else 2
+        first = NodeGroup("n0", count, sizes, self.link(1_000_000, 10_000_000), draw.choice(zones) if zones else "", {})
+        others = [name for name in names if name not in shared]
+        if count * sum(sizes.values()) + len(others) < MOST_DEVICES and self.chance(30):
+            others.append(draw.choice(shared))
+        return (first, *(replace(first, name=f"n{i}", count=1, devices={name: 1}) for i, name in enumerate(others, 1)))
+
+
+def random_instance(seed: int, model: str = "synchronous-1f1b", full_nodes: bool = False) -> Instance:
+    return (FullNodes if full_nodes else Generator)(seed, model).instance()

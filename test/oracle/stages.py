@@ -287,7 +287,7 @@ class Stages:
                 return None
             first = min(free, key=lambda kind: (done(kind, min(shares[kind]) + 1), -kind))
             shares[first][shares[first].index(min(shares[first]))] += 1
-        return tuple(tuple(sorted(shares.get(kind, ()), reverse=True)) for kind in range(len(group)))
+        return tuple(tuple(sorted(shares.get(kind, ()), reverse=True)) for kind in range(len(group.parts)))
 
     def documented(self, begin, end, group: Group, micro_batches: int, in_flight: int, last: bool) -> Run | None:
         """How a stage of the searched space runs: even or balanced shares, the plainest way that fits; where it limits
@@ -357,4 +357,4 @@ class Stages:
             ]
             for chosen in product(*choices):
                 by_kind = dict(zip(used, chosen))
-                yield tuple(by_kind.get(kind, ()) for kind in range(len(group)))
+                yield tuple(by_kind.get(kind, ()) for kind in range(len(group.parts)))

@@ -56,7 +56,7 @@ class SteadyPlanner(Planner):
 
     def _group(self, kind: int, devices: int) -> Group:
         classes = self.machines.classes
-        return tuple(compact(devices, c.size) if i == kind else () for i, c in enumerate(classes))
+        return Group(tuple(compact(devices, c.size) if i == kind else () for i, c in enumerate(classes)))
 
     def _units(self, kind: int) -> list[int]:
         most = min(self.machines.classes[kind].devices, self.size)

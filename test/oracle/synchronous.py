@@ -12,7 +12,20 @@ from itertools import product
 from math import prod
 
 from iteration import Placed, by_formula, seconds
-from machines import MOST_COUNTS, MOST_WAYS, Family, Group, Layout, compact, divisions, kinds_of, slots, ways
+from machines import (
+    MOST_COUNTS,
+    MOST_WAYS,
+    Division,
+    Family,
+    Group,
+    Layout,
+    Part,
+    compact,
+    divisions,
+    kinds_of,
+    slots,
+    ways,
+)
 from plans import Best, Plan, Planner
 from printed import wrong_figures
 from stages import Run
@@ -169,19 +182,26 @@ def _layouts(families: tuple[Family, ...], linked: frozenset[tuple[int, int]], s
     divided = [divisions(family.nodes, stages) for family in families]
     found: dict[Layout, None] = {}
     for chosen in product(*divided):
+        division_of = {kind: own for family, own in zip(families, chosen) for kind in family.classes}
         parts = {  # by class: of each stage
-            kind: own for family, (all_parts, _) in zip(families, chosen) for kind, own in zip(family.classes, all_parts)
+            kind: part for family, own in zip(families, chosen) for kind, part in zip(family.classes, own.parts)
         }
-        groups = tuple(zip(*(parts[kind] for kind in sorted(parts))))
+        groups = tuple(
+            Group(each, _lies_in_one(linked, division_of, each, stage))
+            for stage, each in enumerate(zip(*(parts[kind] for kind in sorted(parts))))
+        )
         if all(any(group) for group in groups):
-            together = {kind: flags for family, (_, flags) in zip(families, chosen) for kind in family.classes}
-            beside = tuple(_beside(linked, together, groups, b) for b in range(stages - 1))
+            beside = tuple(_beside(linked, division_of, groups, b) for b in range(stages - 1))
             found[Layout(groups, beside)] = None
     return tuple(found)
 
 
-def _beside(linked, together, groups: tuple[Group, ...], boundary: int) -> bool:
+def _lies_in_one(linked, division_of: dict[int, Division], parts: tuple[Part, ...], stage: int) -> bool:
+    kinds = [kind for kind, part in enumerate(parts) if part]
+    pairs = [(a, b) for a in kinds for b in kinds if a < b]
+    return bool(pairs) and linked.issuperset(pairs) and division_of[kinds[0]].in_one_node[stage]
+
+
+def _beside(linked, division_of: dict[int, Division], groups: tuple[Group, ...], boundary: int) -> bool:
     before, behind = (kinds_of(group) for group in groups[boundary : boundary + 2])
-    if len(before) != 1 or len(behind) != 1 or (before[0], behind[0]) not in linked:
-        return False
-    return together[before[0]][boundary]
+    return linked.issuperset(product(before, behind)) and division_of[before[0]].beside[boundary]

@@ -14,7 +14,8 @@ namespace heterplan {
 struct EqualDevices {
   int count = 0;
   int64_t mostSamples = 0; // by memory; at least `leastSamples`
-  /// Time of one device for `samples` samples, 1 ≤ samples; non-decreasing.
+  /// Time of one device for `samples` samples, 1 ≤ samples. Shares are the best where it is
+  /// non-decreasing; elsewhere, as with measured times, they still sum up.
   llvm::function_ref<double(int64_t samples)> time;
   int64_t leastSamples = 1;
 };

@@ -53,7 +53,7 @@ private:
         addGroups(evaluator.problem.cluster, counts, evaluator.space.rooms, result);
       }
     for (const GroupOption &option : evaluator.space.options)
-      if (option.group.counts.size() > 1)
+      if (option.group.counts.size() > 1 && !option.group.sharesNode())
         result.push_back(option);
     if (evaluator.space.sharesNodes())
       addNodeSharing(evaluator.problem.cluster, evaluator.space.rooms, evaluator.space.chains,

@@ -113,10 +113,11 @@ bool LabelSearch::takeSlots(int index, int option) {
   for (int type = 0; type < types; ++type)
     scratch[type] = labels.slotsOf(index)[type] + taken.slots[type];
   if (taken.group.sharesNode()) {
-    auto [type, devices] = taken.group.counts.front();
-    int chain = taken.group.besideNext ? space.chains.devicesOf(labels[index].chain, type) : 0;
-    scratch[type] += slotsOfChain(space.rooms, type, chain + devices) -
-                     slotsOfChain(space.rooms, type, chain) - taken.slots[type];
+    for (auto [type, devices] : taken.group.counts) {
+      int chain = taken.group.besideNext ? space.chains.devicesOf(labels[index].chain, type) : 0;
+      scratch[type] += slotsOfChain(space.rooms, type, chain + devices) -
+                       slotsOfChain(space.rooms, type, chain) - taken.slots[type];
+    }
   }
   for (int type = 0; type < types; ++type)
     if (scratch[type] > space.available[type])
@@ -129,11 +130,11 @@ bool LabelSearch::takeSlots(int index, int option) {
 bool LabelSearch::pack(int index, int option, Label &grown) {
   const Label &label = labels[index];
   const DeviceGroup &group = space.options[option].group;
-  auto [type, devices] = group.counts.front();
+  const int type = group.counts.front().first;
   grown.chain = space.ownChain(option);
   grown.packingBehindChain = label.packing;
   if (group.besideNext) {
-    if (!space.chains.fits(label.chain, type, devices))
+    if (!space.chains.fitTogether(label.chain, grown.chain, type))
       return false;
     grown.chain += label.chain;
     grown.packingBehindChain = label.packingBehindChain;

@@ -26,7 +26,7 @@ public:
 
 private:
   void consider(Placement candidate, const std::string &change) {
-    candidate = evaluator.shareNodes(apart(std::move(candidate)));
+    candidate = evaluator.shareNodes(evaluator.keepTogether(apart(std::move(candidate))));
     std::optional<Evaluation> value = evaluator.measure(candidate, Among::All);
     if (!value || !evaluator.meetsLimits(value->iteration, value->price) ||
         value->objective >= least * (1 - 1e-9))
@@ -61,6 +61,7 @@ private:
         PlacedStage &placed = candidate.stages[stage];
         auto &counts = placed.group.counts;
         placed.group.spread.clear();
+        placed.group.inOneNode = false;
         auto entry = std::find_if(counts.begin(), counts.end(),
                                   [&](auto each) { return each.first == int(type); });
         if (entry == counts.end() && step > 0)

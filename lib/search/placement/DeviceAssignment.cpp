@@ -84,23 +84,33 @@ struct ChainItem {
   Chain stages;
 };
 
-/// What `chain` has of `types`: several pieces only where it has several stages.
+/// How what `chain` has lies with its other types.
+NodeItem::Kind kindOf(const Cluster &cluster, const Placement &placement, Chain chain) {
+  const DeviceGroup &group = placement.stages[chain.begin].group;
+  if (chain.end > chain.begin + 1 || group.inOneNode)
+    return NodeItem::Kind::Together;
+  return staysApart(cluster, group) ? NodeItem::Kind::Apart : NodeItem::Kind::Single;
+}
+
+/// What `chain` has of `types`.
 std::vector<NodeItem> itemsOf(const Cluster &cluster, const Placement &placement, Chain chain,
                               ArrayRef<int> types) {
   std::vector<NodeItem> items;
   const DeviceGroup &group = placement.stages[chain.begin].group;
-  if (chain.end == chain.begin + 1) {
+  const NodeItem::Kind kind = kindOf(cluster, placement, chain);
+  std::vector<NodePiece> pieces;
+  if (kind == NodeItem::Kind::Together) {
+    for (int type : types)
+      if (int devices = devicesOfType(placement, chain, type))
+        pieces.push_back({type, devices, {1, devices}});
+  } else
     for (size_t i = 0; i < group.counts.size(); ++i)
       if (auto [type, count] = group.counts[i]; is_contained(types, type))
-        items.push_back({{type, count, spreadOf(cluster, group, i)}});
-    return items;
-  }
-  NodeItem together;
-  for (int type : types)
-    if (int devices = devicesOfType(placement, chain, type))
-      together.push_back({type, devices, {1, devices}});
-  if (!together.empty())
-    items.push_back(std::move(together));
+        pieces.push_back({type, count, spreadOf(cluster, group, i)});
+  if (pieces.size() > 1 && kind != NodeItem::Kind::Single)
+    return {{std::move(pieces), kind}};
+  for (const NodePiece &piece : pieces)
+    items.push_back({{piece}});
   return items;
 }
 
@@ -112,21 +122,21 @@ std::vector<ChainItem> chainItemsOf(const Cluster &cluster, const Placement &pla
     for (NodeItem &item : itemsOf(cluster, placement, chain, types))
       items.push_back({std::move(item), chain});
   std::stable_sort(items.begin(), items.end(), [](const ChainItem &a, const ChainItem &b) {
-    const bool isOne = a.item.size() == 1, isOther = b.item.size() == 1;
-    return isOne == isOther ? b.item < a.item : isOther;
+    const bool isOne = a.item.pieces.size() == 1, isOther = b.item.pieces.size() == 1;
+    return isOne == isOther ? b.item.pieces < a.item.pieces : isOther;
   });
   return items;
 }
 
-/// The types of which stages lie in one node with those of other types, ascending.
-std::vector<int> typesTogether(const Placement &placement) {
+/// The types of which stages lie in one node with those of other types, or may not, ascending.
+std::vector<int> typesTogether(const Cluster &cluster, const Placement &placement) {
   std::set<int> together;
   for (Chain chain : chainsOf(placement)) {
     std::set<int> types;
     for (size_t stage = chain.begin; stage < chain.end; ++stage)
       for (auto [type, count] : placement.stages[stage].group.counts)
         types.insert(type);
-    if (chain.end > chain.begin + 1 && types.size() > 1)
+    if (types.size() > 1 && kindOf(cluster, placement, chain) != NodeItem::Kind::Single)
       together.merge(types);
   }
   return {together.begin(), together.end()};
@@ -148,9 +158,9 @@ TypedDevices devicesByNode(const Cluster &cluster, ArrayRef<int> types) {
   return devices;
 }
 
-/// Where stages of several types find room, by item and node.
-std::optional<std::vector<std::vector<int>>>
-packTogether(ArrayRef<NodeItem> items, ArrayRef<int> types, const TypedDevices &devices) {
+/// Where stages of several types find room.
+std::optional<PackedItems> packTogether(ArrayRef<NodeItem> items, ArrayRef<int> types,
+                                        const TypedDevices &devices) {
   std::vector<std::vector<int>> nodes;
   int all = 0;
   for (const auto &node : devices) {
@@ -176,11 +186,12 @@ void assignTogether(const Cluster &cluster, const Placement &placement, ArrayRef
   std::vector<std::vector<size_t>> next(devices.size(), std::vector<size_t>(types.size(), 0));
   for (size_t i = 0; i < chains.size(); ++i)
     for (size_t node = 0; node < devices.size(); ++node)
-      for (const NodePiece &piece : chains[i].item) {
+      for (size_t p = 0; p < chains[i].item.pieces.size(); ++p) {
+        const NodePiece &piece = chains[i].item.pieces[p];
         const size_t type = find(types, piece.type) - types.begin();
-        if ((*packed)[i][node] == 0)
+        const size_t count = (*packed)[i][p][node];
+        if (count == 0)
           continue;
-        size_t count = chains[i].item.size() > 1 ? piece.count : (*packed)[i][node];
         ArrayRef<DeviceRef> own = devices[node][type];
         auto &stages = assigned[piece.type];
         stages.resize(placement.stages.size());
@@ -205,7 +216,7 @@ void assignPacked(const Cluster &cluster, const Placement &placement, int type,
   std::vector<NodePiece> pieces;
   pieces.reserve(chains.size());
   for (const ChainItem &each : chains)
-    pieces.push_back(each.item.front());
+    pieces.push_back(each.item.pieces.front());
   if (pieces.empty())
     return;
   auto packed = pack(cluster, pieces);
@@ -241,7 +252,7 @@ void assignFilling(const Cluster &cluster, const Placement &placement, int type,
 std::vector<NodeItem> nodeItemsOf(const Cluster &cluster, const Placement &placement,
                                   ArrayRef<TypeRoom> rooms) {
   std::vector<NodeItem> items;
-  const std::vector<int> together = typesTogether(placement);
+  const std::vector<int> together = typesTogether(cluster, placement);
   auto add = [&](ArrayRef<int> types) {
     for (ChainItem &each : chainItemsOf(cluster, placement, types))
       items.push_back(std::move(each.item));
@@ -258,19 +269,20 @@ std::vector<NodeItem> nodeItemsOf(const Cluster &cluster, const Placement &place
 bool findRoom(const Cluster &cluster, ArrayRef<NodeItem> items) {
   std::set<int> types;
   for (const NodeItem &item : items)
-    for (const NodePiece &piece : item)
-      if (item.size() > 1)
+    for (const NodePiece &piece : item.pieces)
+      if (item.pieces.size() > 1)
         types.insert(piece.type);
   const std::vector<int> together(types.begin(), types.end());
-  auto rest = find_if(
-      items, [&](const NodeItem &item) { return !is_contained(together, item.front().type); });
+  auto rest = find_if(items, [&](const NodeItem &item) {
+    return !is_contained(together, item.pieces.front().type);
+  });
   ArrayRef<NodeItem> first(items.begin(), rest);
   if (!first.empty() && !packTogether(first, together, devicesByNode(cluster, together)))
     return false;
   for (auto begin = rest, end = rest; begin != items.end(); begin = end) {
     std::vector<NodePiece> ofType;
-    for (; end != items.end() && end->front().type == begin->front().type; ++end)
-      ofType.push_back(end->front());
+    for (; end != items.end() && end->pieces.front().type == begin->pieces.front().type; ++end)
+      ofType.push_back(end->pieces.front());
     if (!pack(cluster, ofType))
       return false;
   }
@@ -279,12 +291,18 @@ bool findRoom(const Cluster &cluster, ArrayRef<NodeItem> items) {
 
 void stateNodeSharing(const Cluster &cluster, ArrayRef<std::vector<DeviceRef>> devices,
                       Placement &placement) {
+  auto areThere = [&](size_t stage, const std::string &node) {
+    return all_of(devices[stage], [&](const DeviceRef &device) { return device.node == node; });
+  };
+  for (size_t stage = 0; stage < placement.stages.size(); ++stage) {
+    DeviceGroup &group = placement.stages[stage].group;
+    group.inOneNode =
+        areThere(stage, devices[stage].front().node) && mayLieInOneNode(cluster, group);
+  }
   for (size_t stage = 0; stage + 1 < placement.stages.size(); ++stage) {
-    auto isThere = [&](const DeviceRef &device) {
-      return device.node == devices[stage].front().node;
-    };
+    const std::string &node = devices[stage].front().node;
     setBeside(placement, stage,
-              all_of(devices[stage], isThere) && all_of(devices[stage + 1], isThere) &&
+              areThere(stage, node) && areThere(stage + 1, node) &&
                   mayShareNode(cluster, placement.stages[stage].group,
                                placement.stages[stage + 1].group));
   }
@@ -294,7 +312,7 @@ std::vector<std::vector<DeviceRef>>
 assignDevices(const Cluster &cluster, const Placement &placement, ArrayRef<TypeRoom> rooms) {
   std::vector<std::vector<DeviceRef>> assigned(placement.stages.size());
   std::map<int, std::vector<std::vector<DeviceRef>>> together; // by type and stage
-  if (const std::vector<int> types = typesTogether(placement); !types.empty())
+  if (const std::vector<int> types = typesTogether(cluster, placement); !types.empty())
     assignTogether(cluster, placement, types, together);
   for (int type = 0; type < static_cast<int>(cluster.types.size()); ++type)
     if (auto own = together.find(type); own != together.end())

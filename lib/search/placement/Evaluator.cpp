@@ -237,6 +237,20 @@ Placement Evaluator::shareNodes(Placement placement) {
   return placement;
 }
 
+Placement Evaluator::keepTogether(Placement placement) {
+  for (size_t stage = 0; stage < placement.stages.size(); ++stage) {
+    if (!staysApart(problem.cluster, placement.stages[stage].group))
+      continue;
+    Placement together = placement;
+    together.stages[stage].group.inOneNode = true;
+    std::optional<Evaluation> before = measure(placement, Among::All);
+    std::optional<Evaluation> after = measure(together, Among::All);
+    if (after && (!before || after->iteration <= before->iteration))
+      placement = std::move(together);
+  }
+  return placement;
+}
+
 double Evaluator::objectiveOf(Seconds iteration, DollarsPerHour price) const {
   if (problem.request.objective == Objective::Throughput)
     return iteration.value();

@@ -76,6 +76,8 @@ public:
   /// `placement` with neighbours in one node wherever that saves time and finds room, decided from
   /// the front on.
   Placement shareNodes(Placement placement);
+  /// Likewise with stages of several types.
+  Placement keepTogether(Placement placement);
   /// Objective of a time and price, in the units of Evaluation::objective.
   double objectiveOf(Seconds iteration, DollarsPerHour price) const;
   /// Whether the limits on time and money hold (relative tolerance 1e-9).

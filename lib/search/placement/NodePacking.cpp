@@ -11,97 +11,123 @@ using namespace llvm;
 namespace heterplan {
 
 namespace {
-/// Depth-first: items one after another, each by its parts, the largest first.
+/// Depth-first: items one after another, each piece by piece and by its parts, the largest first.
 class Packer {
 public:
   Packer(ArrayRef<NodeItem> items, ArrayRef<int> types, std::vector<std::vector<int>> nodes,
          int64_t steps)
       : items(items), types(types), left(std::move(nodes)),
-        taken(items.size(), std::vector<int>(left.size(), 0)),
-        steps(steps > 0 ? steps : std::numeric_limits<int64_t>::max()) {}
+        steps(steps > 0 ? steps : std::numeric_limits<int64_t>::max()) {
+    taken.reserve(items.size());
+    for (const NodeItem &item : items)
+      taken.emplace_back(item.pieces.size(), std::vector<int>(left.size(), 0));
+  }
 
   bool place(size_t index) {
     if (index == items.size())
       return true;
-    if (items[index].size() > 1)
-      return placeChain(index);
-    const NodePiece &piece = items[index].front();
-    return placeParts(index, piece.count, piece.spread.nodes, piece.spread.inNode);
+    return items[index].kind == NodeItem::Kind::Together ? placeTogether(index)
+                                                         : placePiece(index, 0);
   }
 
-  std::vector<std::vector<int>> takeResult() { return std::move(taken); }
+  PackedItems takeResult() { return std::move(taken); }
 
 private:
-  size_t columnOf(int type) const { return find(types, type) - types.begin(); }
-
-  /// All of an item of several types, in one node.
-  bool placeChain(size_t index) {
-    std::vector<int> parts(types.size(), 0);
-    for (const NodePiece &piece : items[index])
-      parts[columnOf(piece.type)] += piece.count;
-    return placePart(index, parts, [&] { return place(index + 1); });
+  int &leftIn(size_t node, const NodePiece &piece) {
+    return left[node][find(types, piece.type) - types.begin()];
   }
 
-  /// `count` devices of item `index` in `nodes` nodes that it does not have yet, at most `most` in
-  /// each; its first part has exactly that many.
-  bool placeParts(size_t index, int count, int nodes, int most) {
-    const NodePiece &piece = items[index].front();
+  void take(size_t index, size_t piece, size_t node, int count) {
+    leftIn(node, items[index].pieces[piece]) -= count;
+    taken[index][piece][node] += count;
+  }
+
+  /// All pieces of an item in one node.
+  bool placeTogether(size_t index) {
+    ArrayRef<NodePiece> pieces = items[index].pieces;
+    auto fits = [&](size_t node) {
+      return all_of(pieces,
+                    [&](const NodePiece &piece) { return piece.count <= leftIn(node, piece); });
+    };
+    auto takeAll = [&](size_t node, int sign) {
+      for (size_t piece = 0; piece < pieces.size(); ++piece)
+        take(index, piece, node, sign * pieces[piece].count);
+    };
+    return inSomeNode(index, fits, takeAll, [&] { return place(index + 1); });
+  }
+
+  /// Piece `piece` of an item, and those behind it.
+  bool placePiece(size_t index, size_t piece) {
+    const NodeItem &item = items[index];
+    if (piece == item.pieces.size())
+      return (item.kind != NodeItem::Kind::Apart || areApart(index)) && place(index + 1);
+    const NodePiece &own = item.pieces[piece];
+    return placeParts(index, piece, own.count, own.spread.nodes, own.spread.inNode);
+  }
+
+  bool areApart(size_t index) const {
+    size_t used = 0;
+    for (size_t node = 0; node < left.size(); ++node)
+      used += has(index, node);
+    return used > 1;
+  }
+
+  bool has(size_t index, size_t node) const {
+    return any_of(taken[index], [&](const std::vector<int> &piece) { return piece[node] > 0; });
+  }
+
+  /// `count` devices of a piece in `nodes` nodes that it does not have yet, at most `most` in each;
+  /// its first part has exactly that many.
+  bool placeParts(size_t index, size_t piece, int count, int nodes, int most) {
+    const NodePiece &own = items[index].pieces[piece];
     if (nodes == 0)
-      return place(index + 1);
-    bool first = nodes == piece.spread.nodes;
+      return placePiece(index, piece + 1);
+    bool first = nodes == own.spread.nodes;
     int least = first ? most : (count + nodes - 1) / nodes;
-    std::vector<int> parts(types.size(), 0);
     for (int part = std::min(most, count - nodes + 1); part >= least; --part) {
-      parts[columnOf(piece.type)] = part;
-      if (placePart(index, parts, [&] { return placeParts(index, count - part, nodes - 1, part); }))
+      auto fits = [&](size_t node) {
+        return taken[index][piece][node] == 0 && part <= leftIn(node, own);
+      };
+      auto takePart = [&](size_t node, int sign) { take(index, piece, node, sign * part); };
+      if (inSomeNode(index, fits, takePart,
+                     [&] { return placeParts(index, piece, count - part, nodes - 1, part); }))
         return true;
     }
     return false;
   }
 
-  bool fits(size_t node, ArrayRef<int> parts) const {
-    return std::equal(parts.begin(), parts.end(), left[node].begin(), std::less_equal<>());
-  }
-
-  void take(size_t index, size_t node, ArrayRef<int> parts, int sign) {
-    for (size_t i = 0; i < parts.size(); ++i) {
-      left[node][i] -= sign * parts[i];
-      taken[index][node] += sign * parts[i];
-    }
-  }
-
-  /// Nodes with as much room as another one are as good; those with least room come first.
-  bool placePart(size_t index, ArrayRef<int> parts, function_ref<bool()> placeRest) {
-    std::vector<std::vector<int>> tried;
+  /// Nodes with as much room as another one are as good, if the item has a piece in both or
+  /// neither; those with least room come first.
+  bool inSomeNode(size_t index, function_ref<bool(size_t)> fits,
+                  function_ref<void(size_t, int)> takeThere, function_ref<bool()> placeRest) {
+    std::vector<std::pair<std::vector<int>, bool>> tried;
     while (steps-- > 0) {
       int best = -1;
       for (int node = 0; node < int(left.size()); ++node)
-        if (taken[index][node] == 0 && fits(node, parts) && !is_contained(tried, left[node]) &&
+        if (fits(node) && !is_contained(tried, std::pair(left[node], has(index, node))) &&
             (best < 0 || left[node] < left[best]))
           best = node;
       if (best < 0)
         return false;
-      tried.push_back(left[best]);
-      take(index, best, parts, 1);
+      tried.emplace_back(left[best], has(index, best));
+      takeThere(best, 1);
       if (placeRest())
         return true;
-      take(index, best, parts, -1);
+      takeThere(best, -1);
     }
     return false;
   }
 
   const ArrayRef<NodeItem> items;
   const ArrayRef<int> types;
-  std::vector<std::vector<int>> left;  // by node and index into the types
-  std::vector<std::vector<int>> taken; // by item and node
+  std::vector<std::vector<int>> left; // by node and index into the types
+  PackedItems taken;
   int64_t steps;
 };
 } // namespace
 
-std::optional<std::vector<std::vector<int>>> packNodes(ArrayRef<NodeItem> items,
-                                                       ArrayRef<int> types,
-                                                       std::vector<std::vector<int>> nodes,
-                                                       int64_t steps) {
+std::optional<PackedItems> packNodes(ArrayRef<NodeItem> items, ArrayRef<int> types,
+                                     std::vector<std::vector<int>> nodes, int64_t steps) {
   Packer packer(items, types, std::move(nodes), steps);
   if (!packer.place(0))
     return std::nullopt;
@@ -113,9 +139,16 @@ std::optional<std::vector<std::vector<int>>> packNodes(ArrayRef<NodePiece> piece
   std::vector<NodeItem> items;
   items.reserve(pieces.size());
   for (const NodePiece &piece : pieces)
-    items.push_back({piece});
+    items.push_back({{piece}});
   const int type = pieces.empty() ? 0 : pieces.front().type;
-  return packNodes(items, {type}, std::vector<std::vector<int>>(nodes, {inNode}), steps);
+  auto packed = packNodes(items, {type}, std::vector<std::vector<int>>(nodes, {inNode}), steps);
+  if (!packed)
+    return std::nullopt;
+  std::vector<std::vector<int>> result;
+  result.reserve(packed->size());
+  for (std::vector<std::vector<int>> &item : *packed)
+    result.push_back(std::move(item.front()));
+  return result;
 }
 
 bool isWithin(const NodePiece &a, const NodePiece &b) {
@@ -131,6 +164,8 @@ Packings::Packings(const Cluster &cluster, const SearchSpace &space) : space(spa
       if (familyIndex[type] >= 0)
         pieces.push_back({type, count, spreadOf(cluster, option.group, i)});
     }
+    areApart.push_back(isKept(space.chains.familyOf(option.group.counts.front().first)) &&
+                       staysApart(cluster, option.group));
   }
 }
 
@@ -215,9 +250,13 @@ std::set<Packings::Room> Packings::takeChain(const std::set<Room> &rooms, int ty
 int Packings::with(int packing, int option) {
   if (ofOptions[option].empty())
     return packing;
+  const DeviceGroup &group = space.options[option].group;
+  if (group.inOneNode && space.chains.mayHold(group))
+    return withChain(packing, group.counts.front().first, space.ownChain(option));
   auto [entry, isNew] = next.try_emplace({packing, option}, -1);
   if (isNew)
-    entry->second = place(packing, ofOptions[option]);
+    entry->second = areApart[option] ? placeApart(packing, ofOptions[option])
+                                     : place(packing, ofOptions[option]);
   return entry->second;
 }
 
@@ -256,6 +295,41 @@ int Packings::place(int packing, ArrayRef<NodePiece> pieces) {
     own = std::move(after);
   }
   return numberOf(std::move(left));
+}
+
+/// Likewise of pieces of one family, each in one node, but not all in the same.
+int Packings::placeApart(int packing, ArrayRef<NodePiece> pieces) {
+  Left left = all[packing];
+  std::set<Room> &own = left[familyIndex[pieces.front().type]];
+  std::set<Room> after;
+  for (const Room &room : own)
+    takeApart(room, pieces, std::nullopt, false, after);
+  if (after.empty())
+    return -1;
+  own = std::move(after);
+  return numberOf(std::move(left));
+}
+
+/// Adds to `left` what `room` has left behind `pieces`; of those before them `node` has one.
+/// `areApart`: not all of them lie there.
+void Packings::takeApart(const Room &room, ArrayRef<NodePiece> pieces, std::optional<size_t> node,
+                         bool areApart, std::set<Room> &left) const {
+  if (pieces.empty()) {
+    if (areApart) {
+      Room sorted = room;
+      std::sort(sorted.begin(), sorted.end(), std::greater<>());
+      left.insert(std::move(sorted));
+    }
+    return;
+  }
+  const NodePiece &piece = pieces.front();
+  for (size_t there = 0; there < room.size(); ++there) {
+    if (space.chains.devicesOf(room[there], piece.type) < piece.count)
+      continue;
+    Room after = room;
+    after[there] -= space.chains.chainOf(piece.type, piece.count);
+    takeApart(after, pieces.drop_front(), there, areApart || (node && *node != there), left);
+  }
 }
 
 int Packings::numberOf(Left left) {

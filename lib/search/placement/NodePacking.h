@@ -25,20 +25,27 @@ struct NodePiece {
   bool operator==(const NodePiece &other) const { return key() == other.key(); }
 };
 
-/// What is placed in one go: of one type, or one piece of each type, all in one node.
-using NodeItem = std::vector<NodePiece>;
+/// What is placed in one go: pieces of one type each.
+struct NodeItem {
+  /// Of several pieces: Together lie in one node, Apart may not all lie in one.
+  enum class Kind { Single, Together, Apart };
+  std::vector<NodePiece> pieces;
+  Kind kind = Kind::Single;
+
+  auto key() const { return std::tie(kind, pieces); }
+  bool operator<(const NodeItem &other) const { return key() < other.key(); }
+};
 
 /// For each of `pieces`, of one type, the devices that it has in each of `nodes` nodes of `inNode`
 /// devices; none where there is no room. Gives up after so many `steps`, 0: never.
 std::optional<std::vector<std::vector<int>>> packNodes(llvm::ArrayRef<NodePiece> pieces, int nodes,
                                                        int inNode, int64_t steps = 0);
 
-/// Likewise of `items` of several types. `nodes`: of each node the devices of each of `types`. What
-/// an item of several types has in a node counts together.
-std::optional<std::vector<std::vector<int>>> packNodes(llvm::ArrayRef<NodeItem> items,
-                                                       llvm::ArrayRef<int> types,
-                                                       std::vector<std::vector<int>> nodes,
-                                                       int64_t steps = 0);
+/// Likewise of `items` of several types: by item, piece and node. `nodes`: of each node the devices
+/// of each of `types`.
+using PackedItems = std::vector<std::vector<std::vector<int>>>;
+std::optional<PackedItems> packNodes(llvm::ArrayRef<NodeItem> items, llvm::ArrayRef<int> types,
+                                     std::vector<std::vector<int>> nodes, int64_t steps = 0);
 
 /// What stages leave of the nodes of free types, by number: 0 is all of it. Of each type, or of
 /// types that share nodes (NodeChains), it is all that may be left, as the stages may lie in
@@ -68,10 +75,14 @@ private:
   bool isLess(const Room &less, const Room &more, size_t family) const;
 
   int place(int packing, llvm::ArrayRef<NodePiece> pieces);
+  int placeApart(int packing, llvm::ArrayRef<NodePiece> pieces);
+  void takeApart(const Room &room, llvm::ArrayRef<NodePiece> pieces, std::optional<size_t> node,
+                 bool areApart, std::set<Room> &left) const;
   int numberOf(Left left);
 
   const SearchSpace &space;
   std::vector<std::vector<NodePiece>> ofOptions;
+  std::vector<char> areApart;   // by option: whether its devices may not all lie in one node
   std::vector<int> familyIndex; // by type: of `Left`; −1 where it does not matter
   std::vector<int> firstTypes;  // of the families
   std::vector<Left> all;

@@ -99,6 +99,19 @@ GroupOption makeOption(const Cluster &cluster, DeviceGroup group, ArrayRef<TypeR
   return option;
 }
 
+namespace {
+/// Adds `group`, and once more where all of its devices may lie in one of several nodes.
+void addGroup(const Cluster &cluster, DeviceGroup group, ArrayRef<TypeRoom> rooms,
+              std::vector<GroupOption> &options) {
+  const bool mayLieInOne = mayLieInOneNode(cluster, group);
+  options.push_back(makeOption(cluster, group, rooms));
+  if (!mayLieInOne)
+    return;
+  group.inOneNode = true;
+  options.push_back(makeOption(cluster, std::move(group), rooms));
+}
+} // namespace
+
 void addGroups(const Cluster &cluster, ArrayRef<int> counts, ArrayRef<TypeRoom> rooms,
                std::vector<GroupOption> &options) {
   SmallVector<std::pair<int, int>, 2> used;
@@ -116,19 +129,21 @@ void addGroups(const Cluster &cluster, ArrayRef<int> counts, ArrayRef<TypeRoom> 
     all = std::move(longer);
   }
   for (const SmallVector<Spread, 2> &spread : all)
-    options.push_back(makeOption(cluster, spreadGroup(cluster, used, spread), rooms));
+    addGroup(cluster, spreadGroup(cluster, used, spread), rooms, options);
 }
 
 namespace {
 /// How many neighbours with a device each may lie in the node of a stage on `group`.
 int mostBeside(const Cluster &cluster, const DeviceGroup &group, const NodeChains &chains) {
-  if (group.counts.size() > 1 || spreadOf(cluster, group, 0).nodes > 1)
+  const bool isInOneNode = group.counts.size() > 1 ? group.inOneNode && chains.mayHold(group)
+                                                   : spreadOf(cluster, group, 0).nodes == 1;
+  if (!isInOneNode)
     return 0;
-  auto [type, devices] = group.counts.front();
+  const int own = chains.chainOf(group);
   int most = 0;
-  for (int other : chains.familyOf(type))
-    if (chains.mayShare(type, other))
-      most += chains.devicesInNode(other) - (other == type ? devices : 0);
+  for (int other : chains.familyOf(group.counts.front().first))
+    if (all_of(group.counts, [&](const auto &each) { return chains.mayShare(each.first, other); }))
+      most += chains.devicesInNode(other) - chains.devicesOf(own, other);
   return most;
 }
 } // namespace
@@ -140,7 +155,7 @@ void addNodeSharing(const Cluster &cluster, ArrayRef<TypeRoom> rooms, const Node
   for (auto [before, next] : {std::pair(true, false), {false, true}, {true, true}})
     for (int option = 0; option < plain; ++option) {
       DeviceGroup group = options[option].group;
-      if (mostBeside(cluster, group, chains) < before + next)
+      if (options[option].wholeModelOnly || mostBeside(cluster, group, chains) < before + next)
         continue;
       group.besideBefore = before;
       group.besideNext = next;
@@ -231,8 +246,10 @@ void addScaledSubsets(const Cluster &cluster, ArrayRef<TypeRoom> rooms,
         }
       if (members < 2 || !seen.insert(counts).second)
         continue;
-      options.push_back(makeOption(cluster, groupOfCounts(counts), rooms));
-      options.back().wholeModelOnly = true;
+      const size_t first = options.size();
+      addGroup(cluster, groupOfCounts(counts), rooms, options);
+      for (GroupOption &option : MutableArrayRef<GroupOption>(options).drop_front(first))
+        option.wholeModelOnly = true;
     }
 }
 

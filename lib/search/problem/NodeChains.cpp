@@ -1,7 +1,5 @@
 #include "search/problem/NodeChains.h"
 
-#include "cost/Collectives.h"
-
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
@@ -79,6 +77,25 @@ void NodeChains::setStrides() {
     }
     wholes.push_back(chains - 1);
   }
+}
+
+int NodeChains::chainOf(const DeviceGroup &group) const {
+  int chain = 0;
+  for (auto [type, count] : group.counts)
+    chain += chainOf(type, count);
+  return chain;
+}
+
+bool NodeChains::mayHold(const DeviceGroup &group) const {
+  return all_of(group.counts, [&](const auto &each) {
+    return areOfOneFamily(each.first, group.counts.front().first);
+  });
+}
+
+bool NodeChains::fitTogether(int a, int b, int type) const {
+  return all_of(familyOf(type), [&](int each) {
+    return devicesOf(a, each) + devicesOf(b, each) <= types[each].inNode;
+  });
 }
 
 bool NodeChains::isWithin(int a, int b, int type) const {

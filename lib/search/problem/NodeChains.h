@@ -3,7 +3,7 @@
 // number, so that searches add, compare and list chains as numbers of devices.
 #pragma once
 
-#include "ir/Cluster.h"
+#include "cost/Collectives.h"
 
 #include "llvm/ADT/ArrayRef.h"
 
@@ -20,9 +20,7 @@ public:
   /// Whether neighbours of types `a` and `b` in one node take its link (isLinkedInNodes).
   bool areLinked(int a, int b) const { return linked[size_t(a) * types.size() + b]; }
   /// Whether searches look at such neighbours: families of too many chains are divided.
-  bool mayShare(int a, int b) const {
-    return areLinked(a, b) && types[a].family == types[b].family;
-  }
+  bool mayShare(int a, int b) const { return areLinked(a, b) && areOfOneFamily(a, b); }
   /// Whether there are neighbours that are linked, but not looked at.
   bool leavesOut() const { return dividesFamilies; }
   /// Devices of `type` in the smallest node that has any.
@@ -30,10 +28,14 @@ public:
   /// The types that may be in a chain with `type`, itself among them.
   llvm::ArrayRef<int> familyOf(int type) const { return families[types[type].family]; }
   bool hasSeveralTypes(int type) const { return familyOf(type).size() > 1; }
+  bool areOfOneFamily(int a, int b) const { return types[a].family == types[b].family; }
 
-  /// The chain of so many devices of `type`. Those of one family may be added, where fits() says
-  /// that the sum finds room.
+  /// The chain of so many devices of `type`. Those of one family may be added, where fitTogether()
+  /// says that the sum finds room.
   int chainOf(int type, int devices) const { return devices * types[type].stride; }
+  /// That of a group that may be in one: all of its types are of one family.
+  int chainOf(const DeviceGroup &group) const;
+  bool mayHold(const DeviceGroup &group) const;
   /// Devices of `type` in a chain of its family.
   int devicesOf(int chain, int type) const {
     return chain / types[type].stride % (types[type].inNode + 1);
@@ -41,10 +43,8 @@ public:
   /// The chain that has all of a node with all types of the family: what others leave of it is
   /// their difference.
   int wholeNode(int type) const { return wholes[types[type].family]; }
-  /// Whether a node may have a chain of the family of `type` and so many devices of `type` more.
-  bool fits(int chain, int type, int devices) const {
-    return devicesOf(chain, type) + devices <= types[type].inNode;
-  }
+  /// Whether a node may have both of two chains of the family of `type`.
+  bool fitTogether(int a, int b, int type) const;
   /// Whether chain `a` of the family of `type` has no more devices of any type than `b`.
   bool isWithin(int a, int b, int type) const;
 

@@ -177,9 +177,8 @@ void SearchSpace::listOptions(const Problem &problem) {
 
 void SearchSpace::listChains() {
   for (const GroupOption &option : options) {
-    auto [type, devices] = option.group.counts.front();
-    const bool isOfOneType = option.group.counts.size() == 1;
-    ownChains.push_back(isOfOneType ? chains.chainOf(type, devices) : option.group.size());
+    const bool mayBeInChain = chains.mayHold(option.group);
+    ownChains.push_back(mayBeInChain ? chains.chainOf(option.group) : option.group.size());
     chainLists.push_back(listChainsOf(option.group));
   }
 }
@@ -203,7 +202,7 @@ int SearchSpace::leastChain(int option) const {
 bool SearchSpace::mayShareNode(const DeviceGroup &group, const DeviceGroup &next) const {
   auto isInOne = [&](const DeviceGroup &of) {
     if (of.counts.size() > 1)
-      return false;
+      return of.inOneNode;
     auto [type, count] = of.counts.front();
     return of.spread.empty() ? count <= chains.devicesInNode(type) : of.spread.front().nodes == 1;
   };
@@ -212,9 +211,12 @@ bool SearchSpace::mayShareNode(const DeviceGroup &group, const DeviceGroup &next
 
 /// Two neighbours that lie in one node each, in the same one.
 bool SearchSpace::fitIntoNode(const DeviceGroup &group, const DeviceGroup &next) const {
-  const int type = group.counts.front().first, other = next.counts.front().first;
-  return chains.areLinked(type, other) &&
-         (type != other || group.size() + next.size() <= chains.devicesInNode(type));
+  for (auto [type, count] : group.counts)
+    for (auto [other, more] : next.counts)
+      if (!chains.areLinked(type, other) ||
+          (type == other && count + more > chains.devicesInNode(type)))
+        return false;
+  return true;
 }
 
 size_t SearchSpace::stages(size_t cuts) const {

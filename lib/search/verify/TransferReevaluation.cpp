@@ -71,13 +71,14 @@ MovedSamples TransferReevaluator::movedOver(const StageLink &link) const {
   return {most(from, to), most(to, from)};
 }
 
-/// Whether all devices of both ends, of one type each, lie in one node of several, the link of
-/// which no network is better than.
+/// Whether all devices of both ends lie in one node of several, the link of which no network is
+/// better than.
 bool TransferReevaluator::lieInOneNode(const StageLink &link, const DeviceGroup &from,
                                        const DeviceGroup &to) const {
-  if (from.counts.size() > 1 || to.counts.size() > 1 ||
-      !isLinkedInNodes(cluster, from.counts.front().first, to.counts.front().first))
-    return false;
+  for (auto [type, devices] : from.counts)
+    for (auto [other, more] : to.counts)
+      if (!isLinkedInNodes(cluster, type, other))
+        return false;
   std::set<std::string> nodes;
   for (int stage : {link.from, link.to})
     for (const Replica &replica : plan.stages[stage].replicas)

@@ -95,8 +95,8 @@ private:
       const DeviceGroup &group = space.options[option].group;
       if (!space.mayFollow(i > 0 ? stages[path[i - 1]].option : -1, option))
         return false;
-      auto [type, devices] = group.counts.front();
-      if (group.besideBefore && !space.chains.fits(chain, type, devices))
+      const int type = group.counts.front().first;
+      if (group.besideBefore && !space.chains.fitTogether(chain, space.ownChain(option), type))
         return false;
       chain = (group.besideBefore ? chain : 0) + space.ownChain(option);
       if (group.besideNext && chain == space.chains.wholeNode(type))

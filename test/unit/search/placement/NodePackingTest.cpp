@@ -85,15 +85,20 @@ TEST(NodePacking, packingsAreWhatIsLeft) {
   EXPECT_EQ(packings.withChain(twice, 0, 2), -1) << "one device is left in each node";
 }
 
-TEST(NodePacking, itemsOfSeveralTypesLieInOneNode) {
+TEST(NodePacking, itemsOfSeveralTypesLieInOneNodeOrMayNot) {
   const NodePiece gpu{0, 1, {1, 1}}, cpu{1, 1, {1, 1}};
+  const NodeItem both{{gpu, cpu}, NodeItem::Kind::Together},
+      apart{{gpu, cpu}, NodeItem::Kind::Apart};
   const std::vector<std::vector<int>> nodes{{1, 0}, {0, 1}, {1, 1}}; // one has both
-  EXPECT_TRUE(packNodes({{gpu, cpu}, {gpu}, {cpu}}, {0, 1}, nodes));
-  EXPECT_FALSE(packNodes({{gpu, cpu}, {gpu, cpu}}, {0, 1}, nodes)) << "each type has room";
-  auto packed = packNodes({{gpu, cpu}, {cpu}}, {0, 1}, nodes);
+  EXPECT_TRUE(packNodes({both, {{gpu}}, {{cpu}}}, {0, 1}, nodes));
+  EXPECT_FALSE(packNodes({both, both}, {0, 1}, nodes)) << "each type has room";
+  auto packed = packNodes({both, {{cpu}}}, {0, 1}, nodes);
   ASSERT_TRUE(packed);
-  EXPECT_EQ((*packed)[0], (std::vector<int>{0, 0, 2}));
-  EXPECT_EQ((*packed)[1], (std::vector<int>{0, 1, 0}));
+  EXPECT_EQ((*packed)[0], (std::vector<std::vector<int>>{{0, 0, 1}, {0, 0, 1}}));
+  EXPECT_EQ((*packed)[1], (std::vector<std::vector<int>>{{0, 1, 0}}));
+  EXPECT_TRUE(packNodes({apart, apart}, {0, 1}, nodes));
+  EXPECT_FALSE(packNodes({both, apart, {{cpu}}}, {0, 1}, nodes)) << "two are left of each";
+  EXPECT_FALSE(packNodes({apart}, {0, 1}, {{1, 1}}));
 }
 
 TEST(NodePacking, packingsKnowWhatIsLeftOfSeveralTypesTogether) {

@@ -48,9 +48,10 @@ TEST(NodeChains, aChainIsOneNumber) {
   EXPECT_EQ(chains.devicesOf(both, gpu), 1);
   EXPECT_EQ(chains.devicesOf(both, cpu), 1);
   EXPECT_EQ(chains.devicesOf(both, tpu), 0);
-  EXPECT_TRUE(chains.fits(both, gpu, 1));
-  EXPECT_FALSE(chains.fits(both, gpu, 2));
-  EXPECT_FALSE(chains.fits(both, cpu, 1));
+  EXPECT_EQ(chains.chainOf(DeviceGroup{{{gpu, 1}, {cpu, 1}}}), both);
+  EXPECT_TRUE(chains.fitTogether(both, chains.chainOf(gpu, 1), gpu));
+  EXPECT_FALSE(chains.fitTogether(both, chains.chainOf(gpu, 2), gpu));
+  EXPECT_FALSE(chains.fitTogether(both, chains.chainOf(cpu, 1), cpu));
   EXPECT_TRUE(chains.isWithin(chains.chainOf(gpu, 1), both, gpu));
   EXPECT_FALSE(chains.isWithin(chains.chainOf(gpu, 2), both, gpu));
   EXPECT_EQ(chains.devicesOf(chains.wholeNode(cpu), gpu), 2);
