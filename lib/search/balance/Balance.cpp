@@ -8,45 +8,71 @@ namespace heterplan {
 namespace {
 enum class Limit { Inclusive, Exclusive };
 
+struct Point {
+  int64_t at;
+  double value;
+};
+
+/// The least number above `low.at` whose `value` reaches the target; that of `high` does, that of
+/// `low` does not. Guessed on the line between the two, as values mostly lie near one, and each
+/// fourth time in the middle.
+template <typename Value, typename Reaches>
+int64_t leastReaching(Point low, Point high, double target, Value value, Reaches reaches) {
+  for (int step = 1; high.at - low.at > 1; ++step) {
+    Point middle{low.at + (high.at - low.at) / 2, 0};
+    if (step % 4 != 0 && low.value < high.value) {
+      double part = (target - low.value) / (high.value - low.value);
+      middle.at = low.at + static_cast<int64_t>(part * double(high.at - low.at));
+      middle.at = std::clamp(middle.at, low.at + 1, high.at - 1);
+    }
+    middle.value = value(middle.at);
+    (reaches(middle.value) ? high : low) = middle;
+  }
+  return high.at;
+}
+
 /// The samples that one device of `deviceClass` has done by `time`, or before it; never less than
 /// it has to take.
 int64_t samplesBy(const EqualDevices &deviceClass, double time, int64_t samples, Limit limit) {
-  int64_t low = deviceClass.leastSamples, high = std::min(deviceClass.mostSamples, samples);
-  while (low < high) {
-    int64_t middle = low + (high - low + 1) / 2;
-    double taken = deviceClass.time(middle);
-    if (limit == Limit::Inclusive ? taken <= time : taken < time)
-      low = middle;
-    else
-      high = middle - 1;
-  }
-  return low;
+  auto isLate = [&](double taken) {
+    return limit == Limit::Inclusive ? taken > time : taken >= time;
+  };
+  Point least{deviceClass.leastSamples, 0}, most{std::min(deviceClass.mostSamples, samples), 0};
+  if (most.at <= least.at)
+    return least.at;
+  most.value = deviceClass.time(most.at);
+  if (!isLate(most.value))
+    return most.at;
+  least.value = deviceClass.time(least.at);
+  if (isLate(least.value))
+    return least.at;
+  return leastReaching(least, most, time, deviceClass.time, isLate) - 1;
 }
 
-/// Whether all classes together have done `samples` by `time`.
-bool enough(const std::vector<EqualDevices> &classes, double time, int64_t samples) {
+/// What all classes together have done by `time`.
+int64_t doneBy(const std::vector<EqualDevices> &classes, double time, int64_t samples) {
   int64_t total = 0;
   for (const EqualDevices &deviceClass : classes)
     total += samplesBy(deviceClass, time, samples, Limit::Inclusive) * deviceClass.count;
-  return total >= samples;
+  return total;
 }
 
 /// When the last sample is done that some device need not take: the least time that is some class's
 /// time at some share and is enough. Infinite if none is.
 double lastTime(const std::vector<EqualDevices> &classes, int64_t samples) {
   double best = std::numeric_limits<double>::infinity();
+  auto isEnough = [&](double done) { return done >= double(samples); };
   for (const EqualDevices &deviceClass : classes) {
-    int64_t low = deviceClass.leastSamples + 1, high = std::min(deviceClass.mostSamples, samples);
-    if (high < low || !enough(classes, deviceClass.time(high), samples))
+    auto doneAt = [&](int64_t share) {
+      return double(doneBy(classes, deviceClass.time(share), samples));
+    };
+    const int64_t least = deviceClass.leastSamples;
+    Point high{samplesBy(deviceClass, best, samples, Limit::Exclusive), 0};
+    if (high.at <= least || !isEnough(high.value = doneAt(high.at)))
       continue;
-    while (low < high) {
-      int64_t middle = low + (high - low) / 2;
-      if (enough(classes, deviceClass.time(middle), samples))
-        high = middle;
-      else
-        low = middle + 1;
-    }
-    best = std::min(best, deviceClass.time(low));
+    // what has to be taken need not be enough
+    const Point low{least, double(least * deviceClass.count)};
+    best = deviceClass.time(leastReaching(low, high, double(samples), doneAt, isEnough));
   }
   return best;
 }

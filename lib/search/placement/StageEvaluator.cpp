@@ -138,9 +138,8 @@ int StageEvaluator::leastCount(LayerRange range, int type, double limit, int mic
 }
 
 /// Of a group of several types; none where they do not fit.
-void StageEvaluator::balanceShares(LayerRange range, int microBatches, int inFlight,
-                                   StageEvaluation &result) {
-  const StageOption &option = result.option;
+StageEvaluator::Balanced StageEvaluator::balanceShares(LayerRange range, int microBatches,
+                                                       int inFlight, const StageOption &option) {
   int64_t batch = fullSize(microBatches);
   auto timeOn = [&](int type) {
     return [&, type](int64_t samples) {
@@ -153,13 +152,33 @@ void StageEvaluator::balanceShares(LayerRange range, int microBatches, int inFli
   for (auto [type, count] : option.devices.counts) {
     int64_t most = mostSamples(range, type, inFlight, batch, option);
     if (most < 1)
-      return;
+      return {};
     times.push_back(timeOn(type));
     classes.push_back({count, most, times.back()});
   }
-  result.shares = balance(classes, batch);
+  Balanced result{balance(classes, batch)};
   for (size_t i = 0; i < result.shares.size(); ++i)
     result.isLimited |= result.shares[i].front() == classes[i].mostSamples;
+  return result;
+}
+
+/// As before, where the last groups were alike in it.
+const StageEvaluator::Balanced &StageEvaluator::balancedShares(LayerRange range, int microBatches,
+                                                               int inFlight,
+                                                               const StageOption &option) {
+  if (balanced.end != range.end || balanced.microBatches != microBatches ||
+      balanced.counts != option.devices.counts) {
+    balanced.counts = option.devices.counts;
+    balanced.end = range.end;
+    balanced.microBatches = microBatches;
+    balanced.known.clear();
+  }
+  uint64_t way = uint64_t(option.stateSharding) * 2 + bool(option.recomputation);
+  uint64_t key = (uint64_t(range.begin) << 32 | uint64_t(inFlight)) * 8 + way;
+  auto [entry, isNew] = balanced.known.try_emplace(key);
+  if (isNew)
+    entry->second = balanceShares(range, microBatches, inFlight, option);
+  return entry->second;
 }
 
 StageEvaluation StageEvaluator::evaluate(LayerRange range, const DeviceGroup &group,
@@ -183,9 +202,11 @@ StageEvaluation StageEvaluator::evaluate(LayerRange range, const DeviceGroup &gr
     if (mostSamples(range, type, place.inFlight, batch, result.option) < share)
       return result;
   } else {
-    balanceShares(range, microBatches, place.inFlight, result);
-    if (result.shares.empty())
+    const Balanced &shares = balancedShares(range, microBatches, place.inFlight, result.option);
+    if (shares.shares.empty())
       return result;
+    result.shares = shares.shares;
+    result.isLimited = shares.isLimited;
   }
   BatchSplit split = splitOf(microBatches, place.isLast);
   split.shares = result.shares;

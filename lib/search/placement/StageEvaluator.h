@@ -6,6 +6,8 @@
 #include "ir/MicroBatches.h"
 #include "search/problem/SearchSpace.h"
 
+#include "llvm/ADT/DenseMap.h"
+
 #include <vector>
 
 namespace heterplan {
@@ -92,11 +94,27 @@ public:
   StageCosts costs;
 
 private:
-  void balanceShares(LayerRange range, int microBatches, int inFlight, StageEvaluation &result);
+  /// How unlike devices share samples.
+  struct Balanced {
+    std::vector<std::vector<int64_t>> shares; // as StageEvaluation::shares
+    bool isLimited = false;
+  };
+  /// Those of stages that end at `end`, on groups with as many devices of each type as `counts`,
+  /// which differ only in how these lie; by where they begin and how they run.
+  struct BalancedRow {
+    llvm::SmallVector<std::pair<int, int>, 2> counts;
+    int end = -1, microBatches = 0;
+    llvm::DenseMap<uint64_t, Balanced> known;
+  };
+  const Balanced &balancedShares(LayerRange range, int microBatches, int inFlight,
+                                 const StageOption &option);
+  Balanced balanceShares(LayerRange range, int microBatches, int inFlight,
+                         const StageOption &option);
 
   const Problem &problem;
   const SearchSpace &space;
   bool fasterWays = false;
+  BalancedRow balanced; // the last one
   std::vector<StageWay> ways, waysOfOne;
   std::vector<std::vector<int>> forbidden; // [type][position]: pins against it before position
   std::vector<int> farthestEnd; // by position: end of the longest stage there without a separation
