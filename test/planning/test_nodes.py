@@ -179,10 +179,10 @@ def test_a_node_holds_as_many_neighbours_as_it_has_devices(tmp_path: Path, strat
         assert sum(a != b for a, b in zip(nodes, nodes[1:])) == slow
 
 
-def verifies_where_the_second_stage_lies(case: Case) -> None:
-    """`case` has two nodes, and its plan one device in the second stage: in the other node it is not what the plan says."""
+def verifies_where_it_lies(case: Case, stage: int, replica: int) -> None:
+    """`case` has two nodes: with this device in the other one a stage does not take what the plan says."""
     plan = json.loads((case.folder / "out/plan.json").read_text())
-    (device,) = plan["stages"][1]["replicas"][0]["devices"]
+    (device,) = plan["stages"][stage]["replicas"][replica]["devices"]
     device["node"] = "n-1" if device["node"] == "n-0" else "n-0"
     (case.folder / "moved.json").write_text(json.dumps(plan))
     for name, holds in (("out/plan.json", True), ("moved.json", False)):
@@ -198,7 +198,7 @@ def verifies_where_the_second_stage_lies(case: Case) -> None:
 def test_a_stage_that_lies_elsewhere_is_found(tmp_path: Path):
     case = chain_on(tmp_path / "c", 2, 2, 2)
     case.compile(*PIPELINE)
-    verifies_where_the_second_stage_lies(case)
+    verifies_where_it_lies(case, stage=1, replica=0)
 
 
 def test_neighbours_that_fill_a_node_one_by_one_take_its_slots_once(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""Neighbours of unlike types in one of several nodes that have both: its link is theirs, as in a single node."""
+"""Stages of several types, and neighbours of unlike types, in one of several nodes that have these: its link is theirs, as
+in a single node."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from test_nodes import Case, link, nodes_of, verifies_where_the_second_stage_lies
+from test_nodes import Case, link, nodes_of, verifies_where_it_lies
 
 PINS = ("--pin", "l0=gpu", "--pin", "l1=cpu")
 
@@ -23,10 +24,10 @@ def node(count: int, devices: dict[str, int], name: str = "n") -> dict:
     return {"name": name, "count": count, "devices": devices, "link": link("100GB/s")}
 
 
-def case_of(folder: Path, layers: int, nodes: list[dict]) -> Case:
+def case_of(folder: Path, layers: int, nodes: list[dict], parameters: float = 0) -> Case:
     """10 MB a sample between layers; links of nodes are a hundred times as fast as the network."""
     folder.mkdir()
-    case = Case(folder, layers, 10e6, 0, cluster_of(nodes))
+    case = Case(folder, layers, 10e6, parameters, cluster_of(nodes))
     profile = json.loads((folder / "chain.profile.json").read_text())
     profile["entries"] += [entry | {"deviceType": "cpu"} for entry in profile["entries"]]
     (folder / "chain.profile.json").write_text(json.dumps(profile))
@@ -89,7 +90,7 @@ def test_what_each_type_has_room_for_may_not_have_room_together(tmp_path: Path, 
 def test_the_checker_looks_where_unlike_neighbours_lie(tmp_path: Path):
     case = case_of(tmp_path / "c", 2, [node(2, {"gpu": 1, "cpu": 1})])
     case.compile(*BATCH, *PINS)
-    verifies_where_the_second_stage_lies(case)
+    verifies_where_it_lies(case, stage=1, replica=0)
 
 
 def test_families_of_many_chains_are_left_out_and_said(tmp_path: Path):
@@ -97,3 +98,43 @@ def test_families_of_many_chains_are_left_out_and_said(tmp_path: Path):
     case = case_of(tmp_path / "c", 2, [node(2, {"gpu": 12, "cpu": 12})])
     _, plan = case.compile(*BATCH, *PINS)
     assert "neighbours of unlike types in one node" in plan["searchSpaceLimits"]
+
+
+def seconds_together(share: int = 2) -> float:
+    """A layer of 50 MB on a gpu and a cpu of one node, which halve four samples; over the network it took 50 ms more."""
+    return 0.002 * share + 50e6 / 100e9
+
+
+@pytest.mark.parametrize("strategy", ["auto", "exhaustive", "milp"])
+def test_a_stage_of_several_types_lies_in_one_node_however_many_there_are(tmp_path: Path, strategy: str):
+    for count in (1, 2, 3):
+        case = case_of(tmp_path / str(count), 1, [node(count, {"gpu": 1, "cpu": 1})], parameters=50e6)
+        _, plan = case.compile(*BATCH, *ONE_OF_EACH, "--strategy", strategy)
+        assert plan["iterationSeconds"] == pytest.approx(seconds_together())
+        assert len(set.union(*nodes_of(plan))) == 1
+        assert plan["optimal"]
+
+
+@pytest.mark.parametrize("strategy", ["auto", "exhaustive", "milp"])
+def test_a_stage_of_several_types_shares_its_node_with_a_neighbour(tmp_path: Path, strategy: str):
+    limits = ("--max-devices", "gpu=2", "--max-devices", "cpu=1", "--pin", "l0=gpu", "--separate", "l0,l1")
+    case = case_of(tmp_path / "two", 2, [node(2, {"gpu": 2, "cpu": 1})], parameters=50e6)
+    _, plan = case.compile(*BATCH, *limits, "--strategy", strategy)
+    boundary = 2 * 4 * 10e6 / 100e9
+    assert plan["iterationSeconds"] == pytest.approx(0.008 + 0.004 + boundary)  # the first hides what the second sums
+    assert len(set.union(*nodes_of(plan))) == 1
+    assert plan["optimal"]
+
+
+def test_a_stated_stage_of_several_types_lies_in_one_node(tmp_path: Path):
+    case = case_of(tmp_path / "c", 1, [node(2, {"gpu": 1, "cpu": 1})], parameters=50e6)
+    placement = {"microBatches": 1, "stages": [{"layers": ["l0"], "devices": {"gpu": 1, "cpu": 1}}]}
+    (case.folder / "p.yaml").write_text(json.dumps(placement))
+    _, plan = case.run(f"evaluate {case.folder}/p.yaml", "--model", f"{case.folder}/chain.layers.json", "--batch", "4")
+    assert plan["iterationSeconds"] == pytest.approx(seconds_together())
+
+
+def test_the_checker_looks_where_a_stage_of_several_types_lies(tmp_path: Path):
+    case = case_of(tmp_path / "c", 1, [node(2, {"gpu": 1, "cpu": 1})], parameters=50e6)
+    case.compile(*BATCH, *ONE_OF_EACH)
+    verifies_where_it_lies(case, stage=0, replica=1)
