@@ -1,5 +1,8 @@
 #include "cost/LayerTimes.h"
 
+#include <cassert>
+#include <utility>
+
 using namespace llvm;
 
 namespace heterplan {
@@ -33,7 +36,15 @@ void LayerTimes::addByOrigin(LayerRange range, double forwardPasses, double back
 LayerTimesTable::LayerTimesTable(const LayerGraph &graph, const Cluster &cluster,
                                  const CostModel &costs, MayRun mayRun)
     : graph(graph), cluster(cluster), costs(costs), mayRun(std::move(mayRun)),
-      latest(cluster.types.size()) {}
+      answers(std::make_shared<Answers>()), latest(cluster.types.size()) {}
+
+void LayerTimesTable::shareWith(LayerTimesTable &other) {
+  assert(&graph == &other.graph && &cluster == &other.cluster && &costs == &other.costs);
+  if (answers == other.answers)
+    return;
+  earlier.push_back(std::exchange(answers, other.answers));
+  latest.assign(latest.size(), {});
+}
 
 const LayerTimes &LayerTimesTable::add(BySamples &times, int type, int64_t samples,
                                        int64_t microBatches) {
@@ -47,7 +58,7 @@ const LayerTimes &LayerTimesTable::add(BySamples &times, int type, int64_t sampl
 }
 
 const LayerCosts &LayerTimesTable::costsOf(int type, int64_t samples) {
-  std::unique_ptr<LayerCosts> &entry = asked[{type, samples}];
+  std::unique_ptr<LayerCosts> &entry = answers->asked[{type, samples}];
   if (!entry)
     entry = std::make_unique<LayerCosts>(ask(type, samples));
   return *entry;
@@ -63,17 +74,17 @@ LayerCosts LayerTimesTable::ask(int type, int64_t samples) {
     Expected<LayerCost> cost = costs.price(graph.layers[i], cluster.types[type], Samples(samples));
     if (cost)
       found[i] = *cost;
-    else if (failure) // Error's bool is true when it holds a failure
+    else if (answers->failure) // Error's bool is true when it holds a failure
       consumeError(cost.takeError());
     else
-      failure = cost.takeError();
+      answers->failure = cost.takeError();
   }
   return found;
 }
 
 Error LayerTimesTable::takeError() {
-  Error result = std::move(failure);
-  failure = Error::success();
+  Error result = std::move(answers->failure);
+  answers->failure = Error::success();
   return result;
 }
 

@@ -70,7 +70,11 @@ public:
   LayerTimesTable(const LayerGraph &graph, const Cluster &cluster, const CostModel &costs,
                   MayRun mayRun);
   LayerTimesTable(const LayerTimesTable &) = delete;
-  ~LayerTimesTable() { llvm::consumeError(std::move(failure)); }
+
+  /// From now on both keep one set of answers, and whichever is asked for the first failure takes
+  /// it: for tables of one graph, cluster, cost model and `mayRun`. What `at` gave stays valid as
+  /// long as this.
+  void shareWith(LayerTimesTable &other);
 
   /// On one device of type `type` with `samples` samples in each of `microBatches`; stays valid.
   const LayerTimes &at(int type, int64_t samples, int64_t microBatches = 1) {
@@ -92,6 +96,12 @@ private:
     std::vector<std::unique_ptr<LayerTimes>> few; // by samples
     llvm::DenseMap<int64_t, std::unique_ptr<LayerTimes>> more;
   };
+  struct Answers {
+    ~Answers() { llvm::consumeError(std::move(failure)); }
+    llvm::DenseMap<std::pair<int, int64_t>, std::unique_ptr<LayerCosts>> asked;
+    std::map<std::pair<int, int64_t>, BySamples> tables; // by type and number of micro-batches
+    llvm::Error failure = llvm::Error::success();
+  };
   /// What was asked for last, by type.
   struct Latest {
     int64_t microBatches = 0;
@@ -101,7 +111,7 @@ private:
   BySamples &timesOf(int type, int64_t microBatches) {
     Latest &last = latest[type];
     if (last.microBatches != microBatches)
-      last = {microBatches, &tables[{type, microBatches}]};
+      last = {microBatches, &answers->tables[{type, microBatches}]};
     return *last.times;
   }
   const LayerTimes &add(BySamples &times, int type, int64_t samples, int64_t microBatches);
@@ -111,10 +121,9 @@ private:
   const Cluster &cluster;
   const CostModel &costs;
   MayRun mayRun;
-  llvm::DenseMap<std::pair<int, int64_t>, std::unique_ptr<LayerCosts>> asked;
-  std::map<std::pair<int, int64_t>, BySamples> tables; // by type and number of micro-batches
+  std::shared_ptr<Answers> answers;
+  std::vector<std::shared_ptr<Answers>> earlier; // before they were shared; references lead there
   std::vector<Latest> latest;
-  llvm::Error failure = llvm::Error::success();
 };
 
 } // namespace heterplan

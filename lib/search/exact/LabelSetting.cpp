@@ -13,8 +13,13 @@ constexpr size_t mostStages = 2'000'000;
 
 bool allFit(const SearchSpace &space) { return space.stages(space.positions.size()) <= mostStages; }
 
+/// What the cost model says is the same whatever the cuts: it is asked once.
+void shareTimes(Evaluator &evaluator, Evaluator &other) {
+  evaluator.stages.costs.times.shareWith(other.stages.costs.times);
+}
+
 /// From what the search over `few` cuts found, until no cut near those of the plan is better.
-Expected<Solution> refine(const Evaluator &evaluator, const SearchOptions &options,
+Expected<Solution> refine(Evaluator &evaluator, const SearchOptions &options,
                           const LabelSearch &coarse, ArrayRef<int> few, Solution solution) {
   constexpr int mostRounds = 8;
   const std::vector<int> &all = evaluator.space.positions;
@@ -22,6 +27,7 @@ Expected<Solution> refine(const Evaluator &evaluator, const SearchOptions &optio
   size_t cuts = few.size();
   for (int round = 0; round < mostRounds && solution.placement; ++round) {
     Evaluator near(problem, cutsNear(*solution.placement, few, all));
+    shareTimes(near, evaluator);
     double before = near.evaluate(*solution.placement)->objective;
     Solution better = LabelSearch(near, options).runFrom(coarse, solution.placement);
     if (Error error = near.takeError())
@@ -38,13 +44,13 @@ Expected<Solution> refine(const Evaluator &evaluator, const SearchOptions &optio
 
 /// The plan of a brief search over `few` cuts, improved step by step: one that is close to the best
 /// saves most of the proof.
-Expected<std::optional<Placement>> improved(const Evaluator &evaluator,
-                                            const SearchOptions &options, ArrayRef<int> few,
-                                            std::optional<Placement> placement) {
+Expected<std::optional<Placement>> improved(Evaluator &evaluator, const SearchOptions &options,
+                                            ArrayRef<int> few, std::optional<Placement> placement) {
   constexpr double workShare = 0.02;
   if (!placement)
     return placement;
   Evaluator near(evaluator.problem, cutsNear(*placement, few, evaluator.space.positions));
+  shareTimes(near, evaluator);
   placement = improveLocally(near, options, workShare, placement).placement;
   if (Error error = near.takeError())
     return error;
@@ -62,6 +68,7 @@ Expected<Solution> LabelSetting::run(Evaluator &evaluator, const SearchOptions &
   if (isWhole)
     brief.workLimit /= briefly;
   Evaluator narrow(evaluator.problem, few);
+  shareTimes(narrow, evaluator);
   LabelSearch coarse(narrow, brief);
   Solution found = coarse.run();
   if (Error error = narrow.takeError())
