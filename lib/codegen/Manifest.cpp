@@ -48,19 +48,21 @@ bool isNumbered(StringRef path, StringRef start, StringRef end) {
 }
 } // namespace
 
-Expected<Manifest> makeManifest(StringRef directory) {
+Expected<Manifest> makeManifest(StringRef directory, Manifest known) {
   Expected<std::vector<std::string>> files = filesBelow(directory);
   if (!files)
     return files.takeError();
-  Manifest manifest;
+  Manifest manifest = std::move(known);
   for (const std::string &file : *files) {
-    if (file == manifestName)
+    auto [entry, isNew] = manifest.try_emplace(file);
+    if (!isNew)
       continue;
     Expected<std::string> digest = sha256OfFile(below(directory, file));
     if (!digest)
       return digest.takeError();
-    manifest[file] = *digest;
+    entry->second = *digest;
   }
+  manifest.erase(manifestName);
   return manifest;
 }
 

@@ -16,8 +16,9 @@ using Manifest = std::map<std::string, std::string>;
 
 constexpr const char *manifestName = "manifest.sha256";
 
-/// Of every file below `directory`, but for the manifest itself.
-llvm::Expected<Manifest> makeManifest(llvm::StringRef directory);
+/// Of every file below `directory`, but for the manifest itself. Files of `known` are not read
+/// again.
+llvm::Expected<Manifest> makeManifest(llvm::StringRef directory, Manifest known = {});
 std::string toText(const Manifest &manifest);
 /// Fails with CannotRead where there is none, and with Syntax.
 llvm::Expected<Manifest> readManifest(llvm::StringRef directory);

@@ -9,6 +9,7 @@
 #include "support/Diagnostic.h"
 #include "support/Files.h"
 #include "support/HeldSignals.h"
+#include "support/InOrder.h"
 
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringSet.h"
@@ -63,14 +64,25 @@ public:
         return error;
     return file;
   }
-  Error write(const Twine &name, StringRef text) {
+  Error write(const Twine &name, StringRef text) { return write(name, text, sha256(text)); }
+  Error write(const Twine &name, StringRef text, std::string digest) {
     Expected<std::string> file = begin(name);
-    return file ? writeNewFile(*file, text) : file.takeError();
+    if (!file)
+      return file.takeError();
+    digests[name.str()] = std::move(digest);
+    return writeNewFile(*file, text);
   }
+  /// Of the files that write() has written.
+  const Manifest &written() const { return digests; }
 
 private:
   StringRef folder;
   StringSet<> made; // folders
+  Manifest digests;
+};
+
+struct HashedText {
+  std::string text, digest;
 };
 
 std::string fourDigits(size_t number) {
@@ -78,12 +90,19 @@ std::string fourDigits(size_t number) {
   return std::string(digits.size() < 4 ? 4 - digits.size() : 0, '0') + digits;
 }
 
-Error writeRanks(Contents &contents, const Program &program) {
-  for (size_t rank = 0; rank < program.ranks.size(); ++rank)
-    if (Error error = contents.write("ranks/" + fourDigits(rank) + ".json",
-                                     toJson(program, static_cast<int>(rank))))
-      return error;
-  return Error::success();
+Error writeRanks(Contents &contents, const Program &program, int threads) {
+  size_t written = 0;
+  return makeInOrder<HashedText>(
+      program.ranks.size(), threads,
+      [&](size_t rank) {
+        std::string text = toJson(program, static_cast<int>(rank));
+        std::string digest = sha256(text);
+        return HashedText{std::move(text), std::move(digest)};
+      },
+      [&](HashedText rank) {
+        return contents.write("ranks/" + fourDigits(written++) + ".json", rank.text,
+                              std::move(rank.digest));
+      });
 }
 
 Error writeAllWeights(Contents &contents, const Graph &graph,
@@ -179,7 +198,7 @@ Error writeContents(Contents &contents, const Package &package) {
       return error;
   if (Error error = contents.write("plan.json", toJson(package.plan)))
     return error;
-  if (Error error = writeRanks(contents, package.program))
+  if (Error error = writeRanks(contents, package.program, package.threads))
     return error;
   if (Error error = writeParetoFront(contents, package.front))
     return error;
@@ -192,7 +211,7 @@ Error writeContents(Contents &contents, const Package &package) {
     return error;
   if (Error error = contents.write(marker, "heterplan " HETERPLAN_VERSION "\n"))
     return error;
-  Expected<Manifest> manifest = makeManifest(contents.path());
+  Expected<Manifest> manifest = makeManifest(contents.path(), contents.written());
   return manifest ? contents.write(manifestName, toText(*manifest)) : manifest.takeError();
 }
 

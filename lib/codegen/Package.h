@@ -36,6 +36,7 @@ struct Package {
   const PlanLimits *limits = nullptr; // for the report; null: not known
   /// A copy of the background job: a package of its own, which goes to background/.
   const Package *background = nullptr;
+  int threads = 1; // that make the text of the ranks; without effect on it
 };
 
 /// Whether writePackage() would take `directory`, as far as can be told before there is a plan.

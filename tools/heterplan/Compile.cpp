@@ -27,6 +27,7 @@
 #include <cmath>
 #include <csignal>
 #include <limits>
+#include <thread>
 
 using namespace heterplan;
 using namespace llvm;
@@ -146,6 +147,15 @@ struct Beside {
   const PlannedCopy *copy = nullptr; // of a background job
 };
 
+/// That make the files of a plan: those asked for, else what the machine has, of which more than a
+/// few would wait for the one that writes.
+int writingThreads(const CompileOptions &options, const SearchOptions &searching) {
+  constexpr unsigned most = 8;
+  if (!options.threads.empty())
+    return searching.threads;
+  return int(std::clamp(std::thread::hardware_concurrency(), 1U, most));
+}
+
 /// Lowers and simulates `plan`, and writes all of it.
 Error write(const Plan &plan, const Inputs &inputs, const CompileOptions &options,
             const Beside &beside) {
@@ -172,6 +182,7 @@ Error write(const Plan &plan, const Inputs &inputs, const CompileOptions &option
                   &problem.cluster,
                   beside.alternatives,
                   &*limits};
+  package.threads = writingThreads(options, inputs.searching);
   std::optional<Package> background;
   if (const PlannedCopy *copy = beside.copy) {
     background.emplace(Package{copy->plan, copy->layers, copy->program, copy->timeline,

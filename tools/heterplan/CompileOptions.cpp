@@ -92,9 +92,8 @@ void addSearch(CLI::App &command, CompileOptions &options) {
   addText(command, "--gap", options.gap, "G",
           "end when the plan is proven to be within this of the optimum, e.g. 0.01 (0)");
   addText(command, "--threads", options.threads, "N",
-          "threads that improve the plan of auto under steady-state, at most 2; without effect "
-          "elsewhere "
-          "so far, and never on the plan (1)");
+          "threads that improve the plan of auto under steady-state, at most 2 (1), and that make "
+          "the files of the ranks (one a core, at most 8); without effect on either");
   addText(command, "--policy-in", options.policyIn, "FILE", "start rl-* from a saved policy");
   addText(command, "--policy-out", options.policyOut, "FILE", "save the policy that rl-* trained");
   addText(command, "--seed", options.seed, "N", "of strategies that draw at random (0)");
