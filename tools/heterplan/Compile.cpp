@@ -14,6 +14,7 @@
 #include "codegen/Resources.h"
 #include "cost/Simulator.h"
 #include "ir/Trainability.h"
+#include "search/LimitShares.h"
 #include "search/Pareto.h"
 #include "search/explain/Explain.h"
 #include "search/problem/MicroBatchCounts.h"
@@ -62,22 +63,20 @@ std::string bestText(const Request &request, double best) {
                        maximise ? double(request.globalBatch.value()) / best : best);
 }
 
-/// When the time of a search began. Reading counts too, for half of the limit at most, and checking
-/// and writing a plan on all devices, for a quarter.
+/// When the time of a search began, as if it had also read and were to write.
 std::chrono::steady_clock::time_point beginningOf(const SearchOptions &options,
                                                   const Problem &problem) {
   using Clock = std::chrono::steady_clock;
-  constexpr double hour = 3600;              // longer than any reading
-  constexpr double secondsOfDevice = 1.5e-4; // of a rank, on one core of 2024
-  double devices = 0;
+  using Duration = std::chrono::duration<double>;
+  const auto now = Clock::now();
+  constexpr Seconds longest(1e6); // a clock cannot go back without end
+  int64_t devices = 0;
   for (int type = 0; type < int(problem.cluster.types.size()); ++type)
     devices += problem.availableDevices(type);
-  const double limit = options.timeLimit.value();
-  auto seconds = [](double value) {
-    return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(value));
-  };
-  return std::max(options.started, Clock::now() - seconds(std::min(limit / 2, hour))) -
-         seconds(std::min(limit / 4, devices * secondsOfDevice));
+  Seconds beside = secondsBesideSearch(std::min(options.timeLimit, longest),
+                                       Seconds(Duration(now - options.started).count()),
+                                       secondsToWrite(devices, problem.request.globalBatch));
+  return now - std::chrono::duration_cast<Clock::duration>(Duration(beside.value()));
 }
 
 Expected<SearchOutcome> plan(const Inputs &inputs, StringRef strategy) {

@@ -86,7 +86,7 @@ void addSearch(CLI::App &command, CompileOptions &options) {
   addText(
       command, "--time-limit", options.timeLimit, "SECONDS",
       "stop the search in time to end then, but for reading that takes more than half of it and "
-      "writing that takes more than a quarter; the plan is no longer reproducible");
+      "writing that takes more than half of the rest; the plan is no longer reproducible");
   addText(command, "--work-limit", options.workLimit, "N",
           "stop the search after so many stages priced, the same on every machine (8000000)");
   addText(command, "--gap", options.gap, "G",

@@ -1,0 +1,20 @@
+// How a limit on the time of a whole command is divided: what comes before and behind the search
+// takes its part.
+#pragma once
+
+#include "support/Units.h"
+
+#include <cstdint>
+
+namespace heterplan {
+
+/// What checking and writing a plan on all of so many devices takes: about as long a device, and a
+/// bit for each member of the groups of collectives, which the file of each rank lists; a group has
+/// no more members than devices, or than the batch has samples.
+Seconds secondsToWrite(int64_t devices, Samples batch);
+
+/// How much of `limit` is gone, or kept, when a search begins: `reading`, of which half of the
+/// limit counts at most, and `writing`, of which half of what is left does.
+Seconds secondsBesideSearch(Seconds limit, Seconds reading, Seconds writing);
+
+} // namespace heterplan
