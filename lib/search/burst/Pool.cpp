@@ -1,7 +1,6 @@
 #include "search/burst/Pool.h"
 
 #include <algorithm>
-#include <numeric>
 
 using namespace llvm;
 
@@ -11,14 +10,6 @@ namespace {
 constexpr double rounding = 1e-9;
 
 bool isPower(int64_t number) { return (number & (number - 1)) == 0; }
-
-/// The bits of `value` in reverse order, as a fraction of 2^32 (van der Corput's sequence).
-uint32_t reversed(uint32_t value) {
-  uint32_t result = 0;
-  for (int bit = 0; bit < 32; ++bit, value >>= 1)
-    result = result << 1 | (value & 1);
-  return result;
-}
 } // namespace
 
 Pool::Pool(const Cluster &cluster, int type, int most, Samples batch, Widths widths)
@@ -117,11 +108,20 @@ void Pool::fillMoves() {
                              nestedTransferPath(cluster, group(from), group(to))};
 }
 
+/// By their numbers with the bits in reverse order (van der Corput's sequence): device d + n stands
+/// behind device d < n, where n is a power of two.
 std::vector<int> Pool::order(int width) {
-  std::vector<int> devices(width);
-  std::iota(devices.begin(), devices.end(), 0);
-  std::sort(devices.begin(), devices.end(),
-            [](int a, int b) { return reversed(uint32_t(a)) < reversed(uint32_t(b)); });
+  std::vector<int> devices{0};
+  for (int joined = 1; joined < width; joined *= 2) {
+    std::vector<int> more;
+    more.reserve(2 * devices.size());
+    for (int device : devices) {
+      more.push_back(device);
+      if (device + joined < width)
+        more.push_back(device + joined);
+    }
+    devices = std::move(more);
+  }
   return devices;
 }
 

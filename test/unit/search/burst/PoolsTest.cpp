@@ -86,6 +86,12 @@ TEST(Pools, AnyNumberOfDevicesIsAWidthWhereItIsAsked) {
   EXPECT_EQ(two.pools()[2].widths(), (std::vector<int>{1, 2, 3, 4, 5})); // each has a sample
 }
 
+TEST(Pools, OrderIsThatOfTheReversedBits) {
+  EXPECT_EQ(Pool::order(1), std::vector<int>{0});
+  EXPECT_EQ(Pool::order(6), (std::vector<int>{0, 4, 2, 1, 5, 3}));
+  EXPECT_EQ(Pool::order(8), (std::vector<int>{0, 4, 2, 6, 1, 5, 3, 7}));
+}
+
 TEST(Pools, SlowDevicesHaveFewerSamples) {
   TwoTypes two(2, 4, 32);
   std::vector<Pool> pools = two.pools();
