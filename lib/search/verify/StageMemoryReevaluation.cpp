@@ -84,9 +84,18 @@ Bytes StageMemoryReevaluator::workspace(const ReevaluatedStage &facts, Samples s
   return most * double(samples.value());
 }
 
+/// Of all devices with so many samples, without tables.
+Bytes StageMemoryReevaluator::denseOf(size_t stage, const ReevaluatedStage &facts, Samples samples,
+                                      DenseNeeds &known) const {
+  auto [entry, isNew] = known.try_emplace(samples.value());
+  if (isNew)
+    entry->second = parameterMemory(facts) + activationMemory(facts, samples, inFlight(stage));
+  return entry->second;
+}
+
 Bytes StageMemoryReevaluator::needOf(size_t stage, const ReevaluatedStage &facts, size_t replica,
-                                     Samples samples) const {
-  Bytes need = parameterMemory(facts) + activationMemory(facts, samples, inFlight(stage));
+                                     Samples samples, DenseNeeds &known) const {
+  Bytes need = denseOf(stage, facts, samples, known);
   for (int i = facts.begin; i < facts.end; ++i)
     for (const SparseTable &table : graph.layers[i].tables)
       need += tableMemory(table, rowsHeld(plan.stages[stage], table, replica), plan.optimizer,
@@ -97,12 +106,13 @@ Bytes StageMemoryReevaluator::needOf(size_t stage, const ReevaluatedStage &facts
 }
 
 void StageMemoryReevaluator::addNeeds(size_t stage, ReevaluatedStage &facts) const {
+  DenseNeeds known; // thousands of replicas have few numbers of samples
   for (size_t r = 0; r < facts.replicas.size(); ++r) {
     ReevaluatedReplica &replica = facts.replicas[r];
     replica.process = cluster.types[replica.type].overhead.constant;
-    replica.need = needOf(stage, facts, r, replica.samples);
+    replica.need = needOf(stage, facts, r, replica.samples, known);
     replica.statedMost = plan.stages[stage].replicas[r].mostSamples;
-    replica.needAtStatedMost = needOf(stage, facts, r, Samples(replica.statedMost));
+    replica.needAtStatedMost = needOf(stage, facts, r, Samples(replica.statedMost), known);
   }
 }
 

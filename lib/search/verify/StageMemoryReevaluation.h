@@ -4,6 +4,8 @@
 
 #include "search/verify/Reevaluation.h"
 
+#include <map>
+
 namespace heterplan {
 
 class StageMemoryReevaluator {
@@ -17,10 +19,15 @@ public:
   void addNeeds(size_t stage, ReevaluatedStage &facts) const;
 
 private:
+  using DenseNeeds = std::map<int64_t, Bytes>; // of a stage, by samples
+
   int inFlight(size_t stage) const;
   Bytes parameterMemory(const ReevaluatedStage &facts) const;
   /// Of a device of one replica with `samples` of each micro-batch, its process included.
-  Bytes needOf(size_t stage, const ReevaluatedStage &facts, size_t replica, Samples samples) const;
+  Bytes needOf(size_t stage, const ReevaluatedStage &facts, size_t replica, Samples samples,
+               DenseNeeds &known) const;
+  Bytes denseOf(size_t stage, const ReevaluatedStage &facts, Samples samples,
+                DenseNeeds &known) const;
   Bytes activationMemory(const ReevaluatedStage &facts, Samples samples, int inFlight) const;
   Bytes workspace(const ReevaluatedStage &facts, Samples samples) const;
 
