@@ -4,6 +4,7 @@
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringMap.h"
 
 #include <z3++.h>
@@ -42,6 +43,7 @@ private:
   z3::expr comparison(const Formula::Node &node);
   z3::expr divides(const Formula::Node &node);
   std::optional<z3::expr> fold(const Formula::Node &node);
+  std::optional<z3::expr> sumOfNumerals(const Formula::Node &node);
   std::optional<z3::expr> combine(Kind kind, const z3::expr &a, const z3::expr &b);
 
   z3::context &context;
@@ -98,7 +100,27 @@ std::optional<z3::expr> Translator::combine(Kind kind, const z3::expr &a, const 
   }
 }
 
+/// Equal ones by their number, as a sum over thousands of replicas has few terms; nothing where a
+/// term is no numeral.
+std::optional<z3::expr> Translator::sumOfNumerals(const Formula::Node &node) {
+  MapVector<unsigned, int64_t> times;
+  for (const Formula &operand : node.operands)
+    ++times[numberOf(operand)];
+  if (times.size() == node.operands.size())
+    return std::nullopt;
+  for (const Formula &operand : node.operands)
+    if (std::optional<z3::expr> value = term(operand); !value || !value->is_numeral())
+      return std::nullopt;
+  z3::expr result = context.real_val(0);
+  for (const auto &[number, count] : times)
+    result = (result + *terms.at(number) * context.real_val(count)).simplify();
+  return result;
+}
+
 std::optional<z3::expr> Translator::fold(const Formula::Node &node) {
+  if (node.kind == Kind::Sum)
+    if (std::optional<z3::expr> sum = sumOfNumerals(node))
+      return sum;
   std::optional<z3::expr> result = context.real_val(0);
   DenseSet<unsigned> seen;
   for (size_t i = 0; i < node.operands.size(); ++i) {

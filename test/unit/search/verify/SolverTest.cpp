@@ -42,6 +42,20 @@ TEST(Solver, ArithmeticIsExact) {
                    std::numeric_limits<double>::max());
 }
 
+TEST(Solver, EqualTermsOfASumEachCount) {
+  F tenth = F::number(0.1), two = F::integer(2);
+  // Ten of what 0.1 is as a double are more than one, exactly.
+  F ten = F::sum(std::vector<F>(10, tenth));
+  EXPECT_EQ(decideOne(F::equal(ten, F::product(F::integer(10), tenth))), Truth::Holds);
+  EXPECT_EQ(decideOne(F::atMost(ten, F::integer(1))), Truth::Fails);
+  EXPECT_DOUBLE_EQ(slackOf(F::sum({two, tenth, two, F::integer(2), F::integer(5)})), 11.1);
+  EXPECT_EQ(slackOf(F::sum({two, two, F::number(INFINITY)})), 0);
+  F free = F::real("x");
+  EXPECT_EQ(decideOne(F::all({F::equal(F::sum({free, free, two, two}), F::integer(5)),
+                              F::equal(free, F::number(0.5))})),
+            Truth::Holds);
+}
+
 TEST(Solver, EachOperation) {
   F three = F::integer(3), two = F::number(2);
   EXPECT_DOUBLE_EQ(slackOf(F::product(three, two)), 6);
