@@ -17,6 +17,7 @@ import os
 import statistics
 import subprocess
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,20 +37,24 @@ class Workload:
     model: Path
     cluster: str
     options: tuple[str, ...]
+    batch: int = BATCH
 
 
 def compiled(work: Workload, folder: Path) -> dict[str, Any]:
-    """The plan, if any, with the CPU seconds that it took."""
+    """The plan, if any, with the seconds of CPU and of the clock that it took."""
     out, said, complaint = folder / "plan", folder / "said", folder / "complaint"
-    command = [HETERPLAN, "compile", str(work.model), "--cluster", work.cluster, "--batch", str(BATCH)]
+    command = [HETERPLAN, "compile", str(work.model), "--cluster", work.cluster, "--batch", str(work.batch)]
     with said.open("w") as output, complaint.open("w") as errors:
+        begun = time.monotonic()
         started = subprocess.Popen(
             [*command, *work.options, "-o", str(out), "--force", "--json"], stdout=output, stderr=errors
         )
         _, status, used = os.wait4(started.pid, 0)
+        clock = time.monotonic() - begun
     started.returncode = os.waitstatus_to_exitcode(status)
     result: dict[str, Any] = {
         "cpu": used.ru_utime + used.ru_stime,
+        "clock": clock,
         "megabytes": used.ru_maxrss * 1024 / 1e6,
         "feasible": started.returncode == 0,
     }
