@@ -5,7 +5,7 @@
 namespace heterplan {
 
 Seconds secondsToWrite(int64_t devices, Samples batch) {
-  const Seconds ofDevice(3e-5), ofMember(1e-8); // on two cores of 2024
+  const Seconds ofDevice(4e-5), ofMember(2e-8); // on two cores of 2024
   double members = double(devices) * double(std::min(devices, batch.value()));
   return ofDevice * double(devices) + ofMember * members;
 }

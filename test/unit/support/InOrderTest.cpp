@@ -6,6 +6,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <thread>
+#include <vector>
 
 using namespace heterplan;
 using llvm::Error;
