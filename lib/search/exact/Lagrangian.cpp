@@ -216,6 +216,7 @@ void Lagrangian::tighten(double newTimeLimit, double newCostLimit, bool splits) 
     Interval &interval = intervals[i];
     interval.time.levels = {};
     interval.time.junctions = {};
+    interval.time.atJunctions = {};
     interval.isSharp = false;
     if (isFirst && isWarm) // from elsewhere
       startNear(interval);
@@ -383,9 +384,10 @@ bool Lagrangian::split(Interval &interval, Interval &upper) {
 double Lagrangian::openTime(const Interval &interval, const PartialPlacement &partial) const {
   if (partial.slowest > interval.high)
     return infinity;
-  Before before = leastBefore(interval.time, partial.position, partial.option, partial.chain,
-                              partial.receive, stateLeft(interval.time.levels, partial.used));
-  double open = std::max(before.fill, partial.exposed + before.forward);
+  LeastMixtures before =
+      leastBefore(interval.time, partial.position, partial.option, partial.chain, partial.receive,
+                  stateLeft(interval.time.levels, partial.used));
+  double open = before.withExposed(partial.exposed);
   double time = std::max(interval.least, chosenTime(interval, partial) + open);
   return time > interval.most * tolerance ? infinity : time;
 }
