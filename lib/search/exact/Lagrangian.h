@@ -116,6 +116,8 @@ public:
 
 private:
   static constexpr double infinity = std::numeric_limits<double>::infinity();
+  /// Of the ascent of an interval that was ascended whole, or nearly so.
+  static constexpr int stepsOfHalves = 12;
 
   /// One stage between two positions; times with the least that its transfers take.
   struct Choice {
@@ -244,7 +246,6 @@ private:
   bool isSmaller(const DeviceGroup &a, const DeviceGroup &b) const;
   void listChoicesOf(const StageTable &table, bool wholeModelGroups, int begin, int end);
   double leastSlowest() const;
-  void startIntervals();
   void rankChoices(Interval &interval);
   void forgetChoices();
   double leastWith(const Choice &choice, const Interval &interval, const Relaxation &relaxation,
@@ -255,16 +256,19 @@ private:
   size_t placeBehind(const Choice &choice) const;
   std::vector<double> leastBehind(const Interval &interval, const Charges &charges) const;
   void startNear(Interval &interval) const;
+  double longestOf(const Interval &interval) const { return std::min(timeLimit, interval.most); }
+  double chosenTime(const Interval &interval, const PartialPlacement &partial) const;
+  double openTime(const Interval &interval, const PartialPlacement &partial) const;
+  double openCost(const Interval &interval, const PartialPlacement &partial) const;
+
+  // LagrangianIntervals.cpp
+  void startIntervals();
   size_t deciding() const;
   void splitDeciding();
   bool split(Interval &interval, Interval &upper);
   void dropSolved();
   double objectiveOf(const Interval &interval) const;
   bool isSolved(const Interval &interval) const;
-  double longestOf(const Interval &interval) const { return std::min(timeLimit, interval.most); }
-  double chosenTime(const Interval &interval, const PartialPlacement &partial) const;
-  double openTime(const Interval &interval, const PartialPlacement &partial) const;
-  double openCost(const Interval &interval, const PartialPlacement &partial) const;
 
   // LagrangianAscent.cpp
   void improveTime(Interval &interval, int steps);
