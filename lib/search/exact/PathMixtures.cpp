@@ -100,9 +100,15 @@ void MixtureTable::addStage(const Addition<double> &added, const MixtureTable &b
 
 void MixtureTable::addTransfer(double receive, double gradient, const MixtureTable &before,
                                size_t place, size_t own, size_t count) {
-  for (int mixture = 0; mixture <= fillOnly; ++mixture)
-    addTime(mixed(receive + gradient, receive, mixture), &before.least[mixture][place],
-            &least[mixture][own], count);
+  PerMixture<const double *> from;
+  PerMixture<double *> to;
+  PerMixture<double> times;
+  for (int mixture = 0; mixture <= fillOnly; ++mixture) {
+    from[mixture] = &before.least[mixture][place];
+    to[mixture] = &least[mixture][own];
+    times[mixture] = mixed(receive + gradient, receive, mixture);
+  }
+  addTimesToMixtures(times, from, to, count);
 }
 
 } // namespace heterplan

@@ -78,6 +78,13 @@ HETERPLAN_VECTORISED void addStageToMixtures(const std::array<double, 5> &times,
   }
 }
 
+HETERPLAN_VECTORISED void addTimesToMixtures(const std::array<double, 5> &times,
+                                             const std::array<const double *, 5> &before,
+                                             const std::array<double *, 5> &least, size_t count) {
+  for (size_t mixture = 0; mixture < times.size(); ++mixture)
+    addTimeTo(times[mixture], before[mixture], least[mixture], count);
+}
+
 HETERPLAN_VECTORISED void addBehind(double time, double behind, const double *__restrict before,
                                     double *__restrict least, size_t count) {
   for (size_t i = 0; i < count; ++i) {

@@ -24,6 +24,10 @@ void addStage(Addition<float> added, llvm::ArrayRef<StatesOfInterest::Segment> s
 void addStageToMixtures(const std::array<double, 5> &times, double quarterSync,
                         const std::array<const double *, 5> &before,
                         const std::array<double *, 5> &least, size_t count);
+/// Likewise what crosses a boundary.
+void addTimesToMixtures(const std::array<double, 5> &times,
+                        const std::array<const double *, 5> &before,
+                        const std::array<double *, 5> &least, size_t count);
 /// Likewise where a stage hides no more of its synchronisation than `behind`, whatever is before.
 void addBehind(double time, double behind, const double *before, double *least, size_t count);
 /// Adds so much time to the states before, likewise.
