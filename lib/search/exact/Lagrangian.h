@@ -5,6 +5,7 @@
 #pragma once
 
 #include "search/exact/Labels.h"
+#include "search/exact/PathMixtures.h"
 #include "search/exact/StatePaths.h"
 
 #include "llvm/ADT/ArrayRef.h"
@@ -115,6 +116,8 @@ public:
 
 private:
   static constexpr double infinity = std::numeric_limits<double>::infinity();
+  /// Of the ascent of an interval that was ascended whole, or nearly so.
+  static constexpr int stepsOfHalves = 12;
 
   /// One stage between two positions; times with the least that its transfers take.
   struct Choice {
@@ -163,10 +166,12 @@ private:
   /// Multipliers and what they give.
   struct Relaxation {
     std::vector<double> multipliers = {}; // by resource: for all there is of it
-    /// By place, or by junction and state: the least of the layers before it, with what they pay
+    /// By place: the least of the layers before it, with what they pay
     /// for resources: of Σ τ + exposed synchronisation, and of Σ forward; each with what else
-    /// counts. At junctions with the transfers there.
+    /// counts.
     std::vector<double> fill = {}, forward = {};
+    /// Likewise, by junction and state, with the transfers there.
+    MixtureTable atJunctions = {};
     double bound = 0; // of the whole model
     Junctions junctions = {};
     Levels levels = {};
@@ -195,10 +200,6 @@ private:
     double second;               // of Σ τ + exposed synchronisation
     bool countsMoney;            // the price of the iteration too
   };
-  /// As Relaxation has them, of the layers before a stage; beyond what it receives at least.
-  struct Before {
-    double fill, forward;
-  };
   /// What the solves of one interval by levels look at, by position.
   struct LevelSteps {
     /// A ranked stage with the devices that it and those behind it have in its node; where paths
@@ -218,11 +219,6 @@ private:
       int endings = 0;
     };
     std::vector<Position> positions;
-  };
-  /// As Relaxation has them, of the stages that end at a position: by how they look from behind,
-  /// and by state.
-  struct Reached {
-    std::vector<double> fill = {}, forward = {};
   };
   /// Which choice reached a place, and from where: the least fill, and the least forward time.
   struct Step {
@@ -250,7 +246,6 @@ private:
   bool isSmaller(const DeviceGroup &a, const DeviceGroup &b) const;
   void listChoicesOf(const StageTable &table, bool wholeModelGroups, int begin, int end);
   double leastSlowest() const;
-  void startIntervals();
   void rankChoices(Interval &interval);
   void forgetChoices();
   double leastWith(const Choice &choice, const Interval &interval, const Relaxation &relaxation,
@@ -261,16 +256,19 @@ private:
   size_t placeBehind(const Choice &choice) const;
   std::vector<double> leastBehind(const Interval &interval, const Charges &charges) const;
   void startNear(Interval &interval) const;
+  double longestOf(const Interval &interval) const { return std::min(timeLimit, interval.most); }
+  double chosenTime(const Interval &interval, const PartialPlacement &partial) const;
+  double openTime(const Interval &interval, const PartialPlacement &partial) const;
+  double openCost(const Interval &interval, const PartialPlacement &partial) const;
+
+  // LagrangianIntervals.cpp
+  void startIntervals();
   size_t deciding() const;
   void splitDeciding();
   bool split(Interval &interval, Interval &upper);
   void dropSolved();
   double objectiveOf(const Interval &interval) const;
   bool isSolved(const Interval &interval) const;
-  double longestOf(const Interval &interval) const { return std::min(timeLimit, interval.most); }
-  double chosenTime(const Interval &interval, const PartialPlacement &partial) const;
-  double openTime(const Interval &interval, const PartialPlacement &partial) const;
-  double openCost(const Interval &interval, const PartialPlacement &partial) const;
 
   // LagrangianAscent.cpp
   void improveTime(Interval &interval, int steps);
@@ -303,18 +301,18 @@ private:
   void listLevelTransfers(int position, const Junctions &junctions,
                           llvm::ArrayRef<SearchSpace::Face> endings);
   void addStages(const Interval &interval, const Charges &charges, const Relaxation &relaxation,
-                 int end, Reached &reached) const;
+                 int end, MixtureTable &reached) const;
   void addStage(const LevelSteps::Stage &stage, double pays, const Relaxation &relaxation,
-                Reached &reached) const;
-  void addTransfers(int position, const Reached &reached, Relaxation &relaxation) const;
+                MixtureTable &reached) const;
+  void addTransfers(int position, const MixtureTable &reached, Relaxation &relaxation) const;
   void traceLevels(const Interval &interval, const Charges &charges, const Relaxation &relaxation);
   TransferTimes boundary(int position, SearchSpace::Face before, SearchSpace::Face behind);
   size_t statesTaken(const Levels &levels, int option) const;
   size_t stateLeft(const Levels &levels, llvm::ArrayRef<int> used) const;
   /// Before a stage on `option` that begins at `position`, whose input takes `receive` seconds at
   /// least, in `state`; `chain`: in its node, of stages from there on.
-  Before leastBefore(const Relaxation &relaxation, int position, int option, int chain,
-                     double receive, size_t state) const;
+  LeastMixtures leastBefore(const Relaxation &relaxation, int position, int option, int chain,
+                            double receive, size_t state) const;
 
   /// Whether a placement of the interval may have the stage.
   bool mayTake(const Choice &choice, const Interval &interval) const {

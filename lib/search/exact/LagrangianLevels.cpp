@@ -128,6 +128,7 @@ int64_t Lagrangian::improveByLevels(Interval &interval) {
                                      interval.time.levels.states() * stepsOfLevels;
   listLevelSteps(interval);
   improveTime(interval, stepsOfLevels);
+  interval.time.atJunctions.compress();
   interval.time.bound = std::max(before, std::min(interval.time.bound, timeLimit));
   rankChoices(interval);
   return static_cast<int64_t>(work);
@@ -175,18 +176,16 @@ void Lagrangian::solveLevels(const Interval &interval, const Charges &charges,
                              Relaxation &relaxation) {
   const size_t states = relaxation.levels.states();
   const Junctions &junctions = relaxation.junctions;
-  relaxation.fill.assign(junctions.faces.size() * states, infinity);
-  relaxation.forward.assign(relaxation.fill.size(), infinity);
-  std::fill_n(relaxation.fill.begin(), junctions.first[1] * states, 0);
-  std::fill_n(relaxation.forward.begin(), junctions.first[1] * states, 0);
-  Reached reached;
+  relaxation.atJunctions.reset(junctions.faces.size() * states);
+  relaxation.atJunctions.setStart(0, junctions.first[1] * states);
+  MixtureTable reached;
   for (int end = 1; end < positions; ++end) {
     addStages(interval, charges, relaxation, end, reached);
     addTransfers(end, reached, relaxation);
   }
   traceLevels(interval, charges, relaxation);
   const std::vector<double> &multipliers = relaxation.multipliers;
-  double least = relaxation.fill.back();
+  double least = relaxation.atJunctions.fill().back();
   double paid = std::accumulate(multipliers.begin(), multipliers.end(), 0.0);
   relaxation.bound = std::isfinite(least) ? least - paid - 1e-12 * (least + paid) : infinity;
 }
@@ -230,17 +229,16 @@ void Lagrangian::listLevelTransfers(int position, const Junctions &junctions,
 
 /// Makes `reached` what the ranked stages that end at `end` add to what is before them.
 void Lagrangian::addStages(const Interval &interval, const Charges &charges,
-                           const Relaxation &relaxation, int end, Reached &reached) const {
+                           const Relaxation &relaxation, int end, MixtureTable &reached) const {
   const LevelSteps::Position &here = levelSteps.positions[end];
-  reached.fill.assign(here.endings * relaxation.levels.states(), infinity);
-  reached.forward.assign(reached.fill.size(), infinity);
+  reached.reset(here.endings * relaxation.levels.states());
   for (const LevelSteps::Stage &stage : here.stages)
     addStage(stage, ownCharge(choices[stage.choice], interval, charges), relaxation, reached);
 }
 
 /// One of them, which `pays` for its own.
 void Lagrangian::addStage(const LevelSteps::Stage &stage, double pays, const Relaxation &relaxation,
-                          Reached &reached) const {
+                          MixtureTable &reached) const {
   const Levels &levels = relaxation.levels;
   const ArrayRef<Levels::Kept> kept = levels.types;
   const ArrayRef<Levels::Kept> outer = kept.empty() ? kept : kept.drop_back();
@@ -254,20 +252,17 @@ void Lagrangian::addStage(const LevelSteps::Stage &stage, double pays, const Rel
       continue;
     size_t state = row * inner + least, before = stage.junction * states + state - stage.taken;
     size_t own = stage.ending * states + state;
-    heterplan::addStage(added, &relaxation.fill[before], &relaxation.forward[before],
-                        &reached.fill[own], &reached.forward[own], inner - least);
+    reached.addStage(added, relaxation.atJunctions, before, own, inner - least);
   }
 }
 
 /// From the stages that end at `position` to those that may stand behind them.
-void Lagrangian::addTransfers(int position, const Reached &reached, Relaxation &relaxation) const {
+void Lagrangian::addTransfers(int position, const MixtureTable &reached,
+                              Relaxation &relaxation) const {
   const size_t states = relaxation.levels.states();
-  for (const LevelSteps::Transfer &of : levelSteps.positions[position].transfers) {
-    addTime(of.receive, &reached.forward[of.ending * states],
-            &relaxation.forward[of.junction * states], states);
-    addTime(of.receive + of.gradient, &reached.fill[of.ending * states],
-            &relaxation.fill[of.junction * states], states);
-  }
+  for (const LevelSteps::Transfer &of : levelSteps.positions[position].transfers)
+    relaxation.atJunctions.addTransfer(of.receive, of.gradient, reached, of.ending * states,
+                                       of.junction * states, states);
 }
 
 /// The steps of the path of the last solve.
@@ -277,13 +272,14 @@ void Lagrangian::traceLevels(const Interval &interval, const Charges &charges,
   const size_t states = levels.states();
   steps.assign(positions * sides, {});
   size_t state = states - 1;
-  bool forwardOnly = false;
+  int mixture = fillOnly;
   SearchSpace::Face behindIt;
-  for (int position = positions - 1; position > 0 && std::isfinite(relaxation.fill.back());) {
+  const bool isFinite = std::isfinite(relaxation.atJunctions.fill().back());
+  for (int position = positions - 1; position > 0 && isFinite;) {
     Step &step = steps[placeAt(position)];
     double least = infinity;
     size_t taken = 0;
-    int chainOfBest = 0;
+    int chainOfBest = 0, mixtureBefore = mixture;
     for (size_t i = interval.firstRanked[position]; i < interval.firstRanked[position + 1]; ++i) {
       const Ranked &ranked = interval.ranked[i];
       const Choice &choice = choices[ranked.choice];
@@ -297,40 +293,43 @@ void Lagrangian::traceLevels(const Interval &interval, const Charges &charges,
           boundary(position, evaluator.space.faceBehind(choice.option, chain), behindIt);
       if (std::isinf(transfers.receive))
         continue;
-      Before before = leastBefore(relaxation, choice.begin, choice.option, chain, choice.receive,
-                                  state - takes);
-      double behind = choice.sync + before.forward;
-      double time = ownCharge(choice, interval, charges) + transfers.receive;
-      time += forwardOnly ? choice.forward + before.forward
-                          : choice.time - choice.gradient + transfers.gradient +
-                                std::max(before.fill, behind);
+      const LeastMixtures before = leastBefore(relaxation, choice.begin, choice.option, chain,
+                                               choice.receive, state - takes);
+      const double pays = ownCharge(choice, interval, charges) + transfers.receive;
+      const Addition<double> added{pays + choice.time - choice.gradient + transfers.gradient,
+                                   pays + choice.forward, choice.sync};
+      int ofBefore = mixture;
+      const double time = heterplan::leastWith(added, before, ofBefore);
       if (time >= least)
         continue;
       least = time;
       taken = takes;
       chainOfBest = chain;
+      mixtureBefore = ofBefore;
       step = {ranked.choice, ranked.choice, placeAt(choice.begin), placeAt(choice.begin),
-              behind > before.fill};
+              /*behindSync=*/false};
     }
     state -= taken;
     position = choices[step.fillChoice].begin;
     behindIt = evaluator.space.faceBefore(choices[step.fillChoice].option, chainOfBest);
-    forwardOnly |= step.behindSync;
+    mixture = mixtureBefore;
   }
 }
 
-Lagrangian::Before Lagrangian::leastBefore(const Relaxation &relaxation, int position, int option,
-                                           int chain, double receive, size_t state) const {
+LeastMixtures Lagrangian::leastBefore(const Relaxation &relaxation, int position, int option,
+                                      int chain, double receive, size_t state) const {
   if (relaxation.junctions.empty()) {
     size_t place = placeBefore(position, option, chain);
-    return {relaxation.fill[place], relaxation.forward[place]};
+    return LeastMixtures::ofBoth(relaxation.fill[place], relaxation.forward[place]);
   }
   int junction = relaxation.junctions.find(
       position, option < 0 ? SearchSpace::Face() : evaluator.space.faceBefore(option, chain));
   if (junction < 0) // no placement of interest has the stage
-    return {infinity, infinity};
-  size_t place = junction * relaxation.levels.states() + state;
-  return {relaxation.fill[place] - receive, relaxation.forward[place] - receive};
+    return LeastMixtures::none();
+  LeastMixtures least = relaxation.atJunctions.at(junction * relaxation.levels.states() + state);
+  for (double &each : least.of)
+    each -= receive;
+  return least;
 }
 
 } // namespace heterplan

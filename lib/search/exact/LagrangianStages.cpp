@@ -58,9 +58,9 @@ double Lagrangian::leastWith(const Choice &choice, const Interval &interval,
   const int leastChain = evaluator.space.leastChain(choice.option);
   const bool isLeast = relaxation.junctions.empty(); // others have less room before them
   for (int chain : isLeast ? ArrayRef<int>(leastChain) : evaluator.space.chainsOf(choice.option)) {
-    Before least =
+    const LeastMixtures least =
         leastBefore(relaxation, choice.begin, choice.option, chain, choice.receive, state);
-    before = std::min(before, std::max(least.fill, charges.second * choice.sync + least.forward));
+    before = std::min(before, least.withExposed(charges.second * choice.sync));
   }
   return ownCharge(choice, interval, charges) + charges.second * choice.time + before;
 }

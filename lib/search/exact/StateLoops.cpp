@@ -39,12 +39,6 @@ inline void addTimeTo(Number time, const Number *__restrict before, Number *__re
 }
 } // namespace
 
-HETERPLAN_VECTORISED void addStage(Addition<double> added, const double *fillBefore,
-                                   const double *forwardBefore, double *fill, double *forward,
-                                   size_t count) {
-  addStageTo(added, fillBefore, forwardBefore, fill, forward, count);
-}
-
 HETERPLAN_VECTORISED void addStage(Addition<double> added,
                                    llvm::ArrayRef<StatesOfInterest::Segment> segments,
                                    const double *fillBefore, const double *forwardBefore,
@@ -57,6 +51,38 @@ HETERPLAN_VECTORISED void addStage(Addition<float> added,
                                    const float *fillBefore, const float *forwardBefore, float *fill,
                                    float *forward) {
   addStageTo(added, segments, fillBefore, forwardBefore, fill, forward);
+}
+
+HETERPLAN_VECTORISED void addStageToMixtures(const std::array<double, 5> &times, double quarterSync,
+                                             const std::array<const double *, 5> &before,
+                                             const std::array<double *, 5> &least, size_t count) {
+  const double *__restrict before0 = before[0], *__restrict before1 = before[1],
+                           *__restrict before2 = before[2], *__restrict before3 = before[3],
+                           *__restrict before4 = before[4];
+  double *__restrict least0 = least[0], *__restrict least1 = least[1],
+                     *__restrict least2 = least[2], *__restrict least3 = least[3],
+                     *__restrict least4 = least[4];
+  const double time0 = times[0], time1 = times[1], time2 = times[2], time3 = times[3],
+               time4 = times[4];
+  for (size_t i = 0; i < count; ++i) {
+    double most = before0[i];
+    least0[i] = time0 + most < least0[i] ? time0 + most : least0[i];
+    most = before1[i] > most + quarterSync ? before1[i] : most + quarterSync;
+    least1[i] = time1 + most < least1[i] ? time1 + most : least1[i];
+    most = before2[i] > most + quarterSync ? before2[i] : most + quarterSync;
+    least2[i] = time2 + most < least2[i] ? time2 + most : least2[i];
+    most = before3[i] > most + quarterSync ? before3[i] : most + quarterSync;
+    least3[i] = time3 + most < least3[i] ? time3 + most : least3[i];
+    most = before4[i] > most + quarterSync ? before4[i] : most + quarterSync;
+    least4[i] = time4 + most < least4[i] ? time4 + most : least4[i];
+  }
+}
+
+HETERPLAN_VECTORISED void addTimesToMixtures(const std::array<double, 5> &times,
+                                             const std::array<const double *, 5> &before,
+                                             const std::array<double *, 5> &least, size_t count) {
+  for (size_t mixture = 0; mixture < times.size(); ++mixture)
+    addTimeTo(times[mixture], before[mixture], least[mixture], count);
 }
 
 HETERPLAN_VECTORISED void addBehind(double time, double behind, const double *__restrict before,

@@ -1,0 +1,163 @@
+// The intervals of the slowest stage, and of the iteration, into which placements are split: which
+// of them decides the bound, and its halves.
+#include "search/exact/Lagrangian.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+constexpr double intervalRatio = 1.2;
+constexpr size_t mostIntervals = 32;
+/// An interval is not split further when that could not raise its bound by more than this share.
+constexpr double worthSplitting = 0.002;
+} // namespace
+
+/// A geometric grid over the slowest stage, up to where (m−1)·low alone passes the limit.
+void Lagrangian::startIntervals() {
+  started = true;
+  double low = leastSlowest();
+  if (!std::isfinite(low))
+    return; // no placement at all: no interval
+  auto add = [&](double from, double to) {
+    Relaxation none{std::vector<double>(limits.size() + 1, 0)};
+    intervals.push_back({from, to, 0, infinity, none, none});
+    for (size_t i = 0; i < choices.size(); ++i)
+      if (mayTake(choices[i], intervals.back()))
+        intervals.back().choices.push_back(int(i));
+  };
+  while (microBatches > 1 && low > 0 && intervals.size() + 1 < mostIntervals / 2 &&
+         (microBatches - 1) * low * intervalRatio < timeLimit) {
+    add(low, low * intervalRatio);
+    low *= intervalRatio;
+  }
+  add(low, infinity);
+}
+
+double Lagrangian::objectiveOf(const Interval &interval) const {
+  return costMatters ? interval.cost.bound : interval.time.bound;
+}
+
+/// Whether an interval cannot hold anything of interest.
+bool Lagrangian::isSolved(const Interval &interval) const {
+  return interval.isEmpty() || interval.leastTime() >= timeLimit ||
+         (costMatters && interval.cost.bound >= costLimit);
+}
+
+/// Those intervals need no bounds of their own.
+void Lagrangian::dropSolved() {
+  for (const Interval &interval : intervals) {
+    if (!isSolved(interval) || interval.isEmpty())
+      continue;
+    solvedTime = std::min(solvedTime, interval.leastTime());
+    if (interval.leastTime() < timeLimit)
+      solvedCost = std::min(solvedCost, interval.cost.bound);
+  }
+  erase_if(intervals, [&](const Interval &interval) { return isSolved(interval); });
+}
+
+/// Halves the interval that decides the bound until that gains little.
+void Lagrangian::splitDeciding() {
+  const size_t most = costMatters ? 2 * mostIntervals : mostIntervals;
+  while (!intervals.empty() && intervals.size() < most) {
+    size_t least = deciding();
+    Interval upper = intervals[least];
+    if (!split(intervals[least], upper))
+      return;
+    for (Interval *half : {&intervals[least], &upper}) {
+      improveCost(*half, stepsOfHalves);
+      fixChoices(*half);
+    }
+    intervals.insert(intervals.begin() + least + 1, std::move(upper));
+    dropSolved();
+  }
+}
+
+size_t Lagrangian::deciding() const {
+  return std::min_element(intervals.begin(), intervals.end(),
+                          [&](const Interval &a, const Interval &b) {
+                            return objectiveOf(a) < objectiveOf(b);
+                          }) -
+         intervals.begin();
+}
+
+std::optional<Lagrangian::Range> Lagrangian::takeDeciding(double newTimeLimit, double newCostLimit,
+                                                          size_t mostStages) {
+  timeLimit = newTimeLimit;
+  costLimit = newCostLimit;
+  dropSolved();
+  while (!intervals.empty()) {
+    const size_t least = deciding();
+    Interval &lower = intervals[least];
+    if (lower.choices.size() > mostStages)
+      fixChoices(lower);
+    Interval upper = lower;
+    if (lower.choices.size() > mostStages && split(lower, upper)) {
+      for (Interval *half : {&lower, &upper}) {
+        improveCost(*half, stepsOfHalves);
+        fixChoices(*half);
+      }
+      intervals.insert(intervals.begin() + least + 1, std::move(upper));
+      dropSolved();
+      continue;
+    }
+    fixChoices(lower);
+    Range range{lower.low, lower.high, lower.leastTime(), lower.most, {}};
+    for (int i : lower.choices) {
+      const Choice &choice = choices[i];
+      range.stages.push_back({choice.begin, choice.end, choice.option, choice.time, choice.forward,
+                              choice.sync, choice.receive, choice.gradient});
+    }
+    taken = std::move(lower);
+    intervals.erase(intervals.begin() + least);
+    return range;
+  }
+  return std::nullopt;
+}
+
+bool Lagrangian::bringBack() {
+  const bool any = !aside.empty();
+  std::move(aside.begin(), aside.end(), std::back_inserter(intervals));
+  aside.clear();
+  std::stable_sort(intervals.begin(), intervals.end(), [](const Interval &a, const Interval &b) {
+    return std::tie(a.low, a.least) < std::tie(b.low, b.least);
+  });
+  return any;
+}
+
+/// Halves the wider of what an interval has of slowest stages and, for cost, of iterations; false
+/// where neither is worth it.
+bool Lagrangian::split(Interval &interval, Interval &upper) {
+  const double time = interval.leastTime();
+  if (!(time > 0)) // parts of it tell nothing
+    return false;
+  double high = interval.high, most = longestOf(interval);
+  if (!std::isfinite(high) && microBatches > 1)
+    high = std::min(interval.low * 4, timeLimit / (microBatches - 1));
+  if (!std::isfinite(most))
+    most = 2 * time;
+  else
+    high = std::min(high, most / microBatches);
+  double bySlowest = microBatches > 1 ? (microBatches - 1) * (high - interval.low) / time : 0;
+  double byTime = costMatters ? (most - time) / time : 0;
+  if (std::max(bySlowest, byTime) < worthSplitting)
+    return false;
+  if (byTime > bySlowest) {
+    upper.least = interval.most = (time + most) / 2;
+    dropChoices(interval);
+    return true;
+  }
+  upper.low = interval.high = (interval.low + high) / 2;
+  dropChoices(interval);
+  improveTime(interval, stepsOfHalves);
+  improveTime(upper, stepsOfHalves);
+  return true;
+}
+
+} // namespace heterplan

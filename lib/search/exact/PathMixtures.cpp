@@ -1,0 +1,114 @@
+#include "search/exact/PathMixtures.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+namespace heterplan {
+
+namespace {
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+float roundedDown(double value) {
+  const float nearest = float(value);
+  return double(nearest) <= value
+             ? nearest
+             : std::nextafter(nearest, -std::numeric_limits<float>::infinity());
+}
+
+/// What a stage adds to a mixture by itself.
+double mixed(double time, double forward, int mixture) {
+  return (mixture * time + (fillOnly - mixture) * forward) / fillOnly;
+}
+} // namespace
+
+LeastMixtures LeastMixtures::none() {
+  LeastMixtures least;
+  least.of.fill(infinity);
+  return least;
+}
+
+LeastMixtures LeastMixtures::ofBoth(double fill, double forward) {
+  LeastMixtures least;
+  least.of.fill(-infinity);
+  least.of[0] = forward;
+  least.of[fillOnly] = fill;
+  return least;
+}
+
+double LeastMixtures::withExposed(double exposed) const {
+  double most = of[0];
+  for (int mixture = 1; mixture <= fillOnly; ++mixture)
+    most = std::max(of[mixture], most + exposed / fillOnly);
+  return most;
+}
+
+double leastWith(const Addition<double> &added, const LeastMixtures &before, int &mixture) {
+  const int own = mixture;
+  double most = -infinity;
+  for (int of = 0; of <= own; ++of) {
+    const double time = before.of[of] + (own - of) * added.sync / fillOnly;
+    if (time >= most) {
+      most = time;
+      mixture = of;
+    }
+  }
+  return mixed(added.time, added.forward, own) + most;
+}
+
+void MixtureTable::reset(size_t places) {
+  compressed.clear();
+  for (std::vector<double> &each : least)
+    each.assign(places, infinity);
+}
+
+void MixtureTable::setStart(size_t place, size_t count) {
+  for (std::vector<double> &each : least)
+    std::fill_n(each.begin() + place, count, 0);
+}
+
+LeastMixtures MixtureTable::at(size_t place) const {
+  LeastMixtures result;
+  for (int mixture = 0; mixture <= fillOnly; ++mixture)
+    result.of[mixture] =
+        compressed.empty() ? least[mixture][place] : double(compressed[place][mixture]);
+  return result;
+}
+
+void MixtureTable::compress() {
+  compressed.resize(least[0].size());
+  for (int mixture = 0; mixture <= fillOnly; ++mixture) {
+    std::vector<double> exact = std::exchange(least[mixture], {});
+    for (size_t place = 0; place < exact.size(); ++place)
+      compressed[place][mixture] = roundedDown(exact[place]);
+  }
+}
+
+void MixtureTable::addStage(const Addition<double> &added, const MixtureTable &before, size_t place,
+                            size_t own, size_t count) {
+  PerMixture<const double *> from;
+  PerMixture<double *> to;
+  PerMixture<double> times;
+  for (int mixture = 0; mixture <= fillOnly; ++mixture) {
+    from[mixture] = &before.least[mixture][place];
+    to[mixture] = &least[mixture][own];
+    times[mixture] = mixed(added.time, added.forward, mixture);
+  }
+  addStageToMixtures(times, added.sync / fillOnly, from, to, count);
+}
+
+void MixtureTable::addTransfer(double receive, double gradient, const MixtureTable &before,
+                               size_t place, size_t own, size_t count) {
+  PerMixture<const double *> from;
+  PerMixture<double *> to;
+  PerMixture<double> times;
+  for (int mixture = 0; mixture <= fillOnly; ++mixture) {
+    from[mixture] = &before.least[mixture][place];
+    to[mixture] = &least[mixture][own];
+    times[mixture] = mixed(receive + gradient, receive, mixture);
+  }
+  addTimesToMixtures(times, from, to, count);
+}
+
+} // namespace heterplan

@@ -1,0 +1,59 @@
+// Of the layers before a cut a path has two figures that count for what is behind: its fill, Σ τ
+// with the synchronisation that stays exposed, and Σ forward. With a stage behind them that
+// synchronises for s seconds they take max(fill, s + forward). The least fill and the least forward
+// time are often of different paths, which tells little of that. So the least of their mixtures are
+// kept, too, λ·fill + (1−λ)·forward for some λ: for one and the same path, max(fill, s + forward) ≥
+// λ·fill + (1−λ)·(s + forward).
+#pragma once
+
+#include "search/exact/StateLoops.h"
+
+#include <array>
+#include <cstddef>
+#include <vector>
+
+namespace heterplan {
+
+/// Mixtures are told by λ in quarters: 0 is the forward time, `fillOnly` the fill.
+constexpr int fillOnly = 4;
+template <typename Value> using PerMixture = std::array<Value, fillOnly + 1>;
+
+/// The least of each mixture, seconds, of the layers before a stage; −∞ where it is not known.
+struct LeastMixtures {
+  PerMixture<double> of;
+
+  static LeastMixtures none();
+  static LeastMixtures ofBoth(double fill, double forward);
+  /// At least what a path takes with `exposed` seconds of synchronisation behind, unless they are
+  /// hidden here.
+  double withExposed(double exposed) const;
+};
+
+/// The least of mixture `mixture` with a stage behind what is before it. Makes `mixture` that of
+/// the layers before which this comes from.
+double leastWith(const Addition<double> &added, const LeastMixtures &before, int &mixture);
+
+/// Figures of each mixture by place.
+class MixtureTable {
+public:
+  /// All infinite.
+  void reset(size_t places);
+  /// No layers are before these.
+  void setStart(size_t place, size_t count);
+  const std::vector<double> &fill() const { return least[fillOnly]; }
+  LeastMixtures at(size_t place) const;
+  /// From now on it takes half the memory, with figures that are rounded down, and is only read.
+  void compress();
+  /// Adds a stage to `count` places from `place` of `before` on, for those from `own` on.
+  void addStage(const Addition<double> &added, const MixtureTable &before, size_t place, size_t own,
+                size_t count);
+  /// Likewise what crosses a boundary.
+  void addTransfer(double receive, double gradient, const MixtureTable &before, size_t place,
+                   size_t own, size_t count);
+
+private:
+  PerMixture<std::vector<double>> least;
+  std::vector<PerMixture<float>> compressed; // in place of those
+};
+
+} // namespace heterplan
