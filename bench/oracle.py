@@ -6,7 +6,8 @@
 
 Each instance is planned by HETERPLAN_BINARY (build/bin/heterplan) and by listing all of its plans. The counts are
 printed at the end; "beyond" are bounds that plans outside of the searched space beat, which are no defects. With
---laws, each is also planned with a device more, a limit less and a lower price. --keep writes the files of
+--laws, each is planned with a device or node more, a limit less and a lower price instead, and plans are listed only
+where one makes the best plan worse. --keep writes the files of
 instances on which the two disagree, each with its command. Exit status 1: they disagree.
 """
 
@@ -21,7 +22,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "test/oracle"))
 
-from compare import BINARY, PLANNERS, Verdict, compare  # noqa: E402
+from compare import BINARY, PLANNERS, Verdict, compare, compile_instance  # noqa: E402
 from laws import look_at_laws  # noqa: E402
 from placements import judge_placement  # noqa: E402
 from random_instance import random_instance  # noqa: E402
@@ -72,9 +73,9 @@ def main() -> int:
     start = time.monotonic()
     for seed in range(options.first, options.first + options.instances):
         instance = random_instance(seed, options.iteration_model, options.full_nodes)
-        verdict = compare(instance)
+        verdict = Verdict(compile_instance(instance), None, None) if options.laws else compare(instance)
         if options.laws:
-            look_at_laws(instance, verdict)
+            counts["laws"] += look_at_laws(instance, verdict, seed)
         if options.placements:
             problems = judge_placement(instance, seed)
             counts["placements"] += problems is not None

@@ -29,6 +29,11 @@ def test_what_thousands_of_instances_found(seed: int):
     assert not compare(random_instance(seed)).disagreements
 
 
+def test_a_search_that_is_cut_short_proves_nothing():
+    """402954: it finds no burst, but only together with the search do the constraints say that there is none."""
+    assert not compare(random_instance(402954, "burst")).disagreements
+
+
 @pytest.mark.parametrize("model", SAMPLES)
 def test_answers_are_those_of_a_list_of_every_plan(model: str):
     apart, mixed, feasible, proven = {}, 0, 0, 0

@@ -91,8 +91,10 @@ Expected<SearchOutcome> plan(const Inputs &inputs, StringRef strategy) {
   return search(inputs.problem, strategy, searching);
 }
 
-/// Says why there is no plan; an answer, so it goes to stdout.
-Expected<ExitStatus> reportInfeasible(const Inputs &inputs, const CompileOptions &options) {
+/// Says why there is no plan; an answer, so it goes to stdout. `outcome`: of the search that found
+/// none, where there was one.
+Expected<ExitStatus> reportInfeasible(const Inputs &inputs, const CompileOptions &options,
+                                      const SearchOutcome *outcome = nullptr) {
   std::optional<SearchedSpace> searched; // with all constraints
   auto solve = [&](const Problem &problem, Effort effort) {
     SearchOptions searching = inputs.searching;
@@ -113,7 +115,12 @@ Expected<ExitStatus> reportInfeasible(const Inputs &inputs, const CompileOptions
     return provenConflict({problem.graph, problem.cluster, *problem.costs, problem.request,
                            steadyMicroBatches(problem)});
   };
-  Expected<Explanation> explanation = explain(inputs.problem, solve, prove);
+  ExplainOptions explaining;
+  if (outcome) {
+    searched = outcome->space;
+    explaining.noneIsProven = outcome->isProven() && outcome->space.leftOut.empty();
+  }
+  Expected<Explanation> explanation = explain(inputs.problem, solve, prove, explaining);
   if (!explanation)
     return explanation.takeError();
   if (options.json)
@@ -380,7 +387,7 @@ Expected<ExitStatus> compile(const CompileOptions &options) {
   if (!outcome->plan && interrupted)
     return interruptedEarly();
   if (!outcome->plan)
-    return reportInfeasible(*inputs, options);
+    return reportInfeasible(*inputs, options, &*outcome);
   return finish(*outcome->plan, *inputs, options);
 }
 

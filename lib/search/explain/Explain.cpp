@@ -28,12 +28,12 @@ class Explainer {
 public:
   Explainer(const Problem &problem, Solve solve, Prove prove, const ExplainOptions &options)
       : problem(problem), constraints(constraintsOf(problem.request)),
-        solve(solve, options.mostSolves), prove(prove) {}
+        solve(solve, options.mostSolves), prove(prove), noneIsProven(options.noneIsProven) {}
 
   Expected<Explanation> run();
 
 private:
-  Expected<std::optional<Plan>> planWith(const Constraints &kept);
+  Expected<SearchOutcome> solveWith(const Constraints &kept);
   Expected<std::optional<Constraints>> provenConflict();
   Error findConflict();
   Error relaxOneByOne();
@@ -44,17 +44,14 @@ private:
   const Constraints constraints;
   CountedSolver solve;
   Prove prove;
+  const std::optional<bool> noneIsProven;
   Constraints conflict;
   Explanation result;
 };
 
 /// A plan that keeps the constraints of `kept` and none of the others.
-Expected<std::optional<Plan>> Explainer::planWith(const Constraints &kept) {
-  Expected<SearchOutcome> outcome = solve.any(problemWithout(problem, minus(constraints, kept)));
-  if (!outcome)
-    return outcome.takeError();
-  result.proven &= outcome->plan || outcome->isProven();
-  return std::move(outcome->plan);
+Expected<SearchOutcome> Explainer::solveWith(const Constraints &kept) {
+  return solve.any(problemWithout(problem, minus(constraints, kept)));
 }
 
 Expected<std::optional<Constraints>> Explainer::provenConflict() {
@@ -73,21 +70,29 @@ Expected<std::optional<Constraints>> Explainer::provenConflict() {
 }
 
 /// Drops one constraint after the other as long as there is still no plan. What is left cannot hold
-/// together, and no part of it is to spare.
+/// together, which is proven if that of any of them is, and no part of it is to spare.
 Error Explainer::findConflict() {
   Expected<std::optional<Constraints>> proof = provenConflict();
   if (!proof)
     return proof.takeError();
   conflict = *proof ? **proof : constraints;
-  result.proven = true;
+  result.proven = *proof || noneIsProven.value_or(false);
+  if (!*proof && !noneIsProven) {
+    Expected<SearchOutcome> outcome = solveWith(constraints);
+    if (!outcome)
+      return outcome.takeError();
+    result.proven = outcome->isProven();
+  }
   for (Constraint constraint : Constraints(conflict)) {
     if (*proof && conflict.size() == 1)
       break; // one constraint that is proven impossible
-    Expected<std::optional<Plan>> plan = planWith(minus(conflict, {constraint}));
-    if (!plan)
-      return plan.takeError();
-    if (!*plan)
-      conflict = minus(conflict, {constraint});
+    Expected<SearchOutcome> outcome = solveWith(minus(conflict, {constraint}));
+    if (!outcome)
+      return outcome.takeError();
+    if (outcome->plan)
+      continue;
+    conflict = minus(conflict, {constraint});
+    result.proven = outcome->isProven();
   }
   return Error::success();
 }
@@ -119,10 +124,11 @@ Error Explainer::relaxTogether() {
   Constraints kept;
   for (Constraint constraint : constraints) {
     kept.push_back(constraint);
-    Expected<std::optional<Plan>> plan = planWith(kept);
-    if (!plan)
-      return plan.takeError();
-    if (!*plan)
+    Expected<SearchOutcome> outcome = solveWith(kept);
+    if (!outcome)
+      return outcome.takeError();
+    result.proven &= outcome->plan || outcome->isProven();
+    if (!outcome->plan)
       kept.pop_back();
   }
   Constraints given = minus(constraints, kept);

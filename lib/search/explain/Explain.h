@@ -6,6 +6,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,9 @@ using Prove =
     llvm::function_ref<llvm::Expected<std::optional<std::vector<std::string>>>(const Problem &)>;
 
 struct ExplainOptions {
+  /// Whether the search that found no plan has proven that there is none; where that is not said,
+  /// the problem is solved once more.
+  std::optional<bool> noneIsProven;
   /// Most problems to solve; a relaxation that was not reached by then is left out.
   int mostSolves = 100;
 };

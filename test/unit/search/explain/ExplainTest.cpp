@@ -360,6 +360,17 @@ TEST_F(ExplainTest, WhatIsNotProvenSaysSo) {
   EXPECT_NE(toText(*result).find("the search stopped at its limit"), std::string::npos);
 }
 
+TEST_F(ExplainTest, WhatTheFirstSearchHasNotProvenSaysSo) {
+  problem.request.ignoreMemory = true; // so that nothing is to spare
+  problem.request.minThroughput = SamplesPerSecond(50000);
+  EXPECT_TRUE(llvm::cantFail(explain(problem, solveAll, nullptr)).proven);
+  Explanation result = llvm::cantFail(explain(problem, solveAll, nullptr, {false}));
+  EXPECT_FALSE(result.proven) << "without the floor there is a plan, which tells nothing of it";
+  problem.request.maxCostPerHour = DollarsPerHour(0.5); // less than any device
+  EXPECT_TRUE(llvm::cantFail(explain(problem, solveAll, nullptr, {false})).proven)
+      << "a part of the constraints is proven to conflict";
+}
+
 TEST_F(ExplainTest, TheNumberOfSolvesIsLimited) {
   problem.request.minThroughput = SamplesPerSecond(1.9);
   problem.request.maxCostPerHour = DollarsPerHour(4);
@@ -368,7 +379,7 @@ TEST_F(ExplainTest, TheNumberOfSolvesIsLimited) {
     ++solves;
     return search(problem, "auto", {});
   };
-  ASSERT_TRUE(bool(explain(problem, solve, nullptr, {3})));
+  ASSERT_TRUE(bool(explain(problem, solve, nullptr, {true, 3})));
   EXPECT_EQ(solves, 3);
 }
 
