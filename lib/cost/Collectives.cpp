@@ -100,11 +100,11 @@ bool isInOneNode(const Cluster &cluster, const DeviceGroup &group) {
   return group.inOneNode || (group.counts.size() == 1 && spreadOf(cluster, group, 0).nodes == 1);
 }
 
-/// Whether each two types are linked in nodes, one of either group.
-bool areLinkedInNodes(const Cluster &cluster, const DeviceGroup &group, const DeviceGroup &other) {
+/// Whether each two types may meet in nodes, one of either group.
+bool mayMeetInNodes(const Cluster &cluster, const DeviceGroup &group, const DeviceGroup &other) {
   return all_of(group.counts, [&](const auto &a) {
     return all_of(other.counts,
-                  [&](const auto &b) { return isLinkedInNodes(cluster, a.first, b.first); });
+                  [&](const auto &b) { return mayMeetInNodes(cluster, a.first, b.first); });
   });
 }
 
@@ -292,28 +292,47 @@ CollectiveCost lookupCost(const Cluster &cluster, const DeviceGroup &group) {
   return cost;
 }
 
+TransferPath TransferPath::reversed() const {
+  TransferPath other{link, receivers, senders, network};
+  if (network)
+    std::swap(other.network->senders, other.network->receivers);
+  return other;
+}
+
 Seconds TransferPath::time(Samples fromShare, Samples toShare, Bytes perSample, Bytes fixed) const {
   if (perSample == Bytes(0) && fixed == Bytes(0))
     return Seconds(0);
-  int64_t samples = std::max(senders * fromShare.value(), receivers * toShare.value());
-  return link.latency + (perSample * double(samples) + fixed * double(receivers)) / link.bandwidth;
+  auto over = [&](BytesPerSecond bandwidth, Seconds latency, int sending, int receiving) {
+    int64_t samples = std::max(sending * fromShare.value(), receiving * toShare.value());
+    return latency + (perSample * double(samples) + fixed * double(receiving)) / bandwidth;
+  };
+  const Seconds time = over(link.bandwidth, link.latency, senders, receivers);
+  if (!network)
+    return time;
+  return std::min(time, over(network->speed.bandwidth, network->speed.latency, network->senders,
+                             network->receivers));
+}
+
+TransferPath pathInNode(const Cluster &cluster, const DeviceGroup &from, const DeviceGroup &to) {
+  const Link network = networkOf(cluster, from, to);
+  return {linkInNode(cluster, {&from, &to}), 1, 1,
+          TransferPath::Network{{network.bandwidth, network.latency},
+                                shapeOf(cluster, from).devicesPerNode,
+                                shapeOf(cluster, to).devicesPerNode}};
 }
 
 TransferPath transferPath(const Cluster &cluster, const DeviceGroup &from, const DeviceGroup &to) {
   if (const NodeGroup *node = commonNode(cluster, {&from, &to}))
     return {node->link, 1, 1};
   if (from.besideNext && to.besideBefore)
-    return {linkInNode(cluster, {&from, &to}), 1, 1};
+    return pathInNode(cluster, from, to);
   return {networkOf(cluster, from, to), shapeOf(cluster, from).devicesPerNode,
           shapeOf(cluster, to).devicesPerNode};
 }
 
-bool isLinkedInNodes(const Cluster &cluster, int a, int b) {
+bool mayMeetInNodes(const Cluster &cluster, int a, int b) {
   const DeviceGroup one{{{a, 1}}}, other{{{b, 1}}};
-  if (commonNode(cluster, {&one, &other}) || !lieTogether(cluster, a, b))
-    return false;
-  const Link network = networkOf(cluster, one, other), link = linkInNode(cluster, {&one, &other});
-  return link.bandwidth >= network.bandwidth && link.latency <= network.latency;
+  return !commonNode(cluster, {&one, &other}) && lieTogether(cluster, a, b);
 }
 
 bool mayLieInOneNode(const Cluster &cluster, const DeviceGroup &group) {
@@ -323,7 +342,7 @@ bool mayLieInOneNode(const Cluster &cluster, const DeviceGroup &group) {
     if (spreadOf(cluster, group, i).nodes > 1)
       return false;
     for (size_t j = 0; j < i; ++j)
-      if (!isLinkedInNodes(cluster, group.counts[j].first, group.counts[i].first))
+      if (!mayMeetInNodes(cluster, group.counts[j].first, group.counts[i].first))
         return false;
   }
   return any_of(cluster.nodes, [&](const NodeGroup &node) {
@@ -340,7 +359,7 @@ bool staysApart(const Cluster &cluster, const DeviceGroup &group) {
 
 bool mayShareNode(const Cluster &cluster, const DeviceGroup &from, const DeviceGroup &to) {
   if (!isInOneNode(cluster, from) || !isInOneNode(cluster, to) ||
-      !areLinkedInNodes(cluster, from, to))
+      !mayMeetInNodes(cluster, from, to))
     return false;
   return all_of(from.counts, [&](const auto &own) {
     auto same = find_if(to.counts, [&](const auto &other) { return other.first == own.first; });
@@ -382,9 +401,6 @@ Seconds leastTransferTime(const Cluster &cluster, const DeviceGroup &group, bool
                           Samples share, Bytes perSample, Bytes fixed) {
   if (perSample == Bytes(0) && fixed == Bytes(0))
     return Seconds(0);
-  if (inNode)
-    return TransferPath{linkInNode(cluster, {&group}), 1, 1}.time(share, Samples(0), perSample,
-                                                                  fixed);
   Link best = cluster.network;
   auto improve = [&](const Link &link) {
     best.bandwidth = std::max(best.bandwidth, link.bandwidth);
@@ -396,9 +412,10 @@ Seconds leastTransferTime(const Cluster &cluster, const DeviceGroup &group, bool
     improve(link.network);
   int perNode = shapeOf(cluster, group).devicesPerNode;
   Seconds least = TransferPath{best, perNode, 1}.time(share, Samples(0), perSample, fixed);
-  if (const NodeGroup *node = commonNode(cluster, {&group}))
-    least =
-        std::min(least, TransferPath{node->link, 1, 1}.time(share, Samples(0), perSample, fixed));
+  if (inNode || commonNode(cluster, {&group})) {
+    const TransferPath inside{linkInNode(cluster, {&group}), 1, 1};
+    least = std::min(least, inside.time(share, Samples(0), perSample, fixed));
+  }
   return least;
 }
 

@@ -8,6 +8,7 @@
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
 
+#include <optional>
 #include <string>
 
 namespace heterplan {
@@ -95,16 +96,24 @@ CollectiveCost lookupGradientCost(const Cluster &cluster, const DeviceGroup &gro
 struct TransferPath {
   Link link;
   int senders = 1, receivers = 1; // devices that share one end of the link
+  /// Of stages in one of several nodes: the network, which they take where it is faster. So they
+  /// are never worse off than elsewhere.
+  struct Network {
+    LinkSpeed speed;
+    int senders = 1, receivers = 1;
+  };
+  std::optional<Network> network = std::nullopt;
 
   /// The same the other way.
-  TransferPath reversed() const { return {link, receivers, senders}; }
+  TransferPath reversed() const;
   /// `fromShare` and `toShare` are the most samples that one device of each group holds;
   /// `perSample` bytes move for each sample, `fixed` bytes once to each device.
   Seconds time(Samples fromShare, Samples toShare, Bytes perSample, Bytes fixed) const;
 };
 
-/// Stages that lie together in one node use its link, one link for each device: those that say so
-/// (DeviceGroup::besideNext), and all in the only node of the cluster that has their types. All
+/// Stages that lie together in one node use its link, one link for each device: all in the only
+/// node of the cluster that has their types, and those that say so (DeviceGroup::besideNext), where
+/// it is faster than the network. All
 /// others are priced over the network, where a node's devices share its interface. `to` is the
 /// stage behind `from`.
 TransferPath transferPath(const Cluster &cluster, const DeviceGroup &from, const DeviceGroup &to);
@@ -112,17 +121,18 @@ TransferPath transferPath(const Cluster &cluster, const DeviceGroup &from, const
 /// that one of them holds the other: over the link of their node where they lie in one.
 TransferPath nestedTransferPath(const Cluster &cluster, const DeviceGroup &from,
                                 const DeviceGroup &to);
-/// Whether a stage of type `a` and one of type `b` are worth being kept in one node: there are
-/// several nodes that have either, some that have both, and their link is in nothing behind the
-/// network between the types. The types may be the same.
-bool isLinkedInNodes(const Cluster &cluster, int a, int b);
-/// Whether devices of several types, so many as `group` has, are worth being kept in one node: each
-/// two types of them are (isLinkedInNodes), of none they are meant to be in several nodes, and some
-/// node has as many of all.
+/// Transfers of the stages on `from` and `to`, neighbours that lie in one of several nodes.
+TransferPath pathInNode(const Cluster &cluster, const DeviceGroup &from, const DeviceGroup &to);
+/// Whether devices of types `a` and `b`, maybe the same, may lie in one node or in several: there
+/// are several nodes that have either, and some that have both.
+bool mayMeetInNodes(const Cluster &cluster, int a, int b);
+/// Whether devices of several types, so many as `group` has, may all lie in one of several nodes:
+/// each two types may meet there, of none they are meant to be in several nodes, and some node has
+/// as many of all.
 bool mayLieInOneNode(const Cluster &cluster, const DeviceGroup &group);
 /// Whether that is so, and they are meant to be in several nodes, where they share no interface.
 bool staysApart(const Cluster &cluster, const DeviceGroup &group);
-/// Whether a stage on `from` and the next one on `to` may lie in one such node.
+/// Whether a stage on `from` and the next one on `to` may lie in one of several nodes.
 bool mayShareNode(const Cluster &cluster, const DeviceGroup &from, const DeviceGroup &to);
 /// Groups with equal places are reached by any stage before them over the same link: the node that
 /// holds them, if they lie in the only one of their types or with that stage, and their zones.

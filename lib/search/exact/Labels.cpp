@@ -43,9 +43,7 @@ LabelStore::LabelStore(const Evaluator &evaluator, PathTable &paths, Packings &p
     if (chargesTraffic(cluster)) // all options lie in one zone each then
       name += '\n' + zoneOf(cluster, option.group)->name;
     auto place = places.try_emplace(std::move(name), int(places.size())).first;
-    bool ownLinks = option.group.besideBefore; // of each device
-    interfaces.push_back(
-        {place->second, ownLinks ? 1 : shapeOf(cluster, option.group).devicesPerNode});
+    interfaces.push_back({place->second, shapeOf(cluster, option.group).devicesPerNode});
   }
 }
 

@@ -16,7 +16,7 @@ std::vector<std::vector<DeviceRef>>
 assignDevices(const Cluster &cluster, const Placement &placement, llvm::ArrayRef<TypeRoom> rooms);
 
 /// States of each stage of several types of `placement`, and of each two neighbours, which have
-/// `devices`, whether they lie in one node of several whose link is worth it.
+/// `devices`, whether they lie in one node of several.
 void stateNodeSharing(const Cluster &cluster, llvm::ArrayRef<std::vector<DeviceRef>> devices,
                       Placement &placement);
 

@@ -28,7 +28,7 @@ NodeChains::NodeChains(const Cluster &cluster, ArrayRef<int> available) {
     types.push_back({smallestNode(cluster, type)});
   for (int a = 0; a < count; ++a)
     for (int b = 0; b < count; ++b)
-      linked.push_back(available[a] > 0 && available[b] > 0 && isLinkedInNodes(cluster, a, b));
+      linked.push_back(available[a] > 0 && available[b] > 0 && mayMeetInNodes(cluster, a, b));
   for (int type = 0; type < count; ++type) {
     types[type].family = type;
     families.push_back({type});

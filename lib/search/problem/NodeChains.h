@@ -17,7 +17,7 @@ public:
   /// `available`: devices of each type; of a type that has none, no stage lies anywhere.
   NodeChains(const Cluster &cluster, llvm::ArrayRef<int> available);
 
-  /// Whether neighbours of types `a` and `b` in one node take its link (isLinkedInNodes).
+  /// Whether neighbours of types `a` and `b` may lie in one of several nodes (mayMeetInNodes).
   bool areLinked(int a, int b) const { return linked[size_t(a) * types.size() + b]; }
   /// Whether searches look at such neighbours: families of too many chains are divided.
   bool mayShare(int a, int b) const { return areLinked(a, b) && areOfOneFamily(a, b); }

@@ -71,13 +71,12 @@ MovedSamples TransferReevaluator::movedOver(const StageLink &link) const {
   return {most(from, to), most(to, from)};
 }
 
-/// Whether all devices of both ends lie in one node of several, the link of which no network is
-/// better than.
+/// Whether all devices of both ends lie in one node of several.
 bool TransferReevaluator::lieInOneNode(const StageLink &link, const DeviceGroup &from,
                                        const DeviceGroup &to) const {
   for (auto [type, devices] : from.counts)
     for (auto [other, more] : to.counts)
-      if (!isLinkedInNodes(cluster, type, other))
+      if (!mayMeetInNodes(cluster, type, other))
         return false;
   std::set<std::string> nodes;
   for (int stage : {link.from, link.to})
@@ -90,7 +89,7 @@ bool TransferReevaluator::lieInOneNode(const StageLink &link, const DeviceGroup 
 TransferPath TransferReevaluator::pathOf(const StageLink &link, const DeviceGroup &from,
                                          const DeviceGroup &to) const {
   if (plan.schedule != Schedule::Burst)
-    return lieInOneNode(link, from, to) ? TransferPath{shapeOf(cluster, from).intra, 1, 1}
+    return lieInOneNode(link, from, to) ? pathInNode(cluster, from, to)
                                         : transferPath(cluster, from, to);
   std::map<DeviceRef, HeldSamples> some = heldBy(link.from), others = heldBy(link.to);
   if (some.size() > others.size())

@@ -133,7 +133,7 @@ TEST(Collectives, transferBetweenNodesSharesTheInterface) {
 TEST(Collectives, stagesInOneNodeOfSeveralUseItsLink) {
   Cluster cluster = clusterOf(4, 4);
   DeviceGroup before = devices(1), behind = devices(3);
-  EXPECT_TRUE(isLinkedInNodes(cluster, 0, 0));
+  EXPECT_TRUE(mayMeetInNodes(cluster, 0, 0));
   EXPECT_TRUE(mayShareNode(cluster, before, behind));
   EXPECT_FALSE(mayShareNode(cluster, devices(2), behind)) << "five devices";
   EXPECT_FALSE(mayShareNode(cluster, before, devices(5))) << "in two nodes";
@@ -149,9 +149,27 @@ TEST(Collectives, stagesInOneNodeOfSeveralUseItsLink) {
   TransferPath path{cluster.network, 3, 1};
   EXPECT_EQ(path.reversed().time(Samples(6), Samples(2), Bytes(50), Bytes(0)),
             path.time(Samples(2), Samples(6), Bytes(50), Bytes(0)));
-  EXPECT_FALSE(isLinkedInNodes(clusterOf(1, 4), 0, 0)) << "there is no other node";
-  cluster.nodes[0].link.latency = cluster.network.latency * 2;
-  EXPECT_FALSE(isLinkedInNodes(cluster, 0, 0)) << "nothing is gained for certain";
+  EXPECT_FALSE(mayMeetInNodes(clusterOf(1, 4), 0, 0)) << "there is no other node";
+}
+
+TEST(Collectives, stagesInOneNodeOfSeveralUseTheNetworkWhereItIsFaster) {
+  Cluster cluster = clusterOf(4, 4);
+  cluster.nodes[0].link.latency = cluster.network.latency * 10;
+  DeviceGroup before = devices(1), behind = devices(3);
+  before.besideNext = behind.besideBefore = true;
+  const TransferPath path = transferPath(cluster, before, behind);
+  const Seconds ofLink = cluster.nodes[0].link.latency, ofNetwork = cluster.network.latency;
+  EXPECT_DOUBLE_EQ(path.time(Samples(6), Samples(2), Bytes(1), Bytes(0)).value(),
+                   ofNetwork.value() + 6 / 10.0);
+  EXPECT_DOUBLE_EQ(path.time(Samples(6), Samples(2), Bytes(50), Bytes(0)).value(),
+                   ofLink.value() + 300 / 100.0);
+  const TransferPath back = path.reversed();
+  EXPECT_DOUBLE_EQ(back.time(Samples(2), Samples(6), Bytes(1), Bytes(0)).value(),
+                   ofNetwork.value() + 6 / 10.0);
+  for (double bytes : {0.001, 1.0, 10.0, 100.0})
+    EXPECT_LE(
+        leastTransferTime(cluster, behind, /*inNode=*/true, Samples(2), Bytes(bytes), Bytes(0)),
+        path.time(Samples(6), Samples(2), Bytes(bytes), Bytes(0)));
 }
 
 namespace {
