@@ -2,57 +2,13 @@
 // of the cluster's links and of how many devices of each type take part.
 #pragma once
 
-#include "ir/Cluster.h"
+#include "cost/DeviceGroup.h"
 #include "ir/LayerGraph.h"
-
-#include "llvm/ADT/ArrayRef.h"
-#include "llvm/ADT/SmallVector.h"
 
 #include <optional>
 #include <string>
 
 namespace heterplan {
-
-/// How the devices of one type of a group lie in nodes.
-struct Spread {
-  int nodes = 0;
-  int inNode = 0; // most of them in one node
-  bool operator==(const Spread &) const = default;
-};
-
-/// How many devices of each type; ascending types, counts positive.
-struct DeviceGroup {
-  llvm::SmallVector<std::pair<int, int>, 2> counts; // (type, count)
-  /// By type of `counts`. Empty where they fill nodes: `count` devices of a type with d in each
-  /// node lie in ⌈count/d⌉ nodes.
-  llvm::SmallVector<Spread, 2> spread = {};
-  /// Of several types: whether all its devices lie in one of several nodes (mayLieInOneNode).
-  bool inOneNode = false;
-  /// Whether all its devices lie in the node that the whole stage before it, or behind it, lies in.
-  bool besideBefore = false, besideNext = false;
-
-  int size() const;
-  bool sharesNode() const { return besideBefore || besideNext; }
-  bool operator==(const DeviceGroup &) const = default;
-};
-
-/// `counts` so that they lie in nodes as `spread` says, one for each; with no spread where that is
-/// how they fill nodes.
-DeviceGroup spreadGroup(const Cluster &cluster, llvm::ArrayRef<std::pair<int, int>> counts,
-                        llvm::ArrayRef<Spread> spread);
-/// The group of some devices of the cluster.
-DeviceGroup groupOf(const Cluster &cluster, llvm::ArrayRef<DeviceRef> devices);
-/// How the devices of the `index`-th type of `group` lie.
-Spread spreadOf(const Cluster &cluster, const DeviceGroup &group, size_t index);
-
-/// How a group lies in the cluster.
-struct GroupShape {
-  int devices = 0;
-  int nodes = 0;
-  int devicesPerNode = 0; // most devices of the group in one node
-  Link intra;             // slowest link within a node of the group
-};
-GroupShape shapeOf(const Cluster &cluster, const DeviceGroup &group);
 
 /// Time of a collective as a function of its size; nothing takes no time.
 struct CollectiveCost {
@@ -113,9 +69,8 @@ struct TransferPath {
 
 /// Stages that lie together in one node use its link, one link for each device: all in the only
 /// node of the cluster that has their types, and those that say so (DeviceGroup::besideNext), where
-/// it is faster than the network. All
-/// others are priced over the network, where a node's devices share its interface. `to` is the
-/// stage behind `from`.
+/// it is faster than the network. All others are priced over the network, where a node's devices
+/// share its interface. `to` is the stage behind `from`.
 TransferPath transferPath(const Cluster &cluster, const DeviceGroup &from, const DeviceGroup &to);
 /// Likewise between two sets that are taken node by node from the first device of one pool on, so
 /// that one of them holds the other: over the link of their node where they lie in one.
@@ -123,17 +78,6 @@ TransferPath nestedTransferPath(const Cluster &cluster, const DeviceGroup &from,
                                 const DeviceGroup &to);
 /// Transfers of the stages on `from` and `to`, neighbours that lie in one of several nodes.
 TransferPath pathInNode(const Cluster &cluster, const DeviceGroup &from, const DeviceGroup &to);
-/// Whether devices of types `a` and `b`, maybe the same, may lie in one node or in several: there
-/// are several nodes that have either, and some that have both.
-bool mayMeetInNodes(const Cluster &cluster, int a, int b);
-/// Whether devices of several types, so many as `group` has, may all lie in one of several nodes:
-/// each two types may meet there, of none they are meant to be in several nodes, and some node has
-/// as many of all.
-bool mayLieInOneNode(const Cluster &cluster, const DeviceGroup &group);
-/// Whether that is so, and they are meant to be in several nodes, where they share no interface.
-bool staysApart(const Cluster &cluster, const DeviceGroup &group);
-/// Whether a stage on `from` and the next one on `to` may lie in one of several nodes.
-bool mayShareNode(const Cluster &cluster, const DeviceGroup &from, const DeviceGroup &to);
 /// Groups with equal places are reached by any stage before them over the same link: the node that
 /// holds them, if they lie in the only one of their types or with that stage, and their zones.
 std::string placeOf(const Cluster &cluster, const DeviceGroup &group);

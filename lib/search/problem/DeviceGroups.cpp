@@ -135,9 +135,7 @@ void addGroups(const Cluster &cluster, ArrayRef<int> counts, ArrayRef<TypeRoom> 
 namespace {
 /// How many neighbours with a device each may lie in the node of a stage on `group`.
 int mostBeside(const Cluster &cluster, const DeviceGroup &group, const NodeChains &chains) {
-  const bool isInOneNode = group.counts.size() > 1 ? group.inOneNode && chains.mayHold(group)
-                                                   : spreadOf(cluster, group, 0).nodes == 1;
-  if (!isInOneNode)
+  if (!isInOneNode(cluster, group) || !chains.mayHold(group))
     return 0;
   const int own = chains.chainOf(group);
   int most = 0;

@@ -3,7 +3,7 @@
 // number, so that searches add, compare and list chains as numbers of devices.
 #pragma once
 
-#include "cost/Collectives.h"
+#include "cost/DeviceGroup.h"
 
 #include "llvm/ADT/ArrayRef.h"
 

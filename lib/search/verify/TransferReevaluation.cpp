@@ -74,10 +74,8 @@ MovedSamples TransferReevaluator::movedOver(const StageLink &link) const {
 /// Whether all devices of both ends lie in one node of several.
 bool TransferReevaluator::lieInOneNode(const StageLink &link, const DeviceGroup &from,
                                        const DeviceGroup &to) const {
-  for (auto [type, devices] : from.counts)
-    for (auto [other, more] : to.counts)
-      if (!mayMeetInNodes(cluster, type, other))
-        return false;
+  if (!mayMeetInNodes(cluster, from, to))
+    return false;
   std::set<std::string> nodes;
   for (int stage : {link.from, link.to})
     for (const Replica &replica : plan.stages[stage].replicas)
