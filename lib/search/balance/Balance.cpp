@@ -61,6 +61,9 @@ int64_t doneBy(const std::vector<EqualDevices> &classes, double time, int64_t sa
 /// time at some share and is enough. Infinite if none is.
 double lastTime(const std::vector<EqualDevices> &classes, int64_t samples) {
   double best = std::numeric_limits<double>::infinity();
+  int64_t mustBeTaken = 0;
+  for (const EqualDevices &deviceClass : classes)
+    mustBeTaken += deviceClass.leastSamples * deviceClass.count;
   auto isEnough = [&](double done) { return done >= double(samples); };
   for (const EqualDevices &deviceClass : classes) {
     auto doneAt = [&](int64_t share) {
@@ -70,8 +73,7 @@ double lastTime(const std::vector<EqualDevices> &classes, int64_t samples) {
     Point high{samplesBy(deviceClass, best, samples, Limit::Exclusive), 0};
     if (high.at <= least || !isEnough(high.value = doneAt(high.at)))
       continue;
-    // what has to be taken need not be enough
-    const Point low{least, double(least * deviceClass.count)};
+    const Point low{least, double(mustBeTaken)}; // at least so much is done by then
     best = deviceClass.time(leastReaching(low, high, double(samples), doneAt, isEnough));
   }
   return best;

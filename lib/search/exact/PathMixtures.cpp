@@ -21,6 +21,13 @@ float roundedDown(double value) {
 double mixed(double time, double forward, int mixture) {
   return (mixture * time + (fillOnly - mixture) * forward) / fillOnly;
 }
+
+PerMixture<double> allMixed(double time, double forward) {
+  PerMixture<double> times;
+  for (int mixture = 0; mixture <= fillOnly; ++mixture)
+    times[mixture] = mixed(time, forward, mixture);
+  return times;
+}
 } // namespace
 
 LeastMixtures LeastMixtures::none() {
@@ -85,30 +92,26 @@ void MixtureTable::compress() {
   }
 }
 
+MixtureTable::Rows MixtureTable::rowsFrom(const MixtureTable &before, size_t place, size_t own) {
+  Rows rows;
+  for (int mixture = 0; mixture <= fillOnly; ++mixture) {
+    rows.before[mixture] = &before.least[mixture][place];
+    rows.own[mixture] = &least[mixture][own];
+  }
+  return rows;
+}
+
 void MixtureTable::addStage(const Addition<double> &added, const MixtureTable &before, size_t place,
                             size_t own, size_t count) {
-  PerMixture<const double *> from;
-  PerMixture<double *> to;
-  PerMixture<double> times;
-  for (int mixture = 0; mixture <= fillOnly; ++mixture) {
-    from[mixture] = &before.least[mixture][place];
-    to[mixture] = &least[mixture][own];
-    times[mixture] = mixed(added.time, added.forward, mixture);
-  }
-  addStageToMixtures(times, added.sync / fillOnly, from, to, count);
+  const Rows rows = rowsFrom(before, place, own);
+  addStageToMixtures(allMixed(added.time, added.forward), added.sync / fillOnly, rows.before,
+                     rows.own, count);
 }
 
 void MixtureTable::addTransfer(double receive, double gradient, const MixtureTable &before,
                                size_t place, size_t own, size_t count) {
-  PerMixture<const double *> from;
-  PerMixture<double *> to;
-  PerMixture<double> times;
-  for (int mixture = 0; mixture <= fillOnly; ++mixture) {
-    from[mixture] = &before.least[mixture][place];
-    to[mixture] = &least[mixture][own];
-    times[mixture] = mixed(receive + gradient, receive, mixture);
-  }
-  addTimesToMixtures(times, from, to, count);
+  const Rows rows = rowsFrom(before, place, own);
+  addTimesToMixtures(allMixed(receive + gradient, receive), rows.before, rows.own, count);
 }
 
 } // namespace heterplan

@@ -52,6 +52,12 @@ public:
                    size_t own, size_t count);
 
 private:
+  struct Rows {
+    PerMixture<const double *> before;
+    PerMixture<double *> own;
+  };
+  Rows rowsFrom(const MixtureTable &before, size_t place, size_t own);
+
   PerMixture<std::vector<double>> least;
   std::vector<PerMixture<float>> compressed; // in place of those
 };
