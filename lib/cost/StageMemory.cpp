@@ -70,31 +70,41 @@ Bytes StageMemory::tables(LayerRange range, int replicas) {
   return entry->second;
 }
 
-MemoryModel StageMemory::of(LayerRange range, int replicas, Recomputation recomputation,
-                            StateSharding sharding, const StageMessages *messages) {
+MemoryModel StageMemory::Frame::with(const Segments &of) const {
+  MemoryModel whole = model;
+  whole.boundary = of.boundary + sent.fixed + weightsInFlight; // until the gradients are there
+  whole.kept = of.kept + sent.forward;
+  whole.workspace += of.largest;
+  return whole;
+}
+
+StageMemory::Frame StageMemory::frameOf(LayerRange range, int replicas, bool recomputes,
+                                        StateSharding sharding, const StageMessages *messages) {
   const Sums &before = sums[range.begin], &through = sums[range.end];
   const Largest &most = largestOf(range);
-  const MessageBytes received = messages ? messages->received : MessageBytes(cuts[range.begin]);
-  const MessageBytes sent = messages ? messages->sent : MessageBytes(cuts[range.end]);
-  MemoryModel model;
-  model.fixed =
+  const Bytes gradient = messages ? messages->received.backward : cuts[range.begin].backwardBytes;
+  const Bytes weights = roundedWeights(through.dense - before.dense, precision);
+  Frame frame;
+  frame.sent = messages ? messages->sent : MessageBytes(cuts[range.end]);
+  frame.model.fixed =
       trainedMemory(through.dense - before.dense, most.dense, optimizer, sharding, replicas) +
       (through.buffers - before.buffers) + tables(range, replicas);
-  model.boundary = received.fixed;
-  model.kept = received.forward + (through.activations - before.activations);
-  model.underWay = most.workspace;
-  model.workspace = most.workspace + received.backward + sent.backward; // and messages
+  frame.model.underWay = most.workspace;
+  frame.model.workspace = most.workspace + gradient + frame.sent.backward; // and messages
+  (recomputes ? frame.model.fixed : frame.weightsInFlight) += weights;
+  return frame;
+}
+
+MemoryModel StageMemory::of(LayerRange range, int replicas, Recomputation recomputation,
+                            StateSharding sharding, const StageMessages *messages) {
+  const MessageBytes received = messages ? messages->received : MessageBytes(cuts[range.begin]);
+  Segments kept;
+  kept.boundary = received.fixed;
+  kept.kept = received.forward + (sums[range.end].activations - sums[range.begin].activations);
   for (const Segments &each : recomputation ? segmentsOf(range) : ArrayRef<Segments>())
-    if (each.count == recomputation.segments) {
-      model.boundary = each.boundary;
-      model.kept = each.kept;
-      model.workspace += each.largest;
-    }
-  model.boundary += sent.fixed; // until the gradients of what was sent are there
-  model.kept += sent.forward;
-  (recomputation ? model.fixed : model.boundary) +=
-      roundedWeights(through.dense - before.dense, precision);
-  return model;
+    if (each.count == recomputation.segments)
+      kept = each;
+  return frameOf(range, replicas, bool(recomputation), sharding, messages).with(kept);
 }
 
 /// Cuts nearest above equal parts of the activations.
@@ -145,16 +155,15 @@ ArrayRef<StageMemory::Segments> StageMemory::segmentsOf(LayerRange range) {
 
 int StageMemory::mostInFlight(LayerRange range, int replicas, bool recomputes,
                               StateSharding sharding, DeviceRoom room, Samples share) {
-  auto mostOf = [&](Recomputation recomputation) {
-    return of(range, replicas, recomputation, sharding)
+  if (!recomputes)
+    return of(range, replicas, {}, sharding)
         .on(room.workspaceCopies)
         .mostInFlight(room.memory, share);
-  };
-  if (!recomputes)
-    return mostOf({});
+  const Frame frame = frameOf(range, replicas, recomputes, sharding, nullptr);
   int most = 0;
   for (const Segments &each : segmentsOf(range))
-    most = std::max(most, mostOf({each.count}));
+    most =
+        std::max(most, frame.with(each).on(room.workspaceCopies).mostInFlight(room.memory, share));
   return most;
 }
 

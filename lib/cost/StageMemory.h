@@ -121,6 +121,16 @@ private:
     int count = 0;
     Bytes kept{}, boundary{}, largest{};
   };
+  /// All that does not depend on what is kept of the layers, and what a message adds to that.
+  struct Frame {
+    MemoryModel model;
+    MessageBytes sent;
+    Bytes weightsInFlight{};
+    /// With `kept` of the layers and of what they receive.
+    MemoryModel with(const Segments &kept) const;
+  };
+  Frame frameOf(LayerRange range, int replicas, bool recomputes, StateSharding sharding,
+                const StageMessages *messages);
   const Largest &largestOf(LayerRange range);
   llvm::ArrayRef<Segments> segmentsOf(LayerRange range);
   Segments segment(LayerRange range, int count) const;

@@ -32,6 +32,9 @@ struct SearchOptions {
   const std::atomic<bool> *stop = nullptr;
   /// `auto` ends when the gap is at most this; infinite: with any plan.
   double gap = 0;
+  /// How many states of the devices exact search looks at, all of them where there are no more; the
+  /// rest are rounded.
+  size_t deviceStates = 20'000;
   /// Threads of `auto`; the plan does not depend on it.
   int threads = 1;
   /// Of the RL strategies: a saved policy to start from, and where to save the trained one.

@@ -40,6 +40,9 @@ public:
   std::optional<Lagrangian::Range> takeDeciding(double timeLimit, double best, size_t mostStages) {
     return lagrangian.takeDeciding(timeLimit, costOf(best), mostStages);
   }
+  std::optional<Lagrangian::Range> takeAll(double timeLimit, double best) {
+    return lagrangian.takeAll(timeLimit, costOf(best));
+  }
   void setAside() { lagrangian.setAside(); }
   bool bringBack() { return lagrangian.bringBack(); }
   /// After `tighten`: makes them tighter step by step. See Lagrangian::sharpen.

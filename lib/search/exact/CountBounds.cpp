@@ -98,6 +98,18 @@ double CountBounds::objective(int microBatches) {
   return all.price * microBatches * safety / 3600 / double(request.globalBatch.value()) * 1e6;
 }
 
+std::vector<double> CountBounds::timesBefore(int microBatches) {
+  std::vector<double> before(evaluator.space.positions.size());
+  if (evaluator.stages.costs.fit())
+    return before;
+  listGroups(microBatches);
+  const LeastMixedTimes together(evaluator.stages, evaluator.space, microBatches);
+  const double weight = evaluator.rules.fillWeight() * safety;
+  for (size_t i = 0; i + 1 < before.size(); ++i)
+    before[i + 1] = before[i] + weight * leastOf(int(i), together).time;
+  return before;
+}
+
 std::vector<std::pair<double, int>> CountBounds::inOrder() {
   std::vector<std::pair<double, int>> order;
   order.reserve(evaluator.space.microBatches.size());

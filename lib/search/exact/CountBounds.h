@@ -26,6 +26,8 @@ public:
 
   /// Of Evaluation::objective of all placements with so many; infinite where the floor cannot hold.
   double objective(int microBatches);
+  /// By position of the space: what the layers before it add to an iteration at least, seconds.
+  std::vector<double> timesBefore(int microBatches);
   /// Indices into SearchSpace::microBatches with their bounds, the least first.
   std::vector<std::pair<double, int>> inOrder();
 

@@ -1,10 +1,13 @@
 #include "search/exact/DeviceStates.h"
 
+#include "search/exact/DeviceLevels.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 using namespace llvm;
 
@@ -20,23 +23,38 @@ bool moneyMatters(const Request &request) {
   return request.objective == Objective::Cost || request.maxCostPerHour > DollarsPerHour(0) ||
          std::isfinite(request.highestCost().value());
 }
+
+/// Appends one that may be part of the last one.
+void append(DeviceStates::Segment added, std::vector<DeviceStates::Segment> &segments) {
+  if (!segments.empty() && segments.back().leadsTo(added))
+    segments.back().count += added.count;
+  else
+    segments.push_back(added);
+}
 } // namespace
 
 DeviceStates::DeviceStates(const SearchSpace &space, const Problem &problem,
-                           const std::map<int, size_t> &options, double mostPrice)
+                           const std::map<int, size_t> &options, double mostPrice,
+                           size_t mostStates)
     : mostPrice(mostPrice), priceMatters(moneyMatters(problem.request)),
-      digits(digitsOf(space, options)) {
+      digits(digitsOf(space, options)), stepsOf(space.options.size()) {
+  if (mayRound(space, problem.request) && count(space) > mostStates) {
+    DeviceLevels levels(space, options, mostStates);
+    for (Digit &digit : digits)
+      digit.levels = levels.of(digit.type);
+  }
   size_t count = 1;
   for (Digit &digit : reverse(digits)) {
     digit.stride = count;
-    count *= digit.values;
+    count *= digit.levels.size();
   }
   setPrices(space, problem, count);
-  runsOf.resize(space.options.size());
-  rowsOf.resize(space.options.size());
-  takenBy.assign(space.options.size(), 0);
   for (auto [option, stages] : options)
-    setRuns(space.options[option], option);
+    stepsOf[option] = stepsOn(space.options[option]);
+}
+
+bool DeviceStates::mayRound(const SearchSpace &space, const Request &request) {
+  return !moneyMatters(request) && space.sharedLimits.empty();
 }
 
 size_t DeviceStates::count(const SearchSpace &space) {
@@ -46,8 +64,15 @@ size_t DeviceStates::count(const SearchSpace &space) {
       options[int(option)] = 1;
   double count = 1; // may be very many
   for (const Digit &digit : digitsOf(space, options))
-    count *= double(digit.values);
+    count *= double(digit.levels.size());
   return size_t(std::min(count, 1e18));
+}
+
+std::vector<std::vector<int>> DeviceStates::levels() const {
+  std::vector<std::vector<int>> levels;
+  for (const Digit &digit : digits)
+    levels.push_back(digit.levels);
+  return levels;
 }
 
 int DeviceStates::figureOf(const GroupOption &option, const Digit &digit) const {
@@ -57,23 +82,24 @@ int DeviceStates::figureOf(const GroupOption &option, const Digit &digit) const 
   return counts == option.group.counts.end() ? 0 : counts->second;
 }
 
-/// Runs are longer for the digits that come first: those are of the types that most stages use.
+/// Segments are longer for the digits that come first: those are of the types that most stages use.
 std::vector<DeviceStates::Digit> DeviceStates::digitsOf(const SearchSpace &space,
                                                         const std::map<int, size_t> &options) {
-  std::vector<std::pair<size_t, Digit>> ordered; // by how many stages use the type
+  std::vector<std::pair<size_t, int>> ordered; // by how many stages use the type
   for (int type = 0; type < int(space.available.size()); ++type) {
     size_t users = 0;
     for (auto [option, stages] : options)
       users += space.options[option].slots[type] > 0 ? stages : 0;
     if (users > 0)
-      ordered.push_back({users, {type, size_t(space.available[type]) + 1, 0}});
+      ordered.push_back({users, type});
   }
   std::stable_sort(ordered.begin(), ordered.end(),
                    [](const auto &a, const auto &b) { return a.first > b.first; });
   std::vector<Digit> digits;
-  digits.reserve(ordered.size());
-  for (const auto &[users, digit] : ordered)
-    digits.push_back(digit);
+  for (auto [users, type] : ordered) {
+    digits.push_back({type, std::vector<int>(space.available[type] + 1), 0});
+    std::iota(digits.back().levels.begin(), digits.back().levels.end(), 0);
+  }
   return digits;
 }
 
@@ -85,43 +111,76 @@ void DeviceStates::setPrices(const SearchSpace &space, const Problem &problem, s
   for (size_t state = 0; state < count; ++state) {
     std::fill(slots.begin(), slots.end(), 0);
     for (const Digit &digit : digits) {
-      const size_t value = valueOf(state, digit);
-      prices[state] += problem.cluster.types[digit.type].price.value() * double(value);
-      slots[digit.type] = int(value);
+      const int value = digit.valueIn(state);
+      prices[state] += problem.cluster.types[digit.type].price.value() * value;
+      slots[digit.type] = value;
     }
     if (!space.keepsSharedLimits(slots) || (priceMatters && prices[state] > most))
       prices[state] = infinity;
   }
 }
 
-/// Whether the figures of `row` suffice, but for the one that its states differ in.
-bool DeviceStates::holdsOthers(const GroupOption &option, size_t row) const {
-  return all_of(ArrayRef(digits).drop_back(), [&](const Digit &digit) {
-    return int(valueOf(row * rowLength(), digit)) >= figureOf(option, digit);
-  });
+size_t DeviceStates::Digit::indexBefore(size_t index, int taken) const {
+  const int left = levels[index] - taken;
+  return left < 0 ? none : size_t(lower_bound(levels, left) - levels.begin());
 }
 
-void DeviceStates::setRuns(const GroupOption &option, int index) {
-  for (const Digit &digit : digits)
-    takenBy[index] += size_t(figureOf(option, digit)) * digit.stride;
-  const size_t least = digits.empty() ? 0 : size_t(figureOf(option, digits.back()));
+/// Of the figures but for the one that states of a row differ in.
+size_t DeviceStates::rowOf(const GroupOption &option, size_t row) const {
+  const size_t state = row * rowLength();
+  size_t before = 0;
+  for (const Digit &digit : ArrayRef(digits).drop_back()) {
+    const size_t index = digit.indexBefore(digit.indexIn(state), figureOf(option, digit));
+    if (index == none)
+      return none;
+    before += index * digit.stride;
+  }
+  return before / rowLength();
+}
+
+size_t DeviceStates::before(size_t state, int option) const {
+  const size_t length = rowLength(), row = rowBefore(option, state / length);
+  if (row == none)
+    return none;
+  for (const Segment &segment : segmentsOfRow(option))
+    if (const size_t place = state % length - segment.behind; place < segment.count)
+      return row * length + segment.before + place;
+  return none;
+}
+
+DeviceStates::Steps DeviceStates::stepsOn(const GroupOption &option) const {
+  Steps steps;
   const size_t length = rowLength();
-  std::vector<Run> &runs = runsOf[index];
-  rowsOf[index].assign(prices.size() / length, false);
-  bool isLinked = false; // to the last run, by states that may be
+  for (size_t index = 0; index < length; ++index) {
+    const Digit *last = digits.empty() ? nullptr : &digits.back();
+    const size_t before = last ? last->indexBefore(index, figureOf(option, *last)) : 0;
+    if (before != none)
+      append({before, index, 1}, steps.inRow);
+  }
+  std::vector<Segment> segments;
   for (size_t row = 0; row < prices.size() / length; ++row) {
-    const bool holds = least < length && (digits.empty() || holdsOthers(option, row));
-    rowsOf[index][row] = holds;
-    isLinked &= holds && least == 0;
-    for (size_t state = row * length + least; holds && state < (row + 1) * length; ++state) {
-      if (std::isinf(prices[state]))
-        continue;
-      if (isLinked && state - (runs.back().first + runs.back().count) < shortGap)
-        runs.back().count = state + 1 - runs.back().first;
-      else
-        runs.push_back({state, 1});
-      isLinked = true;
-    }
+    const size_t before = digits.empty() ? 0 : rowOf(option, row);
+    steps.rows.push_back(before);
+    for (const Segment &of : steps.inRow)
+      if (before != none)
+        append({before * length + of.before, row * length + of.behind, of.count}, segments);
+  }
+  for (const Segment &segment : segments)
+    addCheap(segment, steps.all);
+  return steps;
+}
+
+/// Adds the states of `segment` that do not cost too much, and some between them.
+void DeviceStates::addCheap(Segment segment, std::vector<Segment> &found) const {
+  const size_t first = found.size();
+  for (size_t i = 0; i < segment.count; ++i) {
+    const size_t behind = segment.behind + i;
+    if (std::isinf(prices[behind]))
+      continue;
+    if (found.size() > first && behind - (found.back().behind + found.back().count) < shortGap)
+      found.back().count = behind + 1 - found.back().behind;
+    else
+      found.push_back({segment.before + i, behind, 1});
   }
 }
 

@@ -13,61 +13,77 @@ namespace heterplan {
 
 /// A state says for each type that at most so many slots were taken (GroupOption::slots); where
 /// money matters, so many devices, so that what they cost follows: then placements may lack slots.
+/// Where that would be too many states they tell apart some amounts only (DeviceLevels), rounded in
+/// favour of the least that stages take.
 class DeviceStates {
 public:
+  static constexpr size_t none = ~size_t(0);
+
   /// Of the types that have devices in `options`: by index into those of `space` the number of
   /// stages that have one. States that cost more than `mostPrice` dollars per hour are of no
-  /// interest.
+  /// interest. At most `mostStates`, where `mayRound`.
   DeviceStates(const SearchSpace &space, const Problem &problem,
-               const std::map<int, size_t> &options, double mostPrice);
+               const std::map<int, size_t> &options, double mostPrice, size_t mostStates = none);
 
   /// Of all options that are not for one-stage plans only, whatever they cost.
   static size_t count(const SearchSpace &space);
+  /// Whether states may tell apart some amounts only: neither money nor limits that several types
+  /// share follow from those.
+  static bool mayRound(const SearchSpace &space, const Request &request);
 
   size_t size() const { return prices.size(); }
-  /// Consecutive states.
-  struct Run {
-    size_t first, count;
+  /// Consecutive states behind a stage, and before it.
+  struct Segment {
+    size_t before, behind, count;
+    bool leadsTo(const Segment &next) const {
+      return before + count == next.before && behind + count == next.behind;
+    }
   };
-  /// The states that may be reached by a stage on `option`, one of those above; before it the state
-  /// is taken(option) less.
-  llvm::ArrayRef<Run> runs(int option) const { return runsOf[option]; }
-  size_t taken(int option) const { return takenBy[option]; }
+  /// The states that may be reached by a stage on `option`, one of those above.
+  llvm::ArrayRef<Segment> segments(int option) const { return stepsOf[option].all; }
   /// Rows are so many consecutive states that differ in one figure only.
-  size_t rowLength() const { return digits.empty() ? 1 : digits.back().values; }
-  /// Whether the last state of a row may be reached by a stage on `option`, whatever it costs.
-  bool holds(int option, size_t row) const { return rowsOf[option][row]; }
-  /// Whether `state` may be reached by a stage on `option`, whatever it costs.
-  bool mayEndIn(size_t state, int option) const {
-    const size_t length = rowLength();
-    return holds(option, state / length) && state % length >= taken(option) % length;
-  }
+  size_t rowLength() const { return digits.empty() ? 1 : digits.back().levels.size(); }
+  /// The row before a stage on `option` that ends in `row`, or `none`; and, in both, the states
+  /// before and behind it, whatever they cost.
+  size_t rowBefore(int option, size_t row) const { return stepsOf[option].rows[row]; }
+  llvm::ArrayRef<Segment> segmentsOfRow(int option) const { return stepsOf[option].inRow; }
+  /// The state before a stage on `option` that ends in `state`, whatever it costs, or `none`.
+  size_t before(size_t state, int option) const;
   /// Dollars per hour of all that a state says; infinite where a placement may not have so much.
   double price(size_t state) const { return prices[state]; }
+  /// Of each figure, in their order.
+  std::vector<std::vector<int>> levels() const;
 
 private:
-  /// One figure of a state.
+  /// One figure of a state: at most so many of a type.
   struct Digit {
     int type;
-    size_t values, stride;
+    std::vector<int> levels; // ascending
+    size_t stride;
+
+    size_t indexIn(size_t state) const { return state / stride % levels.size(); }
+    int valueIn(size_t state) const { return levels[indexIn(state)]; }
+    /// Before a stage that takes so many and leads to the level with an index, or `none`.
+    size_t indexBefore(size_t index, int taken) const;
+  };
+  /// Of a stage on some option.
+  struct Steps {
+    std::vector<Segment> all, inRow;
+    std::vector<size_t> rows;
   };
   static std::vector<Digit> digitsOf(const SearchSpace &space,
                                      const std::map<int, size_t> &options);
   int figureOf(const GroupOption &option, const Digit &digit) const;
   void setPrices(const SearchSpace &space, const Problem &problem, size_t count);
-  void setRuns(const GroupOption &option, int index);
-  bool holdsOthers(const GroupOption &option, size_t row) const;
-  size_t valueOf(size_t state, const Digit &digit) const {
-    return state / digit.stride % digit.values;
-  }
+  Steps stepsOn(const GroupOption &option) const;
+  void addCheap(Segment segment, std::vector<Segment> &found) const;
+  size_t rowOf(const GroupOption &option, size_t row) const;
 
   const double mostPrice;
   const bool priceMatters;
   std::vector<Digit> digits;
-  std::vector<std::vector<Run>> runsOf;  // by option
-  std::vector<std::vector<char>> rowsOf; // by option and row: whether it holds the option
-  std::vector<size_t> takenBy;           // by option
-  std::vector<double> prices;            // by state
+  std::vector<Steps> stepsOf; // by option
+  std::vector<double> prices; // by state
 };
 
 } // namespace heterplan

@@ -18,10 +18,10 @@ constexpr int beamWidth = 6;
 constexpr int64_t stepsPerStage = 16;
 /// Likewise, of states that bounds look at.
 constexpr int64_t statesPerStage = 512;
-/// States of the devices up to which all of them are looked at.
-constexpr size_t mostDeviceStates = 20'000;
-/// Of all work: after what of it bounds are made sharper, and what each time may take. It is worth
-/// more than labels, which end most searches within the first share.
+/// Of all work: after what of it bounds are made sharper, and what each time may take; what rounded
+/// states may take before. It is worth more than labels, which end most searches within the first
+/// share.
+constexpr double roundedShare = 0.9;
 constexpr double sharpenedAfter[] = {0.05, 0.5}, sharpeningShare = 0.4;
 } // namespace
 
@@ -33,7 +33,11 @@ LabelSearch::LabelSearch(Evaluator &evaluator, const SearchOptions &options)
       labels(evaluator, paths, packings),
       paysTraffic(evaluator.problem.request.objective == Objective::Cost &&
                   chargesTraffic(evaluator.problem.cluster)),
-      byStates(!paysTraffic && StateSearch::applies(evaluator, mostDeviceStates)), scratch(types) {
+      byStates(!paysTraffic && StateSearch::applies(evaluator, options.deviceStates) &&
+               !StateSearch::mustRound(space, options.deviceStates)),
+      byRoundedStates(!paysTraffic && StateSearch::applies(evaluator, options.deviceStates) &&
+                      !byStates),
+      scratch(types) {
   for (size_t option = 0; option < space.options.size(); ++option)
     if (space.options[option].wholeModelOnly)
       wholeModelOptions.push_back(static_cast<int>(option));
@@ -401,6 +405,9 @@ Solution LabelSearch::solve() {
   for (size_t choice = 0; choice < cases.size(); ++choice)
     if (cases[choice])
       addRoot(static_cast<int>(choice));
+  bestFirst(sharpenedAfter[0]);
+  if (isOpen() && byRoundedStates)
+    left = std::min(left, settleByRoundedStates(roundedShare));
   for (double share : sharpenedAfter) {
     bestFirst(share);
     if (isOpen())

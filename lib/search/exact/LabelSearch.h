@@ -87,6 +87,8 @@ private:
   void forgetCase(int choice);
   double openCases();
   double settleByStates();
+  double settleByRoundedStates(double workShare);
+  std::vector<int> casesByStages() const;
   void sharpen(double workShare);
   int leastCase(llvm::ArrayRef<char> isSharp = {}) const;
   void boundAgain();
@@ -118,6 +120,8 @@ private:
   /// Whether there are so few states of the devices that all of them are looked at; how many in the
   /// time that it takes to price a stage.
   const bool byStates;
+  /// Likewise where they are too many, so that they are rounded.
+  const bool byRoundedStates;
   static constexpr int64_t statesOfDevicesPerStage = 2048;
   int64_t settled = 0;        // states of stages, by those
   std::vector<int> scratch;   // slots of the label in hand

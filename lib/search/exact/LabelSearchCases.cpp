@@ -17,7 +17,9 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 
 /// Prices the stages for a number of micro-batches.
 Bounds &LabelSearch::addCase(int choice) {
-  StageLimits limits{timeLimit(), Bounds::paidFor(evaluator.problem.request, best.objective)};
+  StageLimits limits{
+      timeLimit(), Bounds::paidFor(evaluator.problem.request, best.objective),
+      CountBounds(evaluator, /*wholeModelGroups=*/false).timesBefore(space.microBatches[choice])};
   cases[choice] = std::make_unique<MicroBatchCase>(evaluator, space.microBatches[choice], limits);
   labels.setChoice(choice, cases[choice]->table);
   return cases[choice]->bounds;
@@ -105,7 +107,8 @@ double LabelSearch::openCases() {
   }
   for (size_t choice = 0; choice < cases.size(); ++choice)
     if (cases[choice])
-      keepCase(static_cast<int>(choice), /*isFinal=*/!byStates);
+      keepCase(static_cast<int>(choice),
+               /*isFinal=*/!byStates);
   return left;
 }
 
@@ -115,7 +118,7 @@ double LabelSearch::settleByStates() {
   constexpr double workShare = 0.9;
   SearchBudget budget(options, workShare);
   budget.add(work());
-  StateSearch states(evaluator, paths, best, budget, statesOfDevicesPerStage);
+  StateSearch states(evaluator, paths, best, budget, options.deviceStates, statesOfDevicesPerStage);
   std::vector<char> isDone(cases.size(), false);
   double left = infinity;
   int least = -1;
@@ -137,6 +140,55 @@ double LabelSearch::settleByStates() {
   leastMisjudged = std::min(leastMisjudged, states.leastMisjudged());
   leaveToLabels(isDone);
   return states.isOver() ? 0 : std::min(left, bestAtGap());
+}
+
+/// Likewise by rounded states: the numbers of micro-batches with few stages first, as their plans
+/// make the others easier, and all stages of each at once. Returns a bound of what is left of those
+/// for which that tells more than their own bounds; the others stay open.
+double LabelSearch::settleByRoundedStates(double workShare) {
+  SearchBudget budget(options, workShare);
+  budget.add(work());
+  StateSearch states(evaluator, paths, best, budget, options.deviceStates, statesOfDevicesPerStage);
+  const int64_t settledBefore = settled;
+  double left = infinity;
+  for (int choice : casesByStages()) {
+    Bounds &bounds = cases[choice]->bounds;
+    if (states.isOver() || bounds.root() >= std::min(left, bestAtGap()))
+      continue;
+    auto range = bounds.takeAll(timeLimit(), best.objective);
+    const bool isWorthIt = range && states.tellsApart(range->stages);
+    const double now = isWorthIt ? states.settle(cases[choice]->table, *range) : 0;
+    settled = settledBefore + states.work();
+    if (range && now <= range->least) {
+      bounds.setAside();
+      bounds.bringBack();
+    } else {
+      left = range ? std::min(left, now) : left;
+      forgetCase(choice);
+    }
+    report();
+  }
+  leastMisjudged = std::min(leastMisjudged, states.leastMisjudged());
+  for (size_t choice = 0; choice < cases.size(); ++choice)
+    if (cases[choice]) {
+      cases[choice]->tightFor.reset();
+      keepCase(int(choice), /*isFinal=*/true);
+    }
+  boundAgain();
+  return left;
+}
+
+/// Those that are open, by their number of stages.
+std::vector<int> LabelSearch::casesByStages() const {
+  std::vector<std::pair<size_t, int>> ordered;
+  for (size_t choice = 0; choice < cases.size(); ++choice)
+    if (cases[choice])
+      ordered.push_back({cases[choice]->bounds.listStages().size(), int(choice)});
+  llvm::sort(ordered);
+  std::vector<int> result;
+  for (auto [stages, choice] : ordered)
+    result.push_back(choice);
+  return result;
 }
 
 /// Keeps the numbers of micro-batches of which something is left that may be better.

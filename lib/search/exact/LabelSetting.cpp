@@ -42,16 +42,22 @@ Expected<Solution> refine(Evaluator &evaluator, const SearchOptions &options,
   return solution;
 }
 
-/// The plan of a brief search over `few` cuts, improved step by step: one that is close to the best
-/// saves most of the proof.
-Expected<std::optional<Placement>> improved(Evaluator &evaluator, const SearchOptions &options,
-                                            ArrayRef<int> few, std::optional<Placement> placement) {
-  constexpr double workShare = 0.02;
+/// The plan of a brief search over `few` cuts, improved among cuts near its own: one that is close
+/// to the best saves most of the proof. Where states are rounded, and each number of micro-batches
+/// takes long, by another search; else step by step.
+Expected<std::optional<Placement>> improved(Evaluator &evaluator, const SearchOptions &brief,
+                                            const LabelSearch &coarse, ArrayRef<int> few,
+                                            std::optional<Placement> placement) {
+  constexpr double workShare = 0.16;
   if (!placement)
     return placement;
   Evaluator near(evaluator.problem, cutsNear(*placement, few, evaluator.space.positions));
   shareTimes(near, evaluator);
-  placement = improveLocally(near, options, workShare, placement).placement;
+  if (StateSearch::applies(near, brief.deviceStates) &&
+      StateSearch::mustRound(near.space, brief.deviceStates))
+    placement = LabelSearch(near, brief).runFrom(coarse, placement).placement;
+  else
+    placement = improveLocally(near, brief, workShare, placement).placement;
   if (Error error = near.takeError())
     return error;
   return placement;
@@ -75,7 +81,7 @@ Expected<Solution> LabelSetting::run(Evaluator &evaluator, const SearchOptions &
     return error;
   if (!isWhole)
     return refine(evaluator, options, coarse, few, std::move(found));
-  auto placement = improved(evaluator, options, few, std::move(found.placement));
+  auto placement = improved(evaluator, brief, coarse, few, std::move(found.placement));
   if (!placement)
     return placement.takeError();
   return LabelSearch(evaluator, options).runFrom(coarse, *placement);

@@ -13,6 +13,7 @@
 #include "llvm/ADT/SmallVector.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <optional>
@@ -109,8 +110,10 @@ public:
   /// before, their interval is split until they have at most `mostStages`, as long as that is worth
   /// it. None: nothing of interest is left.
   std::optional<Range> takeDeciding(double timeLimit, double costLimit, size_t mostStages);
-  /// What takeDeciding took out last is to come back.
-  void setAside() { aside.push_back(std::move(taken)); }
+  /// Likewise all of them, undivided.
+  std::optional<Range> takeAll(double timeLimit, double costLimit);
+  /// What was taken out last is to come back.
+  void setAside() { std::move(taken.begin(), taken.end(), std::back_inserter(aside)); }
   /// Brings back all that was set aside; false: nothing was.
   bool bringBack();
 
@@ -266,6 +269,7 @@ private:
   size_t deciding() const;
   void splitDeciding();
   bool split(Interval &interval, Interval &upper);
+  Range rangeTaken() const;
   void dropSolved();
   double objectiveOf(const Interval &interval) const;
   bool isSolved(const Interval &interval) const;
@@ -335,7 +339,7 @@ private:
   std::vector<std::pair<size_t, size_t>> growing;
   std::vector<Choice> choices;     // by end, then begin
   std::vector<Interval> intervals; // ascending
-  Interval taken;                  // out of them last
+  std::vector<Interval> taken;     // out of them last
   std::vector<Interval> aside;
   double timeLimit, costLimit;   // of interest
   double solvedTime, solvedCost; // least bounds of the intervals that were dropped

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <tuple>
+#include <utility>
 
 using namespace llvm;
 
@@ -108,17 +109,41 @@ std::optional<Lagrangian::Range> Lagrangian::takeDeciding(double newTimeLimit, d
       continue;
     }
     fixChoices(lower);
-    Range range{lower.low, lower.high, lower.leastTime(), lower.most, {}};
-    for (int i : lower.choices) {
-      const Choice &choice = choices[i];
-      range.stages.push_back({choice.begin, choice.end, choice.option, choice.time, choice.forward,
-                              choice.sync, choice.receive, choice.gradient});
-    }
-    taken = std::move(lower);
+    taken.assign(1, std::move(lower));
     intervals.erase(intervals.begin() + least);
-    return range;
+    return rangeTaken();
   }
   return std::nullopt;
+}
+
+std::optional<Lagrangian::Range> Lagrangian::takeAll(double newTimeLimit, double newCostLimit) {
+  timeLimit = newTimeLimit;
+  costLimit = newCostLimit;
+  dropSolved();
+  if (intervals.empty())
+    return std::nullopt;
+  for (Interval &interval : intervals)
+    fixChoices(interval);
+  taken = std::exchange(intervals, {});
+  return rangeTaken();
+}
+
+Lagrangian::Range Lagrangian::rangeTaken() const {
+  Range range{infinity, 0, infinity, 0, {}};
+  std::vector<char> has(choices.size(), false);
+  for (const Interval &interval : taken) {
+    range.low = std::min(range.low, interval.low);
+    range.high = std::max(range.high, interval.high);
+    range.least = std::min(range.least, interval.leastTime());
+    range.most = std::max(range.most, interval.most);
+    for (int choice : interval.choices)
+      has[choice] = true;
+  }
+  for (size_t i = 0; i < choices.size(); ++i)
+    if (const Choice &choice = choices[i]; has[i])
+      range.stages.push_back({choice.begin, choice.end, choice.option, choice.time, choice.forward,
+                              choice.sync, choice.receive, choice.gradient});
+  return range;
 }
 
 bool Lagrangian::bringBack() {

@@ -177,7 +177,8 @@ void NeighbourPaths::addStage(const Chained &of) {
   const StateStage &stage = of.stage;
   const std::vector<Side> &ending = positions[stage.end].ending;
   const Side &own = ending[indexOf(ending, of.behind)], &before = sideOf(of);
-  interest.listSegments(stage.begin, stage.end, stage.option, memory.segments);
+  const ArrayRef<StatesOfInterest::Segment> segments =
+      interest.segments(stage.begin, stage.end, stage.option, memory.segments);
   const Addition<double> added{coreOf(stage), stage.forward - stage.receive, stage.sync};
   size_t known = 0;
   for (size_t gradient = own.times.size(); gradient-- > 0;) {
@@ -187,9 +188,9 @@ void NeighbourPaths::addStage(const Chained &of) {
     known = most;
     const size_t from = before.first + (most - 1) * interest.count(stage.begin);
     const size_t to = own.first + gradient * interest.count(stage.end);
-    heterplan::addStage(added, memory.segments, &memory.fills[from], &memory.forwards[from],
+    heterplan::addStage(added, segments, &memory.fills[from], &memory.forwards[from],
                         &memory.endingFills[to], &memory.endingForwards[to]);
-    for (const StatesOfInterest::Segment &segment : memory.segments)
+    for (const StatesOfInterest::Segment &segment : segments)
       looked += int64_t(segment.count);
   }
 }
@@ -229,7 +230,7 @@ double NeighbourPaths::fill(size_t state) const {
 /// Of `least`, what lies before a stage that ends in `state`; `first`: where its side begins.
 double NeighbourPaths::before(const std::vector<double> &least, const StateStage &stage,
                               size_t first, size_t state) const {
-  const size_t place = interest.placeOf(stage.begin, state - interest.all()->taken(stage.option));
+  const size_t place = interest.placeOf(stage.begin, interest.all()->before(state, stage.option));
   return place == StatesOfInterest::none ? infinity : least[first + place];
 }
 
@@ -245,7 +246,7 @@ std::vector<int> NeighbourPaths::path(size_t state) const {
     bool isBehindSync = false;
     for (size_t i = here.firstStage; i < positions[position + 1].firstStage; ++i) {
       const StateStage &stage = chained[i].stage;
-      if (!interest.all()->mayEndIn(state, stage.option))
+      if (interest.all()->before(state, stage.option) == DeviceStates::none)
         continue;
       size_t from = indexOf(here.ending, chained[i].behind);
       const Boundary &transfers = here.boundary(from, after);
@@ -273,7 +274,7 @@ std::vector<int> NeighbourPaths::path(size_t state) const {
       return {};
     path.push_back(chained[best].index);
     const StateStage &stage = chained[best].stage;
-    state -= interest.all()->taken(stage.option);
+    state = interest.all()->before(state, stage.option);
     position = stage.begin;
     after = &sideOf(chained[best]) - positions[position].behind.data();
     mostReceived = mayReceive;

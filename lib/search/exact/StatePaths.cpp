@@ -143,10 +143,11 @@ void StatePaths::addStage(const StateStage &stage) {
   const size_t to = ending.at(stage.end, transfers.kindFromBehind(stage.option));
   const Addition<float> added{float(stage.time - stage.receive - stage.gradient),
                               float(stage.forward - stage.receive), float(stage.sync)};
-  interest.listSegments(stage.begin, stage.end, stage.option, memory.segments);
-  heterplan::addStage(added, memory.segments, &memory.fills[from], &memory.forwards[from],
+  const ArrayRef<StatesOfInterest::Segment> segments =
+      interest.segments(stage.begin, stage.end, stage.option, memory.segments);
+  heterplan::addStage(added, segments, &memory.fills[from], &memory.forwards[from],
                       &memory.endingFills[to], &memory.endingForwards[to]);
-  for (const StatesOfInterest::Segment &segment : memory.segments)
+  for (const StatesOfInterest::Segment &segment : segments)
     looked += int64_t(segment.count);
 }
 
@@ -208,8 +209,9 @@ bool StatePaths::takeStage(const StateStage &stage) {
   const size_t to = ending.at(stage.end, transfers.kindFromBehind(stage.option));
   const float time = float(stage.time - stage.receive - stage.gradient);
   bool isKept = false;
-  interest.listSegments(stage.begin, stage.end, stage.option, memory.segments);
-  for (const StatesOfInterest::Segment &of : memory.segments) {
+  const ArrayRef<StatesOfInterest::Segment> segments =
+      interest.segments(stage.begin, stage.end, stage.option, memory.segments);
+  for (const StatesOfInterest::Segment &of : segments) {
     const float *left = &memory.left[to + of.behind];
     keepMost(time, left, &memory.leftBehind[from + of.before], of.count);
     isKept |= anyWithin(time, &memory.fills[from + of.before], left, of.count);

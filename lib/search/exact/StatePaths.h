@@ -20,6 +20,8 @@ struct StateStage {
   int begin, end, option;
   double time, forward, sync;
   double receive, gradient; // those transfers
+  /// Micro-batches in flight that it can keep: as many as stages follow, and one.
+  int mostInFlight = std::numeric_limits<int>::max();
 };
 
 /// What crosses a cut takes, seconds: the input of the stage behind it, and the gradient for the

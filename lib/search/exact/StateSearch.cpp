@@ -1,9 +1,12 @@
 #include "search/exact/StateSearch.h"
 
+#include "search/exact/DeviceLevels.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -16,6 +19,8 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 /// What is as near to a limit as this is no better: times of stages are rounded in favour of
 /// bounds.
 constexpr double tolerance = 1 - 1e-11;
+/// Rounding must not make a bound exceed the true value.
+constexpr double safety = 1 - 1e-12;
 /// Of one solve that knows neighbours; of one in a band that is not worth dividing.
 constexpr size_t fewStates = 8'000'000, mostStates = 80'000'000, mostStatesOfNarrow = 100'000'000;
 /// Of the stages of a range; with a budget, of which multipliers tell less than states do, so that
@@ -23,12 +28,18 @@ constexpr size_t fewStates = 8'000'000, mostStates = 80'000'000, mostStatesOfNar
 constexpr size_t statesOfRange = 50'000'000, statesOfRangeInBudget = 200'000'000;
 /// Of a range: then the rest of a band is passed over, too.
 constexpr int mostMisses = 16;
+/// Of as many states as are looked at where they are not rounded: those that do are wider apart in
+/// memory.
+constexpr double shareOfRounded = 0.55;
+/// A bound is solved again for the limit that it gives, where that is less than this share of the
+/// one before.
+constexpr double worthSolving = 0.97;
 /// Solves of a band before it is divided, unless there are few states.
 constexpr int patience = 4;
 /// Of the longest iteration of interest: a band in which slowest stages differ by less is narrow.
 constexpr double narrow = 2e-3;
 /// Likewise, of those that are passed over where the bound is below what any placement takes.
-constexpr double passedOver = 5e-4;
+constexpr double passedOver = 5e-4, passedOverOfRounded = 2e-3;
 
 /// As the iteration model has them (cost/IterationRules.h).
 StageSums sumsOf(ArrayRef<Stage> stages) {
@@ -40,6 +51,13 @@ StageSums sumsOf(ArrayRef<Stage> stages) {
     sums.exposed = std::max(stage.sync.value(), sums.exposed - stage.backward.value());
   }
   return sums;
+}
+
+std::map<int, size_t> countByOption(ArrayRef<StateStage> stages) {
+  std::map<int, size_t> count;
+  for (const StateStage &stage : stages)
+    ++count[stage.option];
+  return count;
 }
 } // namespace
 
@@ -62,17 +80,21 @@ bool StateSearch::applies(const Evaluator &evaluator, size_t mostStates) {
   const SearchSpace &space = evaluator.space;
   const bool anyDepth = space.minStages == 1 && space.maxStages + 1 >= int(space.positions.size());
   return anyDepth && evaluator.rules.fillWeight() == 1 &&
-         !evaluator.rules.transfersArePartOfStages() && DeviceStates::count(space) <= mostStates;
+         !evaluator.rules.transfersArePartOfStages() &&
+         (!mustRound(space, mostStates) ||
+          DeviceStates::mayRound(space, evaluator.problem.request));
 }
 
 StateSearch::StateSearch(Evaluator &evaluator, PathTable &paths, Incumbent &best,
-                         const SearchBudget &budget, int64_t statesPerWork)
+                         const SearchBudget &budget, size_t mostStates, int64_t statesPerWork)
     : evaluator(evaluator), paths(paths), best(best), budget(budget), statesPerWork(statesPerWork),
-      allStates(DeviceStates::count(evaluator.space)) {}
+      isRounded(mustRound(evaluator.space, mostStates)),
+      mostOfThem(isRounded ? size_t(shareOfRounded * double(mostStates))
+                           : DeviceStates::count(evaluator.space)) {}
 
 size_t StateSearch::mostStages() const {
   const bool isBudget = evaluator.problem.request.maxCostPerHour > DollarsPerHour(0);
-  return (isBudget ? statesOfRangeInBudget : statesOfRange) / allStates;
+  return (isBudget ? statesOfRangeInBudget : statesOfRange) / mostOfThem;
 }
 
 /// Longest iteration of interest of placements that take what a state says.
@@ -132,11 +154,14 @@ const LeastTransfers &StateSearch::transfersOf() {
   return *known;
 }
 
+bool StateSearch::tellsApart(ArrayRef<StateStage> stages) const {
+  constexpr double most = 0.5;
+  return DeviceLevels(evaluator.space, countByOption(stages), mostOfThem).exactShare() > most;
+}
+
 /// Makes `states` those of the types that stages use, at prices of interest; false: they are.
 bool StateSearch::useStatesOf(ArrayRef<StateStage> stages) {
-  std::map<int, size_t> used;
-  for (const StateStage &stage : stages)
-    ++used[stage.option];
+  std::map<int, size_t> used = countByOption(stages);
   std::set<int> now;
   for (auto [option, count] : used)
     for (auto [type, devices] : evaluator.space.options[option].group.counts)
@@ -146,7 +171,8 @@ bool StateSearch::useStatesOf(ArrayRef<StateStage> stages) {
   if (states && areKnown && now == typesOfStates)
     return false;
   states = std::make_shared<DeviceStates>(evaluator.space, evaluator.problem, used,
-                                          money() / least * (1 + 1e-9));
+                                          money() / least * (1 + 1e-9),
+                                          isRounded ? mostOfThem : DeviceStates::none);
   options = std::move(used);
   typesOfStates = std::move(now);
   return true;
@@ -161,7 +187,45 @@ double StateSearch::money() const {
   return std::min(most, Bounds::paidFor(request, best.objective) * tolerance);
 }
 
-double StateSearch::settle(const StageTable &newTable, const Lagrangian::Range &range) {
+/// Each in the ways that memory leaves it: in estimates, the least figures are of any.
+std::vector<StateStage> StateSearch::waysOf(ArrayRef<StateStage> stages) {
+  std::vector<StateStage> result;
+  for (const StateStage &stage : stages)
+    for (const StageEntry &way : table->ways(stage.begin, stage.end, stage.option)) {
+      StateStage &of = result.emplace_back(stage);
+      of.time = (way.forward + way.backward + stage.receive + stage.gradient) * safety;
+      of.forward = (way.leastForward + stage.receive) * safety;
+      of.sync = way.sync * safety;
+      of.mostInFlight = way.mostInFlight;
+    }
+  return result;
+}
+
+/// Those that take less than `below` and keep as many micro-batches as the fewest stages have
+/// behind them that do.
+std::vector<StateStage> StateSearch::thatMayStand(ArrayRef<StateStage> stages, double below) const {
+  const int last = int(evaluator.space.positions.size()) - 1;
+  std::vector<int> fewest(last + 1, microBatches); // stages behind a position
+  fewest[last] = 0;
+  std::vector<const StateStage *> byBegin;
+  for (const StateStage &stage : stages)
+    if (stage.time < below)
+      byBegin.push_back(&stage);
+  std::stable_sort(byBegin.begin(), byBegin.end(),
+                   [](const StateStage *a, const StateStage *b) { return a->begin > b->begin; });
+  auto mayStand = [&](const StateStage &stage) {
+    return stage.time < below &&
+           std::min(fewest[stage.end] + 1, microBatches) <= stage.mostInFlight;
+  };
+  for (const StateStage *stage : byBegin)
+    if (mayStand(*stage))
+      fewest[stage->begin] = std::min(fewest[stage->begin], fewest[stage->end] + 1);
+  std::vector<StateStage> result;
+  copy_if(stages, std::back_inserter(result), mayStand);
+  return result;
+}
+
+double StateSearch::settle(StageTable &newTable, const Lagrangian::Range &range) {
   table = &newTable;
   microBatches = table->microBatches;
   batch = table->batch;
@@ -170,14 +234,16 @@ double StateSearch::settle(const StageTable &newTable, const Lagrangian::Range &
   states.reset();
   leftOver = infinity;
   misses = 0;
-  settle(range.stages, StatesOfInterest(nullptr),
+  settle(waysOf(range.stages), StatesOfInterest(nullptr),
          {range.low, std::nextafter(range.high, infinity)});
-  return leftOver;
+  const bool isTime = evaluator.problem.request.objective == Objective::Throughput;
+  return isTime ? std::max(leftOver, least) : leftOver;
 }
 
 /// By a bound first, which tells the stages of interest and their states; then, where those are
 /// few, exactly. Paths of interest have the `known` states, if those are of the devices in hand.
-void StateSearch::settle(ArrayRef<StateStage> stages, const StatesOfInterest &known, Band band) {
+void StateSearch::settle(ArrayRef<StateStage> all, const StatesOfInterest &known, Band band) {
+  std::vector<StateStage> stages = thatMayStand(all, band.below);
   if (stages.empty() || band.low >= band.below)
     return;
   useStatesOf(stages);
@@ -185,9 +251,17 @@ void StateSearch::settle(ArrayRef<StateStage> stages, const StatesOfInterest &kn
   if (known.all() != states)
     return settle(stages, StatesOfInterest::all(states, positions), band);
   StatePaths bounds(known, transfersOf(), positions, bounding);
-  bounds.solve(stages, band.below);
   auto fill = [&](size_t state) { return bounds.fill(state); };
-  band.below = std::min(band.below, nextBelow(fill));
+  for (bool isShorter = true; isShorter && band.below > band.low;) {
+    const int64_t before = bounds.work();
+    bounds.solve(stages, band.below);
+    looked += bounds.work() - before;
+    const double next = nextBelow(fill);
+    isShorter = next < worthSolving * band.below && !isOver();
+    band.below = std::min(band.below, next);
+    if (isShorter)
+      stages = thatMayStand(stages, band.below);
+  }
   if (band.below <= band.low)
     return;
   if (isOver() || !std::isfinite(longest()))
@@ -195,8 +269,9 @@ void StateSearch::settle(ArrayRef<StateStage> stages, const StatesOfInterest &kn
   std::vector<double> limits;
   for (size_t state = 0; state < states->size(); ++state)
     limits.push_back(limitOf(state) - (microBatches - 1) * band.low);
+  const int64_t before = bounds.work();
   const std::vector<StateStage> kept = bounds.within(stages, band.below, limits);
-  looked += bounds.work();
+  looked += bounds.work() - before;
   if (kept.empty())
     return;
   if (useStatesOf(kept)) // fewer
@@ -309,9 +384,10 @@ double StateSearch::offer(const NeighbourPaths &neighbours, ArrayRef<StateStage>
       return sums.slowest * tolerance;
     }
   }
-  double low = microBatches > 1 && ++misses < mostMisses
-                   ? std::max(band.low, band.below - passedOver * limit / (microBatches - 1))
-                   : band.low;
+  const double step = isRounded ? passedOverOfRounded : passedOver;
+  const bool goesOn = microBatches > 1 && (isRounded || ++misses < mostMisses);
+  const double low =
+      goesOn ? std::max(band.low, band.below - step * limit / (microBatches - 1)) : band.low;
   leftOver = std::min(leftOver, objectiveOf(state, fill + (microBatches - 1) * low));
   return low;
 }

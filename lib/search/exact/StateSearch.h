@@ -32,16 +32,24 @@ struct Incumbent {
 
 class StateSearch {
 public:
-  /// Whether there are at most so many states, iterations take what the formula says, and pipelines
-  /// may have any number of stages.
+  /// Whether iterations take what the formula says, pipelines may have any number of stages, and
+  /// there are few states or they may be rounded.
   static bool applies(const Evaluator &evaluator, size_t mostStates);
-  /// All but `budget` outlive this. `statesPerWork`: how many states count as one of the work.
+  /// Whether there are so many states of the devices that they tell apart some amounts only, so
+  /// that something is left in most cases.
+  static bool mustRound(const SearchSpace &space, size_t mostStates) {
+    return DeviceStates::count(space) > mostStates;
+  }
+  /// All but `budget` outlive this. `mostStates`: as above; `statesPerWork`: how many states count
+  /// as one of the work.
   StateSearch(Evaluator &evaluator, PathTable &paths, Incumbent &best, const SearchBudget &budget,
-              int64_t statesPerWork);
+              size_t mostStates, int64_t statesPerWork);
 
   /// Looks for better plans with so many micro-batches as `table` has. Returns the least objective
   /// that others may have; infinite: none is better than the best one.
-  double settle(const StageTable &table, const Lagrangian::Range &range);
+  double settle(StageTable &table, const Lagrangian::Range &range);
+  /// Whether states, where they are rounded, tell apart most of what these stages take.
+  bool tellsApart(llvm::ArrayRef<StateStage> stages) const;
   /// States of stages that were looked at.
   int64_t work() const { return looked; }
   /// Least objective by the formula of the placements found that take longer, as they wait.
@@ -66,6 +74,8 @@ private:
                Band band);
   double shorten(const NeighbourPaths &neighbours, llvm::ArrayRef<StateStage> stages, Band band);
   void leave(llvm::function_ref<double(size_t)> fill, double low);
+  std::vector<StateStage> waysOf(llvm::ArrayRef<StateStage> stages);
+  std::vector<StateStage> thatMayStand(llvm::ArrayRef<StateStage> stages, double below) const;
   bool useStatesOf(llvm::ArrayRef<StateStage> stages);
   const LeastTransfers &transfersOf();
   double money() const;
@@ -79,12 +89,13 @@ private:
   Incumbent &best;
   const SearchBudget budget;
   const int64_t statesPerWork;
-  const size_t allStates; // of all options
+  const bool isRounded;    // states tell apart some amounts only
+  const size_t mostOfThem; // states of the devices
   int64_t looked = 0;
   double misjudged = std::numeric_limits<double>::infinity();
   std::map<int, std::unique_ptr<LeastTransfers>> transfers; // by number of micro-batches
   // Of the number in hand:
-  const StageTable *table = nullptr;
+  StageTable *table = nullptr;
   int microBatches = 1;
   int64_t batch = 0;
   double least = 0, most = 0; // seconds of an iteration

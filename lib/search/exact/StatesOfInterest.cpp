@@ -50,32 +50,41 @@ size_t StatesOfInterest::placeOf(int position, size_t state) const {
   return inRow < run.first || inRow >= run.last ? none : run.place + inRow - run.first;
 }
 
-void StatesOfInterest::listSegments(int begin, int end, int option,
-                                    std::vector<Segment> &segments) const {
-  segments.clear();
-  if (count(begin) == states->size() && count(end) == states->size()) {
-    for (auto [first, length] : states->runs(option))
-      segments.push_back({first - states->taken(option), first, length});
-    return;
-  }
+ArrayRef<StatesOfInterest::Segment> StatesOfInterest::segments(int begin, int end, int option,
+                                                               std::vector<Segment> &memory) const {
+  if (count(begin) == states->size() && count(end) == states->size())
+    return states->segments(option);
+  memory.clear();
   const Position &from = positions[begin];
-  const size_t length = states->rowLength(), taken = states->taken(option);
-  const size_t rowsTaken = taken / length, inRow = taken % length;
   for (const Run &behind : positions[end].runs) {
-    if (!states->holds(option, behind.row) || from.runOf[behind.row - rowsTaken] < 0)
+    const size_t row = states->rowBefore(option, behind.row);
+    if (row == none || from.runOf[row] < 0)
       continue;
-    const Run &before = from.runs[from.runOf[behind.row - rowsTaken]];
-    const size_t first = std::max(behind.first, before.first + inRow);
-    const size_t last = std::min(behind.last, before.last + inRow);
-    if (first >= last)
-      continue;
-    const Segment segment{before.place + first - inRow - before.first,
-                          behind.place + first - behind.first, last - first};
-    if (!segments.empty() && segments.back().leadsTo(segment))
-      segments.back().count += segment.count;
-    else
-      segments.push_back(segment);
+    const Run &before = from.runs[from.runOf[row]];
+    for (const Segment &of : states->segmentsOfRow(option))
+      addSegment(of, before, behind, memory);
   }
+  return memory;
+}
+
+/// What of `segment`, in a row, leads from `before` to `behind`.
+void StatesOfInterest::addSegment(Segment segment, const Run &before, const Run &behind,
+                                  std::vector<Segment> &segments) {
+  const size_t skip = std::max(behind.first - std::min(behind.first, segment.behind),
+                               before.first - std::min(before.first, segment.before));
+  const size_t endBehind =
+      std::min(segment.count, behind.last - std::min(behind.last, segment.behind));
+  const size_t endBefore =
+      std::min(segment.count, before.last - std::min(before.last, segment.before));
+  const size_t last = std::min(endBehind, endBefore);
+  if (skip >= last)
+    return;
+  const Segment own{before.place + segment.before + skip - before.first,
+                    behind.place + segment.behind + skip - behind.first, last - skip};
+  if (!segments.empty() && segments.back().leadsTo(own))
+    segments.back().count += own.count;
+  else
+    segments.push_back(own);
 }
 
 } // namespace heterplan

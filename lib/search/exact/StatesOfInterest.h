@@ -17,7 +17,7 @@ namespace heterplan {
 /// places.
 class StatesOfInterest {
 public:
-  static constexpr size_t none = ~size_t(0);
+  static constexpr size_t none = DeviceStates::none;
   /// No position has any before it is added.
   explicit StatesOfInterest(std::shared_ptr<const DeviceStates> states)
       : states(std::move(states)) {}
@@ -34,16 +34,12 @@ public:
   /// `none` where the state is of no interest.
   size_t placeOf(int position, size_t state) const;
 
-  /// Consecutive places of two positions.
-  struct Segment {
-    size_t before, behind, count;
-    bool leadsTo(const Segment &next) const {
-      return before + count == next.before && behind + count == next.behind;
-    }
-  };
+  using Segment = DeviceStates::Segment; // of places at two positions
   /// Where a stage on `option` leads from position `begin` to `end`: to all that do not cost too
   /// much, maybe to others.
-  void listSegments(int begin, int end, int option, std::vector<Segment> &segments) const;
+  /// They are of the states, or in `memory`.
+  llvm::ArrayRef<Segment> segments(int begin, int end, int option,
+                                   std::vector<Segment> &memory) const;
 
 private:
   /// Of one row.
@@ -51,6 +47,8 @@ private:
     size_t row, first, last; // states [first, last) of the row
     size_t place;            // of the first one
   };
+  static void addSegment(Segment segment, const Run &before, const Run &behind,
+                         std::vector<Segment> &segments);
   struct Position {
     std::vector<Run> runs;
     std::vector<int> runOf; // by row; −1: none

@@ -1,12 +1,14 @@
 #include "search/placement/StageTable.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <algorithm>
 
 using namespace llvm;
 
 namespace heterplan {
 
-StageTable::StageTable(Evaluator &evaluator, int microBatches, StageLimits limits)
+StageTable::StageTable(Evaluator &evaluator, int microBatches, const StageLimits &limits)
     : microBatches(microBatches), batch(evaluator.stages.fullSize(microBatches)),
       evaluator(evaluator), options(evaluator.space.options.size()),
       last(static_cast<int>(evaluator.space.positions.size()) - 1) {
@@ -47,8 +49,9 @@ StageTable::LeastTransfer StageTable::leastTransfer(const DeviceGroup &group, bo
 }
 
 /// A stage computes at least as long as any part of it, and an iteration takes at least m times as
-/// long as a stage.
-void StageTable::fillRow(int end, int option, StageLimits limits, const LeastMixedTimes &mixed) {
+/// long as a stage, and once all other layers.
+void StageTable::fillRow(int end, int option, const StageLimits &limits,
+                         const LeastMixedTimes &mixed) {
   const GroupOption &group = evaluator.space.options[option];
   bool whole = end + 1 == int(evaluator.space.positions.size());
   Row &row = rows[size_t(end) * options + option];
@@ -56,11 +59,12 @@ void StageTable::fillRow(int end, int option, StageLimits limits, const LeastMix
   row.last = row.first = !has(option) ? 0 : group.wholeModelOnly ? whole : end;
   double longest = std::min(limits.iteration, limits.paid / group.price.value()) * (1 + 1e-9);
   while (row.first > 0) {
-    if (microBatches * mixed.seconds(group.group, row.first - 1, end) > longest)
+    const double most = longest - limits.besides(row.first - 1, end);
+    if (microBatches * mixed.seconds(group.group, row.first - 1, end) > most)
       return;
     double least = 0;
     StageEntry entry = price(row.first - 1, end, option, least);
-    if (microBatches * least > longest)
+    if (microBatches * least > most)
       return;
     entries.push_back(entry);
     --row.first;
@@ -103,10 +107,8 @@ StageEntry StageTable::price(int begin, int end, int option, double &least) {
   LayerRange range{positions[begin], positions[end]};
   const DeviceGroup &group = evaluator.space.options[option].group;
   int64_t devices = group.size();
-  int stages = int(positions.size()) - end; // from this one on, at most
-  int deepest = std::min(microBatches, stages), fewest = std::min(microBatches, stages > 1 ? 2 : 1);
   if (group.counts.size() > 1)
-    return priceBalanced(range, group, end, deepest);
+    return priceBalanced(range, group, end, deepest(end));
   int type = group.counts.front().first;
   if (!evaluator.stages.mayRun(range, type))
     return {};
@@ -116,7 +118,7 @@ StageEntry StageTable::price(int begin, int end, int option, double &least) {
   if (!cost.isKnown)
     return {};
   if (!cost.largestIsSlowest)
-    return priceBalanced(range, group, end, deepest);
+    return priceBalanced(range, group, end, deepest(end));
   StageEntry entry;
   least = (cost.forward + cost.backward).value();
   entry.forward = entry.leastForward = cost.forward.value();
@@ -127,56 +129,76 @@ StageEntry StageTable::price(int begin, int end, int option, double &least) {
                                                                         entry.share, plain)
                                         : evaluator.stages.mostInFlight(cost, type);
   bool onlyWay = evaluator.stages.waysFor(int(devices)).size() == 1;
-  return onlyWay || entry.mostInFlight >= deepest ? entry
-                                                  : priceWays(range, group, end, fewest, deepest);
+  return onlyWay || entry.mostInFlight >= deepest(end) ? entry : priceWays(range, group, end);
+}
+
+/// The ways that fit with the `fewest` micro-batches in flight there can be, of an even split.
+SmallVector<StageTable::WayCost, 6> StageTable::waysThatFit(LayerRange range,
+                                                            const DeviceGroup &group, int fewest) {
+  auto [type, count] = group.counts.front();
+  const int64_t share = (batch + count - 1) / count;
+  SmallVector<WayCost, 6> ways;
+  for (const StageWay &way : evaluator.stages.waysFor(count)) {
+    int most = evaluator.stages.mostInFlight(range, type, count, share, way);
+    if (most < fewest)
+      continue;
+    StageOption option{group, 1, {way.recomputes}, way.sharding, {}};
+    StageCost cost = evaluator.stages.costs.stageCost(range, option,
+                                                      evaluator.stages.splitOf(microBatches, true));
+    ways.push_back({most, cost.forward.value(), cost.backward.value(), cost.synchronization.value(),
+                    &way == evaluator.stages.waysFor(count).begin()});
+  }
+  return ways;
 }
 
 /// The ways that fit with the `fewest` micro-batches in flight there can be, and what is lost where
 /// one that is taken at some depth takes longer than one further from the end. The split is even,
 /// and no way makes a forward pass shorter.
-StageEntry StageTable::priceWays(LayerRange range, const DeviceGroup &group, int end, int fewest,
-                                 int deepest) {
+StageEntry StageTable::priceWays(LayerRange range, const DeviceGroup &group, int end) {
+  const int fewest = fewestInFlight(end);
   StageEntry entry;
-  auto [type, count] = group.counts.front();
-  entry.share = (batch + count - 1) / count;
-  SmallVector<WayCost, 6> ways;
-  bool plainFits = false;
-  for (const StageWay &way : evaluator.stages.waysFor(count)) {
-    int most = evaluator.stages.mostInFlight(range, type, count, entry.share, way);
-    if (most < fewest)
-      continue;
-    plainFits |= &way == evaluator.stages.waysFor(count).begin();
-    StageOption option{group, 1, {way.recomputes}, way.sharding, {}};
-    StageCost cost = evaluator.stages.costs.stageCost(range, option,
-                                                      evaluator.stages.splitOf(microBatches, true));
-    ways.push_back(
-        {most, cost.forward.value(), cost.backward.value(), cost.synchronization.value()});
-  }
+  entry.share = (batch + group.size() - 1) / group.size();
+  const SmallVector<WayCost, 6> ways = waysThatFit(range, group, fewest);
   if (ways.empty())
     return entry;
   setEstimate(ways, entry);
   entry.leastForward = entry.forward;
-  auto takenAt = [&](int inFlight) {
+  const SmallVector<WayCost, 6> taken = waysTaken(ways, fewest, deepest(end));
+  for (size_t further = 0; further < taken.size(); ++further)
+    for (size_t nearer = 0; nearer < further; ++nearer)
+      noteLoss(end, lossBetween(taken[nearer], taken[further]));
+  waysDiffer = true;
+  return entry;
+}
+
+/// Of `ways` those that StageEvaluator takes with `fewest` to `deepest` micro-batches in flight,
+/// each with the most with which it does.
+SmallVector<StageTable::WayCost, 6> StageTable::waysTaken(ArrayRef<WayCost> ways, int fewest,
+                                                          int deepest) const {
+  auto takenWith = [&](int inFlight) {
     const WayCost *taken = nullptr;
     for (const WayCost &way : ways) {
       auto added = [&](const WayCost &of) { return microBatches * of.time() + of.sync; };
       if (way.mostInFlight < inFlight || (taken && added(way) >= added(*taken)))
         continue;
       taken = &way;
-      if (plainFits && &way == ways.begin())
+      if (way.isFirst)
         break;
     }
     return taken;
   };
-  SmallVector<const WayCost *, 6> taken; // nearer to the end first
-  for (int inFlight = fewest; inFlight <= std::min(deepest, entry.mostInFlight); ++inFlight)
-    if (const WayCost *way = takenAt(inFlight); taken.empty() || taken.back() != way) {
-      for (const WayCost *nearer : taken)
-        noteLoss(end, lossBetween(*nearer, *way));
-      taken.push_back(way);
-    }
-  waysDiffer = true;
-  return entry;
+  SmallVector<WayCost, 6> result; // nearer to the end first
+  const WayCost *last = nullptr;
+  for (int inFlight = fewest; inFlight <= deepest; ++inFlight) {
+    const WayCost *taken = takenWith(inFlight);
+    if (!taken)
+      break;
+    if (taken != last)
+      result.push_back(*taken);
+    result.back().mostInFlight = inFlight;
+    last = taken;
+  }
+  return result;
 }
 
 /// Whether a stage that runs as `run` would still fit with `inFlight` micro-batches, and a sample
@@ -255,6 +277,30 @@ StageEntry StageTable::atDepth(int begin, int end, int option, int depth) {
   result.share = run.cost.largestShare.value();
   result.mostInFlight = run.fits ? inFlight : 0;
   return result;
+}
+
+SmallVector<StageEntry, 6> StageTable::ways(int begin, int end, int option) {
+  const StageEntry &entry = at(begin, end, option);
+  const std::vector<int> &positions = evaluator.space.positions;
+  const LayerRange range{positions[begin], positions[end]};
+  const DeviceGroup &group = evaluator.space.options[option].group;
+  const bool isExact = !entry.estimate, isMixed = group.counts.size() > 1;
+  if (isExact || isMixed ||
+      !evaluator.stages.costs
+           .stageCost(range, plainest[option], evaluator.stages.splitOf(microBatches, true))
+           .largestIsSlowest)
+    return {entry};
+  const int fewest = fewestInFlight(end);
+  SmallVector<StageEntry, 6> found;
+  for (const WayCost &way : waysTaken(waysThatFit(range, group, fewest), fewest, deepest(end))) {
+    StageEntry &of = found.emplace_back(entry);
+    of.forward = of.leastForward = way.forward;
+    of.backward = way.backward;
+    of.sync = way.sync;
+    of.mostInFlight = way.mostInFlight;
+    of.estimate = false;
+  }
+  return found;
 }
 
 double StageTable::leastReceive(int position, int option, int64_t share) const {

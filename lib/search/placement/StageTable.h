@@ -7,6 +7,7 @@
 
 #include "llvm/ADT/DenseMap.h"
 
+#include <algorithm>
 #include <limits>
 #include <vector>
 
@@ -30,12 +31,19 @@ struct StageEntry {
 struct StageLimits {
   double iteration = std::numeric_limits<double>::infinity();
   double paid = std::numeric_limits<double>::infinity();
+  /// By position: what the layers before it add to an iteration at least, seconds; none: not known.
+  std::vector<double> before = {};
+
+  /// What layers before `begin` and from `end` on add.
+  double besides(int begin, int end) const {
+    return before.empty() ? 0 : before[begin] + before.back() - before[end];
+  }
 };
 
 class StageTable {
 public:
   /// Stages that no placement within `limits` can have are left out: they never fit.
-  StageTable(Evaluator &evaluator, int microBatches, StageLimits limits = {});
+  StageTable(Evaluator &evaluator, int microBatches, const StageLimits &limits = {});
 
   const int microBatches;
   const int64_t batch; // samples of a full micro-batch
@@ -53,6 +61,9 @@ public:
   /// The same exactly, `depth` stages from the end, itself counted; mostInFlight 0: it does not
   /// fit.
   StageEntry atDepth(int begin, int end, int option, int depth);
+  /// All that the stage may be at some depth: the ways in which it may run, each with as many
+  /// micro-batches in flight as it holds; or the entry itself, where it is exact, or no way is.
+  llvm::SmallVector<StageEntry, 6> ways(int begin, int end, int option);
   /// Whether stages may run in another way further from the end, where memory forces it.
   bool depthMatters() const { return waysDiffer; }
   /// By how many seconds an iteration may take longer when the stages before `position` stand
@@ -78,20 +89,26 @@ private:
   bool hasNeighbours(int begin, int end, int option) const {
     return (begin > 0 || !sharesBefore[option]) && (end < last || !sharesNext[option]);
   }
-  void fillRow(int end, int option, StageLimits limits, const LeastMixedTimes &mixed);
+  void fillRow(int end, int option, const StageLimits &limits, const LeastMixedTimes &mixed);
   StageEntry price(int begin, int end, int option, double &least);
   /// What a stage takes in one way, and how many micro-batches it can keep so.
   struct WayCost {
     int mostInFlight;
     double forward, backward, sync;
+    bool isFirst = false; // of all ways
     double time() const { return forward + backward; }
   };
   void setEstimate(llvm::ArrayRef<WayCost> ways, StageEntry &entry) const;
   double lossBetween(const WayCost &nearer, const WayCost &further) const;
   void noteLoss(int end, double loss);
   StageEntry priceBalanced(LayerRange range, const DeviceGroup &group, int end, int deepest);
-  StageEntry priceWays(LayerRange range, const DeviceGroup &group, int end, int fewest,
-                       int deepest);
+  StageEntry priceWays(LayerRange range, const DeviceGroup &group, int end);
+  llvm::SmallVector<WayCost, 6> waysThatFit(LayerRange range, const DeviceGroup &group, int fewest);
+  /// The fewest micro-batches in flight that a stage which ends at `end` can have.
+  int fewestInFlight(int end) const { return std::min(microBatches, end < last ? 2 : 1); }
+  int deepest(int end) const { return std::min(microBatches, last + 1 - end); }
+  llvm::SmallVector<WayCost, 6> waysTaken(llvm::ArrayRef<WayCost> ways, int fewest,
+                                          int deepest) const;
   bool fitsDeeper(LayerRange range, const StageEvaluation &run, int inFlight);
 
   /// Least time of a transfer: its start, and of each byte of a sample.

@@ -1,5 +1,6 @@
 // Recursions over device states, held to all paths of small random problems.
 #include "search/exact/StatePaths.h"
+#include "search/exact/DeviceLevels.h"
 #include "support/RandomProblem.h"
 
 #include "gtest/gtest.h"
@@ -54,6 +55,15 @@ public:
     if (slowest)
       *slowest = most;
     return sum;
+  }
+
+  /// Of a path of other stages.
+  double fillOfKept(const std::vector<int> &path, const std::vector<StateStage> &kept) {
+    std::vector<StateStage> own = kept;
+    std::swap(own, stages);
+    const double fill = fillOf(path);
+    std::swap(own, stages);
+    return fill;
   }
 
   Evaluator &evaluator;
@@ -214,6 +224,77 @@ TEST(StatePaths, theyEqualAllPathsWithTheirTransfers) {
   EXPECT_GT(left, 1000u);
 }
 
+/// With any number of levels they are bounds, which all levels make exact.
+TEST(StatePaths, roundedStatesAreBounds) {
+  int rounded = 0, looser = 0;
+  StatePaths::Memory bounding;
+  NeighbourPaths::Memory exact;
+  for (int seed = 0; seed < 400; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    test::RandomProblem random(seed);
+    random.request.maxCostPerHour = DollarsPerHour(0);
+    random.request.objective = Objective::Throughput;
+    Problem problem = llvm::cantFail(random.problem());
+    Evaluator evaluator(problem);
+    Instance instance(evaluator);
+    std::vector<int> best;
+    const double least = instance.least(infinity, best);
+    if (instance.stages.empty() || std::isinf(least) ||
+        !DeviceStates::mayRound(instance.space, problem.request))
+      continue;
+    LeastTransfers transfers(evaluator, instance.paths, instance.table);
+    const size_t all = DeviceStates(instance.space, problem, instance.options(), infinity).size();
+    for (size_t most : {size_t(1), all / 4, all / 2, all - 1}) {
+      const auto states = std::make_shared<DeviceStates>(instance.space, problem,
+                                                         instance.options(), infinity, most);
+      const auto interest = StatesOfInterest::all(states, instance.last + 1);
+      StatePaths bounds(interest, transfers, instance.last + 1, bounding);
+      bounds.solve(instance.stages, infinity);
+      const size_t last = states->size() - 1; // all that there is
+      EXPECT_LE(bounds.fill(last), least * (1 + 1e-9));
+      std::vector<double> limits(states->size(), least * (1 + 1e-9));
+      std::vector<StateStage> kept = bounds.within(instance.stages, infinity, limits);
+      for (int index : best)
+        EXPECT_TRUE(isAmong(instance.stages[index], kept));
+      const StatesOfInterest few = bounds.statesWithin();
+      NeighbourPaths paths(evaluator, few, instance.paths, instance.table.batch, kept, exact);
+      paths.solve(infinity);
+      EXPECT_LE(paths.fill(last), least * (1 + 1e-9));
+      EXPECT_NEAR(instance.fillOfKept(paths.path(last), kept) / paths.fill(last), 1, 1e-9);
+      rounded += states->size() < all;
+      looser += paths.fill(last) < least * (1 - 1e-9);
+    }
+  }
+  EXPECT_GT(rounded, 100);
+  EXPECT_GT(looser, 20);
+}
+
+TEST(DeviceLevels, theyAreWhatGroupsLeaveOfAType) {
+  test::RandomProblem random(0);
+  random.request = {};
+  random.request.globalBatch = Samples(64);
+  random.cluster.types.resize(1);
+  random.cluster.nodes.resize(1);
+  NodeGroup &nodes = random.cluster.nodes[0];
+  nodes.count = 6;
+  nodes.devices = {{random.cluster.types[0].name, 4}};
+  Problem problem = llvm::cantFail(random.problem());
+  SearchSpace space(problem);
+  std::map<int, size_t> options; // on eight devices most, on one some
+  for (size_t option = 0; option < space.options.size(); ++option)
+    if (int devices = space.options[option].group.size(); devices == 8 || devices == 1)
+      options[int(option)] = devices == 8 ? 10 : 1;
+  DeviceLevels few(space, options, 10);
+  EXPECT_EQ(few.of(0), (std::vector<int>{0, 7, 8, 15, 16, 23, 24}));
+  EXPECT_NEAR(few.exactShare(), 80. / 81, 1e-12);
+  DeviceLevels all(space, options, 25);
+  EXPECT_EQ(all.of(0).size(), 25u);
+  EXPECT_EQ(all.exactShare(), 1);
+  DeviceLevels none(space, options, 1);
+  EXPECT_EQ(none.of(0).back(), 24);
+  EXPECT_EQ(none.exactShare(), 0);
+}
+
 TEST(DeviceStates, aGroupIsPaidForItsDevicesNotForItsSlots) {
   test::RandomProblem random(0);
   random.request = {};
@@ -233,7 +314,9 @@ TEST(DeviceStates, aGroupIsPaidForItsDevicesNotForItsSlots) {
       three[int(option)] = 1;
   ASSERT_EQ(three.size(), 1u);
   DeviceStates states(space, problem, three, infinity);
-  const size_t taken = states.taken(three.begin()->first);
+  size_t taken = 0; // by one group
+  while (states.before(taken, three.begin()->first) == DeviceStates::none)
+    ++taken;
   EXPECT_EQ(states.price(taken), 6);
   EXPECT_EQ(states.price(2 * taken), 12);
   DeviceStates cheap(space, problem, three, /*mostPrice=*/7);
