@@ -129,7 +129,7 @@ private:
     Seconds end{};
   };
   struct Meeting {
-    size_t present = 0;
+    int64_t present = 0;
     Seconds begin{};
   };
 
@@ -313,7 +313,7 @@ private:
   std::vector<RankState> ranks;
   std::vector<std::vector<int>> stageRanks;
   std::vector<StagePass> passes;
-  std::map<std::vector<int>, Meeting> meetings, sumMeetings; // by group
+  std::map<RankGroup, Meeting> meetings, sumMeetings; // by group
   std::vector<int> ready;
 };
 } // namespace

@@ -1,5 +1,7 @@
 #include "cost/StageCost.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <algorithm>
 #include <cassert>
 
@@ -140,10 +142,13 @@ StageCosts::Slowest StageCosts::slowestOf(LayerRange range, const StageOption &o
       add(type, split.batch / count);
   }
   for (size_t i = 0; i < split.shares.size(); ++i) {
-    int64_t before = 0; // as measured, smaller ones may take longer
-    for (int64_t share : split.shares[i])
-      if (share != before)
-        add(option.devices.counts[i].first, before = share);
+    // Each once, as there may be thousands. As measured, smaller ones may take longer.
+    ArrayRef<int64_t> left = split.shares[i];
+    while (!left.empty()) {
+      add(option.devices.counts[i].first, left.front());
+      auto isEqual = [&](int64_t share) { return share == left.front(); };
+      left = left.drop_front(partition_point(left, isEqual) - left.begin());
+    }
   }
   slowest.largestIsSlowest &= option.devices.counts.size() == 1;
   if (split.isLast)

@@ -17,7 +17,7 @@
 
 namespace heterplan {
 
-/// Version that this program writes: "1.0".
+/// Version that this program writes: "1.1".
 extern const char *const schemaVersion;
 
 std::string toJson(const LayerGraph &graph);

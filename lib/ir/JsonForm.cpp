@@ -23,10 +23,10 @@ using google::protobuf::Reflection;
 
 namespace heterplan {
 
-const char *const schemaVersion = "1.0";
+const char *const schemaVersion = "1.1";
 
 namespace {
-constexpr int knownMajor = 1, knownMinor = 0;
+constexpr int knownMajor = 1, knownMinor = 1;
 constexpr double largestNumber = 1e30, largestCount = 2147483647.0, largestWhole = 0x1p53;
 
 enum class Age { Known, NewerMinor };
@@ -280,11 +280,11 @@ Error parseMessage(const JsonSource &source, Message &message, StringRef version
   return Checker(source).check(message, "");
 }
 
-std::string printMessage(Message &message) {
+std::string printMessage(Message &message, Defaults defaults) {
   mendStrings(message);
   google::protobuf::util::JsonPrintOptions options;
   options.add_whitespace = true;
-  options.always_print_primitive_fields = true;
+  options.always_print_primitive_fields = defaults == Defaults::Printed;
   std::string text;
   auto status = google::protobuf::util::MessageToJsonString(message, &text, options);
   assert(status.ok() && "a valid message has a JSON form");

@@ -36,9 +36,13 @@ struct JsonSource {
 llvm::Error parseMessage(const JsonSource &source, google::protobuf::Message &message,
                          llvm::StringRef versionElement, bool versionOptional);
 
+/// Whether fields without presence are printed that have their default value, empty lists among
+/// them.
+enum class Defaults { Printed, LeftOut };
+
 /// The JSON text of `message`, with a final newline. Deterministic; bytes of strings that are not
 /// UTF-8 become '?'. Doubles are printed so that they read back as they were.
-std::string printMessage(google::protobuf::Message &message);
+std::string printMessage(google::protobuf::Message &message, Defaults defaults = Defaults::Printed);
 
 /// Turns names into enumerators and remembers the first that is unknown, so that mapping a message
 /// is straight-line code: map all, then take().

@@ -61,6 +61,7 @@ public:
     for (int stage = 0; stage < program.stages; ++stage)
       if (Error error = createParts(stage))
         return error;
+    groups = program.stageGroups();
     for (int stage = 0; stage < program.stages; ++stage)
       if (Error error = describeParts(stage))
         return error;
@@ -168,7 +169,6 @@ private:
       return tables.takeError();
     std::vector<BoundaryTensor> receives = tensorsOf(stageGraph.into(stage));
     std::vector<BoundaryTensor> sends = tensorsOf(stageGraph.outOf(stage));
-    groups.push_back(program.ranksOf(stage));
     for (Member member : members[stage]) {
       ProgramPart &part = partOf(member);
       part.receives = receives;
@@ -401,7 +401,7 @@ private:
   std::map<DeviceRef, int> numbers;                  // ranks
   std::vector<std::vector<Member>> members;          // by stage, replica by replica
   std::vector<std::vector<SampleRange>> lastSamples; // of the last micro-batch, likewise
-  std::vector<std::vector<int>> groups;              // by stage: its ranks, ascending
+  std::vector<RankGroup> groups;                     // by stage: its ranks, ascending
   std::vector<bool> areUnequal;                      // by stage: times of its replicas
   std::vector<std::vector<int>> crossing;            // by link: indices of tensors
 };

@@ -17,9 +17,10 @@ Error refuse(const std::string &message) {
 }
 } // namespace
 
-PartVerifier::PartVerifier(const Program &program, const StageGraph &graph, int rank, int part,
+PartVerifier::PartVerifier(const Program &program, const StageGraph &graph,
+                           const RankGroup &members, int rank, int part,
                            ArrayRef<SampleRange> samples)
-    : program(program), graph(graph),
+    : program(program), graph(graph), members(members),
       part(program.ranks[rank].parts[part]), microBatches{program.globalBatch,
                                                           program.microBatches},
       rank(rank), samples(samples) {}
@@ -27,8 +28,6 @@ PartVerifier::PartVerifier(const Program &program, const StageGraph &graph, int 
 Error PartVerifier::verifyHeader() {
   if (part.replica < 0 || part.shard < 0)
     return refuse(name() + " has a negative replica or shard");
-  if (part.stateSharding != StateSharding::None)
-    members = program.ranksOf(part.stage);
   if (Error error = verifyTables())
     return error;
   if (Error error = verifyTensors())
@@ -82,15 +81,16 @@ std::string PartVerifier::name() const {
 Error PartVerifier::verifyTables() {
   if (part.tables.empty())
     return Error::success();
-  members = program.ranksOf(part.stage);
   for (const ProgramTable &table : part.tables) {
     bool negative = any_of(table.rows, [](int64_t rows) { return rows < 0; });
-    if (table.name.empty() || table.columns < 1 || negative || table.rows.size() != members.size())
+    if (table.name.empty() || table.columns < 1 || negative ||
+        int64_t(table.rows.size()) != members.size())
       return refuse(name() + " has a table '" + table.name +
                     "' without columns, or without a number of rows for each rank of its stage");
   }
-  if (part.tables != program.ranks[members.front()].findPart(part.stage)->tables)
-    return refuse("ranks " + std::to_string(members.front()) + " and " + std::to_string(rank) +
+  int first = *members.begin();
+  if (part.tables != program.ranks[first].findPart(part.stage)->tables)
+    return refuse("ranks " + std::to_string(first) + " and " + std::to_string(rank) +
                   " of one stage disagree on its tables");
   return Error::success();
 }
@@ -146,17 +146,13 @@ const char *PartVerifier::checkWhole(const Instruction &instruction) {
     return problem;
   if (!isCollective(instruction.op))
     return nullptr;
-  bool member = false;
-  for (size_t i = 0; i < instruction.group.size(); ++i) {
-    int other = instruction.group[i];
-    if (other < 0 || other >= static_cast<int>(program.ranks.size()) ||
-        (i && other <= instruction.group[i - 1]))
-      return "its group is not an ascending list of ranks";
-    member |= other == rank;
-  }
-  if (!member)
+  const RankGroup &group = instruction.group;
+  if (!group.ascends() ||
+      (!group.empty() && group.ranges().back().last() >= int64_t(program.ranks.size())))
+    return "its group is not an ascending list of ranks";
+  if (!group.contains(rank))
     return "its group lacks the rank itself";
-  if (program.ranks[rank].parts.size() > 1 && instruction.group != program.ranksOf(part.stage))
+  if (program.ranks[rank].parts.size() > 1 && group != members)
     return "its group is not that of the ranks of its stage";
   return nullptr;
 }

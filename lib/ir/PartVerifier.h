@@ -16,10 +16,10 @@ namespace heterplan {
 /// Checks one part of a rank: by itself, then its instructions, each and in their order.
 class PartVerifier {
 public:
-  /// `graph`: of the stages. `samples`: of each micro-batch, as the forward passes of the part say.
-  /// All outlive this.
-  PartVerifier(const Program &program, const StageGraph &graph, int rank, int part,
-               llvm::ArrayRef<SampleRange> samples);
+  /// `graph`: of the stages. `members`: the ranks of its stage. `samples`: of each micro-batch, as
+  /// the forward passes of the part say. All outlive this.
+  PartVerifier(const Program &program, const StageGraph &graph, const RankGroup &members, int rank,
+               int part, llvm::ArrayRef<SampleRange> samples);
 
   /// Comes first. InvalidProgram.
   llvm::Error verifyHeader();
@@ -53,12 +53,12 @@ private:
 
   const Program &program;
   const StageGraph &graph;
+  const RankGroup &members;
   const ProgramPart &part;
   const MicroBatches microBatches;
   int rank;
   llvm::ArrayRef<SampleRange> samples;
   std::vector<Passes> passes;
-  std::vector<int> members; // ranks of the stage, where they share tables or state
   bool scattered = false, stepped = false, gathered = false; // at the end of the iteration
 };
 

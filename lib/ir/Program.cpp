@@ -28,12 +28,12 @@ const ProgramPart *RankProgram::findPart(int stage) const {
   return found == parts.end() ? nullptr : &*found;
 }
 
-std::vector<int> Program::ranksOf(int stage) const {
-  std::vector<int> result;
+std::vector<RankGroup> Program::stageGroups() const {
+  std::vector<RankGroup> groups(stages);
   for (const RankProgram &rank : ranks)
-    if (rank.findPart(stage))
-      result.push_back(rank.rank);
-  return result;
+    for (const ProgramPart &part : rank.parts)
+      groups[part.stage].add(rank.rank);
+  return groups;
 }
 
 std::string describe(const Program &program, int rank, int index) {
@@ -91,13 +91,14 @@ PartSamples samplesOf(const RankProgram &rank, int microBatches) {
   return samples;
 }
 
-/// Checks the instructions of one rank, each by itself and in their order.
-Error verifyRank(const Program &program, const StageGraph &graph, int number,
-                 const PartSamples &samples) {
+/// Checks the instructions of one rank, each by itself and in their order. `groups`: by stage.
+Error verifyRank(const Program &program, const StageGraph &graph, ArrayRef<RankGroup> groups,
+                 int number, const PartSamples &samples) {
   const RankProgram &rank = program.ranks[number];
   std::vector<PartVerifier> parts;
   for (size_t part = 0; part < rank.parts.size(); ++part) {
-    parts.emplace_back(program, graph, number, static_cast<int>(part), samples[part]);
+    parts.emplace_back(program, graph, groups[rank.parts[part].stage], number,
+                       static_cast<int>(part), samples[part]);
     if (Error error = parts.back().verifyHeader())
       return error;
   }
@@ -218,8 +219,9 @@ Error Program::verify() const {
   std::vector<PartSamples> samples;
   for (const RankProgram &rank : ranks)
     samples.push_back(samplesOf(rank, microBatches));
+  const std::vector<RankGroup> groups = stageGroups();
   for (size_t rank = 0; rank < ranks.size(); ++rank)
-    if (Error error = verifyRank(*this, graph, static_cast<int>(rank), samples[rank]))
+    if (Error error = verifyRank(*this, graph, groups, static_cast<int>(rank), samples[rank]))
       return error;
   for (int stage = 0; stage < stages; ++stage)
     if (Error error = verifyCoverage(*this, stage, samples))

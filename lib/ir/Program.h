@@ -4,6 +4,7 @@
 
 #include "ir/LayerGraph.h"
 #include "ir/Plan.h"
+#include "ir/RankGroup.h"
 #include "ir/StageGraph.h"
 
 #include "llvm/ADT/ArrayRef.h"
@@ -50,13 +51,13 @@ struct SampleRange {
 
 struct Instruction {
   Op op{};
-  int part = 0;           // of its rank
-  int microBatch = -1;    // -1: of the whole iteration
-  int peer = -1;          // rank at the other end of a send or receive; may be the rank itself
-  SampleRange samples;    // what is moved or computed
-  int boundary = -1;      // transfers: the link of StageGraph; in a chain b leads from b to b+1
-  std::vector<int> group; // ranks of a collective
-  Seconds seconds{};      // predicted duration; waiting not included
+  int part = 0;        // of its rank
+  int microBatch = -1; // -1: of the whole iteration
+  int peer = -1;       // rank at the other end of a send or receive; may be the rank itself
+  SampleRange samples; // what is moved or computed
+  int boundary = -1;   // transfers: the link of StageGraph; in a chain b leads from b to b+1
+  RankGroup group;     // of a collective
+  Seconds seconds{};   // predicted duration; waiting not included
   bool operator==(const Instruction &) const = default;
 };
 
@@ -124,8 +125,8 @@ struct Program {
   bool operator==(const Program &) const = default;
 
   StageGraph stageGraph() const { return {stages, links}; }
-  /// The ranks with a part of `stage`, ascending.
-  std::vector<int> ranksOf(int stage) const;
+  /// The ranks with a part of each stage, ascending.
+  std::vector<RankGroup> stageGroups() const;
 
   /// The parts of each stage cover each micro-batch, every send has one receive (and the reverse)
   /// with the same samples and order, collectives name the same group on every member, and no

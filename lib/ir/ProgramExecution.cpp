@@ -176,12 +176,12 @@ private:
 
   struct Collective {
     std::map<int, std::vector<int>> calls; // by rank: indices of instructions
-    size_t present = 0;
+    int64_t present = 0;
   };
 
   const Program &program;
   std::map<Route, Channel> channels;
-  std::map<std::vector<int>, Collective> collectives;
+  std::map<RankGroup, Collective> collectives;
   std::vector<size_t> next;  // instruction of each rank
   std::vector<int> waitsFor; // sender that a rank waits for, or -1
   std::vector<int> ready;

@@ -25,6 +25,57 @@ SampleRange readSamples(const v1::SampleRange &form) {
   return {int64_t(form.begin()), int64_t(form.count())};
 }
 
+void writeGroup(const RankGroup &group, v1::Instruction &form) {
+  for (const RankRange &range : group.ranges()) {
+    v1::RankRange &rangeForm = *form.add_ranges();
+    rangeForm.set_first(range.first);
+    rangeForm.set_count(range.count);
+    rangeForm.set_stride(range.stride);
+  }
+}
+
+RankRange readRange(const v1::RankRange &form) {
+  return {form.first(), form.count(), form.stride()};
+}
+
+RankGroup readGroup(const v1::Instruction &form) {
+  RankGroup group;
+  for (int rank : form.group())
+    group.add(rank);
+  for (const v1::RankRange &range : form.ranges())
+    group.add(readRange(range));
+  return group;
+}
+
+/// Whether `range` has ranks below `worldSize` alone, all behind `before`.
+bool isBehind(int64_t before, const RankRange &range, int worldSize) {
+  return range.count > 0 && range.stride > 0 && range.first > before && range.last() < worldSize;
+}
+
+/// That a group is stated in one way and ascends. Comes before readGroup().
+Error checkGroup(const v1::Instruction &form, const Twine &place, int worldSize,
+                 const JsonSource &source) {
+  if (form.group_size() && form.ranges_size())
+    return Diagnostic(Diag::InvalidProgram, source.at(place))
+           << "an instruction has both 'group' and 'ranges'; accepted is one of them";
+  int64_t last = -1;
+  auto check = [&](const RankRange &range, const Twine &element) -> Error {
+    if (!isBehind(last, range, worldSize))
+      return Diagnostic(Diag::InvalidProgram, source.at(element))
+             << range.count << " ranks from " << range.first << " on, " << range.stride
+             << " apart; accepted are ranks below " << worldSize << " that ascend";
+    last = range.last();
+    return Error::success();
+  };
+  for (int i = 0; i < form.group_size(); ++i)
+    if (Error error = check({form.group(i)}, place + ".group[" + Twine(i) + "]"))
+      return error;
+  for (int i = 0; i < form.ranges_size(); ++i)
+    if (Error error = check(readRange(form.ranges(i)), place + ".ranges[" + Twine(i) + "]"))
+      return error;
+  return Error::success();
+}
+
 void writeInstruction(const Instruction &instruction, v1::Instruction &form) {
   form.set_op(nameOf(instruction.op));
   form.set_part(instruction.part);
@@ -36,8 +87,7 @@ void writeInstruction(const Instruction &instruction, v1::Instruction &form) {
     writeSamples(instruction.samples, *form.mutable_samples());
   if (instruction.boundary >= 0)
     form.set_boundary(instruction.boundary);
-  for (int rank : instruction.group)
-    form.add_group(rank);
+  writeGroup(instruction.group, form);
   form.set_seconds(instruction.seconds.value());
 }
 
@@ -53,7 +103,7 @@ Instruction readInstruction(const v1::Instruction &form, const Twine &place, Nam
   instruction.samples = readSamples(form.samples());
   if (form.has_boundary())
     instruction.boundary = form.boundary();
-  instruction.group.assign(form.group().begin(), form.group().end());
+  instruction.group = readGroup(form);
   instruction.seconds = Seconds(form.seconds());
   return instruction;
 }
@@ -209,7 +259,7 @@ std::string toJson(const Program &program, int rankIndex) {
     linkForm.set_from(link.from);
     linkForm.set_to(link.to);
   }
-  return printMessage(form);
+  return printMessage(form, Defaults::LeftOut);
 }
 
 Expected<RankFile> parseRankFile(StringRef text, StringRef path) {
@@ -217,6 +267,10 @@ Expected<RankFile> parseRankFile(StringRef text, StringRef path) {
   v1::RankProgram form;
   if (Error error = parseMessage(source, form, "schemaVersion", /*versionOptional=*/false))
     return error;
+  for (int i = 0; i < form.instructions_size(); ++i)
+    if (Error error = checkGroup(form.instructions(i), "instructions[" + Twine(i) + "]",
+                                 form.world_size(), source))
+      return error;
   NameReader names(source);
   RankFile file;
   readCommon(form, names, file.program);

@@ -4,10 +4,9 @@
 
 namespace heterplan {
 
-Seconds secondsToWrite(int64_t devices, Samples batch) {
-  const Seconds ofDevice(4e-5), ofMember(2e-8); // on two cores of 2024
-  double members = double(devices) * double(std::min(devices, batch.value()));
-  return ofDevice * double(devices) + ofMember * members;
+Seconds secondsToWrite(int64_t devices) {
+  const Seconds ofDevice(1.2e-4); // on two cores of 2024, in files of some 10 KB
+  return ofDevice * double(devices);
 }
 
 Seconds secondsBesideSearch(Seconds limit, Seconds reading, Seconds writing) {

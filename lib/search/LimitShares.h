@@ -8,10 +8,8 @@
 
 namespace heterplan {
 
-/// What checking and writing a plan on all of so many devices takes: about as long a device, and a
-/// bit for each member of the groups of collectives, which the file of each rank lists; a group has
-/// no more members than devices, or than the batch has samples.
-Seconds secondsToWrite(int64_t devices, Samples batch);
+/// What checking and writing a plan on all of so many devices takes: about as long a device.
+Seconds secondsToWrite(int64_t devices);
 
 /// How much of `limit` is gone, or kept, when a search begins: `reading`, of which half of the
 /// limit counts at most, and `writing`, of which half of what is left does.

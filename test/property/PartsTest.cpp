@@ -105,13 +105,14 @@ TEST(PartsLaws, EachStageKeepsTheOrderOfItsSchedule) {
     Plan alone = shared.pipeline.plan; // devices of their own
     Program reference =
         llvm::cantFail(lower(alone, shared.pipeline.graph, shared.pipeline.cluster));
+    const std::vector<RankGroup> groups = reference.stageGroups();
     for (const RankProgram &rank : program.ranks)
       for (const ProgramPart &part : rank.parts) {
         std::vector<int> order;
         for (int i = 0; i < program.microBatches && program.schedule == Schedule::Burst; ++i)
           order.insert(order.end(), {i, -1 - i});
         if (program.schedule == Schedule::Interleaved)
-          order = passesOf(reference.ranks[reference.ranksOf(part.stage)[0]], part.stage);
+          order = passesOf(reference.ranks[*groups[part.stage].begin()], part.stage);
         ASSERT_EQ(passesOf(rank, part.stage), order);
       }
   });

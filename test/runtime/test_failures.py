@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from packages import awkward, linear
@@ -25,6 +26,11 @@ def edit(folder: Path, number: int, fields: dict) -> None:
     for name, value in fields.items():
         (program["parts"][0] if name in OF_A_PART else program)[name] = value
     path.write_text(json.dumps(program))
+
+
+def group(*ranges: dict[str, int], world: int = 1, **fields: Any) -> dict[str, Any]:
+    """A rank that takes part in a collective."""
+    return {"worldSize": world, "instructions": [{"op": "allReduce", "ranges": list(ranges), **fields}]}
 
 
 def patch_model(folder: Path, old: str, new: str) -> None:
@@ -133,6 +139,16 @@ def test_launcher_passes_the_status_on(tmp_path: Path):
             "samples 0..9 are not part of those of the rank",
         ),
         ({"instructions": [{"op": "allReduce", "group": [5]}]}, "expected ranks below 1"),
+        (group(ranges=1), "instructions[0]: field 'ranges' is 1; expected a list"),
+        (group({"stride": 1}), "instructions[0]: ranges[0]: field 'count' is null; expected"),
+        (group({"count": 0, "stride": 1}), "field 'count' is 0; expected a whole number of at least 1"),
+        (group({"count": 1, "stride": 0}), "field 'stride' is 0; expected a whole number of at least 1"),
+        (group({"first": -1, "count": 1, "stride": 1}), "field 'first' is -1; expected"),
+        (group({"first": 3, "count": 2, "stride": 1}, world=4), "2 ranks from 3 on, 1 apart; expected"),
+        (group({"count": 2**53, "stride": 2**53}, world=2**53), "expected ranks above -1 and below"),
+        (group(*2 * [{"count": 2, "stride": 2}], world=4), "ranges[1]: 2 ranks from 0 on, 2 apart"),
+        (group({"count": 1, "stride": 1}, group=[0]), "has both 'group' and 'ranges'"),
+        (group({"count": 2**53, "stride": 1}, world=2**53), "the plan is for 9007199254740992 ranks"),
         ({"receives": [{"name": "x", "type": "string"}]}, "type 'string' are not supported"),
         (
             {"sends": [{"name": "x", "shape": [{"perSample": 1}, {"perSample": 2}]}]},

@@ -75,7 +75,7 @@ std::chrono::steady_clock::time_point beginningOf(const SearchOptions &options,
     devices += problem.availableDevices(type);
   Seconds beside = secondsBesideSearch(std::min(options.timeLimit, longest),
                                        Seconds(Duration(now - options.started).count()),
-                                       secondsToWrite(devices, problem.request.globalBatch));
+                                       secondsToWrite(devices));
   return now - std::chrono::duration_cast<Clock::duration>(Duration(beside.value()));
 }
 

@@ -49,8 +49,9 @@ Error checkSame(const Plan &plan, const Program &program) {
   if (Error error = program.verify())
     return error;
   bool same = plan.stages.size() == size_t(program.stages);
+  const std::vector<RankGroup> groups = program.stageGroups();
   for (int stage = 0; same && stage < program.stages; ++stage)
-    same = plan.stages[stage].replicas.size() == program.ranksOf(stage).size();
+    same = int64_t(plan.stages[stage].replicas.size()) == groups[stage].size();
   for (const RankProgram &rank : program.ranks)
     for (const ProgramPart &part : rank.parts)
       same = same && size_t(part.replica) < plan.stages[part.stage].replicas.size() &&

@@ -51,11 +51,12 @@ int LabelSearch::nearestKnown(int choice) const {
 }
 
 /// Whether placements with so many micro-batches may beat the best plan, by bounds that are as
-/// tight as that plan allows, or, unless `isFinal`, as settleByStates needs them.
+/// tight as that plan and the clock allow, or, unless `isFinal`, as settleByStates needs them.
 bool LabelSearch::keepCase(int choice, bool isFinal) {
   Bounds &bounds = cases[choice]->bounds;
   std::optional<double> &tightFor = cases[choice]->tightFor;
-  if (bounds.root() < best.objective && !(tightFor && *tightFor <= best.objective)) {
+  if (bounds.root() < best.objective && !(tightFor && *tightFor <= best.objective) &&
+      !SearchBudget(options).interrupted()) {
     bounds.tighten(timeLimit(), best.objective, isFinal);
     tightFor = best.objective;
     offerPaths(choice);

@@ -79,7 +79,7 @@ TEST(FormatsDoc, EveryFieldIsThere) {
   for (const char *field :
        {R"("zz": 1)", R"("instructions": [{"zz": 1}])", R"("parts": [{"zz": 1}])",
         R"("parts": [{"tables": [{"zz": 1}]}])", R"("parts": [{"sends": [{"zz": 1}]}])",
-        R"("parts": [{"samples": {"zz": 1}}])"})
+        R"("parts": [{"samples": {"zz": 1}}])", R"("instructions": [{"ranges": [{"zz": 1}]}])"})
     expectDocumented(
         diagnosed(parseRankFile(R"({"schemaVersion": "1.0", )" + std::string(field) + "}", "x")),
         document);

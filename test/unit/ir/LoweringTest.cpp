@@ -104,7 +104,7 @@ TEST(Lowering, TransfersCoverTheCommonSamplesAndShareTheTime) {
 TEST(Lowering, SynchronisationIsSplitIntoAllReduceAndStep) {
   Program program = lowered(smallPlan());
   const std::vector<Instruction> &shared = program.ranks[1].instructions;
-  EXPECT_EQ(shared[shared.size() - 2].group, (std::vector<int>{0, 1}));
+  EXPECT_EQ(shared[shared.size() - 2].group, (RankGroup{0, 1}));
   EXPECT_EQ(shared[shared.size() - 2].seconds, Seconds(4));
   EXPECT_EQ(shared.back().seconds, Seconds(1));
   EXPECT_EQ(program.ranks[2].instructions.back().seconds, Seconds(2));
@@ -117,8 +117,8 @@ TEST(Lowering, ShardedStateIsSummedUpdatedAndGathered) {
   EXPECT_EQ(end[0].op, Op::ReduceScatter);
   EXPECT_EQ(end[1].op, Op::Step);
   EXPECT_EQ(end[2].op, Op::AllGather);
-  EXPECT_EQ(end[0].group, (std::vector<int>{0, 1}));
-  EXPECT_EQ(end[2].group, (std::vector<int>{0, 1}));
+  EXPECT_EQ(end[0].group, (RankGroup{0, 1}));
+  EXPECT_EQ(end[2].group, (RankGroup{0, 1}));
   EXPECT_EQ(end[0].seconds, Seconds(2)); // a half each of what an all-reduce takes
   EXPECT_EQ(end[1].seconds, Seconds(1));
   EXPECT_EQ(end[2].seconds, Seconds(2));
@@ -137,7 +137,7 @@ TEST(Lowering, ShardedGradientsAreSummedInEachBackwardPass) {
   EXPECT_EQ(end[0].seconds, Seconds(6)); // of 7, without the sum
   EXPECT_EQ(end[1].op, Op::GradientReduceScatter);
   EXPECT_EQ(end[1].seconds, Seconds(1));
-  EXPECT_EQ(end[1].group, (std::vector<int>{0, 1}));
+  EXPECT_EQ(end[1].group, (RankGroup{0, 1}));
   EXPECT_EQ(end[2].op, Op::Step);
   EXPECT_EQ(end[3].op, Op::AllGather);
   EXPECT_EQ(end[3].seconds, Seconds(4));
@@ -215,7 +215,7 @@ TEST(Lowering, TablesAreLookedUpBeforeThePassAndTheirGradientsFollowIt) {
     EXPECT_EQ(program->ranks[rank].parts[0].tables, std::vector{table});
   EXPECT_TRUE(program->ranks[2].parts[0].tables.empty());
   const Instruction &lookup = program->ranks[1].instructions[1];
-  EXPECT_EQ(lookup.group, (std::vector{0, 1}));
+  EXPECT_EQ(lookup.group, (RankGroup{0, 1}));
   EXPECT_EQ(lookup.samples, (SampleRange{3, 1}));
   EXPECT_EQ(lookup.seconds, Seconds(1));
 }

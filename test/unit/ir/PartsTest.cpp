@@ -53,8 +53,8 @@ TEST(Parts, RanksAreTheDevicesOfThePlan) {
   EXPECT_EQ(third.parts[1].stage, 2);
   EXPECT_EQ(third.parts[1].replica, 0);
   EXPECT_EQ(third.parts[1].samples, (SampleRange{0, 2}));
-  EXPECT_EQ(program.ranksOf(1), (std::vector{0, 1}));
-  EXPECT_EQ(program.ranksOf(2), (std::vector{0, 1, 2, 3}));
+  EXPECT_EQ(program.stageGroups()[1], (RankGroup{0, 1}));
+  EXPECT_EQ(program.stageGroups()[2], (RankGroup{0, 1, 2, 3}));
 }
 
 TEST(Parts, BurstTakesOneMicroBatchAfterAnother) {

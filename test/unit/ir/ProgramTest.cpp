@@ -96,7 +96,17 @@ INSTANTIATE_TEST_SUITE_P(
                  [](Program &p) {
                    first(p, 0, Op::AllReduce).group = {0, 7};
                  }},
+        Mutation{"ascending",
+                 [](Program &p) {
+                   first(p, 0, Op::AllReduce).group = {0, 0, 1};
+                 }},
+        Mutation{"ascending",
+                 [](Program &p) {
+                   first(p, 0, Op::AllReduce).group.add(RankRange{2, 1 << 30, 1});
+                 }},
         Mutation{"lacks the rank", [](Program &p) { first(p, 0, Op::AllReduce).group = {1}; }},
+        Mutation{"lacks the rank",
+                 [](Program &p) { first(p, 0, Op::AllReduce).group = RankGroup(); }},
         Mutation{"not those of the rank",
                  [](Program &p) { first(p, 0, Op::Forward).samples.count = 1; }},
         Mutation{"twice", [](Program &p) { first(p, 0, Op::Load).op = Op::Forward; }},

@@ -14,10 +14,9 @@ TEST(LimitShares, AQuarterIsLeftToTheSearch) {
   EXPECT_DOUBLE_EQ(secondsBesideSearch(Seconds(8), Seconds(0), Seconds(100)).value(), 4);
 }
 
-TEST(LimitShares, WritingGrowsWithDevicesAndTheirGroups) {
-  EXPECT_LT(secondsToWrite(8, Samples(256)), Seconds(0.01));
-  EXPECT_GT(secondsToWrite(10000, Samples(256)), Seconds(0.3));
-  EXPECT_GT(secondsToWrite(10000, Samples(10000)), 2 * secondsToWrite(10000, Samples(256)));
-  EXPECT_EQ(secondsToWrite(100, Samples(1000)), secondsToWrite(100, Samples(100)));
+TEST(LimitShares, WritingGrowsWithDevices) {
+  EXPECT_LT(secondsToWrite(8), Seconds(0.01));
+  EXPECT_GT(secondsToWrite(10000), Seconds(1));
+  EXPECT_LT(secondsToWrite(10000), Seconds(2));
 }
 } // namespace

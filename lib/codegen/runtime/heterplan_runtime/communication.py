@@ -82,9 +82,10 @@ class Communicator:
         index = class_of(self.device).place(self.device)
         place = None if index is None else (socket.gethostname(), index)
         groups = {instruction.group for instruction in program.instructions if instruction.group}
+        listed = tuple(sorted(tuple(group) for group in groups))
         stages = tuple(part.stage for part in program.parts)
         sharded = tuple(part.stage for part in program.parts if part.state_sharding != "none")
-        own = RosterEntry(self.rank, stages, place, tuple(sorted(groups)), sharded)
+        own = RosterEntry(self.rank, stages, place, listed, sharded)
         return self.gather(own)
 
     def _common_backend(self) -> str:

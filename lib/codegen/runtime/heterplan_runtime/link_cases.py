@@ -10,6 +10,7 @@ from torch import Tensor
 
 from .communication import Communicator
 from .program import Instruction, SampleRange, TableSpec, TensorSpec
+from .rank_group import RankGroup
 from .tables import GroupedEmbedding, LookedUp, Tables
 
 TENSOR = 4 << 20  # gradients of more bytes are several tensors
@@ -56,7 +57,7 @@ class Transfer(Case):
         self._sent += 1
 
     def _message(self, op: str, peer: int, number: int) -> Instruction:
-        return Instruction(op, 0, number, peer, 0, SampleRange(0, self._size), ())
+        return Instruction(op, 0, number, peer, 0, SampleRange(0, self._size), RankGroup())
 
 
 class AllReduce(Case):

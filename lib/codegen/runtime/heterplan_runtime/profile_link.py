@@ -32,6 +32,7 @@ from .local_ranks import measurement, run_ranks
 from .pinning import pin_to_cores
 from .profile_file import environment
 from .program import Instruction, Part, PlannedDevice, RankProgram, SampleRange
+from .rank_group import RankGroup
 from .robust import trimmed_mean
 
 SIZES = tuple(1 << shift for shift in range(10, 27, 2))  # 1 KiB to 64 MiB
@@ -62,7 +63,7 @@ def reducing_program(rank: int, world: int, kind: str) -> RankProgram:
     """A program that all-reduces over the first 2, 3, ... ranks."""
     none = SampleRange(0, 0)
     instructions = tuple(
-        Instruction("allReduce", 0, -1, -1, -1, none, tuple(range(size)))
+        Instruction("allReduce", 0, -1, -1, -1, none, RankGroup((range(size),)))
         for size in range(2, world + 1)
     )
     part = Part(0, rank, SampleRange(0, 1), (), (), ())

@@ -10,6 +10,7 @@ import torch
 from .errors import RuntimeFault
 from .fields import Fields, read_fields
 from .instructions import INSTRUCTIONS, InstructionInfo
+from .rank_group import RankGroup, read_group
 
 OPTIMIZERS = ("sgd", "momentum", "adam")
 SHARDINGS = ("none", "optimizer", "gradients")
@@ -141,7 +142,7 @@ class Instruction:
     peer: int  # -1: none; may be the rank itself
     boundary: int  # of a transfer: the link of the program
     samples: SampleRange
-    group: tuple[int, ...]
+    group: RankGroup
 
     @property
     def info(self) -> InstructionInfo:
@@ -301,7 +302,7 @@ def _instruction(fields: Fields, world_size: int, micro_batches: int) -> Instruc
         peer=fields.integer("peer", -1, least=-1),
         boundary=fields.integer("boundary", -1, least=-1),
         samples=_range(fields.object("samples")),
-        group=fields.ranks("group", world_size),
+        group=read_group(fields, world_size),
     )
     micro_batch, whole = instruction.micro_batch, instruction.info.phase == "iteration"
     if micro_batch >= micro_batches or (micro_batch < 0 and not whole):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from .program import Instruction, MicroBatches, RankProgram, SampleRange
+from .rank_group import RankGroup
 from .shares import scaled
 
 Shares = Mapping[int, Sequence[int]]  # by stage: samples of a full micro-batch, replica by replica
@@ -108,5 +109,5 @@ def _messages(
 ) -> Iterator[Instruction]:
     for peer, common in division.common(samples, other, like.micro_batch):
         yield replace(
-            like, op=op, peer=peer, boundary=min(stage, other), samples=common, group=()
+            like, op=op, peer=peer, boundary=min(stage, other), samples=common, group=RankGroup()
         )

@@ -84,7 +84,7 @@ class TrainedState:
     def all_reduce(self, instruction: Instruction) -> None:
         """Begins it: passes of other parts may follow."""
         gradients = [_gradient(parameter) for parameter in self._parameters.values()]
-        self._end_sum = self._communicator.begin_sum(gradients, instruction.group)
+        self._end_sum = self._communicator.begin_sum(gradients, tuple(instruction.group))
 
     def end_sum(self) -> None:
         """The gradients are summed from here on."""
