@@ -5,7 +5,8 @@
                     [--json FILE]
 
 Each instance is planned by HETERPLAN_BINARY (build/bin/heterplan) and by listing all of its plans. The counts are
-printed at the end; "beyond" are bounds that plans outside of the searched space beat, which are no defects. With
+printed at the end; "beyond" are bounds that plans outside of the searched space beat, which are no defects, stages of several types that
+an answer says it leaves out among them. With
 --laws, each is planned with a device or node more, a limit less and a lower price instead, and plans are listed only
 where one makes the best plan worse. --keep writes the files of
 instances on which the two disagree, each with its command. Exit status 1: they disagree.
@@ -46,7 +47,9 @@ def count(counts: Counter, verdict: Verdict) -> None:
     if verdict.answer.refused:
         counts["refused"] += 1
     elif verdict.answer.feasible:
-        counts["optimal"] += verdict.optimal
+        all_mixes = not verdict.answer.leaves_mixes_out
+        counts["optimal"] += verdict.optimal and all_mixes
+        counts["optimal, mixes of types left out"] += verdict.optimal and not all_mixes
         counts["optimal, nothing left out"] += verdict.optimal and verdict.answer.complete
         counts["several types in a stage"] += verdict.mixed
         counts["several stages"] += len(verdict.answer.found["stages"]) > 1

@@ -46,6 +46,8 @@ def look_at_laws(instance: Instance, verdict: Verdict, seed: int = 0) -> int:
     """Adds to `verdict` the laws that proven answers break; plans are listed only where one seems broken. Where the best
     plan of the searched space becomes worse itself, the planner is right about it: these are "beyond", with whether all
     plans together keep the law. Returns how many were looked at."""
+    if verdict.answer.status not in (0, 2) and not verdict.answer.refused:
+        verdict.disagreements.append(("failed", verdict.answer.messages))
     if not verdict.answer.feasible or not verdict.answer.found["optimal"]:
         return 0
     sign = 1 if instance.request.objective == "throughput" else -1
@@ -66,7 +68,9 @@ def look_at_laws(instance: Instance, verdict: Verdict, seed: int = 0) -> int:
         text = f"{verdict.answer.found['objectiveValue']} becomes {found.get('objectiveValue')}"
         before, after = compare(instance, verdict.answer), compare(easier, answer)
         verdict.disagreements += [(f"{kind}, {words}", text) for kind, text in after.disagreements]
-        if not worse(before.documented, after.documented):
+        if answer.leaves_mixes_out:
+            verdict.beyond.append(f"law, where mixes of types are said to be left out, {words}: by {text}")
+        elif not worse(before.documented, after.documented):
             verdict.disagreements.append((f"law: {words}", text))
         elif worse(before.whole, after.whole):
             verdict.beyond.append(f"law, also of all plans, {words}: by {text}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from compare import compare, compile_instance
+from compare import Answer, Verdict, compare, compile_instance
 from instance import DeviceType, Instance, Layer, Link, NodeGroup, Request, Tensor, Times
 from iteration import Placed, by_formula, by_passes
 from laws import look_at_laws
@@ -79,12 +79,14 @@ def test_planted_mistakes_are_found(model: str):
     assert found == {"bound", "impossible", "optimal", "figures", "not there", "false proof"}
 
 
-def first_plan(model: str):
+def first_plan(model: str, is_mixed: bool = False):
+    """`is_mixed`: with a stage of several types."""
     for seed in range(100):
         instance = random_instance(seed, model)
         answer = compile_instance(instance)
         if answer.feasible and answer.found["optimal"] and answer.complete:
-            return instance, answer
+            if not is_mixed or compare(instance, answer).mixed:
+                return instance, answer
     raise AssertionError("no instance has a plan")
 
 
@@ -107,6 +109,40 @@ def test_a_device_more_and_a_limit_less_never_make_a_plan_worse():
         if verdict.disagreements:
             broken[seed] = verdict.disagreements
     assert not broken
+
+
+def test_a_group_of_nodes_more_leaves_no_mixes_of_types_out():
+    """510294: with it there are six node classes, 216 combinations of numbers of devices."""
+    instance = random_instance(510294, full_nodes=True)
+    verdict = Verdict(compile_instance(instance), None, None)
+    assert look_at_laws(instance, verdict, 510294) > 5
+    assert not verdict.disagreements and not verdict.beyond
+
+
+def test_laws_look_at_plans_only():
+    instance = random_instance(0)
+    verdict = Verdict(Answer(1, {}, "error: no such file"), None, None)
+    assert look_at_laws(instance, verdict) == 0
+    assert verdict.disagreements == [("failed", "error: no such file")]
+
+
+def test_mixes_of_types_that_are_left_out_are_no_mistake():
+    """Of a plan without them, as of one that is said to be worse than it is."""
+    instance, answer = first_plan("synchronous-1f1b", is_mixed=True)
+    sign = 1 if instance.request.objective == "throughput" else -1
+    worse = answer.found["objectiveValue"] * (1 - sign * 1e-4)
+    found = answer.found | {"objectiveValue": worse, "lowerBound": worse}
+    kinds = {kind for kind, _ in compare(instance, replace(answer, found=found)).disagreements}
+    assert kinds == {"bound", "optimal", "figures"}
+    left_out = ["most mixes of device types in a stage"]
+    said = found | {"searchSpace": "pipelines-reduced", "searchSpaceLimits": left_out}
+    verdict = compare(instance, replace(answer, found=said))
+    assert {kind for kind, _ in verdict.disagreements} == {"figures"}
+    assert verdict.beyond == ["bound beaten with mixes, which is said: by 1.0e-04"]
+    none = {"feasible": False, "searchSpace": "pipelines-reduced", "searchSpaceLimits": left_out}
+    verdict = compare(instance, replace(answer, status=2, found=none))
+    assert not verdict.disagreements and verdict.beyond
+    assert compare(instance, replace(answer, status=2, found=none | {"proven": True})).disagreements
 
 
 def test_evaluate_says_the_same_of_any_placement():

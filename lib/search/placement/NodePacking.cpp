@@ -192,7 +192,7 @@ void Packings::listFamilies(const Cluster &cluster) {
 
 /// Of several types: whether it is known what they leave together.
 bool Packings::isKept(ArrayRef<int> family) const {
-  return family.size() > 1 && mixedAreListed(space.rooms) &&
+  return family.size() > 1 && space.listsMixed &&
          none_of(family, [&](int type) { return space.rooms[type].perNode > 0; });
 }
 

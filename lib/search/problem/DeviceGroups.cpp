@@ -4,14 +4,17 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 using namespace llvm;
 
 namespace heterplan {
 
 namespace {
-/// Mixed groups are listed exhaustively up to this many count vectors.
+/// Mixed groups are listed exhaustively up to this many count vectors, or count vectors times
+/// ranges of consecutive layers.
 constexpr int64_t mostMixedGroups = 128;
+constexpr int64_t mostMixedStages = 16'384;
 constexpr size_t mostTypesInSubsets = 6;
 /// Ways of all numbers of devices of a type to lie in its nodes.
 constexpr size_t mostSpreads = 32;
@@ -192,17 +195,18 @@ std::set<int> everyCount(Samples batch, int microBatches, int available) {
   return counts;
 }
 
-bool mixedAreListed(ArrayRef<TypeRoom> rooms) {
+bool mixedAreListed(const Problem &problem, ArrayRef<TypeRoom> rooms) {
+  const int64_t layers = problem.graph.size(), ranges = layers * (layers + 1) / 2;
+  const int64_t most = std::max(mostMixedGroups, mostMixedStages / ranges);
   int64_t vectors = 1;
   for (const TypeRoom &room : rooms)
-    if ((vectors *= room.available + 1) > mostMixedGroups)
+    if ((vectors *= room.available + 1) > most)
       return false;
   return true;
 }
 
-namespace {
-/// Every vector of counts with at least two types.
-void addAllMixed(const Cluster &cluster, ArrayRef<TypeRoom> rooms,
+/// Every vector of counts with at least two types, and no more devices than samples.
+void addAllMixed(const Problem &problem, ArrayRef<TypeRoom> rooms,
                  std::vector<GroupOption> &options) {
   int64_t vectors = 1;
   for (const TypeRoom &room : rooms)
@@ -214,10 +218,13 @@ void addAllMixed(const Cluster &cluster, ArrayRef<TypeRoom> rooms,
       counts[type] = static_cast<int>(rest % (rooms[type].available + 1));
       rest /= rooms[type].available + 1;
     }
-    if (std::count_if(counts.begin(), counts.end(), [](int c) { return c > 0; }) > 1)
-      addGroups(cluster, counts, rooms, options);
+    if (std::count_if(counts.begin(), counts.end(), [](int c) { return c > 0; }) > 1 &&
+        Samples(std::accumulate(counts.begin(), counts.end(), 0)) <= problem.request.globalBatch)
+      addGroups(problem.cluster, counts, rooms, options);
   }
 }
+
+namespace {
 
 /// Devices that fill nodes.
 DeviceGroup groupOfCounts(ArrayRef<int> counts) {
@@ -275,10 +282,8 @@ void addAcrossClasses(const Problem &problem, ArrayRef<int> microBatches, ArrayR
 }
 } // namespace
 
-void addMixedGroups(const Problem &problem, ArrayRef<int> microBatches, ArrayRef<TypeRoom> rooms,
-                    std::vector<GroupOption> &options) {
-  if (mixedAreListed(rooms))
-    return addAllMixed(problem.cluster, rooms, options);
+void addSomeMixed(const Problem &problem, ArrayRef<int> microBatches, ArrayRef<TypeRoom> rooms,
+                  std::vector<GroupOption> &options) {
   addScaledSubsets(problem.cluster, rooms, options);
   addAcrossClasses(problem, microBatches, rooms, options);
 }

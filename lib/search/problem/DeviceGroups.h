@@ -71,12 +71,16 @@ std::set<int> everyCount(Samples batch, int microBatches, int available);
 void addGroups(const Cluster &cluster, llvm::ArrayRef<int> counts, llvm::ArrayRef<TypeRoom> rooms,
                std::vector<GroupOption> &options);
 
-/// Groups of several types: all of them where mixedAreListed(), else scaled parts of what there is,
-/// and of each type that lies in unlike nodes the useful counts above those of one class.
-void addMixedGroups(const Problem &problem, llvm::ArrayRef<int> microBatches,
-                    llvm::ArrayRef<TypeRoom> rooms, std::vector<GroupOption> &options);
-/// Whether there are so few groups of several types that all of them are options.
-bool mixedAreListed(llvm::ArrayRef<TypeRoom> rooms);
+/// Groups of several types: all of them.
+void addAllMixed(const Problem &problem, llvm::ArrayRef<TypeRoom> rooms,
+                 std::vector<GroupOption> &options);
+/// Some of them: scaled parts of what there is, and of each type that lies in unlike nodes the
+/// useful counts above those of one class.
+void addSomeMixed(const Problem &problem, llvm::ArrayRef<int> microBatches,
+                  llvm::ArrayRef<TypeRoom> rooms, std::vector<GroupOption> &options);
+/// Whether there are so few groups of several types, or so few stages on them, that all of them are
+/// options. Neither cuts nor numbers of micro-batches matter, so that a limit on them does not.
+bool mixedAreListed(const Problem &problem, llvm::ArrayRef<TypeRoom> rooms);
 
 /// Devices of `type` in the smallest node that has any; 0 where they all lie in one node, so that
 /// no group can straddle nodes.

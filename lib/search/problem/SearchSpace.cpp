@@ -74,7 +74,8 @@ void SearchSpace::listRooms(const Problem &problem) {
   chains = NodeChains(problem.cluster, available);
   for (size_t type = 0; type < available.size(); ++type)
     rooms.push_back(roomOf(problem.cluster, int(type), available[type], rules.fitsSizes()));
-  if (!mixedAreListed(rooms)) // there is more to do
+  listsMixed = mixedAreListed(problem, rooms);
+  if (!listsMixed) // there is more to do
     for (TypeRoom &room : rooms)
       if (room.isFree())
         room = {room.available, room.inNode};
@@ -123,7 +124,7 @@ void SearchSpace::nameWhatIsLeftOut(const Problem &problem) {
   if (eachCountMatters && mostOfAType > mostTableCounts)
     leftOut.push_back("most numbers of devices above " + std::to_string(mostTableCounts));
   auto types = std::count_if(available.begin(), available.end(), [](int n) { return n > 0; });
-  if (types > 1 && !mixedAreListed(rooms))
+  if (types > 1 && !listsMixed)
     leftOut.push_back("most mixes of device types in a stage");
   if (chargesTraffic(problem.cluster) && types > 1)
     leftOut.push_back("stages in several zones, of which one charges for traffic");
@@ -162,8 +163,10 @@ void SearchSpace::listOptions(const Problem &problem) {
       counts[type] = count;
       addGroups(problem.cluster, counts, rooms, options);
     }
-  if (!fitted)
-    addMixedGroups(problem, microBatches, rooms, options);
+  if (!fitted && listsMixed)
+    addAllMixed(problem, rooms, options);
+  else if (!fitted)
+    addSomeMixed(problem, microBatches, rooms, options);
   erase_if(options, [&](const GroupOption &option) { return !keepsSharedLimits(option.slots); });
   if (chargesTraffic(problem.cluster))
     erase_if(options,

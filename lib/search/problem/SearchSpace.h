@@ -27,6 +27,7 @@ struct SearchSpace {
   std::vector<int> microBatches; // ascending
   std::vector<int> available;    // devices of each type
   std::vector<TypeRoom> rooms;   // by type
+  bool listsMixed = false;       // whether all groups of several types are options
   NodeChains chains;             // where neighbours may share nodes
   std::vector<Problem::SharedLimit> sharedLimits;
   const IterationRules &rules;

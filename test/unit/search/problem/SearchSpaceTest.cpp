@@ -2,6 +2,7 @@
 #include "search/placement/DeviceAssignment.h"
 #include "search/problem/MicroBatchCounts.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "gtest/gtest.h"
 
 #include <algorithm>
@@ -224,7 +225,7 @@ TEST(SearchSpace, saysThatMicroBatchesAndMixesAreLeftOut) {
   DeviceType other;
   other.name = "other";
   problem.cluster.types.push_back(other);
-  problem.cluster.nodes[0].devices["other"] = 30;
+  problem.cluster.nodes[0].devices["other"] = 200;
   EXPECT_EQ(SearchSpace(problem).searched().leftOut,
             std::vector<std::string>{"most mixes of device types in a stage"});
   problem = problemOf(chain({1}));
@@ -235,6 +236,48 @@ TEST(SearchSpace, saysThatMicroBatchesAndMixesAreLeftOut) {
                                       "stages in more nodes than they fill"}));
   problem.cluster = nodesOf(2, 4); // few enough to look at all
   EXPECT_TRUE(SearchSpace(problem).searched().leftOut.empty());
+}
+
+TEST(SearchSpace, listsMoreMixesOfFewerLayers) {
+  auto leavesMixesOut = [](size_t layers, int cuts) {
+    Problem problem = problemOf(chain(std::vector<double>(layers - 1, 1)));
+    problem.cluster = nodesOf(1, 14);
+    DeviceType other;
+    other.name = "other";
+    problem.cluster.types.push_back(other);
+    problem.cluster.nodes[0].devices["other"] = 14; // 225 combinations of numbers
+    problem.request.globalBatch = Samples(8);
+    LayerSet together;
+    for (size_t layer = 0; layer + cuts < layers; ++layer)
+      together.push_back("l" + std::to_string(layer));
+    problem.request.colocations = {together};
+    const SearchSpace space(problem);
+    const bool areListed = llvm::any_of(space.options, [](const GroupOption &option) {
+      return option.group.counts == decltype(option.group.counts){{0, 3}, {1, 4}};
+    });
+    EXPECT_NE(llvm::is_contained(space.searched().leftOut, "most mixes of device types in a stage"),
+              areListed);
+    return !areListed;
+  };
+  EXPECT_FALSE(leavesMixesOut(11, 10)); // 66 ranges
+  EXPECT_TRUE(leavesMixesOut(12, 11));  // 78
+  EXPECT_TRUE(leavesMixesOut(12, 2)) << "with a constraint, so that one less leaves no more out";
+}
+
+TEST(SearchSpace, listsNoMixesOfMoreDevicesThanSamples) {
+  Problem problem = problemOf(chain({1}));
+  problem.cluster = nodesOf(1, 3);
+  DeviceType other;
+  other.name = "other";
+  problem.cluster.types.push_back(other);
+  problem.cluster.nodes[0].devices["other"] = 3;
+  problem.request.globalBatch = Samples(4);
+  int mixed = 0;
+  for (const GroupOption &option : SearchSpace(problem).options) {
+    EXPECT_LE(option.group.size(), 4);
+    mixed += option.group.counts.size() > 1 && !option.group.sharesNode();
+  }
+  EXPECT_EQ(mixed, 6); // 1+1, 1+2, 1+3, 2+1, 2+2, 3+1
 }
 
 TEST(SearchSpace, stagesLieInAnyNodes) {
