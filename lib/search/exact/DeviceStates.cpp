@@ -54,25 +54,25 @@ DeviceStates::DeviceStates(const SearchSpace &space, const Problem &problem,
 }
 
 bool DeviceStates::mayRound(const SearchSpace &space, const Request &request) {
-  return !moneyMatters(request) && space.sharedLimits.empty();
+  constexpr size_t mostTypes = 3;
+  return !moneyMatters(request) && space.sharedLimits.empty() &&
+         digitsOf(space).size() <= mostTypes;
 }
 
 size_t DeviceStates::count(const SearchSpace &space) {
-  std::map<int, size_t> options;
-  for (size_t option = 0; option < space.options.size(); ++option)
-    if (!space.options[option].wholeModelOnly)
-      options[int(option)] = 1;
   double count = 1; // may be very many
-  for (const Digit &digit : digitsOf(space, options))
+  for (const Digit &digit : digitsOf(space))
     count *= double(digit.levels.size());
   return size_t(std::min(count, 1e18));
 }
 
-std::vector<std::vector<int>> DeviceStates::levels() const {
-  std::vector<std::vector<int>> levels;
-  for (const Digit &digit : digits)
-    levels.push_back(digit.levels);
-  return levels;
+/// Of all options that are not for one-stage plans only.
+std::vector<DeviceStates::Digit> DeviceStates::digitsOf(const SearchSpace &space) {
+  std::map<int, size_t> options;
+  for (size_t option = 0; option < space.options.size(); ++option)
+    if (!space.options[option].wholeModelOnly)
+      options[int(option)] = 1;
+  return digitsOf(space, options);
 }
 
 int DeviceStates::figureOf(const GroupOption &option, const Digit &digit) const {

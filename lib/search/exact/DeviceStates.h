@@ -27,8 +27,8 @@ public:
 
   /// Of all options that are not for one-stage plans only, whatever they cost.
   static size_t count(const SearchSpace &space);
-  /// Whether states may tell apart some amounts only: neither money nor limits that several types
-  /// share follow from those.
+  /// Whether states may tell apart some amounts only: of three types at most, as each of more would
+  /// have too few levels; neither money nor limits that several types share follow from them.
   static bool mayRound(const SearchSpace &space, const Request &request);
 
   size_t size() const { return prices.size(); }
@@ -51,8 +51,6 @@ public:
   size_t before(size_t state, int option) const;
   /// Dollars per hour of all that a state says; infinite where a placement may not have so much.
   double price(size_t state) const { return prices[state]; }
-  /// Of each figure, in their order.
-  std::vector<std::vector<int>> levels() const;
 
 private:
   /// One figure of a state: at most so many of a type.
@@ -73,6 +71,7 @@ private:
   };
   static std::vector<Digit> digitsOf(const SearchSpace &space,
                                      const std::map<int, size_t> &options);
+  static std::vector<Digit> digitsOf(const SearchSpace &space);
   int figureOf(const GroupOption &option, const Digit &digit) const;
   void setPrices(const SearchSpace &space, const Problem &problem, size_t count);
   Steps stepsOn(const GroupOption &option) const;

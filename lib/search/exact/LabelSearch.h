@@ -47,6 +47,12 @@ private:
   Label rootOf(int choice);
   void addRoot(int choice);
   template <typename Keep> void expand(int index, Keep keep);
+  void listStages(int index);
+  bool mayStand(const Lagrangian::Extension &stage, const Label &label) const;
+  void complete(const Label &label);
+  Placement placementOf(const Label &first) const;
+
+  // LabelSearchGrowth.cpp
   bool takeSlots(int index, int option);
   bool grow(int index, int option, int begin, Label &grown);
   bool pack(int index, int option, Label &grown);
@@ -57,10 +63,6 @@ private:
   PartialPlacement partialOf(const Label &label);
   llvm::ArrayRef<int> slotsAtLeast(const Label &label);
   void bound(Label &label);
-  void listStages(int index);
-  bool mayStand(const Lagrangian::Extension &stage, const Label &label) const;
-  void complete(const Label &label);
-  Placement placementOf(const Label &first) const;
 
   // Pruning
   double timeLimit() const;

@@ -19,7 +19,8 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 Bounds &LabelSearch::addCase(int choice) {
   StageLimits limits{
       timeLimit(), Bounds::paidFor(evaluator.problem.request, best.objective),
-      CountBounds(evaluator, /*wholeModelGroups=*/false).timesBefore(space.microBatches[choice])};
+      CountBounds(evaluator, /*wholeModelGroups=*/false).timesBefore(space.microBatches[choice]),
+      [&] { return SearchBudget(options).interrupted(); }};
   cases[choice] = std::make_unique<MicroBatchCase>(evaluator, space.microBatches[choice], limits);
   labels.setChoice(choice, cases[choice]->table);
   return cases[choice]->bounds;
@@ -28,6 +29,10 @@ Bounds &LabelSearch::addCase(int choice) {
 /// Likewise; false where its bound cannot beat the best plan.
 bool LabelSearch::openCase(int choice) {
   Bounds &bounds = addCase(choice);
+  if (SearchBudget(options).interrupted()) { // not all of its stages are there
+    cases[choice].reset();
+    return false;
+  }
   if (coarser)
     bounds.startFrom(coarser->multipliersOf(choice), 1);
   else if (int near = nearestKnown(choice); near >= 0)
@@ -104,12 +109,13 @@ double LabelSearch::openCases() {
       left = std::min(left, bound);
     else if (openCase(choice) && !coarser)
       beam(choice);
+    else if (!cases[choice] && SearchBudget(options).interrupted())
+      left = std::min(left, bound);
     report();
   }
   for (size_t choice = 0; choice < cases.size(); ++choice)
     if (cases[choice])
-      keepCase(static_cast<int>(choice),
-               /*isFinal=*/!byStates);
+      keepCase(static_cast<int>(choice), /*isFinal=*/!byStates);
   return left;
 }
 

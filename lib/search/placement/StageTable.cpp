@@ -29,7 +29,7 @@ StageTable::StageTable(Evaluator &evaluator, int microBatches, const StageLimits
   const LeastMixedTimes mixed(evaluator.stages, evaluator.space, microBatches);
   rows.assign(count * options, Row{});
   losses.resize(count);
-  for (int end = 1; end < int(count); ++end)
+  for (int end = 1; end < int(count) && !(limits.isOver && limits.isOver()); ++end)
     for (int option = 0; option < int(options); ++option)
       if (plain[option] == option)
         fillRow(end, option, limits, mixed);

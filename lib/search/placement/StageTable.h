@@ -8,6 +8,7 @@
 #include "llvm/ADT/DenseMap.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <vector>
 
@@ -33,6 +34,8 @@ struct StageLimits {
   double paid = std::numeric_limits<double>::infinity();
   /// By position: what the layers before it add to an iteration at least, seconds; none: not known.
   std::vector<double> before = {};
+  /// Says that the table is no longer of use: it is left as it is then.
+  std::function<bool()> isOver = {};
 
   /// What layers before `begin` and from `end` on add.
   double besides(int begin, int end) const {
