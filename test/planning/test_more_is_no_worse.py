@@ -87,3 +87,11 @@ def test_the_cheapest_plan_at_half_the_speed_is_proven(compile):
     fastest = compile(model, machines, *options)
     floor = ["--objective", "cost", "--min-throughput", repr(fastest["throughput"] / 2)]
     assert compile(model, machines, *options, *floor)["gap"] <= 0.01
+
+
+@pytest.mark.parametrize("model", ["bert_base", "gpt2_small", "vit_b_16"])
+def test_the_fastest_plans_on_five_types_are_proven(compile, model: str):
+    """Where something else had taken the work of the bounds that prove them, gaps of 4 to 14 % were left."""
+    plan = compile(MODELS / f"{model}.onnx", bundled("cloud-large"), "--batch", "256")
+    assert plan["objective"] == "throughput"
+    assert plan["gap"] <= 0.01
