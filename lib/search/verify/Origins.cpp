@@ -133,8 +133,10 @@ std::string percent(double share) {
 std::string wrongOrigins(const Plan &plan, const Reevaluation &reevaluated) {
   const auto &stated = plan.provenance;
   double all = std::accumulate(stated.begin(), stated.end(), 0.0);
-  if (all == 0 || !reevaluated.obstacle.empty())
+  if (!reevaluated.obstacle.empty())
     return "";
+  if (all == 0)
+    return "the plan does not say where its time comes from";
   if (std::abs(all - 1) > agreement)
     return "the shares of the time by where it comes from sum to " + percent(all);
   TimeRange times = timesOf(plan, reevaluated.stages);

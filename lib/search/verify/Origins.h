@@ -7,8 +7,8 @@ namespace heterplan {
 
 /// What is wrong about Plan::provenance, the shares of the iteration's computing, transfers and
 /// synchronisation on the slowest replica of each stage, or about Plan::iterationInterval, by how
-/// much these may be off; "" where nothing is, where the plan states none, and where the times are
-/// not known. Of replicas that are equally slow any may be meant.
+/// much these may be off; "" where nothing is, and where the times are not known. Of replicas that
+/// are equally slow any may be meant.
 std::string wrongOrigins(const Plan &plan, const Reevaluation &reevaluated);
 
 } // namespace heterplan
