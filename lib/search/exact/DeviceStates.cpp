@@ -23,15 +23,15 @@ bool moneyMatters(const Request &request) {
   return request.objective == Objective::Cost || request.maxCostPerHour > DollarsPerHour(0) ||
          std::isfinite(request.highestCost().value());
 }
-
-/// Appends one that may be part of the last one.
-void append(DeviceStates::Segment added, std::vector<DeviceStates::Segment> &segments) {
-  if (!segments.empty() && segments.back().leadsTo(added))
-    segments.back().count += added.count;
-  else
-    segments.push_back(added);
-}
 } // namespace
+
+void DeviceStates::Segment::appendTo(std::vector<Segment> &segments) const {
+  Segment *last = segments.empty() ? nullptr : &segments.back();
+  if (last && last->before + last->count == before && last->behind + last->count == behind)
+    last->count += count;
+  else
+    segments.push_back(*this);
+}
 
 DeviceStates::DeviceStates(const SearchSpace &space, const Problem &problem,
                            const std::map<int, size_t> &options, double mostPrice,
@@ -43,12 +43,12 @@ DeviceStates::DeviceStates(const SearchSpace &space, const Problem &problem,
     for (Digit &digit : digits)
       digit.levels = levels.of(digit.type);
   }
-  size_t count = 1;
+  size_t states = 1;
   for (Digit &digit : reverse(digits)) {
-    digit.stride = count;
-    count *= digit.levels.size();
+    digit.stride = states;
+    states *= digit.levels.size();
   }
-  setPrices(space, problem, count);
+  setPrices(space, problem, states);
   for (auto [option, stages] : options)
     stepsOf[option] = stepsOn(space.options[option]);
 }
@@ -155,7 +155,7 @@ DeviceStates::Steps DeviceStates::stepsOn(const GroupOption &option) const {
     const Digit *last = digits.empty() ? nullptr : &digits.back();
     const size_t before = last ? last->indexBefore(index, figureOf(option, *last)) : 0;
     if (before != none)
-      append({before, index, 1}, steps.inRow);
+      Segment{before, index, 1}.appendTo(steps.inRow);
   }
   std::vector<Segment> segments;
   for (size_t row = 0; row < prices.size() / length; ++row) {
@@ -163,7 +163,7 @@ DeviceStates::Steps DeviceStates::stepsOn(const GroupOption &option) const {
     steps.rows.push_back(before);
     for (const Segment &of : steps.inRow)
       if (before != none)
-        append({before * length + of.before, row * length + of.behind, of.count}, segments);
+        Segment{before * length + of.before, row * length + of.behind, of.count}.appendTo(segments);
   }
   for (const Segment &segment : segments)
     addCheap(segment, steps.all);

@@ -35,9 +35,8 @@ public:
   /// Consecutive states behind a stage, and before it.
   struct Segment {
     size_t before, behind, count;
-    bool leadsTo(const Segment &next) const {
-      return before + count == next.before && behind + count == next.behind;
-    }
+    /// Adds it to the last of `segments`, where it goes on with that.
+    void appendTo(std::vector<Segment> &segments) const;
   };
   /// The states that may be reached by a stage on `option`, one of those above.
   llvm::ArrayRef<Segment> segments(int option) const { return stepsOf[option].all; }

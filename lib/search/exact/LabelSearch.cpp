@@ -33,10 +33,9 @@ LabelSearch::LabelSearch(Evaluator &evaluator, const SearchOptions &options)
       labels(evaluator, paths, packings),
       paysTraffic(evaluator.problem.request.objective == Objective::Cost &&
                   chargesTraffic(evaluator.problem.cluster)),
-      byStates(!paysTraffic && StateSearch::applies(evaluator, options.deviceStates) &&
-               !StateSearch::mustRound(space, options.deviceStates)),
-      byRoundedStates(!paysTraffic && StateSearch::applies(evaluator, options.deviceStates) &&
-                      !byStates),
+      byRoundedStates(!paysTraffic && StateSearch::rounds(evaluator, options.deviceStates)),
+      byStates(!paysTraffic && !byRoundedStates &&
+               StateSearch::applies(evaluator, options.deviceStates)),
       scratch(types) {
   for (size_t option = 0; option < space.options.size(); ++option)
     if (space.options[option].wholeModelOnly)

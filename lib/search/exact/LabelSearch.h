@@ -119,11 +119,9 @@ private:
   int64_t priced = 0, steps = 0; // stages; stages listed
   int64_t sharpened = 0;         // states of stages
   const bool paysTraffic;        // which bounds of what is open do not count
-  /// Whether there are so few states of the devices that all of them are looked at; how many in the
-  /// time that it takes to price a stage.
-  const bool byStates;
-  /// Likewise where they are too many, so that they are rounded.
-  const bool byRoundedStates;
+  /// Whether there are so many states of the devices that they are rounded, or so few that all of
+  /// them are looked at; how many in the time that it takes to price a stage.
+  const bool byRoundedStates, byStates;
   static constexpr int64_t statesOfDevicesPerStage = 2048;
   int64_t settled = 0;        // states of stages, by those
   std::vector<int> scratch;   // slots of the label in hand

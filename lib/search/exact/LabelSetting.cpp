@@ -53,8 +53,7 @@ Expected<std::optional<Placement>> improved(Evaluator &evaluator, const SearchOp
     return placement;
   Evaluator near(evaluator.problem, cutsNear(*placement, few, evaluator.space.positions));
   shareTimes(near, evaluator);
-  if (StateSearch::applies(near, brief.deviceStates) &&
-      StateSearch::mustRound(near.space, brief.deviceStates))
+  if (StateSearch::rounds(near, brief.deviceStates))
     placement = LabelSearch(near, brief).runFrom(coarse, placement).placement;
   else
     placement = improveLocally(near, brief, workShare, placement).placement;

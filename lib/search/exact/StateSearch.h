@@ -33,13 +33,10 @@ struct Incumbent {
 class StateSearch {
 public:
   /// Whether iterations take what the formula says, pipelines may have any number of stages, and
-  /// there are few states or they may be rounded.
+  /// there are at most so many states of the devices, or they may be rounded.
   static bool applies(const Evaluator &evaluator, size_t mostStates);
-  /// Whether there are so many states of the devices that they tell apart some amounts only, so
-  /// that something is left in most cases.
-  static bool mustRound(const SearchSpace &space, size_t mostStates) {
-    return DeviceStates::count(space) > mostStates;
-  }
+  /// Whether it applies and there are more, so that something is left in most cases.
+  static bool rounds(const Evaluator &evaluator, size_t mostStates);
   /// All but `budget` outlive this. `mostStates`: as above; `statesPerWork`: how many states count
   /// as one of the work.
   StateSearch(Evaluator &evaluator, PathTable &paths, Incumbent &best, const SearchBudget &budget,

@@ -79,12 +79,9 @@ void StatesOfInterest::addSegment(Segment segment, const Run &before, const Run 
   const size_t last = std::min(endBehind, endBefore);
   if (skip >= last)
     return;
-  const Segment own{before.place + segment.before + skip - before.first,
-                    behind.place + segment.behind + skip - behind.first, last - skip};
-  if (!segments.empty() && segments.back().leadsTo(own))
-    segments.back().count += own.count;
-  else
-    segments.push_back(own);
+  Segment{before.place + segment.before + skip - before.first,
+          behind.place + segment.behind + skip - behind.first, last - skip}
+      .appendTo(segments);
 }
 
 } // namespace heterplan

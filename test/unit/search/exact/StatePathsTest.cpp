@@ -153,6 +153,18 @@ template <typename Paths> size_t leastState(const Paths &paths, const DeviceStat
   return least;
 }
 
+/// On so many nodes of four devices.
+test::RandomProblem onOneType(int nodes) {
+  test::RandomProblem random(0);
+  random.request = {};
+  random.request.globalBatch = Samples(64);
+  random.cluster.types.resize(1);
+  random.cluster.nodes.resize(1);
+  random.cluster.nodes[0].count = nodes;
+  random.cluster.nodes[0].devices = {{random.cluster.types[0].name, 4}};
+  return random;
+}
+
 bool isAmong(const StateStage &stage, const std::vector<StateStage> &stages) {
   return llvm::any_of(stages, [&](const StateStage &other) {
     return stage.begin == other.begin && stage.end == other.end && stage.option == other.option;
@@ -270,14 +282,7 @@ TEST(StatePaths, roundedStatesAreBounds) {
 }
 
 TEST(DeviceLevels, theyAreWhatGroupsLeaveOfAType) {
-  test::RandomProblem random(0);
-  random.request = {};
-  random.request.globalBatch = Samples(64);
-  random.cluster.types.resize(1);
-  random.cluster.nodes.resize(1);
-  NodeGroup &nodes = random.cluster.nodes[0];
-  nodes.count = 6;
-  nodes.devices = {{random.cluster.types[0].name, 4}};
+  const test::RandomProblem random = onOneType(/*nodes=*/6);
   Problem problem = llvm::cantFail(random.problem());
   SearchSpace space(problem);
   std::map<int, size_t> options; // on eight devices most, on one some
@@ -296,16 +301,9 @@ TEST(DeviceLevels, theyAreWhatGroupsLeaveOfAType) {
 }
 
 TEST(DeviceStates, aGroupIsPaidForItsDevicesNotForItsSlots) {
-  test::RandomProblem random(0);
-  random.request = {};
-  random.request.globalBatch = Samples(64);
+  test::RandomProblem random = onOneType(/*nodes=*/32);
   random.request.objective = Objective::Cost;
-  random.cluster.types.resize(1);
   random.cluster.types[0].price = DollarsPerHour(2);
-  random.cluster.nodes.resize(1);
-  NodeGroup &nodes = random.cluster.nodes[0];
-  nodes.count = 32;
-  nodes.devices = {{random.cluster.types[0].name, 4}};
   Problem problem = llvm::cantFail(random.problem());
   SearchSpace space(problem);
   std::map<int, size_t> three; // devices, which take four slots
