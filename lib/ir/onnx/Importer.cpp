@@ -32,8 +32,8 @@ constexpr size_t mostSizes = 64;
 /// The model at the probes.
 struct Probed {
   Batch batch;
-  Evaluation asWritten; // where the batch is a number in the file
-  std::vector<Evaluation> evaluations;
+  GraphEvaluation asWritten; // where the batch is a number in the file
+  std::vector<GraphEvaluation> evaluations;
   std::vector<int64_t> sizes;
 
   bool grows(const Graph &graph) const {
@@ -86,10 +86,10 @@ private:
   const ImportOptions &options;
   size_t candidate, candidates = 0; // for the batch: the one that is taken, and how many there are
   Batch batch;
-  Evaluation asWritten;
+  GraphEvaluation asWritten;
   std::vector<TensorRole> roles;
   std::vector<bool> trained;
-  std::vector<Evaluation> evaluations; // at each probe
+  std::vector<GraphEvaluation> evaluations; // at each probe
   std::vector<int64_t> sizes;
 
   /// Evaluates the model at the probes, with the most plausible batch for which that succeeds and
@@ -234,7 +234,7 @@ private:
       tensor.container = type.container;
       tensor.shape.clear();
       bool everywhere = type.known;
-      for (const Evaluation &evaluation : evaluations) {
+      for (const GraphEvaluation &evaluation : evaluations) {
         tensor.dynamic |= evaluation.types[id].dynamic || evaluation.types[id].shapeless;
         everywhere = everywhere && evaluation.types[id].known;
       }
@@ -252,7 +252,7 @@ private:
 
   void setElements(size_t id) {
     const auto &first = evaluations[0].types[id].elements;
-    for (const Evaluation &evaluation : evaluations)
+    for (const GraphEvaluation &evaluation : evaluations)
       if (!first || !evaluation.types[id].elements ||
           evaluation.types[id].elements->size() != first->size())
         return;
@@ -297,7 +297,7 @@ private:
       GraphTensor &tensor = file.graph.tensors[id];
       const TensorData *value = evaluations[0].values[id];
       bool known = tensor.role == TensorRole::Activation && value && !variable[id], same = known;
-      for (const Evaluation &evaluation : evaluations) {
+      for (const GraphEvaluation &evaluation : evaluations) {
         known = known && evaluation.values[id] && !evaluation.assumed[id];
         same = known && same && *evaluation.values[id] == *value;
       }
@@ -314,7 +314,7 @@ private:
     GraphTensor &tensor = file.graph.tensors[id];
     const TensorData &first = *evaluations[0].values[id];
     size_t count = first.bytes.size() / sizeof(int64_t);
-    bool sameLength = all_of(evaluations, [&](const Evaluation &evaluation) {
+    bool sameLength = all_of(evaluations, [&](const GraphEvaluation &evaluation) {
       return evaluation.values[id]->bytes.size() == first.bytes.size();
     });
     if (tensor.type != DataType::Int64 || count > mostSizes || !sameLength)

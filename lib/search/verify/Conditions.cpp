@@ -32,7 +32,7 @@ double weakened(double value, bool up = false) {
 Formula whole(size_t value) { return Formula::integer(int64_t(value)); }
 } // namespace
 
-std::vector<LayerClass> classesOf(const RequestedPlan &requested) {
+std::vector<AlikeLayers> classesOf(const RequestedPlan &requested) {
   std::set<int> apart; // layers that a constraint is about
   for (const Pin &pin : requested.request.pins)
     apart.insert(requested.graph.find(pin.layer));
@@ -42,7 +42,7 @@ std::vector<LayerClass> classesOf(const RequestedPlan &requested) {
       apart.insert(layer);
   }
   std::map<std::tuple<std::string, Bytes, Bytes, Bytes, Bytes, Bytes>, size_t> classOf;
-  std::vector<LayerClass> classes;
+  std::vector<AlikeLayers> classes;
   for (int i = 0; i < requested.graph.size(); ++i) {
     const Layer &layer = requested.graph.layers[i];
     std::tuple key(apart.count(i) ? "layer " + layer.name : "like " + layer.signature,
@@ -56,7 +56,7 @@ std::vector<LayerClass> classesOf(const RequestedPlan &requested) {
   return classes;
 }
 
-Conditions::Conditions(const RequestedPlan &requested, std::vector<LayerClass> layerClasses)
+Conditions::Conditions(const RequestedPlan &requested, std::vector<AlikeLayers> layerClasses)
     : classes(std::move(layerClasses)), requested(requested) {
   for (size_t t = 0; t < requested.cluster.types.size(); ++t)
     devices.push_back(
@@ -143,7 +143,7 @@ Formula Conditions::devicesAtLeast(const Demand &demand) const {
 
 size_t Conditions::classOf(int layer) const {
   auto found = std::find_if(classes.begin(), classes.end(),
-                            [&](const LayerClass &each) { return each.layer == layer; });
+                            [&](const AlikeLayers &each) { return each.layer == layer; });
   return size_t(found - classes.begin());
 }
 

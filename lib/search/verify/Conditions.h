@@ -13,16 +13,16 @@ namespace heterplan {
 
 /// Layers that the conditions need not tell apart: of one signature and one size, and no constraint
 /// is about one of them only.
-struct LayerClass {
+struct AlikeLayers {
   int layer = 0; // one of them
   int64_t count = 0;
 };
 
-std::vector<LayerClass> classesOf(const RequestedPlan &requested);
+std::vector<AlikeLayers> classesOf(const RequestedPlan &requested);
 
 class Conditions {
 public:
-  Conditions(const RequestedPlan &requested, std::vector<LayerClass> classes);
+  Conditions(const RequestedPlan &requested, std::vector<AlikeLayers> classes);
 
   /// What holds whatever is requested.
   std::vector<Formula> facts() const;
@@ -31,7 +31,7 @@ public:
   std::vector<Part> constraints() const;
 
   /// What one layer of a class asks of a type.
-  using Demand = std::function<double(const LayerClass &, int type)>;
+  using Demand = std::function<double(const AlikeLayers &, int type)>;
   /// Σ over the classes of what their layers on a type ask of it is at most `each` for each device
   /// in use, on every type.
   Formula loadsAtMost(const Demand &demand, double each) const;
@@ -40,7 +40,7 @@ public:
   /// Whether the number of micro-batches is the requested one.
   static Formula hasRequestedMicroBatches() { return Formula::boolean("micro-batches"); }
 
-  const std::vector<LayerClass> classes;
+  const std::vector<AlikeLayers> classes;
 
 private:
   struct Range {

@@ -36,7 +36,7 @@ Expected<std::optional<Formula>> ownFloor(const RequestedPlan &requested,
   if (prices * double(requested.request.globalBatch.value()) > mostPrices)
     return std::nullopt;
   std::map<std::pair<int, int>, double> least; // by layer and type
-  for (const LayerClass &each : conditions.classes)
+  for (const AlikeLayers &each : conditions.classes)
     for (size_t t = 0; t < types; ++t) {
       if (requested.cluster.deviceCount(int(t)) == 0)
         continue; // it need not have a price
@@ -47,7 +47,7 @@ Expected<std::optional<Formula>> ownFloor(const RequestedPlan &requested,
       least[{each.layer, int(t)}] = *time * requested.request.minThroughput.value();
     }
   return conditions.loadsAtMost(
-      [&](const LayerClass &each, int type) {
+      [&](const AlikeLayers &each, int type) {
         return least[{each.layer, type}];
       },
       1);
@@ -63,13 +63,13 @@ Expected<Formula> floorOfHeterPs(const RequestedPlan &requested, const Condition
   double longest =
       batch / (requested.request.minThroughput.value() * microBatches) * (1 + rounding);
   auto has = [&](int type) { return requested.cluster.deviceCount(type) > 0; };
-  auto computing = [&](const LayerClass &each, int type) {
+  auto computing = [&](const AlikeLayers &each, int type) {
     return has(type) ? model->layer(each.layer, type).compute.original() : 0;
   };
-  auto sending = [&](const LayerClass &each, int type) {
+  auto sending = [&](const AlikeLayers &each, int type) {
     return has(type) ? model->layer(each.layer, type).transfer.original() : 0;
   };
-  auto units = [&](const LayerClass &each, int type) -> double {
+  auto units = [&](const AlikeLayers &each, int type) -> double {
     return has(type) ? model->leastUnits(each.layer, type, longest) : 0;
   };
   return Formula::all({conditions.loadsAtMost(computing, longest),

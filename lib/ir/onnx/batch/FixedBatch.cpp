@@ -75,7 +75,8 @@ Error refuseFixedBatch(const ModelFile &file, const Batch &batch, Error why) {
   return refuse(file, batch, std::move(place), text);
 }
 
-Error checkShapesAsWritten(const ModelFile &file, const Batch &batch, const Evaluation &asWritten) {
+Error checkShapesAsWritten(const ModelFile &file, const Batch &batch,
+                           const GraphEvaluation &asWritten) {
   for (size_t id = 0; id < asWritten.types.size(); ++id) {
     const TensorType &type = asWritten.types[id];
     const GraphTensor &tensor = file.graph.tensors[id];

@@ -14,7 +14,7 @@ llvm::Error refuseFixedBatch(const ModelFile &file, const Batch &batch, llvm::Er
 /// Whether every shape of `graph`, at the batch as written, is that of the model as written, whose
 /// evaluation has the numbers of the same tensors. NoBatchDimension where one is not.
 llvm::Error checkShapesAsWritten(const ModelFile &file, const Batch &batch,
-                                 const Evaluation &asWritten);
+                                 const GraphEvaluation &asWritten);
 
 /// Whether every operator of the graph, which is complete, computes each sample by itself, as the
 /// model does at the batch that it is written for. NoBatchDimension where one does not, or may not.

@@ -122,7 +122,7 @@ bool Rebatching::isUniform(const GraphNode &node, size_t index, size_t axis, int
   return hasEqualRows(valuesOf(node, index), type->dims, axis, sizeOf(type->type));
 }
 
-Rebatching::Rebatching(const ModelFile &file, const Setting &setting, Evaluation &result)
+Rebatching::Rebatching(const ModelFile &file, const Setting &setting, GraphEvaluation &result)
     : file(file), setting(setting), result(result), constants(file.graph.folder) {
   for (const GraphNode &node : file.graph.nodes)
     outermost.insert(node.number);

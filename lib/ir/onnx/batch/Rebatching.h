@@ -15,7 +15,7 @@ namespace heterplan {
 class Rebatching {
 public:
   /// All of them outlive this.
-  Rebatching(const ModelFile &file, const Setting &setting, Evaluation &result);
+  Rebatching(const ModelFile &file, const Setting &setting, GraphEvaluation &result);
 
   /// Before inference of `node`: mends `inputs`, the types and values of its operands.
   void mendOperands(const GraphNode &node, llvm::MutableArrayRef<KnownInput> inputs);
@@ -27,7 +27,7 @@ public:
 private:
   const ModelFile &file;
   const Setting &setting;
-  Evaluation &result;
+  GraphEvaluation &result;
   llvm::DenseSet<int> outermost; // numbers of the nodes that are in no body
   /// By tensor, where above 1: along the batch axis, index = (run·N + sample)·k + rest.
   llvm::DenseMap<TensorId, int64_t> runs;

@@ -27,7 +27,7 @@ public:
       : file(file), graph(file.graph), setting(setting), rebatching(file, setting, result),
         declarations(file, setting) {}
 
-  Expected<Evaluation> run() {
+  Expected<GraphEvaluation> run() {
     result.types.resize(graph.tensors.size());
     result.values.resize(graph.tensors.size(), nullptr);
     result.assumed.resize(graph.tensors.size());
@@ -47,7 +47,7 @@ private:
   const ModelFile &file;
   const Graph &graph;
   const Setting &setting;
-  Evaluation result;
+  GraphEvaluation result;
   Rebatching rebatching;
   Declarations declarations;
   std::vector<bool> used;
@@ -253,7 +253,7 @@ private:
 
 } // namespace
 
-Expected<Evaluation> evaluate(const ModelFile &file, const Setting &setting) {
+Expected<GraphEvaluation> evaluate(const ModelFile &file, const Setting &setting) {
   return Evaluator(file, setting).run();
 }
 

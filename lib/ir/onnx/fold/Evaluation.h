@@ -27,10 +27,10 @@ struct Repair {
 };
 
 /// Moves only: `values` points into `computed`.
-struct Evaluation {
-  Evaluation() = default;
-  Evaluation(Evaluation &&) = default;
-  Evaluation &operator=(Evaluation &&) = default;
+struct GraphEvaluation {
+  GraphEvaluation() = default;
+  GraphEvaluation(GraphEvaluation &&) = default;
+  GraphEvaluation &operator=(GraphEvaluation &&) = default;
 
   std::vector<TensorType> types;          // by tensor
   std::vector<const TensorData *> values; // by tensor; null where not known
@@ -51,7 +51,7 @@ struct Setting {
   const std::vector<bool> *trained = nullptr;        // by tensor: its value is not a constant
   /// For a model whose batch is a number in the file: its evaluation at that batch, that number,
   /// and the batch of this evaluation. Reshape and Expand may have it baked into constants.
-  const Evaluation *asWritten = nullptr;
+  const GraphEvaluation *asWritten = nullptr;
   int64_t batchAsWritten = 0;
   int64_t batch = 0;
   /// Set where a Reshape fails that would hold at another batch as written: that batch.
@@ -60,6 +60,6 @@ struct Setting {
 
 /// Fails with UnknownShape where a shape that is used is not determined, with AbsurdSize where one
 /// overflows, with MalformedModel where a schema refuses.
-llvm::Expected<Evaluation> evaluate(const ModelFile &file, const Setting &setting);
+llvm::Expected<GraphEvaluation> evaluate(const ModelFile &file, const Setting &setting);
 
 } // namespace heterplan

@@ -16,7 +16,7 @@ constexpr int64_t mostRounds = 64;
 class BodyEvaluator {
 public:
   BodyEvaluator(const ModelFile &file, const GraphNode &node, EvaluateNodes evaluate,
-                Evaluation &result, MutableArrayRef<TensorType> outputs,
+                GraphEvaluation &result, MutableArrayRef<TensorType> outputs,
                 MutableArrayRef<const TensorData *> values)
       : file(file), node(node), evaluate(evaluate), result(result), outputs(outputs),
         values(values) {}
@@ -41,7 +41,7 @@ private:
   const ModelFile &file;
   const GraphNode &node;
   EvaluateNodes evaluate;
-  Evaluation &result;
+  GraphEvaluation &result;
   MutableArrayRef<TensorType> outputs;
   MutableArrayRef<const TensorData *> values;
 
@@ -329,7 +329,7 @@ private:
 } // namespace
 
 Error evaluateBodies(const ModelFile &file, const GraphNode &node, EvaluateNodes evaluate,
-                     Evaluation &result, MutableArrayRef<TensorType> outputs,
+                     GraphEvaluation &result, MutableArrayRef<TensorType> outputs,
                      MutableArrayRef<const TensorData *> values) {
   return BodyEvaluator(file, node, evaluate, result, outputs, values).run();
 }

@@ -15,7 +15,7 @@ using EvaluateNodes = llvm::function_ref<llvm::Error(const std::vector<GraphNode
 /// body that changes the shape of what it carries is run as often as it says. Fails where bodies do
 /// not fit their operator or a carried shape changes without end.
 llvm::Error evaluateBodies(const ModelFile &file, const GraphNode &node, EvaluateNodes evaluate,
-                           Evaluation &result, llvm::MutableArrayRef<TensorType> outputs,
+                           GraphEvaluation &result, llvm::MutableArrayRef<TensorType> outputs,
                            llvm::MutableArrayRef<const TensorData *> values);
 
 } // namespace heterplan

@@ -28,7 +28,7 @@ bool isReshaping(StringRef op) {
 
 class IdentityRemover {
 public:
-  IdentityRemover(Graph &graph, ArrayRef<Evaluation> evaluations)
+  IdentityRemover(Graph &graph, ArrayRef<GraphEvaluation> evaluations)
       : graph(graph), evaluations(evaluations), producer(graph.tensors.size(), -1),
         replacement(graph.tensors.size()), returned(graph.tensors.size()) {
     for (size_t id = 0; id < replacement.size(); ++id)
@@ -54,7 +54,7 @@ public:
 
 private:
   Graph &graph;
-  ArrayRef<Evaluation> evaluations;
+  ArrayRef<GraphEvaluation> evaluations;
   std::vector<int> producer;         // by tensor, of the nodes so far
   std::vector<TensorId> replacement; // by tensor
   std::vector<bool> returned;        // by the model, or read by a body
@@ -163,7 +163,7 @@ private:
   /// Whether the indices, of `count` axes from `axis` on, count up through all elements.
   Outcome selectsAll(const GraphNode &node, size_t axis, size_t count) const {
     TensorId data = node.inputs[0], indices = node.inputs[1];
-    for (const Evaluation &evaluation : evaluations) {
+    for (const GraphEvaluation &evaluation : evaluations) {
       if (static_cast<size_t>(std::max(data, indices)) >= evaluation.types.size())
         return {}; // made since
       const TensorType &type = evaluation.types[data];
@@ -307,7 +307,7 @@ private:
 
 } // namespace
 
-void removeIdentities(Graph &graph, ArrayRef<Evaluation> evaluations) {
+void removeIdentities(Graph &graph, ArrayRef<GraphEvaluation> evaluations) {
   IdentityRemover(graph, evaluations).run();
 }
 

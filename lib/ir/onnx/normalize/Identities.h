@@ -11,6 +11,6 @@ namespace heterplan {
 /// Redirects the users of nodes that change nothing, and rewrites others as the one Reshape, Expand
 /// or Transpose that they amount to. `evaluations` are those of `graph` at several batches. Nodes
 /// that nobody uses any more stay; so do those that compute an output of the graph.
-void removeIdentities(Graph &graph, llvm::ArrayRef<Evaluation> evaluations);
+void removeIdentities(Graph &graph, llvm::ArrayRef<GraphEvaluation> evaluations);
 
 } // namespace heterplan
