@@ -223,10 +223,17 @@ private:
     };
     std::vector<Position> positions;
   };
+  /// A choice between two places, as `solve` reads them one after another.
+  struct Arc {
+    double time, forward, sync;
+    double money; // for an iteration of the interval, dollars per hour · seconds; 0: not counted
+    int choice, option;
+    unsigned before, behind; // places, of those of one position
+  };
   /// Which choice reached a place, and from where: the least fill, and the least forward time.
   struct Step {
     int fillChoice, forwardChoice;
-    size_t fillFrom, forwardFrom;
+    unsigned fillFrom, forwardFrom;
     bool behindSync; // the rest before the stage is hidden behind its synchronisation
   };
   /// How stages on an option share nodes with their neighbours.
@@ -281,7 +288,8 @@ private:
   void ascend(const Interval &interval, Relaxation &relaxation, int steps, double goal,
               double fillTime, MakeCharges makeCharges);
   void takeFewer(int position, Relaxation &relaxation);
-  void solve(const Interval &interval, const Charges &charges, Relaxation &relaxation);
+  void listArcs(const Interval &interval, bool countsMoney);
+  void solve(const Charges &charges, Relaxation &relaxation);
   std::vector<double> surplus(double fillTime);
   double leastOfLastPath(bool countsMoney) const;
   void keepPath(llvm::ArrayRef<int> path);
@@ -290,6 +298,7 @@ private:
 
   double secondCharge(const Interval &interval, const std::vector<double> &multipliers) const;
   double ownCharge(const Choice &choice, const Interval &interval, const Charges &charges) const;
+  double moneyFor(const Choice &choice, const Interval &interval) const;
   double fillTime(const Interval &interval, double slowest) const;
   double refund(const Interval &interval, const std::vector<double> &multipliers,
                 const PartialPlacement &partial) const;
@@ -346,6 +355,7 @@ private:
   bool started = false;
   Known known;
   bool isWarm = false;        // they come from elsewhere
+  std::vector<Arc> arcs;      // of the interval in hand, by end
   std::vector<Step> steps;    // by place, of the last solve; with levels, only those of its path
   LevelSteps levelSteps;      // of the interval that is made sharp
   std::vector<int> lastPath;  // choices of the last solve, from the end

@@ -52,12 +52,15 @@ void Lagrangian::ascend(const Interval &interval, Relaxation &relaxation, int st
   std::vector<int> bestPath;
   Relaxation current = relaxation;
   int stalled = 0;
+  const bool hasLevels = !relaxation.junctions.empty();
+  if (!hasLevels)
+    listArcs(interval, makeCharges(relaxation.multipliers).countsMoney);
   for (int step = 0; step < steps && stride > 0.02; ++step) {
     const Charges charges = makeCharges(current.multipliers);
-    if (current.junctions.empty())
-      solve(interval, charges, current);
-    else
+    if (hasLevels)
       solveLevels(interval, charges, current);
+    else
+      solve(charges, current);
     double value = current.bound;
     if (step == 0 && value < 0 && !isFree(current.multipliers)) { // where others were good
       current.multipliers.assign(current.multipliers.size(), 0);
@@ -142,51 +145,58 @@ double Lagrangian::secondCharge(const Interval &interval,
 }
 
 /// A stage is paid for all of an iteration.
-double Lagrangian::ownCharge(const Choice &choice, const Interval &interval,
-                             const Charges &charges) const {
-  double devices = charges.options[choice.option];
-  if (!charges.countsMoney)
-    return devices;
-  double time = std::max(interval.leastTime(), microBatches * choice.time + choice.sync);
-  return devices + prices[choice.option] * time * safety;
+double Lagrangian::moneyFor(const Choice &choice, const Interval &interval) const {
+  const double time = std::max(interval.leastTime(), microBatches * choice.time + choice.sync);
+  return prices[choice.option] * time * safety;
 }
 
-/// Shortest paths under the charges of `relaxation.multipliers`, and what they bound.
-void Lagrangian::solve(const Interval &interval, const Charges &charges, Relaxation &relaxation) {
+double Lagrangian::ownCharge(const Choice &choice, const Interval &interval,
+                             const Charges &charges) const {
+  return charges.options[choice.option] + (charges.countsMoney ? moneyFor(choice, interval) : 0);
+}
+
+void Lagrangian::listArcs(const Interval &interval, bool countsMoney) {
+  arcs.clear();
+  for (int i : interval.choices) {
+    const Choice &choice = choices[i];
+    const double money = countsMoney ? moneyFor(choice, interval) : 0;
+    overPlaces(choice, [&](size_t before, size_t behind) {
+      arcs.push_back({choice.time, choice.forward, choice.sync, money, i, choice.option,
+                      unsigned(before), unsigned(behind)});
+    });
+  }
+}
+
+/// Shortest paths along `arcs` under the charges of `relaxation.multipliers`, and what they bound.
+void Lagrangian::solve(const Charges &charges, Relaxation &relaxation) {
   std::vector<double> &fills = relaxation.fill, &forwards = relaxation.forward;
   fills.assign(positions * sides, infinity);
   forwards.assign(positions * sides, infinity);
   steps.assign(positions * sides, {});
   fills[0] = forwards[0] = 0;
-  int position = 0;
-  for (int i : interval.choices) {
-    const Choice &choice = choices[i];
-    for (; position < choice.end - 1; ++position)
-      takeFewer(position + 1, relaxation);
-    const double own = ownCharge(choice, interval, charges);
-    const double ownForward = own + charges.second * choice.forward;
-    const double ownFill = own + charges.second * choice.time;
-    const double sync = charges.second * choice.sync;
-    overPlaces(choice, [&](size_t before, size_t behind) {
-      Step &step = steps[behind];
-      const double forward = ownForward + forwards[before];
-      if (forward < forwards[behind]) {
-        forwards[behind] = forward;
-        step.forwardChoice = i;
-        step.forwardFrom = before;
-      }
-      const double exposed = sync + forwards[before];
-      const double fill = ownFill + std::max(fills[before], exposed);
-      if (fill < fills[behind]) {
-        fills[behind] = fill;
-        step.fillChoice = i;
-        step.fillFrom = before;
-        step.behindSync = exposed > fills[before];
-      }
-    });
+  int position = 1;
+  for (const Arc &arc : arcs) {
+    for (; arc.behind >= placeAt(position + 1); ++position)
+      takeFewer(position, relaxation);
+    const double own = charges.options[arc.option] + arc.money;
+    Step &step = steps[arc.behind];
+    const double forward = own + charges.second * arc.forward + forwards[arc.before];
+    if (forward < forwards[arc.behind]) {
+      forwards[arc.behind] = forward;
+      step.forwardChoice = arc.choice;
+      step.forwardFrom = arc.before;
+    }
+    const double exposed = charges.second * arc.sync + forwards[arc.before];
+    const double fill = own + charges.second * arc.time + std::max(fills[arc.before], exposed);
+    if (fill < fills[arc.behind]) {
+      fills[arc.behind] = fill;
+      step.fillChoice = arc.choice;
+      step.fillFrom = arc.before;
+      step.behindSync = exposed > fills[arc.before];
+    }
   }
-  for (; position + 1 < positions; ++position)
-    takeFewer(position + 1, relaxation);
+  for (; position < positions; ++position)
+    takeFewer(position, relaxation);
   const std::vector<double> &multipliers = relaxation.multipliers;
   double least = fills[placeAt(positions - 1)];
   double paid = std::accumulate(multipliers.begin(), multipliers.end(), 0.0);

@@ -306,7 +306,8 @@ void Lagrangian::traceLevels(const Interval &interval, const Charges &charges,
       taken = takes;
       chainOfBest = chain;
       mixtureBefore = ofBefore;
-      step = {ranked.choice, ranked.choice, placeAt(choice.begin), placeAt(choice.begin),
+      step = {ranked.choice, ranked.choice, unsigned(placeAt(choice.begin)),
+              unsigned(placeAt(choice.begin)),
               /*behindSync=*/false};
     }
     state -= taken;
