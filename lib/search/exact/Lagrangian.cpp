@@ -42,6 +42,7 @@ void Lagrangian::listSides() {
     const DeviceGroup &group = space.options[option].group;
     NodeSharing &own = shares.emplace_back();
     own.own = space.ownChain(int(option));
+    own.least = space.leastChain(int(option));
     if (!group.sharesNode())
       continue;
     const int type = group.counts.front().first;
@@ -107,7 +108,7 @@ size_t Lagrangian::placeBehind(const Choice &choice) const {
   const NodeSharing &own = shares[choice.option];
   if (!own.next)
     return placeAt(choice.end);
-  const bool isExact = evaluator.space.leastChain(choice.option) > own.own;
+  const bool isExact = own.least > own.own;
   return placeAt(choice.end, own.firstSide + own.own + (isExact ? own.before : 0) - 1);
 }
 

@@ -240,6 +240,7 @@ private:
   struct NodeSharing {
     bool before = false, next = false;
     int own = 0, whole = 0; // chains: of the stage, and of all of a node (NodeChains)
+    int least = 0;          // SearchSpace::leastChain()
     size_t firstSide = 0;   // of its types, of chain 1
   };
 
@@ -258,6 +259,7 @@ private:
   double leastSlowest() const;
   void rankChoices(Interval &interval);
   void forgetChoices();
+  double leastBefore(const Choice &choice, const Relaxation &relaxation, double exposed) const;
   double leastWith(const Choice &choice, const Interval &interval, const Relaxation &relaxation,
                    const Charges &charges) const;
   void dropChoices(Interval &interval) const;

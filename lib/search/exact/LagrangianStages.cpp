@@ -49,20 +49,28 @@ void Lagrangian::dropChoices(Interval &interval) const {
   erase_if(interval.choices, [&](int i) { return !mayTake(choices[i], interval); });
 }
 
-/// A choice with the least that comes before it.
+/// The least that comes before a choice, with what of its synchronisation is not hidden there.
+double Lagrangian::leastBefore(const Choice &choice, const Relaxation &relaxation,
+                               double exposed) const {
+  if (relaxation.junctions.empty()) { // others have less room before them
+    const size_t place = placeBefore(choice.begin, choice.option, shares[choice.option].least);
+    return std::max(relaxation.fill[place], relaxation.forward[place] + exposed);
+  }
+  const Levels &levels = relaxation.levels;
+  const size_t state = levels.states() - 1 - statesTaken(levels, choice.option);
+  double least = infinity;
+  for (int chain : evaluator.space.chainsOf(choice.option))
+    least = std::min(
+        least, leastBefore(relaxation, choice.begin, choice.option, chain, choice.receive, state)
+                   .withExposed(exposed));
+  return least;
+}
+
+/// A choice with it.
 double Lagrangian::leastWith(const Choice &choice, const Interval &interval,
                              const Relaxation &relaxation, const Charges &charges) const {
-  const Levels &levels = relaxation.levels;
-  size_t state = levels.states() - 1 - statesTaken(levels, choice.option);
-  double before = infinity;
-  const int leastChain = evaluator.space.leastChain(choice.option);
-  const bool isLeast = relaxation.junctions.empty(); // others have less room before them
-  for (int chain : isLeast ? ArrayRef<int>(leastChain) : evaluator.space.chainsOf(choice.option)) {
-    const LeastMixtures least =
-        leastBefore(relaxation, choice.begin, choice.option, chain, choice.receive, state);
-    before = std::min(before, least.withExposed(charges.second * choice.sync));
-  }
-  return ownCharge(choice, interval, charges) + charges.second * choice.time + before;
+  return ownCharge(choice, interval, charges) + charges.second * choice.time +
+         leastBefore(choice, relaxation, charges.second * choice.sync);
 }
 
 /// Drops the choices that no placement of interest has in this interval, unless all of it is
