@@ -94,14 +94,13 @@ void StageCosts::addLookups(LayerRange range, const GroupCosts &costs, StageCost
 }
 
 /// HeterPS has one time for a stage; forward and backward divide it as its computing does.
-StageCost StageCosts::fittedCost(LayerRange range, const StageOption &option,
-                                 const BatchSplit &split) {
+StageCost StageCosts::fittedTimes(LayerRange range, const StageOption &option,
+                                  const BatchSplit &split) {
   auto [type, count] = option.devices.counts.front();
   Seconds all(fitted->stageTime(range.begin, range.end, type, count));
   StageCost cost;
   cost.forward = all * fitted->forwardShare(range.begin, range.end, type);
   cost.backward = all - cost.forward;
-  cost.memory = memory.of(range, count, option.recomputation, option.stateSharding);
   cost.largestShare = Samples((split.batch + count - 1) / count);
   return cost;
 }
@@ -158,9 +157,17 @@ StageCosts::Slowest StageCosts::slowestOf(LayerRange range, const StageOption &o
 
 StageCost StageCosts::stageCost(LayerRange range, const StageOption &option,
                                 const BatchSplit &split) {
+  StageCost cost = stageTimes(range, option, split);
+  cost.memory = memory.of(range, option.devices.size(), option.recomputation, option.stateSharding,
+                          option.messages ? &*option.messages : nullptr);
+  return cost;
+}
+
+StageCost StageCosts::stageTimes(LayerRange range, const StageOption &option,
+                                 const BatchSplit &split) {
   assert(option.shardDegree == 1 && "replicas of several devices have no cost yet");
   if (fitted)
-    return fittedCost(range, option, split);
+    return fittedTimes(range, option, split);
   Slowest slowest = slowestOf(range, option, split);
   const GroupCosts &costs = costsOf(option.devices);
   Together together = togetherOf(range, option, costs);
@@ -178,15 +185,13 @@ StageCost StageCosts::stageCost(LayerRange range, const StageOption &option,
   cost.slowestBackward = slowest.backward.times;
   addSynchronization(range, option, costs, cost);
   addLookups(range, costs, cost);
-  cost.memory = memory.of(range, option.devices.size(), option.recomputation, option.stateSharding,
-                          option.messages ? &*option.messages : nullptr);
   return cost;
 }
 
 ReplicaCost StageCosts::replicaCost(LayerRange range, const StageOption &option,
                                     const BatchSplit &split, int type, int64_t share) {
   if (fitted) {
-    StageCost all = fittedCost(range, option, split);
+    StageCost all = fittedTimes(range, option, split);
     return {all.forward, all.backward};
   }
   return passesOf(computingOf(range, option, type, share, split.microBatches),

@@ -81,6 +81,8 @@ public:
 
   /// The cost of layers `range` on `option`. Every device has at least one sample.
   StageCost stageCost(LayerRange range, const StageOption &option, const BatchSplit &split);
+  /// Likewise without its memory.
+  StageCost stageTimes(LayerRange range, const StageOption &option, const BatchSplit &split);
   /// Of one of its replicas, of `type` with `share` samples of each micro-batch.
   ReplicaCost replicaCost(LayerRange range, const StageOption &option, const BatchSplit &split,
                           int type, int64_t share);
@@ -122,7 +124,7 @@ private:
   void addSynchronization(LayerRange range, const StageOption &option, const GroupCosts &costs,
                           StageCost &cost) const;
   void addLookups(LayerRange range, const GroupCosts &costs, StageCost &cost) const;
-  StageCost fittedCost(LayerRange range, const StageOption &option, const BatchSplit &split);
+  StageCost fittedTimes(LayerRange range, const StageOption &option, const BatchSplit &split);
 
   const Cluster &cluster;
   std::vector<int64_t> inPassAllReduces;   // of the layers before each position

@@ -137,14 +137,16 @@ SmallVector<StageTable::WayCost, 6> StageTable::waysThatFit(LayerRange range,
                                                             const DeviceGroup &group, int fewest) {
   auto [type, count] = group.counts.front();
   const int64_t share = (batch + count - 1) / count;
+  const BatchSplit split = evaluator.stages.splitOf(microBatches, true);
+  StageOption option{group, 1, {}, {}, {}};
   SmallVector<WayCost, 6> ways;
   for (const StageWay &way : evaluator.stages.waysFor(count)) {
     int most = evaluator.stages.mostInFlight(range, type, count, share, way);
     if (most < fewest)
       continue;
-    StageOption option{group, 1, {way.recomputes}, way.sharding, {}};
-    StageCost cost = evaluator.stages.costs.stageCost(range, option,
-                                                      evaluator.stages.splitOf(microBatches, true));
+    option.recomputation = {way.recomputes};
+    option.stateSharding = way.sharding;
+    const StageCost cost = evaluator.stages.costs.stageTimes(range, option, split);
     ways.push_back({most, cost.forward.value(), cost.backward.value(), cost.synchronization.value(),
                     &way == evaluator.stages.waysFor(count).begin()});
   }
@@ -287,7 +289,7 @@ SmallVector<StageEntry, 6> StageTable::ways(int begin, int end, int option) {
   const bool isExact = !entry.estimate, isMixed = group.counts.size() > 1;
   if (isExact || isMixed ||
       !evaluator.stages.costs
-           .stageCost(range, plainest[option], evaluator.stages.splitOf(microBatches, true))
+           .stageTimes(range, plainest[option], evaluator.stages.splitOf(microBatches, true))
            .largestIsSlowest)
     return {entry};
   const int fewest = fewestInFlight(end);
