@@ -43,6 +43,12 @@ public:
   std::vector<double> boundsAlong(const Placement &placement);
 
 private:
+  /// What so many states told of a number of micro-batches.
+  struct CaseStates {
+    size_t states = 0;
+    double left = std::numeric_limits<double>::infinity(); // least objective of what may be better
+  };
+
   // Growth
   Label rootOf(int choice);
   void addRoot(int choice);
@@ -90,6 +96,7 @@ private:
   double openCases();
   double settleByStates();
   double settleByRoundedStates(double workShare);
+  bool settleCase(int choice, size_t mostStates, double workShare, CaseStates &of);
   std::vector<int> casesByStages() const;
   void sharpen(double workShare);
   int leastCase(llvm::ArrayRef<char> isSharp = {}) const;

@@ -150,39 +150,67 @@ double LabelSearch::settleByStates() {
 }
 
 /// Likewise by rounded states: the numbers of micro-batches with few stages first, as their plans
-/// make the others easier, and all stages of each at once. Returns a bound of what is left of those
-/// for which that tells more than their own bounds; the others stay open.
+/// make the others easier, and all stages of each at once; then the one that decides the bound
+/// again, by more states, as long as that bound is far from the best plan. Returns a bound of what
+/// is left of those for which that tells more than their own bounds; the others stay open.
 double LabelSearch::settleByRoundedStates(double workShare) {
-  SearchBudget budget(options, workShare);
-  budget.add(work());
-  StateSearch states(evaluator, paths, best, budget, options.deviceStates, statesOfDevicesPerStage);
-  const int64_t settledBefore = settled;
-  double left = infinity;
-  for (int choice : casesByStages()) {
-    Bounds &bounds = cases[choice]->bounds;
-    if (states.isOver() || bounds.root() >= std::min(left, bestAtGap()))
-      continue;
-    auto range = bounds.takeAll(timeLimit(), best.objective);
-    const bool isWorthIt = range && states.tellsApart(range->stages);
-    const double now = isWorthIt ? states.settle(cases[choice]->table, *range) : 0;
-    settled = settledBefore + states.work();
-    if (range && now <= range->least) {
-      bounds.setAside();
-      bounds.bringBack();
-    } else {
-      left = range ? std::min(left, now) : left;
-      forgetCase(choice);
-    }
-    report();
+  constexpr double worthMore = 1.005; // times the bound
+  constexpr size_t mostTimes = 4;
+  std::vector<CaseStates> of(cases.size());
+  auto decides = [&] {
+    return int(
+        std::min_element(of.begin(), of.end(),
+                         [](const CaseStates &a, const CaseStates &b) { return a.left < b.left; }) -
+        of.begin());
+  };
+  bool goesOn = true;
+  for (int choice : casesByStages())
+    if (goesOn && cases[choice]->bounds.root() < std::min(of[decides()].left, bestAtGap()))
+      goesOn = settleCase(choice, options.deviceStates, workShare, of[choice]);
+  for (int choice = decides(); goesOn && of[choice].left * worthMore < bestAtGap() &&
+                               of[choice].states < mostTimes * options.deviceStates;
+       choice = decides()) {
+    cases[choice]->bounds.bringBack();
+    goesOn = settleCase(choice, 2 * of[choice].states, workShare, of[choice]);
   }
-  leastMisjudged = std::min(leastMisjudged, states.leastMisjudged());
   for (size_t choice = 0; choice < cases.size(); ++choice)
-    if (cases[choice]) {
+    if (cases[choice] && std::isfinite(of[choice].left)) {
+      forgetCase(int(choice));
+    } else if (cases[choice]) {
       cases[choice]->tightFor.reset();
       keepCase(int(choice), /*isFinal=*/true);
     }
   boundAgain();
-  return left;
+  return of[decides()].left;
+}
+
+/// One of them. Forgets it where nothing better is left, and puts its stages aside where the states
+/// tell more than its own bounds. Returns whether there is time for more.
+bool LabelSearch::settleCase(int choice, size_t mostStates, double workShare, CaseStates &of) {
+  SearchBudget budget(options, workShare);
+  budget.add(work());
+  StateSearch states(evaluator, paths, best, budget, mostStates, statesOfDevicesPerStage);
+  if (states.isOver())
+    return false;
+  Bounds &bounds = cases[choice]->bounds;
+  auto range = bounds.takeAll(timeLimit(), best.objective);
+  const bool isWorthIt = range && states.tellsApart(range->stages);
+  double now = isWorthIt ? states.settle(cases[choice]->table, *range) : 0;
+  if (std::isfinite(of.left))
+    now = std::max(now, of.left);
+  of.states = mostStates;
+  settled += states.work();
+  leastMisjudged = std::min(leastMisjudged, states.leastMisjudged());
+  if (range)
+    bounds.setAside();
+  if (range && now <= range->least)
+    bounds.bringBack();
+  else
+    of.left = range ? now : infinity;
+  if (!range || now >= bestAtGap())
+    forgetCase(choice);
+  report();
+  return !states.isOver();
 }
 
 /// Those that are open, by their number of stages.
