@@ -50,7 +50,8 @@ Settled settle(Evaluator &evaluator, double limit, size_t states) {
   StateSearch search(evaluator, paths, result.best, SearchBudget(options), states, 2048);
   for (int microBatches : evaluator.space.microBatches) {
     StageTable table(evaluator, microBatches);
-    Bounds bounds(evaluator, table, /*wholeModelGroups=*/false);
+    Lagrangian::Memory memory;
+    Bounds bounds(evaluator, table, /*wholeModelGroups=*/false, memory);
     bounds.tighten(limit, limit);
     if (auto range = bounds.takeAll(limit, limit))
       result.left = std::min(result.left, search.settle(table, *range));

@@ -17,10 +17,11 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double safety = 1 - 1e-12;
 } // namespace
 
-Bounds::Bounds(const Evaluator &evaluator, const StageTable &table, bool wholeModelGroups)
+Bounds::Bounds(const Evaluator &evaluator, const StageTable &table, bool wholeModelGroups,
+               Lagrangian::Memory &memory)
     : evaluator(evaluator), microBatches(table.microBatches),
       positions(static_cast<int>(evaluator.space.positions.size())),
-      lagrangian(evaluator, table, wholeModelGroups) {
+      lagrangian(evaluator, table, wholeModelGroups, memory) {
   const Problem &problem = evaluator.problem;
   cheapest = infinity;
   for (size_t type = 0; type < problem.cluster.types.size(); ++type)

@@ -23,8 +23,10 @@ namespace heterplan {
 /// Transfers enter by what they take at least, memory by what is in flight at least.
 class Bounds {
 public:
-  /// `wholeModelGroups`: whether groups that are for one-stage plans only count too.
-  Bounds(const Evaluator &evaluator, const StageTable &table, bool wholeModelGroups);
+  /// `wholeModelGroups`: whether groups that are for one-stage plans only count too. All but that
+  /// outlive this.
+  Bounds(const Evaluator &evaluator, const StageTable &table, bool wholeModelGroups,
+         Lagrangian::Memory &memory);
 
   /// Least iteration time of any completion.
   double time(const PartialPlacement &partial) const;

@@ -20,9 +20,10 @@ namespace heterplan {
 
 /// What depends on the number of micro-batches.
 struct MicroBatchCase {
-  MicroBatchCase(Evaluator &evaluator, int microBatches, StageLimits limits)
+  MicroBatchCase(Evaluator &evaluator, int microBatches, StageLimits limits,
+                 Lagrangian::Memory &ascents)
       : table(evaluator, microBatches, limits),
-        bounds(evaluator, table, /*wholeModelGroups=*/false) {}
+        bounds(evaluator, table, /*wholeModelGroups=*/false, ascents) {}
 
   StageTable table;
   Bounds bounds;
@@ -107,6 +108,7 @@ private:
   const SearchOptions &options;
   const SearchSpace &space;
   const int types, last; // last: index of the last position
+  Lagrangian::Memory ascents;
   /// By micro-batches; null where no placement of interest has so many.
   std::vector<std::unique_ptr<MicroBatchCase>> cases;
   std::vector<Lagrangian::Known> known; // of those that were forgotten

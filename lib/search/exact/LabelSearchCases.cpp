@@ -21,7 +21,8 @@ Bounds &LabelSearch::addCase(int choice) {
       timeLimit(), Bounds::paidFor(evaluator.problem.request, best.objective),
       CountBounds(evaluator, /*wholeModelGroups=*/false).timesBefore(space.microBatches[choice]),
       [&] { return SearchBudget(options).interrupted(); }};
-  cases[choice] = std::make_unique<MicroBatchCase>(evaluator, space.microBatches[choice], limits);
+  cases[choice] =
+      std::make_unique<MicroBatchCase>(evaluator, space.microBatches[choice], limits, ascents);
   labels.setChoice(choice, cases[choice]->table);
   return cases[choice]->bounds;
 }

@@ -24,12 +24,14 @@ bool diverged(const std::vector<double> &multipliers) {
 }
 } // namespace
 
-Lagrangian::Lagrangian(const Evaluator &evaluator, const StageTable &table, bool wholeModelGroups)
+Lagrangian::Lagrangian(const Evaluator &evaluator, const StageTable &table, bool wholeModelGroups,
+                       Memory &memory)
     : evaluator(evaluator), microBatches(table.microBatches),
       positions(static_cast<int>(evaluator.space.positions.size())),
       types(static_cast<int>(evaluator.space.available.size())), batch(table.batch),
       costMatters(evaluator.problem.request.objective == Objective::Cost), paths(evaluator),
-      timeLimit(infinity), costLimit(infinity), solvedTime(infinity), solvedCost(infinity) {
+      timeLimit(infinity), costLimit(infinity), solvedTime(infinity), solvedCost(infinity),
+      arcs(memory.arcs) {
   listResources();
   listSides();
   listChoices(table, wholeModelGroups);
@@ -53,7 +55,25 @@ void Lagrangian::listSides() {
     if (isNew)
       addSides(type);
     own.firstSide = known->second;
+    setSides(int(option));
   }
+}
+
+/// A stage may have any chain around it that it is part of, where it has neighbours on both sides.
+void Lagrangian::setSides(int option) {
+  NodeSharing &own = shares[option];
+  int chain = own.before ? own.whole : own.own; // of the node, through this stage
+  if (own.before && own.next) {
+    const ArrayRef<int> chains = evaluator.space.chainsOf(option);
+    own.others.clear();
+    for (int each : chains)
+      own.others.push_back(each - chains.front());
+    chain = chains.front();
+  }
+  if (own.before)
+    own.sideBefore = own.firstSide + (chain - own.own) - 1;
+  if (own.next)
+    own.sideBehind = own.firstSide + chain - 1;
 }
 
 /// Of the chains of the types that share nodes with `type`.

@@ -47,9 +47,23 @@ struct PartialPlacement {
 /// takes itself). Intervals are split by the iteration time too, (least, most]: the seconds for Σ τ
 /// and exposed synchronisation, most − (m−1)·low, are one more resource.
 class Lagrangian {
+  /// A choice between two places, as `solve` reads them one after another.
+  struct Arc {
+    double time, forward, sync;
+    double money; // for an iteration of the interval, dollars per hour · seconds; 0: not counted
+    int choice, option;
+    unsigned before, behind; // places, of those of one position
+  };
+
 public:
-  /// `wholeModelGroups`: whether groups that are for one-stage plans only count too.
-  Lagrangian(const Evaluator &evaluator, const StageTable &table, bool wholeModelGroups);
+  /// Of ascents: those that are tightened in turn share it.
+  struct Memory {
+    std::vector<Arc> arcs; // of the interval in hand, by end
+  };
+  /// `wholeModelGroups`: whether groups that are for one-stage plans only count too. All but that
+  /// outlive this.
+  Lagrangian(const Evaluator &evaluator, const StageTable &table, bool wholeModelGroups,
+             Memory &memory);
 
   /// Tightens the bounds where they are below the limits of interest: seconds of an iteration, and
   /// price · iteration in dollars per hour · seconds; either may be infinite.
@@ -223,13 +237,6 @@ private:
     };
     std::vector<Position> positions;
   };
-  /// A choice between two places, as `solve` reads them one after another.
-  struct Arc {
-    double time, forward, sync;
-    double money; // for an iteration of the interval, dollars per hour · seconds; 0: not counted
-    int choice, option;
-    unsigned before, behind; // places, of those of one position
-  };
   /// Which choice reached a place, and from where: the least fill, and the least forward time.
   struct Step {
     int fillChoice, forwardChoice;
@@ -242,11 +249,15 @@ private:
     int own = 0, whole = 0; // chains: of the stage, and of all of a node (NodeChains)
     int least = 0;          // SearchSpace::leastChain()
     size_t firstSide = 0;   // of its types, of chain 1
+    /// The places of its stages, with what comes before: each is so many behind the first one.
+    size_t sideBefore = 0, sideBehind = 0;
+    llvm::SmallVector<int, 4> others = {0};
   };
 
   void listResources();
   void listSides();
   void addSides(int type);
+  void setSides(int option);
   /// Paths know of a position whether the stages around it share a node, and what those before have
   /// of it at most: its places.
   size_t placeAt(int position, size_t side = 0) const { return size_t(position) * sides + side; }
@@ -278,6 +289,7 @@ private:
   size_t deciding() const;
   void splitDeciding();
   bool split(Interval &interval, Interval &upper);
+  bool takeOrSplit(size_t index, size_t mostStages);
   Range rangeTaken() const;
   void dropSolved();
   double objectiveOf(const Interval &interval) const;
@@ -357,7 +369,7 @@ private:
   bool started = false;
   Known known;
   bool isWarm = false;        // they come from elsewhere
-  std::vector<Arc> arcs;      // of the interval in hand, by end
+  std::vector<Arc> &arcs;     // of the interval in hand, by end
   std::vector<Step> steps;    // by place, of the last solve; with levels, only those of its path
   LevelSteps levelSteps;      // of the interval that is made sharp
   std::vector<int> lastPath;  // choices of the last solve, from the end
@@ -370,13 +382,10 @@ private:
 /// from overChains.
 template <typename Visit> void Lagrangian::overPlaces(const Choice &choice, Visit visit) const {
   const NodeSharing &own = shares[choice.option];
-  const size_t before = placeAt(choice.begin), behind = placeAt(choice.end);
-  if (!own.before)
-    return visit(before, own.next ? behind + own.firstSide + own.own - 1 : behind);
-  if (!own.next)
-    return visit(before + own.firstSide + (own.whole - own.own) - 1, behind);
-  for (int chain : evaluator.space.chainsOf(choice.option)) // what comes before, with its own
-    visit(before + own.firstSide + (chain - own.own) - 1, behind + own.firstSide + chain - 1);
+  const size_t before = placeAt(choice.begin, own.sideBefore);
+  const size_t behind = placeAt(choice.end, own.sideBehind);
+  for (int other : own.others)
+    visit(before + other, behind + other);
 }
 
 /// Calls `relax(fewer, more)` for the places of `position` where the chain may have one device more

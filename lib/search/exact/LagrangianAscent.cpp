@@ -156,7 +156,11 @@ double Lagrangian::ownCharge(const Choice &choice, const Interval &interval,
 }
 
 void Lagrangian::listArcs(const Interval &interval, bool countsMoney) {
+  size_t count = 0;
+  for (int i : interval.choices)
+    count += shares[choices[i].option].others.size();
   arcs.clear();
+  arcs.reserve(count);
   for (int i : interval.choices) {
     const Choice &choice = choices[i];
     const double money = countsMoney ? moneyFor(choice, interval) : 0;

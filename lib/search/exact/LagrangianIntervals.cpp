@@ -93,27 +93,31 @@ std::optional<Lagrangian::Range> Lagrangian::takeDeciding(double newTimeLimit, d
   timeLimit = newTimeLimit;
   costLimit = newCostLimit;
   dropSolved();
-  while (!intervals.empty()) {
-    const size_t least = deciding();
-    Interval &lower = intervals[least];
-    if (lower.choices.size() > mostStages)
-      fixChoices(lower);
-    Interval upper = lower;
-    if (lower.choices.size() > mostStages && split(lower, upper)) {
-      for (Interval *half : {&lower, &upper}) {
-        improveCost(*half, stepsOfHalves);
-        fixChoices(*half);
-      }
-      intervals.insert(intervals.begin() + least + 1, std::move(upper));
-      dropSolved();
-      continue;
-    }
+  bool isTaken = false;
+  while (!isTaken && !intervals.empty())
+    isTaken = takeOrSplit(deciding(), mostStages);
+  return isTaken ? std::optional(rangeTaken()) : std::nullopt;
+}
+
+/// Whether an interval is taken; where it has more stages and parts of it tell more, it is split.
+bool Lagrangian::takeOrSplit(size_t index, size_t mostStages) {
+  Interval &lower = intervals[index];
+  if (lower.choices.size() > mostStages)
     fixChoices(lower);
-    taken.assign(1, std::move(lower));
-    intervals.erase(intervals.begin() + least);
-    return rangeTaken();
+  Interval upper = lower;
+  if (lower.choices.size() > mostStages && split(lower, upper)) {
+    for (Interval *half : {&lower, &upper}) {
+      improveCost(*half, stepsOfHalves);
+      fixChoices(*half);
+    }
+    intervals.insert(intervals.begin() + index + 1, std::move(upper));
+    dropSolved();
+    return false;
   }
-  return std::nullopt;
+  fixChoices(lower);
+  taken.assign(1, std::move(lower));
+  intervals.erase(intervals.begin() + index);
+  return true;
 }
 
 std::optional<Lagrangian::Range> Lagrangian::takeAll(double newTimeLimit, double newCostLimit) {

@@ -43,11 +43,12 @@ private:
   struct MicroBatchCase {
     MicroBatchCase(MilpSearch &search, int microBatches)
         : table(search.evaluator, microBatches),
-          bounds(search.evaluator, table, /*wholeModelGroups=*/true) {
+          bounds(search.evaluator, table, /*wholeModelGroups=*/true, ascents) {
       if (bounds.root() < search.bestObjective)
         bounds.tighten(search.timeLimit(), search.bestObjective);
     }
     StageTable table;
+    Lagrangian::Memory ascents;
     Bounds bounds;
   };
 

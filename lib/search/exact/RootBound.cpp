@@ -36,6 +36,7 @@ Expected<double> rootBound(Evaluator &evaluator, const std::optional<Placement> 
       slowest = evaluation->iteration.value();
   }
   const double reached = bound;
+  Lagrangian::Memory ascents;
   for (auto [least, choice] : CountBounds(evaluator, /*wholeModelGroups=*/true).inOrder()) {
     if (least >= bound)
       break;
@@ -44,7 +45,7 @@ Expected<double> rootBound(Evaluator &evaluator, const std::optional<Placement> 
       break;
     }
     StageTable table(evaluator, evaluator.space.microBatches[choice]);
-    Bounds bounds(evaluator, table, /*wholeModelGroups=*/true);
+    Bounds bounds(evaluator, table, /*wholeModelGroups=*/true, ascents);
     bounds.tighten(slowest, reached);
     bound = std::min(bound, bounds.root());
   }

@@ -21,7 +21,8 @@ TEST(Bounds, neverPassTheOptimum) {
       continue;
     Evaluation evaluation = *evaluator.evaluate(*best.placement);
     StageTable table(evaluator, best.placement->microBatches);
-    Bounds bounds(evaluator, table, /*wholeModelGroups=*/true);
+    Lagrangian::Memory memory;
+    Bounds bounds(evaluator, table, /*wholeModelGroups=*/true, memory);
     EXPECT_LE(bounds.root(), evaluation.objective * (1 + 1e-9)) << "seed " << seed;
     EXPECT_LE(bounds.rootTime(), evaluation.iteration.value() * (1 + 1e-9)) << "seed " << seed;
     bounds.tighten(evaluation.iteration.value() * 1.5, evaluation.objective * 1.5);
@@ -47,7 +48,8 @@ TEST(Bounds, theOnlyPlacementIsItsOwnBound) {
   Problem problem = llvm::cantFail(random.problem());
   Evaluator evaluator(problem);
   StageTable table(evaluator, 1);
-  Bounds bounds(evaluator, table, /*wholeModelGroups=*/true);
+  Lagrangian::Memory memory;
+  Bounds bounds(evaluator, table, /*wholeModelGroups=*/true, memory);
   auto only = evaluator.evaluate({{{0, 1, DeviceGroup{{{0, 1}}}}}, 1});
   ASSERT_TRUE(only);
   EXPECT_NEAR(bounds.rootTime() / only->iteration.value(), 1, 1e-9);

@@ -26,7 +26,8 @@ PartialPlacement open(const Evaluator &evaluator) {
 
 double rootOf(Evaluator &evaluator, int microBatches, double target) {
   StageTable table(evaluator, microBatches);
-  Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true);
+  Lagrangian::Memory memory;
+  Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true, memory);
   lagrangian.tighten(target, infinity);
   return lagrangian.time(open(evaluator));
 }
@@ -95,7 +96,8 @@ TEST(Lagrangian, aLimitThatIsKeptExactlyMixesNoPaths) {
   Problem problem = llvm::cantFail(chain.problem());
   Evaluator evaluator(problem);
   StageTable table(evaluator, 1);
-  Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true);
+  Lagrangian::Memory memory;
+  Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true, memory);
   const double limit = 4.01;
   lagrangian.tighten(limit, infinity);
   EXPECT_LT(lagrangian.time(open(evaluator)), 3.6);
@@ -120,7 +122,8 @@ TEST(Lagrangian, costCountsTheDevicesThatTheFloorTakes) {
   Problem problem = llvm::cantFail(chain.problem());
   Evaluator evaluator(problem);
   StageTable table(evaluator, 4);
-  Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true);
+  Lagrangian::Memory memory;
+  Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true, memory);
   // Four micro-batches of one sample. One device takes 16 s for 1 dollar/h; four take 4 + 3·1 s.
   lagrangian.tighten(7 * (1 + 1e-9), infinity);
   EXPECT_LE(lagrangian.cost(open(evaluator)), 4 * 7 * (1 + 1e-9));
@@ -143,7 +146,8 @@ TEST(Lagrangian, aFloorLimitsWhatAllStagesTakeTogether) {
   Problem problem = llvm::cantFail(chain.problem());
   Evaluator evaluator(problem);
   StageTable table(evaluator, 1);
-  Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true);
+  Lagrangian::Memory memory;
+  Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true, memory);
   // One micro-batch within 4 s. The slow devices alone take 8 s, in whatever stages: two of them
   // cost 1 dollar/h · 4 s each. The fast one takes 2 s.
   lagrangian.tighten(4 * (1 + 1e-9), infinity);
@@ -172,7 +176,8 @@ TEST(Lagrangian, costNeverAboveTheBestPlan) {
                 double cost = best.iteration.value() * best.price.value();
                 StageTable table(evaluator, placement.microBatches);
                 for (double limit : {infinity, cost * 1.5, cost * (1 + 1e-9)}) {
-                  Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true);
+                  Lagrangian::Memory memory;
+                  Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true, memory);
                   lagrangian.tighten(best.iteration.value() * (1 + 1e-9), limit);
                   EXPECT_LE(lagrangian.cost(open(evaluator)), cost * (1 + 3e-9));
                 }
@@ -238,7 +243,8 @@ TEST(Lagrangian, limitsThatAreKeptExactlyNeverPassTheBestPlan) {
                 double iteration = best.iteration.value();
                 for (double target : {iteration * 1.5, iteration * (1 + 1e-9)}) {
                   StageTable table(evaluator, placement.microBatches);
-                  Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true);
+                  Lagrangian::Memory memory;
+                  Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true, memory);
                   lagrangian.tighten(target, infinity);
                   Listed listed(evaluator, placement);
                   bool isListed = listed.isAmong(lagrangian.listStages()); // others may do as well
@@ -260,7 +266,8 @@ TEST(Lagrangian, pathsThatItMetArePlacementsWithinTheLimits) {
   onBestPlans(Objective::Throughput,
               [&](Evaluator &evaluator, const Evaluation &best, const Placement &placement) {
                 StageTable table(evaluator, placement.microBatches);
-                Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true);
+                Lagrangian::Memory memory;
+                Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true, memory);
                 lagrangian.tighten(best.iteration.value() * 1.5, infinity);
                 for (const Lagrangian::Path &path : lagrangian.takePaths()) {
                   std::vector<int> used(evaluator.space.available.size(), 0);
@@ -307,7 +314,8 @@ TEST(Lagrangian, moreDevicesOfAShareStayWhereTheirPartOfATableLeavesRoom) {
   Problem problem = llvm::cantFail(chain.problem());
   Evaluator evaluator(problem);
   StageTable table(evaluator, 4);
-  Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true);
+  Lagrangian::Memory memory;
+  Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true, memory);
   lagrangian.tighten(infinity, infinity);
   PartialPlacement partial = open(evaluator);
   partial.position = 1;
