@@ -147,6 +147,7 @@ void NeighbourPaths::solve(double newBelow) {
   below = newBelow;
   memory.fills.assign(statesBehind, infinity);
   memory.forwards.assign(statesBehind, infinity);
+  memory.segments.forget();
   for (const Side &side : positions[0].behind) {
     std::fill_n(memory.fills.begin() + side.first, interest.count(0), 0);
     std::fill_n(memory.forwards.begin() + side.first, interest.count(0), 0);

@@ -122,6 +122,7 @@ void StatePaths::solve(ArrayRef<StateStage> stages, double below) {
   listPlaces(stages);
   memory.fills.assign(behind.size, infinity);
   memory.forwards.assign(behind.size, infinity);
+  memory.segments.forget();
   memory.endingFills.assign(ending.size, infinity);
   memory.endingForwards.assign(ending.size, infinity);
   for (int kind = 0; kind < kinds; ++kind)

@@ -75,7 +75,7 @@ public:
     /// What the layers behind may take: likewise by the kind before a position, and by the kind
     /// behind it, with the transfers there.
     std::vector<float> left, leftBehind;
-    std::vector<StatesOfInterest::Segment> segments; // of the stage in hand
+    StatesOfInterest::Memory segments; // of the stage in hand
   };
   /// All outlive this; `memory` is of one object at a time. Other states than those of `interest`
   /// are not looked at, as if no path had them.
@@ -147,7 +147,7 @@ public:
     /// Of the position in hand, likewise by option that ends there and most gradient that it may
     /// receive, without those transfers.
     std::vector<double> endingFills, endingForwards;
-    std::vector<StatesOfInterest::Segment> segments; // of the stage in hand
+    StatesOfInterest::Memory segments; // of the stage in hand
   };
   /// All outlive this. `interest`: other states are not looked at, as if no path had them;
   /// `stages`: by end; `batch`: samples of a full micro-batch.

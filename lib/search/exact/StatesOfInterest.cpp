@@ -51,10 +51,15 @@ size_t StatesOfInterest::placeOf(int position, size_t state) const {
 }
 
 ArrayRef<StatesOfInterest::Segment> StatesOfInterest::segments(int begin, int end, int option,
-                                                               std::vector<Segment> &memory) const {
+                                                               Memory &memory) const {
   if (count(begin) == states->size() && count(end) == states->size())
     return states->segments(option);
-  memory.clear();
+  if (memory.begin == begin && memory.end == end && memory.option == option)
+    return memory.segments;
+  memory.begin = begin;
+  memory.end = end;
+  memory.option = option;
+  memory.segments.clear();
   const Position &from = positions[begin];
   for (const Run &behind : positions[end].runs) {
     const size_t row = states->rowBefore(option, behind.row);
@@ -62,9 +67,9 @@ ArrayRef<StatesOfInterest::Segment> StatesOfInterest::segments(int begin, int en
       continue;
     const Run &before = from.runs[from.runOf[row]];
     for (const Segment &of : states->segmentsOfRow(option))
-      addSegment(of, before, behind, memory);
+      addSegment(of, before, behind, memory.segments);
   }
-  return memory;
+  return memory.segments;
 }
 
 /// What of `segment`, in a row, leads from `before` to `behind`.

@@ -35,11 +35,16 @@ public:
   size_t placeOf(int position, size_t state) const;
 
   using Segment = DeviceStates::Segment; // of places at two positions
+  /// What is known of the stage that was asked for last, if any.
+  struct Memory {
+    int begin = -1, end = -1, option = -1;
+    std::vector<Segment> segments;
+    /// Before it is of another object.
+    void forget() { begin = -1; }
+  };
   /// Where a stage on `option` leads from position `begin` to `end`: to all that do not cost too
-  /// much, maybe to others.
-  /// They are of the states, or in `memory`.
-  llvm::ArrayRef<Segment> segments(int begin, int end, int option,
-                                   std::vector<Segment> &memory) const;
+  /// much, maybe to others. They are of the states, or in `memory`, which is of this object.
+  llvm::ArrayRef<Segment> segments(int begin, int end, int option, Memory &memory) const;
 
 private:
   /// Of one row.
