@@ -204,12 +204,13 @@ bool LabelSearch::settleCase(int choice, size_t mostStates, double workShare, Ca
   leastMisjudged = std::min(leastMisjudged, states.leastMisjudged());
   if (range)
     bounds.setAside();
-  if (range && now <= range->least)
+  if (range && now <= range->least) {
     bounds.bringBack();
-  else
+  } else {
     of.left = range ? now : infinity;
-  if (!range || now >= bestAtGap())
-    forgetCase(choice);
+    if (of.left >= bestAtGap())
+      forgetCase(choice);
+  }
   report();
   return !states.isOver();
 }
