@@ -32,6 +32,77 @@ RandomProblem randomProblem(int seed) {
   return random;
 }
 
+/// Numbers by a seed.
+class Dice {
+public:
+  explicit Dice(uint64_t seed) : generator(seed) {}
+  int below(int limit) { return int(generator() % uint64_t(limit)); }
+  double real(double low, double high) { return low + (high - low) * below(1000) / 1000; }
+
+private:
+  std::mt19937_64 generator;
+};
+
+/// A chain of many layers of few kinds, as deep models have them.
+void makeDeepChain(RandomProblem &problem, Dice &dice) {
+  const int layers = 12 + dice.below(12);
+  std::vector<ConstantCostModel::Times> kinds(1 + dice.below(3));
+  for (ConstantCostModel::Times &kind : kinds) {
+    kind.forward = Seconds(dice.real(0.1, 1));
+    kind.backward = Seconds(dice.real(0.1, 2));
+    kind.update = Seconds(dice.real(0, 0.02));
+    kind.overhead = Seconds(dice.real(0, 0.2));
+    kind.accumulate = kind.update / 2;
+  }
+  problem.graph = {};
+  problem.costs = {};
+  for (int i = 0; i < layers; ++i) {
+    Layer layer;
+    layer.name = layer.signature = "layer" + std::to_string(i);
+    layer.parameterBytes = Bytes(100);
+    layer.activationBytes = Bytes(10);
+    problem.graph.layers.push_back(layer);
+    problem.costs.layer(layer.name, kinds[i % kinds.size()]);
+    if (i > 0) {
+      LayerTensor tensor;
+      tensor.name = "tensor" + std::to_string(i);
+      tensor.producer = i - 1;
+      tensor.consumers = {i};
+      tensor.bytesPerSample = Bytes(5);
+      problem.graph.tensors.push_back(tensor);
+    }
+  }
+}
+
+/// Such a chain on three types of about ten devices each: states of them are rounded where few are
+/// allowed, and all looked at where many are. Nodes have one device, so that none is shared.
+RandomProblem deepProblem(int seed) {
+  RandomProblem problem(seed);
+  Dice dice(seed * 11 + 5);
+  makeDeepChain(problem, dice);
+  problem.cluster = {};
+  for (int i = 0; i < 3; ++i) {
+    DeviceType type;
+    type.name = "type" + std::to_string(i);
+    type.deviceClass = DeviceClass::Gpu;
+    type.memory = Bytes(int64_t(dice.real(600, 2500)));
+    type.price = DollarsPerHour(1);
+    NodeGroup nodes;
+    nodes.name = "group" + std::to_string(i);
+    nodes.count = 8 + dice.below(5);
+    nodes.devices[type.name] = 1;
+    nodes.link = {"", BytesPerSecond(dice.real(500, 2000)), Seconds(0.001), ""};
+    problem.costs.speed(type.name, dice.real(0.3, 3));
+    problem.cluster.types.push_back(type);
+    problem.cluster.nodes.push_back(nodes);
+  }
+  problem.cluster.network = {"", BytesPerSecond(dice.real(100, 500)), Seconds(0.005), ""};
+  problem.request = {};
+  problem.request.globalBatch = Samples(16 + dice.below(32));
+  problem.request.objective = Objective::Throughput;
+  return problem;
+}
+
 SearchOutcome solve(const Problem &problem, const SearchOptions &options) {
   return llvm::cantFail(search(problem, "label-setting", options));
 }
@@ -42,12 +113,12 @@ struct Settled {
   double left = std::numeric_limits<double>::infinity();
   Incumbent best;
 };
-Settled settle(Evaluator &evaluator, double limit, size_t states) {
+Settled settle(Evaluator &evaluator, double limit, size_t states, StateSearch::SolveSizes sizes) {
   Settled result;
   result.best.time = result.best.objective = limit;
   PathTable paths(evaluator);
   const SearchOptions options;
-  StateSearch search(evaluator, paths, result.best, SearchBudget(options), states, 2048);
+  StateSearch search(evaluator, paths, result.best, SearchBudget(options), states, 2048, sizes);
   for (int microBatches : evaluator.space.microBatches) {
     StageTable table(evaluator, microBatches);
     Lagrangian::Memory memory;
@@ -75,7 +146,7 @@ TEST(RoundedStates, nothingBetterIsMissed) {
       continue;
     const double least = best.plan->iteration.value();
     for (size_t states : {10, 30, 100, 1'000'000}) {
-      const Settled settled = settle(evaluator, least * 1.3, states);
+      const Settled settled = settle(evaluator, least * 1.3, states, {});
       ++feasible;
       EXPECT_LE(std::min(settled.left, settled.best.objective), least * (1 + 1e-9));
       found += settled.best.objective <= least * (1 + 1e-9);
@@ -87,6 +158,31 @@ TEST(RoundedStates, nothingBetterIsMissed) {
   EXPECT_GT(found, feasible / 4);
   EXPECT_GT(left, feasible / 20);
   EXPECT_GT(deep, feasible / 10);
+}
+
+/// Likewise where there are more states than are solved at once, so that slowest stages are divided
+/// into bands.
+TEST(RoundedStates, bandsMissNothing) {
+  int feasible = 0, found = 0, left = 0;
+  for (int seed = 0; seed < 30; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const RandomProblem random = deepProblem(seed);
+    const Problem problem = llvm::cantFail(random.problem());
+    const SearchOutcome best = solve(problem, {});
+    Evaluator evaluator(problem);
+    const double least = best.plan->iteration.value();
+    for (StateSearch::SolveSizes sizes : {StateSearch::SolveSizes{10'000, 100'000, 200'000},
+                                          StateSearch::SolveSizes{1'000, 10'000, 2'000}})
+      for (size_t states : {100, 400, 20'000}) {
+        const Settled settled = settle(evaluator, least * 1.1, states, sizes);
+        ++feasible;
+        EXPECT_LE(std::min(settled.left, settled.best.objective), least * (1 + 1e-9));
+        found += settled.best.objective <= least * (1 + 1e-9);
+        left += settled.left < least * (1 - 1e-9);
+      }
+  }
+  EXPECT_GT(found, feasible / 4);
+  EXPECT_GT(left, feasible / 4);
 }
 
 TEST(RoundedStates, boundsHoldAndPlansArePlans) {
@@ -117,4 +213,39 @@ TEST(RoundedStates, boundsHoldAndPlansArePlans) {
   EXPECT_GT(feasible, problems);
   EXPECT_GT(tighter, problems / 50);
   EXPECT_GT(proven, problems / 20);
+}
+
+/// What few states leave is looked at again by more of them, and with a gap that is allowed the
+/// search ends before all is. No bound may be lost on the way.
+TEST(RoundedStates, boundsOfDeepChainsHold) {
+  int feasible = 0, missed = 0, tighter = 0, proven = 0;
+  for (int seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const RandomProblem random = deepProblem(seed);
+    const Problem problem = llvm::cantFail(random.problem());
+    const SearchOutcome best = solve(problem, {});
+    ASSERT_TRUE(best.plan && best.isProven());
+    const double throughput = best.plan->objectiveValue;
+    for (double gap : {0.0, 0.01}) {
+      SearchOptions few;
+      few.gap = gap;
+      few.workLimit = 20'000;
+      few.deviceStates = 0;
+      const double without = solve(problem, few).plan->gap;
+      for (size_t states : {30, 60, 120}) {
+        few.deviceStates = states;
+        const SearchOutcome found = solve(problem, few);
+        ASSERT_TRUE(found.plan);
+        ++feasible;
+        EXPECT_LE(found.plan->objectiveValue, throughput * (1 + 1e-9));
+        EXPECT_GE(found.plan->lowerBound, throughput * (1 - 1e-9)) << states << " states";
+        missed += found.plan->objectiveValue < throughput * (1 - 1e-9);
+        tighter += found.plan->gap < without - 1e-9;
+        proven += found.isProven();
+      }
+    }
+  }
+  EXPECT_GT(missed, feasible / 20); // where a bound that is lost shows
+  EXPECT_GT(tighter, feasible / 20);
+  EXPECT_GT(proven, feasible / 20);
 }

@@ -126,7 +126,8 @@ double LabelSearch::settleByStates() {
   constexpr double workShare = 0.9;
   SearchBudget budget(options, workShare);
   budget.add(work());
-  StateSearch states(evaluator, paths, best, budget, options.deviceStates, statesOfDevicesPerStage);
+  StateSearch states(evaluator, paths, best, budget, options.deviceStates, statesOfDevicesPerStage,
+                     /*sizes=*/{});
   std::vector<char> isDone(cases.size(), false);
   double left = infinity;
   int least = -1;
@@ -190,7 +191,8 @@ double LabelSearch::settleByRoundedStates(double workShare) {
 bool LabelSearch::settleCase(int choice, size_t mostStates, double workShare, CaseStates &of) {
   SearchBudget budget(options, workShare);
   budget.add(work());
-  StateSearch states(evaluator, paths, best, budget, mostStates, statesOfDevicesPerStage);
+  StateSearch states(evaluator, paths, best, budget, mostStates, statesOfDevicesPerStage,
+                     /*sizes=*/{});
   if (states.isOver())
     return false;
   Bounds &bounds = cases[choice]->bounds;

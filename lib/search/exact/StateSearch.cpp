@@ -21,8 +21,6 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double tolerance = 1 - 1e-11;
 /// Rounding must not make a bound exceed the true value.
 constexpr double safety = 1 - 1e-12;
-/// Of one solve that knows neighbours; of one in a band that is not worth dividing.
-constexpr size_t fewStates = 8'000'000, mostStates = 80'000'000, mostStatesOfNarrow = 100'000'000;
 /// Of the stages of a range; with a budget, of which multipliers tell less than states do, so that
 /// the halves of a range have almost as many stages as all of it.
 constexpr size_t statesOfRange = 50'000'000, statesOfRangeInBudget = 200'000'000;
@@ -90,9 +88,10 @@ bool StateSearch::rounds(const Evaluator &evaluator, size_t mostStates) {
 }
 
 StateSearch::StateSearch(Evaluator &evaluator, PathTable &paths, Incumbent &best,
-                         const SearchBudget &budget, size_t mostStates, int64_t statesPerWork)
+                         const SearchBudget &budget, size_t mostStates, int64_t statesPerWork,
+                         SolveSizes sizes)
     : evaluator(evaluator), paths(paths), best(best), budget(budget), statesPerWork(statesPerWork),
-      isRounded(rounds(evaluator, mostStates)),
+      sizes(sizes), isRounded(rounds(evaluator, mostStates)),
       mostOfThem(isRounded ? size_t(shareOfRounded * double(mostStates))
                            : DeviceStates::count(evaluator.space)) {}
 
@@ -248,7 +247,7 @@ double StateSearch::settle(StageTable &newTable, const Lagrangian::Range &range)
 /// few, exactly. Paths of interest have the `known` states, if those are of the devices in hand.
 void StateSearch::settle(ArrayRef<StateStage> all, const StatesOfInterest &known, Band band) {
   std::vector<StateStage> stages = thatMayStand(all, band.below);
-  if (stages.empty() || band.low >= band.below)
+  if (stages.empty() || band.low >= band.below || tellsNoMore())
     return;
   useStatesOf(stages);
   const int positions = int(evaluator.space.positions.size());
@@ -289,11 +288,11 @@ void StateSearch::settleWithin(ArrayRef<StateStage> stages, const StatesOfIntere
   const size_t size = NeighbourPaths::additions(evaluator.space, interest, stages);
   const bool isNarrow =
       microBatches == 1 || (microBatches - 1) * (band.below - band.low) < narrow * longest();
-  const bool isLarge = size > (isNarrow ? mostStatesOfNarrow : mostStates);
+  const bool isLarge = size > (isNarrow ? sizes.mostOfNarrow : sizes.most);
   if (isLarge && isNarrow)
     return leave(fill, band.low);
   if (!isLarge) {
-    const int solves = isNarrow || size <= fewStates ? std::numeric_limits<int>::max() : patience;
+    const int solves = isNarrow || size <= sizes.few ? std::numeric_limits<int>::max() : patience;
     band.below = settleExactly(stages, interest, band, solves);
     if (band.below <= band.low)
       return;

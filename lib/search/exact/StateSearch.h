@@ -37,10 +37,16 @@ public:
   static bool applies(const Evaluator &evaluator, size_t mostStates);
   /// Whether it applies and there are more, so that something is left in most cases.
   static bool rounds(const Evaluator &evaluator, size_t mostStates);
+  /// States of one solve that knows neighbours. With more, slowest stages are divided into bands.
+  struct SolveSizes {
+    size_t few = 8'000'000; // solved until nothing is left
+    size_t most = 80'000'000;
+    size_t mostOfNarrow = 100'000'000; // in a band that is not worth dividing
+  };
   /// All but `budget` outlive this. `mostStates`: as above; `statesPerWork`: how many states count
   /// as one of the work.
   StateSearch(Evaluator &evaluator, PathTable &paths, Incumbent &best, const SearchBudget &budget,
-              size_t mostStates, int64_t statesPerWork);
+              size_t mostStates, int64_t statesPerWork, SolveSizes sizes);
 
   /// Looks for better plans with so many micro-batches as `table` has. Returns the least objective
   /// that others may have; infinite: none is better than the best one.
@@ -74,6 +80,8 @@ private:
   std::vector<StateStage> waysOf(llvm::ArrayRef<StateStage> stages);
   std::vector<StateStage> thatMayStand(llvm::ArrayRef<StateStage> stages, double below) const;
   bool useStatesOf(llvm::ArrayRef<StateStage> stages);
+  /// Whether something is left that nothing but the bound of the range tells of.
+  bool tellsNoMore() const { return isRounded && leftOver <= least; }
   const LeastTransfers &transfersOf();
   double money() const;
   double limitOf(size_t state) const;
@@ -86,6 +94,7 @@ private:
   Incumbent &best;
   const SearchBudget budget;
   const int64_t statesPerWork;
+  const SolveSizes sizes;
   const bool isRounded;    // states tell apart some amounts only
   const size_t mostOfThem; // states of the devices
   int64_t looked = 0;
