@@ -78,6 +78,12 @@ def blocks_of(text: str) -> list[list[tuple[str, str]]]:
     return [re.findall(r"^([ab])\$ (.*)$", block, re.M) for language, block in fenced if not language]
 
 
+def measured(profile: Path, batch: int) -> float:
+    """Seconds of both passes of all layers of `batch` samples."""
+    entries = json.loads(profile.read_text())["entries"]
+    return sum(each["forwardSeconds"] + each["backwardSeconds"] for each in entries if each["batch"] == batch)
+
+
 def test_commands_train_on_both(
     machines: dict[str, Machine], busy: None, environment: Path, tmp_path: Path
 ) -> None:
@@ -102,6 +108,9 @@ def test_commands_train_on_both(
             print(f"$ {command}\n{printed[command]}")
     plan = json.loads((tmp_path / "plan/plan.json").read_text())
     shares = {each["devices"][0]["type"]: each["share"] for each in plan["stages"][0]["replicas"]}
-    assert shares["core-a"] > shares["core-b"], "the slower machine has less to do"
+    times = {f"core-{name}": measured(tmp_path / f"{name}.profile.json", 128) for name in "ab"}
+    assert sum(shares.values()) == 1024
+    slower, faster = sorted(times, key=times.__getitem__, reverse=True)
+    assert shares[slower] <= 1.05 * shares[faster], "the machine that was measured to be slower has less to do"
     losses = [float(loss) for loss in re.findall(r"^step \d+  loss (\S+)", "".join(printed.values()), re.M)]
     assert losses[-1] < 0.7 * losses[0]
