@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -101,7 +102,7 @@ class BurstPlanner(Planner):
 
     def shares(self, pool: Pool, width: int) -> Shares:
         """By class; the slowest takes least of the whole model: each sample goes to the device that is done first, of
-        equal ones to the last class."""
+        those that are equal in single precision to the last class."""
         if (pool, width) not in self._shares:
             self._shares[pool, width] = self._divided(pool, width)
         return self._shares[pool, width]
@@ -119,7 +120,7 @@ class BurstPlanner(Planner):
 
     def _passes(self, kind: int, samples: int) -> float:
         forward, backward, _ = self.stages.times(0, len(self.instance.layers), kind, samples, 1)
-        return forward + backward
+        return struct.unpack("f", struct.pack("f", forward + backward))[0]
 
     def moved(self, pool: Pool, before: int, after: int) -> tuple[int, int]:
         """The most samples that leave one device, and that come to one."""

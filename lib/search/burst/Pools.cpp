@@ -52,7 +52,7 @@ public:
   std::vector<std::vector<int64_t>> divide(ArrayRef<PoolClass> classes, Samples batch) {
     auto timeOn = [&](int type) {
       return [this, type](int64_t samples) {
-        return costs.computing(whole(), {}, type, samples, 1).value();
+        return rounded(costs.computing(whole(), {}, type, samples, 1));
       };
     };
     std::vector<decltype(timeOn(0))> times;
@@ -70,11 +70,13 @@ public:
 private:
   LayerRange whole() const { return {0, problem.graph.size()}; }
 
-  /// Rounded, so that it does not matter in which order the layers are summed.
+  /// So that it does not matter in which order the layers are summed.
+  static float rounded(Seconds time) { return static_cast<float>(time.value()); }
+
   float timeOf(int type) {
     const LayerTimes &times = costs.times.at(type, problem.request.globalBatch.value());
     Seconds time = times.forward(whole()) + times.backward(whole()) + times.update(whole());
-    return static_cast<float>(time.value());
+    return rounded(time);
   }
 
   const Problem &problem;

@@ -104,6 +104,16 @@ TEST(Pools, SlowDevicesHaveFewerSamples) {
   EXPECT_EQ(pool.shares(4)[1], (std::vector<int64_t>{12, 12}));
 }
 
+/// Five samples on a quick device and three on one of three fifths of its speed are done at once.
+TEST(Pools, RoundingDecidesNoTie) {
+  for (int i = 1; i <= 100; ++i) {
+    TwoTypes two(1, 1, 7);
+    two.request.widths = Widths::Any;
+    two.costs.layer("layer", {Seconds(i / 700.0), Seconds(i / 300.0)}).speed("slow", 0.6);
+    EXPECT_EQ(sharesOf(two.pools()[2], 2), (std::vector<int64_t>{4, 3})) << i;
+  }
+}
+
 /// Of the 16 samples of a fast device on two devices it keeps 12 on four, and a slow one has the
 /// other 4.
 TEST(Pools, SamplesStayWhereTheyAre) {
