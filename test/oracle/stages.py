@@ -291,8 +291,8 @@ class Stages:
 
     def documented(self, begin, end, group: Group, micro_batches: int, in_flight: int, last: bool) -> Run | None:
         """How a stage of the searched space runs: even or balanced shares, the plainest way that fits; where it limits
-        balanced shares, of those that are never worse, the one that adds least to an iteration; where it does not
-        fit, of all. None where none fits."""
+        balanced shares, of it and those that give others and are never worse, the one that adds least to an
+        iteration; where it does not fit, of all. None where none fits."""
         key = (begin, end, group, micro_batches, in_flight, last)
         if key not in self._documented:
             size = -(-self.request.batch // micro_batches)
@@ -332,7 +332,7 @@ class Stages:
                 return run
             if number == 0:
                 plainest = run
-            if plainest is None or _never_worse(run, plainest):
+            if number == 0 or plainest is None or (run.shares != plainest.shares and _never_worse(run, plainest)):
                 found.append(run)
         return min(found, key=lambda run: micro_batches * (run.forward + run.backward) + run.sync, default=None)
 

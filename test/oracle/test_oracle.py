@@ -29,6 +29,11 @@ def test_what_thousands_of_instances_found(seed: int):
     assert not compare(random_instance(seed)).disagreements
 
 
+def test_rounding_decides_no_tie():
+    """821398: five samples on a device and four on one of four fifths of its speed are done at once."""
+    assert not compare(random_instance(821398, "burst")).disagreements
+
+
 def test_a_search_that_is_cut_short_proves_nothing():
     """402954: it finds no burst, but only together with the search do the constraints say that there is none."""
     assert not compare(random_instance(402954, "burst")).disagreements
@@ -109,6 +114,14 @@ def test_a_device_more_and_a_limit_less_never_make_a_plan_worse():
         if verdict.disagreements:
             broken[seed] = verdict.disagreements
     assert not broken
+
+
+def test_state_is_not_divided_without_need():
+    """830952: with a device more in its node, three devices are alike. Before, memory limited their shares, which was
+    taken for a reason to divide their state, and so to update faster."""
+    verdict = compare(random_instance(830952))
+    assert look_at_laws(random_instance(830952), verdict, 830952) > 0
+    assert not verdict.disagreements and not verdict.beyond
 
 
 def test_a_group_of_nodes_more_leaves_no_mixes_of_types_out():

@@ -20,7 +20,7 @@ namespace heterplan {
 
 /// What depends on the number of micro-batches.
 struct MicroBatchCase {
-  MicroBatchCase(Evaluator &evaluator, int microBatches, StageLimits limits,
+  MicroBatchCase(Evaluator &evaluator, int microBatches, const StageLimits &limits,
                  Lagrangian::Memory &ascents)
       : table(evaluator, microBatches, limits),
         bounds(evaluator, table, /*wholeModelGroups=*/false, ascents) {}

@@ -106,11 +106,11 @@ const Lagrangian::Known &LabelSearch::multipliersOf(int choice) const {
 double LabelSearch::openCases() {
   double left = infinity;
   for (auto [bound, choice] : CountBounds(evaluator, /*wholeModelGroups=*/false).inOrder()) {
-    if (bound >= bestAtGap() || work() > options.workLimit || SearchBudget(options).interrupted())
-      left = std::min(left, bound);
-    else if (openCase(choice) && !coarser)
+    const bool mayOpen =
+        bound < bestAtGap() && work() <= options.workLimit && !SearchBudget(options).interrupted();
+    if (mayOpen && openCase(choice) && !coarser)
       beam(choice);
-    else if (!cases[choice] && SearchBudget(options).interrupted())
+    if (!mayOpen || (!cases[choice] && SearchBudget(options).interrupted()))
       left = std::min(left, bound);
     report();
   }
@@ -225,8 +225,7 @@ std::vector<int> LabelSearch::casesByStages() const {
       ordered.push_back({cases[choice]->bounds.listStages().size(), int(choice)});
   llvm::sort(ordered);
   std::vector<int> result;
-  for (auto [stages, choice] : ordered)
-    result.push_back(choice);
+  llvm::transform(ordered, std::back_inserter(result), [](auto of) { return of.second; });
   return result;
 }
 

@@ -229,6 +229,12 @@ bool isNoWorse(const StageCost &a, const StageCost &b) {
          (a.forward <= b.forward || a.backward >= b.backward) &&
          a.synchronization <= b.synchronization && a.largestShare <= b.largestShare;
 }
+
+/// Whether a way with more memory left divides the samples otherwise than the plainest one, and is
+/// no worse. With the same shares it is not needed, as for equal devices.
+bool isBetterBalanced(const StageEvaluation &way, const StageEvaluation &plainest) {
+  return way.shares != plainest.shares && isNoWorse(way.cost, plainest.cost);
+}
 } // namespace
 
 StageEvaluation StageEvaluator::evaluate(LayerRange range, const DeviceGroup &group,
@@ -240,21 +246,22 @@ StageEvaluation StageEvaluator::evaluate(LayerRange range, const DeviceGroup &gr
     if (!mayRun(range, type))
       return best;
   ArrayRef<StageWay> allowed = waysFor(group.size());
-  std::optional<StageCost> plainest; // where memory limits its shares
+  std::optional<StageEvaluation> plainest; // where memory limits its shares
   Seconds least = Seconds(std::numeric_limits<double>::infinity());
   for (const StageWay &way : allowed) {
     StageEvaluation now = evaluate(range, group, microBatches, place, way, stated);
     if (!now.fits)
       continue;
-    if (&way == allowed.begin() && !now.isLimited)
+    const bool isPlainest = &way == allowed.begin();
+    if (isPlainest && !now.isLimited)
       return now;
-    if (&way == allowed.begin())
-      plainest = now.cost;
     Seconds added = addedBy(now, microBatches);
     least = std::min(least, added);
-    bool mayTake = !plainest || isNoWorse(now.cost, *plainest);
+    bool mayTake = !plainest || isBetterBalanced(now, *plainest);
     if (mayTake && (!best.fits || added < addedBy(best, microBatches)))
       best = std::move(now);
+    if (isPlainest)
+      plainest = best;
   }
   fasterWays |= best.fits && least < addedBy(best, microBatches);
   return best;
