@@ -229,12 +229,6 @@ bool isNoWorse(const StageCost &a, const StageCost &b) {
          (a.forward <= b.forward || a.backward >= b.backward) &&
          a.synchronization <= b.synchronization && a.largestShare <= b.largestShare;
 }
-
-/// Whether a way with more memory left divides the samples otherwise than the plainest one, and is
-/// no worse. With the same shares it is not needed, as for equal devices.
-bool isBetterBalanced(const StageEvaluation &way, const StageEvaluation &plainest) {
-  return way.shares != plainest.shares && isNoWorse(way.cost, plainest.cost);
-}
 } // namespace
 
 StageEvaluation StageEvaluator::evaluate(LayerRange range, const DeviceGroup &group,
@@ -255,9 +249,11 @@ StageEvaluation StageEvaluator::evaluate(LayerRange range, const DeviceGroup &gr
     const bool isPlainest = &way == allowed.begin();
     if (isPlainest && !now.isLimited)
       return now;
+    if (plainest && now.shares == plainest->shares)
+      continue; // memory does not need it: equal devices have the plainest way, too
     Seconds added = addedBy(now, microBatches);
     least = std::min(least, added);
-    bool mayTake = !plainest || isBetterBalanced(now, *plainest);
+    bool mayTake = !plainest || isNoWorse(now.cost, plainest->cost);
     if (mayTake && (!best.fits || added < addedBy(best, microBatches)))
       best = std::move(now);
     if (isPlainest)
