@@ -50,7 +50,8 @@ def test_answers_are_those_of_a_list_of_every_plan(model: str):
         feasible += verdict.answer.feasible
         proven += bool(verdict.answer.found.get("proven"))
     assert not apart
-    assert feasible > SAMPLES[model] / 3 and proven > 2  # the instances say something
+    assert feasible > SAMPLES[model] / 3  # the instances say something
+    assert proven > (SAMPLES[model] - feasible) / 2 > 2  # most answers that there is no plan
     assert mixed > 5 or model != "synchronous-1f1b"
 
 

@@ -198,7 +198,8 @@ void LabelSearch::bestFirst(double workShare) {
   }
 }
 
-/// What is no better than this is of no interest.
+/// What is no better than this is of no interest. Not a number where any plan will do and none is
+/// known: no bound is at least that.
 double LabelSearch::bestAtGap() const {
   return best.objective * (1 - std::max(1e-12, 1 - 1 / (1 + options.gap)));
 }

@@ -106,11 +106,11 @@ const Lagrangian::Known &LabelSearch::multipliersOf(int choice) const {
 double LabelSearch::openCases() {
   double left = infinity;
   for (auto [bound, choice] : CountBounds(evaluator, /*wholeModelGroups=*/false).inOrder()) {
-    const bool mayOpen =
-        bound < bestAtGap() && work() <= options.workLimit && !SearchBudget(options).interrupted();
-    if (mayOpen && openCase(choice) && !coarser)
+    const bool isOver =
+        bound >= bestAtGap() || work() > options.workLimit || SearchBudget(options).interrupted();
+    if (!isOver && openCase(choice) && !coarser)
       beam(choice);
-    if (!mayOpen || (!cases[choice] && SearchBudget(options).interrupted()))
+    if (isOver || (!cases[choice] && SearchBudget(options).interrupted()))
       left = std::min(left, bound);
     report();
   }
