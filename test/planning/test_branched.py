@@ -42,6 +42,16 @@ def test_plans_are_as_good_as_the_best_of_all_cuts(devices: dict[str, int], tmp_
     assert any(crossing(network)[end] > 2 * narrow for end in ends[:-1]), "some lie inside of cells"
 
 
+def test_a_deep_network_on_two_types_is_cut_where_its_work_asks(tmp_path: Path):
+    """Where there are too many stages for all cuts, the narrowest alone would leave most layers in one stage."""
+    network = nasnet(12, 16, 4, {"fast": 2, "slow": 1})
+    assert network.size == 783
+    plan = plan_of(network, {"fast": 4, "slow": 4}, tmp_path)
+    stage = 3 * sum(network.seconds["fast"]) / (4 + 4 / 2)  # of eight that take equally long
+    assert len(plan["stages"]) > 4
+    assert plan["iterationSeconds"] < 1.1 * (MICRO_BATCHES + 8 - 1) * stage
+
+
 def test_dynamic_programming_finds_what_a_list_of_all_cuts_finds():
     from itertools import combinations
 

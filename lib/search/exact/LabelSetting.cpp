@@ -2,6 +2,10 @@
 // then over all of them; where those are too many, over those near the plan's.
 #include "search/exact/LabelSearch.h"
 
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+
 using namespace llvm;
 
 namespace heterplan {
@@ -10,8 +14,23 @@ namespace {
 /// Stages between all pairs of cuts, by group, that one number of micro-batches may have: these
 /// take some 100 bytes each.
 constexpr size_t mostStages = 2'000'000;
+/// Likewise, of those between the cuts that are looked at first where not all are.
+constexpr size_t mostSpread = mostStages / 8;
 
 bool allFit(const SearchSpace &space) { return space.stages(space.positions.size()) <= mostStages; }
+
+/// Few cuts where all are too many: as many as may be, as the best ones may lie anywhere.
+std::vector<int> fewOfMany(const SearchSpace &space, const Problem &problem) {
+  std::vector<int> few = narrowCuts(problem);
+  int parts = int(few.size());
+  while (space.stages(2 * size_t(parts)) <= mostSpread)
+    parts *= 2;
+  std::vector<int> spread = spreadCuts(problem, parts);
+  spread.insert(spread.end(), few.begin(), few.end());
+  llvm::sort(spread);
+  spread.erase(std::unique(spread.begin(), spread.end()), spread.end());
+  return spread;
+}
 
 /// What the cost model says is the same whatever the cuts: it is asked once.
 void shareTimes(Evaluator &evaluator, Evaluator &other) {
@@ -69,6 +88,8 @@ Expected<Solution> LabelSetting::run(Evaluator &evaluator, const SearchOptions &
   if (few.size() >= evaluator.space.positions.size())
     return LabelSearch(evaluator, options).run();
   const bool isWhole = allFit(evaluator.space);
+  if (!isWhole)
+    few = fewOfMany(evaluator.space, evaluator.problem);
   SearchOptions brief = options;
   if (isWhole)
     brief.workLimit /= briefly;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 using namespace llvm;
 
@@ -72,6 +73,18 @@ std::pair<std::vector<Cut>, size_t> rankedCuts(const Problem &problem) {
       std::count_if(inner.begin(), inner.end(), [&](const Cut &cut) { return crossing(cut) <= 1; });
   return {std::move(inner), series};
 }
+
+/// Adds a cut, the best, between layers that are to be apart where there is none.
+void separate(const Problem &problem, ArrayRef<Cut> ranked, std::set<int> &positions) {
+  for (auto [first, second] : separatedPairs(problem)) {
+    auto between = [first = first, second = second](int position) {
+      return position > first && position <= second;
+    };
+    auto best = find_if(ranked, [&](const Cut &cut) { return between(cut.position); });
+    if (best != ranked.end() && none_of(positions, between))
+      positions.insert(best->position);
+  }
+}
 } // namespace
 
 size_t innerCutCount(const Problem &problem) { return rankedCuts(problem).first.size(); }
@@ -90,14 +103,20 @@ std::vector<int> cutPositions(const Problem &problem, int limit) {
     for (size_t i = 0; i < std::min<size_t>(ranked.size(), limit); ++i)
       positions.insert(ranked[i].position);
   }
-  for (auto [first, second] : separatedPairs(problem)) {
-    auto between = [first = first, second = second](int position) {
-      return position > first && position <= second;
-    };
-    auto best = find_if(ranked, [&](const Cut &cut) { return between(cut.position); });
-    if (best != ranked.end() && none_of(positions, between))
-      positions.insert(best->position);
+  separate(problem, ranked, positions);
+  return {positions.begin(), positions.end()};
+}
+
+std::vector<int> spreadCuts(const Problem &problem, int parts) {
+  const std::vector<Cut> ranked = rankedCuts(problem).first;
+  std::set<int> positions{0, problem.graph.size()};
+  std::vector<char> hasOne(parts, false);
+  for (const Cut &cut : ranked) {
+    const int64_t part = int64_t(cut.position) * parts / problem.graph.size();
+    if (!std::exchange(hasOne[part], true))
+      positions.insert(cut.position);
   }
+  separate(problem, ranked, positions);
   return {positions.begin(), positions.end()};
 }
 

@@ -15,6 +15,9 @@ std::vector<std::pair<int, int>> separatedPairs(const Problem &problem);
 /// As many cuts as every strategy can do with; all where few blocks remain once stages are fitted.
 std::vector<int> narrowCuts(const Problem &problem);
 
+/// The narrowest in each of so many parts of the layers, which are equally long. Of two that are as
+/// narrow, the first.
+std::vector<int> spreadCuts(const Problem &problem, int parts);
 /// Every position where a stage may end; what `narrowCuts` are where stages are fitted.
 std::vector<int> everyCut(const Problem &problem);
 

@@ -144,6 +144,21 @@ TEST(SearchSpace, longChainsAreSpreadEvenly) {
     EXPECT_LE(positions[i] - positions[i - 1], 26);
 }
 
+/// Whatever their width in other parts; where none may be cut, a part has none.
+TEST(SearchSpace, theNarrowestCutOfEachPartIsFound) {
+  std::vector<double> bytes(19, 5);
+  for (int layer : {0, 1, 2, 3}) // narrow, all in the first part
+    bytes[layer] = 1;
+  bytes[2] = 0.5;
+  bytes[12] = 4;
+  Problem problem = problemOf(chain(bytes));
+  EXPECT_EQ(spreadCuts(problem, 4), (std::vector<int>{0, 3, 5, 13, 15, 20}));
+  problem.request.colocations = {{"l4", "l10"}};
+  EXPECT_EQ(spreadCuts(problem, 4), (std::vector<int>{0, 3, 13, 15, 20}));
+  problem.request.separations = {{"l15", "l16"}};
+  EXPECT_EQ(spreadCuts(problem, 4), (std::vector<int>{0, 3, 13, 15, 16, 20}));
+}
+
 TEST(SearchSpace, tiedParametersForbidCuts) {
   LayerGraph graph = chain({1, 1, 1});
   graph.layers[1].parameters = graph.layers[3].parameters = {"shared"};
