@@ -19,9 +19,19 @@ constexpr size_t mostSpread = mostStages / 8;
 
 bool allFit(const SearchSpace &space) { return space.stages(space.positions.size()) <= mostStages; }
 
-/// Few cuts where all are too many: as many as may be, as the best ones may lie anywhere.
+/// Whether no part of the model is much longer than others, as in chains.
+bool areSpread(ArrayRef<int> cuts) {
+  int longest = 0;
+  for (size_t i = 1; i < cuts.size(); ++i)
+    longest = std::max(longest, cuts[i] - cuts[i - 1]);
+  return int64_t(longest) * int64_t(cuts.size()) <= 2 * int64_t(cuts.back());
+}
+
+/// Few cuts where all are too many: where the narrowest leave long parts, as many as may be.
 std::vector<int> fewOfMany(const SearchSpace &space, const Problem &problem) {
   std::vector<int> few = narrowCuts(problem);
+  if (areSpread(few))
+    return few;
   int parts = int(few.size());
   while (space.stages(2 * size_t(parts)) <= mostSpread)
     parts *= 2;
