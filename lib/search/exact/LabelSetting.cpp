@@ -2,9 +2,9 @@
 // then over all of them; where those are too many, over those near the plan's.
 #include "search/exact/LabelSearch.h"
 
-#include "llvm/ADT/STLExtras.h"
-
 #include <algorithm>
+#include <set>
+#include <utility>
 
 using namespace llvm;
 
@@ -27,19 +27,17 @@ bool areSpread(ArrayRef<int> cuts) {
   return int64_t(longest) * int64_t(cuts.size()) <= 2 * int64_t(cuts.back());
 }
 
-/// Few cuts where all are too many: where the narrowest leave long parts, as many as may be.
-std::vector<int> fewOfMany(const SearchSpace &space, const Problem &problem) {
-  std::vector<int> few = narrowCuts(problem);
+/// `few` where all cuts are too many: where these leave long parts, with as many more as may be.
+std::vector<int> spreadOut(std::vector<int> few, const SearchSpace &space, const Problem &problem) {
   if (areSpread(few))
     return few;
   int parts = int(few.size());
   while (space.stages(2 * size_t(parts)) <= mostSpread)
     parts *= 2;
-  std::vector<int> spread = spreadCuts(problem, parts);
-  spread.insert(spread.end(), few.begin(), few.end());
-  llvm::sort(spread);
-  spread.erase(std::unique(spread.begin(), spread.end()), spread.end());
-  return spread;
+  std::set<int> cuts(few.begin(), few.end());
+  for (int position : spreadCuts(problem, parts))
+    cuts.insert(position);
+  return {cuts.begin(), cuts.end()};
 }
 
 /// What the cost model says is the same whatever the cuts: it is asked once.
@@ -99,7 +97,7 @@ Expected<Solution> LabelSetting::run(Evaluator &evaluator, const SearchOptions &
     return LabelSearch(evaluator, options).run();
   const bool isWhole = allFit(evaluator.space);
   if (!isWhole)
-    few = fewOfMany(evaluator.space, evaluator.problem);
+    few = spreadOut(std::move(few), evaluator.space, evaluator.problem);
   SearchOptions brief = options;
   if (isWhole)
     brief.workLimit /= briefly;

@@ -45,9 +45,9 @@ public:
   StageEvaluator(const Problem &problem, const SearchSpace &space);
 
   /// Layers `range` on `group` for so many micro-batches, each as if it were full. In the first of
-  /// waysFor() where it fits; where memory limits its shares, of those that are no worse whatever
-  /// stands around, the one that adds least to an iteration: m·(forward + backward) +
-  /// synchronization. Where it does not fit, of all that fit.
+  /// waysFor() where it fits; where memory limits its shares, of it and of those that give other
+  /// shares and are no worse whatever stands around, the one that adds least to an iteration:
+  /// m·(forward + backward) + synchronization. Where it does not fit, of all that fit.
   StageEvaluation evaluate(LayerRange range, const DeviceGroup &group, int microBatches,
                            StagePlace place, Shares stated = {});
   /// Likewise, in one way.
