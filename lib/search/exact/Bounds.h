@@ -3,24 +3,18 @@
 #pragma once
 
 #include "search/exact/Lagrangian.h"
+#include "search/exact/SurrogateBounds.h"
 #include "search/placement/StageTable.h"
 
+#include <memory>
+#include <optional>
 #include <vector>
 
 namespace heterplan {
 
-/// Bounds for one number of micro-batches m, by a surrogate relaxation: the limits on the devices
-/// of each type are replaced by one on their weighted sum Σ_t λ_t·devices_t (valid for any λ ≥ 0).
-/// The λ are small integers where that leaves few sums, so that a limit on one type is kept
-/// exactly; else the sum is taken in `levels` steps, rounded in favour of the bound. A
-/// recursion over cut positions finds for every position and number of levels that are left
-///   - the least max τ of the open stages,
-///   - the least Σ τ plus exposed synchronisation when no open stage takes longer than T_k, for a
-///     few thresholds T_k: an open part whose slowest stage lies in (T_{k−1}, T_k] adds at least
-///     that and (m−1)·T_{k−1},
-///   - the least Σ price·(m·τ + sync) (devices are paid for the whole iteration, which is at least
-///     that of their stage).
-/// Transfers enter by what they take at least, memory by what is in flight at least.
+/// Bounds for one number of micro-batches, by two relaxations of the limits on devices: all limits
+/// by multipliers, of which each completion pays (Lagrangian), and, of single stages and where
+/// nothing is tightened, one limit in place of all (SurrogateBounds).
 class Bounds {
 public:
   /// `wholeModelGroups`: whether groups that are for one-stage plans only count too. All but that
@@ -33,7 +27,7 @@ public:
   /// Least Evaluation::objective of any completion; infinite when the floor or the budget cannot
   /// hold. `timeLimit`: completions slower than that are of no interest.
   double objective(const PartialPlacement &partial, double timeLimit) const;
-  /// Bound on the whole model.
+  /// Bound on the whole model. After `tighten` the multipliers tell it.
   double root() const;
   /// Tightens the bounds where they are below what is of interest: `timeLimit` as `objective` has
   /// it, and an objective of `best`. Unless `isFinal`, only as far as `takeDeciding` needs it.
@@ -71,49 +65,18 @@ public:
   double rootTime() const;
 
 private:
-  /// The best figures of the stages between two positions that take the same number of levels.
-  struct Bucket {
-    int taken; // levels
-    double time, sync, paid;
-  };
-  /// Least figures of the open layers before a position at some level: seconds, dollars per hour ·
-  /// seconds.
-  struct Rest {
-    double slowest, paid;
-  };
-
-  void setWeights(const StageTable &table);
-  void setLevels();
-  void setLeastForward(const StageTable &table);
-  void fillBuckets(const StageTable &table, bool wholeModelGroups);
-  void addToBucket(const StageTable &table, int begin, int end, int option, Bucket &bucket) const;
-  template <typename Relax> void overLastStages(Relax relax) const;
-  void solveRests();
-  void setThresholds(double longest, int steps);
-  bool weighInIntegers(int mostLevels);
-  void refine(double timeLimit);
-  void solveFills(int threshold);
+  const SurrogateBounds &bySurrogate() const;
   PartialPlacement rootPlacement(std::vector<int> &none) const;
-  int levelLeft(const PartialPlacement &partial) const;
-  size_t place(int position, int level) const { return size_t(position) * (levels + 1) + level; }
-  double fillOf(int threshold, int position, int level) const {
-    return fills[size_t(threshold) * rests.size() + place(position, level)];
-  }
+  bool asksSurrogate(const PartialPlacement &partial) const;
 
   const Evaluator &evaluator;
+  const StageTable &table;
+  const bool wholeModelGroups;
   const int microBatches, positions;
   Lagrangian lagrangian;
-  std::vector<double> weights;      // λ, by type
-  int levels = 0;                   // all devices take so many
-  double levelStep = 1;             // weight of one level
-  int leastLevel = 1;               // what any open stage needs: 0 where a type weighs nothing
-  std::vector<int> optionLevels;    // levels that an option takes, rounded down
-  std::vector<double> leastForward; // by position: Σ of the open layers' least forward times
-  std::vector<Bucket> buckets;      // by end, begin and levels
-  std::vector<size_t> firstBucket;  // of each pair of positions
-  std::vector<Rest> rests;          // by position and level
-  std::vector<double> thresholds;   // T_k, ascending; the last is infinite
-  std::vector<double> fills;        // by threshold, position and level
+  /// Null until it is asked for: many bounds are dropped before.
+  mutable std::unique_ptr<SurrogateBounds> surrogate;
+  std::optional<double> iterations; // that it is to tell most of, seconds
   double cheapest = 0;              // price of the cheapest device
 };
 

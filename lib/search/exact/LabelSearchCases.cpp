@@ -61,8 +61,9 @@ int LabelSearch::nearestKnown(int choice) const {
 bool LabelSearch::keepCase(int choice, bool isFinal) {
   Bounds &bounds = cases[choice]->bounds;
   std::optional<double> &tightFor = cases[choice]->tightFor;
-  if (bounds.root() < best.objective && !(tightFor && *tightFor <= best.objective) &&
-      !SearchBudget(options).interrupted()) {
+  const bool mayBeTighter =
+      !tightFor || (*tightFor > best.objective && bounds.root() < best.objective);
+  if (mayBeTighter && !SearchBudget(options).interrupted()) {
     bounds.tighten(timeLimit(), best.objective, isFinal);
     tightFor = best.objective;
     offerPaths(choice);

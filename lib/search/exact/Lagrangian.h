@@ -286,6 +286,9 @@ private:
 
   // LagrangianIntervals.cpp
   void startIntervals();
+  Interval intervalOf(double low, double high) const;
+  void dropBeforeIntervals();
+  std::vector<double> workBefore() const;
   size_t deciding() const;
   void splitDeciding();
   bool split(Interval &interval, Interval &upper);

@@ -14,31 +14,82 @@ using namespace llvm;
 namespace heterplan {
 
 namespace {
+/// Rounding must not make a bound exceed the true value.
+constexpr double safety = 1 - 1e-12;
 constexpr double intervalRatio = 1.2;
 constexpr size_t mostIntervals = 32;
 /// An interval is not split further when that could not raise its bound by more than this share.
 constexpr double worthSplitting = 0.002;
 } // namespace
 
+/// By position: devices · seconds of the layers before it, as single stages at their best.
+std::vector<double> Lagrangian::workBefore() const {
+  std::vector<double> work(positions, infinity);
+  work[0] = 0;
+  for (const Choice &choice : choices)
+    if (choice.end == choice.begin + 1) {
+      const int64_t devices = evaluator.space.options[choice.option].group.size();
+      work[choice.end] = std::min(work[choice.end], double(devices) * choice.time);
+    }
+  for (int position = 1; position < positions; ++position)
+    work[position] = work[position - 1] + (std::isfinite(work[position]) ? work[position] : 0);
+  return work;
+}
+
+/// As if the slowest stage took what stages take on average, by their parts of the work: it takes
+/// no less. So each adds for itself to (m−1)·max τ, and the whole range of slowest stages is one
+/// interval. Drops the choices that no placement of interest has then; goes on while they are many.
+void Lagrangian::dropBeforeIntervals() {
+  constexpr double worthMore = 0.8; // of the choices are left at most
+  const std::vector<double> work = workBefore();
+  if (costMatters || !std::isfinite(timeLimit) || microBatches == 1 || !(work.back() > 0))
+    return;
+  std::vector<Choice> plain = choices;
+  for (Choice &choice : choices) {
+    const double part = (work[choice.end] - work[choice.begin]) / work.back();
+    const double added = (microBatches - 1) * part * choice.time * safety;
+    choice.time += added;
+    choice.forward += added;
+  }
+  Interval whole = intervalOf(0, infinity);
+  for (double before = infinity;
+       !isSolved(whole) && double(whole.choices.size()) < worthMore * before;) {
+    before = double(whole.choices.size());
+    improveTime(whole, stepsOfHalves);
+    fixChoices(whole);
+  }
+  if (isSolved(whole) && !whole.isEmpty())
+    solvedTime = std::min(solvedTime, whole.leastTime());
+  if (isSolved(whole))
+    whole.choices.clear();
+  choices.clear();
+  for (int choice : whole.choices)
+    choices.push_back(plain[choice]);
+}
+
+/// Of slowest stages, with all choices that it may have.
+Lagrangian::Interval Lagrangian::intervalOf(double low, double high) const {
+  const Relaxation none{std::vector<double>(limits.size() + 1, 0)};
+  Interval interval{low, high, 0, infinity, none, none};
+  for (size_t i = 0; i < choices.size(); ++i)
+    if (mayTake(choices[i], interval))
+      interval.choices.push_back(int(i));
+  return interval;
+}
+
 /// A geometric grid over the slowest stage, up to where (m−1)·low alone passes the limit.
 void Lagrangian::startIntervals() {
   started = true;
+  dropBeforeIntervals();
   double low = leastSlowest();
   if (!std::isfinite(low))
     return; // no placement at all: no interval
-  auto add = [&](double from, double to) {
-    Relaxation none{std::vector<double>(limits.size() + 1, 0)};
-    intervals.push_back({from, to, 0, infinity, none, none});
-    for (size_t i = 0; i < choices.size(); ++i)
-      if (mayTake(choices[i], intervals.back()))
-        intervals.back().choices.push_back(int(i));
-  };
   while (microBatches > 1 && low > 0 && intervals.size() + 1 < mostIntervals / 2 &&
          (microBatches - 1) * low * intervalRatio < timeLimit) {
-    add(low, low * intervalRatio);
+    intervals.push_back(intervalOf(low, low * intervalRatio));
     low *= intervalRatio;
   }
-  add(low, infinity);
+  intervals.push_back(intervalOf(low, infinity));
 }
 
 double Lagrangian::objectiveOf(const Interval &interval) const {
