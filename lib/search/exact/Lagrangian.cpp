@@ -14,7 +14,9 @@ namespace {
 constexpr double safety = 1 - 1e-12;
 /// What is near enough to a limit to be looked at.
 constexpr double tolerance = 1 + 1e-9;
-constexpr int ascentSteps = 40;
+/// Of an ascent; of one that begins near its end, where intervals are ascended again in their
+/// parts.
+constexpr int ascentSteps = 40, stepsBeforeTaken = 5;
 
 /// They grow without end where these stages have no placement at all.
 bool diverged(const std::vector<double> &multipliers) {
@@ -217,7 +219,8 @@ void Lagrangian::tighten(double newTimeLimit, double newCostLimit, bool splits) 
     else if (isFirst && i + 1 < intervals.size()) // a good start
       interval.takeMultipliers(intervals[i + 1].time.multipliers,
                                intervals[i + 1].cost.multipliers);
-    int steps = isFirst && !isWarm ? ascentSteps : stepsOfHalves;
+    const int fewer = splits ? stepsOfHalves : stepsBeforeTaken;
+    const int steps = isFirst && !isWarm ? ascentSteps : fewer;
     improveTime(interval, steps);
     improveCost(interval, steps);
     fixChoices(interval);
