@@ -107,15 +107,19 @@ SearchOutcome solve(const Problem &problem, const SearchOptions &options) {
   return llvm::cantFail(search(problem, "label-setting", options));
 }
 
-/// What StateSearch says of all placements, and the best one it finds, where any that takes less
-/// than `limit` seconds is of interest.
+/// What StateSearch says of all placements, and the best one it finds, where any with an objective
+/// below `limit` is of interest.
 struct Settled {
   double left = std::numeric_limits<double>::infinity();
   Incumbent best;
 };
 Settled settle(Evaluator &evaluator, double limit, size_t states, StateSearch::SolveSizes sizes) {
   Settled result;
-  result.best.time = result.best.objective = limit;
+  result.best.objective = limit;
+  const Request &request = evaluator.problem.request;
+  const double longest = request.longestIteration().value() * (1 + 1e-9);
+  const double time = request.objective == Objective::Throughput ? limit : longest;
+  result.best.time = time;
   PathTable paths(evaluator);
   const SearchOptions options;
   StateSearch search(evaluator, paths, result.best, SearchBudget(options), states, 2048, sizes);
@@ -123,8 +127,8 @@ Settled settle(Evaluator &evaluator, double limit, size_t states, StateSearch::S
     StageTable table(evaluator, microBatches);
     Lagrangian::Memory memory;
     Bounds bounds(evaluator, table, /*wholeModelGroups=*/false, memory);
-    bounds.tighten(limit, limit);
-    if (auto range = bounds.takeAll(limit, limit))
+    bounds.tighten(time, limit);
+    if (auto range = bounds.takeAll(time, limit))
       result.left = std::min(result.left, search.settle(table, *range));
   }
   result.left = std::min(result.left, search.leastMisjudged());
@@ -213,6 +217,42 @@ TEST(RoundedStates, boundsHoldAndPlansArePlans) {
   EXPECT_GT(feasible, problems);
   EXPECT_GT(tighter, problems / 50);
   EXPECT_GT(proven, problems / 20);
+}
+
+/// Of states that are not rounded the cheapest one counts, not the fastest: where the objective is
+/// cost, some are slower than others and better. Against labels, which know no states.
+TEST(DeviceStates, cheaperPlansAreNotMissed) {
+  int feasible = 0, deep = 0;
+  for (int seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    RandomProblem random = deepProblem(seed);
+    Dice dice(seed * 13 + 1);
+    for (DeviceType &type : random.cluster.types)
+      type.price = DollarsPerHour(dice.real(0.2, 3));
+    for (NodeGroup &nodes : random.cluster.nodes)
+      nodes.count = 2 + dice.below(3);
+    Problem problem = llvm::cantFail(random.problem());
+    const SearchOutcome fastest = solve(problem, {});
+    if (!fastest.plan)
+      continue;
+    random.request.objective = Objective::Cost;
+    random.request.minThroughput = fastest.plan->throughput * dice.real(0.3, 0.9);
+    problem = llvm::cantFail(random.problem());
+    SearchOptions byLabels;
+    byLabels.deviceStates = 0;
+    const SearchOutcome best = solve(problem, byLabels);
+    ASSERT_TRUE(best.plan && best.isProven());
+    Evaluator evaluator(problem);
+    const double cost = best.plan->objectiveValue;
+    for (double farther : {1.01, 1.2, 2.0}) {
+      const Settled settled = settle(evaluator, cost * farther, 1'000'000, {});
+      ++feasible;
+      EXPECT_LE(std::min(settled.left, settled.best.objective), cost * (1 + 1e-9)) << farther;
+      deep += best.plan->stages.size() > 2;
+    }
+  }
+  EXPECT_GT(feasible, 60);
+  EXPECT_GT(deep, feasible / 5);
 }
 
 /// What few states leave is looked at again by more of them, and with a gap that is allowed the

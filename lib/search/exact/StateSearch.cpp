@@ -339,8 +339,10 @@ double StateSearch::shorten(const NeighbourPaths &neighbours, ArrayRef<StateStag
       next = std::max(next, reach);
     else
       next = std::max(next, offer(neighbours, stages, *state, band));
+    const double limitNow = limitOf(*state);
     for (size_t other = 0; other < isDone.size(); ++other)
-      isDone[other] |= neighbours.fill(other) >= fill && limitOf(other) <= limit;
+      isDone[other] |= neighbours.fill(other) >= fill && limitOf(other) <= limitNow &&
+                       objectiveOf(other, 1) >= objectiveOf(*state, 1);
     isDone[*state] = true;
   }
 }
