@@ -18,8 +18,22 @@ namespace {
 constexpr double unknown = std::numeric_limits<double>::max() / 1e9;
 } // namespace
 
+/// A path depends on the types at its ends, on how many devices share a node's interface, and on
+/// whether the stages lie in one node (transferPath).
+PathTable::PathTable(const Evaluator &evaluator) : evaluator(evaluator) {
+  std::map<std::vector<int>, int> known;
+  for (const GroupOption &option : evaluator.space.options) {
+    const DeviceGroup &group = option.group;
+    std::vector<int> end{shapeOf(evaluator.problem.cluster, group).devicesPerNode,
+                         group.besideBefore, group.besideNext};
+    for (auto [type, devices] : group.counts)
+      end.push_back(type);
+    ends.push_back(known.try_emplace(std::move(end), int(known.size())).first->second);
+  }
+}
+
 const TransferPath &PathTable::at(int before, int behind) {
-  auto [entry, inserted] = paths.try_emplace({before, behind});
+  auto [entry, inserted] = paths.try_emplace({ends[before], ends[behind]});
   const std::vector<GroupOption> &options = evaluator.space.options;
   if (inserted)
     entry->second =

@@ -37,13 +37,14 @@ struct Label {
 /// The paths between groups of the space, each made once.
 class PathTable {
 public:
-  explicit PathTable(const Evaluator &evaluator) : evaluator(evaluator) {}
+  explicit PathTable(const Evaluator &evaluator);
   /// From option `before` to option `behind` of the next stage; gradients go the other way.
   const TransferPath &at(int before, int behind);
 
 private:
   const Evaluator &evaluator;
-  llvm::DenseMap<std::pair<int, int>, TransferPath> paths;
+  std::vector<int> ends; // by option: alike where paths from and to them are
+  llvm::DenseMap<std::pair<int, int>, TransferPath> paths; // by both ends
 };
 
 class LabelStore {
