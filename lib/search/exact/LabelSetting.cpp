@@ -3,7 +3,6 @@
 #include "search/exact/LabelSearch.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 using namespace llvm;
@@ -14,31 +13,7 @@ namespace {
 /// Stages between all pairs of cuts, by group, that one number of micro-batches may have: these
 /// take some 100 bytes each.
 constexpr size_t mostStages = 2'000'000;
-/// Likewise, of those between the cuts that are looked at first where not all are.
-constexpr size_t mostSpread = mostStages / 8;
-
 bool allFit(const SearchSpace &space) { return space.stages(space.positions.size()) <= mostStages; }
-
-/// Whether no part of the model is much longer than others, as in chains.
-bool areSpread(ArrayRef<int> cuts) {
-  int longest = 0;
-  for (size_t i = 1; i < cuts.size(); ++i)
-    longest = std::max(longest, cuts[i] - cuts[i - 1]);
-  return int64_t(longest) * int64_t(cuts.size()) <= 2 * int64_t(cuts.back());
-}
-
-/// `few` where all cuts are too many: where these leave long parts, with as many more as may be.
-std::vector<int> spreadOut(std::vector<int> few, const SearchSpace &space, const Problem &problem) {
-  if (areSpread(few))
-    return few;
-  int parts = int(few.size());
-  while (space.stages(2 * size_t(parts)) <= mostSpread)
-    parts *= 2;
-  std::set<int> cuts(few.begin(), few.end());
-  for (int position : spreadCuts(problem, parts))
-    cuts.insert(position);
-  return {cuts.begin(), cuts.end()};
-}
 
 /// What the cost model says is the same whatever the cuts: it is asked once.
 void shareTimes(Evaluator &evaluator, Evaluator &other) {
@@ -92,12 +67,10 @@ Expected<std::optional<Placement>> improved(Evaluator &evaluator, const SearchOp
 
 Expected<Solution> LabelSetting::run(Evaluator &evaluator, const SearchOptions &options) {
   constexpr int64_t briefly = 8; // part of the work, where all cuts are searched afterwards
-  std::vector<int> few = narrowCuts(evaluator.problem);
+  const std::vector<int> few = narrowCuts(evaluator.problem);
   if (few.size() >= evaluator.space.positions.size())
     return LabelSearch(evaluator, options).run();
   const bool isWhole = allFit(evaluator.space);
-  if (!isWhole)
-    few = spreadOut(std::move(few), evaluator.space, evaluator.problem);
   SearchOptions brief = options;
   if (isWhole)
     brief.workLimit /= briefly;

@@ -74,6 +74,33 @@ std::pair<std::vector<Cut>, size_t> rankedCuts(const Problem &problem) {
   return {std::move(inner), series};
 }
 
+/// So many of a long chain's.
+std::vector<int> evenly(ArrayRef<Cut> series, int limit) {
+  std::vector<int> chain, chosen;
+  for (const Cut &cut : series)
+    chain.push_back(cut.position);
+  llvm::sort(chain);
+  for (int i = 0; i < limit; ++i)
+    chosen.push_back(chain[i * chain.size() / limit]);
+  return chosen;
+}
+
+/// The first `series` of them; of the others those that are the best in their part of the layers,
+/// of `limit` equally long ones, before any more. At most `limit`.
+std::vector<int> bestOfParts(ArrayRef<Cut> ranked, size_t series, int limit,
+                             const Problem &problem) {
+  std::vector<char> hasOne(limit, false);
+  std::vector<int> chosen, others;
+  for (size_t i = 0; i < ranked.size(); ++i) {
+    const int64_t part = int64_t(ranked[i].position) * limit / problem.graph.size();
+    const bool isFirst = !std::exchange(hasOne[part], true);
+    (isFirst || i < series ? chosen : others).push_back(ranked[i].position);
+  }
+  llvm::append_range(chosen, others);
+  chosen.resize(std::min<size_t>(chosen.size(), limit));
+  return chosen;
+}
+
 /// Adds a cut, the best, between layers that are to be apart where there is none.
 void separate(const Problem &problem, ArrayRef<Cut> ranked, std::set<int> &positions) {
   for (auto [first, second] : separatedPairs(problem)) {
@@ -90,32 +117,12 @@ void separate(const Problem &problem, ArrayRef<Cut> ranked, std::set<int> &posit
 size_t innerCutCount(const Problem &problem) { return rankedCuts(problem).first.size(); }
 
 std::vector<int> cutPositions(const Problem &problem, int limit) {
-  auto [ranked, series] = rankedCuts(problem);
-  std::set<int> positions{0, problem.graph.size()};
-  if (series > static_cast<size_t>(limit)) { // a long chain: spread evenly
-    std::vector<int> chain;
-    for (size_t i = 0; i < series; ++i)
-      chain.push_back(ranked[i].position);
-    std::sort(chain.begin(), chain.end());
-    for (int i = 0; i < limit; ++i)
-      positions.insert(chain[i * series / limit]);
-  } else {
-    for (size_t i = 0; i < std::min<size_t>(ranked.size(), limit); ++i)
-      positions.insert(ranked[i].position);
-  }
-  separate(problem, ranked, positions);
-  return {positions.begin(), positions.end()};
-}
-
-std::vector<int> spreadCuts(const Problem &problem, int parts) {
-  const std::vector<Cut> ranked = rankedCuts(problem).first;
-  std::set<int> positions{0, problem.graph.size()};
-  std::vector<char> hasOne(parts, false);
-  for (const Cut &cut : ranked) {
-    const int64_t part = int64_t(cut.position) * parts / problem.graph.size();
-    if (!std::exchange(hasOne[part], true))
-      positions.insert(cut.position);
-  }
+  const auto [ranked, series] = rankedCuts(problem);
+  std::vector<int> chosen = series > size_t(limit)
+                                ? evenly(ArrayRef(ranked).take_front(series), limit)
+                                : bestOfParts(ranked, series, limit, problem);
+  std::set<int> positions(chosen.begin(), chosen.end());
+  positions.insert({0, problem.graph.size()});
   separate(problem, ranked, positions);
   return {positions.begin(), positions.end()};
 }

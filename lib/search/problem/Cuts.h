@@ -15,9 +15,6 @@ std::vector<std::pair<int, int>> separatedPairs(const Problem &problem);
 /// As many cuts as every strategy can do with; all where few blocks remain once stages are fitted.
 std::vector<int> narrowCuts(const Problem &problem);
 
-/// The narrowest in each of so many parts of the layers, which are equally long. Of two that are as
-/// narrow, the first.
-std::vector<int> spreadCuts(const Problem &problem, int parts);
 /// Every position where a stage may end; what `narrowCuts` are where stages are fitted.
 std::vector<int> everyCut(const Problem &problem);
 
@@ -25,9 +22,10 @@ std::vector<int> everyCut(const Problem &problem);
 size_t innerCutCount(const Problem &problem);
 
 /// Cut positions of the model: all series positions (where one tensor crosses, or none), then the
-/// narrowest positions inside branched blocks, until `limit` are chosen. Layers that are to be
-/// together have no cut between them; those that are to be apart have one, if need be beyond the
-/// limit.
+/// narrowest positions inside branched blocks, one in each of `limit` equally long parts of the
+/// layers before a second one in any, until `limit` are chosen; of longer chains evenly spread
+/// ones. Layers that are to be together have no cut between them; those that are to be apart have
+/// one, if need be beyond the limit.
 std::vector<int> cutPositions(const Problem &problem, int limit);
 
 } // namespace heterplan
