@@ -7,7 +7,7 @@ Formulas: docs/formats.md (plans, micro-batches), docs/clusters.md (what a layer
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -77,6 +77,15 @@ def partitions(samples: int, parts: int, most: int) -> Iterator[tuple[int, ...]]
 def even(samples: int, parts: int) -> tuple[int, ...]:
     small, more = divmod(samples, parts)
     return (small + 1,) * more + (small,) * (parts - more)
+
+
+def _plainest_of_least(runs: Sequence[Run], added: Callable[[Run], float]) -> Run | None:
+    """The first of those that add least, which rounding does not tell apart."""
+    best = None
+    for run in runs:
+        if best is None or added(run) < added(best) * (1 - 1e-9):
+            best = run
+    return best
 
 
 class Stages:
@@ -334,7 +343,7 @@ class Stages:
                 plainest = run
             if number == 0 or plainest is None or (run.shares != plainest.shares and _never_worse(run, plainest)):
                 found.append(run)
-        return min(found, key=lambda run: micro_batches * (run.forward + run.backward) + run.sync, default=None)
+        return _plainest_of_least(found, lambda run: micro_batches * (run.forward + run.backward) + run.sync)
 
     def runs(self, begin, end, group: Group, micro_batches: int, in_flight: int, last: bool) -> tuple[Run, ...]:
         """One for each way to share a micro-batch that can matter."""

@@ -254,12 +254,12 @@ StageEvaluation StageEvaluator::evaluate(LayerRange range, const DeviceGroup &gr
     Seconds added = addedBy(now, microBatches);
     least = std::min(least, added);
     bool mayTake = !plainest || isNoWorse(now.cost, plainest->cost);
-    if (mayTake && (!best.fits || added < addedBy(best, microBatches)))
+    if (mayTake && (!best.fits || addsLess(added, addedBy(best, microBatches))))
       best = std::move(now);
     if (isPlainest)
       plainest = best;
   }
-  fasterWays |= best.fits && least < addedBy(best, microBatches);
+  fasterWays |= best.fits && addsLess(least, addedBy(best, microBatches));
   return best;
 }
 

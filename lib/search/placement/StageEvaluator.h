@@ -24,6 +24,10 @@ struct StageWay {
   StateSharding sharding = StateSharding::None;
 };
 
+/// Whether a way that adds `a` to an iteration is better than a plainer one that adds `b`: rounding
+/// decides nothing, as equal ones hide unequal parts of their synchronisation.
+inline bool addsLess(Seconds a, Seconds b) { return a < b * (1 - 1e-9); }
+
 struct StageEvaluation {
   /// Memory holds, each device has at least one sample, pins and separations hold, and the cost
   /// model knows the layers. The rest says nothing where this is false.

@@ -180,8 +180,8 @@ SmallVector<StageTable::WayCost, 6> StageTable::waysTaken(ArrayRef<WayCost> ways
   auto takenWith = [&](int inFlight) {
     const WayCost *taken = nullptr;
     for (const WayCost &way : ways) {
-      auto added = [&](const WayCost &of) { return microBatches * of.time() + of.sync; };
-      if (way.mostInFlight < inFlight || (taken && added(way) >= added(*taken)))
+      auto added = [&](const WayCost &of) { return Seconds(microBatches * of.time() + of.sync); };
+      if (way.mostInFlight < inFlight || (taken && !addsLess(added(way), added(*taken))))
         continue;
       taken = &way;
       if (way.isFirst)
