@@ -86,13 +86,14 @@ std::vector<int> evenly(ArrayRef<Cut> series, int limit) {
 }
 
 /// The first `series` of them; of the others those that are the best in their part of the layers,
-/// of `limit` equally long ones, before any more. At most `limit`.
+/// of half as many equally long ones as `limit`, before any more. At most `limit`.
 std::vector<int> bestOfParts(ArrayRef<Cut> ranked, size_t series, int limit,
                              const Problem &problem) {
-  std::vector<char> hasOne(limit, false);
+  const int parts = std::max(1, limit / 2);
+  std::vector<char> hasOne(parts, false);
   std::vector<int> chosen, others;
   for (size_t i = 0; i < ranked.size(); ++i) {
-    const int64_t part = int64_t(ranked[i].position) * limit / problem.graph.size();
+    const int64_t part = int64_t(ranked[i].position) * parts / problem.graph.size();
     const bool isFirst = !std::exchange(hasOne[part], true);
     (isFirst || i < series ? chosen : others).push_back(ranked[i].position);
   }

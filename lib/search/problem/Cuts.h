@@ -22,10 +22,10 @@ std::vector<int> everyCut(const Problem &problem);
 size_t innerCutCount(const Problem &problem);
 
 /// Cut positions of the model: all series positions (where one tensor crosses, or none), then the
-/// narrowest positions inside branched blocks, one in each of `limit` equally long parts of the
-/// layers before a second one in any, until `limit` are chosen; of longer chains evenly spread
-/// ones. Layers that are to be together have no cut between them; those that are to be apart have
-/// one, if need be beyond the limit.
+/// narrowest positions inside branched blocks, first one in each of limit/2 equally long parts of
+/// the layers, until `limit` are chosen; of longer chains evenly spread ones. Layers that are to be
+/// together have no cut between them; those that are to be apart have one, if need be beyond the
+/// limit.
 std::vector<int> cutPositions(const Problem &problem, int limit);
 
 } // namespace heterplan
