@@ -12,9 +12,9 @@
 
 namespace heterplan {
 
-/// Bounds for one number of micro-batches, by two relaxations of the limits on devices: all limits
-/// by multipliers, of which each completion pays (Lagrangian), and, of single stages and where
-/// nothing is tightened, one limit in place of all (SurrogateBounds).
+/// Bounds for one number of micro-batches, by two relaxations of the limits on devices: multipliers
+/// (Lagrangian), and one limit in place of all (SurrogateBounds), which counts where some stages are
+/// chosen or nothing was tightened.
 class Bounds {
 public:
   /// `wholeModelGroups`: whether groups that are for one-stage plans only count too. All but that
