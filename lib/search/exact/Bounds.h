@@ -13,8 +13,8 @@
 namespace heterplan {
 
 /// Bounds for one number of micro-batches, by two relaxations of the limits on devices: multipliers
-/// (Lagrangian), and one limit in place of all (SurrogateBounds), which counts where some stages are
-/// chosen or nothing was tightened.
+/// (Lagrangian), and one limit in place of all (SurrogateBounds), which counts where some stages
+/// are chosen or nothing was tightened.
 class Bounds {
 public:
   /// `wholeModelGroups`: whether groups that are for one-stage plans only count too. All but that
