@@ -166,7 +166,8 @@ bool Lagrangian::takeOrSplit(size_t index, size_t mostStages) {
     return false;
   }
   fixChoices(lower);
-  taken.assign(1, std::move(lower));
+  taken.clear();
+  taken.push_back(std::move(lower));
   intervals.erase(intervals.begin() + index);
   return true;
 }
