@@ -2,9 +2,6 @@
 // then over all of them; where those are too many, over those near the plan's.
 #include "search/exact/LabelSearch.h"
 
-#include <algorithm>
-#include <utility>
-
 using namespace llvm;
 
 namespace heterplan {
@@ -13,6 +10,7 @@ namespace {
 /// Stages between all pairs of cuts, by group, that one number of micro-batches may have: these
 /// take some 100 bytes each.
 constexpr size_t mostStages = 2'000'000;
+
 bool allFit(const SearchSpace &space) { return space.stages(space.positions.size()) <= mostStages; }
 
 /// What the cost model says is the same whatever the cuts: it is asked once.

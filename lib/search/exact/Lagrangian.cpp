@@ -10,8 +10,6 @@ using namespace llvm;
 namespace heterplan {
 
 namespace {
-/// Rounding must not make a bound exceed the true value.
-constexpr double safety = 1 - 1e-12;
 /// What is near enough to a limit to be looked at.
 constexpr double tolerance = 1 + 1e-9;
 /// Of an ascent; of one that begins near its end, where intervals are ascended again in their

@@ -133,6 +133,8 @@ public:
 
 private:
   static constexpr double infinity = std::numeric_limits<double>::infinity();
+  /// Rounding must not make a bound exceed the true value.
+  static constexpr double safety = 1 - 1e-12;
   /// Of the ascent of an interval that was ascended whole, or nearly so.
   static constexpr int stepsOfHalves = 12;
 

@@ -13,8 +13,6 @@ using namespace llvm;
 namespace heterplan {
 
 namespace {
-/// Rounding must not make a bound exceed the true value.
-constexpr double safety = 1 - 1e-12;
 constexpr double rounding = 1e-9;
 
 /// Under such multipliers no bound is negative.

@@ -14,8 +14,6 @@ using namespace llvm;
 namespace heterplan {
 
 namespace {
-/// Rounding must not make a bound exceed the true value.
-constexpr double safety = 1 - 1e-12;
 constexpr double intervalRatio = 1.2;
 constexpr size_t mostIntervals = 32;
 /// An interval is not split further when that could not raise its bound by more than this share.
@@ -41,8 +39,10 @@ std::vector<double> Lagrangian::workBefore() const {
 /// interval. Drops the choices that no placement of interest has then; goes on while they are many.
 void Lagrangian::dropBeforeIntervals() {
   constexpr double worthMore = 0.8; // of the choices are left at most
+  if (costMatters || !std::isfinite(timeLimit) || microBatches == 1)
+    return;
   const std::vector<double> work = workBefore();
-  if (costMatters || !std::isfinite(timeLimit) || microBatches == 1 || !(work.back() > 0))
+  if (!(work.back() > 0))
     return;
   std::vector<Choice> plain = choices;
   for (Choice &choice : choices) {

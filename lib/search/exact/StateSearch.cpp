@@ -324,7 +324,8 @@ double StateSearch::settleExactly(ArrayRef<StateStage> stages, const StatesOfInt
 }
 
 /// Offers the placements that `neighbours` has found, as long as they are of interest. Returns the
-/// slowest stage from which on nothing else is, or what is has been noted.
+/// slowest stage from which on nothing else is, or what is has been noted. That is so of other
+/// states, too, that take as long at least, may take no longer by now and cost no less.
 double StateSearch::shorten(const NeighbourPaths &neighbours, ArrayRef<StateStage> stages,
                             Band band) {
   double next = band.low;
