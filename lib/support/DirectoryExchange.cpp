@@ -1,6 +1,7 @@
 #include "support/DirectoryExchange.h"
 
 #include "support/Diagnostic.h"
+#include "support/TemporaryNames.h"
 
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
@@ -22,7 +23,7 @@ namespace heterplan {
 
 namespace {
 constexpr const char *freshSuffix = ".heterplan-tmp", *oldSuffix = ".heterplan-old";
-constexpr size_t randomLength = 7; // "-1a2b3c", by createUniqueDirectory
+constexpr size_t randomLength = 1 + temporarySuffixLength; // "-1a2b3c"
 
 std::error_code lastError() { return {errno, std::generic_category()}; }
 
@@ -195,7 +196,7 @@ Expected<DirectoryExchange> DirectoryExchange::begin(StringRef target, ExchangeO
   removeAbandoned(target, oldSuffix);
   for (;;) {
     SmallString<256> made;
-    if (std::error_code failure = fs::createUniqueDirectory(target + freshSuffix, made))
+    if (std::error_code failure = createTemporaryFolder((target + freshSuffix + "-").str(), made))
       return cannotWrite(target, failure);
     int lock = openFolder(made.c_str());
     // Another writer may have taken it for abandoned before it was locked.

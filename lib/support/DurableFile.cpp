@@ -1,6 +1,7 @@
 #include "support/DurableFile.h"
 
 #include "support/Diagnostic.h"
+#include "support/TemporaryNames.h"
 
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
@@ -53,8 +54,7 @@ std::error_code syncFolder(StringRef path) {
 Error writeDurably(StringRef path, StringRef contents) {
   SmallString<128> temporary;
   int descriptor = -1;
-  if (std::error_code failure =
-          sys::fs::createUniqueFile(path + ".tmp-%%%%%%", descriptor, temporary))
+  if (std::error_code failure = createTemporaryFile(path.str() + ".tmp-", descriptor, temporary))
     return cannotWrite(path, failure);
   std::error_code failure = writeAll(descriptor, contents);
   if (::close(descriptor) != 0 && !failure)

@@ -1,10 +1,10 @@
 #include "support/Files.h"
 
 #include "support/Diagnostic.h"
+#include "support/TemporaryNames.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/SHA256.h"
 #include "llvm/Support/raw_ostream.h"
@@ -66,15 +66,23 @@ std::string systemField(const Twine &path, StringRef key) {
 }
 
 Error writeFile(StringRef path, StringRef contents) {
-  Location place{path.str(), 0, 0, ""};
-  auto write = [&](raw_ostream &os) -> Error {
-    os << contents;
-    return Error::success();
-  };
-  SmallString<128> temporary(path);
-  temporary += ".tmp-%%%%%%";
-  if (Error error = writeFileAtomically(temporary, path, write))
-    return Diagnostic(Diag::CannotWrite, place) << "cannot write: " << toText(std::move(error));
+  SmallString<128> temporary;
+  int descriptor = -1;
+  std::error_code failure = createTemporaryFile(path.str() + ".tmp-", descriptor, temporary);
+  if (!failure) {
+    raw_fd_ostream file(descriptor, /*shouldClose=*/true);
+    file << contents;
+    file.close();
+    failure = file.error();
+    file.clear_error();
+    if (!failure)
+      failure = sys::fs::rename(temporary, path);
+    if (failure)
+      sys::fs::remove(temporary);
+  }
+  if (failure)
+    return Diagnostic(Diag::CannotWrite, {path.str(), 0, 0, ""})
+           << "cannot write: " << failure.message();
   return Error::success();
 }
 

@@ -61,6 +61,8 @@ WORDS = [
     Word(r"(?i)replica_?sums?\b|replica_?sum_?bytes", "in-pass all-reduce", "layer.replicaSums = 2;"),
     Word(r"\bFronts?\b|\bFront[A-Z]|\b[a-z]+Front\b|\bfronts\b|\b[Aa] front\b|[Tt]he front of (cost|money)", "Pareto front",
          "the front of money against speed", fair=r"\w*Pareto ?[Ff]ronts?\w*|paretoFront|fromFront"),
+    Word(r"createUnique\w+|fs::createTemporaryFile|writeFileAtomically", "the functions of support/TemporaryNames.h, which take % literally",
+         "sys::fs::createUniqueFile(path)", where=r"^(lib|tools)/", fair=r"LLVM's createUnique\w+"),
 ]
 
 

@@ -11,6 +11,7 @@
 #include "cost/kernels/cpu/Engine.h"
 #include "support/Files.h"
 #include "support/JsonWriter.h"
+#include "support/TemporaryNames.h"
 #include "support/Text.h"
 
 using namespace llvm;
@@ -34,7 +35,7 @@ Expected<Profiles> readAll(const std::vector<std::string> &paths) {
 /// "torch 2.13.0+cpu" of the Python that would run plans; empty where there is none.
 std::string torchHere() {
   ScratchFile file;
-  if (sys::fs::createTemporaryFile("heterplan-torch", "txt", file.path))
+  if (createScratchFile("heterplan-torch", "txt", file.path))
     return "";
   std::string script = "import sys, torch; open(sys.argv[1], 'w').write(torch.__version__)";
   Expected<int> status =

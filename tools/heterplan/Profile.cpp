@@ -13,6 +13,7 @@
 #include "ir/FileForms.h"
 #include "support/Files.h"
 #include "support/JsonWriter.h"
+#include "support/TemporaryNames.h"
 #include "support/Text.h"
 
 #include "llvm/ADT/StringSet.h"
@@ -117,7 +118,7 @@ void writeProfile(const Profile &profile, const ProfileJob &job, StringRef file)
 /// Runs `script` here; what it has measured is in the file even when it was interrupted.
 Expected<ExitStatus> runScript(const ProfileCommand &command, StringRef script) {
   ScratchFile file;
-  if (std::error_code failure = sys::fs::createTemporaryFile("heterplan-profile", "py", file.path))
+  if (std::error_code failure = createScratchFile("heterplan-profile", "py", file.path))
     return Diagnostic(Diag::CannotWrite, {"", 0, 0, "heterplan profile"}) << failure.message();
   if (Error error = writeFile(file.path, script))
     return error;

@@ -6,6 +6,7 @@
 #include "ScratchFile.h"
 
 #include "support/Files.h"
+#include "support/TemporaryNames.h"
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Format.h"
@@ -72,7 +73,7 @@ ExitStatus exitStatusOf(int launched) {
 /// Likewise, with the result of the runtime as JSON on stdout.
 Expected<ExitStatus> runForJson(const std::string &launcher, std::vector<std::string> arguments) {
   ScratchFile result;
-  if (std::error_code failure = sys::fs::createTemporaryFile("heterplan-run", "json", result.path))
+  if (std::error_code failure = createScratchFile("heterplan-run", "json", result.path))
     return Diagnostic(Diag::CannotWrite, {"", 0, 0, "heterplan run"}) << failure.message();
   arguments.insert(arguments.end(), {"--json", result.path.str().str()});
   Expected<int> status = launch(launcher, arguments, /*quiet=*/true);

@@ -54,6 +54,14 @@ protected:
 };
 } // namespace
 
+TEST_F(DirectoryExchangeTest, ReplacesBelowPathsWithPercentSigns) {
+  ASSERT_FALSE(fs::create_directories(folder + "/50%/"));
+  target = (folder + "/50%/out%s").str();
+  EXPECT_EQ(save("1"), "");
+  EXPECT_EQ(save("2"), "");
+  EXPECT_EQ(read("ours"), "2");
+}
+
 TEST_F(DirectoryExchangeTest, ReplacesAndKeeps) {
   EXPECT_EQ(save("1"), "");
   ASSERT_FALSE(fs::create_directories(target + "/deep/er"));

@@ -1,5 +1,7 @@
 #include "support/Files.h"
 #include "support/Diagnostic.h"
+#include "support/DurableFile.h"
+#include "support/TemporaryNames.h"
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -47,6 +49,29 @@ TEST_F(FilesTest, ReplacesAFileAndLeavesNothingBeside) {
        entry.increment(failure))
     ++entries;
   EXPECT_EQ(entries, 1);
+}
+
+TEST_F(FilesTest, WritesBelowPathsWithPercentSigns) {
+  std::string folder = at("100%/%s %%%%%%");
+  ASSERT_FALSE(llvm::sys::fs::create_directories(folder));
+  std::string written = folder + "/a%f", durable = folder + "/%%%%%%";
+  EXPECT_EQ(toText(writeFile(written, "first")), "");
+  EXPECT_EQ(toText(writeDurably(durable, "second")), "");
+  EXPECT_EQ(readError(written), "read: first");
+  EXPECT_EQ(readError(durable), "read: second");
+}
+
+TEST_F(FilesTest, MakesTemporaryFilesAndFoldersWithDistinctNames) {
+  llvm::SmallString<128> a, b, folder;
+  int first = -1, second = -1;
+  ASSERT_FALSE(createTemporaryFile(at("%x-"), first, a));
+  ASSERT_FALSE(createTemporaryFile(at("%x-"), second, b));
+  ASSERT_FALSE(createTemporaryFolder(at("%x-"), folder));
+  EXPECT_FALSE(llvm::sys::fs::closeFile(first));
+  EXPECT_FALSE(llvm::sys::fs::closeFile(second));
+  EXPECT_NE(a, b);
+  EXPECT_EQ(a.size(), at("%x-").size() + temporarySuffixLength);
+  EXPECT_TRUE(llvm::sys::fs::is_directory(folder));
 }
 
 TEST_F(FilesTest, ReportsAMissingFile) {
