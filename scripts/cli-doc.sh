@@ -7,17 +7,21 @@ heterplan=${HETERPLAN_BINARY:-build/bin/heterplan}
 cat <<'TEXT'
 # The command line
 
-`heterplan <command>`. What people read goes to stdout as a table; `--json` gives the same facts as JSON. Diagnostics go to stderr,
-progress too, and only on a terminal. There are no colours. The same inputs, options and seed give the same bytes, unless `--time-limit` cuts a search short.
+This page lists every command and option of `heterplan`. [guide.md](guide.md) shows the commands at
+work.
 
-| exit status | means |
+- stdout gets the answer: text and tables, or the same facts as JSON with `--json`.
+- stderr gets diagnostics and notes; progress too, but only on a terminal. There are no colours.
+- The same inputs, options and seed give the same bytes, unless `--time-limit` ends a search early.
+- MODEL is a `.onnx` or `.layers.json` file. PLAN is `plan.json` or its directory.
+- A time is a number of seconds, or a number with its unit: `200ms`, `90s`, `10min`, `2h`.
+
+| exit status | meaning |
 | --- | --- |
 | 0 | done |
-| 1 | wrong usage or bad input: one diagnostic on stderr, nothing written |
-| 2 | an answer, but not the one asked for: no plan meets the limits (stdout says why), or a check failed |
-| 3 | internal error, please report it |
-
-MODEL is `.onnx` or `.layers.json`. PLAN is `plan.json` or the directory that holds it. [guide.md](guide.md) shows the commands at work.
+| 1 | wrong usage or bad input: one diagnostic on stderr, nothing is written |
+| 2 | no plan meets the constraints (stdout says why), or a check failed |
+| 3 | internal error; please report it |
 TEXT
 for command in import profile compile evaluate inspect diff verify simulate schedule run export calibrate explain completion; do
   printf '\n## heterplan %s\n\n```\n' "$command"
@@ -30,8 +34,9 @@ cat <<'TEXT'
 
 ## Environment
 
-| variable | is |
-| --- | --- |
-| `HETERPLAN_PROFILES` | the folder with `devices/`, `links/` and `clusters/`; otherwise the one beside the executable |
-| `HETERPLAN_PYTHON` | the Python (with torch) that `run` and `profile` use; otherwise the `.venv` beside the build, then `python3` |
+`HETERPLAN_PROFILES`
+: folder with `devices/`, `links/` and `clusters/` (default: the one of the installation)
+
+`HETERPLAN_PYTHON`
+: Python with torch for `run` and `profile` (default: the `.venv` of the build, then `python3`)
 TEXT

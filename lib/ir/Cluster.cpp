@@ -196,6 +196,12 @@ Error verifySize(const Cluster &cluster) {
 
 Error verifyNetworks(const Cluster &cluster) {
   bool hasSeveralNodes = cluster.nodes.size() > 1 || cluster.nodes.front().count > 1;
+  bool hasNetwork = !cluster.network.name.empty() || cluster.network.bandwidth != BytesPerSecond();
+  if (hasSeveralNodes && !hasNetwork)
+    return Diagnostic(Diag::MissingField, Location{})
+               .note({}, "add e.g. network: {bandwidth: 100Gbit/s, latency: 5us}")
+           << "'network' is missing: the cluster has several nodes, and their connection needs a "
+              "bandwidth and a latency";
   if (hasSeveralNodes)
     if (Error error = verifyLink(cluster.network, {}, "the network between the nodes"))
       return error;

@@ -210,7 +210,7 @@ def test_intervals_are_of_synchronous_plans(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         plan = json.loads((tmp_path / schedule / "plan.json").read_text())
         assert ("iterationInterval" in plan) == ("expectedSeconds" in plan) == states
-        assert ("with 90% confidence" in done.stdout) == states
+        assert ("90 % interval" in done.stdout) == states
 
 
 def test_false_training_figures_are_refused(tmp_path: Path) -> None:

@@ -189,6 +189,8 @@ def test_the_text_names_the_bottleneck_and_the_best_change(evaluate):
     done = evaluate({"microBatches": 8, "stages": stages})
     assert done.returncode == 0, done.stderr
     assert "bottleneck     stage 1 with" in done.stdout
+    assert "bound          no plan in the search space is better than " in done.stdout
+    assert "optimal in the search space" not in done.stdout
     assert "best change    one more fast in stage 1: " in done.stdout
     assert "% better" in done.stdout
 

@@ -75,10 +75,10 @@ def verify(folder: Path, *options: object) -> subprocess.CompletedProcess[str]:
 
 def test_verification_takes_the_background_model(planned: tuple[Path, dict[str, Any]]):
     folder, _ = planned
-    run = verify(folder)
+    run = verify(folder, "--verbose")
     assert run.returncode == 0, run.stdout
     assert "background-copy: not checked" in run.stdout
-    run = verify(folder, "--background", BACKGROUND)
+    run = verify(folder, "--verbose", "--background", BACKGROUND)
     assert run.returncode == 0, run.stdout
     assert "background-copy" in run.stdout and "background-copy: not checked" not in run.stdout
 
@@ -101,7 +101,7 @@ def test_a_changed_job_fails(
     changed.write_text(json.dumps(plan))
     run = verify(changed)
     assert run.returncode == 2
-    assert any(line.startswith(f"{check}:") for line in run.stdout.splitlines()), run.stdout
+    assert any(line.startswith(f"{check} FAILS:") for line in run.stdout.splitlines()), run.stdout
 
 
 def test_too_large_a_job_has_no_copies(tmp_path: Path):

@@ -75,6 +75,6 @@ def test_other_inputs_are_refused(planned: tuple[Path, dict[str, Any]], tmp_path
     run = heterplan("verify", changed, "--model", MODEL, "--cluster", CLUSTER)
     if check:
         assert run.returncode == 2
-        assert any(line.startswith(f"{check}:") for line in run.stdout.splitlines()), run.stdout
+        assert any(line.startswith(f"{check} FAILS:") for line in run.stdout.splitlines()), run.stdout
     else:
         assert run.returncode == 1 and "inputs" in run.stderr + run.stdout or "input" in run.stderr

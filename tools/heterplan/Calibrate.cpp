@@ -199,12 +199,14 @@ void heterplan::addCalibrate(CLI::App &root, Action &action) {
       root.add_subcommand("calibrate", "correct a profile by measured runs of a plan");
   auto options = std::make_shared<CalibrateOptions>();
   addArgument(*command, "PLAN", options->plan, "plan.json or the directory that holds it");
+  beginGroup(*command, "Input");
   addText(*command, "--model", options->model, "FILE", "the model that was compiled")->required();
   addCostOptions(*command, options->costs);
   addTexts(*command, "--trace", options->traces, "FILE",
            "what 'heterplan run --trace FILE' wrote (all *.trace.json beside the plan)");
-  addText(*command, "-o,--output", options->output, "FILE", "the corrected profile")->required();
   addReadingOptions(*command, options->reading);
+  beginGroup(*command, "Output");
+  addText(*command, "-o,--output", options->output, "FILE", "the corrected profile")->required();
   command->add_flag("--json", options->json, "print the ratios as JSON");
   command->callback([options, &action] { action = [options] { return calibrate(*options); }; });
 }

@@ -8,6 +8,10 @@ std::string refuseEmpty(const std::string &text) {
 }
 } // namespace
 
+void beginGroup(CLI::App &command, const std::string &heading) {
+  command.option_defaults()->group(heading);
+}
+
 CLI::Option *addText(CLI::App &command, const std::string &flags, std::string &target,
                      const std::string &type, const std::string &help) {
   return command.add_option(flags, target, help)->type_name(type)->check(refuseEmpty);

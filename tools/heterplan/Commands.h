@@ -19,11 +19,14 @@ enum ExitStatus : int {
   exitInternal = 3,
 };
 
+/// Puts the options that are added to `command` from here on under this heading in help texts.
+void beginGroup(CLI::App &command, const std::string &heading);
+
 /// An option that takes one text, read later by the functions of Options.h; an empty text is
 /// refused.
 CLI::Option *addText(CLI::App &command, const std::string &flags, std::string &target,
                      const std::string &type, const std::string &help);
-/// Likewise one that may be given several times or with several values.
+/// An option that takes one text each time that it is given, and may be given several times.
 CLI::Option *addTexts(CLI::App &command, const std::string &flags, std::vector<std::string> &target,
                       const std::string &type, const std::string &help);
 /// A required argument by position.

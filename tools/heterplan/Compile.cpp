@@ -3,17 +3,17 @@
 #include "AlternativesText.h"
 #include "BackgroundPlanning.h"
 #include "Commands.h"
+#include "CompileText.h"
 #include "InfeasibleText.h"
 #include "ParetoText.h"
+#include "PlanSummary.h"
 #include "PlanText.h"
 #include "PlanningInputs.h"
 #include "ProfileText.h"
-#include "Table.h"
 
 #include "codegen/Package.h"
 #include "codegen/Resources.h"
 #include "cost/Simulator.h"
-#include "ir/Trainability.h"
 #include "search/LimitShares.h"
 #include "search/Pareto.h"
 #include "search/explain/Explain.h"
@@ -151,6 +151,7 @@ struct Beside {
   ParetoPlans front = {};
   ArrayRef<AlternativePlan> alternatives = {};
   const PlannedCopy *copy = nullptr; // of a background job
+  const PlanLimits *limits = nullptr;
 };
 
 /// That make the files of a plan: those asked for, else what the machine has, of which more than a
@@ -175,9 +176,6 @@ Error write(const Plan &plan, const Inputs &inputs, const CompileOptions &option
   Expected<Simulation> simulation = simulate(*program);
   if (!simulation)
     return simulation.takeError();
-  Expected<PlanLimits> limits = limitsOf(plan, problem.graph, problem.cluster, *problem.costs);
-  if (!limits)
-    return limits.takeError();
   Package package{plan,
                   problem.graph,
                   *program,
@@ -187,7 +185,7 @@ Error write(const Plan &plan, const Inputs &inputs, const CompileOptions &option
                   beside.front,
                   &problem.cluster,
                   beside.alternatives,
-                  &*limits};
+                  beside.limits};
   package.threads = writingThreads(options, inputs.searching);
   std::optional<Package> background;
   if (const PlannedCopy *copy = beside.copy) {
@@ -196,40 +194,6 @@ Error write(const Plan &plan, const Inputs &inputs, const CompileOptions &option
     package.background = &*background;
   }
   return writePackage(options.directory, package, options.force);
-}
-
-/// What the importer had to assume and what became of the layers; parameters start at random values
-/// where the file has none.
-void printNotes(const Inputs &inputs, const CompileOptions &options) {
-  for (const std::string &note : inputs.problem.graph.notes)
-    errs() << "note: " << note << '\n';
-  if (!inputs.graph)
-    return;
-  for (const std::string &note : trainingNotes(*inputs.graph))
-    errs() << "note: " << note << '\n';
-  auto isParameter = [](const GraphTensor &tensor) {
-    return tensor.role == TensorRole::Parameter || tensor.role == TensorRole::Buffer;
-  };
-  int64_t all = count_if(inputs.graph->tensors, isParameter);
-  int64_t absent = count_if(inputs.graph->tensors, [&](const GraphTensor &tensor) {
-    return isParameter(tensor) && !tensor.data && !tensor.external;
-  });
-  if (absent)
-    errs() << "note: " << absent << " of " << all << " parameters have no values in "
-           << options.model << " or beside it: training starts at random ones\n";
-}
-
-void printNext(const CompileOptions &options) {
-  std::string directory = StringRef(options.directory).rtrim('/').str();
-  outs() << "\nwrote " << directory << "; next:\n"
-         << "  heterplan inspect " << directory << " --format html > report.html\n"
-         << "  heterplan verify " << directory << " --model " << options.model << " --cluster "
-         << options.costs.cluster;
-  for (const std::string &profile : options.costs.profiles)
-    outs() << " --profile " << profile;
-  outs() << '\n';
-  if (StringRef(options.model).endswith(".onnx"))
-    outs() << "  heterplan run " << directory << " --steps 3\n";
 }
 
 Diagnostic interruptedEarly() {
@@ -244,12 +208,19 @@ void noteInterruption(bool ended) {
               "found, with its bound\n";
 }
 
-void show(const Plan &plan, const CompileOptions &options) {
-  if (options.json) {
+/// Prints `plan`: as JSON, with every fact, or as a summary if its `limits` are known.
+void show(const Plan &plan, const CompileOptions &options, const PlanLimits *limits = nullptr) {
+  if (options.json)
     outs() << toJson(plan);
-    return;
-  }
-  printPlan(outs(), plan, ChecksShown::Summary);
+  else if (options.verbose || !limits)
+    printPlan(outs(), plan, ChecksShown::Summary);
+  else
+    printSummary(outs(), plan, *limits);
+}
+
+Expected<PlanLimits> limitsOf(const Plan &plan, const Inputs &inputs) {
+  const Problem &problem = inputs.problem;
+  return heterplan::limitsOf(plan, problem.graph, problem.cluster, *problem.costs);
 }
 
 /// Checks `plan`; false, and says so, where a check fails.
@@ -285,12 +256,16 @@ Expected<ExitStatus> finish(Plan &plan, const Inputs &inputs, const CompileOptio
     if (!*passes)
       return exitInfeasible;
   }
-  if (Error error = write(plan, inputs, options, {{}, *alternatives, *copy ? &**copy : nullptr}))
+  Expected<PlanLimits> limits = limitsOf(plan, inputs);
+  if (!limits)
+    return limits.takeError();
+  const PlannedCopy *planned = *copy ? &**copy : nullptr;
+  if (Error error = write(plan, inputs, options, {{}, *alternatives, planned, &*limits}))
     return error;
   noteInterruption(plan.optimal);
   printNotes(inputs, options);
   printInferred(plan, inputs.problem, *inputs.costs.inferred);
-  show(plan, options);
+  show(plan, options, &*limits);
   if (!options.json) {
     printAlternatives(outs(), plan, *alternatives);
     printNext(options);
@@ -360,7 +335,10 @@ Expected<ExitStatus> compileParetoFront(const Inputs &inputs, const CompileOptio
   }
   ParetoPlans front{found->plans, choose(*found, options), found->spent};
   const Plan &chosen = front.plans[front.chosen];
-  if (Error error = write(chosen, inputs, options, {front}))
+  Expected<PlanLimits> limits = limitsOf(chosen, inputs);
+  if (!limits)
+    return limits.takeError();
+  if (Error error = write(chosen, inputs, options, {front, {}, nullptr, &*limits}))
     return error;
   noteInterruption(/*ended=*/false);
   printNotes(inputs, options);
@@ -370,7 +348,7 @@ Expected<ExitStatus> compileParetoFront(const Inputs &inputs, const CompileOptio
     return exitDone;
   }
   printParetoFront(outs(), front);
-  show(chosen, options);
+  show(chosen, options, &*limits);
   printNext(options);
   return exitDone;
 }

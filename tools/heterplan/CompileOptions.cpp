@@ -13,63 +13,93 @@ using namespace llvm;
 namespace heterplan {
 
 namespace {
-void addLimits(CLI::App &command, CompileOptions &options) {
-  addText(command, "--batch", options.batch, "N", "samples of the global batch (256)");
+void addGoal(CLI::App &command, CompileOptions &options) {
+  beginGroup(command, "Goal");
   addText(command, "--objective", options.objective, "GOAL",
-          "cost, throughput or, of bursts, gpu-seconds; default: cost if a least throughput or a "
-          "longest iteration is given, else throughput");
-  addText(command, "--min-throughput", options.minThroughput, "SAMPLES/S",
-          "least throughput that is accepted");
+          "throughput, cost, or gpu-seconds (burst plans); default: cost if --min-throughput or "
+          "--max-iteration-time is given, else throughput");
+  addText(command, "--batch", options.batch, "N", "samples of the global batch (256)");
+  addText(command, "--samples", options.samples, "M",
+          "samples of an epoch; prints the total time and cost of training");
+  addText(command, "--epochs", options.epochs, "N", "number of epochs; needs --samples (1)");
+  command.add_flag(
+      "--pareto", options.pareto,
+      "plan the Pareto front of cost against throughput; DIR gets pareto.json, pareto/ "
+      "and the plan at the knee (or the end that --objective names)");
+  addText(command, "--pareto-points", options.paretoPoints, "N",
+          "throughput floors that --pareto sweeps (12)");
+}
+
+void addConstraints(CLI::App &command, CompileOptions &options) {
+  beginGroup(command, "Constraints");
+  addText(command, "--min-throughput", options.minThroughput, "SAMPLES/S", "least throughput");
+  addText(command, "--max-iteration-time", options.maxIterationTime, "TIME",
+          "longest iteration: seconds, or with a unit, e.g. 200ms");
   addText(command, "--max-cost-per-hour", options.maxCostPerHour, "DOLLARS",
-          "highest price of the devices that is accepted");
+          "highest price of the devices");
   addText(command, "--max-cost-per-million-samples", options.maxCostPerMillionSamples, "DOLLARS",
-          "highest cost of 10^6 samples that is accepted");
+          "highest cost of 10^6 samples");
   addText(command, "--max-cost-per-iteration", options.maxCostPerIteration, "DOLLARS",
-          "highest cost of an iteration that is accepted");
-  addText(command, "--max-iteration-time", options.maxIterationTime, "SECONDS",
-          "longest iteration that is accepted");
-  addText(command, "--max-memory-fraction", options.maxMemoryFraction, "F",
-          "part of the memory of each device that may be used, at most 1");
-  addText(command, "--memory-headroom", options.memoryHeadroom, "F",
-          "part of the memory of each device that is kept free (0.05 where it is stated what ranks "
-          "take beyond tensors, else 0)");
+          "highest cost of an iteration");
   addTexts(command, "--max-devices", options.deviceLimits, "TYPE=N",
-           "use at most so many devices of this type");
-  addText(command, "--epochs", options.epochs, "N",
-          "times that the samples are trained: says what that takes and costs (1)");
-  addText(command, "--samples", options.samples, "M", "samples of an epoch");
+           "use at most N devices of this type");
+  addText(command, "--max-memory-fraction", options.maxMemoryFraction, "F",
+          "fraction of each device's memory that may be used, at most 1");
+  addText(
+      command, "--memory-headroom", options.memoryHeadroom, "F",
+      "fraction of each device's memory to keep free (0.05 if the memory overhead of the device "
+      "is known, else 0)");
   addTexts(command, "--pin", options.pins, "LAYER=TYPE", "put this layer on this device type");
   addTexts(command, "--colocate", options.colocations, "LAYER,LAYER[,...]",
            "put these layers, and those between them, in one stage");
   addTexts(command, "--separate", options.separations, "LAYER,LAYER[,...]",
            "put no two of these layers in one stage");
+}
+
+void addParallelism(CLI::App &command, CompileOptions &options) {
+  beginGroup(command, "Parallelism");
+  addText(command, "--schedule", options.schedule, "NAME",
+          "auto (default: pipelines and data parallelism), pipeline, data-parallel, or burst (each "
+          "layer on as many devices of one pool as pay off)");
+  addText(command, "--micro-batches", options.microBatches, "M",
+          "micro-batches of an iteration (default: searched)");
+  addText(command, "--recompute", options.recompute, "WHEN",
+          "activation recomputation: auto (default: only in stages that do not fit otherwise), "
+          "never or always");
+  addText(command, "--shard-state", options.shardState, "WHAT",
+          "state sharded over the replicas of a stage (ZeRO): none, optimizer, gradients, or auto "
+          "(default)");
   addText(command, "--amplification-limit", options.amplificationLimit, "A",
-          "of bursts: most device-seconds that a layer may take for a second of it on one device; "
-          "with --schedule auto, bursts within it are compared with pipelines");
+          "burst plans: largest ratio of a layer's device-seconds to those on one device; with "
+          "--schedule auto it also compares burst plans with pipelines");
+  addText(command, "--widths", options.widths, "WHICH",
+          "burst plans: device counts of a layer: powers (of two, default) or any divisor of the "
+          "batch");
+}
+
+void addTraining(CLI::App &command, CompileOptions &options) {
+  beginGroup(command, "Training");
+  addText(command, "--optimizer", options.optimizer, "NAME", "sgd (default), momentum or adam");
+  addText(command, "--precision", options.precision, "NAME", "fp32 (default), tf32 or bf16");
+  addText(command, "--batch-norm", options.batchNorm, "SCOPE",
+          "statistics of batch normalisation: synchronised (default: over all replicas of a stage, "
+          "as in one process) or local (per replica)");
 }
 
 void addSearch(CLI::App &command, CompileOptions &options) {
-  addText(command, "--schedule", options.schedule, "NAME",
-          "auto (default: pipelines and data parallelism), pipeline, data-parallel, or burst: each "
-          "layer on as many devices of one pool as pay off");
+  beginGroup(command, "Search");
   addText(
-      command, "--widths", options.widths, "WHICH",
-      "numbers of devices of a burst's layers: powers (of two, default) or any, that divide the "
-      "batch");
-  addText(command, "--micro-batches", options.microBatches, "M",
-          "micro-batches of an iteration; default: searched");
-  addText(command, "--optimizer", options.optimizer, "NAME", "sgd (default), momentum or adam");
-  addText(command, "--precision", options.precision, "NAME", "fp32 (default), tf32 or bf16");
-  addText(command, "--batch-norm", options.batchNorm, "WHOSE",
-          "samples that batch normalisation is trained by: synchronised (default: those of all "
-          "replicas of its stage, as one process would) or local (those of each replica)");
-  addText(
-      command, "--recompute", options.recompute, "WHEN",
-      "compute activations again in the backward pass instead of keeping them: auto (default: in "
-      "stages that do not fit otherwise), never or always");
-  addText(command, "--shard-state", options.shardState, "WHAT",
-          "what the replicas of a stage divide among them: auto (default: what it needs to fit), "
-          "none, optimizer (its state) or gradients (and them)");
+      command, "--time-limit", options.timeLimit, "TIME",
+      "end the command after this time with the best plan so far: seconds, or with a unit, e.g. "
+      "90s; the plan is then not reproducible");
+  addText(command, "--work-limit", options.workLimit, "N",
+          "stop the search after N evaluated stages, the same on every machine (8000000)");
+  addText(command, "--gap", options.gap, "G",
+          "stop when the plan is proven to be within this fraction of the optimum, e.g. 0.01 (0)");
+  std::string names;
+  for (const StrategyInfo &strategy : strategies()) // auto comes first
+    names += names.empty() ? "auto (default)" : std::string(", ") + strategy.name;
+  addText(command, "--strategy", options.strategy, "NAME", names);
   std::string models;
   for (const IterationModelInfo &model : iterationModels())
     models += (models.empty() ? "" : "; ") + std::string(model.name) + ": " + model.help;
@@ -77,33 +107,16 @@ void addSearch(CLI::App &command, CompileOptions &options) {
           "how an iteration is timed (synchronous-1f1b); " + models);
   addText(command, "--cost-model", options.costModel, "NAME", "")->group(""); // until 0.3
   addText(command, "--rounding", options.rounding, "NAME",
-          "sizes of the stages under steady-state: exact (default), or continuous ones rounded by "
-          "ceiling, floor-repair or randomised");
-  std::string names;
-  for (const StrategyInfo &strategy : strategies()) // auto comes first
-    names += names.empty() ? "auto (default)" : std::string(", ") + strategy.name;
-  addText(command, "--strategy", options.strategy, "NAME", names);
-  addText(
-      command, "--time-limit", options.timeLimit, "SECONDS",
-      "stop the search in time to end then, but for reading that takes more than half of it and "
-      "writing that takes more than half of the rest; the plan is no longer reproducible");
-  addText(command, "--work-limit", options.workLimit, "N",
-          "stop the search after so many stages priced, the same on every machine (8000000)");
-  addText(command, "--gap", options.gap, "G",
-          "end when the plan is proven to be within this of the optimum, e.g. 0.01 (0)");
+          "device counts of stages with --iteration-model steady-state: exact (default), or "
+          "continuous counts rounded by ceiling, floor-repair or randomised");
+  addText(command, "--seed", options.seed, "N", "seed of randomised strategies (0)");
   addText(command, "--threads", options.threads, "N",
-          "threads that improve the plan of auto under steady-state, at most 2 (1), and that make "
-          "the files of the ranks (one a core, at most 8); without effect on either");
-  addText(command, "--policy-in", options.policyIn, "FILE", "start rl-* from a saved policy");
-  addText(command, "--policy-out", options.policyOut, "FILE", "save the policy that rl-* trained");
-  addText(command, "--seed", options.seed, "N", "of strategies that draw at random (0)");
-  command.add_flag(
-      "--pareto", options.pareto,
-      "plan the Pareto front of cost (of device-seconds, with --objective gpu-seconds) against "
-      "throughput; DIR gets pareto.json, pareto/ and, in "
-      "full, the plan at the knee (or the end that --objective names)");
-  addText(command, "--pareto-points", options.paretoPoints, "N",
-          "floors of the throughput that --pareto sweeps (12)");
+          "threads that write the files of the ranks (one per core, at most 8); auto with "
+          "steady-state also searches with up to 2 (1); the plan does not depend on it");
+  addText(command, "--policy-in", options.policyIn, "FILE",
+          "saved policy from which rl-* strategies start");
+  addText(command, "--policy-out", options.policyOut, "FILE",
+          "file for the policy that rl-* strategies train");
 }
 
 Error readChoice(StringRef option, StringRef text, ArrayRef<const char *> accepted, auto &target) {
@@ -162,9 +175,11 @@ Error readLimits(const CompileOptions &options, Request &request) {
   if (Error error = readLimit("--max-cost-per-iteration", options.maxCostPerIteration,
                               request.maxCostPerIteration))
     return error;
-  if (Error error =
-          readLimit("--max-iteration-time", options.maxIterationTime, request.maxIteration))
-    return error;
+  Expected<Seconds> longest =
+      durationOption("--max-iteration-time", options.maxIterationTime, Seconds(0));
+  if (!longest)
+    return longest.takeError();
+  request.maxIteration = *longest;
   if (Error error =
           readLimit("--max-memory-fraction", options.maxMemoryFraction, request.maxMemoryFraction))
     return error;
@@ -289,31 +304,35 @@ Error refuseUnsupported(const CompileOptions &options) {
 } // namespace
 
 void addRequestOptions(CLI::App &command, CompileOptions &options) {
-  addLimits(command, options);
+  addGoal(command, options);
+  addConstraints(command, options);
+  addParallelism(command, options);
+  addTraining(command, options);
   addSearch(command, options);
 }
 
 void addCompileOptions(CLI::App &command, CompileOptions &options) {
   addArgument(command, "MODEL", options.model, "a .onnx or .layers.json file");
-  addCostOptions(command, options.costs);
-  addText(command, "-o,--output", options.directory, "DIR", "where the plan is written")
-      ->required();
   addRequestOptions(command, options);
-  addText(
-      command, "--alternatives", options.alternatives, "K",
-      "search for other plans too (a device type fewer or alone, one stage, a pipeline, half of "
-      "the devices) and keep the best K in DIR/alternatives (0)");
+  addText(command, "--alternatives", options.alternatives, "K",
+          "search for other plans too (without a device type, on one type, one stage, a pipeline, "
+          "half of the devices) and keep the best K in DIR/alternatives (0)");
+  addCostOptions(command, options.costs);
+  addReadingOptions(command, options.reading);
   addText(command, "--background", options.background, "MODEL",
-          "of bursts: a second model, trained at low priority in the idle gaps of the plan, a copy "
-          "of its own on each device");
+          "a second model, trained at low priority in the idle gaps of a burst plan, one copy a "
+          "device");
   addText(command, "--background-batch", options.backgroundBatch, "N",
           "samples of an iteration of such a copy (8)");
   addText(command, "--max-slowdown", options.maxSlowdown, "P%",
-          "by which share the copies may lengthen an iteration of the plan (5%)");
-  addReadingOptions(command, options.reading);
-  command.add_flag("--force", options.force, "replace what DIR holds");
+          "fraction by which the copies may lengthen an iteration of the plan (5%)");
+  beginGroup(command, "Output");
+  addText(command, "-o,--output", options.directory, "DIR", "where the plan is written")
+      ->required();
+  command.add_flag("--force", options.force, "replace the contents of DIR");
   command.add_flag("--json", options.json, "print the plan as JSON");
-  command.footer("An option with several values ends at the next option: put MODEL first.");
+  command.add_flag("--verbose", options.verbose,
+                   "print every fact of the plan and every note of the importer");
 }
 
 Expected<Request> readRequest(const CompileOptions &options) {
@@ -345,7 +364,7 @@ Expected<SearchOptions> readSearchOptions(const CompileOptions &options, const R
       wholeOption("--seed", options.seed, 0, 0, int64_t(1) << 53); // exact in JSON
   if (!seed)
     return seed.takeError();
-  Expected<double> limit = realOption("--time-limit", options.timeLimit, 0, 0, /*inclusive=*/false);
+  Expected<Seconds> limit = durationOption("--time-limit", options.timeLimit, Seconds(0));
   if (!limit)
     return limit.takeError();
   Expected<double> gap = realOption("--gap", options.gap, 0, 0, /*inclusive=*/true);
@@ -371,7 +390,7 @@ Expected<SearchOptions> readSearchOptions(const CompileOptions &options, const R
   result.policyIn = options.policyIn;
   result.policyOut = options.policyOut;
   result.seed = static_cast<uint64_t>(*seed);
-  result.timeLimit = Seconds(*limit);
+  result.timeLimit = *limit;
   return result;
 }
 

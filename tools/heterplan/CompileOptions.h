@@ -24,7 +24,7 @@ struct CompileOptions {
       amplificationLimit, widths, background, backgroundBatch, maxSlowdown, iterationModel,
       costModel, rounding, epochs, samples, gap, threads, policyIn, policyOut, paretoPoints,
       workLimit, recompute, shardState, alternatives;
-  bool force = false, json = false, pareto = false;
+  bool force = false, json = false, verbose = false, pareto = false;
 };
 
 void addCompileOptions(CLI::App &command, CompileOptions &options);

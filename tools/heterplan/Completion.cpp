@@ -30,7 +30,7 @@ void heterplan::addCompletion(CLI::App &root, Action &action) {
       root.add_subcommand("completion", "print a completion script, or the manual page");
   auto target = std::make_shared<std::string>();
   addArgument(*command, "WHAT", *target,
-              "bash, zsh, man, or clusters: the names of the bundled ones");
+              "bash, zsh, man, or clusters (the names of the bundled clusters)");
   command->footer("source <(heterplan completion bash)      # in ~/.bashrc\n"
                   "source <(heterplan completion zsh)       # in ~/.zshrc, after compinit\n"
                   "heterplan completion man | man -l -");

@@ -1,5 +1,6 @@
 // heterplan diff: what changed between two plans, in time, money and memory.
 #include "Commands.h"
+#include "Inputs.h"
 #include "PlanText.h"
 #include "Table.h"
 
@@ -163,10 +164,10 @@ void printJson(const Plan &a, const Plan &b) {
 }
 
 Expected<ExitStatus> diff(const DiffOptions &options) {
-  Expected<Plan> before = readPlan(options.before);
+  Expected<Plan> before = readPlanAt(options.before);
   if (!before)
     return before.takeError();
-  Expected<Plan> after = readPlan(options.after);
+  Expected<Plan> after = readPlanAt(options.after);
   if (!after)
     return after.takeError();
   (options.json ? printJson : printText)(*before, *after);

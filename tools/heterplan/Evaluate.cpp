@@ -107,7 +107,10 @@ void printText(raw_ostream &os, const Assessment &assessment, const PlanLimits &
   else
     os << "none";
   if (assessment.isOutside)
-    os << "; this placement is outside of what is searched";
+    os << "; this placement is outside of the search space";
+  if (assessment.best)
+    os << "\nbound          no plan in the search space is better than "
+       << objectiveText(plan.objective, assessment.best->lowerBound);
   os << "\nbottleneck     stage " << limits.bottleneckStage << " with "
      << readable(plan.stages[limits.bottleneckStage].time()) << " a micro-batch\nbinding        "
      << limits.binding << "\nbest change    ";
@@ -208,11 +211,12 @@ void heterplan::addEvaluate(CLI::App &root, Action &action) {
   auto options = std::make_shared<EvaluateOptions>();
   addArgument(*command, "PLACEMENT", options->placement,
               "a plan.json, its directory, or a short YAML file (docs/formats.md)");
+  addRequestOptions(*command, options->compiling);
+  addCostOptions(*command, options->compiling.costs);
   addText(*command, "--model", options->compiling.model, "FILE", "a .onnx or .layers.json file")
       ->required();
-  addCostOptions(*command, options->compiling.costs);
-  addRequestOptions(*command, options->compiling);
   addReadingOptions(*command, options->compiling.reading);
+  beginGroup(*command, "Output");
   command->add_flag("--json", options->json, "print the fields of a plan and the comparison");
   command->callback([options, &action] { action = [options] { return evaluate(*options); }; });
 }

@@ -81,7 +81,7 @@ void heterplan::addExport(CLI::App &root, Action &action) {
   CLI::App *command = root.add_subcommand("export", "write trained weights into the ONNX model");
   auto options = std::make_shared<ExportOptions>();
   addArgument(*command, "DIR", options->directory,
-              "what compile wrote and run trained, or --save's");
+              "directory of a trained plan, or the directory given to run --save");
   addText(*command, "--model", options->model, "MODEL.onnx", "the model that was planned")
       ->required();
   addText(*command, "-o,--output", options->output, "FILE.onnx", "the trained model")->required();

@@ -10,6 +10,8 @@
 #include "support/Files.h"
 #include "support/JsonWriter.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 using namespace heterplan;
 using namespace llvm;
 
@@ -18,7 +20,7 @@ namespace {
 struct ImportCommand {
   std::string model, output, batch, format = "text";
   ModelOptions reading;
-  bool json = false;
+  bool json = false, verbose = false;
 };
 
 void writeCoverage(JsonWriter &json, const Model &model) {
@@ -67,28 +69,45 @@ void printCoverage(const Graph &graph) {
   table.print(outs());
 }
 
-void printText(const Model &model, int64_t batch) {
-  printLayers(outs(), model.layers, countsOf(model), batch);
+/// The operators without a cost formula, and how many have one.
+void printCoverageSummary(const Graph &graph) {
+  int nodes = 0, costed = 0;
+  std::vector<std::string> others;
+  for (const CoverageRow &row : coverage(graph)) {
+    nodes += row.nodes;
+    costed += row.costed ? row.nodes : 0;
+    if (!row.costed)
+      others.push_back(row.op);
+  }
+  outs() << "\ncoverage: " << costed << " of " << nodes << " operators have a cost formula";
+  if (!others.empty())
+    outs() << "; without one: " << join(others, ", ");
+  outs() << '\n';
+}
+
+void printText(const Model &model, int64_t batch, bool verbose) {
+  printLayers(outs(), model.layers, countsOf(model), batch,
+              verbose ? Repetitions::Listed : Repetitions::Counted);
   printTables(outs(), model.layers);
   printBlocks(outs(), model.layers);
   printStructure(outs(), decompose(model.layers), model.layers, batch);
   for (const std::string &note : model.layers.notes)
     outs() << "note: " << note << '\n';
   if (model.graph)
-    printCoverage(*model.graph);
+    (verbose ? printCoverage : printCoverageSummary)(*model.graph);
 }
 
 enum Format : size_t { formatText, formatJson, formatDot };
 
-void show(const Model &model, size_t format, int64_t batch, bool facts) {
+void show(const Model &model, size_t format, int64_t batch, const ImportCommand &command) {
   if (format == formatJson)
     outs() << toJson(model.layers);
   else if (format == formatDot)
     printLayersDot(outs(), model.layers);
-  else if (facts)
+  else if (command.json)
     printFacts(model, batch);
   else
-    printText(model, batch);
+    printText(model, batch, command.verbose);
 }
 
 Expected<ExitStatus> import(const ImportCommand &command) {
@@ -106,7 +125,7 @@ Expected<ExitStatus> import(const ImportCommand &command) {
   if (!command.output.empty())
     if (Error error = writeFile(command.output, toJson(model->layers)))
       return error;
-  show(*model, *format, *batch, command.json);
+  show(*model, *format, *batch, command);
   return exitDone;
 }
 
@@ -116,10 +135,13 @@ void heterplan::addImport(CLI::App &root, Action &action) {
   CLI::App *command = root.add_subcommand("import", "read a model; print its layers");
   auto options = std::make_shared<ImportCommand>();
   addArgument(*command, "MODEL", options->model, "a .onnx file (or .layers.json)");
-  addText(*command, "-o,--output", options->output, "FILE", "write the layers to F.layers.json");
+  addReadingOptions(*command, options->reading);
+  beginGroup(*command, "Output");
+  addText(*command, "-o,--output", options->output, "FILE", "write the layers to this file");
   addText(*command, "--batch", options->batch, "N", "print the figures for N samples (1)");
   addText(*command, "--format", options->format, "FORMAT", "text, json (the layers file) or dot");
-  addReadingOptions(*command, options->reading);
+  command->add_flag("--verbose", options->verbose,
+                    "print every layer of repeated blocks, and how each operator is costed");
   command->add_flag("--json", options->json, "print the table and its totals as JSON");
   command->callback([options, &action] { action = [options] { return import(*options); }; });
 }

@@ -1,6 +1,7 @@
 #include "Inputs.h"
 
 #include "Commands.h"
+#include "Hints.h"
 #include "Options.h"
 #include "ProfileText.h"
 
@@ -105,11 +106,28 @@ Expected<Model> importModel(StringRef path, const ModelOptions &options) {
 }
 } // namespace
 
+namespace {
+Error notAModel(StringRef path) {
+  std::string text = "'" + path.str() + "' is neither a .onnx nor a .layers.json file";
+  if (std::string hint = modelHint(path); !hint.empty())
+    return usageError("MODEL").note({}, hint) << text;
+  return usageError("MODEL") << text;
+}
+} // namespace
+
+Error checkModelPath(StringRef path) {
+  if (!path.endswith(".onnx") && !path.endswith(".json"))
+    return notAModel(path);
+  if (sys::fs::exists(path))
+    return Error::success();
+  return Diagnostic(Diag::CannotRead, {path.str(), 0, 0, ""}) << "there is no such file";
+}
+
 Expected<Model> readModel(StringRef path, const ModelOptions &options) {
   if (path.endswith(".onnx"))
     return importModel(path, options);
   if (!path.endswith(".json"))
-    return usageError("MODEL") << "'" << path << "' is neither a .onnx nor a .layers.json file";
+    return notAModel(path);
   Expected<LayerGraph> layers = readLayerGraph(path);
   if (!layers)
     return layers.takeError();
@@ -117,21 +135,24 @@ Expected<Model> readModel(StringRef path, const ModelOptions &options) {
 }
 
 void addReadingOptions(CLI::App &command, ModelOptions &options) {
+  beginGroup(command, "Input");
   addTexts(command, "--batch-dim", options.batchDims, "K|NAME",
-           "what counts samples: an axis of the inputs, a symbol, none, or INPUT=K (INPUT=none)")
+           "the dimension that counts samples: an axis of the inputs, a symbol, none, or INPUT=K "
+           "(INPUT=none)")
       ->allow_extra_args(false);
   addTexts(command, "--dim", options.dims, "NAME=N",
            "value of a symbolic dimension; INPUT.K names one without a symbol");
 }
 
 void addCostOptions(CLI::App &command, CostOptions &options) {
+  beginGroup(command, "Input");
   addText(command, "--cluster", options.cluster, "FILE",
           "cluster file (YAML), or the name of a bundled one")
       ->required();
   addTexts(command, "--profile", options.profiles, "FILE",
-           "measured times; they take precedence over modelled ones");
+           "measured times, which take precedence over modelled ones");
   command.add_flag("--require-measured", options.requireMeasured,
-                   "refuse times that no profile has, instead of modelling them");
+                   "fail if a time is not in a profile, instead of modelling it");
 }
 
 Expected<Catalogue> readCatalogue() {
@@ -258,6 +279,14 @@ Expected<CostInputs> readCosts(const CostOptions &options, const LayerGraph &gra
   return inputs;
 }
 
+Expected<Plan> readPlanAt(StringRef path) {
+  if (!path.endswith(".onnx") && !path.endswith(".layers.json"))
+    return readPlan(path);
+  return usageError("PLAN").note({}, "'heterplan import " + path.str() +
+                                         "' shows it; 'heterplan compile' makes a plan for it")
+         << "'" << path << "' is a model, not a plan";
+}
+
 std::string executablePath() { return sys::fs::getMainExecutable(nullptr, nullptr); }
 
 std::string planDirectory(StringRef path) {
@@ -269,7 +298,7 @@ std::string planDirectory(StringRef path) {
 
 Expected<PlanInputs> readPlanInputs(StringRef planPath, StringRef modelPath,
                                     const ModelOptions &reading, const CostOptions &options) {
-  Expected<Plan> plan = readPlan(planPath);
+  Expected<Plan> plan = readPlanAt(planPath);
   if (!plan)
     return plan.takeError();
   Expected<Model> model = readModel(modelPath, reading);

@@ -34,6 +34,9 @@ struct ModelOptions {
 /// --batch-dim and --dim.
 void addReadingOptions(CLI::App &command, ModelOptions &options);
 
+/// Fails if `path` is not there or its ending is that of no model; does not read it.
+llvm::Error checkModelPath(llvm::StringRef path);
+
 /// Reads `path` by the end of its name: `.onnx`, or `.json` for layers.
 llvm::Expected<Model> readModel(llvm::StringRef path, const ModelOptions &options);
 
@@ -63,6 +66,9 @@ llvm::Expected<Cluster> readWholeCluster(llvm::StringRef path);
 /// For the layers of `graph`. Entries that contradict each other are warned of on stderr.
 llvm::Expected<CostInputs> readCosts(const CostOptions &options, const LayerGraph &graph,
                                      Optimizer optimizer, Precision precision);
+
+/// The plan at `path`, a file or its directory. A model in its place is an error of usage.
+llvm::Expected<Plan> readPlanAt(llvm::StringRef path);
 
 /// A plan with what it was made of.
 struct PlanInputs {

@@ -176,7 +176,7 @@ Expected<ExitStatus> inspect(const InspectOptions &options) {
                                          {"text", "json", "dot", "html", "trace"});
   if (!format)
     return format.takeError();
-  Expected<Plan> plan = readPlan(options.plan);
+  Expected<Plan> plan = readPlanAt(options.plan);
   if (!plan)
     return plan.takeError();
   if (!options.layer.empty())

@@ -20,15 +20,43 @@ std::vector<Bytes> cutBytes(const LayerGraph &graph, int64_t batch) {
   return result;
 }
 
-/// Work in units of 10^9 with four digits after the point, more where they would all be zero.
-std::string giga(Flops work, double batch) {
-  double value = work.value() * batch / 1e9;
-  return value == 0 ? "0" : value >= 0.001 ? fixed(value, 4) : fixed(value, 7);
-}
+/// The rows of a table of layers. Blocks that repeat are listed once under a row with their count.
+class LayerRows {
+public:
+  LayerRows(const LayerGraph &graph, ArrayRef<LayerCounts> counts, int64_t batch)
+      : graph(graph), counts(counts), samples(double(batch)), cuts(cutBytes(graph, batch)) {}
 
-std::string macsText(double macs) {
-  return macs >= 1e8 ? fixed(macs / 1e9, 2) + " GMAC" : fixed(macs / 1e6, 2) + " MMAC";
-}
+  void layer(int index, StringRef indent = "") {
+    const Layer &layer = graph.layers[index];
+    table.row({indent.str() + shortened(layer.name), nameOf(layer.kind),
+               readable(layer.forwardFlops.value() * samples),
+               readable(layer.backwardFlops.value() * samples), readable(counts[index].parameters),
+               readable(layer.activationBytes * samples), readable(cuts[index])});
+  }
+
+  void block(const RepeatedBlock &block) {
+    table.row({std::to_string(block.count) + " × these layers:", "", "", "", "", "", ""});
+    for (int index = block.first; index < block.first + block.layers; ++index)
+      layer(index, "  ");
+  }
+
+  void print(raw_ostream &os) {
+    LayerTotals totals = totalsOf(graph, counts);
+    table.rule();
+    table.row({std::to_string(graph.size()) + (graph.size() == 1 ? " layer" : " layers"), "",
+               readable(totals.forward.value() * samples),
+               readable(totals.backward.value() * samples), readable(totals.parameters),
+               readable(totals.activations * samples), ""});
+    table.print(os);
+  }
+
+private:
+  Table table{{"layer", "kind", ">FLOP fwd", ">FLOP bwd", ">parameters", ">activations", ">cut"}};
+  const LayerGraph &graph;
+  ArrayRef<LayerCounts> counts;
+  double samples;
+  std::vector<Bytes> cuts;
+};
 } // namespace
 
 LayerTotals totalsOf(const LayerGraph &graph, ArrayRef<LayerCounts> counts) {
@@ -46,26 +74,26 @@ LayerTotals totalsOf(const LayerGraph &graph, ArrayRef<LayerCounts> counts) {
 }
 
 void printLayers(raw_ostream &os, const LayerGraph &graph, ArrayRef<LayerCounts> counts,
-                 int64_t batch) {
-  std::vector<Bytes> cuts = cutBytes(graph, batch);
-  auto samples = double(batch);
-  Table table({"layer", "kind", ">GFLOP fwd", ">GFLOP bwd", ">parameters", ">activations", ">cut"});
-  for (int index = 0; index < graph.size(); ++index) {
-    const Layer &layer = graph.layers[index];
-    table.row({shortened(layer.name), nameOf(layer.kind), giga(layer.forwardFlops, samples),
-               giga(layer.backwardFlops, samples), readable(counts[index].parameters),
-               readable(layer.activationBytes * samples), readable(cuts[index])});
+                 int64_t batch, Repetitions repetitions) {
+  LayerRows rows(graph, counts, batch);
+  std::vector<RepeatedBlock> blocks;
+  if (repetitions == Repetitions::Counted && graph.size() > mostListedLayers)
+    blocks = repeatedBlocks(graph);
+  int next = 0;
+  for (const RepeatedBlock &block : blocks) {
+    for (; next < block.first; ++next)
+      rows.layer(next);
+    rows.block(block);
+    next += block.layers * block.count;
   }
+  for (; next < graph.size(); ++next)
+    rows.layer(next);
+  rows.print(os);
   LayerTotals totals = totalsOf(graph, counts);
-  table.rule();
-  table.row({std::to_string(graph.size()) + (graph.size() == 1 ? " layer" : " layers"), "",
-             giga(totals.forward, samples), giga(totals.backward, samples),
-             readable(totals.parameters), readable(totals.activations * samples), ""});
-  table.print(os);
   os << '\n'
-     << graph.model << ": " << fixed(totals.parameters / 1e6, 2) << " M parameters, "
-     << macsText(totals.macs) << " forward a sample; figures above are for " << batch
-     << (batch == 1 ? " sample\n" : " samples\n");
+     << graph.model << ": " << readable(totals.parameters) << " parameters, "
+     << readable(totals.macs) << " multiply-accumulates forward a sample; figures above are for "
+     << batch << (batch == 1 ? " sample\n" : " samples\n");
 }
 
 void printTables(raw_ostream &os, const LayerGraph &graph) {

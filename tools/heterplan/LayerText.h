@@ -17,9 +17,14 @@ struct LayerTotals {
 };
 LayerTotals totalsOf(const LayerGraph &graph, llvm::ArrayRef<LayerCounts> counts);
 
-/// One row a layer and the totals; everything that grows with the batch is for `batch` samples.
+/// Whether a table lists each layer of repeated blocks, or one block under a row with the count.
+enum class Repetitions { Listed, Counted };
+constexpr int mostListedLayers = 40; // smaller models list every layer in any case
+
+/// Prints a row for each layer and the totals. Figures that grow with the batch are for `batch`
+/// samples.
 void printLayers(llvm::raw_ostream &os, const LayerGraph &graph, llvm::ArrayRef<LayerCounts> counts,
-                 int64_t batch);
+                 int64_t batch, Repetitions repetitions);
 /// One line for the sparse tables, if there are any.
 void printTables(llvm::raw_ostream &os, const LayerGraph &graph);
 /// One line for each run of identical blocks.

@@ -1,4 +1,7 @@
 #include "Commands.h"
+#include "HelpFormatter.h"
+#include "Hints.h"
+
 #include "support/Diagnostic.h"
 #include "support/Suggestion.h"
 
@@ -46,23 +49,30 @@ std::string unknownCommand(const CLI::App &app, const std::string &word) {
   std::vector<std::string> names;
   for (const CLI::App *sub : app.get_subcommands([](const CLI::App *) { return true; }))
     names.push_back(sub->get_name());
+  std::string meant = commandHint(word);
   return "'" + word + "' is not a command; commands are " + llvm::join(names, ", ") +
-         didYouMean(word, names);
+         (meant.empty() ? didYouMean(word, names) : "; did you mean '" + meant + "'?");
 }
 
-/// Of an option that `command` does not have.
+/// "--foo is not an option of compile", with the remedy or the option that was probably meant.
 std::string unknownOption(const CLI::App &command, const std::string &word) {
   std::vector<std::string> names;
   for (const CLI::Option *option : command.get_options())
     for (const std::string &name : option->get_lnames())
       names.push_back("--" + name);
-  return "The following argument was not expected: " + word + didYouMean(word, names);
+  std::string text = "'" + word + "' is not an option of " + command.get_name();
+  std::string hint = optionHint(command, word);
+  return text + (hint.empty() ? didYouMean(word, names) : "; " + hint);
 }
 
 std::string usageMessage(const CLI::App &app, const CLI::ParseError &error) {
   std::vector<std::string> unread = app.remaining(/*recurse=*/true);
-  if (unread.empty())
+  if (unread.empty()) {
+    for (const CLI::App *command : app.get_subcommands())
+      if (std::string hint = swallowedHint(*command); !hint.empty())
+        return hint;
     return error.what();
+  }
   if (app.get_subcommands().empty())
     return unknownCommand(app, unread.front());
   auto option = llvm::find_if(
@@ -100,6 +110,7 @@ std::optional<ExitStatus> parse(CLI::App &app, int argc, char **argv) {
 ExitStatus runCommandLine(int argc, char **argv) {
   CLI::App app{"Plans and compiles the training of neural networks on unequal devices."};
   app.name("heterplan");
+  app.formatter(std::make_shared<HelpFormatter>());
   app.set_version_flag("--version", "heterplan " HETERPLAN_VERSION);
   app.require_subcommand(1);
   Action action;

@@ -1,6 +1,7 @@
 #include "OptionTexts.h"
 #include "ShellText.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace llvm;
@@ -35,6 +36,15 @@ void printOption(raw_ostream &os, const OptionText &option) {
   os << roff(option.help) << '\n';
 }
 
+/// The headings of `options`, in the order in which they come first.
+std::vector<std::string> groupsOf(const std::vector<OptionText> &options) {
+  std::vector<std::string> groups;
+  for (const OptionText &option : options)
+    if (!option.group.empty() && !is_contained(groups, option.group))
+      groups.push_back(option.group);
+  return groups;
+}
+
 void printCommand(raw_ostream &os, const CLI::App &command) {
   std::vector<OptionText> options = optionsOf(command);
   os << ".SS heterplan " << command.get_name() << " [OPTIONS]";
@@ -42,8 +52,12 @@ void printCommand(raw_ostream &os, const CLI::App &command) {
     if (option.names.empty())
       os << ' ' << roff(option.value);
   os << '\n' << roff(command.get_description()) << '\n';
-  for (const OptionText &option : options)
-    printOption(os, option);
+  for (const std::string &group : groupsOf(options)) {
+    os << ".PP\n.B " << roff(group) << '\n';
+    for (const OptionText &option : options)
+      if (option.group == group)
+        printOption(os, option);
+  }
 }
 
 constexpr const char *beginning =

@@ -17,14 +17,15 @@ OptionText textOf(const CLI::Option &option) {
   if (takesValue)
     text.value = text.names.empty() ? option.get_name() : option.get_type_name();
   text.help = option.get_description();
+  text.group = option.get_group();
   text.repeats = option.get_items_expected_max() > 1;
   return text;
 }
 
-/// Of the runtime: "--lr X".
+/// The text of an option of the runtime, from its usage ("--lr X").
 OptionText passedOn(StringRef usage, StringRef help) {
   auto [name, value] = usage.split(' ');
-  return {{name.str()}, value.str(), help.str()};
+  return {{name.str()}, value.str(), help.str(), "Passed on to the runtime"};
 }
 } // namespace
 

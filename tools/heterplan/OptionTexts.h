@@ -12,6 +12,7 @@ struct OptionText {
   std::vector<std::string> names; // with their dashes; none: an argument by position
   std::string value;              // what its value is called; "": a flag
   std::string help;
+  std::string group;    // heading under which help lists it
   bool repeats = false; // may be given several times
 };
 

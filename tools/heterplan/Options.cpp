@@ -2,6 +2,7 @@
 
 #include "support/Suggestion.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
 #include <cmath>
@@ -29,6 +30,26 @@ Expected<double> realOption(StringRef option, StringRef text, double fallback, d
     return number;
   return usageError(option) << "'" << text << "' is not accepted; give a number "
                             << (inclusive ? "of at least " : "above ") << lowest;
+}
+
+Expected<Seconds> durationOption(StringRef option, StringRef text, Seconds fallback) {
+  if (text.empty())
+    return fallback;
+  struct Unit {
+    const char *name;
+    double seconds;
+  };
+  static constexpr Unit units[] = {{"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}, {"min", 60},
+                                   {"h", 3600},  {"s", 1},     {"", 1}}; // "s" ends others
+  const Unit *unit = find_if(units, [&](const Unit &each) { return text.endswith(each.name); });
+  StringRef digits = text.drop_back(StringRef(unit->name).size()).rtrim();
+  double number = 0;
+  bool reads = !digits.getAsDouble(number, /*AllowInexact=*/true) && std::isfinite(number);
+  if (reads && number > 0)
+    return Seconds(number * unit->seconds);
+  return usageError(option) << "'" << text
+                            << "' is not accepted; give a time above 0: seconds, or a number with "
+                               "its unit, e.g. 200ms, 90s, 10min or 2h";
 }
 
 Expected<int64_t> wholeOption(StringRef option, StringRef text, int64_t fallback, int64_t lowest,

@@ -23,6 +23,10 @@ llvm::Error notSupported(llvm::StringRef what);
 /// A finite number above `lowest`, or from it on if `inclusive`. `text` empty: `fallback`.
 llvm::Expected<double> realOption(llvm::StringRef option, llvm::StringRef text, double fallback,
                                   double lowest, bool inclusive);
+/// A time above 0: a plain number of seconds, or a number with its unit ("200ms", "90s", "10min",
+/// "2h"). `text` empty: `fallback`.
+llvm::Expected<Seconds> durationOption(llvm::StringRef option, llvm::StringRef text,
+                                       Seconds fallback);
 /// A whole number in [lowest, highest]. `text` empty: `fallback`.
 llvm::Expected<int64_t> wholeOption(llvm::StringRef option, llvm::StringRef text, int64_t fallback,
                                     int64_t lowest, int64_t highest);

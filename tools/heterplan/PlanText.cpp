@@ -2,6 +2,7 @@
 
 #include "LayerText.h"
 #include "MemoryText.h"
+#include "PlanSummary.h"
 #include "Table.h"
 
 #include "ir/MicroBatches.h"
@@ -19,8 +20,6 @@ using namespace llvm;
 
 namespace heterplan {
 
-namespace {
-/// Equal values as "3×a + 1×b", in the order in which they come first.
 std::string countsText(ArrayRef<std::string> values) {
   MapVector<StringRef, size_t> counts;
   for (const std::string &value : values)
@@ -31,17 +30,42 @@ std::string countsText(ArrayRef<std::string> values) {
   return text;
 }
 
-std::string bandText(const Plan &plan) {
+std::string batchText(const Plan &plan) {
+  MicroBatches microBatches{plan.globalBatch, std::max(plan.microBatches, 1)};
+  std::string sizes = std::to_string(microBatches.fullSize());
+  if (int64_t smaller = microBatches.missing())
+    sizes += ", the last " + (smaller > 1 ? std::to_string(smaller) + " " : "") + "of " +
+             std::to_string(microBatches.fullSize() - 1);
+  return std::to_string(plan.globalBatch.value()) +
+         " samples = " + std::to_string(plan.microBatches) +
+         (plan.microBatches == 1 ? " micro-batch" : " micro-batches") + " of " + sizes;
+}
+
+void printFact(raw_ostream &os, StringRef name, const Twine &value) {
+  std::string text = value.str();
+  if (!text.empty())
+    os << left_justify(name, 15) << text << '\n';
+}
+
+std::string trainingText(const Plan &plan) {
+  if (!plan.training)
+    return "";
+  return std::to_string(plan.training->epochs) +
+         (plan.training->epochs == 1 ? " epoch of " : " epochs of ") +
+         std::to_string(plan.training->samples) + " samples: " + readable(plan.trainingTime()) +
+         ", $" + plain(plan.trainingCost().value());
+}
+
+namespace {
+std::string boundText(const Plan &plan) {
   std::string word = plan.objective == Objective::Throughput ? "at most " : "at least ";
-  std::string text = word + objectiveText(plan.objective, plan.lowerBound);
-  return text + " in the searched space; " +
-         (plan.optimal ? "this plan is optimal there" : "gap " + fixed(100 * plan.gap, 2) + "%");
+  return word + objectiveText(plan.objective, plan.lowerBound) + "; this plan: " + gapText(plan);
 }
 
 std::string spaceText(const Plan &plan) {
   std::string text = plan.searchSpace;
   if (!plan.searchSpaceLimits.empty())
-    text += ": without " + join(plan.searchSpaceLimits, "; ");
+    text += " (not searched: " + join(plan.searchSpaceLimits, "; ") + ")";
   return text;
 }
 
@@ -71,32 +95,6 @@ std::string limitsText(const Plan &plan) {
   for (const LayerSet &layers : plan.separations)
     limits.push_back("'" + join(layers, "', '") + "' in a stage each");
   return join(limits, "; ");
-}
-
-std::string batchText(const Plan &plan) {
-  MicroBatches microBatches{plan.globalBatch, std::max(plan.microBatches, 1)};
-  std::string sizes = std::to_string(microBatches.fullSize());
-  if (int64_t smaller = microBatches.missing())
-    sizes += ", the last " + (smaller > 1 ? std::to_string(smaller) + " " : "") + "of " +
-             std::to_string(microBatches.fullSize() - 1);
-  return std::to_string(plan.globalBatch.value()) +
-         " samples = " + std::to_string(plan.microBatches) +
-         (plan.microBatches == 1 ? " micro-batch" : " micro-batches") + " of " + sizes;
-}
-
-void printFact(raw_ostream &os, StringRef name, const Twine &value) {
-  std::string text = value.str();
-  if (!text.empty())
-    os << left_justify(name, 15) << text << '\n';
-}
-
-std::string trainingText(const Plan &plan) {
-  if (!plan.training)
-    return "";
-  return std::to_string(plan.training->epochs) +
-         (plan.training->epochs == 1 ? " epoch of " : " epochs of ") +
-         std::to_string(plan.training->samples) + " samples: " + readable(plan.trainingTime()) +
-         ", $" + plain(plan.trainingCost().value());
 }
 
 /// What whole numbers of devices cost against the best continuous sizes of the same stages.
@@ -152,18 +150,6 @@ std::string alternativesText(const Plan &plan) {
   return texts.empty() ? "" : join(texts, "; ") + "; " + (isBurst ? "burst wins" : "pipelines win");
 }
 
-/// "102 ms; a run should take 94 ms, with 90% confidence between 80 ms and 120 ms".
-std::string iterationText(const Plan &plan) {
-  std::string text = readable(plan.iteration);
-  if (std::string expected = readable(plan.expectedIteration()); expected != text)
-    text += "; a run should take " + expected;
-  if (!plan.iterationInterval)
-    return text;
-  const auto &[least, most, confidence] = *plan.iterationInterval;
-  return text + ", with " + fixed(100 * confidence, 0) + "% confidence between " + readable(least) +
-         " and " + readable(most);
-}
-
 std::string priceText(const Plan &plan) {
   std::string text = "$" + fixed(plan.costPerHour.value(), 2) + "/h, $" +
                      plain(plan.costPerMillionSamples.value()) + " per 10^6 samples";
@@ -180,11 +166,12 @@ void printFacts(raw_ostream &os, const Plan &plan) {
   printFact(os, "objective",
             Twine(nameOf(plan.objective)) + ": " +
                 objectiveText(plan.objective, plan.objectiveValue));
-  printFact(os, "proven bound", bandText(plan));
+  if (plan.strategy != givenStrategy) // evaluate states the bound of the search itself
+    printFact(os, "bound", boundText(plan));
   printFact(os, "compared", alternativesText(plan));
-  printFact(os, "searched space", spaceText(plan));
+  printFact(os, "search space", spaceText(plan));
   if (plan.interrupted)
-    printFact(os, "interrupted", "yes: the search had not ended");
+    printFact(os, "interrupted", "the search had not ended");
   printFact(os, "limits", limitsText(plan));
   printFact(os, "batch", batchText(plan));
   printFact(os, "schedule",
@@ -267,11 +254,11 @@ std::string provenanceText(const Plan &plan) {
 }
 
 void printStages(raw_ostream &os, const Plan &plan) {
-  Table table({"stage", "layers", "devices", "share", ">forward ms", ">backward ms", ">sync ms",
-               ">memory"});
+  Table table(
+      {"stage", "layers", "devices", "samples", ">forward", ">backward", ">sync", ">memory"});
   for (const Stage &stage : plan.stages)
     table.row({std::to_string(stage.id), layersText(stage), devicesText(stage), sharesText(stage),
-               milliseconds(stage.forward), milliseconds(stage.backward), milliseconds(stage.sync),
+               readable(stage.forward), readable(stage.backward), readable(stage.sync),
                readable(stage.memory)});
   table.print(os);
 }

@@ -1,12 +1,26 @@
-// How a plan is shown to people: its facts, its stages, its checks and where its times come from.
-// compile and inspect print the same text.
+// Every fact of a plan as text: its stages, its checks and the origin of its times. inspect and
+// `compile --verbose` print it; compile alone prints the summary (PlanSummary.h).
 #pragma once
 
 #include "ir/Plan.h"
 
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/Twine.h"
 #include "llvm/Support/raw_ostream.h"
 
 namespace heterplan {
+
+/// The strategy that evaluate names for a placement of the user's own.
+constexpr const char *givenStrategy = "given";
+
+/// Equal values with their number, in the order in which they come first: "3×a + 1×b".
+std::string countsText(llvm::ArrayRef<std::string> values);
+/// The global batch and its micro-batches: "512 samples = 8 micro-batches of 64".
+std::string batchText(const Plan &plan);
+/// The time and the cost of the training that was asked for, or "".
+std::string trainingText(const Plan &plan);
+/// Prints a line with a name and a value; nothing if the value is empty.
+void printFact(llvm::raw_ostream &os, llvm::StringRef name, const llvm::Twine &value);
 
 /// "8×v100 + 2×t4": the devices of a stage by type.
 std::string devicesText(const Stage &stage);

@@ -3,6 +3,7 @@
 #include "ir/Trainability.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FileSystem.h"
 
 using namespace llvm;
 
@@ -15,12 +16,40 @@ bool hasBatch(const Graph &graph) {
     return any_of(graph.tensors[id].shape, [](const Dim &dim) { return dim.perSample != 0; });
   });
 }
+
+/// Fails if every device of `cluster` is free of charge: all plans would cost the same.
+Error checkPrices(const Cluster &cluster, StringRef path) {
+  if (any_of(cluster.types, [](const DeviceType &type) { return type.price > DollarsPerHour(0); }))
+    return Error::success();
+  return Diagnostic(Diag::Usage, {"", 0, 0, "--objective"})
+             .note({}, "add e.g. price_per_hour: 2.42 to the device types of " + path.str() +
+                           ", or give --objective throughput")
+         << "the cluster has no prices, so cost cannot be the objective";
+}
+
+/// The checks that take no time.
+Error checkInputs(const CompileOptions &options, const Request &request) {
+  if (Error error = checkModelPath(options.model))
+    return error;
+  Expected<Cluster> cluster = readWholeCluster(options.costs.cluster);
+  if (!cluster)
+    return cluster.takeError();
+  for (const std::string &profile : options.costs.profiles)
+    if (!sys::fs::exists(profile))
+      return Diagnostic(Diag::CannotRead, {profile, 0, 0, ""}) << "there is no such profile file";
+  bool asksForCost = options.objective == nameOf(Objective::Cost) || options.pareto;
+  if (asksForCost && request.objective == Objective::Cost)
+    return checkPrices(*cluster, options.costs.cluster);
+  return Error::success();
+}
 } // namespace
 
 Expected<PlanningInputs> readPlanningInputs(const CompileOptions &options, const Request &request) {
   Expected<SearchOptions> searching = readSearchOptions(options, request);
   if (!searching)
     return searching.takeError();
+  if (Error error = checkInputs(options, request)) // before a model of gigabytes is read
+    return error;
   Expected<Model> model = readModel(options.model, options.reading);
   if (!model)
     return model.takeError();

@@ -118,8 +118,7 @@ Error readSettings(const ProfileCommand &command, ProfileJob &job) {
   Expected<size_t> precision = choiceOption("--precision", name, precisions);
   if (!precision)
     return precision.takeError();
-  Expected<double> budget =
-      realOption("--time-budget", command.timeBudget, 0, 0, /*inclusive=*/false);
+  Expected<Seconds> budget = durationOption("--time-budget", command.timeBudget, Seconds(0));
   if (!budget)
     return budget.takeError();
   Expected<int64_t> rounds = wholeOption("--rounds", command.rounds, job.rounds, 1, 1000);
@@ -132,7 +131,7 @@ Error readSettings(const ProfileCommand &command, ProfileJob &job) {
   job.gpu = *gpu;
   job.precision = static_cast<Precision>(*precision);
   job.rounds = *rounds;
-  job.timeBudget = Seconds(*budget);
+  job.timeBudget = *budget;
   return Error::success();
 }
 
@@ -152,7 +151,7 @@ std::vector<std::string> scriptSettings(const ProfileCommand &command, const Pro
   if (!command.cores.empty())
     settings.insert(settings.end(), {"--cores", command.cores});
   if (!command.timeBudget.empty())
-    settings.insert(settings.end(), {"--time-budget", command.timeBudget});
+    settings.insert(settings.end(), {"--time-budget", std::to_string(job.timeBudget.value())});
   return settings;
 }
 
@@ -260,54 +259,72 @@ std::string defaultOutput(const ProfileCommand &command) {
 }
 } // namespace
 
-void addProfileOptions(CLI::App &command, ProfileCommand &options) {
-  addArgument(command, "MODEL", options.model, "a .onnx file")->required(false);
+namespace {
+void addLayerOptions(CLI::App &command, ProfileCommand &options) {
+  beginGroup(command, "Layers (MODEL)");
   addText(command, "--device", options.device, "DEVICE", "cpu or cuda:N");
-  addText(command, "-o,--output", options.output, "FILE",
-          "profile file (MODEL.profile.json); one that is there is gone on with");
-  addText(command, "--engine", options.engine, "ENGINE",
-          "native: kernels of libraries and our own (default, but with --emit-script); torch: "
-          "the generated PyTorch modules, as they are run");
-  addText(command, "--batches", options.batches, "1,2,4", "samples of a pass (1,2,4,8,16,32)");
   addText(command, "--device-type,--device-name", options.deviceType, "NAME",
-          "what cluster files call this device (one CPU core: cpu-core)");
+          "name of this device in cluster files (one CPU core: cpu-core)");
+  addText(command, "--engine", options.engine, "ENGINE",
+          "native: library kernels and our own (default without --emit-script); torch: the "
+          "generated PyTorch modules");
+  addText(command, "--batches", options.batches, "1,2,4", "samples of a pass (1,2,4,8,16,32)");
   addText(command, "--threads", options.threads, "N", "CPU threads (as many as --cores, or 1)");
   addText(command, "--cores", options.cores, "LIST", "run on these CPU cores only: 0-3,8");
   addText(command, "--optimizer", options.optimizer, "NAME",
-          "whose update is measured: sgd (default), momentum or adam");
+          "optimizer whose update is measured: sgd (default), momentum or adam");
   addText(command, "--precision", options.precision, "NAME",
-          "fp32 (default), tf32 or bf16, on CPUs by --engine torch");
-  addText(command, "--loss", options.loss, "NAME",
-          "that is measured behind the layer of the first output, by --engine torch: cross_entropy "
-          "(default where its last axis may hold classes), token_cross_entropy, mse (elsewhere) or "
-          "none");
-  addText(command, "--rounds", options.rounds, "N",
-          "how often each layer is measured, in rounds over all (5)");
-  addText(command, "--time-budget", options.timeBudget, "SECONDS",
-          "stop then; the layers that matter most are measured first");
-  addText(command, "--emit-script", options.script, "FILE",
-          "write a script that measures where there are only Python and PyTorch");
-  addTexts(command, "--check", options.check, "FILE...",
-           "measure nothing; say how stale and noisy these profiles are, and what contradicts what")
-      ->expected(1, -1);
-  addText(command, "--max-age", options.mostDays, "DAYS", "of --check: older profiles fail");
-  addText(command, "--link", options.link, "NAME",
-          "measure messages and all-reduces between ranks of this machine instead; NAME as in "
-          "cluster files (links.profile.json)");
-  addText(command, "--ranks", options.ranks, "N", "of --link (2)");
-  addText(command, "--hosts", options.hosts, "A,B,...",
-          "of --link: between these hosts, a rank on each; start it on all of them");
-  addText(command, "--node-rank", options.nodeRank, "I",
-          "of --hosts: which of them this is, from 0");
-  addText(command, "--port", options.port, "P",
-          "of --hosts: port of the first host at which the ranks meet (29400)");
+          "fp32 (default), tf32 or bf16 (on CPUs only with --engine torch)");
   addText(
-      command, "--memory", options.memory, "TYPE",
-      "measure what ranks take of a device beyond the tensors that plans count instead; TYPE as "
-      "in cluster files (memory.profile.json)");
+      command, "--loss", options.loss, "NAME",
+      "loss that is measured with --engine torch: cross_entropy (default if the last axis of "
+      "the first output may hold classes), token_cross_entropy, mse (default otherwise) or none");
+  addText(command, "--rounds", options.rounds, "N",
+          "measurements of each layer, in rounds over all layers (5)");
+  addText(command, "--time-budget", options.timeBudget, "TIME",
+          "end after this time (seconds, or with a unit, e.g. 10min); the layers that matter most "
+          "are measured first");
+  addText(command, "--emit-script", options.script, "FILE",
+          "write a script that measures on a machine with only Python and PyTorch");
+}
+
+void addLinkOptions(CLI::App &command, ProfileCommand &options) {
+  beginGroup(command, "Links (--link)");
+  addText(
+      command, "--link", options.link, "NAME",
+      "measure messages and all-reduces between ranks of this machine; NAME as in cluster files "
+      "(links.profile.json)");
+  addText(command, "--ranks", options.ranks, "N", "number of ranks (2)");
+  addText(command, "--hosts", options.hosts, "A,B,...",
+          "measure between these hosts, with one rank on each; start the command on all of them");
+  addText(command, "--node-rank", options.nodeRank, "I", "index of this host in --hosts, from 0");
+  addText(command, "--port", options.port, "P",
+          "port of the first host at which the ranks rendezvous (29400)");
+}
+
+void addOtherMeasurements(CLI::App &command, ProfileCommand &options) {
+  beginGroup(command, "Other measurements");
   command.add_flag("--machine", options.machine,
-                   "write a cluster file of this machine instead (machine.yaml)");
+                   "write a cluster file of this machine (machine.yaml)");
+  addText(command, "--memory", options.memory, "TYPE",
+          "measure the memory that a rank uses beyond its tensors on this device; TYPE as in "
+          "cluster files (memory.profile.json)");
+  addTexts(command, "--check", options.check, "FILE...",
+           "measure nothing; report stale, noisy and contradictory entries of these profiles")
+      ->expected(1, -1);
+  addText(command, "--max-age", options.mostDays, "DAYS", "with --check: older profiles fail");
+}
+} // namespace
+
+void addProfileOptions(CLI::App &command, ProfileCommand &options) {
+  addArgument(command, "MODEL", options.model, "a .onnx file")->required(false);
+  addLayerOptions(command, options);
+  addLinkOptions(command, options);
+  addOtherMeasurements(command, options);
   addReadingOptions(command, options.reading);
+  beginGroup(command, "Output");
+  addText(command, "-o,--output", options.output, "FILE",
+          "profile file (MODEL.profile.json); an existing one is continued");
   command.add_flag("--json", options.json, "print the outcome as JSON");
 }
 

@@ -1,5 +1,6 @@
 // heterplan run: starts the launcher of a compiled plan on this machine.
 #include "Commands.h"
+#include "HelpFormatter.h"
 #include "Inputs.h"
 #include "Options.h"
 #include "Python.h"
@@ -61,7 +62,13 @@ Expected<std::vector<std::string>> argumentsOf(const RunOptions &options) {
 std::string passedOnHelp() {
   std::string text = "Passed on to DIR/launch.sh and the runtime:";
   raw_string_ostream os(text);
-#define HETERPLAN_RUNTIME_OPTION(usage, help) os << "\n  " << left_justify(usage, 28) << help;
+  auto line = [&](StringRef usage, StringRef help) {
+    os << "\n  " << left_justify(usage, helpIndent - 2);
+    for (char c : wrappedHelp(help))
+      if (os << c; c == '\n')
+        os.indent(helpIndent);
+  };
+#define HETERPLAN_RUNTIME_OPTION(usage, help) line(usage, help);
 #include "RuntimeOptions.def"
   return os.str();
 }
@@ -108,7 +115,7 @@ Expected<ExitStatus> run(const RunOptions &options) {
 void heterplan::addRun(CLI::App &root, Action &action) {
   CLI::App *command = root.add_subcommand("run", "run the generated launcher on this machine");
   auto options = std::make_shared<RunOptions>();
-  addArgument(*command, "DIR", options->directory, "what compile wrote");
+  addArgument(*command, "DIR", options->directory, "directory that compile wrote");
   addText(*command, "--steps", options->steps, "N", "training steps in all");
   command->add_flag("--check", options->check,
                     "compare losses, gradients, parameters and optimizer state with one process");

@@ -209,15 +209,19 @@ void heterplan::addSchedule(CLI::App &root, Action &action) {
   addCostOptions(*command, options->costs);
   command->get_option("--cluster")->required(false); // a state has its own
   addReadingOptions(*command, options->reading);
-  addText(*command, "--seed", options->seed, "N", "of random numbers (0)");
+  beginGroup(*command, "Search");
+  addText(*command, "--seed", options->seed, "N", "seed of random numbers (0)");
   addText(*command, "--rounding-scale", options->scale, "G",
           "pd-ors: factor on fractional spreads before they are rounded (1)");
   addText(*command, "--rounding-tries", options->tries, "N",
           "pd-ors: how often each is rounded; 0: spreads stay greedy (20)");
   addText(*command, "--node-limit", options->nodes, "N",
           "offline: nodes of branch and bound (20000)");
+  beginGroup(*command, "Workload");
   addWorkloadOptions(*command, options->workload);
+  beginGroup(*command, "Online decisions");
   addOnlineOptions(*command, options->online);
+  beginGroup(*command, "Output");
   command->add_flag("--json", options->json, "print the schedule as JSON");
   command->add_flag("--force", options->force, "write into a directory with other files");
   command->callback([options, &action] { action = [options] { return schedule(*options); }; });

@@ -132,7 +132,7 @@ Expected<std::optional<Beside>> simulateBeside(const std::string &directory,
                                                const Program &program) {
   if (!sys::fs::exists(directory + "/background/ranks"))
     return std::nullopt;
-  Expected<Plan> plan = readPlan(directory);
+  Expected<Plan> plan = readPlanAt(directory);
   if (!plan)
     return plan.takeError();
   if (!plan->background)

@@ -156,18 +156,18 @@ void addBalanceOptions(CLI::App &command, BalanceCommand &options) {
   for (const BalancePolicy &policy : balancePolicies())
     policies += std::string(policies.empty() ? "" : ", ") + policy.name;
   addText(command, "--speeds", options.speeds, "TRACE",
-          "workers that change their speed: a CSV file, or one drawn: " + kindsOfTraces());
+          "trace of worker speeds: a CSV file, or a random one: " + kindsOfTraces());
   addText(command, "--balance", options.balance, "NAME",
-          "how they share the batch (all of these): " + policies);
-  addText(command, "--iterations", options.iterations, "N", "of a trace that is drawn (200)");
-  addText(command, "--seed", options.seed, "N", "likewise (0)");
+          "policy by which workers share the batch (default: all of them): " + policies);
+  addText(command, "--iterations", options.iterations, "N", "iterations of a random trace (200)");
+  addText(command, "--seed", options.seed, "N", "seed of a random trace (0)");
   addText(command, "--write-speeds", options.writeSpeeds, "FILE", "write the trace");
   addText(command, "--balance-every", options.every, "N",
-          "iterations between two barriers at which shares may move (5)");
+          "iterations between two barriers at which shares may change (5)");
   addText(command, "--balance-hysteresis", options.hysteresis, "X",
-          "part of the slowest time that moving them has to save (0.03)");
+          "fraction of the slowest time that a change must save (0.03)");
   addText(command, "--staleness", options.staleness, "N",
-          "mini-batches that ssp lets a worker be ahead (3)");
+          "mini-batches that a worker may be ahead with ssp (3)");
 }
 
 Expected<ExitStatus> simulateBalanced(const BalanceCommand &command, const std::string &directory,
@@ -180,7 +180,7 @@ Expected<ExitStatus> simulateBalanced(const BalanceCommand &command, const std::
   Expected<Program> program = readProgram(directory);
   if (!program)
     return program.takeError();
-  Expected<Plan> plan = readPlan(directory);
+  Expected<Plan> plan = readPlanAt(directory);
   if (!plan)
     return plan.takeError();
   Expected<std::vector<std::string>> policies = policiesOf(command, *program);

@@ -102,7 +102,16 @@ std::string plain(double value) {
 }
 
 std::string readable(Seconds time) {
-  return scaled(time.value(), {{1, "s"}, {1e-3, "ms"}, {1e-6, "us"}, {1e-9, "ns"}});
+  if (time == Seconds(0))
+    return "0 s";
+  constexpr double minute = 60, hour = 60 * minute, day = 24 * hour;
+  return scaled(time.value(), {{day, "d"},
+                               {hour, "h"},
+                               {minute, "min"},
+                               {1, "s"},
+                               {1e-3, "ms"},
+                               {1e-6, "us"},
+                               {1e-9, "ns"}});
 }
 
 std::string readable(Bytes size) {

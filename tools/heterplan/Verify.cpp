@@ -13,6 +13,7 @@
 #include "support/JsonWriter.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 
 #include <cmath>
@@ -26,7 +27,7 @@ struct VerifyOptions {
   std::string plan, model, background;
   CostOptions costs;
   ModelOptions reading;
-  bool json = false;
+  bool json = false, verbose = false;
 };
 
 /// What was checked, and what the plan claims that was not.
@@ -44,7 +45,7 @@ struct Report {
   }
 };
 
-void printText(const Report &report) {
+void printEveryCheck(const Report &report) {
   Table table({"check", "result", ">slack"});
   for (const Finding &finding : report.findings)
     table.row(
@@ -56,8 +57,32 @@ void printText(const Report &report) {
     if (!finding.because.empty())
       outs() << finding.check.name << ": " << finding.because << '\n';
   for (const auto &[name, why] : report.unchecked)
-    outs() << name << ": not checked: " << why << '\n';
-  outs() << (report.holds() ? "\nthe plan holds\n" : "\nthe plan does not hold\n");
+    outs() << name << ": not checked (" << why << ")\n";
+  outs() << '\n';
+}
+
+/// The checks that fail, with the reason of each.
+void printFailures(const Report &report) {
+  for (const Finding &finding : report.findings)
+    if (!finding.check.holds)
+      outs() << finding.check.name << " FAILS"
+             << (finding.because.empty() ? "" : ": " + finding.because) << '\n';
+}
+
+void printSummary(const Report &report) {
+  size_t all = report.findings.size();
+  size_t failed = count_if(report.findings, [](const Finding &each) { return !each.check.holds; });
+  outs() << (failed ? "the plan does not hold: " : "the plan holds: ");
+  if (failed)
+    outs() << failed << " of " << all << (all == 1 ? " check fails" : " checks fail");
+  else
+    outs() << (all == 1 ? "the only check" : "all " + std::to_string(all) + " checks") << " pass";
+  std::vector<std::string> unchecked;
+  for (const auto &[name, why] : report.unchecked)
+    unchecked.push_back(name);
+  if (!unchecked.empty())
+    outs() << "; not checked: " << join(unchecked, ", ");
+  outs() << '\n';
 }
 
 void writeFinding(JsonWriter &json, const Finding &finding) {
@@ -103,21 +128,15 @@ std::optional<Report> foreignModel(const Plan &plan, const LayerGraph &graph,
 
 /// The claims that nobody checks yet.
 void addClaims(const Plan &plan, Report &report) {
-  std::string bound = objectiveText(plan.objective, plan.lowerBound);
   report.unchecked.push_back(
-      {"optimality", "that no plan of the searched space is better than " + bound +
-                         ", and what the space leaves out, is what the search says; there is no "
-                         "certificate"});
-  report.unchecked.push_back({"search", "that the strategy '" + plan.strategy + "' with seed " +
-                                            std::to_string(plan.seed) + " found it, and was " +
-                                            (plan.interrupted ? "" : "not ") +
-                                            "interrupted, is what the plan says"});
+      {"optimality", "the search proved it; there is no certificate to check"});
+  report.unchecked.push_back(
+      {"search", "the plan names its strategy, its seed and whether it was interrupted"});
   if (plan.rounding)
-    report.unchecked.push_back(
-        {"rounding", "what continuous sizes would reach is what the search says"});
+    report.unchecked.push_back({"rounding", "the search states the value of continuous sizes"});
   if (!plan.fits.empty())
     report.unchecked.push_back(
-        {"fits", "how well Amdahl's law fits types and layers is what the search says"});
+        {"fits", "the search states the residuals of the fits of Amdahl's law"});
 }
 
 /// What was written with the plan in `directory`.
@@ -170,11 +189,11 @@ std::vector<std::string> copyMismatches(const BackgroundJob &job, const Plan &co
 Error addBackground(const Plan &plan, const VerifyOptions &options, Report &report) {
   if (!plan.background || plan.background->copies.empty())
     return Error::success();
-  report.unchecked.push_back({"background-prediction", "the slow-down and the rates beside the "
-                                                       "copies are what the simulator says"});
+  report.unchecked.push_back({"background-prediction", "the simulator states the slow-down and "
+                                                       "the rates of the copies"});
   if (options.background.empty()) {
-    report.unchecked.push_back({"background-copy", "what a copy needs and takes is what the plan "
-                                                   "says; give its model by --background"});
+    report.unchecked.push_back({"background-copy", "give the model of the copies with "
+                                                   "--background"});
     return Error::success();
   }
   std::string directory = planDirectory(options.plan) + "/background";
@@ -235,7 +254,12 @@ Expected<ExitStatus> verify(const VerifyOptions &options) {
   Expected<Report> report = examine(*inputs, options);
   if (!report)
     return report.takeError();
-  (options.json ? printJson : printText)(*report);
+  if (options.json) {
+    printJson(*report);
+  } else {
+    (options.verbose ? printEveryCheck : printFailures)(*report);
+    printSummary(*report);
+  }
   return report->holds() ? exitDone : exitInfeasible;
 }
 
@@ -245,11 +269,14 @@ void heterplan::addVerify(CLI::App &root, Action &action) {
   CLI::App *command = root.add_subcommand("verify", "check every constraint of a plan, with slack");
   auto options = std::make_shared<VerifyOptions>();
   addArgument(*command, "PLAN", options->plan, "plan.json or the directory that holds it");
+  beginGroup(*command, "Input");
   addText(*command, "--model", options->model, "FILE", "the model that was compiled")->required();
   addText(*command, "--background", options->background, "FILE",
           "the model of the background job, if the plan has one");
   addCostOptions(*command, options->costs);
   addReadingOptions(*command, options->reading);
+  beginGroup(*command, "Output");
+  command->add_flag("--verbose", options->verbose, "print every check with its slack");
   command->add_flag("--json", options->json, "print the checks as JSON");
   command->callback([options, &action] { action = [options] { return verify(*options); }; });
 }

@@ -1,0 +1,26 @@
+// Remedies for typical mistakes at the command line: words of other programs, files that are no
+// models, and options that take the model as one of their values. The table is Hints.def.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "llvm/ADT/StringRef.h"
+
+#include <string>
+
+namespace heterplan {
+
+/// The remedy for `option` ("--batch-size"), which `command` does not have, or "". A remedy that
+/// names an option of its own is given only to commands that have it.
+std::string optionHint(const CLI::App &command, llvm::StringRef option);
+
+/// The command that `word` means ("plan": "compile"), or "".
+std::string commandHint(llvm::StringRef word);
+
+/// The remedy for `path` in the place of a model, by its ending, or "".
+std::string modelHint(llvm::StringRef path);
+
+/// The remedy if an option with several values took the argument that `command` lacks, or "".
+std::string swallowedHint(const CLI::App &command);
+
+} // namespace heterplan
