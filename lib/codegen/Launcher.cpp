@@ -2,6 +2,7 @@
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringRef.h"
+#include "llvm/ADT/StringSet.h"
 
 #include <vector>
 
@@ -15,7 +16,8 @@ constexpr const char *head = R"sh(#!/usr/bin/env bash
 #   launch.sh [options] [-- | options of the runtime: --steps N --loss L --data D ...]
 #
 # Without --hosts all ranks run on this machine.
-#   --hosts A,B,...   run on these hosts by ssh, in this order; this folder must have the same
+#   --hosts A,B,...   run on these hosts by ssh: one for each node of the plan, in the order of the
+#                     plan (other numbers: if all devices have one type); this folder must have the same
 #                     path on each (a shared file system, or a copy), and so must modules of yours
 #                     in the folder that you start from
 #   --node-rank I     with --hosts: run only the part of the I-th host (from 0), here, without ssh
@@ -82,7 +84,8 @@ become() {
 # The runtime starts all ranks, and keeps their exit status.
 run_here() {
   local cores
-  cores=$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN)
+  # nproc obeys these variables, which say how many threads a rank has.
+  cores=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc 2>/dev/null || getconf _NPROCESSORS_ONLN)
   if ((world_size > 8 * cores)) && [[ ! $oversubscribe ]]; then
     fail "the plan has $world_size ranks and this machine $cores cores; give --hosts or --oversubscribe"
   fi
@@ -95,7 +98,7 @@ threads() {
   echo "${OMP_NUM_THREADS:-$(($2 > $1 ? $2 / $1 : 1))}"
 }
 
-# ranks_of HOST_INDEX: those of the planned node, or an even part where the hosts are others
+# ranks_of HOST_INDEX: those of the planned node, or an even part if the numbers differ
 ranks_of() {
   if ((${#node_ranks[@]} == ${#hosts[@]})); then
     echo "${node_ranks[$1]}"
@@ -117,8 +120,11 @@ run_on_hosts() {
   local index status=0 processes=() pipes=() command
   [[ " ${arguments[*]-} " != *" --max-restarts"* ]] ||
     fail "--max-restarts is for one machine; with --hosts start again by the same command and --resume"
+  [[ $consecutive ]] || fail "the ranks of a node are not consecutive; write this folder again with heterplan compile"
   ((${#hosts[@]} <= world_size)) || fail "there are more hosts than ranks ($world_size)"
   if ((${#node_ranks[@]} != ${#hosts[@]})); then
+    [[ $one_type ]] || fail "--hosts names ${#hosts[@]} hosts, but the plan is for ${#node_ranks[@]} nodes" \
+      "with several device types; name one host for each, in this order: ${planned_nodes[*]}"
     echo "launch.sh: note: planned for the nodes ${planned_nodes[*]};" \
       "the ranks are spread evenly over ${#hosts[@]} hosts" >&2
   fi
@@ -186,36 +192,39 @@ struct NodeRanks {
   int ranks = 0;
 };
 
-/// Nodes in the order of their ranks; `contiguous` is cleared when one comes twice, as then no
-/// launcher that counts hosts can give each rank its planned node.
-std::vector<NodeRanks> nodesOf(const Program &program, bool &contiguous) {
+/// Runs of consecutive ranks of one node. lower() numbers ranks node by node: each node is one run.
+std::vector<NodeRanks> nodesOf(const Program &program) {
   std::vector<NodeRanks> nodes;
   for (const RankProgram &rank : program.ranks) {
-    if (nodes.empty() || nodes.back().node != rank.device.node) {
-      contiguous = contiguous && none_of(nodes, [&](const NodeRanks &entry) {
-                     return entry.node == rank.device.node;
-                   });
+    if (nodes.empty() || nodes.back().node != rank.device.node)
       nodes.push_back({rank.device.node, 0});
-    }
     ++nodes.back().ranks;
   }
   return nodes;
 }
+
+/// The bash variable `name`: "1" if `value`, else empty.
+std::string flag(const char *name, bool value) {
+  return std::string(name) + "=" + (value ? "1" : "") + "\n";
+}
 } // namespace
 
 std::string emitLaunchScript(const Program &program) {
-  bool contiguous = true;
+  std::vector<NodeRanks> nodes = nodesOf(program);
   std::string names, counts;
-  for (const NodeRanks &entry : nodesOf(program, contiguous)) {
+  StringSet<> known;
+  for (const NodeRanks &entry : nodes) {
+    known.insert(entry.node);
     names += " " + shellQuote(entry.node);
     counts += " " + std::to_string(entry.ranks);
   }
-  if (!contiguous)
-    counts.clear();
+  bool oneType = all_of(program.ranks, [&](const RankProgram &rank) {
+    return rank.device.type == program.ranks.front().device.type;
+  });
   return std::string(head) + "world_size=" + std::to_string(program.ranks.size()) +
-         "\nplanned_nodes=(" + StringRef(names).ltrim().str() +
-         ")\n# ranks of each; empty when they are not consecutive\nnode_ranks=(" +
-         StringRef(counts).ltrim().str() + ")\n" + tail;
+         "\nplanned_nodes=(" + StringRef(names).ltrim().str() + ")\n# ranks of each\nnode_ranks=(" +
+         StringRef(counts).ltrim().str() + ")\n" +
+         flag("consecutive", known.size() == nodes.size()) + flag("one_type", oneType) + tail;
 }
 
 } // namespace heterplan

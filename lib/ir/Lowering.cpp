@@ -56,8 +56,7 @@ public:
     program.microBatches = plan.microBatches;
     program.globalBatch = plan.globalBatch;
     program.predictedIteration = plan.iteration;
-    if (sharesDevices(plan.schedule))
-      numberSharedDevices();
+    numberDevices();
     for (int stage = 0; stage < program.stages; ++stage)
       if (Error error = createParts(stage))
         return error;
@@ -130,24 +129,31 @@ private:
     return Error::success();
   }
 
-  /// Where stages share devices, each on others of them, ranks are numbered node by node, so that a
-  /// launcher can start those of a node together.
-  void numberSharedDevices() {
-    std::set<DeviceRef> devices;
+  /// Numbers the ranks node by node: a launcher starts consecutive ranks on each host. Nodes, and
+  /// the devices of a node, stand in the order in which the plan mentions them first.
+  void numberDevices() {
+    std::set<DeviceRef> known;
+    std::vector<std::vector<DeviceRef>> nodes;
+    StringMap<size_t> positions;
     for (const Stage &stage : plan.stages)
       for (const Replica &replica : stage.replicas)
-        devices.insert(replica.devices.begin(), replica.devices.end());
-    for (const DeviceRef &device : devices)
-      numbers.try_emplace(device, static_cast<int>(numbers.size()));
+        for (const DeviceRef &device : replica.devices) {
+          if (!known.insert(device).second)
+            continue;
+          auto [node, isNew] = positions.try_emplace(device.node, nodes.size());
+          if (isNew)
+            nodes.emplace_back();
+          nodes[node->second].push_back(device);
+        }
+    for (const std::vector<DeviceRef> &node : nodes)
+      for (const DeviceRef &device : node)
+        numbers.try_emplace(device, static_cast<int>(numbers.size()));
     program.ranks.resize(numbers.size());
   }
 
-  /// The rank of a device, which may have parts of stages before `stage`; a new one at its first
-  /// mention. Valid until the next call.
+  /// The rank of a device, which may have parts of stages before `stage`.
   Expected<RankProgram *> rankOf(const DeviceRef &device, int stage) {
-    auto [known, isNew] = numbers.try_emplace(device, static_cast<int>(numbers.size()));
-    if (isNew)
-      program.ranks.emplace_back();
+    auto known = numbers.find(device);
     RankProgram &rank = program.ranks[known->second];
     if (!rank.parts.empty())
       return &rank;

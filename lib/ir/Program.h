@@ -134,11 +134,11 @@ struct Program {
   llvm::Error verify() const;
 };
 
-/// Plan → Program. Ranks are the devices in the order in which the plan names them first, stage by
-/// stage, replica by replica (node by node where stages share devices, which then have a part of
-/// each). Passes of each
-/// stage stand in the order of the schedule, those of a rank with several parts in one order for
-/// all ranks (see docs/rationale/parts.md).
+/// Plan → Program. Ranks are the devices of the plan, node by node. Nodes, and the devices of a
+/// node, stand in the order in which the plan mentions them first, stage by stage, replica by
+/// replica.
+/// Passes of each stage stand in the order of the schedule, those of a rank with several parts in
+/// one order for all ranks (see docs/rationale/parts.md).
 llvm::Expected<Program> lower(const Plan &plan, const LayerGraph &graph, const Cluster &cluster);
 
 } // namespace heterplan

@@ -275,3 +275,42 @@ def tensor_file(tensors: dict[str, tuple[str, list[int], bytes]]) -> bytes:
         data += raw
     text = json.dumps(header).encode()
     return struct.pack("<Q", len(text)) + text + data
+
+ENVIRONMENT = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
+               "MASTER_PORT": "29400"}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"MASTER_ADDR": None}, "RANK is set, but MASTER_ADDR is not; start the ranks with torchrun"),
+        ({"MASTER_PORT": None, "WORLD_SIZE": ""}, "RANK is set, but WORLD_SIZE, MASTER_PORT are not"),
+        ({"RANK": "first"}, "RANK is 'first'; expected a number"),
+        ({"MASTER_PORT": "-1"}, "MASTER_PORT is '-1'; expected a number"),
+        ({"WORLD_SIZE": "3", "LOCAL_WORLD_SIZE": "3"}, "launched as rank 0 of 3; the plan is for 2 ranks"),
+        ({"WORLD_SIZE": "3", "LOCAL_WORLD_SIZE": "3", "RANK": "2", "LOCAL_RANK": "2"}, "--nproc-per-node"),
+    ],
+)  # fmt: skip
+def test_wrong_launches_are_refused(tmp_path: Path, changes: dict[str, str | None], message: str):
+    folder = linear([2, 1], micro_batches=1).write(tmp_path / "plan")
+    environment = {**os.environ, **{key: text for key, text in {**ENVIRONMENT, **changes}.items() if text is not None}}
+    run = subprocess.run(
+        [sys.executable, "-m", "heterplan_runtime", folder, "--loss", "mse"],
+        env=environment, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert run.returncode == 1
+    assert message in run.stderr
+    assert "Traceback" not in run.stderr
+
+
+def test_hosts_must_be_the_planned_nodes():
+    from heterplan_runtime.errors import RuntimeFault
+    from heterplan_runtime.launched import check_host
+    from heterplan_runtime.program import PlannedDevice
+
+    mixed = [PlannedDevice(kind, node, 0) for node in ("a", "b") for kind in ("t4", "v100")]
+    check_host(mixed, range(2, 4))
+    for local in (range(1, 3), range(1), range(3)):
+        with pytest.raises(RuntimeFault, match="in this order: 2 of 'a', 2 of 'b'"):
+            check_host(mixed, local)
+    check_host([PlannedDevice("t4", node, 0) for node in "aabb"], range(3))

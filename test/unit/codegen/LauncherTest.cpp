@@ -8,16 +8,17 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <thread>
 
 using namespace heterplan;
 
 namespace {
-Program programOn(std::vector<std::string> nodes) {
+Program programOn(std::vector<std::string> nodes, std::vector<std::string> types = {"cpu"}) {
   Program program;
   for (size_t rank = 0; rank < nodes.size(); ++rank) {
     RankProgram part;
     part.rank = static_cast<int>(rank);
-    part.device = {"cpu", nodes[rank], 0};
+    part.device = {types[rank % types.size()], nodes[rank], 0};
     program.ranks.push_back(part);
   }
   return program;
@@ -29,12 +30,13 @@ struct Outcome {
 };
 
 /// Runs launch.sh with `options`; standard error is part of the output.
-Outcome launch(const Program &program, const std::string &options) {
+Outcome launch(const Program &program, const std::string &options,
+               const std::string &variables = "OMP_NUM_THREADS=2") {
   llvm::SmallString<128> folder;
   EXPECT_FALSE(llvm::sys::fs::createUniqueDirectory("launch er", folder));
   llvm::cantFail(writeFile((folder + "/launch.sh").str(), emitLaunchScript(program)));
   llvm::cantFail(writeFile((folder + "/manifest.sha256").str(), ""));
-  std::string command = "HETERPLAN_PYTHON=python-x OMP_NUM_THREADS=2 bash '" + folder.str().str() +
+  std::string command = "HETERPLAN_PYTHON=python-x " + variables + " bash '" + folder.str().str() +
                         "/launch.sh' " + options + " 2>&1";
   FILE *pipe = popen(command.c_str(), "r");
   Outcome outcome{-1, ""};
@@ -70,10 +72,34 @@ TEST(Launcher, GivesEachHostTheRanksOfItsNode) {
 
 TEST(Launcher, SpreadsRanksOverOtherHostsAndSaysSo) {
   Outcome outcome =
-      launch(programOn({"a", "b", "a"}), "--hosts h1,h2 --port 7 --node-rank 1 --dry-run");
+      launch(programOn({"a", "b", "c"}), "--hosts h1,h2 --port 7 --node-rank 1 --dry-run");
   EXPECT_EQ(outcome.status, 0) << outcome.output;
-  EXPECT_TRUE(has(outcome, "note: planned for the nodes a b a")) << outcome.output;
+  EXPECT_TRUE(has(outcome, "note: planned for the nodes a b c")) << outcome.output;
   EXPECT_TRUE(has(outcome, "--node-rank 1 --nproc-per-node 2")) << outcome.output;
+}
+
+TEST(Launcher, RefusesHostsThatAreNotThePlannedNodes) {
+  Program mixed = programOn({"a", "a", "b", "b"}, {"t4", "v100"});
+  EXPECT_EQ(launch(mixed, "--hosts h1,h2 --dry-run").status, 0);
+  for (std::string hosts : {"h1", "h1,h2,h3"}) {
+    Outcome outcome = launch(mixed, "--dry-run --hosts " + hosts);
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_TRUE(has(outcome, "the plan is for 2 nodes with several device types; name one host for "
+                             "each, in this order: a b"))
+        << outcome.output;
+  }
+  Outcome outcome = launch(programOn({"a", "b", "a"}), "--dry-run --hosts h1,h2");
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_TRUE(has(outcome, "the ranks of a node are not consecutive")) << outcome.output;
+}
+
+TEST(Launcher, CountsCoresWhateverThreadsARankHas) {
+  Outcome outcome = launch(programOn(std::vector<std::string>(9, "n")), "--dry-run",
+                           "OMP_NUM_THREADS=1 OMP_THREAD_LIMIT=1");
+  int cores = int(std::thread::hardware_concurrency());
+  if (cores < 2)
+    GTEST_SKIP() << "needs two cores";
+  EXPECT_EQ(outcome.status, 0) << outcome.output;
 }
 
 TEST(Launcher, RefusesWhatCannotBe) {

@@ -62,6 +62,28 @@ TEST(Lowering, RanksAreNumberedStageByStage) {
   EXPECT_EQ(program.ranks[2].device, (DeviceRef{"gpu", "node", 0}));
 }
 
+TEST(Lowering, RanksAreNumberedNodeByNode) {
+  Plan plan = smallPlan();
+  // The planner mentions the devices of a stage type by type.
+  std::vector<Replica> &replicas = plan.stages[0].replicas;
+  replicas.clear();
+  for (const char *type : {"cpu", "gpu"})
+    for (const char *node : {"b", "a"}) {
+      replicas.push_back(smallReplica(4, 3, type, 0));
+      replicas.back().devices[0].node = node;
+    }
+  plan.stages[1].replicas[0].devices = {{"gpu", "b", 1}};
+  Program program = lowered(plan);
+  std::string devices;
+  for (const RankProgram &rank : program.ranks)
+    devices += rank.device.type + "@" + rank.device.node + " ";
+  EXPECT_EQ(devices, "cpu@b gpu@b gpu@b cpu@a gpu@a ");
+  EXPECT_EQ(program.stageGroups()[0], (RankGroup{0, 1, 3, 4}));
+  EXPECT_EQ(program.stageGroups()[1], (RankGroup{2}));
+  EXPECT_EQ(program.ranks[3].parts[0].replica, 1);
+  EXPECT_EQ(program.ranks[3].parts[0].samples, (SampleRange{1, 1}));
+}
+
 TEST(Lowering, OneForwardOneBackwardOrder) {
   Program program = lowered(smallPlan());
   EXPECT_EQ(passes(program.ranks[0]), "F0 F1 B0 F2 B1 F3 B2 B3 A S");

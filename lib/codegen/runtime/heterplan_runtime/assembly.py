@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from .dropout import Position, drop_by_sample
 from .errors import RuntimeFault
 from .fits import check_device_memory, rank_bytes
 from .interpreter import Interpreter
+from .launched import environment_rank
 from .local_batchnorm import LocalStatistics
 from .losses import Loss, make_loss, own_module_folders
 from .memory import PeakMemory
@@ -78,7 +78,7 @@ class Run:
 
 def prepare(options: argparse.Namespace) -> Run:
     directory: Path = options.directory
-    program = read_rank_program(directory, _environment_rank())
+    program = read_rank_program(directory, environment_rank())
     plan = read_plan(directory)
     _choose_allocation(program)
     sys.path[:0] = own_module_folders(directory)
@@ -144,13 +144,6 @@ def _choose_allocation(program: RankProgram) -> None:
     """A plan that takes time to save memory has none to lose to the allocator."""
     saves = any(part.recompute or part.state_sharding != "none" for part in program.parts)
     give_back_freed_memory() if saves else keep_freed_memory()
-
-
-def _environment_rank() -> int:
-    text = os.environ["RANK"]
-    if not text.isdigit():
-        raise RuntimeFault(f"RANK is '{text}'; expected a number")
-    return int(text)
 
 
 def make_interpreter(run: Run) -> Interpreter:

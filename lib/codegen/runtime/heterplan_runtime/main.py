@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from .errors import CheckFailed, Ended, RuntimeFault
+from .launched import check_environment, check_launch, host_ranks
 from .manifest import BACKGROUND, check_directory
 from .process import end_with_parent
 
@@ -191,6 +192,7 @@ def _check_files(options: argparse.Namespace) -> None:
 def _run(arguments: list[str]) -> int:
     options = parse(arguments)
     if "RANK" in os.environ:
+        check_environment()
         end_with_parent()
     _check_files(options)
     from .program import read_rank_program  # torch is slow to import: not for a usage error
@@ -202,10 +204,9 @@ def _run(arguments: list[str]) -> int:
         from .launcher import launch
 
         return launch(world_size, [*arguments, "--checked"], options.max_restarts, len(on_cpu) == world_size)
+    check_launch(options.directory)
     if os.environ.get("LOCAL_RANK") == "0" and not options.checked:
-        first = int(os.environ["RANK"])
-        ranks = range(first, first + int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
-        _check_memory(options, _programs_on_cpu(options, ranks))
+        _check_memory(options, _programs_on_cpu(options, host_ranks()))
     from .training import train
 
     train(options)

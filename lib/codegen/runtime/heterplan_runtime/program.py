@@ -312,9 +312,22 @@ def _instruction(fields: Fields, world_size: int, micro_batches: int) -> Instruc
     return instruction
 
 
+def _path_of(directory: Path, rank: int) -> Path:
+    return directory / "ranks" / f"{rank:04d}.json"
+
+
+def read_world_size(directory: Path) -> int:
+    """Returns the number of ranks of the plan."""
+    return read_fields(_path_of(directory, 0)).integer("worldSize", least=1)
+
+
+def read_planned_device(directory: Path, rank: int) -> PlannedDevice:
+    return _device(read_fields(_path_of(directory, rank)).object("device"))
+
+
 def read_rank_program(directory: Path, rank: int) -> RankProgram:
     """Reads and checks the program of one rank."""
-    path = directory / "ranks" / f"{rank:04d}.json"
+    path = _path_of(directory, rank)
     fields = read_fields(path)
     world_size = fields.integer("worldSize", least=1)
     micro_batches = fields.integer("microBatches", least=1)
