@@ -7,9 +7,20 @@ heterplan=${HETERPLAN_BINARY:-build/bin/heterplan}
 cat <<'TEXT'
 # Diagnostics
 
-Every error has a code, a place, and what is accepted instead. A code never changes its meaning. `heterplan explain HP1212` prints what stands
-here. HP10xx are of files and syntax, HP11xx of ONNX, HP12xx of clusters, HP13xx of layers, profiles and plans, HP14xx of cost, HP15xx of
-searches and schedules, HP16xx of instructions and simulation, HP17xx of generated code, HP18xx of usage.
+Every error has a code and a place, and names what is accepted. A code never changes its meaning.
+`heterplan explain HP1212` prints one row of this table.
+
+| codes | subject |
+| --- | --- |
+| HP10xx | files and syntax |
+| HP11xx | ONNX models |
+| HP12xx | cluster files |
+| HP13xx | layers, profiles and plans |
+| HP14xx | costs |
+| HP15xx | searches and schedules |
+| HP16xx | instructions and simulation |
+| HP17xx | generated code |
+| HP18xx | usage |
 
 | code | means | to mend it |
 | --- | --- | --- |

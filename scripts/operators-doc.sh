@@ -7,16 +7,18 @@ heterplan=${HETERPLAN_BINARY:-build/bin/heterplan}
 cat <<'TEXT'
 # Operators
 
-What heterplan knows of each ONNX operator: those of the default domain up to operator set 25, and those of other domains that it has
-rules for. Older forms of an operator are first brought to its newest one.
+This table lists the support for each ONNX operator: the default domain up to operator set 25, and
+the operators of other domains that have rules. The importer first brings older forms of an operator
+to its newest one.
 
-| column | yes means |
+| column | meaning of yes |
 | --- | --- |
-| imports | types and shapes of its results are inferred; `rewritten`: other operators take its place |
-| costed | a formula of its own says what it costs; the others count as cheap elementwise work |
-| generated | `compile` writes it in PyTorch, at least for the types that PyTorch computes with; the others are refused (HP1701) |
-| differentiable | its floating results carry gradients |
+| imports | types and shapes of its results are inferred; `rewritten`: other operators replace it |
+| costed | it has a cost formula; other operators count as cheap elementwise work |
+| generated | `compile` writes it in PyTorch for the types that PyTorch computes with |
+| differentiable | its floating-point results carry gradients |
 
-Operators of other domains import as opaque ones, and are refused where code is wanted.
+Without "generated", `compile` refuses a model with the operator (HP1701). Operators of other
+domains are imported as opaque operators, and `compile` refuses them.
 TEXT
 "${heterplan%/*}/operator-table"

@@ -20,7 +20,7 @@ std::string communication(const Stage &stage) {
   return text;
 }
 
-/// What the other stages use of the time of the slowest one.
+/// The times of the other stages as fractions of the slowest one's.
 std::string othersText(const Plan &plan, const Stage &slowest) {
   double least = 1, most = 0;
   for (const Stage &stage : plan.stages)

@@ -1,4 +1,4 @@
-// What the report says of devices: how full they are, and which rank is what.
+// The device tables of the report: the memory use of each device, and the part of each rank.
 #pragma once
 
 #include "ir/Cluster.h"

@@ -1,4 +1,4 @@
-// What belongs to a directory that heterplan wrote: `manifest.sha256` has a line for each file, as
+// The files of a directory that heterplan wrote: `manifest.sha256` has a line for each file, as
 // `sha256sum -c manifest.sha256` reads it. It binds the plan to its ranks, code and weights.
 #pragma once
 
@@ -16,7 +16,7 @@ using Manifest = std::map<std::string, std::string>;
 
 constexpr const char *manifestName = "manifest.sha256";
 
-/// Of every file below `directory`, but for the manifest itself. Files of `known` are not read
+/// Lists every file below `directory` except the manifest itself. Files of `known` are not read
 /// again.
 llvm::Expected<Manifest> makeManifest(llvm::StringRef directory, Manifest known = {});
 std::string toText(const Manifest &manifest);

@@ -16,7 +16,8 @@ namespace heterplan {
 /// The text of model.py. Equal inputs give equal bytes. Errors as buildModules().
 llvm::Expected<std::string> emitModel(const Graph &graph, const LayerGraph &layers,
                                       const Plan &plan);
-/// Likewise, from stages that are built already. NotGeneratable where the text is no Python.
+/// The text of model.py from stages that are built already. Fails with NotGeneratable if the text
+/// is not valid Python.
 llvm::Expected<std::string> emitModel(const Graph &graph, const std::vector<StageModule> &stages);
 
 } // namespace heterplan

@@ -27,7 +27,7 @@ public:
   int inputCount() const { return static_cast<int>(node.inputs.size()); }
   /// Inputs without what bodies capture.
   int operandCount() const { return static_cast<int>(node.operands().size()); }
-  /// Of the only body.
+  /// The number of inputs of the only body.
   int bodyInputCount() const { return static_cast<int>(node.bodies.front().inputs.size()); }
   int outputCount() const { return static_cast<int>(node.outputs.size()); }
   /// Whether input `index` is given.
@@ -50,12 +50,12 @@ public:
   std::string lookup(int table, int indices);
   /// As `in`, or "None" where it is left out.
   std::string optional(int index) { return has(index) ? in(index) : "None"; }
-  /// Likewise, but a number where the input is a constant of one element which, beside the tensor
-  /// at input `beside`, changes neither shape nor type of the result.
+  /// The expression of input `index`, but a number if the input is a constant of one element which,
+  /// beside the tensor at input `beside`, changes neither shape nor type of the result.
   std::string operand(int index, int beside);
   /// Input `index` as a number, where it is known at import or in terms of the batch.
   std::optional<std::string> number(int index);
-  /// Likewise each element of input `index`, in row-major order.
+  /// The literal of each element of input `index`, in row-major order.
   std::optional<std::vector<std::string>> numbers(int index);
   /// All inputs that are given.
   std::vector<std::string> allInputs();

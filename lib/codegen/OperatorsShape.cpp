@@ -185,7 +185,7 @@ Expression emitGather(NodeEmitter &e) {
   return e.in(0) + "[" + before + e.in(1) + "]";
 }
 
-/// The data of a GatherElements. Those that were written for a batch of one have a row for it,
+/// The data of a GatherElements. Data written for a batch of one have a row for it,
 /// which all samples read: PyTorch wants one for each.
 std::string gatheredRows(NodeEmitter &e, int64_t axis) {
   std::string sizes;

@@ -51,7 +51,7 @@ public:
 
   StringRef path() const { return folder; }
   ExchangeObserver &observer;
-  /// Where `name` is to be written; its folder is made. Fails when the user wants to end.
+  /// The path at which `name` is written; makes its folder. Fails when the user wants to end.
   Expected<std::string> begin(const Twine &name) {
     if (HeldSignals::waiting())
       return Diagnostic(Diag::CannotWrite, {folder.str(), 0, 0, ""})
@@ -72,7 +72,7 @@ public:
     digests[name.str()] = std::move(digest);
     return writeNewFile(*file, text);
   }
-  /// Of the files that write() has written.
+  /// The digests of the files that write() has written.
   const Manifest &written() const { return digests; }
 
 private:
@@ -169,7 +169,7 @@ Error writeAlternatives(Contents &contents, ArrayRef<AlternativePlan> alternativ
   return Error::success();
 }
 
-/// What needs the operators of the model.
+/// Writes the files that need the operators of the model.
 Error writeExecutable(Contents &contents, const Package &package) {
   auto stages = buildModules(*package.graph, package.layers, package.plan);
   if (!stages)
@@ -248,7 +248,8 @@ std::vector<std::string> missingParents(StringRef target) {
   return result;
 }
 
-/// What heterplan wrote into `folder`: by its manifest, or by the names of files, as before 0.2.
+/// The files that heterplan wrote into `folder`: by its manifest, or by the names of files, as
+/// before 0.2.
 class Written {
 public:
   static Expected<Written> in(StringRef folder) {

@@ -19,7 +19,7 @@ namespace heterplan {
 /// gives.
 std::vector<std::string> changedInstructions(llvm::StringRef directory, const Program &program);
 
-/// Likewise for model.py. Fails with NotGeneratable.
+/// The differences of model.py from the text that the plan gives. Fails with NotGeneratable.
 llvm::Expected<std::vector<std::string>> changedModel(llvm::StringRef directory, const Graph &graph,
                                                       const LayerGraph &layers, const Plan &plan);
 

@@ -23,7 +23,7 @@ struct ParetoPlans {
   }
 };
 
-/// Where the plan of point `index` lies in the directory: "pareto/03/plan.json".
+/// The path of the plan of point `index` in the directory: "pareto/03/plan.json".
 std::string paretoPath(size_t index);
 
 /// pareto.json; see docs/formats.md.

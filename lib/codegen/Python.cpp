@@ -87,7 +87,7 @@ std::vector<std::string> splitItems(StringRef text) {
   return items;
 }
 
-/// Where the bracket opens that closes at the end of `text`; npos when the end is no bracket.
+/// The place of the bracket that the end of `text` closes; npos if the end is no bracket.
 size_t lastBracket(StringRef text) {
   std::vector<size_t> open;
   size_t last = StringRef::npos;

@@ -21,7 +21,7 @@ std::string comment(llvm::StringRef text);
 /// A number that reads back as the same double: 0.5, 1e-05, float("inf"). Negative ones have
 /// parentheses, so that they can stand before any operator.
 std::string literal(double value);
-/// Likewise of a float32: the shortest decimals that round to it.
+/// The literal of a float32: the shortest decimals that round to it.
 std::string literal(float value);
 std::string literal(int64_t value);
 /// (), (a,), (a, b)
@@ -39,7 +39,7 @@ std::string torchType(DataType type);
 std::string dimension(Dim dim, llvm::StringRef batch);
 /// "N x 64 x 112 x 112", or "scalar".
 std::string shapeText(llvm::ArrayRef<Dim> shape);
-/// What a comment says of `tensor`: its shape, "at most" where that is a bound, or its container.
+/// The comment on `tensor`: its shape, "at most" where that is a bound, or its container.
 std::string remark(const GraphTensor &tensor);
 
 /// Lines of `statement` indented by `indent`, none longer than 100 columns where a bracket allows

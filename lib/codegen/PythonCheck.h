@@ -9,7 +9,7 @@
 
 namespace heterplan::python {
 
-/// What makes `text` no Python program, with the number of the line; nothing where strings and
+/// The first syntax error of `text`, with the number of its line; nothing if strings and
 /// brackets close, each logical line is indented as the one before allows, neither nests deeper
 /// than Python's tokenizer takes, and nothing but printable ASCII stands outside strings. Only
 /// double quotes begin strings, as in generated code. Expressions are not looked into.

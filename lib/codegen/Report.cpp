@@ -96,7 +96,7 @@ std::string layersText(const Stage &stage) {
          (stage.layers.size() > 1 ? " … " + stage.layers.back() : "");
 }
 
-/// What the memory counts beside the tensors.
+/// The memory that the plan counts beyond tensors.
 std::string memoryNote(const Plan &plan) {
   std::string counted, unknown;
   for (const DeviceMemory &memory : plan.deviceMemory)
@@ -198,7 +198,7 @@ std::string backgroundTable(const Plan &plan) {
          "%; together " + fixed(job.clusterThroughput.value(), 1) + " samples/s.</p>\n";
 }
 
-/// Of a burst plan: how many devices each stage has, what that amplifies, and what is left idle.
+/// The devices and the amplification of each stage of a burst plan, and its idle gaps.
 std::string burstSection(const Plan &plan) {
   if (plan.iterationModel != IterationModel::Burst)
     return "";
@@ -268,7 +268,7 @@ std::string checksTable(ArrayRef<Check> checks, bool holding) {
               "</table>\n");
 }
 
-/// Those that fail are shown, those that hold are folded away.
+/// The checks: failures are shown, the others are folded away.
 std::string checksSection(const Plan &plan) {
   if (plan.checks.empty())
     return "";

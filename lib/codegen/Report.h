@@ -14,7 +14,7 @@
 
 namespace heterplan {
 
-/// What a report can show beside the plan; each may be null.
+/// Optional inputs of a report beside the plan; each may be null.
 struct ReportInputs {
   const LayerGraph *model = nullptr;                 // the picture of the layers
   const Cluster *cluster = nullptr;                  // memory of the devices against its limit

@@ -8,7 +8,7 @@ namespace heterplan {
 /// An SVG element: a row for each admitted job, a box for each stretch of equal workers, the darker
 /// the more workers of those it has at most. "" where no job is admitted.
 std::string emitJobsChart(const ScheduleFigures &figures);
-/// Likewise: the share of each resource that is taken in each slot.
+/// A chart of the fraction of each resource that is used in each slot.
 std::string emitUseChart(const ScheduleFigures &figures);
 
 } // namespace heterplan

@@ -41,8 +41,8 @@ struct ScheduleFigures {
 };
 
 /// A self-contained page with a table, a Gantt chart of the jobs and a chart of each resource's
-/// use, as inline SVG. Every name is escaped. Of more than a few hundred jobs the chart shows the
-/// first ones, and says so.
+/// use, as inline SVG. Every name is escaped. If there are more than a few hundred jobs, the chart
+/// shows the first ones and states how many are left out.
 std::string emitScheduleReport(const ScheduleFigures &figures);
 
 } // namespace heterplan

@@ -30,7 +30,7 @@ GraphUse::GraphUse(const Graph &graph)
     returned[tensor] = true;
 }
 
-/// What bodies read is used, though no node of the graph consumes it.
+/// Marks the tensors that bodies read as used, although no node of the graph consumes them.
 void GraphUse::noteBodies(const GraphNode &node) {
   for (const GraphBody &body : node.bodies) {
     for (TensorId tensor : body.outputs)

@@ -1,5 +1,5 @@
-// What the forward function of one stage knows: which Python expression stands for which tensor of
-// the graph, and which parameters, buffers and constants it has used so far.
+// The state of the forward function of one stage: which Python expression stands for which tensor
+// of the graph, and which parameters, buffers and constants it has used so far.
 #pragma once
 
 #include "codegen/Python.h"

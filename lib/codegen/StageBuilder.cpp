@@ -229,7 +229,7 @@ Error StageBuilder::checkNames() const {
   return Error::success();
 }
 
-/// The last stage returns the outputs of the model. Those that are computed earlier and do not
+/// The last stage returns the outputs of the model. Outputs that are computed earlier and do not
 /// reach it cannot be returned; without the first, there is nothing to compute the loss from.
 Error StageBuilder::addOutputs() {
   for (TensorId output : model.graph.outputs) {

@@ -9,7 +9,7 @@
 
 namespace heterplan {
 
-/// What building a stage needs to know about the whole model.
+/// The facts of the whole model that building a stage needs.
 struct StageSource {
   StageSource(const Graph &graph, const LayerGraph &layers)
       : graph(graph), layers(layers), use(graph) {
@@ -31,8 +31,8 @@ struct StageSource {
   llvm::DenseMap<int, int> layerOf; // of the nodes that belong to one
 };
 
-/// What a stage receives of others and what it sends, as indices into LayerGraph::tensors. What
-/// goes to several stages is sent as often.
+/// The tensors that a stage receives and sends, as indices into LayerGraph::tensors. A tensor that
+/// several stages consume is sent once to each.
 struct StageTensors {
   std::vector<int> received, sent;
 };

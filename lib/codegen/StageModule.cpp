@@ -37,7 +37,7 @@ std::vector<int> together(ArrayRef<int> links, ArrayRef<std::vector<int>> crossi
   return result;
 }
 
-/// What `layer` reads of earlier layers, and what it makes for later ones.
+/// The tensors that `layer` reads from earlier layers and makes for later ones.
 StageTensors tensorsOf(const LayerGraph &layers, int layer) {
   StageTensors result;
   for (size_t i = 0; i < layers.tensors.size(); ++i) {

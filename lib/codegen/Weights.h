@@ -13,7 +13,7 @@
 
 namespace heterplan {
 
-/// What of `stage` is stored in its file and has values in the graph or in files beside the model.
+/// The tensors of `stage` that are stored in its file and have values in the graph or beside it.
 std::vector<TensorId> storedTensors(const Graph &graph, const StageModule &stage);
 
 /// Writes `tensors` to `path`. Values in other files are copied from `graph.folder`. Fails with

@@ -67,7 +67,7 @@ int openFolder(const std::string &folder) {
   return open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-/// Brings a file or folder to the disk. What may not be opened was not written by us.
+/// Brings a file or folder to the disk. A file that may not be opened was not written by us.
 std::error_code syncOne(const std::string &file) {
   int descriptor = open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (descriptor < 0)

@@ -12,7 +12,7 @@
 
 namespace heterplan {
 
-/// What becomes of an entry of the old directory.
+/// The fate of an entry of the old directory.
 enum class Entry {
   Replaced, // by the new contents, or gone with the old ones
   Kept,     // it is in the new directory too
@@ -44,11 +44,11 @@ public:
   /// Removes the new contents unless they were committed.
   ~DirectoryExchange();
 
-  /// Where the new contents are to be written.
+  /// The directory for the new contents.
   llvm::StringRef path() const { return fresh; }
 
   /// Puts the new contents in the place of `target`; entries that are kept are linked into them
-  /// (copied where the file system has no links). Where directories cannot be exchanged, they are
+  /// (copied where the file system has no links). If directories cannot be exchanged, they are
   /// renamed one after the other; a kill between the two leaves the old directory beside, and the
   /// next begin() puts it back. Fails with OutputNotEmpty at a refused entry and with CannotWrite;
   /// then `target` is as it was.

@@ -15,7 +15,7 @@
 namespace heterplan {
 
 /// Calls `make` for 0..count-1 on `threads` threads, and `take` on the caller's for each result in
-/// turn; with one thread both in turn on the caller's. Of results that wait to be taken there are
+/// turn; with one thread both in turn on the caller's. Waiting results number
 /// at most two for each thread. Ends with the first failure of `take`.
 template <typename T>
 llvm::Error makeInOrder(size_t count, int threads, llvm::function_ref<T(size_t)> make,

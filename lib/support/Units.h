@@ -59,7 +59,7 @@ constexpr Seconds operator/(Flops work, FlopsPerSecond rate) {
 constexpr SamplesPerSecond operator/(Samples samples, Seconds time) {
   return SamplesPerSecond(static_cast<double>(samples.value()) / time.value());
 }
-/// What `time` at `price` costs.
+/// The cost of `time` at `price`.
 /// Paid once in each `time`; nothing costs nothing.
 constexpr DollarsPerHour operator/(Dollars sum, Seconds time) {
   return DollarsPerHour(sum.value() == 0 ? 0 : sum.value() / (time.value() / 3600.0));

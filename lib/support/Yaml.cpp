@@ -74,7 +74,7 @@ private:
     return before.endswith("{") || before.endswith("[") ? before.end() - 1 : start;
   }
 
-  /// What the parser complained of, or `otherwise`.
+  /// The complaint of the parser, or `otherwise`.
   Error problem(const char *otherwise) {
     if (message.empty())
       return Diagnostic(Diag::Syntax, {path.str(), 1, 1, ""}) << otherwise;

@@ -12,8 +12,8 @@ namespace heterplan {
 void printAlternatives(llvm::raw_ostream &os, const Plan &chosen,
                        llvm::ArrayRef<AlternativePlan> alternatives);
 
-/// What each alternative would cost, and where it has `layer`; how to get them where there are
-/// none.
+/// Prints the cost of each alternative and the place of `layer` in it, or how to get alternatives
+/// if there are none.
 void explainAlternatives(llvm::raw_ostream &os, const Plan &chosen,
                          llvm::ArrayRef<AlternativePlan> alternatives, llvm::StringRef layer);
 

@@ -161,7 +161,7 @@ void printJson(const Calibration &found, const CalibrateOptions &options, size_t
   });
 }
 
-/// What the corrected times were corrected by.
+/// Adds the environment of the run that corrected the times.
 void addEnvironment(Profile &profile, const Run &run) {
   profile.date = utcNow();
   profile.engine = "calibrated by " + std::to_string(run.traces.size()) + " measured timelines";

@@ -11,7 +11,7 @@
 
 namespace heterplan {
 
-/// What the process ends with; part of the contract of the command line.
+/// The exit status of the process, which is part of the contract of the command line.
 enum ExitStatus : int {
   exitDone = 0,
   exitUsage = 1,      // wrong usage or bad input

@@ -146,7 +146,7 @@ Error check(Plan &plan, const Problem &problem) {
   return Error::success();
 }
 
-/// What is written beside a plan.
+/// The things that are written beside a plan.
 struct Beside {
   ParetoPlans front = {};
   ArrayRef<AlternativePlan> alternatives = {};
@@ -154,8 +154,8 @@ struct Beside {
   const PlanLimits *limits = nullptr;
 };
 
-/// That make the files of a plan: those asked for, else what the machine has, of which more than a
-/// few would wait for the one that writes.
+/// The number of threads that make the files of a plan: the one asked for, else one per core. More
+/// than a few threads would wait for the one that writes.
 int writingThreads(const CompileOptions &options, const SearchOptions &searching) {
   constexpr unsigned most = 8;
   if (!options.threads.empty())

@@ -129,7 +129,7 @@ Error readChoice(StringRef option, StringRef text, ArrayRef<const char *> accept
   return Error::success();
 }
 
-/// Of choicesOf().
+/// Reads one of the words of choicesOf().
 Error readChoice(StringRef option, StringRef text, auto &target) {
   return readChoice(option, text, choicesOf(option), target);
 }
@@ -281,7 +281,7 @@ Error readSets(StringRef option, ArrayRef<std::string> texts, std::vector<LayerS
   return Error::success();
 }
 
-/// What belongs to a background job, and what it cannot be combined with.
+/// Refuses options of a background job without one, and combinations that are not supported.
 Error refuseUnsupported(const CompileOptions &options) {
   bool hasJob = !options.background.empty();
   if (!hasJob && !(options.backgroundBatch.empty() && options.maxSlowdown.empty()))

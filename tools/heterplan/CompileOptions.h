@@ -28,13 +28,13 @@ struct CompileOptions {
 };
 
 void addCompileOptions(CLI::App &command, CompileOptions &options);
-/// Those of the request and of the search only.
+/// Adds the options of the request and of the search only.
 void addRequestOptions(CLI::App &command, CompileOptions &options);
 
 /// The request that `options` make; usage errors name the option. The objective is cost when a
 /// floor of the throughput, or a longest iteration, is given, throughput otherwise.
 llvm::Expected<Request> readRequest(const CompileOptions &options);
-/// Those of a search for plans of `request`.
+/// The options of a search for plans of `request`.
 llvm::Expected<SearchOptions> readSearchOptions(const CompileOptions &options,
                                                 const Request &request);
 /// How --background is planned.
@@ -43,7 +43,7 @@ struct BackgroundOptions {
   double maxSlowdown = 0; // share of the plan's iteration
 };
 llvm::Expected<BackgroundOptions> readBackgroundOptions(const CompileOptions &options);
-/// Of --alternatives; 0: none are searched.
+/// The number of alternatives (--alternatives); 0: none are searched.
 llvm::Expected<int> readAlternativeCount(const CompileOptions &options);
 /// Floors of --pareto.
 llvm::Expected<int> readParetoPoints(const CompileOptions &options);

@@ -124,7 +124,7 @@ void printText(raw_ostream &os, const Assessment &assessment, const PlanLimits &
   }
 }
 
-/// What the placement is evaluated under: everything that is read but the placement.
+/// Everything that evaluate reads except the placement.
 struct Inputs {
   std::optional<Plan> plan; // where the placement is that of a plan
   PlanningInputs planning;

@@ -80,7 +80,7 @@ Expected<ImportOptions> importOptions(const ModelOptions &options) {
   return result;
 }
 
-/// What groupLayers() refuses: nothing but constants and inputs is left to look at.
+/// A model that groupLayers() refuses: it has only constants and inputs.
 Model withoutLayers(Graph graph) {
   LayerGraph layers;
   layers.model = graph.name;
@@ -225,7 +225,7 @@ void warnOfPrecision(const Profile &profile, StringRef path, Precision precision
          << '\n';
 }
 
-/// Of types that are modelled, which `measured` does not name.
+/// Warns of device types without bf16 rates, unless `measured` names them.
 void warnOfMissingUnits(const Cluster &cluster, const std::set<std::string> &measured) {
   for (const DeviceType &type : cluster.types)
     if (type.rates && type.rates->bf16.value() == 0 && !measured.count(type.name) &&

@@ -1,5 +1,5 @@
-// What the subcommands read: a model (ONNX or layers), a cluster with its prices, a plan by its
-// file or its directory; and the options that say how.
+// The inputs of the subcommands, and the options that say how to read them: a model (ONNX or
+// layers), a cluster with its prices, and a plan by its file or its directory.
 #pragma once
 
 #include "cost/Catalogue.h"
@@ -40,7 +40,7 @@ llvm::Error checkModelPath(llvm::StringRef path);
 /// Reads `path` by the end of its name: `.onnx`, or `.json` for layers.
 llvm::Expected<Model> readModel(llvm::StringRef path, const ModelOptions &options);
 
-/// Where the prices of layers and devices come from; as given on the command line.
+/// The sources of times and prices, as given on the command line.
 struct CostOptions {
   std::string cluster;               // --cluster
   std::vector<std::string> profiles; // --profile
@@ -86,7 +86,7 @@ llvm::Expected<Catalogue> readCatalogue();
 /// The names of the bundled clusters, sorted; empty where the catalogue is not there.
 std::vector<std::string> bundledClusters();
 
-/// Where this program lies; resources are found from there.
+/// The path of this program, from which resources are found.
 std::string executablePath();
 
 /// The directory of a plan: `path` itself or the folder of the file that it names.

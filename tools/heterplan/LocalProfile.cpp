@@ -92,7 +92,7 @@ Expected<ExitStatus> measureMemory(const LocalOptions &options, const std::strin
                    output);
 }
 
-/// Where a measurement of `what` goes.
+/// The output file of a measurement of `what`.
 std::string outputFor(const LocalOptions &options, StringRef what) {
   bool alone =
       int(options.machine) + int(!options.link.empty()) + int(!options.memory.empty()) == 1;

@@ -27,7 +27,7 @@ struct LocalOptions {
 /// to a profile file: `output` where it is all that is asked for, else one beside it.
 llvm::Expected<ExitStatus> profileLocally(const LocalOptions &options);
 
-/// That --hosts, --node-rank and --port are given with what they are of.
+/// Fails if --hosts, --node-rank or --port is given without the option that it belongs to.
 llvm::Error checkHosts(const LocalOptions &options);
 
 } // namespace heterplan

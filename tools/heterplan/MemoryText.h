@@ -1,4 +1,4 @@
-// What the memory of a plan counts beside its tensors, in words.
+// The memory that a plan counts beside its tensors, in words.
 #pragma once
 
 #include "ir/Plan.h"

@@ -47,7 +47,7 @@ Profile headOf(const ProfileJob &job, const kernels::Engine &engine) {
   return head;
 }
 
-/// What the file has already; it must be of the same environment.
+/// Reads the entries that the file has already; it must be of the same environment.
 Error resume(StringRef path, Profile &profile) {
   if (!sys::fs::exists(path))
     return Error::success();
@@ -67,7 +67,7 @@ Error resume(StringRef path, Profile &profile) {
   return Error::success();
 }
 
-/// What is known of a task, or null.
+/// The entry of a task, or null.
 ProfileEntry *entryOf(Profile &profile, const ProfileJob &job, const Task &task) {
   for (ProfileEntry &entry : profile.entries)
     if (entry.signature == task.layer->signature && entry.deviceType == job.deviceType &&

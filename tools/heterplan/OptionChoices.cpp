@@ -9,7 +9,7 @@ using namespace llvm;
 namespace heterplan {
 
 namespace {
-/// Those that stand in tables of their own are not listed here.
+/// The accepted words of an option. Options with a table of their own are not listed here.
 struct Choices {
   const char *option;
   std::vector<const char *> accepted;

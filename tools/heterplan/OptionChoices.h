@@ -7,8 +7,8 @@
 
 namespace heterplan {
 
-/// What `option` ("--objective") of compile and evaluate accepts, in the order of the enumerators
-/// where it stands for some; empty: anything, or nothing.
+/// The words that `option` ("--objective") of compile and evaluate accepts, in the order of the
+/// enumerators; empty if it accepts any text or none.
 std::vector<const char *> choicesOf(llvm::StringRef option);
 
 } // namespace heterplan

@@ -1,4 +1,4 @@
-// What a command accepts, as text: for completion scripts and the manual page.
+// The options and arguments of a command as text, for completion scripts and the manual page.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -97,7 +97,7 @@ std::string limitsText(const Plan &plan) {
   return join(limits, "; ");
 }
 
-/// What whole numbers of devices cost against the best continuous sizes of the same stages.
+/// The loss by whole numbers of devices against the best continuous sizes of the same stages.
 std::string roundingText(const Plan &plan) {
   if (!plan.rounding)
     return "";
@@ -125,7 +125,7 @@ std::string fitsText(const Plan &plan) {
                                    : text + ", '" + worst->worstLayer + "' on " + worst->type;
 }
 
-/// What a burst plan takes of its devices and leaves.
+/// The device time of a burst plan and its idle time.
 std::string deviceTimeText(const Plan &plan) {
   if (plan.iterationModel != IterationModel::Burst)
     return "";
@@ -138,7 +138,7 @@ std::string deviceTimeText(const Plan &plan) {
          percent(all > 0 ? idle / all : 0) + " of it";
 }
 
-/// What bursts and pipelines were found to be worth, where `auto` compared them.
+/// The objective values of bursts and pipelines, if `auto` compared them.
 std::string alternativesText(const Plan &plan) {
   std::vector<std::string> texts;
   for (const Alternative &each : plan.alternatives) {
@@ -263,7 +263,7 @@ void printStages(raw_ostream &os, const Plan &plan) {
   table.print(os);
 }
 
-/// Of a burst plan: what the layers of each stage take for a second on one device, and the gaps.
+/// Prints the amplification of each stage of a burst plan, and its idle gaps.
 void printBurst(raw_ostream &os, const Plan &plan) {
   if (plan.iterationModel != IterationModel::Burst)
     return;

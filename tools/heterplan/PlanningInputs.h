@@ -1,5 +1,5 @@
-// What `compile` and `evaluate` plan with: the problem that their options state, and how it is
-// searched.
+// The inputs of `compile` and `evaluate`: the problem that their options state, and the options of
+// the search.
 #pragma once
 
 #include "CompileOptions.h"

@@ -1,4 +1,4 @@
-// What lib/support/Precompiled.h is to the libraries, for the command line.
+// Headers that are compiled once for the command line, as lib/support/Precompiled.h for libraries.
 #pragma once
 
 #include "support/Precompiled.h"

@@ -28,7 +28,7 @@ using namespace llvm;
 
 namespace {
 
-/// Of the entries that are `wanted` the one of the largest batch, or null.
+/// The entry of the largest batch among those that are `wanted`, or null.
 const ProfileEntry *largest(const Profile &profile, const ProfileJob &job,
                             function_ref<bool(const ProfileEntry &)> wanted) {
   const ProfileEntry *result = nullptr;

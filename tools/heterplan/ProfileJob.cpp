@@ -227,7 +227,7 @@ Expected<std::optional<std::string>> lossOf(const ProfileCommand &command, const
   return name.str();
 }
 
-/// The layer that makes the output, once more, with the loss behind it. Where it cannot be
+/// The layer that makes the output, once more, with the loss behind it. If it cannot be
 /// generated, a note says so already.
 Error addLoss(const ProfileCommand &command, ProfileJob &job) {
   Expected<std::optional<std::string>> loss = lossOf(command, job.graph);

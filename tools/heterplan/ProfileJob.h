@@ -1,4 +1,4 @@
-// What `heterplan profile` is to measure: its options, read, and the distinct layers of the model.
+// The measurements of `heterplan profile`: its options, read, and the distinct layers of the model.
 #pragma once
 
 #include "Inputs.h"

@@ -1,5 +1,5 @@
-// What is told of measured times while they are used: doubts about entries, and how well times that
-// were inferred from other layers can be trusted.
+// Messages about measured times while they are used: doubtful entries, and the errors of times that
+// were inferred from other layers.
 #pragma once
 
 #include "cost/LayerRegression.h"

@@ -77,7 +77,7 @@ ExitStatus exitStatusOf(int launched) {
   return launched == 0 ? exitDone : launched == exitInfeasible ? exitInfeasible : exitUsage;
 }
 
-/// Likewise, with the result of the runtime as JSON on stdout.
+/// Runs `launcher` and prints the result of the runtime as JSON on stdout.
 Expected<ExitStatus> runForJson(const std::string &launcher, std::vector<std::string> arguments) {
   ScratchFile result;
   if (std::error_code failure = createScratchFile("heterplan-run", "json", result.path))

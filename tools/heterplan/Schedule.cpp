@@ -121,8 +121,7 @@ PolicyResult runPolicy(Choice &choice, const Problem &problem) {
   return choice.policy->run(problem, choice.options);
 }
 
-/// What `compile` is to be told besides model, cluster and batch to read a job's model in the same
-/// way.
+/// The options with which `compile` reads a job's model in the same way.
 std::vector<std::string> compileArguments(const ScheduleOptions &options) {
   std::vector<std::string> arguments;
   auto add = [&](const char *option, const std::vector<std::string> &values, bool arePaths) {

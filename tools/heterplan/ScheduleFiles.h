@@ -1,5 +1,5 @@
-// What `schedule -o DIR` writes: schedule.json, report.html and, for jobs that name a model, what
-// runs them.
+// The files that `schedule -o DIR` writes: schedule.json, report.html and, for jobs that name a
+// model, the script that runs them.
 #pragma once
 
 #include "search/jobs/Schedule.h"

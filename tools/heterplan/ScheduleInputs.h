@@ -1,4 +1,4 @@
-// What `schedule` reads beside the jobs file: the models that jobs name.
+// The models that jobs name, which `schedule` reads beside the jobs file.
 #pragma once
 
 #include "Inputs.h"
@@ -21,7 +21,7 @@ std::string absolutePath(llvm::StringRef path);
 llvm::Error readModels(jobs::Workload &workload, llvm::StringRef jobsFile, const CostOptions &costs,
                        const ModelOptions &reading);
 
-/// Where the jobs come from; as given on the command line.
+/// The source of the jobs, as given on the command line.
 struct WorkloadOptions {
   std::string jobs;                  // a jobs file or a trace
   std::string trace, throughputs;    // --trace, --throughputs

@@ -64,7 +64,7 @@ Expected<Session> newSession(const OnlineOptions &options, const CostOptions &co
   return session;
 }
 
-/// What is given beside a state must be what it was made with.
+/// Fails if an option differs from the one that the state was made with.
 Error checkSame(const State &state, const OnlineOptions &options, const CostOptions &costs) {
   Location place{options.state, 0, 0, ""};
   if (!costs.cluster.empty()) {

@@ -13,7 +13,7 @@ using namespace llvm;
 namespace heterplan {
 
 namespace {
-/// What may stand in an option's value.
+/// The kind of an option's value.
 enum class ValueKind { Other, File, Cluster };
 
 ValueKind kindOf(const OptionText &option) {
@@ -87,7 +87,7 @@ std::string shellWord(StringRef text) {
   return result + "'";
 }
 
-/// What zsh calls, or chooses from, to complete a value; " ": nothing is known.
+/// The function or the words by which zsh completes a value; " " if neither is known.
 std::string completerOf(const OptionText &option) {
   if (std::string choices = choicesOf(option); !choices.empty())
     return "(" + choices + ")";

@@ -24,7 +24,7 @@ struct SimulateOptions {
   bool json = false;
 };
 
-/// What the ranks of a stage do, summed over them.
+/// The times of a stage, summed over its ranks.
 struct StageUse {
   int ranks = 0;
   Seconds computing{}, moving{};

@@ -30,7 +30,7 @@ struct VerifyOptions {
   bool json = false, verbose = false;
 };
 
-/// What was checked, and what the plan claims that was not.
+/// The checks, and the claims of the plan that were not checked.
 struct Report {
   std::vector<Finding> findings;
   std::vector<std::pair<std::string, std::string>> unchecked; // name, why
@@ -139,7 +139,7 @@ void addClaims(const Plan &plan, Report &report) {
         {"fits", "the search states the residuals of the fits of Amdahl's law"});
 }
 
-/// What was written with the plan in `directory`.
+/// Checks the files that were written with the plan in `directory`.
 Error addDirectory(const PlanInputs &inputs, const std::string &directory, Report &report) {
   Expected<std::vector<std::string>> wrong = mismatches(directory);
   report.add("files", wrong ? *wrong : std::vector<std::string>{toText(wrong.takeError())});
@@ -165,7 +165,7 @@ Error addDirectory(const PlanInputs &inputs, const std::string &directory, Repor
   return Error::success();
 }
 
-/// What the plan says of a copy of its background job and `copy`, its plan, does not.
+/// The figures of a copy of the background job that differ from those of its own plan, `copy`.
 std::vector<std::string> copyMismatches(const BackgroundJob &job, const Plan &copy) {
   constexpr double agreement = 1e-6;
   std::vector<std::string> wrong;
