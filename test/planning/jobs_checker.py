@@ -85,6 +85,10 @@ def servers_needed(workers, ratio):
     return math.ceil(workers / ratio - 1e-12)
 
 
+def cpu_types(cluster, node):
+    return tuple(sorted(t for t in cluster.nodes[node]["devices"] if cluster.types[t]["kind"] == "cpu"))
+
+
 def check(schedule_path, jobs_path, cluster_path, profiles):
     """Asserts that the schedule holds; returns it."""
     schedule = json.loads(Path(schedule_path).read_text())
@@ -125,11 +129,21 @@ def check(schedule_path, jobs_path, cluster_path, profiles):
             assert entry["utility"] == 0 and entry["start"] is None and entry["completion"] is None
             continue
         work, done = job["epochs"] * job["samples"], 0
+        restart = job.get("restart", 0)
+        restart = restart["seconds"] if isinstance(restart, dict) else quantity(restart, TIMES) if restart else 0
         for slot in sorted(slots):
+            same = slot - 1 in slots and sorted(slots[slot - 1]) == sorted(slots[slot])
+            assert same or job.get("preemptible", True) or slot == min(slots), (entry, slot)
+            share = 1 if same else 1 - restart / slot_seconds
+            assert len({row[0] for row in slots[slot]}) <= job.get("max_nodes", math.inf), (entry, slot)
+            on_gpus = demand(job, "worker", "gpu") > 0
+            kinds = {row[1] if on_gpus else cpu_types(cluster, row[0]) for row in slots[slot] if row[2]}
+            assert len(kinds) == 1 or not job.get("same_type", "model" in job), (entry, slot)
             assert done < work * (1 - 1e-9), (entry, slot)
             workers = sum(row[2] for row in slots[slot])
             servers = sum(row[3] for row in slots[slot])
-            assert 1 <= workers <= job["batch"]
+            assert entry["minWorkers"] >= job.get("min_workers", 1)
+            assert entry["minWorkers"] <= workers <= job["batch"]
             assert servers >= servers_needed(workers, job["workers_per_server"])
             speed = cluster.bandwidth({row[0] for row in slots[slot]})
             exchange = job["workers_per_server"] / job["batch"] * 2 * entry["gradientBytes"] / speed
@@ -139,9 +153,14 @@ def check(schedule_path, jobs_path, cluster_path, profiles):
                     cpus = [t for t in cluster.nodes[node]["devices"] if cluster.types[t]["kind"] == "cpu"]
                     names = [kind] if demand(job, "worker", "gpu") else cpus
                     seconds = max(seconds[name] for name in names)
-                done += count * slot_seconds / (seconds + exchange) if count else 0
+                done += share * count * slot_seconds / (seconds + exchange) if count else 0
         assert done >= work * (1 - 1e-9), (entry, done, work)
         assert entry["start"] == min(slots) and entry["completion"] == max(slots)
+        deadline = job.get("deadline", {})
+        if deadline.get("class") == "hard":
+            assert max(slots) <= job["arrival"] + deadline["slots"], entry
+        for name in job.get("after", []):
+            assert name in parts and max(parts[name]) < min(slots), (entry, name)
         worth = utility(job["utility"], max(slots) - job["arrival"])
         assert math.isclose(entry["utility"], worth, rel_tol=1e-9, abs_tol=1e-300)
         total += worth

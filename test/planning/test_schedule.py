@@ -17,7 +17,7 @@ from conftest import BINARY, CLUSTERS, MODELS, SOURCE
 from jobs_checker import check
 
 EXAMPLE = SOURCE / "profiles/jobs/example.yaml"
-POLICIES = ["pd-ors", "fifo", "srtf", "drf", "dorm", "oasis", "gavel-like"]
+POLICIES = ["auto", "pd-ors", "fifo", "srtf", "drf", "dorm", "oasis", "gavel-like"]
 
 
 def schedule(*arguments) -> subprocess.CompletedProcess:
@@ -30,7 +30,7 @@ def checked(tmp_path, jobs: Path, cluster: Path, *options) -> dict:
     return check(tmp_path / "out/schedule.json", jobs, cluster, SOURCE / "profiles")
 
 
-def contended(seed: int, jobs: int, slots: int) -> dict:
+def contended(seed: int, jobs: int, slots: int, rules: bool = False) -> dict:
     """Jobs for mixed-small, more than it can do."""
     draw = random.Random(seed)
     made = []
@@ -52,6 +52,13 @@ def contended(seed: int, jobs: int, slots: int) -> dict:
                 {"kind": "deadline", "value": draw.uniform(1, 100), "deadline": target},
                 {"kind": "constant", "value": draw.uniform(1, 100)}]),
         })
+        if rules:
+            made[-1] |= draw.choice([{}, {"min_workers": draw.randint(1, made[-1]["batch"])}])
+            made[-1] |= {"same_type": draw.random() < 0.5, "preemptible": draw.random() < 0.7}
+            made[-1] |= draw.choice([{}, {"max_nodes": draw.randint(1, 3)}])
+            made[-1] |= draw.choice([{}, {"restart": {"seconds": draw.randint(0, 300)}}, {"restart": "2min"}])
+            made[-1] |= draw.choice([{}, {"deadline": {"slots": target, "class": draw.choice(["hard", "soft"])}}])
+            made[-1] |= draw.choice([{}, {}, {"after": [made[draw.randrange(i)]["name"]]} if i else {}])
     return {"slot": "10min", "slots": slots, "jobs": made}
 
 
@@ -69,6 +76,48 @@ def test_contended_clusters_hold_and_the_bound_is_the_same(tmp_path, policy):
         result = checked(tmp_path, jobs, CLUSTERS / "mixed-small.yaml", "--policy", policy, "--seed", str(seed))
         other = checked(tmp_path, jobs, CLUSTERS / "mixed-small.yaml", "--policy", "fifo")
         assert result["utilityUpperBound"] == other["utilityUpperBound"]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_rules_of_jobs_hold(tmp_path, policy):
+    for seed in range(2):
+        jobs = tmp_path / f"jobs{seed}.yaml"
+        jobs.write_text(yaml.safe_dump(contended(seed, 25, 24, rules=True)))
+        assert checked(tmp_path, jobs, CLUSTERS / "mixed-small.yaml", "--policy", policy)["makespan"] > 0
+
+
+def test_pods_of_whole_nodes_start_together(tmp_path):
+    """kueue#1476: the master of a job of two pods of 8 GPUs waits for its worker."""
+    cluster = tmp_path / "cluster.yaml"
+    cluster.write_text("device_types: {a100: {catalogue: a100-sxm4-80gb}}\n"
+                       "nodes: [{name: n, count: 2, devices: {a100: 8}, link: nvlink3, host: {cpu: 9, memory: 9GiB}}]\n"
+                       "network: {bandwidth: 100Gbit/s, latency: 5us}\n")
+    job = {"epochs": 1, "sample_time": "10ms", "gradient": "0B", "server": {}, "workers_per_server": 9}
+    one = job | {"name": "one", "arrival": 0, "samples": 60000, "batch": 1, "worker": {"gpu": 1},
+                 "utility": {"kind": "constant", "value": 10}}
+    pods = job | {"name": "pods", "arrival": 1, "samples": 96000, "batch": 2, "worker": {"gpu": 8},
+                  "utility": {"kind": "constant", "value": 50}}
+    for stated in ({}, {"min_workers": 2}, {"min_workers": 1}):
+        jobs = tmp_path / "jobs.yaml"
+        jobs.write_text(yaml.safe_dump({"slot": "60s", "slots": 40, "jobs": [one, json.loads(json.dumps(pods | stated))]}))
+        result = checked(tmp_path, jobs, cluster, "--policy", "fifo")
+        assert result["jobs"][1]["minWorkers"] == stated.get("min_workers", 2)
+        assert result["jobs"][1]["start"] == (1 if stated.get("min_workers") == 1 else 10)
+
+
+def test_small_jobs_share_a_node(tmp_path):
+    """microsoft/pai#3894: two jobs of 4 GPUs leave a node of 8 to one of 6; FIFO runs all three, and so must the default."""
+    cluster = tmp_path / "cluster.yaml"
+    cluster.write_text("device_types: {v100: {catalogue: v100-sxm2-16gb}}\n"
+                       "nodes: [{name: n, count: 2, devices: {v100: 8}, link: nvlink2, host: {cpu: 9, memory: 9GiB}}]\n"
+                       "network: {bandwidth: 100Gbit/s, latency: 5us}\n")
+    made = [{"name": f"job{i}", "arrival": 0, "epochs": 1, "samples": 6000 + 3000 * (i == 2), "batch": 1,
+             "sample_time": "40ms", "gradient": "0B", "worker": {"gpu": 6 if i == 2 else 4}, "server": {},
+             "workers_per_server": 9, "utility": {"kind": "deadline", "value": 10, "deadline": 5}} for i in range(3)]
+    for order in ((0, 1, 2), (2, 0, 1), (0, 2, 1)):
+        jobs = tmp_path / "jobs.yaml"
+        jobs.write_text(yaml.safe_dump({"slot": "60s", "slots": 20, "jobs": [made[i] for i in order]}))
+        assert checked(tmp_path, jobs, cluster)["totalUtility"] == 30
 
 
 def test_time_and_gradient_come_from_models(tmp_path):

@@ -182,7 +182,16 @@ private:
     if (admitted != !slots.empty())
       found << job.name << " has rows and is declined, or the other way round\n";
     double done = 0, work = double(job.epochs) * double(job.samples);
+    std::vector<Row> before;
+    int last = -2;
     for (const auto &[slot, part] : slots) {
+      checkRules(job, slot, part);
+      bool isSame = slot == last + 1 && same(before, part);
+      if (!job.preemptible && !before.empty() && !isSame)
+        found << job.name << " is moved or interrupted\n";
+      double share = isSame ? 1 : 1 - job.restart.value() / workload.slot.value();
+      before = part;
+      last = slot;
       if (done >= work * (1 - 1e-9))
         found << job.name << " has rows after it is done\n";
       double workers = 0, servers = 0;
@@ -190,17 +199,63 @@ private:
         workers += row.workers;
         servers += row.servers;
       }
-      if (workers < 1 || workers > double(job.batch))
+      if (workers < double(std::max<int64_t>(1, job.minWorkers)) || workers > double(job.batch))
         found << job.name << " has " << workers << " workers\n";
       if (servers < std::ceil(workers / job.workersPerServer))
         found << job.name << " has " << servers << " servers for " << workers << " workers\n";
-      done += samplesOf(job, part);
+      done += share * samplesOf(job, part);
     }
     if (!admitted)
       return;
     if (done < work * (1 - 1e-9))
       found << job.name << " trains " << done << " of " << work << '\n';
     total += utilityOf(job.utility, slots.rbegin()->first - job.arrival);
+    if (job.deadline && job.deadline->isHard &&
+        slots.rbegin()->first > job.arrival + job.deadline->slots)
+      found << job.name << " ends after its deadline\n";
+    for (const std::string &name : job.after) {
+      int end = workload.slots;
+      for (const Row &row : rows)
+        if (workload.jobs[row.job].name == name)
+          end = end == workload.slots ? row.slot : std::max(end, row.slot);
+      if (slots.begin()->first <= end)
+        found << job.name << " starts before the end of " << name << '\n';
+    }
+  }
+
+  static bool same(const std::vector<Row> &a, const std::vector<Row> &b) {
+    auto key = [](const std::vector<Row> &rows) {
+      std::set<std::tuple<std::string, std::string, double, double>> all;
+      for (const Row &row : rows)
+        all.insert({row.node, row.type, row.workers, row.servers});
+      return all;
+    };
+    return key(a) == key(b);
+  }
+
+  /// Device types and nodes of one slot.
+  void checkRules(const jobs::Job &job, int slot, const std::vector<Row> &part) {
+    std::set<std::string> types, names;
+    for (const Row &row : part) {
+      names.insert(row.node);
+      std::string type = job.worker[2] > 0 ? typeOf(row) : "";
+      for (const auto &[name, count] : nodes[row.node]->devices)
+        if (job.worker[2] == 0 && isCpu(name))
+          type += name + ",";
+      if (row.workers > 0)
+        types.insert(type);
+    }
+    if (job.sameType.value_or(false) && types.size() > 1)
+      found << job.name << " has several device types in slot " << slot << '\n';
+    if (job.maxNodes > 0 && int(names.size()) > job.maxNodes)
+      found << job.name << " is on " << names.size() << " nodes in slot " << slot << '\n';
+  }
+
+  bool isCpu(const std::string &name) const {
+    for (const DeviceType &type : cluster.types)
+      if (type.name == name)
+        return type.deviceClass == DeviceClass::Cpu;
+    return false;
   }
 
   const Cluster &cluster;

@@ -13,6 +13,7 @@ class RandomJobs {
 public:
   struct Size {
     int jobs = 5, slots = 8, nodes = 3;
+    bool rules = false; // gangs, device types, nodes, restarts, deadlines, dependencies
   };
 
   explicit RandomJobs(uint64_t seed) : RandomJobs(seed, Size()) {}
@@ -118,7 +119,24 @@ private:
     job.gradient = Bytes(std::floor(exchange * cluster.network.bandwidth.value() *
                                     double(job.batch) / (2 * job.workersPerServer)));
     job.utility = utility();
+    if (most.rules)
+      addRules(job, index);
     workload.jobs.push_back(job);
+  }
+
+  void addRules(jobs::Job &job, int index) {
+    if (chance(50))
+      job.minWorkers = uniform(1, int(std::min<int64_t>(job.batch, 4)));
+    job.sameType = chance(50);
+    if (chance(30))
+      job.maxNodes = uniform(1, 2);
+    if (chance(50))
+      job.restart = workload.slot * (chance(50) ? 0.25 : real(0, 0.9));
+    job.preemptible = chance(70);
+    if (chance(30))
+      job.deadline = jobs::JobDeadline{uniform(0, workload.slots), chance(50)};
+    if (index > 0 && chance(20))
+      job.after.push_back("job" + std::to_string(uniform(0, index - 1)));
   }
 
   void setTimes(jobs::Job &job, bool onGpus) {

@@ -30,6 +30,17 @@ inline StatedJobs statedJobs(const Cluster &cluster, const jobs::Workload &workl
       own.sampleTime = job.sampleTime;
     own.typeTimes = job.sampleTimes;
     own.gradient = job.gradient;
+    own.minWorkers = job.minWorkers;
+    own.sameType = job.sameType.value_or(false);
+    own.maxNodes = job.maxNodes;
+    own.restart = job.restart;
+    own.preemptible = job.preemptible;
+    if (job.deadline && job.deadline->isHard)
+      own.lastDelay = job.deadline->slots;
+    for (const std::string &name : job.after)
+      for (size_t other = 0; other < workload.jobs.size(); ++other)
+        if (workload.jobs[other].name == name)
+          own.after.push_back(int(other));
     for (int delay = 0; delay < workload.slots; ++delay)
       own.utility.push_back(job.utility.at(delay));
   }

@@ -14,6 +14,7 @@
 #include "support/Suggestion.h"
 
 #include <chrono>
+#include <cmath>
 
 using namespace heterplan;
 using namespace heterplan::jobs;
@@ -46,8 +47,9 @@ Expected<Choice> readChoice(const ScheduleOptions &options) {
   std::vector<const char *> names;
   for (const PolicyInfo &policy : policies())
     names.push_back(policy.name);
+  std::string usual = options.explain.empty() ? "auto" : "pd-ors"; // which has prices to explain
   Expected<size_t> index =
-      choiceOption("--policy", options.policy.empty() ? names.front() : options.policy, names);
+      choiceOption("--policy", options.policy.empty() ? usual : options.policy, names);
   if (!index)
     return index.takeError();
   Expected<int64_t> seed = wholeOption("--seed", options.seed, 0, 0, INT64_MAX);
@@ -179,7 +181,8 @@ Expected<ExitStatus> schedule(const ScheduleOptions &options) {
     return explained.takeError();
   choice->options.explain = *explained;
   PolicyResult result = runPolicy(*choice, *problem);
-  RunFacts facts{choice->name, choice->options.seed, utilityUpperBound(*problem), result.optimal};
+  double bound = std::isfinite(result.upperBound) ? result.upperBound : utilityUpperBound(*problem);
+  RunFacts facts{choice->name, choice->options.seed, bound, result.optimal, result.chosen};
   if (!options.directory.empty())
     if (Error error = writeSchedule(options.directory, *problem, result.schedule, facts,
                                     compileArguments(options)))
@@ -200,7 +203,7 @@ void heterplan::addSchedule(CLI::App &root, Action &action) {
   std::string names;
   for (const PolicyInfo &policy : policies())
     names += (names.empty() ? "" : "; ") + std::string(policy.name) + ": " + policy.help;
-  addText(*command, "--policy", options->policy, "NAME", "who gets what (pd-ors). " + names);
+  addText(*command, "--policy", options->policy, "NAME", "who gets what (auto). " + names);
   addText(*command, "-o,--output", options->directory, "DIR",
           "write schedule.json, report.html and what runs the jobs there");
   addText(*command, "--explain", options->explain, "JOB",

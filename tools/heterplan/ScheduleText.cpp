@@ -62,7 +62,8 @@ void printSchedule(raw_ostream &os, const Problem &problem, const Schedule &sche
   double total = totalUtility(problem, schedule);
   CompletionTimes times = completionTimes(problem, schedule);
   std::array<double, resources> shares = utilisation(problem, schedule);
-  os << "\npolicy       " << facts.policy << '\n'
+  os << "\npolicy       " << facts.policy << (facts.chosen.empty() ? "" : " (" + facts.chosen + ")")
+     << '\n'
      << "utility      " << plain(total) << " of at most " << plain(facts.upperBound)
      << (facts.optimal ? " (this is the optimum)\n" : "\n") << "admitted     " << times.admitted
      << " of " << problem.size() << " jobs\n"

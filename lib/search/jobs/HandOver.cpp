@@ -127,7 +127,7 @@ std::vector<Segment> segmentsOf(const Problem &problem, int index, const JobPlan
         !segments.empty() && segments.back().last + 1 == slot && segments.back().rows == rows;
     if (!continues)
       segments.push_back({slot, slot, rows, stepsOf(job, done), 0});
-    done += problem.samplesOf(index, rows);
+    done += samplesIn(problem, index, plan, slot);
     segments.back().last = slot;
     segments.back().steps = stepsOf(job, done) - segments.back().stepsBefore;
   }

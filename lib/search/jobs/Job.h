@@ -7,7 +7,9 @@
 
 #include <array>
 #include <map>
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace heterplan::jobs {
 
@@ -36,6 +38,14 @@ struct Utility {
 };
 const char *nameOf(Utility::Kind kind);
 
+/// The delay in slots by which a job should end. A job with a hard deadline that cannot be met is
+/// declined; a soft one is only counted when it is missed.
+struct JobDeadline {
+  int slots = 0;
+  bool isHard = false;
+  bool operator==(const JobDeadline &) const = default;
+};
+
 struct Job {
   std::string name;
   int arrival = 0;  // slot
@@ -54,6 +64,20 @@ struct Job {
   Location location{};
   Location modelLocation{};
   double done = 0; // samples that are trained already
+
+  /// Fewest workers in a slot in which the job has any: a gang. Problem::create decides where it is
+  /// 0.
+  int64_t minWorkers = 0;
+  /// Whether all workers of a slot have one device type. Unless it is stated, Problem::create sets
+  /// it for the jobs that name a model.
+  std::optional<bool> sameType;
+  int maxNodes = 0; // nodes with workers or servers of the job in a slot; 0: any number
+  /// Time that a slot loses when the rows of the job differ from those of the slot before.
+  Seconds restart{};
+  /// A job that is not preemptible keeps its rows from its first slot to its last.
+  bool preemptible = true;
+  std::optional<JobDeadline> deadline;
+  std::vector<std::string> after; // jobs that end before this one starts
 
   double work() const { return double(epochs) * double(samples) - done; }
   bool runsOnGpus() const { return worker[Gpu] > 0; }

@@ -65,9 +65,15 @@ void Machines::addNode(const NodeGroup &group, int groupIndex, int index) {
   machine.sites = static_cast<int>(places.size()) - machine.firstSite;
   for (int site = 0; index == 0 && site < machine.sites; ++site)
     examples.push_back(machine.firstSite + site);
-  for (int site = 0; site < machine.sites; ++site)
-    places[machine.firstSite + site].kind =
-        static_cast<int>(examples.size()) - machine.sites + site;
+  auto known = llvm::find(cpuClasses, machine.cpuTypes);
+  auto cpuClass = static_cast<int>(known - cpuClasses.begin());
+  if (known == cpuClasses.end())
+    cpuClasses.push_back(machine.cpuTypes);
+  for (int site = 0; site < machine.sites; ++site) {
+    Site &place = places[machine.firstSite + site];
+    place.kind = static_cast<int>(examples.size()) - machine.sites + site;
+    place.cpuClass = cpuClass;
+  }
   machines.push_back(std::move(machine));
 }
 

@@ -19,6 +19,7 @@ struct Site {
   int gpuType = -1;                      // index into Cluster::types; -1: the node has no GPUs
   std::array<int, resources> resource{}; // indices into Machines::capacity
   int kind = 0;                          // sites of one kind have equal devices, links and zones
+  int cpuClass = 0;                      // nodes of one class have the same CPU types
 };
 
 struct Machine {
@@ -56,6 +57,8 @@ public:
   /// How many kinds of sites there are, and one site of each.
   int kinds() const { return static_cast<int>(examples.size()); }
   int exampleOf(int kind) const { return examples[kind]; }
+  /// How many classes of CPU types there are; see Site::cpuClass.
+  int classes() const { return static_cast<int>(cpuClasses.size()); }
   /// Nodes that are down have nothing.
   void takeDown(int node);
 
@@ -70,6 +73,7 @@ private:
   std::vector<int> owners;
   std::vector<Resource> resourceKinds;
   std::vector<int> examples;
+  std::vector<std::vector<int>> cpuClasses;
 };
 
 } // namespace heterplan::jobs

@@ -3,6 +3,7 @@
 #include "cost/TrafficPrice.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringMap.h"
 
 #include <algorithm>
 #include <cmath>
@@ -45,11 +46,121 @@ Expected<Problem> Problem::create(Machines machines, Workload workload) {
            << "the nodes have " << problem.nodes.capacity().size() << " resources over "
            << problem.slots() << " slots; at most " << mostCells
            << " of both together are accepted";
+  for (Job &job : problem.load.jobs)
+    problem.settle(job);
+  if (Error error = problem.findDependencies())
+    return error;
   problem.index();
-  for (const Job &job : problem.jobs())
+  for (const Job &job : problem.jobs()) {
     if (Error error = problem.check(job))
       return error;
+    if (Error error = problem.checkRules(job))
+      return error;
+  }
   return problem;
+}
+
+/// Rules that the job leaves open. A worker that takes all of a node of eight GPUs or more is a pod
+/// of a job of several nodes, and frameworks start such pods together.
+void Problem::settle(Job &job) const {
+  constexpr double gpusOfPod = 8;
+  if (!job.sameType)
+    job.sameType = !job.model.empty();
+  if (job.minWorkers > 0)
+    return;
+  double largest = 0, fit = 0;
+  for (const Site &site : nodes.sites()) {
+    double gpus = nodes.capacity()[site.resource[Gpu]];
+    largest = std::max(largest, gpus);
+    fit += job.runsOnGpus() && gpus >= job.worker[Gpu];
+  }
+  bool isPod = job.worker[Gpu] >= gpusOfPod && job.worker[Gpu] == largest;
+  job.minWorkers = isPod && double(job.batch) <= fit ? job.batch : 1;
+}
+
+Error Problem::checkRules(const Job &job) const {
+  if (job.minWorkers > job.batch)
+    return Diagnostic(Diag::OutOfRange, job.location).note({}, "a slot has at most 'batch' workers")
+           << "min_workers of job '" << job.name << "' is " << job.minWorkers
+           << ", more than its batch of " << job.batch;
+  if (job.restart >= slot())
+    return Diagnostic(Diag::OutOfRange, job.location)
+               .note({}, "use longer slots; restarts of several slots are not supported")
+           << "restart of job '" << job.name << "' takes " << job.restart.value()
+           << " s; it must be shorter than a slot of " << slot().value() << " s";
+  return Error::success();
+}
+
+Error Problem::findDependencies() {
+  StringMap<int> names;
+  for (int job = 0; job < size(); ++job)
+    names[load.jobs[job].name] = job;
+  dependencies.resize(size());
+  releases.resize(size());
+  for (int index = 0; index < size(); ++index) {
+    releases[index] = job(index).arrival;
+    for (const std::string &name : job(index).after) {
+      auto entry = names.find(name);
+      if (entry == names.end())
+        return Diagnostic(Diag::UnknownJob, job(index).location)
+               << "job '" << job(index).name << "' comes after '" << name
+               << "', which is no job of the file";
+      dependencies[index].push_back(entry->second);
+    }
+  }
+  return orderDependencies();
+}
+
+/// The longest chain of jobs before each one, and when the last of them arrives.
+Error Problem::orderDependencies() {
+  std::vector<int> waiting(size()), ready;
+  std::vector<std::vector<int>> followers(size());
+  for (int index = 0; index < size(); ++index) {
+    waiting[index] = static_cast<int>(dependencies[index].size());
+    for (int before : dependencies[index])
+      followers[before].push_back(index);
+    if (waiting[index] == 0)
+      ready.push_back(index);
+  }
+  depths.assign(size(), 0);
+  size_t ordered = 0;
+  for (; ordered < ready.size(); ++ordered)
+    for (int next : followers[ready[ordered]]) {
+      depths[next] = std::max(depths[next], depths[ready[ordered]] + 1);
+      releases[next] = std::max(releases[next], releases[ready[ordered]]);
+      if (--waiting[next] == 0)
+        ready.push_back(next);
+    }
+  if (ordered == size_t(size()))
+    return Error::success();
+  int waits = 0;
+  while (waiting[waits] == 0)
+    ++waits;
+  return Diagnostic(Diag::OutOfRange, job(waits).location)
+             .note({}, "remove one 'after' of the cycle")
+         << "job '" << job(waits).name << "' waits for itself";
+}
+
+int Problem::lastSlot(int index) const {
+  const Job &job = load.jobs[index];
+  if (!job.deadline || !job.deadline->isHard)
+    return slots() - 1;
+  return int(std::min<int64_t>(slots() - 1, int64_t(job.arrival) + job.deadline->slots));
+}
+
+int Problem::typeAt(int job, int site) const {
+  const Site &place = nodes.sites()[site];
+  return load.jobs[job].runsOnGpus() ? place.gpuType : place.cpuClass;
+}
+
+int Problem::types(int job) const {
+  return load.jobs[job].runsOnGpus() ? int(nodes.cluster().types.size()) : nodes.classes();
+}
+
+int Problem::mostNodes(int job) const {
+  auto all = static_cast<int>(nodes.nodes().size());
+  int most = load.jobs[job].maxNodes;
+  return most > 0 ? std::min(most, all) : all;
 }
 
 Error Problem::check(const Job &job) const {
@@ -81,8 +192,10 @@ void Problem::index() {
   order.resize(size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-    if (job(a).arrival != job(b).arrival)
-      return job(a).arrival < job(b).arrival;
+    if (releases[a] != releases[b])
+      return releases[a] < releases[b];
+    if (depths[a] != depths[b])
+      return depths[a] < depths[b];
     return job(a).priority > job(b).priority;
   });
   for (const Job &job : jobs()) {

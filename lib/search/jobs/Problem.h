@@ -40,8 +40,15 @@ public:
   int size() const { return static_cast<int>(load.jobs.size()); }
   int slots() const { return load.slots; }
   Seconds slot() const { return load.slot; }
-  /// Indices of the jobs as they arrive: by slot, priority, order of the file.
+  /// Indices of the jobs in the order in which they are decided: by release, jobs before those that
+  /// wait for them, priority, order of the file.
   const std::vector<int> &arrivals() const { return order; }
+  /// The arrival of `job`, or the latest of the jobs that it waits for.
+  int release(int job) const { return releases[job]; }
+  /// The jobs that end before `job` starts.
+  const std::vector<int> &before(int job) const { return dependencies[job]; }
+  /// The last slot in which `job` may end: of the horizon, or of its hard deadline.
+  int lastSlot(int job) const;
 
   /// Computing of one sample on a worker at a site of `kind`; infinite where it cannot run.
   Seconds sampleTime(int job, int kind) const { return times[job][kind]; }
@@ -53,8 +60,21 @@ public:
   /// The bandwidth that the rows of a job in a slot see: the node's link where they are on one
   /// node, else the network of their zone, else that between zones.
   BytesPerSecond bandwidth(llvm::ArrayRef<Row> rows) const;
-  /// What all rows of a job in a slot train together.
+  /// What all rows of a job in a slot train together, if the job does not restart.
   double samplesOf(int job, llvm::ArrayRef<Row> rows) const;
+  /// The share of a slot that is left when the job restarts.
+  double restartShare(int job) const { return 1 - load.jobs[job].restart / slot(); }
+  /// Samples of a slot with `rows` after one with `previous`: unless the rows are the same, the job
+  /// restarts. Rows are by site.
+  double samplesIn(int job, const Rows &rows, const Rows &previous) const {
+    return samplesOf(job, rows) * (rows == previous ? 1 : restartShare(job));
+  }
+  /// The device type of workers of `job` at `site`: equal numbers are equal types.
+  int typeAt(int job, int site) const;
+  /// How many types there are.
+  int types(int job) const;
+  /// On how many nodes `job` may be in a slot.
+  int mostNodes(int job) const;
 
   /// Whether `job` can have workers (servers) at `site` at all, given enough of what is free there.
   bool takesWorkers(int job, int site) const;
@@ -71,12 +91,17 @@ private:
   Problem(Machines machines, Workload workload)
       : nodes(std::move(machines)), load(std::move(workload)) {}
   llvm::Error check(const Job &job) const;
+  llvm::Error checkRules(const Job &job) const;
+  void settle(Job &job) const;
+  llvm::Error findDependencies();
+  llvm::Error orderDependencies();
   void index();
   double timeAt(const Job &job, const Site &site) const;
 
   Machines nodes;
   Workload load;
-  std::vector<int> order;
+  std::vector<int> order, releases, depths;
+  std::vector<std::vector<int>> dependencies;
   std::vector<std::vector<Seconds>> times; // by job and kind
 };
 

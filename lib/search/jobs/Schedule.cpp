@@ -10,18 +10,23 @@ namespace heterplan::jobs {
 void trim(const Problem &problem, int job, JobPlan &plan) {
   double done = 0;
   for (auto slot = plan.slots.begin(); slot != plan.slots.end();) {
-    double samples = problem.samplesOf(job, slot->second);
-    if (samples <= 0 || isDone(problem.job(job), done)) {
+    if (problem.samplesOf(job, slot->second) <= 0 || isDone(problem.job(job), done)) {
       slot = plan.slots.erase(slot);
       continue;
     }
-    done += samples;
     std::sort(slot->second.begin(), slot->second.end(),
               [](const Row &a, const Row &b) { return a.site < b.site; });
+    done += samplesIn(problem, job, plan, slot->first);
     ++slot;
   }
   if (!isDone(problem.job(job), done))
     plan.slots.clear();
+}
+
+double samplesIn(const Problem &problem, int job, const JobPlan &plan, int slot) {
+  auto before = plan.slots.find(slot - 1);
+  return problem.samplesIn(job, plan.slots.at(slot),
+                           before == plan.slots.end() ? Rows() : before->second);
 }
 
 double utilityOf(const Problem &problem, const Schedule &schedule, int job) {

@@ -25,6 +25,9 @@ using Schedule = std::vector<JobPlan>; // by job
 /// Leaves out the slots without workers and those after the job is done; all, where it is not.
 void trim(const Problem &problem, int job, JobPlan &plan);
 
+/// What `job` trains in `slot`, in which it has rows.
+double samplesIn(const Problem &problem, int job, const JobPlan &plan, int slot);
+
 /// Utility of the decision about `job`; 0 if it was declined.
 double utilityOf(const Problem &problem, const Schedule &schedule, int job);
 double totalUtility(const Problem &problem, const Schedule &schedule);
@@ -47,8 +50,9 @@ CompletionTimes completionTimes(const Problem &problem, const Schedule &schedule
 struct RunFacts {
   std::string policy;
   uint64_t seed = 0;
-  double upperBound = 0; // on total utility, of any schedule
-  bool optimal = false;  // proven
+  double upperBound = 0;   // on total utility, of any schedule
+  bool optimal = false;    // proven
+  std::string chosen = {}; // of auto: where the schedule comes from
 };
 /// schedule.json. Deterministic.
 std::string toJson(const Problem &problem, const Schedule &schedule, const RunFacts &facts);

@@ -64,6 +64,8 @@ void writeJob(JsonWriter &json, const Problem &problem, const Schedule &schedule
     json.attribute("utility", utilityOf(problem, schedule, index));
     writeSampleSeconds(json, problem, index);
     json.attribute("gradientBytes", job.gradient.value());
+    json.attribute("minWorkers", job.minWorkers);
+    json.attribute("sameType", *job.sameType);
     json.attribute("reason", plan.reason);
   });
 }
@@ -89,6 +91,8 @@ std::string toJson(const Problem &problem, const Schedule &schedule, const RunFa
   double total = totalUtility(problem, schedule);
   json.object([&] {
     json.attribute("policy", facts.policy);
+    if (!facts.chosen.empty())
+      json.attribute("chosen", facts.chosen);
     json.attribute("seed", int64_t(facts.seed));
     json.attribute("totalUtility", total);
     json.attribute("utilityUpperBound", facts.upperBound);

@@ -82,28 +82,35 @@ int64_t workersNeeded(double samples, double each) {
 /// Walks from the cheapest sites on and notes the steps.
 class SpreadWalk {
 public:
-  SpreadWalk(const Problem &problem, int index, const SlotState &state, int zone, bool wholeCluster,
-             bool fastestFirst)
+  SpreadWalk(const Problem &problem, int index, const SlotState &state,
+             const SlotOptions::Reach &reach, double share)
       : problem(problem), index(index), job(problem.job(index)), free(state.free.vec()),
-        cost(state.cost.vec()), growth(state.growth), wholeCluster(wholeCluster),
-        fastestFirst(fastestFirst), bandwidth(problem.machines().network(zone)) {
+        cost(state.cost.vec()), growth(state.growth), reach(reach), share(share),
+        mostNodes(problem.mostNodes(index)), bandwidth(problem.machines().network(reach.zone)) {
     std::vector<Candidate> workers, servers;
+    if (reach.order == Order::Fullest)
+      room.resize(problem.machines().sites().size());
     for (int site = 0; site < int(problem.machines().sites().size()); ++site) {
-      if (zone >= 0 && !wholeCluster && zoneOf(site) != zone)
+      if (reach.zone >= 0 && !reach.wholeCluster && zoneOf(site) != reach.zone)
         continue;
-      bool takesWorkers =
-          problem.takesWorkers(index, site) && fitting(problem, job.worker, site, free, 1) > 0;
-      if (takesWorkers)
-        workers.push_back({workerKey(site), false, site});
+      int64_t fits = 0;
+      if (problem.takesWorkers(index, site) &&
+          (reach.type < 0 || problem.typeAt(index, site) == reach.type))
+        fits = fitting(problem, job.worker, site, free, job.batch);
+      if (!room.empty())
+        room[site] = double(fits);
+      if (fits > 0)
+        workers.push_back({workerKey(site), false, fits, site});
       if (problem.takesServers(index, site) && fitting(problem, job.server, site, free, 1) > 0)
-        servers.push_back({serverKey(site), takesWorkers, site});
+        servers.push_back({serverKey(site), fits > 0, fits, site});
     }
     workerSites = Queue({}, std::move(workers));
     serverSites = Queue({}, std::move(servers));
   }
 
   SlotOptions::Spread walk(const SlotLimits &limits) {
-    while (workers < limits.workers && samples < limits.samples * (1 - rounding))
+    while (workers < limits.workers &&
+           (workers < job.minWorkers || samples < limits.samples * (1 - rounding)))
       if (!placeServers() || !placeWorkers(limits))
         break;
     while (!steps.empty() && steps.back().workers == 0)
@@ -115,23 +122,33 @@ private:
   struct Candidate {
     double key;    // cost of a sample, or of a server
     bool isWanted; // by workers, where servers would be in their way
+    int64_t room;  // workers that fit: the fullest nodes are filled first
     int site;
     /// The least on top of a queue.
     bool operator<(const Candidate &other) const {
-      return std::tie(key, isWanted, site) > std::tie(other.key, other.isWanted, other.site);
+      return std::tie(key, isWanted, room, site) >
+             std::tie(other.key, other.isWanted, other.room, other.site);
     }
   };
+  using Order = SlotOptions::Order;
   using Queue = std::priority_queue<Candidate, std::vector<Candidate>, std::less<Candidate>>;
 
   int zoneOf(int site) const {
     return problem.machines().nodes()[problem.machines().sites()[site].node].zone;
   }
   double samplesAt(int site) const {
-    return problem.samplesOfWorker(index, problem.machines().sites()[site].kind, bandwidth);
+    return share * problem.samplesOfWorker(index, problem.machines().sites()[site].kind, bandwidth);
   }
   double workerKey(int site) const {
     double each = samplesAt(site);
-    return fastestFirst ? -each : costAt(problem, job.worker, site, cost) / each;
+    return reach.order == Order::Fullest   ? -room[site]
+           : reach.order == Order::Fastest ? -each
+                                           : costAt(problem, job.worker, site, cost) / each;
+  }
+  /// Whether a row there keeps the limit on nodes.
+  bool isWithin(int site) const {
+    return int(usedNodes.size()) < mostNodes ||
+           llvm::is_contained(usedNodes, problem.machines().sites()[site].node);
   }
   double serverKey(int site) const { return costAt(problem, job.server, site, cost); }
 
@@ -140,7 +157,7 @@ private:
     while (!sites.empty()) {
       Candidate top = sites.top();
       sites.pop();
-      if (fitting(problem, demand, top.site, free, 1) == 0)
+      if (!isWithin(top.site) || fitting(problem, demand, top.site, free, 1) == 0)
         continue;
       top.key = key(top.site); // costs only rise
       bool isCheapest = sites.empty() || !(top < sites.top());
@@ -184,9 +201,10 @@ private:
     if (site < 0)
       return false;
     double each = samplesAt(site);
-    int64_t limit =
-        std::min({job.workersFor(servers) - workers, limits.workers - workers,
-                  workersNeeded(limits.samples - samples, each), chunk(job.worker, site)});
+    int64_t wanted = std::max(workersNeeded(std::max(limits.samples - samples, 0.0), each),
+                              job.minWorkers - workers);
+    int64_t limit = std::min({job.workersFor(servers) - workers, limits.workers - workers, wanted,
+                              chunk(job.worker, site)});
     int64_t count = fitting(problem, job.worker, site, free, limit);
     note({site, count, 0}, job.worker, each);
     workers += count;
@@ -197,8 +215,13 @@ private:
     int64_t count = step.workers + step.servers;
     step.costBefore = spent;
     step.samplesBefore = samples;
+    step.workersBefore = workers;
     step.samples = each;
-    step.mayEnd = liesApart(step.site);
+    step.mayEnd = liesApart(step.site) && workers + step.workers >= job.minWorkers;
+    if (mostNodes < int(problem.machines().nodes().size()))
+      if (int node = problem.machines().sites()[step.site].node;
+          !llvm::is_contained(usedNodes, node))
+        usedNodes.push_back(node);
     double paid = take(step.site, demand, double(count));
     step.cost = paid / double(count);
     spent += paid;
@@ -229,7 +252,7 @@ private:
       firstNode = node, firstZone = zoneOf(site);
     severalNodes |= node != firstNode;
     severalZones |= zoneOf(site) != firstZone;
-    return wholeCluster ? severalZones : severalNodes;
+    return reach.wholeCluster ? severalZones : severalNodes;
   }
 
   const Problem &problem;
@@ -237,9 +260,12 @@ private:
   const Job &job;
   std::vector<double> free, cost;
   llvm::ArrayRef<double> growth;
-  bool wholeCluster; // and there are several zones
-  bool fastestFirst; // else the cheapest
+  SlotOptions::Reach reach;
+  double share;
+  int mostNodes;
   BytesPerSecond bandwidth;
+  std::vector<double> room;   // by site, at first; of Order::Fullest only
+  std::vector<int> usedNodes; // where their number is limited
   Queue workerSites, serverSites;
   int64_t workers = 0, servers = 0;
   double samples = 0, spent = 0;
@@ -251,22 +277,33 @@ private:
 SlotOptions::SlotOptions(const Problem &problem, int job, const SlotState &state,
                          const SlotLimits &given, Locality locality)
     : problem(problem), job(job), limits(given) {
-  limits.workers = std::min(limits.workers, problem.job(job).batch);
+  limits.workers =
+      std::max(std::min(limits.workers, problem.job(job).batch), problem.job(job).minWorkers);
   if (locality == Locality::Both || problem.machines().nodes().size() == 1)
     findInternal(state);
-  if (problem.machines().nodes().size() == 1)
+  if (problem.machines().nodes().size() == 1 || problem.mostNodes(job) == 1)
     return;
-  findSpreads(state, /*fastestFirst=*/false);
-  if (problem.hasUnequalSites(job))
-    findSpreads(state, /*fastestFirst=*/true);
+  bool mayMix = !*problem.job(job).sameType;
+  for (int type = mayMix ? -1 : 0; type < (mayMix ? 0 : problem.types(job)); ++type)
+    findSpreads(state, type);
 }
 
-void SlotOptions::findSpreads(const SlotState &state, bool fastestFirst) {
+void SlotOptions::findSpreads(const SlotState &state, int type) {
   int zones = static_cast<int>(problem.machines().cluster().zones.size());
-  if (zones <= 1)
-    spreads.push_back(SpreadWalk(problem, job, state, zones - 1, false, fastestFirst).walk(limits));
-  for (int zone = -1; zones > 1 && zone < zones; ++zone)
-    spreads.push_back(SpreadWalk(problem, job, state, zone, zone < 0, fastestFirst).walk(limits));
+  bool isUnequal = problem.hasUnequalSites(job);
+  bool isPacked = problem.job(job).maxNodes > 0;
+  for (Order order : {Order::Cheapest, Order::Fastest, Order::Fullest}) {
+    if ((order == Order::Fastest && !isUnequal) || (order == Order::Fullest && !isPacked))
+      continue;
+    for (int zone = zones > 1 ? -1 : zones - 1; zone < std::max(zones, 0); ++zone) {
+      Reach reach{zone, zones > 1 && zone < 0, type, order};
+      Spread spread = SpreadWalk(problem, job, state, reach, limits.share).walk(limits);
+      if (!spread.empty())
+        spreads.push_back(std::move(spread));
+      if (zones <= 1)
+        break;
+    }
+  }
 }
 
 void SlotOptions::findInternal(const SlotState &state) {
@@ -278,10 +315,11 @@ void SlotOptions::findInternal(const SlotState &state) {
     Internal option;
     option.site = site;
     option.most = fittingTogether(problem, job, site, state.free, limits.workers);
-    if (option.most == 0)
+    if (option.most < std::max<int64_t>(1, facts.minWorkers))
       continue;
     const Site &place = problem.machines().sites()[site];
     option.samples =
+        limits.share *
         problem.samplesOfWorker(job, place.kind, problem.machines().nodes()[place.node].link);
     for (int r = 0; r < resources; ++r) {
       option.cost[r] = state.cost[place.resource[r]];
@@ -292,8 +330,10 @@ void SlotOptions::findInternal(const SlotState &state) {
       each += costAt(problem, facts.server, site, state.cost) / facts.workersPerServer;
     found.emplace_back(each / option.samples, option);
   }
-  std::stable_sort(found.begin(), found.end(),
-                   [](const auto &a, const auto &b) { return a.first < b.first; });
+  // Of equal ones the fullest node that has room: large free blocks stay whole.
+  std::stable_sort(found.begin(), found.end(), [](const auto &a, const auto &b) {
+    return std::tie(a.first, a.second.most) < std::tie(b.first, b.second.most);
+  });
   double reached = 0;
   for (const auto &[each, option] : found)
     if (double samples = double(option.most) * option.samples; samples > reached) {
@@ -314,10 +354,10 @@ double SlotOptions::most() const {
 }
 
 void SlotOptions::tryInternal(const Internal &option, double samples, Best &best) const {
-  int64_t workers = workersNeeded(samples, option.samples);
+  const Job &facts = problem.job(job);
+  int64_t workers = std::max(workersNeeded(samples, option.samples), facts.minWorkers);
   if (workers > option.most)
     return;
-  const Job &facts = problem.job(job);
   auto servers = double(facts.serversFor(workers));
   double cost = 0;
   for (int r = 0; r < resources; ++r)
@@ -338,8 +378,10 @@ void SlotOptions::trySpread(const Spread &spread, double samples, Best &best) co
     ++step;
   if (step == spread.end())
     return;
-  int64_t workers = std::min(
-      step->workers, workersNeeded(std::max(samples - step->samplesBefore, 0.0), step->samples));
+  int64_t needed =
+      std::max(workersNeeded(std::max(samples - step->samplesBefore, 0.0), step->samples),
+               problem.job(job).minWorkers - step->workersBefore);
+  int64_t workers = std::min(step->workers, needed);
   double cost = step->costBefore + double(workers) * step->cost;
   if (cost < best.cost)
     best = {cost, nullptr, &spread, size_t(step - spread.begin()) + 1, workers};
@@ -372,7 +414,7 @@ SlotPlan SlotOptions::plan(double samples) const {
     row->servers += step.servers;
   }
   llvm::sort(plan.rows, [](const Row &a, const Row &b) { return a.site < b.site; });
-  plan.samples = problem.samplesOf(job, plan.rows);
+  plan.samples = limits.share * problem.samplesOf(job, plan.rows);
   return plan;
 }
 

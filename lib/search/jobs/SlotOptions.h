@@ -32,6 +32,7 @@ enum class Locality { Both, SpreadOnly };
 struct SlotLimits {
   double samples = 0;
   int64_t workers = std::numeric_limits<int64_t>::max(); // and at most the batch
+  double share = 1; // of the slot in which workers train: the rest is a restart
 };
 
 class SlotOptions {
@@ -59,7 +60,8 @@ private:
     int64_t workers = 0, servers = 0;
     double cost = 0, samples = 0; // of one worker, or of one server
     double costBefore = 0, samplesBefore = 0;
-    bool mayEnd = false; // whether the steps up to here lie as far apart as was assumed
+    int64_t workersBefore = 0;
+    bool mayEnd = false; // the steps up to here lie as far apart as assumed and have enough workers
   };
   using Spread = std::vector<Step>;
   struct Best {
@@ -71,8 +73,19 @@ private:
   };
   friend class SpreadWalk;
 
+  /// Which sites of a spread come first: those of the cheapest sample, of the fastest workers, or
+  /// those with room for the most workers, so that few nodes are used.
+  enum class Order { Cheapest, Fastest, Fullest };
+  /// What a spread may use: a zone or all of them (-1), workers of one type or of all (-1).
+  struct Reach {
+    int zone = -1;
+    bool wholeCluster = false; // and there are several zones
+    int type = -1;
+    Order order = Order::Cheapest;
+  };
+
   void findInternal(const SlotState &state);
-  void findSpreads(const SlotState &state, bool fastestFirst);
+  void findSpreads(const SlotState &state, int type);
   Best best(double samples) const;
   void tryInternal(const Internal &option, double samples, Best &best) const;
   void trySpread(const Spread &spread, double samples, Best &best) const;

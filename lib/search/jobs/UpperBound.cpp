@@ -24,6 +24,7 @@ struct Way {
 struct Ways {
   std::vector<Way> ways;
   double most = 0; // samples of a slot
+  double lost = 0; // samples at least, by the restart of the first slot
 };
 
 /// What is summed over the nodes of a group: its resources, in the order of one node.
@@ -60,6 +61,23 @@ public:
     return sum;
   }
   const Multipliers &slope() const { return gradient; }
+
+  /// `multipliers` as costs of a unit of each resource of each node.
+  std::vector<std::vector<double>> costs(const Multipliers &multipliers) const {
+    const Machines &machines = problem.machines();
+    std::vector<std::vector<double>> result(problem.slots(),
+                                            std::vector<double>(machines.capacity().size()));
+    for (size_t resource = 0; resource < machines.capacity().size(); ++resource) {
+      const Machine &node = machines.nodes()[machines.nodeOf(int(resource))];
+      const Group &group = groups[node.group];
+      size_t inNode = resource - size_t(machines.sites()[node.firstSite].resource[Cpu]);
+      double all = capacity[group.offset + inNode];
+      double units = unitOf[machines.resourceOf(int(resource))];
+      for (int slot = 0; slot < problem.slots() && all > 0; ++slot)
+        result[slot][resource] = multipliers[slot][group.offset + inNode] / all * units;
+    }
+    return result;
+  }
 
 private:
   struct Offer { // work of a slot at one cost
@@ -107,14 +125,19 @@ private:
       sum += most;
       largest = std::max(largest, most);
     }
-    return {std::min(sum, double(job.batch)), largest};
+    return {std::min({sum, double(job.batch), onMostNodes(job, largest)}), largest};
+  }
+
+  /// The most workers on the nodes that the job may have, if `largest` fit on one.
+  double onMostNodes(const Job &job, double largest) const {
+    return job.maxNodes > 0 ? job.maxNodes * largest : infinity;
   }
 
   Ways waysOf(int index) const {
     const Machines &machines = problem.machines();
     const Job &job = problem.job(index);
     Ways ways;
-    std::vector<std::pair<double, double>> fastest; // samples of one worker, workers
+    std::vector<Fast> fastest;
     for (int kind = 0; kind < machines.kinds(); ++kind) {
       if (!std::isfinite(problem.sampleTime(index, kind).value()))
         continue;
@@ -122,30 +145,84 @@ private:
       auto [all, onOne] = fitting(job, site);
       double inside = problem.samplesOfWorker(index, kind, machines.nodes()[site.node].link);
       double outside = problem.samplesOfWorker(index, kind, fastestNetwork());
-      if (onOne > 0)
-        ways.ways.push_back({kind, true, inside, onOne * inside});
-      if (machines.nodes().size() > 1 && all > 0)
-        ways.ways.push_back({kind, false, outside, all * outside});
-      ways.most = std::max(ways.most, onOne * inside);
       // GPUs of several types on one node work together over its link.
-      bool mayMix = machines.nodes()[site.node].sites > 1;
-      fastest.emplace_back(mayMix ? std::max(inside, outside) : outside, all);
+      bool mayMix = machines.nodes()[site.node].sites > 1 && !*job.sameType;
+      if (onOne > 0 && (mayMix || onOne >= double(job.minWorkers)))
+        ways.ways.push_back({kind, true, inside, onOne * inside});
+      if (machines.nodes().size() > 1 && all > 0 && problem.mostNodes(index) > 1)
+        ways.ways.push_back({kind, false, outside, all * outside});
+      if (onOne >= double(job.minWorkers))
+        ways.most = std::max(ways.most, onOne * inside);
+      fastest.push_back({mayMix ? std::max(inside, outside) : outside, all, onOne,
+                         problem.typeAt(index, machines.exampleOf(kind))});
     }
     if (machines.nodes().size() > 1 || machines.sites().size() > 1)
-      ways.most = std::max(ways.most, mostOfAll(job, std::move(fastest)));
+      ways.most = std::max(ways.most, mostOfTypes(index, fastest));
+    if (ways.most == 0)
+      ways.ways.clear(); // the job never has its least number of workers
+    ways.lost = leastLost(index, ways.ways);
     return ways;
   }
 
-  /// Samples of the fastest workers, at most one a sample of the batch.
-  static double mostOfAll(const Job &job, std::vector<std::pair<double, double>> fastest) {
-    std::sort(fastest.rbegin(), fastest.rend());
-    double left = double(job.batch), sum = 0;
-    for (auto [samples, workers] : fastest) {
-      double count = std::min(left, workers);
-      sum += count * samples;
-      left -= count;
+  /// Workers of one kind of site.
+  struct Fast {
+    double samples = 0, workers = 0, onOne = 0;
+    int type = 0;
+    bool operator<(const Fast &other) const { return samples > other.samples; }
+  };
+
+  /// The most samples of workers of all types, or of one type if the job may not mix them.
+  double mostOfTypes(int index, const std::vector<Fast> &all) const {
+    const Job &job = problem.job(index);
+    if (!*job.sameType)
+      return mostOfAll(job, all);
+    double most = 0;
+    for (int type = 0; type < problem.types(index); ++type) {
+      std::vector<Fast> own;
+      llvm::copy_if(all, std::back_inserter(own),
+                    [&](const Fast &each) { return each.type == type; });
+      most = std::max(most, mostOfAll(job, own));
     }
-    return sum;
+    return most;
+  }
+
+  /// Samples of the fastest workers, at most one a sample of the batch and as many as the job's
+  /// nodes hold; 0 if they are fewer than its least.
+  double mostOfAll(const Job &job, std::vector<Fast> fastest) const {
+    std::sort(fastest.begin(), fastest.end());
+    double onNode = 0; // a node may have sites of several kinds
+    for (const Fast &each : fastest)
+      onNode += each.onOne;
+    double left = std::min(double(job.batch), onMostNodes(job, onNode)), sum = 0, workers = 0;
+    for (const Fast &each : fastest) {
+      double count = std::min(left, each.workers);
+      sum += count * each.samples;
+      left -= count;
+      workers += count;
+    }
+    return workers >= double(job.minWorkers) ? sum : 0;
+  }
+
+  /// Every job starts once, with its least number of workers or more.
+  double leastLost(int index, const std::vector<Way> &ways) const {
+    double slowest = infinity;
+    for (const Way &way : ways)
+      slowest = std::min(slowest, way.samples);
+    const Machines &machines = problem.machines();
+    for (int kind = 0; kind < machines.kinds() && !ways.empty(); ++kind) // over any network
+      if (std::isfinite(problem.sampleTime(index, kind).value()))
+        slowest = std::min(slowest, problem.samplesOfWorker(index, kind, slowestNetwork(kind)));
+    double share = 1 - problem.restartShare(index);
+    return ways.empty() ? 0 : share * slowest * double(problem.job(index).minWorkers) * (1 - 1e-9);
+  }
+
+  BytesPerSecond slowestNetwork(int kind) const {
+    const Machines &machines = problem.machines();
+    const Site &site = machines.sites()[machines.exampleOf(kind)];
+    BytesPerSecond slowest = std::min(machines.nodes()[site.node].link, machines.network(-1));
+    for (const Zone &zone : machines.cluster().zones)
+      slowest = std::min(slowest, zone.network.bandwidth);
+    return slowest;
   }
 
   BytesPerSecond fastestNetwork() const {
@@ -233,11 +310,11 @@ private:
   /// off the gradient.
   double bestOf(int index, const Multipliers &multipliers) {
     const Job &job = problem.job(index);
-    double enough = job.work() * (1 - 1e-8), best = 0;
+    double enough = job.work() * (1 - 1e-8) + jobs[index].lost, best = 0;
     int end = -1;
     Chosen chosen;
     std::vector<Offer> offers;
-    for (int slot = job.arrival; slot < problem.slots(); ++slot) {
+    for (int slot = problem.release(index); slot <= problem.lastSlot(index); ++slot) {
       double utility = job.utility.at(slot - job.arrival);
       if (utility <= best)
         break; // it never rises
@@ -259,7 +336,7 @@ private:
   void use(int index, int end, double enough, const Multipliers &multipliers) {
     Chosen chosen;
     std::vector<Offer> offers;
-    for (int slot = problem.job(index).arrival; slot <= end; ++slot) {
+    for (int slot = problem.release(index); slot <= end; ++slot) {
       offer(index, slot, multipliers[slot], offers);
       for (const Offer &each : offers)
         chosen.add(each, enough);
@@ -322,6 +399,10 @@ void step(Relaxation::Multipliers &multipliers, const Relaxation::Multipliers &g
 } // namespace
 
 double utilityUpperBound(const Problem &problem, const BoundOptions &options) {
+  return utilityBound(problem, options).value;
+}
+
+UtilityBound utilityBound(const Problem &problem, const BoundOptions &options) {
   constexpr int patience = 8;
   Relaxation relaxation(problem);
   Relaxation::Multipliers at = relaxation.none(), bestAt = at;
@@ -351,7 +432,7 @@ double utilityUpperBound(const Problem &problem, const BoundOptions &options) {
       break;
     step(at, gradient, length * bound / norm);
   }
-  return best * (1 + 1e-9);
+  return {best * (1 + 1e-9), relaxation.costs(bestAt)};
 }
 
 } // namespace heterplan::jobs

@@ -96,8 +96,20 @@ Formula JobRules::within(int job, int slot, const JobAmount &amount,
 
 /// What the job trains in the slot, by where it is: on one node, in one zone, or wherever.
 Formula JobRules::locality(int job, int slot, const JobAmount &amount) const {
+  const StatedJobs::Job &facts = stated.jobs[job];
+  bool restarts = facts.restart > Seconds();
+  Formula share =
+      Formula::difference(Formula::integer(1), Formula::quotient(number(facts.restart.value()),
+                                                                 number(stated.slot.value())));
+  Formula same = restarts ? sameAsBefore(job, slot, amount) : Formula::truth(true);
   auto trains = [&](BytesPerSecond bandwidth) {
-    return Formula::equal(samples(job, slot), worked(job, slot, amount, bandwidth));
+    Formula whole = worked(job, slot, amount, bandwidth);
+    if (!restarts)
+      return Formula::equal(samples(job, slot), whole);
+    return Formula::any(
+        {Formula::all({same, Formula::equal(samples(job, slot), whole)}),
+         Formula::all({Formula::negation(same),
+                       Formula::equal(samples(job, slot), Formula::product(share, whole))})});
   };
   std::vector<Formula> cases, onOne, inOne;
   for (const JobNode &node : nodes) {
@@ -158,6 +170,72 @@ std::vector<Part> JobRules::capacities(const JobAmount &amount) const {
   return parts;
 }
 
+/// Workers and servers at every place are those of the slot before.
+Formula JobRules::sameAsBefore(int job, int slot, const JobAmount &amount) const {
+  std::vector<Formula> equal;
+  for (int place = 0; place < int(all.size()); ++place)
+    for (bool servers : {false, true}) {
+      Formula before =
+          slot > stated.jobs[job].arrival ? amount(job, slot - 1, place, servers) : zero();
+      equal.push_back(Formula::equal(amount(job, slot, place, servers), before));
+    }
+  return Formula::all(std::move(equal));
+}
+
+/// Workers on GPUs: of one type. On CPUs: on nodes with the same CPU types.
+Formula JobRules::oneType(int job, int slot, const JobAmount &amount) const {
+  auto typeOf = [&](const JobPlace &place) {
+    std::string name = place.gpuType;
+    if (stated.jobs[job].worker.gpus == 0) {
+      name.clear();
+      for (const std::string &each : nodes[place.node].cpuTypes)
+        name += each + "\n";
+    }
+    return name;
+  };
+  std::vector<Formula> cases;
+  for (const JobPlace &example : all) {
+    std::vector<Formula> others{zero()};
+    for (int place = 0; place < int(all.size()); ++place)
+      if (typeOf(all[place]) != typeOf(example))
+        others.push_back(amount(job, slot, place, false));
+    cases.push_back(Formula::equal(Formula::sum(std::move(others)), zero()));
+  }
+  return Formula::any(std::move(cases));
+}
+
+/// Nodes that have workers or servers are at most so many.
+Formula JobRules::fewNodes(int job, int slot, const JobAmount &amount) const {
+  std::vector<Formula> used{zero()};
+  for (const JobNode &node : nodes) {
+    Formula none = within(job, slot, amount, [&](const JobNode &other) { return &other != &node; });
+    used.push_back(Formula::indicator(Formula::negation(none)));
+  }
+  return Formula::atMost(Formula::sum(std::move(used)),
+                         Formula::integer(stated.jobs[job].maxNodes));
+}
+
+std::vector<Part> JobRules::rules(int index, int slot, const JobAmount &amount) const {
+  const StatedJobs::Job &job = stated.jobs[index];
+  std::string where = job.name + " in slot " + std::to_string(slot);
+  std::vector<Part> parts;
+  if (job.sameType)
+    parts.push_back({"device types of " + where, oneType(index, slot, amount)});
+  if (job.maxNodes > 0)
+    parts.push_back({"number of nodes of " + where, fewNodes(index, slot, amount)});
+  Formula idle = Formula::equal(workers(index, slot, amount), zero());
+  if (!job.preemptible && slot > job.arrival) {
+    Formula ended = Formula::any(
+        {Formula::equal(workers(index, slot - 1, amount), zero()), isDone(index, slot - 1)});
+    parts.push_back({"move or interruption of " + where,
+                     Formula::any({ended, sameAsBefore(index, slot, amount)})});
+  }
+  for (int before : job.after)
+    parts.push_back({"start of " + where + " before the end of " + stated.jobs[before].name,
+                     Formula::any({idle, isDone(before, slot - 1)})});
+  return parts;
+}
+
 /// Nothing, or workers up to the batch with their servers.
 Part JobRules::counts(int index, int slot, const JobAmount &amount) const {
   const StatedJobs::Job &job = stated.jobs[index];
@@ -165,7 +243,7 @@ Part JobRules::counts(int index, int slot, const JobAmount &amount) const {
   Formula none =
       Formula::all({Formula::equal(allWorkers, zero()), Formula::equal(servers, zero())});
   Formula some = Formula::all(
-      {Formula::atMost(Formula::integer(1), allWorkers),
+      {Formula::atMost(Formula::integer(std::max<int64_t>(1, job.minWorkers)), allWorkers),
        Formula::atMost(allWorkers, Formula::integer(job.batch)),
        Formula::atMost(
            allWorkers,

@@ -70,6 +70,9 @@ public:
   }
 
   Formula locality(int job, int slot, const JobAmount &amount) const;
+  /// The rules of `job` in `slot` beside counts and capacities: device types, nodes, moves, and the
+  /// jobs that it waits for.
+  std::vector<Part> rules(int job, int slot, const JobAmount &amount) const;
   std::vector<Part> capacities(const JobAmount &amount) const;
   Part counts(int job, int slot, const JobAmount &amount) const;
   Formula workers(int job, int slot, const JobAmount &amount, bool servers = false) const {
@@ -85,6 +88,9 @@ private:
   Formula worked(int job, int slot, const JobAmount &amount, BytesPerSecond bandwidth) const;
   Formula within(int job, int slot, const JobAmount &amount,
                  llvm::function_ref<bool(const JobNode &)> inside) const;
+  Formula sameAsBefore(int job, int slot, const JobAmount &amount) const;
+  Formula oneType(int job, int slot, const JobAmount &amount) const;
+  Formula fewNodes(int job, int slot, const JobAmount &amount) const;
   Formula taken(int slot, const JobAmount &amount, int node,
                 llvm::function_ref<double(const StatedJobs::Demand &)> demand, int place) const;
 

@@ -43,7 +43,15 @@ Expected<std::vector<std::string>> brokenRules(const StatedJobs &stated, ArrayRe
     for (int slot = stated.jobs[job].arrival; slot <= end; ++slot) {
       facts.push_back(rules.locality(job, slot, amount));
       parts.push_back(rules.counts(job, slot, amount));
+      for (Part &part : rules.rules(job, slot, amount))
+        parts.push_back(std::move(part));
     }
+    for (int before : stated.jobs[job].after) // samples that are used but not stated above
+      for (int slot = stated.jobs[before].arrival; slot < stated.slots; ++slot)
+        facts.push_back(rules.locality(before, slot, amount));
+    if (std::optional<int> most = stated.jobs[job].lastDelay)
+      parts.push_back({"hard deadline of " + stated.jobs[job].name,
+                       Formula::truth(end <= stated.jobs[job].arrival + *most)});
     parts.push_back({"work of " + stated.jobs[job].name, rules.isDone(job, end)});
     parts.push_back({"rows of " + stated.jobs[job].name + " after it is done",
                      Formula::negation(rules.isDone(job, end - 1))});
@@ -79,11 +87,16 @@ Expected<Truth> canReach(const StatedJobs &stated, double utility) {
   for (int job = 0; job < int(stated.jobs.size()); ++job) {
     std::vector<Formula> ends{zero()};
     for (int slot = stated.jobs[job].arrival; slot < stated.slots; ++slot) {
+      for (Part &part : rules.rules(job, slot, amount))
+        facts.push_back(part.formula);
       facts.push_back(rules.locality(job, slot, amount));
       facts.push_back(rules.counts(job, slot, amount).formula);
       Formula end =
           Formula::boolean("end of job " + std::to_string(job) + " in " + std::to_string(slot));
       facts.push_back(Formula::any({Formula::negation(end), rules.isDone(job, slot)}));
+      if (stated.jobs[job].lastDelay &&
+          slot > stated.jobs[job].arrival + *stated.jobs[job].lastDelay)
+        facts.push_back(Formula::negation(end));
       ends.push_back(Formula::indicator(end));
       double value = stated.jobs[job].utility[slot - stated.jobs[job].arrival];
       worth.push_back(Formula::product(Formula::number(value), Formula::indicator(end)));

@@ -33,7 +33,14 @@ struct StatedJobs {
     std::optional<Seconds> sampleTime;        // on any device, or
     std::map<std::string, Seconds> typeTimes; // by device type
     Bytes gradient{};
-    std::vector<double> utility; // by delay in slots; does not rise
+    std::vector<double> utility;  // by delay in slots; does not rise
+    int64_t minWorkers = 1;       // in a slot with any
+    bool sameType = false;        // workers of a slot have one device type
+    int maxNodes = 0;             // 0: any number
+    Seconds restart{};            // lost in a slot whose amounts are not those of the slot before
+    bool preemptible = true;      // else amounts stay the same from start to end
+    std::optional<int> lastDelay; // declined if it cannot end by then
+    std::vector<int> after;       // jobs that end in an earlier slot
   };
   Cluster cluster; // links and memories resolved
   Seconds slot{1};

@@ -17,11 +17,13 @@ protected:
     jobs::PolicyOptions options;
     options.seed = seed;
     options.nodeLimit = 500;
+    options.limits.work = 2e4;
     return jobs::makePolicy(GetParam())->run(problem, options);
   }
   bool isOffline() const { return llvm::StringRef(GetParam()) == "offline"; }
-  /// The exact one is slower.
-  int instances(int all) const { return isOffline() ? all / 10 : all; }
+  bool isAuto() const { return llvm::StringRef(GetParam()) == "auto"; }
+  /// The exact one and those that run others are slower.
+  int instances(int all) const { return isOffline() ? all / 10 : isAuto() ? all / 3 : all; }
 };
 
 std::vector<const char *> names() {
@@ -58,6 +60,29 @@ TEST_P(EveryPolicy, itsSchedulesHoldEveryRule) {
       jobs += plan.isAdmitted();
   }
   EXPECT_GT(jobs, instances(300));
+}
+
+TEST_P(EveryPolicy, holdsTheRulesOfGangsTypesNodesRestartsDeadlinesAndDependencies) {
+  int admittedJobs = 0;
+  for (int seed = 2000; seed < 2000 + instances(1000); ++seed) {
+    RandomJobs random(seed, {5, 8, 3, true});
+    auto problem = random.problem();
+    if (!problem) {
+      llvm::consumeError(problem.takeError());
+      continue;
+    }
+    jobs::PolicyResult result = run(*problem, seed);
+    JobsChecker checker(random.cluster, random.workload);
+    std::string wrong = checker.complaints(JobsChecker::rowsOf(*problem, result.schedule),
+                                           admitted(result.schedule));
+    ASSERT_EQ(wrong, "") << "seed " << seed;
+    double utility = totalUtility(*problem, result.schedule);
+    EXPECT_NEAR(checker.total, utility, 1e-9 * (1 + checker.total));
+    EXPECT_LE(utility, jobs::utilityUpperBound(*problem)) << "seed " << seed;
+    for (const jobs::JobPlan &plan : result.schedule)
+      admittedJobs += plan.isAdmitted();
+  }
+  EXPECT_GT(admittedJobs, instances(200));
 }
 
 TEST_P(EveryPolicy, noneIsWorthMoreThanTheBound) {

@@ -15,6 +15,7 @@ namespace {
 double utilityOf(const jobs::Problem &problem, const char *policy, bool *optimal = nullptr) {
   jobs::PolicyOptions options;
   options.nodeLimit = 3000;
+  options.limits.work = 2e4;
   jobs::PolicyResult result = jobs::makePolicy(policy)->run(problem, options);
   if (optimal)
     *optimal = result.optimal;

@@ -50,6 +50,30 @@ void writeUtility(JsonWriter &json, const Utility &utility) {
   });
 }
 
+/// What differs from a job without rules.
+void writeRules(JsonWriter &json, const Job &job) {
+  if (job.minWorkers > 0)
+    json.attribute("min_workers", job.minWorkers);
+  if (job.sameType)
+    json.attribute("same_type", *job.sameType);
+  if (job.maxNodes > 0)
+    json.attribute("max_nodes", job.maxNodes);
+  if (job.restart > Seconds())
+    json.attribute("restart", withUnit(job.restart.value(), "s"));
+  if (!job.preemptible)
+    json.attribute("preemptible", false);
+  if (job.deadline)
+    json.attributeObject("deadline", [&] {
+      json.attribute("slots", job.deadline->slots);
+      json.attribute("class", job.deadline->isHard ? "hard" : "soft");
+    });
+  if (!job.after.empty())
+    json.attributeArray("after", [&] {
+      for (const std::string &name : job.after)
+        json.value(name);
+    });
+}
+
 /// As in a jobs file; a model has become times.
 void writeJob(JsonWriter &json, const Job &job) {
   json.attributeObject("job", [&] {
@@ -71,6 +95,7 @@ void writeJob(JsonWriter &json, const Job &job) {
     writeDemand(json, "server", job.server);
     json.attribute("workers_per_server", job.workersPerServer);
     writeUtility(json, job.utility);
+    writeRules(json, job);
   });
 }
 

@@ -85,7 +85,9 @@ double leastValueOf(const Job &job, int from, const Offer &offer) {
 } // namespace
 
 Explanation explain(const Problem &problem, int index, const Prices &prices,
-                    const OfferOptions &options, const Schedule &before) {
+                    const OfferOptions &given, const Schedule &before) {
+  OfferOptions options = given;
+  options.wholeHorizon = true;
   const Job &job = problem.job(index);
   Explanation result;
   result.job = index;

@@ -116,7 +116,7 @@ void GavelLike::allocate(const SlotView &view, std::vector<Rows> &rows) const {
     order.emplace_back(fair > 0 ? got / fair : 0, i);
   }
   std::sort(order.begin(), order.end());
-  std::vector<double> free = view.problem.machines().capacity();
+  std::vector<double> free = view.free;
   for (auto [behind, i] : order) {
     double sum = 0;
     for (double each : shares.of(i))

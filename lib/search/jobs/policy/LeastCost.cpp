@@ -3,9 +3,12 @@
 #include "search/jobs/policy/RoundedSpread.h"
 #include "search/jobs/policy/SlotPolicy.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 
 namespace heterplan::jobs {
 
@@ -19,10 +22,10 @@ int partsOfSlot(double slotsNeeded) {
 
 class Search {
 public:
-  Search(const Problem &problem, int index, int from, const Prices &prices,
+  Search(const Problem &problem, int index, int from, int last, const Prices &prices,
          const OfferOptions &options, RoundingCounts &counts)
-      : problem(problem), index(index), job(problem.job(index)), from(from), prices(prices),
-        options(options), counts(counts) {}
+      : problem(problem), index(index), job(problem.job(index)), from(from), last(last),
+        prices(prices), options(options), counts(counts) {}
 
   Offer run() {
     divide();
@@ -31,7 +34,7 @@ public:
     fill();
     int end = bestEnd();
     Offer offer = end < 0 ? Offer{} : follow(end);
-    for (int slot = from; slot < problem.slots(); ++slot)
+    for (int slot = from; slot <= last; ++slot)
       offer.costs.push_back(least[cell(slot, parts)]);
     return offer;
   }
@@ -44,12 +47,19 @@ private:
   /// Parts of the job's work such that the fullest slot trains a whole number of them.
   void divide() {
     double most = 0;
-    for (int slot = from; slot < problem.slots(); ++slot) {
-      ways.emplace_back(problem, index, stateOf(slot), SlotLimits{job.work()}, options.locality);
-      most = std::max(most, ways.back().most());
+    SlotLimits limits{job.work(), std::numeric_limits<int64_t>::max(), problem.restartShare(index)};
+    std::shared_ptr<const SlotOptions> untouched;
+    for (int slot = from; slot <= last; ++slot) {
+      bool isShared = !prices.isTouched(slot) && untouched;
+      ways.push_back(isShared ? untouched
+                              : std::make_shared<const SlotOptions>(problem, index, stateOf(slot),
+                                                                    limits, options.locality));
+      if (!prices.isTouched(slot))
+        untouched = ways.back();
+      most = std::max(most, isShared ? 0 : ways.back()->most());
     }
     double slotsNeeded = std::ceil(job.work() / most * (1 - 1e-9));
-    if (!(most > 0) || slotsNeeded > problem.slots() - from)
+    if (!(most > 0) || slotsNeeded > last + 1 - from)
       return;
     partsInSlot = partsOfSlot(slotsNeeded);
     part = most / partsInSlot;
@@ -60,11 +70,13 @@ private:
 
   /// least[slot][done]: least cost of `done` parts up to the end of `slot`; taken: of these, in it.
   void fill() {
-    int slots = problem.slots() - from;
+    int slots = last + 1 - from;
     least.assign(size_t(slots) * (parts + 1), infinity);
     taken.assign(least.size(), 0);
-    for (int slot = from; slot < problem.slots(); ++slot) {
-      std::vector<double> costs = costsIn(slot);
+    std::vector<double> costs;
+    for (int slot = from; slot <= last; ++slot) {
+      if (slot == from || ways[slot - from] != ways[slot - from - 1])
+        costs = costsIn(slot);
       for (int done = 0; done <= parts; ++done)
         fillCell(slot, done, costs);
     }
@@ -72,7 +84,7 @@ private:
 
   std::vector<double> costsIn(int slot) const {
     std::vector<double> costs{0};
-    const SlotOptions &ways = this->ways[slot - from];
+    const SlotOptions &ways = *this->ways[slot - from];
     double most = ways.most() * (1 + 1e-12);
     for (int now = 1; now <= std::min(partsInSlot, parts) && worth(now) <= most; ++now)
       costs.push_back(ways.cost(worth(now)));
@@ -99,8 +111,9 @@ private:
   int bestEnd() const {
     int best = -1;
     double highest = -infinity;
-    for (int slot = from; slot < problem.slots(); ++slot) {
-      double payoff = job.utility.at(slot - job.arrival) - least[cell(slot, parts)];
+    for (int slot = from; slot <= last; ++slot) {
+      double payoff =
+          job.utility.at(slot - job.arrival) - options.costScale * least[cell(slot, parts)];
       if (payoff > highest) {
         highest = payoff;
         best = slot;
@@ -128,6 +141,9 @@ private:
       if (needed <= job.work() * 1e-10)
         continue;
       SlotPlan plan = planIn(slot, needed);
+      auto before = offer.slots.find(slot - 1);
+      if (before != offer.slots.end() && problem.restartShare(index) < 1)
+        keep(before->second, slot, needed, plan);
       left -= plan.samples;
       offer.cost += plan.cost;
       offer.slots[slot] = std::move(plan.rows);
@@ -138,8 +154,19 @@ private:
     return offer;
   }
 
+  /// The rows of the slot before, which need no restart, where they train enough for no more.
+  void keep(const Rows &before, int slot, double needed, SlotPlan &plan) const {
+    std::vector<double> free = prices.freeIn(slot).vec();
+    problem.take(index, before, free);
+    SlotPlan same{before, problem.samplesOf(index, before),
+                  costOfRows(problem, index, before, stateOf(slot))};
+    bool fits = llvm::all_of(free, [](double each) { return each >= 0; });
+    if (fits && same.samples >= needed && (same.rows == plan.rows || same.cost <= plan.cost))
+      plan = std::move(same);
+  }
+
   SlotPlan planIn(int slot, double samples) {
-    SlotPlan plan = ways[slot - from].plan(samples);
+    SlotPlan plan = ways[slot - from]->plan(samples);
     if (!options.rounding)
       return plan;
     SpreadRounding rounding{*options.rounding, options.seed * 1'000'003 + uint64_t(index),
@@ -160,21 +187,138 @@ private:
   const Problem &problem;
   int index;
   const Job &job;
-  int from;
+  int from, last;
   const Prices &prices;
   const OfferOptions &options;
   RoundingCounts &counts;
-  std::vector<SlotOptions> ways; // by slot from `from` on
-  double part = 0;               // samples
+  std::vector<std::shared_ptr<const SlotOptions>> ways; // by slot from `from` on
+  double part = 0;                                      // samples
   int parts = 0, partsInSlot = 0;
   std::vector<double> least;
   std::vector<int> taken;
 };
+
+/// Schedules with the same rows from start to end.
+class SteadySearch {
+public:
+  SteadySearch(const Problem &problem, int index, int from, int last, const Prices &prices,
+               const OfferOptions &options)
+      : problem(problem), index(index), job(problem.job(index)), last(last), prices(prices),
+        options(options) {
+    best.costs.assign(std::max(0, last + 1 - from), infinity);
+    for (int start = from; start <= last; start = from + farther(start - from))
+      if (!startAt(start, from))
+        break;
+  }
+
+  Offer take() { return std::move(best); }
+
+private:
+  /// Distances that are tried: all short ones, and fewer of the long ones.
+  static int farther(int distance) { return std::max(distance + 1, distance * 5 / 4); }
+
+  /// False where no later start can be worth more.
+  bool startAt(int start, int from) {
+    std::vector<double> free = prices.freeIn(start).vec();
+    std::vector<double> cost(free.size());
+    int known = start - 1; // slots up to here are in `free` and `cost`
+    for (int slots = 1; start + slots - 1 <= last; slots = farther(slots)) {
+      if (job.utility.at(start + slots - 1 - job.arrival) <= highest)
+        return slots > 1;
+      for (; known < start + slots - 1; ++known)
+        for (size_t i = 0; i < free.size(); ++i) {
+          free[i] = std::min(free[i], prices.freeIn(known + 1)[i]);
+          cost[i] += prices.inSlot(known + 1)[i];
+        }
+      tryLength(start, slots, {free, cost, prices.growth()}, from);
+    }
+    return true;
+  }
+
+  void tryLength(int start, int slots, const SlotState &state, int from) {
+    double samples = job.work() / (slots - 1 + problem.restartShare(index));
+    SlotOptions ways(problem, index, state, {samples}, options.locality);
+    if (ways.most() < samples * (1 - 1e-10))
+      return;
+    SlotPlan plan = ways.plan(samples);
+    Offer offer;
+    double left = job.work();
+    int slot = start;
+    for (; slot < start + slots && !isDone(job, job.work() - left); ++slot) {
+      left -= plan.samples * (slot == start ? problem.restartShare(index) : 1);
+      offer.cost += costOfRows(problem, index, plan.rows,
+                               {prices.freeIn(slot), prices.inSlot(slot), prices.growth()});
+    }
+    if (!isDone(job, job.work() - left))
+      return;
+    offer.utility = job.utility.at(slot - 1 - job.arrival);
+    double &least = best.costs[slot - 1 - from];
+    least = std::min(least, offer.cost);
+    double payoff = offer.utility - options.costScale * offer.cost;
+    if (payoff <= highest)
+      return;
+    highest = payoff;
+    for (int each = start; each < slot; ++each)
+      offer.slots[each] = plan.rows;
+    offer.costs = std::move(best.costs);
+    best = std::move(offer);
+  }
+
+  const Problem &problem;
+  int index;
+  const Job &job;
+  int last;
+  const Prices &prices;
+  const OfferOptions &options;
+  Offer best;
+  double highest = -infinity;
+};
+
+/// The least that any schedule of `job` costs, with nothing taken.
+double leastCost(const Problem &problem, int index, const Prices &prices) {
+  const Job &job = problem.job(index);
+  double each = 0; // of a worker
+  for (int r = 0; r < resources; ++r)
+    each += (job.worker[r] + job.server[r] / job.workersPerServer) / unitOf[r];
+  double fastest = 0;
+  for (int kind = 0; kind < problem.machines().kinds(); ++kind)
+    if (std::isfinite(problem.sampleTime(index, kind).value()))
+      fastest = std::max(fastest, problem.slot() / problem.sampleTime(index, kind));
+  return fastest > 0 ? prices.limits().least * each * job.work() / fastest : 0;
+}
+
+Offer offerUpTo(const Problem &problem, int job, int from, int last, const Prices &prices,
+                const OfferOptions &options, RoundingCounts &counts) {
+  Offer best;
+  if (problem.job(job).preemptible)
+    best = Search(problem, job, from, last, prices, options, counts).run();
+  if (problem.job(job).preemptible && problem.restartShare(job) == 1)
+    return best;
+  Offer steady = SteadySearch(problem, job, from, last, prices, options).take();
+  auto payoff = [&](const Offer &offer) { return offer.utility - options.costScale * offer.cost; };
+  bool isBetter = !steady.slots.empty() && (best.slots.empty() || payoff(steady) > payoff(best));
+  return isBetter ? steady : best;
+}
 } // namespace
 
 Offer bestOffer(const Problem &problem, int job, int from, const Prices &prices,
                 const OfferOptions &options, RoundingCounts &counts) {
-  return Search(problem, job, from, prices, options, counts).run();
+  constexpr int firstWindow = 48;
+  constexpr double negligible = 0.01; // of the utility
+  int last = problem.lastSlot(job), arrival = problem.job(job).arrival;
+  const Utility &utility = problem.job(job).utility;
+  double least = leastCost(problem, job, prices);
+  for (int64_t window = options.wholeHorizon ? last + 1 - from : firstWindow; from <= last;
+       window *= 2) {
+    int end = int(std::min<int64_t>(last, from + window - 1));
+    Offer offer = offerUpTo(problem, job, from, end, prices, options, counts);
+    double payoff = offer.utility - options.costScale * offer.cost;
+    double reached = offer.slots.empty() ? 0 : std::max(0.0, payoff);
+    double later = end < last ? utility.at(end + 1 - arrival) : 0;
+    if (end == last || later - least <= reached + negligible * later)
+      return offer;
+  }
+  return {};
 }
 
 } // namespace heterplan::jobs

@@ -27,11 +27,17 @@ struct OfferOptions {
   Locality locality = Locality::Both;
   std::optional<RoundingOptions> rounding; // none: spreads stay greedy
   uint64_t seed = 0;
+  /// Look at every slot until the horizon. Otherwise the search ends where later slots cannot raise
+  /// the pay-off by more than a hundredth of the utility.
+  bool wholeHorizon = false;
+  double costScale =
+      1; // of costs against utility, where the offer of the highest pay-off is chosen
 };
 
 /// The offer of the highest pay-off to `job` from slot `from` on; one without slots where it cannot
 /// end before the horizon. Work is divided into equal parts, so that a slot trains a whole number
-/// of them; what whole workers train beyond that is taken off the slots that follow.
+/// of them; what whole workers train beyond that is taken off the slots that follow. For a job that
+/// restarts or must not be moved, schedules with the same rows in all slots are tried, too.
 Offer bestOffer(const Problem &problem, int job, int from, const Prices &prices,
                 const OfferOptions &options, RoundingCounts &counts);
 

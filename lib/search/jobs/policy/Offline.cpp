@@ -12,15 +12,7 @@ Schedule bestOfOthers(const Problem &problem, const PolicyOptions &options) {
   PolicyOptions quiet = options;
   quiet.clock = nullptr;
   quiet.progress = nullptr;
-  Schedule best(problem.size());
-  for (const PolicyInfo &policy : policies()) {
-    if (llvm::StringRef(policy.name) == "offline")
-      continue;
-    Schedule schedule = makePolicy(policy.name)->run(problem, quiet).schedule;
-    if (totalUtility(problem, schedule) > totalUtility(problem, best))
-      best = std::move(schedule);
-  }
-  return best;
+  return Auto().run(problem, quiet).schedule;
 }
 } // namespace
 

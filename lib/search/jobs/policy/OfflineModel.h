@@ -5,6 +5,7 @@
 #include "search/jobs/Schedule.h"
 #include "search/linear/LinearModel.h"
 
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -33,11 +34,22 @@ private:
 
   double columnsWanted() const;
   void addJob(int job);
-  void addSlot(int job, int slot, std::vector<std::pair<int, double>> &work);
-  void addPlace(int job, int slot, const std::vector<int> &sites, BytesPerSecond bandwidth,
-                std::vector<std::pair<int, double>> &chosen,
-                std::vector<std::pair<int, double>> &workers,
-                std::vector<std::pair<int, double>> &work);
+  using Terms = std::vector<std::pair<int, double>>;
+  /// What a job has in one slot.
+  struct Slot {
+    Terms chosen, workers;
+    std::map<int, Terms> atSite, serversAtSite; // columns, in any place
+    Terms work;                                 // if the job does not restart
+    double mostWork = 0;
+  };
+  void addSlot(int job, int slot, Slot &own);
+  void addPlaces(int job, int slot, const std::vector<int> &sites, BytesPerSecond bandwidth,
+                 Slot &own);
+  void addPlace(int job, int slot, const std::vector<int> &sites, int type,
+                BytesPerSecond bandwidth, Slot &own);
+  void limitNodes(int job, int place, const std::map<int, Terms> &onNode);
+  void addChange(int job, const Slot &own, const Slot *before, Terms &work);
+  void addDependencies();
   void addCapacities();
   Schedule decode(const std::vector<double> &values) const;
 
@@ -45,6 +57,10 @@ private:
   bool tooLarge = false;
   LinearModel model;
   std::vector<Cell> cells;
+  /// By job and slot: whether it has workers; columns that say that it has ended.
+  std::vector<std::map<int, Terms>> runs;
+  std::vector<std::map<int, int>> ends;
+  std::vector<Terms> starts; // by job: those that are not preemptible start once
   /// Coefficients by slot and resource.
   std::vector<std::vector<std::vector<std::pair<int, double>>>> uses;
 };

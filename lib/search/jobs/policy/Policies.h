@@ -6,6 +6,13 @@
 
 namespace heterplan::jobs {
 
+/// The best schedule of several policies and of inserting the jobs one after another, improved by
+/// taking jobs out and inserting them again. It knows all jobs.
+class Auto : public Policy {
+public:
+  PolicyResult run(const Problem &problem, const PolicyOptions &options) const override;
+};
+
 /// Primal-dual online scheduling (Yu et al., arXiv 2108.02917): each arriving job gets the schedule
 /// of least cost at the present prices, if it is worth more than that, and prices rise.
 class PdOrs : public Policy {

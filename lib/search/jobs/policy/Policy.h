@@ -21,6 +21,14 @@ struct RoundingOptions {
   int tries = 20;
 };
 
+/// What `auto` may spend.
+struct SearchLimits {
+  /// Looks at a site in a slot, of improving the best schedule.
+  double work = 4e7;
+  /// Jobs · slots · sites up to which every policy is run; beyond, only the cheap ones.
+  double everyPolicy = 2e9;
+};
+
 struct PolicyOptions {
   uint64_t seed = 0;
   RoundingOptions rounding;
@@ -28,6 +36,7 @@ struct PolicyOptions {
   double priceScale = usualPriceScale;
   /// Of the search of `offline`: branch and bound nodes.
   int nodeLimit = 20'000;
+  SearchLimits limits;
   /// For decision times; none are kept without it.
   Progress::Clock clock;
   /// Job whose decision a primal-dual policy explains; -1: none.
@@ -50,6 +59,7 @@ struct PolicyResult {
   bool optimal = false; // proven
   /// On any schedule's total utility; infinite where the policy knows none.
   double upperBound = std::numeric_limits<double>::infinity();
+  std::string chosen;             // of auto: where the schedule comes from
   std::vector<Seconds> decisions; // time of each
   RoundingCounts rounding;
   std::shared_ptr<const Explanation> explanation; // where one was asked for and there are prices

@@ -62,7 +62,8 @@ PriceLimits priceLimits(const Problem &problem, llvm::ArrayRef<int> jobs, double
 
 Prices::Prices(const Problem &problem, PriceLimits limits)
     : problem(problem), ends(limits), free(problem.slots(), problem.machines().capacity()),
-      prices(problem.slots(), std::vector<double>(problem.machines().capacity().size())) {
+      prices(problem.slots(), std::vector<double>(problem.machines().capacity().size())),
+      touched(problem.slots()) {
   const Machines &machines = problem.machines();
   for (size_t resource = 0; resource < machines.capacity().size(); ++resource) {
     double capacity = machines.capacity()[resource];
@@ -74,8 +75,31 @@ Prices::Prices(const Problem &problem, PriceLimits limits)
     prices[slot] = prices[0];
 }
 
+Prices::Prices(const Problem &problem, std::vector<std::vector<double>> costs)
+    : problem(problem), free(problem.slots(), problem.machines().capacity()),
+      prices(std::move(costs)), rises(problem.machines().capacity().size()),
+      touched(problem.slots(), true), isFixed(true) {
+  ends.least = 0;
+  for (size_t resource = 0; resource < rises.size(); ++resource)
+    if (problem.machines().capacity()[resource] <= 0)
+      for (std::vector<double> &slot : prices)
+        slot[resource] = std::numeric_limits<double>::infinity();
+}
+
 void Prices::take(int job, int slot, const Rows &rows) {
   problem.take(job, rows, free[slot]);
+  changed(slot, rows);
+}
+
+void Prices::giveBack(int job, int slot, const Rows &rows) {
+  problem.take(job, rows, free[slot], -1);
+  changed(slot, rows);
+}
+
+void Prices::changed(int slot, const Rows &rows) {
+  touched[slot] = true;
+  if (isFixed)
+    return;
   for (const Row &row : rows)
     for (int resource : problem.machines().sites()[row.site].resource)
       update(slot, resource);

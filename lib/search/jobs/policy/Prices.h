@@ -31,22 +31,32 @@ class Prices {
 public:
   Prices(const Problem &problem, PriceLimits limits);
 
+  /// Costs of a unit by slot and resource, which stay as they are whatever is taken.
+  Prices(const Problem &problem, std::vector<std::vector<double>> costs);
+
   /// Of a unit, by resource: L·(U^r/L)^(ρ/C); infinite where C is 0 (Yu et al., section IV).
   llvm::ArrayRef<double> inSlot(int slot) const { return prices[slot]; }
   llvm::ArrayRef<double> freeIn(int slot) const { return free[slot]; }
   /// How they rise: an amount a more makes them e^(growth·a) times as high, in every slot.
   llvm::ArrayRef<double> growth() const { return rises; }
+  /// Whether anything was taken in `slot`: slots that are not touched are alike.
+  bool isTouched(int slot) const { return touched[slot]; }
   /// The rows take what they need; prices rise.
   void take(int job, int slot, const Rows &rows);
+  /// The rows give back what they took.
+  void giveBack(int job, int slot, const Rows &rows);
   const PriceLimits &limits() const { return ends; }
 
 private:
   void update(int slot, int resource);
+  void changed(int slot, const Rows &rows);
 
   const Problem &problem;
   PriceLimits ends;
   std::vector<std::vector<double>> free, prices; // by slot and resource
   std::vector<double> rises;                     // by resource
+  std::vector<bool> touched;                     // by slot
+  bool isFixed = false;
 };
 
 } // namespace heterplan::jobs

@@ -15,9 +15,11 @@ std::string shortNumber(double value) {
   return text;
 }
 
-std::string reasonOf(const Problem &problem, int from, const Offer &offer) {
+std::string reasonOf(const Problem &problem, int job, int from, const Offer &offer) {
   if (from >= problem.slots())
     return "arrives after the horizon";
+  if (offer.slots.empty() && problem.lastSlot(job) + 1 < problem.slots())
+    return "cannot end before its deadline in what is free";
   if (offer.slots.empty())
     return "cannot end before the horizon in what is free";
   const char *relation = offer.payoff() > 0 ? " exceeds" : " does not exceed";
@@ -26,13 +28,23 @@ std::string reasonOf(const Problem &problem, int from, const Offer &offer) {
 }
 } // namespace
 
+std::optional<int> startAfter(const Problem &problem, int job, const Schedule &schedule) {
+  int start = problem.release(job);
+  for (int each : problem.before(job)) {
+    if (!schedule[each].isAdmitted())
+      return std::nullopt;
+    start = std::max(start, schedule[each].completion() + 1);
+  }
+  return start;
+}
+
 JobPlan decide(const Problem &problem, int job, int from, Prices &prices,
                const OfferOptions &options, RoundingCounts &counts) {
   Offer offer;
   if (from < problem.slots())
     offer = bestOffer(problem, job, from, prices, options, counts);
   JobPlan plan;
-  plan.reason = reasonOf(problem, from, offer);
+  plan.reason = reasonOf(problem, job, from, offer);
   if (offer.slots.empty() || offer.payoff() <= 0)
     return plan;
   plan.slots = std::move(offer.slots);
@@ -54,8 +66,11 @@ PolicyResult runPrimalDual(const Problem &problem, const PolicyOptions &options,
       result.explanation =
           std::make_shared<Explanation>(explain(problem, job, prices, offers, result.schedule));
     Seconds started = options.clock ? options.clock() : Seconds();
-    result.schedule[job] =
-        decide(problem, job, problem.job(job).arrival, prices, offers, result.rounding);
+    std::optional<int> start = startAfter(problem, job, result.schedule);
+    if (start)
+      result.schedule[job] = decide(problem, job, *start, prices, offers, result.rounding);
+    else
+      result.schedule[job].reason = "waits for a job that is declined";
     if (options.clock)
       result.decisions.push_back(options.clock() - started);
     if (options.progress)

@@ -10,6 +10,10 @@ namespace heterplan::jobs {
 JobPlan decide(const Problem &problem, int job, int from, Prices &prices,
                const OfferOptions &options, RoundingCounts &counts);
 
+/// The first slot in which `job` may start after the jobs that it waits for, which are decided;
+/// none where one of them is declined.
+std::optional<int> startAfter(const Problem &problem, int job, const Schedule &schedule);
+
 /// Decides all jobs in their order of arrival, with price limits from all of them.
 PolicyResult runPrimalDual(const Problem &problem, const PolicyOptions &options,
                            const OfferOptions &offers);

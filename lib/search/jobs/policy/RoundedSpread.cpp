@@ -65,7 +65,8 @@ private:
   }
 
   double samplesAt(int site) const {
-    return problem.samplesOfWorker(index, problem.machines().sites()[site].kind, bandwidth);
+    return problem.restartShare(index) *
+           problem.samplesOfWorker(index, problem.machines().sites()[site].kind, bandwidth);
   }
 
   template <typename Takes, typename Key>
@@ -137,9 +138,9 @@ private:
     }
     if (allWorkers > job.batch)
       return Verdict::PackingFails;
-    plan.samples = problem.samplesOf(index, plan.rows);
+    plan.samples = problem.restartShare(index) * problem.samplesOf(index, plan.rows);
     plan.cost = costOfRows(problem, index, plan.rows, state);
-    bool covers = plan.samples >= samples * (1 - 1e-10) && allWorkers > 0 &&
+    bool covers = plan.samples >= samples * (1 - 1e-10) && allWorkers >= job.minWorkers &&
                   allServers >= job.serversFor(allWorkers);
     return covers ? Verdict::Holds : Verdict::CoveringFails;
   }
@@ -159,7 +160,9 @@ private:
 std::optional<SlotPlan> roundedSpread(const Problem &problem, int job, const SlotState &state,
                                       double samples, double worth, const SpreadRounding &rounding,
                                       RoundingCounts &counts) {
-  if (problem.machines().nodes().size() == 1)
+  // The model has neither device types nor a number of nodes as constraints.
+  if (problem.machines().nodes().size() == 1 || *problem.job(job).sameType ||
+      problem.job(job).maxNodes > 0)
     return std::nullopt;
   SpreadModel model(problem, job, state, samples);
   if (!model.solve() || model.cost() >= worth)

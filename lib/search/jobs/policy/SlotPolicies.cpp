@@ -31,7 +31,8 @@ void grow(const SlotView &view, const std::vector<int> &jobs, std::vector<double
   for (int job : jobs) {
     view.problem.take(job, rows[job], free, -1);
     Rows grown = takeMost(view, job, free);
-    if (view.problem.samplesOf(job, grown) >= view.problem.samplesOf(job, rows[job])) {
+    if (view.problem.samplesIn(job, grown, view.previous[job]) >=
+        view.problem.samplesIn(job, rows[job], view.previous[job])) {
       rows[job] = std::move(grown);
       continue;
     }
@@ -46,19 +47,19 @@ int64_t wholeShare(double workers) {
 } // namespace
 
 void Fifo::allocate(const SlotView &view, std::vector<Rows> &rows) const {
-  std::vector<double> free = view.problem.machines().capacity();
+  std::vector<double> free = view.free;
   for (int job : view.active)
     rows[job] = takeMost(view, job, free);
 }
 
 void Srtf::allocate(const SlotView &view, std::vector<Rows> &rows) const {
-  std::vector<double> free = view.problem.machines().capacity();
+  std::vector<double> free = view.free;
   for (int job : sortedBy(view.active, [&](int job) { return view.left[job] / view.most[job]; }))
     rows[job] = takeMost(view, job, free);
 }
 
 void Drf::allocate(const SlotView &view, std::vector<Rows> &rows) const {
-  std::vector<double> free = view.problem.machines().capacity();
+  std::vector<double> free = view.free;
   std::vector<FairShare> shares = fairShares(view);
   std::vector<int> order = sortedBy(view.active, [&](int job) { return shares[job].share; });
   for (int job : order)
@@ -75,7 +76,8 @@ std::vector<int> placedAnew(const SlotView &view, const std::vector<FairShare> &
   for (int job : view.active)
     view.previous[job].empty() ? void(sameJobs = false) : running.push_back(job);
   for (int job = 0; job < view.problem.size(); ++job)
-    sameJobs &= view.previous[job].empty() || llvm::is_contained(view.active, job);
+    sameJobs &= view.previous[job].empty() || !view.problem.job(job).preemptible ||
+                llvm::is_contained(view.active, job);
   if (sameJobs)
     return {};
   running = sortedBy(running, [&](int job) {
@@ -88,7 +90,7 @@ std::vector<int> placedAnew(const SlotView &view, const std::vector<FairShare> &
 } // namespace
 
 void Dorm::allocate(const SlotView &view, std::vector<Rows> &rows) const {
-  std::vector<double> free = view.problem.machines().capacity();
+  std::vector<double> free = view.free;
   std::vector<FairShare> shares = fairShares(view);
   std::vector<int> anew = placedAnew(view, shares);
   bool isEvent = !anew.empty();

@@ -27,9 +27,12 @@ public:
         continue;
       std::vector<Rows> rows(problem.size());
       Seconds started = now();
-      allocate(SlotView{problem, slot, active, left, most, previous, weights}, rows);
+      std::vector<double> free = problem.machines().capacity();
+      std::vector<int> movable = pin(rows, free);
+      allocate(SlotView{problem, slot, movable, free, left, most, previous, weights}, rows);
       if (options.clock)
         result.decisions.push_back(now() - started);
+      startOnlyWhatEnds(slot, rows);
       apply(slot, rows);
       previous = std::move(rows);
       if (options.progress)
@@ -42,15 +45,47 @@ public:
 private:
   Seconds now() const { return options.clock ? options.clock() : Seconds(); }
 
-  /// Jobs of `slot` arrive; those that can no longer end before the horizon leave.
+  /// Jobs of `slot` arrive, or no longer wait for others; those that can no longer end in time
+  /// leave.
   void admit(int slot) {
     const std::vector<int> &arrivals = problem.arrivals();
-    while (next < arrivals.size() && problem.job(arrivals[next]).arrival <= slot)
-      active.push_back(arrivals[next++]);
-    llvm::erase_if(active, [&](int job) {
-      return !isDone(problem.job(job),
-                     problem.job(job).work() - left[job] + most[job] * (problem.slots() - slot));
+    while (next < arrivals.size() && problem.release(arrivals[next]) <= slot)
+      waiting.push_back(arrivals[next++]);
+    llvm::erase_if(waiting, [&](int job) {
+      bool isReady = llvm::all_of(problem.before(job), [&](int each) { return finished(each); });
+      if (isReady)
+        active.push_back(job);
+      return isReady;
     });
+    llvm::erase_if(active, [&](int job) {
+      return !isDone(problem.job(job), problem.job(job).work() - left[job] +
+                                           most[job] * (problem.lastSlot(job) + 1 - slot));
+    });
+  }
+
+  /// Jobs that run and are not preemptible keep what they have. The others.
+  std::vector<int> pin(std::vector<Rows> &rows, std::vector<double> &free) const {
+    std::vector<int> movable;
+    for (int job : active)
+      if (problem.job(job).preemptible || previous[job].empty()) {
+        movable.push_back(job);
+      } else {
+        rows[job] = previous[job];
+        problem.take(job, rows[job], free);
+      }
+    return movable;
+  }
+
+  /// A job that is not preemptible starts only with rows with which it ends in time.
+  void startOnlyWhatEnds(int slot, std::vector<Rows> &rows) const {
+    for (int job : active) {
+      if (problem.job(job).preemptible || rows[job].empty() || !previous[job].empty())
+        continue;
+      double each = problem.samplesOf(job, rows[job]);
+      double later = each * (problem.lastSlot(job) - slot);
+      if (!isDone(problem.job(job), each * problem.restartShare(job) + later))
+        rows[job].clear();
+    }
   }
 
   void apply(int slot, const std::vector<Rows> &rows) {
@@ -58,7 +93,7 @@ private:
       if (rows[job].empty())
         continue;
       result.schedule[job].slots[slot] = rows[job];
-      left[job] -= problem.samplesOf(job, rows[job]);
+      left[job] -= problem.samplesIn(job, rows[job], previous[job]);
     }
     llvm::erase_if(active, [&](int job) { return finished(job); });
   }
@@ -75,7 +110,7 @@ private:
       plan.slots.clear();
       plan.reason = problem.job(job).arrival >= problem.slots() ? "arrives after the horizon"
                     : most[job] == 0                            ? "fits on no node"
-                                                                : "cannot end before the horizon";
+                                                                : inTime(problem, job);
     }
   }
 
@@ -83,7 +118,7 @@ private:
   const PolicyOptions &options;
   std::vector<double> weights, left, most;
   std::vector<Rows> previous;
-  std::vector<int> active;
+  std::vector<int> active, waiting;
   size_t next = 0;
   PolicyResult result;
 };
@@ -99,21 +134,53 @@ Rows takeMost(const SlotView &view, int job, std::vector<double> &free, int64_t 
   return takeMost(view, job, free, view.weights, workers);
 }
 
+namespace {
+bool fits(const Problem &problem, int job, const Rows &rows, std::vector<double> free) {
+  problem.take(job, rows, free);
+  return llvm::all_of(free, [](double each) { return each >= 0; });
+}
+
+/// Whether the job trains as much with the rows that it had as with `others`, which are no fewer
+/// workers, or would restart with them.
+bool gainsNothing(const SlotView &view, int job, const SlotPlan &others) {
+  const Rows &before = view.previous[job];
+  double left = view.left[job];
+  double kept = std::min(left, view.problem.samplesOf(job, before));
+  bool isNoLarger = workersOf(before) <= workersOf(others.rows);
+  return kept >= std::min(left, others.samples) * (1 - 1e-12) &&
+         (isNoLarger || view.problem.restartShare(job) < 1);
+}
+} // namespace
+
 Rows takeMost(const SlotView &view, int job, std::vector<double> &free,
               const std::vector<double> &weights, int64_t workers) {
-  SlotOptions options(view.problem, job, {free, weights, {}}, {view.left[job], workers});
+  const Problem &problem = view.problem;
+  SlotOptions options(problem, job, {free, weights, {}},
+                      {view.left[job], workers, problem.restartShare(job)});
   double most = options.most();
   if (most <= 0)
     return {};
-  Rows rows = options.plan(most).rows;
-  view.problem.take(job, rows, free);
-  return rows;
+  SlotPlan plan = options.plan(most);
+  const Rows &before = view.previous[job];
+  bool mayKeep =
+      !before.empty() && workersOf(before) <= std::max(workers, problem.job(job).minWorkers);
+  if (mayKeep && gainsNothing(view, job, plan) && fits(problem, job, before, free))
+    plan.rows = before;
+  problem.take(job, plan.rows, free);
+  return std::move(plan.rows);
 }
 
 double mostSamples(const Problem &problem, int job, const std::vector<double> &weights) {
   return SlotOptions(problem, job, {problem.machines().capacity(), weights, {}},
                      {problem.job(job).work()})
       .most();
+}
+
+std::string inTime(const Problem &problem, int job) {
+  if (problem.lastSlot(job) + 1 < problem.slots())
+    return "cannot end before its deadline";
+  return problem.before(job).empty() ? "cannot end before the horizon"
+                                     : "cannot end before the horizon after the jobs it waits for";
 }
 
 int64_t workersOf(const Rows &rows) {

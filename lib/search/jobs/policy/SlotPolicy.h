@@ -13,7 +13,8 @@ namespace heterplan::jobs {
 struct SlotView {
   const Problem &problem;
   int slot;
-  const std::vector<int> &active;     // arrived and not done, by arrival
+  const std::vector<int> &active;     // arrived, not done and free to move, by arrival
+  const std::vector<double> &free;    // by resource: what jobs that must not move leave
   const std::vector<double> &left;    // samples, by job
   const std::vector<double> &most;    // samples of a slot of the empty cluster, by job
   const std::vector<Rows> &previous;  // of the slot before, by job
@@ -30,8 +31,9 @@ protected:
 };
 
 /// As many workers as `job` can use of what is `free`: until it is done, all that fit, or
-/// `workers`. Takes them from `free`. Sites of less cost come first: `weights`, or those of the
-/// view.
+/// `workers`, and at least its minimum or none. Takes them from `free`. Sites of less cost come
+/// first: `weights`, or those of the view. A job keeps the rows of the slot before where it gains
+/// nothing by others, restarts included.
 Rows takeMost(const SlotView &view, int job, std::vector<double> &free,
               int64_t workers = std::numeric_limits<int64_t>::max());
 Rows takeMost(const SlotView &view, int job, std::vector<double> &free,
@@ -41,6 +43,9 @@ Rows takeMost(const SlotView &view, int job, std::vector<double> &free,
 double mostSamples(const Problem &problem, int job, const std::vector<double> &weights);
 
 int64_t workersOf(const Rows &rows);
+
+/// Why a job that cannot end in time is declined.
+std::string inTime(const Problem &problem, int job);
 
 /// For each resource of a node one over what the cluster has of it (GPUs by type).
 std::vector<double> shareWeights(const Problem &problem);

@@ -5,7 +5,10 @@
 #include "support/Yaml.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <map>
+#include <optional>
 
 using namespace llvm;
 
@@ -59,6 +62,39 @@ std::map<std::string, Seconds> timesOf(const Speeds &speeds, const std::string &
   }
   return times;
 }
+
+/// Where a line has its fields. Older traces end with steps, arrival and scale factor, with or
+/// without a working directory; newer ones with steps, scale factor, weight, SLO and arrival.
+struct Columns {
+  size_t steps, scale, arrival;
+  std::optional<size_t> weight, objective;
+};
+
+std::optional<Columns> columnsOf(size_t fields) {
+  if (fields == 10)
+    return Columns{5, 6, 9, 7, 8};
+  if (fields == 7 || fields == 8)
+    return Columns{fields - 3, fields - 1, fields - 2, std::nullopt, std::nullopt};
+  return std::nullopt;
+}
+
+constexpr const char *forms =
+    "'type, command, steps argument, needs data directory, total steps, arrival, scale factor' (a "
+    "working directory may follow the command) and 'type, command, working directory, steps "
+    "argument, needs data directory, total steps, scale factor, weight, SLO, arrival' are accepted";
+
+/// A service-level objective is a multiple of the time on the fastest device type; below 0: none.
+void setObjective(SeparatedLines &lines, const Columns &columns, Job &job, Seconds slot) {
+  if (!columns.objective || lines.field(*columns.objective).trim().startswith("-"))
+    return;
+  double factor = lines.real(*columns.objective, "SLO");
+  double fastest = std::numeric_limits<double>::infinity();
+  for (const auto &[type, time] : job.sampleTimes)
+    fastest = std::min(fastest, time.value());
+  double slots = factor * job.work() * fastest / double(job.batch) / slot.value();
+  if (factor > 0 && std::isfinite(slots))
+    job.deadline = JobDeadline{int(std::min(std::ceil(slots), 1e9)), false};
+}
 } // namespace
 
 Expected<Workload> parseGavel(StringRef text, StringRef path, const Machines &machines,
@@ -68,19 +104,29 @@ Expected<Workload> parseGavel(StringRef text, StringRef path, const Machines &ma
     return speeds.takeError();
   Workload workload{options.slot, options.slots, {}};
   Draws draws(options.seed);
-  SeparatedLines lines(text, path, '\t', 7);
+  SeparatedLines lines(text, path, '\t', 1);
   while (lines.next()) {
+    std::optional<Columns> columns = columnsOf(lines.size());
+    if (!columns) {
+      lines.refuse(0, "the line has " + Twine(lines.size()) + " tab-separated fields; " + forms);
+      break;
+    }
     Job job;
     job.name = "job-" + std::to_string(workload.jobs.size());
     job.location = {path.str(), lines.number(), 1, ""};
-    size_t last = lines.size() - 1; // some versions have a working directory too
-    int64_t batch = batchOf(lines.field(0)), scale = lines.whole(last, "scale factor", 1, 1 << 20);
-    job.samples = lines.whole(last - 2, "total steps", 1, 1'000'000'000) * batch;
-    job.arrival = int(std::min(lines.real(last - 1, "arrival") / options.slot.value(), 1e9));
+    int64_t batch = batchOf(lines.field(0));
+    int64_t scale = lines.whole(columns->scale, "scale factor", 1, 1 << 20);
+    job.samples = lines.whole(columns->steps, "total steps", 1, 1'000'000'000) * batch;
+    job.arrival =
+        int(std::min(lines.real(columns->arrival, "arrival") / options.slot.value(), 1e9));
     job.batch = scale;
+    job.minWorkers = scale;
+    job.sameType = true;
     job.worker = {0, 0, 1};
     job.workersPerServer = double(scale);
     job.utility = drawUtility(draws);
+    if (columns->weight)
+      job.utility.value *= lines.real(*columns->weight, "weight");
     std::string type = lines.field(0).str();
     job.sampleTimes = timesOf(*speeds, keyOf(type, scale), batch, scale, machines.cluster());
     if (job.sampleTimes.empty()) // measured on one worker only
@@ -88,6 +134,7 @@ Expected<Workload> parseGavel(StringRef text, StringRef path, const Machines &ma
     if (job.sampleTimes.empty())
       lines.refuse(0, "no device type of the cluster has steps a second for " +
                           Twine(keyOf(type, scale)) + ", nor for one worker");
+    setObjective(lines, *columns, job, options.slot);
     workload.jobs.push_back(std::move(job));
   }
   if (Error error = lines.take())

@@ -139,6 +139,69 @@ Error readSampleTime(const YamlNode &node, const std::string &owner, Job &job) {
   return Error::success();
 }
 
+Error readFlag(const YamlNode &node, const std::string &what, bool &result) {
+  if (node.kind != YamlNode::Kind::Scalar || (node.text != "true" && node.text != "false"))
+    return Diagnostic(Diag::WrongType, node.location) << what << " must be true or false";
+  result = node.text == "true";
+  return Error::success();
+}
+
+/// {seconds: 30}, or a duration (30s).
+Error readRestart(const YamlNode &node, const std::string &owner, Job &job) {
+  if (node.kind != YamlNode::Kind::Mapping)
+    return readDuration(node, "restart of " + owner, job.restart);
+  double seconds = 0;
+  if (Error error = readMapping(node, "restart of " + owner,
+                                {{"seconds", required, [&](const YamlNode &value) {
+                                    return readNumber(value, "seconds of restart of " + owner,
+                                                      longestDelay, seconds);
+                                  }}}))
+    return error;
+  job.restart = Seconds(seconds);
+  return Error::success();
+}
+
+/// {slots: 10, class: hard}
+Error readDeadline(const YamlNode &node, const std::string &owner, Job &job) {
+  std::string kind = "soft";
+  JobDeadline deadline;
+  if (Error error = readMapping(node, "deadline of " + owner,
+                                {{"slots", required,
+                                  [&](const YamlNode &value) {
+                                    return readInteger(value, "slots of the deadline of " + owner,
+                                                       0, latestArrival, deadline.slots);
+                                  }},
+                                 {"class", optional, [&](const YamlNode &value) -> Error {
+                                    if (Error error = readText(
+                                            value, "class of the deadline of " + owner, kind))
+                                      return error;
+                                    if (kind == "hard" || kind == "soft")
+                                      return Error::success();
+                                    return Diagnostic(Diag::WrongType, value.location)
+                                           << "class of the deadline of " << owner << " is '"
+                                           << kind << "'; hard and soft are accepted";
+                                  }}}))
+    return error;
+  deadline.isHard = kind == "hard";
+  job.deadline = deadline;
+  return Error::success();
+}
+
+Error readNames(const YamlNode &node, const std::string &what, std::vector<std::string> &names) {
+  if (node.kind != YamlNode::Kind::Sequence)
+    return Diagnostic(Diag::WrongType, node.location) << what << " must be a list of jobs ([a, b])";
+  for (const YamlNode &item : node.items)
+    if (Error error = readText(item, "a job of " + what, names.emplace_back()))
+      return error;
+  return Error::success();
+}
+
+Error refuseQueue(const YamlNode &node, const std::string &owner) {
+  return Diagnostic(Diag::NotSupported, node.location)
+             .note({}, "leave 'queue' out; 'priority' orders the arrivals of a slot")
+         << "the queue of " << owner << " is not supported: there are no quotas of queues";
+}
+
 /// Either a model, or time and gradient.
 Error checkSource(const YamlNode &node, const Job &job, const std::string &owner) {
   auto has = [&](StringRef key) {
@@ -219,6 +282,28 @@ Error readJob(const YamlNode &node, Job &job) {
           return readAtLeast(value, "workers_per_server of " + owner, leastWorkersPerServer,
                              mostWorkersPerServer, job.workersPerServer);
         }},
+       {"min_workers", optional,
+        [&](const YamlNode &value) {
+          return readCount(value, "min_workers of " + owner, 1, mostBatch, job.minWorkers);
+        }},
+       {"same_type", optional,
+        [&](const YamlNode &value) {
+          return readFlag(value, "same_type of " + owner, job.sameType.emplace());
+        }},
+       {"max_nodes", optional,
+        [&](const YamlNode &value) {
+          return readInteger(value, "max_nodes of " + owner, 1, mostGpus, job.maxNodes);
+        }},
+       {"restart", optional, [&](const YamlNode &value) { return readRestart(value, owner, job); }},
+       {"preemptible", optional,
+        [&](const YamlNode &value) {
+          return readFlag(value, "preemptible of " + owner, job.preemptible);
+        }},
+       {"deadline", optional,
+        [&](const YamlNode &value) { return readDeadline(value, owner, job); }},
+       {"after", optional,
+        [&](const YamlNode &value) { return readNames(value, "after of " + owner, job.after); }},
+       {"queue", optional, [&](const YamlNode &value) { return refuseQueue(value, owner); }},
        {"utility", required, [&](const YamlNode &value) {
           return readUtility(value, "utility of " + owner, job.utility);
         }}});

@@ -42,9 +42,33 @@ TEST(JobsTraces, gavelTellsStepsAndScale) {
   EXPECT_DOUBLE_EQ(workload.jobs[1].sampleTimes.at("gpu").value(), 1 / 4.0);
 }
 
+TEST(JobsTraces, gavelOfTenColumnsTellsWeightsObjectivesAndGangs) {
+  Trace trace;
+  jobs::Workload workload = llvm::cantFail(
+      trace.read("gavel", "R (batch size 16)\trun\tdir\t-n\t1\t1500\t2\t4\t1.5\t130\n"
+                          "A3C\trun\tdir\t-n\t0\t7\t3\t1\t-1.000000\t0\n"));
+  ASSERT_EQ(workload.jobs.size(), 2u);
+  const jobs::Job &first = workload.jobs[0];
+  EXPECT_EQ(first.work(), 1500 * 16);
+  EXPECT_EQ(first.arrival, 2);
+  EXPECT_EQ(first.batch, 2);
+  EXPECT_EQ(first.minWorkers, 2);
+  EXPECT_EQ(first.sameType, true);
+  ASSERT_TRUE(first.deadline.has_value());
+  EXPECT_EQ(first.deadline->slots, 8); // 1500 steps at 5 a second, 1.5 times, in minutes: 7.5
+  EXPECT_FALSE(first.deadline->isHard);
+  EXPECT_FALSE(workload.jobs[1].deadline.has_value());
+  EXPECT_EQ(workload.jobs[1].batch, 3);
+  EXPECT_NE(trace.errorOf("gavel", "A3C\trun\td\t-n\t0\t7\t1\t1\t0\n").find("has 9 tab-separated"),
+            std::string::npos);
+}
+
 TEST(JobsTraces, gavelErrorsAreLocated) {
   Trace trace;
-  EXPECT_EQ(trace.errorOf("gavel", "A3C\tx\n").find("jobs.trace:1:1: error: [HP1004]"), 0u);
+  EXPECT_EQ(
+      trace.errorOf("gavel", "A3C\tx\n")
+          .find("jobs.trace:1:1: error: [HP1216] the line has 2 tab-separated fields; 'type, "),
+      0u);
   EXPECT_EQ(trace.errorOf("gavel", "\nA3C\tr\t-n\t1\t9\t-3\t1\n")
                 .find("jobs.trace:2:14: error: [HP1216] arrival is '-3'"),
             0u);

@@ -1,0 +1,78 @@
+// The best schedule for jobs that are all known, within a limit on work.
+#include "search/jobs/UpperBound.h"
+#include "search/jobs/policy/Insertion.h"
+#include "search/jobs/policy/Policies.h"
+
+namespace heterplan::jobs {
+
+namespace {
+/// Policies whose time grows little with jobs and nodes.
+bool isCheap(llvm::StringRef name) { return name == "fifo" || name == "srtf"; }
+
+class Choice {
+public:
+  explicit Choice(const Problem &problem) : problem(problem) {
+    best.schedule.resize(problem.size());
+  }
+
+  void offer(const char *name, const Schedule &schedule) {
+    double utility = totalUtility(problem, schedule);
+    if (utility <= highest * (1 + 1e-12))
+      return;
+    highest = utility;
+    best.schedule = schedule;
+    best.chosen = name;
+  }
+
+  PolicyResult best;
+  double highest = -1;
+
+private:
+  const Problem &problem;
+};
+} // namespace
+
+PolicyResult Auto::run(const Problem &problem, const PolicyOptions &options) const {
+  Seconds started = options.clock ? options.clock() : Seconds();
+  UtilityBound bound = utilityBound(problem);
+  Choice choice(problem);
+  PolicyOptions quiet = options;
+  quiet.clock = nullptr;
+  quiet.progress = nullptr;
+  double size =
+      double(problem.size()) * problem.slots() * double(problem.machines().sites().size());
+  std::vector<PolicyInfo> tried;
+  for (const PolicyInfo &policy : policies())
+    if (llvm::StringRef(policy.name) != "auto" && llvm::StringRef(policy.name) != "offline" &&
+        (size <= options.limits.everyPolicy || isCheap(policy.name)))
+      tried.push_back(policy);
+  for (size_t i = 0; i < tried.size(); ++i) {
+    choice.offer(tried[i].name, makePolicy(tried[i].name)->run(problem, quiet).schedule);
+    if (options.progress)
+      options.progress(double(i + 1) / double(tried.size() + 2));
+  }
+  Insertion insertion(problem, bound.costs);
+  insertion.insertAll(1);
+  insertion.insertAll(1e-3);
+  insertion.advanceAll();
+  double halfway = insertion.work() + options.limits.work / 2;
+  insertion.improve(halfway, options.seed);
+  Schedule own = insertion.schedule();
+  insertion.set(choice.best.schedule);
+  insertion.insertAll(1e-3);
+  insertion.advanceAll();
+  insertion.improve(halfway + options.limits.work / 2, options.seed + 1);
+  std::string improved = choice.best.chosen + ", improved";
+  choice.offer("insertion", own);
+  choice.offer(improved.c_str(), insertion.schedule());
+  PolicyResult result = std::move(choice.best);
+  result.upperBound = bound.value;
+  for (int job = 0; job < problem.size(); ++job)
+    result.schedule[job].reason = result.schedule[job].isAdmitted() ? "" : "others are worth more";
+  result.optimal = totalUtility(problem, result.schedule) >= bound.value * (1 - 1e-9);
+  if (options.clock)
+    result.decisions.push_back(options.clock() - started);
+  return result;
+}
+
+} // namespace heterplan::jobs

@@ -1,0 +1,195 @@
+#include "search/jobs/policy/Insertion.h"
+
+#include "search/jobs/policy/PrimalDual.h"
+#include "search/jobs/policy/SlotPolicy.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace heterplan::jobs {
+
+namespace {
+/// splitmix64: the same on every machine.
+uint64_t nextRandom(uint64_t &state) {
+  uint64_t value = state += 0x9E3779B97F4A7C15ULL;
+  value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9ULL;
+  value = (value ^ (value >> 27)) * 0x94D049BB133111EBULL;
+  return value ^ (value >> 31);
+}
+} // namespace
+
+Insertion::Insertion(const Problem &problem, std::vector<std::vector<double>> costs)
+    : problem(problem), prices(problem, std::move(costs)), plans(problem.size()),
+      best(problem.size()), areas(problem.size()), followers(problem.size()) {
+  std::vector<double> weights = shareWeights(problem);
+  std::array<double, resources> totals = problem.machines().totals();
+  for (int index = 0; index < problem.size(); ++index) {
+    const Job &job = problem.job(index);
+    for (int before : problem.before(index))
+      followers[before].push_back(index);
+    double most = mostSamples(problem, index, weights);
+    if (!(most > 0) || problem.release(index) >= problem.slots())
+      continue;
+    double slots = std::ceil(job.work() / most * (1 - 1e-9));
+    best[index] = job.utility.at(problem.release(index) + slots - 1 - job.arrival);
+    double fastest = 0;
+    for (int kind = 0; kind < problem.machines().kinds(); ++kind)
+      if (std::isfinite(problem.sampleTime(index, kind).value()))
+        fastest = std::max(fastest, problem.slot() / problem.sampleTime(index, kind));
+    double share = 0;
+    for (int r = 0; r < resources; ++r)
+      if (totals[r] > 0)
+        share = std::max(share, (job.worker[r] + job.server[r] / job.workersPerServer) / totals[r]);
+    areas[index] = share * std::max(1.0, job.work() / fastest);
+  }
+}
+
+void Insertion::put(int job, std::map<int, Rows> slots) {
+  for (const auto &[slot, rows] : slots)
+    prices.take(job, slot, rows);
+  plans[job].slots = std::move(slots);
+  total += utilityOf(problem, plans, job);
+}
+
+std::map<int, Rows> Insertion::takeOut(int job) {
+  total -= utilityOf(problem, plans, job);
+  for (const auto &[slot, rows] : plans[job].slots)
+    prices.giveBack(job, slot, rows);
+  return std::exchange(plans[job].slots, {});
+}
+
+void Insertion::set(const Schedule &schedule) {
+  for (int job = 0; job < problem.size(); ++job)
+    if (plans[job].isAdmitted())
+      takeOut(job);
+  for (int job = 0; job < problem.size(); ++job)
+    if (schedule[job].isAdmitted())
+      put(job, schedule[job].slots);
+}
+
+double Insertion::density(int job) const { return areas[job] > 0 ? best[job] / areas[job] : 0; }
+
+double Insertion::regret(int job) const { return best[job] - utilityOf(problem, plans, job); }
+
+/// Whether it can be taken out: no admitted job waits for it.
+bool Insertion::mayMove(int job) const {
+  return llvm::none_of(followers[job], [&](int other) { return plans[other].isAdmitted(); });
+}
+
+bool Insertion::insert(int job, double scale) {
+  std::optional<int> start = startAfter(problem, job, plans);
+  if (!start || *start > problem.lastSlot(job) || best[job] <= 0)
+    return false;
+  OfferOptions options;
+  options.costScale = scale;
+  RoundingCounts counts;
+  Offer offer = bestOffer(problem, job, *start, prices, options, counts);
+  spent += double(std::max<size_t>(1, offer.costs.size())) *
+           double(problem.machines().sites().size() + 4);
+  if (offer.slots.empty() || offer.utility <= 0 || (scale >= 1 && offer.payoff() < 0))
+    return false;
+  put(job, std::move(offer.slots));
+  return true;
+}
+
+void Insertion::insertAll(double scale) {
+  std::vector<int> order(problem.arrivals());
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return density(a) > density(b); });
+  // Jobs that wait for others are inserted once those are there.
+  bool isNew = true;
+  for (int pass = 0; isNew && pass < 4; ++pass) {
+    isNew = false;
+    for (int job : order)
+      if (!plans[job].isAdmitted() && (pass == 0 || !problem.before(job).empty()))
+        isNew |= insert(job, scale);
+  }
+}
+
+void Insertion::advanceAll() {
+  constexpr double negligible = 1e-3; // costs only break ties
+  for (int job : problem.arrivals()) {
+    if (!plans[job].isAdmitted() || !mayMove(job) || regret(job) <= 1e-9 * best[job])
+      continue;
+    double before = total;
+    std::map<int, Rows> slots = takeOut(job);
+    if (insert(job, negligible) && total > before * (1 + 1e-12))
+      continue;
+    if (plans[job].isAdmitted())
+      takeOut(job);
+    put(job, std::move(slots));
+  }
+}
+
+/// Some jobs that hold what `job` could use before its end.
+std::vector<int> Insertion::neighbours(int job, uint64_t &random) const {
+  constexpr size_t most = 4;
+  int from = problem.release(job), last = problem.lastSlot(job);
+  if (plans[job].isAdmitted())
+    last = plans[job].completion();
+  std::vector<int> found;
+  for (int other = 0; other < problem.size(); ++other)
+    if (other != job && plans[other].isAdmitted() && mayMove(other) &&
+        plans[other].completion() >= from && plans[other].start() <= last)
+      found.push_back(other);
+  size_t wanted = 1 + nextRandom(random) % most;
+  for (size_t i = 0; i < std::min(wanted, found.size()); ++i)
+    std::swap(found[i], found[i + nextRandom(random) % (found.size() - i)]);
+  found.resize(std::min(wanted, found.size()));
+  return found;
+}
+
+/// `job` goes first among some others that are taken out with it.
+bool Insertion::exchange(int job, uint64_t &random) {
+  constexpr double negligible = 1e-3;
+  std::vector<int> out = neighbours(job, random);
+  if (plans[job].isAdmitted() && !mayMove(job))
+    return false;
+  double before = total;
+  std::vector<std::pair<int, std::map<int, Rows>>> old;
+  old.emplace_back(job, takeOut(job));
+  for (int other : out)
+    old.emplace_back(other, takeOut(other));
+  std::stable_sort(out.begin(), out.end(), [&](int a, int b) { return density(a) > density(b); });
+  double scale = nextRandom(random) % 2 ? 1 : negligible;
+  insert(job, scale);
+  for (int other : out)
+    insert(other, scale);
+  for (auto &[other, slots] : old) // what was declined at these costs
+    if (!plans[other].isAdmitted())
+      insert(other, negligible);
+  if (total > before * (1 + 1e-12))
+    return true;
+  for (auto &[other, slots] : old)
+    if (plans[other].isAdmitted())
+      takeOut(other);
+  for (auto &[other, slots] : old)
+    put(other, std::move(slots));
+  total = before;
+  return false;
+}
+
+void Insertion::improve(double limit, uint64_t seed) {
+  uint64_t random = seed;
+  int idle = 0;
+  while (spent < limit && idle < 2) {
+    std::vector<int> order(problem.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](int a, int b) { return regret(a) > regret(b); });
+    bool isBetter = false;
+    for (int job : order) {
+      if (spent >= limit || regret(job) <= 1e-6 * best[job])
+        break;
+      for (int tries = 0; tries < 4 && spent < limit; ++tries)
+        isBetter |= exchange(job, random);
+      spent += double(problem.size()) * 0.1;
+    }
+    idle = isBetter ? 0 : idle + 1;
+  }
+}
+
+} // namespace heterplan::jobs

@@ -1,0 +1,51 @@
+// Schedules of jobs that are all known: each job in turn takes the slots that are best for it in
+// what the others leave. Jobs can be taken out and inserted again.
+#pragma once
+
+#include "search/jobs/policy/LeastCost.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace heterplan::jobs {
+
+class Insertion {
+public:
+  /// `costs` of a unit by slot and resource: dear slots are left to jobs that are worth more.
+  Insertion(const Problem &problem, std::vector<std::vector<double>> costs);
+
+  /// Starts from `schedule`, which holds every rule.
+  void set(const Schedule &schedule);
+  const Schedule &schedule() const { return plans; }
+  double utility() const { return total; }
+  /// Looks at a site in a slot so far.
+  double work() const { return spent; }
+
+  /// Inserts the jobs without slots, in an order, at costs times `scale`; a job is inserted if it
+  /// is worth something. Jobs that are worth more for what they take come first.
+  void insertAll(double scale);
+  /// Each job in turn is taken out and inserted again if it ends in an earlier slot.
+  void advanceAll();
+  /// Takes some jobs out and inserts them again in another order, keeps what is better, until
+  /// work() reaches `limit`. Deterministic by `seed`.
+  void improve(double limit, uint64_t seed);
+
+private:
+  bool insert(int job, double scale);
+  void put(int job, std::map<int, Rows> slots);
+  std::map<int, Rows> takeOut(int job);
+  bool mayMove(int job) const;
+  double density(int job) const;
+  double regret(int job) const;
+  std::vector<int> neighbours(int job, uint64_t &random) const;
+  bool exchange(int job, uint64_t &random);
+
+  const Problem &problem;
+  Prices prices;
+  Schedule plans;
+  double total = 0, spent = 0;
+  std::vector<double> best, areas; // by job: utility at the earliest end; dominant share × slots
+  std::vector<std::vector<int>> followers;
+};
+
+} // namespace heterplan::jobs
