@@ -50,7 +50,7 @@ void writeUtility(JsonWriter &json, const Utility &utility) {
   });
 }
 
-/// What differs from a job without rules.
+/// Writes the rules that the job states.
 void writeRules(JsonWriter &json, const Job &job) {
   if (job.minWorkers > 0)
     json.attribute("min_workers", job.minWorkers);

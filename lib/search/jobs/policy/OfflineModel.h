@@ -35,7 +35,7 @@ private:
   double columnsWanted() const;
   void addJob(int job);
   using Terms = std::vector<std::pair<int, double>>;
-  /// What a job has in one slot.
+  /// The columns of a job in one slot.
   struct Slot {
     Terms chosen, workers;
     std::map<int, Terms> atSite, serversAtSite; // columns, in any place

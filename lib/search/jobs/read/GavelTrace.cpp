@@ -63,7 +63,7 @@ std::map<std::string, Seconds> timesOf(const Speeds &speeds, const std::string &
   return times;
 }
 
-/// Where a line has its fields. Older traces end with steps, arrival and scale factor, with or
+/// The columns of the fields of a line. Older traces end with steps, arrival and scale factor, with or
 /// without a working directory; newer ones with steps, scale factor, weight, SLO and arrival.
 struct Columns {
   size_t steps, scale, arrival;
