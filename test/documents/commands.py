@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-STARTS = ("heterplan ", "python -m ", "torchrun ", "cd ", "bench/", "make ", "scp ", "scripts/")
+STARTS = ("heterplan ", "python -m ", "python -c ", "sed ", "grep ", "torchrun ", "cd ", "bench/", "make ", "scp ", "scripts/")
 
 
 @dataclass(frozen=True)
