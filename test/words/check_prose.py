@@ -31,7 +31,7 @@ START = re.compile(rf"(?:{'|'.join(STARTS)})\b")
 
 def sentences(text: str) -> list[str]:
     """The sentences of a paragraph; what stands between backticks is one word."""
-    plain = re.sub(r"`[^`]*`", "code", text)
+    plain = re.sub(r"`[^`]*`", "Code", text)
     plain = re.sub(r"\]\([^)]*\)", "]", plain)
     plain = re.sub(r"\b(e\.g|i\.e|vs|cf|Fig|al)\.", r"\1", plain)
     return [part.strip() for part in re.split(r"(?<=[.!?:])\s+(?=[A-Z*\[])", plain) if part.strip()]
