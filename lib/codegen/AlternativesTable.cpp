@@ -71,7 +71,7 @@ std::string emitAlternatives(const Plan &plan, ArrayRef<AlternativePlan> alterna
   if (plan.iterationModel == IterationModel::Burst)
     return "";
   if (alternatives.empty())
-    return "<p class=\"note\">heterplan compile --alternatives 2 says what other plans would "
+    return "<p class=\"note\">heterplan compile --alternatives 2 shows what other plans would "
            "cost.</p>\n";
   std::string rows = rowOf("this plan", plan, "");
   for (const AlternativePlan &each : alternatives)

@@ -36,7 +36,10 @@ svg .front { fill: none; stroke: var(--soft); } svg line.bound { stroke: var(--b
 .wide { overflow-x: auto; } .wide svg { min-width: 46rem; }
 @media (max-width: 40rem) { body { margin: 1rem auto; padding: 0 .8rem; } h1 { font-size: 1.2rem; }
   dl { grid-template-columns: repeat(auto-fill, minmax(8rem, 1fr)); } dd { font-size: 1rem; }
-  .wide table { min-width: 50rem; } }
+  .wide table, .wide tbody, .wide tr, .wide td { display: block; width: auto; } .wide th { display: none; }
+  .wide tr { border-bottom: 1px solid var(--line); padding: .4rem 0; }
+  .wide td { border: 0; padding: .1rem 0; text-align: left; white-space: normal; }
+  .wide td[data-label]::before { content: attr(data-label) ": "; color: var(--soft); } }
 .bad { color: var(--bad); font-weight: 600; }
 .bar { display: flex; height: .7rem; border-radius: .35rem; overflow: hidden; }
 details summary { cursor: pointer; color: var(--soft); }
@@ -58,12 +61,52 @@ std::string row(const std::vector<std::string> &cells, ArrayRef<bool> numeric, S
   return html + "</tr>\n";
 }
 
+namespace {
+/// The texts of the cells of a row of headings.
+std::vector<std::string> headingsOf(StringRef row) {
+  std::vector<std::string> headings;
+  for (size_t at = row.find("<th"); at != StringRef::npos; at = row.find("<th", at + 1))
+    headings.push_back(row.substr(at).split('>').second.split("</th>").first.str());
+  return headings;
+}
+
+std::string labelledRow(StringRef row, const std::vector<std::string> &headings) {
+  std::string html;
+  size_t column = 0;
+  for (size_t at = row.find("<td"); at != StringRef::npos; at = row.find("<td"), ++column) {
+    html += row.take_front(at + 3);
+    row = row.drop_front(at + 3);
+    if (column < headings.size() && !headings[column].empty())
+      html += " data-label=\"" + headings[column] + "\"";
+  }
+  return html + row.str();
+}
+
+/// `html` with the heading of its column on each cell of a table: on a narrow screen a row becomes
+/// a list of headings and cells.
+std::string labelled(StringRef html) {
+  std::string result;
+  std::vector<std::string> headings;
+  for (size_t at = html.find("<tr>"); at != StringRef::npos; at = html.find("<tr>")) {
+    result += html.take_front(at);
+    html = html.drop_front(at);
+    size_t end = std::min(html.find("</tr>"), html.size());
+    StringRef row = html.take_front(end);
+    if (std::vector<std::string> found = headingsOf(row); !found.empty())
+      headings = std::move(found);
+    result += labelledRow(row, headings);
+    html = html.drop_front(end);
+  }
+  return result + html.str();
+}
+} // namespace
+
 std::string page(StringRef title, const std::string &body) {
   std::string heading = escape(title);
   return "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>" +
          heading + "</title>\n<style>" + style + "</style>\n</head>\n<body>\n<h1>" + heading +
-         "</h1>\n" + body + "</body>\n</html>\n";
+         "</h1>\n" + labelled(body) + "</body>\n</html>\n";
 }
 
 } // namespace heterplan::html

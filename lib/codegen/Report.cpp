@@ -5,6 +5,7 @@
 #include "codegen/Gantt.h"
 #include "codegen/ModelPicture.h"
 #include "codegen/Page.h"
+#include "codegen/RequestSection.h"
 #include "ir/StageGraph.h"
 
 #include "llvm/ADT/ArrayRef.h"
@@ -22,8 +23,8 @@ std::string dollars(double value) { return "$" + number(value); }
 
 std::string optimality(const Plan &plan) {
   if (plan.optimal)
-    return "proven optimal in the searched space";
-  return "within " + number(100 * plan.gap, 3) + " % of the bound of the searched space";
+    return "optimal in the search space";
+  return "at most " + number(100 * plan.gap, 3) + " % from the optimum of the search space";
 }
 
 std::string summary(const Plan &plan) {
@@ -31,14 +32,14 @@ std::string summary(const Plan &plan) {
   html += term("throughput", number(plan.throughput.value()) + " samples/s");
   html += term("iteration", readable(plan.iteration));
   if (plan.expected)
-    html += term("of it in a run, where early stages run ahead", readable(*plan.expected));
+    html += term("iteration expected in a run", readable(*plan.expected));
   if (plan.iterationInterval)
-    html += term("of 10 measured iterations, 9 between",
-                 readable(plan.iterationInterval->least) + " and " +
-                     readable(plan.iterationInterval->most));
+    html +=
+        term("90 % interval of the iteration", readable(plan.iterationInterval->least) + " to " +
+                                                   readable(plan.iterationInterval->most));
   html += term("cost", dollars(plan.costPerHour.value()) + " an hour");
   if (plan.trafficCost > Dollars(0))
-    html += term("of it for what leaves zones",
+    html += term("traffic between zones",
                  dollars((plan.trafficCost / plan.iteration).value()) + " an hour");
   html += term("cost of a million samples", dollars(plan.costPerMillionSamples.value()));
   html += term("global batch", std::to_string(plan.globalBatch.value()) + " in " +
@@ -108,8 +109,7 @@ std::string memoryNote(const Plan &plan) {
     else
       unknown += (unknown.empty() ? "" : ", ") + memory.type;
   if (!unknown.empty())
-    counted +=
-        " Of " + unknown + " it is that of the tensors: nobody states what ranks take besides.";
+    counted += " On " + unknown + " it is that of the tensors only: no overhead is known.";
   return escape(StringRef(counted).ltrim());
 }
 
@@ -117,7 +117,7 @@ std::string stagesTable(const Plan &plan) {
   constexpr bool numeric[] = {true, false, false, false, true, true, true, true, true, true};
   std::string html =
       "<table>\n" + row({"stage", "layers", "devices", "samples of a batch", "forward", "backward",
-                         "sync", "memory", "of it the process", "parameters"},
+                         "sync", "memory", "beyond tensors", "parameters"},
                         numeric, "th");
   for (const Stage &stage : plan.stages)
     html += row({std::to_string(stage.id), layersText(stage), devicesText(stage), sharesText(stage),
@@ -125,8 +125,8 @@ std::string stagesTable(const Plan &plan) {
                  readable(stage.memory), readable(stage.overhead), readable(stage.parameterBytes)},
                 numeric);
   return html +
-         "</table>\n<p class=\"note\">Times are those of one micro-batch on the slowest "
-         "replica, memory that of the fullest device. " +
+         "</table>\n<p class=\"note\">Times are for one micro-batch on the slowest "
+         "replica, memory is that of the fullest device. " +
          memoryNote(plan) + "</p>\n";
 }
 
@@ -245,7 +245,7 @@ std::string paretoSection(const ParetoPlans &front) {
   return "<h2>Cost against throughput</h2>\n" +
          wide(emitParetoChart(front) + emitParetoTable(front)) +
          "<p class=\"note\">Each plan is the cheapest found for a floor on the throughput. A line "
-         "below a point ends where it is proven that none of the searched space is cheaper.</p>\n";
+         "below a point ends at the proven bound of the search space.</p>\n";
 }
 
 std::string slackText(const Check &check) {
@@ -318,9 +318,9 @@ std::string provenance(const Plan &plan) {
 
 std::string footer(const Plan &plan) {
   std::string html = "<footer><p>Objective " + number(plan.objectiveValue) + ", proven bound " +
-                     number(plan.lowerBound) + " in the searched space " +
-                     escape(plan.searchSpace) + "; strategy " + escape(plan.strategy) + ", seed " +
-                     std::to_string(plan.seed) + ".</p>\n<p>";
+                     number(plan.lowerBound) + " in the search space " + escape(plan.searchSpace) +
+                     "; strategy " + escape(plan.strategy) + ", seed " + std::to_string(plan.seed) +
+                     ".</p>\n<p>";
   for (auto [name, print] :
        {std::pair("model", &plan.modelFingerprint), std::pair("cluster", &plan.clusterFingerprint)})
     if (!print->empty())
@@ -340,7 +340,8 @@ std::string emitReport(const Plan &plan, const Timeline &timeline, const ParetoP
   std::string ranks = inputs.program ? emitRankTable(*inputs.program) : "";
   std::string body = "<p class=\"lead\">" + std::to_string(plan.stages.size()) +
                      (plan.stages.size() == 1 ? " stage" : " stages") + "</p>\n" + summary(plan) +
-                     picture + "<h2>Stages</h2>\n" + wide(stagesTable(plan)) +
+                     emitRequest(plan, inputs.cluster, inputs.model) + picture +
+                     "<h2>Stages</h2>\n" + wide(stagesTable(plan)) +
                      emitLimits(plan, inputs.limits) + emitAlternatives(plan, inputs.alternatives) +
                      tablesTable(plan) + burstSection(plan) + layerLists(plan) + ranks + memory +
                      wide(chart(timeline)) + paretoSection(front) + checksSection(plan) +

@@ -114,7 +114,7 @@ def test_inspect_says_what_each_costs_and_where_the_layer_is(planned: Planned) -
 def test_the_report_names_them_and_what_limits_the_plan(planned: Planned) -> None:
     page = (planned.out / "report.html").read_text()
     table = page[page.index("<h2>Alternatives</h2>"):].split("</table>")[0]
-    rows = re.findall(r"<tr><td>(.*?)</td>", table)
+    rows = re.findall(r"<tr><td[^>]*>(.*?)</td>", table)
     shown = json.loads(heterplan("inspect", planned.out, "--layer", planned.layers()[0], "--json"))["alternatives"]
     assert rows == ["this plan", *(each["title"] for each in shown)]
     for alternative in planned.alternatives.values():
