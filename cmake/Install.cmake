@@ -10,6 +10,10 @@ install(DIRECTORY ${CMAKE_SOURCE_DIR}/lib/codegen/runtime/heterplan_runtime
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/profiles DESTINATION share/heterplan COMPONENT program
   FILES_MATCHING PATTERN "*.yaml" PATTERN "*.json" PATTERN "measured/fidelity-*" EXCLUDE)
 
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/docs/schemas DESTINATION share/heterplan COMPONENT program)
+install(FILES ${CMAKE_SOURCE_DIR}/lib/ir/heterplan.proto DESTINATION share/heterplan
+  COMPONENT program)
+
 # heterplan_install_text(WHAT FILE): what `heterplan completion WHAT` prints.
 function(heterplan_install_text what file)
   cmake_path(GET file PARENT_PATH folder)
