@@ -44,8 +44,9 @@ Termination endingOf(const SearchOutcome &a, const SearchOutcome &b) {
 
 Expected<SearchOutcome> compareWithBursts(const Problem &problem, StringRef strategy,
                                           const SearchOptions &options) {
-  Expected<SearchOutcome> burst = // first: it is the quicker one
-      search(askedFor(problem, ScheduleChoice::Burst), strategy, options);
+  SearchOptions first = options; // bursts first: their search is the quicker one
+  first.deadline = options.deadline.part(0.5);
+  Expected<SearchOutcome> burst = search(askedFor(problem, ScheduleChoice::Burst), strategy, first);
   if (!burst)
     return burst.takeError();
   Expected<SearchOutcome> pipeline =

@@ -32,7 +32,8 @@ private:
   SearchFor search;
   const ParetoOptions &options;
   const Objective spent;
-  int done = 0; // searches, those that are not needed included
+  int notReached = 0; // floors
+  int done = 0;       // searches, those that are not needed included
   std::vector<Plan> found;
 };
 
@@ -52,8 +53,10 @@ Error Sweep::sweepFloors(double slowest, double fastest) {
     double floor = i + 1 == options.points
                        ? fastest
                        : slowest * std::pow(fastest / slowest, double(i) / (options.points - 1));
-    if (options.stop && options.stop())
+    if (options.stop && options.stop()) {
+      notReached = options.points - i;
       return Error::success();
+    }
     if (speedOf(found.back()) >= floor) {
       ++done;
       continue;
@@ -120,6 +123,7 @@ Expected<ParetoFront> Sweep::run() {
     return error;
   found.push_back(std::move(*fastest->plan)); // the fastest, where no cheaper one is as fast
   front.plans = withoutDominated(std::move(found), spent);
+  front.notReached = notReached;
   front.knee = kneeOf(front.plans, spent);
   return front;
 }

@@ -23,6 +23,8 @@ struct ParetoFront {
   size_t knee = 0;
   /// Without plans: it is proven that there are none.
   bool proven = false;
+  /// How many of the floors were not swept because ParetoOptions::stop ended the sweep.
+  int notReached = 0;
 };
 
 struct ParetoOptions {

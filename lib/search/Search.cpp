@@ -125,11 +125,18 @@ Expected<SearchOutcome> search(const Problem &problem, StringRef name,
   Expected<size_t> index = strategyIndex(name);
   if (!index)
     return index.takeError();
-  if (problem.request.schedule == ScheduleChoice::Burst)
-    return searchBurst(problem, name, options);
-  if (comparesBursts(problem.request))
-    return compareWithBursts(problem, name, options);
-  return searchPlacements(problem, *index, options);
+  std::atomic<int64_t> work = 0;
+  SearchOptions counting = options;
+  counting.work = &work;
+  Expected<SearchOutcome> outcome =
+      problem.request.schedule == ScheduleChoice::Burst ? searchBurst(problem, name, counting)
+      : comparesBursts(problem.request)                 ? compareWithBursts(problem, name, counting)
+                                        : searchPlacements(problem, *index, counting);
+  if (options.work)
+    options.work->fetch_add(work, std::memory_order_relaxed);
+  if (outcome)
+    outcome->work = work;
+  return outcome;
 }
 
 } // namespace heterplan

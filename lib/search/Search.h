@@ -2,13 +2,13 @@
 #pragma once
 
 #include "search/problem/SearchSpace.h"
+#include "support/Deadline.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 
 #include <atomic>
-#include <chrono>
 #include <functional>
 #include <optional>
 #include <string>
@@ -24,10 +24,10 @@ struct SearchOptions {
   uint64_t seed = 0;
   /// Limit of the deterministic work counter (stages priced); the same on every machine.
   int64_t workLimit = 8'000'000;
-  /// Wall clock limit in seconds since `started`, 0: none. A plan that it cuts short is no longer
-  /// reproducible.
-  Seconds timeLimit{};
-  std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
+  /// When the search has to end. A plan that it cuts short is no longer reproducible.
+  Deadline deadline;
+  /// The counter to which searches add their work; may be null.
+  std::atomic<int64_t> *work = nullptr;
   /// Set by another thread: end soon, with the best plan so far and its bound.
   const std::atomic<bool> *stop = nullptr;
   /// `auto` ends when the gap is at most this; infinite: with any plan.
@@ -64,6 +64,7 @@ struct SearchOutcome {
   /// The plan is optimal, or there is none.
   bool isProven() const { return isProof(termination); }
   SearchedSpace space; // what a proof is about
+  int64_t work = 0;    // of the search, as SearchOptions::workLimit counts it
 };
 
 struct StrategyInfo {

@@ -95,5 +95,6 @@ TEST(Pareto, StoppedItKeepsWhatItHas) {
   Problem problem = llvm::cantFail(random.problem());
   ParetoFront front = llvm::cantFail(paretoFront(problem, labelSetting, options));
   EXPECT_EQ(front.plans.size(), 2u); // the ends
+  EXPECT_EQ(front.notReached, options.points - 1);
 }
 } // namespace

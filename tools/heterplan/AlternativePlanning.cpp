@@ -30,17 +30,31 @@ Expected<std::vector<AlternativePlan>> findAlternatives(const Plan &plan,
     searching.stop = &interrupted;
     searching.workLimit = std::min(searching.workLimit, mostWork);
     searching.gap = std::max(searching.gap, closeEnough);
-    searching.started = std::chrono::steady_clock::now();
     return search(problem, options.strategy, searching);
   };
+  int begun = 0, searches = 0;
+  bool isCut = false;
   AlternativeOptions comparing;
   comparing.most = size_t(*most);
-  comparing.stop = [&] { return interrupted.load(); };
+  comparing.stop = [&] {
+    bool isOver = inputs.searching.deadline.passed();
+    isCut |= isOver;
+    return isOver || interrupted.load();
+  };
   comparing.progress = [&](int done, int all) {
+    begun = done + 1;
+    searches = all;
     progress.update(double(done) / all,
                     "search " + std::to_string(done + 1) + " of " + std::to_string(all));
   };
-  return alternativesTo(inputs.problem, plan, run, comparing);
+  Expected<std::vector<AlternativePlan>> found =
+      alternativesTo(inputs.problem, plan, run, comparing);
+  if (isCut && begun == 0)
+    errs() << "note: the time limit left no time to search for alternatives\n";
+  else if (isCut)
+    errs() << "note: the time limit ended the search for alternatives after " << begun << " of "
+           << searches << " searches\n";
+  return found;
 }
 
 } // namespace heterplan

@@ -63,44 +63,47 @@ std::string bestText(const Request &request, double best) {
                        maximise ? double(request.globalBatch.value()) / best : best);
 }
 
-/// When the time of a search began, as if it had also read and were to write.
-std::chrono::steady_clock::time_point beginningOf(const SearchOptions &options,
-                                                  const Problem &problem) {
-  using Clock = std::chrono::steady_clock;
-  using Duration = std::chrono::duration<double>;
-  const auto now = Clock::now();
-  constexpr Seconds longest(1e6); // a clock cannot go back without end
+/// The end of all searches of a command that has to end at `command`: the plan is still to be
+/// written.
+Deadline deadlineOfSearches(const Deadline &command, const Problem &problem) {
+  if (!command.isLimited())
+    return command;
   int64_t devices = 0;
   for (int type = 0; type < int(problem.cluster.types.size()); ++type)
     devices += problem.availableDevices(type);
-  Seconds beside = secondsBesideSearch(std::min(options.timeLimit, longest),
-                                       Seconds(Duration(now - options.started).count()),
-                                       secondsToWrite(devices));
-  return now - std::chrono::duration_cast<Clock::duration>(Duration(beside.value()));
+  const Seconds limit = command.limit();
+  return Deadline::after(
+      limit - secondsBesideSearch(limit, limit - command.left(), secondsToWrite(devices)));
 }
 
-Expected<SearchOutcome> plan(const Inputs &inputs, StringRef strategy) {
+/// The search for the plan, which leaves time for alternatives if they are asked for.
+Expected<SearchOutcome> plan(const Inputs &inputs, const CompileOptions &options) {
+  constexpr double share = 0.6; // of the time, if alternatives come after it
+  Expected<int> alternatives = readAlternativeCount(options);
+  if (!alternatives)
+    return alternatives.takeError();
   Progress progress = Progress::onStandardError("planning");
   SearchOptions searching = inputs.searching;
   std::signal(SIGINT, interrupt);
   searching.stop = &interrupted;
-  searching.started = beginningOf(searching, inputs.problem);
+  if (*alternatives > 0)
+    searching.deadline = searching.deadline.part(share);
   searching.progress = [&](double done, double best) {
     progress.update(done, bestText(inputs.problem.request, best));
   };
-  return search(inputs.problem, strategy, searching);
+  return search(inputs.problem, options.strategy, searching);
 }
 
 /// Says why there is no plan; an answer, so it goes to stdout. `outcome`: of the search that found
-/// none, where there was one.
+/// none, where there was one. `work`: that was spent; explaining takes at most ten times as much.
 Expected<ExitStatus> reportInfeasible(const Inputs &inputs, const CompileOptions &options,
-                                      const SearchOutcome *outcome = nullptr) {
+                                      int64_t work, const SearchOutcome *outcome = nullptr) {
   std::optional<SearchedSpace> searched; // with all constraints
   auto solve = [&](const Problem &problem, Effort effort) {
     SearchOptions searching = inputs.searching;
-    searching.started = std::chrono::steady_clock::now();
     searching.stop = &interrupted;
-    if (effort == Effort::AnyPlan)
+    searching.workLimit = std::min(searching.workLimit, effort.mostWork);
+    if (effort.kind == Effort::AnyPlan)
       searching.gap = std::numeric_limits<double>::infinity();
     Expected<SearchOutcome> outcome = search(problem, options.strategy, searching);
     // Nothing is proven about the plans that the space leaves out.
@@ -111,11 +114,14 @@ Expected<ExitStatus> reportInfeasible(const Inputs &inputs, const CompileOptions
       searched = outcome->space;
     return outcome;
   };
-  auto prove = [](const Problem &problem) {
+  auto prove = [&](const Problem &problem) {
     return provenConflict({problem.graph, problem.cluster, *problem.costs, problem.request,
-                           steadyMicroBatches(problem)});
+                           steadyMicroBatches(problem), inputs.searching.deadline});
   };
+  constexpr int64_t mostTimes = 10, leastWork = 400'000;
   ExplainOptions explaining;
+  explaining.deadline = inputs.searching.deadline;
+  explaining.mostWork = mostTimes * std::max(work, leastWork);
   if (outcome) {
     searched = outcome->space;
     explaining.noneIsProven = outcome->isProven() && outcome->space.leftOut.empty();
@@ -274,22 +280,16 @@ Expected<ExitStatus> finish(Plan &plan, const Inputs &inputs, const CompileOptio
 }
 
 /// Sweeps the Pareto front; the time limit is for all of it, what is left of it shared evenly.
-Expected<ParetoFront> sweep(const Inputs &inputs, const CompileOptions &options, int points) {
-  using Clock = std::chrono::steady_clock;
+Expected<ParetoFront> sweep(const Inputs &inputs, const CompileOptions &options, int points,
+                            std::atomic<int64_t> &work) {
   Progress progress = Progress::onStandardError("planning the Pareto front");
   std::signal(SIGINT, interrupt);
-  const Clock::time_point started = Clock::now();
   int done = 0, all = 1;
-  const Seconds limit = inputs.searching.timeLimit;
-  auto left = [&] {
-    return limit - Seconds(std::chrono::duration<double>(Clock::now() - started).count());
-  };
   auto run = [&](const Problem &problem, int searchesLeft) {
     SearchOptions searching = inputs.searching;
     searching.stop = &interrupted;
-    searching.started = Clock::now();
-    if (limit > Seconds(0))
-      searching.timeLimit = std::max(left(), Seconds(1e-3)) / searchesLeft;
+    searching.deadline = searching.deadline.part(1.0 / searchesLeft);
+    searching.work = &work;
     searching.progress = [&](double share, double best) {
       progress.update((done + std::min(share, 1.0)) / all,
                       "plan " + std::to_string(done + 1) + ", " + bestText(problem.request, best));
@@ -298,9 +298,7 @@ Expected<ParetoFront> sweep(const Inputs &inputs, const CompileOptions &options,
   };
   ParetoOptions sweeping;
   sweeping.points = points;
-  sweeping.stop = [&] {
-    return interrupted.load() || (limit > Seconds(0) && left() <= Seconds(0));
-  };
+  sweeping.stop = [&] { return interrupted.load() || inputs.searching.deadline.passed(); };
   sweeping.progress = [&](int searched, int searches) {
     done = searched;
     all = searches;
@@ -319,13 +317,14 @@ Expected<ExitStatus> compileParetoFront(const Inputs &inputs, const CompileOptio
   Expected<int> points = readParetoPoints(options);
   if (!points)
     return points.takeError();
-  Expected<ParetoFront> found = sweep(inputs, options, *points);
+  std::atomic<int64_t> work = 0;
+  Expected<ParetoFront> found = sweep(inputs, options, *points, work);
   if (!found)
     return found.takeError();
   if (found->plans.empty() && interrupted)
     return interruptedEarly();
   if (found->plans.empty())
-    return reportInfeasible(inputs, options);
+    return reportInfeasible(inputs, options, work);
   for (Plan &plan : found->plans) {
     Expected<bool> passes = passesChecks(plan, inputs, options);
     if (!passes)
@@ -341,6 +340,9 @@ Expected<ExitStatus> compileParetoFront(const Inputs &inputs, const CompileOptio
   if (Error error = write(chosen, inputs, options, {front, {}, nullptr, &*limits}))
     return error;
   noteInterruption(/*ended=*/false);
+  if (found->notReached > 0 && !interrupted)
+    errs() << "note: the time limit left out " << found->notReached << " of " << *points
+           << " points of the Pareto front\n";
   printNotes(inputs, options);
   printInferred(chosen, inputs.problem, *inputs.costs.inferred);
   if (options.json) {
@@ -357,15 +359,16 @@ Expected<ExitStatus> compile(const CompileOptions &options) {
   Expected<Inputs> inputs = readInputs(options);
   if (!inputs)
     return inputs.takeError();
+  inputs->searching.deadline = deadlineOfSearches(inputs->searching.deadline, inputs->problem);
   if (options.pareto)
     return compileParetoFront(*inputs, options);
-  Expected<SearchOutcome> outcome = plan(*inputs, options.strategy);
+  Expected<SearchOutcome> outcome = plan(*inputs, options);
   if (!outcome)
     return outcome.takeError();
   if (!outcome->plan && interrupted)
     return interruptedEarly();
   if (!outcome->plan)
-    return reportInfeasible(*inputs, options, &*outcome);
+    return reportInfeasible(*inputs, options, outcome->work, &*outcome);
   return finish(*outcome->plan, *inputs, options);
 }
 

@@ -390,7 +390,8 @@ Expected<SearchOptions> readSearchOptions(const CompileOptions &options, const R
   result.policyIn = options.policyIn;
   result.policyOut = options.policyOut;
   result.seed = static_cast<uint64_t>(*seed);
-  result.timeLimit = *limit;
+  if (*limit > Seconds(0))
+    result.deadline = Deadline::after(*limit);
   return result;
 }
 

@@ -168,7 +168,6 @@ Expected<Assessment> assessAndCheck(PlanningInputs &inputs, const Placement &pla
                                     StringRef strategy) {
   const Problem &problem = inputs.problem;
   Progress progress = Progress::onStandardError("searching for the best plan");
-  inputs.searching.started = std::chrono::steady_clock::now();
   inputs.searching.progress = [&](double done, double) { progress.update(done, ""); };
   Expected<Assessment> assessment = assess(problem, placement, strategy, inputs.searching);
   if (!assessment)

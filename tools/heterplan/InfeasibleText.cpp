@@ -22,6 +22,10 @@ void writeInfeasible(raw_ostream &os, const Explanation &explanation, const Sear
       for (const std::string &constraint : explanation.conflict)
         json.value(constraint);
     });
+    json.attributeArray("notReached", [&] {
+      for (const std::string &question : explanation.notReached)
+        json.value(question);
+    });
     json.attributeArray("relaxations", [&] {
       for (const Relaxation &relaxation : explanation.relaxations)
         json.object([&] {

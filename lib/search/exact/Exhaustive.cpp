@@ -23,12 +23,13 @@ public:
   Error run() {
     if (Error error = enumerate())
       return error;
+    isCounted = !isCut;
     all = considered;
     considered = 0;
-    return enumerate();
+    return isCut ? Error::success() : enumerate();
   }
   /// Whether it saw all of them.
-  bool complete() const { return considered == all; }
+  bool complete() const { return !isCut; }
 
   std::optional<Placement> best;
   double bestObjective = std::numeric_limits<double>::infinity();
@@ -64,6 +65,9 @@ private:
   /// Completes `current`, whose stages reach position `from`, in all ways.
   Error extend(size_t from) {
     const std::vector<int> &positions = evaluator.space.positions;
+    isCut = isCut || budget.interrupted();
+    if (isCut)
+      return Error::success();
     if (from + 1 == positions.size())
       return consider();
     if (static_cast<int>(current.stages.size()) >= evaluator.space.maxStages)
@@ -98,13 +102,11 @@ private:
   }
 
   Error consider() {
-    if (all && budget.interrupted())
-      return Error::success();
     if (++considered > mostPlacements)
       return Diagnostic(Diag::TooLarge, {"", 0, 0, "strategy exhaustive"})
                  .note({}, "use --strategy auto or label-setting")
              << "there are more than " << mostPlacements << " placements to try";
-    if (!all)
+    if (!isCounted)
       return Error::success();
     std::optional<Evaluation> evaluation = evaluator.evaluate(current);
     if (evaluation && evaluation->objective < bestObjective) {
@@ -122,7 +124,9 @@ private:
   std::vector<int> left; // devices not taken by `current`
   Placement current;
   SearchBudget budget;
-  int64_t considered = 0, all = 0; // 0: not counted yet
+  int64_t considered = 0, all = 0;
+  bool isCounted = false; // `all` is their number
+  bool isCut = false;     // by the deadline or the user
 };
 } // namespace
 

@@ -27,8 +27,8 @@ Problem problemWithout(Problem problem, const Constraints &dropped) {
 class Explainer {
 public:
   Explainer(const Problem &problem, Solve solve, Prove prove, const ExplainOptions &options)
-      : problem(problem), constraints(constraintsOf(problem.request)),
-        solve(solve, options.mostSolves), prove(prove), noneIsProven(options.noneIsProven) {}
+      : problem(problem), constraints(constraintsOf(problem.request)), solve(solve, options),
+        prove(prove), noneIsProven(options.noneIsProven) {}
 
   Expected<Explanation> run();
 
@@ -39,6 +39,7 @@ private:
   Error relaxOneByOne();
   Error relaxTogether();
   Error addMoreDevices();
+  bool isOver(const std::string &question);
 
   const Problem &problem;
   const Constraints constraints;
@@ -54,8 +55,16 @@ Expected<SearchOutcome> Explainer::solveWith(const Constraints &kept) {
   return solve.any(problemWithout(problem, minus(constraints, kept)));
 }
 
+/// Whether a limit is reached; notes that `question` stays open if it is.
+bool Explainer::isOver(const std::string &question) {
+  if (!solve.isOver())
+    return false;
+  result.notReached.push_back(question);
+  return true;
+}
+
 Expected<std::optional<Constraints>> Explainer::provenConflict() {
-  if (!prove)
+  if (!prove || solve.isOver())
     return std::nullopt;
   Expected<std::optional<std::vector<std::string>>> names = prove(problem);
   if (!names)
@@ -86,6 +95,8 @@ Error Explainer::findConflict() {
   for (Constraint constraint : Constraints(conflict)) {
     if (*proof && conflict.size() == 1)
       break; // one constraint that is proven impossible
+    if (isOver("whether fewer constraints conflict"))
+      break;
     Expected<SearchOutcome> outcome = solveWith(minus(conflict, {constraint}));
     if (!outcome)
       return outcome.takeError();
@@ -99,6 +110,8 @@ Error Explainer::findConflict() {
 
 Error Explainer::relaxOneByOne() {
   for (Constraint constraint : conflict) {
+    if (isOver("a change of " + describe(problem.request, constraint)))
+      continue;
     Problem base = problemWithout(problem, {constraint});
     // A constraint without a degree is given up: what comes instead is told from the plan.
     Expected<SearchOutcome> outcome =
@@ -155,7 +168,7 @@ Error Explainer::relaxTogether() {
 Error Explainer::addMoreDevices() {
   bool concernsDevices = any_of(
       conflict, [](Constraint constraint) { return infoOf(constraint.kind).helpedByDevices; });
-  if (!concernsDevices)
+  if (!concernsDevices || isOver("more devices"))
     return Error::success();
   Expected<std::vector<Relaxed>> more = addDevices(problem, solve);
   if (!more)
@@ -175,7 +188,7 @@ Expected<Explanation> Explainer::run() {
     return error;
   if (Error error = addMoreDevices())
     return error;
-  if (result.relaxations.empty() && !conflict.empty())
+  if (result.relaxations.empty() && !conflict.empty() && !isOver("changes of several constraints"))
     if (Error error = relaxTogether())
       return error;
   return std::move(result);
@@ -213,6 +226,9 @@ std::string toText(const Explanation &explanation) {
                : "  no single change is enough; there is a plan with all of these together:\n");
   for (const Relaxation &relaxation : explanation.relaxations)
     print(os, relaxation);
+  if (!explanation.notReached.empty())
+    os << "  the limits on time and work left open: "
+       << join(explanation.notReached.begin(), explanation.notReached.end(), "; ") << "\n";
   if (!explanation.proven)
     os << "  the search stopped at its limit or left plans out, so that there may be a plan that "
           "it "

@@ -6,6 +6,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -35,10 +36,19 @@ struct Explanation {
   /// did not see.
   bool proven = false;
   int devices = 0; // of the cluster
+  /// The questions that a limit left open: "a change of at most 3 dollars/hour", "more devices".
+  std::vector<std::string> notReached;
 };
 
 /// What a question needs: whether there is a plan, or the best one.
-enum class Effort { AnyPlan, BestPlan };
+struct Effort {
+  enum Kind { AnyPlan, BestPlan };
+  Effort(Kind kind, int64_t mostWork = std::numeric_limits<int64_t>::max())
+      : kind(kind), mostWork(mostWork) {}
+
+  Kind kind;
+  int64_t mostWork; // that may be spent on it
+};
 /// Runs a strategy on a problem.
 using Solve = llvm::function_ref<llvm::Expected<SearchOutcome>(const Problem &, Effort)>;
 /// Names constraints that provably conflict, in the words of search/verify/NecessaryConflict.h, or
@@ -52,6 +62,10 @@ struct ExplainOptions {
   std::optional<bool> noneIsProven;
   /// Most problems to solve; a relaxation that was not reached by then is left out.
   int mostSolves = 100;
+  /// Most work of all of them together, as SearchOutcome::work counts it.
+  int64_t mostWork = std::numeric_limits<int64_t>::max();
+  /// When to end, with what is known by then.
+  Deadline deadline = {};
 };
 
 /// Explains why `problem`, for which `solve` found no plan, has none. First asks `prove` (may be

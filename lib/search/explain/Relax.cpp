@@ -107,11 +107,15 @@ Expected<std::vector<Relaxed>> relaxMicroBatches(const RelaxInputs &in) {
   return giveUp(in, std::move(result));
 }
 
-Expected<SearchOutcome> CountedSolver::run(const Problem &problem, Effort effort) {
-  if (left <= 0)
+Expected<SearchOutcome> CountedSolver::run(const Problem &problem, Effort::Kind kind) {
+  if (isOver())
     return SearchOutcome();
   --left;
-  return solve(problem, effort);
+  constexpr int64_t parts = 4; // one question does not take the work of all that follow
+  Expected<SearchOutcome> outcome = solve(problem, {kind, std::max<int64_t>(workLeft / parts, 1)});
+  if (outcome)
+    workLeft -= outcome->work;
+  return outcome;
 }
 
 Expected<std::vector<Relaxed>> relax(const RelaxInputs &in) {

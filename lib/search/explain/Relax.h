@@ -10,23 +10,29 @@
 
 namespace heterplan {
 
-/// Solves problems until a limit; what comes after counts as unsolved. `any` asks whether there is
-/// a plan, `best` for the best one.
+/// Solves problems until a limit on their number, their work or the time; what comes after counts
+/// as unsolved. `any` asks whether there is a plan, `best` for the best one.
 class CountedSolver {
 public:
-  CountedSolver(Solve solve, int most) : solve(solve), left(most) {}
+  CountedSolver(Solve solve, const ExplainOptions &limits)
+      : solve(solve), left(limits.mostSolves), workLeft(limits.mostWork),
+        deadline(limits.deadline) {}
   llvm::Expected<SearchOutcome> any(const Problem &problem) {
     return run(problem, Effort::AnyPlan);
   }
   llvm::Expected<SearchOutcome> best(const Problem &problem) {
     return run(problem, Effort::BestPlan);
   }
+  /// Whether a limit is reached.
+  bool isOver() const { return left <= 0 || workLeft <= 0 || deadline.passed(); }
 
 private:
-  llvm::Expected<SearchOutcome> run(const Problem &problem, Effort effort);
+  llvm::Expected<SearchOutcome> run(const Problem &problem, Effort::Kind kind);
 
   Solve solve;
   int left;
+  int64_t workLeft;
+  const Deadline deadline;
 };
 
 /// A relaxation and the problem that it turns the given one into.

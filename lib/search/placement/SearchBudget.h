@@ -5,8 +5,6 @@
 #include "search/Search.h"
 
 #include <algorithm>
-#include <chrono>
-#include <limits>
 
 namespace heterplan {
 
@@ -16,10 +14,14 @@ public:
   explicit SearchBudget(const SearchOptions &options, double share = 1)
       : options(options), limit(static_cast<int64_t>(double(options.workLimit) * share)) {}
 
-  void add(int64_t work) { done += work; }
+  void add(int64_t work) {
+    done += work;
+    if (options.work)
+      options.work->fetch_add(work, std::memory_order_relaxed);
+  }
   bool exhausted() const { return done >= limit || interrupted(); }
   /// The user or the clock says stop.
-  bool interrupted() const { return stopped() || secondsLeft() <= 0; }
+  bool interrupted() const { return stopped() || options.deadline.passed(); }
   /// How a search ended that has its answer if `proven`, and a plan if `found`.
   Termination termination(bool proven, bool found) const {
     if (proven)
@@ -30,19 +32,11 @@ public:
   }
   /// Work that is left, and seconds; the latter infinite without a time limit.
   int64_t left() const { return std::max<int64_t>(limit - done, 0); }
-  double secondsLeft() const {
-    if (options.timeLimit == Seconds(0))
-      return std::numeric_limits<double>::infinity();
-    return std::max(options.timeLimit.value() - elapsed(), 0.0);
-  }
+  double secondsLeft() const { return options.deadline.left().value(); }
   double progress() const { return double(done) / double(std::max<int64_t>(limit, 1)); }
 
 private:
   bool stopped() const { return options.stop && options.stop->load(std::memory_order_relaxed); }
-  double elapsed() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - options.started)
-        .count();
-  }
 
   const SearchOptions &options;
   int64_t done = 0, limit;

@@ -241,7 +241,8 @@ Expected<SizingAnswer> decideSizes(const RequestedPlan &requested,
     if (requested.cluster.deviceCount(stage.type) == 0)
       return SizingAnswer{Truth::Fails, {}, {"devices"}};
   Sizing sizing(requested, assignment, *model, microBatches);
-  Expected<Decision> decision = decideTogether(sizing.facts(), sizing.parts(), sizing.units);
+  Expected<Decision> decision =
+      decideTogether(sizing.facts(), sizing.parts(), sizing.units, requested.deadline);
   if (!decision)
     return decision.takeError();
   return SizingAnswer{decision->truth, std::move(decision->values), std::move(decision->core)};

@@ -105,7 +105,7 @@ necessaryConflict(const RequestedPlan &requested) {
     if (*floor)
       parts.push_back({nameOf(requested.request, {ConstraintKind::Floor}), std::move(**floor)});
   }
-  return contradiction(conditions.facts(), parts);
+  return contradiction(conditions.facts(), parts, requested.deadline);
 }
 
 } // namespace heterplan

@@ -6,6 +6,7 @@
 #include "ir/Cluster.h"
 #include "ir/LayerGraph.h"
 #include "ir/Request.h"
+#include "support/Deadline.h"
 
 #include "llvm/Support/Error.h"
 
@@ -21,6 +22,8 @@ struct RequestedPlan {
   const CostModel &costs;
   const Request &request;
   int usualMicroBatches = 1; // where none are asked for; matters in steady state only
+  /// When a proof has to end, with or without an answer.
+  Deadline deadline = {};
 };
 
 /// The tensors of a rank for which device type `type` has room, in the part `fraction` of its

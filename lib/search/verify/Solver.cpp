@@ -221,7 +221,8 @@ double valueOf(const std::optional<z3::expr> &term) {
 /// Tracked parts and the solver that holds them.
 class Tracked {
 public:
-  Tracked() : solver(context), translator(context) {
+  explicit Tracked(const Deadline &deadline = {})
+      : solver(context), translator(context), deadline(deadline) {
     z3::params parameters(context);
     parameters.set("rlimit", stepLimit);
     solver.set(parameters);
@@ -246,6 +247,15 @@ public:
     z3::expr_vector assumptions(context);
     for (unsigned index : active)
       assumptions.push_back(trackers[index]);
+    if (deadline.passed())
+      return z3::unknown;
+    if (deadline.isLimited()) {
+      constexpr double most = 1e9; // Z3 counts milliseconds in 32 bits
+      z3::params parameters(context);
+      parameters.set("rlimit", stepLimit);
+      parameters.set("timeout", unsigned(std::clamp(deadline.left().value() * 1e3, 1.0, most)));
+      solver.set(parameters);
+    }
     return solver.check(assumptions);
   }
 
@@ -268,6 +278,7 @@ private:
   Translator translator;
   std::vector<z3::expr> trackers;
   size_t boundsAdded = 0;
+  const Deadline deadline;
 };
 
 /// Where each part stands: constraint and position in it.
@@ -344,9 +355,9 @@ Expected<std::vector<Verdict>> decide(ArrayRef<ConstraintFormula> constraints) {
 }
 
 Expected<Decision> decideTogether(ArrayRef<Formula> facts, ArrayRef<Part> parts,
-                                  ArrayRef<Formula> counts) {
+                                  ArrayRef<Formula> counts, const Deadline &deadline) {
   try {
-    Tracked tracked;
+    Tracked tracked(deadline);
     std::vector<unsigned> all;
     for (const Formula &fact : facts)
       tracked.fact(fact);
@@ -371,9 +382,9 @@ Expected<Decision> decideTogether(ArrayRef<Formula> facts, ArrayRef<Part> parts,
   }
 }
 
-Expected<std::optional<std::vector<std::string>>> contradiction(ArrayRef<Formula> facts,
-                                                                ArrayRef<Part> parts) {
-  Expected<Decision> decision = decideTogether(facts, parts, {});
+Expected<std::optional<std::vector<std::string>>>
+contradiction(ArrayRef<Formula> facts, ArrayRef<Part> parts, const Deadline &deadline) {
+  Expected<Decision> decision = decideTogether(facts, parts, {}, deadline);
   if (!decision)
     return decision.takeError();
   if (decision->truth != Truth::Fails)

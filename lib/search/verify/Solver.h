@@ -1,9 +1,10 @@
 // The only door to Z3. Callers state formulas (Formula.h) and get plain answers back; Z3's
-// exceptions end in Solver.cpp. Limits are counts of Z3's own steps, not seconds, so that the
-// answer is the same on every machine.
+// exceptions end in Solver.cpp. Limits are counts of Z3's own steps, so that the answer is the same
+// on every machine, unless a deadline cuts it short.
 #pragma once
 
 #include "search/verify/Formula.h"
+#include "support/Deadline.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/Error.h"
@@ -42,9 +43,10 @@ llvm::Expected<std::vector<Verdict>> decide(llvm::ArrayRef<ConstraintFormula> co
 
 /// Whether `parts` contradict each other given `facts`: the labels of a contradictory set from
 /// which none can be left out, ascending by position; none when they can hold together, or when Z3
-/// cannot tell.
-llvm::Expected<std::optional<std::vector<std::string>>> contradiction(llvm::ArrayRef<Formula> facts,
-                                                                      llvm::ArrayRef<Part> parts);
+/// cannot tell by `deadline`.
+llvm::Expected<std::optional<std::vector<std::string>>>
+contradiction(llvm::ArrayRef<Formula> facts, llvm::ArrayRef<Part> parts,
+              const Deadline &deadline = {});
 
 struct Decision {
   Truth truth = Truth::Unknown;
@@ -53,8 +55,9 @@ struct Decision {
 };
 
 /// Decides whether `parts` can hold together given `facts`; `counts` are terms made by
-/// Formula::count.
+/// Formula::count. Unknown if Z3 cannot tell by `deadline`.
 llvm::Expected<Decision> decideTogether(llvm::ArrayRef<Formula> facts, llvm::ArrayRef<Part> parts,
-                                        llvm::ArrayRef<Formula> counts);
+                                        llvm::ArrayRef<Formula> counts,
+                                        const Deadline &deadline = {});
 
 } // namespace heterplan

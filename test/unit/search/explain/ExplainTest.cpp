@@ -383,6 +383,61 @@ TEST_F(ExplainTest, TheNumberOfSolvesIsLimited) {
   EXPECT_EQ(solves, 3);
 }
 
+TEST_F(ExplainTest, AllSolvesShareOneLimitOnTheirWork) {
+  problem.request.minThroughput = SamplesPerSecond(1.9);
+  problem.request.maxCostPerHour = DollarsPerHour(4);
+  int64_t spent = 0;
+  auto solve = [&](const Problem &problem, Effort effort) {
+    SearchOptions options;
+    options.workLimit = effort.mostWork;
+    llvm::Expected<SearchOutcome> outcome = search(problem, "auto", options);
+    outcome->work = 40; // stated, so that the test does not depend on the search
+    spent += outcome->work;
+    return outcome;
+  };
+  ExplainOptions options;
+  options.noneIsProven = true;
+  options.mostWork = 100;
+  Explanation result = llvm::cantFail(explain(problem, solve, nullptr, options));
+  EXPECT_EQ(spent, 120);
+  EXPECT_FALSE(result.notReached.empty());
+}
+
+TEST_F(ExplainTest, TheDeadlineOfTheCommandEndsIt) {
+  problem.request.minThroughput = SamplesPerSecond(1.9);
+  problem.request.maxCostPerHour = DollarsPerHour(4);
+  double now = 0;
+  int solves = 0;
+  auto solve = [&](const Problem &problem, Effort) {
+    ++solves;
+    now += 2; // seconds that each search takes
+    return search(problem, "auto", {});
+  };
+  ExplainOptions options;
+  options.noneIsProven = true;
+  options.deadline = Deadline::after(Seconds(5), [&] { return Seconds(now); });
+  Explanation result = llvm::cantFail(explain(problem, solve, nullptr, options));
+  EXPECT_EQ(solves, 3);
+  EXPECT_TRUE(llvm::is_contained(result.notReached, "more devices"));
+  EXPECT_NE(toText(result).find("the limits on time and work left open: "), std::string::npos);
+  now = 10;
+  auto prove = [](const Problem &) -> llvm::Expected<std::optional<Names>> {
+    ADD_FAILURE() << "there is no time left for a proof";
+    return std::nullopt;
+  };
+  llvm::cantFail(explain(problem, solve, prove, options));
+  EXPECT_EQ(solves, 3);
+}
+
+TEST_F(ExplainTest, TheDeadlineEndsAnExhaustiveSearchWhileItCounts) {
+  double now = 0;
+  SearchOptions options;
+  options.deadline = Deadline::after(Seconds(5), [&] { return Seconds(now++); });
+  SearchOutcome outcome = llvm::cantFail(search(problem, "exhaustive", options));
+  EXPECT_FALSE(outcome.isProven());
+  EXPECT_LT(now, 40) << "the clock is not asked for long after the deadline";
+}
+
 TEST_F(ExplainTest, ErrorsOfTheSearchAreHandedOn) {
   costs = ConstantCostModel();
   problem.request.minThroughput = SamplesPerSecond(1);

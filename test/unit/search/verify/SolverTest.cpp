@@ -102,6 +102,15 @@ std::optional<std::vector<std::string>> core(std::vector<F> facts, std::vector<P
   return *result;
 }
 
+TEST(Solver, AfterTheDeadlineNothingIsKnown) {
+  double now = 0;
+  Deadline deadline = Deadline::after(Seconds(1), [&] { return Seconds(now); });
+  Part impossible{"impossible", F::atMost(F::integer(1), F::integer(0))};
+  EXPECT_TRUE(llvm::cantFail(contradiction({}, {impossible}, deadline)).has_value());
+  now = 2;
+  EXPECT_FALSE(llvm::cantFail(contradiction({}, {impossible}, deadline)).has_value());
+}
+
 TEST(Solver, AContradictionIsMinimal) {
   F x = F::real("x"), n = F::count("n", 4), price = F::number(2.5);
   F atMostCount = F::atMost(x, F::product(n, F::number(10)));
