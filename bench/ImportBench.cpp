@@ -47,7 +47,7 @@ std::string chainOf(int64_t count) {
   return "\x08\x08" + field(7, graph) + field(8, "\x10\x11");
 }
 
-/// What a file of very many nodes costs: it must stay near-linear.
+/// The cost of a file with very many nodes: it must stay near-linear.
 void importChain(benchmark::State &state) {
   llvm::ExitOnError check;
   llvm::SmallString<128> path;

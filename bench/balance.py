@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What do shares that follow the machines save? Writes docs/experiments/balance.md.
+"""Measures the savings of shares that follow the machines. Writes docs/experiments/balance.md.
 
     bench/balance.py [--simulated] [--real NAME] [--report] [--seeds N] [--out FOLDER] [--document FILE]
 

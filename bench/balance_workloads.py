@@ -1,4 +1,4 @@
-"""What bench/balance.py runs."""
+"""The runs of bench/balance.py."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Does measurement confirm what a plan predicts? Measures the link between ranks, what ranks take of memory, and
+"""Does measurement confirm what a plan predicts? Measures the link between ranks, the memory of ranks, and
 the layers of each model of a frozen list on one core, compiles its plans, runs them with each rank on a core of
 its own, and compares iteration times and memory.
 
@@ -134,7 +134,7 @@ def run_plan(folder: Path, subject: Subject, outcome: Outcome, seconds: float) -
 
 
 def model_file(subject: Subject, out: Path) -> Path:
-    """Of a model that is made, an export that is there is taken."""
+    """The file of a model; an existing export is used again."""
     if subject.file:
         return DATA / subject.file
     path = out / f"{subject.name}.onnx"
@@ -183,7 +183,7 @@ def latency(links: Path) -> float:
 
 
 class Measurement:
-    """Of one model: first what predictions are made of, then the runs of its plans in turns."""
+    """Measures one model: first the inputs of predictions, then the runs of its plans in turns."""
 
     def __init__(self, subject: Subject, forms: list[Form], options: argparse.Namespace) -> None:
         self._subject, self._out, self._measured = subject, options.out, options.measured
@@ -249,7 +249,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def with_list(options: argparse.Namespace, workloads: Workloads) -> argparse.Namespace:
-    """What is not asked for otherwise is as listed."""
+    """Fills in the listed values of options that are not given."""
     for name in ("runs", "profile_rounds", "run_seconds"):
         if getattr(options, name) is None:
             setattr(options, name, getattr(workloads, name))

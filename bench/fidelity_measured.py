@@ -1,4 +1,4 @@
-"""What was measured for the fidelity list on one machine, in files that outlive the checkout's build folder."""
+"""The measurements for the fidelity list on one machine, in files that outlive the checkout's build folder."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def machine() -> str:
 
 
 def known(folder: Path, model: str) -> list[Outcome]:
-    """What earlier runs have found of this model."""
+    """The results of earlier runs for this model."""
     path = _file(folder, model)
     if not path.exists():
         return []

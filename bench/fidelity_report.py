@@ -1,4 +1,4 @@
-"""What was predicted and what was measured of each plan, and what tables say of it."""
+"""Predictions and measurements of each plan, and the tables that compare them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Outcome:
 
     @property
     def spread(self) -> float:
-        """Of its runs: half of their range, relative."""
+        """Half of the range of its runs, relative."""
         seconds = [run.seconds for run in self.runs]
         return (max(seconds) - min(seconds)) / 2 / self.measured
 
@@ -82,14 +82,14 @@ class Outcome:
 
     @property
     def memory_share(self) -> float:
-        """What was needed of what was predicted: at most 1, where it is an upper bound."""
+        """The used fraction of the predicted memory: at most 1 if the prediction is an upper bound."""
         return self.measured_bytes / self.predicted_bytes
 
 
 def interval(
     runs: Sequence[Sequence[float]], figure: Callable[[list[float]], float], bootstrap: Bootstrap
 ) -> tuple[float, float]:
-    """Of a figure of the times of plans, of each of which there are several: percentile bootstrap over the runs
+    """The interval of a figure of the times of plans: percentile bootstrap over the runs
     of each plan."""
     source = random.Random(bootstrap.seed)
     found = sorted(

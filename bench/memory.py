@@ -31,7 +31,7 @@ MEBI = 1 << 20
 
 @dataclass(frozen=True)
 class Measured:
-    """Of one rank, in bytes; `survived` is None where no limit could be set."""
+    """The memory of one rank, in bytes; `survived` is None where no limit could be set."""
 
     predicted: float
     tensors: float  # of those

@@ -1,4 +1,4 @@
-"""What else a machine does while something is measured on it."""
+"""The other load of a machine during a measurement."""
 
 from __future__ import annotations
 

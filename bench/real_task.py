@@ -283,7 +283,7 @@ def judged(path: Path, task: Task) -> tuple[float, float]:
 
 
 def trial(task: Task, heterplan: Path, folder: Path) -> tuple[str, bool]:
-    """What it has come to, and whether the target was reached."""
+    """The result, and whether the target was reached."""
     own = Trial(task, heterplan, folder)
     own.export()
     pipeline, parallel = own.compile("pipeline"), own.compile("data-parallel")

@@ -1,4 +1,4 @@
-"""What steps would take on cores of another speed.
+"""Times of steps on cores of another speed.
 
 The cores of a busy host are slower by half for seconds or minutes, each by itself. A reference kernel, a fixed
 piece of work beside each session of a layer and around each step (heterplan_runtime/device_classes.py), says
@@ -21,7 +21,7 @@ Reading = tuple[float, float]  # seconds of the reference kernel and of the step
 
 
 def slowest(by_rank: Sequence[Sequence[float]]) -> list[float]:
-    """Of each step the largest reference kernel of a rank, before and after it on average."""
+    """For each step the largest reference kernel of a rank, before and after it on average."""
     around = [
         [(before + after) / 2 for before, after in zip(rank, rank[1:])] for rank in by_rank
     ]

@@ -90,7 +90,7 @@ def _number(path: Path, line: int, row: dict[str, str], name: str) -> float:
 
 
 def compare(plan: Plan, folder: Path, batch: str, options: list[str]) -> Compared:
-    """What `heterplan evaluate` predicts of it. It may say that the plan breaks a constraint (status 2)."""
+    """The prediction of `heterplan evaluate` for it. It may say that the plan breaks a constraint (status 2)."""
     command = [HETERPLAN, "evaluate", str(folder / plan.name), *options]
     if plan.batch or batch:
         command += ["--batch", plan.batch or batch]

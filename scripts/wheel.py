@@ -39,7 +39,7 @@ def install(build: Path, package: Path) -> Path:
 
 
 def move_shared(package: Path, data: Path) -> None:
-    """What shells and man look for goes to share/ of the environment, as wheels do it."""
+    """Moves the files of shells and man to share/ of the environment, as wheels do."""
     data.mkdir(parents=True)
     for name in ("man", "bash-completion", "zsh"):
         (package / "program/share" / name).rename(data / name)
@@ -77,7 +77,7 @@ def platform_tag(files: list[Path]) -> str:
 
 
 def copyrights(libraries: dict[str, Path], folder: Path) -> None:
-    """What Debian says of the libraries that are given on, where this is a Debian system."""
+    """Debian's copyright files of the libraries that are passed on, on a Debian system."""
     for name, path in sorted(libraries.items()):
         owner = subprocess.run(["dpkg-query", "-S", f"*/{path.name}"], text=True, capture_output=True)
         package = owner.stdout.split(":")[0]

@@ -1,4 +1,4 @@
-// What lib/support/Precompiled.h is to the libraries, for the tests.
+// Headers that are compiled once for the tests, as lib/support/Precompiled.h for the libraries.
 #pragma once
 
 #include "support/Precompiled.h"

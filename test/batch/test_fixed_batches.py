@@ -177,7 +177,7 @@ REFUSED = [
 
 
 def each_sample(model: ModelProto, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
-    """What the model as written gives for one sample after another."""
+    """The results of the model as written, one sample after another."""
     evaluator = ReferenceEvaluator(model)
     runs = [
         evaluator.run(None, {name: x[i : i + 1] for name, x in inputs.items()})

@@ -41,7 +41,7 @@ def sizes(dims: list[list[int]], batch: int) -> tuple[int, ...]:
 
 
 def true_shapes(model: ModelProto, given: dict[str, int]) -> dict[str, tuple[int, ...]]:
-    """Of every tensor; `given` has the values of symbolic dimensions."""
+    """The shape of every tensor; `given` has the values of symbolic dimensions."""
     feeds = {}
     for value in model.graph.input:
         dims = [

@@ -215,7 +215,7 @@ def modules_of(case: Case, directory: Path) -> list[torch.nn.Module]:
 
 
 def mismatch(case: Case, directory: Path) -> str:
-    """What is wrong with the generated code; "" for nothing."""
+    """The defect of the generated code, or ""."""
     try:
         stages = modules_of(case, directory)
         inputs = inputs_of(case)
@@ -242,7 +242,7 @@ def moved(value: Any, device: str) -> Any:
 
 
 def strays(case: Case, directory: Path) -> str:
-    """What of a module that matches stays on the CPU when it and its inputs are elsewhere. The
+    """The part of a matching module that stays on the CPU when it and its inputs are elsewhere. The
     device `meta` stands for any other; where values decide, it cannot tell."""
     stages = [stage.to("meta") for stage in modules_of(case, directory)]
     inputs = {name: moved(value, "meta") for name, value in inputs_of(case).items()}
@@ -292,7 +292,7 @@ def judge(cases: list[Case], folder: Path) -> dict[str, Verdict]:
 
 @dataclass(frozen=True)
 class Shares:
-    """Of the tests of a suite, in per cent."""
+    """The fraction of the tests of a suite, in per cent."""
 
     crashed: int
     imported: float

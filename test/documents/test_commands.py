@@ -114,7 +114,7 @@ OTHERS = {"--models", "--run-seconds", "--nnodes", "--name", "--install", "--pre
 
 
 def spans(document: Path) -> list[str]:
-    """What stands between backticks in a line of prose or of a table."""
+    """The texts between backticks in lines of prose and of tables."""
     lines = document.read_text(encoding="utf-8").splitlines()
     code = {number for number, _ in code_lines(lines)}
     return [

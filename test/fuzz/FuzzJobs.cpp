@@ -19,7 +19,7 @@ Cluster smallCluster() {
 }
 } // namespace
 
-/// What was read is scheduled too, where that is little work: numbers at the ends of their ranges
+/// The jobs are scheduled too if that is little work: numbers at the ends of their ranges
 /// must not upset the arithmetic.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   auto workload = jobs::parseWorkload(fuzzing::textOf(data, size), "input");

@@ -17,7 +17,7 @@ void checkLayers(const LayerGraph &layers) {
   if (llvm::Error error = verify(decompose(layers), layers))
     fuzzing::fail("blocks that their verifier refuses: " + toText(std::move(error)));
 }
-/// What can be written for the model in one stage is Python: emitModel() looks at it.
+/// The code of the model in one stage is Python: emitModel() looks at it.
 void checkCode(const Graph &graph, const LayerGraph &layers) {
   Plan plan;
   plan.model = layers.model;

@@ -18,7 +18,7 @@ Cluster smallCluster() {
 } // namespace
 
 /// The first line names the form ("gavel", ...); a line "--" parts the throughputs of Gavel from
-/// the jobs. What was read is scheduled where that is little work.
+/// the jobs. The jobs are scheduled if that is little work.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   auto [form, rest] = fuzzing::textOf(data, size).split('\n');
   auto [text, speeds] = rest.split("\n--\n");

@@ -72,7 +72,7 @@ def rename(graph: onnx.GraphProto, rng: random.Random) -> None:
 
 
 def retype(graph: onnx.GraphProto, rng: random.Random) -> None:
-    """Of an input, of all inputs, or what a Cast makes."""
+    """The types of an input, of all inputs, or of the result of a Cast."""
     inputs = [value.type.tensor_type for value in graph.input if value.type.HasField("tensor_type")]
     for type_ in inputs if rng.random() < 0.5 else inputs[:1]:
         type_.elem_type = rng.choice(TYPES)

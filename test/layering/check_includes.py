@@ -80,7 +80,7 @@ def third_party_of(include):
 
 
 def complaint(root, layer, is_header, include):
-    """What is wrong with `include` in a file of `layer`, or None."""
+    """The reason why a file of `layer` may not have `include`, or None."""
     if include in FORBIDDEN:
         return FORBIDDEN[include]
     generated = include.removeprefix("ir/") == "heterplan.pb.h"

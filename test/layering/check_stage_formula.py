@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a stage takes is worked out once for all searches and once by the checker.
+"""Holds the formula of a stage to two places: one for all searches and one of the checker.
 
     check_stage_formula.py ROOT         check the sources below ROOT
     check_stage_formula.py --self-test  prove that a second place is found

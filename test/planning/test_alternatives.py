@@ -1,4 +1,4 @@
-"""What else could have been decided: the plans of `compile --alternatives`, in the report, in inspect, and as evaluate
+"""The alternatives of a plan: the plans of `compile --alternatives`, in the report, in inspect, and as evaluate
 prices them."""
 
 from __future__ import annotations

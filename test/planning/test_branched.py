@@ -43,7 +43,7 @@ def test_plans_are_as_good_as_the_best_of_all_cuts(devices: dict[str, int], tmp_
 
 
 def test_a_deep_network_on_two_types_is_cut_where_its_work_asks(tmp_path: Path):
-    """Where there are too many stages for all cuts, the narrowest alone would leave most layers in one stage."""
+    """With too many stages for all cuts, the narrowest cuts alone would leave most layers in one stage."""
     network = nasnet(12, 16, 4, {"fast": 2, "slow": 1})
     assert network.size == 783
     plan = plan_of(network, {"fast": 4, "slow": 4}, tmp_path)

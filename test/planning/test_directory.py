@@ -26,7 +26,7 @@ HAND, SMALL = SOURCE / "test/data/hand", SOURCE / "test/data/small"
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a plan is made of; `options` are of compile only."""
+    """The inputs of a plan; `options` are of compile only."""
 
     model: Path
     cluster: str
@@ -131,7 +131,7 @@ def rejected(folder: Path, inputs: Inputs, what: str) -> None:
 
 @pytest.mark.parametrize("cunning", [False, True], ids=["plain", "digested-anew"])
 def test_mutations_are_rejected(planned, cunning: bool, tmp_path: Path) -> None:
-    """Of each; 67 are 400 over the three plans."""
+    """Changed figures of each plan; 67 are 400 over the three plans."""
     original, inputs = planned
     chance = random.Random(f"{inputs.model.name} {cunning}")
     files = sorted(original.glob("ranks/*.json")) + [original / "plan.json"] * 4
@@ -202,7 +202,7 @@ def test_a_wrong_time_of_a_run_is_named(planned, tmp_path: Path) -> None:
 
 
 def test_intervals_are_of_synchronous_plans(tmp_path: Path) -> None:
-    """What predictions are off was measured of those alone."""
+    """The error of predictions was measured for synchronous plans alone."""
     inputs = PLANS["chain"]
     for schedule, states in (("pipeline", True), ("burst", False)):
         files = (inputs.model, *inputs.files(), "--batch", "16", "--schedule", schedule)

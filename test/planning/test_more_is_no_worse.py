@@ -82,7 +82,7 @@ def test_all_numbers_of_micro_batches_are_as_good_as_one_and_auto_as_any_strateg
 
 
 def test_the_cheapest_plan_at_half_the_speed_is_proven(compile):
-    """Where prices alone bounded it, the gap was 56 %."""
+    """With a bound of prices alone the gap was 56 %."""
     machines, model, options = bundled("cloud-large"), MODELS / "resnet50.onnx", ["--batch", "256"]
     fastest = compile(model, machines, *options)
     floor = ["--objective", "cost", "--min-throughput", repr(fastest["throughput"] / 2)]
@@ -91,7 +91,7 @@ def test_the_cheapest_plan_at_half_the_speed_is_proven(compile):
 
 @pytest.mark.parametrize("model", ["bert_base", "gpt2_small", "vit_b_16"])
 def test_the_fastest_plans_on_five_types_are_proven(compile, model: str):
-    """Where something else had taken the work of the bounds that prove them, gaps of 4 to 14 % were left."""
+    """Gaps of 4 to 14 % were left if other steps had used the work of the bounds."""
     plan = compile(MODELS / f"{model}.onnx", bundled("cloud-large"), "--batch", "256")
     assert plan["objective"] == "throughput"
     assert plan["gap"] <= 0.01

@@ -128,7 +128,7 @@ def test_a_floor_is_reached_over_the_network_where_that_is_faster(tmp_path: Path
 
 
 def test_a_limit_on_devices_leaves_the_best_nodes(tmp_path: Path):
-    """Of a type in unlike nodes: not those that come first in the file."""
+    """A type in unlike nodes uses its best nodes, not the first ones of the file."""
     nodes = [
         {"name": "slow", "devices": {"gpu": 3}, "link": link("1GB/s")},
         {"name": "fast", "devices": {"gpu": 2}, "link": link("100GB/s")},

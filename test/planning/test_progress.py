@@ -1,4 +1,4 @@
-"""What a person at a terminal sees while a plan is searched, and what a file or a pipe does not."""
+"""The progress that a terminal shows during a search, and a file or a pipe does not."""
 
 from __future__ import annotations
 

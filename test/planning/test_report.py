@@ -93,7 +93,7 @@ SCHEMES = {"light": "1", "dark": "0"}
 
 
 def luminance(colour: str) -> float:
-    """Of `rgb(r, g, b)`, as WCAG 2 defines it."""
+    """The luminance of `rgb(r, g, b)`, as WCAG 2 defines it."""
     parts = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
     linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

@@ -1,4 +1,4 @@
-"""What the search covers: every cut of deep models, and nodes that differ."""
+"""The plans that the search covers: every cut of deep models, and nodes that differ."""
 
 from __future__ import annotations
 

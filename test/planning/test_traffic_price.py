@@ -1,4 +1,4 @@
-"""What zones charge for traffic: part of the cost, kept within budgets, checked, and a reason to stay at home."""
+"""The price of traffic between zones: part of the cost, kept within budgets, checked, and a reason to stay at home."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-// What explain() asks for a proof, as `heterplan compile` answers it.
+// The proof that explain() asks for, as `heterplan compile` answers it.
 #pragma once
 
 #include "search/problem/MicroBatchCounts.h"

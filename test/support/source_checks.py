@@ -1,4 +1,4 @@
-"""What the scripts that check sources share: their command line, and made-up trees to prove that they can fail."""
+"""The common parts of the scripts that check sources: their command line, and made-up trees to prove that they can fail."""
 
 import sys
 import tempfile

@@ -1,4 +1,4 @@
-"""What becomes of one exported model: imported, written in one and in two stages, run and
+"""Judges one exported model: it is imported, written in one and in two stages, run and
 differentiated at several batches, and compared with the module that it came from."""
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Trained:
 
 
 class Elements:
-    """Of all trained tensors together, by value: the same wherever an exporter puts them, since no
+    """A digest of all trained tensors together, by value: the same wherever an exporter puts them, since no
     two parameters are equal. Exporters transpose weights, and join those of recurrent layers."""
 
     def __init__(self, parts: list[nn.Module], stride: int) -> None:
@@ -70,7 +70,7 @@ class Elements:
         return Trained(name, values[chosen], gradient[chosen])
 
     def place(self, tensor: Trained) -> tuple[Tensor, Tensor]:
-        """Where its elements are, and which of them are there."""
+        """The places of its elements, and which of them are present."""
         if not len(self.values):
             return torch.zeros_like(tensor.values).long(), torch.zeros_like(tensor.values).bool()
         at = torch.searchsorted(self.values, tensor.values).clamp(max=len(self.values) - 1)
@@ -103,7 +103,7 @@ def loss_of(results: list[Tensor]) -> Tensor:
 def compare_results(
     folder: Path, entry: Entry, module: nn.Module, samples: int
 ) -> tuple[str, list[nn.Module]]:
-    """What differs, "" for nothing; gradients are there after the last batch."""
+    """The difference, or ""; gradients are there after the last batch."""
     inputs = entry.sample(samples)
     parts = generated.stages(generated.load(folder), folder)
     last = samples == BATCHES[-1]

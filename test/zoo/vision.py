@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 
 class First(nn.Module):
-    """Of a model that returns a dictionary, a list or an object with `sample`."""
+    """The first tensor of a dictionary, a list or an object with `sample`."""
 
     def __init__(self, model: nn.Module, key: str | int) -> None:
         super().__init__()
@@ -21,7 +21,7 @@ class First(nn.Module):
 
 
 def image(model: str, size: int = 64, **settings: object) -> Entry:
-    """Of torchvision, with ten classes."""
+    """A model of torchvision, with ten classes."""
     settings = {"num_classes": 10, **settings}
     return Entry(lambda: getattr(tv, model)(weights=None, **settings), {"image": noise(3, size, size)})
 

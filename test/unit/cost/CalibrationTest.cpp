@@ -54,7 +54,7 @@ struct Distortion {
   }
 };
 
-/// What `distortion` makes of a step.
+/// The timeline of a step with `distortion`.
 Timeline measured(const Distortion &distortion) {
   Program real = program();
   for (RankProgram &rank : real.ranks)

@@ -1,4 +1,4 @@
-// What a stage takes and needs, part by part, worked out by hand.
+// The time and the memory of a stage, part by part, worked out by hand.
 #include "cost/StageCost.h"
 #include "cost/ConstantCostModel.h"
 #include "support/TwoLayers.h"

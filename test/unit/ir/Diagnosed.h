@@ -1,4 +1,4 @@
-// What an Expected says when it fails, for tests of diagnostics.
+// The message of an Expected that fails, for tests of diagnostics.
 #pragma once
 
 #include "support/Diagnostic.h"

@@ -1,4 +1,4 @@
-// What ranks take of devices beyond their tensors, as cluster files state it.
+// The memory of ranks beyond their tensors, as cluster files state it.
 #include "ir/Cluster.h"
 
 #include "gtest/gtest.h"

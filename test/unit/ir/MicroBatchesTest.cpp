@@ -46,7 +46,7 @@ TEST(MicroBatches, AreOfOneSampleAtLeast) {
   EXPECT_FALSE((MicroBatches{Samples(3), -1}).isValid());
 }
 
-/// What makes one share that is no multiple enough, and more too many.
+/// One share that is no multiple is accepted, and more are not.
 TEST(MicroBatches, SharesCoverEachMicroBatchWhereAtMostOneIsNoMultiple) {
   for (int64_t batch = 2; batch <= 12; ++batch)
     for (int count = 1; count <= batch; ++count)

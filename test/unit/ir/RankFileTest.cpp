@@ -23,7 +23,7 @@ std::string replaced(std::string text, const std::string &from, const std::strin
   return text.replace(at, from.size(), to);
 }
 
-/// What a file of 20 ranks says of the group of an instruction.
+/// A file of 20 ranks with these fields of the group of an instruction.
 std::string fileWith(const std::string &fields) {
   Program program = programWithGroup(RankGroup{7}, 20);
   const char *printed = R"("ranges": [

@@ -22,7 +22,7 @@ protected:
   }
   void TearDown() override { fs::remove_directories(folder); }
 
-  /// What is to be in the new directory is `text`; old files called "mine" are kept, and "refused"
+  /// Writes `text` into the new directory; old files called "mine" are kept, and "refused"
   /// ones refused.
   std::string save(const std::string &text) {
     auto exchange = DirectoryExchange::begin(target, observer);

@@ -1,4 +1,4 @@
-// What is measured of a layer, updates, and what has no kernel.
+// The measurements of a layer: passes, updates, and operators without a kernel.
 #include "Harness.h"
 
 #include "cost/kernels/Bench.h"

@@ -32,7 +32,7 @@ Shape shapeOf(const Dims &dims) {
   return shape;
 }
 
-/// What reaches input `which` when `arriving` reaches the result.
+/// The gradient of input `which` when `arriving` is that of the result.
 Values differences(const Case &test, std::vector<Values> inputs, size_t which,
                    const Values &arriving) {
   constexpr double step = 1e-6;

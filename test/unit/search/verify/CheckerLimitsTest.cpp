@@ -1,4 +1,4 @@
-// What the user asked for.
+// The checks of the constraints that the user set.
 #include "Fixture.h"
 
 using namespace heterplan;

@@ -1,4 +1,4 @@
-// What we declare of cuBLAS and cuDNN against their headers, where these are.
+// Our declarations of cuBLAS and cuDNN against their headers, if these are installed.
 #include "cost/kernels/cuda/Libraries.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What the host works out for launches and libraries.
+// The figures that the host calculates for launches and libraries.
 #include "cost/kernels/cuda/Plans.h"
 #include "cost/kernels/cuda/Storage.h"
 
