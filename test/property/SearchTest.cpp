@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 
 #include <algorithm>
+#include <limits>
 #include <random>
 
 using namespace heterplan;
@@ -190,6 +191,29 @@ TEST(Search, exactStrategiesAgreeWhereMemoryForcesAnotherWay) {
   EXPECT_GT(divided, problems / 20);
   EXPECT_GT(helped, problems / 50);
   EXPECT_LE(misjudged, problems / 25);
+}
+
+/// A search for any plan, which an explanation is made of, that runs out of work.
+TEST(Search, runningOutOfWorkProvesNothing) {
+  int cutShort = 0, feasible = 0;
+  for (int seed = 0; seed < problems; ++seed) {
+    RandomProblem random(seed);
+    makeTight(random, seed);
+    Problem problem = llvm::cantFail(random.problem());
+    SearchOutcome oracle = solve(problem, "exhaustive");
+    for (int64_t work : {0, 1, 4, 16, 64, 256}) {
+      SearchOptions options;
+      options.gap = std::numeric_limits<double>::infinity();
+      options.workLimit = work;
+      SearchOutcome found = llvm::cantFail(search(problem, "label-setting", options));
+      cutShort += found.termination == Termination::Limit && !found.plan;
+      ASSERT_TRUE(found.termination != Termination::Infeasible || !oracle.plan)
+          << "seed " << seed << ", work " << work;
+    }
+    feasible += oracle.plan.has_value();
+  }
+  EXPECT_GT(feasible, problems / 3);
+  EXPECT_GT(cutShort, 100);
 }
 
 TEST_P(EveryIterationModel, milpEqualsExhaustive) {

@@ -184,7 +184,7 @@ void LabelSearch::bestFirst(double workShare) {
   int64_t expanded = 0;
   while (!open.empty() && work() <= budget.left() && !budget.interrupted()) {
     auto [bound, index] = open.top();
-    if (bound >= bestAtGap())
+    if (bound >= cutoff())
       break;
     open.pop();
     if (labels[index].dominated)
@@ -198,9 +198,11 @@ void LabelSearch::bestFirst(double workShare) {
   }
 }
 
-/// What is no better than this is of no interest. Not a number where any plan will do and none is
-/// known: no bound is at least that.
-double LabelSearch::bestAtGap() const {
+/// Bounds from this on are fathomed: a placement has to be better by more than the gap to count.
+/// Infinite as long as no plan is known, so that only an empty queue proves that there is none.
+double LabelSearch::cutoff() const {
+  if (std::isinf(best.objective))
+    return infinity;
   return best.objective * (1 - std::max(1e-12, 1 - 1 / (1 + options.gap)));
 }
 

@@ -80,8 +80,8 @@ private:
   void beam(int choice);
   void bestFirst(double workShare);
   Solution solve();
-  double bestAtGap() const;
-  bool isOpen() const { return !open.empty() && open.top().first < bestAtGap(); }
+  double cutoff() const;
+  bool isOpen() const { return !open.empty() && open.top().first < cutoff(); }
   int64_t work() const;
   void report() const;
 

@@ -108,7 +108,7 @@ double LabelSearch::openCases() {
   double left = infinity;
   for (auto [bound, choice] : CountBounds(evaluator, /*wholeModelGroups=*/false).inOrder()) {
     const bool isOver =
-        bound >= bestAtGap() || work() > options.workLimit || SearchBudget(options).interrupted();
+        bound >= cutoff() || work() > options.workLimit || SearchBudget(options).interrupted();
     if (!isOver && openCase(choice) && !coarser)
       beam(choice);
     if (isOver || (!cases[choice] && SearchBudget(options).interrupted()))
@@ -149,7 +149,7 @@ double LabelSearch::settleByStates() {
   }
   leastMisjudged = std::min(leastMisjudged, states.leastMisjudged());
   leaveToLabels(isDone);
-  return states.isOver() ? 0 : std::min(left, bestAtGap());
+  return states.isOver() ? 0 : std::min(left, cutoff());
 }
 
 /// Likewise by rounded states: the numbers of micro-batches with few stages first, as their plans
@@ -168,9 +168,9 @@ double LabelSearch::settleByRoundedStates(double workShare) {
   };
   bool goesOn = true;
   for (int choice : casesByStages())
-    if (goesOn && cases[choice]->bounds.root() < std::min(of[decides()].left, bestAtGap()))
+    if (goesOn && cases[choice]->bounds.root() < std::min(of[decides()].left, cutoff()))
       goesOn = settleCase(choice, options.deviceStates, workShare, of[choice]);
-  for (int choice = decides(); goesOn && of[choice].left * worthMore < bestAtGap() &&
+  for (int choice = decides(); goesOn && of[choice].left * worthMore < cutoff() &&
                                of[choice].states < mostTimes * options.deviceStates;
        choice = decides()) {
     cases[choice]->bounds.bringBack();
@@ -211,7 +211,7 @@ bool LabelSearch::settleCase(int choice, size_t mostStates, double workShare, Ca
     bounds.bringBack();
   } else {
     of.left = range ? now : infinity;
-    if (of.left >= bestAtGap())
+    if (of.left >= cutoff())
       forgetCase(choice);
   }
   report();
@@ -267,7 +267,7 @@ void LabelSearch::sharpen(double workShare) {
 /// The number of micro-batches whose bound decides, of those that are not sharp; −1: none.
 int LabelSearch::leastCase(ArrayRef<char> isSharp) const {
   int least = -1;
-  double leastBound = bestAtGap();
+  double leastBound = cutoff();
   for (size_t choice = 0; choice < cases.size(); ++choice) {
     if (!cases[choice] || (!isSharp.empty() && isSharp[choice]))
       continue;
