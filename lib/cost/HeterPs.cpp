@@ -152,7 +152,7 @@ void HeterPsModel::fitCuts(const LayerGraph &graph, const Cluster &cluster, int 
   };
   for (const Cut &cut : graph.cuts()) {
     sums[type].receive.push_back(fit(cut.forwardBytes, cut.fixedBytes));
-    sums[type].gradients.push_back(fit(cut.backwardBytes, Bytes(0)));
+    sums[type].gradients.push_back(fit(cut.backwardBytes, cut.fixedGradientBytes));
   }
 }
 

@@ -25,13 +25,6 @@ int64_t MemoryModel::mostSamples(Bytes memory, int inFlight, int64_t batch) cons
   return perSample * double(batch) <= room ? batch : static_cast<int64_t>(room / perSample);
 }
 
-MessageBytes &MessageBytes::operator+=(const MessageBytes &other) {
-  forward += other.forward;
-  backward += other.backward;
-  fixed += other.fixed;
-  return *this;
-}
-
 StageMemory::StageMemory(const LayerGraph &graph, ArrayRef<Cut> cuts, Optimizer optimizer,
                          Samples globalBatch, Precision precision)
     : graph(graph), cuts(cuts), optimizer(optimizer), globalBatch(globalBatch),
@@ -82,15 +75,16 @@ StageMemory::Frame StageMemory::frameOf(LayerRange range, int replicas, bool rec
                                         StateSharding sharding, const StageMessages *messages) {
   const Sums &before = sums[range.begin], &through = sums[range.end];
   const Largest &most = largestOf(range);
-  const Bytes gradient = messages ? messages->received.backward : cuts[range.begin].backwardBytes;
+  const MessageBytes received = messages ? messages->received : MessageBytes(cuts[range.begin]);
   const Bytes weights = roundedWeights(through.dense - before.dense, precision);
   Frame frame;
   frame.sent = messages ? messages->sent : MessageBytes(cuts[range.end]);
   frame.model.fixed =
       trainedMemory(through.dense - before.dense, most.dense, optimizer, sharding, replicas) +
-      (through.buffers - before.buffers) + tables(range, replicas);
+      (through.buffers - before.buffers) + tables(range, replicas) + received.fixedGradient +
+      frame.sent.fixedGradient;
   frame.model.underWay = most.workspace;
-  frame.model.workspace = most.workspace + gradient + frame.sent.backward; // and messages
+  frame.model.workspace = most.workspace + received.backward + frame.sent.backward; // and messages
   (recomputes ? frame.model.fixed : frame.weightsInFlight) += weights;
   return frame;
 }

@@ -2,6 +2,7 @@
 // device takes and of the micro-batches in flight: for the searches, which ask millions of times.
 #pragma once
 
+#include "cost/BoundaryCost.h"
 #include "cost/LayerTimes.h"
 #include "cost/Memory.h"
 
@@ -52,17 +53,7 @@ struct MemoryModel {
   int64_t mostSamples(Bytes memory, int inFlight, int64_t batch) const;
 };
 
-/// What a stage receives, or sends, over all of its links.
-struct MessageBytes {
-  Bytes forward{}, backward{}; // per sample; activations, and their gradients
-  Bytes fixed{};               // per micro-batch
-  bool operator==(const MessageBytes &) const = default;
-
-  MessageBytes() = default;
-  explicit MessageBytes(const Cut &cut)
-      : forward(cut.forwardBytes), backward(cut.backwardBytes), fixed(cut.fixedBytes) {}
-  MessageBytes &operator+=(const MessageBytes &other);
-};
+/// What a stage receives and sends over all of its links.
 struct StageMessages {
   MessageBytes received, sent;
   bool operator==(const StageMessages &) const = default;

@@ -33,9 +33,11 @@ Dollars priceOfBoundary(const Cluster &cluster, const DeviceGroup &before,
     return {};
   constexpr double gigabyte = 1e9;
   const double batch = double(samples.batch.value());
-  const double copies = double(samples.count) * behind.size();
-  const Bytes forward = cut.forwardBytes * batch + cut.fixedBytes * copies;
-  const Bytes backward = cut.backwardBytes * batch;
+  auto copies = [&](const DeviceGroup &receivers) {
+    return double(samples.count) * receivers.size();
+  };
+  const Bytes forward = cut.forwardBytes * batch + cut.fixedBytes * copies(behind);
+  const Bytes backward = cut.backwardBytes * batch + cut.fixedGradientBytes * copies(before);
   return from->pricePerGb * (forward.value() / gigabyte) +
          to->pricePerGb * (backward.value() / gigabyte);
 }

@@ -142,6 +142,16 @@ Error LayerGraph::verify() const {
   return verifyTablesApart(*this);
 }
 
+void Cut::add(int index, const LayerTensor &tensor) {
+  tensors.push_back(index);
+  forwardBytes += tensor.bytesPerSample;
+  fixedBytes += tensor.fixedBytes;
+  if (!tensor.differentiable)
+    return;
+  backwardBytes += tensor.bytesPerSample;
+  fixedGradientBytes += tensor.fixedBytes;
+}
+
 std::vector<Cut> LayerGraph::cuts() const {
   std::vector<Cut> result(size() + 1);
   for (int position = 0; position <= size(); ++position)
@@ -151,14 +161,8 @@ std::vector<Cut> LayerGraph::cuts() const {
     if (tensor.consumers.empty())
       continue;
     int last = *std::max_element(tensor.consumers.begin(), tensor.consumers.end());
-    for (int position = tensor.producer + 1; position <= last; ++position) {
-      Cut &cut = result[position];
-      cut.tensors.push_back(static_cast<int>(index));
-      cut.forwardBytes += tensor.bytesPerSample;
-      cut.fixedBytes += tensor.fixedBytes;
-      if (tensor.differentiable)
-        cut.backwardBytes += tensor.bytesPerSample;
-    }
+    for (int position = tensor.producer + 1; position <= last; ++position)
+      result[position].add(static_cast<int>(index), tensor);
   }
   return result;
 }

@@ -118,7 +118,11 @@ struct Cut {
   Bytes forwardBytes{};     // per sample
   Bytes backwardBytes{};    // per sample; gradients of the differentiable ones
   Bytes fixedBytes{};       // per micro-batch
+  Bytes fixedGradientBytes{}; // per micro-batch; gradients of the differentiable ones of those
   std::vector<int> tensors; // indices into LayerGraph::tensors
+
+  /// Adds tensor `index` of a graph.
+  void add(int index, const LayerTensor &tensor);
 };
 
 struct LayerGraph {

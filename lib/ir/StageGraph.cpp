@@ -130,14 +130,8 @@ std::string placeText(const Stage &stage) {
 
 Cut carriedBy(const LayerGraph &graph, ArrayRef<int> tensors) {
   Cut result;
-  for (int index : tensors) {
-    const LayerTensor &tensor = graph.tensors[index];
-    result.tensors.push_back(index);
-    result.forwardBytes += tensor.bytesPerSample;
-    result.fixedBytes += tensor.fixedBytes;
-    if (tensor.differentiable)
-      result.backwardBytes += tensor.bytesPerSample;
-  }
+  for (int index : tensors)
+    result.add(index, graph.tensors[index]);
   return result;
 }
 

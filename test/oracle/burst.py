@@ -166,7 +166,8 @@ class BurstPlanner(Planner):
         return self.move(pool, before, after, cut.forward, cut.fixed)
 
     def gradients(self, pool: Pool, position: int, before: int, after: int) -> float:
-        return self.move(pool, after, before, self.stages.cuts[position].backward, 0)
+        cut = self.stages.cuts[position]
+        return self.move(pool, after, before, cut.backward, cut.fixed_gradient)
 
     # Plans.
 

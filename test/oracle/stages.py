@@ -33,6 +33,7 @@ class Crossing:
     forward: float
     backward: float
     fixed: float
+    fixed_gradient: float
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,7 @@ class Stages:
             sum(t.sample_bytes for t in crossing),
             sum(t.sample_bytes for t in crossing if t.differentiable),
             sum(t.fixed_bytes for t in crossing),
+            sum(t.fixed_bytes for t in crossing if t.differentiable),
         )
 
     def _parts_tied(self, position: int) -> bool:
@@ -221,6 +223,7 @@ class Stages:
             boundary = self.cuts[begin].fixed + rounded  # by each pass anew
         kept, boundary = kept + self.cuts[end].forward, boundary + self.cuts[end].fixed
         workspace += self.cuts[begin].backward + self.cuts[end].backward  # messages
+        fixed += self.cuts[begin].fixed_gradient + self.cuts[end].fixed_gradient
         return fixed + in_flight * (share * kept + boundary) + share * workspace
 
     def room(self, kind: int) -> float:

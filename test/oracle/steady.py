@@ -95,7 +95,7 @@ class SteadyPlanner(Planner):
         cut = self.stages.cuts[index]
         if what == "receive":
             return self._least_transfer(kind, k, share, cut.forward, cut.fixed)
-        return self._least_transfer(kind, k, share, cut.backward, 0)
+        return self._least_transfer(kind, k, share, cut.backward, cut.fixed_gradient)
 
     def stage_time(self, begin: int, end: int, kind: int, devices: int) -> float:
         def sum_of(*lines: Line) -> float:

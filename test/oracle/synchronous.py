@@ -114,7 +114,7 @@ class SynchronousPlanner(Planner):
             before, behind, beside = layout.groups[i - 1], layout.groups[i], layout.beside[i - 1]
             forth, back = self.machines.path(before, behind, beside), self.machines.path(behind, before, beside)
             activations[i] = forth.time(sent, received, cut.forward, cut.fixed)
-            gradients[i - 1] = back.time(received, sent, cut.backward, 0)
+            gradients[i - 1] = back.time(received, sent, cut.backward, cut.fixed_gradient)
         placed = tuple(
             Placed(run.forward + a, run.backward + g, run.sync, [(f + a, b + g) for f, b in run.replicas])
             for run, a, g in zip(runs, activations, gradients)

@@ -62,18 +62,12 @@ private:
     for (const LayerTensor &tensor : graph.tensors)
       if (tensor.producer < whole.begin &&
           any_of(tensor.consumers, [&](int consumer) { return consumer >= whole.end; })) {
+        Cut carried;
+        carried.add(/*index=*/0, tensor);
         branches.passes = true;
-        branches.around += bytesOf(tensor);
+        branches.around += MessageBytes(carried);
       }
     result.push_back(std::move(branches));
-  }
-
-  static MessageBytes bytesOf(const LayerTensor &tensor) {
-    MessageBytes result;
-    result.forward = tensor.bytesPerSample;
-    result.backward = tensor.differentiable ? tensor.bytesPerSample : Bytes();
-    result.fixed = tensor.fixedBytes;
-    return result;
   }
 
   const LayerGraph &graph;
@@ -232,26 +226,24 @@ BlockCost BranchTable::cost(int block, const LaneChoice &choice, int before, int
   Seconds longestReturn{};
   for (const Lane &lane : choice.lanes) {
     const auto &[in, out] = lane.messages;
-    Seconds entering = pool.moveTime(front, lane.devices, in.forward, in.fixed);
-    Seconds leaving = pool.moveTime(lane.devices, behind, out.forward, out.fixed);
-    Seconds entered = pool.moveTime(lane.devices, front, in.backward, Bytes());
-    Seconds left = pool.moveTime(behind, lane.devices, out.backward, Bytes());
-    if (!keepsLimit(lane.layers.begin, lane.devices.width, entering + entered))
+    const BoundaryCost entry = pool.boundary(front, lane.devices, in);
+    const BoundaryCost exit = pool.boundary(lane.devices, behind, out);
+    if (!keepsLimit(lane.layers.begin, lane.devices.width, entry.both()))
       return result;
-    received.push_back({lane.devices, leaving});
-    returned.push_back({lane.devices, entered});
-    longestReturn = std::max(longestReturn, left);
-    forward = std::max(forward, lane.forward + entering.value());
-    result.backward.push_back(lane.backward + left.value());
+    received.push_back({lane.devices, exit.receive});
+    returned.push_back({lane.devices, entry.receiveGradient});
+    longestReturn = std::max(longestReturn, exit.receiveGradient);
+    forward = std::max(forward, lane.forward + entry.receive.value());
+    result.backward.push_back(lane.backward + exit.receiveGradient.value());
     backward = std::max(backward, result.backward.back());
     update = std::max(update, lane.update);
-    result.deviceTime += lane.devices.width * (entering + left).value();
+    result.deviceTime += lane.devices.width * (entry.receive + exit.receiveGradient).value();
   }
-  if (const MessageBytes &around = of.around; of.passes) {
-    received.push_back({front, pool.moveTime(front, behind, around.forward, around.fixed)});
-    Seconds back = pool.moveTime(behind, front, around.backward, Bytes());
-    returned.push_back({behind, back});
-    longestReturn = std::max(longestReturn, back);
+  if (of.passes) {
+    const BoundaryCost around = pool.boundary(front, behind, of.around);
+    received.push_back({front, around.receive});
+    returned.push_back({behind, around.receiveGradient});
+    longestReturn = std::max(longestReturn, around.receiveGradient);
   }
   Seconds receipt = pool.receiptTime(behind, received);
   result.isAllowed = keepsLimit(of.branches.back().end, after, receipt + longestReturn);

@@ -30,15 +30,6 @@ ReplicaCost BurstCosts::replica(LayerRange range, int width, PoolKind kind) {
   return costs.replicaCost(range, option, splitOf(range, width), kind.type, kind.samples);
 }
 
-Seconds BurstCosts::activations(int position, int before, int after) const {
-  const Cut &cut = costs.cuts[position];
-  return pool.moveTime(before, after, cut.forwardBytes, cut.fixedBytes);
-}
-
-Seconds BurstCosts::gradients(int position, int before, int after) const {
-  return pool.moveTime(after, before, costs.cuts[position].backwardBytes, Bytes(0));
-}
-
 Seconds BurstCosts::computing(int layer, int width) {
   LayerRange one{layer, layer + 1};
   Seconds slowest{};

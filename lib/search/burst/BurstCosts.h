@@ -28,10 +28,10 @@ public:
     return cost.memory.on(problem.roomOf(kind.type).workspaceCopies).need(Samples(kind.samples), 1);
   }
 
-  /// Moving what crosses the cut before layer `position` from `before` devices to `after`.
-  Seconds activations(int position, int before, int after) const;
-  /// Moving its gradient back, from `after` devices to `before`.
-  Seconds gradients(int position, int before, int after) const;
+  /// The cost of the cut before layer `position` between `before` devices and `after` devices.
+  BoundaryCost boundary(int position, int before, int after) const {
+    return pool.boundary({0, before}, {0, after}, MessageBytes(costs.cuts[position]));
+  }
 
   /// Device-seconds that `layer` takes on `width` devices for a second of it on the fastest: it
   /// counts the computing of the slowest, its sums within the passes, and its bytes of the
@@ -40,8 +40,7 @@ public:
   /// Likewise of the first layer of a stage behind one on `before` devices: with what is moved to
   /// it and back.
   double amplificationBehind(int layer, int before, int width) {
-    return amplification(layer, width,
-                         activations(layer, before, width) + gradients(layer, before, width));
+    return amplification(layer, width, boundary(layer, before, width).both());
   }
   /// Likewise with `moving`, what is moved to it and back.
   double amplification(int layer, int width, Seconds moving);

@@ -69,11 +69,10 @@ private:
   /// What crosses a link, from the devices of one stage to those of the other and back.
   void addMove(const StageLink &link, const Cut &cut) {
     DeviceRun from = choice[link.from].devices(), to = choice[link.to].devices();
-    StageInput input{link.from, costs.pool.moveTime(from, to, cut.forwardBytes, cut.fixedBytes),
-                     costs.pool.moveTime(to, from, cut.backwardBytes, Bytes(0))};
-    plan.stages[link.to].inputs.push_back(input);
+    const BoundaryCost cost = costs.pool.boundary(from, to, MessageBytes(cut));
+    plan.stages[link.to].inputs.push_back({link.from, cost.receive, cost.receiveGradient});
     if (from.width != to.width)
-      spend(costs.pool.provenance(from.width, to.width), input.receive + input.receiveGradient);
+      spend(costs.pool.provenance(from.width, to.width), cost.both());
   }
 
   void addReceipts(int index) {

@@ -77,11 +77,12 @@ void BurstTable::fillMoves(BurstCosts &costs, int cut) {
       if (before == after)
         continue;
       int from = counts[before], to = counts[after];
-      if (limit == 0 ||
-          (allowed[position][after] && keepsLimit(costs.amplificationBehind(position, from, to))))
-        moves[(size_t(cut) * counts.size() + before) * counts.size() + after] = {
-            costs.activations(position, from, to).value(),
-            costs.gradients(position, from, to).value()};
+      if (limit != 0 &&
+          !(allowed[position][after] && keepsLimit(costs.amplificationBehind(position, from, to))))
+        continue;
+      const BoundaryCost cost = costs.boundary(position, from, to);
+      moves[(size_t(cut) * counts.size() + before) * counts.size() + after] = {
+          cost.receive.value(), cost.receiveGradient.value()};
     }
 }
 

@@ -179,18 +179,11 @@ bool Pool::liesAsFirst(DeviceRun run) const {
   return entry->second;
 }
 
-Seconds Pool::moveTime(int from, int to, Bytes perSample, Bytes fixed) const {
+BoundaryCost Pool::boundary(DeviceRun from, DeviceRun to, const MessageBytes &bytes) const {
   if (from == to)
-    return Seconds();
-  const auto &[shares, path] = moves.at({from, to});
-  return path.time(shares.sent, shares.received, perSample, fixed);
-}
-
-Seconds Pool::moveTime(DeviceRun from, DeviceRun to, Bytes perSample, Bytes fixed) const {
-  if (from == to)
-    return Seconds();
+    return {};
   const MovedShares &shares = moved(from, to);
-  return moves.at({from.width, to.width}).path.time(shares.sent, shares.received, perSample, fixed);
+  return boundaryCost(moves.at({from.width, to.width}).path, shares.sent, shares.received, bytes);
 }
 
 } // namespace heterplan

@@ -3,7 +3,7 @@
 // The devices are of one type, or of several with the fastest type first and uneven shares.
 #pragma once
 
-#include "cost/Collectives.h"
+#include "cost/BoundaryCost.h"
 #include "ir/Request.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -100,10 +100,9 @@ public:
   Provenance provenance(int from, int to) const {
     return moves.at({from, to}).path.link.provenance;
   }
-  /// Time to move the samples that change device: `perSample` bytes each, `fixed` to each device.
-  Seconds moveTime(int from, int to, Bytes perSample, Bytes fixed) const;
-  /// Likewise from one run to another, of which one holds the other.
-  Seconds moveTime(DeviceRun from, DeviceRun to, Bytes perSample, Bytes fixed) const;
+  /// The cost of moving the samples that change device between a stage on `from` and the next one on
+  /// `to`, of which one holds the other.
+  BoundaryCost boundary(DeviceRun from, DeviceRun to, const MessageBytes &bytes) const;
 
 private:
   /// The first devices of the pool, as many as a stage may have.

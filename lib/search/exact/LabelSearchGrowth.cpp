@@ -108,12 +108,10 @@ Label LabelSearch::grownBy(int index, int option, int begin, const StageEntry &s
   double receive = 0, receiveGradient = 0;
   if (label.depth > 0 && !evaluator.rules.transfersArePartOfStages()) {
     const Cut &cut = evaluator.cuts[space.positions[label.position]];
-    const TransferPath &path = paths.at(option, label.option);
-    receive =
-        path.time(Samples(stage.share), label.share, cut.forwardBytes, cut.fixedBytes).value();
-    receiveGradient = path.reversed()
-                          .time(label.share, Samples(stage.share), cut.backwardBytes, Bytes(0))
-                          .value();
+    const BoundaryCost cost =
+        boundaryCost(paths.at(option, label.option), Samples(stage.share), label.share, cut);
+    receive = cost.receive.value();
+    receiveGradient = cost.receiveGradient.value();
   }
   double backward = stage.backward + receiveGradient;
   Label grown = label;

@@ -112,10 +112,8 @@ LabelStore::Handover LabelStore::handoverTo(int other, const Label &label) {
   int64_t devices = space.options[other].group.size();
   int64_t batch = tables[label.choice]->batch;
   Samples share((batch + devices - 1) / devices);
-  const TransferPath &path = paths.at(other, label.option);
-  Seconds receive = path.time(share, label.share, cut.forwardBytes, cut.fixedBytes);
-  Seconds gradient = path.reversed().time(label.share, share, cut.backwardBytes, Bytes(0));
-  return {receive.value(), gradient.value()};
+  const BoundaryCost cost = boundaryCost(paths.at(other, label.option), share, label.share, cut);
+  return {cost.receive.value(), cost.receiveGradient.value()};
 }
 
 /// By how much transfers of `label` may take longer than those of `other`, or than none.

@@ -96,11 +96,8 @@ PlacementModel::Handover PlacementModel::handover(int position, int from, int to
     return {infinity, infinity};
   const TransferPath path =
       evaluator.pathBetween(space.options[fromOption].group, space.options[toOption].group);
-  Seconds receive =
-      path.time(Samples(fromShare), Samples(toShare), cut.forwardBytes, cut.fixedBytes);
-  Seconds gradient =
-      path.reversed().time(Samples(toShare), Samples(fromShare), cut.backwardBytes, Bytes(0));
-  return {receive.value() / units.time, gradient.value() / units.time};
+  const BoundaryCost cost = boundaryCost(path, Samples(fromShare), Samples(toShare), cut);
+  return {cost.receive.value() / units.time, cost.receiveGradient.value() / units.time};
 }
 
 void PlacementModel::listTransfers() {

@@ -28,11 +28,9 @@ TransferTimes transferTimes(const Evaluator &evaluator, PathTable &paths, int64_
     int64_t devices = space.options[option].group.size();
     return Samples((batch + devices - 1) / devices);
   };
-  const TransferPath &path = paths.at(before, behind);
-  Seconds receive = path.time(share(before), share(behind), cut.forwardBytes, cut.fixedBytes);
-  Seconds gradient =
-      path.reversed().time(share(behind), share(before), cut.backwardBytes, Bytes(0));
-  return {receive.value() * safety, gradient.value() * safety};
+  const BoundaryCost cost =
+      boundaryCost(paths.at(before, behind), share(before), share(behind), cut);
+  return {cost.receive.value() * safety, cost.receiveGradient.value() * safety};
 }
 
 LeastTransfers::LeastTransfers(const Evaluator &evaluator, PathTable &paths,
@@ -60,11 +58,13 @@ LeastTransfers::LeastTransfers(const Evaluator &evaluator, PathTable &paths,
   boundaries.assign(positions * count * count, {infinity, infinity});
   std::fill_n(boundaries.begin(), count * count, Boundary());
   std::fill_n(boundaries.rbegin(), count * count, Boundary());
-  std::map<std::tuple<Bytes, Bytes, Bytes>, size_t> known; // positions where as much crosses
+  std::map<std::tuple<Bytes, Bytes, Bytes, Bytes>, size_t> known; // positions where as much crosses
   for (size_t position = 1; position + 1 < positions; ++position) {
     const Cut &cut = evaluator.cuts[space.positions[position]];
     auto [alike, isNew] =
-        known.try_emplace({cut.forwardBytes, cut.fixedBytes, cut.backwardBytes}, position);
+        known.try_emplace({cut.forwardBytes, cut.fixedBytes, cut.backwardBytes,
+                           cut.fixedGradientBytes},
+                          position);
     if (isNew)
       setBoundaries(evaluator, paths, table.batch, int(position), options);
     else

@@ -159,10 +159,9 @@ void Evaluator::fillTransfers(const Placement &placement, Evaluation &evaluation
     const DeviceGroup &from = placement.stages[i - 1].group, &to = placement.stages[i].group;
     Samples fromShare = evaluation.runs[i - 1].cost.largestShare,
             toShare = evaluation.runs[i].cost.largestShare;
-    const TransferPath path = pathBetween(from, to);
-    stages[i].receive = path.time(fromShare, toShare, cut.forwardBytes, cut.fixedBytes);
-    stages[i - 1].receiveGradient =
-        path.reversed().time(toShare, fromShare, cut.backwardBytes, Bytes(0));
+    const BoundaryCost cost = boundaryCost(pathBetween(from, to), fromShare, toShare, cut);
+    stages[i].receive = cost.receive;
+    stages[i - 1].receiveGradient = cost.receiveGradient;
     stages[i].forward += stages[i].receive;
     stages[i - 1].backward += stages[i - 1].receiveGradient;
   }

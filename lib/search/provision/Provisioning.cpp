@@ -90,10 +90,10 @@ void Provisioner::connect(int stage) {
   DeviceGroup sender{{{from.type, sizes[from.type][from.size].count}}};
   DeviceGroup receiver{{{to.type, sizes[to.type][to.size].count}}};
   const Cut &cut = evaluator.cuts[to.begin];
-  const TransferPath path = evaluator.pathBetween(sender, receiver);
-  to.receive = path.time(from.share, to.share, cut.forwardBytes, cut.fixedBytes).value();
-  from.receiveGradient =
-      path.reversed().time(to.share, from.share, cut.backwardBytes, Bytes(0)).value();
+  const BoundaryCost cost =
+      boundaryCost(evaluator.pathBetween(sender, receiver), from.share, to.share, cut);
+  to.receive = cost.receive.value();
+  from.receiveGradient = cost.receiveGradient.value();
 }
 
 bool Provisioner::grow(int stage) {

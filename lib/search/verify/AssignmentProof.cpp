@@ -125,6 +125,7 @@ Bytes passingMemory(const RequestedPlan &requested, int begin, int end, const De
   double again = std::max(0.0, type.overhead.underWay / type.overhead.factor - 1);
   return (out.forwardBytes * samples + out.fixedBytes + halves) * double(inFlight) +
          (in.backwardBytes + out.backwardBytes + workspace * again) * samples +
+         in.fixedGradientBytes + out.fixedGradientBytes +
          largest * (requested.request.optimizer == Optimizer::Adam ? 2.0 : 1.0);
 }
 

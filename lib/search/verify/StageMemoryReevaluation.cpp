@@ -72,7 +72,8 @@ Bytes StageMemoryReevaluator::activationMemory(const ReevaluatedStage &facts, Sa
     kept = kept * double(inFlight);
   const Cut &in = facts.received, &out = facts.sent; // what was sent waits for its gradient
   Bytes leaving = out.forwardBytes * count + out.fixedBytes;
-  Bytes messages = (in.backwardBytes + out.backwardBytes) * count;
+  Bytes messages = (in.backwardBytes + out.backwardBytes) * count + in.fixedGradientBytes +
+                   out.fixedGradientBytes;
   return (entering + leaving) * double(inFlight) + kept + buffers + messages;
 }
 

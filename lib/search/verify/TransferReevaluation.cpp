@@ -32,6 +32,7 @@ Error TransferReevaluator::findFlows(std::vector<ReevaluatedStage> &stages) {
       cut->forwardBytes += crossing[i].forwardBytes;
       cut->backwardBytes += crossing[i].backwardBytes;
       cut->fixedBytes += crossing[i].fixedBytes;
+      cut->fixedGradientBytes += crossing[i].fixedGradientBytes;
     }
   }
   return Error::success();
@@ -116,7 +117,8 @@ void TransferReevaluator::addTimes(std::vector<ReevaluatedStage> &stages) const 
     input.receive = pathOf(link, from.group, to.group)
                         .time(moved.sent, moved.received, cut.forwardBytes, cut.fixedBytes);
     input.receiveGradient = pathOf(link, to.group, from.group)
-                                .time(moved.received, moved.sent, cut.backwardBytes, Bytes(0));
+                                .time(moved.received, moved.sent, cut.backwardBytes,
+                                      cut.fixedGradientBytes);
     std::map<DeviceRef, HeldSamples> before = heldBy(link.from), after = heldBy(link.to);
     for (const auto &[device, held] : after)
       if (movedOf(device, held, before) > 0)
@@ -164,9 +166,11 @@ Expected<Dollars> TransferReevaluator::traffic() const {
     if (&from == &to)
       continue;
     const double receivers = double(plan.stages[link.to].replicas.size());
+    const double senders = double(plan.stages[link.from].replicas.size());
     sum += from.pricePerGb * (samples * crossing[i].forwardBytes.value());
     sum += from.pricePerGb * (passes * receivers * crossing[i].fixedBytes.value());
     sum += to.pricePerGb * (samples * crossing[i].backwardBytes.value());
+    sum += to.pricePerGb * (passes * senders * crossing[i].fixedGradientBytes.value());
   }
   return sum;
 }
