@@ -6,8 +6,8 @@
 
 namespace heterplan {
 
-/// Sizes of the messages of a micro-batch over one or several links, forward and back. A tensor that
-/// does not grow with the batch is sent whole to each device, and so is its gradient.
+/// Sizes of the messages of a micro-batch over one or several links, forward and back. A tensor
+/// that does not grow with the batch is sent whole to each device, and so is its gradient.
 struct MessageBytes {
   Bytes forward{}, backward{};    // per sample: activations, and their gradients
   Bytes fixed{}, fixedGradient{}; // per micro-batch, of tensors that do not grow with the batch

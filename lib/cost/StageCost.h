@@ -16,6 +16,14 @@
 
 namespace heterplan {
 
+/// How the devices of a stage run it, as far as that is decided: the number of recomputed segments
+/// follows from memory and does not change the time.
+struct ExecutionMode {
+  bool recomputes = false;
+  StateSharding stateSharding = StateSharding::None; // over the replicas
+  bool operator==(const ExecutionMode &) const = default;
+};
+
 /// How a stage runs: its devices and how they divide its work.
 struct StageOption {
   DeviceGroup devices;

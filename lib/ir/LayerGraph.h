@@ -115,11 +115,11 @@ struct LayerTensor {
 /// tensor once.
 struct Cut {
   int position = 0;
-  Bytes forwardBytes{};     // per sample
-  Bytes backwardBytes{};    // per sample; gradients of the differentiable ones
-  Bytes fixedBytes{};       // per micro-batch
+  Bytes forwardBytes{};       // per sample
+  Bytes backwardBytes{};      // per sample; gradients of the differentiable ones
+  Bytes fixedBytes{};         // per micro-batch
   Bytes fixedGradientBytes{}; // per micro-batch; gradients of the differentiable ones of those
-  std::vector<int> tensors; // indices into LayerGraph::tensors
+  std::vector<int> tensors;   // indices into LayerGraph::tensors
 
   /// Adds tensor `index` of a graph.
   void add(int index, const LayerTensor &tensor);

@@ -79,13 +79,12 @@ Expected<SearchOutcome> searchPlacements(const Problem &problem, size_t index,
     return solution.takeError();
   SearchOutcome outcome;
   outcome.termination = solution->termination;
-  if (evaluator.stages.passesFasterWays())
-    solution->leftOut.push_back("faster ways of stages whose shares memory limits");
   outcome.space =
       evaluator.space.searched(solution->leftOut, solution->termination == Termination::Infeasible);
   if (!solution->placement)
     return outcome;
-  solution->placement = evaluator.shareNodes(std::move(*solution->placement));
+  solution->placement =
+      evaluator.simplifyModes(evaluator.shareNodes(std::move(*solution->placement)));
   std::optional<Rounding> rounding = roundSizes(evaluator, options, *solution->placement);
   if (!solution->bound) {
     Expected<double> bound = rootBound(evaluator, solution->placement, options);

@@ -51,6 +51,8 @@ def as_yaml(plan: Plan, planner: SynchronousPlanner) -> str:
             "layers": [names[begin], names[end - 1]],
             "devices": {kind: list(part) for kind, part in zip(kinds, group) if part},
             "shares": [share for own in run.shares for share in own],
+            "recompute": run.way.recomputes,
+            "shardState": run.way.sharding,
         }
         for begin, end, group, run in zip(plan.positions, plan.positions[1:], plan.groups, plan.runs)
     ]

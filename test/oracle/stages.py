@@ -7,7 +7,7 @@ Formulas: docs/formats.md (plans, micro-batches), docs/clusters.md (what a layer
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -54,11 +54,13 @@ class Run:
 
 
 def _never_worse(run: Run, other: Run) -> bool:
-    """In any pipeline: a shorter backward pass hides less synchronisation, so that it has to be made up for."""
+    """In any pipeline, as both divide a micro-batch alike and nothing of `run` takes longer."""
     return (
-        run.forward + run.backward + max(0.0, other.backward - run.backward) <= other.forward + other.backward
+        run.shares == other.shares
+        and run.forward <= other.forward
+        and run.backward <= other.backward
         and run.sync <= other.sync
-        and run.largest <= other.largest
+        and all(f <= g and b <= c for (f, b), (g, c) in zip(run.replicas, other.replicas))
     )
 
 
@@ -80,15 +82,6 @@ def even(samples: int, parts: int) -> tuple[int, ...]:
     return (small + 1,) * more + (small,) * (parts - more)
 
 
-def _plainest_of_least(runs: Sequence[Run], added: Callable[[Run], float]) -> Run | None:
-    """The first of those that add least, which rounding does not tell apart."""
-    best = None
-    for run in runs:
-        if best is None or added(run) < added(best) * (1 - 1e-9):
-            best = run
-    return best
-
-
 class Stages:
     def __init__(self, instance: Instance, machines: Machines):
         self.instance, self.machines = instance, machines
@@ -97,7 +90,7 @@ class Stages:
         self.cuts = [self._crossing(position) for position in range(self.count + 1)]
         self.tied = [self._parts_tied(position) for position in range(self.count + 1)]
         self._times: dict[tuple, tuple[float, float, float]] = {}
-        self._documented: dict[tuple, Run | None] = {}
+        self._documented: dict[tuple, tuple[Run, ...]] = {}
         self._all: dict[tuple, tuple[Run, ...]] = {}
         self._rising: dict[tuple[int, int, int], bool] = {}
 
@@ -301,10 +294,10 @@ class Stages:
             shares[first][shares[first].index(min(shares[first]))] += 1
         return tuple(tuple(sorted(shares.get(kind, ()), reverse=True)) for kind in range(len(group.parts)))
 
-    def documented(self, begin, end, group: Group, micro_batches: int, in_flight: int, last: bool) -> Run | None:
-        """How a stage of the searched space runs: even or balanced shares, the plainest way that fits; where it limits
-        balanced shares, of it and those that give others and are never worse, the one that adds least to an
-        iteration; where it does not fit, of all. None where none fits."""
+    def documented(
+        self, begin, end, group: Group, micro_batches: int, in_flight: int, last: bool
+    ) -> tuple[Run, ...]:
+        """How a stage of the searched space may run: even or balanced shares, in each mode that fits."""
         key = (begin, end, group, micro_batches, in_flight, last)
         if key not in self._documented:
             size = -(-self.request.batch // micro_batches)
@@ -315,45 +308,34 @@ class Stages:
                     return tuple(even(size, sum(part)) if part else () for part in group)
                 return self.balanced(begin, end, group, micro_batches, in_flight, way)
 
-            self._documented[key] = self._best_way(key, shares_for, balances=not single)
+            self._documented[key] = tuple(self._in_modes(key, shares_for))
         return self._documented[key]
 
-    def fits_more(self, begin, end, group: Group, way: Way, segments, kind: int, share: int, in_flight: int) -> bool:
-        """Whether a device holds a sample more than its share."""
-        more = self.memory(begin, end, self.machines.size(group), way, segments, share + 1, in_flight)
-        return more <= self.room(kind)
-
-    def _best_way(self, key, shares_for, balances: bool = False) -> Run | None:
-        """`balances`: the shares are balanced, of several classes."""
+    def _in_modes(self, key, shares_for) -> list[Run]:
+        """In each mode that fits, but for those of which another one is never worse."""
         begin, end, group, micro_batches, in_flight, _ = key
         found: list[Run] = []
-        plainest = None
         size = -(-self.request.batch // micro_batches)
         devices = self.machines.size(group)
-        for number, way in enumerate(self.ways(devices)):
+        for way in self.ways(devices):
             segments = self.segments(begin, end, way, -(-size // devices), in_flight)
             shares = shares_for(way)
             if shares is None or not self.fits(begin, end, group, way, segments, shares, in_flight):
                 continue
             run = self.run(*key, way, shares)
-            is_limited = balances and any(
-                own and not self.fits_more(begin, end, group, way, segments, kind, own[0], in_flight)
-                for kind, own in enumerate(shares)
-            )
-            if number == 0 and not is_limited:
-                return run
-            if number == 0:
-                plainest = run
-            if number == 0 or plainest is None or (run.shares != plainest.shares and _never_worse(run, plainest)):
-                found.append(run)
-        return _plainest_of_least(found, lambda run: micro_batches * (run.forward + run.backward) + run.sync)
+            if not any(_never_worse(other, run) for other in found):
+                found = [other for other in found if not _never_worse(run, other)] + [run]
+        return found
 
     def runs(self, begin, end, group: Group, micro_batches: int, in_flight: int, last: bool) -> tuple[Run, ...]:
-        """One for each way to share a micro-batch that can matter."""
+        """One for each way to share a micro-batch that can matter, and each mode."""
         key = (begin, end, group, micro_batches, in_flight, last)
         if key not in self._all:
-            found = (self._best_way(key, lambda way, s=shares: s) for shares in self._every_share(*key[:4]))
-            self._all[key] = tuple(run for run in found if run)
+            self._all[key] = tuple(
+                run
+                for shares in self._every_share(*key[:4])
+                for run in self._in_modes(key, lambda way, s=shares: s)
+            )
         return self._all[key]
 
     def _every_share(self, begin, end, group: Group, micro_batches: int) -> Iterator[Shares]:

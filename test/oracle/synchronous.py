@@ -90,8 +90,8 @@ class SynchronousPlanner(Planner):
         """In what a plan is not of the documented space, in words; empty: it is."""
         words = [] if self.is_documented(plan.layout) else ["nodes"]
         keys = self.stage_keys(plan.positions, plan.groups, plan.micro_batches)
-        usual = [self.stages.documented(*key) for key in keys]
-        if any(not run or run.shares != own.shares for run, own in zip(usual, plan.runs)):
+        usual = [{run.shares for run in self.stages.documented(*key)} for key in keys]
+        if any(own.shares not in shares for shares, own in zip(usual, plan.runs)):
             words.append("shares")
         if not self.is_documented_count(plan.micro_batches):
             words.append("micro-batches")
@@ -144,8 +144,7 @@ class SynchronousPlanner(Planner):
     def _search_at(self, positions, layout: Layout, count: int, price: float, is_documented: bool) -> None:
         keys = list(self.stage_keys(positions, layout.groups, count))
         if is_documented and self.is_documented_count(count):
-            runs = [self.stages.documented(*key) for key in keys]
-            if all(runs):
+            for runs in product(*(self.stages.documented(*key) for key in keys)):
                 self._offer(self.documented, positions, layout, count, price, runs)
                 self._offer(self.whole, positions, layout, count, price, runs)
         choices = [self.stages.runs(*key) for key in keys]

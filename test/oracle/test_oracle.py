@@ -206,8 +206,8 @@ def test_the_worked_example_takes_what_the_document_says():
     planner = SynchronousPlanner(worked_example())
     positions, groups = (0, 1, 3), (Group(((1,), ())), Group(((), (1,))))
     runs = [
-        planner.stages.documented(0, 1, groups[0], 4, 2, False),
-        planner.stages.documented(1, 3, groups[1], 4, 1, True),
+        *planner.stages.documented(0, 1, groups[0], 4, 2, False),
+        *planner.stages.documented(1, 3, groups[1], 4, 1, True),
     ]
     plan = planner.place(positions, Layout(groups, (False,)), 4, runs)
     assert plan.iteration == pytest.approx(0.203)

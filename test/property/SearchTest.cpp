@@ -193,6 +193,40 @@ TEST(Search, exactStrategiesAgreeWhereMemoryForcesAnotherWay) {
   EXPECT_LE(misjudged, problems / 25);
 }
 
+/// Execution modes are decided: more of them to choose from never make a plan worse.
+TEST(Search, AutoIsNoWorseThanAnyFixedMode) {
+  int compared = 0, better = 0;
+  for (int seed = 0; seed < 500; ++seed) {
+    RandomProblem random(seed);
+    makeTight(random, seed);
+    random.request.recompute = RecomputePolicy::Auto;
+    random.request.shardState = std::nullopt;
+    SearchOutcome any = solve(llvm::cantFail(random.problem()), "label-setting");
+    if (!any.isProven())
+      continue;
+    for (RecomputePolicy recompute :
+         {RecomputePolicy::Auto, RecomputePolicy::Never, RecomputePolicy::Always})
+      for (int sharding = -1; sharding < 3; ++sharding) {
+        random.request.recompute = recompute;
+        random.request.shardState = std::nullopt;
+        if (sharding >= 0)
+          random.request.shardState = static_cast<StateSharding>(sharding);
+        SearchOutcome fixed = solve(llvm::cantFail(random.problem()), "label-setting");
+        if (!fixed.plan)
+          continue;
+        ASSERT_TRUE(any.plan) << "seed " << seed;
+        ASSERT_TRUE(atLeastAsGood(any.plan->objective, any.plan->objectiveValue,
+                                  fixed.plan->objectiveValue))
+            << "seed " << seed << ", recompute " << int(recompute) << ", shard state " << sharding;
+        ++compared;
+        better += !atLeastAsGood(any.plan->objective, fixed.plan->objectiveValue,
+                                 any.plan->objectiveValue);
+      }
+  }
+  EXPECT_GT(compared, 2000);
+  EXPECT_GT(better, 500);
+}
+
 /// A search for any plan, which an explanation is made of, that runs out of work.
 TEST(Search, runningOutOfWorkProvesNothing) {
   int cutShort = 0, feasible = 0;

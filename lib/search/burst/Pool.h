@@ -100,8 +100,8 @@ public:
   Provenance provenance(int from, int to) const {
     return moves.at({from, to}).path.link.provenance;
   }
-  /// The cost of moving the samples that change device between a stage on `from` and the next one on
-  /// `to`, of which one holds the other.
+  /// The cost of moving the samples that change device between a stage on `from` and the next one
+  /// on `to`, of which one holds the other.
   BoundaryCost boundary(DeviceRun from, DeviceRun to, const MessageBytes &bytes) const;
 
 private:

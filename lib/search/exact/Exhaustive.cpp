@@ -108,14 +108,32 @@ private:
              << "there are more than " << mostPlacements << " placements to try";
     if (!isCounted)
       return Error::success();
-    std::optional<Evaluation> evaluation = evaluator.evaluate(current);
-    if (evaluation && evaluation->objective < bestObjective) {
-      bestObjective = evaluation->objective;
-      best = current;
-    }
+    tryModes(0);
     if (options.progress && considered % placementsBetweenWords == 0)
       options.progress(double(considered) / double(all), bestObjective);
     return Error::success();
+  }
+
+  /// Evaluates `current` with stages from `stage` on in every mode that another one does not
+  /// dominate.
+  void tryModes(size_t stage) {
+    const size_t count = current.stages.size();
+    if (stage == count) {
+      std::optional<Evaluation> evaluation = evaluator.evaluate(current);
+      if (evaluation && evaluation->objective < bestObjective) {
+        bestObjective = evaluation->objective;
+        best = current;
+      }
+      return;
+    }
+    PlacedStage &placed = current.stages[stage];
+    const int inFlight = std::min(current.microBatches, int(count - stage));
+    for (const StageEvaluation &run : evaluator.stages.evaluateModes(
+             placed.layers(), placed.group, current.microBatches, {stage + 1 == count, inFlight})) {
+      placed.mode = run.mode;
+      tryModes(stage + 1);
+    }
+    placed.mode.reset();
   }
 
   Evaluator &evaluator;

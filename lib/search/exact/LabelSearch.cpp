@@ -112,14 +112,16 @@ template <typename Keep> void LabelSearch::expand(int index, Keep keep) {
     if (!mayStand(stage, labels[index]) || !takeSlots(index, stage.option))
       continue;
     ++priced;
-    Label grown, other;
-    if (!grow(index, stage.option, stage.begin, grown))
-      continue;
-    bool hasOther = growOtherShares(index, grown, other);
-    if (hasOther)
-      add(other);
-    if (promising(grown) && !(hasOther && grown.otherShares))
-      add(grown);
+    for (const StageEntry &entry : stagesBefore(labels[index], stage.option, stage.begin)) {
+      Label grown, other;
+      if (!grow(index, stage.option, stage.begin, entry, grown))
+        continue;
+      bool hasOther = growOtherShares(index, grown, other);
+      if (hasOther)
+        add(other);
+      if (promising(grown) && !(hasOther && grown.otherShares))
+        add(grown);
+    }
   }
 }
 
@@ -142,8 +144,11 @@ Placement LabelSearch::placementOf(const Label &first) const {
   Placement placement;
   placement.microBatches = space.microBatches[first.choice];
   for (const Label *label = &first; label->option >= 0; label = &labels[label->parent])
-    placement.stages.push_back({space.positions[label->position], space.positions[label->end],
-                                space.options[label->option].group});
+    placement.stages.push_back({space.positions[label->position],
+                                space.positions[label->end],
+                                space.options[label->option].group,
+                                {},
+                                label->mode});
   return placement;
 }
 
@@ -225,6 +230,7 @@ Solution LabelSearch::runFrom(const LabelSearch &other, const std::optional<Plac
 std::vector<double> LabelSearch::boundsAlong(const Placement &placement) {
   constexpr double ofInterest = 1 + 1e-6; // itself, too
   best.offer(evaluator, placement);
+  const Placement stated = *best.placement;
   best.objective *= ofInterest;
   best.time *= ofInterest;
   const int choice =
@@ -232,14 +238,18 @@ std::vector<double> LabelSearch::boundsAlong(const Placement &placement) {
   addCase(choice).tighten(timeLimit(), best.objective);
   Label label = rootOf(choice);
   std::vector<double> bounds{label.bound};
-  for (const PlacedStage &stage : reverse(placement.stages)) {
+  for (const PlacedStage &stage : reverse(stated.stages)) {
     const int index = labels.add(label, scratch);
     const int begin = int(lower_bound(space.positions, stage.begin) - space.positions.begin());
     auto option = find_if(space.options, [&](const GroupOption &each) {
       return each.group == stage.group && !each.wholeModelOnly;
     });
-    if (option == space.options.end() || !takeSlots(index, int(option - space.options.begin())) ||
-        !grow(index, int(option - space.options.begin()), begin, label))
+    const int number = int(option - space.options.begin());
+    if (option == space.options.end() || !takeSlots(index, number))
+      break;
+    const auto entries = stagesBefore(label, number, begin);
+    auto entry = find_if(entries, [&](const StageEntry &each) { return each.mode == stage.mode; });
+    if (entry == entries.end() || !grow(index, number, begin, *entry, label))
       break;
     bounds.push_back(label.bound);
   }

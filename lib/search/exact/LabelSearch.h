@@ -61,12 +61,12 @@ private:
 
   // LabelSearchGrowth.cpp
   bool takeSlots(int index, int option);
-  bool grow(int index, int option, int begin, Label &grown);
+  bool grow(int index, int option, int begin, const StageEntry &stage, Label &grown);
   bool pack(int index, int option, Label &grown);
   Label grownBy(int index, int option, int begin, const StageEntry &stage);
   double trafficBetween(int option, const Label &label) const;
   bool growOtherShares(int index, const Label &grown, Label &other);
-  StageEntry stageBefore(const Label &label, int option, int begin);
+  llvm::SmallVector<StageEntry, 2> stagesBefore(const Label &label, int option, int begin);
   PartialPlacement partialOf(const Label &label);
   llvm::ArrayRef<int> slotsAtLeast(const Label &label);
   void bound(Label &label);

@@ -46,8 +46,8 @@ void LabelSearch::bound(Label &label) {
       cases[label.choice]->bounds.objective(partialOf(label), timeLimit()) + label.traffic;
 }
 
-/// The stage [begin, position) before `label`; `mostInFlight` 0 where it does not fit.
-StageEntry LabelSearch::stageBefore(const Label &label, int option, int begin) {
+/// The stage [begin, position) before `label`, in each mode that may be best there.
+SmallVector<StageEntry, 2> LabelSearch::stagesBefore(const Label &label, int option, int begin) {
   return cases[label.choice]->table.atDepth(begin, label.position, option, label.depth + 1);
 }
 
@@ -91,11 +91,8 @@ bool LabelSearch::pack(int index, int option, Label &grown) {
   return grown.packing >= 0;
 }
 
-/// Puts a stage [begin, position) on `option` before label `index`. False: it does not fit.
-bool LabelSearch::grow(int index, int option, int begin, Label &grown) {
-  StageEntry stage = stageBefore(labels[index], option, begin);
-  if (stage.mostInFlight == 0)
-    return false;
+/// Puts `stage`, [begin, position) on `option`, before label `index`. False: it does not fit.
+bool LabelSearch::grow(int index, int option, int begin, const StageEntry &stage, Label &grown) {
   grown = grownBy(index, option, begin, stage);
   if (!pack(index, option, grown))
     return false;
@@ -126,6 +123,7 @@ Label LabelSearch::grownBy(int index, int option, int begin, const StageEntry &s
   grown.position = begin;
   grown.end = label.position;
   grown.option = option;
+  grown.mode = stage.mode;
   grown.depth = label.depth + 1;
   grown.share = Samples(stage.share);
   grown.dominated = false;

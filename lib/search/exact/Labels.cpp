@@ -179,8 +179,6 @@ bool LabelStore::dominates(const Entry &a, const Label &aLabel, const int *aUsed
   double slower = std::max({0.0, a.others - std::max(b.others, b.first), first, longer.gradient});
   double weight = space.microBatches[aLabel.choice] - evaluator.rules.fillWeight();
   double lost = longer.receive + (weight > 0 ? weight * slower : 0);
-  if (a.depth < b.depth) // the stages before it stand nearer to the end
-    lost += tables[aLabel.choice]->lossNearerToEnd(aLabel.position);
   return a.fill + longer.gradient + lost <= b.fill && a.fillAndExposed + lost <= b.fillAndExposed;
 }
 

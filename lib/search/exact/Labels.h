@@ -30,8 +30,9 @@ struct Label {
   /// lie beside each other have there (NodeChains); and the packing without them.
   int chain, packingBehindChain;
   bool dominated;
-  bool otherShares; // its figures are the least that any shares of unequal devices may give
-  Samples share;    // largest of the first stage
+  ExecutionMode mode; // of the first stage
+  bool otherShares;   // its figures are the least that any shares of unequal devices may give
+  Samples share;      // largest of the first stage
 };
 
 /// The paths between groups of the space, each made once.

@@ -171,7 +171,7 @@ void Lagrangian::listChoicesOf(const StageTable &table, bool wholeModelGroups, i
                   end};
     auto inFlight = [&](const StageEntry &of) { return std::min(of.mostInFlight, microBatches); };
     bool alike =
-        !table.depthMatters() || (entryBefore && !entryBefore->estimate && !entry.estimate);
+        !table.hasSeveralModes() || (entryBefore && !entryBefore->estimate && !entry.estimate);
     if (entryBefore && alike && entry.share == entryBefore->share &&
         inFlight(entry) <= inFlight(*entryBefore)) {
       const Choice &before = choices.back();

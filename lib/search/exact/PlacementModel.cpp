@@ -1,5 +1,7 @@
 #include "search/exact/PlacementModel.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -35,13 +37,27 @@ void PlacementModel::listCandidates(const std::vector<Lagrangian::StageChoice> &
     bool whole = begin == 0 && end + 1 == positions;
     if (whole ? space.minStages > 1 : space.maxStages == 1)
       continue;
-    const StageEntry &entry = table.at(begin, end, option);
-    if (entry.estimate)
+    const SmallVector<StageEntry, 2> modes = table.modes(begin, end, option);
+    if (any_of(modes, [](const StageEntry &mode) { return mode.estimate; }))
       listByDepth(begin, end, option);
     else
-      add({begin, end, option, face(option, entry.share), entry.forward / units.time,
-           entry.backward / units.time, entry.sync / units.time, entry.mostInFlight});
+      for (const StageEntry &mode : modes)
+        add(candidateOf(begin, end, option, mode));
   }
+}
+
+PlacementModel::Candidate PlacementModel::candidateOf(int begin, int end, int option,
+                                                      const StageEntry &entry) {
+  Candidate candidate{begin,
+                      end,
+                      option,
+                      face(option, entry.share),
+                      entry.forward / units.time,
+                      entry.backward / units.time,
+                      entry.sync / units.time,
+                      entry.mostInFlight};
+  candidate.mode = entry.mode;
+  return candidate;
 }
 
 /// Once for each chain of stages in one node that it may belong to.
@@ -53,39 +69,29 @@ void PlacementModel::add(Candidate candidate) {
   }
 }
 
-/// Shares of a mixed group, and the way in which a stage fits, depend on how many micro-batches it
-/// keeps.
+/// Shares of a mixed group depend on how many micro-batches it keeps.
 void PlacementModel::listByDepth(int begin, int end, int option) {
   bool last = end == positions - 1;
   int deepest = last ? 1 : std::min(microBatches, positions - 1);
-  std::optional<Candidate> previous;
+  std::vector<Candidate> open; // of the depth before
   for (int inFlight = 1; inFlight <= deepest; ++inFlight) {
-    StageEntry entry = table.atDepth(begin, end, option, inFlight);
-    if (entry.mostInFlight == 0)
-      break;
-    Candidate now{begin,
-                  end,
-                  option,
-                  face(option, entry.share),
-                  entry.forward / units.time,
-                  entry.backward / units.time,
-                  entry.sync / units.time,
-                  inFlight};
-    bool same = previous && previous->face == now.face && previous->forward == now.forward &&
-                previous->backward == now.backward && previous->sync == now.sync;
-    if (previous && !same)
-      add(*previous);
-    if (same)
-      now.leastInFlight = previous->leastInFlight;
-    else if (previous && table.depthMatters()) // it may take less than nearer to the end
-      now.leastInFlight = inFlight;
-    previous = now;
+    std::vector<Candidate> now;
+    for (const StageEntry &entry : table.atDepth(begin, end, option, inFlight)) {
+      Candidate &candidate = now.emplace_back(candidateOf(begin, end, option, entry));
+      candidate.mostInFlight = inFlight == deepest ? microBatches : inFlight;
+      candidate.leastInFlight = inFlight;
+      auto known = find_if(open, [&](const Candidate &of) { return of.isLike(candidate); });
+      if (known == open.end())
+        continue;
+      candidate.leastInFlight = known->leastInFlight;
+      open.erase(known);
+    }
+    for (const Candidate &ended : open)
+      add(ended);
+    open = std::move(now);
   }
-  if (!previous)
-    return;
-  if (previous->mostInFlight == deepest)
-    previous->mostInFlight = microBatches;
-  add(*previous);
+  for (const Candidate &candidate : open)
+    add(candidate);
 }
 
 PlacementModel::Handover PlacementModel::handover(int position, int from, int to) const {
@@ -325,8 +331,11 @@ PlacementModel::pointOf(const std::vector<double> &solution) const {
   Point point;
   point.placement.microBatches = microBatches;
   for (auto [begin, stage] : byBegin)
-    point.placement.stages.push_back(
-        {space.positions[begin], space.positions[stage->end], space.options[stage->option].group});
+    point.placement.stages.push_back({space.positions[begin],
+                                      space.positions[stage->end],
+                                      space.options[stage->option].group,
+                                      {},
+                                      stage->mode});
   std::optional<Evaluation> evaluation = evaluator.evaluate(point.placement);
   if (!evaluation)
     return std::nullopt;

@@ -67,8 +67,13 @@ private:
     int option = 0, face = 0;
     double forward = 0, backward = 0, sync = 0;
     int mostInFlight = 0, leastInFlight = 1;
+    std::optional<ExecutionMode> mode = std::nullopt;
     int receiver = 0, sender = 0; // classes of faces at `begin` and at `end`
     double time() const { return forward + backward; }
+    bool isLike(const Candidate &other) const {
+      return face == other.face && forward == other.forward && backward == other.backward &&
+             sync == other.sync && mode == other.mode;
+    }
   };
   /// What flows at a cut from any face of a class to any face of another.
   struct Transfer {
@@ -84,6 +89,7 @@ private:
   int face(int option, int64_t share, int chain = 0);
   void add(Candidate candidate);
   void listCandidates(const std::vector<Lagrangian::StageChoice> &stages);
+  Candidate candidateOf(int begin, int end, int option, const StageEntry &entry);
   void listByDepth(int begin, int end, int option);
   void listTransfers();
   void listTransfersAt(int position, const std::set<int> &senders, const std::set<int> &receivers);

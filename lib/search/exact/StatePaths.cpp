@@ -61,10 +61,8 @@ LeastTransfers::LeastTransfers(const Evaluator &evaluator, PathTable &paths,
   std::map<std::tuple<Bytes, Bytes, Bytes, Bytes>, size_t> known; // positions where as much crosses
   for (size_t position = 1; position + 1 < positions; ++position) {
     const Cut &cut = evaluator.cuts[space.positions[position]];
-    auto [alike, isNew] =
-        known.try_emplace({cut.forwardBytes, cut.fixedBytes, cut.backwardBytes,
-                           cut.fixedGradientBytes},
-                          position);
+    auto [alike, isNew] = known.try_emplace(
+        {cut.forwardBytes, cut.fixedBytes, cut.backwardBytes, cut.fixedGradientBytes}, position);
     if (isNew)
       setBoundaries(evaluator, paths, table.batch, int(position), options);
     else

@@ -10,6 +10,7 @@
 #include "llvm/ADT/ArrayRef.h"
 
 #include <limits>
+#include <optional>
 #include <vector>
 
 namespace heterplan {
@@ -22,6 +23,7 @@ struct StateStage {
   double receive, gradient; // those transfers
   /// Micro-batches in flight that it can keep: as many as stages follow, and one.
   int mostInFlight = std::numeric_limits<int>::max();
+  std::optional<ExecutionMode> mode = std::nullopt; // none: the figures are an estimate
 };
 
 /// What crosses a cut takes, seconds: the input of the stage behind it, and the gradient for the

@@ -64,7 +64,7 @@ void Incumbent::take(Placement other, const Evaluation &evaluation) {
     return;
   objective = evaluation.objective;
   time = evaluation.iteration.value();
-  placement = std::move(other);
+  placement = withModes(std::move(other), evaluation);
 }
 
 std::optional<Evaluation> Incumbent::offer(Evaluator &evaluator, Placement other) {
@@ -190,16 +190,18 @@ double StateSearch::money() const {
   return std::min(most, Bounds::paidFor(request, best.objective) * tolerance);
 }
 
-/// Each in the ways that memory leaves it: in estimates, the least figures are of any.
-std::vector<StateStage> StateSearch::waysOf(ArrayRef<StateStage> stages) {
+/// Each in the modes that memory leaves it: in estimates, the least figures are of any.
+std::vector<StateStage> StateSearch::modesOf(ArrayRef<StateStage> stages) {
   std::vector<StateStage> result;
   for (const StateStage &stage : stages)
-    for (const StageEntry &way : table->ways(stage.begin, stage.end, stage.option)) {
+    for (const StageEntry &entry : table->modes(stage.begin, stage.end, stage.option)) {
       StateStage &of = result.emplace_back(stage);
-      of.time = (way.forward + way.backward + stage.receive + stage.gradient) * safety;
-      of.forward = (way.leastForward + stage.receive) * safety;
-      of.sync = way.sync * safety;
-      of.mostInFlight = way.mostInFlight;
+      of.time = (entry.forward + entry.backward + stage.receive + stage.gradient) * safety;
+      of.forward = (entry.leastForward + stage.receive) * safety;
+      of.sync = entry.sync * safety;
+      of.mostInFlight = entry.mostInFlight;
+      if (!entry.estimate)
+        of.mode = entry.mode;
     }
   return result;
 }
@@ -237,7 +239,7 @@ double StateSearch::settle(StageTable &newTable, const Lagrangian::Range &range)
   states.reset();
   leftOver = infinity;
   misses = 0;
-  settle(waysOf(range.stages), StatesOfInterest(nullptr),
+  settle(modesOf(range.stages), StatesOfInterest(nullptr),
          {range.low, std::nextafter(range.high, infinity)});
   const bool isTime = evaluator.problem.request.objective == Objective::Throughput;
   return isTime ? std::max(leftOver, least) : leftOver;
@@ -378,7 +380,9 @@ double StateSearch::offer(const NeighbourPaths &neighbours, ArrayRef<StateStage>
   for (int index : neighbours.path(state))
     placement.stages.push_back({space.positions[stages[index].begin],
                                 space.positions[stages[index].end],
-                                space.options[stages[index].option].group});
+                                space.options[stages[index].option].group,
+                                {},
+                                stages[index].mode});
   std::optional<Evaluation> found = best.offer(evaluator, std::move(placement));
   if (found) {
     StageSums sums = sumsOf(found->stages);

@@ -77,7 +77,7 @@ private:
                Band band);
   double shorten(const NeighbourPaths &neighbours, llvm::ArrayRef<StateStage> stages, Band band);
   void leave(llvm::function_ref<double(size_t)> fill, double low);
-  std::vector<StateStage> waysOf(llvm::ArrayRef<StateStage> stages);
+  std::vector<StateStage> modesOf(llvm::ArrayRef<StateStage> stages);
   std::vector<StateStage> thatMayStand(llvm::ArrayRef<StateStage> stages, double below) const;
   bool useStatesOf(llvm::ArrayRef<StateStage> stages);
   /// Whether something is left that nothing but the bound of the range tells of.

@@ -43,8 +43,8 @@ private:
       Placement candidate = placement;
       PlacedStage &before = candidate.stages[stage], &after = candidate.stages[stage + 1];
       before.end = after.begin = before.end + step;
-      before.shares.clear();
-      after.shares.clear();
+      before.decideAnew();
+      after.decideAnew();
       if (before.begin >= before.end || after.begin >= after.end)
         continue;
       const Layer &moved = problem.graph.layers[step < 0 ? after.begin : before.end - 1];
@@ -73,7 +73,7 @@ private:
           continue;
         if (entry->second == 0)
           counts.erase(entry);
-        placed.shares.clear();
+        placed.decideAnew();
         if (!counts.empty())
           consider(candidate, std::string(step > 0 ? "one more " : "one less ") +
                                   problem.cluster.types[type].name + " in stage " +
@@ -96,7 +96,7 @@ private:
       Placement candidate = placement;
       candidate.microBatches = count;
       for (PlacedStage &stage : candidate.stages)
-        stage.shares.clear();
+        stage.decideAnew();
       consider(candidate, std::to_string(count) + " micro-batches instead of " +
                               std::to_string(placement.microBatches));
     }

@@ -35,6 +35,12 @@ std::vector<int> cutsNear(const Placement &placement, ArrayRef<int> few, ArrayRe
   return {cuts.begin(), cuts.end()};
 }
 
+Placement withModes(Placement placement, const Evaluation &evaluation) {
+  for (size_t i = 0; i < placement.stages.size(); ++i)
+    placement.stages[i].mode = evaluation.runs[i].mode;
+  return placement;
+}
+
 size_t endOfChain(const Placement &placement, size_t begin) {
   while (begin + 1 < placement.stages.size() && placement.stages[begin].group.besideNext)
     ++begin;
@@ -200,9 +206,12 @@ std::optional<Evaluation> Evaluator::measure(const Placement &placement, Among a
   Evaluation result;
   for (int i = 0; i < count; ++i) {
     const PlacedStage &placed = placement.stages[i];
-    result.runs.push_back(stages.evaluate(
-        placed.layers(), placed.group, placement.microBatches,
-        {i + 1 == count, std::min(placement.microBatches, count - i)}, placed.shares));
+    const StagePlace place{i + 1 == count, std::min(placement.microBatches, count - i)};
+    result.runs.push_back(
+        placed.mode ? stages.evaluate(placed.layers(), placed.group, placement.microBatches, place,
+                                      *placed.mode, placed.shares)
+                    : stages.evaluate(placed.layers(), placed.group, placement.microBatches, place,
+                                      placed.shares));
     if (!result.runs.back().fits)
       return std::nullopt;
     result.stages.push_back(stageOf(placed, result.runs.back(), placement.microBatches));
@@ -232,6 +241,27 @@ Placement Evaluator::shareNodes(Placement placement) {
     setBeside(placement, stage, true);
     if (!devicesSuffice(placement))
       setBeside(placement, stage, false);
+  }
+  return placement;
+}
+
+Placement Evaluator::simplifyModes(Placement placement) {
+  constexpr double rounding = 1e-9;
+  std::optional<Evaluation> before = measure(placement, Among::All);
+  if (!before)
+    return placement;
+  placement = withModes(std::move(placement), *before);
+  for (PlacedStage &stage : placement.stages) {
+    const ExecutionMode decided = *stage.mode;
+    for (const ExecutionMode &mode : stages.modesFor(stage.group.size())) {
+      stage.mode = mode;
+      std::optional<Evaluation> now = measure(placement, Among::All);
+      if (mode == decided ||
+          (now && now->objective <= before->objective * (1 + rounding) &&
+           now->iteration <= before->iteration * (1 + rounding) && now->price <= before->price))
+        break;
+      stage.mode = decided;
+    }
   }
   return placement;
 }

@@ -18,7 +18,14 @@ struct PlacedStage {
   /// Stated by somebody: of a full micro-batch, by type of the group, largest first. Empty: those
   /// that take least.
   std::vector<std::vector<int64_t>> shares = {};
+  /// How the devices run the stage; none: in the mode that adds least to an iteration by itself.
+  std::optional<ExecutionMode> mode = std::nullopt;
   LayerRange layers() const { return {begin, end}; }
+  /// Leaves shares and mode to the evaluator, since the layers or the devices have changed.
+  void decideAnew() {
+    shares.clear();
+    mode.reset();
+  }
 };
 
 /// What a strategy decides. Stages in order of the layers, covering all of them.
@@ -36,6 +43,9 @@ struct Evaluation {
   /// Larger is never better: seconds of an iteration, or dollars per 10^6 samples.
   double objective = 0;
 };
+
+/// `placement` with the execution mode of each stage stated as `evaluation` has it.
+Placement withModes(Placement placement, const Evaluation &evaluation);
 
 /// One behind the last of the stages of `placement` that lie in one node with stage `begin`, the
 /// first of these.
@@ -76,6 +86,9 @@ public:
   /// `placement` with neighbours in one node wherever that saves time and finds room, decided from
   /// the front on.
   Placement shareNodes(Placement placement);
+  /// `placement` with the simplest execution mode of each stage with which the objective is the
+  /// same, up to rounding.
+  Placement simplifyModes(Placement placement);
   /// Likewise with stages of several types.
   Placement keepTogether(Placement placement);
   /// Objective of a time and price, in the units of Evaluation::objective.

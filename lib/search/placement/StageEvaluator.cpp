@@ -3,6 +3,7 @@
 #include "search/balance/Balance.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/Sequence.h"
 
 #include <algorithm>
 #include <limits>
@@ -39,7 +40,7 @@ std::vector<int> farthestEnds(const Problem &problem) {
   return ends;
 }
 
-std::vector<StageWay> listWays(const Request &request, bool savesMemory, int replicas) {
+std::vector<ExecutionMode> listModes(const Request &request, bool savesMemory, int replicas) {
   bool mayRecompute = savesMemory && request.recompute != RecomputePolicy::Never;
   bool mayKeep = !savesMemory || request.recompute != RecomputePolicy::Always;
   std::vector<StateSharding> shardings;
@@ -49,12 +50,23 @@ std::vector<StageWay> listWays(const Request &request, bool savesMemory, int rep
     if (replicas > 1 && savesMemory ? asked : sharding == StateSharding::None)
       shardings.push_back(sharding);
   }
-  std::vector<StageWay> ways;
+  std::vector<ExecutionMode> modes;
   for (bool recomputes : {false, true})
     for (StateSharding sharding : shardings)
       if (recomputes ? mayRecompute : mayKeep)
-        ways.push_back({recomputes, sharding});
-  return ways;
+        modes.push_back({recomputes, sharding});
+  return modes;
+}
+/// Shards of the optimizer's state are updated at once, and their collectives take as long as the
+/// all-reduce that they replace. Sharded gradients and recomputation make backward passes longer.
+/// Puts the mode first that is faster than the others.
+void sortByTime(std::vector<ExecutionMode> &modes) {
+  std::stable_sort(modes.begin(), modes.end(), [](const ExecutionMode &a, const ExecutionMode &b) {
+    auto rank = [](const ExecutionMode &mode) {
+      return std::pair(mode.recomputes, mode.stateSharding != StateSharding::Optimizer);
+    };
+    return rank(a) < rank(b);
+  });
 }
 } // namespace
 
@@ -73,9 +85,13 @@ StageEvaluator::StageEvaluator(const Problem &problem, const SearchSpace &space)
             return forbidden[type][layer + 1] == forbidden[type][layer];
           },
           problem.request.precision),
-      problem(problem), space(space), ways(listWays(problem.request, space.rules.savesMemory(), 2)),
-      waysOfOne(listWays(problem.request, space.rules.savesMemory(), 1)),
-      forbidden(countForbidden(problem)), farthestEnd(farthestEnds(problem)) {
+      problem(problem), space(space),
+      modes(listModes(problem.request, space.rules.savesMemory(), 2)),
+      modesOfOne(listModes(problem.request, space.rules.savesMemory(), 1)), byTime(modes),
+      byTimeOfOne(modesOfOne), forbidden(countForbidden(problem)),
+      farthestEnd(farthestEnds(problem)) {
+  sortByTime(byTime);
+  sortByTime(byTimeOfOne);
   int microBatches = space.microBatches.front();
   costs.useFit(
       space.rules.fit(problem.graph, problem.cluster, Samples(fullSize(microBatches)), microBatches,
@@ -92,8 +108,8 @@ bool StageEvaluator::mayRun(LayerRange range, int type) const {
 }
 
 int StageEvaluator::mostInFlight(LayerRange range, int type, int replicas, int64_t share,
-                                 StageWay way) {
-  return costs.memory.mostInFlight(range, replicas, way.recomputes, way.sharding,
+                                 ExecutionMode mode) {
+  return costs.memory.mostInFlight(range, replicas, mode.recomputes, mode.stateSharding,
                                    problem.roomOf(type), Samples(share));
 }
 
@@ -109,9 +125,8 @@ int64_t StageEvaluator::mostSamples(LayerRange range, int type, int inFlight, in
 
 bool StageEvaluator::holds(LayerRange range, int type, int count, int microBatches, int inFlight) {
   int64_t batch = fullSize(microBatches), share = (batch + count - 1) / count;
-  ArrayRef<StageWay> any = waysFor(count);
-  return count <= batch && std::any_of(any.begin(), any.end(), [&](StageWay way) {
-           return mostInFlight(range, type, count, share, way) >= inFlight;
+  return count <= batch && any_of(modesFor(count), [&](ExecutionMode mode) {
+           return mostInFlight(range, type, count, share, mode) >= inFlight;
          });
 }
 
@@ -173,8 +188,8 @@ const StageEvaluator::Balanced &StageEvaluator::balancedShares(LayerRange range,
     balanced.microBatches = microBatches;
     balanced.known.clear();
   }
-  uint64_t way = uint64_t(option.stateSharding) * 2 + bool(option.recomputation);
-  uint64_t key = (uint64_t(range.begin) << 32 | uint64_t(inFlight)) * 8 + way;
+  uint64_t mode = uint64_t(option.stateSharding) * 2 + bool(option.recomputation);
+  uint64_t key = (uint64_t(range.begin) << 32 | uint64_t(inFlight)) * 8 + mode;
   auto [entry, isNew] = balanced.known.try_emplace(key);
   if (isNew)
     entry->second = balanceShares(range, microBatches, inFlight, option);
@@ -182,14 +197,18 @@ const StageEvaluator::Balanced &StageEvaluator::balancedShares(LayerRange range,
 }
 
 StageEvaluation StageEvaluator::evaluate(LayerRange range, const DeviceGroup &group,
-                                         int microBatches, StagePlace place, StageWay way,
+                                         int microBatches, StagePlace place, ExecutionMode mode,
                                          Shares stated) {
   StageEvaluation result;
+  result.mode = mode;
+  if (group.size() > fullSize(microBatches) ||
+      any_of(group.counts, [&](const auto &each) { return !mayRun(range, each.first); }))
+    return result;
   int64_t batch = fullSize(microBatches), devices = group.size(),
           share = (batch + devices - 1) / devices;
   result.option.devices = group;
-  result.option.stateSharding = way.sharding;
-  if (way.recomputes)
+  result.option.stateSharding = mode.stateSharding;
+  if (mode.recomputes)
     result.option.recomputation = costs.memory.leastSegments(range, Samples(share), place.inFlight);
   if (!stated.empty()) {
     for (size_t i = 0; i < stated.size(); ++i)
@@ -215,51 +234,62 @@ StageEvaluation StageEvaluator::evaluate(LayerRange range, const DeviceGroup &gr
   return result;
 }
 
-namespace {
-/// What a stage adds to an iteration.
-Seconds addedBy(const StageEvaluation &stage, int microBatches) {
-  return (stage.cost.forward + stage.cost.backward) * double(microBatches) +
-         stage.cost.synchronization;
+bool dominates(const StageCost &a, const StageCost &b) {
+  constexpr double rounding = 1e-12; // of the sums
+  return a.forward <= b.forward && a.backward <= b.backward &&
+         a.backward + a.synchronization <= (b.backward + b.synchronization) * (1 + rounding) &&
+         a.largestShare <= b.largestShare;
 }
 
-/// Whether a stage that takes `a` never makes an iteration longer than one that takes `b`: a
-/// shorter backward pass hides less of the synchronisation behind it.
-bool isNoWorse(const StageCost &a, const StageCost &b) {
-  return a.forward + a.backward <= b.forward + b.backward &&
-         (a.forward <= b.forward || a.backward >= b.backward) &&
-         a.synchronization <= b.synchronization && a.largestShare <= b.largestShare;
+namespace {
+/// Drops modes that others dominate; of equal modes the first one stays.
+void dropDominated(SmallVectorImpl<StageEvaluation> &found) {
+  for (size_t i = found.size(); i-- > 0;) {
+    auto isBetter = [&](size_t other) {
+      return other != i && dominates(found[other].cost, found[i].cost) &&
+             (other < i || !dominates(found[i].cost, found[other].cost));
+    };
+    if (any_of(seq<size_t>(0, found.size()), isBetter))
+      found.erase(found.begin() + i);
+  }
 }
 } // namespace
 
-StageEvaluation StageEvaluator::evaluate(LayerRange range, const DeviceGroup &group,
-                                         int microBatches, StagePlace place, Shares stated) {
-  StageEvaluation best;
-  if (group.size() > fullSize(microBatches))
-    return best;
-  for (auto [type, count] : group.counts)
-    if (!mayRun(range, type))
-      return best;
-  ArrayRef<StageWay> allowed = waysFor(group.size());
-  std::optional<StageEvaluation> plainest; // where memory limits its shares
-  Seconds least = Seconds(std::numeric_limits<double>::infinity());
-  for (const StageWay &way : allowed) {
-    StageEvaluation now = evaluate(range, group, microBatches, place, way, stated);
+SmallVector<StageEvaluation, 2> StageEvaluator::evaluateModes(LayerRange range,
+                                                              const DeviceGroup &group,
+                                                              int microBatches, StagePlace place,
+                                                              Shares stated) {
+  SmallVector<StageEvaluation, 2> found;
+  const ExecutionMode fastest = fastestMode(group.size());
+  const bool isMixed = group.counts.size() > 1 && stated.empty();
+  bool dominatesKeeping = false, dominatesRecomputing = false; // the other ways to shard state
+  for (const ExecutionMode &mode : modesByTime(group.size())) {
+    if (mode.recomputes ? dominatesRecomputing : dominatesKeeping)
+      continue;
+    StageEvaluation now = evaluate(range, group, microBatches, place, mode, stated);
     if (!now.fits)
       continue;
-    const bool isPlainest = &way == allowed.begin();
-    if (isPlainest && !now.isLimited)
-      return now;
-    if (plainest && now.shares == plainest->shares)
-      continue; // memory does not need it: equal devices have the plainest way, too
-    Seconds added = addedBy(now, microBatches);
-    least = std::min(least, added);
-    bool mayTake = !plainest || isNoWorse(now.cost, plainest->cost);
-    if (mayTake && (!best.fits || addsLess(added, addedBy(best, microBatches))))
-      best = std::move(now);
-    if (isPlainest)
-      plainest = best;
+    if (mode.stateSharding == fastest.stateSharding && !now.isLimited) {
+      dominatesKeeping |= !mode.recomputes;
+      dominatesRecomputing |= mode.recomputes || !isMixed;
+    }
+    found.push_back(std::move(now));
   }
-  fasterWays |= best.fits && addsLess(least, addedBy(best, microBatches));
+  dropDominated(found);
+  return found;
+}
+
+StageEvaluation StageEvaluator::evaluate(LayerRange range, const DeviceGroup &group,
+                                         int microBatches, StagePlace place, Shares stated) {
+  constexpr double rounding = 1e-9;
+  auto added = [&](const StageEvaluation &stage) {
+    return (stage.cost.forward + stage.cost.backward) * double(microBatches) +
+           stage.cost.synchronization;
+  };
+  StageEvaluation best;
+  for (StageEvaluation &now : evaluateModes(range, group, microBatches, place, stated))
+    if (!best.fits || added(now) < added(best) * (1 - rounding))
+      best = std::move(now);
   return best;
 }
 

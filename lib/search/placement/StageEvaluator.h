@@ -1,5 +1,5 @@
-// How a stage runs on given devices: the split of the micro-batch among them, and the plainest way
-// that fits into their memory. What that takes is cost/StageCost.h's business.
+// The execution modes of a stage on given devices, and the split of the micro-batch among them. The
+// cost of a stage is that of cost/StageCost.h.
 #pragma once
 
 #include "cost/StageCost.h"
@@ -18,22 +18,13 @@ struct StagePlace {
   int inFlight = 1;   // micro-batches that it keeps at a time
 };
 
-/// Whether a stage computes activations again, and what its replicas divide.
-struct StageWay {
-  bool recomputes = false;
-  StateSharding sharding = StateSharding::None;
-};
-
-/// Whether a way that adds `a` to an iteration is better than a plainer one that adds `b`: rounding
-/// decides nothing, as equal ones hide unequal parts of their synchronisation.
-inline bool addsLess(Seconds a, Seconds b) { return a < b * (1 - 1e-9); }
-
 struct StageEvaluation {
   /// Memory holds, each device has at least one sample, pins and separations hold, and the cost
   /// model knows the layers. The rest says nothing where this is false.
   bool fits = false;
   /// A share, of a group of several types, is all that memory holds.
   bool isLimited = false;
+  ExecutionMode mode;
   StageOption option;
   StageCost cost;
   /// By type of the group, largest first; empty where a group of one type has even shares.
@@ -48,27 +39,35 @@ public:
   /// Both outlive this.
   StageEvaluator(const Problem &problem, const SearchSpace &space);
 
-  /// Layers `range` on `group` for so many micro-batches, each as if it were full. In the first of
-  /// waysFor() where it fits; where memory limits its shares, of it and of those that give other
-  /// shares and are no worse whatever stands around, the one that adds least to an iteration:
-  /// m·(forward + backward) + synchronization. Where it does not fit, of all that fit.
+  /// Evaluates layers `range` on `group` in `mode`, for so many micro-batches of which each counts
+  /// as full. Only memory may make it not fit.
+  StageEvaluation evaluate(LayerRange range, const DeviceGroup &group, int microBatches,
+                           StagePlace place, ExecutionMode mode, Shares stated = {});
+  /// Evaluates the stage in each mode in which it fits, but for modes that another one dominates:
+  /// that takes no longer whatever the other stages are. The fastest mode comes first.
+  llvm::SmallVector<StageEvaluation, 2> evaluateModes(LayerRange range, const DeviceGroup &group,
+                                                      int microBatches, StagePlace place,
+                                                      Shares stated = {});
+  /// Evaluates the stage in the mode that adds least to an iteration by itself, which is
+  /// m·(forward + backward) + synchronization.
   StageEvaluation evaluate(LayerRange range, const DeviceGroup &group, int microBatches,
                            StagePlace place, Shares stated = {});
-  /// Likewise, in one way.
-  StageEvaluation evaluate(LayerRange range, const DeviceGroup &group, int microBatches,
-                           StagePlace place, StageWay way, Shares stated = {});
 
-  /// Whether some stage so far adds less in a way that it does not run in, as that might be worse
-  /// beside other stages.
-  bool passesFasterWays() const { return fasterWays; }
-
-  /// What the request allows for a stage of `replicas`: the plainest way first.
-  llvm::ArrayRef<StageWay> waysFor(int replicas) const { return replicas > 1 ? ways : waysOfOne; }
+  /// The modes that the request allows for a stage of `replicas`, the simplest one first.
+  llvm::ArrayRef<ExecutionMode> modesFor(int replicas) const {
+    return replicas > 1 ? modes : modesOfOne;
+  }
+  /// The same modes. The first one dominates the others where memory does not limit it, but for
+  /// those in which unlike devices divide a micro-batch in another way.
+  llvm::ArrayRef<ExecutionMode> modesByTime(int replicas) const {
+    return replicas > 1 ? byTime : byTimeOfOne;
+  }
+  ExecutionMode fastestMode(int replicas) const { return modesByTime(replicas).front(); }
   /// Layers `range` may be one stage on `type` as far as pins and separations go.
   bool mayRun(LayerRange range, int type) const;
   /// Most micro-batches of `share` samples that one device of `type` holds, of `replicas`; 0: not
   /// even one.
-  int mostInFlight(LayerRange range, int type, int replicas, int64_t share, StageWay way);
+  int mostInFlight(LayerRange range, int type, int replicas, int64_t share, ExecutionMode mode);
   /// Most micro-batches of a stage of equal shares that costs `cost`, on devices of `type`.
   int mostInFlight(const StageCost &cost, int type) const {
     DeviceRoom room = problem.roomOf(type);
@@ -77,7 +76,7 @@ public:
   /// Most samples of a micro-batch that one such device holds.
   int64_t mostSamples(LayerRange range, int type, int inFlight, int64_t batch,
                       const StageOption &option);
-  /// Whether `count` devices of `type` hold the stage in any way.
+  /// Whether `count` devices of `type` hold the stage in any mode.
   bool holds(LayerRange range, int type, int count, int microBatches, int inFlight);
   /// Fewest devices of `type` with which a micro-batch takes layers `range` at most `limit`
   /// seconds, transfers of their own not counted; 0: no number that there is.
@@ -117,12 +116,17 @@ private:
 
   const Problem &problem;
   const SearchSpace &space;
-  bool fasterWays = false;
-  BalancedRow balanced; // the last one
-  std::vector<StageWay> ways, waysOfOne;
+  BalancedRow balanced;                           // the last one
+  std::vector<ExecutionMode> modes, modesOfOne;   // the simplest first
+  std::vector<ExecutionMode> byTime, byTimeOfOne; // the fastest first
   std::vector<std::vector<int>> forbidden; // [type][position]: pins against it before position
   std::vector<int> farthestEnd; // by position: end of the longest stage there without a separation
 };
+
+/// Whether a stage that costs `a` takes no longer than one that costs `b`, whatever the other
+/// stages are. A shorter backward pass hides less synchronisation, but its own end comes earlier by
+/// as much.
+bool dominates(const StageCost &a, const StageCost &b);
 
 /// Contiguous equal shares, largest first.
 std::vector<int64_t> evenShares(int64_t samples, int devices);

@@ -20,11 +20,11 @@ struct StageEntry {
   double leastForward = 0; // whatever its place in the pipeline
   int64_t share = 0;       // largest; 0 where pins or the batch rule the stage out
   int mostInFlight = 0;    // as far as memory goes; 0: never fits
-  /// The figures depend on the place in the pipeline: shares on memory (mixed groups), the slowest
-  /// share on what follows (times that fall as the batch grows), or the way in which the stage fits
-  /// (recomputation, sharded state). Then forward + backward is a lower bound, and with sync it is
-  /// one of all three.
+  /// The figures stand for several modes, or depend on the place in the pipeline: shares on memory
+  /// (mixed groups), or the slowest share on what follows (times that fall as the batch grows).
+  /// Then forward + backward is a lower bound, and with sync it is one of all three.
   bool estimate = false;
+  ExecutionMode mode = {}; // of exact figures
 };
 
 /// What placements of interest take at most: seconds of an iteration, and price · iteration in
@@ -61,18 +61,14 @@ public:
     bool isThere = begin >= row.first && begin < row.last && hasNeighbours(begin, end, option);
     return isThere ? entries[row.indexOf(begin)] : absent;
   }
-  /// The same exactly, `depth` stages from the end, itself counted; mostInFlight 0: it does not
-  /// fit.
-  StageEntry atDepth(int begin, int end, int option, int depth);
-  /// All that the stage may be at some depth: the ways in which it may run, each with as many
-  /// micro-batches in flight as it holds; or the entry itself, where it is exact, or no way is.
-  llvm::SmallVector<StageEntry, 6> ways(int begin, int end, int option);
-  /// Whether stages may run in another way further from the end, where memory forces it.
-  bool depthMatters() const { return waysDiffer; }
-  /// By how many seconds an iteration may take longer when the stages before `position` stand
-  /// nearer to the end, where they may run in ways that synchronise longer than those further from
-  /// it.
-  double lossNearerToEnd(int position) const { return losses[position]; }
+  /// Exact entries of the stage `depth` stages from the end, itself counted: one for each mode in
+  /// which it fits there and that no other one dominates.
+  llvm::SmallVector<StageEntry, 2> atDepth(int begin, int end, int option, int depth);
+  /// Entries of the stage in its modes, whatever its depth, each with as many micro-batches in
+  /// flight as it holds. One estimate where the figures depend on more than the mode.
+  llvm::SmallVector<StageEntry, 2> modes(int begin, int end, int option);
+  /// Whether some stage may run in several modes.
+  bool hasSeveralModes() const { return severalModes; }
   /// Lower bounds of receiving activations at position `end` into a stage that begins there, and
   /// gradients into a stage that ends there.
   double leastReceive(int position, int option, int64_t share) const;
@@ -94,24 +90,13 @@ private:
   }
   void fillRow(int end, int option, const StageLimits &limits, const LeastMixedTimes &mixed);
   StageEntry price(int begin, int end, int option, double &least);
-  /// What a stage takes in one way, and how many micro-batches it can keep so.
-  struct WayCost {
-    int mostInFlight;
-    double forward, backward, sync;
-    bool isFirst = false; // of all ways
-    double time() const { return forward + backward; }
-  };
-  void setEstimate(llvm::ArrayRef<WayCost> ways, StageEntry &entry) const;
-  double lossBetween(const WayCost &nearer, const WayCost &further) const;
-  void noteLoss(int end, double loss);
-  StageEntry priceBalanced(LayerRange range, const DeviceGroup &group, int end, int deepest);
-  StageEntry priceWays(LayerRange range, const DeviceGroup &group, int end);
-  llvm::SmallVector<WayCost, 6> waysThatFit(LayerRange range, const DeviceGroup &group, int fewest);
+  StageEntry entryOf(const StageCost &cost, ExecutionMode mode, int mostInFlight) const;
+  StageEntry estimateOf(llvm::ArrayRef<StageEntry> modes) const;
+  StageEntry priceBalanced(LayerRange range, const DeviceGroup &group, int deepest);
+  llvm::SmallVector<StageEntry, 2> priceModes(LayerRange range, const DeviceGroup &group, int end);
   /// The fewest micro-batches in flight that a stage which ends at `end` can have.
   int fewestInFlight(int end) const { return std::min(microBatches, end < last ? 2 : 1); }
   int deepest(int end) const { return std::min(microBatches, last + 1 - end); }
-  llvm::SmallVector<WayCost, 6> waysTaken(llvm::ArrayRef<WayCost> ways, int fewest,
-                                          int deepest) const;
   bool fitsDeeper(LayerRange range, const StageEvaluation &run, int inFlight);
 
   /// Least time of a transfer: its start, and of each byte of a sample.
@@ -129,11 +114,11 @@ private:
   std::vector<Row> rows;                      // by end and option
   std::vector<StageEntry> entries;
   const StageEntry absent;
-  std::vector<StageOption> plainest;         // by option: the first way that it may run in
+  std::vector<StageOption> fastest;          // by option: in its fastest mode
   std::vector<LeastTransfer> before, behind; // by option, on these sides
-  llvm::DenseMap<std::pair<size_t, int>, StageEntry> exact; // estimates, by micro-batches in flight
-  bool waysDiffer = false;
-  std::vector<double> losses; // by position
+  /// Of estimates, by micro-batches in flight.
+  llvm::DenseMap<std::pair<size_t, int>, llvm::SmallVector<StageEntry, 2>> exact;
+  bool severalModes = false;
 };
 
 } // namespace heterplan

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <set>
 
 using namespace llvm;
@@ -27,6 +28,7 @@ struct StatedStage {
   std::vector<std::pair<int, int>> devices; // type and count, in the order of the file
   std::map<int, Spread> spread;             // by type, where it is stated
   std::vector<int64_t> shares;              // by device; empty: not stated
+  std::optional<ExecutionMode> mode;        // none: not stated
 };
 
 class PlacementReader {
@@ -48,6 +50,12 @@ private:
                   StatedStage &stage);
   void takeDevices(std::vector<int> types, int count, StatedStage &stage);
   Error readShares(const YamlNode &node, StatedStage &stage);
+  /// The mode of a stage of which a part is stated; the rest is as simple as it may be.
+  static ExecutionMode &stated(StatedStage &stage) {
+    return stage.mode ? *stage.mode : stage.mode.emplace();
+  }
+  static Error readRecompute(const YamlNode &node, StatedStage &stage);
+  static Error readSharding(const YamlNode &node, StatedStage &stage);
   DeviceGroup groupOf(const StatedStage &stated) const;
   Error addShares(const StatedStage &stated, PlacedStage &placed) const;
 
@@ -81,7 +89,11 @@ Error PlacementReader::readStages(const YamlNode &node) {
         item, "stage " + std::to_string(stages.size() - 1),
         {{"layers", required, [&](const YamlNode &value) { return readLayers(value, stage); }},
          {"devices", required, [&](const YamlNode &value) { return readDevices(value, stage); }},
-         {"shares", optional, [&](const YamlNode &value) { return readShares(value, stage); }}});
+         {"shares", optional, [&](const YamlNode &value) { return readShares(value, stage); }},
+         {"recompute", optional,
+          [&](const YamlNode &value) { return readRecompute(value, stage); }},
+         {"shardState", optional,
+          [&](const YamlNode &value) { return readSharding(value, stage); }}});
     if (error)
       return error;
   }
@@ -214,6 +226,31 @@ Error PlacementReader::readShares(const YamlNode &node, StatedStage &stage) {
   return Error::success();
 }
 
+Error PlacementReader::readRecompute(const YamlNode &node, StatedStage &stage) {
+  std::string text;
+  if (Error error = readText(node, "recompute", text))
+    return error;
+  if (text != "true" && text != "false")
+    return Diagnostic(Diag::OutOfRange, node.location)
+           << "recompute is '" << text << "'; accepted are true and false";
+  stated(stage).recomputes = text == "true";
+  return Error::success();
+}
+
+Error PlacementReader::readSharding(const YamlNode &node, StatedStage &stage) {
+  std::string text;
+  if (Error error = readText(node, "shardState", text))
+    return error;
+  for (StateSharding sharding :
+       {StateSharding::None, StateSharding::Optimizer, StateSharding::Gradients})
+    if (text == nameOf(sharding)) {
+      stated(stage).stateSharding = sharding;
+      return Error::success();
+    }
+  return Diagnostic(Diag::OutOfRange, node.location)
+         << "shardState is '" << text << "'; accepted are none, optimizer and gradients";
+}
+
 /// The stated shares of a full micro-batch, by type, largest first.
 Error PlacementReader::addShares(const StatedStage &stated, PlacedStage &placed) const {
   if (stated.shares.empty())
@@ -268,6 +305,7 @@ Expected<Placement> PlacementReader::placement() const {
     placed.begin = stated.begin;
     placed.end = position = stated.end;
     placed.group = groupOf(stated);
+    placed.mode = stated.mode;
     if (Error error = addShares(stated, placed))
       return error;
   }
@@ -336,6 +374,7 @@ Expected<Placement> placementOf(const Plan &plan, const Problem &problem) {
       devices.push_back(replica.devices[0]);
     }
     placed.group = groupOf(problem.cluster, devices);
+    placed.mode = ExecutionMode{!stage.recompute.empty(), stage.stateSharding};
     for (auto &[type, ofType] : shares) {
       std::sort(ofType.begin(), ofType.end(), std::greater<>());
       placed.shares.push_back(std::move(ofType));

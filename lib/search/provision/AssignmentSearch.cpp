@@ -96,6 +96,7 @@ bool AssignmentSearch::improveGroup() {
         continue;
       Placement other = apart(*placement);
       other.stages[stage].group = option.group;
+      other.stages[stage].decideAnew();
       tryPlacement(std::move(other));
     }
   return bestObjective < before;

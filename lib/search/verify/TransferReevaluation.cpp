@@ -116,9 +116,9 @@ void TransferReevaluator::addTimes(std::vector<ReevaluatedStage> &stages) const 
     const Cut &cut = crossing[i];
     input.receive = pathOf(link, from.group, to.group)
                         .time(moved.sent, moved.received, cut.forwardBytes, cut.fixedBytes);
-    input.receiveGradient = pathOf(link, to.group, from.group)
-                                .time(moved.received, moved.sent, cut.backwardBytes,
-                                      cut.fixedGradientBytes);
+    input.receiveGradient =
+        pathOf(link, to.group, from.group)
+            .time(moved.received, moved.sent, cut.backwardBytes, cut.fixedGradientBytes);
     std::map<DeviceRef, HeldSamples> before = heldBy(link.from), after = heldBy(link.to);
     for (const auto &[device, held] : after)
       if (movedOf(device, held, before) > 0)

@@ -29,15 +29,13 @@ const TransferPath path{{"", BytesPerSecond(10), Seconds(2), ""}, 2, 3};
 } // namespace
 
 TEST(BoundaryCost, CountsGradientsOfTensorsWithoutABatchDimension) {
-  const BoundaryCost cost =
-      boundaryCost(path, Samples(6), Samples(4), twoTensors(true).cuts()[1]);
+  const BoundaryCost cost = boundaryCost(path, Samples(6), Samples(4), twoTensors(true).cuts()[1]);
   EXPECT_DOUBLE_EQ(cost.receive.value(), 2 + (3 * 4 * 30 + 3 * 40) / 10.0);
   EXPECT_DOUBLE_EQ(cost.receiveGradient.value(), 2 + (3 * 4 * 30 + 2 * 40) / 10.0);
 }
 
 TEST(BoundaryCost, CountsNoGradientOfWhatHasNone) {
-  const BoundaryCost cost =
-      boundaryCost(path, Samples(6), Samples(4), twoTensors(false).cuts()[1]);
+  const BoundaryCost cost = boundaryCost(path, Samples(6), Samples(4), twoTensors(false).cuts()[1]);
   EXPECT_DOUBLE_EQ(cost.receiveGradient.value(), 2 + (3 * 4 * 30) / 10.0);
 }
 

@@ -140,9 +140,9 @@ TEST_F(StageCostTest, fixedBytesOfABoundary) {
   graph.tensors[0].fixedBytes = Bytes(1000);
   MemoryModel memory = cost(second, boxes(1), {4, 1, true, {}}).memory;
   EXPECT_EQ(memory.boundary, Bytes(1000));
-  EXPECT_EQ(memory.need(Samples(4), 2), Bytes(2400 + 2 * (4 * 50 + 1000) + 4 * 7));
-  EXPECT_EQ(memory.mostInFlight(Bytes(2400 + 2 * (4 * 50 + 1000) + 4 * 7), Samples(4)), 2);
-  EXPECT_EQ(memory.mostSamples(Bytes(2400 + 2 * 1000 + 3 * 107), 2, 9), 3);
+  EXPECT_EQ(memory.need(Samples(4), 2), Bytes(2400 + 1000 + 2 * (4 * 50 + 1000) + 4 * 7));
+  EXPECT_EQ(memory.mostInFlight(Bytes(2400 + 1000 + 2 * (4 * 50 + 1000) + 4 * 7), Samples(4)), 2);
+  EXPECT_EQ(memory.mostSamples(Bytes(2400 + 1000 + 2 * 1000 + 3 * 107), 2, 9), 3);
 }
 
 TEST_F(StageCostTest, memoryOfSegments) {

@@ -325,7 +325,7 @@ TEST(Lagrangian, moreDevicesOfAShareStayWhereTheirPartOfATableLeavesRoom) {
   for (const Lagrangian::Extension &stage : found)
     sizes.insert(evaluator.space.options[stage.option].group.size());
   auto mostInFlight = [&](int devices) {
-    return evaluator.stages.mostInFlight({0, 1}, 0, devices, /*share=*/2, StageWay());
+    return evaluator.stages.mostInFlight({0, 1}, 0, devices, /*share=*/2, ExecutionMode());
   };
   ASSERT_EQ(mostInFlight(3), 2);
   ASSERT_GE(mostInFlight(4), 3);

@@ -173,7 +173,7 @@ TEST(Evaluator, tablesAreSharedAndLookedUpByHand) {
   setup.graph.layers[0].tables = {{"t", 5, 4, DataType::Float32, 3}}; // 80 of its 200 bytes
   Problem problem = setup.problem();
   Evaluator evaluator(problem);
-  Placement both{{{0, 2, DeviceGroup{{{0, 2}}}}}, 1};
+  Placement both{{{0, 2, DeviceGroup{{{0, 2}}}, {}, ExecutionMode()}}, 1};
   auto evaluation = evaluator.evaluate(both);
   ASSERT_TRUE(evaluation);
   // 2 samples each look up 6 rows of 16 bytes, half of them elsewhere, at 100 B/s and 0.5 s; saying

@@ -50,8 +50,7 @@ TEST_F(StageTableTest, whatFitsAnywayIsExact) {
   EXPECT_DOUBLE_EQ(first.backward, 4);
   EXPECT_DOUBLE_EQ(first.sync, 4);
   EXPECT_GE(first.mostInFlight, 4);
-  EXPECT_FALSE(table.depthMatters());
-  EXPECT_EQ(table.lossNearerToEnd(2), 0);
+  EXPECT_FALSE(table.hasSeveralModes());
 }
 
 /// Four copies of 200 and two steps of an update; of two samples 110 and 10 that are sent, again
@@ -65,9 +64,11 @@ TEST_F(StageTableTest, depthForcesRecomputation) {
   StageTable table(evaluator, 4);
   int one = optionOf(evaluator, 1);
   const StageEntry &first = table.at(0, 1, one);
-  EXPECT_TRUE(first.estimate) << "one micro-batch fits, two do not";
-  StageEntry second = table.atDepth(0, 1, one, 2);
+  EXPECT_TRUE(first.mode.recomputes) << "one micro-batch fits, two do not";
+  ASSERT_EQ(table.atDepth(0, 1, one, 2).size(), 1u);
+  StageEntry second = table.atDepth(0, 1, one, 2).front();
   ASSERT_EQ(second.mostInFlight, 2);
+  EXPECT_TRUE(second.mode.recomputes);
   EXPECT_DOUBLE_EQ(second.backward, 4 + 2) << "computed again";
   EXPECT_LE(first.forward + first.backward, second.forward + second.backward);
   StageEntry last = table.at(1, 2, one);
@@ -88,14 +89,13 @@ TEST_F(StageTableTest, estimatesAreBounds) {
           for (int option = 0; option < int(evaluator.space.options.size()); ++option)
             for (int depth = end == 2 ? 1 : 2; depth <= (end == 2 ? 1 : 2); ++depth) {
               const StageEntry &entry = table.at(begin, end, option);
-              StageEntry exact = table.atDepth(begin, end, option, depth);
-              if (exact.mostInFlight == 0)
-                continue;
-              EXPECT_GE(entry.mostInFlight, exact.mostInFlight);
-              EXPECT_LE(entry.forward + entry.backward, exact.forward + exact.backward);
-              EXPECT_LE(entry.forward + entry.backward + entry.sync,
-                        exact.forward + exact.backward + exact.sync + 1e-12);
-              EXPECT_LE(entry.leastForward, exact.forward);
+              for (const StageEntry &exact : table.atDepth(begin, end, option, depth)) {
+                EXPECT_GE(entry.mostInFlight, std::min(exact.mostInFlight, depth));
+                EXPECT_LE(entry.forward + entry.backward, exact.forward + exact.backward);
+                EXPECT_LE(entry.forward + entry.backward + entry.sync,
+                          exact.forward + exact.backward + exact.sync + 1e-12);
+                EXPECT_LE(entry.leastForward, exact.forward);
+              }
             }
     }
 }
