@@ -324,6 +324,16 @@ Error verifyZones(const Placement &placement, const Cluster &cluster) {
   return Error::success();
 }
 
+/// The mode of a stage of a plan; none if `request` asks for another one.
+std::optional<ExecutionMode> modeOf(const Stage &stage, const Request &request) {
+  const ExecutionMode mode{!stage.recompute.empty(), stage.stateSharding};
+  const bool asked = request.recompute == RecomputePolicy::Auto ||
+                     mode.recomputes == (request.recompute == RecomputePolicy::Always);
+  const bool shards = !request.shardState || stage.replicas.size() == 1 ||
+                      *request.shardState == mode.stateSharding;
+  return asked && shards ? std::optional(mode) : std::nullopt;
+}
+
 Error notOneDeviceEach(size_t stage) {
   return Diagnostic(Diag::NotSupported, {"", 0, 0, "stages[" + std::to_string(stage) + "]"})
          << "a replica of several devices, or a device of several stages, cannot be evaluated";
@@ -374,7 +384,7 @@ Expected<Placement> placementOf(const Plan &plan, const Problem &problem) {
       devices.push_back(replica.devices[0]);
     }
     placed.group = groupOf(problem.cluster, devices);
-    placed.mode = ExecutionMode{!stage.recompute.empty(), stage.stateSharding};
+    placed.mode = modeOf(stage, problem.request);
     for (auto &[type, ofType] : shares) {
       std::sort(ofType.begin(), ofType.end(), std::greater<>());
       placed.shares.push_back(std::move(ofType));
