@@ -41,7 +41,7 @@ class Answer:
 
     @property
     def leaves_shares_out(self) -> bool:
-        words = ("uneven shares", "other shares", "faster ways")
+        words = ("uneven shares", "other shares")
         return any(limit.startswith(words) for limit in self.found.get("searchSpaceLimits", []))
 
     @property
