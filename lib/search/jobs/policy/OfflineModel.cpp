@@ -87,9 +87,9 @@ void OfflineModel::addDependencies() {
       }
 }
 
-/// Adds the work of the slot: less where its rows differ from those of the slot `before` and the job
-/// restarts. A job that is not preemptible has the same rows in all slots in which it runs, which
-/// follow each other.
+/// Adds the work of the slot: less where its rows differ from those of the slot `before` and the
+/// job restarts. A job that is not preemptible has the same rows in all slots in which it runs,
+/// which follow each other.
 void OfflineModel::addChange(int index, const Slot &own, const Slot *before, Terms &work) {
   const Job &job = problem.job(index);
   double share = 1 - problem.restartShare(index);

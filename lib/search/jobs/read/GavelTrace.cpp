@@ -63,8 +63,8 @@ std::map<std::string, Seconds> timesOf(const Speeds &speeds, const std::string &
   return times;
 }
 
-/// The columns of the fields of a line. Older traces end with steps, arrival and scale factor, with or
-/// without a working directory; newer ones with steps, scale factor, weight, SLO and arrival.
+/// The columns of the fields of a line. Older traces end with steps, arrival and scale factor, with
+/// or without a working directory; newer ones with steps, scale factor, weight, SLO and arrival.
 struct Columns {
   size_t steps, scale, arrival;
   std::optional<size_t> weight, objective;
