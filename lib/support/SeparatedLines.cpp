@@ -57,9 +57,11 @@ void SeparatedLines::refuse(size_t index, const Twine &message) {
 }
 
 Error SeparatedLines::take() {
-  if (wrong)
+  if (!wrong)
+    return Error::success();
+  if (expected.empty())
     return std::move(*wrong);
-  return Error::success();
+  return std::move(*wrong).note({}, "expected: " + expected);
 }
 
 } // namespace heterplan

@@ -9,6 +9,7 @@
 #include "llvm/Support/Error.h"
 
 #include <optional>
+#include <string>
 
 namespace heterplan {
 
@@ -18,6 +19,8 @@ public:
   SeparatedLines(llvm::StringRef text, llvm::StringRef path, char separator, size_t fields)
       : rest(text), path(path), separator(separator), fields(fields) {}
 
+  /// Every error says that lines of this form were expected.
+  void expect(std::string form) { expected = std::move(form); }
   /// Goes on to the next line; false at the end, and once something was wrong.
   bool next();
   unsigned number() const { return line; }
@@ -37,6 +40,7 @@ private:
   size_t fields;
   unsigned line = 0;
   llvm::SmallVector<llvm::StringRef, 16> parts;
+  std::string expected;
   std::optional<Diagnostic> wrong;
 };
 

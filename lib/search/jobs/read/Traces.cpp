@@ -3,8 +3,6 @@
 #include "search/jobs/read/TaskUse.h"
 #include "support/SeparatedLines.h"
 
-#include "llvm/ADT/StringMap.h"
-
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -14,7 +12,6 @@ using namespace llvm;
 namespace heterplan::jobs {
 
 namespace {
-constexpr double hundredths = 100; // of a core or GPU, in Alibaba's plans
 constexpr double microseconds = 1e6;
 } // namespace
 
@@ -49,43 +46,6 @@ Expected<Workload> parseTrace(StringRef form, StringRef text, StringRef path,
   return Diagnostic(Diag::Usage, {path.str(), 0, 0, ""}) << "unknown form of a trace: " << form;
 }
 
-/// job_name, task_name, inst_num, status, start_time, end_time, plan_cpu, plan_mem, plan_gpu, ...
-Expected<Workload> parseAlibaba(StringRef text, StringRef path, const Machines &,
-                                const TraceOptions &options) {
-  Workload workload{options.slot, options.slots, {}};
-  Draws draws(options.seed);
-  std::vector<std::pair<std::string, TaskUse>> tasks;
-  SeparatedLines lines(text, path, ',', 9);
-  while (lines.next()) {
-    if (lines.number() == 1 && lines.field(0) == "job_name")
-      continue;
-    bool lasted = !lines.field(4).empty() && !lines.field(5).empty();
-    TaskUse use;
-    use.arrival = lines.real(4, "start_time");
-    use.seconds = lines.real(5, "end_time") - use.arrival;
-    use.workers = lines.whole(2, "inst_num", 1, 1 << 20);
-    use.worker = {std::round(lines.real(6, "plan_cpu") / hundredths * partsOfCore),
-                  std::ceil(lines.real(7, "plan_mem") * 1e9),
-                  std::ceil(lines.real(8, "plan_gpu") / hundredths)};
-    bool ran = lasted && use.seconds > 0 && use.worker[Cpu] + use.worker[Gpu] > 0;
-    if (ran)
-      tasks.emplace_back((lines.field(0) + "/" + lines.field(1)).str(), use);
-  }
-  if (Error error = lines.take())
-    return error;
-  double first = INFINITY;
-  for (const auto &[name, use] : tasks)
-    first = std::min(first, use.arrival);
-  StringMap<int> names;
-  for (auto &[name, use] : tasks) {
-    use.arrival -= first;
-    int copy = names[name]++;
-    workload.jobs.push_back(
-        jobOf(copy ? name + "#" + std::to_string(copy) : name, use, options, draws));
-  }
-  return workload;
-}
-
 /// time, missing, job, task, machine, event, user, class, priority, cpu, memory, ...: shares are of
 /// the largest machine.
 Expected<Workload> parseGoogle(StringRef text, StringRef path, const Machines &machines,
@@ -104,6 +64,10 @@ Expected<Workload> parseGoogle(StringRef text, StringRef path, const Machines &m
     largest[machines.resourceOf(int(i))] =
         std::max(largest[machines.resourceOf(int(i))], machines.capacity()[i]);
   SeparatedLines lines(text, path, ',', 11);
+  lines.expect(
+      "task events of 2011: 'time, missing info, job, task index, machine, event type, user, "
+      "class, priority, cpu request, memory request, ...'; the traces of 2019 are not "
+      "supported");
   while (lines.next()) {
     Events &job = jobs[lines.field(2).str()];
     double time = lines.real(0, "time") / microseconds;

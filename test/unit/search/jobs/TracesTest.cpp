@@ -94,6 +94,29 @@ TEST(JobsTraces, alibabaTellsInstancesAndPlans) {
             std::string::npos);
 }
 
+TEST(JobsTraces, alibabaOf2023And2025HaveHeaders) {
+  Trace trace;
+  jobs::Workload pods = llvm::cantFail(trace.read(
+      "alibaba", "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,"
+                 "deletion_time,scheduled_time\n"
+                 "openb-pod-0,2000,1024,1,460,,LS,Running,100,400,100\n"
+                 "openb-pod-1,2000,1024,0,0,,LS,Pending,160,,\n"));
+  ASSERT_EQ(pods.jobs.size(), 1u);
+  EXPECT_EQ(pods.jobs[0].name, "openb-pod-0");
+  EXPECT_EQ(pods.jobs[0].work(), 300);
+  EXPECT_EQ(pods.jobs[0].worker, (jobs::Demand{2000, 1024.0 * 1024 * 1024, 1}));
+  jobs::Workload instances = llvm::cantFail(
+      trace.read("alibaba", "instance_sn,role,cpu_request,gpu_request,memory_request,creation_time,"
+                            "deletion_time\nsn-1,HN,4,2,8,0,60\n"));
+  ASSERT_EQ(instances.jobs.size(), 1u);
+  EXPECT_EQ(instances.jobs[0].worker, (jobs::Demand{4000, 8.0 * 1024 * 1024 * 1024, 2}));
+  std::string unknown = trace.errorOf("alibaba", "a,b,A10,1,2,3,4,5,6\n");
+  EXPECT_EQ(unknown.find("jobs.trace:1:5: error: [HP1216] inst_num is 'A10'"), 0u) << unknown;
+  EXPECT_NE(unknown.find("expected: the task table of 2020 (job_name,task_name,inst_num"),
+            std::string::npos)
+      << unknown;
+}
+
 TEST(JobsTraces, googleTellsTasksAndShares) {
   Trace trace;
   jobs::Workload workload =

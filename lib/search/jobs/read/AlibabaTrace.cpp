@@ -1,0 +1,184 @@
+// The GPU traces of Alibaba (github.com/alibaba/clusterdata): the task table of 2020, the pods of
+// 2023 and the instances of 2025. A header tells them apart; the table of 2020 has none.
+#include "search/jobs/read/TaskUse.h"
+#include "support/SeparatedLines.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace llvm;
+
+namespace heterplan::jobs {
+
+namespace {
+constexpr double hundredths = 100, thousandths = 1000;
+
+/// The columns that a form of the trace has; their factors make cores, bytes and GPUs.
+struct Form {
+  const char *name;
+  std::vector<StringRef> header; // what a header of this form has, in any order
+  StringRef id, task, instances, arrival, end, cpu, memory, gpus;
+  double coresOfCpu, bytesOfMemory, gpusOfGpu;
+};
+
+const std::vector<Form> &forms() {
+  static const std::vector<Form> all = {
+      {"the task table of 2020",
+       {"job_name", "task_name", "inst_num", "status", "start_time", "end_time", "plan_cpu",
+        "plan_mem", "plan_gpu"},
+       "job_name",
+       "task_name",
+       "inst_num",
+       "start_time",
+       "end_time",
+       "plan_cpu",
+       "plan_mem",
+       "plan_gpu",
+       1 / hundredths,
+       1e9,
+       1 / hundredths},
+      {"the pods of 2023",
+       {"name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "creation_time",
+        "deletion_time"},
+       "name",
+       "",
+       "",
+       "creation_time",
+       "deletion_time",
+       "cpu_milli",
+       "memory_mib",
+       "num_gpu",
+       1 / thousandths,
+       1024.0 * 1024,
+       1},
+      {"the instances of 2025",
+       {"instance_sn", "cpu_request", "gpu_request", "memory_request", "creation_time",
+        "deletion_time"},
+       "instance_sn",
+       "",
+       "",
+       "creation_time",
+       "deletion_time",
+       "cpu_request",
+       "memory_request",
+       "gpu_request",
+       1,
+       1024.0 * 1024 * 1024,
+       1}};
+  return all;
+}
+
+std::string described() {
+  std::string text;
+  for (const Form &form : forms())
+    text +=
+        (text.empty() ? "" : "; ") + std::string(form.name) + " (" + join(form.header, ",") + ")";
+  return text + ", with commas. Other traces of Alibaba are not supported";
+}
+
+/// The positions of the columns of a form in the lines of a file.
+class Columns {
+public:
+  /// The form of a header; null: the line is none.
+  static const Form *formOf(const SeparatedLines &lines) {
+    for (const Form &form : forms())
+      if (all_of(form.header, [&](StringRef name) { return indexOf(lines, name) >= 0; }))
+        return &form;
+    return nullptr;
+  }
+  static int indexOf(const SeparatedLines &lines, StringRef name) {
+    for (size_t i = 0; i < lines.size(); ++i)
+      if (lines.field(i).trim().trim('"') == name)
+        return static_cast<int>(i);
+    return -1;
+  }
+
+  /// The order of the form itself.
+  explicit Columns(const Form &form) : form(&form) {
+    for (size_t i = 0; i < form.header.size(); ++i)
+      at[form.header[i]] = static_cast<int>(i);
+    most = form.header.size();
+  }
+  Columns(const Form &form, const SeparatedLines &header) : form(&form) {
+    for (StringRef name : form.header) {
+      at[name] = indexOf(header, name);
+      most = std::max(most, size_t(at[name]) + 1);
+    }
+  }
+
+  const Form *form;
+  size_t most = 0; // fields that a line needs
+  size_t operator[](StringRef name) const { return size_t(at.lookup(name)); }
+
+private:
+  StringMap<int> at;
+};
+
+/// One line; nothing ran where `seconds` is not positive.
+TaskUse readUse(SeparatedLines &lines, const Columns &columns) {
+  const Form &form = *columns.form;
+  TaskUse use;
+  bool lasted =
+      !lines.field(columns[form.arrival]).empty() && !lines.field(columns[form.end]).empty();
+  use.arrival = lines.real(columns[form.arrival], form.arrival.data());
+  use.seconds = lines.real(columns[form.end], form.end.data()) - use.arrival;
+  if (!lasted)
+    use.seconds = 0;
+  if (!form.instances.empty())
+    use.workers = lines.whole(columns[form.instances], form.instances.data(), 1, 1 << 20);
+  use.worker = {
+      std::round(lines.real(columns[form.cpu], form.cpu.data()) * form.coresOfCpu * partsOfCore),
+      std::ceil(lines.real(columns[form.memory], form.memory.data()) * form.bytesOfMemory),
+      std::ceil(lines.real(columns[form.gpus], form.gpus.data()) * form.gpusOfGpu)};
+  return use;
+}
+} // namespace
+
+Expected<Workload> parseAlibaba(StringRef text, StringRef path, const Machines &,
+                                const TraceOptions &options) {
+  Workload workload{options.slot, options.slots, {}};
+  Draws draws(options.seed);
+  std::vector<std::pair<std::string, TaskUse>> tasks;
+  SeparatedLines lines(text, path, ',', 1);
+  lines.expect(described());
+  Columns columns(forms().front());
+  bool isFirst = true;
+  while (lines.next()) {
+    const Form *header = isFirst ? Columns::formOf(lines) : nullptr;
+    isFirst = false;
+    if (header) {
+      columns = Columns(*header, lines);
+      continue;
+    }
+    if (lines.size() < columns.most) {
+      lines.refuse(0, "the line has " + Twine(lines.size()) + " fields; " + columns.form->name +
+                          " has at least " + Twine(columns.most));
+      break;
+    }
+    TaskUse use = readUse(lines, columns);
+    std::string name = lines.field(columns[columns.form->id]).str();
+    if (!columns.form->task.empty())
+      name += "/" + lines.field(columns[columns.form->task]).str();
+    if (use.seconds > 0 && use.worker[Cpu] + use.worker[Gpu] > 0)
+      tasks.emplace_back(std::move(name), use);
+  }
+  if (Error error = lines.take())
+    return error;
+  double first = INFINITY;
+  for (const auto &[name, use] : tasks)
+    first = std::min(first, use.arrival);
+  StringMap<int> names;
+  for (auto &[name, use] : tasks) {
+    use.arrival -= first;
+    int copy = names[name]++;
+    workload.jobs.push_back(
+        jobOf(copy ? name + "#" + std::to_string(copy) : name, use, options, draws));
+  }
+  return workload;
+}
+
+} // namespace heterplan::jobs
