@@ -3,12 +3,16 @@
 #include "search/jobs/UpperBound.h"
 #include "search/jobs/policy/Policy.h"
 #include "search/jobs/read/Generator.h"
+#include "search/jobs/read/Traces.h"
+#include "support/Files.h"
 #include "support/RandomJobs.h"
 #include "support/Statistics.h"
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <string>
 #include <vector>
@@ -100,6 +104,147 @@ void sweep(const char *title, const char *column,
   }
 }
 
+/// The first jobs of a generated workload that together ask for `load` times the resource of which
+/// they take most.
+Problem problemOfLoad(const Cluster &cluster, double load, int slots, uint64_t seed) {
+  jobs::Machines machines(cluster);
+  jobs::Workload workload = generate(machines, {2000, slots, Seconds(600), seed});
+  std::array<double, jobs::resources> all = machines.totals(), asked{};
+  size_t kept = 0;
+  for (double most = 0; most < load && kept < workload.jobs.size(); ++kept) {
+    jobs::Job &job = workload.jobs[kept];
+    job.epochs = std::max<int64_t>(1, job.epochs / 25); // tens of jobs at each load
+    double workerSlots = job.work() * job.sampleTime.value() / workload.slot.value();
+    for (int r = 0; r < jobs::resources; ++r) {
+      asked[r] +=
+          workerSlots * (job.worker[r] + job.server[r] / job.workersPerServer) / (all[r] * slots);
+      most = std::max(most, asked[r]);
+    }
+  }
+  workload.jobs.resize(kept);
+  return llvm::cantFail(Problem::create(std::move(machines), std::move(workload)));
+}
+
+/// Every policy against the bound and against `auto`, on 40 workloads of each load.
+void loads() {
+  constexpr int nodes = 10, slots = 40;
+  constexpr uint64_t workloads = 40;
+  printf("\n## Loads\n\n%d workloads of each load on %d servers and %d slots, seeds 0 to %d. "
+         "The load is what the jobs ask for of the scarcest\nresource, over what there is. "
+         "\"Behind\" is how far `auto` is behind the best of the other policies at worst.\n\n"
+         "| load | policy | of the bound, median | worst tenth | more than auto | behind |\n"
+         "| --- | --- | --- | --- | --- | --- |\n",
+         int(workloads), nodes, slots, int(workloads) - 1);
+  Cluster cluster = serversOf(nodes);
+  std::map<std::string, std::vector<double>> overall;
+  for (double load : {0.3, 0.6, 1.0, 2.0, 4.0}) {
+    std::map<std::string, std::vector<double>> shares;
+    std::map<std::string, int> better;
+    double behind = 0;
+    for (uint64_t seed = 0; seed < workloads; ++seed) {
+      Problem problem = problemOfLoad(cluster, load, slots, seed);
+      double bound = 0, own = 0, best = 0;
+      for (const jobs::PolicyInfo &info : jobs::policies()) {
+        if (llvm::StringRef(info.name) == "offline")
+          continue;
+        jobs::PolicyResult result = jobs::makePolicy(info.name)->run(problem, {});
+        double utility = totalUtility(problem, result.schedule);
+        if (llvm::StringRef(info.name) == "auto") {
+          bound = result.upperBound;
+          own = utility;
+        } else {
+          best = std::max(best, utility);
+          better[info.name] += utility > own * (1 + 1e-9);
+        }
+        shares[info.name].push_back(bound > 0 ? utility / bound : 1);
+        overall[info.name].push_back(shares[info.name].back());
+      }
+      behind = std::max(behind, best > 0 ? 1 - own / best : 0);
+    }
+    for (const jobs::PolicyInfo &info : jobs::policies())
+      if (auto entry = shares.find(info.name); entry != shares.end()) {
+        bool isAuto = llvm::StringRef(info.name) == "auto";
+        std::vector<double> &own = entry->second;
+        std::sort(own.begin(), own.end());
+        printf("| %.1f | %s | %.2f | %.2f | %s | %s |\n", load, info.name, median(own),
+               own[own.size() / 10], isAuto ? "" : std::to_string(better[info.name]).c_str(),
+               isAuto ? (std::to_string(int(100 * behind)) + " %").c_str() : "");
+      }
+  }
+  printf("\nOver all %d workloads:", 5 * int(workloads));
+  const char *separator = " ";
+  for (const auto &[name, own] : overall) {
+    printf("%s`%s` %.2f", separator, name.c_str(), median(own));
+    separator = ", ";
+  }
+  printf(" of the bound in the median.\n");
+}
+
+/// Gavel's own traces on its cluster, where they are there.
+void gavelTraces() {
+  const char *folder = std::getenv("HETERPLAN_SHARED_DATA");
+  std::string data = std::string(folder ? folder : "../shared/data") + "/gavel/";
+  llvm::Expected<std::string> speeds = readFile(data + "simulation_throughputs.json", 1 << 28);
+  if (!speeds) {
+    fprintf(stderr, "the traces of Gavel are not in %s\n", data.c_str());
+    return llvm::consumeError(speeds.takeError());
+  }
+  Cluster cluster;
+  for (auto [name, count] : {std::pair("k80", 36), {"p100", 36}, {"v100", 36}}) {
+    DeviceType type;
+    type.name = name;
+    type.memory = Bytes(16e9);
+    cluster.types.push_back(type);
+    NodeGroup group;
+    group.name = name;
+    group.count = count / 4;
+    group.devices[name] = 4;
+    group.link = {"", BytesPerSecond(16e9), Seconds(0), ""};
+    cluster.nodes.push_back(group);
+  }
+  cluster.network = {"", BytesPerSecond(1.25e9), Seconds(0), ""};
+  printf(
+      "\n## Traces of Gavel\n\nGavel's traces on 36 GPUs of each of its types. JCT is the time "
+      "from arrival to end, in hours, of the jobs that\nend; every job that ends counts. "
+      "Utilities are drawn with seed 0.\n\n| trace | slot | policy | utility | of the bound | jobs "
+      "ended | mean JCT | p99 JCT | makespan | worst fairness |\n| --- | --- | --- | --- | --- | "
+      "--- "
+      "| --- | --- | --- | --- |\n");
+  struct Trace {
+    const char *name;
+    double slot;
+    int slots;
+  };
+  for (const Trace &trace :
+       {Trace{"physical_small_test", 360, 100}, Trace{"physical_medium_test", 360, 400},
+        Trace{"physical_max_min_fairness", 1800, 400}, Trace{"23dbec", 360, 400},
+        Trace{"51b7ef", 3600, 400}, Trace{"2869ce", 21600, 400}}) {
+    std::string path = data + trace.name + ".trace";
+    llvm::Expected<std::string> text = readFile(path, 1 << 28);
+    if (!text)
+      return llvm::consumeError(text.takeError());
+    for (const jobs::PolicyInfo &info : jobs::policies()) {
+      if (llvm::StringRef(info.name) == "offline")
+        continue;
+      jobs::Machines machines(cluster);
+      jobs::Workload workload = llvm::cantFail(
+          jobs::parseTrace("gavel", *text, path, machines,
+                           {trace.slots, Seconds(trace.slot), 0, *speeds, "speeds"}));
+      Problem problem = llvm::cantFail(Problem::create(std::move(machines), std::move(workload)));
+      jobs::PolicyResult result = jobs::makePolicy(info.name)->run(problem, {});
+      double bound =
+          std::isfinite(result.upperBound) ? result.upperBound : utilityUpperBound(problem);
+      double hours = trace.slot / 3600;
+      jobs::CompletionTimes times = completionTimes(problem, result.schedule);
+      printf("| %s | %.1f h | %s | %.0f | %.2f | %d of %d | %.2f | %.2f | %.2f | %.2f |\n",
+             trace.name, hours, info.name, totalUtility(problem, result.schedule),
+             totalUtility(problem, result.schedule) / bound, times.admitted, problem.size(),
+             hours * times.mean, hours * times.p99, hours * makespan(result.schedule),
+             fairness(problem, result.schedule).worst);
+    }
+  }
+}
+
 /// Success of rounding, and what it is worth, by the factor on fractional spreads.
 void roundings() {
   printf(
@@ -146,6 +291,7 @@ void priceScales() {
         Problem problem = problemOf(cluster, setting, seed);
         jobs::PolicyOptions options;
         options.rounding.tries = 0;
+        options.loadPrices = false;
         options.priceScale = scale;
         utilities.push_back(
             totalUtility(problem, jobs::makePolicy("pd-ors")->run(problem, options).schedule));
@@ -242,6 +388,8 @@ const Section sections[] = {
        sweep("Batch sizes", "batches",
              {{"a quarter", {50, 20, 60, 0.25}}, {"four times", {50, 20, 60, 4}}});
      }},
+    {"loads", loads},
+    {"gavel", gavelTraces},
     {"rounding", roundings},
     {"price", priceScales},
     {"optimum", optima},

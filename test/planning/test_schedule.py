@@ -17,7 +17,7 @@ from conftest import BINARY, CLUSTERS, MODELS, SOURCE
 from jobs_checker import check
 
 EXAMPLE = SOURCE / "profiles/jobs/example.yaml"
-POLICIES = ["auto", "pd-ors", "fifo", "srtf", "drf", "dorm", "oasis", "gavel-like"]
+POLICIES = ["auto", "pd-ors", "fifo", "srtf", "drf", "dorm", "oasis", "gavel", "gavel-like"]
 
 
 def schedule(*arguments) -> subprocess.CompletedProcess:
@@ -157,11 +157,12 @@ network: {bandwidth: 10Gbit/s, latency: 10us}
 
 
 @pytest.mark.skipif(not TRACES.is_dir(), reason="the traces of Gavel are not there")
-@pytest.mark.parametrize("trace", ["23dbec", "51b7ef", "2869ce"])
+@pytest.mark.parametrize("trace", ["23dbec", "51b7ef", "2869ce", "physical_small_test", "physical_medium_test",
+                                   "physical_max_min_fairness"])
 def test_traces_of_gavel(tmp_path, trace):
     cluster = tmp_path / "cluster.yaml"
     cluster.write_text(GAVEL_CLUSTER)
-    for policy in POLICIES:
+    for policy in ("auto", "pd-ors", "fifo", "gavel"):
         run = schedule(TRACES / f"{trace}.trace", "--trace", "gavel", "--throughputs",
                        TRACES / "simulation_throughputs.json", "--cluster", cluster, "--slot", "6h", "--slots", 200,
                        "--policy", policy, "--json")
@@ -169,10 +170,16 @@ def test_traces_of_gavel(tmp_path, trace):
         result = json.loads(run.stdout)
         assert 0 < result["totalUtility"] <= result["utilityUpperBound"]
         assert len(result["jobs"]) == len((TRACES / f"{trace}.trace").read_text().splitlines())
-        used = {}
+        used, gangs = {}, {}
         for row in result["allocations"]:
             used[row["slot"], row["node"]] = used.get((row["slot"], row["node"]), 0) + row["workers"]
+            if row["workers"]:
+                gangs.setdefault((row["job"], row["slot"]), []).append((row["workers"], row["node"].split("-")[0]))
         assert max(used.values()) <= 4
+        least = {job["name"]: job["minWorkers"] for job in result["jobs"]}
+        for (job, _), rows in gangs.items():  # a job has its scale factor of workers, on one type
+            assert sum(workers for workers, _ in rows) == least[job] and len({kind for _, kind in rows}) == 1
+        assert result["measures"]["admitted"] == sum(job["admitted"] for job in result["jobs"])
 
 
 def job_file(tmp_path, name: str, **changes) -> Path:
@@ -229,6 +236,42 @@ def test_online_jobs_leave_a_node_that_is_down(tmp_path):
         assert all(row["node"] != rows[-1]["node"] and row["slot"] >= 1 for row in job["allocations"])
     done = schedule("--state", tmp_path / "state.json", "--complete", "job0")
     assert done.returncode == 0 and "job0 is completed" in done.stdout
+
+
+def test_a_node_comes_back(tmp_path):
+    """Bundled clusters need no path online either; a node that is back takes jobs again."""
+    state = tmp_path / "state.json"
+    big = {"samples": 90000000, "worker": {"gpu": 4}, "sample_time": {"a100": "1ms"}, "batch": 1, "server": {},
+           "min_workers": 1, "utility": {"kind": "constant", "value": 9}}
+    first = schedule("--state", state, "--cluster", "mixed-small", "--slot", "10min", "--slots", 200,
+                     "--arrive", job_file(tmp_path, "small"))
+    assert first.returncode == 0, first.stderr
+    node = next(group for group in yaml.safe_load((CLUSTERS / "mixed-small.yaml").read_text())["nodes"]
+                if "a100" in group["devices"])
+    big["worker"]["gpu"] = node["devices"]["a100"]
+    assert schedule("--state", state, "--at", 150, "--node-down", node["name"]).returncode == 0
+    away = schedule("--state", state, "--arrive", job_file(tmp_path, "away", **big, epochs=1, arrival=150), "--json")
+    assert away.returncode == 0, away.stderr
+    assert json.loads(away.stdout)["jobs"][0]["status"] == "declined"
+    back = schedule("--state", state, "--at", 151, "--node-up", node["name"])
+    assert back.returncode == 0, back.stderr
+    again = schedule("--state", state, "--node-up", node["name"])
+    assert again.returncode == 1 and "[HP1523]" in again.stderr
+    big |= {"samples": 900000, "utility": {"kind": "constant", "value": 9e6}}
+    runs = schedule("--state", state, "--arrive", job_file(tmp_path, "runs", **big, epochs=1), "--json")
+    assert json.loads(runs.stdout)["jobs"][0]["status"] == "admitted", runs.stdout
+
+
+def test_names_with_spaces_and_accents_have_folders(tmp_path):
+    load = {"slot": "60s", "slots": 20, "jobs": [
+        {"name": "Größe 1: 100%", "arrival": 0, "epochs": 1, "samples": 6000, "batch": 8, "model": str(MODELS / "resnet50.onnx"),
+         "worker": {"gpu": 1}, "server": {}, "workers_per_server": 8, "utility": {"kind": "constant", "value": 10}}]}
+    jobs = tmp_path / "jobs.yaml"
+    jobs.write_text(yaml.safe_dump(load, allow_unicode=True), encoding="utf-8")
+    result = checked(tmp_path, jobs, CLUSTERS / "mixed-small.yaml")
+    assert result["jobs"][0]["name"] == "Größe 1: 100%"
+    folders = list((tmp_path / "out/jobs").iterdir())
+    assert len(folders) == 1 and list(folders[0].glob("slot-*/run.sh"))
 
 
 def test_tampered_and_stale_states_are_refused(tmp_path):

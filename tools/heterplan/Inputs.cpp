@@ -183,8 +183,6 @@ std::vector<std::string> bundledClusters() {
   return names;
 }
 
-namespace {
-/// `text` as a file, or else as the name of a bundled cluster.
 Expected<std::string> clusterFile(StringRef text) {
   if (sys::fs::exists(text))
     return text.str();
@@ -197,7 +195,6 @@ Expected<std::string> clusterFile(StringRef text) {
              .note({}, "bundled clusters, which need no path, are " + join(names, ", "))
          << "there is no such cluster file" << didYouMean(name, names);
 }
-} // namespace
 
 /// The cluster at `path` with what the hardware catalogue knows of it.
 Expected<Cluster> readWholeCluster(StringRef path) {

@@ -60,6 +60,8 @@ struct CostInputs {
   std::unique_ptr<CostModel> model;
 };
 
+/// The path of the cluster file `text`, which may be the name of a bundled cluster. CannotRead.
+llvm::Expected<std::string> clusterFile(llvm::StringRef text);
 /// The cluster at `path` with what the hardware catalogue knows of it.
 llvm::Expected<Cluster> readWholeCluster(llvm::StringRef path);
 

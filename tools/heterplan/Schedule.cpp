@@ -23,7 +23,7 @@ using namespace llvm;
 namespace {
 
 struct ScheduleOptions {
-  std::string policy, directory, seed, scale, tries, nodes, explain;
+  std::string policy, directory, seed, limits, scale, tries, nodes, explain;
   CostOptions costs;
   ModelOptions reading;
   OnlineOptions online;
@@ -64,12 +64,18 @@ Expected<Choice> readChoice(const ScheduleOptions &options) {
   Expected<int64_t> nodes = wholeOption("--node-limit", options.nodes, 20'000, 1, 1'000'000'000);
   if (!nodes)
     return nodes.takeError();
+  Expected<size_t> limits =
+      choiceOption("--price-limits", options.limits.empty() ? "load" : options.limits,
+                   std::vector<const char *>{"load", "publication"});
+  if (!limits)
+    return limits.takeError();
   Choice choice;
   choice.name = names[*index];
   choice.policy = makePolicy(choice.name);
   choice.options.seed = uint64_t(*seed);
   choice.options.rounding = {*scale, int(*tries)};
   choice.options.nodeLimit = int(*nodes);
+  choice.options.loadPrices = *limits == 0;
   choice.options.clock = steadyTime;
   return choice;
 }
@@ -79,6 +85,7 @@ Error checkUse(const ScheduleOptions &options) {
   for (auto [name, text] : {std::pair("--arrive", &online.arrive),
                             {"--complete", &online.complete},
                             {"--node-down", &online.nodeDown},
+                            {"--node-up", &online.nodeUp},
                             {"--at", &online.at}})
     if (!text->empty())
       return usageError(name) << "needs --state";
@@ -213,6 +220,10 @@ void heterplan::addSchedule(CLI::App &root, Action &action) {
   addReadingOptions(*command, options->reading);
   beginGroup(*command, "Search");
   addText(*command, "--seed", options->seed, "N", "seed of random numbers (0)");
+  addText(
+      *command, "--price-limits", options->limits, "NAME",
+      "pd-ors: load (default), prices that follow the load of the jobs, or publication, those of "
+      "its proof");
   addText(*command, "--rounding-scale", options->scale, "G",
           "pd-ors: factor on fractional spreads before they are rounded (1)");
   addText(*command, "--rounding-tries", options->tries, "N",

@@ -29,6 +29,12 @@ struct Session {
   Cluster cluster;
 };
 
+/// The text of a cluster file or of a bundled cluster.
+Expected<std::string> clusterText(StringRef name) {
+  Expected<std::string> path = clusterFile(name);
+  return path ? readFile(*path, largestYaml) : path.takeError();
+}
+
 Expected<Cluster> wholeCluster(StringRef text, StringRef path) {
   Expected<Cluster> cluster = parseCluster(text, path);
   if (!cluster)
@@ -46,7 +52,7 @@ Expected<Session> newSession(const OnlineOptions &options, const CostOptions &co
   if (costs.cluster.empty())
     return usageError("--cluster").note({}, "'" + options.state + "' is not there yet")
            << "is needed to make a state";
-  Expected<std::string> text = readFile(costs.cluster, largestYaml);
+  Expected<std::string> text = clusterText(costs.cluster);
   if (!text)
     return text.takeError();
   Expected<Cluster> cluster = wholeCluster(*text, costs.cluster);
@@ -68,7 +74,7 @@ Expected<Session> newSession(const OnlineOptions &options, const CostOptions &co
 Error checkSame(const State &state, const OnlineOptions &options, const CostOptions &costs) {
   Location place{options.state, 0, 0, ""};
   if (!costs.cluster.empty()) {
-    Expected<std::string> text = readFile(costs.cluster, largestYaml);
+    Expected<std::string> text = clusterText(costs.cluster);
     if (!text)
       return text.takeError();
     if (*text != state.clusterText)
@@ -136,6 +142,11 @@ Expected<std::vector<Outcome>> act(Session &session, const OnlineOptions &option
     return arriveAll(session, options, costs, reading, policy);
   if (!options.nodeDown.empty())
     return nodeDown(session.state, session.cluster, options.nodeDown, policy.rounding);
+  if (!options.nodeUp.empty()) {
+    if (Error error = nodeUp(session.state, session.cluster, options.nodeUp))
+      return error;
+    return std::vector<Outcome>{};
+  }
   Expected<Outcome> outcome = complete(session.state, options.complete);
   if (!outcome)
     return outcome.takeError();
@@ -192,10 +203,11 @@ void printText(const State &state, const std::vector<Outcome> &outcomes) {
 }
 
 Error checkUse(const OnlineOptions &options) {
-  int asked = !options.arrive.empty() + !options.complete.empty() + !options.nodeDown.empty();
+  int asked = !options.arrive.empty() + !options.complete.empty() + !options.nodeDown.empty() +
+              !options.nodeUp.empty();
   if (asked == 1)
     return Error::success();
-  return usageError("--state") << "needs one of --arrive, --complete and --node-down";
+  return usageError("--state") << "needs one of --arrive, --complete, --node-down and --node-up";
 }
 } // namespace
 
@@ -207,6 +219,8 @@ void addOnlineOptions(CLI::App &command, OnlineOptions &options) {
   addText(command, "--complete", options.complete, "JOB", "with --state: a job is done");
   addText(command, "--node-down", options.nodeDown, "NODE",
           "with --state: a node is gone; says which jobs move where");
+  addText(command, "--node-up", options.nodeUp, "NODE",
+          "with --state: a node that was down is back, for the jobs that arrive from now on");
   addText(command, "--at", options.at, "SLOT", "with --state: the slot it is now");
 }
 

@@ -13,7 +13,7 @@
 namespace heterplan {
 
 struct OnlineOptions {
-  std::string state, arrive, complete, nodeDown, at, slot, slots;
+  std::string state, arrive, complete, nodeDown, nodeUp, at, slot, slots;
 };
 
 /// The options of the online form.

@@ -71,6 +71,12 @@ void printSchedule(raw_ostream &os, const Problem &problem, const Schedule &sche
   if (times.admitted > 0)
     os << "completion   " << plain(times.mean) << " slots on average, " << plain(times.median)
        << " in the median, " << plain(times.p99) << " at the 99th percentile\n";
+  if (Fairness fair = fairness(problem, schedule); times.admitted > 0) {
+    os << "fairness     " << plain(fair.mean) << " on average, " << plain(fair.worst)
+       << " at worst (time over that with an equal share)\n";
+    if (fair.deadlineMisses > 0)
+      os << "deadlines    " << fair.deadlineMisses << " missed\n";
+  }
   os << "utilisation ";
   for (Resource resource : {Gpu, Cpu, Memory})
     os << ' ' << nameOf(resource) << ' ' << percent(shares[resource]);

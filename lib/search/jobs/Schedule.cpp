@@ -1,5 +1,6 @@
 #include "search/jobs/Schedule.h"
 
+#include "search/jobs/policy/SlotPolicy.h"
 #include "support/Statistics.h"
 
 #include <algorithm>
@@ -74,6 +75,36 @@ std::array<double, resources> utilisation(const Problem &problem, const Schedule
     for (int r = 0; r < resources; ++r)
       mean[r] += slot[r] / double(slots.size());
   return mean;
+}
+
+Fairness fairness(const Problem &problem, const Schedule &schedule) {
+  std::vector<double> present(makespan(schedule) + 1); // sums up to a slot
+  for (int job = 0; job < problem.size(); ++job)
+    if (schedule[job].isAdmitted()) {
+      present[problem.job(job).arrival] += 1;
+      present[schedule[job].completion() + 1] -= 1;
+    }
+  for (int pass = 0; pass < 2; ++pass)
+    for (size_t slot = 1; slot < present.size(); ++slot)
+      present[slot] += present[slot - 1];
+  Fairness result;
+  std::vector<double> weights = shareWeights(problem);
+  double jobs = 0;
+  for (int job = 0; job < problem.size(); ++job) {
+    const Job &facts = problem.job(job);
+    if (!schedule[job].isAdmitted())
+      continue;
+    int end = schedule[job].completion(), taken = end - facts.arrival + 1;
+    result.deadlineMisses += facts.deadline && end > facts.arrival + facts.deadline->slots;
+    double before = facts.arrival > 0 ? present[facts.arrival - 1] : 0;
+    double others = (present[end] - before) / taken;
+    double alone = std::max(1.0, facts.work() * others / mostSamples(problem, job, weights));
+    result.mean += taken / alone;
+    result.worst = std::max(result.worst, taken / alone);
+    ++jobs;
+  }
+  result.mean /= std::max(1.0, jobs);
+  return result;
 }
 
 CompletionTimes completionTimes(const Problem &problem, const Schedule &schedule) {

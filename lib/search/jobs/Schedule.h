@@ -46,6 +46,16 @@ struct CompletionTimes {
 };
 CompletionTimes completionTimes(const Problem &problem, const Schedule &schedule);
 
+/// How jobs fared beside their utility.
+struct Fairness {
+  int deadlineMisses = 0; // admitted jobs that end after their deadline
+  double mean = 0, worst = 0;
+};
+/// Finish-time fairness (Mahajan et al., Themis, NSDI 2020): the slots from arrival to end of an
+/// admitted job, over those that it would take with 1/N of the cluster, where N is the mean number
+/// of admitted jobs that are there in these slots. Above 1: slower than by an equal share.
+Fairness fairness(const Problem &problem, const Schedule &schedule);
+
 /// Facts about a run that are not the schedule itself.
 struct RunFacts {
   std::string policy;

@@ -105,6 +105,17 @@ std::string toJson(const Problem &problem, const Schedule &schedule, const RunFa
       for (int r = 0; r < resources; ++r)
         json.attribute(nameOf(Resource(r)), shares[r]);
     });
+    json.attributeObject("measures", [&] {
+      CompletionTimes times = completionTimes(problem, schedule);
+      Fairness fair = fairness(problem, schedule);
+      json.attribute("admitted", times.admitted);
+      json.attribute("meanCompletion", times.mean);
+      json.attribute("medianCompletion", times.median);
+      json.attribute("p99Completion", times.p99);
+      json.attribute("meanFairness", fair.mean);
+      json.attribute("worstFairness", fair.worst);
+      json.attribute("deadlineMisses", fair.deadlineMisses);
+    });
     json.attributeArray("jobs", [&] {
       for (int job = 0; job < problem.size(); ++job)
         writeJob(json, problem, schedule, job);

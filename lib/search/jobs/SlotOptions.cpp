@@ -101,7 +101,11 @@ public:
         room[site] = double(fits);
       if (fits > 0)
         workers.push_back({workerKey(site), false, fits, site});
-      if (problem.takesServers(index, site) && fitting(problem, job.server, site, free, 1) > 0)
+      // Servers that need nothing are with the workers.
+      if (isFree(job.server) && fits > 0)
+        servers.push_back({workerKey(site), false, fits, site});
+      else if (!isFree(job.server) && problem.takesServers(index, site) &&
+               fitting(problem, job.server, site, free, 1) > 0)
         servers.push_back({serverKey(site), fits > 0, fits, site});
     }
     workerSites = Queue({}, std::move(workers));
@@ -150,7 +154,12 @@ private:
     return int(usedNodes.size()) < mostNodes ||
            llvm::is_contained(usedNodes, problem.machines().sites()[site].node);
   }
-  double serverKey(int site) const { return costAt(problem, job.server, site, cost); }
+  static bool isFree(const Demand &demand) {
+    return llvm::all_of(demand, [](double each) { return each == 0; });
+  }
+  double serverKey(int site) const {
+    return isFree(job.server) ? workerKey(site) : costAt(problem, job.server, site, cost);
+  }
 
   /// The cheapest site with room for `demand`, at its present cost; -1: none. It stays queued.
   template <typename Key> int cheapest(Queue &sites, const Demand &demand, Key key) {

@@ -122,11 +122,26 @@ Expected<double> samplesBefore(const Session &session, const State &state, int j
   Expected<std::map<int, Rows>> slots = session.rowsOf(state.jobs[job], 0);
   if (!slots)
     return slots.takeError();
+  JobPlan plan{std::move(*slots), ""};
   double done = 0;
-  for (const auto &[slot, rows] : *slots)
+  for (const auto &[slot, rows] : plan.slots)
     if (slot < state.now)
-      done += session.problem().samplesOf(job, rows);
+      done += samplesIn(session.problem(), job, plan, slot);
   return done;
+}
+
+/// The first slot after the ends of the jobs that `job` waits for; none where one of them does not
+/// end.
+std::optional<int> startAfter(const State &state, const Job &job) {
+  int start = 0;
+  for (const std::string &name : job.after) {
+    const SavedJob &before = state.jobs[state.find(name)];
+    if (before.status == "declined" || before.status == "dropped")
+      return std::nullopt;
+    if (!before.rows.empty())
+      start = std::max(start, before.rows.back().slot + 1);
+  }
+  return start;
 }
 
 bool usesFromNow(const SavedJob &saved, StringRef node, int now) {
@@ -183,7 +198,13 @@ Expected<Outcome> arrive(State &state, const Cluster &cluster, Job job,
   if (!prices)
     return prices.takeError();
   RoundingCounts counts;
-  JobPlan plan = decide(session->problem(), index, from, *prices, offersOf(next, rounding), counts);
+  std::optional<int> start = startAfter(next, next.jobs.back().job);
+  JobPlan plan;
+  if (start)
+    plan = decide(session->problem(), index, std::max(from, *start), *prices,
+                  offersOf(next, rounding), counts);
+  else
+    plan.reason = "waits for a job that does not run";
   SavedJob &saved = next.jobs.back();
   saved.status = plan.isAdmitted() ? "admitted" : "declined";
   saved.reason = plan.reason;
@@ -235,6 +256,17 @@ Expected<std::vector<Outcome>> nodeDown(State &state, const Cluster &cluster, St
   }
   state = std::move(next);
   return outcomes;
+}
+
+Error nodeUp(State &state, const Cluster &cluster, StringRef node) {
+  if (Machines machines(cluster); machines.find(node) < 0)
+    return Session::unknownNode(node, machines);
+  auto entry = llvm::find(state.down, node);
+  if (entry == state.down.end())
+    return Diagnostic(Diag::UnknownNode, {"", 0, 0, node.str()})
+           << "node '" << node << "' is not down";
+  state.down.erase(entry);
+  return Error::success();
 }
 
 Error advance(State &state, int slot) {

@@ -27,6 +27,8 @@ llvm::Expected<Outcome> complete(State &state, llvm::StringRef name);
 llvm::Expected<std::vector<Outcome>> nodeDown(State &state, const Cluster &cluster,
                                               llvm::StringRef node,
                                               const RoundingOptions &rounding);
+/// `node` is back for jobs that arrive or move from now on. UnknownNode where it was not down.
+llvm::Error nodeUp(State &state, const Cluster &cluster, llvm::StringRef node);
 /// Later calls decide from `slot` on; it does not go back (StaleState).
 llvm::Error advance(State &state, int slot);
 /// Checks that the rows of the state lie on `cluster` within its capacities: InvalidState.

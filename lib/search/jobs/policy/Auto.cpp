@@ -52,15 +52,21 @@ PolicyResult Auto::run(const Problem &problem, const PolicyOptions &options) con
       options.progress(double(i + 1) / double(tried.size() + 2));
   }
   Insertion insertion(problem, bound.costs);
-  insertion.insertAll(1);
-  insertion.insertAll(1e-3);
-  insertion.advanceAll();
+  if (size <= options.limits.insertion)
+    insertion.insertAll(1);
+  bool isLarge = size > options.limits.everyPolicy;
+  if (!isLarge) {
+    insertion.insertAll(1e-3);
+    insertion.advanceAll();
+  }
   double halfway = insertion.work() + options.limits.work / 2;
   insertion.improve(halfway, options.seed);
   Schedule own = insertion.schedule();
   insertion.set(choice.best.schedule);
-  insertion.insertAll(1e-3);
-  insertion.advanceAll();
+  if (!isLarge) {
+    insertion.insertAll(1e-3);
+    insertion.advanceAll();
+  }
   insertion.improve(halfway + options.limits.work / 2, options.seed + 1);
   std::string improved = choice.best.chosen + ", improved";
   choice.offer("insertion", own);

@@ -49,6 +49,13 @@ public:
   PolicyResult run(const Problem &problem, const PolicyOptions &options) const override;
 };
 
+/// Gavel (Narayanan et al., OSDI 2020) with its max-min fairness: a linear model gives each job a
+/// share of time on each device type, and in each slot the jobs that are behind these shares go
+/// first. A job has all of its workers on one type, or none.
+class Gavel : public SlotPolicy {
+  void allocate(const SlotView &view, std::vector<Rows> &rows) const override;
+};
+
 /// Max-min fairness of throughput over device types (Narayanan et al., Gavel, OSDI 2020): a linear
 /// model gives each job workers of each type; jobs that are behind their share go first.
 class GavelLike : public SlotPolicy {

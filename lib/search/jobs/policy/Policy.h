@@ -24,9 +24,11 @@ struct RoundingOptions {
 /// What `auto` may spend.
 struct SearchLimits {
   /// Looks at a site in a slot, of improving the best schedule.
-  double work = 4e7;
+  double work = 1e7;
   /// Jobs · slots · sites up to which every policy is run; beyond, only the cheap ones.
   double everyPolicy = 2e9;
+  /// Likewise of inserting all jobs one after another.
+  double insertion = 4e9;
 };
 
 struct PolicyOptions {
@@ -34,6 +36,8 @@ struct PolicyOptions {
   RoundingOptions rounding;
   /// Of primal-dual policies: see priceLimits().
   double priceScale = usualPriceScale;
+  /// Of `pd-ors`: limits of prices from the load, not those of the publication.
+  bool loadPrices = true;
   /// Of the search of `offline`: branch and bound nodes.
   int nodeLimit = 20'000;
   SearchLimits limits;

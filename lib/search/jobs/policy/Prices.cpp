@@ -37,21 +37,61 @@ int leastDelay(const Problem &problem, int index, const std::vector<double> &wei
 }
 } // namespace
 
-PriceLimits priceLimits(const Problem &problem, llvm::ArrayRef<int> jobs, double scale) {
+namespace {
+/// A job that has the cluster to itself.
+struct Request {
+  double utility = 0;
+  std::array<double, resources> taken{}; // units·slots
+  double perUnit() const { return utility / (taken[0] + taken[1] + taken[2]); }
+};
+
+/// The requests of the jobs that can end before the horizon and are worth something then.
+std::vector<Request> requestsOf(const Problem &problem, llvm::ArrayRef<int> jobs) {
   std::vector<double> weights = shareWeights(problem);
-  PriceLimits limits;
-  limits.least = std::numeric_limits<double>::infinity();
+  std::vector<Request> requests;
   for (int index : jobs) {
     int delay = leastDelay(problem, index, weights);
-    std::array<double, resources> taken = unitSlots(problem, index);
-    double all = taken[0] + taken[1] + taken[2];
-    double utility = delay < 0 ? 0 : problem.job(index).utility.at(delay);
-    if (all <= 0 || utility <= 0)
-      continue;
-    limits.least = std::min(limits.least, scale * utility / all);
+    Request request{delay < 0 ? 0 : problem.job(index).utility.at(delay),
+                    unitSlots(problem, index)};
+    if (request.taken[0] + request.taken[1] + request.taken[2] > 0 && request.utility > 0)
+      requests.push_back(request);
+  }
+  return requests;
+}
+} // namespace
+
+PriceLimits loadPriceLimits(const Problem &problem, llvm::ArrayRef<int> jobs, double scale) {
+  constexpr double counted = 0.5, ofMarginal = 0.3, ofMost = 0.03;
+  PriceLimits limits = priceLimits(problem, jobs, scale);
+  std::vector<Request> requests = requestsOf(problem, jobs);
+  std::stable_sort(requests.begin(), requests.end(),
+                   [](const Request &a, const Request &b) { return a.perUnit() > b.perUnit(); });
+  std::array<double, resources> all = problem.machines().totals();
+  double sum = 0;
+  for (const Request &request : requests) {
+    double share = 0;
     for (int r = 0; r < resources; ++r)
-      if (taken[r] > 0)
-        limits.most[r] = std::max(limits.most[r], utility / taken[r]);
+      if (all[r] > 0)
+        share = std::max(share, request.taken[r] * unitOf[r] / (all[r] * problem.slots()));
+    sum += share;
+    if (sum <= counted)
+      continue;
+    limits.least = std::max(limits.least, ofMarginal * request.perUnit());
+    break;
+  }
+  for (double &most : limits.most)
+    most = std::max(ofMost * most, limits.least);
+  return limits;
+}
+
+PriceLimits priceLimits(const Problem &problem, llvm::ArrayRef<int> jobs, double scale) {
+  PriceLimits limits;
+  limits.least = std::numeric_limits<double>::infinity();
+  for (const Request &request : requestsOf(problem, jobs)) {
+    limits.least = std::min(limits.least, scale * request.perUnit());
+    for (int r = 0; r < resources; ++r)
+      if (request.taken[r] > 0)
+        limits.most[r] = std::max(limits.most[r], request.utility / request.taken[r]);
   }
   // Smaller numbers are no longer exact; prices need their ratio only.
   limits.least = std::isfinite(limits.least) ? std::max(limits.least, 1e-200) : 1;

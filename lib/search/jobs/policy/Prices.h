@@ -27,6 +27,14 @@ struct PriceLimits {
 PriceLimits priceLimits(const Problem &problem, llvm::ArrayRef<int> jobs,
                         double scale = usualPriceScale);
 
+/// Limits from the load that is seen, which no proof covers. The jobs of most utility per unit are
+/// counted until they ask for half of what the cluster has over all slots: L is at least 0.3 of the
+/// utility per unit of the last of them, so that jobs that are worth much less are declined at
+/// once. U^r is 0.03 of priceLimits(): one job of great worth does not make the rest of a node
+/// dear.
+PriceLimits loadPriceLimits(const Problem &problem, llvm::ArrayRef<int> jobs,
+                            double scale = usualPriceScale);
+
 class Prices {
 public:
   Prices(const Problem &problem, PriceLimits limits);

@@ -57,7 +57,8 @@ PolicyResult runPrimalDual(const Problem &problem, const PolicyOptions &options,
                            const OfferOptions &offers) {
   std::vector<int> all(problem.size());
   std::iota(all.begin(), all.end(), 0);
-  Prices prices(problem, priceLimits(problem, all, options.priceScale));
+  auto limitsOf = options.loadPrices ? loadPriceLimits : priceLimits;
+  Prices prices(problem, limitsOf(problem, all, options.priceScale));
   PolicyResult result;
   result.schedule.resize(problem.size());
   int decided = 0;
@@ -83,7 +84,9 @@ PolicyResult PdOrs::run(const Problem &problem, const PolicyOptions &options) co
   return runPrimalDual(problem, options, {Locality::Both, options.rounding, options.seed});
 }
 
-PolicyResult Oasis::run(const Problem &problem, const PolicyOptions &options) const {
+PolicyResult Oasis::run(const Problem &problem, const PolicyOptions &given) const {
+  PolicyOptions options = given;
+  options.loadPrices = false;
   return runPrimalDual(problem, options, {Locality::SpreadOnly, std::nullopt, options.seed});
 }
 

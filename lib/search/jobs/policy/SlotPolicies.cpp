@@ -41,21 +41,56 @@ void grow(const SlotView &view, const std::vector<int> &jobs, std::vector<double
   }
 }
 
+/// Serves jobs in turn. A job that needs no less, in no more places, than one that got nothing gets
+/// nothing either, and is not tried.
+class InTurn {
+public:
+  explicit InTurn(const SlotView &view) : view(view), free(view.free) {}
+
+  Rows serve(int job) {
+    if (llvm::any_of(failed, [&](int other) { return needsNoLess(job, other); }))
+      return {};
+    Rows rows = takeMost(view, job, free);
+    if (rows.empty())
+      failed.push_back(job);
+    return rows;
+  }
+
+private:
+  bool needsNoLess(int job, int other) const {
+    const Job &more = view.problem.job(job), &less = view.problem.job(other);
+    for (int r = 0; r < resources; ++r)
+      if (more.worker[r] < less.worker[r] || more.server[r] < less.server[r])
+        return false;
+    for (int kind = 0; kind < view.problem.machines().kinds(); ++kind)
+      if (std::isfinite(view.problem.sampleTime(job, kind).value()) &&
+          !std::isfinite(view.problem.sampleTime(other, kind).value()))
+        return false;
+    return more.minWorkers >= less.minWorkers && more.workersPerServer <= less.workersPerServer &&
+           view.problem.mostNodes(job) <= view.problem.mostNodes(other) &&
+           (*more.sameType || !*less.sameType);
+  }
+
+  const SlotView &view;
+  std::vector<double> free;
+  std::vector<int> failed;
+};
+
 int64_t wholeShare(double workers) {
   return std::max<int64_t>(1, static_cast<int64_t>(std::floor(workers + 1e-9)));
 }
 } // namespace
 
 void Fifo::allocate(const SlotView &view, std::vector<Rows> &rows) const {
-  std::vector<double> free = view.free;
+  InTurn turn(view);
   for (int job : view.active)
-    rows[job] = takeMost(view, job, free);
+    rows[job] = turn.serve(job);
 }
 
 void Srtf::allocate(const SlotView &view, std::vector<Rows> &rows) const {
-  std::vector<double> free = view.free;
+  InTurn turn(view);
   for (int job : sortedBy(view.active, [&](int job) { return view.left[job] / view.most[job]; }))
-    rows[job] = takeMost(view, job, free);
+    rows[job] = turn.serve(job);
 }
 
 void Drf::allocate(const SlotView &view, std::vector<Rows> &rows) const {

@@ -12,7 +12,7 @@ class Simulation {
 public:
   Simulation(const Problem &problem, const PolicyOptions &options)
       : problem(problem), options(options), weights(shareWeights(problem)), left(problem.size()),
-        most(problem.size()), previous(problem.size()) {
+        most(problem.size()), previous(problem.size()), received(problem.size()) {
     result.schedule.resize(problem.size());
     for (int job = 0; job < problem.size(); ++job) {
       left[job] = problem.job(job).work();
@@ -29,7 +29,8 @@ public:
       Seconds started = now();
       std::vector<double> free = problem.machines().capacity();
       std::vector<int> movable = pin(rows, free);
-      allocate(SlotView{problem, slot, movable, free, left, most, previous, weights}, rows);
+      allocate(SlotView{problem, slot, movable, free, left, most, previous, weights, received},
+               rows);
       if (options.clock)
         result.decisions.push_back(now() - started);
       startOnlyWhatEnds(slot, rows);
@@ -93,6 +94,10 @@ private:
       if (rows[job].empty())
         continue;
       result.schedule[job].slots[slot] = rows[job];
+      for (const Row &row : rows[job])
+        if (row.workers > 0)
+          received[job][problem.typeAt(job, row.site)] +=
+              double(row.workers) / double(workersOf(rows[job]));
       left[job] -= problem.samplesIn(job, rows[job], previous[job]);
     }
     llvm::erase_if(active, [&](int job) { return finished(job); });
@@ -118,6 +123,7 @@ private:
   const PolicyOptions &options;
   std::vector<double> weights, left, most;
   std::vector<Rows> previous;
+  std::vector<std::map<int, double>> received;
   std::vector<int> active, waiting;
   size_t next = 0;
   PolicyResult result;
@@ -135,9 +141,25 @@ Rows takeMost(const SlotView &view, int job, std::vector<double> &free, int64_t 
 }
 
 namespace {
-bool fits(const Problem &problem, int job, const Rows &rows, std::vector<double> free) {
+bool fits(const Problem &problem, int job, const Rows &rows, std::vector<double> &free) {
   problem.take(job, rows, free);
-  return llvm::all_of(free, [](double each) { return each >= 0; });
+  bool holds = llvm::all_of(rows, [&](const Row &row) {
+    const Site &site = problem.machines().sites()[row.site];
+    return llvm::all_of(site.resource, [&](int resource) { return free[resource] >= 0; });
+  });
+  problem.take(job, rows, free, -1);
+  return holds;
+}
+
+/// Whether no other rows train more than those of the slot before: as many workers as the job may
+/// have, equally fast everywhere, with nothing to exchange between nodes.
+bool isBest(const SlotView &view, int job, int64_t workers) {
+  const Problem &problem = view.problem;
+  const Rows &before = view.previous[job];
+  int64_t most = std::max(std::min(workers, problem.job(job).batch), problem.job(job).minWorkers);
+  bool isTogether = before.size() == 1 || problem.job(job).gradient == Bytes();
+  return !before.empty() && isTogether && workersOf(before) == most &&
+         !problem.hasUnequalSites(job) && problem.samplesOf(job, before) <= view.left[job];
 }
 
 /// Whether the job trains as much with the rows that it had as with `others`, which are no fewer
@@ -155,6 +177,10 @@ bool gainsNothing(const SlotView &view, int job, const SlotPlan &others) {
 Rows takeMost(const SlotView &view, int job, std::vector<double> &free,
               const std::vector<double> &weights, int64_t workers) {
   const Problem &problem = view.problem;
+  if (isBest(view, job, workers) && fits(problem, job, view.previous[job], free)) {
+    problem.take(job, view.previous[job], free);
+    return view.previous[job];
+  }
   SlotOptions options(problem, job, {free, weights, {}},
                       {view.left[job], workers, problem.restartShare(job)});
   double most = options.most();

@@ -5,6 +5,7 @@
 #include "search/jobs/SlotOptions.h"
 #include "search/jobs/policy/Policy.h"
 
+#include <map>
 #include <vector>
 
 namespace heterplan::jobs {
@@ -19,6 +20,8 @@ struct SlotView {
   const std::vector<double> &most;    // samples of a slot of the empty cluster, by job
   const std::vector<Rows> &previous;  // of the slot before, by job
   const std::vector<double> &weights; // cost of a unit, by resource: the share of all there is
+  /// Slots in which a job had workers on a device type so far, by job and type.
+  const std::vector<std::map<int, double>> &received;
 };
 
 class SlotPolicy : public Policy {
