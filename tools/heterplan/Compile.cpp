@@ -238,7 +238,8 @@ Expected<bool> passesChecks(Plan &plan, const Inputs &inputs, const CompileOptio
   if (!failed)
     return true;
   show(plan, options);
-  errs() << "nothing is written: the plan fails its check '" << failed->name << "'\n";
+  errs() << "heterplan compile: internal error: the plan fails its check '" << failed->name
+         << "'; nothing is written; please report it with the model and the cluster\n";
   return false;
 }
 
@@ -250,7 +251,7 @@ Expected<ExitStatus> finish(Plan &plan, const Inputs &inputs, const CompileOptio
   if (!passes)
     return passes.takeError();
   if (!*passes)
-    return exitInfeasible;
+    return exitInternal;
   Expected<std::vector<AlternativePlan>> alternatives =
       findAlternatives(plan, inputs, options, interrupted);
   if (!alternatives)
@@ -260,7 +261,7 @@ Expected<ExitStatus> finish(Plan &plan, const Inputs &inputs, const CompileOptio
     if (!passes)
       return passes.takeError();
     if (!*passes)
-      return exitInfeasible;
+      return exitInternal;
   }
   Expected<PlanLimits> limits = limitsOf(plan, inputs);
   if (!limits)
@@ -330,7 +331,7 @@ Expected<ExitStatus> compileParetoFront(const Inputs &inputs, const CompileOptio
     if (!passes)
       return passes.takeError();
     if (!*passes)
-      return exitInfeasible;
+      return exitInternal;
   }
   ParetoPlans front{found->plans, choose(*found, options), found->spent};
   const Plan &chosen = front.plans[front.chosen];

@@ -248,8 +248,6 @@ Error readShardState(const CompileOptions &options, Request &request) {
 }
 
 Error readChoices(const CompileOptions &options, Request &request) {
-  bool hasFloor = !options.minThroughput.empty() || !options.maxIterationTime.empty();
-  request.objective = hasFloor ? Objective::Cost : Objective::Throughput;
   if (Error error = readChoice("--objective", options.objective, request.objective))
     return error;
   if (Error error = readChoice("--schedule", options.schedule, request.schedule))
@@ -343,6 +341,9 @@ Expected<Request> readRequest(const CompileOptions &options) {
     return error;
   if (Error error = readFigures(options, request))
     return error;
+  bool hasFloor = request.minThroughput > SamplesPerSecond(0) || request.maxIteration > Seconds(0);
+  if (options.objective.empty() && hasFloor)
+    request.objective = Objective::Cost;
   if (Error error = readTraining(options, request))
     return error;
   for (const std::string &text : options.pins) {

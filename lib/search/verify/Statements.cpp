@@ -2,11 +2,13 @@
 
 #include "search/verify/IterationFacts.h"
 #include "search/verify/Origins.h"
+#include "search/verify/RequestedPlan.h"
 
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 using namespace llvm;
 
@@ -81,7 +83,8 @@ std::string wrongAboutSearch(const Plan &plan) {
   std::string space = facts.onePool ? "burst" : facts.fitted ? "steady-state" : "pipelines";
   if (!plan.searchSpaceLimits.empty())
     space += "-reduced";
-  if (!plan.searchSpace.empty() && plan.searchSpace != space)
+  bool isUnknown = plan.searchSpace.empty() && plan.searchSpaceLimits.empty();
+  if (!isUnknown && plan.searchSpace != space)
     return "the plan calls what was searched '" + plan.searchSpace +
            "', and by its iteration model and its limits it is '" + space + "'";
   if (plan.gap == 0 && !plan.optimal && plan.objectiveValue == plan.lowerBound)
@@ -93,11 +96,87 @@ std::string wrongChecks(const StatementInputs &in) {
   for (const Check &stated : in.plan.checks)
     if (std::string wrong = wrongAbout(stated, in.findings); !wrong.empty())
       return wrong;
-  for (const Finding &finding : in.findings)
-    if (!in.plan.checks.empty() && none_of(in.plan.checks, [&](const Check &stated) {
-          return stated.name == finding.check.name;
+  for (const Finding &finding : in.findings) {
+    auto count = count_if(in.plan.checks,
+                          [&](const Check &stated) { return stated.name == finding.check.name; });
+    if (count != 1)
+      return "the plan " + std::string(count ? "states more than once" : "does not state") +
+             " its check '" + finding.check.name + "'";
+  }
+  return "";
+}
+
+/// A comparison of pipelines with bursts: both are there, the plan is the better one.
+std::string wrongAlternatives(const Plan &plan) {
+  if (plan.alternatives.empty())
+    return "";
+  const std::string own = factsOf(plan.iterationModel).onePool ? "burst" : "pipelines";
+  std::set<std::string> names;
+  for (const Alternative &each : plan.alternatives) {
+    if (each.name != "pipelines" && each.name != "burst")
+      return "no alternative is called '" + each.name + "'; accepted are pipelines and burst";
+    names.insert(each.name);
+    if (!each.found && (each.objectiveValue != 0 || each.lowerBound != 0))
+      return "the alternative '" + each.name + "' was not found and has figures";
+    bool isOwn = each.name == own;
+    if (isOwn && !(each.found && each.objectiveValue == plan.objectiveValue &&
+                   each.lowerBound == plan.lowerBound && each.proven == plan.optimal))
+      return "the alternative '" + each.name + "' has other figures than the plan, which is it";
+    bool maximise = plan.objective == Objective::Throughput;
+    bool isBetter = maximise ? each.objectiveValue > plan.objectiveValue
+                             : each.objectiveValue < plan.objectiveValue;
+    if (!isOwn && each.found && isBetter)
+      return "the alternative '" + each.name + "' is stated to be better than the plan";
+  }
+  if (names.size() != 2 || plan.alternatives.size() != 2)
+    return "a comparison states pipelines and burst, each once";
+  return "";
+}
+
+/// Where nothing is off by more than rounding, any layer may be called the worst.
+bool agree(const FitResiduals &stated, HeterPsModel::Residuals compute,
+           HeterPsModel::Residuals transfer, const LayerGraph &graph) {
+  const HeterPsModel::Residuals &worst = compute.worst >= transfer.worst ? compute : transfer;
+  bool isNamed = graph.find(stated.worstLayer) >= 0 &&
+                 (worst.worst <= agreement || graph.find(stated.worstLayer) == worst.worstLayer);
+  if (worst.worstLayer < 0)
+    isNamed = stated.worstLayer.empty();
+  return isNamed && agree(stated.computeMedian, compute.median) &&
+         agree(stated.computeWorst, compute.worst) &&
+         agree(stated.transferMedian, transfer.median) &&
+         agree(stated.transferWorst, transfer.worst);
+}
+
+/// The residuals of the fits, made again for each type that the plan states or uses.
+Expected<std::string> wrongFits(const StatementInputs &in) {
+  const Plan &plan = in.plan;
+  if (!factsOf(plan.iterationModel).fitted)
+    return plan.fits.empty() ? "" : "the plan states fits, which its iteration model does not make";
+  Request request;
+  static_cast<Requirements &>(request) = plan;
+  request.globalBatch = plan.globalBatch;
+  request.optimizer = plan.optimizer;
+  request.precision = plan.precision;
+  request.iterationModel = plan.iterationModel;
+  Expected<HeterPsModel> model =
+      heterPsModelOf({in.graph, in.cluster, in.costs, request}, plan.microBatches);
+  if (!model)
+    return model.takeError();
+  std::set<std::string> stated;
+  for (const FitResiduals &fit : plan.fits) {
+    stated.insert(fit.type);
+    if (none_of(in.cluster.typesCalled(fit.type), [&](int type) {
+          return in.cluster.deviceCount(type) > 0 &&
+                 agree(fit, model->computeResiduals(type), model->transferResiduals(type),
+                       in.graph);
         }))
-      return "the plan does not state its check '" + finding.check.name + "'";
+      return "the plan states other residuals of the fit for '" + fit.type + "' than it has";
+  }
+  for (const Stage &stage : plan.stages)
+    for (const Replica &replica : stage.replicas)
+      for (const DeviceRef &device : replica.devices)
+        if (!stated.count(device.type))
+          return "the plan does not state the fit for '" + device.type + "', which it uses";
   return "";
 }
 } // namespace
@@ -106,10 +185,14 @@ Expected<Finding> checkStatements(const StatementInputs &in) {
   Expected<Reevaluation> reevaluated = reevaluate(in.plan, in.graph, in.cluster, in.costs);
   if (!reevaluated)
     return reevaluated.takeError();
+  Expected<std::string> fits = wrongFits(in);
+  if (!fits)
+    return fits.takeError();
   std::string wrong;
   for (const std::string &each :
        {wrongNames(in), wrongAboutSearch(in.plan), wrongOrigins(in.plan, *reevaluated),
-        wrongAboutMemory(in.plan, in.cluster, *reevaluated), wrongChecks(in)})
+        wrongAboutMemory(in.plan, in.cluster, *reevaluated), wrongAlternatives(in.plan), *fits,
+        wrongChecks(in)})
     if (wrong.empty())
       wrong = each;
   return Finding{{"statements", wrong.empty(), wrong.empty() ? 0.0 : -1.0, "statements"}, wrong};
