@@ -11,7 +11,7 @@ from conftest import BUILD, SOURCE
 PROJECT = """
 cmake_minimum_required(VERSION 3.25)
 project(reader LANGUAGES C CXX)
-find_package(heterplan 0.1 CONFIG REQUIRED)
+find_package(heterplan 0.2 CONFIG REQUIRED)
 add_executable(reader reader.cpp)
 target_link_libraries(reader PRIVATE heterplan::heterplan_onnx)
 """
