@@ -288,7 +288,10 @@ SlotOptions::SlotOptions(const Problem &problem, int job, const SlotState &state
     : problem(problem), job(job), limits(given) {
   limits.workers =
       std::max(std::min(limits.workers, problem.job(job).batch), problem.job(job).minWorkers);
-  if (locality == Locality::Both || problem.machines().nodes().size() == 1)
+  // Servers that need nothing are with the workers, which need no second node then.
+  bool areServersFree =
+      llvm::all_of(problem.job(job).server, [](double each) { return each == 0; });
+  if (locality == Locality::Both || problem.machines().nodes().size() == 1 || areServersFree)
     findInternal(state);
   if (problem.machines().nodes().size() == 1 || problem.mostNodes(job) == 1)
     return;

@@ -113,6 +113,30 @@ TEST_P(EveryPolicy, sameSeedSameSchedule) {
   }
 }
 
+TEST_P(EveryPolicy, runsAJobOfOneWorkerWhoseServersNeedNothing) {
+  Cluster cluster;
+  DeviceType type;
+  type.name = "gpu";
+  type.memory = Bytes(16e9);
+  cluster.types.push_back(type);
+  NodeGroup group;
+  group.name = "node";
+  group.count = 2;
+  group.devices["gpu"] = 1;
+  group.link = {"", BytesPerSecond(1e9), Seconds(0), ""};
+  cluster.nodes.push_back(group);
+  cluster.network = group.link;
+  jobs::Job job;
+  job.name = "one";
+  job.samples = 3;
+  job.worker = {0, 0, 1};
+  job.sampleTime = Seconds(1);
+  job.utility.value = 1;
+  jobs::Problem problem =
+      llvm::cantFail(jobs::Problem::create(jobs::Machines(cluster), {Seconds(1), 10, {job}}));
+  EXPECT_EQ(makespan(run(problem).schedule), 3);
+}
+
 TEST_P(EveryPolicy, noJobsIsASchedule) {
   RandomJobs random(1);
   random.workload.jobs.clear();
