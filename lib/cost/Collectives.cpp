@@ -89,6 +89,14 @@ CollectiveCost allReduceCost(const Cluster &cluster, const DeviceGroup &group) {
           std::max(inside.provenance, between.provenance)};
 }
 
+CollectiveCost tiedSumCost(const Cluster &cluster, const DeviceGroup &group) {
+  DeviceGroup all;
+  for (size_t type = 0; type < cluster.types.size(); ++type)
+    if (int count = cluster.deviceCount(int(type)))
+      all.counts.push_back({int(type), count});
+  return ringCost(2 * group.size(), collectiveLink(cluster, all));
+}
+
 CollectiveCost reduceScatterCost(const Cluster &cluster, const DeviceGroup &group) {
   CollectiveCost cost = allReduceCost(cluster, group);
   return {cost.latency / 2, cost.secondsPerByte / 2, cost.provenance};

@@ -29,7 +29,11 @@ struct CollectiveCost {
 /// 2(n−1)·α_n. β and α are those of Link::allReduce where they are known. Source: Patarasuk and
 /// Yuan, JPDC 2009; NCCL's cost model.
 CollectiveCost allReduceCost(const Cluster &cluster, const DeviceGroup &group);
-/// One half of it: a ring reduce-scatter, or the all-gather of what was scattered.
+/// The sum of the gradients of a tied parameter over the stages that use it, of which each has as
+/// many devices as `group`: a ring of twice as many over the slowest link of the cluster, wherever
+/// the stages lie.
+CollectiveCost tiedSumCost(const Cluster &cluster, const DeviceGroup &group);
+/// One half of an all-reduce: a ring reduce-scatter, or the all-gather of what was scattered.
 CollectiveCost reduceScatterCost(const Cluster &cluster, const DeviceGroup &group);
 /// What sets the time of a collective: the link of the node that holds the whole group, or the
 /// network between its nodes.

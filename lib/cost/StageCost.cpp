@@ -11,7 +11,8 @@ namespace heterplan {
 
 GroupCosts groupCosts(const Cluster &cluster, const DeviceGroup &group) {
   return {allReduceCost(cluster, group), reduceScatterCost(cluster, group),
-          lookupCost(cluster, group), lookupGradientCost(cluster, group)};
+          lookupCost(cluster, group), lookupGradientCost(cluster, group),
+          tiedSumCost(cluster, group)};
 }
 
 StageCosts::StageCosts(const LayerGraph &graph, const Cluster &cluster, const CostModel &costs,
@@ -76,12 +77,15 @@ ReplicaCost StageCosts::passesOf(const Computing &computing, const Together &tog
 }
 
 /// Gradients are reduced to all, or each replica updates a slice and all gather the slices; of
-/// sharded gradients each micro-batch has reduced and scattered its own.
+/// sharded gradients each micro-batch has reduced and scattered its own. Gradients of tied
+/// parameters are summed over their stages as well.
 void StageCosts::addSynchronization(LayerRange range, const StageOption &option,
                                     const GroupCosts &costs, StageCost &cost) const {
   bool onlyGathers = option.stateSharding == StateSharding::Gradients;
   const CollectiveCost &collective = onlyGathers ? costs.scatter : costs.reduce;
   cost.synchronization = collective.time(memory.denseParameters(range)) + cost.update;
+  if (Bytes tied = memory.tiedOutside(range); tied != Bytes(0))
+    cost.synchronization += costs.tiedSum.time(tied);
 }
 
 /// The largest share's rows, in each pass.

@@ -74,7 +74,7 @@ struct ReplicaCost {
 
 /// What a group takes to communicate among its replicas.
 struct GroupCosts {
-  CollectiveCost reduce, scatter, lookup, lookupGradient;
+  CollectiveCost reduce, scatter, lookup, lookupGradient, tiedSum;
 };
 GroupCosts groupCosts(const Cluster &cluster, const DeviceGroup &group);
 

@@ -28,7 +28,7 @@ int64_t MemoryModel::mostSamples(Bytes memory, int inFlight, int64_t batch) cons
 StageMemory::StageMemory(const LayerGraph &graph, ArrayRef<Cut> cuts, Optimizer optimizer,
                          Samples globalBatch, Precision precision)
     : graph(graph), cuts(cuts), optimizer(optimizer), globalBatch(globalBatch),
-      precision(precision), sums(1) {
+      precision(precision), tied(graph.tiedParameters()), sums(1) {
   std::vector<bool> allowed = graph.allowedCuts();
   for (int i = 0; i < graph.size(); ++i) {
     const Layer &layer = graph.layers[i];
@@ -44,11 +44,40 @@ StageMemory::StageMemory(const LayerGraph &graph, ArrayRef<Cut> cuts, Optimizer 
   }
 }
 
+namespace {
+/// The first layer of `range` that uses `parameter`, or -1.
+int firstUse(const TiedParameter &parameter, LayerRange range) {
+  auto first = std::lower_bound(parameter.layers.begin(), parameter.layers.end(), range.begin);
+  return first != parameter.layers.end() && *first < range.end ? *first : -1;
+}
+} // namespace
+
+Bytes StageMemory::copies(LayerRange range) const {
+  Bytes total{};
+  for (const TiedParameter &parameter : tied)
+    if (parameter.layers.front() < range.begin && firstUse(parameter, range) >= 0)
+      total += parameter.bytes;
+  return total;
+}
+
+Bytes StageMemory::tiedOutside(LayerRange range) const {
+  Bytes total{};
+  for (const TiedParameter &parameter : tied)
+    if (firstUse(parameter, range) >= 0 &&
+        (parameter.layers.front() < range.begin || parameter.layers.back() >= range.end))
+      total += parameter.bytes;
+  return total;
+}
+
 const StageMemory::Largest &StageMemory::largestOf(LayerRange range) {
   auto [entry, isNew] = largest.try_emplace({range.begin, range.end});
   for (int i = range.begin; isNew && i < range.end; ++i) {
     entry->second.workspace = std::max(entry->second.workspace, graph.layers[i].workspaceBytes);
-    entry->second.dense = std::max(entry->second.dense, graph.layers[i].denseBytes());
+    Bytes dense = graph.layers[i].denseBytes();
+    for (const TiedParameter &parameter : tied)
+      if (parameter.layers.front() < range.begin && firstUse(parameter, range) == i)
+        dense += parameter.bytes;
+    entry->second.dense = std::max(entry->second.dense, dense);
   }
   return entry->second;
 }
@@ -76,13 +105,13 @@ StageMemory::Frame StageMemory::frameOf(LayerRange range, int replicas, bool rec
   const Sums &before = sums[range.begin], &through = sums[range.end];
   const Largest &most = largestOf(range);
   const MessageBytes received = messages ? messages->received : MessageBytes(cuts[range.begin]);
-  const Bytes weights = roundedWeights(through.dense - before.dense, precision);
+  const Bytes dense = denseParameters(range);
+  const Bytes weights = roundedWeights(dense, precision);
   Frame frame;
   frame.sent = messages ? messages->sent : MessageBytes(cuts[range.end]);
-  frame.model.fixed =
-      trainedMemory(through.dense - before.dense, most.dense, optimizer, sharding, replicas) +
-      (through.buffers - before.buffers) + tables(range, replicas) + received.fixedGradient +
-      frame.sent.fixedGradient;
+  frame.model.fixed = trainedMemory(dense, most.dense, optimizer, sharding, replicas) +
+                      (through.buffers - before.buffers) + tables(range, replicas) +
+                      received.fixedGradient + frame.sent.fixedGradient;
   frame.model.underWay = most.workspace;
   frame.model.workspace = most.workspace + received.backward + frame.sent.backward; // and messages
   (recomputes ? frame.model.fixed : frame.weightsInFlight) += weights;

@@ -85,13 +85,16 @@ public:
 
   /// Of the sparse tables, on the replica with the largest parts.
   Bytes tables(LayerRange range, int replicas);
+  /// With copies of tied ones.
   Bytes parameters(LayerRange range) const {
-    return sums[range.end].parameters - sums[range.begin].parameters;
+    return sums[range.end].parameters - sums[range.begin].parameters + copies(range);
   }
   /// Of those of which each replica holds all.
   Bytes denseParameters(LayerRange range) const {
-    return sums[range.end].dense - sums[range.begin].dense;
+    return sums[range.end].dense - sums[range.begin].dense + copies(range);
   }
+  /// Of the tied parameters that layers outside of `range` use as well as layers in it.
+  Bytes tiedOutside(LayerRange range) const;
   /// Of the rows of sparse tables that a sample looks up.
   TableRows lookups(LayerRange range) const {
     return sums[range.end].lookups - sums[range.begin].lookups;
@@ -123,6 +126,8 @@ private:
   Frame frameOf(LayerRange range, int replicas, bool recomputes, StateSharding sharding,
                 const StageMessages *messages);
   const Largest &largestOf(LayerRange range);
+  /// Of the tied parameters that layers in `range` use and count in a layer before it.
+  Bytes copies(LayerRange range) const;
   llvm::ArrayRef<Segments> segmentsOf(LayerRange range);
   Segments segment(LayerRange range, int count) const;
 
@@ -131,6 +136,7 @@ private:
   const Optimizer optimizer;
   const Samples globalBatch;
   const Precision precision;
+  std::vector<TiedParameter> tied;
   std::vector<Sums> sums;         // by position
   std::vector<int> segmentStarts; // layers that may begin a segment, ascending
   llvm::DenseMap<std::pair<int, int>, Largest> largest;

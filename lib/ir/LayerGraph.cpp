@@ -174,15 +174,40 @@ int LayerGraph::find(StringRef name) const {
 }
 
 std::vector<bool> LayerGraph::allowedCuts() const {
-  StringMap<int> firstUse;
+  StringMap<int> firstUse; // of sparse tables, whose first layer lists them
   std::vector<bool> allowed(size() + 1, true);
-  for (int i = 0; i < size(); ++i)
-    for (const std::string &parameter : layers[i].parameters) {
-      auto [use, inserted] = firstUse.try_emplace(parameter, i);
-      if (!inserted)
+  for (int i = 0; i < size(); ++i) {
+    for (const SparseTable &table : layers[i].tables)
+      firstUse.try_emplace(table.parameter, i);
+    for (const std::string &parameter : layers[i].parameters)
+      if (auto use = firstUse.find(parameter); use != firstUse.end())
         std::fill(allowed.begin() + use->second + 1, allowed.begin() + i + 1, false);
-    }
+  }
   return allowed;
+}
+
+std::vector<TiedParameter> LayerGraph::tiedParameters() const {
+  std::vector<TiedParameter> parameters;
+  StringMap<size_t> known;
+  for (int i = 0; i < size(); ++i)
+    for (const std::string &name : layers[i].parameters) {
+      auto [entry, isNew] = known.try_emplace(name, parameters.size());
+      if (isNew)
+        parameters.push_back({name, {}, layers[i].denseBytes()});
+      std::vector<int> &users = parameters[entry->second].layers;
+      if (users.empty() || users.back() != i)
+        users.push_back(i);
+    }
+  std::vector<TiedParameter> tied;
+  for (TiedParameter &parameter : parameters) {
+    const std::vector<SparseTable> &tables = layers[parameter.layers.front()].tables;
+    bool isTable = std::any_of(tables.begin(), tables.end(), [&](const SparseTable &table) {
+      return table.parameter == parameter.name;
+    });
+    if (parameter.layers.size() > 1 && !isTable)
+      tied.push_back(std::move(parameter));
+  }
+  return tied;
 }
 
 namespace {

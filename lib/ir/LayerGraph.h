@@ -125,6 +125,14 @@ struct Cut {
   void add(int index, const LayerTensor &tensor);
 };
 
+/// A dense parameter that several layers use. Each stage that has some of these layers holds a
+/// copy, and the stages sum the gradients of their copies once an iteration.
+struct TiedParameter {
+  std::string name;
+  std::vector<int> layers; // ascending
+  Bytes bytes{};           // of it; where its first layer has others too, of all of them at most
+};
+
 struct LayerGraph {
   std::string model;       // name
   std::string fingerprint; // of the file it was read from, hex SHA-256
@@ -143,8 +151,11 @@ struct LayerGraph {
   std::vector<Cut> cuts() const;
   /// Index of the layer called `name`, or -1.
   int find(llvm::StringRef name) const;
-  /// Position p may be a stage boundary unless a tied parameter has users on both sides.
+  /// Position p may be a stage boundary unless a sparse table has users on both sides: its rows lie
+  /// spread over the replicas of one stage.
   std::vector<bool> allowedCuts() const;
+  /// In the order of their first layers.
+  std::vector<TiedParameter> tiedParameters() const;
 };
 
 /// Numbers the layers so that tensors flow forward, keeping the given order where it can. A graph

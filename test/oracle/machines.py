@@ -308,6 +308,14 @@ class Machines:
             )
         return self._sums[group]
 
+    def tied_sum(self, devices: int) -> Collective:
+        """Of gradients over stages of so many devices each: a ring of twice as many over the slowest link."""
+        nodes = {node for each in self.classes for node in each.nodes}
+        if len(nodes) == 1:
+            return ring(2 * devices, self.classes[0].link)
+        links = (self.network_between(a, b) for a in self.classes for b in self.classes)
+        return ring(2 * devices, reduce(slower, links))
+
     def path(self, sender: Group, receiver: Group, beside: bool = False) -> Path:
         if beside:
             return Path(self.used(sender)[0].link, 1, 1, self.path(sender, receiver))

@@ -88,7 +88,8 @@ class Stages:
         self.request = instance.request
         self.count = len(instance.layers)
         self.cuts = [self._crossing(position) for position in range(self.count + 1)]
-        self.tied = [self._parts_tied(position) for position in range(self.count + 1)]
+        users = [i for i, layer in enumerate(instance.layers) if layer.parameters]  # of the one tied parameter
+        self.tied = users if len(users) > 1 else []
         self._times: dict[tuple, tuple[float, float, float]] = {}
         self._documented: dict[tuple, tuple[Run, ...]] = {}
         self._all: dict[tuple, tuple[Run, ...]] = {}
@@ -105,14 +106,23 @@ class Stages:
             sum(t.fixed_bytes for t in crossing if t.differentiable),
         )
 
-    def _parts_tied(self, position: int) -> bool:
-        before = {name for layer in self.instance.layers[:position] for name in layer.parameters}
-        return any(name in before for layer in self.instance.layers[position:] for name in layer.parameters)
+    def _dense(self, begin: int, end: int) -> list[float]:
+        """Bytes of the parameters of each layer of a stage; a tied one counts in the first that uses it."""
+        result = [float(layer.parameter_bytes) for layer in self.instance.layers[begin:end]]
+        own = [i for i in self.tied if begin <= i < end]
+        if own and self.tied[0] < begin:
+            result[own[0] - begin] += self.instance.layers[self.tied[0]].parameter_bytes
+        return result
+
+    def _tied_outside(self, begin: int, end: int) -> float:
+        """Bytes of the tied parameter where other stages use it, too."""
+        inside = [begin <= i < end for i in self.tied]
+        return self.instance.layers[self.tied[0]].parameter_bytes if any(inside) and not all(inside) else 0.0
 
     @cached_property
     def forbidden_cuts(self) -> set[int]:
         names = [layer.name for layer in self.instance.layers]
-        result = {position for position in range(1, self.count) if self.tied[position]}
+        result: set[int] = set()
         for together in self.request.colocations:
             places = [names.index(name) for name in together]
             result |= set(range(min(places) + 1, max(places) + 1))
@@ -156,7 +166,7 @@ class Stages:
 
     def _segment_starts(self, begin: int, end: int, segments: int) -> list[int]:
         """Cuts nearest above equal parts of the activations; one for each allowed cut where there are no more."""
-        inner = [p for p in range(begin + 1, end) if not self.tied[p]]
+        inner = list(range(begin + 1, end))
         if segments > len(inner):
             return [begin, *inner]
         kept = [layer.activation_bytes for layer in self.instance.layers]
@@ -169,7 +179,7 @@ class Stages:
         return starts
 
     def _segmentings(self, begin: int, end: int) -> list[list[int]]:
-        most = 1 + sum(not self.tied[p] for p in range(begin + 1, end))
+        most = end - begin
         counts = [2**i for i in range(most.bit_length()) if 2**i < most] + [most]
         return [self._segment_starts(begin, end, count) for count in counts]
 
@@ -190,11 +200,10 @@ class Stages:
 
         return tuple(min(self._segmentings(begin, end), key=need))  # of equal ones the first
 
-    def _trained(self, layers, sharding: str, devices: int) -> float:
+    def _trained(self, dense: list[float], sharding: str, devices: int) -> float:
         copies = COPIES[self.request.optimizer]
-        parameters = sum(layer.parameter_bytes for layer in layers)
+        parameters, largest = sum(dense), max(dense)
         piece = math.ceil(parameters / (4 * devices)) * 4
-        largest = max(layer.parameter_bytes for layer in layers)
         if devices < 2 or sharding == "none":
             return parameters * copies + largest * (2 if copies == 4 else 1)
         buffers = min(parameters, 2 * (largest + BUFFER))
@@ -204,9 +213,10 @@ class Stages:
 
     def memory(self, begin: int, end: int, devices: int, way: Way, segments, share: int, in_flight: int) -> float:
         layers = self.instance.layers[begin:end]
-        fixed = self._trained(layers, way.sharding, devices) + sum(layer.buffer_bytes for layer in layers)
+        dense = self._dense(begin, end)
+        fixed = self._trained(dense, way.sharding, devices) + sum(layer.buffer_bytes for layer in layers)
         workspace = max(layer.workspace_bytes for layer in layers)
-        rounded = sum(layer.parameter_bytes for layer in layers) / 2 if self.request.precision == "bf16" else 0
+        rounded = sum(dense) / 2 if self.request.precision == "bf16" else 0
         if segments:
             kept, boundary, again = self._kept(list(segments), end)
             workspace += again
@@ -243,7 +253,7 @@ class Stages:
         """Without looking at memory."""
         devices = self.machines.size(group)
         layers = self.instance.layers[begin:end]
-        dense = sum(layer.parameter_bytes for layer in layers)
+        dense = sum(self._dense(begin, end))
         collective = self.machines.all_reduce(group)
         together = 0.0
         if self.request.batch_norm == "synchronised":
@@ -264,8 +274,9 @@ class Stages:
         if last:  # replicas need not wait for each other between the passes
             forward, backward = max(replicas, key=sum)
         largest = max(own[0] for own in shares if own)
+        tied = self.machines.tied_sum(devices).time(self._tied_outside(begin, end))
         return Run(
-            forward, backward, (whole - scatter) + max(updates), max(updates), scatter, largest, tuple(replicas),
+            forward, backward, (whole - scatter) + max(updates) + tied, max(updates), scatter, largest, tuple(replicas),
             shares, way, segments, self.memory(begin, end, devices, way, segments, largest, in_flight),
         )  # fmt: skip
 

@@ -153,6 +153,8 @@ void Reevaluator::addTimes(ReevaluatedStage &facts, const Stage &stated, bool is
     Seconds whole = allReduceTime(cluster, facts.group, facts.denseBytes);
     facts.sync += facts.scattersGradients ? whole / 2 : whole;
   }
+  if (facts.tiedOutside != Bytes(0))
+    facts.sync += tiedSumCost(cluster, facts.group).time(facts.tiedOutside);
 }
 
 /// What `layer` computes of an iteration with `samples` of each micro-batch on one device.

@@ -13,6 +13,7 @@
 #include "llvm/Support/Error.h"
 
 #include <array>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -57,8 +58,10 @@ struct ReevaluatedStage {
   std::vector<ReevaluatedReplica> replicas;
   Samples mostSamples{}; // on one replica, of a full one
   Bytes parameterBytes{}, denseBytes{};
-  TableRows lookups{}; // of a sample
-  int64_t sums = 0;    // that the replicas take in each pass
+  std::map<int, Bytes> copies; // by layer: tied parameters that count in a layer before the stage
+  Bytes tiedOutside{};         // tied parameters that layers of other stages use, too
+  TableRows lookups{};         // of a sample
+  int64_t sums = 0;            // that the replicas take in each pass
   Bytes summedBytes{};
   Cut received, sent;             // over all links to the stage, and from it
   std::vector<StageInput> inputs; // what each link to it takes

@@ -36,6 +36,8 @@ Bytes StageMemoryReevaluator::parameterMemory(const ReevaluatedStage &facts) con
     Bytes own = graph.layers[i].parameterBytes;
     for (const SparseTable &table : graph.layers[i].tables)
       own -= table.bytes();
+    if (auto copy = facts.copies.find(i); copy != facts.copies.end())
+      own += copy->second;
     largest = std::max(largest, own);
   }
   // One layer's new gradients and the sums so far, or two steps of Adam's; else two buffers' sums.

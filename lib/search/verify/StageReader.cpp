@@ -70,7 +70,30 @@ std::string StageReader::placeLayers(const Stage &stage, ReevaluatedStage &facts
       facts.lookups += {double(table.lookups), table.lookupBytes()};
     }
   }
+  addTied(facts);
   return "";
+}
+
+/// A stage holds a copy of a tied parameter that counts in a layer before it.
+void StageReader::addTied(ReevaluatedStage &facts) const {
+  for (const TiedParameter &tied : graph.tiedParameters()) {
+    int first = -1;
+    bool outside = false;
+    for (int layer : tied.layers) {
+      bool isInside = layer >= facts.begin && layer < facts.end;
+      first = isInside && first < 0 ? layer : first;
+      outside |= !isInside;
+    }
+    if (first < 0)
+      continue;
+    if (outside)
+      facts.tiedOutside += tied.bytes;
+    if (tied.layers.front() >= facts.begin)
+      continue;
+    facts.copies[first] += tied.bytes;
+    facts.parameterBytes += tied.bytes;
+    facts.denseBytes += tied.bytes;
+  }
 }
 
 /// Segments are runs of the stage's layers, the first one from its beginning, and begin where the

@@ -105,16 +105,20 @@ ConstraintFormula stageOrder(const CheckInputs &in) {
 ConstraintFormula tiedParameters(const CheckInputs &in) {
   ConstraintFormula result{"tied-parameters", "parameters", Formula::integer(0), {}};
   std::vector<std::optional<size_t>> stageOf = placement(in);
-  StringMap<int> firstUse;
-  for (int layer = 0; layer < in.graph.size(); ++layer)
+  StringMap<int> firstUse; // of sparse tables: of other parameters each stage may hold a copy
+  for (int layer = 0; layer < in.graph.size(); ++layer) {
+    for (const SparseTable &table : in.graph.layers[layer].tables)
+      firstUse.try_emplace(table.parameter, layer);
     for (const std::string &parameter : in.graph.layers[layer].parameters) {
-      int first = firstUse.try_emplace(parameter, layer).first->second;
+      auto found = firstUse.find(parameter);
+      int first = found == firstUse.end() ? layer : found->second;
       if (first != layer && stageOf[first] && stageOf[layer])
-        result.parts.push_back({"tied parameter '" + parameter + "' is split over " +
+        result.parts.push_back({"tied table '" + parameter + "' is split over " +
                                     stageName(*stageOf[first]) + " and " +
                                     stageName(*stageOf[layer]),
                                 Formula::equal(whole(*stageOf[first]), whole(*stageOf[layer]))});
     }
+  }
   result.slack = failures(result.parts);
   return result;
 }

@@ -102,9 +102,25 @@ TEST(LayerGraph, cutsCountEachTensorOnce) {
   EXPECT_EQ(cuts[3].forwardBytes, Bytes(0));
 }
 
-TEST(LayerGraph, tiedParametersKeepTheirLayersTogether) {
+TEST(LayerGraph, TiedTablesKeepTheirLayersTogether) {
   LayerGraph graph = layersCalled({"a", "b", "c", "d"});
   graph.layers[1].parameters = {"w"};
   graph.layers[3].parameters = {"w"};
+  EXPECT_EQ(graph.allowedCuts(), std::vector<bool>(5, true));
+  graph.layers[1].tables = {{"w", 10, 2, DataType::Float32, 1}};
   EXPECT_EQ(graph.allowedCuts(), (std::vector<bool>{true, true, false, false, true}));
+  EXPECT_TRUE(graph.tiedParameters().empty());
+}
+
+TEST(LayerGraph, TiedParametersAreListedWithTheirLayers) {
+  LayerGraph graph = layersCalled({"a", "b", "c", "d"});
+  graph.layers[0].parameters = {"v"};
+  graph.layers[1].parameters = {"w"};
+  graph.layers[3].parameters = {"w"};
+  graph.layers[1].parameterBytes = Bytes(40);
+  std::vector<TiedParameter> tied = graph.tiedParameters();
+  ASSERT_EQ(tied.size(), 1u);
+  EXPECT_EQ(tied[0].name, "w");
+  EXPECT_EQ(tied[0].layers, (std::vector<int>{1, 3}));
+  EXPECT_EQ(tied[0].bytes, Bytes(40));
 }

@@ -1,4 +1,4 @@
-// One parameter that several layers use, in whatever disguise: counted once, never cut apart.
+// One parameter that several layers use, in whatever disguise: counted once, and known as one.
 #include "Models.h"
 
 using namespace heterplan;
@@ -21,9 +21,9 @@ void expectOneParameter(const LayerGraph &layers) {
   EXPECT_EQ(totalParameterBytes(layers), Bytes(4 * (20 * 8 + 8 * 8)));
   EXPECT_EQ(layers.layers[0].parameters, std::vector<std::string>{"w"});
   EXPECT_EQ(layers.layers[2].parameters, std::vector<std::string>{"w"});
-  std::vector<bool> allowed = layers.allowedCuts();
-  EXPECT_FALSE(allowed[1]);
-  EXPECT_FALSE(allowed[2]);
+  std::vector<TiedParameter> tied = layers.tiedParameters();
+  ASSERT_EQ(tied.size(), 1u);
+  EXPECT_EQ(tied[0].layers, (std::vector<int>{0, 2}));
 }
 
 TEST(TiedWeights, ThroughTranspose) { expectOneParameter(tied("v = Transpose<perm = [1, 0]>(w)")); }

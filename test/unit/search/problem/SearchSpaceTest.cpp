@@ -165,9 +165,12 @@ TEST(SearchSpace, theNarrowestCutOfEachPartComesFirst) {
   EXPECT_EQ(cutPositions(problem, 8), (std::vector<int>{0, 1, 2, 3, 4, 11, 12, 13, 15, 16, 20}));
 }
 
-TEST(SearchSpace, tiedParametersForbidCuts) {
+TEST(SearchSpace, TiedParametersMayBePartedAndTablesMayNot) {
   LayerGraph graph = chain({1, 1, 1});
   graph.layers[1].parameters = graph.layers[3].parameters = {"shared"};
+  EXPECT_EQ(cutPositions(problemOf(graph), 40), (std::vector<int>{0, 1, 2, 3, 4}));
+  graph.layers[1].parameterBytes = Bytes(80);
+  graph.layers[1].tables = {{"shared", 10, 2, DataType::Float32, 1}};
   EXPECT_EQ(cutPositions(problemOf(graph), 40), (std::vector<int>{0, 1, 4}));
 }
 

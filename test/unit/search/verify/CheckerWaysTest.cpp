@@ -77,8 +77,9 @@ TEST_F(RecomputedPlan, keepsToItsPolicy) {
   EXPECT_NE(finding("recompute").because.find("stage 1 keeps its activations"), std::string::npos);
 }
 
-TEST_F(RecomputedPlan, aSegmentDoesNotPartATiedParameter) {
-  graph.layers[1].parameters = graph.layers[0].parameters;
+TEST_F(RecomputedPlan, ASegmentDoesNotPartATiedTable) {
+  graph.layers[1].parameters = graph.layers[0].parameters = {"w"};
+  graph.layers[0].tables = {{"w", 1, 1, DataType::Float32, 1}};
   EXPECT_NE(finding("timing").because.find("parts a shared parameter"), std::string::npos);
 }
 

@@ -150,7 +150,7 @@ TEST(Grouping, RecurrentLayersCountEveryStep) {
   EXPECT_EQ(layer.forwardFlops, Flops(2 * 7 * (20 * 4 + 20 * 5)));
 }
 
-TEST(Grouping, TiedParametersCountOnceAndForbidCuts) {
+TEST(Grouping, TiedParametersCountOnceAndMayBeParted) {
   auto proto = model("g (int64[N, 3] x) => (float[N, 3, 50] y) {"
                      " e = Gather(table, x) m = MatMul(e, w) t = Transpose(table)"
                      " y = MatMul(m, t) }");
@@ -162,7 +162,10 @@ TEST(Grouping, TiedParametersCountOnceAndForbidCuts) {
   EXPECT_EQ(layers.layers[2].parameters, std::vector<std::string>{"table"});
   EXPECT_EQ(layers.layers[0].parameterBytes, Bytes(400 * f32));
   EXPECT_EQ(layers.layers[2].parameterBytes, Bytes(0));
-  EXPECT_EQ(layers.allowedCuts(), (std::vector<bool>{true, false, false, true}));
+  EXPECT_EQ(layers.allowedCuts(), std::vector<bool>(4, true));
+  std::vector<TiedParameter> tied = layers.tiedParameters();
+  ASSERT_EQ(tied.size(), 1u);
+  EXPECT_EQ(tied[0].bytes, Bytes(400 * f32));
 }
 
 TEST(Grouping, SignaturesDoNotDependOnNamesButOnShapes) {
