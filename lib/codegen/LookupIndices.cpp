@@ -38,7 +38,8 @@ Expected<LookupIndices> lookupIndices(const Graph &graph, const GraphUse &use,
   LookupIndices result;
   for (const TableLookup &lookup : lookups)
     result.expressions.push_back(scope.expression(lookup.indices));
-  bool reads = !scope.parameters.empty() || !scope.buffers.empty() || !scope.constants.empty();
+  bool reads = !scope.parameters.empty() || !scope.frozen.empty() || !scope.buffers.empty() ||
+               !scope.constants.empty();
   result.body = (reads ? "        p = self.tensor\n" : "") + scope.firstStatements() + scope.body;
   result.usesHelpers = scope.usesHelpers;
   return result;

@@ -26,6 +26,7 @@ class Stage(nn.Module):
     receives, inputs: arguments of forward(), from the stage before and from the data
     sends: what forward() returns, always a tuple; for the last stage, the outputs of the model
     parameters_spec, buffers_spec: name -> (shape, dtype, how it starts)
+    frozen_spec: as parameters_spec, parameters of the model that are not trained
     constants_spec: name -> (shape, dtype), to be read from the file of weights
     tables_spec: as parameters_spec, sparse tables, of which lookup() reads rows
     lookups: the table of each lookup, in the order of forward(); indices() returns what each reads
@@ -37,6 +38,7 @@ class Stage(nn.Module):
     receives = ()
     sends = ()
     parameters_spec = {}
+    frozen_spec = {}
     buffers_spec = {}
     constants_spec = {}
     tables_spec = {}
@@ -52,7 +54,8 @@ class Stage(nn.Module):
             tensor = torch.zeros(shape, dtype=getattr(torch, dtype))
             module, leaf = self._place(name)
             module._parameters[leaf] = nn.Parameter(tensor)
-        for name, (shape, dtype, *_) in (self.buffers_spec | self.constants_spec).items():
+        kept = self.frozen_spec | self.buffers_spec | self.constants_spec
+        for name, (shape, dtype, *_) in kept.items():
             module, leaf = self._place(name)
             module._buffers[leaf] = torch.zeros(shape, dtype=getattr(torch, dtype))
 
@@ -183,7 +186,7 @@ void ModelWriter::writeStored(const StageModule &stage) {
   };
   for (auto [field, ids] :
        {std::pair("parameters_spec", &stage.parameters), std::pair("tables_spec", &stage.tables),
-        std::pair("buffers_spec", &stage.buffers)}) {
+        std::pair("frozen_spec", &stage.frozen), std::pair("buffers_spec", &stage.buffers)}) {
     std::vector<std::string> entries;
     for (TensorId id : *ids)
       entries.push_back(entry(id) + ", " + quote(initializerOf(graph, use, id)) + ")");

@@ -131,9 +131,7 @@ std::string NodeEmitter::lookup(int table, int indices) {
 }
 
 bool NodeEmitter::isStored(int index) const {
-  TensorRole role = has(index) ? input(index).role : TensorRole::Activation;
-  return role == TensorRole::Parameter || role == TensorRole::Buffer ||
-         role == TensorRole::Constant;
+  return has(index) && heterplan::isStored(input(index).role);
 }
 
 bool NodeEmitter::isConstant(int index) const {

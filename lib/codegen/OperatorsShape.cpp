@@ -174,7 +174,7 @@ Expression emitGather(NodeEmitter &e) {
   if (std::string rows = e.lookup(0, 1); !rows.empty())
     return rows;
   const GraphTensor &table = e.input(0), &indices = e.input(1);
-  if (table.role == TensorRole::Parameter && *axis == 0 && e.rank(0) == 2 && e.rank(1) > 0)
+  if (isWeight(table.role) && *axis == 0 && e.rank(0) == 2 && e.rank(1) > 0)
     return call("F.embedding", {e.in(1), e.in(0)});
   std::string before;
   for (int64_t i = 0; i < *axis; ++i)

@@ -45,10 +45,7 @@ void GraphUse::noteBodies(const GraphNode &node) {
 }
 
 namespace {
-bool isStored(const GraphTensor &tensor) {
-  return tensor.role == TensorRole::Parameter || tensor.role == TensorRole::Buffer ||
-         tensor.role == TensorRole::Constant;
-}
+bool isStored(const GraphTensor &tensor) { return heterplan::isStored(tensor.role); }
 } // namespace
 
 std::string Scope::deviceOf(TensorId tensor) const {
@@ -244,6 +241,7 @@ void Scope::registerStored(TensorId tensor) {
     return;
   TensorRole role = theGraph.tensors[tensor].role;
   (role == TensorRole::Parameter ? parameters
+   : role == TensorRole::Frozen  ? frozen
    : role == TensorRole::Buffer  ? buffers
                                  : constants)
       .push_back(tensor);

@@ -111,6 +111,7 @@ public:
   std::string body;
   std::vector<TensorId> defined;    // variables with names of their own, in order
   std::vector<TensorId> parameters; // in order of first use
+  std::vector<TensorId> frozen;
   std::vector<TensorId> buffers;
   std::vector<TensorId> constants;
 

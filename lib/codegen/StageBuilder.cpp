@@ -219,7 +219,8 @@ Error StageBuilder::emitSegments(ArrayRef<std::string> firstLayers) {
 
 /// Every name can be a key of state_dict() but one: PyTorch stores its own flag under it.
 Error StageBuilder::checkNames() const {
-  for (const auto *tensors : {&scope.parameters, &stage.tables, &scope.buffers, &scope.constants})
+  for (const auto *tensors :
+       {&scope.parameters, &stage.tables, &scope.frozen, &scope.buffers, &scope.constants})
     for (TensorId tensor : *tensors)
       if (StringRef(model.graph.tensors[tensor].name).rsplit('.').second == "training" ||
           model.graph.tensors[tensor].name == "training")
@@ -311,6 +312,7 @@ StageModule StageBuilder::finish() {
     stage.inputArguments.push_back(model.use.names[tensor]);
   stage.lookups = scope.lookups;
   stage.parameters = scope.parameters;
+  stage.frozen = scope.frozen;
   stage.buffers = scope.buffers;
   for (TensorId tensor : scope.constants)
     (isLiteral(model.graph.tensors[tensor]) ? stage.literals : stage.constants).push_back(tensor);

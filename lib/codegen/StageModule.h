@@ -31,6 +31,7 @@ struct StageModule {
   std::vector<TensorId> receives;   // from other stages, link by link
   std::vector<TensorId> sends;      // to other stages, link by link, or the outputs of the model
   std::vector<TensorId> parameters; // in order of first use
+  std::vector<TensorId> frozen;     // parameters that are not trained
   std::vector<TensorId> buffers;
   std::vector<TensorId> tables; // sparse ones, that replicas share
   std::vector<TableLookup> lookups;

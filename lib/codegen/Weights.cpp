@@ -134,7 +134,8 @@ Error writeTensor(const Graph &graph, const GraphTensor &tensor, raw_ostream &os
 
 std::vector<TensorId> storedTensors(const Graph &graph, const StageModule &stage) {
   std::vector<TensorId> result;
-  for (const auto *tensors : {&stage.parameters, &stage.tables, &stage.buffers, &stage.constants})
+  for (const auto *tensors :
+       {&stage.parameters, &stage.tables, &stage.frozen, &stage.buffers, &stage.constants})
     for (TensorId id : *tensors)
       if (isStorable(graph.tensors[id]))
         result.push_back(id);

@@ -97,11 +97,21 @@ struct TensorData {
 enum class TensorRole {
   Input,      // fed at each step
   Parameter,  // floating initializer that is trained
+  Frozen,     // parameter of the module that is not trained: it stays as it is
   Buffer,     // floating initializer that is state (running mean and variance)
   Constant,   // value known at import
   Size,       // integers in terms of the batch: `sizes`; no node computes them
   Activation, // computed by a node
 };
+
+/// Whether `role` is that of a parameter of the module, trained or frozen.
+constexpr bool isWeight(TensorRole role) {
+  return role == TensorRole::Parameter || role == TensorRole::Frozen;
+}
+/// Whether a plan stores values for a tensor of `role`.
+constexpr bool isStored(TensorRole role) {
+  return isWeight(role) || role == TensorRole::Buffer || role == TensorRole::Constant;
+}
 
 /// What a value holds besides one tensor.
 enum class Container {
@@ -192,7 +202,8 @@ struct Graph {
   std::vector<GraphNode> nodes;
   std::vector<TensorId> inputs;
   std::vector<TensorId> outputs;
-  std::vector<std::string> notes; // what the importer had to assume
+  std::vector<std::string> notes;   // what the importer had to assume
+  std::vector<std::string> guesses; // notes about which parameters are trained, and which are one
   bool operator==(const Graph &) const = default;
 };
 

@@ -71,8 +71,13 @@ Error checkTrainable(const Graph &graph, StringRef path) {
     return refusal(path, weight->name).note({}, "export the model from before it was quantised")
            << "the model is quantised: '" << weight->name << "' cannot be trained";
   bool parameters = any_of(graph.tensors, isParameter);
+  bool frozen = any_of(graph.tensors,
+                       [](const GraphTensor &tensor) { return tensor.role == TensorRole::Frozen; });
   if (!parameters && any_of(graph.nodes, isForeign))
     return Error::success();
+  if (!parameters && frozen)
+    return refusal(path, "").note({}, "--train PATTERN names parameters that are trained")
+           << "all parameters of the model are frozen: there is nothing to train";
   if (!parameters)
     return refusal(path, "").note({}, "export it with its weights: with export_params, which is "
                                       "the default, and not as constants that were folded")

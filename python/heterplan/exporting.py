@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .parameters import state_parameters
+
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
@@ -35,9 +37,11 @@ def export(
 
     The export is in training mode (batch normalisation and dropout stay what they are) and folds no
     constants, so that each parameter is one initializer with the name and the values that it has in
-    `module.state_dict()`. The module itself is not changed: a copy on the CPU is traced.
+    `module.state_dict()`. The metadata of the file say which tensors are trained (`requires_grad`), and
+    which are tied. The module itself is not changed: a copy on the CPU is traced.
 
-    Raises ValueError where `inputs` are no such example. Needs PyTorch and the package onnx.
+    Raises ValueError where `inputs` are no such example, HeterplanError where the file would train
+    something else than the module. Needs PyTorch and the package onnx.
     """
     import torch
 
@@ -60,6 +64,7 @@ def export(
             input_names=list(named), output_names=names, opset_version=opset,
             dynamic_axes={name: {0: "batch"} for name, has in batched.items() if has},
         )  # fmt: skip
+    state_parameters(path, module)
     return Path(path)
 
 

@@ -12,7 +12,7 @@ namespace heterplan {
 
 namespace {
 bool isParameter(const GraphTensor &tensor) {
-  return tensor.role == TensorRole::Parameter || tensor.role == TensorRole::Buffer;
+  return isWeight(tensor.role) || tensor.role == TensorRole::Buffer;
 }
 
 void noteMissingValues(const Graph &graph, StringRef path) {
@@ -41,9 +41,16 @@ void noteAssumptions(const std::vector<std::string> &notes, const CompileOptions
 } // namespace
 
 void printNotes(const PlanningInputs &inputs, const CompileOptions &options) {
-  noteAssumptions(inputs.problem.graph.notes, options);
+  std::vector<std::string> notes = inputs.problem.graph.notes;
+  if (inputs.graph)
+    erase_if(notes, [&](const std::string &note) {
+      return is_contained(inputs.graph->guesses, note);
+    });
+  noteAssumptions(notes, options);
   if (!inputs.graph)
     return;
+  for (const std::string &guess : inputs.graph->guesses)
+    errs() << "note: " << guess << '\n';
   for (const std::string &note : trainingNotes(*inputs.graph))
     errs() << "note: " << note << '\n';
   noteMissingValues(*inputs.graph, options.model);
@@ -57,6 +64,9 @@ void printNext(const CompileOptions &options) {
          << options.costs.cluster;
   for (const std::string &profile : options.costs.profiles)
     outs() << " --profile " << profile;
+  for (const auto &[option, values] : statedOptions(options.reading))
+    for (const std::string &value : *values)
+      outs() << ' ' << option << " '" << value << "'";
   outs() << '\n';
   if (StringRef(options.model).endswith(".onnx"))
     outs() << "  heterplan run " << directory << " --steps 3\n";

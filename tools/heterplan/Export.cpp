@@ -16,6 +16,7 @@ namespace {
 
 struct ExportOptions {
   std::string directory, model, output;
+  ModelOptions reading;
 };
 
 constexpr StringRef weightsName = "model.safetensors";
@@ -63,7 +64,10 @@ Expected<ExitStatus> exportModel(const ExportOptions &options) {
   if (sys::fs::equivalent(options.model, options.output))
     return Diagnostic(Diag::CannotWrite, {options.output, 0, 0, ""})
            << "is the model itself; name another file";
-  auto report = writeTrainedModel(options.model, *weights, options.output);
+  Expected<IdentityOptions> identity = readIdentityOptions(options.reading);
+  if (!identity)
+    return identity.takeError();
+  auto report = writeTrainedModel(options.model, *weights, options.output, *identity);
   if (!report)
     return report.takeError();
   outs() << "wrote " << options.output << ": " << report->tensors << " trained tensors";
@@ -85,5 +89,6 @@ void heterplan::addExport(CLI::App &root, Action &action) {
   addText(*command, "--model", options->model, "MODEL.onnx", "the model that was planned")
       ->required();
   addText(*command, "-o,--output", options->output, "FILE.onnx", "the trained model")->required();
+  addIdentityOptions(*command, options->reading);
   command->callback([options, &action] { action = [options] { return exportModel(*options); }; });
 }

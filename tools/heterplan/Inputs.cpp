@@ -77,6 +77,12 @@ Expected<ImportOptions> importOptions(const ModelOptions &options) {
       return size.takeError();
     result.dims[pair->first] = *size;
   }
+  result.freeze = options.freeze;
+  result.train = options.train;
+  Expected<IdentityOptions> identity = readIdentityOptions(options);
+  if (!identity)
+    return identity.takeError();
+  result.identity = std::move(*identity);
   return result;
 }
 
@@ -123,6 +129,25 @@ Error checkModelPath(StringRef path) {
   return Diagnostic(Diag::CannotRead, {path.str(), 0, 0, ""}) << "there is no such file";
 }
 
+std::vector<std::pair<const char *, const std::vector<std::string> *>>
+statedOptions(const ModelOptions &options) {
+  return {
+      {"--batch-dim", &options.batchDims}, {"--dim", &options.dims}, {"--freeze", &options.freeze},
+      {"--train", &options.train},         {"--tie", &options.tie},  {"--untie", &options.untie}};
+}
+
+Expected<IdentityOptions> readIdentityOptions(const ModelOptions &options) {
+  IdentityOptions result;
+  result.untie = options.untie;
+  for (const std::string &text : options.tie) {
+    Expected<std::vector<std::string>> names = listOption("--tie", text, 2);
+    if (!names)
+      return names.takeError();
+    result.tie.push_back(std::move(*names));
+  }
+  return result;
+}
+
 Expected<Model> readModel(StringRef path, const ModelOptions &options) {
   if (path.endswith(".onnx"))
     return importModel(path, options);
@@ -142,6 +167,21 @@ void addReadingOptions(CLI::App &command, ModelOptions &options) {
       ->allow_extra_args(false);
   addTexts(command, "--dim", options.dims, "NAME=N",
            "value of a symbolic dimension; INPUT.K names one without a symbol");
+  addTexts(command, "--freeze", options.freeze, "PATTERN",
+           "parameters that are not trained, by name; * stands for any text")
+      ->allow_extra_args(false);
+  addTexts(command, "--train", options.train, "PATTERN",
+           "parameters that are trained, though the file or --freeze says otherwise")
+      ->allow_extra_args(false);
+  addIdentityOptions(command, options);
+}
+
+void addIdentityOptions(CLI::App &command, ModelOptions &options) {
+  addTexts(command, "--tie", options.tie, "NAME,NAME", "parameters that are one in the module")
+      ->allow_extra_args(false);
+  addTexts(command, "--untie", options.untie, "PATTERN",
+           "parameters that are trained apart though their values are equal")
+      ->allow_extra_args(false);
 }
 
 void addCostOptions(CLI::App &command, CostOptions &options) {

@@ -6,6 +6,7 @@
 #include "cost/LayerRegression.h"
 #include "ir/FileForms.h"
 #include "ir/Graph.h"
+#include "ir/onnx/read/ParameterIdentity.h"
 
 #include "llvm/Support/Error.h"
 
@@ -28,11 +29,18 @@ struct Model {
 struct ModelOptions {
   std::vector<std::string> batchDims; // --batch-dim K, SYMBOL or INPUT=K; empty: found
   std::vector<std::string> dims;      // --dim NAME=VALUE
-  bool lookOnly = false;              // what cannot be planned is no error but has a note
+  std::vector<std::string> freeze, train, tie, untie; // patterns; tie: NAME,NAME
+  bool lookOnly = false; // what cannot be planned is no error but has a note
 };
 
-/// --batch-dim and --dim.
+/// --batch-dim, --dim, --freeze, --train, --tie and --untie.
 void addReadingOptions(CLI::App &command, ModelOptions &options);
+/// --tie and --untie alone.
+void addIdentityOptions(CLI::App &command, ModelOptions &options);
+/// The options of addReadingOptions() with what they were given.
+std::vector<std::pair<const char *, const std::vector<std::string> *>>
+statedOptions(const ModelOptions &options);
+llvm::Expected<IdentityOptions> readIdentityOptions(const ModelOptions &options);
 
 /// Fails if `path` is not there or its ending is that of no model; does not read it.
 llvm::Error checkModelPath(llvm::StringRef path);

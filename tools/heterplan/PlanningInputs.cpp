@@ -1,6 +1,9 @@
 #include "PlanningInputs.h"
 
+#include "Options.h"
+
 #include "ir/Trainability.h"
+#include "ir/onnx/batch/MixedSamples.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FileSystem.h"
@@ -42,9 +45,36 @@ Error checkInputs(const CompileOptions &options, const Request &request) {
     return checkPrices(*cluster, options.costs.cluster);
   return Error::success();
 }
+
+/// Whether the user says that no axis counts samples.
+bool isWhole(const ModelOptions &reading) { return is_contained(reading.batchDims, "none"); }
+
+/// A run of the model is a sample: each micro-batch has one, on one replica.
+Expected<Request> wholeRuns(Request request) {
+  int64_t runs = request.globalBatch.value();
+  if (request.microBatches && request.microBatches != runs)
+    return usageError("--micro-batches")
+           << "with --batch-dim none a micro-batch is one run of the model: " << runs
+           << " of them are in a batch of " << runs;
+  request.microBatches = int(runs);
+  return request;
+}
+
+Error checkGraph(const Graph &graph, StringRef path, const ModelOptions &reading) {
+  if (!isWhole(reading)) {
+    if (!hasBatch(graph))
+      return Diagnostic(Diag::NoBatchDimension, {path.str(), 0, 0, ""})
+                 .note({}, "if a step is one run of the model: --batch-dim none")
+             << "no input counts samples, so there is no batch to plan for";
+    if (Error error = checkSamplesApart(graph, path))
+      return error;
+  }
+  return checkTrainable(graph, path);
+}
 } // namespace
 
-Expected<PlanningInputs> readPlanningInputs(const CompileOptions &options, const Request &request) {
+Expected<PlanningInputs> readPlanningInputs(const CompileOptions &options, const Request &stated) {
+  Request request = stated;
   Expected<SearchOptions> searching = readSearchOptions(options, request);
   if (!searching)
     return searching.takeError();
@@ -53,13 +83,15 @@ Expected<PlanningInputs> readPlanningInputs(const CompileOptions &options, const
   Expected<Model> model = readModel(options.model, options.reading);
   if (!model)
     return model.takeError();
-  if (model->graph && !hasBatch(*model->graph))
-    return Diagnostic(Diag::NoBatchDimension, {options.model, 0, 0, ""})
-               .note({}, "only import takes --batch-dim none")
-           << "no input counts samples, so there is no batch to plan for";
   if (model->graph)
-    if (Error error = checkTrainable(*model->graph, options.model))
+    if (Error error = checkGraph(*model->graph, options.model, options.reading))
       return error;
+  if (model->graph && isWhole(options.reading)) {
+    Expected<Request> whole = wholeRuns(std::move(request));
+    if (!whole)
+      return whole.takeError();
+    request = std::move(*whole);
+  }
   Expected<CostInputs> costs =
       readCosts(options.costs, model->layers, request.optimizer, request.precision);
   if (!costs)

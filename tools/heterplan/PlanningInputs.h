@@ -17,8 +17,9 @@ struct PlanningInputs {
 };
 
 /// `request` under the model, the cluster and the profiles of `options`. Fails as their readers and
-/// checkTrainable() and Problem::create() do, and where no input of the model counts samples
-/// (NoBatchDimension).
+/// checkTrainable(), checkSamplesApart() and Problem::create() do, and where no input of the model
+/// counts samples (NoBatchDimension). With --batch-dim none a run of the model is a sample, and
+/// each micro-batch has one.
 llvm::Expected<PlanningInputs> readPlanningInputs(const CompileOptions &options,
                                                   const Request &request);
 

@@ -140,8 +140,8 @@ std::vector<std::string> compileArguments(const ScheduleOptions &options) {
     }
   };
   add("--profile", options.costs.profiles, true);
-  add("--batch-dim", options.reading.batchDims, false);
-  add("--dim", options.reading.dims, false);
+  for (const auto &[option, values] : statedOptions(options.reading))
+    add(option, *values, false);
   if (options.costs.requireMeasured)
     arguments.push_back("--require-measured");
   return arguments;

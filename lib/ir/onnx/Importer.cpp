@@ -57,8 +57,10 @@ public:
   Expected<Graph> run() {
     takeFedWeights(file);
     roles = decideRoles(file, file.graph.notes);
+    if (Error error = applyPatterns(file, options.freeze, options.train, roles))
+      return error;
     for (TensorRole role : roles)
-      trained.push_back(role == TensorRole::Parameter || role == TensorRole::Buffer);
+      trained.push_back(isWeight(role) || role == TensorRole::Buffer);
     if (Error error = findEvaluations())
       return error;
     if (Error error = setTypes())
@@ -344,7 +346,7 @@ namespace {
 Expected<Graph> importByCandidates(StringRef path, const ImportOptions &options) {
   Error refusal = Error::success();
   for (std::optional<size_t> next = 0; next;) {
-    auto file = ModelFile::read(path);
+    auto file = ModelFile::read(path, options.identity);
     if (!file) {
       consumeError(std::move(refusal));
       return file.takeError();

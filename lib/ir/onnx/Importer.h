@@ -4,6 +4,7 @@
 #pragma once
 
 #include "ir/Graph.h"
+#include "ir/onnx/read/ParameterIdentity.h"
 
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
@@ -29,6 +30,10 @@ struct ImportOptions {
   /// Values of symbolic dimensions other than the batch, by name; "INPUT.AXIS" where the model
   /// gives neither name nor value.
   std::map<std::string, int64_t> dims;
+  /// Which parameters are one, and which are not.
+  IdentityOptions identity;
+  /// Patterns of parameters that are not trained, and of those that are all the same.
+  std::vector<std::string> freeze, train;
 };
 
 /// The graph of the model at `path`. Any defect of the file is one diagnostic whose location names

@@ -72,7 +72,7 @@ class RandomData:
 
     def _draw(self, spec: TensorSpec, step: int, samples: range, limits: tuple[int, int]) -> Tensor:
         if spec.batch_axis is None:
-            return self._one(spec, step, -1, limits)
+            return self._one(spec, step, samples.start if self._model.is_whole else -1, limits)
         parts = [self._one(spec, step, sample, limits) for sample in samples]
         return torch.cat(parts, spec.batch_axis)
 

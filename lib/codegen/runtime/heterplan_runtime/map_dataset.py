@@ -45,7 +45,8 @@ class MapDataset:
         first = step * self._global_batch
         items = [self._item(first + sample) for sample in samples]
         try:
-            inputs, targets = self._divided(self._collate(items))
+            whole = self._model.is_whole and len(items) == 1
+            inputs, targets = self._divided(_tensors(items[0]) if whole else self._collate(items))
         except (TypeError, ValueError, RuntimeError) as error:
             raise RuntimeFault(f"{self._what}: samples cannot be put together: {error}") from error
         for name, spec in self._model.inputs.items():
@@ -80,6 +81,13 @@ class MapDataset:
         *values, targets = batch
         inputs = zip(specs.items(), values, strict=True)
         return {name: _typed(value, spec) for (name, spec), value in inputs}, targets
+
+
+def _tensors(item: Any) -> Any:
+    """An item that is a sample by itself, with no axis of samples."""
+    if isinstance(item, Mapping):
+        return item
+    return [torch.as_tensor(each) for each in item]
 
 
 @functools.lru_cache(maxsize=2)

@@ -43,6 +43,11 @@ class Model:
         """The output that the loss takes."""
         return next(iter(self.outputs.values()))
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether no input has an axis of samples: a run of the model is one."""
+        return all(spec.batch_axis is None for spec in self.inputs.values())
+
     def shared_parameters(self) -> dict[str, tuple[int, ...]]:
         """Parameters that more than one stage uses, with those stages."""
         names = Counter(name for stage in self.stages for name in _specs(stage, "parameters_spec"))
@@ -221,9 +226,11 @@ def build_stage(
     stage: nn.Module = stage_class(tables=whole_tables) if tables else stage_class()
     weights, path = _weights(index, directory)
     tensors = stage.state_dict(keep_vars=True)
-    trained = {**_specs(stage_class, "parameters_spec"), **_specs(stage_class, "buffers_spec")}
+    held: dict[str, Any] = {}
+    for attribute in ("parameters_spec", "frozen_spec", "buffers_spec"):
+        held |= _specs(stage_class, attribute)
     with torch.no_grad():
-        for name, (shape, dtype, kind) in trained.items():
+        for name, (shape, dtype, kind) in held.items():
             values = weights.get(name)
             if values is None:
                 values = initial(name, tuple(shape), kind, seed).to(dtype_of(dtype, "model.py"))

@@ -278,7 +278,8 @@ def takes_gradient(output: Any) -> bool:
 def _stage(layer: Layer, number: int) -> nn.Module:
     stage: Any = layer.stage(tables=False) if layer.stage.tables_spec else layer.stage()
     with torch.no_grad():
-        for name, (shape, dtype, kind) in (stage.parameters_spec | stage.buffers_spec).items():
+        filled = stage.parameters_spec | stage.frozen_spec | stage.buffers_spec
+        for name, (shape, dtype, kind) in filled.items():
             values = initial(name, tuple(shape), kind, number)
             stage.tensor(name).copy_(values.to(dtype_of(dtype, layer.name)))
         for name, (shape, dtype) in stage.constants_spec.items():

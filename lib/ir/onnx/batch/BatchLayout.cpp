@@ -61,12 +61,12 @@ private:
     });
   }
 
-  void find(const GraphNode &node, bool inBody, bool mixes, const char *why) {
+  void find(const GraphNode &node, bool inBody, bool mixes, const char *why, bool ruled = true) {
     if (!result.findings.empty() && result.findings.back().node == outermost) {
       result.findings.back().mixes |= mixes;
       return;
     }
-    result.findings.push_back({outermost, inBody ? node.name : "", mixes, why});
+    result.findings.push_back({outermost, inBody ? node.name : "", mixes, ruled, why});
   }
 
   void visit(const GraphNode &node, bool inBody) {
@@ -109,7 +109,7 @@ private:
       effect = {SampleEffect::Unknown, 0, "gives a result of more rows than those of the samples"};
     made.runs = effect.runs;
     if (effect.effect != SampleEffect::Each && made.content != SampleLayout::Equal)
-      find(node, inBody, effect.effect == SampleEffect::Mixes, effect.why);
+      find(node, inBody, effect.effect == SampleEffect::Mixes, effect.why, effect.ruled);
   }
 
   void visitBodies(const GraphNode &node, bool inBody) {

@@ -32,6 +32,7 @@ struct SampleFinding {
   int node = 0;       // index into Graph::nodes; what is in its bodies counts for it
   std::string inside; // the name of the node in a body
   bool mixes = false; // it does; otherwise it is not known not to
+  bool ruled = true;  // otherwise nothing is known of the operator
   std::string why;    // "combines ..."
 };
 

@@ -33,7 +33,7 @@ std::string listed(std::vector<std::string> items) {
 
 std::string dynamoLine(const Batch &batch) {
   return "export it with a symbolic batch: torch.onnx.export(model, args, \"model.onnx\", "
-         "dynamo=True, dynamic_shapes=(" +
+         "dynamo=True, optimize=False, dynamic_shapes=(" +
          listed(axesOf(batch, "torch.export.Dim(\"batch\")")) +
          (batch.inputs.size() == 1 ? ",)), " : ")), ") + "with args of two samples";
 }

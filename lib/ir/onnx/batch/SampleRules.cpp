@@ -239,6 +239,7 @@ SampleResult applySampleRule(const SampleNode &node) {
   if (rule)
     return rule(node);
   SampleResult result = unknown; // samples are taken to lie as before
+  result.ruled = !grows;
   bool mixes = node.grows(0) && combinesAlong(node.graph, node.node, node.in(0).axis);
   result.effect = mixes ? SampleEffect::Mixes : SampleEffect::Unknown;
   result.runs = commonRuns(node);

@@ -18,6 +18,7 @@ struct SampleResult {
   SampleEffect effect = SampleEffect::Each;
   int64_t runs = 1; // of the result; see SampleLayout
   const char *why = "";
+  bool ruled = true; // otherwise nothing is known of the operator
 };
 
 /// A node of which operand and result `output` grow with the batch.

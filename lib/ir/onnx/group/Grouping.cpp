@@ -106,7 +106,7 @@ private:
       if (producer[id] >= 0)
         return static_cast<bool>(ofInputs[producer[id]]);
       TensorRole role = graph.tensors[id].role;
-      return role != TensorRole::Parameter && role != TensorRole::Buffer;
+      return !isWeight(role) && role != TensorRole::Buffer;
     });
   }
 
@@ -255,8 +255,7 @@ private:
   void keep(Layer &layer, TensorId id) {
     TensorId storage = facts.storage[id];
     TensorRole role = graph.tensors[storage].role;
-    if (kept[storage] || facts.weight[storage] || role == TensorRole::Constant ||
-        role == TensorRole::Buffer)
+    if (kept[storage] || facts.weight[storage] || isStored(role))
       return;
     kept[storage] = true;
     layer.activationBytes += Bytes(facts.bytes(storage));
@@ -268,10 +267,15 @@ private:
         continue;
       const GraphTensor &tensor = graph.tensors[id];
       bool parameter = tensor.role == TensorRole::Parameter;
-      if (!parameter && tensor.role != TensorRole::Buffer && tensor.role != TensorRole::Constant)
+      if (!isStored(tensor.role))
         continue;
-      if (parameter && listed.insert(tensor.name).second)
+      bool isNew = listed.insert(tensor.name).second;
+      if (parameter && isNew)
         layer.parameters.push_back(tensor.name);
+      if (tensor.role == TensorRole::Frozen) { // its layers may come to lie in several stages
+        layer.bufferBytes += isNew ? Bytes(facts.bytes(id)) : Bytes();
+        continue;
+      }
       if (!counted.insert(tensor.name).second)
         continue;
       (parameter ? layer.parameterBytes : layer.bufferBytes) += Bytes(facts.bytes(id));
@@ -350,15 +354,24 @@ private:
     note(opaque, ": not a known operator; the costs of its layer can only come from a profile");
   }
 
+  void addMixingNotes() {
+    std::vector<std::string> normalising, others;
+    for (int node : mixingNodes(samples))
+      (graph.nodes[node].op == "BatchNormalization" ? normalising : others)
+          .push_back(graph.nodes[node].name);
+    if (!normalising.empty())
+      result.notes.push_back(named(normalising) + ": batch normalisation uses the samples of a "
+                                                  "micro-batch on all replicas");
+    if (!others.empty())
+      result.notes.push_back(named(others) + ": combines samples, so that the model cannot be "
+                                             "planned unless --batch-dim none says that each run "
+                                             "of it is one sample");
+  }
+
   void addNotes() {
-    result.notes = graph.notes;
-    std::vector<int> mixing = mixingNodes(samples);
-    if (!mixing.empty())
-      result.notes.push_back(
-          "operator '" + graph.nodes[mixing[0]].name.substr(0, 100) + "'" +
-          (mixing.size() > 1 ? " and " + std::to_string(mixing.size() - 1) + " more" : "") +
-          " combine samples: batch normalisation those of a micro-batch on all replicas, any other "
-          "only those of them that its replica has");
+    result.notes = graph.guesses;
+    append_range(result.notes, graph.notes);
+    addMixingNotes();
     int listed = 0;
     for (const CoverageRow &row : coverage(graph))
       if (!row.costed && row.how != profileOnly && listed++ < mostNotes)

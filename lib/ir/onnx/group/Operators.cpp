@@ -178,7 +178,7 @@ void countBackwardBytes(const View &view, OperatorCost &cost) {
 GraphFacts::GraphFacts(const Graph &graph)
     : graph(graph), weight(graph.tensors.size()), storage(graph.tensors.size()) {
   for (size_t id = 0; id < graph.tensors.size(); ++id) {
-    weight[id] = graph.tensors[id].role == TensorRole::Parameter;
+    weight[id] = isWeight(graph.tensors[id].role);
     storage[id] = static_cast<TensorId>(id);
   }
   eachNode(graph.nodes, [&](const GraphNode &node) {

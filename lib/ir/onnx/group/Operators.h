@@ -13,7 +13,8 @@ public:
   explicit GraphFacts(const Graph &graph);
 
   const Graph &graph;
-  /// By tensor: computed from parameters and constants alone, with at least one parameter.
+  /// By tensor: computed from parameters (trained or frozen) and constants alone, with at least one
+  /// parameter.
   std::vector<bool> weight;
   /// By tensor: the tensor whose storage it shows (itself where it is no view).
   std::vector<TensorId> storage;

@@ -163,6 +163,8 @@ public:
     std::vector<std::string> waves, computed;
     for (size_t id = 0; id < roles.size(); ++id) {
       roles[id] = roleOf(id);
+      if (file.parameters)
+        continue;
       if (roles[id] == TensorRole::Parameter && !file.stated.count(static_cast<TensorId>(id)) &&
           (isFrequency(id) || isSinusoidal(graph.tensors[id], valuesOf(graph.tensors[id])))) {
         roles[id] = TensorRole::Constant;
@@ -343,12 +345,22 @@ private:
     return false;
   }
 
+  /// What is no tensor of the module was made by the exporter.
+  TensorRole statedRole(TensorId id) const {
+    auto found = file.parameters->find(id);
+    if (found == file.parameters->end() || found->second.buffer)
+      return TensorRole::Constant;
+    return found->second.trained ? TensorRole::Parameter : TensorRole::Frozen;
+  }
+
   TensorRole roleOf(size_t id) {
     const GraphTensor &tensor = graph.tensors[id];
     if (tensor.role != TensorRole::Constant || !isFloating(tensor.type) || file.literal[id])
       return tensor.role;
     if (state[id])
       return TensorRole::Buffer;
+    if (file.parameters)
+      return statedRole(static_cast<TensorId>(id));
     if (auto stated = file.stated.find(static_cast<TensorId>(id)); stated != file.stated.end())
       return stated->second == StatedRole::Parameter ? TensorRole::Parameter : TensorRole::Constant;
     if (!file.stated.empty() && isMade(tensor.name))
@@ -363,6 +375,38 @@ private:
 
 std::vector<TensorRole> decideRoles(const ModelFile &file, std::vector<std::string> &notes) {
   return RoleFinder(file, notes).run();
+}
+
+Error applyPatterns(const ModelFile &file, ArrayRef<std::string> freeze,
+                    ArrayRef<std::string> train, std::vector<TensorRole> &roles) {
+  auto apply = [&](const char *option, ArrayRef<std::string> patterns, TensorRole to,
+                   auto applies) -> Error {
+    for (const std::string &pattern : patterns) {
+      bool found = false;
+      for (size_t id = 0; id < roles.size(); ++id) {
+        if (!applies(id) || !matchesPattern(file.graph.tensors[id].name, pattern))
+          continue;
+        found = true;
+        roles[id] = to;
+      }
+      if (!found)
+        return Diagnostic(Diag::Usage, {file.path, 0, 0, option})
+                   .note({},
+                         "'heterplan import MODEL --format json' lists the parameters; * stands "
+                         "for any text")
+               << "no parameter of the model is called '" << pattern << "'";
+    }
+    return Error::success();
+  };
+  auto isHeld = [&](size_t id) { return isWeight(roles[id]); };
+  auto mayTrain = [&](size_t id) {
+    const GraphTensor &tensor = file.graph.tensors[id];
+    return isHeld(id) ||
+           (roles[id] == TensorRole::Constant && isFloating(tensor.type) && !file.literal[id]);
+  };
+  if (Error error = apply("--freeze", freeze, TensorRole::Frozen, isHeld))
+    return error;
+  return apply("--train", train, TensorRole::Parameter, mayTrain);
 }
 
 bool isView(StringRef op) {

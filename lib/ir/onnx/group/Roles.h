@@ -12,6 +12,12 @@ namespace heterplan {
 /// ones. `notes` gets what had to be assumed.
 std::vector<TensorRole> decideRoles(const ModelFile &file, std::vector<std::string> &notes);
 
+/// Makes Frozen the parameters whose name matches a pattern of `freeze`, and Parameter the floating
+/// initializers that match one of `train`, which counts where both match. Fails with Usage where a
+/// pattern matches nothing.
+llvm::Error applyPatterns(const ModelFile &file, llvm::ArrayRef<std::string> freeze,
+                          llvm::ArrayRef<std::string> train, std::vector<TensorRole> &roles);
+
 /// Sets `differentiable` on every tensor of `graph`.
 void markDifferentiable(Graph &graph);
 

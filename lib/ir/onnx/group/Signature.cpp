@@ -101,6 +101,7 @@ std::string fullText(const GraphFacts &facts, ArrayRef<int> nodes) {
     print(os, tensor.shape);
     os << (tensor.differentiable ? " gradient" : "")
        << (tensor.role == TensorRole::Parameter  ? " parameter"
+           : tensor.role == TensorRole::Frozen   ? " frozen"
            : tensor.role == TensorRole::Buffer   ? " buffer"
            : tensor.role == TensorRole::Constant ? " constant"
                                                  : "");

@@ -238,7 +238,23 @@ Error ModelFile::Protos::parseFile(StringRef path, const Location &place) {
   return parse(skeletonOf((*buffer)->getBuffer(), name), place);
 }
 
-Expected<ModelFile> ModelFile::read(StringRef path) {
+/// Hands what the module says to the tensors, which get the names that they have there.
+static void takeIdentities(ParameterIdentities identities, ModelFile &file) {
+  StringMap<TensorId> ids;
+  for (size_t id = 0; id < file.graph.tensors.size(); ++id)
+    ids[file.graph.tensors[id].name] = static_cast<TensorId>(id);
+  if (identities.stated) {
+    file.parameters.emplace();
+    for (auto &[name, parameter] : *identities.stated)
+      if (auto id = ids.find(name); id != ids.end())
+        file.parameters->emplace(id->second, std::move(parameter));
+  }
+  for (auto &[name, module] : identities.modules)
+    if (auto id = ids.find(name); id != ids.end() && !ids.count(module))
+      file.graph.tensors[id->second].name = std::move(module);
+}
+
+Expected<ModelFile> ModelFile::read(StringRef path, const IdentityOptions &identity) {
   ModelFile file(std::make_unique<Protos>());
   file.path = path.str();
   if (Error error = file.protos->parseFile(path, file.at("")))
@@ -250,6 +266,9 @@ Expected<ModelFile> ModelFile::read(StringRef path) {
   file.graph.name = sys::path::stem(path).str();
   file.graph.folder = sys::path::parent_path(path).str();
   noteFoldedNormalization(file.protos->model, file.graph.notes);
+  auto identities = identifyParameters(file.protos->model, path, identity, file.graph.guesses);
+  if (!identities)
+    return identities.takeError();
   if (Error error = inlineFunctions(file.protos->model, path))
     return error;
   if (Error error = normalize(file.protos->model, file.at("")))
@@ -259,6 +278,7 @@ Expected<ModelFile> ModelFile::read(StringRef path) {
   if (Error error = file.protos->findSchemas(file))
     return error;
   readDeclarations(file.protos->model, file);
+  takeIdentities(std::move(*identities), file);
   return file;
 }
 

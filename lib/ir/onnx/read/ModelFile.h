@@ -3,6 +3,7 @@
 #pragma once
 
 #include "ir/Graph.h"
+#include "ir/onnx/read/ParameterIdentity.h"
 #include "support/Diagnostic.h"
 
 #include "llvm/ADT/ArrayRef.h"
@@ -65,7 +66,8 @@ public:
 
   /// Reads, parses and checks the file. Afterwards names are unique, every input of a node is
   /// produced before it, external data stays in the model's folder, and the checker is content.
-  static llvm::Expected<ModelFile> read(llvm::StringRef path);
+  /// `identity`: what the user says about parameters.
+  static llvm::Expected<ModelFile> read(llvm::StringRef path, const IdentityOptions &identity = {});
 
   /// As the file has it: initializers and Constant nodes are tensors with role Constant, shape and
   /// type; inputs and results of nodes have no shape yet.
@@ -73,6 +75,9 @@ public:
   std::vector<std::vector<DeclaredDim>> inputDims; // one for each of graph.inputs
   std::map<TensorId, DeclaredType> declared;       // of results of nodes
   std::map<TensorId, StatedRole> stated;           // of initializers
+  /// What the user's module says of its tensors; nothing where the file does not have it, which is
+  /// otherwise the truth about all initializers.
+  std::optional<std::map<TensorId, StatedParameter>> parameters;
   std::vector<bool> literal; // by tensor: the value of a Constant node, never trained
   int separated = 0;         // shared initializers that were made tensors of their own
   std::string path;

@@ -1,5 +1,6 @@
 #include "ir/onnx/write/TrainedModel.h"
 
+#include "ir/onnx/read/ParameterIdentity.h"
 #include "ir/onnx/read/TensorReader.h"
 #include "support/Diagnostic.h"
 #include "support/Files.h"
@@ -69,7 +70,11 @@ bool usesOutput(const onnx::GraphProto &graph, const std::string &name) {
 /// Replaces the values of one model, in memory.
 class Trainer {
 public:
-  Trainer(onnx::ModelProto &model, StringRef path) : model(model), path(path) {}
+  Trainer(onnx::ModelProto &model, StringRef path, ParameterIdentities identities)
+      : model(model), path(path), identities(std::move(identities)) {
+    for (const auto &[initializer, module] : this->identities.modules)
+      names[module] = initializer;
+  }
 
   Error replace(const TensorFile &weights) {
     for (auto &initializer : *model.mutable_graph()->mutable_initializer())
@@ -85,6 +90,8 @@ public:
         unknown.push_back(name);
     }
     removeNodes();
+    if (identities.stated)
+      setStatedParameters(model, *identities.stated);
     if (!unknown.empty())
       return Diagnostic(Diag::NotSupported, at(unknown[0]))
                  .note({}, "initializers, inputs that are weights and constants of the outermost "
@@ -108,6 +115,8 @@ public:
 private:
   onnx::ModelProto &model;
   StringRef path;
+  ParameterIdentities identities;
+  StringMap<std::string> names; // of initializers that have another one in the module, by that
   StringMap<onnx::TensorProto *> initializers;
   StringSet<> replaced; // results of nodes that are initializers now
 
@@ -115,7 +124,9 @@ private:
 
   /// What is to hold `tensor`, or null.
   Expected<onnx::TensorProto *> find(const std::string &name, const StoredTensor &tensor) {
-    if (onnx::TensorProto *found = initializers.lookup(name))
+    auto other = initializers.count(name) ? names.end() : names.find(name);
+    const std::string &inFile = other == names.end() ? name : other->second;
+    if (onnx::TensorProto *found = initializers.lookup(inFile))
       return check(*found, tensor);
     for (const auto &input : model.graph().input())
       if (input.name() == name)
@@ -147,7 +158,10 @@ private:
     return &found;
   }
 
-  static void setValues(onnx::TensorProto &target, const StoredTensor &tensor) {
+  void setValues(onnx::TensorProto &target, const StoredTensor &tensor) {
+    if (identities.stated)
+      if (auto stated = identities.stated->find(target.name()); stated != identities.stated->end())
+        stated->second.hash = sha256(tensor.bytes);
     clearValues(target);
     target.set_data_type(static_cast<int>(tensor.type));
     target.clear_dims();
@@ -303,7 +317,7 @@ size_t bytesOf(const onnx::GraphProto &graph) {
 } // namespace
 
 Expected<TrainedModelReport> writeTrainedModel(StringRef path, const TensorFile &weights,
-                                               StringRef output) {
+                                               StringRef output, const IdentityOptions &identity) {
   auto model = parseModel(path);
   if (!model)
     return model.takeError();
@@ -311,12 +325,16 @@ Expected<TrainedModelReport> writeTrainedModel(StringRef path, const TensorFile 
   auto external = hasExternal(*model, path, dataFile);
   if (!external)
     return external.takeError();
-  Trainer trainer(*model, path);
+  TrainedModelReport report;
+  auto identities = identifyParameters(*model, path, identity, report.notes);
+  if (!identities)
+    return identities.takeError();
+  report.notes.clear(); // compile has said them
+  Trainer trainer(*model, path, std::move(*identities));
   if (Error error = trainer.replace(weights))
     return error;
   if (Error error = takeExternal(*model, path))
     return error;
-  TrainedModelReport report;
   report.tensors = weights.tensors.size();
   if (int changed = trainer.setInference())
     report.notes.push_back(std::to_string(changed) +

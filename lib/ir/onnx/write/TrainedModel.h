@@ -2,6 +2,7 @@
 // shipped.
 #pragma once
 
+#include "ir/onnx/read/ParameterIdentity.h"
 #include "ir/onnx/write/TensorFile.h"
 
 #include "llvm/ADT/StringRef.h"
@@ -18,7 +19,8 @@ struct TrainedModelReport {
   std::vector<std::string> notes; // what else differs from the model
 };
 
-/// Writes to `output` the model at `path` with the values of `weights` under the same names: in
+/// Writes to `output` the model at `path` with the values of `weights` under the same names, or
+/// those of the module; `identity`: what the import was told. Values are written in
 /// place of initializers, of inputs that are weights (which get a value), and of vectors that the
 /// file shares through Identity nodes or has as Constant nodes (which become initializers). Batch
 /// normalisation and dropout are left in inference mode. Values lie in `output`.data where the
@@ -26,7 +28,9 @@ struct TrainedModelReport {
 /// where a tensor of `weights` is none of these, WrongType where type or shape differ from those of
 /// an initializer, CannotWrite where `output`.data has values of the model itself; nothing is
 /// written then.
-llvm::Expected<TrainedModelReport>
-writeTrainedModel(llvm::StringRef path, const TensorFile &weights, llvm::StringRef output);
+llvm::Expected<TrainedModelReport> writeTrainedModel(llvm::StringRef path,
+                                                     const TensorFile &weights,
+                                                     llvm::StringRef output,
+                                                     const IdentityOptions &identity = {});
 
 } // namespace heterplan

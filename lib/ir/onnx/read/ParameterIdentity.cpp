@@ -1,0 +1,443 @@
+#include "ir/onnx/read/ParameterIdentity.h"
+
+#include "ir/onnx/read/ExporterTraces.h"
+#include "ir/onnx/read/Initializers.h"
+#include "support/Diagnostic.h"
+#include "support/Files.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include "onnx/onnx_pb.h"
+
+#include <cstring>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+
+/// Bytes of a tensor whose values are compared with the hash that the file states.
+constexpr int64_t largestHashed = int64_t(16) << 20;
+/// Values that copies of merged initializers may take in all, where they lie in the file.
+constexpr size_t copyLimit = size_t(256) << 20;
+
+std::string quoted(StringRef name) { return "'" + name.take_front(100).str() + "'"; }
+
+std::string andMore(ArrayRef<std::string> names) {
+  return quoted(names[0]) +
+         (names.size() > 1 ? " and " + std::to_string(names.size() - 1) + " more" : "");
+}
+
+// ---- what the file states
+
+class Statement {
+public:
+  Statement(onnx::ModelProto &model, StringRef path, Initializers &initializers,
+            StatedParameters &stated)
+      : model(model), path(path), initializers(initializers), stated(stated) {}
+
+  Error apply() {
+    for (const auto &[name, parameter] : stated)
+      if (Error error = check(name, parameter))
+        return error;
+    return tie();
+  }
+
+private:
+  onnx::ModelProto &model;
+  StringRef path;
+  Initializers &initializers;
+  StatedParameters &stated;
+
+  Diagnostic contradiction(const std::string &name) const {
+    return Diagnostic(Diag::MalformedModel, {path.str(), 0, 0, name})
+        .note({}, "a program has changed the file after heterplan.export wrote it; plan the file "
+                  "that heterplan.export writes");
+  }
+
+  Error check(const std::string &name, const StatedParameter &parameter) {
+    int index = initializers.find(name);
+    if (index < 0 && isInput(name))
+      return Error::success();
+    if (index < 0)
+      return contradiction(name) << "the metadata state a " << kindOf(parameter) << " "
+                                 << quoted(name) << ", which the file does not have";
+    const Initializer &found = initializers.all[index];
+    if (found.shape != parameter.shape)
+      return contradiction(name) << "the metadata state another shape of " << quoted(name)
+                                 << " than the file has";
+    if (parameter.hash.empty() || storedBytes(found.type, found.count()) > largestHashed)
+      return Error::success();
+    StringRef values = initializers.values(index);
+    if (!values.empty() && sha256(values) != parameter.hash)
+      return contradiction(name) << "the metadata state other values of " << quoted(name)
+                                 << " than the file has";
+    return Error::success();
+  }
+
+  static const char *kindOf(const StatedParameter &parameter) {
+    return parameter.buffer ? "buffer" : "parameter";
+  }
+
+  bool isInput(const std::string &name) const {
+    return any_of(model.graph().input(), [&](const auto &input) { return input.name() == name; });
+  }
+
+  /// Of each group the first that the file has stays.
+  Error tie() {
+    std::map<std::string, int> first;
+    std::vector<std::string> dropped;
+    for (size_t i = 0; i < initializers.all.size(); ++i) {
+      auto parameter = stated.find(initializers.all[i].name);
+      if (parameter == stated.end() || parameter->second.tied.empty())
+        continue;
+      auto [entry, isNew] = first.try_emplace(parameter->second.tied, static_cast<int>(i));
+      if (isNew)
+        continue;
+      const Initializer &original = initializers.all[entry->second], &copy = initializers.all[i];
+      bool transposed = copy.shape.size() == 2 && copy.shape[0] == original.shape.back() &&
+                        original.shape.size() == 2 && copy.shape[1] == original.shape[0];
+      if (copy.shape != original.shape && !transposed)
+        return contradiction(copy.name) << "the metadata tie " << quoted(copy.name) << " to "
+                                        << quoted(original.name) << ", which has another shape";
+      initializers.replace(static_cast<int>(i), entry->second, copy.shape != original.shape);
+      dropped.push_back(copy.name);
+    }
+    for (const std::string &name : dropped)
+      stated.erase(name);
+    return Error::success();
+  }
+};
+
+// ---- what is inferred
+
+/// "blocks.0.norm" of a node of PyTorch's newer exporter; nothing where it does not say.
+std::optional<std::string> moduleOf(const onnx::NodeProto &node) {
+  std::string scopes = metadataOf(node, "pkg.torch.onnx.name_scopes");
+  SmallVector<StringRef, 8> parts;
+  StringRef(scopes).trim("[]").split(parts, ',');
+  if (parts.size() < 2)
+    return std::nullopt;
+  return parts[parts.size() - 2].trim(" '\"").str();
+}
+
+/// `name` with each number in it replaced by '#': clones of one module have equal ones.
+std::string withoutNumbers(StringRef name) {
+  std::string result;
+  for (char c : name)
+    if (!isDigit(c))
+      result += c;
+    else if (result.empty() || result.back() != '#')
+      result += '#';
+  return result;
+}
+
+/// Whether a name is that of a module's member, as PyTorch has them: "block.0.scale".
+bool isMember(StringRef name) {
+  return name.contains('.') && !name.contains("::") && !name.contains('/');
+}
+
+/// What PyTorch's module of a normalisation calls operand `operand` of `node`; "" of other nodes.
+std::string normMember(const onnx::NodeProto &node, int operand) {
+  static const StringMap<int> members = {{"LayerNormalization", 3},
+                                         {"InstanceNormalization", 3},
+                                         {"GroupNormalization", 3},
+                                         {"BatchNormalization", 5}};
+  static const char *const names[] = {"", "weight", "bias", "running_mean", "running_var"};
+  return operand < members.lookup(node.op_type()) ? names[operand] : "";
+}
+
+/// Whether operand `operand` of `node` is a vector of a layer, whatever its values.
+bool isVectorOperand(const onnx::NodeProto &node, int operand) {
+  return !normMember(node, operand).empty() ||
+         ((node.op_type() == "Gemm" || node.op_type() == "Conv") && operand == 2);
+}
+
+/// A member of a module: what may have been merged with others.
+struct Member {
+  std::string module, leaf; // "": not known what the module calls it
+  bool operator==(const Member &) const = default;
+};
+
+class Inference {
+public:
+  Inference(Initializers &initializers, const IdentityOptions &options,
+            std::vector<std::string> &notes)
+      : initializers(initializers), options(options), notes(notes) {}
+
+  void run() {
+    for (size_t i = 0; i < initializers.all.size(); ++i)
+      if (isCandidate(static_cast<int>(i)))
+        separate(static_cast<int>(i));
+    tieCopies();
+    if (!separated.empty())
+      notes.push_back(std::to_string(copies) + " parameters that the file merges with others, as " +
+                      "exporters do with equal initial values, are trained apart (" +
+                      andMore(separated) + "); --tie overrules");
+    if (!tied.empty())
+      notes.push_back(std::to_string(tied.size()) + " copies of weights, " + andMore(tied) +
+                      ", are trained as one with what they are copied from; --untie overrules");
+  }
+
+private:
+  using Uses = std::vector<std::pair<int, int>>;
+
+  Initializers &initializers;
+  const IdentityOptions &options;
+  std::vector<std::string> &notes;
+  std::vector<std::string> separated, tied;
+  int copies = 0;
+  size_t copied = 0;
+
+  bool isUntied(StringRef name) const {
+    return any_of(options.untie,
+                  [&](const std::string &pattern) { return matchesPattern(name, pattern); });
+  }
+
+  bool isTied(const std::string &name) const {
+    return any_of(options.tie, [&](const auto &group) { return is_contained(group, name); });
+  }
+
+  bool isCandidate(int index) const {
+    const Initializer &each = initializers.all[index];
+    return isFloating(each.type) && each.uses.size() > 1 && !each.elsewhere &&
+           (each.count() > 1 || isMember(each.name)) && !isTied(each.name);
+  }
+
+  /// Whether all elements are equal; for vectors without values as well, since only those of equal
+  /// elements are merged as a rule.
+  bool isUniform(int index) {
+    StringRef bytes = initializers.values(index);
+    if (bytes.empty())
+      return initializers.all[index].shape.size() <= 1;
+    auto size = static_cast<size_t>(sizeOf(initializers.all[index].type));
+    return size && bytes.drop_front(size) == bytes.drop_back(size);
+  }
+
+  /// Gives the uses of an initializer by another module an initializer of their own: all of them
+  /// where its elements are equal, else those by clones of the first module.
+  void separate(int index) {
+    const Initializer each = initializers.all[index];
+    SmallVector<std::pair<Member, Uses>, 4> members; // in the order of their first use
+    for (auto use : each.uses) {
+      const onnx::NodeProto &node = initializers.node(use.first);
+      auto module = moduleOf(node);
+      if (!module)
+        return separateByNode(index);
+      Member member{*module, normMember(node, use.second)};
+      auto *known = find_if(members, [&](const auto &other) { return other.first == member; });
+      if (known == members.end())
+        known = members.insert(known, {member, {}});
+      known->second.push_back(use);
+    }
+    bool apart = isUntied(each.name) || isUniform(index);
+    const Member owner = ownerOf(each.name, members);
+    const std::string leaf = leafOf(each.name, owner.module);
+    for (const auto &[member, uses] : members)
+      if (member != owner &&
+          (apart || withoutNumbers(member.module) == withoutNumbers(owner.module)))
+        copy(index, member.module, member.leaf.empty() ? leaf : member.leaf, uses);
+  }
+
+  /// The member that the name says the initializer is.
+  static Member ownerOf(StringRef name, ArrayRef<std::pair<Member, Uses>> members) {
+    const Member *owner = nullptr;
+    for (const auto &[member, uses] : members) {
+      bool fits = name.startswith(member.module + ".") &&
+                  (member.leaf.empty() || name == member.module + "." + member.leaf);
+      if (fits && (!owner || member.module.size() > owner->module.size()))
+        owner = &member;
+    }
+    return owner ? *owner : members[0].first;
+  }
+
+  /// What follows the module in the name of its parameter.
+  static std::string leafOf(StringRef name, const std::string &owner) {
+    if (!owner.empty() && name.consume_front(owner + "."))
+      return name.str();
+    return name.rsplit('.').second.empty() ? name.str() : name.rsplit('.').second.str();
+  }
+
+  /// Without scopes: uniform weights and biases of several layers.
+  void separateByNode(int index) {
+    const Initializer each = initializers.all[index];
+    bool apart = isUntied(each.name);
+    bool weights = all_of(each.uses, [&](auto use) {
+      return isVectorOperand(initializers.node(use.first), use.second);
+    });
+    if (!apart && (!weights || each.shape.size() != 1 || !isUniform(index)))
+      return;
+    for (size_t i = 1; i < each.uses.size(); ++i)
+      copy(index, "", each.name + "_" + std::to_string(i), {each.uses[i]});
+  }
+
+  void copy(int index, const std::string &module, const std::string &leaf, const Uses &uses) {
+    const std::string wanted = module.empty() ? leaf : module + "." + leaf;
+    copied += initializers.values(index).size();
+    if (copied > copyLimit)
+      return;
+    std::string name = wanted;
+    for (int i = 2; initializers.isTaken(name); ++i)
+      name = wanted + "_" + std::to_string(i);
+    initializers.separate(index, name, uses);
+    ++copies;
+    const std::string &from = initializers.all[index].name;
+    if (separated.empty() || separated.back() != from)
+      separated.push_back(from);
+  }
+
+  // -- copies of one tensor
+
+  /// Equal for a matrix and its transpose.
+  std::string keyOf(int index, StringRef bytes) const {
+    const Initializer &each = initializers.all[index];
+    auto size = static_cast<size_t>(sizeOf(each.type));
+    SmallVector<int64_t, 4> shape = each.shape;
+    if (shape.size() == 2 && shape[0] > shape[1])
+      std::swap(shape[0], shape[1]);
+    std::string key = std::to_string(static_cast<int>(each.type));
+    for (int64_t dim : shape)
+      key += "," + std::to_string(dim);
+    return key + ":" + bytes.take_front(size).str() + bytes.take_back(size).str();
+  }
+
+  bool isTransposed(int first, int second) {
+    const Initializer &a = initializers.all[first], &b = initializers.all[second];
+    if (a.shape.size() != 2 || b.shape.size() != 2 || a.shape[0] != b.shape[1] ||
+        a.shape[1] != b.shape[0])
+      return false;
+    auto size = static_cast<size_t>(sizeOf(a.type));
+    auto rows = static_cast<size_t>(a.shape[0]), columns = static_cast<size_t>(a.shape[1]);
+    StringRef left = initializers.values(first), right = initializers.values(second);
+    for (size_t i = 0; i < rows; ++i)
+      for (size_t k = 0; k < columns; ++k)
+        if (std::memcmp(left.data() + (i * columns + k) * size,
+                        right.data() + (k * rows + i) * size, size) != 0)
+          return false;
+    return true;
+  }
+
+  /// Matrices of two modules that are equal, or one the transpose of the other, are one weight;
+  /// clones of a module are not, and neither is what has nothing but equal elements.
+  void tieCopies() {
+    std::map<std::string, std::vector<int>> equal;
+    for (size_t i = 0; i < initializers.all.size(); ++i) {
+      const Initializer &each = initializers.all[i];
+      int index = static_cast<int>(i);
+      if (!isFloating(each.type) || each.shape.size() < 2 || each.elsewhere || each.uses.empty() ||
+          isUntied(each.name) || isTied(each.name))
+        continue;
+      StringRef bytes = initializers.values(index);
+      if (!bytes.empty() && !isUniform(index))
+        equal[keyOf(index, bytes)].push_back(index);
+    }
+    for (auto &[key, group] : equal)
+      if (group.size() > 1)
+        tieGroup(std::move(group));
+  }
+
+  /// Those with names of modules first.
+  void tieGroup(std::vector<int> group) {
+    std::stable_partition(group.begin(), group.end(),
+                          [&](int index) { return isMember(initializers.all[index].name); });
+    std::vector<int> originals;
+    for (int index : group) {
+      bool found = any_of(originals, [&](int original) { return tie(index, original); });
+      if (!found)
+        originals.push_back(index);
+    }
+  }
+
+  bool tie(int copy, int original) {
+    const Initializer &a = initializers.all[original], &b = initializers.all[copy];
+    if (withoutNumbers(a.name) == withoutNumbers(b.name))
+      return false;
+    bool same = a.shape == b.shape && initializers.values(copy) == initializers.values(original);
+    if (!same && !isTransposed(original, copy))
+      return false;
+    initializers.replace(copy, original, !same);
+    tied.push_back(b.name);
+    return true;
+  }
+};
+
+// ---- what the user says
+
+Error usage(const char *option, const Twine &why) {
+  return Diagnostic(Diag::Usage, {"", 0, 0, option}) << why.str();
+}
+
+Error tieStated(Initializers &initializers, const IdentityOptions &options) {
+  for (const auto &group : options.tie) {
+    int original = initializers.find(group[0]);
+    for (const std::string &name : group) {
+      int copy = initializers.find(name);
+      if (copy < 0)
+        return usage("--tie", "the model has no parameter '" + name + "'");
+      const Initializer &a = initializers.all[original], &b = initializers.all[copy];
+      bool transposed = a.shape.size() == 2 && b.shape.size() == 2 && a.shape[0] == b.shape[1] &&
+                        a.shape[1] == b.shape[0];
+      if (a.type != b.type || (a.shape != b.shape && !transposed))
+        return usage("--tie", "'" + group[0] + "' and '" + name + "' differ in type or shape");
+      if (copy != original)
+        initializers.replace(copy, original, a.shape != b.shape);
+    }
+  }
+  return Error::success();
+}
+
+Error checkUntied(const Initializers &initializers, const IdentityOptions &options) {
+  for (const std::string &pattern : options.untie)
+    if (none_of(initializers.all,
+                [&](const Initializer &each) { return matchesPattern(each.name, pattern); }))
+      return usage("--untie", "no parameter of the model is called '" + pattern + "'");
+  return Error::success();
+}
+
+} // namespace
+
+bool matchesPattern(StringRef text, StringRef pattern) {
+  size_t star = pattern.find('*');
+  if (star == StringRef::npos)
+    return text == pattern;
+  if (!text.consume_front(pattern.take_front(star)))
+    return false;
+  pattern = pattern.drop_front(star + 1);
+  for (size_t skip = 0; skip <= text.size(); ++skip)
+    if (matchesPattern(text.drop_front(skip), pattern))
+      return true;
+  return false;
+}
+
+Expected<ParameterIdentities> identifyParameters(onnx::ModelProto &model, StringRef path,
+                                                 const IdentityOptions &options,
+                                                 std::vector<std::string> &notes) {
+  ParameterIdentities result;
+  auto stated = statedParameters(model, path);
+  if (!stated)
+    return stated.takeError();
+  result.stated = std::move(*stated);
+  Initializers initializers(model, path);
+  if (Error error = checkUntied(initializers, options))
+    return error;
+  if (result.stated) {
+    if (!options.tie.empty() || !options.untie.empty())
+      return usage(options.tie.empty() ? "--untie" : "--tie",
+                   "the file states which parameters are one: change the module, and export it "
+                   "again");
+    if (Error error = Statement(model, path, initializers, *result.stated).apply())
+      return error;
+    for (const auto &[name, parameter] : *result.stated)
+      if (parameter.module != name && !parameter.module.empty())
+        result.modules[name] = parameter.module;
+  } else {
+    if (Error error = tieStated(initializers, options))
+      return error;
+    Inference(initializers, options, notes).run();
+  }
+  initializers.finish();
+  return result;
+}
+
+} // namespace heterplan

@@ -1,0 +1,109 @@
+"""What a module says about its tensors, in the metadata of its ONNX file: the truth for the import.
+
+`heterplan.parameters` is a JSON object by the name of the initializer; docs/formats.md lists the fields.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .errors import HeterplanError
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+KEY, VERSION_KEY, VERSION = "heterplan.parameters", "heterplan.parameters.version", "1"
+
+
+@dataclass(frozen=True)
+class _Held:
+    """A tensor of the module: the first name that the module has for it, and all of them."""
+
+    name: str
+    names: tuple[str, ...]
+    tensor: Tensor
+    is_buffer: bool
+
+    @property
+    def is_trained(self) -> bool:
+        return not self.is_buffer and self.tensor.requires_grad
+
+
+def _held(module: nn.Module) -> list[_Held]:
+    """Each tensor once, by identity: two names of one parameter are a tie."""
+    names: dict[int, list[str]] = {}
+    tensors: dict[int, tuple[Tensor, bool]] = {}
+    kinds: tuple[tuple[Any, bool], ...] = ((module.named_parameters, False), (module.named_buffers, True))
+    for listed, is_buffer in kinds:
+        for name, tensor in listed(remove_duplicate=False):
+            names.setdefault(id(tensor), []).append(name)
+            tensors[id(tensor)] = tensor, is_buffer
+    return [_Held(all_[0], tuple(all_), *tensors[key]) for key, all_ in names.items()]
+
+
+def _hash(tensor: Tensor) -> str | None:
+    """Of the values as a file stores them; None where there are none."""
+    import torch
+
+    if tensor.is_meta:
+        return None
+    values = tensor.detach().cpu().contiguous().reshape(-1)
+    return hashlib.sha256(values.view(torch.uint8).numpy().tobytes()).hexdigest()
+
+
+def state_parameters(path: str | os.PathLike[str], module: nn.Module) -> None:
+    """Writes what `module` says into the ONNX file at `path`, which was exported from it.
+
+    Raises HeterplanError where a trained parameter of the module is not in the file although the module
+    computes with it: the file would train something else.
+    """
+    import onnx
+
+    model = onnx.load(path, load_external_data=False)
+    held = {name: each for each in _held(module) for name in each.names}
+    given = [*model.graph.initializer, *model.graph.input]
+    found = {each.name: held[each.name] for each in given if each.name in held}
+    _refuse_lost(path, module, set(found.values()), model)
+    entries = {
+        name: {
+            "module": name,
+            "kind": "buffer" if each.is_buffer else "parameter",
+            "trained": each.is_trained,
+            "tied": each.name if len(each.names) > 1 else None,
+            "shape": list(each.tensor.shape),
+            "hash": _hash(each.tensor),
+        }
+        for name, each in found.items()
+    }
+    kept = [entry for entry in model.metadata_props if entry.key not in (KEY, VERSION_KEY)]
+    del model.metadata_props[:]
+    model.metadata_props.extend(kept)
+    for key, value in ((KEY, json.dumps(entries)), (VERSION_KEY, VERSION)):
+        entry = model.metadata_props.add()
+        entry.key, entry.value = key, value
+    onnx.save(model, path)
+
+
+def _refuse_lost(
+    path: str | os.PathLike[str], module: nn.Module, found: set[_Held], model: Any
+) -> None:
+    """An exporter may compute with a parameter and leave the result in the file. A parameter that the module
+    does not use is not in the file either: only what is left over tells them apart."""
+    lost = [each.name for each in _held(module) if each.is_trained and each not in found]
+    known = {name for each in _held(module) for name in each.names}
+    made = [
+        each.name
+        for each in model.graph.initializer
+        if each.name not in known and each.data_type in (1, 10, 11, 16) and len(each.dims) > 0
+    ]
+    if lost and made:
+        raise HeterplanError(
+            f"{os.fspath(path)}: the exporter has computed '{made[0]}' from parameters of the module, and "
+            f"'{lost[0]}'"
+            + (f" and {len(lost) - 1} more are" if len(lost) > 1 else " is")
+            + " not in the file: they could not be trained. Compute with parameters in forward(), not before it"
+        )
