@@ -52,7 +52,8 @@ def compile(
     answer = run(["compile", *words, *option_words(options)])
     if answer.status:
         raise Infeasible(json.loads(answer.output))
-    return Plan(output, path, keep=keep)
+    is_file = isinstance(model, (str, os.PathLike))
+    return Plan(output, path, keep=keep, module=None if is_file else model)
 
 
 def _model_file(model: nn.Module | PathLike, inputs: Inputs | None, output: Path) -> Path:

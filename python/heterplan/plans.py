@@ -66,11 +66,13 @@ class Plan:
         model: str | os.PathLike[str] | None = None,
         *,
         keep: object = None,
+        module: nn.Module | None = None,
     ) -> None:
-        """`model`: the file that was planned. `keep` lives as long as the plan (a temporary folder)."""
+        """`model`: the file that was planned, exported from `module`. `keep` lives as long as the plan (a
+        temporary folder)."""
         self.directory = Path(directory)
         self.model = None if model is None else Path(model)
-        self._keep = keep
+        self._keep, self._module = keep, module
         text = (self.directory / "plan.json").read_text(encoding="utf-8")
         self.json: dict[str, Any] = json.loads(text)
 
@@ -145,9 +147,26 @@ class Plan:
         result: dict[str, Any] = json.loads(expect_done(run(words, echo=echo)).output)
         return result
 
+    def check(
+        self, steps: int = 5, module: nn.Module | None = None, **options: object
+    ) -> dict[str, Any]:
+        """Trains the module itself in PyTorch beside the plan, both in double precision and with the same
+        data, and compares the losses and every parameter. The ranks are compared with one process, too.
+
+        `module`: of a plan that was made from a file; it has the values and the names of that file.
+        `options` as for run(). Returns what run() does. Raises CheckFailed where they differ, HeterplanError
+        where the module and the plan do not train the same parameters, ValueError without a module.
+        """
+        from .checking import check_module
+
+        checked = self._module if module is None else module
+        if checked is None:
+            raise ValueError("the plan was made from a file; give the module that the file was exported from")
+        return check_module(self, checked, steps, options)
+
     def weights(self) -> dict[str, Tensor]:
-        """What `run` has trained, by the names of the ONNX file. For a module that heterplan.export wrote
-        these are those of its state: `module.load_state_dict(plan.weights(), strict=False)`."""
+        """What `run` has trained, by the names that the module has for it, where the file states them, else by
+        those of the ONNX file: `module.load_state_dict(plan.weights(), strict=False)`."""
         from .modules import read_tensors
 
         return read_tensors(self.directory / "trained/model.safetensors")

@@ -67,6 +67,11 @@ def token_cross_entropy(outputs: tuple[Tensor, ...], targets: Tensor) -> Summed:
 
 def mean_squared_error(outputs: tuple[Tensor, ...], targets: Tensor) -> Tensor:
     predicted = _precise(outputs[0])
+    if targets.shape != predicted.shape:
+        raise RuntimeFault(
+            f"--loss mse: the targets are {list(targets.shape)}, the output is {list(predicted.shape)}: give "
+            "targets of that shape, or --loss cross_entropy for class numbers"
+        )
     return functional.mse_loss(predicted, targets.to(predicted.dtype))
 
 

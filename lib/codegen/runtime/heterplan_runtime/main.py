@@ -73,6 +73,10 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         "--check", action="store_true",
         help="compare losses, gradients, parameters and optimizer state with one process, all in double precision",
     )  # fmt: skip
+    add(
+        "--module", metavar="FILE.py:FUNCTION",
+        help="with --check: compare with the module that FUNCTION returns, trained by PyTorch alone",
+    )  # fmt: skip
     add("--json", type=Path, metavar="FILE", help="write the result")
     add("--trace", type=Path, metavar="FILE", help="write the Timeline of the last step")
     add(
@@ -191,6 +195,8 @@ def _check_files(options: argparse.Namespace) -> None:
 
 def _run(arguments: list[str]) -> int:
     options = parse(arguments)
+    if options.module and not options.check:
+        raise RuntimeFault("--module is what --check compares with; give --check, too")
     if "RANK" in os.environ:
         check_environment()
         end_with_parent()

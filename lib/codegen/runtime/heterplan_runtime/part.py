@@ -297,8 +297,12 @@ class PartExecution:
             loss = self._weighed(self._loss.function(state.outputs, self._targets(state)), samples)
         if samples:
             self._losses.append(loss.detach())
-        if loss.requires_grad:
-            torch.autograd.backward(loss)
+        if not loss.requires_grad:
+            raise RuntimeFault(
+                f"--loss {self._loss.name}: the loss has no gradient, so that nothing would be trained; compute it "
+                "from an output of the model that has one, without detach() or operations on integers"
+            )
+        torch.autograd.backward(loss)
 
     def _targets(self, state: MicroBatch) -> Any:
         if state.batch is None:

@@ -19,11 +19,12 @@ from .lasting import first_step, make_checkpoints, save_trained, weights_folder
 from .log import make_log
 from .loop import TrainingLoop
 from .machine import Usage, describe
+from .module_reference import ModuleReference, load_module
 from .program import RankProgram, read_rank_program
 from .recorder import write_trace
 from .reference import Reference
 from .result import HALF_TOLERANCE, Result
-from .state_check import HALF_STATE_TOLERANCE, worst_difference
+from .state_check import HALF_STATE_TOLERANCE, StateEntry, worst_difference
 from .watch import Watch
 
 
@@ -101,22 +102,36 @@ def _programs(run: Run) -> list[RankProgram]:
     return [read_rank_program(run.options.directory, rank) for rank in range(run.program.world_size)]
 
 
+def _make_reference(run: Run, result: Result) -> Reference | ModuleReference:
+    facts = (
+        run.program, run.model, run.options.directory, run.data, run.loss, run.options.seed, run.rule,
+        run.communicator.device, result.first_step,
+    )  # fmt: skip
+    if run.options.module:
+        return ModuleReference(load_module(run.options.module), *facts)
+    return Reference(*facts, _programs(run) if run.plan.batch_norm == "local" else ())
+
+
+def _comparable(run: Run, entries: list[StateEntry]) -> list[StateEntry]:
+    """What the user's module has too."""
+    names = run.model.trained()
+    return [each for each in entries if each.kind in ("value", "gradient") and each.name in names]
+
+
 def _check(run: Run, interpreter: Interpreter, result: Result, epochs: Epochs) -> None:
     """Rank 0 trains alone; the others wait for its losses, then show it what they have come to."""
     losses: list[float] = []
     expected = None
+    entries = [*interpreter.gradients, *interpreter.state_entries()]
+    if run.options.module:
+        entries = _comparable(run, entries)
     if run.leads:
-        reference = Reference(
-            run.program, run.model, run.options.directory, run.data, run.loss,
-            run.options.seed, run.rule, run.communicator.device, result.first_step,
-            _programs(run) if run.plan.batch_norm == "local" else (),
-        )  # fmt: skip
+        reference = _make_reference(run, result)
         steps = range(run.options.steps)
         losses = [reference.run_step(step, epochs.batch_at(step)) for step in steps]
         losses = losses[result.first_step :]
         expected = reference.state(result.state_tolerance)
     result.reference_losses = run.communicator.wait_for_rank0(losses)
-    entries = [*interpreter.gradients, *interpreter.state_entries()]
     result.state_difference, result.differing_state = worst_difference(
         run.communicator, entries, expected
     )
@@ -213,23 +228,25 @@ def _evaluation(run: Run) -> Evaluation | None:
 
 def _report_check(run: Run, result: Result) -> None:
     """Raises CheckFailed where there is a difference."""
+    alone = "the module" if run.options.module else "one process"
     if result.passed:
+        state = "" if run.options.module else " and optimizer state"
         run.say(
-            f"check: {len(result.losses)} losses equal those of one process "
+            f"check: {len(result.losses)} losses equal those of {alone} "
             f"(largest relative difference {result.difference:.1e}), and so do the gradients of the first "
-            f"step, parameters, buffers and optimizer state (off by "
+            f"step, parameters, buffers{state} (off by "
             f"{result.state_difference * result.state_tolerance:.1e} of their movement)"
         )
         return
     for step, (found, wanted) in enumerate(zip(result.losses, result.reference_losses or [])):
-        run.say(f"check: step {step + 1}: {found:.10g} here, {wanted:.10g} in one process")
+        run.say(f"check: step {step + 1}: {found:.10g} here, {wanted:.10g} in {alone}")
     if result.difference <= result.tolerance:
         raise CheckFailed(
-            f"{result.differing_state}, has not moved as in one process: it is off by "
+            f"{result.differing_state}, has not moved as in {alone}: it is off by "
             f"{result.state_difference * result.state_tolerance:.1e} of the movement (accepted "
             f"{result.state_tolerance:.0e})"
         )
     raise CheckFailed(
-        f"losses differ from those of one process by {result.difference:.1e} (relative; "
+        f"losses differ from those of {alone} by {result.difference:.1e} (relative; "
         f"accepted {result.tolerance:.0e})"
     )
