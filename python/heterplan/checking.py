@@ -40,7 +40,7 @@ def _reference(plan: Plan, module: nn.Module, options: Any) -> Any:
     program = _part("program").read_rank_program(plan.directory, 0)
     loss = _part("losses").make_loss(options.loss, model.prediction)
     data = _part("data_option").make_data(
-        "--data", options.data, model, loss, options.seed, program.global_batch
+        "--data", options.data, model, loss, options.seed, program.global_batch, options.epoch_samples
     )
     update = _part("update_rule")
     rule = update.UpdateRule(

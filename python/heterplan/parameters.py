@@ -1,4 +1,4 @@
-"""What a module says about its tensors, in the metadata of its ONNX file: the truth for the import.
+"""The metadata of an ONNX file in which a module states its tensors: the truth for the import.
 
 `heterplan.parameters` is a JSON object by the name of the initializer; docs/formats.md lists the fields.
 """
@@ -46,7 +46,7 @@ def _held(module: nn.Module) -> list[_Held]:
 
 
 def _hash(tensor: Tensor) -> str | None:
-    """Of the values as a file stores them; None where there are none."""
+    """SHA-256 of the values as a file stores them; None if there are none."""
     import torch
 
     if tensor.is_meta:

@@ -1,4 +1,4 @@
-"""What trains is the module's: frozen parameters, ties, merged initializers, names."""
+"""Plans train the parameters of the module: frozen ones, ties, merged initializers, names."""
 
 from __future__ import annotations
 

@@ -96,6 +96,18 @@ def test_each_epoch_has_an_order_of_its_own(tmp_path, monkeypatch):
     assert [n for step in range(5) for n in numbers_of(other.load(step, range(4)))] != found
 
 
+def test_epochs_of_stated_length_hold_each_sample_once(tmp_path, monkeypatch):
+    (tmp_path / "samples_of_test.py").write_text(MINE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    data = make_data(
+        "--data", "samples_of_test:shuffled", MODEL, make_loss("mse", Y), 0, global_batch=4, epoch_samples=10
+    )
+    sizes = [4, 4, 2] * 2
+    found = [numbers_of(data.load(step, range(size))) for step, size in enumerate(sizes)]
+    for epoch in (found[:3], found[3:]):
+        assert sorted(number for batch in epoch for number in batch) == list(range(10))
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [

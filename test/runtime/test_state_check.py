@@ -70,6 +70,19 @@ def test_state_that_one_process_has_not_is_found(found: StateEntry):
     assert expected().difference(found) == float("inf")
 
 
+def test_gradients_that_one_process_has_not_may_be_zero():
+    assert expected().difference(entry(torch.zeros(4), "gradient", "unused")) == 0
+    assert expected().difference(entry(torch.ones(4), "gradient", "unused")) == float("inf")
+    assert expected().difference(entry(torch.zeros(4), name="unused")) == float("inf")
+
+
+def test_infinite_constants_are_equal():
+    mask = torch.tensor([0.0, -float("inf")], dtype=torch.float64)
+    state = ExpectedState([entry(mask, name="mask")], [entry(mask.clone(), name="mask")])
+    assert state.difference(entry(mask.clone(), name="mask")) == 0
+    assert state.difference(entry(torch.zeros(2), name="mask")) == float("inf")
+
+
 def test_adam_counts_where_gradients_are_more_than_rounding():
     squares = torch.ones(40, dtype=torch.float64)
     squares[5] = 1e-14

@@ -43,9 +43,8 @@ void noteAssumptions(const std::vector<std::string> &notes, const CompileOptions
 void printNotes(const PlanningInputs &inputs, const CompileOptions &options) {
   std::vector<std::string> notes = inputs.problem.graph.notes;
   if (inputs.graph)
-    erase_if(notes, [&](const std::string &note) {
-      return is_contained(inputs.graph->guesses, note);
-    });
+    erase_if(notes,
+             [&](const std::string &note) { return is_contained(inputs.graph->guesses, note); });
   noteAssumptions(notes, options);
   if (!inputs.graph)
     return;

@@ -115,7 +115,9 @@ def prepare(options: argparse.Namespace) -> Run:
 def _make_data(
     options: argparse.Namespace, model: Model, loss: Loss, global_batch: int, device: torch.device
 ) -> PrefetchedData:
-    source = make_data("--data", options.data, model, loss, options.seed, global_batch)
+    source = make_data(
+        "--data", options.data, model, loss, options.seed, global_batch, options.epoch_samples
+    )
     workers = options.data_workers
     if workers is None:
         workers = int(":" in options.data) or class_of(device).spare_workers()

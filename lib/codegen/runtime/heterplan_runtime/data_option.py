@@ -6,6 +6,7 @@ import inspect
 from typing import Any
 
 from .data import DataSource, RandomData, UserData
+from .epochs import Epochs
 from .errors import RuntimeFault
 from .losses import Loss, import_object
 from .map_dataset import map_dataset
@@ -13,7 +14,13 @@ from .model import Model
 
 
 def make_data(
-    option: str, text: str, model: Model, loss: Loss, seed: int, global_batch: int
+    option: str,
+    text: str,
+    model: Model,
+    loss: Loss,
+    seed: int,
+    global_batch: int,
+    epoch_samples: int = 0,
 ) -> DataSource:
     """Random samples, or what `module:name` is: a function of step and samples, a data set, a DataLoader,
     or a function without arguments that makes one of these."""
@@ -25,7 +32,7 @@ def make_data(
     found = import_object(text, option)
     if callable(found) and not _is_indexed(found) and not _parameters(found):
         found = found()
-    if source := map_dataset(what, found, model, global_batch, seed):
+    if source := map_dataset(what, found, model, Epochs(global_batch, epoch_samples), seed):
         return source
     if not callable(found):
         raise RuntimeFault(f"{what}: not a function of step and samples, a data set or a DataLoader")

@@ -25,6 +25,12 @@ class Epochs:
     def is_uneven(self) -> bool:
         return self.samples % self.batch != 0
 
+    def first_sample(self, step: int) -> int:
+        """Number of the first sample of `step`, counted over all epochs."""
+        if not self.is_uneven:
+            return step * self.batch
+        return step // self.steps * self.samples + step % self.steps * self.batch
+
     def batch_at(self, step: int) -> int:
         if not self.is_uneven:
             return self.batch

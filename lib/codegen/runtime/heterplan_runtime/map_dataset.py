@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, RandomSampler, SequentialSampler, default_collate
 
 from .data import Batch
+from .epochs import Epochs
 from .errors import RuntimeFault
 from .model import Model, seed_of
 from .program import TensorSpec
@@ -21,28 +22,29 @@ TARGETS = ("targets", "target", "labels", "label")
 
 
 class MapDataset:
-    """Epoch after epoch in one sequence, in which global batches may reach from one into the next."""
+    """Epoch after epoch in one sequence, in which global batches may reach from one into the next, unless
+    epochs of so many samples are asked for."""
 
     def __init__(
         self,
         what: str,
         dataset: Any,
         model: Model,
-        global_batch: int,
+        epochs: Epochs,
         seed: int,
         shuffle: bool = False,
         collate: Callable[[list[Any]], Any] = default_collate,
     ) -> None:
         """`what`: the option and its text, for errors. `shuffle`: each epoch in an order of its own."""
         self._what, self._dataset, self._model = what, dataset, model
-        self._global_batch, self._seed = global_batch, seed
+        self._epochs, self._seed = epochs, seed
         self._shuffle, self._collate = shuffle, collate
         self._length = len(dataset)
         if not self._length:
             raise RuntimeFault(f"{what}: the data set is empty")
 
     def load(self, step: int, samples: range) -> Batch:
-        first = step * self._global_batch
+        first = self._epochs.first_sample(step)
         items = [self._item(first + sample) for sample in samples]
         try:
             whole = self._model.is_whole and len(items) == 1
@@ -103,7 +105,7 @@ def _typed(value: Tensor, spec: TensorSpec) -> Tensor:
 
 
 def map_dataset(
-    what: str, found: Any, model: Model, global_batch: int, seed: int
+    what: str, found: Any, model: Model, epochs: Epochs, seed: int
 ) -> MapDataset | None:
     """Of a data set or a DataLoader; None where it is neither."""
     if isinstance(found, DataLoader):
@@ -111,11 +113,11 @@ def map_dataset(
         if not isinstance(found.sampler, (RandomSampler, SequentialSampler)):
             raise RuntimeFault(f"{what}: the sampler of the DataLoader is not supported; give its data set")
         shuffle = isinstance(found.sampler, RandomSampler)
-        return MapDataset(what, found.dataset, model, global_batch, seed, shuffle, found.collate_fn)
+        return MapDataset(what, found.dataset, model, epochs, seed, shuffle, found.collate_fn)
     if isinstance(found, IterableDataset):
         _check_indexed(what, found)
     if hasattr(found, "__getitem__") and hasattr(found, "__len__"):
-        return MapDataset(what, found, model, global_batch, seed)
+        return MapDataset(what, found, model, epochs, seed)
     return None
 
 

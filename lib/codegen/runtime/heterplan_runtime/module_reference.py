@@ -1,5 +1,5 @@
-"""The training of the user's module itself, in PyTorch: what `--check --module` compares the plan with. Nothing
-of the import takes part: the values, the forward pass and what is trained are the module's."""
+"""The training of the user's module itself, in PyTorch, with which `--check --module` compares the plan. The
+values, the forward pass and the set of trained parameters are the module's; the import has no part in it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropou
 
 
 def load_module(text: str) -> nn.Module:
-    """What the function of `FILE.py:FUNCTION` returns."""
+    """Returns what the function of `FILE.py:FUNCTION` returns."""
     path, _, name = text.rpartition(":")
     if not path or not Path(path).is_file():
         raise RuntimeFault(f"--module {text}: expected FILE.py:FUNCTION, the path of a file that is there")
@@ -88,7 +88,7 @@ class ModuleReference:
         self._initial = [replace(entry, values=entry.values.clone()) for entry in self._values()]
 
     def _check_names(self) -> None:
-        """What is trained must be the same, whatever the losses say."""
+        """Raises RuntimeFault if plan and module do not train the same parameters."""
         trained = {
             name
             for stage in self._model.stages
@@ -152,7 +152,7 @@ class ModuleReference:
         return [entry for name, each in both.items() for entry in self._entries("value", name, each)]
 
     def state(self, tolerance: float) -> ExpectedState:
-        """What the steps so far have led to, and the gradients of the first one that is compared."""
+        """Returns the result of the steps so far, and the gradients of the first compared step."""
         final = [*self._gradients, *self._values()]
         for name, optimizer in self._optimizers.items():
             for alias in self._names[name]:

@@ -109,6 +109,8 @@ class ExpectedState:
         """At most 1 where it is accepted; infinite where there is no such state or no number."""
         key = _key(found)
         wanted = self._final.get(key)
+        if wanted is None and found.kind != "value" and not bool(found.values.count_nonzero()):
+            return 0.0  # no gradient reaches it in one process, and here it has the gradient zero
         if wanted is None or found.end > wanted.numel():
             return float("inf")
         part = slice(found.begin, found.end)
@@ -116,7 +118,7 @@ class ExpectedState:
             return 0.0 if torch.equal(found.values, wanted[part]) else float("inf")
         initial = self._initial.get(key)
         moved = _moved(wanted[part], None if initial is None else initial[part])
-        off = found.values.double() - wanted[part].double()
+        off = _moved(found.values, wanted[part])
         trusted = self._trusted(key, part)
         if trusted is not None:
             off, moved = off[trusted], moved[trusted]
@@ -127,7 +129,7 @@ class ExpectedState:
             return 0.0
         usual = self._usual[key[:2]] * NOISE * off.numel() ** 0.5
         accepted = self._tolerance * (float(moved.norm()) + usual)
-        accepted += ROUNDING * float(wanted.double().norm())
+        accepted += ROUNDING * float(torch.where(wanted.isfinite(), wanted.double(), 0.0).norm())
         worst = float(off.norm())
         if worst != worst or (worst and not accepted):
             return float("inf")
@@ -148,7 +150,10 @@ def _key(entry: StateEntry) -> tuple[int, str, str]:
 
 
 def _moved(final: Tensor, initial: Tensor | None) -> Tensor:
-    return final.double() if initial is None else final.double() - initial.double()
+    if initial is None:
+        return final.double()
+    same = final == initial  # infinite values, too, as masks have
+    return torch.where(same, 0.0, final.double() - initial.double())
 
 
 def worst_difference(

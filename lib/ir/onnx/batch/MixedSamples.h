@@ -11,7 +11,8 @@ namespace heterplan {
 
 /// Fails with NotSupported, located at an operator of the model in `path` that combines samples, or
 /// is not proven to compute each by itself. Batch normalisation may combine them: replicas sum its
-/// statistics. Of operators of other domains nothing is known, and nothing is refused.
+/// statistics. Operators of other domains, of which
+/// nothing is known, are accepted.
 llvm::Error checkSamplesApart(const Graph &graph, llvm::StringRef path);
 
 } // namespace heterplan

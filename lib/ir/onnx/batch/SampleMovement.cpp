@@ -92,11 +92,26 @@ SampleResult stacks(const SampleNode &n) {
   return expected == n.axis() ? each(n.in(0).runs) : apart;
 }
 
-/// Where the samples themselves are cut, whole runs must stay together.
+/// Whether a Slice goes backwards along the samples, or may: samples then change places.
+static bool mayReverse(const SampleNode &n) {
+  if (n.node.op != "Slice" || !n.has(4))
+    return false;
+  for (size_t i = 0; i < n.shape(0).size(); ++i) {
+    auto axis = element(n, 3, i), step = element(n, 4, i);
+    bool isNamed = axis && (axis->fixed < 0 ? axis->fixed + n.rank(0) : axis->fixed) == n.axis();
+    if (isNamed)
+      return !step || step->perSample || step->fixed < 0;
+  }
+  return false;
+}
+
+/// If the samples themselves are cut, whole runs must stay together.
 SampleResult cuts(const SampleNode &n) {
   SampleLayout from = n.in(0);
   if (n.axis() != from.axis || !from.runs)
     return apart;
+  if (mayReverse(n))
+    return picks;
   int64_t whole = n.perSample(0), run = whole / from.runs;
   if (n.perSample() == whole)
     return each(from.runs);

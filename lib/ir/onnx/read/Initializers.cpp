@@ -11,7 +11,7 @@ using namespace llvm;
 namespace heterplan {
 
 namespace {
-/// Where `proto` keeps its values; nothing where that cannot be read, which others report.
+/// The place of the values of `proto`; nothing if it cannot be read, which others report.
 std::optional<GraphTensor> tensorOf(const onnx::TensorProto &proto, StringRef folder) {
   if (!isDataType(proto.data_type()))
     return std::nullopt;

@@ -84,7 +84,7 @@ private:
     return any_of(model.graph().input(), [&](const auto &input) { return input.name() == name; });
   }
 
-  /// Of each group the first that the file has stays.
+  /// Keeps the first tensor of each group that the file has.
   Error tie() {
     std::map<std::string, int> first;
     std::vector<std::string> dropped;
@@ -138,7 +138,7 @@ bool isMember(StringRef name) {
   return name.contains('.') && !name.contains("::") && !name.contains('/');
 }
 
-/// What PyTorch's module of a normalisation calls operand `operand` of `node`; "" of other nodes.
+/// The name of operand `operand` in PyTorch's module of a normalisation; "" for other nodes.
 std::string normMember(const onnx::NodeProto &node, int operand) {
   static const StringMap<int> members = {{"LayerNormalization", 3},
                                          {"InstanceNormalization", 3},
@@ -252,7 +252,7 @@ private:
     return owner ? *owner : members[0].first;
   }
 
-  /// What follows the module in the name of its parameter.
+  /// The part of the name behind the module.
   static std::string leafOf(StringRef name, const std::string &owner) {
     if (!owner.empty() && name.consume_front(owner + "."))
       return name.str();
@@ -337,7 +337,7 @@ private:
         tieGroup(std::move(group));
   }
 
-  /// Those with names of modules first.
+  /// Ties the members of `group`; tensors with names of modules are the originals.
   void tieGroup(std::vector<int> group) {
     std::stable_partition(group.begin(), group.end(),
                           [&](int index) { return isMember(initializers.all[index].name); });

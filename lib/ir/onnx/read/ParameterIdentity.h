@@ -20,7 +20,7 @@ class ModelProto;
 
 namespace heterplan {
 
-/// What the user says about parameters of a file that does not say it itself.
+/// The user's statements about parameters of a file that has none itself.
 struct IdentityOptions {
   /// Groups of initializers that are one parameter; names.
   std::vector<std::vector<std::string>> tie;

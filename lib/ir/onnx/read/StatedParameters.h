@@ -1,5 +1,5 @@
-// What heterplan.export writes about the tensors of a model into the metadata of its file: their
-// names in the user's module, whether they are trained, and which are one tensor there.
+// The metadata that heterplan.export writes about the tensors of a model: their names in the user's
+// module, whether they are trained, and which are one tensor there.
 #pragma once
 
 #include "ir/Graph.h"
@@ -32,7 +32,7 @@ struct StatedParameter {
 /// By the name of the initializer.
 using StatedParameters = std::map<std::string, StatedParameter>;
 
-/// What the metadata of `model` state; nothing where the file has no such metadata. Fails with
+/// The statements in the metadata of `model`; nothing if the file has no such metadata. Fails with
 /// MalformedModel, located in the file `path`, where they cannot be read, and with NewerVersion
 /// where a newer heterplan wrote them.
 llvm::Expected<std::optional<StatedParameters>> statedParameters(const onnx::ModelProto &model,
