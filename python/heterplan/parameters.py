@@ -55,8 +55,36 @@ def _hash(tensor: Tensor) -> str | None:
     return hashlib.sha256(values.view(torch.uint8).numpy().tobytes()).hexdigest()
 
 
-def state_parameters(path: str | os.PathLike[str], module: nn.Module) -> None:
-    """Writes what `module` says into the ONNX file at `path`, which was exported from it.
+def _make_initializers(model: Any, names: set[str]) -> None:
+    """Turns inputs into initializers whose values would lie in a file that is not there."""
+    import math
+
+    import onnx
+
+    kept = []
+    for value in model.graph.input:
+        if value.name not in names:
+            kept.append(value)
+            continue
+        tensor = model.graph.initializer.add()
+        tensor.name, tensor.data_type = value.name, value.type.tensor_type.elem_type
+        tensor.dims.extend(dim.dim_value for dim in value.type.tensor_type.shape.dim)
+        tensor.data_location = onnx.TensorProto.EXTERNAL
+        size = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize * math.prod(tensor.dims)
+        for key, text in (("location", "absent.weights"), ("offset", "0"), ("length", str(size))):
+            entry = tensor.external_data.add()
+            entry.key, entry.value = key, text
+    inputs = [each.SerializeToString() for each in kept]
+    del model.graph.input[:]
+    for each in inputs:
+        model.graph.input.add().ParseFromString(each)
+
+
+def state_parameters(
+    path: str | os.PathLike[str], module: nn.Module, has_values: bool = True
+) -> None:
+    """Writes what `module` says into the ONNX file at `path`, which was exported from it; without values
+    where `has_values` is False.
 
     Raises HeterplanError where a trained parameter of the module is not in the file although the module
     computes with it: the file would train something else.
@@ -65,6 +93,8 @@ def state_parameters(path: str | os.PathLike[str], module: nn.Module) -> None:
 
     model = onnx.load(path, load_external_data=False)
     held = {name: each for each in _held(module) for name in each.names}
+    if not has_values:
+        _make_initializers(model, set(held))
     given = [*model.graph.initializer, *model.graph.input]
     found = {each.name: held[each.name] for each in given if each.name in held}
     _refuse_lost(path, module, set(found.values()), model)
@@ -75,7 +105,7 @@ def state_parameters(path: str | os.PathLike[str], module: nn.Module) -> None:
             "trained": each.is_trained,
             "tied": each.name if len(each.names) > 1 else None,
             "shape": list(each.tensor.shape),
-            "hash": _hash(each.tensor),
+            "hash": _hash(each.tensor) if has_values else None,
         }
         for name, each in found.items()
     }

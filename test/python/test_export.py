@@ -78,3 +78,36 @@ def test_what_is_no_example_is_told_so(tmp_path: Path, inputs: object, message: 
     with pytest.raises(ValueError, match=message):
         heterplan.export(Mixed(), inputs, tmp_path / "model.onnx")
     assert not (tmp_path / "model.onnx").exists()
+
+
+class Positions(nn.Module):
+    """A language model as Hugging Face writes them: it computes positions by an operator that TorchScript's exporter
+    has not, and looks at values."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wte, self.head = nn.Embedding(30, 8), nn.Linear(8, 30, bias=False)
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None) -> torch.Tensor:
+        hidden = self.wte(input_ids)
+        if attention_mask is None:
+            hidden = hidden * torch.diff(hidden, dim=1, append=hidden[:, :1])
+        else:
+            hidden = hidden * attention_mask[..., None]
+        return self.head(hidden)
+
+
+def test_known_failures_are_tried_again_with_a_mask(tmp_path: Path) -> None:
+    model = exported(tmp_path, Positions(), {"input_ids": torch.zeros(2, 4, dtype=torch.long)})
+    assert [value.name for value in model.graph.input] == ["input_ids", "attention_mask"]
+
+
+def test_a_module_without_values_gives_a_file_without_values(tmp_path: Path) -> None:
+    with torch.device("meta"):
+        module = nn.Sequential(nn.Linear(6, 1 << 20), nn.ReLU(), nn.Linear(1 << 20, 5))
+    path = heterplan.export(module, torch.zeros(2, 6), tmp_path / "large.onnx")
+    assert path.stat().st_size < 10_000
+    found = {each.name: list(each.dims) for each in onnx.load(path, load_external_data=False).graph.initializer}
+    assert found["2.weight"] == [5, 1 << 20]
+    plan = heterplan.compile(path, "local-cpu", batch=4, freeze=["0.*"], schedule="data-parallel")
+    assert sum(float(stage["parameterBytes"]) for stage in plan.json["stages"]) == 4 * (5 * (1 << 20) + 5)
