@@ -213,7 +213,7 @@ def _batched_outputs(module: nn.Module, named: Mapping[str, Tensor], samples: in
 
 
 def _traced(module: nn.Module, named: Mapping[str, Tensor]) -> list[Tensor]:
-    """What `module` returns while it is traced: models that look at values, which tensors on the meta device
+    """Returns the outputs of `module` while it is traced: models that look at values, which tensors on the meta device
     have not, do not look at them then."""
     import torch
     from torch.utils import _pytree

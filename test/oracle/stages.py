@@ -123,6 +123,8 @@ class Stages:
     def forbidden_cuts(self) -> set[int]:
         names = [layer.name for layer in self.instance.layers]
         result: set[int] = set()
+        if self.request.schedule == "burst" and self.tied:
+            result |= set(range(self.tied[0] + 1, self.tied[-1] + 1))
         for together in self.request.colocations:
             places = [names.index(name) for name in together]
             result |= set(range(min(places) + 1, max(places) + 1))

@@ -38,9 +38,15 @@ std::vector<std::pair<int, int>> separatedPairs(const Problem &problem) {
 }
 
 namespace {
-/// Where a cut parts neither a tied parameter nor layers that are to be together.
+/// By position: whether a cut parts neither a sparse table nor layers that are to be together.
+/// Bursts keep all tied parameters in one stage: their stages hide the sums of gradients behind
+/// each other, and a sum over stages cannot be hidden.
 std::vector<bool> allowedCuts(const Problem &problem) {
   std::vector<bool> allowed = problem.graph.allowedCuts();
+  if (problem.request.schedule == ScheduleChoice::Burst)
+    for (const TiedParameter &tied : problem.graph.tiedParameters())
+      std::fill(allowed.begin() + tied.layers.front() + 1, allowed.begin() + tied.layers.back() + 1,
+                false);
   for (const LayerSet &set : problem.request.colocations) {
     int first = problem.graph.size(), last = 0;
     for (const std::string &layer : set) {
