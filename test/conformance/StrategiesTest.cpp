@@ -201,7 +201,7 @@ TEST_P(EveryStrategy, interruptedItsPlansAndBoundsHold) {
 
 TEST_P(EveryStrategy, outOfTimeItsPlansAndBoundsHold) {
   SearchOptions options;
-  options.timeLimit = Seconds(1e-9);
+  options.deadline = Deadline::after(Seconds(1e-9));
   holdsWhenCutShort(GetParam(), options);
 }
 
