@@ -86,3 +86,14 @@ def forward(parts: list[nn.Module], inputs: dict[str, Tensor]) -> dict[str, Tens
         assert isinstance(results, tuple)
         carried = dict(zip(part.sends, results, strict=True))
     return carried
+
+
+def gradients(parts: list[nn.Module]) -> dict[str, Tensor]:
+    """The gradients of the stages by name; stages that use a tied parameter hold a copy each, and the
+    gradients of the copies are summed."""
+    result: dict[str, Tensor] = {}
+    for part in parts:
+        for name, parameter in part.named_parameters():
+            if parameter.grad is not None:
+                result[name] = result[name] + parameter.grad if name in result else parameter.grad
+    return result

@@ -29,7 +29,8 @@ def plan(tmp_path_factory) -> Path:
     (folder / "workers.yaml").write_text(CLUSTER)
     heterplan(
         "compile", SOURCE / "test/data/small/cnn.onnx", "--cluster", folder / "workers.yaml",
-        "--batch", 512, "--micro-batches", 2, "--schedule", "data-parallel", "-o", folder / "plan",
+        "--batch", 512, "--micro-batches", 2, "--schedule", "data-parallel", "--shard-state", "none",
+        "-o", folder / "plan",
     )  # fmt: skip
     return folder / "plan"
 

@@ -209,12 +209,7 @@ def sample_inputs(module: object, samples: int) -> dict[str, Tensor]:
 def gradients(parts: list[nn.Module], inputs: dict[str, Tensor]) -> dict[str, Tensor]:
     results = generated.forward(parts, inputs)
     next(iter(results.values())).square().sum().backward()
-    return {
-        name: parameter.grad
-        for part in parts
-        for name, parameter in part.named_parameters()
-        if parameter.grad is not None
-    }
+    return generated.gradients(parts)
 
 
 @pytest.mark.parametrize("name", MODELS)

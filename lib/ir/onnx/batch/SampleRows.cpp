@@ -35,6 +35,12 @@ StringRef ConstantValues::bytesOf(const GraphTensor &tensor) {
                                                              : StringRef();
 }
 
+void ConstantValues::release() {
+  for (auto &file : files)
+    if (file.second)
+      file.second->dontNeedIfMmap();
+}
+
 bool hasEqualRows(StringRef bytes, ArrayRef<int64_t> dims, size_t axis, int64_t size) {
   auto inner = static_cast<size_t>(size), rows = static_cast<size_t>(dims[axis]);
   for (int64_t dim : dims.drop_front(axis + 1))

@@ -47,6 +47,8 @@ public:
   int find(llvm::StringRef name) const;
   /// Little-endian values; empty where they are not to be had.
   llvm::StringRef values(int index);
+  /// Gives the memory of values that lie in files back; they stay valid.
+  void release() { constants.release(); }
 
   /// Whether some tensor of the outermost graph is called `name`.
   bool isTaken(llvm::StringRef name) const { return names.count(name) != 0; }

@@ -331,6 +331,7 @@ private:
       StringRef bytes = initializers.values(index);
       if (!bytes.empty() && !isUniform(index))
         equal[keyOf(index, bytes)].push_back(index);
+      initializers.release(); // a model may be larger than the memory
     }
     for (auto &[key, group] : equal)
       if (group.size() > 1)
