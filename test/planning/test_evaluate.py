@@ -144,7 +144,7 @@ def test_origins_of_a_mixed_stage_are_those_of_its_slowest_replica(evaluate, tmp
     assert origins[origin] > 0.5 and origins.get(other, 0) == 0
 
 
-def test_a_model_without_samples_is_refused(tmp_path):
+def test_a_model_without_samples_or_parameters_is_refused(tmp_path):
     onnx = pytest.importorskip("onnx")
     from onnx import TensorProto, helper
 
@@ -159,7 +159,7 @@ def test_a_model_without_samples_is_refused(tmp_path):
                       ["compile", tmp_path / "m.onnx", "-o", tmp_path / "out"])
     ]  # fmt: skip
     assert [done.returncode for done in said] == [1, 1]
-    assert "no input counts samples" in said[0].stderr and said[0].stderr == said[1].stderr
+    assert "no parameter to train" in said[0].stderr and said[0].stderr == said[1].stderr
 
 
 def test_a_floor_that_is_missed_binds(evaluate):

@@ -34,6 +34,7 @@ class Linear(nn.Module):
 
     parameters_spec = {"w": ((4, 4), "float32", "kaiming")}
     buffers_spec: dict[str, Any] = {}
+    frozen_spec: dict[str, Any] = {}
     constants_spec = {"shift": ((4,), "int64")}
     tables_spec: dict[str, Any] = {}
     receives = ("x",)
@@ -59,6 +60,7 @@ class Table(nn.Module):
 
     parameters_spec: dict[str, Any] = {}
     buffers_spec: dict[str, Any] = {}
+    frozen_spec: dict[str, Any] = {}
     constants_spec: dict[str, Any] = {}
     tables_spec = {"t": ((100, 3), "float32", "normal")}
     lookups = ("t",)

@@ -76,43 +76,6 @@ def gradients(parts: list[torch.nn.Module], inputs: dict[str, torch.Tensor]) -> 
 
 
 @pytest.mark.parametrize(("name", "exporter"), CASES)
-def test_compiled_module_computes_the_same(
-    name: str, exporter: str, exports: zoo.Exports, tmp_path: Path
-) -> None:
-    path, module = exports(name, exporter)
-    compile_plan(path, tmp_path / "plan", CLUSTER)
-    check_outputs(tmp_path / "plan", zoo.TINY[name], module)
-
-
-# Written for a batch: masks index its samples, folded constants have a row for each.
-FIXED = [*((name, 2) for name in zoo.TINY), ("bert", 1), ("gpt2", 1), ("bert", 4)]
-
-
-@pytest.mark.parametrize("exporter", zoo.EXPORTERS)
-@pytest.mark.parametrize(("name", "batch"), FIXED)
-def test_batch_of_the_export_is_made_symbolic(
-    name: str, batch: int, exporter: str, tmp_path: Path
-) -> None:
-    path = tmp_path / "model.onnx"
-    module = zoo.export(zoo.TINY[name], path, exporter, dynamic=False, samples=batch)
-    errors = generated.emit([(path, tmp_path / str(count), count) for count in (1, 2)])
-    assert not any(errors), errors
-    for count in (1, 2):
-        check_outputs(tmp_path / str(count), zoo.TINY[name], module)
-
-
-def gradients(parts: list[torch.nn.Module], inputs: dict[str, torch.Tensor]) -> dict:
-    result = next(iter(generated.forward(parts, inputs).values()))
-    result.square().mean().backward()
-    return {
-        name: parameter.grad
-        for part in parts
-        for name, parameter in part.named_parameters()
-        if parameter.grad is not None
-    }
-
-
-@pytest.mark.parametrize(("name", "exporter"), CASES)
 def test_stages_compute_what_the_whole_does(
     name: str, exporter: str, exports: zoo.Exports, tmp_path: Path
 ) -> None:
