@@ -18,7 +18,8 @@ public:
   explicit ConstantValues(std::string folder) : folder(std::move(folder)) {}
   /// Little-endian, as long as this and `tensor` live; empty where they are not to be had.
   llvm::StringRef bytesOf(const GraphTensor &tensor);
-  /// Gives the memory of the files back. What was returned stays valid and is read again when needed.
+  /// Gives the memory of the files back. What was returned stays valid and is read again when
+  /// needed.
   void release();
 
 private:
