@@ -264,7 +264,7 @@ TEST(Burst, LimitsOfTheRequestAreKept) {
 /// By schedule auto and a limit on the amplification, both kinds are searched and the better wins.
 TEST(Burst, AutoTakesTheBetterOfBurstsAndPipelines) {
   int bursts = 0, pipelines = 0;
-  for (uint64_t seed = 0; seed < 72; ++seed) {
+  for (uint64_t seed = 0; seed < 120; ++seed) {
     Chain chain = test::randomChain(seed, 5, 4);
     chain.limit = 1.2 + 0.4 * double(seed % 4);
     llvm::ExitOnError check;
