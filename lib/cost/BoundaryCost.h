@@ -1,5 +1,5 @@
-// What crosses the boundary between two stages, and how long that takes: the only place outside the
-// checker (search/verify) that prices a transfer between stages.
+// The sizes and the times of the messages between two stages. Only this file and the checker
+// (search/verify) price a transfer between stages.
 #pragma once
 
 #include "cost/Collectives.h"

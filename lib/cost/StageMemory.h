@@ -53,7 +53,7 @@ struct MemoryModel {
   int64_t mostSamples(Bytes memory, int inFlight, int64_t batch) const;
 };
 
-/// What a stage receives and sends over all of its links.
+/// The messages that a stage receives and sends over all of its links.
 struct StageMessages {
   MessageBytes received, sent;
   bool operator==(const StageMessages &) const = default;
@@ -93,7 +93,7 @@ public:
   Bytes denseParameters(LayerRange range) const {
     return sums[range.end].dense - sums[range.begin].dense + copies(range);
   }
-  /// Of the tied parameters that layers outside of `range` use as well as layers in it.
+  /// Bytes of the tied parameters that layers in `range` share with layers outside of it.
   Bytes tiedOutside(LayerRange range) const;
   /// Of the rows of sparse tables that a sample looks up.
   TableRows lookups(LayerRange range) const {
@@ -126,7 +126,7 @@ private:
   Frame frameOf(LayerRange range, int replicas, bool recomputes, StateSharding sharding,
                 const StageMessages *messages);
   const Largest &largestOf(LayerRange range);
-  /// Of the tied parameters that layers in `range` use and count in a layer before it.
+  /// Bytes of the tied parameters of layers in `range` that count in an earlier layer.
   Bytes copies(LayerRange range) const;
   llvm::ArrayRef<Segments> segmentsOf(LayerRange range);
   Segments segment(LayerRange range, int count) const;

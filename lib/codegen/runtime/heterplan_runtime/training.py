@@ -113,7 +113,7 @@ def _make_reference(run: Run, result: Result) -> Reference | ModuleReference:
 
 
 def _comparable(run: Run, entries: list[StateEntry]) -> list[StateEntry]:
-    """What the user's module has too."""
+    """The entries that the user's module has, too."""
     names = run.model.trained()
     return [each for each in entries if each.kind in ("value", "gradient") and each.name in names]
 

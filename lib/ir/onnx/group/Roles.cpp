@@ -345,7 +345,7 @@ private:
     return false;
   }
 
-  /// What is no tensor of the module was made by the exporter.
+  /// The role that the file states. A tensor that the file does not name comes from the exporter.
   TensorRole statedRole(TensorId id) const {
     auto found = file.parameters->find(id);
     if (found == file.parameters->end() || found->second.buffer)

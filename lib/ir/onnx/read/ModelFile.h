@@ -75,8 +75,8 @@ public:
   std::vector<std::vector<DeclaredDim>> inputDims; // one for each of graph.inputs
   std::map<TensorId, DeclaredType> declared;       // of results of nodes
   std::map<TensorId, StatedRole> stated;           // of initializers
-  /// What the user's module says of its tensors; nothing where the file does not have it, which is
-  /// otherwise the truth about all initializers.
+  /// The parameters that the file states for the user's module: the truth about all initializers.
+  /// None if the file states nothing.
   std::optional<std::map<TensorId, StatedParameter>> parameters;
   std::vector<bool> literal; // by tensor: the value of a Constant node, never trained
   int separated = 0;         // shared initializers that were made tensors of their own
