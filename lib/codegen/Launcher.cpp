@@ -18,8 +18,8 @@ constexpr const char *head = R"sh(#!/usr/bin/env bash
 # Without --hosts all ranks run on this machine.
 #   --hosts A,B,...   run on these hosts by ssh: one for each node of the plan, in the order of the
 #                     plan (other numbers: if all devices have one type); this folder must have the same
-#                     path on each (a shared file system, or a copy), and so must modules of yours
-#                     in the folder that you start from
+#                     path on each (a shared file system, or a copy), and so must the folder that you
+#                     start from if it has modules of yours
 #   --node-rank I     with --hosts: run only the part of the I-th host (from 0), here, without ssh
 #   --port P          port of the first host at which the ranks meet (29400)
 #   --dry-run         print the commands instead
@@ -27,6 +27,7 @@ constexpr const char *head = R"sh(#!/usr/bin/env bash
 #   --help            this text, and that of the runtime
 #
 # HETERPLAN_PYTHON: the Python that has torch (python3). OMP_NUM_THREADS: CPU threads of a rank.
+# Hosts get these variables, and those that begin with GLOO_, NCCL_, TORCH_, MKL_ and KMP_.
 # Exit status: 0 done, 1 failed, 2 a check failed.
 set -euo pipefail
 
@@ -34,7 +35,8 @@ set -euo pipefail
 
 constexpr const char *tail = R"sh(
 # Signals reach the ranks: this script becomes their launcher, and on other machines they end when
-# its connection does.
+# its connection does. A host that does not answer for ten seconds ends the launch.
+patience=10
 fail() {
   echo "launch.sh: error: $*" >&2
   exit 1
@@ -86,6 +88,12 @@ run_here() {
   local cores
   # nproc obeys these variables, which say how many threads a rank has.
   cores=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc 2>/dev/null || getconf _NPROCESSORS_ONLN)
+  # A task that srun has started is one rank; srun gives it its cores.
+  if ((${SLURM_STEP_NUM_TASKS:-1} > 1)) && [[ -z ${RANK-} ]]; then
+    become env "PYTHONPATH=$PYTHONPATH" "OMP_NUM_THREADS=${OMP_NUM_THREADS:-${SLURM_CPUS_PER_TASK:-1}}" \
+      "$python" "${runtime[@]}"
+    return
+  fi
   if ((world_size > 8 * cores)) && [[ ! $oversubscribe ]]; then
     fail "the plan has $world_size ranks and this machine $cores cores; give --hosts or --oversubscribe"
   fi
@@ -107,17 +115,30 @@ ranks_of() {
   fi
 }
 
+# host_list: the hosts with their numbers of ranks, as in "a=2,b=1"
+host_list() {
+  local index list=
+  for index in "${!hosts[@]}"; do
+    list+=,${hosts[index]##*@}=$(ranks_of "$index")
+  done
+  echo "${list#,}"
+}
+
 # command_of HOST_INDEX: fills `command`
 command_of() {
-  command=(env "PYTHONPATH=$PYTHONPATH" "HETERPLAN_CALLER=$PWD"
-    "OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}"
-    "$python" -m torch.distributed.run --nnodes "${#hosts[@]}" --node-rank "$1"
-    --nproc-per-node "$(ranks_of "$1")" --master-addr "${hosts[0]##*@}" --master-port "$port"
-    "${runtime[@]}")
+  local name
+  command=(env "PYTHONPATH=$PYTHONPATH" "HETERPLAN_CALLER=$PWD" "HETERPLAN_HOSTS=$(host_list)"
+    "HETERPLAN_HOST_INDEX=$1" "HETERPLAN_PORT=$port")
+  ((${#node_ranks[@]} != ${#hosts[@]})) || command+=("HETERPLAN_NODE=${planned_nodes[$1]}")
+  [[ -z ${OMP_NUM_THREADS-} ]] || command+=("OMP_NUM_THREADS=$OMP_NUM_THREADS")
+  for name in $(compgen -e | grep -E '^(GLOO|NCCL|TORCH|MKL|KMP)_'); do
+    command+=("$name=${!name}")
+  done
+  command+=("$python" "${runtime[@]}")
 }
 
 run_on_hosts() {
-  local index status=0 processes=() pipes=() command
+  local index status=0 first=0 pipes=() command ended
   [[ " ${arguments[*]-} " != *" --max-restarts"* ]] ||
     fail "--max-restarts is for one machine; with --hosts start again by the same command and --resume"
   [[ $consecutive ]] || fail "the ranks of a node are not consecutive; write this folder again with heterplan compile"
@@ -134,37 +155,67 @@ run_on_hosts() {
     become "${command[@]}"
     return
   fi
+  open_pipe ended
   for index in "${!hosts[@]}"; do
     command_of "$index"
-    start_on "${hosts[index]}" "$(printf '%q ' "${command[@]}")"
+    start_on "$index" "$(printf '%q ' "${command[@]}")"
   done
-  for index in ${processes[@]+"${processes[@]}"}; do
-    wait "$index" || status=1
+  [[ ! $dry_run ]] || return 0
+  # The first host that fails ends the others: their commands end when their input does.
+  for _ in "${hosts[@]}"; do
+    read -r index status <&"$ended"
+    ((status && !first)) || continue
+    first=$status
+    report "${hosts[index]}" "$status"
+    close_pipes
   done
-  return "$status"
+  return $((first == 2 ? 2 : first > 0))
 }
 
-# start_on HOST COMMAND: the command ends when its input does, which this script alone holds open
-start_on() {
-  local pipe script="cd $(printf '%q' "$folder") && exec 3<&0 && { $2 </dev/null 3<&- & pid=\$!; \
-{ cat <&3; kill -TERM \$pid; } >/dev/null 2>&1 & watch=\$!; wait \$pid; status=\$?; \
-kill \$watch 2>/dev/null; exit \$status; }"
-  if [[ $dry_run ]]; then
-    printf '%q ' ssh -- "$1" "bash -c $(printf '%q' "$script")"
-    echo
-    return
+# report HOST STATUS
+report() {
+  if (($2 == 255)); then
+    echo "launch.sh: error: host $1 cannot be reached by ssh, or was lost; the others are stopped" >&2
+  elif (($2 != 2)); then
+    echo "launch.sh: error: the ranks on host $1 failed (status $2); the others are stopped" >&2
   fi
+}
+
+# open_pipe NAME: the variable NAME becomes a descriptor for both ends of a new pipe
+open_pipe() {
   local folder_of_pipe
   folder_of_pipe=$(mktemp -d)
   mkfifo "$folder_of_pipe/pipe"
-  (close_pipes && exec ssh -- "$1" "bash -c $(printf '%q' "$script")") <"$folder_of_pipe/pipe" &
-  processes+=($!)
+  eval "exec {$1}<>\"\$folder_of_pipe/pipe\""
+  rm -r "$folder_of_pipe"
+}
+
+# start_on HOST_INDEX COMMAND: the command ends when its input does, which this script alone holds open
+start_on() {
+  local pipe folder_of_pipe host=${hosts[$1]} script
+  local ssh=(ssh -o "ConnectTimeout=$patience" -o ServerAliveInterval=3 -o ServerAliveCountMax=3)
+  script="{ cd $(printf '%q' "$PWD") 2>/dev/null || cd $(printf '%q' "$folder"); } && exec 3<&0 && \
+{ $2 </dev/null 3<&- & pid=\$!; { cat <&3; kill -TERM \$pid; } >/dev/null 2>&1 & watch=\$!; wait \$pid; \
+status=\$?; kill \$watch 2>/dev/null; exit \$status; }"
+  if [[ $dry_run ]]; then
+    printf '%q ' "${ssh[@]}" -- "$host" "bash -c $(printf '%q' "$script")"
+    echo
+    return
+  fi
+  folder_of_pipe=$(mktemp -d)
+  mkfifo "$folder_of_pipe/pipe"
+  {
+    close_pipes
+    status=0
+    "${ssh[@]}" -- "$host" "bash -c $(printf '%q' "$script")" {ended}>&- || status=$?
+    echo "$1 $status" >&"$ended"
+  } <"$folder_of_pipe/pipe" &
   exec {pipe}>"$folder_of_pipe/pipe"
   rm -r "$folder_of_pipe"
   pipes+=("$pipe")
 }
 
-# The pipes of the hosts before: one host must not hold another's open.
+# One host must not hold the pipe of another open.
 close_pipes() {
   local pipe
   for pipe in ${pipes[@]+"${pipes[@]}"}; do

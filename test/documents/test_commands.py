@@ -20,7 +20,7 @@ BINARY = Path(os.environ.get("HETERPLAN_BINARY", SOURCE / "build/bin/heterplan")
 DOCUMENTS = [
     SOURCE / name
     for name in ("README.md", "docs/guide.md", "docs/clusters.md", "docs/profiles.md",
-                 "docs/runtime.md", "docs/formats.md", "docs/generated-code.md", "docs/python.md", "docs/questions.md", "docs/published.md",
+                 "docs/runtime.md", "docs/launchers.md", "docs/formats.md", "docs/generated-code.md", "docs/python.md", "docs/questions.md", "docs/published.md",
                  "docs/experiments/prediction.md")
 ]  # fmt: skip
 SECONDS = 600
@@ -110,7 +110,7 @@ def test_commands(document: Path, tmp_path: Path) -> None:
 
 
 # Options of other programs that documents name.
-OTHERS = {"--models", "--run-seconds", "--nnodes", "--name", "--install", "--prefix", "--component"}
+OTHERS = {"--nproc-per-node", "--models", "--run-seconds", "--nnodes", "--name", "--install", "--prefix", "--component"}
 
 
 def spans(document: Path) -> list[str]:

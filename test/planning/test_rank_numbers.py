@@ -37,7 +37,8 @@ def test_mixed_nodes_get_their_own_ranks(tmp_path: Path):
             ["bash", plan / "launch.sh", "--hosts", "a,b", "--node-rank", str(index), "--dry-run"],
             check=True, capture_output=True, text=True,
         )  # fmt: skip
-        assert "--nproc-per-node 8 " in launch.stdout
+        assert rf"HETERPLAN_HOSTS=a=8\,b=8 HETERPLAN_HOST_INDEX={index} " in launch.stdout
+        assert f"HETERPLAN_NODE=host-{index} " in launch.stdout
         own = devices[8 * index : 8 * index + 8]
         assert Counter((each["node"], each["type"]) for each in own) == {
             (f"host-{index}", "t4"): 4, (f"host-{index}", "v100"): 4,

@@ -11,6 +11,7 @@ import socket
 import sys
 import threading
 import traceback
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,7 +68,8 @@ def _limit_memory(size: int) -> None:
 
 
 def _rank_main(
-    rank: int, world: int, port: int, logs: Path, arguments: list[str], memory: int | None
+    rank: int, world: int, port: int, logs: Path, arguments: list[str], memory: int | None,
+    variables: dict[str, str],
 ) -> None:
     for descriptor, name in ((1, "out"), (2, "err")):
         os.dup2(os.open(logs / f"{name}{rank}", os.O_CREAT | os.O_WRONLY), descriptor)
@@ -75,6 +77,7 @@ def _rank_main(
         RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(world), LOCAL_WORLD_SIZE=str(world),
         MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
     )  # fmt: skip
+    os.environ.update(variables)
     if memory is not None:
         _limit_training(memory)
     try:
@@ -103,15 +106,19 @@ def run_ranks(
     seconds: int = 100,
     stop_on_failure: bool = True,
     memory: int | None = None,
+    variables: Sequence[dict[str, str]] = (),
 ) -> list[Outcome]:
-    """Starts `world` ranks, each with at most `memory` bytes for its training where that is given.
-    Like torchrun, stops the others when one has failed."""
+    """Starts `world` ranks, each with at most `memory` bytes for its training where that is given, and with
+    environment variables of its own. Like torchrun, stops the others when one has failed."""
     logs.mkdir(exist_ok=True)
     context, port = _context(), _free_port()
     processes = [
-        context.Process(target=_rank_main, args=(rank, world, port, logs, arguments, memory), daemon=True)
+        context.Process(
+            target=_rank_main, daemon=True,
+            args=(rank, world, port, logs, arguments, memory, variables[rank] if variables else {}),
+        )
         for rank in range(world)
-    ]
+    ]  # fmt: skip
     for process in processes:
         process.start()
     waiting = list(processes)

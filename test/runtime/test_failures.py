@@ -301,16 +301,3 @@ def test_wrong_launches_are_refused(tmp_path: Path, changes: dict[str, str | Non
     assert run.returncode == 1
     assert message in run.stderr
     assert "Traceback" not in run.stderr
-
-
-def test_hosts_must_be_the_planned_nodes():
-    from heterplan_runtime.errors import RuntimeFault
-    from heterplan_runtime.launched import check_host
-    from heterplan_runtime.program import PlannedDevice
-
-    mixed = [PlannedDevice(kind, node, 0) for node in ("a", "b") for kind in ("t4", "v100")]
-    check_host(mixed, range(2, 4))
-    for local in (range(1, 3), range(1), range(3)):
-        with pytest.raises(RuntimeFault, match="in this order: 2 of 'a', 2 of 'b'"):
-            check_host(mixed, local)
-    check_host([PlannedDevice("t4", node, 0) for node in "aabb"], range(3))

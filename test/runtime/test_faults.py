@@ -60,6 +60,7 @@ def test_killed_rank(tmp_path: Path, module: str, function: str, rank: int, call
     assert all(outcome.status == 1 for outcome in outcomes if outcome is not outcomes[rank])
     told = "".join(outcome.err for outcome in outcomes)
     assert f"rank {rank} on " in told and "is lost" in told and "all ranks stop" in told
+    assert "internal error" not in told and "Traceback" not in told
     tail = job.run(PIPELINE, STEPS)
     assert 0 < len(tail) <= STEPS and tail == wanted[-len(tail) :]
     assert not list(job.checkpoints.glob(".saving-*"))

@@ -28,6 +28,7 @@ network: {bandwidth: 1000GB/s, latency: 1ns}
 """
 # Runs on this machine what is to run on a host; as ssh does, by way of a shell.
 SSH = """#!/bin/bash
+while [[ $1 == -o ]]; do shift 2; done
 [[ $1 == -- && $# == 3 ]] || { echo "ssh: unexpected arguments $*" >&2; exit 255; }
 exec sh -c "$3"
 """
@@ -93,7 +94,7 @@ def wait_for(condition, seconds: float, what: str) -> None:
 CASES = [
     *(("run", name) for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGKILL")),
     *(("launch.sh", name) for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGKILL")),
-    *(("hosts", name) for name in ("SIGTERM", "SIGKILL")),
+    *(("hosts", name) for name in ("SIGTERM", "SIGINT", "SIGKILL")),
     ("run-json", "SIGTERM"),
 ]
 

@@ -62,11 +62,12 @@ TEST(Launcher, RunsAllRanksHere) {
 TEST(Launcher, GivesEachHostTheRanksOfItsNode) {
   Outcome outcome = launch(programOn({"a", "a", "b"}), "--hosts h1,h2 --node-rank 0 --dry-run");
   EXPECT_EQ(outcome.status, 0) << outcome.output;
-  EXPECT_TRUE(has(outcome, "--nnodes 2 --node-rank 0 --nproc-per-node 2 --master-addr h1 "
-                           "--master-port 29400"))
+  EXPECT_TRUE(has(outcome,
+                  "HETERPLAN_HOSTS=h1=2\\,h2=1 HETERPLAN_HOST_INDEX=0 HETERPLAN_PORT=29400 "
+                  "HETERPLAN_NODE=a OMP_NUM_THREADS=2 "))
       << outcome.output;
   outcome = launch(programOn({"a", "a", "b"}), "--hosts h1,h2 --dry-run");
-  EXPECT_TRUE(has(outcome, "ssh -- h2 ") && has(outcome, "ssh -- h1 ")) << outcome.output;
+  EXPECT_TRUE(has(outcome, " -- h2 bash") && has(outcome, " -- h1 bash")) << outcome.output;
   EXPECT_TRUE(has(outcome, "HETERPLAN_CALLER=/")) << "where modules of the user's lie";
 }
 
@@ -75,7 +76,23 @@ TEST(Launcher, SpreadsRanksOverOtherHostsAndSaysSo) {
       launch(programOn({"a", "b", "c"}), "--hosts h1,h2 --port 7 --node-rank 1 --dry-run");
   EXPECT_EQ(outcome.status, 0) << outcome.output;
   EXPECT_TRUE(has(outcome, "note: planned for the nodes a b c")) << outcome.output;
-  EXPECT_TRUE(has(outcome, "--node-rank 1 --nproc-per-node 2")) << outcome.output;
+  EXPECT_TRUE(has(outcome, "HETERPLAN_HOSTS=h1=1\\,h2=2 HETERPLAN_HOST_INDEX=1 HETERPLAN_PORT=7 "))
+      << outcome.output;
+  EXPECT_FALSE(has(outcome, "HETERPLAN_NODE")) << outcome.output;
+}
+
+TEST(Launcher, PassesSettingsOfTheNetworkOn) {
+  Outcome outcome = launch(programOn({"a", "b"}), "--hosts h1,h2 --dry-run",
+                           "GLOO_SOCKET_IFNAME=eth7 NCCL_DEBUG='a b' OTHER=no");
+  EXPECT_TRUE(has(outcome, "GLOO_SOCKET_IFNAME=eth7") && has(outcome, "NCCL_DEBUG=a"))
+      << outcome.output;
+  EXPECT_FALSE(has(outcome, "OTHER=no")) << outcome.output;
+}
+
+TEST(Launcher, LeavesTheRanksToSlurm) {
+  Outcome outcome =
+      launch(programOn({"a", "b"}), "--dry-run", "SLURM_STEP_NUM_TASKS=2 SLURM_CPUS_PER_TASK=3");
+  EXPECT_TRUE(has(outcome, "OMP_NUM_THREADS=3 python-x")) << outcome.output;
 }
 
 TEST(Launcher, RefusesHostsThatAreNotThePlannedNodes) {
@@ -126,9 +143,9 @@ TEST(Launcher, NumbersAreNotEvaluated) {
 
 TEST(Launcher, HostsAreNotOptionsOfSsh) {
   Outcome outcome = launch(programOn({"a", "b"}), "--dry-run --hosts -oProxyCommand=x,me@b");
-  EXPECT_TRUE(has(outcome, "ssh -- -oProxyCommand=x ")) << outcome.output;
+  EXPECT_TRUE(has(outcome, " -- -oProxyCommand=x ")) << outcome.output;
   outcome = launch(programOn({"a", "b"}), "--dry-run --hosts me@a,b --node-rank 0");
-  EXPECT_TRUE(has(outcome, "--master-addr a ")) << outcome.output;
+  EXPECT_TRUE(has(outcome, "HETERPLAN_HOSTS=a=1\\,b=1 ")) << outcome.output;
 }
 
 TEST(Launcher, NamesOfNodesStayInStrings) {

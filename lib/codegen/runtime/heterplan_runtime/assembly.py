@@ -76,7 +76,8 @@ class Run:
             print(text, flush=True)
 
 
-def prepare(options: argparse.Namespace) -> Run:
+def prepare(options: argparse.Namespace, store: Any = None) -> Run:
+    """`store`: of meet(); without it the ranks meet here."""
     directory: Path = options.directory
     program = read_rank_program(directory, environment_rank())
     plan = read_plan(directory)
@@ -101,7 +102,7 @@ def prepare(options: argparse.Namespace) -> Run:
     )  # fmt: skip
     loss = make_loss(options.loss, model.prediction)
     data = _make_data(options, model, loss, program.global_batch, device)
-    communicator = Communicator(program, device, timedelta(seconds=options.timeout))
+    communicator = Communicator(program, device, timedelta(seconds=options.timeout), store)
     memory = PeakMemory(device)
     background = start_background(options, program)
     recorder = make_recorder(options, program, device, background)

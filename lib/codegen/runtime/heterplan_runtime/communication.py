@@ -50,7 +50,10 @@ class RosterEntry:
 class Communicator:
     """Sends, receives and sums. Made by all ranks together, with the same timeout."""
 
-    def __init__(self, program: RankProgram, device: torch.device, timeout: timedelta) -> None:
+    def __init__(
+        self, program: RankProgram, device: torch.device, timeout: timedelta, store: dist.Store | None = None
+    ) -> None:
+        """`store`: of meet(); without it the ranks meet here."""
         self.rank, self.world_size = program.rank, program.world_size
         self.device = device
         self._timeout = timeout
@@ -59,7 +62,7 @@ class Communicator:
         self._boundaries = max(1, len(program.links))
         self._pending: dict[Message, list[tuple[dist.Work | None, Tensor]]] = {}
         self._kept: dict[Message, list[Tensor]] = {}  # from this rank to itself
-        join(timeout)
+        join(timeout, store)
         if (dist.get_rank(), dist.get_world_size()) != (self.rank, self.world_size):
             raise RuntimeFault(
                 f"launched as rank {dist.get_rank()} of {dist.get_world_size()}; "

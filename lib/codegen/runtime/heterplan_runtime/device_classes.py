@@ -247,6 +247,11 @@ def _cpu_field(name: str) -> str:
     return ""
 
 
+def cpu_name() -> str:
+    """The model of the CPU, as it calls itself; "" if the system does not say."""
+    return _cpu_field("model name")
+
+
 def _clocks() -> str:
     megahertz = _cpu_field("cpu MHz")
     governor = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")

@@ -1,21 +1,78 @@
-"""The environment that a launcher (torchrun, Slurm) gives a rank, and whether it fits the plan."""
+"""The environment that a launcher (torchrun, Slurm, launch.sh) gives a rank, and whether it fits the plan."""
 
 from __future__ import annotations
 
 import os
-from collections import Counter
-from collections.abc import Sequence
+import re
+import socket
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from .errors import RuntimeFault
-
-if TYPE_CHECKING:
-    from .program import PlannedDevice
 
 REQUIRED = ("WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 NUMBERS = ("RANK", "WORLD_SIZE", "MASTER_PORT", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
 HOW = "start the ranks with torchrun or DIR/launch.sh, or unset RANK to start all ranks on this machine"
+SLURM_PORTS = range(20000, 30000)  # of rank 0, by the number of the job
+
+
+def take_environment() -> bool:
+    """Whether a launcher started this process as one rank. A task of Slurm gets the variables of torchrun."""
+    if "RANK" not in os.environ and is_slurm_task():
+        os.environ.update(slurm_environment(dict(os.environ)))
+    return "RANK" in os.environ
+
+
+def is_slurm_task() -> bool:
+    """Whether `srun` started this process and others. A batch script and a shell of `srun --pty` are alone."""
+    return _number(os.environ.get("SLURM_STEP_NUM_TASKS", "")) > 1
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() else 0
+
+
+def slurm_environment(slurm: dict[str, str]) -> dict[str, str]:
+    """The variables of torchrun, from those of `srun`. A heterogeneous step numbers the tasks of all its
+    components. Variables of torchrun that are set already stay."""
+    tasks = task_counts(slurm.get("SLURM_STEP_TASKS_PER_NODE", ""))
+    node = _number(slurm.get("SLURM_NODEID", ""))
+    step = _number(slurm.get("SLURM_JOB_ID", "")) + _number(slurm.get("SLURM_STEP_ID", ""))
+    found = {
+        "RANK": slurm.get("SLURM_PROCID", ""),
+        "WORLD_SIZE": slurm.get("SLURM_STEP_NUM_TASKS", ""),
+        "LOCAL_RANK": slurm.get("SLURM_LOCALID", "0"),
+        "LOCAL_WORLD_SIZE": str(tasks[node]) if node < len(tasks) else "1",
+        "MASTER_ADDR": next(iter(expand_hosts(slurm.get("SLURM_STEP_NODELIST", ""))), ""),
+        "MASTER_PORT": str(SLURM_PORTS[step % len(SLURM_PORTS)]),
+    }
+    return {name: slurm.get(name, value) for name, value in found.items()}
+
+
+def expand_hosts(text: str) -> list[str]:
+    """The hosts of a Slurm host list: "gpu[1-2,07],cpu" names gpu1, gpu2, gpu07 and cpu."""
+    return [host for item in re.findall(r"(?:[^,\[]|\[[^\]]*\])+", text) for host in _expand(item)]
+
+
+def _expand(item: str) -> Iterator[str]:
+    match = re.match(r"([^\[]*)\[([^\]]*)\](.*)", item)
+    if not match:
+        yield item
+        return
+    before, ranges, after = match.groups()
+    for each in ranges.split(","):
+        first, _, last = each.partition("-")
+        for number in range(int(first), int(last or first) + 1):
+            for rest in _expand(after):
+                yield f"{before}{number:0{len(first)}d}{rest}"
+
+
+def task_counts(text: str) -> list[int]:
+    """The tasks of each node in Slurm's form: "4(x2),1" is 4, 4 and 1."""
+    counts: list[int] = []
+    for count, times in re.findall(r"(\d+)(?:\(x(\d+)\))?", text):
+        counts += [int(count)] * int(times or 1)
+    return counts
 
 
 def check_environment() -> None:
@@ -35,9 +92,14 @@ def environment_rank() -> int:
     return int(os.environ["RANK"])
 
 
+def host_name() -> str:
+    """The name of this host; under Slurm the name of the node, which several nodes of one machine do not share."""
+    return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
+
+
 def host_ranks() -> range:
-    """The ranks that the launcher started on this host: those of torchrun are consecutive. Only this
-    rank if the launcher does not tell how many there are."""
+    """The ranks of this host, which are consecutive in the plan. Only this rank if the launcher does not tell
+    how many there are."""
     rank = environment_rank()
     if "LOCAL_WORLD_SIZE" not in os.environ:
         return range(rank, rank + 1)
@@ -46,34 +108,14 @@ def host_ranks() -> range:
 
 
 def check_launch(directory: Path) -> None:
-    """Raises RuntimeFault if the launcher started another number of ranks than the plan has, or divides
-    them among the hosts so that ranks run on other device types than planned."""
-    from .program import read_planned_device, read_world_size
+    """Raises RuntimeFault if the launcher started another number of ranks than the plan has."""
+    from .program import read_world_size
 
     rank, launched = environment_rank(), int(os.environ["WORLD_SIZE"])
     planned = read_world_size(directory)
     if launched != planned or rank >= launched:
+        how = "the tasks of srun (--ntasks)" if "SLURM_PROCID" in os.environ else "--nproc-per-node of all hosts"
         raise RuntimeFault(
             f"launched as rank {rank} of {launched}; the plan is for {planned} ranks: the values of "
-            f"--nproc-per-node of all hosts must add up to {planned}"
+            f"{how} must add up to {planned}"
         )
-    local = host_ranks()
-    if rank == local.start and "LOCAL_WORLD_SIZE" in os.environ and len(local) < launched:
-        check_host([read_planned_device(directory, each) for each in range(launched)], local)
-
-
-def check_host(devices: Sequence[PlannedDevice], local: range) -> None:
-    """Raises RuntimeFault if one host runs the ranks `local`, the plan has several device types, and these
-    are not the ranks of one planned node. `devices`: the planned device of each rank."""
-    if len({device.type for device in devices}) == 1:
-        return
-    nodes = {devices[rank].node for rank in local}
-    of_nodes = [rank for rank, device in enumerate(devices) if device.node in nodes]
-    if len(nodes) == 1 and of_nodes == list(local):
-        return
-    counts = Counter(device.node for device in devices)
-    expected = ", ".join(f"{count} of '{node}'" for node, count in counts.items())
-    raise RuntimeFault(
-        f"this host runs the ranks {local.start} to {local.stop - 1}, which are not those of one node of the "
-        f"plan; start each node's ranks on a host of their own, in this order: {expected}"
-    )

@@ -1,7 +1,7 @@
 """The command line of the runtime: trains a plan for a few steps and reports.
 
-Under torchrun (or anything that sets RANK, WORLD_SIZE and MASTER_ADDR) it is one rank; without, it
-starts all ranks on this machine. Exit status: 0 done, 1 failed, 2 the check failed. torchrun turns
+Under torchrun (or anything that sets RANK, WORLD_SIZE and MASTER_ADDR) and under Slurm's srun it is one
+rank; otherwise it starts all ranks on this machine. Exit status: 0 done, 1 failed, 2 the check failed. torchrun turns
 any failure of a rank into 1; "checkPassed" of --json tells them apart. A training that a signal ended
 has status 1, too.
 """
@@ -16,8 +16,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from .errors import CheckFailed, Ended, RuntimeFault
-from .launched import check_environment, check_launch, host_ranks
+from .errors import CheckFailed, Ended, LaunchFault, PeerLost, RuntimeFault, is_broken_connection
+from .launched import check_environment, check_launch, host_ranks, take_environment
 from .manifest import BACKGROUND, check_directory
 from .process import end_with_parent
 
@@ -89,6 +89,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add("--threads", type=_natural(1), help="CPU threads of each rank (OMP_NUM_THREADS)")
     add("--pin", action="store_true", help="each rank of this machine on CPU cores of its own")
     add("--timeout", type=_natural(1), default=300, help="seconds to wait for another rank (300)")
+    add("--node", default="", metavar="NAME", help="node of the plan that this host is (found by name and devices)")
     add("--allow-edits", action="store_true", help="run files that were changed after compile too")
     add("--device", choices=("auto", "cpu"), default="auto", help="cpu: leave GPUs alone")
     add("--no-background", action="store_true", help="leave the background job of the plan alone")
@@ -197,26 +198,34 @@ def _run(arguments: list[str]) -> int:
     options = parse(arguments)
     if options.module and not options.check:
         raise RuntimeFault("--module is what --check compares with; give --check, too")
-    if "RANK" in os.environ:
+    if launched := take_environment():
         check_environment()
         end_with_parent()
     _check_files(options)
-    from .program import read_rank_program  # torch is slow to import: not for a usage error
-
-    if "RANK" not in os.environ:
-        world_size = read_rank_program(options.directory, 0).world_size
-        on_cpu = _programs_on_cpu(options, range(world_size))
-        _check_memory(options, on_cpu)
-        from .launcher import launch
-
-        return launch(world_size, [*arguments, "--checked"], options.max_restarts, len(on_cpu) == world_size)
+    if not launched:
+        return _launch(options, arguments)
     check_launch(options.directory)
+    from datetime import timedelta
+
+    from .meeting import meet  # torch is slow to import: not for a usage error
+
+    store = meet(timedelta(seconds=options.timeout), options.directory, options.node)
     if os.environ.get("LOCAL_RANK") == "0" and not options.checked:
         _check_memory(options, _programs_on_cpu(options, host_ranks()))
     from .training import train
 
-    train(options)
+    train(options, store)
     return 0
+
+
+def _launch(options: argparse.Namespace, arguments: list[str]) -> int:
+    from .launcher import launch, this_host
+    from .program import read_world_size
+
+    host = this_host(read_world_size(options.directory))
+    on_cpu = _programs_on_cpu(options, range(host.first, host.first + host.count))
+    _check_memory(options, on_cpu)
+    return launch(host, [*arguments, "--checked"], options.max_restarts, len(on_cpu) == host.count)
 
 
 def _programs_on_cpu(options: argparse.Namespace, ranks: range) -> list[RankProgram]:
@@ -253,6 +262,7 @@ def leave(status: int) -> NoReturn:
 
 
 def main(arguments: list[str] | None = None) -> int:
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # a rank that ends makes others warn with stack traces
     try:
         return _run(sys.argv[1:] if arguments is None else arguments)
     except CheckFailed as error:
@@ -263,8 +273,11 @@ def main(arguments: list[str] | None = None) -> int:
         if os.environ.get("RANK", "0") == "0":
             print(f"heterplan: {error}; --resume goes on", file=sys.stderr)
         return 1
+    except PeerLost:
+        return 1
     except RuntimeFault as error:
-        print(f"heterplan: {_rank_text()}: error: {error}", file=sys.stderr)
+        if not isinstance(error, LaunchFault) or os.environ.get("LOCAL_RANK", "0") == "0":
+            print(f"heterplan: {_rank_text()}: error: {error}", file=sys.stderr)
         return 1
     except Exception as error:
         _print_unexpected(error)
@@ -276,6 +289,14 @@ def _print_unexpected(error: Exception) -> None:
         print(
             f"heterplan: error: {sys.executable} has no PyTorch; install it, or name a Python that "
             "has it by HETERPLAN_PYTHON",
+            file=sys.stderr,
+        )
+        return
+    if is_broken_connection(error):
+        reason = str(error).splitlines()[0]
+        print(
+            f"heterplan: {_rank_text()}: error: the connection to another rank broke, which has ended or cannot be "
+            f"reached: {reason}",
             file=sys.stderr,
         )
         return

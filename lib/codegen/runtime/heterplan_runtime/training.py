@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from typing import Any
 
 from .assembly import Run, make_interpreter, prepare
 from .background import describe_jobs
@@ -11,7 +12,7 @@ from .balance import Balancer, make_balancer
 from .data_option import make_data
 from .device_classes import class_of
 from .epochs import Epochs
-from .errors import CheckFailed, Ended
+from .errors import CheckFailed, Ended, PeerLost, is_broken_connection
 from .evaluation import Evaluation, make_evaluation
 from .fits import rank_bytes
 from .interpreter import Interpreter
@@ -137,10 +138,10 @@ def _check(run: Run, interpreter: Interpreter, result: Result, epochs: Epochs) -
     )
 
 
-def train(options: argparse.Namespace) -> None:
+def train(options: argparse.Namespace, store: Any = None) -> None:
     """Raises CheckFailed on every rank when --check finds other losses, Ended when a signal ended the
-    training."""
-    run = prepare(options)
+    training. `store`: of meet(), if the ranks have met."""
+    run = prepare(options, store)
     interpreter = make_interpreter(run)
     run.memory.restart()
     watch = Watch(run.communicator, interpreter.position)
@@ -149,10 +150,11 @@ def train(options: argparse.Namespace) -> None:
     except (CheckFailed, Ended):
         watch.close()
         raise
-    except Exception:
+    except Exception as error:
         if run.background is not None:
             run.background.abandon()
-        watch.failed()
+        if watch.failed() and is_broken_connection(error):
+            raise PeerLost from error
         raise
     watch.close()
     run.communicator.close()

@@ -20,6 +20,8 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from .communication import Communicator
+from .launched import host_name
+from .meeting import own_address
 
 HEARTBEAT = 0.25  # seconds between words of a rank
 GRACE = 2.0  # seconds that a rank has to end by itself when another is gone
@@ -91,25 +93,26 @@ class Watch:
         if self._rank == 0:
             server = _listen(communicator.world_size)
         port = server.getsockname()[1] if server is not None else 0
-        port, token = communicator.wait_for_rank0((port, token))
+        place = own_address()
+        place, port, token = communicator.wait_for_rank0((place, port, token))
         reached = True
         if server is None:
-            reached = self._reach(port, token)
+            reached = self._reach(place, port, token)
         told = communicator.gather(reached)
         self.unwatched = [rank for rank, each in enumerate(told) if not each]
         if server is not None:
             self._accept(server, token, sum(told) - 1)
 
-    def _reach(self, port: int, token: str) -> bool:
+    def _reach(self, place: str, port: int, token: str) -> bool:
         try:
-            connection = socket.create_connection((_meeting_place(), port), timeout=10)
+            connection = socket.create_connection((place, port), timeout=10)
             connection.settimeout(None)
         except OSError:
             return False
         _keep_alive(connection)
-        peer = _Peer(0, _meeting_place(), connection)
+        peer = _Peer(0, place, connection)
         self._peers.append(peer)
-        return peer.send(token=token, rank=self._rank, host=socket.gethostname())
+        return peer.send(token=token, rank=self._rank, host=host_name())
 
     def _accept(self, server: socket.socket, token: str, count: int) -> None:
         """Connections that do not know the token are closed."""
@@ -186,8 +189,9 @@ class Watch:
             peer.send(end=True)
         os._exit(1)
 
-    def failed(self) -> None:
-        """Before this rank ends with an error of its own: the others end too."""
+    def failed(self) -> bool:
+        """Before this rank ends with an error of its own: the others end too. Returns whether the loss of
+        another rank, which may be the reason, has been said."""
         for peer in self._peers:
             if self._rank == 0:
                 peer.send(stop="rank 0 has failed")
@@ -195,6 +199,7 @@ class Watch:
                 peer.send(failed=True)
         if self._peers:
             self._state.known.wait(NEWS)
+        return bool(self._state.cause)
 
     def close(self) -> None:
         """At an orderly end."""
@@ -208,10 +213,6 @@ class Watch:
 
 def _local() -> bool:
     return os.environ.get("LOCAL_WORLD_SIZE") == os.environ.get("WORLD_SIZE")
-
-
-def _meeting_place() -> str:
-    return "127.0.0.1" if _local() else os.environ.get("MASTER_ADDR", "127.0.0.1")
 
 
 def _listen(world_size: int) -> socket.socket:
