@@ -1,5 +1,8 @@
 #include "codegen/Launcher.h"
 
+#include "codegen/ClusterLaunchers.h"
+#include "codegen/LaunchedNodes.h"
+
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/ADT/StringSet.h"
@@ -230,30 +233,6 @@ else
 fi
 )sh";
 
-/// 'text' for bash; names come from the cluster file.
-std::string shellQuote(StringRef text) {
-  std::string result = "'";
-  for (char c : text)
-    result += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return result + "'";
-}
-
-struct NodeRanks {
-  std::string node;
-  int ranks = 0;
-};
-
-/// Runs of consecutive ranks of one node. lower() numbers ranks node by node: each node is one run.
-std::vector<NodeRanks> nodesOf(const Program &program) {
-  std::vector<NodeRanks> nodes;
-  for (const RankProgram &rank : program.ranks) {
-    if (nodes.empty() || nodes.back().node != rank.device.node)
-      nodes.push_back({rank.device.node, 0});
-    ++nodes.back().ranks;
-  }
-  return nodes;
-}
-
 /// The bash variable `name`: "1" if `value`, else empty.
 std::string flag(const char *name, bool value) {
   return std::string(name) + "=" + (value ? "1" : "") + "\n";
@@ -261,13 +240,13 @@ std::string flag(const char *name, bool value) {
 } // namespace
 
 std::string emitLaunchScript(const Program &program) {
-  std::vector<NodeRanks> nodes = nodesOf(program);
+  std::vector<LaunchedNode> nodes = launchedNodes(program);
   std::string names, counts;
   StringSet<> known;
-  for (const NodeRanks &entry : nodes) {
-    known.insert(entry.node);
-    names += " " + shellQuote(entry.node);
-    counts += " " + std::to_string(entry.ranks);
+  for (const LaunchedNode &node : nodes) {
+    known.insert(node.name);
+    names += " " + shellQuote(node.name);
+    counts += " " + std::to_string(node.ranks.size());
   }
   bool oneType = all_of(program.ranks, [&](const RankProgram &rank) {
     return rank.device.type == program.ranks.front().device.type;
@@ -276,6 +255,14 @@ std::string emitLaunchScript(const Program &program) {
          "\nplanned_nodes=(" + StringRef(names).ltrim().str() + ")\n# ranks of each\nnode_ranks=(" +
          StringRef(counts).ltrim().str() + ")\n" +
          flag("consecutive", known.size() == nodes.size()) + flag("one_type", oneType) + tail;
+}
+
+ArrayRef<Launcher> launchers() {
+  static constexpr Launcher all[] = {{"launch.sh", emitLaunchScript, true},
+                                     {"launch.sbatch", emitSlurmScript, true},
+                                     {"launch.k8s.yaml", emitKubernetesManifest, false},
+                                     {"launch.trainjob.yaml", emitTrainJob, false}};
+  return all;
 }
 
 } // namespace heterplan

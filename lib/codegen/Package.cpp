@@ -143,13 +143,16 @@ Error copyRuntime(StringRef from, Contents &contents) {
   return Error::success();
 }
 
-Error writeLauncher(Contents &contents, const Program &program) {
-  if (Error error = contents.write("launch.sh", emitLaunchScript(program)))
-    return error;
-  std::string file = inFolder(contents.path(), "launch.sh");
-  if (std::error_code failure =
-          fs::setPermissions(file, fs::all_read | fs::all_exe | fs::owner_write))
-    return cannotWrite(file, failure);
+Error writeLaunchers(Contents &contents, const Program &program) {
+  for (const Launcher &each : launchers()) {
+    if (Error error = contents.write(each.name, each.emit(program)))
+      return error;
+    if (!each.isScript)
+      continue;
+    if (std::error_code failure = fs::setPermissions(inFolder(contents.path(), each.name),
+                                                     fs::all_read | fs::all_exe | fs::owner_write))
+      return cannotWrite(each.name, failure);
+  }
   return Error::success();
 }
 
@@ -183,7 +186,7 @@ Error writeExecutable(Contents &contents, const Package &package) {
     return error;
   if (Error error = copyRuntime(package.runtime, contents))
     return error;
-  return writeLauncher(contents, package.program);
+  return writeLaunchers(contents, package.program);
 }
 
 Error writeContents(Contents &contents, const Package &package) {

@@ -24,7 +24,7 @@ struct Package {
   const Program &program;
   const Timeline &timeline; // predicted
   /// The model's operators. Null when it came from a layers file: then nothing can be run, and
-  /// model.py, launch.sh, weights/ and heterplan_runtime/ are left out.
+  /// model.py, the launchers, weights/ and heterplan_runtime/ are left out.
   const Graph *graph = nullptr;
   std::string runtime; // folder of the Python package heterplan_runtime; see findRuntime()
   /// Plans of a Pareto front, if one was asked for: they go to pareto/, with pareto.json.

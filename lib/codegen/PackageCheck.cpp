@@ -39,8 +39,9 @@ std::vector<std::string> changedInstructions(StringRef directory, const Program 
     raw_string_ostream(name) << "ranks/" << format("%04zu", rank) << ".json";
     compare(directory, name, toJson(program, int(rank)), "its instructions are others", changed);
   }
-  if (sys::fs::exists(below(directory, "launch.sh")))
-    compare(directory, "launch.sh", emitLaunchScript(program), "it starts other ranks", changed);
+  for (const Launcher &each : launchers())
+    if (sys::fs::exists(below(directory, each.name)))
+      compare(directory, each.name, each.emit(program), "it starts other ranks", changed);
   return changed;
 }
 

@@ -15,7 +15,7 @@
 
 namespace heterplan {
 
-/// A sentence for each file of ranks/, and launch.sh where there is one, that is not what `program`
+/// A sentence for each file of ranks/, and each launcher that there is, that is not what `program`
 /// gives.
 std::vector<std::string> changedInstructions(llvm::StringRef directory, const Program &program);
 

@@ -83,7 +83,8 @@ protected:
 };
 
 using Names = std::vector<std::string>;
-const Names everything = {".heterplan",      "heterplan_runtime", "launch.sh",
+const Names everything = {".heterplan",      "heterplan_runtime", "launch.k8s.yaml",
+                          "launch.sbatch",   "launch.sh",         "launch.trainjob.yaml",
                           "manifest.sha256", "model.py",          "plan.json",
                           "ranks",           "report.html",       "weights"};
 
