@@ -38,8 +38,8 @@ set -euo pipefail
 
 constexpr const char *tail = R"sh(
 # Signals reach the ranks: this script becomes their launcher, and on other machines they end when
-# its connection does. A host that does not answer for ten seconds ends the launch.
-patience=10
+# its connection does. A host that does not answer for eight seconds ends the launch.
+patience=8
 fail() {
   echo "launch.sh: error: $*" >&2
   exit 1

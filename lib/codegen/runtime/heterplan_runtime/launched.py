@@ -93,8 +93,20 @@ def environment_rank() -> int:
 
 
 def host_name() -> str:
-    """The name of this host; under Slurm the name of the node, which several nodes of one machine do not share."""
+    """The name of this host for the user: the one given to launch.sh, the name of the node of Slurm, or its own."""
+    index = os.environ.get("HETERPLAN_HOST_INDEX", "")
+    hosts = [host for host, _ in host_counts(os.environ.get("HETERPLAN_HOSTS", ""))]
+    if index and int(index) < len(hosts):
+        return hosts[int(index)]
     return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
+
+
+def host_counts(text: str) -> Iterator[tuple[str, int]]:
+    """The hosts of a launch and their numbers of ranks: "a=2,b=1"."""
+    for item in text.split(","):
+        host, _, count = item.rpartition("=")
+        if host:
+            yield host, int(count)
 
 
 def host_ranks() -> range:

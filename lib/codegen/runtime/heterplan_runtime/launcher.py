@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .errors import RuntimeFault
-from .launched import host_name
-from .meeting import host_counts, listen
+from .launched import host_counts, host_name
+from .meeting import listen
 from .rank_process import PACKAGE, RankProcess, start_copy, start_python
 
 TO_END = 15.0  # seconds that ranks have to end after another has failed

@@ -9,7 +9,6 @@ import os
 import socket
 import struct
 import time
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -19,11 +18,11 @@ import torch.distributed as dist
 from .device_classes import CPU, DEVICE_CLASSES, cpu_name, local_rank
 from .errors import LaunchFault, RuntimeFault
 from .host_match import Process, planned_ranks
-from .launched import check_environment, host_name
+from .launched import check_environment, host_counts, host_name
 from .program import read_planned_device
 
 SIOCGIFADDR = 0x8915  # asks Linux for the IPv4 address of an interface
-UNREACHABLE = 10.0  # seconds without an answer of a host, after which it counts as unreachable
+UNREACHABLE = 8.0  # seconds without an answer of a host, after which it counts as unreachable
 REFUSED = (errno.ECONNREFUSED, errno.ECONNRESET)  # the host answers: nobody listens yet
 
 
@@ -119,14 +118,6 @@ def _host_of(rank: int) -> str:
             return host
         first += count
     return ""
-
-
-def host_counts(text: str) -> Iterator[tuple[str, int]]:
-    """The hosts of a launch and their numbers of ranks: "a=2,b=1"."""
-    for item in text.split(","):
-        host, _, count = item.rpartition("=")
-        if host:
-            yield host, int(count)
 
 
 def _value(store: dist.Store, key: str, timeout: timedelta, fault: str) -> bytes:
