@@ -141,7 +141,7 @@ def test_a_dead_host_is_named_and_no_rank_is_left(network: Network, plan: Path, 
         begin = time.monotonic()
         wait_for(lambda: not marked(f"MARK={mark}"), GONE_WITHIN, f"left: {log.read_text()}")
         assert process.wait(5) == 1
-        assert "rank 2 on host 10.78.0.3 is lost" in log.read_text()
+        assert "rank 2 on 10.78.0.3 is lost" in log.read_text()
         assert "internal error" not in log.read_text()
         print(f"gone after {time.monotonic() - begin:.1f} s")
     finally:
