@@ -31,6 +31,8 @@ std::string objectiveText(Objective objective) {
 std::vector<std::string> constraintTexts(const Plan &plan) {
   Request request;
   static_cast<Requirements &>(request) = plan;
+  request.schedule = plan.requestedSchedule;
+  request.microBatches = plan.requestedMicroBatches;
   std::vector<std::string> texts;
   for (const Constraint &constraint : constraintsOf(request))
     if (constraint.kind != ConstraintKind::Memory)

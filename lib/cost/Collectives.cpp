@@ -80,7 +80,7 @@ Seconds CollectiveCost::time(const TableRows &rows) const {
 }
 
 CollectiveCost allReduceCost(const Cluster &cluster, const DeviceGroup &group) {
-  if (group.size() < 2)
+  if (group.deviceCount() < 2)
     return {};
   GroupShape shape = shapeOf(cluster, group);
   CollectiveCost inside = ringCost(shape.devicesPerNode, shape.intra);
@@ -94,7 +94,7 @@ CollectiveCost tiedSumCost(const Cluster &cluster, const DeviceGroup &group) {
   for (size_t type = 0; type < cluster.types.size(); ++type)
     if (int count = cluster.deviceCount(int(type)))
       all.counts.push_back({int(type), count});
-  return ringCost(2 * group.size(), collectiveLink(cluster, all));
+  return ringCost(2 * group.deviceCount(), collectiveLink(cluster, all));
 }
 
 CollectiveCost reduceScatterCost(const Cluster &cluster, const DeviceGroup &group) {
@@ -112,7 +112,7 @@ Seconds allReduceTime(const Cluster &cluster, const DeviceGroup &group, Bytes si
 }
 
 CollectiveCost lookupGradientCost(const Cluster &cluster, const DeviceGroup &group) {
-  if (group.size() < 2)
+  if (group.deviceCount() < 2)
     return {};
   GroupShape shape = shapeOf(cluster, group);
   const Link network = networkOf(cluster, group);
@@ -179,7 +179,7 @@ TransferPath transferPath(const Cluster &cluster, const DeviceGroup &from, const
 
 TransferPath nestedTransferPath(const Cluster &cluster, const DeviceGroup &from,
                                 const DeviceGroup &to) {
-  GroupShape larger = shapeOf(cluster, from.size() > to.size() ? from : to);
+  GroupShape larger = shapeOf(cluster, from.deviceCount() > to.deviceCount() ? from : to);
   if (larger.nodes == 1)
     return {larger.intra, 1, 1};
   return transferPath(cluster, from, to);

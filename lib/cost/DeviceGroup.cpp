@@ -92,7 +92,7 @@ Link linkInNode(const Cluster &cluster, ArrayRef<const DeviceGroup *> groups) {
   return *slowest;
 }
 
-int DeviceGroup::size() const {
+int DeviceGroup::deviceCount() const {
   return std::accumulate(counts.begin(), counts.end(), 0,
                          [](int sum, auto entry) { return sum + entry.second; });
 }
@@ -142,7 +142,7 @@ DeviceGroup groupOf(const Cluster &cluster, ArrayRef<DeviceRef> devices) {
 
 GroupShape shapeOf(const Cluster &cluster, const DeviceGroup &group) {
   GroupShape shape;
-  shape.devices = group.size();
+  shape.devices = group.deviceCount();
   if (const NodeGroup *node = commonNode(cluster, {&group})) {
     shape.nodes = 1;
     shape.devicesPerNode = shape.devices;

@@ -28,7 +28,9 @@ struct DeviceGroup {
   /// Whether all its devices lie in the node that the whole stage before it, or behind it, lies in.
   bool besideBefore = false, besideNext = false;
 
-  int size() const;
+  int deviceCount() const;
+  /// Replicas of a stage on these devices; `shardDegree` devices hold one replica together.
+  int replicas(int shardDegree = 1) const { return deviceCount() / shardDegree; }
   bool sharesNode() const { return besideBefore || besideNext; }
   bool operator==(const DeviceGroup &) const = default;
 };

@@ -54,7 +54,7 @@ StageCosts::Computing StageCosts::computingOf(LayerRange range, const StageOptio
     result.backward += result.again;
   }
   if (option.stateSharding != StateSharding::None) // each updates its slice
-    result.update = result.update / double(option.devices.size());
+    result.update = result.update / double(option.replicas());
   return result;
 }
 
@@ -162,7 +162,7 @@ StageCosts::Slowest StageCosts::slowestOf(LayerRange range, const StageOption &o
 StageCost StageCosts::stageCost(LayerRange range, const StageOption &option,
                                 const BatchSplit &split) {
   StageCost cost = stageTimes(range, option, split);
-  cost.memory = memory.of(range, option.devices.size(), option.recomputation, option.stateSharding,
+  cost.memory = memory.of(range, option.replicas(), option.recomputation, option.stateSharding,
                           option.messages ? &*option.messages : nullptr);
   return cost;
 }

@@ -33,6 +33,7 @@ struct StageOption {
   /// What it receives and sends where that is not all that crosses the cuts at its ends, since
   /// other stages lie beside it.
   std::optional<StageMessages> messages;
+  int replicas() const { return devices.replicas(shardDegree); }
   bool operator==(const StageOption &) const = default;
 };
 

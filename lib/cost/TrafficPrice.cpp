@@ -34,7 +34,7 @@ Dollars priceOfBoundary(const Cluster &cluster, const DeviceGroup &before,
   constexpr double gigabyte = 1e9;
   const double batch = double(samples.batch.value());
   auto copies = [&](const DeviceGroup &receivers) {
-    return double(samples.count) * receivers.size();
+    return double(samples.count) * receivers.replicas();
   };
   const Bytes forward = cut.forwardBytes * batch + cut.fixedBytes * copies(behind);
   const Bytes backward = cut.backwardBytes * batch + cut.fixedGradientBytes * copies(before);

@@ -23,6 +23,11 @@ constexpr ScheduleInfo scheduleInfos[] = {
 ArrayRef<ScheduleInfo> schedules() { return scheduleInfos; }
 const char *nameOf(Schedule schedule) { return scheduleInfos[static_cast<int>(schedule)].name; }
 
+const char *nameOf(ScheduleChoice choice) {
+  static constexpr const char *names[] = {"auto", "data-parallel", "pipeline", "burst"};
+  return names[static_cast<int>(choice)];
+}
+
 const char *nameOf(Optimizer optimizer) {
   static constexpr const char *names[] = {"sgd", "momentum", "adam"};
   return names[static_cast<int>(optimizer)];

@@ -36,6 +36,8 @@ enum class RecomputePolicy { Auto, Never, Always };
 /// state of the optimizer, or that and the gradients (ZeRO stages 1 and 2, Rajbhandari et al., SC
 /// 2020).
 enum class StateSharding { None, Optimizer, Gradients };
+/// Which schedules a user asks for.
+enum class ScheduleChoice { Auto, DataParallel, Pipeline, Burst };
 /// Whose samples batch normalisation normalises by while it is trained: those of all replicas of
 /// its stage, which sum their statistics within each pass, or of each replica its own.
 enum class BatchNorm { Synchronised, Local };
@@ -44,13 +46,14 @@ enum class IterationModel : int {
 #define HETERPLAN_ITERATION_MODEL(enumerator, name, cls, help) enumerator,
 #include "ir/IterationModels.def"
 };
-const char *nameOf(Objective objective);           // "throughput" | "cost" | "gpu-seconds"
-const char *nameOf(Schedule schedule);             // "data-parallel" | "1f1b" | ...
-const char *nameOf(Optimizer optimizer);           // "sgd" | "momentum" | "adam"
-const char *nameOf(Precision precision);           // "fp32" | "tf32" | "bf16"
-const char *nameOf(RecomputePolicy policy);        // "auto" | "never" | "always"
-const char *nameOf(StateSharding sharding);        // "none" | "optimizer" | "gradients"
-const char *nameOf(BatchNorm batchNorm);           // "synchronised" | "local"
+const char *nameOf(Objective objective);    // "throughput" | "cost" | "gpu-seconds"
+const char *nameOf(Schedule schedule);      // "data-parallel" | "1f1b" | ...
+const char *nameOf(ScheduleChoice choice);  // "auto" | "data-parallel" | "pipeline" | "burst"
+const char *nameOf(Optimizer optimizer);    // "sgd" | "momentum" | "adam"
+const char *nameOf(Precision precision);    // "fp32" | "tf32" | "bf16"
+const char *nameOf(RecomputePolicy policy); // "auto" | "never" | "always"
+const char *nameOf(StateSharding sharding); // "none" | "optimizer" | "gradients"
+const char *nameOf(BatchNorm batchNorm);    // "synchronised" | "local"
 const char *nameOf(IterationModel iterationModel); // "synchronous-1f1b" | ...
 
 struct ScheduleInfo {
@@ -275,6 +278,8 @@ struct Plan : Requirements {
   IterationModel iterationModel = IterationModel::Synchronous;
   RecomputePolicy recompute = RecomputePolicy::Auto;
   std::optional<StateSharding> shardState; // asked for; none: what each stage needs to fit
+  ScheduleChoice requestedSchedule = ScheduleChoice::Auto;
+  int requestedMicroBatches = 0; // 0: any number
   std::string strategy;
   uint64_t seed = 0;
 

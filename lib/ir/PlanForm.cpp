@@ -151,6 +151,10 @@ void writeDecision(const Plan &plan, v1::Plan &form) {
   form.set_recompute(nameOf(plan.recompute));
   form.set_shard_state(plan.shardState ? nameOf(*plan.shardState) : "auto");
   form.set_batch_norm(nameOf(plan.batchNorm));
+  if (plan.requestedSchedule != ScheduleChoice::Auto)
+    form.set_requested_schedule(nameOf(plan.requestedSchedule));
+  if (plan.requestedMicroBatches > 0)
+    form.set_requested_micro_batches(plan.requestedMicroBatches);
   for (const Stage &stage : plan.stages)
     writeStage(stage, *form.add_stages());
 }
@@ -316,6 +320,10 @@ void readDecision(const v1::Plan &form, NameReader &names, Plan &plan) {
     plan.recompute = names.named<RecomputePolicy>(form.recompute(), 3, "recompute");
   if (!form.shard_state().empty() && form.shard_state() != "auto")
     plan.shardState = names.named<StateSharding>(form.shard_state(), 3, "shardState");
+  if (form.has_requested_schedule())
+    plan.requestedSchedule =
+        names.named<ScheduleChoice>(form.requested_schedule(), 4, "requestedSchedule");
+  plan.requestedMicroBatches = form.requested_micro_batches();
   if (!form.batch_norm().empty())
     plan.batchNorm = names.named<BatchNorm>(form.batch_norm(), 2, "batchNorm");
   for (int i = 0; i < form.stages_size(); ++i)

@@ -10,7 +10,6 @@
 
 namespace heterplan {
 
-enum class ScheduleChoice { Auto, DataParallel, Pipeline, Burst };
 /// How many devices a layer of a burst plan may have, of the divisors of the batch.
 enum class Widths { Powers, Any };
 
@@ -47,5 +46,13 @@ struct Request : Requirements {
     return maxCostPerIteration > Dollars(0) ? std::min(highest, maxCostPerIteration) : highest;
   }
 };
+
+/// Makes `plan` an answer to `request`: it states the constraints, the schedule and the number of
+/// micro-batches that the user asked for.
+inline void stateRequest(const Request &request, Plan &plan) {
+  static_cast<Requirements &>(plan) = request;
+  plan.requestedSchedule = request.schedule;
+  plan.requestedMicroBatches = request.microBatches;
+}
 
 } // namespace heterplan

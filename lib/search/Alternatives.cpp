@@ -104,7 +104,7 @@ private:
   /// `plan` as an answer to what the user asked for: without the condition, and with the bound that
   /// holds for all plans. A plan may be better than that where the searched spaces differ.
   Plan forRequest(Plan plan) const {
-    static_cast<Requirements &>(plan) = problem.request;
+    stateRequest(problem.request, plan);
     double bound = plan.objective == Objective::Throughput
                        ? std::max(chosen.lowerBound, plan.objectiveValue)
                        : std::min(chosen.lowerBound, plan.objectiveValue);

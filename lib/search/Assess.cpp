@@ -46,8 +46,8 @@ Error verifyPlacement(const Problem &problem, const Placement &placement) {
     if (stage.begin > 0 && !allowed[stage.begin])
       return refuse(i, "a cut before layer '" + Twine(problem.graph.layers[stage.begin].name) +
                            "' parts layers that share a parameter");
-    if (stage.group.size() > batch)
-      return refuse(i, Twine(stage.group.size()) + " devices for the " + Twine(batch) +
+    if (stage.group.replicas() > batch)
+      return refuse(i, Twine(stage.group.replicas()) + " devices for the " + Twine(batch) +
                            " samples of a micro-batch; each needs one at least");
     for (auto [type, count] : stage.group.counts)
       if ((left[type] -= count) < 0)
@@ -90,7 +90,7 @@ public:
     Expected<Plan> plan = PlanBuilder(*measuring, placement).build(bound);
     if (!plan)
       return plan;
-    static_cast<Requirements &>(*plan) = problem.request;
+    stateRequest(problem.request, *plan);
     plan->strategy = "given";
     return plan;
   }

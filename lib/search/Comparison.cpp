@@ -56,6 +56,7 @@ Expected<SearchOutcome> compareWithBursts(const Problem &problem, StringRef stra
   SearchOutcome outcome = isBetter(*burst, *pipeline) ? *burst : *pipeline;
   outcome.termination = endingOf(*burst, *pipeline);
   if (outcome.plan) {
+    stateRequest(problem.request, *outcome.plan);
     outcome.plan->alternatives = {alternativeOf("pipelines", *pipeline),
                                   alternativeOf("burst", *burst)};
     return outcome;

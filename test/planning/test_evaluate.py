@@ -89,6 +89,21 @@ def test_a_plan_is_priced_as_it_was_planned(evaluate, job, tmp_path):
     assert "change" not in again
 
 
+def test_a_plan_keeps_the_schedule_and_the_micro_batches_that_it_was_asked_for(evaluate, job, tmp_path):
+    """The best plan is found under the same request, so that the plan is as good as that."""
+    options = [("--batch", str(BATCH)), ("--schedule", "pipeline"), ("--micro-batches", "4")]
+    planned = job("tower", pool(), options)
+    status, plan = planned.run()
+    assert status == 0
+    assert (plan["requestedSchedule"], plan["requestedMicroBatches"]) == ("pipeline", 4)
+    done = evaluate(tmp_path / "out", "--json")
+    assert done.returncode == 0, done.stderr
+    again = json.loads(done.stdout)
+    assert (again["requestedSchedule"], again["requestedMicroBatches"]) == ("pipeline", 4)
+    assert again["bestObjectiveValue"] == plan["objectiveValue"]
+    assert again["lowerBound"] == plan["lowerBound"]
+
+
 def test_what_does_not_fit_is_priced_and_said(evaluate, tmp_path):
     (tmp_path / "cluster.yaml").write_text(yaml.safe_dump(pool(fast_memory="1GB"), sort_keys=False))
     done = evaluate({"stages": [{"layers": ["embed", "head"], "devices": {"fast": 4}}]}, "--json", "--recompute", "never")

@@ -52,6 +52,9 @@ void completeFrom(const Plan &plan, CompileOptions &options) {
   complete(options.recompute, nameOf(plan.recompute));
   if (plan.shardState)
     complete(options.shardState, nameOf(*plan.shardState));
+  complete(options.schedule, nameOf(plan.requestedSchedule));
+  if (plan.requestedMicroBatches > 0)
+    complete(options.microBatches, std::to_string(plan.requestedMicroBatches));
   auto completeLimit = [&](std::string &option, double limit) {
     if (limit > 0)
       complete(option, exactly(limit));

@@ -90,8 +90,7 @@ Expected<std::vector<Relaxed>> relaxSeparation(const RelaxInputs &in) {
 Expected<std::vector<Relaxed>> relaxSchedule(const RelaxInputs &in) {
   Relaxation result;
   result.subject = "schedule";
-  static constexpr const char *names[] = {"auto", "data-parallel", "pipeline", "burst"};
-  result.current = names[static_cast<int>(in.asked.request.schedule)];
+  result.current = nameOf(in.asked.request.schedule);
   result.needed = nameOf(in.found.schedule);
   result.option = "--schedule auto";
   return giveUp(in, std::move(result));

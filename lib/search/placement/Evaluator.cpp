@@ -253,7 +253,7 @@ Placement Evaluator::simplifyModes(Placement placement) {
   placement = withModes(std::move(placement), *before);
   for (PlacedStage &stage : placement.stages) {
     const ExecutionMode decided = *stage.mode;
-    for (const ExecutionMode &mode : stages.modesFor(stage.group.size())) {
+    for (const ExecutionMode &mode : stages.modesFor(stage.group.replicas())) {
       stage.mode = mode;
       std::optional<Evaluation> now = measure(placement, Among::All);
       if (mode == decided ||

@@ -39,7 +39,7 @@ Plan planFor(const Problem &problem) {
   plan.recompute = request.recompute;
   plan.shardState = request.shardState;
   plan.batchNorm = request.batchNorm;
-  static_cast<Requirements &>(plan) = request;
+  stateRequest(request, plan);
   plan.training = request.training;
   plan.objective = request.objective;
   for (const DeviceType &type : problem.cluster.types)
@@ -115,7 +115,7 @@ std::vector<Replica> PlanBuilder::replicasOf(const StageEvaluation &run, const P
 /// As even as rows go, the larger parts first.
 std::vector<TableShards> PlanBuilder::tablesOf(const PlacedStage &placed) const {
   std::vector<TableShards> result;
-  int64_t replicas = placed.group.size();
+  int64_t replicas = placed.group.replicas();
   for (int layer = placed.begin; layer < placed.end; ++layer)
     for (const SparseTable &table : problem.graph.layers[layer].tables) {
       TableShards shards{table.parameter, {}};
@@ -130,7 +130,8 @@ std::vector<TableShards> PlanBuilder::tablesOf(const PlacedStage &placed) const 
 void PlanBuilder::stateMemory(const StageEvaluation &run, const PlacedStage &placed, int inFlight,
                               Stage &stage) {
   MicroBatches microBatches{problem.request.globalBatch, placement.microBatches};
-  Bytes largestParts = evaluator.stages.costs.memory.tables(placed.layers(), placed.group.size());
+  Bytes largestParts =
+      evaluator.stages.costs.memory.tables(placed.layers(), placed.group.replicas());
   for (size_t replica = 0; replica < stage.replicas.size(); ++replica) {
     Samples share(microBatches.fullPartOf(stage.replicas[replica].share));
     int type = problem.cluster.typeIndex(stage.replicas[replica].devices.front());
@@ -223,7 +224,8 @@ void PlanBuilder::addComputing(const StageEvaluation &run, const PlacedStage &pl
     forward = backward = &evaluator.stages.timesOf(
         placed.group.counts.front().first, cost.largestShare.value(), placement.microBatches);
   double passes = placement.microBatches, forwards = run.option.recomputation ? 2 * passes : passes;
-  double updates = run.option.stateSharding == StateSharding::None ? 1 : 1.0 / placed.group.size();
+  double updates =
+      run.option.stateSharding == StateSharding::None ? 1 : 1.0 / placed.group.replicas();
   if (forward == backward) {
     forward->addByOrigin(placed.layers(), forwards, passes, updates, times);
     return;

@@ -118,7 +118,7 @@ int64_t StageEvaluator::mostSamples(LayerRange range, int type, int inFlight, in
   if (problem.request.ignoreMemory)
     return batch;
   DeviceRoom room = problem.roomOf(type);
-  return costs.memory.of(range, option.devices.size(), option.recomputation, option.stateSharding)
+  return costs.memory.of(range, option.replicas(), option.recomputation, option.stateSharding)
       .on(room.workspaceCopies)
       .mostSamples(room.memory, inFlight, batch);
 }
@@ -201,10 +201,10 @@ StageEvaluation StageEvaluator::evaluate(LayerRange range, const DeviceGroup &gr
                                          Shares stated) {
   StageEvaluation result;
   result.mode = mode;
-  if (group.size() > fullSize(microBatches) ||
+  if (group.replicas() > fullSize(microBatches) ||
       any_of(group.counts, [&](const auto &each) { return !mayRun(range, each.first); }))
     return result;
-  int64_t batch = fullSize(microBatches), devices = group.size(),
+  int64_t batch = fullSize(microBatches), devices = group.replicas(),
           share = (batch + devices - 1) / devices;
   result.option.devices = group;
   result.option.stateSharding = mode.stateSharding;
@@ -260,10 +260,10 @@ SmallVector<StageEvaluation, 2> StageEvaluator::evaluateModes(LayerRange range,
                                                               int microBatches, StagePlace place,
                                                               Shares stated) {
   SmallVector<StageEvaluation, 2> found;
-  const ExecutionMode fastest = fastestMode(group.size());
+  const ExecutionMode fastest = fastestMode(group.replicas());
   const bool isMixed = group.counts.size() > 1 && stated.empty();
   bool dominatesKeeping = false, dominatesRecomputing = false; // the other ways to shard state
-  for (const ExecutionMode &mode : modesByTime(group.size())) {
+  for (const ExecutionMode &mode : modesByTime(group.replicas())) {
     if (mode.recomputes ? dominatesRecomputing : dominatesKeeping)
       continue;
     StageEvaluation now = evaluate(range, group, microBatches, place, mode, stated);

@@ -259,11 +259,12 @@ Error PlacementReader::addShares(const StatedStage &stated, PlacedStage &placed)
   int64_t sum = std::accumulate(stated.shares.begin(), stated.shares.end(), int64_t(0));
   bool ofOne = sum == of.fullSize();
   auto odd = count_if(stated.shares, [&](int64_t share) { return !of.isMultiple(Samples(share)); });
-  if (static_cast<int>(stated.shares.size()) != placed.group.size() ||
+  if (static_cast<int>(stated.shares.size()) != placed.group.replicas() ||
       (!ofOne && (sum != of.batch.value() || odd > 1)))
     return Diagnostic(Diag::OutOfRange, stated.location)
            << stated.shares.size() << " shares that sum to " << sum << " for "
-           << placed.group.size() << " devices; accepted is one for each, which sum to the global "
+           << placed.group.replicas()
+           << " devices; accepted is one for each, which sum to the global "
            << "batch of " << of.batch.value() << " (all or all but one multiples of the "
            << microBatches << " micro-batches), or to a full micro-batch of " << of.fullSize();
   std::map<int, std::vector<int64_t>> byType;

@@ -181,7 +181,7 @@ void SearchSpace::listOptions(const Problem &problem) {
 void SearchSpace::listChains() {
   for (const GroupOption &option : options) {
     const bool mayBeInChain = chains.mayHold(option.group);
-    ownChains.push_back(mayBeInChain ? chains.chainOf(option.group) : option.group.size());
+    ownChains.push_back(mayBeInChain ? chains.chainOf(option.group) : option.group.deviceCount());
     chainLists.push_back(listChainsOf(option.group));
   }
 }
@@ -243,7 +243,7 @@ bool SearchSpace::mayFollow(int option, int next) const {
 }
 
 bool SearchSpace::isUseful(const GroupOption &option, int64_t batch) const {
-  int64_t devices = option.group.size();
+  int64_t devices = option.group.replicas();
   if (devices > batch || option.group.counts.size() > 1 || devices <= everyCountUpTo)
     return devices <= batch;
   int64_t share = (batch + devices - 1) / devices;

@@ -123,6 +123,22 @@ ConstraintFormula tiedParameters(const CheckInputs &in) {
   return result;
 }
 
+/// Whether the plan has the schedule that was asked for.
+Formula requestedSchedule(const Plan &plan) {
+  const Formula stages = whole(plan.stages.size());
+  switch (plan.requestedSchedule) {
+  case ScheduleChoice::Auto:
+    return Formula::truth(true);
+  case ScheduleChoice::DataParallel:
+    return Formula::equal(stages, whole(1));
+  case ScheduleChoice::Pipeline:
+    return Formula::atMost(whole(2), stages);
+  case ScheduleChoice::Burst:
+    break;
+  }
+  return Formula::truth(plan.schedule == Schedule::Burst);
+}
+
 ConstraintFormula scheduleFits(const CheckInputs &in) {
   ConstraintFormula result{"schedule", "stages", Formula::integer(0), {}};
   size_t stages = in.plan.stages.size();
@@ -130,6 +146,14 @@ ConstraintFormula scheduleFits(const CheckInputs &in) {
   if (in.plan.schedule == Schedule::DataParallel)
     result.parts.push_back({"schedule data-parallel has " + std::to_string(stages) + " stages",
                             Formula::equal(whole(stages), whole(1))});
+  result.parts.push_back({std::string("the plan is not what its requestedSchedule says, ") +
+                              nameOf(in.plan.requestedSchedule),
+                          requestedSchedule(in.plan)});
+  if (in.plan.requestedMicroBatches > 0)
+    result.parts.push_back(
+        {"the plan has " + std::to_string(in.plan.microBatches) +
+             " micro-batches, not its requestedMicroBatches",
+         Formula::equal(whole(in.plan.microBatches), whole(in.plan.requestedMicroBatches))});
   result.slack = failures(result.parts);
   return result;
 }

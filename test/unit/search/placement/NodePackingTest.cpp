@@ -30,7 +30,7 @@ Problem problemOf() {
 /// The option of so many devices in so many nodes, so many at most in one.
 int optionOf(const Problem &problem, const SearchSpace &space, int count, int nodes, int inNode) {
   for (size_t i = 0; i < space.options.size(); ++i)
-    if (space.options[i].group.size() == count &&
+    if (space.options[i].group.deviceCount() == count &&
         spreadOf(problem.cluster, space.options[i].group, 0) == Spread{nodes, inNode})
       return int(i);
   ADD_FAILURE() << "no such option";

@@ -34,7 +34,7 @@ TEST(StageModes, AModeIsLeftOutOnlyIfAnotherOneDominatesIt) {
       const auto kept = evaluator.stages.evaluateModes(all, option.group, 2, {false, 2});
       stages += !kept.empty();
       several += kept.size() > 1;
-      for (const ExecutionMode &mode : evaluator.stages.modesFor(option.group.size())) {
+      for (const ExecutionMode &mode : evaluator.stages.modesFor(option.group.replicas())) {
         StageEvaluation other = evaluator.stages.evaluate(all, option.group, 2, {false, 2}, mode);
         if (!other.fits)
           continue;
@@ -63,7 +63,7 @@ TEST(StageModes, TheFastestModeIsNoSlowerThanAnyOther) {
     Evaluator evaluator(problem);
     LayerRange all{0, problem.graph.size()};
     for (const GroupOption &option : evaluator.space.options) {
-      const int devices = option.group.size();
+      const int devices = option.group.replicas();
       if (devices > evaluator.stages.fullSize(1) || option.group.counts.size() > 1)
         continue;
       const StageEvaluation fastest = evaluator.stages.evaluate(

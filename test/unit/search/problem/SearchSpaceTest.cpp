@@ -298,7 +298,7 @@ TEST(SearchSpace, listsNoMixesOfMoreDevicesThanSamples) {
   problem.request.globalBatch = Samples(4);
   int mixed = 0;
   for (const GroupOption &option : SearchSpace(problem).options) {
-    EXPECT_LE(option.group.size(), 4);
+    EXPECT_LE(option.group.deviceCount(), 4);
     mixed += option.group.counts.size() > 1 && !option.group.sharesNode();
   }
   EXPECT_EQ(mixed, 6); // 1+1, 1+2, 1+3, 2+1, 2+2, 3+1
@@ -313,8 +313,8 @@ TEST(SearchSpace, stagesLieInAnyNodes) {
     if (option.group.sharesNode())
       continue;
     Spread spread = spreadOf(problem.cluster, option.group, 0);
-    found.push_back({option.group.size(), spread.nodes, spread.inNode});
-    EXPECT_EQ(option.slots, std::vector<int>{option.group.size()});
+    found.push_back({option.group.deviceCount(), spread.nodes, spread.inNode});
+    EXPECT_EQ(option.slots, std::vector<int>{option.group.deviceCount()});
   }
   EXPECT_EQ(found, (std::vector<std::tuple<int, int, int>>{
                        {1, 1, 1}, {2, 1, 2}, {2, 2, 1}, {3, 2, 2}, {4, 2, 2}}));
@@ -329,7 +329,7 @@ TEST(SearchSpace, neighboursShareANodeBothOrNeither) {
     return int(llvm::find_if(space.options,
                              [&](const GroupOption &option) {
                                const DeviceGroup &group = option.group;
-                               return group.size() == devices && group.besideBefore == before &&
+                               return group.deviceCount() == devices && group.besideBefore == before &&
                                       group.besideNext == next &&
                                       spreadOf(problem.cluster, group, 0).nodes == 1;
                              }) -
@@ -375,5 +375,5 @@ TEST(SearchSpace, aLimitHoldsForAllNodeClassesTogether) {
   EXPECT_FALSE(space.keepsSharedLimits({1, 2}));
   EXPECT_TRUE(space.searched().leftOut.empty());
   for (const GroupOption &option : space.options)
-    EXPECT_LE(option.group.size(), 2);
+    EXPECT_LE(option.group.deviceCount(), 2);
 }

@@ -77,6 +77,19 @@ TEST_F(RecomputedPlan, keepsToItsPolicy) {
   EXPECT_NE(finding("recompute").because.find("stage 1 keeps its activations"), std::string::npos);
 }
 
+TEST_F(RecomputedPlan, hasTheScheduleAndTheMicroBatchesThatWereAskedFor) {
+  plan.requestedSchedule = ScheduleChoice::Pipeline;
+  plan.requestedMicroBatches = plan.microBatches;
+  EXPECT_TRUE(finding("schedule").check.holds);
+  plan.requestedMicroBatches = plan.microBatches + 1;
+  EXPECT_EQ(failing(), (Names{"schedule"}));
+  plan.requestedMicroBatches = 0;
+  for (ScheduleChoice other : {ScheduleChoice::DataParallel, ScheduleChoice::Burst}) {
+    plan.requestedSchedule = other;
+    EXPECT_EQ(failing(), (Names{"schedule"})) << nameOf(other);
+  }
+}
+
 TEST_F(RecomputedPlan, ASegmentDoesNotPartATiedTable) {
   graph.layers[1].parameters = graph.layers[0].parameters = {"w"};
   graph.layers[0].tables = {{"w", 1, 1, DataType::Float32, 1}};
