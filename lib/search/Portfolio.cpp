@@ -2,7 +2,7 @@
 // learning from its plan in rounds, each sharing the best found, until the gap is small enough.
 // Every member has its own evaluator and its own random numbers and they are merged in a fixed
 // order, so that the number of threads does not show.
-#include "search/exact/Bottleneck.h"
+#include "search/exact/steady/Bottleneck.h"
 
 #include <algorithm>
 #include <cmath>

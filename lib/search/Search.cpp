@@ -119,6 +119,14 @@ const char *nameOf(RoundingMethod method) {
 
 ArrayRef<StrategyInfo> strategies() { return infos; }
 
+ArrayRef<MethodInfo> methods() {
+  static constexpr MethodInfo methods[] = {
+#define HETERPLAN_METHOD(enumerator, name, help) {name, help},
+#include "search/exact/Methods.def"
+  };
+  return methods;
+}
+
 Expected<SearchOutcome> search(const Problem &problem, StringRef name,
                                const SearchOptions &options) {
   Expected<size_t> index = strategyIndex(name);

@@ -5,6 +5,7 @@
 #include "support/Deadline.h"
 
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 
@@ -12,6 +13,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace heterplan {
 
@@ -19,6 +21,18 @@ namespace heterplan {
 /// not rounded, the best whole numbers are found.
 enum class RoundingMethod { Exact, Ceiling, FloorRepair, Randomised };
 const char *nameOf(RoundingMethod method); // "exact" | "ceiling" | "floor-repair" | "randomised"
+
+/// Methods of the exact search: one for each line of exact/Methods.def.
+enum class Method {
+#define HETERPLAN_METHOD(enumerator, name, help) enumerator,
+#include "search/exact/Methods.def"
+};
+struct MethodInfo {
+  const char *name;
+  const char *help;
+};
+/// The lines of Methods.def, in order.
+llvm::ArrayRef<MethodInfo> methods();
 
 struct SearchOptions {
   uint64_t seed = 0;
@@ -41,6 +55,9 @@ struct SearchOptions {
   std::string policyIn, policyOut;
   /// Of the stages that were found; steady-state iterations only.
   RoundingMethod rounding = RoundingMethod::Exact;
+  /// Methods of the exact search that are left out, to measure what they buy.
+  std::vector<Method> without;
+  bool uses(Method method) const { return !llvm::is_contained(without, method); }
   /// Called now and then with the share of work done and the best objective so far.
   std::function<void(double done, double best)> progress;
 };

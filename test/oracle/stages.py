@@ -1,7 +1,7 @@
 """What a stage takes and holds on a group of devices, for each way of sharing a micro-batch among them.
 
 Formulas: docs/formats.md (plans, micro-batches), docs/clusters.md (what a layer costs) and docs/rationale/search.md
-(ways to fit).
+(execution modes).
 """
 
 from __future__ import annotations

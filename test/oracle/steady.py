@@ -1,7 +1,7 @@
 """Every plan of an instance under the steady-state model (HeterPS, Liu et al., arXiv 2111.10635, section 4).
 
 A stage of consecutive layers on k devices of one class takes max(CT(k), DT(k)), both of the form serial + parallel/k,
-fitted to the times of its layers at 1, 2, 4, ... devices and all there are: docs/rationale/search.md.
+fitted to the times of its layers at 1, 2, 4, ... devices and all there are: docs/rationale/steady-state.md.
 """
 
 from __future__ import annotations

@@ -128,7 +128,7 @@ TEST_P(Limits, ExactSearchesFindWhatABruteForceFinds) {
     ++limited;
     infeasible += !std::isfinite(least);
     worse += std::isfinite(least) && least > objectiveOf(*free.plan) * (1 + 1e-9);
-    for (const char *strategy : {"exhaustive", "label-setting", "auto", "milp"}) {
+    for (const char *strategy : {"exhaustive", "label-setting", "auto"}) {
       SearchOutcome found = llvm::cantFail(search(problem, strategy, {}));
       ++answers;
       unproven += !found.isProven();
@@ -154,7 +154,7 @@ TEST_P(Limits, ExactSearchesFindWhatABruteForceFinds) {
   EXPECT_GT(limited, problems / 3);
   EXPECT_GT(infeasible, limited / 20);
   EXPECT_GT(worse, limited / 20);
-  EXPECT_LT(unproven, answers / 5); // milp knows no limit on cost where throughput is wanted
+  EXPECT_LT(unproven, answers / 5);
   RecordProperty("limited", limited);
   RecordProperty("infeasible", infeasible);
   RecordProperty("worse", worse);

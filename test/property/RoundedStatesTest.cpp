@@ -125,7 +125,7 @@ Settled settle(Evaluator &evaluator, double limit, size_t states, StateSearch::S
   StateSearch search(evaluator, paths, result.best, SearchBudget(options), states, 2048, sizes);
   for (int microBatches : evaluator.space.microBatches) {
     StageTable table(evaluator, microBatches);
-    Lagrangian::Memory memory;
+    Lagrangian::Ascents memory;
     Bounds bounds(evaluator, table, /*wholeModelGroups=*/false, memory);
     bounds.tighten(time, limit);
     if (auto range = bounds.takeAll(time, limit))

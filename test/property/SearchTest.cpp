@@ -143,30 +143,28 @@ void makeTight(RandomProblem &random, int seed) {
 }
 } // namespace
 
-TEST(Search, exactStrategiesAgreeWhereMemoryForcesAnotherWay) {
+TEST(Search, labelSettingEqualsExhaustiveWhereMemoryForcesAnotherMode) {
   int feasible = 0, recomputed = 0, divided = 0, helped = 0, misjudged = 0;
   for (int seed = 0; seed < problems; ++seed) {
     RandomProblem random(seed);
     makeTight(random, seed);
     Problem problem = llvm::cantFail(random.problem());
     SearchOutcome oracle = solve(problem, "exhaustive");
-    for (const char *strategy : {"label-setting", "milp"}) {
-      SearchOutcome found = solve(problem, strategy);
-      if (!found.isProven()) { // a pipeline takes longer than the formula says
-        ++misjudged;
-        ASSERT_TRUE(!found.plan || (oracle.plan && bracketed(*found.plan, *oracle.plan)))
-            << strategy << ", seed " << seed;
-        continue;
-      }
-      ASSERT_EQ(oracle.plan.has_value(), found.plan.has_value()) << strategy << ", seed " << seed;
-      if (!oracle.plan)
-        continue;
+    SearchOutcome found = solve(problem, "label-setting");
+    if (!found.isProven()) { // a pipeline takes longer than the formula says
+      ++misjudged;
+      ASSERT_TRUE(!found.plan || (oracle.plan && bracketed(*found.plan, *oracle.plan)))
+          << "seed " << seed;
+    } else {
+      ASSERT_EQ(oracle.plan.has_value(), found.plan.has_value()) << "seed " << seed;
+    }
+    if (found.isProven() && oracle.plan) {
       ASSERT_NEAR(found.plan->objectiveValue / oracle.plan->objectiveValue, 1, 1e-6)
-          << strategy << ", seed " << seed;
+          << "seed " << seed;
       auto checks = checkPlan(*found.plan, problem.graph, problem.cluster, random.costs);
       ASSERT_TRUE(bool(checks)) << toText(checks.takeError());
       for (const Check &check : *checks)
-        ASSERT_TRUE(check.holds) << strategy << ", seed " << seed << ": " << check.name;
+        ASSERT_TRUE(check.holds) << "seed " << seed << ": " << check.name;
     }
     if (!oracle.plan)
       continue;
@@ -250,19 +248,14 @@ TEST(Search, runningOutOfWorkProvesNothing) {
   EXPECT_GT(cutShort, 100);
 }
 
-TEST_P(EveryIterationModel, milpEqualsExhaustive) {
-  int feasible = 0, misjudged = 0;
+TEST(Search, milpEqualsExhaustiveInSteadyState) {
+  int feasible = 0;
   for (int seed = 0; seed < problems; ++seed) {
     RandomProblem random(seed);
-    random.request.iterationModel = GetParam();
+    random.request.iterationModel = IterationModel::SteadyState;
     Problem problem = llvm::cantFail(random.problem());
     SearchOutcome oracle = solve(problem, "exhaustive"), found = solve(problem, "milp");
-    if (!found.isProven()) { // a pipeline takes longer than the formula says
-      ++misjudged;
-      ASSERT_TRUE(!found.plan || (oracle.plan && bracketed(*found.plan, *oracle.plan)))
-          << "seed " << seed;
-      continue;
-    }
+    ASSERT_TRUE(found.isProven()) << "seed " << seed;
     ASSERT_EQ(oracle.plan.has_value(), found.plan.has_value()) << "seed " << seed;
     if (!oracle.plan)
       continue;
@@ -273,29 +266,24 @@ TEST_P(EveryIterationModel, milpEqualsExhaustive) {
         << "seed " << seed;
   }
   EXPECT_GT(feasible, problems / 2);
-  EXPECT_LE(misjudged, GetParam() == IterationModel::SteadyState ? 0 : problems / 100);
 }
 
 namespace {
-/// Expects that label-setting and milp find what the exhaustive search has found, as far as they
-/// prove it. How many do.
-int expectTheSame(const Problem &problem, const SearchOutcome &oracle, int seed) {
-  int proven = 0;
-  for (const char *strategy : {"label-setting", "milp"}) {
-    SearchOutcome found = solve(problem, strategy);
-    proven += found.isProven();
-    if (!found.isProven()) {
-      EXPECT_TRUE(!found.plan || (oracle.plan && bracketed(*found.plan, *oracle.plan)))
-          << strategy << ", seed " << seed;
-      continue;
-    }
-    EXPECT_EQ(oracle.plan.has_value(), found.plan.has_value()) << strategy << ", seed " << seed;
-    if (oracle.plan && found.plan) {
-      EXPECT_NEAR(found.plan->objectiveValue / oracle.plan->objectiveValue, 1, 1e-6)
-          << strategy << ", seed " << seed;
-    }
+/// Expects that label-setting finds what the exhaustive search has found, as far as it proves it.
+/// Whether it does.
+bool expectTheSame(const Problem &problem, const SearchOutcome &oracle, int seed) {
+  SearchOutcome found = solve(problem, "label-setting");
+  if (!found.isProven()) {
+    EXPECT_TRUE(!found.plan || (oracle.plan && bracketed(*found.plan, *oracle.plan)))
+        << "seed " << seed;
+    return false;
   }
-  return proven;
+  EXPECT_EQ(oracle.plan.has_value(), found.plan.has_value()) << "seed " << seed;
+  if (oracle.plan && found.plan) {
+    EXPECT_NEAR(found.plan->objectiveValue / oracle.plan->objectiveValue, 1, 1e-6)
+        << "seed " << seed;
+  }
+  return true;
 }
 } // namespace
 
@@ -321,7 +309,7 @@ TEST(Search, exactStrategiesAgreeWhereZonesCharge) {
     charged += oracle.plan && oracle.plan->trafficCost > Dollars(0);
   }
   EXPECT_GT(charged, 10);
-  EXPECT_GT(proven, 300);
+  EXPECT_GT(proven, 150);
 }
 
 TEST(Search, exactStrategiesAgreeWhereNeighboursFillNodesTogether) {
@@ -344,7 +332,7 @@ TEST(Search, exactStrategiesAgreeWhereNeighboursFillNodesTogether) {
 }
 
 /// Five layers on three types of two devices: the largest that the exhaustive search ends on.
-TEST(SearchProperty, milpEqualsExhaustiveOnAllGroupsOfSixDevices) {
+TEST(SearchProperty, labelSettingEqualsExhaustiveOnAllGroupsOfSixDevices) {
   int feasible = 0;
   for (int seed = 0; feasible < 12; ++seed) {
     RandomProblem random(seed);
@@ -355,7 +343,7 @@ TEST(SearchProperty, milpEqualsExhaustiveOnAllGroupsOfSixDevices) {
       group.devices.begin()->second = 2;
     }
     Problem problem = llvm::cantFail(random.problem());
-    SearchOutcome oracle = solve(problem, "exhaustive"), found = solve(problem, "milp");
+    SearchOutcome oracle = solve(problem, "exhaustive"), found = solve(problem, "label-setting");
     ASSERT_TRUE(found.isProven()) << "seed " << seed;
     ASSERT_EQ(oracle.plan.has_value(), found.plan.has_value()) << "seed " << seed;
     if (!oracle.plan)

@@ -113,6 +113,7 @@ void addSearch(CLI::App &command, CompileOptions &options) {
   addText(command, "--threads", options.threads, "N",
           "threads that write the files of the ranks (one per core, at most 8); auto with "
           "steady-state also searches with up to 2 (1); the plan does not depend on it");
+  addText(command, "--without", options.without, "METHODS", "")->group(""); // bench/ablation.py
   addText(command, "--policy-in", options.policyIn, "FILE",
           "saved policy from which rl-* strategies start");
   addText(command, "--policy-out", options.policyOut, "FILE",
@@ -359,6 +360,26 @@ Expected<Request> readRequest(const CompileOptions &options) {
   return request;
 }
 
+/// The methods that `--without` names.
+static Expected<std::vector<Method>> readWithout(const CompileOptions &options) {
+  std::vector<Method> without;
+  if (options.without.empty())
+    return without;
+  Expected<std::vector<std::string>> names = listOption("--without", options.without, 1);
+  if (!names)
+    return names.takeError();
+  SmallVector<const char *> accepted;
+  for (const MethodInfo &method : methods())
+    accepted.push_back(method.name);
+  for (const std::string &name : *names) {
+    Expected<size_t> index = choiceOption("--without", name, accepted);
+    if (!index)
+      return index.takeError();
+    without.push_back(static_cast<Method>(*index));
+  }
+  return without;
+}
+
 Expected<SearchOptions> readSearchOptions(const CompileOptions &options, const Request &request) {
   SearchOptions result;
   Expected<int64_t> seed =
@@ -379,6 +400,10 @@ Expected<SearchOptions> readSearchOptions(const CompileOptions &options, const R
   if (!work)
     return work.takeError();
   result.workLimit = *work;
+  Expected<std::vector<Method>> without = readWithout(options);
+  if (!without)
+    return without.takeError();
+  result.without = std::move(*without);
   if (Error error = readChoice("--rounding", options.rounding, result.rounding))
     return error;
   if (result.rounding != RoundingMethod::Exact && !rulesOf(request.iterationModel).fitsSizes())

@@ -15,11 +15,12 @@ constexpr double safety = 1 - 1e-12;
 } // namespace
 
 Bounds::Bounds(const Evaluator &evaluator, const StageTable &table, bool wholeModelGroups,
-               Lagrangian::Memory &memory)
-    : evaluator(evaluator), table(table), wholeModelGroups(wholeModelGroups),
-      microBatches(table.microBatches),
+               Lagrangian::Ascents &ascents)
+    : evaluator(evaluator), microBatches(table.microBatches),
       positions(static_cast<int>(evaluator.space.positions.size())),
-      lagrangian(evaluator, table, wholeModelGroups, memory) {
+      lagrangian(evaluator, table, wholeModelGroups, ascents) {
+  if (evaluator.rules.slowestDecides())
+    steady.emplace(evaluator, table, wholeModelGroups);
   const Problem &problem = evaluator.problem;
   cheapest = infinity;
   for (size_t type = 0; type < problem.cluster.types.size(); ++type)
@@ -27,27 +28,11 @@ Bounds::Bounds(const Evaluator &evaluator, const StageTable &table, bool wholeMo
       cheapest = std::min(cheapest, problem.cluster.types[type].price.value());
 }
 
-const SurrogateBounds &Bounds::bySurrogate() const {
-  if (!surrogate) {
-    surrogate = std::make_unique<SurrogateBounds>(evaluator, table, wholeModelGroups);
-    if (iterations)
-      surrogate->refine(*iterations);
-  }
-  return *surrogate;
-}
-
-/// Whether one limit in place of all is worth asking: of all layers multipliers tell more.
-bool Bounds::asksSurrogate(const PartialPlacement &partial) const {
-  const bool isRoot = partial.option < 0;
-  return partial.position > 0 && !(isRoot && lagrangian.isTight());
-}
-
 double Bounds::time(const PartialPlacement &partial) const {
   const double weight = evaluator.rules.fillWeight();
   if (partial.position == 0)
     return partial.fill + weight * partial.exposed + (microBatches - weight) * partial.slowest;
-  const double least = lagrangian.time(partial);
-  return asksSurrogate(partial) ? std::max(least, bySurrogate().time(partial)) : least;
+  return steady ? steady->time(partial) : lagrangian.time(partial);
 }
 
 double Bounds::objective(const PartialPlacement &partial, double timeLimit) const {
@@ -55,9 +40,7 @@ double Bounds::objective(const PartialPlacement &partial, double timeLimit) cons
   double least = time(partial);
   if (!(least <= timeLimit))
     return infinity;
-  double paid = 0;
-  if (asksSurrogate(partial))
-    paid = bySurrogate().paid(partial);
+  const double paid = steady && partial.position > 0 ? steady->paid(partial) : 0;
   double price = partial.price + (partial.position > 0 ? cheapest : 0);
   if (request.maxCostPerHour > DollarsPerHour(0)) {
     double priceByWork = std::isfinite(timeLimit) ? partial.price + paid / timeLimit : 0;
@@ -76,14 +59,8 @@ double Bounds::objective(const PartialPlacement &partial, double timeLimit) cons
 }
 
 void Bounds::tighten(double timeLimit, double best, bool isFinal) {
-  if (evaluator.rules.slowestDecides()) // no fill to bound
-    return;
-  lagrangian.tighten(timeLimit, costOf(best), /*splits=*/isFinal);
-  if (!isFinal || root() >= best)
-    return;
-  iterations = timeLimit;
-  if (surrogate)
-    surrogate->refine(timeLimit);
+  if (!steady)
+    lagrangian.tighten(timeLimit, costOf(best), /*splits=*/isFinal);
 }
 
 double Bounds::paidFor(const Request &request, double objective) {
@@ -93,7 +70,7 @@ double Bounds::paidFor(const Request &request, double objective) {
 }
 
 bool Bounds::listExtensions(const PartialPlacement &partial, double timeLimit, double best,
-                            SmallVectorImpl<Lagrangian::Extension> &found) {
+                            SmallVectorImpl<StageSpan> &found) {
   if (!lagrangian.isTight())
     return false;
   lagrangian.listExtensions(partial, timeLimit, costOf(best), found);
@@ -107,11 +84,6 @@ PartialPlacement Bounds::rootPlacement(std::vector<int> &none) const {
   none.assign(evaluator.space.available.size(), 0);
   open.used = none;
   return open;
-}
-
-double Bounds::rootTime() const {
-  std::vector<int> none;
-  return time(rootPlacement(none));
 }
 
 double Bounds::root() const {

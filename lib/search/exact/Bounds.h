@@ -3,24 +3,22 @@
 #pragma once
 
 #include "search/exact/Lagrangian.h"
-#include "search/exact/SurrogateBounds.h"
+#include "search/exact/steady/SteadyBounds.h"
 #include "search/placement/StageTable.h"
 
-#include <memory>
 #include <optional>
 #include <vector>
 
 namespace heterplan {
 
-/// Bounds for one number of micro-batches, by two relaxations of the limits on devices: multipliers
-/// (Lagrangian), and one limit in place of all (SurrogateBounds), which counts where some stages
-/// are chosen or nothing was tightened.
+/// Bounds for one number of micro-batches: by multipliers on the devices (Lagrangian), or, where
+/// the slowest stage alone decides, by one limit in place of all (SteadyBounds).
 class Bounds {
 public:
   /// `wholeModelGroups`: whether groups that are for one-stage plans only count too. All but that
   /// outlive this.
   Bounds(const Evaluator &evaluator, const StageTable &table, bool wholeModelGroups,
-         Lagrangian::Memory &memory);
+         Lagrangian::Ascents &ascents);
 
   /// Least iteration time of any completion.
   double time(const PartialPlacement &partial) const;
@@ -58,26 +56,18 @@ public:
   /// Appends the stages before `partial` that a completion of interest may have; false where the
   /// bounds were never tightened, so that it may be any stage.
   bool listExtensions(const PartialPlacement &partial, double timeLimit, double best,
-                      llvm::SmallVectorImpl<Lagrangian::Extension> &found);
+                      llvm::SmallVectorImpl<StageSpan> &found);
   /// After `tighten`: the stages that a placement within its limits may have.
-  std::vector<Lagrangian::StageChoice> listStages() const { return lagrangian.listStages(); }
-  /// Least iteration time of any placement, seconds.
-  double rootTime() const;
+  std::vector<StageSpan> listStages() const { return lagrangian.listStages(); }
 
 private:
-  const SurrogateBounds &bySurrogate() const;
   PartialPlacement rootPlacement(std::vector<int> &none) const;
-  bool asksSurrogate(const PartialPlacement &partial) const;
 
   const Evaluator &evaluator;
-  const StageTable &table;
-  const bool wholeModelGroups;
   const int microBatches, positions;
   Lagrangian lagrangian;
-  /// Null until it is asked for: many bounds are dropped before.
-  mutable std::unique_ptr<SurrogateBounds> surrogate;
-  std::optional<double> iterations; // that it is to tell most of, seconds
-  double cheapest = 0;              // price of the cheapest device
+  std::optional<SteadyBounds> steady; // where the slowest stage alone decides
+  double cheapest = 0;                // price of the cheapest device
 };
 
 } // namespace heterplan

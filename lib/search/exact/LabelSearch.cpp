@@ -33,10 +33,14 @@ LabelSearch::LabelSearch(Evaluator &evaluator, const SearchOptions &options)
       labels(evaluator, paths, packings),
       paysTraffic(evaluator.problem.request.objective == Objective::Cost &&
                   chargesTraffic(evaluator.problem.cluster)),
-      byRoundedStates(!paysTraffic && StateSearch::rounds(evaluator, options.deviceStates)),
-      byStates(!paysTraffic && !byRoundedStates &&
+      byRoundedStates(options.uses(Method::RoundedStates) && !paysTraffic &&
+                      StateSearch::rounds(evaluator, options.deviceStates)),
+      byStates(options.uses(Method::ExactStates) && !paysTraffic &&
+               !StateSearch::rounds(evaluator, options.deviceStates) &&
                StateSearch::applies(evaluator, options.deviceStates)),
       scratch(types) {
+  ascents.spreadsBottleneck = options.uses(Method::SpreadBottleneck);
+  ascents.fixes = options.uses(Method::Fixing);
   for (size_t option = 0; option < space.options.size(); ++option)
     if (space.options[option].wholeModelOnly)
       wholeModelOptions.push_back(static_cast<int>(option));
@@ -78,19 +82,19 @@ void LabelSearch::listStages(int index) {
   if (!bounds.listExtensions(partialOf(label), timeLimit(), best.objective, stages))
     for (int option = 0; option < static_cast<int>(space.options.size()); ++option)
       for (int begin = label.position; begin-- > 0;)
-        stages.push_back({begin, option});
+        stages.push_back({begin, label.position, option});
   else if (label.depth == 0)
     for (int option : wholeModelOptions)
-      stages.push_back({0, option});
+      stages.push_back({0, label.position, option});
 }
 
-bool LabelSearch::mayStand(const Lagrangian::Extension &stage, const Label &label) const {
+bool LabelSearch::mayStand(const StageSpan &stage, const Label &label) const {
   const GroupOption &option = space.options[stage.option];
   if (option.wholeModelOnly && (label.depth > 0 || stage.begin > 0))
     return false;
   if (stage.begin > 0 && label.depth + 1 >= space.maxStages)
     return false; // the last stage that may be added has to take all the rest
-  return option.group.size() <= cases[label.choice]->table.batch &&
+  return option.group.replicas() <= cases[label.choice]->table.batch &&
          space.mayFollow(stage.option, label.option) &&
          (stage.begin > 0 || !option.group.besideBefore);
 }
@@ -108,11 +112,11 @@ template <typename Keep> void LabelSearch::expand(int index, Keep keep) {
     else if (grown.depth >= space.minStages)
       complete(grown);
   };
-  for (const Lagrangian::Extension &stage : stages) {
+  for (const StageSpan &stage : stages) {
     if (!mayStand(stage, labels[index]) || !takeSlots(index, stage.option))
       continue;
     ++priced;
-    for (const StageEntry &entry : stagesBefore(labels[index], stage.option, stage.begin)) {
+    for (const StageTimes &entry : stagesBefore(labels[index], stage.option, stage.begin)) {
       Label grown, other;
       if (!grow(index, stage.option, stage.begin, entry, grown))
         continue;
@@ -248,7 +252,7 @@ std::vector<double> LabelSearch::boundsAlong(const Placement &placement) {
     if (option == space.options.end() || !takeSlots(index, number))
       break;
     const auto entries = stagesBefore(label, number, begin);
-    auto entry = find_if(entries, [&](const StageEntry &each) { return each.mode == stage.mode; });
+    auto entry = find_if(entries, [&](const StageTimes &each) { return each.mode == stage.mode; });
     if (entry == entries.end() || !grow(index, number, begin, *entry, label))
       break;
     bounds.push_back(label.bound);
@@ -267,7 +271,7 @@ Solution LabelSearch::solve() {
     left = std::min(left, settleByRoundedStates(roundedShare));
   for (double share : sharpenedAfter) {
     bestFirst(share);
-    if (isOpen())
+    if (isOpen() && options.uses(Method::LevelBounds))
       sharpen(share + sharpeningShare);
   }
   bestFirst(1);

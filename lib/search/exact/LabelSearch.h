@@ -21,7 +21,7 @@ namespace heterplan {
 /// What depends on the number of micro-batches.
 struct MicroBatchCase {
   MicroBatchCase(Evaluator &evaluator, int microBatches, const StageLimits &limits,
-                 Lagrangian::Memory &ascents)
+                 Lagrangian::Ascents &ascents)
       : table(evaluator, microBatches, limits),
         bounds(evaluator, table, /*wholeModelGroups=*/false, ascents) {}
 
@@ -55,18 +55,18 @@ private:
   void addRoot(int choice);
   template <typename Keep> void expand(int index, Keep keep);
   void listStages(int index);
-  bool mayStand(const Lagrangian::Extension &stage, const Label &label) const;
+  bool mayStand(const StageSpan &stage, const Label &label) const;
   void complete(const Label &label);
   Placement placementOf(const Label &first) const;
 
   // LabelSearchGrowth.cpp
   bool takeSlots(int index, int option);
-  bool grow(int index, int option, int begin, const StageEntry &stage, Label &grown);
+  bool grow(int index, int option, int begin, const StageTimes &stage, Label &grown);
   bool pack(int index, int option, Label &grown);
-  Label grownBy(int index, int option, int begin, const StageEntry &stage);
+  Label grownBy(int index, int option, int begin, const StageTimes &stage);
   double trafficBetween(int option, const Label &label) const;
   bool growOtherShares(int index, const Label &grown, Label &other);
-  llvm::SmallVector<StageEntry, 2> stagesBefore(const Label &label, int option, int begin);
+  llvm::SmallVector<StageTimes, 2> stagesBefore(const Label &label, int option, int begin);
   PartialPlacement partialOf(const Label &label);
   llvm::ArrayRef<int> slotsAtLeast(const Label &label);
   void bound(Label &label);
@@ -108,7 +108,7 @@ private:
   const SearchOptions &options;
   const SearchSpace &space;
   const int types, last; // last: index of the last position
-  Lagrangian::Memory ascents;
+  Lagrangian::Ascents ascents;
   /// By micro-batches; null where no placement of interest has so many.
   std::vector<std::unique_ptr<MicroBatchCase>> cases;
   std::vector<Lagrangian::Known> known; // of those that were forgotten
@@ -136,7 +136,7 @@ private:
   std::vector<int> scratch;   // slots of the label in hand
   std::vector<int> openSlots; // likewise, where they are fewer (slotsAtLeast)
   std::vector<int> wholeModelOptions;
-  llvm::SmallVector<Lagrangian::Extension, 0> stages; // that may stand before the label in hand
+  llvm::SmallVector<StageSpan, 0> stages; // that may stand before the label in hand
 };
 
 } // namespace heterplan

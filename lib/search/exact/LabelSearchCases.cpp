@@ -17,10 +17,12 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 
 /// Prices the stages for a number of micro-batches.
 Bounds &LabelSearch::addCase(int choice) {
-  StageLimits limits{
-      timeLimit(), Bounds::paidFor(evaluator.problem.request, best.objective),
-      CountBounds(evaluator, /*wholeModelGroups=*/false).timesBefore(space.microBatches[choice]),
-      [&] { return SearchBudget(options).interrupted(); }};
+  StageLimits limits;
+  if (options.uses(Method::BoundedTable))
+    limits = {
+        timeLimit(), Bounds::paidFor(evaluator.problem.request, best.objective),
+        CountBounds(evaluator, /*wholeModelGroups=*/false).timesBefore(space.microBatches[choice]),
+        [&] { return SearchBudget(options).interrupted(); }};
   cases[choice] =
       std::make_unique<MicroBatchCase>(evaluator, space.microBatches[choice], limits, ascents);
   labels.setChoice(choice, cases[choice]->table);
@@ -34,9 +36,9 @@ bool LabelSearch::openCase(int choice) {
     cases[choice].reset();
     return false;
   }
-  if (coarser)
+  if (coarser && options.uses(Method::WarmStart))
     bounds.startFrom(coarser->multipliersOf(choice), 1);
-  else if (int near = nearestKnown(choice); near >= 0)
+  else if (int near = nearestKnown(choice); near >= 0 && options.uses(Method::WarmStart))
     bounds.startFrom(multipliersOf(near),
                      double(space.microBatches[near]) / space.microBatches[choice]);
   return keepCase(choice, /*isFinal=*/!byStates);
@@ -73,10 +75,12 @@ bool LabelSearch::keepCase(int choice, bool isFinal) {
 
 /// What the bounds came across may be better than the best plan.
 void LabelSearch::offerPaths(int choice) {
+  if (!options.uses(Method::MetPaths))
+    return;
   for (const Lagrangian::Path &path : cases[choice]->bounds.takePaths()) {
     Placement placement;
     placement.microBatches = space.microBatches[choice];
-    for (const Lagrangian::StageChoice &stage : path)
+    for (const StageSpan &stage : path)
       placement.stages.push_back({space.positions[stage.begin], space.positions[stage.end],
                                   space.options[stage.option].group});
     best.offer(evaluator, std::move(placement));
@@ -109,7 +113,7 @@ double LabelSearch::openCases() {
   for (auto [bound, choice] : CountBounds(evaluator, /*wholeModelGroups=*/false).inOrder()) {
     const bool isOver =
         bound >= cutoff() || work() > options.workLimit || SearchBudget(options).interrupted();
-    if (!isOver && openCase(choice) && !coarser)
+    if (!isOver && openCase(choice) && !coarser && options.uses(Method::Beam))
       beam(choice);
     if (isOver || (!cases[choice] && SearchBudget(options).interrupted()))
       left = std::min(left, bound);

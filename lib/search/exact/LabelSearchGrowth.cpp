@@ -47,7 +47,7 @@ void LabelSearch::bound(Label &label) {
 }
 
 /// The stage [begin, position) before `label`, in each mode that may be best there.
-SmallVector<StageEntry, 2> LabelSearch::stagesBefore(const Label &label, int option, int begin) {
+SmallVector<StageTimes, 2> LabelSearch::stagesBefore(const Label &label, int option, int begin) {
   return cases[label.choice]->table.atDepth(begin, label.position, option, label.depth + 1);
 }
 
@@ -92,7 +92,7 @@ bool LabelSearch::pack(int index, int option, Label &grown) {
 }
 
 /// Puts `stage`, [begin, position) on `option`, before label `index`. False: it does not fit.
-bool LabelSearch::grow(int index, int option, int begin, const StageEntry &stage, Label &grown) {
+bool LabelSearch::grow(int index, int option, int begin, const StageTimes &stage, Label &grown) {
   grown = grownBy(index, option, begin, stage);
   if (!pack(index, option, grown))
     return false;
@@ -100,7 +100,7 @@ bool LabelSearch::grow(int index, int option, int begin, const StageEntry &stage
   return true;
 }
 
-Label LabelSearch::grownBy(int index, int option, int begin, const StageEntry &stage) {
+Label LabelSearch::grownBy(int index, int option, int begin, const StageTimes &stage) {
   const Label &label = labels[index];
   double receive = 0, receiveGradient = 0;
   if (label.depth > 0 && !evaluator.rules.transfersArePartOfStages()) {
@@ -147,7 +147,7 @@ bool LabelSearch::growOtherShares(int index, const Label &grown, Label &other) {
   bool isWhole = grown.depth == 1 && grown.position == 0;
   if (space.options[grown.option].group.counts.size() == 1 || isWhole)
     return false;
-  const StageEntry &least = cases[grown.choice]->table.at(grown.position, grown.end, grown.option);
+  const StageTimes &least = cases[grown.choice]->table.at(grown.position, grown.end, grown.option);
   other = grownBy(index, grown.option, grown.position, least);
   if (other.fill >= grown.fill && other.share == grown.share && grown.exposed <= least.sync)
     return false;

@@ -49,7 +49,7 @@ Expected<std::optional<Placement>> improved(Evaluator &evaluator, const SearchOp
                                             const LabelSearch &coarse, ArrayRef<int> few,
                                             std::optional<Placement> placement) {
   constexpr double workShare = 0.16;
-  if (!placement)
+  if (!placement || !brief.uses(Method::Improvement))
     return placement;
   Evaluator near(evaluator.problem, cutsNear(*placement, few, evaluator.space.positions));
   shareTimes(near, evaluator);
@@ -66,7 +66,8 @@ Expected<std::optional<Placement>> improved(Evaluator &evaluator, const SearchOp
 Expected<Solution> LabelSetting::run(Evaluator &evaluator, const SearchOptions &options) {
   constexpr int64_t briefly = 8; // part of the work, where all cuts are searched afterwards
   const std::vector<int> few = narrowCuts(evaluator.problem);
-  if (few.size() >= evaluator.space.positions.size())
+  if (few.size() >= evaluator.space.positions.size() ||
+      (allFit(evaluator.space) && !options.uses(Method::CoarseSearch)))
     return LabelSearch(evaluator, options).run();
   const bool isWhole = allFit(evaluator.space);
   SearchOptions brief = options;

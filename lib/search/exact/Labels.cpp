@@ -18,29 +18,6 @@ namespace {
 constexpr double unknown = std::numeric_limits<double>::max() / 1e9;
 } // namespace
 
-/// A path depends on the types at its ends, on how many devices share a node's interface, and on
-/// whether the stages lie in one node (transferPath).
-PathTable::PathTable(const Evaluator &evaluator) : evaluator(evaluator) {
-  std::map<std::vector<int>, int> known;
-  for (const GroupOption &option : evaluator.space.options) {
-    const DeviceGroup &group = option.group;
-    std::vector<int> end{shapeOf(evaluator.problem.cluster, group).devicesPerNode,
-                         group.besideBefore, group.besideNext};
-    for (auto [type, devices] : group.counts)
-      end.push_back(type);
-    ends.push_back(known.try_emplace(std::move(end), int(known.size())).first->second);
-  }
-}
-
-const TransferPath &PathTable::at(int before, int behind) {
-  auto [entry, inserted] = paths.try_emplace({ends[before], ends[behind]});
-  const std::vector<GroupOption> &options = evaluator.space.options;
-  if (inserted)
-    entry->second =
-        transferPath(evaluator.problem.cluster, options[before].group, options[behind].group);
-  return entry->second;
-}
-
 LabelStore::LabelStore(const Evaluator &evaluator, PathTable &paths, Packings &packings)
     : evaluator(evaluator), paths(paths), packings(packings), space(evaluator.space),
       types(space.available.size()),
@@ -109,7 +86,7 @@ int LabelStore::placeFor(const Label &label, const Entry &entry) const {
 /// types has its least share: a larger one never makes two labels differ by more.
 LabelStore::Handover LabelStore::handoverTo(int other, const Label &label) {
   const Cut &cut = evaluator.cuts[space.positions[label.position]];
-  int64_t devices = space.options[other].group.size();
+  int64_t devices = space.options[other].group.replicas();
   int64_t batch = tables[label.choice]->batch;
   Samples share((batch + devices - 1) / devices);
   const BoundaryCost cost = boundaryCost(paths.at(other, label.option), share, label.share, cut);

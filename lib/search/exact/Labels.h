@@ -3,6 +3,7 @@
 // docs/rationale/search.md.
 #pragma once
 
+#include "search/exact/Transfers.h"
 #include "search/placement/NodePacking.h"
 #include "search/placement/StageTable.h"
 
@@ -33,19 +34,6 @@ struct Label {
   ExecutionMode mode; // of the first stage
   bool otherShares;   // its figures are the least that any shares of unequal devices may give
   Samples share;      // largest of the first stage
-};
-
-/// The paths between groups of the space, each made once.
-class PathTable {
-public:
-  explicit PathTable(const Evaluator &evaluator);
-  /// From option `before` to option `behind` of the next stage; gradients go the other way.
-  const TransferPath &at(int before, int behind);
-
-private:
-  const Evaluator &evaluator;
-  std::vector<int> ends; // by option: alike where paths from and to them are
-  llvm::DenseMap<std::pair<int, int>, TransferPath> paths; // by both ends
 };
 
 class LabelStore {

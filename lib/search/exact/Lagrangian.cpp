@@ -25,76 +25,15 @@ bool diverged(const std::vector<double> &multipliers) {
 } // namespace
 
 Lagrangian::Lagrangian(const Evaluator &evaluator, const StageTable &table, bool wholeModelGroups,
-                       Memory &memory)
+                       Ascents &ascents)
     : evaluator(evaluator), microBatches(table.microBatches),
       positions(static_cast<int>(evaluator.space.positions.size())),
       types(static_cast<int>(evaluator.space.available.size())), batch(table.batch),
       costMatters(evaluator.problem.request.objective == Objective::Cost), paths(evaluator),
-      timeLimit(infinity), costLimit(infinity), solvedTime(infinity), solvedCost(infinity),
-      arcs(memory.arcs) {
+      places(evaluator.space), timeLimit(infinity), costLimit(infinity), solvedTime(infinity),
+      solvedCost(infinity), ascents(ascents), arcs(ascents.arcs) {
   listResources();
-  listSides();
   listChoices(table, wholeModelGroups);
-}
-
-void Lagrangian::listSides() {
-  const SearchSpace &space = evaluator.space;
-  std::map<int, size_t> first; // by the first type of those that share nodes
-  for (size_t option = 0; option < space.options.size(); ++option) {
-    const DeviceGroup &group = space.options[option].group;
-    NodeSharing &own = shares.emplace_back();
-    own.own = space.ownChain(int(option));
-    own.least = space.leastChain(int(option));
-    if (!group.sharesNode())
-      continue;
-    const int type = group.counts.front().first;
-    own.before = group.besideBefore;
-    own.next = group.besideNext;
-    own.whole = space.chains.wholeNode(type);
-    auto [known, isNew] = first.try_emplace(space.chains.familyOf(type).front(), sides);
-    if (isNew)
-      addSides(type);
-    own.firstSide = known->second;
-    setSides(int(option));
-  }
-}
-
-/// A stage may have any chain around it that it is part of, where it has neighbours on both sides.
-void Lagrangian::setSides(int option) {
-  NodeSharing &own = shares[option];
-  int chain = own.before ? own.whole : own.own; // of the node, through this stage
-  if (own.before && own.next) {
-    const ArrayRef<int> chains = evaluator.space.chainsOf(option);
-    own.others.clear();
-    for (int each : chains)
-      own.others.push_back(each - chains.front());
-    chain = chains.front();
-  }
-  if (own.before)
-    own.sideBefore = own.firstSide + (chain - own.own) - 1;
-  if (own.next)
-    own.sideBehind = own.firstSide + chain - 1;
-}
-
-/// Of the chains of the types that share nodes with `type`.
-void Lagrangian::addSides(int type) {
-  const NodeChains &chains = evaluator.space.chains;
-  const size_t first = sides;
-  for (int chain = 1; chain < chains.wholeNode(type); ++chain, ++sides)
-    for (int each : chains.familyOf(type)) {
-      const int fewer = chain - chains.chainOf(each, 1);
-      if (fewer > 0 && chains.devicesOf(chain, each) > 0)
-        growing.push_back({first + fewer - 1, sides});
-    }
-}
-
-/// Where paths stand before a stage on `option` that begins at `position`, where its node has
-/// `chain` of stages from there on.
-size_t Lagrangian::placeBefore(int position, int option, int chain) const {
-  if (option < 0 || !shares[option].before)
-    return placeAt(position);
-  const NodeSharing &own = shares[option];
-  return placeAt(position, own.firstSide + own.whole - chain - 1);
 }
 
 void Lagrangian::listResources() {
@@ -123,15 +62,6 @@ void Lagrangian::listChoices(const StageTable &table, bool wholeModelGroups) {
   choices.shrink_to_fit();
 }
 
-/// Where paths stand behind a stage that has as little of its node before it as it may.
-size_t Lagrangian::placeBehind(const Choice &choice) const {
-  const NodeSharing &own = shares[choice.option];
-  if (!own.next)
-    return placeAt(choice.end);
-  const bool isExact = own.least > own.own;
-  return placeAt(choice.end, own.firstSide + own.own + (isExact ? own.before : 0) - 1);
-}
-
 /// Whether `a`, an option before `b`, has devices of the same type, no more of them in one node,
 /// and finds room wherever `b` does.
 bool Lagrangian::isSmaller(const DeviceGroup &a, const DeviceGroup &b) const {
@@ -152,32 +82,25 @@ bool Lagrangian::isSmaller(const DeviceGroup &a, const DeviceGroup &b) const {
 /// of no use to this number of micro-batches.
 void Lagrangian::listChoicesOf(const StageTable &table, bool wholeModelGroups, int begin, int end) {
   bool last = end + 1 == positions, whole = begin == 0 && last;
-  const StageEntry *entryBefore = nullptr; // of the last choice
+  const StageTimes *entryBefore = nullptr; // of the last choice
   const std::vector<GroupOption> &options = evaluator.space.options;
   for (int option = 0; option < static_cast<int>(options.size()); ++option) {
-    const StageEntry &entry = table.at(begin, end, option);
+    const StageTimes &entry = table.at(begin, end, option);
     if ((options[option].wholeModelOnly && !(whole && wholeModelGroups)) ||
         entry.mostInFlight < std::min(microBatches, last ? 1 : 2))
       continue;
     double receive = begin > 0 ? table.leastReceive(begin, option, entry.share) : 0;
     double gradient = last ? 0 : table.leastReceiveGradient(end, option, entry.share);
-    Choice choice{(entry.forward + entry.backward + receive + gradient) * safety,
-                  (entry.leastForward + receive) * safety,
-                  entry.sync * safety,
-                  receive,
-                  gradient,
-                  option,
-                  begin,
-                  end};
-    auto inFlight = [&](const StageEntry &of) { return std::min(of.mostInFlight, microBatches); };
+    const StageArc choice{{begin, end, option}, entry, receive, gradient};
+    auto inFlight = [&](const StageTimes &of) { return std::min(of.mostInFlight, microBatches); };
     bool alike =
         !table.hasSeveralModes() || (entryBefore && !entryBefore->estimate && !entry.estimate);
     if (entryBefore && alike && entry.share == entryBefore->share &&
         inFlight(entry) <= inFlight(*entryBefore)) {
-      const Choice &before = choices.back();
+      const StageArc &before = choices.back();
       if (isSmaller(options[before.option].group, options[option].group) &&
-          before.time <= choice.time && before.forward <= choice.forward &&
-          before.sync <= choice.sync)
+          before.time() <= choice.time() && before.forwardTime() <= choice.forwardTime() &&
+          before.syncTime() <= choice.syncTime())
         continue;
     }
     choices.push_back(choice);
@@ -186,18 +109,18 @@ void Lagrangian::listChoicesOf(const StageTable &table, bool wholeModelGroups, i
 }
 
 double Lagrangian::leastSlowest() const {
-  std::vector<double> least(positions * sides, infinity);
+  std::vector<double> least(places.size(), infinity);
   least[0] = 0;
   for (auto choice = choices.begin(); choice != choices.end();) {
     const int end = choice->end;
     for (; choice != choices.end() && choice->end == end; ++choice)
-      overPlaces(*choice, [&](size_t before, size_t behind) {
-        least[behind] = std::min(least[behind], std::max(least[before], choice->time));
+      places.overStage(*choice, [&](size_t before, size_t behind) {
+        least[behind] = std::min(least[behind], std::max(least[before], choice->time()));
       });
-    overChains(
+    places.overChains(
         end, [&](size_t fewer, size_t more) { least[more] = std::min(least[more], least[fewer]); });
   }
-  return least[placeAt(positions - 1)];
+  return least[places.at(positions - 1)];
 }
 
 void Lagrangian::tighten(double newTimeLimit, double newCostLimit, bool splits) {
@@ -276,7 +199,7 @@ double Lagrangian::chosenTime(const Interval &interval, const PartialPlacement &
 /// What completions in the interval pay at least for the stages before `partial`.
 double Lagrangian::openCost(const Interval &interval, const PartialPlacement &partial) const {
   double exposed = secondCharge(interval, interval.cost.multipliers) * partial.exposed;
-  size_t place = placeBefore(partial.position, partial.option, partial.chain);
+  size_t place = places.before(partial.position, partial.option, partial.chain);
   double open = std::max(interval.cost.fill[place], exposed + interval.cost.forward[place]);
   return std::max(0.0, open - refund(interval, interval.cost.multipliers, partial));
 }

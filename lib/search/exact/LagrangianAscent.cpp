@@ -44,11 +44,11 @@ void Lagrangian::improveCost(Interval &interval, int steps) {
 /// may take `fillTime`. Leaves the best multipliers and what they give, and keeps the best path
 /// within all limits.
 template <typename MakeCharges>
-void Lagrangian::ascend(const Interval &interval, Relaxation &relaxation, int steps, double goal,
-                        double fillTime, MakeCharges makeCharges) {
+void Lagrangian::ascend(const Interval &interval, LagrangianBounds &relaxation, int steps,
+                        double goal, double fillTime, MakeCharges makeCharges) {
   double stride = 1, best = -infinity, leastOfPaths = infinity;
   std::vector<int> bestPath;
-  Relaxation current = relaxation;
+  LagrangianBounds current = relaxation;
   int stalled = 0;
   const bool hasLevels = !relaxation.junctions.empty();
   if (!hasLevels)
@@ -100,8 +100,8 @@ void Lagrangian::ascend(const Interval &interval, Relaxation &relaxation, int st
 double Lagrangian::leastOfLastPath(bool countsMoney) const {
   double fill = 0, slowest = 0, price = 0;
   for (int choice : lastPath) {
-    fill += choices[choice].time;
-    slowest = std::max(slowest, choices[choice].time);
+    fill += choices[choice].time();
+    slowest = std::max(slowest, choices[choice].time());
     price += prices[choices[choice].option];
   }
   return (fill + (microBatches - 1) * slowest) * (countsMoney ? price : 1);
@@ -111,7 +111,7 @@ double Lagrangian::leastOfLastPath(bool countsMoney) const {
 void Lagrangian::keepPath(ArrayRef<int> path) {
   Path &stages = met.emplace_back();
   for (int choice : reverse(path))
-    stages.push_back({choices[choice].begin, choices[choice].end, choices[choice].option});
+    stages.push_back(choices[choice]);
 }
 
 std::vector<Lagrangian::Path> Lagrangian::takePaths() { return std::exchange(met, {}); }
@@ -143,12 +143,13 @@ double Lagrangian::secondCharge(const Interval &interval,
 }
 
 /// A stage is paid for all of an iteration.
-double Lagrangian::moneyFor(const Choice &choice, const Interval &interval) const {
-  const double time = std::max(interval.leastTime(), microBatches * choice.time + choice.sync);
-  return prices[choice.option] * time * safety;
+double Lagrangian::moneyFor(const StageArc &choice, const Interval &interval) const {
+  const double time =
+      std::max(interval.leastTime(), microBatches * choice.time() + choice.syncTime());
+  return prices[choice.option] * time * StageArc::safety;
 }
 
-double Lagrangian::ownCharge(const Choice &choice, const Interval &interval,
+double Lagrangian::ownCharge(const StageArc &choice, const Interval &interval,
                              const Charges &charges) const {
   return charges.options[choice.option] + (charges.countsMoney ? moneyFor(choice, interval) : 0);
 }
@@ -156,29 +157,29 @@ double Lagrangian::ownCharge(const Choice &choice, const Interval &interval,
 void Lagrangian::listArcs(const Interval &interval, bool countsMoney) {
   size_t count = 0;
   for (int i : interval.choices)
-    count += shares[choices[i].option].others.size();
+    count += places.chainsOf(choices[i].option);
   arcs.clear();
   arcs.reserve(count);
   for (int i : interval.choices) {
-    const Choice &choice = choices[i];
+    const StageArc &choice = choices[i];
     const double money = countsMoney ? moneyFor(choice, interval) : 0;
-    overPlaces(choice, [&](size_t before, size_t behind) {
-      arcs.push_back({choice.time, choice.forward, choice.sync, money, i, choice.option,
-                      unsigned(before), unsigned(behind)});
+    places.overStage(choice, [&](size_t before, size_t behind) {
+      arcs.push_back({choice.time(), choice.forwardTime(), choice.syncTime(), money, i,
+                      choice.option, unsigned(before), unsigned(behind)});
     });
   }
 }
 
 /// Shortest paths along `arcs` under the charges of `relaxation.multipliers`, and what they bound.
-void Lagrangian::solve(const Charges &charges, Relaxation &relaxation) {
+void Lagrangian::solve(const Charges &charges, LagrangianBounds &relaxation) {
   std::vector<double> &fills = relaxation.fill, &forwards = relaxation.forward;
-  fills.assign(positions * sides, infinity);
-  forwards.assign(positions * sides, infinity);
-  steps.assign(positions * sides, {});
+  fills.assign(places.size(), infinity);
+  forwards.assign(places.size(), infinity);
+  steps.assign(places.size(), {});
   fills[0] = forwards[0] = 0;
   int position = 1;
   for (const Arc &arc : arcs) {
-    for (; arc.behind >= placeAt(position + 1); ++position)
+    for (; arc.behind >= places.at(position + 1); ++position)
       takeFewer(position, relaxation);
     const double own = charges.options[arc.option] + arc.money;
     Step &step = steps[arc.behind];
@@ -200,14 +201,14 @@ void Lagrangian::solve(const Charges &charges, Relaxation &relaxation) {
   for (; position < positions; ++position)
     takeFewer(position, relaxation);
   const std::vector<double> &multipliers = relaxation.multipliers;
-  double least = fills[placeAt(positions - 1)];
+  double least = fills[places.at(positions - 1)];
   double paid = std::accumulate(multipliers.begin(), multipliers.end(), 0.0);
   relaxation.bound = std::isfinite(least) ? least - paid - 1e-12 * (least + paid) : infinity;
 }
 
 /// A chain that may have more devices may have fewer.
-void Lagrangian::takeFewer(int position, Relaxation &relaxation) {
-  overChains(position, [&](size_t fewer, size_t more) {
+void Lagrangian::takeFewer(int position, LagrangianBounds &relaxation) {
+  places.overChains(position, [&](size_t fewer, size_t more) {
     if (relaxation.forward[fewer] < relaxation.forward[more]) {
       relaxation.forward[more] = relaxation.forward[fewer];
       steps[more].forwardChoice = steps[fewer].forwardChoice;
@@ -227,16 +228,16 @@ std::vector<double> Lagrangian::surplus(double fillTime) {
   lastPath.clear();
   std::vector<double> result(limits.size() + 1, -1);
   bool forwardOnly = false;
-  for (size_t place = placeAt(positions - 1); place > 0;) {
+  for (size_t place = places.at(positions - 1); place > 0;) {
     const Step &step = steps[place];
     lastPath.push_back(forwardOnly ? step.forwardChoice : step.fillChoice);
-    const Choice &choice = choices[lastPath.back()];
+    const StageArc &choice = choices[lastPath.back()];
     for (size_t resource = 0; resource < limits.size(); ++resource)
       result[resource] += use[choice.option * limits.size() + resource];
-    double seconds = forwardOnly ? choice.forward : choice.time;
+    double seconds = forwardOnly ? choice.forwardTime() : choice.time();
     place = forwardOnly ? step.forwardFrom : step.fillFrom;
     if (!forwardOnly && step.behindSync) {
-      seconds += choice.sync;
+      seconds += choice.syncTime();
       forwardOnly = true;
     }
     result.back() += seconds / fillTime;

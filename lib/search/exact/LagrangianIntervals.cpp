@@ -24,10 +24,10 @@ constexpr double worthSplitting = 0.002;
 std::vector<double> Lagrangian::workBefore() const {
   std::vector<double> work(positions, infinity);
   work[0] = 0;
-  for (const Choice &choice : choices)
+  for (const StageArc &choice : choices)
     if (choice.end == choice.begin + 1) {
-      const int64_t devices = evaluator.space.options[choice.option].group.size();
-      work[choice.end] = std::min(work[choice.end], double(devices) * choice.time);
+      const int64_t devices = evaluator.space.options[choice.option].group.deviceCount();
+      work[choice.end] = std::min(work[choice.end], double(devices) * choice.time());
     }
   for (int position = 1; position < positions; ++position)
     work[position] = work[position - 1] + (std::isfinite(work[position]) ? work[position] : 0);
@@ -39,17 +39,17 @@ std::vector<double> Lagrangian::workBefore() const {
 /// interval. Drops the choices that no placement of interest has then; goes on while they are many.
 void Lagrangian::dropBeforeIntervals() {
   constexpr double worthMore = 0.8; // of the choices are left at most
-  if (costMatters || !std::isfinite(timeLimit) || microBatches == 1)
+  if (costMatters || !std::isfinite(timeLimit) || microBatches == 1 || !ascents.spreadsBottleneck)
     return;
   const std::vector<double> work = workBefore();
   if (!(work.back() > 0))
     return;
-  std::vector<Choice> plain = choices;
-  for (Choice &choice : choices) {
+  std::vector<StageArc> plain = choices;
+  for (StageArc &choice : choices) {
     const double part = (work[choice.end] - work[choice.begin]) / work.back();
-    const double added = (microBatches - 1) * part * choice.time * safety;
-    choice.time += added;
+    const double added = (microBatches - 1) * part * choice.time();
     choice.forward += added;
+    choice.leastForward += added;
   }
   Interval whole = intervalOf(0, infinity);
   for (double before = infinity;
@@ -68,8 +68,8 @@ void Lagrangian::dropBeforeIntervals() {
 }
 
 /// Of slowest stages, with all choices that it may have.
-Lagrangian::Interval Lagrangian::intervalOf(double low, double high) const {
-  const Relaxation none{std::vector<double>(limits.size() + 1, 0)};
+Interval Lagrangian::intervalOf(double low, double high) const {
+  const LagrangianBounds none{std::vector<double>(limits.size() + 1, 0)};
   Interval interval{low, high, 0, infinity, none, none};
   for (size_t i = 0; i < choices.size(); ++i)
     if (mayTake(choices[i], interval))
@@ -196,9 +196,8 @@ Lagrangian::Range Lagrangian::rangeTaken() const {
       has[choice] = true;
   }
   for (size_t i = 0; i < choices.size(); ++i)
-    if (const Choice &choice = choices[i]; has[i])
-      range.stages.push_back({choice.begin, choice.end, choice.option, choice.time, choice.forward,
-                              choice.sync, choice.receive, choice.gradient});
+    if (has[i])
+      range.stages.push_back(choices[i]);
   return range;
 }
 

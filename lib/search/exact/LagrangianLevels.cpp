@@ -68,7 +68,7 @@ int64_t Lagrangian::sharpen(double newTimeLimit) {
 }
 
 /// The one that stages pay most for and that is not kept; −1: there is none.
-int Lagrangian::scarcestType(const Relaxation &relaxation) const {
+int Lagrangian::scarcestType(const LagrangianBounds &relaxation) const {
   const std::vector<double> &multipliers = relaxation.multipliers;
   int scarcest = -1;
   for (int type = 0; type < types; ++type)
@@ -81,7 +81,7 @@ int Lagrangian::scarcestType(const Relaxation &relaxation) const {
 /// Neighbours, and the limit of one more type; false where both are kept, or none is scarce, or too
 /// much is left to look at.
 bool Lagrangian::keepMore(Interval &interval) const {
-  Relaxation &relaxation = interval.time;
+  LagrangianBounds &relaxation = interval.time;
   Junctions junctions = junctionsOf(interval);
   const size_t work = additions(interval, junctions), places = junctions.faces.size();
   if (std::max(work / mostStates, places / mostPlaces) > 0)
@@ -145,10 +145,10 @@ size_t Lagrangian::stateLeft(const Levels &levels, ArrayRef<int> used) const {
 }
 
 /// Of the stages that are ranked.
-Lagrangian::Junctions Lagrangian::junctionsOf(const Interval &interval) const {
+Junctions Lagrangian::junctionsOf(const Interval &interval) const {
   std::vector<std::set<SearchSpace::Face>> faces(positions);
-  for (const Ranked &ranked : interval.ranked) {
-    const Choice &choice = choices[ranked.choice];
+  for (const RankedArc &ranked : interval.ranked) {
+    const StageArc &choice = choices[ranked.choice];
     for (int chain : evaluator.space.chainsOf(choice.option))
       faces[choice.begin].insert(evaluator.space.faceBefore(choice.option, chain));
   }
@@ -173,7 +173,7 @@ TransferTimes Lagrangian::boundary(int position, SearchSpace::Face before,
 
 /// As `solve`, over what was ranked.
 void Lagrangian::solveLevels(const Interval &interval, const Charges &charges,
-                             Relaxation &relaxation) {
+                             LagrangianBounds &relaxation) {
   const size_t states = relaxation.levels.states();
   const Junctions &junctions = relaxation.junctions;
   relaxation.atJunctions.reset(junctions.faces.size() * states);
@@ -229,7 +229,8 @@ void Lagrangian::listLevelTransfers(int position, const Junctions &junctions,
 
 /// Makes `reached` what the ranked stages that end at `end` add to what is before them.
 void Lagrangian::addStages(const Interval &interval, const Charges &charges,
-                           const Relaxation &relaxation, int end, MixtureTable &reached) const {
+                           const LagrangianBounds &relaxation, int end,
+                           MixtureTable &reached) const {
   const LevelSteps::Position &here = levelSteps.positions[end];
   reached.reset(here.endings * relaxation.levels.states());
   for (const LevelSteps::Stage &stage : here.stages)
@@ -237,15 +238,15 @@ void Lagrangian::addStages(const Interval &interval, const Charges &charges,
 }
 
 /// One of them, which `pays` for its own.
-void Lagrangian::addStage(const LevelSteps::Stage &stage, double pays, const Relaxation &relaxation,
-                          MixtureTable &reached) const {
+void Lagrangian::addStage(const LevelSteps::Stage &stage, double pays,
+                          const LagrangianBounds &relaxation, MixtureTable &reached) const {
   const Levels &levels = relaxation.levels;
   const ArrayRef<Levels::Kept> kept = levels.types;
   const ArrayRef<Levels::Kept> outer = kept.empty() ? kept : kept.drop_back();
   const size_t states = levels.states(), inner = kept.empty() ? 1 : size_t(kept.back().count) + 1;
-  const Choice &choice = choices[stage.choice];
-  const Addition<double> added{pays + choice.time - choice.receive - choice.gradient,
-                               pays + choice.forward - choice.receive, choice.sync};
+  const StageArc &choice = choices[stage.choice];
+  const Addition<double> added{pays + choice.ownTime(), pays + choice.ownForwardTime(),
+                               choice.syncTime()};
   const size_t least = stage.taken % inner;
   for (size_t row = stage.taken / inner; row < states / inner; ++row) {
     if (!isAtLeast(outer, row, stage.taken / inner))
@@ -258,7 +259,7 @@ void Lagrangian::addStage(const LevelSteps::Stage &stage, double pays, const Rel
 
 /// From the stages that end at `position` to those that may stand behind them.
 void Lagrangian::addTransfers(int position, const MixtureTable &reached,
-                              Relaxation &relaxation) const {
+                              LagrangianBounds &relaxation) const {
   const size_t states = relaxation.levels.states();
   for (const LevelSteps::Transfer &of : levelSteps.positions[position].transfers)
     relaxation.atJunctions.addTransfer(of.receive, of.gradient, reached, of.ending * states,
@@ -267,26 +268,26 @@ void Lagrangian::addTransfers(int position, const MixtureTable &reached,
 
 /// The steps of the path of the last solve.
 void Lagrangian::traceLevels(const Interval &interval, const Charges &charges,
-                             const Relaxation &relaxation) {
+                             const LagrangianBounds &relaxation) {
   const Levels &levels = relaxation.levels;
   const size_t states = levels.states();
-  steps.assign(positions * sides, {});
+  steps.assign(places.size(), {});
   size_t state = states - 1;
   int mixture = fillOnly;
   SearchSpace::Face behindIt;
   const bool isFinite = std::isfinite(relaxation.atJunctions.fill().back());
   for (int position = positions - 1; position > 0 && isFinite;) {
-    Step &step = steps[placeAt(position)];
+    Step &step = steps[places.at(position)];
     double least = infinity;
     size_t taken = 0;
     int chainOfBest = 0, mixtureBefore = mixture;
     for (size_t i = interval.firstRanked[position]; i < interval.firstRanked[position + 1]; ++i) {
-      const Ranked &ranked = interval.ranked[i];
-      const Choice &choice = choices[ranked.choice];
+      const RankedArc &ranked = interval.ranked[i];
+      const StageArc &choice = choices[ranked.choice];
       size_t takes = statesTaken(levels, choice.option);
       if (!isAtLeast(levels.types, state, takes))
         continue;
-      const int chain = shares[choice.option].own + behindIt.chain;
+      const int chain = evaluator.space.ownChain(choice.option) + behindIt.chain;
       if (!is_contained(evaluator.space.chainsOf(choice.option), chain)) // no room
         continue;
       TransferTimes transfers =
@@ -296,8 +297,8 @@ void Lagrangian::traceLevels(const Interval &interval, const Charges &charges,
       const LeastMixtures before = leastBefore(relaxation, choice.begin, choice.option, chain,
                                                choice.receive, state - takes);
       const double pays = ownCharge(choice, interval, charges) + transfers.receive;
-      const Addition<double> added{pays + choice.time - choice.gradient + transfers.gradient,
-                                   pays + choice.forward, choice.sync};
+      const Addition<double> added{pays + choice.time() - choice.gradient + transfers.gradient,
+                                   pays + choice.forwardTime(), choice.syncTime()};
       int ofBefore = mixture;
       const double time = heterplan::leastWith(added, before, ofBefore);
       if (time >= least)
@@ -306,8 +307,8 @@ void Lagrangian::traceLevels(const Interval &interval, const Charges &charges,
       taken = takes;
       chainOfBest = chain;
       mixtureBefore = ofBefore;
-      step = {ranked.choice, ranked.choice, unsigned(placeAt(choice.begin)),
-              unsigned(placeAt(choice.begin)),
+      step = {ranked.choice, ranked.choice, unsigned(places.at(choice.begin)),
+              unsigned(places.at(choice.begin)),
               /*behindSync=*/false};
     }
     state -= taken;
@@ -317,10 +318,10 @@ void Lagrangian::traceLevels(const Interval &interval, const Charges &charges,
   }
 }
 
-LeastMixtures Lagrangian::leastBefore(const Relaxation &relaxation, int position, int option,
+LeastMixtures Lagrangian::leastBefore(const LagrangianBounds &relaxation, int position, int option,
                                       int chain, double receive, size_t state) const {
   if (relaxation.junctions.empty()) {
-    size_t place = placeBefore(position, option, chain);
+    size_t place = places.before(position, option, chain);
     return LeastMixtures::ofBoth(relaxation.fill[place], relaxation.forward[place]);
   }
   int junction = relaxation.junctions.find(

@@ -21,27 +21,19 @@ double Lagrangian::slowestAtLeast() const { return intervals.empty() ? 0 : inter
 /// By place: the least that the stages behind it pay.
 std::vector<double> Lagrangian::leastBehind(const Interval &interval,
                                             const Charges &charges) const {
-  std::vector<double> least(positions * sides, infinity);
-  least[placeAt(positions - 1)] = 0;
+  std::vector<double> least(places.size(), infinity);
+  least[places.at(positions - 1)] = 0;
   int position = positions;
   for (int i : reverse(interval.choices)) {
-    const Choice &choice = choices[i];
+    const StageArc &choice = choices[i];
     for (; position > choice.end; --position)
-      overFewer(position - 1, least);
-    const double own = ownCharge(choice, interval, charges) + charges.second * choice.time;
-    overPlaces(choice, [&](size_t before, size_t behind) {
+      places.takeFewer(position - 1, least);
+    const double own = ownCharge(choice, interval, charges) + charges.second * choice.time();
+    places.overStage(choice, [&](size_t before, size_t behind) {
       least[before] = std::min(least[before], own + least[behind]);
     });
   }
   return least;
-}
-
-/// What may follow a chain may follow one with fewer devices.
-void Lagrangian::overFewer(int position, std::vector<double> &least) const {
-  for (auto [fewer, more] : reverse(growing)) {
-    double &known = least[placeAt(position, fewer)];
-    known = std::min(known, least[placeAt(position, more)]);
-  }
 }
 
 /// Those that take longer than the interval allows.
@@ -50,10 +42,11 @@ void Lagrangian::dropChoices(Interval &interval) const {
 }
 
 /// The least that comes before a choice, with what of its synchronisation is not hidden there.
-double Lagrangian::leastBefore(const Choice &choice, const Relaxation &relaxation,
+double Lagrangian::leastBefore(const StageArc &choice, const LagrangianBounds &relaxation,
                                double exposed) const {
   if (relaxation.junctions.empty()) { // others have less room before them
-    const size_t place = placeBefore(choice.begin, choice.option, shares[choice.option].least);
+    const size_t place =
+        places.before(choice.begin, choice.option, evaluator.space.leastChain(choice.option));
     return std::max(relaxation.fill[place], relaxation.forward[place] + exposed);
   }
   const Levels &levels = relaxation.levels;
@@ -67,16 +60,16 @@ double Lagrangian::leastBefore(const Choice &choice, const Relaxation &relaxatio
 }
 
 /// A choice with it.
-double Lagrangian::leastWith(const Choice &choice, const Interval &interval,
-                             const Relaxation &relaxation, const Charges &charges) const {
-  return ownCharge(choice, interval, charges) + charges.second * choice.time +
-         leastBefore(choice, relaxation, charges.second * choice.sync);
+double Lagrangian::leastWith(const StageArc &choice, const Interval &interval,
+                             const LagrangianBounds &relaxation, const Charges &charges) const {
+  return ownCharge(choice, interval, charges) + charges.second * choice.time() +
+         leastBefore(choice, relaxation, charges.second * choice.syncTime());
 }
 
 /// Drops the choices that no placement of interest has in this interval, unless all of it is
 /// solved: reduced-cost fixing.
 void Lagrangian::fixChoices(Interval &interval) const {
-  if (isSolved(interval))
+  if (isSolved(interval) || !ascents.fixes)
     return;
   const Charges time = chargesOf(interval.time.multipliers, 1, /*countsMoney=*/false);
   const Charges cost = costCharges(interval, interval.cost.multipliers);
@@ -90,8 +83,8 @@ void Lagrangian::fixChoices(Interval &interval) const {
   const double limit = longestOf(interval) * tolerance - chosenTime(interval, none);
   const double mostCost = costLimit * tolerance + refund(interval, interval.cost.multipliers, none);
   erase_if(interval.choices, [&](int i) {
-    const Choice &choice = choices[i];
-    const size_t place = placeBehind(choice);
+    const StageArc &choice = choices[i];
+    const size_t place = places.behind(choice);
     if (leastWith(choice, interval, interval.time, time) + behind[place] > limit)
       return true;
     return costMatters &&
@@ -108,13 +101,13 @@ void Lagrangian::rankChoices(Interval &interval) {
   const Charges cost = costCharges(interval, interval.cost.multipliers);
   auto finishEnd = [&] {
     std::sort(interval.ranked.begin() + interval.firstRanked.back(), interval.ranked.end(),
-              [](const Ranked &a, const Ranked &b) {
+              [](const RankedArc &a, const RankedArc &b) {
                 return std::tie(a.time, a.choice) < std::tie(b.time, b.choice);
               });
     interval.firstRanked.push_back(interval.ranked.size());
   };
   for (int i : interval.choices) {
-    const Choice &choice = choices[i];
+    const StageArc &choice = choices[i];
     while (int(interval.firstRanked.size()) <= choice.end)
       finishEnd();
     interval.ranked.push_back({leastWith(choice, interval, interval.time, time),
@@ -134,13 +127,13 @@ void Lagrangian::forgetChoices() {
       interval.ranked.shrink_to_fit();
       for (int choice : interval.choices)
         now[choice] = 0;
-      for (const Ranked &ranked : interval.ranked)
+      for (const RankedArc &ranked : interval.ranked)
         now[ranked.choice] = 0;
     }
   const size_t kept = count(now, 0);
   if (2 * kept > choices.size())
     return;
-  std::vector<Choice> rest;
+  std::vector<StageArc> rest;
   rest.reserve(kept);
   for (size_t i = 0; i < choices.size(); ++i)
     if (now[i] == 0) {
@@ -153,13 +146,13 @@ void Lagrangian::forgetChoices() {
     for (Interval &interval : *some) {
       for (int &choice : interval.choices)
         choice = now[choice];
-      for (Ranked &ranked : interval.ranked)
+      for (RankedArc &ranked : interval.ranked)
         ranked.choice = now[ranked.choice];
     }
 }
 
 void Lagrangian::listExtensions(const PartialPlacement &partial, double timeLimit, double costLimit,
-                                SmallVectorImpl<Extension> &found) {
+                                SmallVectorImpl<StageSpan> &found) {
   seen.resize(choices.size(), 0);
   ++listing;
   for (const Interval &interval : intervals) {
@@ -174,27 +167,27 @@ void Lagrangian::listExtensions(const PartialPlacement &partial, double timeLimi
                  refund(interval, interval.cost.multipliers, partial);
     for (size_t i = interval.firstRanked[partial.position];
          i < interval.firstRanked[partial.position + 1]; ++i) {
-      const Ranked &ranked = interval.ranked[i];
+      const RankedArc &ranked = interval.ranked[i];
       if (ranked.time > timeLeft)
         break;
       if (ranked.cost > costLeft || seen[ranked.choice] == listing ||
           !evaluator.space.mayFollow(choices[ranked.choice].option, partial.option))
         continue;
       seen[ranked.choice] = listing;
-      found.push_back({choices[ranked.choice].begin, choices[ranked.choice].option});
+      found.push_back(choices[ranked.choice]);
     }
   }
 }
 
-std::vector<Lagrangian::StageChoice> Lagrangian::listStages() const {
+std::vector<StageSpan> Lagrangian::listStages() const {
   std::vector<char> kept(choices.size(), false);
   for (const Interval &interval : intervals)
     for (int choice : interval.choices)
       kept[choice] = true;
-  std::vector<StageChoice> stages;
+  std::vector<StageSpan> stages;
   for (size_t i = 0; i < choices.size(); ++i)
     if (kept[i])
-      stages.push_back({choices[i].begin, choices[i].end, choices[i].option});
+      stages.push_back(choices[i]);
   return stages;
 }
 

@@ -1,5 +1,5 @@
 // Paths that know the transfers between the groups of neighbours.
-#include "search/exact/StatePaths.h"
+#include "search/exact/NeighbourPaths.h"
 
 #include "search/exact/StateLoops.h"
 
@@ -20,7 +20,7 @@ constexpr float infinity = std::numeric_limits<float>::infinity();
 } // namespace
 
 NeighbourPaths::NeighbourPaths(const Evaluator &evaluator, const StatesOfInterest &interest,
-                               PathTable &paths, int64_t batch, ArrayRef<StateStage> stages,
+                               PathTable &paths, int64_t batch, ArrayRef<StageArc> stages,
                                Memory &memory)
     : evaluator(evaluator), interest(interest), paths(paths), batch(batch),
       positions(evaluator.space.positions.size() + 1), memory(memory) {
@@ -29,7 +29,7 @@ NeighbourPaths::NeighbourPaths(const Evaluator &evaluator, const StatesOfInteres
 }
 
 /// Each stage with every chain that it may belong to.
-void NeighbourPaths::listChains(ArrayRef<StateStage> stages) {
+void NeighbourPaths::listChains(ArrayRef<StageArc> stages) {
   const SearchSpace &space = evaluator.space;
   for (size_t i = 0; i < stages.size(); ++i) {
     const int option = stages[i].option;
@@ -115,10 +115,10 @@ void NeighbourPaths::setBoundaries(int position) {
 }
 
 size_t NeighbourPaths::additions(const SearchSpace &space, const StatesOfInterest &interest,
-                                 ArrayRef<StateStage> stages) {
+                                 ArrayRef<StageArc> stages) {
   std::map<int, std::pair<std::set<SearchSpace::Face>, std::set<SearchSpace::Face>>> faces;
   size_t sum = 0;
-  for (const StateStage &stage : stages) {
+  for (const StageArc &stage : stages) {
     sum += space.chainsOf(stage.option).size() * interest.count(stage.end);
     for (int chain : space.chainsOf(stage.option)) {
       faces[stage.end].first.insert(space.faceBehind(stage.option, chain));
@@ -138,8 +138,8 @@ const NeighbourPaths::Side &NeighbourPaths::sideOf(const Chained &of) const {
   return sides[indexOf(sides, of.before)];
 }
 
-size_t NeighbourPaths::allowed(const StateStage &stage, const Side &side, double gradient) const {
-  const double most = below - coreOf(stage) - gradient;
+size_t NeighbourPaths::allowed(const StageArc &stage, const Side &side, double gradient) const {
+  const double most = below - stage.ownTime() - gradient;
   return lower_bound(side.times, most) - side.times.begin();
 }
 
@@ -175,12 +175,12 @@ void NeighbourPaths::addStages(int end) {
 }
 
 void NeighbourPaths::addStage(const Chained &of) {
-  const StateStage &stage = of.stage;
+  const StageArc &stage = of.stage;
   const std::vector<Side> &ending = positions[stage.end].ending;
   const Side &own = ending[indexOf(ending, of.behind)], &before = sideOf(of);
   const ArrayRef<StatesOfInterest::Segment> segments =
       interest.segments(stage.begin, stage.end, stage.option, memory.segments);
-  const Addition<double> added{coreOf(stage), stage.forward - stage.receive, stage.sync};
+  const Addition<double> added{stage.ownTime(), stage.ownForwardTime(), stage.syncTime()};
   size_t known = 0;
   for (size_t gradient = own.times.size(); gradient-- > 0;) {
     size_t most = allowed(stage, before, own.times[gradient]);
@@ -229,8 +229,8 @@ double NeighbourPaths::fill(size_t state) const {
 }
 
 /// Of `least`, what lies before a stage that ends in `state`; `first`: where its side begins.
-double NeighbourPaths::before(const std::vector<double> &least, const StateStage &stage,
-                              size_t first, size_t state) const {
+double NeighbourPaths::before(const std::vector<double> &least, const StageArc &stage, size_t first,
+                              size_t state) const {
   const size_t place = interest.placeOf(stage.begin, interest.all()->before(state, stage.option));
   return place == StatesOfInterest::none ? infinity : least[first + place];
 }
@@ -246,7 +246,7 @@ std::vector<int> NeighbourPaths::path(size_t state) const {
     int best = -1;
     bool isBehindSync = false;
     for (size_t i = here.firstStage; i < positions[position + 1].firstStage; ++i) {
-      const StateStage &stage = chained[i].stage;
+      const StageArc &stage = chained[i].stage;
       if (interest.all()->before(state, stage.option) == DeviceStates::none)
         continue;
       size_t from = indexOf(here.ending, chained[i].behind);
@@ -260,10 +260,10 @@ std::vector<int> NeighbourPaths::path(size_t state) const {
       const size_t first = side.first + (most - 1) * interest.count(stage.begin);
       const double fill = before(memory.fills, stage, first, state);
       const double forward = before(memory.forwards, stage, first, state);
-      double sync = stage.sync + forward;
+      double sync = stage.syncTime() + forward;
       double time = transfers.receive;
-      time += forwardOnly ? stage.forward - stage.receive + forward
-                          : coreOf(stage) + transfers.gradient + std::max(fill, sync);
+      time += forwardOnly ? stage.ownForwardTime() + forward
+                          : stage.ownTime() + transfers.gradient + std::max(fill, sync);
       if (time >= least)
         continue;
       least = time;
@@ -274,7 +274,7 @@ std::vector<int> NeighbourPaths::path(size_t state) const {
     if (best < 0)
       return {};
     path.push_back(chained[best].index);
-    const StateStage &stage = chained[best].stage;
+    const StageArc &stage = chained[best].stage;
     state = interest.all()->before(state, stage.option);
     position = stage.begin;
     after = &sideOf(chained[best]) - positions[position].behind.data();

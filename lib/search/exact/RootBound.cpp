@@ -1,7 +1,7 @@
 // The bound of plans whose strategy has none of its own.
-#include "search/exact/Bottleneck.h"
 #include "search/exact/Bounds.h"
 #include "search/exact/CountBounds.h"
+#include "search/exact/steady/Bottleneck.h"
 #include "search/placement/SearchBudget.h"
 
 #include <limits>
@@ -36,7 +36,7 @@ Expected<double> rootBound(Evaluator &evaluator, const std::optional<Placement> 
       slowest = evaluation->iteration.value();
   }
   const double reached = bound;
-  Lagrangian::Memory ascents;
+  Lagrangian::Ascents ascents;
   for (auto [least, choice] : CountBounds(evaluator, /*wholeModelGroups=*/true).inOrder()) {
     if (least >= bound)
       break;

@@ -7,9 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
-#include <set>
-#include <tuple>
 
 using namespace llvm;
 
@@ -17,73 +14,7 @@ namespace heterplan {
 
 namespace {
 constexpr float infinity = std::numeric_limits<float>::infinity();
-constexpr double safety = 1 - 1e-12;
 } // namespace
-
-TransferTimes transferTimes(const Evaluator &evaluator, PathTable &paths, int64_t batch,
-                            int position, int before, int behind) {
-  const SearchSpace &space = evaluator.space;
-  const Cut &cut = evaluator.cuts[space.positions[position]];
-  auto share = [&](int option) {
-    int64_t devices = space.options[option].group.size();
-    return Samples((batch + devices - 1) / devices);
-  };
-  const BoundaryCost cost =
-      boundaryCost(paths.at(before, behind), share(before), share(behind), cut);
-  return {cost.receive.value() * safety, cost.receiveGradient.value() * safety};
-}
-
-LeastTransfers::LeastTransfers(const Evaluator &evaluator, PathTable &paths,
-                               const StageTable &table)
-    : fromBefore(evaluator.space.options.size(), -1), fromBehind(fromBefore) {
-  const SearchSpace &space = evaluator.space;
-  std::map<std::vector<int>, int> numbers; // of types, and whether a node is shared
-  std::vector<int> options;
-  for (int option = 0; option < int(space.options.size()); ++option) {
-    if (space.options[option].wholeModelOnly || !table.has(option))
-      continue;
-    const DeviceGroup &group = space.options[option].group;
-    auto kindOf = [&](bool sharesNode) {
-      std::vector<int> types{sharesNode};
-      for (auto [type, devices] : group.counts)
-        types.push_back(type);
-      return numbers.try_emplace(types, int(numbers.size())).first->second;
-    };
-    fromBefore[option] = kindOf(group.besideBefore);
-    fromBehind[option] = kindOf(group.besideNext);
-    options.push_back(option);
-  }
-  count = int(numbers.size());
-  const size_t positions = space.positions.size();
-  boundaries.assign(positions * count * count, {infinity, infinity});
-  std::fill_n(boundaries.begin(), count * count, Boundary());
-  std::fill_n(boundaries.rbegin(), count * count, Boundary());
-  std::map<std::tuple<Bytes, Bytes, Bytes, Bytes>, size_t> known; // positions where as much crosses
-  for (size_t position = 1; position + 1 < positions; ++position) {
-    const Cut &cut = evaluator.cuts[space.positions[position]];
-    auto [alike, isNew] = known.try_emplace(
-        {cut.forwardBytes, cut.fixedBytes, cut.backwardBytes, cut.fixedGradientBytes}, position);
-    if (isNew)
-      setBoundaries(evaluator, paths, table.batch, int(position), options);
-    else
-      std::copy_n(boundaries.begin() + alike->second * count * count, count * count,
-                  boundaries.begin() + position * count * count);
-  }
-}
-
-void LeastTransfers::setBoundaries(const Evaluator &evaluator, PathTable &paths, int64_t batch,
-                                   int position, ArrayRef<int> options) {
-  for (int before : options)
-    for (int behind : options) {
-      if (!evaluator.space.mayFollow(before, behind))
-        continue;
-      Boundary &least = boundaries[(size_t(position) * count + kindFromBehind(before)) * count +
-                                   kindFromBefore(behind)];
-      TransferTimes times = transferTimes(evaluator, paths, batch, position, before, behind);
-      least.receive = std::min(least.receive, times.receive);
-      least.gradient = std::min(least.gradient, times.gradient);
-    }
-}
 
 StatePaths::StatePaths(const StatesOfInterest &interest, const LeastTransfers &transfers,
                        int positions, Memory &memory)
@@ -104,10 +35,10 @@ void StatePaths::Places::number(const StatesOfInterest &interest) {
     }
 }
 
-void StatePaths::listPlaces(ArrayRef<StateStage> stages) {
+void StatePaths::listPlaces(ArrayRef<StageArc> stages) {
   behind.clear(positions, kinds);
   ending.clear(positions, kinds);
-  for (const StateStage &stage : stages) {
+  for (const StageArc &stage : stages) {
     behind.add(stage.begin, transfers.kindFromBefore(stage.option));
     ending.add(stage.end, transfers.kindFromBehind(stage.option));
   }
@@ -116,7 +47,7 @@ void StatePaths::listPlaces(ArrayRef<StateStage> stages) {
   ending.number(interest);
 }
 
-void StatePaths::solve(ArrayRef<StateStage> stages, double below) {
+void StatePaths::solve(ArrayRef<StageArc> stages, double below) {
   listPlaces(stages);
   memory.fills.assign(behind.size, infinity);
   memory.forwards.assign(behind.size, infinity);
@@ -131,17 +62,17 @@ void StatePaths::solve(ArrayRef<StateStage> stages, double below) {
   auto next = stages.begin();
   for (int end = 1; end < positions; ++end) {
     for (; next != stages.end() && next->end == end; ++next)
-      if (next->time < below)
+      if (next->time() < below)
         addStage(*next);
     addTransfers(end);
   }
 }
 
-void StatePaths::addStage(const StateStage &stage) {
+void StatePaths::addStage(const StageArc &stage) {
   const size_t from = behind.at(stage.begin, transfers.kindFromBefore(stage.option));
   const size_t to = ending.at(stage.end, transfers.kindFromBehind(stage.option));
-  const Addition<float> added{float(stage.time - stage.receive - stage.gradient),
-                              float(stage.forward - stage.receive), float(stage.sync)};
+  const Addition<float> added{float(stage.ownTime()), float(stage.ownForwardTime()),
+                              float(stage.syncTime())};
   const ArrayRef<StatesOfInterest::Segment> segments =
       interest.segments(stage.begin, stage.end, stage.option, memory.segments);
   heterplan::addStage(added, segments, &memory.fills[from], &memory.forwards[from],
@@ -182,20 +113,20 @@ void StatePaths::takeTransfers(int position) {
   });
 }
 
-std::vector<StateStage> StatePaths::within(ArrayRef<StateStage> stages, double below,
-                                           const std::vector<double> &limits) {
+std::vector<StageArc> StatePaths::within(ArrayRef<StageArc> stages, double below,
+                                         const std::vector<double> &limits) {
   memory.left.assign(ending.size, -infinity);
   memory.leftBehind.assign(behind.size, -infinity);
   for (size_t state = 0; state < limits.size(); ++state)
     if (size_t of = interest.placeOf(positions - 1, state); of != StatesOfInterest::none)
       memory.leftBehind[behind.at(positions - 1, 0) + of] =
           float(limits[state] * (1 + 2 * rounding()));
-  std::vector<StateStage> kept;
+  std::vector<StageArc> kept;
   auto stage = stages.end();
   for (int end = positions - 1; end > 0; --end) {
     takeTransfers(end);
     for (; stage != stages.begin() && (stage - 1)->end == end; --stage)
-      if (stage[-1].time < below && takeStage(stage[-1]))
+      if (stage[-1].time() < below && takeStage(stage[-1]))
         kept.push_back(stage[-1]);
   }
   std::reverse(kept.begin(), kept.end());
@@ -203,10 +134,10 @@ std::vector<StateStage> StatePaths::within(ArrayRef<StateStage> stages, double b
 }
 
 /// Takes a stage from what is left behind it; false: no path of interest has it.
-bool StatePaths::takeStage(const StateStage &stage) {
+bool StatePaths::takeStage(const StageArc &stage) {
   const size_t from = behind.at(stage.begin, transfers.kindFromBefore(stage.option));
   const size_t to = ending.at(stage.end, transfers.kindFromBehind(stage.option));
-  const float time = float(stage.time - stage.receive - stage.gradient);
+  const float time = float(stage.ownTime());
   bool isKept = false;
   const ArrayRef<StatesOfInterest::Segment> segments =
       interest.segments(stage.begin, stage.end, stage.option, memory.segments);

@@ -19,8 +19,6 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 /// What is as near to a limit as this is no better: times of stages are rounded in favour of
 /// bounds.
 constexpr double tolerance = 1 - 1e-11;
-/// Rounding must not make a bound exceed the true value.
-constexpr double safety = 1 - 1e-12;
 /// Of the stages of a range; with a budget, of which multipliers tell less than states do, so that
 /// the halves of a range have almost as many stages as all of it.
 constexpr size_t statesOfRange = 50'000'000, statesOfRangeInBudget = 200'000'000;
@@ -51,9 +49,9 @@ StageSums sumsOf(ArrayRef<Stage> stages) {
   return sums;
 }
 
-std::map<int, size_t> countByOption(ArrayRef<StateStage> stages) {
+std::map<int, size_t> countByOption(ArrayRef<StageArc> stages) {
   std::map<int, size_t> count;
-  for (const StateStage &stage : stages)
+  for (const StageArc &stage : stages)
     ++count[stage.option];
   return count;
 }
@@ -157,13 +155,13 @@ const LeastTransfers &StateSearch::transfersOf() {
   return *known;
 }
 
-bool StateSearch::tellsApart(ArrayRef<StateStage> stages) const {
+bool StateSearch::tellsApart(ArrayRef<StageArc> stages) const {
   constexpr double most = 0.5;
   return DeviceLevels(evaluator.space, countByOption(stages), mostOfThem).exactShare() > most;
 }
 
 /// Makes `states` those of the types that stages use, at prices of interest; false: they are.
-bool StateSearch::useStatesOf(ArrayRef<StateStage> stages) {
+bool StateSearch::useStatesOf(ArrayRef<StageArc> stages) {
   std::map<int, size_t> used = countByOption(stages);
   std::set<int> now;
   for (auto [option, count] : used)
@@ -191,41 +189,36 @@ double StateSearch::money() const {
 }
 
 /// Each in the modes that memory leaves it: in estimates, the least figures are of any.
-std::vector<StateStage> StateSearch::modesOf(ArrayRef<StateStage> stages) {
-  std::vector<StateStage> result;
-  for (const StateStage &stage : stages)
-    for (const StageEntry &entry : table->modes(stage.begin, stage.end, stage.option)) {
-      StateStage &of = result.emplace_back(stage);
-      of.time = (entry.forward + entry.backward + stage.receive + stage.gradient) * safety;
-      of.forward = (entry.leastForward + stage.receive) * safety;
-      of.sync = entry.sync * safety;
-      of.mostInFlight = entry.mostInFlight;
-      if (!entry.estimate)
-        of.mode = entry.mode;
+std::vector<StageArc> StateSearch::modesOf(ArrayRef<StageArc> stages) {
+  std::vector<StageArc> result;
+  for (const StageArc &stage : stages)
+    for (const StageTimes &entry : table->modes(stage.begin, stage.end, stage.option)) {
+      StageArc &of = result.emplace_back(stage);
+      static_cast<StageTimes &>(of) = entry;
     }
   return result;
 }
 
 /// Those that take less than `below` and keep as many micro-batches as the fewest stages have
 /// behind them that do.
-std::vector<StateStage> StateSearch::thatMayStand(ArrayRef<StateStage> stages, double below) const {
+std::vector<StageArc> StateSearch::thatMayStand(ArrayRef<StageArc> stages, double below) const {
   const int last = int(evaluator.space.positions.size()) - 1;
   std::vector<int> fewest(last + 1, microBatches); // stages behind a position
   fewest[last] = 0;
-  std::vector<const StateStage *> byBegin;
-  for (const StateStage &stage : stages)
-    if (stage.time < below)
+  std::vector<const StageArc *> byBegin;
+  for (const StageArc &stage : stages)
+    if (stage.time() < below)
       byBegin.push_back(&stage);
   std::stable_sort(byBegin.begin(), byBegin.end(),
-                   [](const StateStage *a, const StateStage *b) { return a->begin > b->begin; });
-  auto mayStand = [&](const StateStage &stage) {
-    return stage.time < below &&
+                   [](const StageArc *a, const StageArc *b) { return a->begin > b->begin; });
+  auto mayStand = [&](const StageArc &stage) {
+    return stage.time() < below &&
            std::min(fewest[stage.end] + 1, microBatches) <= stage.mostInFlight;
   };
-  for (const StateStage *stage : byBegin)
+  for (const StageArc *stage : byBegin)
     if (mayStand(*stage))
       fewest[stage->begin] = std::min(fewest[stage->begin], fewest[stage->end] + 1);
-  std::vector<StateStage> result;
+  std::vector<StageArc> result;
   copy_if(stages, std::back_inserter(result), mayStand);
   return result;
 }
@@ -247,8 +240,8 @@ double StateSearch::settle(StageTable &newTable, const Lagrangian::Range &range)
 
 /// By a bound first, which tells the stages of interest and their states; then, where those are
 /// few, exactly. Paths of interest have the `known` states, if those are of the devices in hand.
-void StateSearch::settle(ArrayRef<StateStage> all, const StatesOfInterest &known, Band band) {
-  std::vector<StateStage> stages = thatMayStand(all, band.below);
+void StateSearch::settle(ArrayRef<StageArc> all, const StatesOfInterest &known, Band band) {
+  std::vector<StageArc> stages = thatMayStand(all, band.below);
   if (stages.empty() || band.low >= band.below || tellsNoMore())
     return;
   useStatesOf(stages);
@@ -275,7 +268,7 @@ void StateSearch::settle(ArrayRef<StateStage> all, const StatesOfInterest &known
   for (size_t state = 0; state < states->size(); ++state)
     limits.push_back(limitOf(state) - (microBatches - 1) * band.low);
   const int64_t before = bounds.work();
-  const std::vector<StateStage> kept = bounds.within(stages, band.below, limits);
+  const std::vector<StageArc> kept = bounds.within(stages, band.below, limits);
   looked += bounds.work() - before;
   if (kept.empty())
     return;
@@ -285,7 +278,7 @@ void StateSearch::settle(ArrayRef<StateStage> all, const StatesOfInterest &known
 }
 
 /// What the bound leaves, which says what each state takes at least; in halves where that is much.
-void StateSearch::settleWithin(ArrayRef<StateStage> stages, const StatesOfInterest &interest,
+void StateSearch::settleWithin(ArrayRef<StageArc> stages, const StatesOfInterest &interest,
                                Band band, function_ref<double(size_t)> fill) {
   const size_t size = NeighbourPaths::additions(evaluator.space, interest, stages);
   const bool isNarrow =
@@ -306,7 +299,7 @@ void StateSearch::settleWithin(ArrayRef<StateStage> stages, const StatesOfIntere
 
 /// With transfers as they are, in so many solves. Returns the slowest stage from which on nothing
 /// is left.
-double StateSearch::settleExactly(ArrayRef<StateStage> stages, const StatesOfInterest &interest,
+double StateSearch::settleExactly(ArrayRef<StageArc> stages, const StatesOfInterest &interest,
                                   Band band, int solves) {
   NeighbourPaths neighbours(evaluator, interest, paths, batch, stages, exact);
   auto fill = [&](size_t state) { return neighbours.fill(state); };
@@ -328,7 +321,7 @@ double StateSearch::settleExactly(ArrayRef<StateStage> stages, const StatesOfInt
 /// Offers the placements that `neighbours` has found, as long as they are of interest. Returns the
 /// slowest stage from which on nothing else is, or what is has been noted. That is so of other
 /// states, too, that take as long at least, may take no longer by now and cost no less.
-double StateSearch::shorten(const NeighbourPaths &neighbours, ArrayRef<StateStage> stages,
+double StateSearch::shorten(const NeighbourPaths &neighbours, ArrayRef<StageArc> stages,
                             Band band) {
   double next = band.low;
   std::vector<char> isDone(states->size(), false);
@@ -371,8 +364,8 @@ std::optional<size_t> StateSearch::decidingState(const NeighbourPaths &neighbour
 /// Offers the placement that takes least in `state`. Returns the slowest stage from which on no
 /// other one of the state is better, or that is noted: the bound does not know what fits nearer to
 /// the end only, and what of synchronisation is hidden by which path.
-double StateSearch::offer(const NeighbourPaths &neighbours, ArrayRef<StateStage> stages,
-                          size_t state, Band band) {
+double StateSearch::offer(const NeighbourPaths &neighbours, ArrayRef<StageArc> stages, size_t state,
+                          Band band) {
   const SearchSpace &space = evaluator.space;
   const double fill = neighbours.fill(state), limit = limitOf(state);
   Placement placement;
@@ -382,7 +375,7 @@ double StateSearch::offer(const NeighbourPaths &neighbours, ArrayRef<StateStage>
                                 space.positions[stages[index].end],
                                 space.options[stages[index].option].group,
                                 {},
-                                stages[index].mode});
+                                stages[index].decidedMode()});
   std::optional<Evaluation> found = best.offer(evaluator, std::move(placement));
   if (found) {
     StageSums sums = sumsOf(found->stages);

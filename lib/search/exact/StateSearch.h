@@ -5,6 +5,7 @@
 #pragma once
 
 #include "search/exact/Bounds.h"
+#include "search/exact/NeighbourPaths.h"
 #include "search/exact/StatePaths.h"
 #include "search/placement/SearchBudget.h"
 
@@ -52,7 +53,7 @@ public:
   /// that others may have; infinite: none is better than the best one.
   double settle(StageTable &table, const Lagrangian::Range &range);
   /// Whether states, where they are rounded, tell apart most of what these stages take.
-  bool tellsApart(llvm::ArrayRef<StateStage> stages) const;
+  bool tellsApart(llvm::ArrayRef<StageArc> stages) const;
   /// States of stages that were looked at.
   int64_t work() const { return looked; }
   /// Least objective by the formula of the placements found that take longer, as they wait.
@@ -66,20 +67,20 @@ private:
   struct Band {
     double low, below;
   };
-  void settle(llvm::ArrayRef<StateStage> stages, const StatesOfInterest &known, Band band);
-  void settleWithin(llvm::ArrayRef<StateStage> stages, const StatesOfInterest &interest, Band band,
+  void settle(llvm::ArrayRef<StageArc> stages, const StatesOfInterest &known, Band band);
+  void settleWithin(llvm::ArrayRef<StageArc> stages, const StatesOfInterest &interest, Band band,
                     llvm::function_ref<double(size_t)> fill);
-  double settleExactly(llvm::ArrayRef<StateStage> stages, const StatesOfInterest &interest,
-                       Band band, int solves);
+  double settleExactly(llvm::ArrayRef<StageArc> stages, const StatesOfInterest &interest, Band band,
+                       int solves);
   std::optional<size_t> decidingState(const NeighbourPaths &neighbours, llvm::ArrayRef<char> isDone,
                                       double next) const;
-  double offer(const NeighbourPaths &neighbours, llvm::ArrayRef<StateStage> stages, size_t state,
+  double offer(const NeighbourPaths &neighbours, llvm::ArrayRef<StageArc> stages, size_t state,
                Band band);
-  double shorten(const NeighbourPaths &neighbours, llvm::ArrayRef<StateStage> stages, Band band);
+  double shorten(const NeighbourPaths &neighbours, llvm::ArrayRef<StageArc> stages, Band band);
   void leave(llvm::function_ref<double(size_t)> fill, double low);
-  std::vector<StateStage> modesOf(llvm::ArrayRef<StateStage> stages);
-  std::vector<StateStage> thatMayStand(llvm::ArrayRef<StateStage> stages, double below) const;
-  bool useStatesOf(llvm::ArrayRef<StateStage> stages);
+  std::vector<StageArc> modesOf(llvm::ArrayRef<StageArc> stages);
+  std::vector<StageArc> thatMayStand(llvm::ArrayRef<StageArc> stages, double below) const;
+  bool useStatesOf(llvm::ArrayRef<StageArc> stages);
   /// Whether something is left that nothing but the bound of the range tells of.
   bool tellsNoMore() const { return isRounded && leftOver <= least; }
   const LeastTransfers &transfersOf();

@@ -28,7 +28,8 @@ StageTable::StageTable(Evaluator &evaluator, int microBatches, const StageLimits
     plain.push_back(option.plain);
     sharesBefore.push_back(option.group.besideBefore);
     sharesNext.push_back(option.group.besideNext);
-    fastest.push_back(optionIn(evaluator.stages.fastestMode(option.group.size()), option.group));
+    fastest.push_back(
+        optionIn(evaluator.stages.fastestMode(option.group.replicas()), option.group));
     before.push_back(leastTransfer(option.group, option.group.besideBefore));
     behind.push_back(leastTransfer(option.group, option.group.besideNext));
   }
@@ -67,7 +68,7 @@ void StageTable::fillRow(int end, int option, const StageLimits &limits,
     if (microBatches * mixed.seconds(group.group, row.first - 1, end) > most)
       return;
     double least = 0;
-    StageEntry entry = price(row.first - 1, end, option, least);
+    StageTimes entry = price(row.first - 1, end, option, least);
     if (microBatches * least > most)
       return;
     entries.push_back(entry);
@@ -75,8 +76,8 @@ void StageTable::fillRow(int end, int option, const StageLimits &limits,
   }
 }
 
-StageEntry StageTable::entryOf(const StageCost &cost, ExecutionMode mode, int mostInFlight) const {
-  StageEntry entry;
+StageTimes StageTable::entryOf(const StageCost &cost, ExecutionMode mode, int mostInFlight) const {
+  StageTimes entry;
   entry.forward = entry.leastForward = cost.forward.value();
   entry.backward = cost.backward.value();
   entry.sync = cost.synchronization.value();
@@ -88,15 +89,15 @@ StageEntry StageTable::entryOf(const StageCost &cost, ExecutionMode mode, int mo
 
 /// The least forward + backward, and the least sum of all three. No mode makes a forward pass
 /// shorter.
-StageEntry StageTable::estimateOf(ArrayRef<StageEntry> modes) const {
-  auto time = [](const StageEntry &mode) { return mode.forward + mode.backward; };
-  StageEntry entry =
-      *std::min_element(modes.begin(), modes.end(), [&](const StageEntry &a, const StageEntry &b) {
+StageTimes StageTable::estimateOf(ArrayRef<StageTimes> modes) const {
+  auto time = [](const StageTimes &mode) { return mode.forward + mode.backward; };
+  StageTimes entry =
+      *std::min_element(modes.begin(), modes.end(), [&](const StageTimes &a, const StageTimes &b) {
         return time(a) < time(b);
       });
   entry.estimate = true;
   const double fastest = time(entry);
-  for (const StageEntry &mode : modes) {
+  for (const StageTimes &mode : modes) {
     entry.mostInFlight = std::max(entry.mostInFlight, mode.mostInFlight);
     entry.sync = std::min(entry.sync, std::max(0.0, mode.sync + (time(mode) - fastest)));
   }
@@ -106,7 +107,7 @@ StageEntry StageTable::estimateOf(ArrayRef<StageEntry> modes) const {
 /// `least`: forward and backward pass, whatever memory allows, of this stage and of each that
 /// begins before it; a longer stage may receive less, so that it fits in a faster mode. 0: not
 /// known.
-StageEntry StageTable::price(int begin, int end, int option, double &least) {
+StageTimes StageTable::price(int begin, int end, int option, double &least) {
   const std::vector<int> &positions = evaluator.space.positions;
   LayerRange range{positions[begin], positions[end]};
   const DeviceGroup &group = evaluator.space.options[option].group;
@@ -115,7 +116,7 @@ StageEntry StageTable::price(int begin, int end, int option, double &least) {
   int type = group.counts.front().first;
   if (!evaluator.stages.mayRun(range, type))
     return {};
-  const ExecutionMode mode = evaluator.stages.fastestMode(group.size());
+  const ExecutionMode mode = evaluator.stages.fastestMode(group.replicas());
   StageCost cost = evaluator.stages.costs.stageCost(range, fastest[option],
                                                     evaluator.stages.splitOf(microBatches, true));
   if (!cost.isKnown)
@@ -123,28 +124,28 @@ StageEntry StageTable::price(int begin, int end, int option, double &least) {
   if (!cost.largestIsSlowest)
     return priceBalanced(range, group, deepest(end));
   least = (cost.forward + cost.backward).value();
-  const int most = mode.recomputes ? evaluator.stages.mostInFlight(range, type, group.size(),
+  const int most = mode.recomputes ? evaluator.stages.mostInFlight(range, type, group.replicas(),
                                                                    cost.largestShare.value(), mode)
                                    : evaluator.stages.mostInFlight(cost, type);
-  if (evaluator.stages.modesFor(group.size()).size() == 1 || most >= deepest(end))
+  if (evaluator.stages.modesFor(group.replicas()).size() == 1 || most >= deepest(end))
     return entryOf(cost, mode, most);
-  const SmallVector<StageEntry, 2> modes = priceModes(range, group, end);
+  const SmallVector<StageTimes, 2> modes = priceModes(range, group, end);
   if (modes.size() == 1)
     return modes.front();
   severalModes |= !modes.empty();
-  StageEntry none;
+  StageTimes none;
   none.share = cost.largestShare.value();
   return modes.empty() ? none : estimateOf(modes);
 }
 
 /// The modes in which an even split fits with the fewest micro-batches in flight that it can have,
 /// but for those that another one dominates which holds as many.
-SmallVector<StageEntry, 2> StageTable::priceModes(LayerRange range, const DeviceGroup &group,
+SmallVector<StageTimes, 2> StageTable::priceModes(LayerRange range, const DeviceGroup &group,
                                                   int end) {
   const auto [type, count] = group.counts.front();
   const int64_t share = (batch + count - 1) / count;
   const int deepest = this->deepest(end);
-  SmallVector<StageEntry, 2> kept;
+  SmallVector<StageTimes, 2> kept;
   SmallVector<StageCost, 2> costs;
   for (const ExecutionMode &mode : evaluator.stages.modesFor(count)) {
     const int most = evaluator.stages.mostInFlight(range, type, count, share, mode);
@@ -175,8 +176,8 @@ bool StageTable::fitsDeeper(LayerRange range, const StageEvaluation &run, int in
   const DeviceGroup &group = run.option.devices;
   for (size_t i = 0; i < group.counts.size(); ++i) {
     int64_t most = run.shares.empty() ? run.cost.largestShare.value() : run.shares[i].front() + 1;
-    if (evaluator.stages.mostInFlight(range, group.counts[i].first, group.size(), most, run.mode) <
-        inFlight)
+    if (evaluator.stages.mostInFlight(range, group.counts[i].first, group.replicas(), most,
+                                      run.mode) < inFlight)
       return false;
   }
   return true;
@@ -184,9 +185,9 @@ bool StageTable::fitsDeeper(LayerRange range, const StageEvaluation &run, int in
 
 /// As the last stage with one micro-batch in flight, where its shares are the best there are. Modes
 /// that fit further from the end take no less than those that dominate them here.
-StageEntry StageTable::priceBalanced(LayerRange range, const DeviceGroup &group, int deepest) {
-  StageEntry entry;
-  int64_t devices = group.size();
+StageTimes StageTable::priceBalanced(LayerRange range, const DeviceGroup &group, int deepest) {
+  StageTimes entry;
+  int64_t devices = group.replicas();
   entry.share = (batch + devices - 1) / devices;
   entry.estimate = true;
   bool mayRun = all_of(
@@ -196,12 +197,12 @@ StageEntry StageTable::priceBalanced(LayerRange range, const DeviceGroup &group,
   // the even split has the least largest share, hence the least lookups
   const GroupCosts costs = evaluator.stages.costs.costsOf(group);
   TableRows rows = evaluator.stages.costs.memory.lookups(range) * double(entry.share);
-  SmallVector<StageEntry, 6> found;
+  SmallVector<StageTimes, 6> found;
   const SmallVector<StageEvaluation, 2> runs =
       evaluator.stages.evaluateModes(range, group, microBatches, StagePlace());
   for (const StageEvaluation &run : runs) {
     const StageCost &cost = run.cost;
-    StageEntry &of = found.emplace_back(entryOf(cost, run.mode, microBatches));
+    StageTimes &of = found.emplace_back(entryOf(cost, run.mode, microBatches));
     of.forward = (cost.forward - cost.lookup + costs.lookup.time(rows)).value();
     of.backward = (cost.backward - cost.lookupGradient + costs.lookupGradient.time(rows)).value();
   }
@@ -215,9 +216,9 @@ StageEntry StageTable::priceBalanced(LayerRange range, const DeviceGroup &group,
   return entry;
 }
 
-SmallVector<StageEntry, 2> StageTable::atDepth(int begin, int end, int option, int depth) {
+SmallVector<StageTimes, 2> StageTable::atDepth(int begin, int end, int option, int depth) {
   const Row &row = rowOf(end, option);
-  const StageEntry &entry = at(begin, end, option);
+  const StageTimes &entry = at(begin, end, option);
   int inFlight = std::min(microBatches, depth);
   if (entry.mostInFlight < inFlight)
     return {};
@@ -235,8 +236,8 @@ SmallVector<StageEntry, 2> StageTable::atDepth(int begin, int end, int option, i
   return known->second;
 }
 
-SmallVector<StageEntry, 2> StageTable::modes(int begin, int end, int option) {
-  const StageEntry &entry = at(begin, end, option);
+SmallVector<StageTimes, 2> StageTable::modes(int begin, int end, int option) {
+  const StageTimes &entry = at(begin, end, option);
   const std::vector<int> &positions = evaluator.space.positions;
   const LayerRange range{positions[begin], positions[end]};
   const DeviceGroup &group = evaluator.space.options[option].group;

@@ -2,6 +2,7 @@
 // positions and each group.
 #pragma once
 
+#include "search/network/StageArc.h"
 #include "search/placement/Evaluator.h"
 #include "search/placement/LeastMixedTimes.h"
 
@@ -13,19 +14,6 @@
 #include <vector>
 
 namespace heterplan {
-
-/// Without the neighbours, one full micro-batch, in seconds.
-struct StageEntry {
-  double forward = 0, backward = 0, sync = 0;
-  double leastForward = 0; // whatever its place in the pipeline
-  int64_t share = 0;       // largest; 0 where pins or the batch rule the stage out
-  int mostInFlight = 0;    // as far as memory goes; 0: never fits
-  /// The figures stand for several modes, or depend on the place in the pipeline: shares on memory
-  /// (mixed groups), or the slowest share on what follows (times that fall as the batch grows).
-  /// Then forward + backward is a lower bound, and with sync it is one of all three.
-  bool estimate = false;
-  ExecutionMode mode = {}; // of exact figures
-};
 
 /// What placements of interest take at most: seconds of an iteration, and price · iteration in
 /// dollars per hour · seconds.
@@ -56,17 +44,17 @@ public:
   bool has(int option) const { return useful[option]; }
   /// The stage between positions `begin` < `end` on option `option`. None shares its node with a
   /// neighbour that it does not have.
-  const StageEntry &at(int begin, int end, int option) const {
+  const StageTimes &at(int begin, int end, int option) const {
     const Row &row = rowOf(end, option);
     bool isThere = begin >= row.first && begin < row.last && hasNeighbours(begin, end, option);
     return isThere ? entries[row.indexOf(begin)] : absent;
   }
   /// Exact entries of the stage `depth` stages from the end, itself counted: one for each mode in
   /// which it fits there and that no other one dominates.
-  llvm::SmallVector<StageEntry, 2> atDepth(int begin, int end, int option, int depth);
+  llvm::SmallVector<StageTimes, 2> atDepth(int begin, int end, int option, int depth);
   /// Entries of the stage in its modes, whatever its depth, each with as many micro-batches in
   /// flight as it holds. One estimate where the figures depend on more than the mode.
-  llvm::SmallVector<StageEntry, 2> modes(int begin, int end, int option);
+  llvm::SmallVector<StageTimes, 2> modes(int begin, int end, int option);
   /// Whether some stage may run in several modes.
   bool hasSeveralModes() const { return severalModes; }
   /// Lower bounds of receiving activations at position `end` into a stage that begins there, and
@@ -89,11 +77,11 @@ private:
     return (begin > 0 || !sharesBefore[option]) && (end < last || !sharesNext[option]);
   }
   void fillRow(int end, int option, const StageLimits &limits, const LeastMixedTimes &mixed);
-  StageEntry price(int begin, int end, int option, double &least);
-  StageEntry entryOf(const StageCost &cost, ExecutionMode mode, int mostInFlight) const;
-  StageEntry estimateOf(llvm::ArrayRef<StageEntry> modes) const;
-  StageEntry priceBalanced(LayerRange range, const DeviceGroup &group, int deepest);
-  llvm::SmallVector<StageEntry, 2> priceModes(LayerRange range, const DeviceGroup &group, int end);
+  StageTimes price(int begin, int end, int option, double &least);
+  StageTimes entryOf(const StageCost &cost, ExecutionMode mode, int mostInFlight) const;
+  StageTimes estimateOf(llvm::ArrayRef<StageTimes> modes) const;
+  StageTimes priceBalanced(LayerRange range, const DeviceGroup &group, int deepest);
+  llvm::SmallVector<StageTimes, 2> priceModes(LayerRange range, const DeviceGroup &group, int end);
   /// The fewest micro-batches in flight that a stage which ends at `end` can have.
   int fewestInFlight(int end) const { return std::min(microBatches, end < last ? 2 : 1); }
   int deepest(int end) const { return std::min(microBatches, last + 1 - end); }
@@ -112,12 +100,12 @@ private:
   std::vector<int> plain;                     // by option: that with its rows
   std::vector<bool> sharesBefore, sharesNext; // by option
   std::vector<Row> rows;                      // by end and option
-  std::vector<StageEntry> entries;
-  const StageEntry absent;
+  std::vector<StageTimes> entries;
+  const StageTimes absent;
   std::vector<StageOption> fastest;          // by option: in its fastest mode
   std::vector<LeastTransfer> before, behind; // by option, on these sides
   /// Of estimates, by micro-batches in flight.
-  llvm::DenseMap<std::pair<size_t, int>, llvm::SmallVector<StageEntry, 2>> exact;
+  llvm::DenseMap<std::pair<size_t, int>, llvm::SmallVector<StageTimes, 2>> exact;
   bool severalModes = false;
 };
 

@@ -33,7 +33,7 @@ bool Provisioner::start(const TypeAssignment &assignment) {
         stages.empty() || stages.back().type != type ||
         (assignments.cuts(assignment.actions[block]) && !evaluator.rules.mergesNeighbours());
     if (begins)
-      stages.push_back({space.positions[block], 0, type});
+      stages.push_back({{}, space.positions[block], 0, type});
     stages.back().end = space.positions[block + 1];
   }
   int count = static_cast<int>(stages.size());
@@ -78,7 +78,7 @@ void Provisioner::price(int stage) {
   sizing.forward = cost.forward.value();
   sizing.backward = cost.backward.value();
   sizing.sync = cost.synchronization.value();
-  sizing.share = cost.largestShare;
+  sizing.share = cost.largestShare.value();
   ++steps;
 }
 
@@ -90,8 +90,8 @@ void Provisioner::connect(int stage) {
   DeviceGroup sender{{{from.type, sizes[from.type][from.size].count}}};
   DeviceGroup receiver{{{to.type, sizes[to.type][to.size].count}}};
   const Cut &cut = evaluator.cuts[to.begin];
-  const BoundaryCost cost =
-      boundaryCost(evaluator.pathBetween(sender, receiver), from.share, to.share, cut);
+  const BoundaryCost cost = boundaryCost(evaluator.pathBetween(sender, receiver),
+                                         Samples(from.share), Samples(to.share), cut);
   to.receive = cost.receive.value();
   from.receiveGradient = cost.receiveGradient.value();
 }

@@ -3,6 +3,7 @@
 // sizing, so that the best one is found, else it is a good heuristic.
 #pragma once
 
+#include "search/network/StageArc.h"
 #include "search/provision/TypeAssignment.h"
 
 namespace heterplan {
@@ -26,11 +27,9 @@ private:
     double price;
     const GroupOption *option;
   };
-  struct Sizing {
+  struct Sizing : StageTimes {
     int begin = 0, end = 0, type = 0;
     size_t size = 0; // index into the sizes of its type
-    double forward = 0, backward = 0, sync = 0;
-    Samples share{};
     double receive = 0, receiveGradient = 0;
     double time() const { return forward + backward + receive + receiveGradient; }
   };

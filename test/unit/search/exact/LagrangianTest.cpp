@@ -26,7 +26,7 @@ PartialPlacement open(const Evaluator &evaluator) {
 
 double rootOf(Evaluator &evaluator, int microBatches, double target) {
   StageTable table(evaluator, microBatches);
-  Lagrangian::Memory memory;
+  Lagrangian::Ascents memory;
   Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true, memory);
   lagrangian.tighten(target, infinity);
   return lagrangian.time(open(evaluator));
@@ -96,7 +96,7 @@ TEST(Lagrangian, aLimitThatIsKeptExactlyMixesNoPaths) {
   Problem problem = llvm::cantFail(chain.problem());
   Evaluator evaluator(problem);
   StageTable table(evaluator, 1);
-  Lagrangian::Memory memory;
+  Lagrangian::Ascents memory;
   Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true, memory);
   const double limit = 4.01;
   lagrangian.tighten(limit, infinity);
@@ -122,7 +122,7 @@ TEST(Lagrangian, costCountsTheDevicesThatTheFloorTakes) {
   Problem problem = llvm::cantFail(chain.problem());
   Evaluator evaluator(problem);
   StageTable table(evaluator, 4);
-  Lagrangian::Memory memory;
+  Lagrangian::Ascents memory;
   Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true, memory);
   // Four micro-batches of one sample. One device takes 16 s for 1 dollar/h; four take 4 + 3·1 s.
   lagrangian.tighten(7 * (1 + 1e-9), infinity);
@@ -146,7 +146,7 @@ TEST(Lagrangian, aFloorLimitsWhatAllStagesTakeTogether) {
   Problem problem = llvm::cantFail(chain.problem());
   Evaluator evaluator(problem);
   StageTable table(evaluator, 1);
-  Lagrangian::Memory memory;
+  Lagrangian::Ascents memory;
   Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true, memory);
   // One micro-batch within 4 s. The slow devices alone take 8 s, in whatever stages: two of them
   // cost 1 dollar/h · 4 s each. The fast one takes 2 s.
@@ -176,7 +176,7 @@ TEST(Lagrangian, costNeverAboveTheBestPlan) {
                 double cost = best.iteration.value() * best.price.value();
                 StageTable table(evaluator, placement.microBatches);
                 for (double limit : {infinity, cost * 1.5, cost * (1 + 1e-9)}) {
-                  Lagrangian::Memory memory;
+                  Lagrangian::Ascents memory;
                   Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true, memory);
                   lagrangian.tighten(best.iteration.value() * (1 + 1e-9), limit);
                   EXPECT_LE(lagrangian.cost(open(evaluator)), cost * (1 + 3e-9));
@@ -200,16 +200,16 @@ struct Listed {
     }
   }
 
-  bool isAmong(const std::vector<Lagrangian::StageChoice> &choices) const {
-    return llvm::all_of(stages, [&](const Lagrangian::StageChoice &stage) {
-      return llvm::any_of(choices, [&](const Lagrangian::StageChoice &choice) {
+  bool isAmong(const std::vector<StageSpan> &choices) const {
+    return llvm::all_of(stages, [&](const StageSpan &stage) {
+      return llvm::any_of(choices, [&](const StageSpan &choice) {
         return choice.begin == stage.begin && choice.end == stage.end &&
                choice.option == stage.option;
       });
     });
   }
 
-  std::vector<Lagrangian::StageChoice> stages;
+  std::vector<StageSpan> stages;
 };
 
 /// The bound of what is before each cut of the best placement.
@@ -243,7 +243,7 @@ TEST(Lagrangian, limitsThatAreKeptExactlyNeverPassTheBestPlan) {
                 double iteration = best.iteration.value();
                 for (double target : {iteration * 1.5, iteration * (1 + 1e-9)}) {
                   StageTable table(evaluator, placement.microBatches);
-                  Lagrangian::Memory memory;
+                  Lagrangian::Ascents memory;
                   Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true, memory);
                   lagrangian.tighten(target, infinity);
                   Listed listed(evaluator, placement);
@@ -266,13 +266,13 @@ TEST(Lagrangian, pathsThatItMetArePlacementsWithinTheLimits) {
   onBestPlans(Objective::Throughput,
               [&](Evaluator &evaluator, const Evaluation &best, const Placement &placement) {
                 StageTable table(evaluator, placement.microBatches);
-                Lagrangian::Memory memory;
+                Lagrangian::Ascents memory;
                 Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true, memory);
                 lagrangian.tighten(best.iteration.value() * 1.5, infinity);
                 for (const Lagrangian::Path &path : lagrangian.takePaths()) {
                   std::vector<int> used(evaluator.space.available.size(), 0);
                   int position = 0;
-                  for (const Lagrangian::StageChoice &stage : path) {
+                  for (const StageSpan &stage : path) {
                     EXPECT_EQ(stage.begin, position);
                     position = stage.end;
                     for (size_t type = 0; type < used.size(); ++type)
@@ -314,16 +314,16 @@ TEST(Lagrangian, moreDevicesOfAShareStayWhereTheirPartOfATableLeavesRoom) {
   Problem problem = llvm::cantFail(chain.problem());
   Evaluator evaluator(problem);
   StageTable table(evaluator, 4);
-  Lagrangian::Memory memory;
+  Lagrangian::Ascents memory;
   Lagrangian lagrangian(evaluator, table, /*wholeModelGroups=*/true, memory);
   lagrangian.tighten(infinity, infinity);
   PartialPlacement partial = open(evaluator);
   partial.position = 1;
-  llvm::SmallVector<Lagrangian::Extension, 8> found;
+  llvm::SmallVector<StageSpan, 8> found;
   lagrangian.listExtensions(partial, infinity, infinity, found);
   std::set<int64_t> sizes;
-  for (const Lagrangian::Extension &stage : found)
-    sizes.insert(evaluator.space.options[stage.option].group.size());
+  for (const StageSpan &stage : found)
+    sizes.insert(evaluator.space.options[stage.option].group.deviceCount());
   auto mostInFlight = [&](int devices) {
     return evaluator.stages.mostInFlight({0, 1}, 0, devices, /*share=*/2, ExecutionMode());
   };

@@ -1,6 +1,7 @@
 // Recursions over device states, held to all paths of small random problems.
 #include "search/exact/StatePaths.h"
 #include "search/exact/DeviceLevels.h"
+#include "search/exact/NeighbourPaths.h"
 #include "support/RandomProblem.h"
 
 #include "gtest/gtest.h"
@@ -27,7 +28,7 @@ public:
 
   std::map<int, size_t> options() const {
     std::map<int, size_t> count;
-    for (const StateStage &stage : stages)
+    for (const StageArc &stage : stages)
       ++count[stage.option];
     return count;
   }
@@ -43,8 +44,8 @@ public:
   double fillOf(const std::vector<int> &path, double *slowest = nullptr) {
     double sum = 0, most = 0;
     for (size_t i = 0; i < path.size(); ++i) {
-      const StateStage &stage = stages[path[i]];
-      double time = stage.time - stage.receive - stage.gradient;
+      const StageArc &stage = stages[path[i]];
+      double time = stage.ownTime();
       if (i > 0)
         time += transfer(path[i - 1], path[i], /*gradient=*/false);
       if (i + 1 < path.size())
@@ -58,8 +59,8 @@ public:
   }
 
   /// Of a path of other stages.
-  double fillOfKept(const std::vector<int> &path, const std::vector<StateStage> &kept) {
-    std::vector<StateStage> own = kept;
+  double fillOfKept(const std::vector<int> &path, const std::vector<StageArc> &kept) {
+    std::vector<StageArc> own = kept;
     std::swap(own, stages);
     const double fill = fillOf(path);
     std::swap(own, stages);
@@ -71,24 +72,24 @@ public:
   StageTable table;
   PathTable paths;
   const int last;
-  std::vector<StateStage> stages;
+  std::vector<StageArc> stages;
 
 private:
   void addStage(int begin, int end, int option) {
-    const StageEntry &entry = table.at(begin, end, option);
+    const StageTimes &entry = table.at(begin, end, option);
     if (space.options[option].wholeModelOnly || entry.mostInFlight == 0)
       return;
     double receive = begin > 0 ? table.leastReceive(begin, option, entry.share) : 0;
     double gradient = end < last ? table.leastReceiveGradient(end, option, entry.share) : 0;
-    stages.push_back({begin, end, option, entry.forward + entry.backward + receive + gradient,
-                      entry.leastForward + receive, /*sync=*/0, receive, gradient});
+    StageArc &stage = stages.emplace_back(StageArc{{begin, end, option}, entry, receive, gradient});
+    stage.sync = 0;
   }
 
   double transfer(int before, int behind, bool gradient) {
     int from = stages[before].option, to = stages[behind].option;
     const Cut &cut = evaluator.cuts[space.positions[stages[behind].begin]];
     auto share = [&](int option) {
-      int64_t devices = space.options[option].group.size();
+      int64_t devices = space.options[option].group.replicas();
       return Samples((table.batch + devices - 1) / devices);
     };
     const TransferPath &path = paths.at(from, to);
@@ -165,8 +166,8 @@ test::RandomProblem onOneType(int nodes) {
   return random;
 }
 
-bool isAmong(const StateStage &stage, const std::vector<StateStage> &stages) {
-  return llvm::any_of(stages, [&](const StateStage &other) {
+bool isAmong(const StageArc &stage, const std::vector<StageArc> &stages) {
+  return llvm::any_of(stages, [&](const StageArc &other) {
     return stage.begin == other.begin && stage.end == other.end && stage.option == other.option;
   });
 }
@@ -211,7 +212,7 @@ TEST(StatePaths, theyEqualAllPathsWithTheirTransfers) {
       EXPECT_NEAR(instance.fillOf(paths.path(state), &slowest) / least, 1, 1e-9);
       EXPECT_LT(slowest, below);
       std::vector<double> limits(states.size(), least * (1 + 1e-9));
-      std::vector<StateStage> kept = bounds.within(instance.stages, below, limits);
+      std::vector<StageArc> kept = bounds.within(instance.stages, below, limits);
       for (int index : best)
         EXPECT_TRUE(isAmong(instance.stages[index], kept));
       const StatesOfInterest interest = bounds.statesWithin();
@@ -265,7 +266,7 @@ TEST(StatePaths, roundedStatesAreBounds) {
       const size_t last = states->size() - 1; // all that there is
       EXPECT_LE(bounds.fill(last), least * (1 + 1e-9));
       std::vector<double> limits(states->size(), least * (1 + 1e-9));
-      std::vector<StateStage> kept = bounds.within(instance.stages, infinity, limits);
+      std::vector<StageArc> kept = bounds.within(instance.stages, infinity, limits);
       for (int index : best)
         EXPECT_TRUE(isAmong(instance.stages[index], kept));
       const StatesOfInterest few = bounds.statesWithin();
@@ -287,7 +288,7 @@ TEST(DeviceLevels, theyAreWhatGroupsLeaveOfAType) {
   SearchSpace space(problem);
   std::map<int, size_t> options; // on eight devices most, on one some
   for (size_t option = 0; option < space.options.size(); ++option)
-    if (int devices = space.options[option].group.size(); devices == 8 || devices == 1)
+    if (int devices = space.options[option].group.deviceCount(); devices == 8 || devices == 1)
       options[int(option)] = devices == 8 ? 10 : 1;
   DeviceLevels few(space, options, 10);
   EXPECT_EQ(few.of(0), (std::vector<int>{0, 7, 8, 15, 16, 23, 24}));
@@ -308,7 +309,7 @@ TEST(DeviceStates, aGroupIsPaidForItsDevicesNotForItsSlots) {
   SearchSpace space(problem);
   std::map<int, size_t> three; // devices, which take four slots
   for (size_t option = 0; option < space.options.size(); ++option)
-    if (space.options[option].group.size() == 3)
+    if (space.options[option].group.deviceCount() == 3)
       three[int(option)] = 1;
   ASSERT_EQ(three.size(), 1u);
   DeviceStates states(space, problem, three, infinity);

@@ -43,7 +43,7 @@ TEST_F(StageTableTest, whatFitsAnywayIsExact) {
   Problem problem = this->problem();
   Evaluator evaluator(problem);
   StageTable table(evaluator, 4);
-  const StageEntry &first = table.at(0, 1, optionOf(evaluator, 1));
+  const StageTimes &first = table.at(0, 1, optionOf(evaluator, 1));
   EXPECT_FALSE(first.estimate);
   EXPECT_EQ(first.share, 2);
   EXPECT_DOUBLE_EQ(first.forward, 2);
@@ -63,15 +63,15 @@ TEST_F(StageTableTest, depthForcesRecomputation) {
   Evaluator evaluator(problem);
   StageTable table(evaluator, 4);
   int one = optionOf(evaluator, 1);
-  const StageEntry &first = table.at(0, 1, one);
+  const StageTimes &first = table.at(0, 1, one);
   EXPECT_TRUE(first.mode.recomputes) << "one micro-batch fits, two do not";
   ASSERT_EQ(table.atDepth(0, 1, one, 2).size(), 1u);
-  StageEntry second = table.atDepth(0, 1, one, 2).front();
+  StageTimes second = table.atDepth(0, 1, one, 2).front();
   ASSERT_EQ(second.mostInFlight, 2);
   EXPECT_TRUE(second.mode.recomputes);
   EXPECT_DOUBLE_EQ(second.backward, 4 + 2) << "computed again";
   EXPECT_LE(first.forward + first.backward, second.forward + second.backward);
-  StageEntry last = table.at(1, 2, one);
+  StageTimes last = table.at(1, 2, one);
   EXPECT_FALSE(last.estimate) << "the last stage has one in flight";
   EXPECT_DOUBLE_EQ(last.backward, 8);
 }
@@ -88,8 +88,8 @@ TEST_F(StageTableTest, estimatesAreBounds) {
         for (int begin = 0; begin < end; ++begin)
           for (int option = 0; option < int(evaluator.space.options.size()); ++option)
             for (int depth = end == 2 ? 1 : 2; depth <= (end == 2 ? 1 : 2); ++depth) {
-              const StageEntry &entry = table.at(begin, end, option);
-              for (const StageEntry &exact : table.atDepth(begin, end, option, depth)) {
+              const StageTimes &entry = table.at(begin, end, option);
+              for (const StageTimes &exact : table.atDepth(begin, end, option, depth)) {
                 EXPECT_GE(entry.mostInFlight, std::min(exact.mostInFlight, depth));
                 EXPECT_LE(entry.forward + entry.backward, exact.forward + exact.backward);
                 EXPECT_LE(entry.forward + entry.backward + entry.sync,

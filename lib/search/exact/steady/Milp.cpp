@@ -1,8 +1,6 @@
 // The cheapest stages within a limit as an integer model, solved by Cbc: one variable for each
-// stage on its fewest devices, a flow over the cut positions, the devices that there are. Under
-// the synchronous iteration model, where it is small enough, all of a placement as one model.
-#include "search/exact/Bottleneck.h"
-#include "search/exact/MilpSearch.h"
+// stage on its fewest devices, a flow over the cut positions, the devices that there are.
+#include "search/exact/steady/Bottleneck.h"
 #include "search/linear/LinearModel.h"
 
 #include <CoinError.hpp>
@@ -174,19 +172,8 @@ private:
 } // namespace
 
 Expected<Solution> Milp::run(Evaluator &evaluator, const SearchOptions &options) {
-  Solution solution;
-  if (!evaluator.rules.slowestDecides()) {
-    Expected<Solution> solved = searchByMilp(evaluator, options);
-    if (!solved || isProof(solved->termination))
-      return solved;
-    solution = std::move(*solved);
-  }
   BottleneckModel solver(evaluator, options);
-  Expected<Solution> byBottleneck =
-      searchByBottleneck(evaluator, solver, options, 1, std::move(solution.placement));
-  if (byBottleneck && !evaluator.rules.slowestDecides())
-    byBottleneck->bound = solution.bound;
-  return byBottleneck;
+  return searchByBottleneck(evaluator, solver, options, 1, std::nullopt);
 }
 
 } // namespace heterplan

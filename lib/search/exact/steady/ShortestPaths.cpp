@@ -1,7 +1,7 @@
 // The cheapest stages within a limit as a shortest path over cut positions. Devices beyond those
 // there are cost a price of their own, a Lagrange multiplier for each type, raised by subgradient
 // ascent (Held and Karp, 1971); the paths on the way are candidates.
-#include "search/exact/Bottleneck.h"
+#include "search/exact/steady/Bottleneck.h"
 
 #include <algorithm>
 #include <cmath>

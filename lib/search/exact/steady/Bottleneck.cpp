@@ -1,4 +1,4 @@
-#include "search/exact/Bottleneck.h"
+#include "search/exact/steady/Bottleneck.h"
 
 #include "search/provision/Provisioning.h"
 
