@@ -20,7 +20,7 @@ BINARY = Path(os.environ.get("HETERPLAN_BINARY", SOURCE / "build/bin/heterplan")
 DOCUMENTS = [
     SOURCE / name
     for name in ("README.md", "docs/guide.md", "docs/clusters.md", "docs/profiles.md",
-                 "docs/runtime.md", "docs/launchers.md", "docs/formats.md", "docs/generated-code.md", "docs/python.md", "docs/questions.md", "docs/published.md",
+                 "docs/runtime.md", "docs/launchers.md", "docs/replan.md", "docs/formats.md", "docs/generated-code.md", "docs/python.md", "docs/questions.md", "docs/published.md",
                  "docs/experiments/prediction.md")
 ]  # fmt: skip
 SECONDS = 600
@@ -46,6 +46,8 @@ YOURS = {
     "x.layers.json": "test/data/hand/chain.layers.json",
     "p.profile.json": "test/data/hand/chain.profile.json",
     "c.yaml": "test/data/hand/pair.yaml",
+    "four.yaml": "test/data/hand/four.yaml",
+    "three.yaml": "test/data/hand/three.yaml",
     "machine.memory.profile.json": "test/data/hand/memory.profile.json",
 }
 
@@ -110,7 +112,7 @@ def test_commands(document: Path, tmp_path: Path) -> None:
 
 
 # Options of other programs that documents name.
-OTHERS = {"--nproc-per-node", "--models", "--run-seconds", "--nnodes", "--name", "--install", "--prefix", "--component"}
+OTHERS = {"--nproc-per-node", "--gres", "--constraint", "--models", "--run-seconds", "--nnodes", "--name", "--install", "--prefix", "--component"}
 
 
 def spans(document: Path) -> list[str]:

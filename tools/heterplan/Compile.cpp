@@ -6,21 +6,15 @@
 #include "CompileText.h"
 #include "InfeasibleText.h"
 #include "ParetoText.h"
-#include "PlanSummary.h"
 #include "PlanText.h"
-#include "PlanningInputs.h"
+#include "PlanWriting.h"
 #include "ProfileText.h"
 
-#include "codegen/Package.h"
-#include "codegen/Resources.h"
-#include "cost/Simulator.h"
 #include "search/LimitShares.h"
 #include "search/Pareto.h"
 #include "search/explain/Explain.h"
 #include "search/problem/MicroBatchCounts.h"
 #include "search/verify/AssignmentProof.h"
-#include "search/verify/Binding.h"
-#include "search/verify/Checker.h"
 #include "support/JsonWriter.h"
 #include "support/Progress.h"
 
@@ -136,72 +130,6 @@ Expected<ExitStatus> reportInfeasible(const Inputs &inputs, const CompileOptions
   return exitInfeasible;
 }
 
-const Check *failedCheck(const Plan &plan) {
-  auto failed = std::find_if(plan.checks.begin(), plan.checks.end(),
-                             [](const Check &check) { return !check.holds; });
-  return failed == plan.checks.end() ? nullptr : &*failed;
-}
-
-/// The checks of `plan`, by the independent checker, become part of it.
-Error check(Plan &plan, const Problem &problem) {
-  Expected<std::vector<Check>> checks =
-      checkPlan(plan, problem.graph, problem.cluster, *problem.costs);
-  if (!checks)
-    return checks.takeError();
-  plan.checks = std::move(*checks);
-  return Error::success();
-}
-
-/// The things that are written beside a plan.
-struct Beside {
-  ParetoPlans front = {};
-  ArrayRef<AlternativePlan> alternatives = {};
-  const PlannedCopy *copy = nullptr; // of a background job
-  const PlanLimits *limits = nullptr;
-};
-
-/// The number of threads that make the files of a plan: the one asked for, else one per core. More
-/// than a few threads would wait for the one that writes.
-int writingThreads(const CompileOptions &options, const SearchOptions &searching) {
-  constexpr unsigned most = 8;
-  if (!options.threads.empty())
-    return searching.threads;
-  return int(std::clamp(std::thread::hardware_concurrency(), 1U, most));
-}
-
-/// Lowers and simulates `plan`, and writes all of it.
-Error write(const Plan &plan, const Inputs &inputs, const CompileOptions &options,
-            const Beside &beside) {
-  const Problem &problem = inputs.problem;
-  Expected<std::string> runtime = findRuntime(executablePath());
-  if (!runtime)
-    return runtime.takeError();
-  Expected<Program> program = lower(plan, problem.graph, problem.cluster);
-  if (!program)
-    return program.takeError();
-  Expected<Simulation> simulation = simulate(*program);
-  if (!simulation)
-    return simulation.takeError();
-  Package package{plan,
-                  problem.graph,
-                  *program,
-                  simulation->timeline,
-                  inputs.graph ? &*inputs.graph : nullptr,
-                  *runtime,
-                  beside.front,
-                  &problem.cluster,
-                  beside.alternatives,
-                  beside.limits};
-  package.threads = writingThreads(options, inputs.searching);
-  std::optional<Package> background;
-  if (const PlannedCopy *copy = beside.copy) {
-    background.emplace(Package{copy->plan, copy->layers, copy->program, copy->timeline,
-                               copy->operators ? &*copy->operators : nullptr, *runtime});
-    package.background = &*background;
-  }
-  return writePackage(options.directory, package, options.force);
-}
-
 Diagnostic interruptedEarly() {
   return Diagnostic(Diag::CannotWrite, {"", 0, 0, "heterplan compile"})
          << "interrupted before a plan was found; nothing is written";
@@ -212,35 +140,6 @@ void noteInterruption(bool ended) {
   if (interrupted && !ended)
     errs() << "note: interrupted: the search had not ended; this is the best plan that it had "
               "found, with its bound\n";
-}
-
-/// Prints `plan`: as JSON, with every fact, or as a summary if its `limits` are known.
-void show(const Plan &plan, const CompileOptions &options, const PlanLimits *limits = nullptr) {
-  if (options.json)
-    outs() << toJson(plan);
-  else if (options.verbose || !limits)
-    printPlan(outs(), plan, ChecksShown::Summary);
-  else
-    printSummary(outs(), plan, *limits);
-}
-
-Expected<PlanLimits> limitsOf(const Plan &plan, const Inputs &inputs) {
-  const Problem &problem = inputs.problem;
-  return heterplan::limitsOf(plan, problem.graph, problem.cluster, *problem.costs);
-}
-
-/// Checks `plan`; false, and says so, where a check fails.
-Expected<bool> passesChecks(Plan &plan, const Inputs &inputs, const CompileOptions &options) {
-  plan.profileFingerprints = inputs.costs.measured->fingerprints();
-  if (Error error = check(plan, inputs.problem))
-    return error;
-  const Check *failed = failedCheck(plan);
-  if (!failed)
-    return true;
-  show(plan, options);
-  errs() << "heterplan compile: internal error: the plan fails its check '" << failed->name
-         << "'; nothing is written; please report it with the model and the cluster\n";
-  return false;
 }
 
 Expected<ExitStatus> finish(Plan &plan, const Inputs &inputs, const CompileOptions &options) {
@@ -267,12 +166,12 @@ Expected<ExitStatus> finish(Plan &plan, const Inputs &inputs, const CompileOptio
   if (!limits)
     return limits.takeError();
   const PlannedCopy *planned = *copy ? &**copy : nullptr;
-  if (Error error = write(plan, inputs, options, {{}, *alternatives, planned, &*limits}))
+  if (Error error = writePlan(plan, inputs, options, {{}, *alternatives, planned, &*limits}))
     return error;
   noteInterruption(plan.optimal);
   printNotes(inputs, options);
   printInferred(plan, inputs.problem, *inputs.costs.inferred);
-  show(plan, options, &*limits);
+  showPlan(plan, options, &*limits);
   if (!options.json) {
     printAlternatives(outs(), plan, *alternatives);
     printNext(options);
@@ -338,7 +237,7 @@ Expected<ExitStatus> compileParetoFront(const Inputs &inputs, const CompileOptio
   Expected<PlanLimits> limits = limitsOf(chosen, inputs);
   if (!limits)
     return limits.takeError();
-  if (Error error = write(chosen, inputs, options, {front, {}, nullptr, &*limits}))
+  if (Error error = writePlan(chosen, inputs, options, {front, {}, nullptr, &*limits}))
     return error;
   noteInterruption(/*ended=*/false);
   if (found->notReached > 0 && !interrupted)
@@ -351,7 +250,7 @@ Expected<ExitStatus> compileParetoFront(const Inputs &inputs, const CompileOptio
     return exitDone;
   }
   printParetoFront(outs(), front);
-  show(chosen, options, &*limits);
+  showPlan(chosen, options, &*limits);
   printNext(options);
   return exitDone;
 }

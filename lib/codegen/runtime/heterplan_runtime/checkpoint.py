@@ -27,6 +27,7 @@ from .fields import SCHEMA_MAJOR, Fields, read_fields
 from .tensorfile import TensorWriter, read_tensors, sync_folder
 
 INDEX = "checkpoint.json"
+HOLDERS = "holders.json"
 COMPLETE = re.compile(r"step-(\d{8,})")
 BEGUN = ".saving-"
 _PIECE_BYTES = 1 << 24
@@ -84,6 +85,31 @@ def write_part(
     for values in pieces.values():
         writer.write(values)
     return WrittenFile(name, writer.bytes, writer.close(), dict(updates))
+
+
+# By (kind, name): the elements that a device holds, begin and end.
+Held = dict[tuple[str, str], tuple[int, int]]
+
+
+def write_holders(folder: Path, holders: Mapping[str, Held]) -> None:
+    """Notes which pieces each device holds, not only writes: a later plan moves the others. Devices that hold
+    the same share a list."""
+    lists: dict[str, list[str]] = {}
+    for device, held in holders.items():
+        text = json.dumps([[kind, name, *span] for (kind, name), span in sorted(held.items())])
+        lists.setdefault(text, []).append(device)
+    groups = [{"devices": devices, "pieces": json.loads(text)} for text, devices in lists.items()]
+    (folder / HOLDERS).write_text(json.dumps(groups), encoding="utf-8")
+
+
+def read_holders(folder: Path, device: str) -> Held:
+    """The pieces that a device held; none if the checkpoint does not say."""
+    try:
+        groups = json.loads((folder / HOLDERS).read_text(encoding="utf-8"))
+        own = next((group["pieces"] for group in groups if device in group["devices"]), [])
+        return {(str(kind), str(name)): (int(begin), int(end)) for kind, name, begin, end in own}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
 
 
 def commit(folder: Path, parent: Path, facts: Facts, files: Iterable[WrittenFile]) -> Path:

@@ -18,13 +18,22 @@ from typing import IO
 from torch import Tensor
 
 from .checkpoint import (
-    BEGUN, Checkpoint, Facts, Piece, WrittenFile, commit, complete_ones, keep_newest, remove_begun,
-    write_part,
+    BEGUN, Checkpoint, Facts, Held, Piece, WrittenFile, commit, complete_ones, keep_newest, read_holders,
+    remove_begun, write_holders, write_part,
 )  # fmt: skip
 from .communication import Communicator
 from .errors import RuntimeFault
 from .optimizer_state import MOMENTS
 from .part import PartExecution
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """The bytes of parameters and of the state of the optimizer that ranks took from a checkpoint, and those of
+    them that their devices did not hold when it was written."""
+
+    held: float = 0
+    moved: float = 0
 
 
 @dataclass(frozen=True)
@@ -36,6 +45,7 @@ class Trained:
     names: frozenset[str]
     shared: Mapping[str, tuple[int, ...]]
     optimizer: str
+    device: str = ""  # that the plan names for this rank
 
     def pieces(self, part: PartExecution) -> Iterator[tuple[Piece, Tensor]]:
         """Views of everything that this rank has of a part; first what all replicas have alike."""
@@ -67,12 +77,32 @@ class Trained:
     def updates(self) -> dict[str, int]:
         return {name: count for part in self.parts for name, count in part.trained.updates().items()}
 
-    def load(self, checkpoint: Checkpoint) -> None:
+    def held(self) -> Held:
+        """The parameters, and the state of the optimizer, that this rank has: without statistics."""
+        found: Held = {}
         for part in self.parts:
+            names = part.trained.trained_names
+            for piece, values in self.pieces(part):
+                if piece.name in names:
+                    found[piece.kind, piece.name] = (piece.begin, piece.begin + values.numel())
+        return found
+
+    def load(self, checkpoint: Checkpoint) -> Resumed:
+        before = read_holders(checkpoint.folder, self.device)
+        held = moved = 0
+        for part in self.parts:
+            names = part.trained.trained_names
             part.trained.begin_at(checkpoint.updates)
             for piece, values in self.pieces(part):
-                if piece.kind == "value" or piece.name in checkpoint.updates:
-                    checkpoint.fill(piece, values)
+                if piece.kind != "value" and piece.name not in checkpoint.updates:
+                    continue
+                checkpoint.fill(piece, values)
+                if piece.name in names:
+                    begin, end = before.get((piece.kind, piece.name), (0, 0))
+                    kept = max(0, min(end, piece.begin + values.numel()) - max(begin, piece.begin))
+                    held += values.nbytes
+                    moved += (values.numel() - kept) * values.element_size()
+        return Resumed(held, moved)
 
 
 class _Save:
@@ -122,6 +152,7 @@ class Checkpoints:
         self._facts, self._say = facts, say
         self._save: _Save | None = None
         self._newest = 0  # step of the newest checkpoint, begun or complete
+        self.resumed: Resumed | None = None
         self._lock: IO[bytes] | None = None
         self.ended_by: int | None = None  # a signal
         self._together(self._claim)
@@ -161,7 +192,8 @@ class Checkpoints:
             checkpoint, faults = self._open(path)
             if checkpoint is not None and not faults:
                 self._check(checkpoint)
-                self._trained.load(checkpoint)
+                loaded = self._trained.load(checkpoint)
+                self.resumed = Resumed(*self._communicator.totals_of([loaded.held, loaded.moved]))
                 self._newest = checkpoint.facts.step
                 self._say(f"resumed from {path}: {checkpoint.facts.step} steps are done")
                 return checkpoint.facts.step
@@ -236,12 +268,14 @@ class Checkpoints:
         save, self._save = self._save, None
         save.wait()
         results = self._communicator.gather(save.error or save.file)
+        holders = dict(self._communicator.gather((self._trained.device, self._trained.held())))
         faults = [result for result in results if isinstance(result, str)]
         if faults:
             raise RuntimeFault(faults[0])
         files = [result for result in results if isinstance(result, WrittenFile)]
 
         def complete() -> None:
+            write_holders(save.folder, holders)
             path = commit(save.folder, self._parent, save.facts, files)
             keep_newest(self._parent, self._keep)
             self._say(f"saved {path}")

@@ -63,11 +63,17 @@ def make_checkpoints(run: Run, interpreter: Interpreter) -> Checkpoints | None:
         run.communicator,
         Trained(
             interpreter.parts, frozenset(trained), run.model.shared_parameters(),
-            run.program.optimizer,
+            run.program.optimizer, _device_text(run),
         ),
         options.checkpoint_dir or options.directory / "checkpoints",
         options.checkpoint_every, options.keep, facts, run.say,
     )  # fmt: skip
+
+
+def _device_text(run: Run) -> str:
+    """The planned device of this rank; unlike those of other ranks though the plan may not name any."""
+    device = run.program.device
+    return f"{device.node}/{device.type}/{device.index}" if device.node else f"rank {run.program.rank}"
 
 
 def first_step(run: Run, checkpoints: Checkpoints) -> int:

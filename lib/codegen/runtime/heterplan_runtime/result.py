@@ -36,6 +36,8 @@ class Result:
     tolerance: float = TOLERANCE
     state_tolerance: float = STATE_TOLERANCE
     first_step: int = 0  # steps that were done before, by a run that this one goes on from
+    resumed_bytes: float = 0.0  # of parameters and optimizer state, by all ranks
+    moved_bytes: float = 0.0  # the part that the devices did not hold before
     background: dict[str, Any] | None = None  # what its copies have done
     balance: dict[str, object] = field(default_factory=dict)
 
@@ -88,6 +90,8 @@ class Result:
             "measuredSeconds": self.measured_seconds,
             "samplesPerSecond": self.samples_per_second,
             "firstStep": self.first_step,
+            "resumedBytes": self.resumed_bytes,
+            "movedBytes": self.moved_bytes,
             "balance": self.balance,
         }
         if self.background is not None:

@@ -76,6 +76,12 @@ class TrainedState:
         return _gradient(self._parameters[name])
 
     @property
+    def trained_names(self) -> set[str]:
+        """The names of the parameters: all that the optimizer updates, tables too."""
+        tables = getattr(self._stage, "tables_spec", {})
+        return {*self._parameters, *tables}
+
+    @property
     def has_whole_gradients(self) -> bool:
         """Whether the gradient of a parameter that several stages use is, before they sum it, the sum
         over the replicas already, rather than the part of this one."""

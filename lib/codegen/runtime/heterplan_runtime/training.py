@@ -170,6 +170,8 @@ def _train(run: Run, interpreter: Interpreter, watch: Watch) -> None:
     checkpoints = make_checkpoints(run, interpreter)
     if checkpoints is not None:
         result.first_step = first_step(run, checkpoints)
+        if checkpoints.resumed is not None:
+            result.resumed_bytes, result.moved_bytes = checkpoints.resumed.held, checkpoints.resumed.moved
     if options.check:
         interpreter.keep_gradients(result.first_step)
     usage = Usage()

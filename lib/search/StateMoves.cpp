@@ -1,0 +1,312 @@
+#include "search/StateMoves.h"
+
+#include "cost/Memory.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringMap.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+
+using namespace llvm;
+
+namespace heterplan {
+namespace {
+/// A part of a piece of state, in shares of it.
+struct Part {
+  double begin = 0, end = 1;
+  Bytes bytes{}; // of the whole piece
+};
+using Holdings = std::map<std::string, Part>; // by the name of the piece
+using Devices = std::map<DeviceRef, Holdings>;
+
+Bytes overlap(const Holdings &a, const Holdings &b) {
+  Bytes sum{};
+  for (const auto &[name, part] : a)
+    if (auto other = b.find(name); other != b.end())
+      sum += part.bytes * std::max(0.0, std::min(part.end, other->second.end) -
+                                            std::max(part.begin, other->second.begin));
+  return sum;
+}
+
+Bytes total(const Holdings &holdings) {
+  Bytes sum{};
+  for (const auto &[name, part] : holdings)
+    sum += part.bytes * (part.end - part.begin);
+  return sum;
+}
+
+/// The dense parameters of a model that can lie apart: those of each layer, and each tied one.
+class DenseParameters {
+public:
+  explicit DenseParameters(const LayerGraph &graph) {
+    for (const Layer &layer : graph.layers)
+      pieces[layer.name].push_back({layer.name, layer.denseBytes()});
+    for (const TiedParameter &tied : graph.tiedParameters()) {
+      Bytes &first = pieces[graph.layers[tied.layers.front()].name].front().second;
+      Bytes bytes = std::min(tied.bytes, first);
+      first = first - bytes;
+      for (int layer : tied.layers)
+        pieces[graph.layers[layer].name].push_back({"tied " + tied.name, bytes});
+    }
+  }
+  ArrayRef<std::pair<std::string, Bytes>> of(StringRef layer) const {
+    auto found = pieces.find(layer);
+    if (found == pieces.end())
+      return {};
+    return found->second;
+  }
+
+private:
+  StringMap<std::vector<std::pair<std::string, Bytes>>> pieces; // by layer
+};
+
+void addDense(const Plan &plan, const Stage &stage, const DenseParameters &parameters,
+              size_t replica, Holdings &holdings) {
+  double moments = parameterCopies(plan.optimizer) - 2; // beside parameters and gradients
+  double replicas = double(stage.replicas.size());
+  bool divided = stage.stateSharding != StateSharding::None && replicas > 1;
+  Part slice{divided ? double(replica) / replicas : 0,
+             divided ? double(replica + 1) / replicas : 1};
+  for (const std::string &layer : stage.layers)
+    for (const auto &[name, bytes] : parameters.of(layer)) {
+      holdings["value " + name] = {0, 1, bytes};
+      slice.bytes = bytes * moments;
+      holdings["moments " + name] = slice;
+    }
+}
+
+/// The rows of sparse tables on the `place`-th device of a stage.
+void addTables(const Plan &plan, const Stage &stage, const StringMap<Bytes> &tables, size_t place,
+               Holdings &holdings) {
+  double copies = parameterCopies(plan.optimizer) - 1; // without gradients
+  for (const TableShards &table : stage.tables) {
+    if (place >= table.rows.size())
+      continue;
+    auto begin = table.rows.begin();
+    double all = double(std::accumulate(begin, table.rows.end(), int64_t(0)));
+    double before = double(std::accumulate(begin, begin + place, int64_t(0)));
+    if (all > 0)
+      holdings["rows " + table.table] = {before / all, (before + double(table.rows[place])) / all,
+                                         tables.lookup(table.table) * copies};
+  }
+}
+
+Devices holdingsOf(const Plan &plan, const LayerGraph &graph) {
+  DenseParameters parameters(graph);
+  StringMap<Bytes> tables;
+  for (const Layer &layer : graph.layers)
+    for (const SparseTable &table : layer.tables)
+      tables[table.parameter] = table.bytes();
+  Devices devices;
+  for (const Stage &stage : plan.stages) {
+    size_t place = 0;
+    for (size_t replica = 0; replica < stage.replicas.size(); ++replica)
+      for (const DeviceRef &device : stage.replicas[replica].devices) {
+        addDense(plan, stage, parameters, replica, devices[device]);
+        addTables(plan, stage, tables, place++, devices[device]);
+      }
+  }
+  return devices;
+}
+
+const Holdings &of(const Devices &devices, const DeviceRef &device) {
+  static const Holdings none;
+  auto found = devices.find(device);
+  return found == devices.end() ? none : found->second;
+}
+
+/// Pairs each of `count` left sides with one of the right ones, the largest gain first; ties by
+/// order. There are at least as many right sides.
+template <typename Gain> std::vector<size_t> pair(size_t count, size_t choices, Gain gain) {
+  struct Candidate {
+    double gain;
+    size_t left, right;
+  };
+  std::vector<Candidate> candidates;
+  for (size_t left = 0; left < count; ++left)
+    for (size_t right = 0; right < choices; ++right)
+      candidates.push_back({gain(left, right), left, right});
+  stable_sort(candidates, [](const auto &a, const auto &b) { return a.gain > b.gain; });
+  std::vector<size_t> result(count, choices);
+  std::vector<bool> taken(choices);
+  for (const Candidate &each : candidates)
+    if (result[each.left] == choices && !taken[each.right]) {
+      result[each.left] = each.right;
+      taken[each.right] = true;
+    }
+  return result;
+}
+
+/// A node of the cluster.
+struct RealNode {
+  std::string name;
+  const NodeGroup *group;
+};
+
+bool areAlike(const NodeGroup &a, const NodeGroup &b) {
+  return a.devices == b.devices && a.linkName == b.linkName &&
+         a.link.bandwidth == b.link.bandwidth && a.link.latency == b.link.latency &&
+         a.zone == b.zone && a.host == b.host && a.speeds == b.speeds && a.indices == b.indices;
+}
+
+/// Finds for the nodes of a plan those of the cluster that keep most of their state.
+class Relabelling {
+public:
+  Relabelling(const Devices &before, const Devices &after, const Cluster &cluster)
+      : before(before), after(after), cluster(cluster) {
+    for (const NodeGroup &group : cluster.nodes)
+      for (int i = 0; i < group.count; ++i)
+        nodes.push_back({nodeName(group, i), &group});
+    for (const auto &[device, holdings] : after)
+      used[device.node][device.type].push_back(device);
+    bool named = !cluster.links.empty(); // links may name a group
+    for (const RealNode &node : nodes) {
+      auto alike = find_if(classes, [&](const std::vector<RealNode> &other) {
+        const NodeGroup *group = other.front().group;
+        return group == node.group || (!named && areAlike(*group, *node.group));
+      });
+      if (alike == classes.end())
+        alike = classes.insert(classes.end(), std::vector<RealNode>());
+      alike->push_back(node);
+    }
+  }
+
+  std::map<DeviceRef, DeviceRef> run() {
+    for (const std::vector<RealNode> &alike : classes) {
+      std::vector<std::string> planned;
+      for (const RealNode &node : alike)
+        if (used.count(node.name))
+          planned.push_back(node.name);
+      std::vector<size_t> chosen =
+          pair(planned.size(), alike.size(), [&](size_t left, size_t right) {
+            return place(planned[left], alike[right], nullptr).value();
+          });
+      for (size_t i = 0; i < planned.size(); ++i)
+        place(planned[i], alike[chosen[i]], &result);
+    }
+    return std::move(result);
+  }
+
+private:
+  /// The devices of `real` that can stand for `devices`: those of the type that compute equally
+  /// fast.
+  std::vector<DeviceRef> targetsOf(const std::string &type, const RealNode &real,
+                                   ArrayRef<DeviceRef> devices) const {
+    std::vector<DeviceRef> targets;
+    for (const auto &[name, count] : real.group->devices) {
+      int index = cluster.typeIndex(name); // of a node class
+      if (index < 0 || cluster.types[index].stated() != type || real.group->speeds.count(name))
+        continue;
+      for (int each : real.group->indicesOf(name))
+        targets.push_back({type, real.name, each});
+    }
+    if (targets.size() >= devices.size())
+      return targets;
+    targets.assign(devices.begin(), devices.end()); // as they are, on the other node
+    for (DeviceRef &target : targets)
+      target.node = real.name;
+    return targets;
+  }
+
+  /// The state that the devices of `planned` keep as devices of `real`, which are noted in `into`.
+  Bytes place(const std::string &planned, const RealNode &real,
+              std::map<DeviceRef, DeviceRef> *into) {
+    Bytes kept{};
+    for (const auto &[type, devices] : used[planned]) {
+      std::vector<DeviceRef> targets = targetsOf(type, real, devices);
+      auto gain = [&](size_t left, size_t right) {
+        return overlap(of(after, devices[left]), of(before, targets[right])).value();
+      };
+      std::vector<size_t> chosen = pair(devices.size(), targets.size(), gain);
+      for (size_t i = 0; i < devices.size(); ++i) {
+        const DeviceRef &target = targets[chosen[i]];
+        kept += overlap(of(after, devices[i]), of(before, target));
+        if (into)
+          into->emplace(devices[i], target);
+      }
+    }
+    return kept;
+  }
+
+  const Devices &before, &after;
+  const Cluster &cluster;
+  std::vector<RealNode> nodes;
+  std::vector<std::vector<RealNode>> classes;
+  std::map<std::string, std::map<std::string, std::vector<DeviceRef>>> used; // by node and type
+  std::map<DeviceRef, DeviceRef> result;
+};
+} // namespace
+
+StateMoves stateMoves(const Plan &before, const Plan &after, const LayerGraph &graph) {
+  Devices old = holdingsOf(before, graph);
+  StateMoves moves;
+  std::map<std::string, Bytes> byNode;
+  for (const auto &[device, holdings] : holdingsOf(after, graph)) {
+    Bytes all = total(holdings), moved = all - overlap(holdings, of(old, device));
+    moves.held += all;
+    moves.moved += moved;
+    if (moved > Bytes(0))
+      byNode[device.node] += moved;
+  }
+  for (const auto &[node, bytes] : byNode)
+    moves.nodes.push_back({node, bytes});
+  return moves;
+}
+
+Plan keepDevices(const Plan &plan, const Plan &before, const LayerGraph &graph,
+                 const Cluster &cluster) {
+  Devices old = holdingsOf(before, graph), fresh = holdingsOf(plan, graph);
+  std::map<DeviceRef, DeviceRef> names = Relabelling(old, fresh, cluster).run();
+  Plan result = plan;
+  for (Stage &stage : result.stages)
+    for (Replica &replica : stage.replicas)
+      for (DeviceRef &device : replica.devices)
+        if (auto found = names.find(device); found != names.end())
+          device = found->second;
+  return stateMoves(before, result, graph).moved < stateMoves(before, plan, graph).moved ? result
+                                                                                         : plan;
+}
+
+Seconds moveTime(const StateMoves &moves, const Cluster &cluster) {
+  Seconds longest{};
+  for (const NodeMove &node : moves.nodes)
+    longest =
+        std::max(longest, cluster.network.latency +
+                              Seconds(node.bytes.value() / cluster.network.bandwidth.value()));
+  return longest;
+}
+
+std::optional<Plan> withoutLostDevices(const Plan &before, const Cluster &cluster) {
+  std::set<DeviceRef> there;
+  for (size_t type = 0; type < cluster.types.size(); ++type)
+    for (const DeviceRef &device : devicesOf(cluster, int(type)))
+      there.insert(device);
+  Plan result = before;
+  for (Stage &stage : result.stages) {
+    if (stage.shardDegree > 1)
+      return std::nullopt;
+    int64_t all = 0, left = 0;
+    for (const Replica &replica : stage.replicas)
+      all += replica.share.value();
+    erase_if(stage.replicas, [&](const Replica &replica) {
+      return !all_of(replica.devices, [&](const DeviceRef &each) { return there.count(each); });
+    });
+    for (const Replica &replica : stage.replicas)
+      left += replica.share.value();
+    if (stage.replicas.empty() || left == 0)
+      return std::nullopt;
+    int64_t given = 0, passed = 0; // shares so that sums of the first replicas are rounded alike
+    for (Replica &replica : stage.replicas) {
+      passed += replica.share.value();
+      int64_t end = (2 * all * passed + left) / (2 * left);
+      replica.share = Samples(end - given);
+      given = end;
+    }
+  }
+  return result;
+}
+
+} // namespace heterplan

@@ -1,0 +1,99 @@
+#include "PlanWriting.h"
+
+#include "PlanSummary.h"
+#include "PlanText.h"
+
+#include "codegen/Resources.h"
+#include "cost/Simulator.h"
+#include "search/verify/Binding.h"
+#include "search/verify/Checker.h"
+
+#include <thread>
+
+using namespace heterplan;
+using namespace llvm;
+
+namespace {
+/// The number of threads that make the files of a plan: the one asked for, else one per core. More
+/// than a few threads would wait for the one that writes.
+int writingThreads(const CompileOptions &options, const SearchOptions &searching) {
+  constexpr unsigned most = 8;
+  if (!options.threads.empty())
+    return searching.threads;
+  return int(std::clamp(std::thread::hardware_concurrency(), 1U, most));
+}
+} // namespace
+
+Error heterplan::writePlan(const Plan &plan, const PlanningInputs &inputs,
+                           const CompileOptions &options, const Beside &beside) {
+  const Problem &problem = inputs.problem;
+  Expected<std::string> runtime = findRuntime(executablePath());
+  if (!runtime)
+    return runtime.takeError();
+  Expected<Program> program = lower(plan, problem.graph, problem.cluster);
+  if (!program)
+    return program.takeError();
+  Expected<Simulation> simulation = simulate(*program);
+  if (!simulation)
+    return simulation.takeError();
+  Package package{plan,
+                  problem.graph,
+                  *program,
+                  simulation->timeline,
+                  inputs.graph ? &*inputs.graph : nullptr,
+                  *runtime,
+                  beside.front,
+                  &problem.cluster,
+                  beside.alternatives,
+                  beside.limits};
+  package.threads = writingThreads(options, inputs.searching);
+  std::optional<Package> background;
+  if (const PlannedCopy *copy = beside.copy) {
+    background.emplace(Package{copy->plan, copy->layers, copy->program, copy->timeline,
+                               copy->operators ? &*copy->operators : nullptr, *runtime});
+    package.background = &*background;
+  }
+  return writePackage(options.directory, package, options.force);
+}
+
+void heterplan::showPlan(const Plan &plan, const CompileOptions &options,
+                         const PlanLimits *limits) {
+  if (options.json)
+    outs() << toJson(plan);
+  else if (options.verbose || !limits)
+    printPlan(outs(), plan, ChecksShown::Summary);
+  else
+    printSummary(outs(), plan, *limits);
+}
+
+Expected<PlanLimits> heterplan::limitsOf(const Plan &plan, const PlanningInputs &inputs) {
+  const Problem &problem = inputs.problem;
+  return limitsOf(plan, problem.graph, problem.cluster, *problem.costs);
+}
+
+Expected<const char *> heterplan::failedCheck(Plan &plan, const PlanningInputs &inputs) {
+  plan.profileFingerprints = inputs.costs.measured->fingerprints();
+  const Problem &problem = inputs.problem;
+  Expected<std::vector<Check>> checks =
+      checkPlan(plan, problem.graph, problem.cluster, *problem.costs);
+  if (!checks)
+    return checks.takeError();
+  plan.checks = std::move(*checks);
+  for (const Check &check : plan.checks)
+    if (!check.holds)
+      return check.name.c_str();
+  return nullptr;
+}
+
+Expected<bool> heterplan::passesChecks(Plan &plan, const PlanningInputs &inputs,
+                                       const CompileOptions &options) {
+  Expected<const char *> failed = failedCheck(plan, inputs);
+  if (!failed)
+    return failed.takeError();
+  if (!*failed)
+    return true;
+  showPlan(plan, options);
+  errs() << "heterplan: internal error: the plan fails its check '" << *failed
+         << "'; nothing is written; please report it with the model and the cluster\n";
+  return false;
+}
