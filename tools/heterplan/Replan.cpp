@@ -10,14 +10,18 @@
 #include "search/StateMoves.h"
 #include "search/placement/PlanBuilder.h"
 #include "search/placement/StatedPlacement.h"
+#include "support/Files.h"
 #include "support/JsonWriter.h"
 #include "support/Progress.h"
 #include "support/Text.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Format.h"
 
 #include <cmath>
 #include <limits>
+#include <set>
 
 using namespace heterplan;
 using namespace llvm;
@@ -25,7 +29,7 @@ using namespace llvm;
 namespace {
 
 struct ReplanOptions {
-  std::string plan, horizon;
+  std::string plan, horizon, fallbacks;
   CompileOptions compiling; // `model` by --model
   bool json = false;
 };
@@ -292,6 +296,119 @@ Expected<PlanningInputs> readInputs(const Plan &before, ReplanOptions &options) 
   return inputs;
 }
 
+/// `cluster` without the last `lost` nodes of group `index`. The others keep their names.
+Cluster withoutNodes(const Cluster &cluster, size_t index, int lost) {
+  Cluster result = cluster;
+  NodeGroup group = result.nodes[index];
+  result.nodes.erase(result.nodes.begin() + index);
+  for (int node = 0; node < group.count - lost; ++node) {
+    NodeGroup single = group;
+    single.name = nodeName(group, node);
+    single.count = 1;
+    result.nodes.insert(result.nodes.begin() + index + node, single);
+  }
+  return result;
+}
+
+/// A plan for the loss of some nodes of a group.
+struct Fallback {
+  std::string directory;
+  int lost = 0;
+  std::vector<std::string> nodes; // of the group
+};
+
+/// The nodes of `group` that `plan` uses.
+std::vector<std::string> usedNodes(const Plan &plan, const NodeGroup &group) {
+  std::set<std::string> used;
+  for (const Stage &stage : plan.stages)
+    for (const Replica &replica : stage.replicas)
+      for (const DeviceRef &device : replica.devices)
+        used.insert(device.node);
+  std::vector<std::string> nodes;
+  for (int i = 0; i < group.count; ++i)
+    if (used.count(nodeName(group, i)))
+      nodes.push_back(nodeName(group, i));
+  return nodes;
+}
+
+Error writeIndex(const std::string &folder, StringRef plan, ArrayRef<Fallback> fallbacks) {
+  std::string text;
+  raw_string_ostream os(text);
+  JsonWriter json(os);
+  json.object([&] {
+    json.attribute("plan", plan);
+    json.attributeArray("fallbacks", [&] {
+      for (const Fallback &each : fallbacks)
+        json.object([&] {
+          json.attribute("directory", each.directory);
+          json.attribute("lost", int64_t(each.lost));
+          json.attributeArray("nodes", [&] {
+            for (const std::string &node : each.nodes)
+              json.value(node);
+          });
+        });
+    });
+  });
+  os << '\n';
+  return writeFile(folder + "/index.json", os.str());
+}
+
+/// Plans for the loss of up to `most` nodes of each group that the plan uses, below `fallbacks` of
+/// its directory.
+Expected<ExitStatus> prepareFallbacks(const Plan &before, PlanningInputs &inputs,
+                                      const ReplanOptions &options, int64_t horizon, int64_t most) {
+  const Cluster cluster = inputs.problem.cluster;
+  const Request request = inputs.problem.request;
+  if (!cluster.links.empty())
+    return notSupported("--fallbacks on clusters with 'links'");
+  std::string folder = planDirectory(options.plan) + "/fallbacks";
+  std::vector<Fallback> fallbacks;
+  for (size_t index = 0; index < cluster.nodes.size(); ++index) {
+    const NodeGroup &group = cluster.nodes[index];
+    std::vector<std::string> nodes = usedNodes(before, group);
+    for (int lost = 1; lost <= std::min<int64_t>(most, group.count) && !nodes.empty(); ++lost) {
+      std::string name = group.name + "-" + std::to_string(lost);
+      Cluster left = withoutNodes(cluster, index, lost);
+      if (left.nodes.empty())
+        continue;
+      Expected<Problem> problem =
+          Problem::create(inputs.problem.graph, left, *inputs.costs.model, request);
+      if (!problem)
+        return problem.takeError();
+      inputs.problem = std::move(*problem);
+      Expected<std::optional<Candidates>> found = findCandidates(before, inputs, options, horizon);
+      if (!found)
+        return found.takeError();
+      outs() << left_justify(name, 24);
+      if (!*found) {
+        outs() << "no plan\n";
+        continue;
+      }
+      Candidate &chosen = (*found)->all[(*found)->chosen];
+      CompileOptions writing = options.compiling;
+      writing.directory = folder + "/" + name;
+      if (Error error = writePlan(chosen.plan, inputs, writing, {}))
+        return error;
+      fallbacks.push_back({name, lost, nodes});
+      outs() << readable(chosen.plan.expectedIteration()) << " a step on "
+             << chosen.plan.deviceCount() << " devices, " << readable(chosen.moves.moved)
+             << " of state move\n";
+    }
+  }
+  Expected<std::string> plan = sha256OfFile(planDirectory(options.plan) + "/plan.json");
+  if (!plan)
+    return plan.takeError();
+  if (fallbacks.empty()) {
+    outs() << "no group of nodes can be lost\n";
+    return exitInfeasible;
+  }
+  if (Error error = writeIndex(folder, *plan, fallbacks))
+    return error;
+  outs() << "\nwrote " << folder << "; next:\n  heterplan run " << planDirectory(options.plan)
+         << " --max-restarts 10 --elastic\n";
+  return exitDone;
+}
+
 Expected<ExitStatus> infeasible(const ReplanOptions &options) {
   if (options.json)
     outs() << "{\"infeasible\": true}\n";
@@ -304,6 +421,12 @@ Expected<ExitStatus> replan(ReplanOptions options) {
   Expected<int64_t> horizon = wholeOption("--horizon", options.horizon, 1000, 1, 1'000'000'000);
   if (!horizon)
     return horizon.takeError();
+  Expected<int64_t> fallbacks = wholeOption("--fallbacks", options.fallbacks, 0, 1, 1000);
+  if (!fallbacks)
+    return fallbacks.takeError();
+  if (*fallbacks > 0 && (!options.compiling.directory.empty() || options.json))
+    return usageError("--fallbacks")
+           << "the plans go to the directory of PLAN; leave out -o and --json";
   Expected<Plan> before = readPlanAt(options.plan);
   if (!before)
     return before.takeError();
@@ -313,6 +436,8 @@ Expected<ExitStatus> replan(ReplanOptions options) {
   Expected<PlanningInputs> inputs = readInputs(*before, options);
   if (!inputs)
     return inputs.takeError();
+  if (*fallbacks > 0)
+    return prepareFallbacks(*before, *inputs, options, *horizon, *fallbacks);
   Expected<std::optional<Candidates>> found = findCandidates(*before, *inputs, options, *horizon);
   if (!found)
     return found.takeError();
@@ -357,6 +482,8 @@ void heterplan::addReplan(CLI::App &root, Action &action) {
   beginGroup(*command, "Output");
   addText(*command, "-o,--output", options->compiling.directory, "DIR",
           "where the plan is written (default: only printed)");
+  addText(*command, "--fallbacks", options->fallbacks, "N",
+          "prepare plans for the loss of 1 to N nodes of each group, for 'run --elastic'");
   command->add_flag("--force", options->compiling.force,
                     "write among files that heterplan did not write");
   command->add_flag("--json", options->json, "print the candidates as JSON");

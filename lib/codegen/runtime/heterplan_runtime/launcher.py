@@ -8,10 +8,11 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from .errors import RuntimeFault
+from .fallbacks import Fallback
 from .launched import host_counts, host_name
 from .meeting import listen
 from .rank_process import PACKAGE, RankProcess, start_copy, start_python
@@ -53,9 +54,12 @@ def this_host(world_size: int) -> Host:
 class Launcher:
     """Starts ranks, and ends all when one fails or a signal comes."""
 
-    def __init__(self, host: Host, arguments: Sequence[str], on_cpu: bool) -> None:
-        """Ranks that compute `on_cpu` are copies of this process, which has imported what they need."""
-        self._host, self._arguments = host, list(arguments)
+    def __init__(
+        self, host: Host, arguments: Sequence[str], on_cpu: bool, fallback: Callable[[int], Fallback | None]
+    ) -> None:
+        """Ranks that compute `on_cpu` are copies of this process, which has imported what they need. `fallback`:
+        the plan with which to go on when a rank is lost; None: the same."""
+        self._host, self._arguments, self._fallback = host, list(arguments), fallback
         self._start = start_copy if on_cpu else start_python
         self._signal: int | None = None
         self._ranks: list[RankProcess] = []
@@ -85,8 +89,17 @@ class Launcher:
             where = "" if self._host.has_all else f" on {host_name()}"
             print(f"heterplan: rank {rank}{where} {_end(status)}; the others were stopped", file=sys.stderr)
             if attempt < restarts:
+                self._choose_plan(rank, status)
                 print(f"heterplan: restart {attempt + 1} of {restarts}", file=sys.stderr)
         return status if status > 0 else 1
+
+    def _choose_plan(self, rank: int, status: int) -> None:
+        """A killed rank is lost, one that fails by itself would fail on other devices, too."""
+        found = self._fallback(rank) if status < 0 else None
+        if found is not None:
+            print(f"heterplan: going on with the plan {found.directory}", file=sys.stderr)
+            self._host = Host(found.world_size, 0, found.world_size)
+            self._arguments = found.arguments
 
     def _listen(self) -> int | None:
         """The socket of rank 0, made before any rank starts: a port in use is told at once."""
@@ -121,13 +134,18 @@ class Launcher:
         """The first rank that fails, with its status; None when all are done or a signal has come."""
         while not self._signal:
             statuses = [rank.poll() for rank in self._ranks]
-            for local, status in enumerate(statuses):
-                if status:
-                    return self._host.first + local, status
+            if any(statuses):
+                return self._first_failure()
             if all(status == 0 for status in statuses):
                 return None
             time.sleep(BETWEEN_LOOKS)
         return None
+
+    def _first_failure(self) -> tuple[int, int]:
+        """A rank that was killed comes first: others fail because of it."""
+        failed = [(rank.poll() or 0, local) for local, rank in enumerate(self._ranks) if rank.poll()]
+        status, local = min(failed, key=lambda each: (each[0] > 0, each[1]))
+        return self._host.first + local, status
 
     def _end_others(self, seconds: float) -> None:
         """Ranks may take their time to save what they have; then they are killed."""
@@ -148,9 +166,12 @@ class Launcher:
         self._signal = number
 
 
-def launch(host: Host, arguments: Sequence[str], restarts: int = 0, on_cpu: bool = False) -> int:
+def launch(
+    host: Host, arguments: Sequence[str], restarts: int = 0, on_cpu: bool = False,
+    fallback: Callable[[int], Fallback | None] = lambda rank: None,
+) -> int:  # fmt: skip
     """Starts the ranks of `host`; see Launcher.run()."""
-    return Launcher(host, arguments, on_cpu).run(restarts)
+    return Launcher(host, arguments, on_cpu, fallback).run(restarts)
 
 
 def _cores() -> int:

@@ -99,7 +99,10 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     )  # fmt: skip
     add("--gate", type=Path, help=argparse.SUPPRESS)  # this is a copy of a background job
     add("--checked", action="store_true", help=argparse.SUPPRESS)  # the launcher did
-    return parser.parse_args(arguments)
+    add("--go-on-with", type=Path, help=argparse.SUPPRESS)  # the plan for what is left after a loss
+    options = parser.parse_args(arguments)
+    options.directory = options.go_on_with or options.directory
+    return options
 
 
 def _add_watching(parser: argparse.ArgumentParser) -> None:
@@ -138,6 +141,10 @@ def _add_lasting(parser: argparse.ArgumentParser) -> None:
     add(
         "--max-restarts", type=_natural(0), default=0, metavar="N",
         help="start all ranks again from the last checkpoint when one fails, up to N times (0)",
+    )  # fmt: skip
+    add(
+        "--elastic", action="store_true",
+        help="with --max-restarts: go on with the plan of 'heterplan replan --fallbacks' when a rank is killed",
     )  # fmt: skip
     add("--allow-nan", action="store_true", help="go on when the loss is not a finite number")
     add("--ignore-memory", action="store_true", help="start though the plan predicts more than is free")
@@ -198,6 +205,8 @@ def _run(arguments: list[str]) -> int:
     options = parse(arguments)
     if options.module and not options.check:
         raise RuntimeFault("--module is what --check compares with; give --check, too")
+    if options.elastic and not options.max_restarts:
+        raise RuntimeFault("--elastic restarts ranks; give --max-restarts N, too")
     if launched := take_environment():
         check_environment()
         end_with_parent()
@@ -219,13 +228,17 @@ def _run(arguments: list[str]) -> int:
 
 
 def _launch(options: argparse.Namespace, arguments: list[str]) -> int:
+    from .fallbacks import Fallbacks
     from .launcher import launch, this_host
     from .program import read_world_size
 
     host = this_host(read_world_size(options.directory))
     on_cpu = _programs_on_cpu(options, range(host.first, host.first + host.count))
     _check_memory(options, on_cpu)
-    return launch(host, [*arguments, "--checked"], options.max_restarts, len(on_cpu) == host.count)
+    own = [*arguments, "--checked"]
+    fallbacks = Fallbacks(options, own)
+    after = fallbacks.after_loss_of if options.elastic else lambda rank: None
+    return launch(host, own, options.max_restarts, len(on_cpu) == host.count, after)
 
 
 def _programs_on_cpu(options: argparse.Namespace, ranks: range) -> list[RankProgram]:
