@@ -24,7 +24,7 @@ FIELDS = re.compile(r"(?:^|[;{}])\s*(?:double|float|Seconds|Number)\s([^;()]*);"
 PASSES, SYNC = {"forward", "backward", "time"}, {"sync", "synchronization"}
 # Packed copies for one loop, by the file that has the loop: what they are for.
 LOOPS = {
-    ("lib/search/exact/Lagrangian.h", "Arc"): "arcs in the order in which a solve reads them",
+    ("lib/search/exact/ArcPaths.h", "Arc"): "arcs in the order in which a solve reads them",
     ("lib/search/exact/StateLoops.h", "Addition"): "what a vectorised loop adds",
 }
 

@@ -14,7 +14,7 @@ namespace {
 constexpr double tolerance = 1 + 1e-9;
 /// Of an ascent; of one that begins near its end, where intervals are ascended again in their
 /// parts.
-constexpr int ascentSteps = 40, stepsBeforeTaken = 5;
+constexpr int ascentSteps = 40, stepsBeforeTaken = 5, stepsOfLevels = 12;
 
 /// They grow without end where these stages have no placement at all.
 bool diverged(const std::vector<double> &multipliers) {
@@ -28,31 +28,13 @@ Lagrangian::Lagrangian(const Evaluator &evaluator, const StageTable &table, bool
                        Ascents &ascents)
     : evaluator(evaluator), microBatches(table.microBatches),
       positions(static_cast<int>(evaluator.space.positions.size())),
-      types(static_cast<int>(evaluator.space.available.size())), batch(table.batch),
+      types(static_cast<int>(evaluator.space.available.size())),
       costMatters(evaluator.problem.request.objective == Objective::Cost), paths(evaluator),
-      places(evaluator.space), timeLimit(infinity), costLimit(infinity), solvedTime(infinity),
-      solvedCost(infinity), ascents(ascents), arcs(ascents.arcs) {
-  listResources();
+      places(evaluator.space), resources(evaluator),
+      levels(evaluator, resources, paths, table.batch), timeLimit(infinity), costLimit(infinity),
+      solvedTime(infinity), solvedCost(infinity), ascents(ascents),
+      arcPaths(places, ascents.memory) {
   listChoices(table, wholeModelGroups);
-}
-
-void Lagrangian::listResources() {
-  const SearchSpace &space = evaluator.space;
-  double budget = evaluator.problem.request.maxCostPerHour.value() * (1 + 1e-9);
-  limits.assign(space.available.begin(), space.available.end());
-  if (budget > 0)
-    limits.push_back(budget);
-  use.assign(space.options.size() * limits.size(), 0);
-  for (const GroupOption &option : space.options)
-    prices.push_back(option.price.value());
-  for (size_t option = 0; option < space.options.size(); ++option) {
-    double *share = &use[option * limits.size()];
-    for (int type = 0; type < types; ++type)
-      if (space.options[option].slots[type] > 0)
-        share[type] = space.options[option].slots[type] / limits[type];
-    if (budget > 0)
-      share[types] = space.options[option].price.value() / budget;
-  }
 }
 
 void Lagrangian::listChoices(const StageTable &table, bool wholeModelGroups) {
@@ -184,7 +166,7 @@ double Lagrangian::openTime(const Interval &interval, const PartialPlacement &pa
     return infinity;
   LeastMixtures before =
       leastBefore(interval.time, partial.position, partial.option, partial.chain, partial.receive,
-                  stateLeft(interval.time.levels, partial.used));
+                  levels.stateLeft(interval.time.levels, partial.used));
   double open = before.withExposed(partial.exposed);
   double time = std::max(interval.least, chosenTime(interval, partial) + open);
   return time > interval.most * tolerance ? infinity : time;
@@ -225,6 +207,48 @@ double Lagrangian::cost(const PartialPlacement &partial) const {
       least = std::min(least, time * partial.price + openCost(interval, partial));
   }
   return least;
+}
+
+int64_t Lagrangian::sharpen(double newTimeLimit) {
+  if (costMatters || !std::isfinite(newTimeLimit))
+    return 0;
+  timeLimit = newTimeLimit;
+  dropSolved();
+  while (true) {
+    Interval *least = nullptr;
+    for (Interval &interval : intervals)
+      if (!interval.isSharp && (!least || interval.time.bound < least->time.bound))
+        least = &interval;
+    if (!least)
+      return 0;
+    rankChoices(*least); // fewer than before, where the limit is shorter
+    if (levels.keepMore(*least, choices)) {
+      int64_t work = improveByLevels(*least);
+      dropSolved();
+      return work;
+    }
+    least->isSharp = true;
+  }
+}
+
+/// Stages that no placement of interest has are left out, so that the bound is not above
+/// `timeLimit`. Returns the work that it took.
+int64_t Lagrangian::improveByLevels(Interval &interval) {
+  const double before = interval.time.bound;
+  const size_t work = choices.size() + levels.list(interval, choices) * stepsOfLevels;
+  improveTime(interval, stepsOfLevels);
+  interval.time.atJunctions.compress();
+  interval.time.bound = std::max(before, std::min(interval.time.bound, timeLimit));
+  rankChoices(interval);
+  return static_cast<int64_t>(work);
+}
+
+LeastMixtures Lagrangian::leastBefore(const LagrangianBounds &bounds, int position, int option,
+                                      int chain, double receive, size_t state) const {
+  if (!bounds.junctions.empty())
+    return levels.leastBefore(bounds, position, option, chain, receive, state);
+  const size_t place = places.before(position, option, chain);
+  return LeastMixtures::ofBoth(bounds.fill[place], bounds.forward[place]);
 }
 
 } // namespace heterplan

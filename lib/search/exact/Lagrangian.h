@@ -4,11 +4,8 @@
 // relaxation over all paths (Held and Karp, 1971; Geoffrion, 1974).
 #pragma once
 
-#include "search/exact/Interval.h"
-#include "search/exact/Labels.h"
-#include "search/exact/NodePlaces.h"
+#include "search/exact/LevelPaths.h"
 #include "search/exact/PartialPlacement.h"
-#include "search/exact/Transfers.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLExtras.h"
@@ -36,19 +33,11 @@ namespace heterplan {
 /// takes itself). Intervals are split by the iteration time too, (least, most]: the seconds for Σ τ
 /// and exposed synchronisation, most − (m−1)·low, are one more resource.
 class Lagrangian {
-  /// A choice between two places, as `solve` reads them one after another.
-  struct Arc {
-    double time, forward, sync;
-    double money; // for an iteration of the interval, dollars per hour · seconds; 0: not counted
-    int choice, option;
-    unsigned before, behind; // places, of those of one position
-  };
-
 public:
   /// What objects that are tightened in turn share.
   struct Ascents {
     bool spreadsBottleneck = true, fixes = true; // Methods.def
-    std::vector<Arc> arcs = {};                  // of the interval in hand, by end
+    ArcPaths::Memory memory = {};
   };
   /// `wholeModelGroups`: whether groups that are for one-stage plans only count too. All but that
   /// outlive this.
@@ -118,39 +107,6 @@ private:
   /// Of the ascent of an interval that was ascended whole, or nearly so.
   static constexpr int stepsOfHalves = 12;
 
-  /// What stages pay under multipliers.
-  struct Charges {
-    std::vector<double> options; // for their devices
-    double second;               // of Σ τ + exposed synchronisation
-    bool countsMoney;            // the price of the iteration too
-  };
-  /// What the solves of one interval by levels look at, by position.
-  struct LevelSteps {
-    /// A ranked stage with the devices that it and those behind it have in its node; where paths
-    /// are before it, and how they look from behind.
-    struct Stage {
-      int choice, ending;
-      size_t junction, taken; // states
-    };
-    struct Transfer {
-      int ending;
-      size_t junction;
-      double receive, gradient;
-    };
-    struct Position {
-      std::vector<Stage> stages;       // that end there
-      std::vector<Transfer> transfers; // to those that may stand behind them
-      int endings = 0;
-    };
-    std::vector<Position> positions;
-  };
-  /// Which choice reached a place, and from where: the least fill, and the least forward time.
-  struct Step {
-    int fillChoice, forwardChoice;
-    unsigned fillFrom, forwardFrom;
-    bool behindSync; // the rest before the stage is hidden behind its synchronisation
-  };
-  void listResources();
   void listChoices(const StageTable &table, bool wholeModelGroups);
   bool isSmaller(const DeviceGroup &a, const DeviceGroup &b) const;
   void listChoicesOf(const StageTable &table, bool wholeModelGroups, int begin, int end);
@@ -190,12 +146,10 @@ private:
   template <typename MakeCharges>
   void ascend(const Interval &interval, LagrangianBounds &relaxation, int steps, double goal,
               double fillTime, MakeCharges makeCharges);
-  void takeFewer(int position, LagrangianBounds &relaxation);
-  void listArcs(const Interval &interval, bool countsMoney);
-  void solve(const Charges &charges, LagrangianBounds &relaxation);
-  std::vector<double> surplus(double fillTime);
-  double leastOfLastPath(bool countsMoney) const;
-  void keepPath(llvm::ArrayRef<int> path);
+  static double boundOf(double least, const std::vector<double> &multipliers);
+  std::vector<double> surplus(const ArcPath &path, double fillTime) const;
+  double leastOf(const ArcPath &path, bool countsMoney) const;
+  void keepPath(const ArcPath &path);
   Charges chargesOf(const std::vector<double> &multipliers, double second, bool countsMoney) const;
   Charges costCharges(const Interval &interval, const std::vector<double> &multipliers) const;
 
@@ -206,26 +160,7 @@ private:
   double refund(const Interval &interval, const std::vector<double> &multipliers,
                 const PartialPlacement &partial) const;
 
-  // LagrangianLevels.cpp
-  bool keepMore(Interval &interval) const;
-  int scarcestType(const LagrangianBounds &relaxation) const;
-  size_t additions(const Interval &interval, const Junctions &junctions) const;
   int64_t improveByLevels(Interval &interval);
-  Junctions junctionsOf(const Interval &interval) const;
-  void solveLevels(const Interval &interval, const Charges &charges, LagrangianBounds &relaxation);
-  void listLevelSteps(const Interval &interval);
-  void listLevelTransfers(int position, const Junctions &junctions,
-                          llvm::ArrayRef<SearchSpace::Face> endings);
-  void addStages(const Interval &interval, const Charges &charges,
-                 const LagrangianBounds &relaxation, int end, MixtureTable &reached) const;
-  void addStage(const LevelSteps::Stage &stage, double pays, const LagrangianBounds &relaxation,
-                MixtureTable &reached) const;
-  void addTransfers(int position, const MixtureTable &reached, LagrangianBounds &relaxation) const;
-  void traceLevels(const Interval &interval, const Charges &charges,
-                   const LagrangianBounds &relaxation);
-  TransferTimes boundary(int position, SearchSpace::Face before, SearchSpace::Face behind);
-  size_t statesTaken(const Levels &levels, int option) const;
-  size_t stateLeft(const Levels &levels, llvm::ArrayRef<int> used) const;
   /// Before a stage on `option` that begins at `position`, whose input takes `receive` seconds at
   /// least, in `state`; `chain`: in its node, of stages from there on.
   LeastMixtures leastBefore(const LagrangianBounds &relaxation, int position, int option, int chain,
@@ -238,15 +173,11 @@ private:
 
   const Evaluator &evaluator;
   const int microBatches, positions, types;
-  const int64_t batch; // samples of a full micro-batch
   const bool costMatters;
   PathTable paths;
   const NodePlaces places;
-  /// Of each resource: devices of a type, then the budget. Multipliers have one more behind these,
-  /// for the seconds of Σ τ + exposed synchronisation; 0 where those are what is bounded.
-  std::vector<double> limits;
-  std::vector<double> use;         // by option and resource, as a share of the limit
-  std::vector<double> prices;      // by option, dollars per hour
+  const Resources resources;
+  LevelPaths levels;               // of the interval that is made sharp
   std::vector<StageArc> choices;   // by end, then begin
   std::vector<Interval> intervals; // ascending
   std::vector<Interval> taken;     // out of them last
@@ -257,10 +188,7 @@ private:
   Known known;
   bool isWarm = false; // they come from elsewhere
   Ascents &ascents;
-  std::vector<Arc> &arcs;     // of those
-  std::vector<Step> steps;    // by place, of the last solve; with levels, only those of its path
-  LevelSteps levelSteps;      // of the interval that is made sharp
-  std::vector<int> lastPath;  // choices of the last solve, from the end
+  ArcPaths arcPaths;
   std::vector<Path> met;      // good ones, to be taken
   std::vector<unsigned> seen; // by choice: the listing that found it last
   unsigned listing = 0;

@@ -47,19 +47,22 @@ template <typename MakeCharges>
 void Lagrangian::ascend(const Interval &interval, LagrangianBounds &relaxation, int steps,
                         double goal, double fillTime, MakeCharges makeCharges) {
   double stride = 1, best = -infinity, leastOfPaths = infinity;
-  std::vector<int> bestPath;
+  ArcPath bestPath;
   LagrangianBounds current = relaxation;
   int stalled = 0;
   const bool hasLevels = !relaxation.junctions.empty();
-  if (!hasLevels)
-    listArcs(interval, makeCharges(relaxation.multipliers).countsMoney);
+  if (!hasLevels) {
+    const bool countsMoney = makeCharges(relaxation.multipliers).countsMoney;
+    arcPaths.list(choices, interval.choices, [&](const StageArc &choice) {
+      return countsMoney ? moneyFor(choice, interval) : 0;
+    });
+  }
   for (int step = 0; step < steps && stride > 0.02; ++step) {
     const Charges charges = makeCharges(current.multipliers);
-    if (hasLevels)
-      solveLevels(interval, charges, current);
-    else
-      solve(charges, current);
-    double value = current.bound;
+    auto pays = [&](const StageArc &choice) { return ownCharge(choice, interval, charges); };
+    const double least = hasLevels ? levels.solve(choices, pays, current)
+                                   : arcPaths.solve(charges, current, positions);
+    const double value = current.bound = boundOf(least, current.multipliers);
     if (step == 0 && value < 0 && !isFree(current.multipliers)) { // where others were good
       current.multipliers.assign(current.multipliers.size(), 0);
       --step;
@@ -72,11 +75,13 @@ void Lagrangian::ascend(const Interval &interval, LagrangianBounds &relaxation, 
     }
     if (best >= goal || !std::isfinite(best))
       break;
-    std::vector<double> slope = surplus(fillTime);
+    const ArcPath path = hasLevels ? levels.path(interval, choices, pays, current)
+                                   : arcPaths.path(choices, positions);
+    const std::vector<double> slope = surplus(path, fillTime);
     const bool isWithin = all_of(slope, [](double more) { return more <= rounding; });
-    if (double least = leastOfLastPath(charges.countsMoney); isWithin && least < leastOfPaths) {
+    if (double least = leastOf(path, charges.countsMoney); isWithin && least < leastOfPaths) {
       leastOfPaths = least;
-      bestPath = lastPath;
+      bestPath = path;
     }
     double norm = 0;
     for (size_t i = 0; i < slope.size(); ++i)
@@ -96,38 +101,39 @@ void Lagrangian::ascend(const Interval &interval, LagrangianBounds &relaxation, 
     keepPath(bestPath);
 }
 
-/// Iteration of the last path, or what it costs, but for what is left of synchronisation.
-double Lagrangian::leastOfLastPath(bool countsMoney) const {
+/// `least` without what the resources that exist would cost.
+double Lagrangian::boundOf(double least, const std::vector<double> &multipliers) {
+  const double paid = std::accumulate(multipliers.begin(), multipliers.end(), 0.0);
+  return std::isfinite(least) ? least - paid - 1e-12 * (least + paid) : infinity;
+}
+
+/// The iteration of a path, or its cost, without the synchronisation that stays exposed.
+double Lagrangian::leastOf(const ArcPath &path, bool countsMoney) const {
   double fill = 0, slowest = 0, price = 0;
-  for (int choice : lastPath) {
-    fill += choices[choice].time();
-    slowest = std::max(slowest, choices[choice].time());
-    price += prices[choices[choice].option];
+  for (const PathStep &step : path) {
+    const StageArc &choice = choices[step.choice];
+    fill += choice.time();
+    slowest = std::max(slowest, choice.time());
+    price += resources.price(choice.option);
   }
   return (fill + (microBatches - 1) * slowest) * (countsMoney ? price : 1);
 }
 
-/// `path`: choices, from the end.
-void Lagrangian::keepPath(ArrayRef<int> path) {
+void Lagrangian::keepPath(const ArcPath &path) {
   Path &stages = met.emplace_back();
-  for (int choice : reverse(path))
-    stages.push_back(choices[choice]);
+  for (const PathStep &step : reverse(path))
+    stages.push_back(choices[step.choice]);
 }
 
 std::vector<Lagrangian::Path> Lagrangian::takePaths() { return std::exchange(met, {}); }
 
-Lagrangian::Charges Lagrangian::chargesOf(const std::vector<double> &multipliers, double second,
-                                          bool countsMoney) const {
-  size_t resources = limits.size();
-  Charges charges{std::vector<double>(evaluator.space.options.size(), 0), second, countsMoney};
-  for (size_t option = 0; option < charges.options.size(); ++option)
-    for (size_t resource = 0; resource < resources; ++resource)
-      charges.options[option] += multipliers[resource] * use[option * resources + resource];
-  return charges;
+Charges Lagrangian::chargesOf(const std::vector<double> &multipliers, double second,
+                              bool countsMoney) const {
+  return {resources.charges(multipliers), second, countsMoney};
 }
 
-Lagrangian::Charges Lagrangian::costCharges(const Interval &interval,
-                                            const std::vector<double> &multipliers) const {
+Charges Lagrangian::costCharges(const Interval &interval,
+                                const std::vector<double> &multipliers) const {
   return chargesOf(multipliers, secondCharge(interval, multipliers), /*countsMoney=*/true);
 }
 
@@ -146,7 +152,7 @@ double Lagrangian::secondCharge(const Interval &interval,
 double Lagrangian::moneyFor(const StageArc &choice, const Interval &interval) const {
   const double time =
       std::max(interval.leastTime(), microBatches * choice.time() + choice.syncTime());
-  return prices[choice.option] * time * StageArc::safety;
+  return resources.price(choice.option) * time * StageArc::safety;
 }
 
 double Lagrangian::ownCharge(const StageArc &choice, const Interval &interval,
@@ -154,93 +160,13 @@ double Lagrangian::ownCharge(const StageArc &choice, const Interval &interval,
   return charges.options[choice.option] + (charges.countsMoney ? moneyFor(choice, interval) : 0);
 }
 
-void Lagrangian::listArcs(const Interval &interval, bool countsMoney) {
-  size_t count = 0;
-  for (int i : interval.choices)
-    count += places.chainsOf(choices[i].option);
-  arcs.clear();
-  arcs.reserve(count);
-  for (int i : interval.choices) {
-    const StageArc &choice = choices[i];
-    const double money = countsMoney ? moneyFor(choice, interval) : 0;
-    places.overStage(choice, [&](size_t before, size_t behind) {
-      arcs.push_back({choice.time(), choice.forwardTime(), choice.syncTime(), money, i,
-                      choice.option, unsigned(before), unsigned(behind)});
-    });
-  }
-}
-
-/// Shortest paths along `arcs` under the charges of `relaxation.multipliers`, and what they bound.
-void Lagrangian::solve(const Charges &charges, LagrangianBounds &relaxation) {
-  std::vector<double> &fills = relaxation.fill, &forwards = relaxation.forward;
-  fills.assign(places.size(), infinity);
-  forwards.assign(places.size(), infinity);
-  steps.assign(places.size(), {});
-  fills[0] = forwards[0] = 0;
-  int position = 1;
-  for (const Arc &arc : arcs) {
-    for (; arc.behind >= places.at(position + 1); ++position)
-      takeFewer(position, relaxation);
-    const double own = charges.options[arc.option] + arc.money;
-    Step &step = steps[arc.behind];
-    const double forward = own + charges.second * arc.forward + forwards[arc.before];
-    if (forward < forwards[arc.behind]) {
-      forwards[arc.behind] = forward;
-      step.forwardChoice = arc.choice;
-      step.forwardFrom = arc.before;
-    }
-    const double exposed = charges.second * arc.sync + forwards[arc.before];
-    const double fill = own + charges.second * arc.time + std::max(fills[arc.before], exposed);
-    if (fill < fills[arc.behind]) {
-      fills[arc.behind] = fill;
-      step.fillChoice = arc.choice;
-      step.fillFrom = arc.before;
-      step.behindSync = exposed > fills[arc.before];
-    }
-  }
-  for (; position < positions; ++position)
-    takeFewer(position, relaxation);
-  const std::vector<double> &multipliers = relaxation.multipliers;
-  double least = fills[places.at(positions - 1)];
-  double paid = std::accumulate(multipliers.begin(), multipliers.end(), 0.0);
-  relaxation.bound = std::isfinite(least) ? least - paid - 1e-12 * (least + paid) : infinity;
-}
-
-/// A chain that may have more devices may have fewer.
-void Lagrangian::takeFewer(int position, LagrangianBounds &relaxation) {
-  places.overChains(position, [&](size_t fewer, size_t more) {
-    if (relaxation.forward[fewer] < relaxation.forward[more]) {
-      relaxation.forward[more] = relaxation.forward[fewer];
-      steps[more].forwardChoice = steps[fewer].forwardChoice;
-      steps[more].forwardFrom = steps[fewer].forwardFrom;
-    }
-    if (relaxation.fill[fewer] < relaxation.fill[more]) {
-      relaxation.fill[more] = relaxation.fill[fewer];
-      steps[more].fillChoice = steps[fewer].fillChoice;
-      steps[more].fillFrom = steps[fewer].fillFrom;
-      steps[more].behindSync = steps[fewer].behindSync;
-    }
-  });
-}
-
-/// How much more of each resource than there is the path of the last solve takes, as a share.
-std::vector<double> Lagrangian::surplus(double fillTime) {
-  lastPath.clear();
-  std::vector<double> result(limits.size() + 1, -1);
-  bool forwardOnly = false;
-  for (size_t place = places.at(positions - 1); place > 0;) {
-    const Step &step = steps[place];
-    lastPath.push_back(forwardOnly ? step.forwardChoice : step.fillChoice);
-    const StageArc &choice = choices[lastPath.back()];
-    for (size_t resource = 0; resource < limits.size(); ++resource)
-      result[resource] += use[choice.option * limits.size() + resource];
-    double seconds = forwardOnly ? choice.forwardTime() : choice.time();
-    place = forwardOnly ? step.forwardFrom : step.fillFrom;
-    if (!forwardOnly && step.behindSync) {
-      seconds += choice.syncTime();
-      forwardOnly = true;
-    }
-    result.back() += seconds / fillTime;
+/// How much more of each resource than there is a path takes, as a share.
+std::vector<double> Lagrangian::surplus(const ArcPath &path, double fillTime) const {
+  std::vector<double> result(resources.count() + 1, -1);
+  for (const PathStep &step : path) {
+    for (size_t resource = 0; resource < resources.count(); ++resource)
+      result[resource] += resources.use(choices[step.choice].option, resource);
+    result.back() += step.seconds / fillTime;
   }
   return result;
 }
@@ -248,12 +174,7 @@ std::vector<double> Lagrangian::surplus(double fillTime) {
 /// What the resources that `partial` leaves are worth.
 double Lagrangian::refund(const Interval &interval, const std::vector<double> &multipliers,
                           const PartialPlacement &partial) const {
-  double sum = 0;
-  for (int type = 0; type < types; ++type)
-    if (limits[type] > 0)
-      sum += multipliers[type] * (1 - partial.used[type] / limits[type]);
-  if (limits.size() > size_t(types))
-    sum += multipliers[types] * (1 - partial.price / limits[types]);
+  double sum = resources.refund(multipliers, partial);
   if (multipliers.back() > 0) {
     double left = fillTime(interval, std::max(interval.low, partial.slowest)) - partial.fill;
     sum += secondCharge(interval, multipliers) * left;

@@ -69,7 +69,7 @@ void Lagrangian::dropBeforeIntervals() {
 
 /// Of slowest stages, with all choices that it may have.
 Interval Lagrangian::intervalOf(double low, double high) const {
-  const LagrangianBounds none{std::vector<double>(limits.size() + 1, 0)};
+  const LagrangianBounds none{std::vector<double>(resources.count() + 1, 0)};
   Interval interval{low, high, 0, infinity, none, none};
   for (size_t i = 0; i < choices.size(); ++i)
     if (mayTake(choices[i], interval))

@@ -50,7 +50,7 @@ double Lagrangian::leastBefore(const StageArc &choice, const LagrangianBounds &r
     return std::max(relaxation.fill[place], relaxation.forward[place] + exposed);
   }
   const Levels &levels = relaxation.levels;
-  const size_t state = levels.states() - 1 - statesTaken(levels, choice.option);
+  const size_t state = levels.states() - 1 - this->levels.statesTaken(levels, choice.option);
   double least = infinity;
   for (int chain : evaluator.space.chainsOf(choice.option))
     least = std::min(
