@@ -120,17 +120,24 @@ private:
   };
 
   Error improve(int round) {
-    using Member =
-        Solution (*)(Evaluator &, const SearchOptions &, double, const std::optional<Placement> &);
-    constexpr Member members[] = {improveLocally, learn};
+    using Member = Expected<Solution> (*)(Evaluator &, const SearchOptions &, double,
+                                          const std::optional<Placement> &);
+    constexpr Member members[] = {[](Evaluator &own, const SearchOptions &mine, double share,
+                                     const std::optional<Placement> &from) -> Expected<Solution> {
+                                    return improveLocally(own, mine, share, from);
+                                  },
+                                  learn};
     const std::vector<int> cuts = cutsToImprove();
     std::vector<Result> results(evaluator.rules.slowestDecides() ? std::size(members) : 1);
     auto work = [&](size_t member) {
       Evaluator own(evaluator.problem, cuts);
       SearchOptions mine = options;
       mine.seed = options.seed * 2 + round;
-      results[member].solution = members[member](own, mine, workShare, best.placement);
-      results[member].failure = own.takeError();
+      Expected<Solution> solution = members[member](own, mine, workShare, best.placement);
+      if (solution)
+        results[member].solution = std::move(*solution);
+      results[member].failure =
+          solution ? own.takeError() : joinErrors(solution.takeError(), own.takeError());
     };
     for (size_t next = 0; next < results.size();) {
       std::vector<std::thread> others;

@@ -354,28 +354,33 @@ TEST(SearchProperty, labelSettingEqualsExhaustiveOnAllGroupsOfSixDevices) {
   }
 }
 
-TEST_P(EveryIterationModel, learningComesCloseToTheOptimum) {
-  std::vector<double> excess; // over the optimum, relative
-  for (int instance = 0; instance < 15; ++instance) {
+TEST_P(EveryIterationModel, LearningFindsTheOptimumInAlmostAllRuns) {
+  int runs = 0, optimal = 0;
+  for (int instance = 0; instance < 40; ++instance) {
     RandomProblem random(instance);
     random.request.iterationModel = GetParam();
     Problem problem = llvm::cantFail(random.problem());
     SearchOutcome oracle = solve(problem, "exhaustive");
-    for (int seed = 0; oracle.plan && seed < 10; ++seed) {
+    for (int seed = 0; oracle.plan && seed < 4; ++seed) {
       SearchOptions options;
       options.seed = seed;
       options.workLimit = 500'000; // plenty for problems of this size
-      SearchOutcome found = llvm::cantFail(search(problem, "rl-lstm", options));
+      options.policies = HETERPLAN_SOURCE_DIR "/profiles/policies";
+      const char *strategy = seed % 2 ? "rl-lstm" : "rl-transformer";
+      SearchOutcome found = llvm::cantFail(search(problem, strategy, options));
       ASSERT_TRUE(found.plan) << "instance " << instance << ", seed " << seed;
       double ratio = found.plan->objectiveValue / oracle.plan->objectiveValue;
-      excess.push_back(problem.request.objective == Objective::Throughput ? 1 / ratio - 1
-                                                                          : ratio - 1);
-      EXPECT_LE(excess.back(), 0.05) << "instance " << instance << ", seed " << seed;
+      double excess =
+          problem.request.objective == Objective::Throughput ? 1 / ratio - 1 : ratio - 1;
+      EXPECT_LE(excess, 0.05) << "instance " << instance << ", seed " << seed;
+      ++runs;
+      optimal += excess <= 1e-9;
     }
   }
-  ASSERT_GE(excess.size(), 60u);
-  std::nth_element(excess.begin(), excess.begin() + int64_t(excess.size() / 2), excess.end());
-  EXPECT_LE(excess[excess.size() / 2], 0.01);
+  EXPECT_GE(runs, 80);
+  EXPECT_GE(optimal, 0.99 * runs) << "of " << runs;
+  RecordProperty("optimal", optimal);
+  RecordProperty("runs", runs);
 }
 
 TEST(SearchProperty, parametricEqualsExhaustiveUnderHeterPsWhereItSaysSo) {

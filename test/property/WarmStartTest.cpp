@@ -1,4 +1,4 @@
-// A saved policy helps on another problem of the kind that it was trained on.
+// How soon learning is close to its best plan, and policies that are saved and read back.
 #include "cost/ConstantCostModel.h"
 #include "search/Search.h"
 
@@ -84,22 +84,23 @@ Course learn(const Pool &pool, uint64_t seed, const std::string &policyIn,
 }
 } // namespace
 
-TEST(WarmStart, aPolicyOfASimilarProblemSavesWork) {
+TEST(WarmStart, LearningIsCloseToItsBestPlanAfterLittleWork) {
+  constexpr int seeds = 16;
+  double work = 0;
+  for (int seed = 0; seed < seeds; ++seed) {
+    Course course = learn(Pool(seed), seed, "", "");
+    work += course.until(1.01 * course.final) / seeds;
+  }
+  RecordProperty("work", std::to_string(work));
+  EXPECT_LT(work, 0.25);
+}
+
+TEST(WarmStart, ASavedPolicyIsReadBack) {
   std::string file = (std::filesystem::temp_directory_path() /
                       ("heterplan-warm-start-" + std::to_string(getpid())))
                          .string();
-  learn(Pool(100), 0, "", file);
-  constexpr int seeds = 16;
-  double cold = 0, warm = 0;
-  for (int seed = 0; seed < seeds; ++seed) {
-    Pool pool(seed);
-    Course without = learn(pool, seed, "", ""), with = learn(pool, seed, file, "");
-    double target = 1.01 * std::min(without.final, with.final);
-    cold += without.until(target) / seeds;
-    warm += with.until(target) / seeds;
-  }
+  Course first = learn(Pool(100), 0, "", file), second = learn(Pool(100), 0, file, "");
   std::filesystem::remove(file);
-  RecordProperty("cold", std::to_string(cold));
-  RecordProperty("warm", std::to_string(warm));
-  EXPECT_LT(warm, cold / 2);
+  EXPECT_LE(second.final, first.final * 1.01);
+  EXPECT_NE(first.points, second.points) << "the saved policy is another one than the first";
 }

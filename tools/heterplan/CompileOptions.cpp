@@ -1,6 +1,7 @@
 #include "CompileOptions.h"
 
 #include "Commands.h"
+#include "Inputs.h"
 #include "OptionChoices.h"
 #include "Options.h"
 
@@ -115,7 +116,7 @@ void addSearch(CLI::App &command, CompileOptions &options) {
           "steady-state also searches with up to 2 (1); the plan does not depend on it");
   addText(command, "--without", options.without, "METHODS", "")->group(""); // bench/ablation.py
   addText(command, "--policy-in", options.policyIn, "FILE",
-          "saved policy from which rl-* strategies start");
+          "saved policy from which rl-* strategies start (rl-transformer: the bundled one)");
   addText(command, "--policy-out", options.policyOut, "FILE",
           "file for the policy that rl-* strategies train");
 }
@@ -415,6 +416,7 @@ Expected<SearchOptions> readSearchOptions(const CompileOptions &options, const R
   result.threads = static_cast<int>(*threads);
   result.policyIn = options.policyIn;
   result.policyOut = options.policyOut;
+  result.policies = policyFolder();
   result.seed = static_cast<uint64_t>(*seed);
   if (*limit > Seconds(0))
     result.deadline = Deadline::after(*limit);

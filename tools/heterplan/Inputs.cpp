@@ -201,22 +201,24 @@ Expected<Catalogue> readCatalogue() {
 }
 
 namespace {
-/// The folder of the bundled clusters; "" where there is none.
-std::string bundledFolder() {
+/// A folder of the bundled profiles; "" if there are none.
+std::string bundledFolder(StringRef name) {
   Expected<std::string> folder = findProfiles(executablePath());
   if (folder)
-    return *folder + "/clusters";
+    return (*folder + "/" + name).str();
   consumeError(folder.takeError());
   return "";
 }
 
 } // namespace
 
+std::string policyFolder() { return bundledFolder("policies"); }
+
 std::vector<std::string> bundledClusters() {
   std::vector<std::string> names;
   std::error_code failure;
-  for (sys::fs::directory_iterator file(bundledFolder(), failure), end; !failure && file != end;
-       file.increment(failure))
+  for (sys::fs::directory_iterator file(bundledFolder("clusters"), failure), end;
+       !failure && file != end; file.increment(failure))
     if (sys::path::extension(file->path()) == ".yaml")
       names.push_back(sys::path::stem(file->path()).str());
   llvm::sort(names);
@@ -230,7 +232,7 @@ Expected<std::string> clusterFile(StringRef text) {
   StringRef name = sys::path::filename(text);
   name.consume_back(".yaml");
   if (name == text && is_contained(names, text))
-    return bundledFolder() + "/" + text.str() + ".yaml";
+    return bundledFolder("clusters") + "/" + text.str() + ".yaml";
   return Diagnostic(Diag::CannotRead, {text.str(), 0, 0, ""})
              .note({}, "bundled clusters, which need no path, are " + join(names, ", "))
          << "there is no such cluster file" << didYouMean(name, names);

@@ -95,6 +95,8 @@ llvm::Expected<Catalogue> readCatalogue();
 
 /// The names of the bundled clusters, sorted; empty where the catalogue is not there.
 std::vector<std::string> bundledClusters();
+/// The folder of pretrained policies; empty if there are no bundled profiles.
+std::string policyFolder();
 
 /// The path of this program, from which resources are found.
 std::string executablePath();

@@ -110,7 +110,7 @@ public:
     for (int i = 0; i < firstPoints; ++i)
       observe(search.assignments.random(search.random));
     for (int tries = 0; tries < 2 * mostPoints && process.size() < mostPoints; ++tries) {
-      if (search.meter.exhausted())
+      if (search.exhausted())
         break;
       process.fit();
       observe(choose());

@@ -25,11 +25,11 @@ public:
   Solution run() {
     while (static_cast<int>(people.size()) < population)
       add(people, search.assignments.random(search.random));
-    while (!search.meter.exhausted()) {
+    while (!search.exhausted()) {
       std::stable_sort(people.begin(), people.end(),
                        [](const Individual &a, const Individual &b) { return a.score < b.score; });
       std::vector<Individual> next(people.begin(), people.begin() + elite);
-      while (static_cast<int>(next.size()) < population && !search.meter.exhausted()) {
+      while (static_cast<int>(next.size()) < population && !search.exhausted()) {
         TypeAssignment child = cross(winner(), winner());
         add(next, draw(search.random, 2)
                       ? neighbour(search.assignments, std::move(child), search.random)

@@ -15,7 +15,7 @@ Solution improveLocally(Evaluator &evaluator, const SearchOptions &options, doub
   search.consider(incumbent);
   TypeAssignment current = search.bestAssignment();
   double score = search.bestScore();
-  for (int idle = 0; !search.meter.exhausted(); ++idle) {
+  for (int idle = 0; !search.exhausted(); ++idle) {
     if (idle > restartAfter) {
       current = search.bestAssignment();
       score = search.bestScore();
@@ -24,7 +24,7 @@ Solution improveLocally(Evaluator &evaluator, const SearchOptions &options, doub
     double best = search.bestScore();
     TypeAssignment next = neighbour(search.assignments, current, search.random);
     double value = search.score(next);
-    double temperature = hottest * std::pow(coldest / hottest, search.meter.progress());
+    double temperature = hottest * std::pow(coldest / hottest, search.progress());
     bool better = !(value > score); // also from infinity to infinity
     if (better || std::exp(std::log(score / value) / temperature) > drawReal(search.random)) {
       current = std::move(next);

@@ -10,31 +10,33 @@ namespace heterplan {
 AssignmentSearch::AssignmentSearch(Evaluator &evaluator, const SearchOptions &options,
                                    double workShare)
     : evaluator(evaluator), assignments(evaluator), meter(options, workShare), random(options.seed),
-      provisioner(evaluator, assignments), best(assignments.uniform(0, 0)),
+      options(options), provisioner(evaluator, assignments), best(assignments.uniform(0, 0)),
       bestObjective(std::numeric_limits<double>::infinity()) {
   for (int type = 0; type < assignments.types; ++type)
     for (int choice = 0; choice < assignments.choices; ++choice)
       score(assignments.uniform(type, choice));
 }
 
-double AssignmentSearch::score(const TypeAssignment &assignment) {
+const AssignmentSearch::Assessment &AssignmentSearch::assess(const TypeAssignment &assignment) {
   constexpr size_t mostKnown = 1 << 16;
   auto entry = known.find({assignment.choice, assignment.actions});
   meter.add(1);
   if (entry != known.end())
     return entry->second;
   int64_t before = provisioner.work();
-  auto sized = provisioner.size(assignment);
+  auto sizing = provisioner.size(assignment);
+  ++sized;
   meter.add(provisioner.work() - before);
-  double objective = sized ? sized->objective : std::numeric_limits<double>::infinity();
-  if (known.size() < mostKnown)
-    known.emplace(std::pair(assignment.choice, assignment.actions), objective);
-  if (objective < bestObjective) {
-    bestObjective = objective;
+  unknown = {sizing ? sizing->objective : std::numeric_limits<double>::infinity(),
+             provisioner.shortfall(), provisioner.closestObjective()};
+  if (unknown.objective < bestObjective) {
+    bestObjective = unknown.objective;
     best = assignment;
-    placement = std::move(sized->placement);
+    placement = std::move(sizing->placement);
   }
-  return objective;
+  if (known.size() >= mostKnown)
+    return unknown;
+  return known.emplace(std::pair(assignment.choice, assignment.actions), unknown).first->second;
 }
 
 void AssignmentSearch::consider(const std::optional<Placement> &other) {
@@ -54,32 +56,36 @@ bool AssignmentSearch::improveBlock() {
   double before = bestObjective;
   for (int block = 0; block < assignments.blocks; ++block)
     for (int action : assignments.allowedAt(block)) {
-      if (meter.exhausted())
+      if (exhausted())
         return false;
       TypeAssignment assignment = best;
       assignment.actions[block] = action;
       score(assignment);
     }
-  for (int choice = 0; choice < assignments.choices && !meter.exhausted(); ++choice)
+  for (int choice = 0; choice < assignments.choices && !exhausted(); ++choice)
     score({best.actions, choice});
   return bestObjective < before;
 }
 
-void AssignmentSearch::tryPlacement(Placement other) {
+/// The objective of `other`, which becomes the best if it is; infinite if it is infeasible.
+double AssignmentSearch::tryPlacement(Placement other) {
   meter.add(int64_t(other.stages.size()));
   other = evaluator.shareNodes(std::move(other));
   std::optional<Evaluation> evaluation = evaluator.evaluate(other);
-  if (!evaluation || evaluation->objective >= bestObjective)
-    return;
-  bestObjective = evaluation->objective;
-  placement = std::move(other);
+  if (!evaluation)
+    return std::numeric_limits<double>::infinity();
+  if (evaluation->objective < bestObjective) {
+    bestObjective = evaluation->objective;
+    placement = std::move(other);
+  }
+  return evaluation->objective;
 }
 
 /// Assignments have no groups of several types.
 void AssignmentSearch::tryWholeModel() {
   for (const GroupOption &option : evaluator.space.options)
     for (int microBatches : evaluator.space.microBatches)
-      if (!meter.exhausted() && !option.group.sharesNode() &&
+      if (!exhausted() && !option.group.sharesNode() &&
           evaluator.space.isUseful(option, evaluator.stages.fullSize(microBatches)))
         tryPlacement({{{0, evaluator.problem.graph.size(), option.group}}, microBatches});
 }
@@ -90,7 +96,7 @@ bool AssignmentSearch::improveGroup() {
   double before = bestObjective;
   for (size_t stage = 0; stage < placement->stages.size(); ++stage)
     for (const GroupOption &option : evaluator.space.options) {
-      if (meter.exhausted())
+      if (exhausted())
         return false;
       if (option.group.sharesNode() || (option.wholeModelOnly && placement->stages.size() > 1))
         continue;
@@ -102,6 +108,74 @@ bool AssignmentSearch::improveGroup() {
   return bestObjective < before;
 }
 
+/// Placements with another group for `stage`, its end one cut further or nearer, or one stage with
+/// the next.
+std::vector<Placement> AssignmentSearch::neighboursOf(const Placement &current,
+                                                      size_t stage) const {
+  std::vector<Placement> result;
+  for (const GroupOption &option : evaluator.space.options)
+    if (!option.group.sharesNode() && !(option.wholeModelOnly && current.stages.size() > 1)) {
+      result.push_back(current);
+      result.back().stages[stage].group = option.group;
+    }
+  if (stage + 1 == current.stages.size())
+    return result;
+  const std::vector<int> &at = evaluator.space.positions;
+  auto cut = std::find(at.begin(), at.end(), current.stages[stage].end);
+  for (int step : {-1, 1}) {
+    int moved = cut == at.end() ? -1 : *(cut + step);
+    if (moved <= current.stages[stage].begin || moved >= current.stages[stage + 1].end)
+      continue;
+    result.push_back(current);
+    result.back().stages[stage].end = result.back().stages[stage + 1].begin = moved;
+  }
+  for (size_t kept : {stage, stage + 1}) {
+    result.push_back(current);
+    std::vector<PlacedStage> &stages = result.back().stages;
+    stages[kept].begin = stages[stage].begin;
+    stages[kept].end = current.stages[stage + 1].end;
+    stages.erase(stages.begin() + int64_t(kept == stage ? stage + 1 : stage));
+  }
+  return result;
+}
+
+/// Steepest steps from `current` as long as they help.
+void AssignmentSearch::climb(Placement current) {
+  current = apart(std::move(current));
+  double objective = tryPlacement(current);
+  for (bool improved = true; improved && !exhausted();) {
+    improved = false;
+    std::vector<Placement> others;
+    for (size_t stage = 0; stage < current.stages.size(); ++stage)
+      for (Placement &other : neighboursOf(current, stage))
+        others.push_back(std::move(other));
+    for (Placement &other : others) {
+      if (exhausted())
+        return;
+      for (PlacedStage &stage : other.stages)
+        stage.decideAnew();
+      double value = tryPlacement(other);
+      if (value >= objective)
+        continue;
+      objective = value;
+      current = std::move(other);
+      improved = true;
+    }
+  }
+}
+
+void AssignmentSearch::climbFromEachCount() {
+  std::map<int, std::pair<double, const std::vector<int> *>> starts; // by number of micro-batches
+  for (const auto &[assignment, assessment] : known) {
+    auto &start = starts.try_emplace(assignment.first, assessment.objective, nullptr).first->second;
+    if (!start.second || assessment.objective < start.first)
+      start = {assessment.objective, &assignment.second};
+  }
+  for (const auto &[choice, start] : starts)
+    if (std::optional<Provisioner::Sized> from = provisioner.size({*start.second, choice}))
+      climb(std::move(from->placement));
+}
+
 void AssignmentSearch::descend() {
   while (improveBlock())
     ;
@@ -110,6 +184,7 @@ void AssignmentSearch::descend() {
   tryWholeModel();
   while (improveGroup())
     ;
+  climbFromEachCount();
 }
 
 namespace {

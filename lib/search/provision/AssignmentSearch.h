@@ -19,17 +19,37 @@ public:
   SearchBudget meter;
   std::mt19937_64 random;
 
-  /// Objective of the best sizing of `assignment`; infinite where there is none.
-  double score(const TypeAssignment &assignment);
+  struct Assessment {
+    double objective = 0; // infinite where there is no sizing
+    Shortfall shortfall = {};
+    double closestObjective = 0; // of the sizing that came closest; 0: of none
+  };
+  /// Of the best sizing of `assignment`.
+  const Assessment &assess(const TypeAssignment &assignment);
+  double score(const TypeAssignment &assignment) { return assess(assignment).objective; }
+  /// Assignments that were sized; those that were known already are not counted.
+  int64_t evaluations() const { return sized; }
+  /// By its work, its evaluations, the clock or the user.
+  bool exhausted() const {
+    return meter.exhausted() || (options.evaluationLimit > 0 && sized >= options.evaluationLimit);
+  }
+  /// Share of its work or of its evaluations, whichever is larger.
+  double progress() const {
+    double evaluated =
+        options.evaluationLimit > 0 ? double(sized) / double(options.evaluationLimit) : 0;
+    return std::max(meter.progress(), evaluated);
+  }
   /// Lets `placement` be the best if it is.
   void consider(const std::optional<Placement> &placement);
 
   /// Changes one block, or the number of micro-batches, of the best assignment as long as that
   /// helps; then the group of one stage, which may have several types, or puts all layers on one
-  /// group. Ends with the work, or when no change helps.
+  /// group. Does so from the best assignment of each number of micro-batches too, and moves cuts.
+  /// Ends with the work, or when no change helps.
   void descend();
 
   const TypeAssignment &bestAssignment() const { return best; }
+  const std::optional<Placement> &bestPlacement() const { return placement; }
   double bestScore() const { return bestObjective; }
   Solution solution() const {
     return {placement, std::nullopt, meter.termination(/*proven=*/false, placement.has_value())};
@@ -39,10 +59,16 @@ private:
   bool improveBlock();
   bool improveGroup();
   void tryWholeModel();
-  void tryPlacement(Placement other);
+  double tryPlacement(Placement other);
+  std::vector<Placement> neighboursOf(const Placement &current, size_t stage) const;
+  void climb(Placement current);
+  void climbFromEachCount();
 
+  const SearchOptions &options;
   Provisioner provisioner;
-  std::map<std::pair<int, std::vector<int>>, double> known;
+  std::map<std::pair<int, std::vector<int>>, Assessment> known;
+  Assessment unknown; // the last one, where no more are kept
+  int64_t sized = 0;
   TypeAssignment best;
   std::optional<Placement> placement;
   double bestObjective;

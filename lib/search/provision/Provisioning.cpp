@@ -1,6 +1,7 @@
 #include "search/provision/Provisioning.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 using namespace llvm;
@@ -37,26 +38,46 @@ bool Provisioner::start(const TypeAssignment &assignment) {
     stages.back().end = space.positions[block + 1];
   }
   int count = static_cast<int>(stages.size());
-  if (count < space.minStages || count > space.maxStages)
+  if (count < space.minStages || count > space.maxStages || !holdStages()) {
+    missing.rules = missing.total() > 0 ? missing.rules : 1;
     return false;
+  }
   for (int stage = 0; stage < count; ++stage) {
-    Sizing &sizing = stages[stage];
-    if (!evaluator.stages.mayRun({sizing.begin, sizing.end}, sizing.type))
-      return false;
-    while (sizing.size < sizes[sizing.type].size() &&
-           !(isUseful(sizes[sizing.type][sizing.size]) && fits(stage)))
-      ++sizing.size;
-    if (sizing.size == sizes[sizing.type].size())
-      return false;
-    const Size &size = sizes[sizing.type][sizing.size];
-    if ((left[sizing.type] -= size.slots) < 0)
-      return false;
-    cost += size.price;
+    cost += sizes[stages[stage].type][stages[stage].size].price;
     price(stage);
   }
   for (int stage = 1; stage < count; ++stage)
     connect(stage);
   return true;
+}
+
+/// Gives each stage the fewest devices that hold it, and sums up what is missing.
+bool Provisioner::holdStages() {
+  int count = static_cast<int>(stages.size());
+  for (int stage = 0; stage < count; ++stage) {
+    Sizing &sizing = stages[stage];
+    if (!evaluator.stages.mayRun({sizing.begin, sizing.end}, sizing.type))
+      missing.rules = 1;
+    const std::vector<Size> &of = sizes[sizing.type];
+    while (sizing.size < of.size() && !(isUseful(of[sizing.size]) && fits(stage)))
+      ++sizing.size;
+    if (sizing.size == of.size())
+      missing.memory += 1.0 / count;
+    else if ((left[sizing.type] -= of[sizing.size].slots) < 0)
+      missing.devices += double(std::min(-left[sizing.type], of[sizing.size].slots)) /
+                         evaluator.space.available[sizing.type];
+  }
+  return missing.total() == 0;
+}
+
+/// The largest log of what is above a limit; 0 where all are kept.
+double Provisioner::excess(Seconds time, DollarsPerHour price) const {
+  const Request &request = evaluator.problem.request;
+  double most = std::log(time.value() / request.longestIteration().value());
+  most = std::max(most, std::log((price * time).value() / request.highestCost().value()));
+  if (request.maxCostPerHour > DollarsPerHour(0))
+    most = std::max(most, std::log(price.value() / request.maxCostPerHour.value()));
+  return std::max(most, 0.0);
 }
 
 bool Provisioner::fits(int stage) const {
@@ -155,8 +176,11 @@ std::optional<Provisioner::Sized> Provisioner::size(const TypeAssignment &assign
   std::optional<Sized> best;
   double bestObjective = std::numeric_limits<double>::infinity();
   ++steps;
+  missing = {};
+  closest = 0;
   if (!start(assignment))
     return best;
+  missing.limits = std::numeric_limits<double>::infinity();
   double least = leastIteration();
   while (evaluator.objectiveOf(Seconds(least), DollarsPerHour(cost)) < bestObjective) {
     Seconds time(iteration());
@@ -164,6 +188,10 @@ std::optional<Provisioner::Sized> Provisioner::size(const TypeAssignment &assign
     if (objective < bestObjective && evaluator.meetsLimits(time, DollarsPerHour(cost))) {
       bestObjective = objective;
       best = Sized{placement(), objective};
+    }
+    if (double over = excess(time, DollarsPerHour(cost)); over < missing.limits) {
+      missing.limits = over;
+      closest = objective;
     }
     auto slowest =
         std::max_element(stages.begin(), stages.end(),
@@ -175,8 +203,11 @@ std::optional<Provisioner::Sized> Provisioner::size(const TypeAssignment &assign
   if (best) {
     best->placement = evaluator.shareNodes(std::move(best->placement));
     std::optional<Evaluation> evaluation = evaluator.evaluate(best->placement);
-    if (!evaluation)
+    if (!evaluation) {
+      missing.rules = 1;
       return std::nullopt;
+    }
+    missing = {};
     best->objective = evaluation->objective;
   }
   return best;

@@ -8,6 +8,15 @@
 
 namespace heterplan {
 
+/// How far an assignment is from a feasible plan; each part is 0 where it is kept.
+struct Shortfall {
+  double devices = 0; // missing ones of each type over those that there are, summed
+  double memory = 0;  // share of the stages that no number of devices holds
+  double rules = 0;   // 1: pins, separations, or the number of stages
+  double limits = 0;  // log of the excess over a limit on time or money, by the best sizing
+  double total() const { return devices + memory + rules + limits; }
+};
+
 class Provisioner {
 public:
   Provisioner(Evaluator &evaluator, const AssignmentSpace &assignments);
@@ -18,6 +27,10 @@ public:
   };
   /// The best sizing found that meets all constraints.
   std::optional<Sized> size(const TypeAssignment &assignment);
+  /// Why the last assignment has no sizing, and the objective of the sizing that came closest; the
+  /// latter is 0 if not even the fewest devices are there.
+  const Shortfall &shortfall() const { return missing; }
+  double closestObjective() const { return closest; }
   /// Steps taken so far, times stages: what it costs.
   int64_t work() const { return steps; }
 
@@ -35,6 +48,8 @@ private:
   };
 
   bool start(const TypeAssignment &assignment);
+  bool holdStages();
+  double excess(Seconds time, DollarsPerHour price) const;
   bool isUseful(const Size &size) const { return evaluator.space.isUseful(*size.option, batch); }
   bool fits(int stage) const;
   void price(int stage);
@@ -54,6 +69,8 @@ private:
   std::vector<int> left; // slots of each type
   double cost = 0;       // dollars per hour
   int64_t steps = 0;
+  Shortfall missing;
+  double closest = 0;
 };
 
 } // namespace heterplan

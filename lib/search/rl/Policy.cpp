@@ -1,13 +1,6 @@
 #include "search/rl/Policy.h"
 
-#include "support/Diagnostic.h"
-
-#include "llvm/ADT/SmallVector.h"
-#include "llvm/Support/Format.h"
-#include "llvm/Support/raw_ostream.h"
-
 #include <cmath>
-#include <limits>
 #include <random>
 
 using namespace llvm;
@@ -17,42 +10,30 @@ using Eigen::VectorXd;
 namespace heterplan {
 
 namespace {
-constexpr int inputSize = PolicyInput::blockFeatures + PolicyInput::actionFeatures;
+constexpr int width = 32, heads = 2, depth = 2, inner = 64; // of the transformer
+constexpr int hidden = 16;                                  // of the recurrent cell
+constexpr int scorer = 16;
+constexpr int features = RunEnvironment::typeFeatures + RunEnvironment::endFeatures;
+constexpr double regretWeight = -16; // at the start: 1 % more cost, e^-1.6 as probable
 
-VectorXd sigmoid(const VectorXd &x) { return (1 + (-x.array()).exp()).inverse().matrix(); }
+int gatesOf(PolicyKind kind) { return kind == PolicyKind::Lstm ? 4 * hidden : hidden; }
 
-/// Of the allowed entries; 0 elsewhere.
-VectorXd softmax(const VectorXd &scores, const std::vector<bool> &allowed) {
-  double most = -std::numeric_limits<double>::infinity();
-  for (int i = 0; i < scores.size(); ++i)
-    if (allowed[i])
-      most = std::max(most, scores[i]);
-  VectorXd result = VectorXd::Zero(scores.size());
-  for (int i = 0; i < scores.size(); ++i)
-    if (allowed[i])
-      result[i] = std::exp(scores[i] - most);
-  return result / result.sum();
+int encoderSize(PolicyKind kind) {
+  if (kind != PolicyKind::Transformer)
+    return gatesOf(kind) * (RunEnvironment::stateFeatures + features + hidden + 1) +
+           scorer * hidden;
+  constexpr int layer = 4 * width * width + 2 * inner * width + inner;
+  return width * (ProblemFeatures::block + ProblemFeatures::type) + depth * layer +
+         3 * scorer * width;
 }
 
-double entropyOf(const VectorXd &probabilities) {
-  double entropy = 0;
-  for (double p : probabilities)
-    entropy -= p > 0 ? p * std::log(p) : 0;
-  return entropy;
+int scorersSize() {
+  return scorer * RunEnvironment::stateFeatures +
+         (scorer + 1) * (RunEnvironment::typeFeatures + RunEnvironment::endFeatures) +
+         scorer * scorer + 2 * scorer;
 }
 
-/// d(advantage·log p[taken] + weight·entropy) / d scores.
-VectorXd scoreGradient(const VectorXd &p, int taken, double advantage, double weight) {
-  VectorXd gradient = -advantage * p;
-  gradient[taken] += advantage;
-  double entropy = entropyOf(p);
-  for (int i = 0; i < p.size(); ++i)
-    if (p[i] > 0)
-      gradient[i] -= weight * p[i] * (std::log(p[i]) + entropy);
-  return gradient;
-}
-
-int pick(const VectorXd &probabilities, const std::function<double()> &uniform) {
+int pick(const VectorXd &probabilities, const Uniform &uniform) {
   int best = 0;
   if (!uniform) {
     probabilities.maxCoeff(&best);
@@ -70,228 +51,203 @@ int pick(const VectorXd &probabilities, const std::function<double()> &uniform) 
 }
 } // namespace
 
-/// Views of the parameters, one after the other.
-struct Policy::Weights {
-  Eigen::Map<const MatrixXd> cellIn, cellBack, attend, look;
-  Eigen::Map<const VectorXd> cellBias, lookBias, vote;
-};
-
-/// One block on the way: what went in and came out, for the way back.
-struct Policy::Step {
-  VectorXd in, gates, memory, state; // gates: after their functions (LSTM: i, f, o, g)
-  MatrixXd features, looks;          // by action: input of the scorer, and its hidden layer
-  std::vector<bool> allowed;
-  VectorXd probabilities;
-};
-
-namespace {
-constexpr Eigen::Index cellWidth = Policy::hidden; // as Eigen counts
-
-int gatesOf(Cell cell) { return cell == Cell::Lstm ? 4 * Policy::hidden : Policy::hidden; }
-
-int sizeOf(Cell cell) {
-  int gates = gatesOf(cell);
-  return gates * (inputSize + Policy::hidden + 1) +
-         Policy::scorer * (Policy::hidden + PolicyInput::actionFeatures + 1 + 1) +
-         Policy::mostChoices;
+StringRef nameOf(PolicyKind kind) {
+  constexpr const char *names[] = {"lstm", "rnn", "transformer"};
+  return names[static_cast<int>(kind)];
 }
-} // namespace
 
-Policy::Policy(Cell cell, uint64_t seed) : cell(cell), theta(sizeOf(cell)) {
+Policy::Policy(PolicyKind kind, uint64_t seed)
+    : network(kind), theta(encoderSize(kind) + scorersSize()) {
   std::mt19937_64 random(seed);
   for (double &weight : theta)
-    weight = (double(random() >> 11) * 0x1p-53 - 0.5) * 0.4;
-  theta.tail(mostChoices).setZero();
+    weight = (double(random() >> 11) * 0x1p-53 - 0.5) * 0.3;
+  // The linear parts of both scorers come last; the regret is their first feature.
+  theta.tail(features).setZero();
+  theta[theta.size() - features] = regretWeight;
+  theta[theta.size() - RunEnvironment::endFeatures] = regretWeight;
 }
 
-Policy::Weights Policy::weights(const VectorXd &from) const {
-  int gates = gatesOf(cell);
-  const double *next = from.data();
-  auto take = [&](int count) {
-    const double *here = next;
-    next += count;
-    return here;
-  };
-  const double *cellIn = take(gates * inputSize), *cellBack = take(gates * hidden),
-               *cellBias = take(gates), *attend = take(scorer * hidden),
-               *look = take(scorer * PolicyInput::actionFeatures), *lookBias = take(scorer),
-               *vote = take(scorer);
-  return {{cellIn, gates, inputSize},
-          {cellBack, gates, hidden},
-          {attend, scorer, hidden},
-          {look, scorer, PolicyInput::actionFeatures},
-          {cellBias, gates},
-          {lookBias, scorer},
-          {vote, scorer}};
+PolicyRun::PolicyRun(const Policy &policy, const ProblemFeatures &problem)
+    : policy(policy), types(int(problem.types.cols())) {
+  takeParameters();
+  if (policy.kind() == PolicyKind::Transformer)
+    encode(problem);
+  rolloutsFrom = tape.mark();
 }
 
-/// The cell takes in the block and what was chosen before; the scorer scores each action.
-void Policy::enter(const Weights &w, const PolicyInput &input, int block, int before, Step &step,
-                   const Step *previous) const {
-  step.features = input.actionsAt(block, before);
-  step.in = VectorXd::Zero(inputSize);
-  step.in.head(PolicyInput::blockFeatures) = input.block(block);
-  if (previous)
-    step.in.tail(PolicyInput::actionFeatures) = previous->features.col(before);
-  VectorXd back = previous ? previous->state : VectorXd(VectorXd::Zero(hidden));
-  VectorXd sum = w.cellIn * step.in + w.cellBack * back + w.cellBias;
-  if (cell == Cell::Lstm) {
-    step.gates.resize(4 * cellWidth);
-    step.gates.head(3 * cellWidth) = sigmoid(sum.head(3 * cellWidth));
-    step.gates.tail(hidden) = sum.tail(hidden).array().tanh();
-    auto in = step.gates.head(hidden).array(), keep = step.gates.segment(hidden, hidden).array(),
-         out = step.gates.segment(2 * cellWidth, hidden).array(),
-         fresh = step.gates.tail(hidden).array();
-    step.memory = in * fresh;
-    if (previous)
-      step.memory.array() += keep * previous->memory.array();
-    step.state = out * step.memory.array().tanh();
-  } else {
-    step.gates = sum.array().tanh();
-    step.state = step.gates;
-  }
-  VectorXd context = w.attend * step.state + w.lookBias;
-  step.looks = w.look * step.features;
-  step.looks.colwise() += context;
-  step.looks = step.looks.array().tanh().matrix().eval();
-  step.allowed.clear();
-  for (int action = 0; action < input.actions(); ++action)
-    step.allowed.push_back(input.allowed(block, action));
-  step.probabilities = softmax(step.looks.transpose() * w.vote, step.allowed);
-}
-
-VectorXd Policy::choiceProbabilities(int choices) const {
-  int count = std::min(choices, int(mostChoices));
-  return softmax(theta.tail(mostChoices).head(count), std::vector<bool>(size_t(count), true));
-}
-
-Rollout Policy::sample(const PolicyInput &input, const std::function<double()> &uniform) const {
-  Weights w = weights(theta);
-  Rollout rollout;
-  rollout.choice = pick(choiceProbabilities(input.choices()), uniform);
-  Step steps[2];
-  for (int block = 0; block < input.blocks(); ++block) {
-    Step &step = steps[block % 2];
-    int before = block > 0 ? rollout.actions.back() : -1;
-    enter(w, input, block, before, step, block > 0 ? &steps[(block + 1) % 2] : nullptr);
-    rollout.actions.push_back(pick(step.probabilities, uniform));
-  }
-  return rollout;
-}
-
-std::vector<Policy::Step> Policy::replay(const PolicyInput &input, const Rollout &rollout) const {
-  Weights w = weights(theta);
-  std::vector<Step> steps(size_t(input.blocks()));
-  for (int block = 0; block < input.blocks(); ++block)
-    enter(w, input, block, block > 0 ? rollout.actions[block - 1] : -1, steps[block],
-          block > 0 ? &steps[block - 1] : nullptr);
-  return steps;
-}
-
-Policy::Likelihood Policy::likelihood(const PolicyInput &input, const Rollout &rollout) const {
-  VectorXd choices = choiceProbabilities(input.choices());
-  Likelihood result{std::log(choices[rollout.choice]), entropyOf(choices)};
-  std::vector<Step> steps = replay(input, rollout);
-  for (size_t block = 0; block < steps.size(); ++block) {
-    result.logProbability += std::log(steps[block].probabilities[rollout.actions[block]]);
-    result.entropy += entropyOf(steps[block].probabilities);
-  }
+Tape::Var PolicyRun::take(int rows, int columns) {
+  Var result = tape.parameter(policy.parameters(), offset, rows, columns);
+  offset += rows * columns;
   return result;
 }
 
-/// Back-propagation through time. What the cell gets of the previous action is data, not a function
-/// of the parameters.
-void Policy::addGradient(const PolicyInput &input, const Rollout &rollout, double advantage,
-                         double entropyWeight, VectorXd &gradient) const {
-  Weights w = weights(theta);
-  int gates = gatesOf(cell);
-  MatrixXd cellIn = MatrixXd::Zero(gates, inputSize), cellBack = MatrixXd::Zero(gates, hidden),
-           attend = MatrixXd::Zero(scorer, hidden),
-           look = MatrixXd::Zero(scorer, PolicyInput::actionFeatures);
-  VectorXd cellBias = VectorXd::Zero(gates), lookBias = VectorXd::Zero(scorer),
-           vote = VectorXd::Zero(scorer);
-  std::vector<Step> steps = replay(input, rollout);
-  VectorXd state = VectorXd::Zero(hidden), memory = VectorXd::Zero(hidden);
-  for (int block = int(steps.size()) - 1; block >= 0; --block) {
-    const Step &step = steps[block];
-    const Step *previous = block > 0 ? &steps[block - 1] : nullptr;
-    VectorXd scores =
-        scoreGradient(step.probabilities, rollout.actions[block], advantage, entropyWeight);
-    vote += step.looks * scores;
-    MatrixXd looks = w.vote * scores.transpose();
-    looks.array() *= 1 - step.looks.array().square();
-    look += looks * step.features.transpose();
-    VectorXd context = looks.rowwise().sum();
-    lookBias += context;
-    attend += context * step.state.transpose();
-    state += w.attend.transpose() * context;
-    VectorXd sum(gates);
-    if (cell == Cell::Lstm) {
-      auto in = step.gates.head(hidden).array(), keep = step.gates.segment(hidden, hidden).array(),
-           out = step.gates.segment(2 * cellWidth, hidden).array(),
-           fresh = step.gates.tail(hidden).array();
-      Eigen::ArrayXd bent = step.memory.array().tanh();
-      memory.array() += state.array() * out * (1 - bent.square());
-      sum.head(hidden) = memory.array() * fresh * in * (1 - in);
-      if (previous)
-        sum.segment(hidden, hidden) = memory.array() * previous->memory.array() * keep * (1 - keep);
-      else
-        sum.segment(hidden, hidden).setZero();
-      sum.segment(2 * cellWidth, hidden) = state.array() * bent * out * (1 - out);
-      sum.tail(hidden) = memory.array() * in * (1 - fresh.square());
-      memory.array() *= keep;
-    } else {
-      sum = state.array() * (1 - step.state.array().square());
+void PolicyRun::takeParameters() {
+  if (policy.kind() == PolicyKind::Transformer) {
+    blockIn = take(width, ProblemFeatures::block);
+    typeIn = take(width, ProblemFeatures::type);
+    for (int layer = 0; layer < depth; ++layer) {
+      Var query = take(width, width), key = take(width, width), value = take(width, width),
+          output = take(width, width), up = take(inner, width), upBias = take(inner, 1),
+          down = take(width, inner);
+      layers.push_back({query, key, value, output, up, upBias, down});
     }
-    cellIn += sum * step.in.transpose();
-    cellBias += sum;
-    if (previous)
-      cellBack += sum * previous->state.transpose();
-    state = w.cellBack.transpose() * sum;
+    place = take(scorer, width);
+    lastIn = take(scorer, width);
+    keyIn = take(scorer, width);
+  } else {
+    int gates = gatesOf(policy.kind());
+    cellIn = take(gates, RunEnvironment::stateFeatures + features);
+    cellBack = take(gates, hidden);
+    cellBias = take(gates, 1);
+    place = take(scorer, hidden);
   }
-  double *next = gradient.data();
-  auto put = [&](const auto &part) {
-    Eigen::Map<VectorXd>(next, part.size()) += Eigen::Map<const VectorXd>(part.data(), part.size());
-    next += part.size();
-  };
-  put(cellIn), put(cellBack), put(cellBias), put(attend), put(look), put(lookBias), put(vote);
-  VectorXd choices = choiceProbabilities(input.choices());
-  gradient.tail(mostChoices).head(choices.size()) +=
-      scoreGradient(choices, rollout.choice, advantage, entropyWeight);
+  stateIn = take(scorer, RunEnvironment::stateFeatures);
+  lookType = take(scorer, RunEnvironment::typeFeatures);
+  voteType = take(scorer, 1);
+  lookEnd = take(scorer, RunEnvironment::endFeatures);
+  attendEnd = take(scorer, scorer);
+  voteEnd = take(scorer, 1);
+  skipType = take(RunEnvironment::typeFeatures, 1);
+  skipEnd = take(RunEnvironment::endFeatures, 1);
+  assert(offset == policy.size());
 }
 
-std::string Policy::text() const {
-  std::string result;
-  raw_string_ostream os(result);
-  os << "heterplan-policy 1 " << (cell == Cell::Lstm ? "lstm" : "rnn") << ' ' << size() << '\n';
-  for (double weight : theta)
-    os << format("%.17g", weight) << '\n';
-  return os.str();
+/// Vaswani et al., "Attention is all you need" (2017), with normalisation before each part. The
+/// tokens are the blocks, then the types.
+void PolicyRun::encode(const ProblemFeatures &problem) {
+  tokens = tape.besides(tape.product(blockIn, tape.constant(problem.blocks)),
+                        tape.product(typeIn, tape.constant(problem.types)));
+  for (const Layer &layer : layers) {
+    tokens = tape.sum(tokens, attention(layer, tape.normalizedColumns(tokens)));
+    Var up = tape.sumColumn(tape.product(layer.up, tape.normalizedColumns(tokens)), layer.upBias);
+    tokens = tape.sum(tokens, tape.product(layer.down, tape.relu(up)));
+  }
+  tokens = tape.normalizedColumns(tokens);
+  keys = tape.product(keyIn, tape.columns(tokens, int(problem.blocks.cols()), types));
 }
 
-Expected<Policy> Policy::parse(StringRef text, StringRef path, Cell cell) {
-  Policy policy(cell, 0);
-  auto bad = [&](unsigned line) {
-    return Diagnostic(Diag::Syntax, {path.str(), line, 1, ""})
-        .note({}, "--policy-out of the same strategy writes such files");
-  };
-  SmallVector<StringRef, 0> lines;
-  text.rtrim().split(lines, '\n');
-  std::string header = "heterplan-policy 1 " + std::string(cell == Cell::Lstm ? "lstm" : "rnn") +
-                       " " + std::to_string(policy.size());
-  if (lines.front().rtrim() != header)
-    return bad(1) << "this is not a policy of this strategy; its first line has to be '" << header
-                  << "'";
-  if (lines.size() != size_t(policy.size()) + 1)
-    return bad(1) << "the policy has " << lines.size() - 1 << " weights, not " << policy.size();
-  for (int i = 0; i < policy.size(); ++i) {
-    double weight = 0;
-    if (lines[i + 1].trim().getAsDouble(weight) || !std::isfinite(weight) || std::abs(weight) > 1e6)
-      return bad(unsigned(i + 2)) << "'" << lines[i + 1].take_front(40).str()
-                                  << "' is not a weight; weights lie within ±10^6";
-    policy.theta[i] = weight;
+Tape::Var PolicyRun::attention(const Layer &layer, Var from) {
+  constexpr int part = width / heads;
+  Var query = tape.product(layer.query, from), key = tape.product(layer.key, from),
+      value = tape.product(layer.value, from), mixed;
+  for (int head = 0; head < heads; ++head) {
+    Var scores = tape.scaled(tape.transposedProduct(tape.rows(key, head * part, part),
+                                                    tape.rows(query, head * part, part)),
+                             1 / std::sqrt(double(part)));
+    Var one = tape.product(tape.rows(value, head * part, part), tape.softmaxColumns(scores));
+    mixed = head == 0 ? one : tape.stacked(mixed, one);
   }
-  return policy;
+  return tape.product(layer.output, mixed);
+}
+
+void PolicyRun::beginRollout(double temperature) {
+  tape.rewind(rolloutsFrom);
+  total = 0;
+  heat = temperature;
+  startCell();
+}
+
+void PolicyRun::startCell() {
+  if (policy.kind() == PolicyKind::Transformer)
+    return;
+  state = tape.constant(VectorXd::Zero(hidden));
+  memory = tape.constant(VectorXd::Zero(hidden));
+  chosen = tape.constant(VectorXd::Zero(features));
+}
+
+Tape::Var PolicyRun::recur(Var input) {
+  Var sum =
+      tape.sum(tape.sum(tape.product(cellIn, input), tape.product(cellBack, state)), cellBias);
+  if (policy.kind() == PolicyKind::Rnn)
+    return tape.tanh(sum);
+  Var in = tape.sigmoid(tape.rows(sum, 0, hidden)),
+      keep = tape.sigmoid(tape.rows(sum, hidden, hidden)),
+      out = tape.sigmoid(tape.rows(sum, 2 * hidden, hidden)),
+      fresh = tape.tanh(tape.rows(sum, 3 * hidden, hidden));
+  memory = tape.sum(tape.elementProduct(keep, memory), tape.elementProduct(in, fresh));
+  return tape.elementProduct(out, tape.tanh(memory));
+}
+
+Tape::Var PolicyRun::contextOf(const Step &step) {
+  Var known = tape.constant(step.state);
+  Var context = tape.product(stateIn, known);
+  if (policy.kind() != PolicyKind::Transformer) {
+    state = recur(tape.stacked(known, chosen));
+    return tape.sum(context, tape.product(place, state));
+  }
+  context = tape.sum(context, tape.product(place, tape.columns(tokens, step.block, 1)));
+  if (step.lastType < 0)
+    return context;
+  int last = int(tape.value(tokens).cols()) - types + step.lastType;
+  return tape.sum(context, tape.product(lastIn, tape.columns(tokens, last, 1)));
+}
+
+Tape::Var PolicyRun::typeScores(const Step &step, Var context) {
+  Var seen = tape.constant(step.type.alternatives.features);
+  Var look = tape.product(lookType, seen);
+  if (policy.kind() == PolicyKind::Transformer)
+    look = tape.sum(look, keys);
+  return tape.sum(tape.transposedProduct(tape.relu(tape.sumColumn(look, context)), voteType),
+                  tape.transposedProduct(seen, skipType));
+}
+
+Tape::Var PolicyRun::endScores(const Step &step, Var context) {
+  Var seen = tape.constant(step.end.alternatives.features);
+  if (policy.kind() == PolicyKind::Transformer)
+    context = tape.sum(context, tape.columns(keys, step.type.taken, 1));
+  Var look = tape.sumColumn(tape.product(lookEnd, seen), tape.product(attendEnd, context));
+  return tape.sum(tape.transposedProduct(tape.relu(look), voteEnd),
+                  tape.transposedProduct(seen, skipEnd));
+}
+
+/// The features of what was decided are the next input of the cell.
+void PolicyRun::remember(const Step &step) {
+  if (policy.kind() == PolicyKind::Transformer)
+    return;
+  VectorXd both(features);
+  both << step.type.alternatives.features.col(step.type.taken),
+      step.end.alternatives.features.col(step.end.taken);
+  chosen = tape.constant(both);
+}
+
+Step PolicyRun::stepFor(const RunEnvironment &environment, const Run &run) {
+  Step step{environment.block(),
+            environment.lastType(),
+            environment.state(),
+            {environment.typeAlternatives(), run.type},
+            {environment.endAlternatives(run.type), run.end - run.begin - 1}};
+  return step;
+}
+
+bool PolicyRun::decide(const RunEnvironment &environment, const Uniform &uniform, Step &step) {
+  step.block = environment.block();
+  step.lastType = environment.lastType();
+  step.state = environment.state();
+  step.type.alternatives = environment.typeAlternatives();
+  if (!step.type.alternatives.any())
+    return false;
+  Var context = contextOf(step);
+  step.type.taken = pick(
+      softmax(tape.value(typeScores(step, context)).col(0) / heat, step.type.alternatives.allowed),
+      uniform);
+  step.end.alternatives = environment.endAlternatives(step.type.taken);
+  step.end.taken = pick(
+      softmax(tape.value(endScores(step, context)).col(0) / heat, step.end.alternatives.allowed),
+      uniform);
+  remember(step);
+  return true;
+}
+
+void PolicyRun::record(const std::vector<Step> &steps, double advantage, double entropyWeight) {
+  startCell();
+  for (const Step &step : steps) {
+    Var context = contextOf(step);
+    for (auto [decision, scores] : {std::pair(&step.type, typeScores(step, context)),
+                                    std::pair(&step.end, endScores(step, context))})
+      total += tape.value(tape.choice(scores, decision->alternatives.allowed, decision->taken,
+                                      advantage, entropyWeight))(0, 0);
+    remember(step);
+  }
 }
 
 } // namespace heterplan

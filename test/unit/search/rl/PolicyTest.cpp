@@ -1,4 +1,4 @@
-// The policy network: its gradients against finite differences, its file form.
+// The policy networks: their gradients against finite differences, their file form.
 #include "search/rl/Policy.h"
 
 #include "support/Diagnostic.h"
@@ -8,95 +8,118 @@
 #include <random>
 
 using namespace heterplan;
+using Eigen::MatrixXd;
+using Eigen::VectorXd;
 
 namespace {
-/// Random features; the middle block must not have action 0.
-class Features : public PolicyInput {
+/// A problem of four blocks and three types, and a rollout of two steps, with random features.
+class Example {
 public:
-  Features() : random(7) {
-    for (int block = 0; block < blocks(); ++block) {
-      blockFacts.push_back(Eigen::VectorXd::NullaryExpr(blockFeatures, [&] { return real(); }));
-      for (int before = -1; before < actions(); ++before)
-        actionFacts.push_back(
-            Eigen::MatrixXd::NullaryExpr(actionFeatures, actions(), [&] { return real(); }));
-    }
+  Example() : random(7) {
+    problem = {matrix(ProblemFeatures::block, 4), matrix(ProblemFeatures::type, 3)};
+    steps.push_back(
+        {0, -1, state(), types({true, false, true}, 2), ends({true, true, false, true}, 1)});
+    steps.push_back({2, 2, state(), types({true, true, false}, 0), ends({false, true}, 1)});
   }
-  int blocks() const override { return 4; }
-  int actions() const override { return 3; }
-  int choices() const override { return 2; }
-  Eigen::VectorXd block(int block) const override { return blockFacts[block]; }
-  Eigen::MatrixXd actionsAt(int block, int before) const override {
-    return actionFacts[block * (actions() + 1) + before + 1];
-  }
-  bool allowed(int block, int action) const override { return block != 2 || action != 0; }
+
+  ProblemFeatures problem;
+  std::vector<Step> steps;
 
 private:
   double real() { return double(random() >> 11) * 0x1p-52 - 1; }
+  MatrixXd matrix(int rows, int columns) {
+    return MatrixXd::NullaryExpr(rows, columns, [&] { return real(); });
+  }
+  VectorXd state() { return matrix(RunEnvironment::stateFeatures, 1).col(0); }
+  ActionPart types(std::vector<bool> allowed, int taken) {
+    return {{matrix(RunEnvironment::typeFeatures, int(allowed.size())), allowed}, taken};
+  }
+  ActionPart ends(std::vector<bool> allowed, int taken) {
+    return {{matrix(RunEnvironment::endFeatures, int(allowed.size())), allowed}, taken};
+  }
   std::mt19937_64 random;
-  std::vector<Eigen::VectorXd> blockFacts;
-  std::vector<Eigen::MatrixXd> actionFacts;
 };
 
-class EveryCell : public testing::TestWithParam<Cell> {};
+class EveryPolicy : public testing::TestWithParam<PolicyKind> {};
 } // namespace
 
-TEST_P(EveryCell, gradientsAreThoseOfFiniteDifferences) {
+TEST_P(EveryPolicy, gradientsAreThoseOfFiniteDifferences) {
   constexpr double advantage = 0.7, entropyWeight = 0.3, step = 1e-6;
-  Features input;
+  Example example;
   Policy policy(GetParam(), 3);
-  Rollout rollout{1, {2, 0, 1, 1}};
-  Eigen::VectorXd gradient = Eigen::VectorXd::Zero(policy.size());
-  policy.addGradient(input, rollout, advantage, entropyWeight, gradient);
-  auto value = [&] {
-    Policy::Likelihood likelihood = policy.likelihood(input, rollout);
-    return advantage * likelihood.logProbability + entropyWeight * likelihood.entropy;
+  auto recorded = [&] {
+    PolicyRun run(policy, example.problem);
+    run.beginRollout();
+    run.record(example.steps, advantage, entropyWeight);
+    run.record({example.steps.front()}, -advantage, entropyWeight);
+    return run.recorded();
   };
+  VectorXd gradient = VectorXd::Zero(policy.size());
+  {
+    PolicyRun run(policy, example.problem);
+    run.beginRollout();
+    run.record(example.steps, advantage, entropyWeight);
+    run.record({example.steps.front()}, -advantage, entropyWeight);
+    run.addGradient(gradient);
+  }
   double largest = 0;
-  for (int i = 0; i < policy.size(); ++i) {
+  for (int i = 0; i<policy.size(); i += policy.size()> 4000 ? 7 : 1) {
     double kept = policy.parameters()[i];
     policy.parameters()[i] = kept + step;
-    double above = value();
+    double above = recorded();
     policy.parameters()[i] = kept - step;
-    double below = value();
+    double below = recorded();
     policy.parameters()[i] = kept;
-    ASSERT_NEAR(gradient[i], (above - below) / (2 * step), 1e-7) << "weight " << i;
+    ASSERT_NEAR(gradient[i], (above - below) / (2 * step), 1e-6) << "weight " << i;
     largest = std::max(largest, std::abs(gradient[i]));
   }
   EXPECT_GT(largest, 0.05);
 }
 
-TEST_P(EveryCell, neverSamplesWhatIsForbidden) {
-  Features input;
+TEST_P(EveryPolicy, preferAlternativesThatCostLess) {
+  Example example;
   Policy policy(GetParam(), 5);
-  std::mt19937_64 random(1);
-  for (int i = 0; i < 200; ++i) {
-    Rollout rollout = policy.sample(input, [&] { return double(random() >> 11) * 0x1p-53; });
-    ASSERT_EQ(rollout.actions.size(), 4u);
-    EXPECT_NE(rollout.actions[2], 0);
-  }
+  ActionPart &type = example.steps.front().type;
+  type.alternatives.features.setZero();
+  type.alternatives.features(0, 0) = 1; // its regret
+  auto value = [&](int taken) {
+    type.taken = taken;
+    PolicyRun run(policy, example.problem);
+    run.beginRollout();
+    run.record({example.steps.front()}, 1, 0);
+    return run.recorded();
+  };
+  EXPECT_GT(value(2), value(0) + 1);
 }
 
-TEST_P(EveryCell, comesBackFromItsText) {
-  Policy policy(GetParam(), 11);
-  auto back = Policy::parse(policy.text(), "p", GetParam());
+TEST_P(EveryPolicy, comesBackFromItsText) {
+  std::string text = Policy(GetParam(), 11).text();
+  auto back = Policy::parse(text, "p", GetParam());
   ASSERT_TRUE(bool(back)) << toText(back.takeError());
-  EXPECT_EQ(back->parameters(), policy.parameters());
+  EXPECT_EQ(back->text(), text);
 }
 
-TEST_P(EveryCell, refusesOtherTexts) {
-  Cell other = GetParam() == Cell::Lstm ? Cell::Rnn : Cell::Lstm;
+TEST_P(EveryPolicy, refusesForeignAndDamagedFiles) {
+  PolicyKind other = GetParam() == PolicyKind::Lstm ? PolicyKind::Rnn : PolicyKind::Lstm;
   std::string text = Policy(GetParam(), 1).text();
-  for (std::string bad : {std::string(), std::string("x"), Policy(other, 1).text(),
-                          text.substr(0, text.size() / 2), text + "1\n",
-                          text.substr(0, text.find('\n') + 1) + "nan" +
-                              text.substr(text.find('\n', text.find('\n') + 1))}) {
+  size_t body = text.find('\n') + 1;
+  std::string changed = text, older = text;
+  changed[body + 3] = changed[body + 3] == '1' ? '2' : '1';
+  older.replace(older.find(' ') + 1, 1, "1");
+  for (const auto &[bad, says] :
+       {std::pair(std::string(), "not a policy"), std::pair(std::string("x"), "not a policy"),
+        std::pair(older, "version '1'"), std::pair(Policy(other, 1).text(), "of kind"),
+        std::pair(text.substr(0, text.size() / 2), "damaged"), std::pair(text + "1\n", "damaged"),
+        std::pair(changed, "damaged")}) {
     auto policy = Policy::parse(bad, "p.policy", GetParam());
     ASSERT_FALSE(bool(policy));
-    EXPECT_NE(toText(policy.takeError()).find("p.policy"), std::string::npos);
+    std::string message = toText(policy.takeError());
+    EXPECT_NE(message.find("p.policy:1:1"), std::string::npos) << message;
+    EXPECT_NE(message.find(says), std::string::npos) << message;
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Cells, EveryCell, testing::Values(Cell::Lstm, Cell::Rnn),
-                         [](const auto &info) {
-                           return info.param == Cell::Lstm ? "lstm" : "rnn";
-                         });
+INSTANTIATE_TEST_SUITE_P(Kinds, EveryPolicy,
+                         testing::Values(PolicyKind::Lstm, PolicyKind::Rnn,
+                                         PolicyKind::Transformer),
+                         [](const auto &info) { return nameOf(info.param).str(); });
