@@ -4,7 +4,7 @@ BUILD := $(if $(filter release ci,$(PRESET)),build,build/$(PRESET))
 TARGETS ?= all
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo wheel test bench bench-fidelity bench-heterps bench-schedule bench-burst bench-burst-run bench-balance bench-memory bench-training bench-gaps zoo fuzz format lint clean
+.PHONY: help setup build demo wheel test bench bench-fidelity bench-heterps train-policy bench-schedule bench-burst bench-burst-run bench-balance bench-memory bench-training bench-gaps zoo fuzz format lint clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -40,6 +40,11 @@ bench-heterps: ## every strategy on simulated resource types; writes docs/experi
 	@scripts/setup.sh build
 	@$(MAKE) --no-print-directory compile TARGETS=strategy_experiment
 	@scripts/bench-heterps.sh $(BUILD)
+
+train-policy: ## train the policy of rl-transformer again; writes profiles/policies/transformer.policy
+	@scripts/setup.sh build
+	@$(MAKE) --no-print-directory compile TARGETS=train_policy
+	@$(BUILD)/bin/train_policy profiles/policies/transformer.policy $(SEED)
 
 bench-schedule: ## every policy of schedule on generated workloads; writes docs/experiments/schedule.md
 	@scripts/setup.sh build

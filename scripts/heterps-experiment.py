@@ -1,10 +1,13 @@
 """Tables and a plot of what strategy_experiment prints: heterps-experiment.py DATA.jsonl FOLDER
 
-Writes the parts of FOLDER/heterps.md between its markers, and FOLDER/heterps.svg.
+Writes the parts of FOLDER/heterps.md between its markers, and FOLDER/heterps.svg. The runs without a
+limit on evaluations make the first table, the plot and the details; the others the tables of
+reinforcement learning.
 """
 from __future__ import annotations
 
 import json
+import math
 import re
 import statistics
 import sys
@@ -19,12 +22,110 @@ import matplotlib.pyplot as plt
 Results = dict[tuple[str, int, int], dict[str, dict]]
 
 
-def read(path: Path) -> Results:
+def read(runs: list[dict]) -> Results:
     results: Results = defaultdict(dict)
-    for line in path.read_text().splitlines():
-        one = json.loads(line)
-        results[one["instance"], one["layers"], one["types"]][one["strategy"]] = one
+    for one in runs:
+        if not one["evaluations"] and not one["held_out"] and not one.get("synchronous"):
+            results[one["instance"], one["layers"], one["types"]][one["strategy"]] = one
     return {key: runs for key, runs in results.items() if "auto" in runs}
+
+
+def best_known(runs: list[dict]) -> dict[tuple, float]:
+    """The least cost of each problem in any run."""
+    best: dict[tuple, float] = {}
+    for run in runs:
+        if "cost" in run:
+            best[key_of(run)] = min(run["cost"], best.get(key_of(run), math.inf))
+    return best
+
+
+def key_of(run: dict) -> tuple:
+    return run["held_out"], run["instance"], run["layers"], run["types"]
+
+
+def equal_evaluations(runs: list[dict], held_out: bool) -> str:
+    """Rows by strategy: the median over best known by number of evaluations, and the last in full."""
+    best = best_known(runs)
+    of = [run for run in runs if run["held_out"] == held_out and run["evaluations"] > 0
+          and key_of(run) in best]
+    limits = sorted({run["evaluations"] for run in of if run["strategy"] != "zero-shot"})
+    names = sorted({run["strategy"] for run in of} - {"zero-shot"})
+    last: dict[tuple, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for run in of:
+        if run["evaluations"] == limits[-1]:
+            last[key_of(run)][run["strategy"]].append(run.get("cost", math.inf))
+    rows = []
+    for name in names:
+        medians = []
+        for limit in limits:
+            ratios = [run.get("cost", math.inf) / best[key_of(run)] for run in of
+                      if run["strategy"] == name and run["evaluations"] == limit]
+            medians.append(statistics.median(ratios))
+        missed = sum(math.isinf(cost) for costs in last.values() for cost in costs[name])
+        total = sum(len(costs[name]) for costs in last.values())
+        worst = max((cost / best[key] for key, costs in last.items() for cost in costs[name]
+                     if math.isfinite(cost)), default=math.inf)
+        rows.append((name, medians, missed, total, worst, ties(last, name)))
+    rows.sort(key=lambda row: (row[1][-1], row[2]))
+    lines = ["| strategy | " + " | ".join(f"median, {limit} evaluations" for limit in limits)
+             + " | worst | runs | without a plan | best or tied |",
+             "| --- |" + " ---: |" * (len(limits) + 4)]
+    for name, medians, missed, total, worst, share in rows:
+        cells = [f"{m:.3f}" if math.isfinite(m) else "no plan" for m in medians]
+        lines.append(f"| {name} | " + " | ".join(cells)
+                     + f" | {worst:.3f} | {total} | {missed} | {100 * share:.0f} % |")
+    return "\n".join(lines)
+
+
+def ties(last: dict[tuple, dict[str, list[float]]], name: str) -> float:
+    """Share of the problems on which no other kind of strategy has a better median (within 10^-6)."""
+    learning = name.startswith("rl-")
+    won = 0
+    for costs in last.values():
+        others = [statistics.median(values) for other, values in costs.items()
+                  if other != name and not (learning and other.startswith("rl-"))]
+        own = statistics.median(costs[name])
+        won += math.isfinite(own) and own <= min(others) * (1 + 1e-6)
+    return won / len(last)
+
+
+def synchronous(runs: list[dict]) -> str:
+    """How much worse than `auto` each strategy is under the synchronous iteration model, percent."""
+    of = [run for run in runs if run.get("synchronous")]
+    auto = {run["instance"]: run["objective"] for run in of
+            if run["strategy"] == "auto" and "objective" in run}
+    lines = ["| strategy | runs | without a plan | median % | 90 % | worst % | seconds: median | worst |",
+             "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
+    for name in sorted({run["strategy"] for run in of}):
+        mine = [run for run in of if run["strategy"] == name and run["instance"] in auto]
+        excess = []
+        for run in mine:
+            if "objective" in run:
+                ratio = run["objective"] / auto[run["instance"]]
+                excess.append(100 * ((1 / ratio if run["instance"].endswith("throughput") else ratio) - 1))
+        excess.sort()
+        seconds = [run["seconds"] for run in mine]
+        lines.append(f"| {name} | {len(mine)} | {len(mine) - len(excess)} | {statistics.median(excess):.2f} | "
+                     f"{excess[int(0.9 * (len(excess) - 1))]:.2f} | {excess[-1]:.2f} | "
+                     f"{statistics.median(seconds):.1f} | {max(seconds):.1f} |")
+    return "\n".join(lines)
+
+
+def zero_shot(runs: list[dict]) -> str:
+    best = best_known(runs)
+    lines = ["| problems | runs | without a plan | median | 90 % | worst | seconds: median | worst |",
+             "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
+    for held_out in (False, True):
+        of = [run for run in runs if run["strategy"] == "zero-shot" and run["held_out"] == held_out
+              and key_of(run) in best]
+        ratios = sorted(run["cost"] / best[key_of(run)] for run in of if "cost" in run)
+        if not ratios:
+            continue
+        seconds = [run["seconds"] for run in of]
+        lines.append(f"| {'held-out sizes' if held_out else 'the 34'} | {len(of)} | {len(of) - len(ratios)} | "
+                     f"{statistics.median(ratios):.3f} | {ratios[int(0.9 * (len(ratios) - 1))]:.3f} | "
+                     f"{ratios[-1]:.3f} | {statistics.median(seconds):.3f} | {max(seconds):.3f} |")
+    return "\n".join(lines)
 
 
 def strategies(results: Results) -> list[str]:
@@ -91,11 +192,15 @@ def plot(results: Results, path: Path) -> None:
 
 
 def main() -> None:
-    results = read(Path(sys.argv[1]))
+    runs = [json.loads(line) for line in Path(sys.argv[1]).read_text().splitlines()]
+    results = read(runs)
     folder = Path(sys.argv[2])
     page = folder / "heterps.md"
     text = page.read_text()
-    for name, part in (("summary", summary(results)), ("details", details(results))):
+    for name, part in (("summary", summary(results)), ("details", details(results)),
+                       ("evaluations", equal_evaluations(runs, held_out=False)),
+                       ("held-out", equal_evaluations(runs, held_out=True)),
+                       ("zero-shot", zero_shot(runs)), ("synchronous", synchronous(runs))):
         text = re.sub(f"(<!-- {name} -->\n).*?(<!-- end -->)", lambda m: m[1] + part + "\n" + m[2], text,
                       flags=re.DOTALL)
     page.write_text(text)

@@ -6,11 +6,14 @@
 
 #include "Bundled.h"
 #include "search/Search.h"
+#include "search/rl/Learner.h"
+#include "support/Files.h"
 
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <chrono>
+#include <functional>
 #include <mutex>
 
 using namespace heterplan;
@@ -28,13 +31,65 @@ std::vector<Instance> publicationInstances() {
   return instances;
 }
 
-std::vector<Instance> simulatedInstances() {
+/// For floors: half of a throughput that need not be the highest.
+SearchOptions quickly() {
+  SearchOptions options;
+  options.workLimit = 400'000;
+  return options;
+}
+
+std::vector<Instance> simulatedInstances(ArrayRef<int> layers, ArrayRef<int> types, uint64_t seed) {
+  std::vector<std::function<Instance()>> makers;
+  for (int layerCount : layers)
+    for (int typeCount : types)
+      makers.push_back([=] {
+        return makeInstance("simulated" + (seed ? "-" + std::to_string(seed) : std::string()),
+                            simulatedModel(layerCount, uint64_t(layerCount) + seed),
+                            simulatedCluster(typeCount, uint64_t(typeCount) + seed),
+                            IterationModel::SteadyState, Objective::Cost, load,
+                            /*globalBatch=*/4096, seed ? quickly() : SearchOptions());
+      });
+  std::vector<Instance> instances(makers.size());
+  onTwoThreads(makers.size(), [&](size_t i) { instances[i] = makers[i](); });
+  return instances;
+}
+
+/// The 34 problems that the strategies were first compared on.
+std::vector<Instance> firstInstances() {
+  std::vector<Instance> instances = publicationInstances();
+  for (Instance &instance : simulatedInstances({8, 16, 32, 64, 128}, {2, 4, 8, 16, 32, 64}, 0))
+    instances.push_back(std::move(instance));
+  return instances;
+}
+
+/// 60 problems of sizes that neither those nor the training of policies have.
+std::vector<Instance> heldOutInstances() {
   std::vector<Instance> instances;
-  for (int layers : {8, 16, 32, 64, 128})
-    for (int types : {2, 4, 8, 16, 32, 64})
-      instances.push_back(makeInstance("simulated", simulatedModel(layers, layers),
-                                       simulatedCluster(types, types), IterationModel::SteadyState,
-                                       Objective::Cost, load));
+  for (uint64_t seed : {1000, 2000})
+    for (Instance &instance :
+         simulatedInstances({12, 24, 48, 96, 256}, {3, 6, 12, 24, 48, 64}, seed))
+      instances.push_back(std::move(instance));
+  return instances;
+}
+
+/// Seven models on three bundled clusters under the synchronous iteration model: the highest
+/// throughput, and the least cost at half of that.
+std::vector<Instance> synchronousInstances() {
+  std::vector<std::function<Instance()>> makers;
+  for (const char *model :
+       {"resnet50", "bert_base", "inception_v3", "vgg16", "mobilenet_v2", "gpt2_small", "dlrm"})
+    for (const char *cluster : {"mixed-small", "mixed-64", "cloud-large"})
+      for (auto [objective, floor] :
+           {std::pair(Objective::Throughput, 0.0), {Objective::Cost, load}})
+        makers.push_back([=, objective = objective, floor = floor] {
+          return makeInstance(std::string(model) + ", " + cluster +
+                                  (objective == Objective::Cost ? ", cost" : ", throughput"),
+                              readModel(model), readBundledCluster(cluster),
+                              IterationModel::Synchronous, objective, floor, /*globalBatch=*/256,
+                              quickly());
+        });
+  std::vector<Instance> instances(makers.size());
+  onTwoThreads(makers.size(), [&](size_t i) { instances[i] = makers[i](); });
   return instances;
 }
 
@@ -45,38 +100,132 @@ bool canRun(StringRef strategy, const Problem &problem) {
   return strategy != "exhaustive";
 }
 
-void solve(const Instance &instance, const char *strategy, std::mutex &printing) {
+/// Whether the seed has a say in what the strategy finds.
+bool draws(StringRef strategy) {
+  return strategy == "local-search" || strategy == "genetic" || strategy == "bayesian" ||
+         strategy.startswith("rl-");
+}
+
+struct Settings {
+  bool heldOut = false, synchronous = false;
+  int seeds = 1;
+  int64_t evaluations = 0; // 0: as many as the strategy likes
+  std::string policies;
+  bool zeroShot = false;
+  std::vector<std::string> only; // strategies; empty: all
+};
+
+struct Task {
+  const Instance *instance;
+  const char *strategy;
+  int seed;
+};
+
+void solve(const Task &task, const Settings &settings, std::mutex &printing) {
+  const Problem &problem = *task.instance->problem;
+  SearchOptions options;
+  options.seed = uint64_t(task.seed);
+  options.policies = settings.policies;
+  options.evaluationLimit = settings.evaluations;
+  if (settings.evaluations > 0)
+    options.workLimit *= 5; // evaluations are what ends the search
   auto began = std::chrono::steady_clock::now();
-  Expected<SearchOutcome> found = search(*instance.problem, strategy, {});
+  Expected<SearchOutcome> found = search(problem, task.strategy, options);
   std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - began;
   std::string error = found ? "" : toText(found.takeError());
   std::lock_guard lock(printing);
-  outs() << "{\"instance\": \"" << instance.name
-         << "\", \"layers\": " << instance.problem->graph.size()
-         << ", \"types\": " << instance.problem->cluster.types.size() << ", \"strategy\": \""
-         << strategy << "\", \"seconds\": " << format("%.4f", seconds.count());
+  outs() << "{\"instance\": \"" << task.instance->name << "\", \"layers\": " << problem.graph.size()
+         << ", \"types\": " << problem.cluster.types.size() << ", \"strategy\": \"" << task.strategy
+         << "\", \"seed\": " << task.seed << ", \"evaluations\": " << settings.evaluations
+         << ", \"held_out\": " << (settings.heldOut ? "true" : "false")
+         << ", \"synchronous\": " << (settings.synchronous ? "true" : "false")
+         << ", \"seconds\": " << format("%.4f", seconds.count());
   if (error.empty() && found->plan)
-    outs() << ", \"cost\": " << format("%.12g", found->plan->costPerMillionSamples.value())
+    outs() << ", \"objective\": " << format("%.12g", found->plan->objectiveValue)
+           << ", \"cost\": " << format("%.12g", found->plan->costPerMillionSamples.value())
            << ", \"gap\": " << format("%.6g", found->plan->gap)
            << ", \"stages\": " << found->plan->stages.size();
   outs() << "}\n";
   outs().flush();
   if (!error.empty())
-    errs() << strategy << ": " << error;
+    errs() << task.strategy << ": " << error;
+}
+
+/// 64 rollouts of the pretrained policy, from which nothing is learned.
+void drawOnly(const Task &task, const Settings &settings, std::mutex &printing) {
+  constexpr int rollouts = 64;
+  const Problem &problem = *task.instance->problem;
+  ExitOnError check("strategy_experiment: ");
+  SearchOptions options;
+  options.seed = uint64_t(task.seed);
+  Policy policy(PolicyKind::Transformer, options.seed);
+  if (std::string path = settings.policies + "/transformer.policy"; !settings.policies.empty())
+    policy = check(Policy::parse(check(readFile(path, 16 << 20)), path, policy.kind()));
+  auto began = std::chrono::steady_clock::now();
+  Evaluator evaluator(problem);
+  auto prepared = std::chrono::steady_clock::now();
+  AssignmentSearch search(evaluator, options, 1);
+  Learner learner(search, std::move(policy));
+  learner.draw(rollouts);
+  std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - prepared,
+                                whole = std::chrono::steady_clock::now() - began;
+  std::lock_guard lock(printing);
+  outs() << "{\"instance\": \"" << task.instance->name << "\", \"layers\": " << problem.graph.size()
+         << ", \"types\": " << problem.cluster.types.size()
+         << ", \"strategy\": \"zero-shot\", \"seed\": " << task.seed
+         << ", \"evaluations\": " << rollouts
+         << ", \"held_out\": " << (settings.heldOut ? "true" : "false")
+         << ", \"seconds\": " << format("%.4f", seconds.count())
+         << ", \"with_setup\": " << format("%.4f", whole.count());
+  if (search.bestPlacement())
+    outs() << ", \"cost\": " << format("%.12g", search.bestScore());
+  outs() << "}\n";
+  outs().flush();
+}
+
+Settings readSettings(ArrayRef<std::string> arguments) {
+  Settings settings;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    StringRef word = arguments[i];
+    if (word == "--held-out")
+      settings.heldOut = true;
+    else if (word == "--synchronous")
+      settings.synchronous = true;
+    else if (word == "--zero-shot")
+      settings.zeroShot = true;
+    else if (word == "--seeds" && i + 1 < arguments.size())
+      settings.seeds = std::stoi(arguments[++i]);
+    else if (word == "--evaluations" && i + 1 < arguments.size())
+      settings.evaluations = std::stoll(arguments[++i]);
+    else if (word == "--policies" && i + 1 < arguments.size())
+      settings.policies = arguments[++i];
+    else
+      settings.only.push_back(word.str());
+  }
+  return settings;
 }
 } // namespace
 
-/// experiment [STRATEGY ...]: these strategies only.
+/// experiment [--held-out | --synchronous] [--zero-shot] [--seeds N] [--evaluations N] [--policies
+/// FOLDER] [STRATEGY ...]
 int main(int count, char **arguments) {
-  std::vector<std::string> only(arguments + 1, arguments + count);
-  std::vector<Instance> instances = publicationInstances();
-  for (Instance &instance : simulatedInstances())
-    instances.push_back(std::move(instance));
-  std::vector<std::pair<const Instance *, const char *>> tasks;
+  Settings settings = readSettings(std::vector<std::string>(arguments + 1, arguments + count));
+  std::vector<Instance> instances = settings.synchronous ? synchronousInstances()
+                                    : settings.heldOut   ? heldOutInstances()
+                                                         : firstInstances();
+  std::vector<Task> tasks;
   for (const Instance &instance : instances)
     for (const StrategyInfo &info : strategies())
-      if (only.empty() ? canRun(info.name, *instance.problem) : is_contained(only, info.name))
-        tasks.push_back({&instance, info.name});
+      for (int seed = 0; seed < (draws(info.name) ? settings.seeds : 1); ++seed)
+        if (settings.only.empty() ? canRun(info.name, *instance.problem)
+                                  : is_contained(settings.only, info.name))
+          tasks.push_back({&instance, info.name, seed});
   std::mutex printing;
-  onTwoThreads(tasks.size(), [&](size_t i) { solve(*tasks[i].first, tasks[i].second, printing); });
+  if (settings.zeroShot) {
+    for (const Instance &instance : instances) // one at a time: they are timed
+      for (int seed = 0; seed < settings.seeds; ++seed)
+        drawOnly({&instance, "zero-shot", seed}, settings, printing);
+    return 0;
+  }
+  onTwoThreads(tasks.size(), [&](size_t i) { solve(tasks[i], settings, printing); });
 }

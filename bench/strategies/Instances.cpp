@@ -117,16 +117,17 @@ Cluster testbed(int cpus, int gpus) {
 }
 
 Instance makeInstance(std::string name, LayerGraph graph, Cluster cluster,
-                      IterationModel iterationModel, Objective objective, double load) {
+                      IterationModel iterationModel, Objective objective, double load,
+                      int64_t globalBatch, const SearchOptions &forFloor) {
   ExitOnError check;
   Instance instance{std::move(name),
                     std::make_shared<RooflineModel>(Optimizer::Sgd, Precision::Fp32), nullptr};
   Request request;
-  request.globalBatch = Samples(4096);
+  request.globalBatch = Samples(globalBatch);
   request.iterationModel = iterationModel;
   if (load > 0) {
     Problem fastest = check(Problem::create(graph, cluster, *instance.costs, request));
-    SearchOutcome outcome = check(search(fastest, "auto", {}));
+    SearchOutcome outcome = check(search(fastest, "auto", forFloor));
     if (outcome.plan)
       request.minThroughput = outcome.plan->throughput * load;
   }

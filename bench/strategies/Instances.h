@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cost/CostModel.h"
+#include "search/Search.h"
 #include "search/problem/Problem.h"
 
 #include "llvm/ADT/StringRef.h"
@@ -37,6 +38,7 @@ Cluster testbed(int cpus, int gpus);
 
 /// With a floor on throughput that takes `load` of the fastest plan.
 Instance makeInstance(std::string name, LayerGraph graph, Cluster cluster,
-                      IterationModel iterationModel, Objective objective, double load);
+                      IterationModel iterationModel, Objective objective, double load,
+                      int64_t globalBatch = 4096, const SearchOptions &forFloor = {});
 
 } // namespace heterplan::bench
