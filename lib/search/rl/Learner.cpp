@@ -20,6 +20,8 @@ constexpr int64_t operationsPerWork = 500; // multiply-adds in the time of one s
 constexpr double worstReward = -5;
 /// Limits on stage times over that of the floor, or of the incumbent.
 constexpr double shares[] = {1, 0.99, 0.975, 0.955, 0.93, 0.9, 0.85, 0.75, 0.6, 0.4};
+/// An iteration may also be filling the pipeline for the most part.
+constexpr double fillShares[] = {1, 0.8, 0.64, 0.5, 0.4, 0.32, 0.25, 0.18, 0.12, 0.08};
 /// Without a floor the bottleneck of the cheapest plan may also be above that of the incumbent.
 constexpr double openShares[] = {1, 0.95, 1.05, 0.87, 1.15, 0.75, 1.4, 0.5, 2, 4};
 } // namespace
@@ -71,16 +73,19 @@ double Learner::limitOf(Level level) const {
   const Request &request = evaluator.problem.request;
   bool isOpen =
       request.objective == Objective::Cost && !std::isfinite(request.longestIteration().value());
-  double share = isOpen ? openShares[level.index] : shares[level.index];
+  double share = !evaluator.rules.slowestDecides() ? fillShares[level.index]
+                 : isOpen                          ? openShares[level.index]
+                                                   : shares[level.index];
   return anchor / evaluator.space.microBatches[size_t(level.choice)] * share * (1 + 1e-9);
 }
 
 Learner::Level Learner::drawLevel() {
   const int choices = environment.assignments.choices;
+  const double slope = search.evaluator.rules.slowestDecides() ? 0.5 : 0.1; // of the first logits
   std::vector<double> logits;
   for (int choice = 0; choice < choices; ++choice)
     for (int index = 0; index < static_cast<int>(std::size(shares)); ++index)
-      logits.push_back(preferences[{choice, index}] - 0.5 * index);
+      logits.push_back(preferences[{choice, index}] - slope * index);
   VectorXd probabilities = softmax(Eigen::Map<VectorXd>(logits.data(), Eigen::Index(logits.size())),
                                    std::vector<bool>(logits.size(), true));
   double left = drawReal(search.random);
