@@ -1,8 +1,11 @@
 #include "search/provision/Provisioning.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 using namespace llvm;
 
@@ -139,6 +142,18 @@ bool Provisioner::grow(int stage) {
   return true;
 }
 
+/// Grows the slowest stage. If it cannot grow, other stages only shorten an iteration where their
+/// times add up.
+bool Provisioner::growSlowest() {
+  std::vector<int> order(stages.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return stages[a].time() > stages[b].time(); });
+  if (evaluator.rules.slowestDecides())
+    order.resize(1);
+  return llvm::any_of(order, [&](int stage) { return grow(stage); });
+}
+
 double Provisioner::iteration() const {
   StageSums sums;
   for (auto stage = stages.rbegin(); stage != stages.rend(); ++stage) {
@@ -193,10 +208,7 @@ std::optional<Provisioner::Sized> Provisioner::size(const TypeAssignment &assign
       missing.limits = over;
       closest = objective;
     }
-    auto slowest =
-        std::max_element(stages.begin(), stages.end(),
-                         [](const Sizing &a, const Sizing &b) { return a.time() < b.time(); });
-    if (!grow(static_cast<int>(slowest - stages.begin())))
+    if (!growSlowest())
       break;
   }
   // The evaluator has the last word.

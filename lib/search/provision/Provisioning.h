@@ -55,6 +55,7 @@ private:
   void price(int stage);
   void connect(int stage);
   bool grow(int stage);
+  bool growSlowest();
   double iteration() const;
   Placement placement() const;
   double leastIteration();

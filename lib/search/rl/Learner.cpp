@@ -12,6 +12,7 @@ namespace heterplan {
 namespace {
 constexpr int batchSize = 16, startsOfBatch = 4;
 constexpr int firstRollouts = 64; // before any learning
+constexpr int moreMoves = 48;     // where a sizing of an assignment need not be its best
 constexpr int localMoves = 8;     // around the best rollout of a batch, and around the incumbent
 constexpr int patience = 25;      // rounds without a better plan
 constexpr int mostStarts = 3;     // of learning, each from the initial policy
@@ -171,7 +172,8 @@ std::vector<double> Learner::advantages(const std::vector<Rollout> &rollouts) co
 /// Random local moves, each kept where it is no worse.
 TypeAssignment Learner::improve(TypeAssignment assignment) {
   double reward = rewardOf(assignment);
-  for (int move = 0; move < localMoves && !search.exhausted(); ++move) {
+  const int moves = environment.assignments.sizesAreExact() ? localMoves : moreMoves;
+  for (int move = 0; move < moves && !search.exhausted(); ++move) {
     TypeAssignment next = neighbour(environment.assignments, assignment, search.random);
     double value = rewardOf(next);
     if (value < reward)
@@ -284,7 +286,8 @@ void Learner::restart() {
 void Learner::learn(double share, const std::function<void(double, double)> &progress) {
   auto spent = [&] { return search.progress() > share || search.exhausted(); };
   draw(firstRollouts);
-  for (int start = 0; start < mostStarts && !spent(); ++start) {
+  const int starts = environment.assignments.sizesAreExact() ? mostStarts : 3 * mostStarts;
+  for (int start = 0; start < starts && !spent(); ++start) {
     if (start > 0)
       restart();
     for (int idle = 0; idle < patience && !spent(); ++idle) {

@@ -14,6 +14,7 @@ RunTable::RunTable(Evaluator &evaluator, const AssignmentSpace &assignments, Sta
     : start(start), blocks(assignments.blocks), types(assignments.types), evaluator(evaluator),
       assignments(assignments), costMatters(evaluator.problem.request.objective == Objective::Cost),
       merges(evaluator.rules.mergesNeighbours()),
+      countsTimes(!costMatters && !evaluator.rules.slowestDecides()),
       microBatches(evaluator.space.microBatches[size_t(start.choice)]),
       entries(size_t(blocks) * size_t(blocks + 1) * size_t(types)),
       ends(size_t(blocks) * size_t(types)), cheapestEnds(ends), weights(size_t(types)),
@@ -42,7 +43,7 @@ void RunTable::fill(int begin, int type) {
       continue;
     int needed = evaluator.stages.leastCount({at[begin], at[end]}, type, start.limit, microBatches,
                                              /*inFlight=*/1);
-    if (needed > 0)
+    if (needed > 0) // sizings may still find that none holds the stage
       last = end;
     else if (fit && fit->computeOf(at[begin], at[end], type).at(most) > start.limit)
       break;
@@ -50,7 +51,45 @@ void RunTable::fill(int begin, int type) {
     entry.count = needed;
     if (needed > 0 && costMatters)
       entry.paid = float(paymentOf({begin, end, type}));
+    if (needed > 0 && countsTimes)
+      listSizings({begin, end, type}, entry);
   }
+}
+
+/// Doubles the fewest devices up to all of them.
+void RunTable::listSizings(const Run &run, Entry &entry) {
+  const std::vector<int> &at = evaluator.space.positions;
+  int most = static_cast<int>(std::min<int64_t>(evaluator.space.available[run.type],
+                                                evaluator.stages.fullSize(microBatches)));
+  entry.firstSizing = sizings.size();
+  for (int count = entry.count;; count = std::min(2 * count, most)) {
+    StageEvaluation stage =
+        evaluator.stages.evaluate({at[run.begin], at[run.end]}, DeviceGroup{{{run.type, count}}},
+                                  microBatches, {run.end == blocks, /*inFlight=*/1});
+    if (stage.fits)
+      sizings.push_back({count, (stage.cost.forward + stage.cost.backward).value() +
+                                    stage.cost.synchronization.value() / 2});
+    if (count >= most)
+      break;
+  }
+  entry.sizings = sizings.size() - entry.firstSizing;
+  if (entry.sizings == 0)
+    entry.count = 0;
+}
+
+/// Chooses the number of devices of a run by its cost.
+void RunTable::choose(Entry &entry, int type) const {
+  entry.chosen = entry.count;
+  double cost = weight(type) * entry.count;
+  for (size_t i = 0; i < entry.sizings; ++i) {
+    const Sizing &sizing = sizings[entry.firstSizing + i];
+    double other = sizing.seconds + weight(type) * sizing.count;
+    if (i > 0 && other >= cost)
+      continue;
+    cost = other;
+    entry.chosen = sizing.count;
+  }
+  entry.cost = float(cost);
 }
 
 /// Dynamic programming from the back.
@@ -61,10 +100,13 @@ void RunTable::solve() {
     for (int type = 0; type < types; ++type) {
       double fewest = infinity();
       int &best = cheapestEnds[pairIndex(begin, type)] = begin;
-      const Entry *entry = &entries[indexOf(begin, 0, type)];
+      Entry *entry = &entries[indexOf(begin, 0, type)];
       for (int end = begin + 1; end <= farthest(begin, type); ++end) {
-        double cost = weight(type) * entry[end].count + toGo(end, type);
-        if (entry[end].count > 0 && cost < fewest) {
+        if (entry[end].count == 0)
+          continue;
+        choose(entry[end], type);
+        double cost = double(entry[end].cost) + toGo(end, type);
+        if (cost < fewest) {
           fewest = cost;
           best = end;
         }
@@ -92,7 +134,7 @@ std::vector<int> RunTable::use() const {
     }
     if (run.end == begin)
       break;
-    used[size_t(run.type)] += count(run.begin, run.end, run.type);
+    used[size_t(run.type)] += entries[indexOf(run.begin, run.end, run.type)].chosen;
     begin = run.end;
     before = run.type;
   }
@@ -109,7 +151,7 @@ void RunTable::setMultipliers() {
   for (int type = 0; type < types; ++type)
     if (costMatters)
       prices[size_t(type)] = evaluator.problem.cluster.types[type].price.value();
-    else if (space.available[type] > 0)
+    else if (space.available[type] > 0 && !countsTimes)
       multipliers[size_t(type)] = 1.0 / space.available[type];
   auto weigh = [&](double floor) {
     for (int type = 0; type < types; ++type)

@@ -43,8 +43,10 @@ public:
     return merges && of.type == before ? of.otherwise : of.weight;
   }
   double weightThrough(const Run &run) const { return cost(run) + toGo(run.end, run.type); }
+  /// The weight of the devices of `run`. If an iteration is timed by the sum of the stages, the
+  /// seconds of the run with the number of devices for which both together are least.
   double cost(const Run &run) const {
-    return weight(run.type) * count(run.begin, run.end, run.type);
+    return double(entries[indexOf(run.begin, run.end, run.type)].cost);
   }
   /// No longer run is within the limit.
   int farthest(int begin, int type) const { return ends[pairIndex(begin, type)]; }
@@ -65,8 +67,14 @@ public:
 
 private:
   struct Entry {
-    int count = 0;
-    float paid = 0;
+    int count = 0, chosen = 0; // devices: the fewest, and those of the cost
+    float paid = 0, cost = 0;
+    size_t firstSizing = 0, sizings = 0;
+  };
+  /// A number of devices with the seconds that a run then adds to an iteration.
+  struct Sizing {
+    int count;
+    double seconds;
   };
   size_t pairIndex(int begin, int type) const {
     return size_t(type) * size_t(blocks) + size_t(begin);
@@ -77,6 +85,8 @@ private:
   static double infinity();
   void fill(int begin, int type);
   double paymentOf(const Run &run) const;
+  void listSizings(const Run &run, Entry &entry);
+  void choose(Entry &entry, int type) const;
   void countDeviceSeconds();
   void solve();
   std::vector<int> use() const;
@@ -86,9 +96,11 @@ private:
   Evaluator &evaluator;
   const AssignmentSpace &assignments;
   const bool costMatters;
-  const bool merges; // neighbours are on different types
+  const bool merges;      // neighbours are on different types
+  const bool countsTimes; // whether costs of runs contain their seconds
   const int microBatches;
   std::vector<Entry> entries;
+  std::vector<Sizing> sizings;
   std::vector<int> ends, cheapestEnds;
   std::vector<double> weights, multipliers;
   /// From a position on: the least weight, the type of its first run, and the least weight with
