@@ -10,15 +10,15 @@ data=${2:-$1/strategy-experiment.jsonl}
 if [[ $# -lt 2 ]]; then
   [[ -x $program ]] || { echo "bench-heterps: $program was not built" >&2; exit 1; }
   policies=(--policies profiles/policies)
-  drawing=(genetic bayesian local-search greedy heuristic rl-lstm rl-rnn rl-transformer)
+  drawing=(genetic bayesian local-search greedy heuristic rl-lstm rl-transformer)
   {
     "$program" "${policies[@]}"
     "$program" --held-out auto
     for evaluations in 64 250 1000; do
       "$program" "${policies[@]}" --seeds "${SEEDS:-10}" --evaluations $evaluations "${drawing[@]}"
-      "$program" "${policies[@]}" --seeds "${HELD_OUT_SEEDS:-2}" --held-out \
-        --evaluations $evaluations "${drawing[@]}"
     done
+    "$program" "${policies[@]}" --seeds "${HELD_OUT_SEEDS:-2}" --held-out --evaluations 1000 \
+      "${drawing[@]}"
     "$program" "${policies[@]}" --seeds "${SEEDS:-10}" --zero-shot
     "$program" "${policies[@]}" --seeds "${HELD_OUT_SEEDS:-2}" --zero-shot --held-out
     "$program" "${policies[@]}" --seeds "${SYNCHRONOUS_SEEDS:-2}" --synchronous \
