@@ -144,7 +144,7 @@ def _add_lasting(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add(
         "--elastic", action="store_true",
-        help="with --max-restarts: go on with the plan of 'heterplan replan --fallbacks' when a rank is killed",
+        help="when a rank is killed, restart with the fallback plan that 'heterplan replan' has prepared",
     )  # fmt: skip
     add("--allow-nan", action="store_true", help="go on when the loss is not a finite number")
     add("--ignore-memory", action="store_true", help="start though the plan predicts more than is free")
