@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from heterplan_runtime.data_option import make_data
+from heterplan_runtime.loss_scale import GROWTH_INTERVAL, LossScale
 from heterplan_runtime.losses import make_loss
 from heterplan_runtime.model import Model, build_stage, load_model
 from heterplan_runtime.precision import Precision
@@ -21,7 +22,9 @@ from torch.utils.checkpoint import checkpoint
 STEPS, RATE, BATCH = 6, 0.05, 8
 
 
-def in_one_process(model: Model, folder: Path, bf16: bool) -> list[float]:
+def in_one_process(
+    model: Model, folder: Path, bf16: bool, half: torch.dtype = torch.bfloat16
+) -> list[float]:
     """By autocast alone; a parameter that two stages use is one."""
     cpu = torch.device("cpu")
     stages = [build_stage(model, index, folder, 0, cpu) for index in range(3)]
@@ -34,7 +37,7 @@ def in_one_process(model: Model, folder: Path, bf16: bool) -> list[float]:
         total = 0.0
         for first in (0, 4):
             batch = data.load(step, range(first, first + 4))
-            with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+            with torch.autocast("cpu", half, enabled=bf16):
                 tensors: tuple[torch.Tensor, ...] = ()
                 for stage in stages:
                     tensors = stage(*tensors, *(batch.inputs[name] for name in stage.inputs))
@@ -45,6 +48,27 @@ def in_one_process(model: Model, folder: Path, bf16: bool) -> list[float]:
         optimizer.zero_grad()
         losses.append(total)
     return losses
+
+
+@pytest.mark.parametrize("package", [awkward([[3, 1], [4], [2, 2]], 2, "momentum")])
+def test_losses_of_fp16_are_scaled(train, tmp_path: Path, package: Package):
+    result = train(replace(package, precision="fp16"), "--steps", str(STEPS), "--lr", str(RATE))
+    model = load_model(tmp_path / "plan")
+    rounded = in_one_process(model, tmp_path / "plan", True, torch.float16)
+    assert result["losses"] == pytest.approx(rounded, rel=4e-3)
+
+
+def test_a_scale_halves_where_gradients_are_not_finite():
+    scale = LossScale(8.0)
+    gradient = torch.tensor([4.0, 16.0])
+    assert scale.undo([gradient])
+    assert gradient.tolist() == [0.5, 2.0]
+    assert not scale.undo([torch.tensor([float("inf")])])
+    scale.adapt(finite=False)
+    assert scale.factor == 4.0
+    for _ in range(GROWTH_INTERVAL):
+        scale.adapt(finite=True)
+    assert scale.factor == 8.0
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ from .fits import check_device_memory, rank_bytes
 from .interpreter import Interpreter
 from .launched import environment_rank
 from .local_batchnorm import LocalStatistics
+from .loss_scale import LossScale
 from .losses import Loss, make_loss, own_module_folders
 from .memory import PeakMemory
 from .micro_batch import Presence
@@ -95,6 +96,7 @@ def prepare(options: argparse.Namespace, store: Any = None) -> Run:
     device, device_note = choose_device(
         program.device_kind, options.device, program.rank, local_programs(directory, program)
     )
+    precision = precision.on(device)
     _check_device_memory(options, program, plan, device)
     rule = UpdateRule(
         program.optimizer, options.lr, parse_schedule(options.lr_schedule, options.steps),
@@ -156,13 +158,14 @@ def make_interpreter(run: Run) -> Interpreter:
     communicator.share_tables(stages_with_tables(run.model))
     if run.options.pin:
         pin_to_cores(local_rank(), run.options.threads or 1)
-    parts = [_make_part(run, part) for part in program.parts]
+    scale = LossScale() if communicator.largest(float(run.precision.scales_losses)) else None
+    parts = [_make_part(run, part, scale) for part in program.parts]
     return Interpreter(
-        program, parts, communicator, run.recorder, shared, run.rule, run.stopwatch
+        program, parts, communicator, run.recorder, shared, run.rule, run.stopwatch, scale
     )
 
 
-def _make_part(run: Run, part: Part) -> PartExecution:
+def _make_part(run: Run, part: Part, scale: LossScale | None) -> PartExecution:
     program, communicator, options = run.program, run.communicator, run.options
     stage = build_stage(
         run.model, part.stage, options.directory, options.seed, communicator.device
@@ -175,7 +178,7 @@ def _make_part(run: Run, part: Part) -> PartExecution:
     presence.together |= bool(part.tables) or part.state_sharding != "none"
     return PartExecution(
         program, part, stage, communicator, run.loss, _make_trained(run, part, stage),
-        presence, position, run.precision,
+        presence, position, run.precision, run.plan.channels_last, scale,
     )  # fmt: skip
 
 

@@ -1,9 +1,10 @@
 """Messages between the ranks of a Program, on torch.distributed.
 
-Gloo carries them between CPUs, NCCL where every rank has a GPU of its own; otherwise tensors on a
-GPU are staged through the CPU. Activations and gradients travel in groups of their own: NCCL
-matches the messages of two ranks by order, and in 1F1B the two directions interleave. Where a rank
-has parts of several stages, so do the stage boundaries. What stays on a rank is handed over as it is.
+Gloo carries them between CPUs, NCCL where every rank has a GPU of its own, all of one vendor;
+otherwise tensors on a GPU are staged through the CPU. Activations and gradients travel in groups of
+their own: NCCL matches the messages of two ranks by order, and in 1F1B the two directions interleave.
+Where a rank has parts of several stages, so do the stage boundaries. What stays on a rank is handed
+over as it is.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ class RosterEntry:
     place: tuple[str, int] | None  # host and GPU; None on a CPU
     groups: tuple[Group, ...]
     sharded: tuple[int, ...] = ()  # stages of which it has a slice of the state
+    build: str = "cuda"  # of PyTorch: NCCL and RCCL do not talk to each other
 
 
 class Communicator:
@@ -88,14 +90,17 @@ class Communicator:
         listed = tuple(sorted(tuple(group) for group in groups))
         stages = tuple(part.stage for part in program.parts)
         sharded = tuple(part.stage for part in program.parts if part.state_sharding != "none")
-        own = RosterEntry(self.rank, stages, place, listed, sharded)
+        build = "rocm" if torch.version.hip else "cuda"
+        own = RosterEntry(self.rank, stages, place, listed, sharded, build)
         return self.gather(own)
 
     def _common_backend(self) -> str:
         places = [entry.place for entry in self.roster]
         own_device_each = None not in places and len(set(places)) == len(places)
+        one_build = len({entry.build for entry in self.roster}) == 1
         backend = class_of(self.device).backend
-        return backend if own_device_each and dist.is_backend_available(backend) else CPU.backend
+        direct = own_device_each and one_build and dist.is_backend_available(backend)
+        return backend if direct else CPU.backend
 
     def _route_count(self) -> int:
         """One for all stage boundaries, or one for each: gloo tells messages apart by their tags, and

@@ -11,6 +11,7 @@ from .clipping import clip_gradients
 from .communication import Communicator
 from .data import DataSource
 from .errors import RuntimeFault
+from .loss_scale import LossScale
 from .part import Measure, PartExecution
 from .program import Instruction, RankProgram
 from .recorder import Recorder
@@ -32,7 +33,9 @@ class Interpreter:
         shared: dict[str, tuple[int, ...]],
         rule: UpdateRule,
         stopwatch: Stopwatch,
+        scale: LossScale | None = None,
     ) -> None:
+        """`scale`: of the losses, where a rank computes in fp16."""
         self._program = program
         self._parts = parts
         self._communicator = communicator
@@ -40,6 +43,7 @@ class Interpreter:
         self._shared = shared
         self._rule = rule
         self._stopwatch = stopwatch
+        self._scale = scale
         self._first_update = _first_update(program)
         self._step = 0
         self._position = 0
@@ -141,11 +145,21 @@ class Interpreter:
 
     def _finish_gradients(self) -> None:
         self._sum_shared()
+        if self._scale is not None:
+            self._undo_scale(self._scale)
         self._divide_by_denominator()
         if self._rule.clip:
             clip_gradients(self._parts, self._communicator, self._shared, self._rule.clip)
         if self._step == self._kept_step:
             self.gradients = [e for part in self._parts for e in part.trained.gradient_entries()]
+
+    def _undo_scale(self, scale: LossScale) -> None:
+        """A step in which the gradients of any rank are not finite updates nothing."""
+        own = [each for part in self._parts for _, each, _ in part.trained.gradients()]
+        finite = not self._communicator.largest(float(not scale.undo(own)))
+        for part in self._parts:
+            part.trained.skips_update = not finite
+        scale.adapt(finite)
 
     def _divide_by_denominator(self) -> None:
         """Where the loss is a sum that is to be divided by more than its samples."""

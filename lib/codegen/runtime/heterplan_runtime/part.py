@@ -12,6 +12,7 @@ from .communication import Communicator
 from .data import Batch, DataSource
 from .dropout import Position
 from .errors import RuntimeFault
+from .loss_scale import LossScale
 from .losses import Loss, Summed
 from .micro_batch import STAND_IN, MicroBatch, Presence
 from .precision import Precision
@@ -37,6 +38,8 @@ class PartExecution:
         presence: Presence,
         position: Position,
         precision: Precision,
+        channels_last: bool = False,
+        scale: LossScale | None = None,
     ) -> None:
         """`trained`: what the stage trains. `presence` is what its batch normalisation looks at, `position`
         what its dropout does."""
@@ -48,6 +51,7 @@ class PartExecution:
         self._loss = loss
         self._presence, self._position = presence, position
         self._precision = precision
+        self._channels_last, self._scale = channels_last, scale
         self._counts_presence = False
         self.adopt(program, part)
         self._next_lookups = _next_lookups(program.instructions_of(part))
@@ -216,7 +220,7 @@ class PartExecution:
         self._position.first_sample = self.samples(instruction.micro_batch).start
         inputs = self._inputs(self._loaded(instruction.micro_batch)) if self._stage.inputs else []
         with self._precision.forward(self._communicator.device):
-            state.outputs = tuple(self._stage(*state.leaves, *inputs))
+            state.outputs = tuple(self._stage(*map(self._laid_out, (*state.leaves, *inputs))))
         if not self._is_last:
             self._prepare_sends(state, samples)
         elif self._measure is not None:
@@ -224,11 +228,18 @@ class PartExecution:
             if own:
                 self._measure(state.outputs, self._targets(state), own)
 
+    def _laid_out(self, tensor: Tensor) -> Tensor:
+        """Images in the memory format of the plan, which convolutions and what follows them keep."""
+        if not self._channels_last or tensor.dim() != 4 or not tensor.is_floating_point():
+            return tensor
+        return tensor.contiguous(memory_format=torch.channels_last)
+
     def _prepare_sends(self, state: MicroBatch, samples: int) -> None:
         """Outputs travel in the types that the plan states."""
         specs = self.part.sends
         state.outputs = tuple(
-            spec.restored(output) for spec, output in zip(specs, state.outputs, strict=True)
+            spec.restored(output).contiguous()
+            for spec, output in zip(specs, state.outputs, strict=True)
         )
         for spec, output in zip(specs, state.outputs, strict=True):
             spec.check(output, samples)
@@ -302,7 +313,7 @@ class PartExecution:
                 f"--loss {self._loss.name}: the loss has no gradient, so that nothing would be trained; compute it "
                 "from an output of the model that has one, without detach() or operations on integers"
             )
-        torch.autograd.backward(loss)
+        torch.autograd.backward(loss if self._scale is None else loss * self._scale.factor)
 
     def _targets(self, state: MicroBatch) -> Any:
         if state.batch is None:

@@ -13,12 +13,22 @@ class Precision:
     """Parameters, gradients, their sums and the optimizer's state are fp32 whatever it is; so is what
     stages send, of which the plan states the types."""
 
-    name: str  # "fp32" | "tf32" | "bf16"; "fp64": of --check
+    name: str  # "fp32" | "tf32" | "bf16" | "fp16"; "fp64": of --check
 
     @property
     def activations(self) -> torch.dtype | None:
         """Type of what most operators give; None: that of the model."""
-        return torch.bfloat16 if self.name == "bf16" else None
+        return {"bf16": torch.bfloat16, "fp16": torch.float16}.get(self.name)
+
+    @property
+    def scales_losses(self) -> bool:
+        """Whether small gradients vanish in the type of the activations."""
+        return self.name == "fp16"
+
+    def on(self, device: torch.device) -> Precision:
+        """A GPU without units for bf16 computes in fp16 instead."""
+        lacks = device.type == "cuda" and not torch.cuda.is_bf16_supported(including_emulation=False)
+        return Precision("fp16") if self.name == "bf16" and lacks else self
 
     def apply(self) -> None:
         """To the whole process."""
@@ -27,6 +37,6 @@ class Precision:
 
     def forward(self, device: torch.device) -> AbstractContextManager[object]:
         """Around a forward pass and its loss."""
-        if self.name != "bf16":
+        if self.activations is None:
             return nullcontext()
-        return torch.autocast(device.type, torch.bfloat16)
+        return torch.autocast(device.type, self.activations)

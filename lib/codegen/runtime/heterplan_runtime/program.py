@@ -237,6 +237,7 @@ class PlanSummary:
 
     predicted_seconds: float
     precision: str
+    channels_last: bool
     model_fingerprint: str  # SHA-256 of the ONNX file; "" where the plan does not say
     stage_bytes: tuple[float, ...]  # predicted memory of the largest device of each stage; 0: not known
     stage_overheads: tuple[float, ...] = ()  # parts of those: of the process, once a rank
@@ -454,7 +455,10 @@ def read_plan(directory: Path) -> PlanSummary:
     stages = fields.objects("stages")
     return PlanSummary(
         predicted_seconds=fields.number("expectedSeconds", default=fields.number("iterationSeconds")),
-        precision=fields.text("precision", ("fp32", "tf32", "bf16"), default="fp32"),
+        precision=fields.text("precision", ("fp32", "tf32", "bf16", "fp16"), default="fp32"),
+        channels_last=fields.text(
+            "memoryFormat", ("channels-first", "channels-last"), default="channels-first"
+        ) == "channels-last",
         model_fingerprint=fields.text("modelFingerprint"),
         stage_bytes=tuple(stage.number("memoryBytes") for stage in stages),
         stage_overheads=tuple(stage.number("overheadBytes") for stage in stages),

@@ -59,6 +59,7 @@ class TrainedState:
         self.tables = tables
         self._sharded, self._statistics = sharded, statistics
         self._end_sum: Callable[[], None] | None = None  # of gradients, where it is under way
+        self.skips_update = False  # the next one: the gradients are not finite
 
     def begin(self) -> None:
         """Of an iteration."""
@@ -110,10 +111,11 @@ class TrainedState:
         if self._sharded is not None:
             self._sharded.take_shared()
         if self._optimizer is not None:
-            self._optimizer.step()
+            if not self.skips_update:
+                self._optimizer.step()
             self._optimizer.zero_grad(set_to_none=True)
         if self.tables is not None:
-            self.tables.step()
+            self.tables.forget() if self.skips_update else self.tables.step()
 
     def state_entries(self) -> list[StateEntry]:
         """Of the training so far: parameters, buffers, and what this rank keeps for the optimizer."""
