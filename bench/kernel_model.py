@@ -1,0 +1,168 @@
+"""Times of kernels on a GPU, as lib/cost/KernelModel.cpp has them, for the fit of their parameters.
+
+bench/published.py asks the binary for the same rows, whose errors are those of the fit.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+TABLE = ROOT / "lib/cost/KernelParameters.def"
+ARCHITECTURES = ROOT / "lib/cost/Architectures.def"
+RATES = ("fp32", "tf32", "half", "bandwidth")
+PRODUCTS = ("convolution", "depthwise-convolution", "matmul", "batched-matmul")
+
+
+def read_parameters() -> dict[str, float]:
+    pattern = re.compile(r"^HETERPLAN_KERNEL_PARAMETER\((\w+), ([\d.e-]+),", re.M)
+    return {name: float(value) for name, value in pattern.findall(TABLE.read_text())}
+
+
+def read_architectures() -> dict[str, dict[str, float]]:
+    pattern = re.compile(r'^HETERPLAN_ARCHITECTURE\("([\w-]*)", (.*)\)', re.M)
+    return {
+        name: dict(zip(RATES, map(float, values.split(","))))
+        for name, values in pattern.findall(ARCHITECTURES.read_text())
+    }
+
+
+@dataclass
+class Device:
+    """A type of the catalogue: peaks in operations and bytes a second."""
+
+    name: str
+    architecture: str
+    peaks: dict[str, float]
+    sustained: dict[str, float] = field(default_factory=dict)
+
+
+def read_device(name: str) -> Device:
+    text = (ROOT / f"profiles/devices/{name}.yaml").read_text()
+
+    def rate(key: str, unit: float) -> float:
+        found = re.search(rf"^{key}: ([\d.]+)[TG]", text, re.M)
+        return float(found[1]) * unit if found else 0.0
+
+    half = max(rate("bf16", 1e12), rate("fp16", 1e12))
+    peaks = {"fp32": rate("fp32", 1e12), "tf32": rate("tf32", 1e12), "half": half,
+             "bandwidth": rate("bandwidth", 1e9)}
+    architecture = re.search(r"^architecture: (.*)$", text, re.M)
+    sustained = {}
+    if block := re.search(r"^sustained: \{(.*)\}", text, re.M):
+        for key, value, unit in re.findall(r"(\w+): ([\d.]+)([TG])", block[1]):
+            sustained[key] = float(value) * (1e12 if unit == "T" else 1e9)
+    return Device(name, architecture[1] if architecture else "", peaks, sustained)
+
+
+class Model:
+    """The kernels of the layers of one model, as arrays."""
+
+    def __init__(self, path: Path) -> None:
+        layers = json.loads(path.read_text())["layers"]
+        rows = []
+        self.layer_count = len(layers)
+        self.dense = np.zeros(len(layers))
+        for index, layer in enumerate(layers):
+            tables = sum(t["rows"] * t["columns"] * 4 for t in layer.get("tables", []))
+            self.dense[index] = layer.get("parameterBytes", 0) - tables
+            for kernel in layer.get("kernels", []):
+                rows.append((index, kernel))
+        get = lambda key, default=0.0: np.array([float(k.get(key, default)) for _, k in rows])
+        self.layer = np.array([index for index, _ in rows])
+        self.kind = np.array([k["kind"] for _, k in rows])
+        self.count = get("count")
+        self.flops = {"forward": get("forwardFlops"), "backward": get("backwardFlops")}
+        self.bytes = {"forward": get("forwardBytes"), "backward": get("backwardBytes")}
+        self.autocast = {"forward": get("autocastForward"), "backward": get("autocastBackward")}
+        self.rows, self.columns = get("rows"), get("columns")
+        self.depth, self.groups = get("depth"), get("groups", 1.0)
+        self.activations = sum(l.get("activationBytes", 0) for l in layers)
+        self.autocast_activations = sum(
+            l.get("autocastActivationBytes", l.get("activationBytes", 0)) for l in layers
+        )
+
+
+def tiled(size: np.ndarray) -> np.ndarray:
+    """The used part of the tiles that cover `size` rows or columns."""
+    tile = np.where(size > 64, 128.0, np.where(size > 32, 64.0, 32.0))
+    return size / (np.ceil(size / tile) * tile)
+
+
+def step(
+    model: Model, device: Device, samples: float, precision: str, channels_last: bool,
+    p: dict[str, float], shares: dict[str, float],
+) -> tuple[float, float]:
+    """Seconds of a forward and of a backward pass."""
+    rate = {key: device.sustained.get(key, device.peaks[key] * shares[key]) for key in RATES}
+    if "memory" in device.sustained:
+        rate["bandwidth"] = device.sustained["memory"]
+    half = precision in ("bf16", "fp16")
+    units = "half" if half and device.peaks["half"] else "tf32" if precision == "tf32" and device.peaks["tf32"] else "fp32"
+    computing = max(rate["fp32"], rate[units])
+    depth = p[{"half": "depthHalf", "tf32": "depthTf32", "fp32": "depthFp32"}[units]]
+    first = units != "fp32" and not channels_last
+    conv = model.kind == "convolution"
+    batched = model.kind == "batched-matmul"
+    depthwise = model.kind == "depthwise-convolution"
+    grouped = conv & (model.groups > 1)
+    product = model.rows > 0
+    rows = np.where(batched, model.rows, model.rows * samples)
+    share = np.ones(len(rows))
+    name = {"half": "convolutionFirst" if first else "convolutionHalf", "tf32": "convolutionTf32",
+            "fp32": "convolutionFp32"}[units]
+    share[conv] = p[name]
+    share[grouped] *= p["grouped"]
+    odd = np.log2(np.maximum(model.columns, 1)) % 1 > 0
+    if units == "half" and channels_last:
+        share[grouped & odd] *= p["oddGroups"]
+    share[batched] = p["batched"]
+    memory = np.full(len(rows), p["others"])
+    memory[product] = 1.0
+    memory[depthwise] = p["depthwiseFirst" if half and not channels_last else "depthwise"]
+    memory[model.kind == "normalization"] = p["normalization"]
+    memory[model.kind == "softmax"] = p["softmax"]
+    memory[model.kind == "elementwise"] = p["elementwise"]
+    traffic = np.where(conv & first, 1 + p["transpositions"], 1.0)
+    floor, host = p["floorMicroseconds"] * 1e-6, p["hostMicroseconds"] * 1e-6
+    times = []
+    weights = np.where(product & ~batched, model.columns * model.depth * model.groups * 4, 0.0)
+    for way in ("forward", "backward"):
+        moved = (model.autocast if half else model.bytes)[way] * samples
+        moved = moved * traffic + weights * (1 if way == "forward" else 2) * (1.5 if half else 1)
+        work = model.flops[way] * samples
+        kernels = np.where(work > 1.5 * model.flops["forward"] * samples, 2.0, 1.0)
+        count = model.count * np.where(product & (way == "backward"), kernels, 1.0)
+        by_memory = moved / (rate["bandwidth"] * memory)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            if way == "forward":
+                used = tiled(rows) * tiled(model.columns) * model.depth / (model.depth + depth)
+                by_work = work / (computing * share * used)
+            else:
+                # Of data: [rows, columns] x [columns, depth]; of weights: [depth, rows] x [rows, columns].
+                data = tiled(rows) * tiled(model.depth) * model.columns / (model.columns + depth)
+                other = tiled(model.depth) * tiled(model.columns) * rows / (rows + depth)
+                other = other * np.where(batched, 1.0, p["weightGradient"])
+                # With one product only, it is that of the weights.
+                both = kernels > 1
+                by_work = work / (computing * share) * np.where(both, 0.5 / data + 0.5 / other, 1 / other)
+        by_work = np.where(product & ~depthwise & (work > 0), by_work, 0.0)
+        each = np.maximum(by_work, by_memory) + floor * count
+        each = np.where(moved + work > 0, each, 0.0)
+        device_time = np.bincount(model.layer, each, model.layer_count)
+        host_time = np.bincount(model.layer, np.where(each > 0, count, 0.0) * host, model.layer_count)
+        times.append(float(np.maximum(device_time, host_time).sum()))
+    return times[0], times[1]
+
+
+UPDATE = {"sgd": 3, "momentum": 5, "adam": 7}
+
+
+def update(model: Model, device: Device, optimizer: str, p: dict[str, float], shares: dict[str, float]) -> float:
+    bandwidth = device.sustained.get("memory", device.peaks["bandwidth"] * shares["bandwidth"])
+    return float(model.dense.sum()) * UPDATE[optimizer] / (bandwidth * p["elementwise"])

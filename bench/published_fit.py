@@ -1,0 +1,170 @@
+"""Fits the parameters of kernels and architectures to published training rows.
+
+usage: bench/published_fit.py ROWS MODELS [--write]
+
+ROWS: the folder of rows_*.csv (docs/experiments/published.md says where they come from). MODELS: the
+layers of their models, as bench/published.py writes them. Prints the error of the fit, and what it
+is on architectures and model families that were held out; --write puts the parameters into
+lib/cost/KernelParameters.def and lib/cost/Architectures.def.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+from kernel_model import (
+    ARCHITECTURES, TABLE, Device, Model, read_architectures, read_device, read_parameters, step,
+    update,
+)  # fmt: skip
+from published_rows import Row, read_rows
+
+FITTED = {  # by architecture; the other rates are those of kernels, or of no row
+    "volta": ("fp32", "half"), "ampere": ("fp32", "tf32", "half"), "ampere-ga10x": ("half",),
+    "hopper": ("fp32",), "cdna": ("fp32",), "cdna2": ("fp32",),
+}  # fmt: skip
+MOST = {  # of a parameter; "/": of a share
+    "floorMicroseconds": 8.0, "weightGradient": 1.0, "softmax": 1.0, "batched": 1.0,
+    "elementwise": 1.0, "convolutionHalf": 1.1, "/": 1.0,
+}  # fmt: skip
+FIXED = ("hostMicroseconds",)  # large batches do not show it: from vTrain's rows and docs/experiments/gpu.md
+PULL = 0.02  # of the logarithm of a parameter towards where the fit starts
+
+
+class Fit:
+    def __init__(self, rows: Sequence[Row], models: dict[str, Model]) -> None:
+        self.rows = list(rows)
+        self.models = models
+        self.devices = {row.device: read_device(row.device) for row in rows}
+        self.start = self.flatten(read_parameters(), read_architectures())
+
+    @staticmethod
+    def flatten(parameters: dict, architectures: dict) -> dict[str, float]:
+        values = dict(parameters)
+        for name, keys in FITTED.items():
+            for key in keys:
+                values[f"{name}/{key}"] = architectures[name][key]
+        return values
+
+    def predict(self, row: Row, values: dict[str, float]) -> float:
+        device, model = self.devices[row.device], self.models[row.model]
+        shares = dict(ALL_SHARES[device.architecture])
+        for key in FITTED.get(device.architecture, ()):
+            shares[key] = values[f"{device.architecture}/{key}"]
+        samples = row.batch / row.gpus / row.micro
+        last = row.layout == "nhwc"
+        forward, backward = step(model, device, samples, row.precision, last, values, shares)
+        seconds = row.micro * (forward + backward)
+        if row.kind == "fb":
+            return seconds
+        seconds += update(model, device, row.optimizer, values, shares)
+        seconds += (row.micro - 1) * update(model, device, "sgd", values, shares)
+        if row.gpus > 1:
+            bandwidth = {"nvlink2": 150e9, "nvlink3": 300e9, "nvlink4": 450e9}[row.link]
+            seconds += 2 * (row.gpus - 1) / row.gpus * float(model.dense.sum()) / bandwidth
+        return seconds
+
+    def errors(self, values: dict[str, float], rows: Sequence[Row]) -> np.ndarray:
+        return np.array([math.log(self.predict(row, values) / row.seconds) for row in rows])
+
+    def loss(self, values: dict[str, float], rows: Sequence[Row]) -> float:
+        error = np.abs(self.errors(values, rows))
+        drift = [math.log(values[k] / self.start[k]) for k in values if self.start[k] > 0]
+        # Half way between the median and the mean: outliers count, and do not decide.
+        return float(np.mean(np.sqrt(error**2 + 0.03**2))) + PULL * float(np.mean(np.square(drift)))
+
+    def run(self, rows: Sequence[Row], rounds: int = 12) -> dict[str, float]:
+        """Coordinate descent over the logarithms."""
+        values, width = dict(self.start), 0.25
+        best = self.loss(values, rows)
+        for _ in range(rounds):
+            improved = False
+            for key in values:
+                if key in FIXED:
+                    continue
+                for factor in (math.exp(width), math.exp(-width)):
+                    trial = dict(values)
+                    trial[key] = values[key] * factor
+                    if trial[key] > MOST.get(key, MOST["/"] if "/" in key else math.inf):
+                        continue
+                    if (loss := self.loss(trial, rows)) < best - 1e-7:
+                        best, values, improved = loss, trial, True
+                        break
+            if not improved:
+                width /= 2
+        return values
+
+
+ALL_SHARES = read_architectures()
+
+
+def summary(errors: np.ndarray) -> str:
+    relative = np.abs(np.expm1(errors))
+    return f"median {np.median(relative):.1%}, ninth decile {np.quantile(relative, 0.9):.1%}"
+
+
+def held_out(fit: Fit, groups: Callable[[Row], str], rows: Sequence[Row]) -> np.ndarray:
+    """Errors of each group by a fit to the others."""
+    found = np.zeros(len(rows))
+    for group in sorted({groups(row) for row in rows}):
+        values = fit.run([row for row in rows if groups(row) != group], rounds=6)
+        own = [index for index, row in enumerate(rows) if groups(row) == group]
+        found[own] = fit.errors(values, [rows[index] for index in own])
+        print(f"  without {group}: {summary(found[own])}", flush=True)
+    return found
+
+
+def write(values: dict[str, float]) -> None:
+    text = TABLE.read_text()
+    for name, value in values.items():
+        if "/" not in name:
+            text = re.sub(rf"(PARAMETER\({name}, )[\d.e-]+", rf"\g<1>{value:.3g}", text)
+    TABLE.write_text(text)
+    text = ARCHITECTURES.read_text()
+    order = ("fp32", "tf32", "half", "bandwidth")
+    for name, keys in FITTED.items():
+        shares = dict(ALL_SHARES[name])
+        for key in keys:
+            shares[key] = values[f"{name}/{key}"]
+        numbers = ", ".join(f"{shares[key]:.2f}" for key in order)
+        text = re.sub(rf'(ARCHITECTURE\("{name}"), .*\)', rf"\g<1>, {numbers})", text)
+    ARCHITECTURES.write_text(text)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("rows", type=Path)
+    parser.add_argument("models", type=Path)
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--held-out", action="store_true", help="fit without each group, too")
+    options = parser.parse_args()
+    rows = [row for row in read_rows(options.rows) if not row.stages]
+    models = {name: Model(options.models / f"{name}.layers.json") for name in {r.model for r in rows}}
+    fit = Fit(rows, models)
+    print(f"{len(rows)} rows, before: {summary(fit.errors(fit.start, rows))}", flush=True)
+    values = fit.run(rows)
+    errors = fit.errors(values, rows)
+    print(f"fitted: {summary(errors)}")
+    for index in np.argsort(-np.abs(errors))[:25]:
+        print(f"  {math.expm1(errors[index]):+.0%} {rows[index].name} {rows[index].kind}")
+    for key in ("device", "family", "source"):
+        for group in sorted({getattr(row, key) for row in rows}):
+            own = np.array([e for e, row in zip(errors, rows) if getattr(row, key) == group])
+            print(f"  {group}: {len(own)} rows, {summary(own)}, bias {math.expm1(np.median(own)):+.1%}")
+    for name, value in values.items():
+        print(f"  {name}: {fit.start[name]:.3g} -> {value:.3g}")
+    if options.held_out:
+        print("held out by architecture:")
+        print(summary(held_out(fit, lambda row: fit.devices[row.device].architecture, rows)))
+        print("held out by model family:")
+        print(summary(held_out(fit, lambda row: row.family, rows)))
+    if options.write:
+        write(values)
+
+
+if __name__ == "__main__":
+    main()

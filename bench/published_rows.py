@@ -1,0 +1,62 @@
+"""Published training rows (docs/experiments/published.md), and the types of the catalogue that ran them."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+
+DEVICES = {
+    "A100-80-SXM": "a100-sxm4-80gb", "A100-40-SXM": "a100-sxm4-40gb",
+    "A100-80-PCIE": "a100-pcie-80gb", "V100-SXM-16": "v100-sxm2-16gb",
+    "V100-SXM-32": "v100-sxm2-32gb", "V100-PCIE-32": "v100-pcie-32gb", "3090": "rtx-3090",
+    "H100-SXM": "h100-sxm5-80gb", "L4": "l4", "MI100": "mi100", "MI210": "mi210", "MI250": "mi250",
+}  # fmt: skip
+FAMILIES = {
+    "bert": "encoder", "gpt": "decoder", "opt": "decoder", "vit": "vision transformer",
+    "swin": "vision transformer", "convnext": "convnext", "unet": "unet", "resnet": "resnet",
+    "resnext": "resnet", "wide": "resnet", "vgg": "vgg", "densenet": "densenet",
+    "inception": "inception", "efficientnet": "mobile", "mobilenet": "mobile", "regnet": "regnet",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Row:
+    source: str
+    device: str  # of the catalogue
+    model: str
+    batch: int
+    gpus: int
+    micro: int
+    precision: str
+    optimizer: str
+    layout: str  # "nchw", "nhwc" or ""
+    link: str
+    stages: str  # "", "dp4", "pp4_1"
+    kind: str  # "step", "fb" (passes only), "multi"
+    seconds: float  # of a step
+
+    @property
+    def family(self) -> str:
+        return next(value for key, value in FAMILIES.items() if self.model.startswith(key))
+
+    @property
+    def name(self) -> str:
+        layout = f" {self.layout}" if self.layout else ""
+        return f"{self.model}, {self.batch} on {self.gpus}x{self.device}, {self.precision}{layout}"
+
+
+def read_rows(folder: Path) -> list[Row]:
+    rows = []
+    for path in sorted(folder.glob("rows_*.csv")):
+        lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
+        for each in csv.DictReader(lines):
+            batch, kind = int(each["batch"]), each["kind"]
+            passes = float(each["fwd"] or 0) + float(each["bwd"] or 0)
+            seconds = passes if kind == "fb" else batch / float(each["ips"])
+            rows.append(Row(
+                each["src"], DEVICES[each["dev"]], each["model"], batch, int(each["gpus"]),
+                int(each["micro"]), each["prec"], each["opt"], each["layout"], each["link"],
+                each["stages"], kind, seconds,
+            ))  # fmt: skip
+    return rows
