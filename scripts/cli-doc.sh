@@ -23,7 +23,7 @@ work.
 | 2 | no plan meets the constraints (stdout says why), or a check failed |
 | 3 | internal error; please report it |
 TEXT
-for command in import profile compile evaluate inspect diff replan verify simulate schedule run export calibrate explain completion; do
+for command in import profile compile evaluate inspect diff replan verify simulate schedule run export calibrate devices links explain completion; do
   printf '\n## heterplan %s\n\n```\n' "$command"
   "$heterplan" "$command" --help | sed -e 's/[[:space:]]*$//' -e '/./,$!d' | sed -e :a -e '/^\n*$/{$d;N;ba' -e '}'
   printf '```\n'

@@ -71,7 +71,7 @@ std::string idleText(const Plan &plan, const Cluster &cluster) {
 }
 
 FlopsPerSecond peakOf(const PeakRates &rates, Precision precision) {
-  FlopsPerSecond peak = precision == Precision::Bf16   ? rates.bf16
+  FlopsPerSecond peak = isHalf(precision)              ? rates.half()
                         : precision == Precision::Tf32 ? rates.tf32
                                                        : rates.fp32;
   return peak.value() > 0 ? peak : rates.fp32;

@@ -5,11 +5,13 @@
 #include "support/Yaml.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
 #include <algorithm>
 #include <cstdlib>
+#include <tuple>
 
 using namespace llvm;
 
@@ -19,19 +21,67 @@ namespace {
 constexpr auto required = Presence::Required;
 constexpr auto optional = Presence::Optional;
 
-/// The names of `entries` that look most like `name`, for a note.
+/// The words of a product name in lower case: runs of letters with the digits behind them, where a
+/// run of several letters is a word of its own ("RTX3090-Ti": rtx, 3090, ti; "A100": a100).
+std::vector<std::string> wordsOf(StringRef name) {
+  std::vector<std::string> words;
+  bool joins = false;
+  for (char letter : name) {
+    if (!isAlnum(letter)) {
+      joins = false;
+      continue;
+    }
+    bool changes = joins && isDigit(letter) != isDigit(words.back().back());
+    if (!joins || (changes && words.back().size() > 1))
+      words.emplace_back();
+    words.back() += toLower(letter);
+    joins = true;
+  }
+  return words;
+}
+
+/// The names of `entries` that look most like `name`, for a note: those of the same product first.
 template <typename Entry>
 std::string nearest(StringRef name, const std::map<std::string, Entry> &entries) {
   constexpr size_t shown = 4;
-  std::vector<std::pair<unsigned, StringRef>> ranked;
+  const StringRef stated = name.take_front(100);
+  const std::string lower = stated.lower();
+  const std::vector<std::string> wanted = wordsOf(stated);
+  std::vector<std::tuple<int, unsigned, StringRef>> ranked;
   ranked.reserve(entries.size());
-  for (const auto &[known, entry] : entries)
-    ranked.emplace_back(name.take_front(100).edit_distance(known), known);
+  for (const auto &[known, entry] : entries) {
+    const std::vector<std::string> words = wordsOf(known);
+    int shared = 0; // numbers tell products apart, words only makers
+    for (const std::string &word : wanted)
+      if (is_contained(words, word))
+        shared += any_of(word, isDigit) ? 4 : 1;
+    ranked.emplace_back(-shared, StringRef(lower).edit_distance(known), known);
+  }
   llvm::sort(ranked);
   std::string text = ranked.empty() ? "the catalogue is empty" : "the nearest are ";
   for (size_t i = 0; i < std::min(shown, ranked.size()); ++i)
-    text += (i ? ", " : "") + ranked[i].second.str();
+    text += (i ? ", " : "") + std::get<StringRef>(ranked[i]).str();
   return text;
+}
+
+/// The vendor of a device that is called as its product is; empty: not known.
+std::string vendorOf(StringRef name, const std::map<std::string, DeviceType> &entries) {
+  const std::vector<std::string> words = wordsOf(name);
+  for (const auto &[known, entry] : entries)
+    if (entry.deviceClass == DeviceClass::Gpu)
+      for (const std::string &word : wordsOf(known))
+        if (word.size() > 1 && any_of(word, isDigit) && !isDigit(word.front()) &&
+            is_contained(words, word))
+          return entry.vendor;
+  static const std::pair<const char *, const char *> makers[] = {
+      {"nvidia", "nvidia"}, {"geforce", "nvidia"}, {"rtx", "nvidia"},   {"gtx", "nvidia"},
+      {"tesla", "nvidia"},  {"quadro", "nvidia"},  {"titan", "nvidia"}, {"gh", "nvidia"},
+      {"amd", "amd"},       {"radeon", "amd"},     {"instinct", "amd"}, {"mi", "amd"},
+      {"rx", "amd"},        {"intel", "intel"},    {"arc", "intel"},    {"gaudi", "intel"}};
+  for (const auto &[maker, vendor] : makers)
+    if (is_contained(words, maker))
+      return vendor;
+  return "";
 }
 
 /// Paths of the *.yaml files of `folder`, sorted.
@@ -95,6 +145,11 @@ void merge(const DeviceType &known, DeviceType &type) {
   keep(stated.fp32, rates.fp32);
   keep(stated.tf32, rates.tf32);
   keep(stated.bf16, rates.bf16);
+  keep(stated.fp16, rates.fp16);
+  keep(stated.sustained.fp32, rates.sustained.fp32);
+  keep(stated.sustained.tf32, rates.sustained.tf32);
+  keep(stated.sustained.half, rates.sustained.half);
+  keep(stated.sustained.memory, rates.sustained.memory);
   keep(stated.memory, rates.memory);
   if (!stated.source.empty())
     rates.source = stated.source + "; the rest: " + rates.source;
@@ -108,6 +163,10 @@ void merge(const DeviceType &known, DeviceType &type) {
     type.cores = known.cores;
   if (!type.overhead)
     type.overhead = known.overhead;
+  if (type.vendor.empty())
+    type.vendor = known.vendor;
+  if (type.architecture.empty())
+    type.architecture = known.architecture;
 }
 } // namespace
 
@@ -132,6 +191,13 @@ Expected<DeviceType> parseCatalogueDevice(StringRef text, StringRef path) {
            rateField("fp32", required, rates.fp32),
            rateField("tf32", optional, rates.tf32),
            rateField("bf16", optional, rates.bf16),
+           rateField("fp16", optional, rates.fp16),
+           textField("vendor", optional, device.vendor),
+           textField("architecture", optional, device.architecture),
+           {"sustained", optional,
+            [&](const YamlNode &node) {
+              return readSustained(node, "sustained rates", rates.sustained);
+            }},
            bandwidthField(rates.memory),
            {"price_per_hour", required,
             [&](const YamlNode &node) { return readNumber(node, "price_per_hour", 1e6, price); }},
@@ -162,6 +228,10 @@ Expected<Link> parseCatalogueLink(StringRef text, StringRef path) {
           *root, "a link of the catalogue",
           {textField("name", required, link.name),
            bandwidthField(link.bandwidth),
+           {"pair_bandwidth", optional,
+            [&](const YamlNode &node) {
+              return readBandwidth(node, "pair_bandwidth", link.pairBandwidth);
+            }},
            {"latency", required,
             [&](const YamlNode &node) { return readLatency(node, "latency", link.latency); }},
            textField("source", required, link.source)}))
@@ -212,10 +282,22 @@ const Link *Catalogue::link(StringRef name) const {
   return entry == linkEntries.end() ? nullptr : &entry->second;
 }
 
+void Catalogue::completeByHand(DeviceType &type) const {
+  if (type.vendor.empty() && type.deviceClass == DeviceClass::Gpu)
+    type.vendor = vendorOf(type.name, deviceEntries);
+  // Without rates nothing is known of the device, and its memory is that of tensors alone.
+  auto memory = memoryEntries.find(nameOf(type.deviceClass));
+  if (!type.overhead && type.rates && type.deviceClass == DeviceClass::Gpu &&
+      memory != memoryEntries.end())
+    type.overhead = memory->second.overhead;
+}
+
 Error Catalogue::resolve(Cluster &cluster) const {
   for (DeviceType &type : cluster.types) {
-    if (type.catalogue.empty())
+    if (type.catalogue.empty()) {
+      completeByHand(type);
       continue;
+    }
     const DeviceType *known = device(type.catalogue);
     if (!known)
       return Diagnostic(Diag::NoCatalogueEntry, type.catalogueLocation)

@@ -38,6 +38,10 @@ public:
   const std::map<std::string, Link> &links() const { return linkEntries; }
 
 private:
+  /// What is known of a type without an entry: the vendor by its name, and on a GPU with rates the
+  /// overhead of the class.
+  void completeByHand(DeviceType &type) const;
+
   std::map<std::string, DeviceType> deviceEntries;
   std::map<std::string, Link> linkEntries;
   std::map<std::string, ClassMemory> memoryEntries; // by device class

@@ -21,6 +21,7 @@ LookupSpeed lookupSpeed(const Link &link) {
 /// Where devices of a group may be: nodes that are in one zone and at the same ends of links.
 struct Site {
   const NodeGroup *node; // one of them
+  int nodes;             // how many
   StringRef type;        // DeviceType::stated
   std::string place;     // zone, and ends of links
 };
@@ -31,24 +32,34 @@ std::vector<Site> sitesOf(const Cluster &cluster, const DeviceGroup &group) {
     for (const NodeGroup &node : cluster.nodes) {
       if (!node.devices.count(cluster.types[type].name))
         continue;
-      Site site{&node, cluster.types[type].stated(), node.zone + '\n'};
+      Site site{&node, node.count, cluster.types[type].stated(), node.zone + '\n'};
       for (const PlaceLink &link : cluster.links)
         for (const std::string &end : {link.from, link.to})
           site.place += isAt(cluster, node, site.type, end) ? '1' : '0';
-      if (none_of(sites, [&](const Site &known) {
-            return known.place == site.place && known.type == site.type;
-          }))
+      auto known = find_if(sites, [&](const Site &other) {
+        return other.place == site.place && other.type == site.type;
+      });
+      if (known == sites.end())
         sites.push_back(std::move(site));
+      else
+        known->nodes += node.count;
     }
   return sites;
 }
 
-/// The slowest network between a node of `from` and one of `to`.
+/// Whether both are one and the same node, which needs no network to reach itself.
+bool isOneNode(const Site &a, const Site &b) {
+  return a.node == b.node && a.nodes == 1 && b.nodes == 1;
+}
+
+/// The slowest network between a node of `from` and another one of `to`.
 Link networkOf(const Cluster &cluster, const DeviceGroup &from, const DeviceGroup &to) {
   std::optional<Link> slowest;
   const std::vector<Site> ends = sitesOf(cluster, to);
   for (const Site &a : sitesOf(cluster, from))
     for (const Site &b : ends) {
+      if (isOneNode(a, b))
+        continue;
       const Link &link = networkBetween(cluster, *a.node, a.type, *b.node, b.type);
       slowest = slowest ? slower(*slowest, link) : link;
     }
@@ -60,11 +71,19 @@ Link networkOf(const Cluster &cluster, const DeviceGroup &group) {
   return networkOf(cluster, group, group);
 }
 
+/// `link` as two devices alone have it: in a mesh only some of its links lie between them.
+Link ofPair(Link link) {
+  if (link.pairBandwidth.value() > 0)
+    link.bandwidth = std::min(link.bandwidth, link.pairBandwidth);
+  return link;
+}
+
 CollectiveCost ringCost(int members, const Link &link) {
   if (members < 2)
     return {};
   double steps = 2.0 * (members - 1);
-  LinkSpeed speed = link.allReduce.value_or(LinkSpeed{link.bandwidth, link.latency});
+  const Link used = members == 2 ? ofPair(link) : link;
+  LinkSpeed speed = link.allReduce.value_or(LinkSpeed{used.bandwidth, used.latency});
   return {speed.latency * steps, steps / members / speed.bandwidth.value(), link.provenance};
 }
 } // namespace
@@ -162,7 +181,7 @@ Seconds TransferPath::time(Samples fromShare, Samples toShare, Bytes perSample, 
 
 TransferPath pathInNode(const Cluster &cluster, const DeviceGroup &from, const DeviceGroup &to) {
   const Link network = networkOf(cluster, from, to);
-  return {linkInNode(cluster, {&from, &to}), 1, 1,
+  return {ofPair(linkInNode(cluster, {&from, &to})), 1, 1,
           TransferPath::Network{{network.bandwidth, network.latency},
                                 shapeOf(cluster, from).devicesPerNode,
                                 shapeOf(cluster, to).devicesPerNode}};
@@ -170,7 +189,7 @@ TransferPath pathInNode(const Cluster &cluster, const DeviceGroup &from, const D
 
 TransferPath transferPath(const Cluster &cluster, const DeviceGroup &from, const DeviceGroup &to) {
   if (const NodeGroup *node = commonNode(cluster, {&from, &to}))
-    return {node->link, 1, 1};
+    return {ofPair(node->link), 1, 1};
   if (from.besideNext && to.besideBefore)
     return pathInNode(cluster, from, to);
   return {networkOf(cluster, from, to), shapeOf(cluster, from).devicesPerNode,
@@ -181,7 +200,7 @@ TransferPath nestedTransferPath(const Cluster &cluster, const DeviceGroup &from,
                                 const DeviceGroup &to) {
   GroupShape larger = shapeOf(cluster, from.deviceCount() > to.deviceCount() ? from : to);
   if (larger.nodes == 1)
-    return {larger.intra, 1, 1};
+    return {ofPair(larger.intra), 1, 1};
   return transferPath(cluster, from, to);
 }
 

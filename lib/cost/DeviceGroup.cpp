@@ -17,6 +17,10 @@ namespace heterplan {
 Link slower(const Link &a, const Link &b) {
   Link result = a.bandwidth <= b.bandwidth ? a : b;
   result.latency = std::max(a.latency, b.latency);
+  auto ofPair = [](const Link &link) {
+    return link.pairBandwidth.value() > 0 ? link.pairBandwidth : link.bandwidth;
+  };
+  result.pairBandwidth = std::min(ofPair(a), ofPair(b));
   result.provenance = std::max(a.provenance, b.provenance);
   if (a.allReduce && b.allReduce)
     result.allReduce = {std::min(a.allReduce->bandwidth, b.allReduce->bandwidth),

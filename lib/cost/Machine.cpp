@@ -122,17 +122,36 @@ Machine readMachine(StringRef root) {
   return machine;
 }
 
+namespace {
+/// How many words of the entry called `name` are in `words`; 0 where one is missing. Drivers may
+/// leave out the size of the memory, and the socket where it is SXM.
+int sharedWords(StringRef name, ArrayRef<std::string> words) {
+  SmallVector<StringRef, 6> parts;
+  name.split(parts, '-');
+  int shared = 0;
+  for (StringRef part : parts) {
+    if (is_contained(words, part.str()))
+      ++shared;
+    else if (!part.endswith("gb") && !part.startswith("sxm"))
+      return 0;
+  }
+  return shared;
+}
+} // namespace
+
 const DeviceType *entryFor(const GpuFacts &gpu, const Catalogue &catalogue) {
   SmallVector<std::string, 6> words = wordsOf(gpu.name);
   const DeviceType *found = nullptr;
+  int most = 0;
   for (const auto &[name, entry] : catalogue.devices()) {
-    std::string family = StringRef(name).split('-').first.str();
-    bool fits = entry.deviceClass == DeviceClass::Gpu && is_contained(words, family) &&
-                std::abs(entry.memory / gpu.memory - 1) < 0.1;
-    if (fits && found)
-      return nullptr;
-    if (fits)
+    if (entry.deviceClass != DeviceClass::Gpu || std::abs(entry.memory / gpu.memory - 1) >= 0.1)
+      continue;
+    int shared = sharedWords(name, words);
+    if (shared == most)
+      found = nullptr; // two fit alike
+    if (shared > most)
       found = &entry;
+    most = std::max(most, shared);
   }
   return found;
 }

@@ -47,7 +47,7 @@ Bytes trainedMemory(Bytes parameters, Bytes largestLayer, Optimizer optimizer,
 }
 
 Bytes roundedWeights(Bytes parameters, Precision precision) {
-  return precision == Precision::Bf16 ? parameters / 2 : Bytes();
+  return isHalf(precision) ? parameters / 2 : Bytes();
 }
 
 int64_t mostRows(const SparseTable &table, int devices) {
@@ -61,17 +61,26 @@ Bytes tableMemory(const SparseTable &table, int64_t rows, Optimizer optimizer,
   return table.rowBytes() * (held * (parameterCopies(optimizer) - 1) + touched);
 }
 
+Bytes workspaceBeyond(const LayerGraph &graph, int begin, int end) {
+  Bytes beyond{}, later{};
+  for (int index = end; index-- > begin;) {
+    beyond = std::max(beyond, graph.layers[index].workspaceBytes - later);
+    later += graph.layers[index].activationBytes;
+  }
+  return beyond;
+}
+
 Bytes deviceMemory(const LayerGraph &graph, int begin, int end, const Cut &boundary,
                    Optimizer optimizer, Samples share, int inFlight) {
   assert(0 <= begin && begin <= end && end <= graph.size());
-  Bytes parameters{}, buffers{}, activations = boundary.forwardBytes, workspace{};
+  Bytes parameters{}, buffers{}, activations = boundary.forwardBytes;
   for (int index = begin; index < end; ++index) {
     const Layer &layer = graph.layers[index];
     parameters += layer.denseBytes();
     buffers += layer.bufferBytes;
     activations += layer.activationBytes;
-    workspace = std::max(workspace, layer.workspaceBytes);
   }
+  Bytes workspace = workspaceBeyond(graph, begin, end);
   double samples = static_cast<double>(share.value());
   return parameters * parameterCopies(optimizer) + buffers +
          (activations * samples + boundary.fixedBytes) * inFlight + workspace * samples;

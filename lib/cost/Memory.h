@@ -37,11 +37,16 @@ int64_t mostRows(const SparseTable &table, int devices);
 /// the rows that samples of one global batch look up, all of which may lie there.
 Bytes tableMemory(const SparseTable &table, int64_t rows, Optimizer optimizer, Samples globalBatch);
 
+/// What layers [begin, end) have under way in the backward pass beyond their activations, per
+/// sample: a layer's workspace is there when the activations of the layers behind it are not any
+/// more.
+Bytes workspaceBeyond(const LayerGraph &graph, int begin, int end);
+
 /// Need, sparse tables not counted, of a device that holds layers [begin, end) of `graph` and
 /// processes `share` samples of each of `inFlight` micro-batches at a time:
 ///   copies·dense parameters + buffers + inFlight·(share·(activations + received boundary) + fixed
-///   part of the boundary) + share·workspace
-/// `boundary` is what crosses the cut at `begin`; workspace is that of the largest layer. It is a
+///   part of the boundary) + share·workspaceBeyond
+/// `boundary` is what crosses the cut at `begin`. It is a
 /// lower bound of what plans count (StageMemory), as it leaves out what is sent or comes and goes.
 Bytes deviceMemory(const LayerGraph &graph, int begin, int end, const Cut &boundary,
                    Optimizer optimizer, Samples share, int inFlight);

@@ -1,5 +1,8 @@
 #include "cost/ProfiledModel.h"
 
+#include <algorithm>
+#include <cmath>
+
 using namespace llvm;
 
 namespace heterplan {
@@ -27,6 +30,23 @@ Expected<LayerCost> ProfiledModel::price(const Layer &layer, const DeviceType &d
          << "' (asked at batch " << batch.value() << ")";
 }
 
+namespace {
+/// Half way between what other layers of the class say and the model, whose interval is narrow:
+/// neither is known to be the better one, and what lies outside of the interval is an
+/// extrapolation.
+void drawTowards(const LayerCost &modelled, LayerCost &inferred) {
+  const double most = std::exp(modelled.halfWidth / 2);
+  auto draw = [&](Seconds model, Seconds &time) {
+    if (model > Seconds(0) && time > Seconds(0))
+      time = model * std::clamp(std::sqrt(time.value() / model.value()), 1 / most, most);
+  };
+  draw(modelled.forward, inferred.forward);
+  draw(modelled.backward, inferred.backward);
+  inferred.halfWidth = std::min(inferred.halfWidth > 0 ? inferred.halfWidth : modelled.halfWidth,
+                                modelled.halfWidth);
+}
+} // namespace
+
 bool ProfiledModel::mayFall(const Layer &layer, const DeviceType &device) const {
   const ProfileSeries *series = database.find(layer, model, device);
   return series && series->falls();
@@ -41,6 +61,8 @@ Expected<LayerCost> ProfiledModel::infer(const Layer &layer, const DeviceType &d
     return fallback->price(layer, device, batch);
   std::optional<Seconds> update = regression->update(layer, device);
   Expected<LayerCost> modelled = fallback->price(layer, device, batch);
+  if (modelled && modelled->halfWidth > 0)
+    drawTowards(*modelled, *inferred);
   if (update) {
     inferred->update = *update;
     inferred->accumulate = modelled ? modelled->accumulate : *update; // which moves no less

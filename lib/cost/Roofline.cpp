@@ -1,5 +1,7 @@
 #include "cost/Roofline.h"
 
+#include "cost/KernelModel.h"
+
 #include <algorithm>
 #include <cassert>
 
@@ -85,6 +87,27 @@ int updateTraffic(Optimizer optimizer) {
   return 7;
 }
 
+/// Tables are not products: a sparse gradient has the rows that were looked up, and a dense one is
+/// filled once.
+LayerCost RooflineModel::priceKernels(const Layer &layer, const DeviceType &device,
+                                      Samples batch) const {
+  const PassTimes passes = kernelTimes(layer, device, batch, {precision, format});
+  const BytesPerSecond streaming = kernelRates(device, precision).memory * elementwiseShare();
+  const Bytes dense = layer.denseBytes();
+  const Bytes rows = layer.lookupBytes() * (double(batch.value()) * updateTraffic(optimizer));
+  LayerCost cost;
+  cost.halfWidth = kernelHalfWidth(layer.kind, device);
+  cost.forward = passes.forward;
+  cost.backward = passes.backward + rows / streaming;
+  if (layer.kind == LayerKind::Embedding)
+    cost.backward += dense / streaming;
+  if (dense.value() > 0) {
+    cost.update = dense * double(updateTraffic(optimizer)) / streaming;
+    cost.accumulate = dense * double(updateTraffic(Optimizer::Sgd)) / streaming;
+  }
+  return cost;
+}
+
 Expected<LayerCost> RooflineModel::price(const Layer &layer, const DeviceType &device,
                                          Samples batch) const {
   if (!device.rates)
@@ -98,6 +121,8 @@ Expected<LayerCost> RooflineModel::price(const Layer &layer, const DeviceType &d
                .note({}, "give a profile with an entry for it, or state its flops and bytes")
            << "layer '" << layer.name << "' is opaque and states no work, so its time on '"
            << device.name << "' cannot be modelled";
+  if (device.deviceClass == DeviceClass::Gpu)
+    return priceKernels(layer, device, batch);
   double samples = static_cast<double>(batch.value());
   Limits limits = limitsOf(layer.kind, device, precision);
   ParameterTraffic traffic = parameterTraffic(layer.kind);

@@ -79,6 +79,8 @@ const StageMemory::Largest &StageMemory::largestOf(LayerRange range) {
         dense += parameter.bytes;
     entry->second.dense = std::max(entry->second.dense, dense);
   }
+  if (isNew)
+    entry->second.beyond = workspaceBeyond(graph, range.begin, range.end);
   return entry->second;
 }
 
@@ -113,7 +115,8 @@ StageMemory::Frame StageMemory::frameOf(LayerRange range, int replicas, bool rec
                       (through.buffers - before.buffers) + tables(range, replicas) +
                       received.fixedGradient + frame.sent.fixedGradient;
   frame.model.underWay = most.workspace;
-  frame.model.workspace = most.workspace + received.backward + frame.sent.backward; // and messages
+  frame.model.workspace = (recomputes ? most.workspace : most.beyond) + received.backward +
+                          frame.sent.backward; // and messages
   (recomputes ? frame.model.fixed : frame.weightsInFlight) += weights;
   return frame;
 }

@@ -109,6 +109,8 @@ private:
   /// The largest of some layers.
   struct Largest {
     Bytes workspace{}, dense{};
+    /// Of the workspaces, beyond the activations that later layers have given back by then.
+    Bytes beyond{};
   };
   /// What a number of segments keeps.
   struct Segments {

@@ -27,7 +27,7 @@ Error verifyRates(const DeviceType &type) {
   // The catalogue fills in what is 0.
   auto holds = type.catalogue.empty() ? isPositive : isNotNegative;
   if (holds(rates.fp32.value()) && holds(rates.memory.value()) &&
-      isNotNegative(rates.tf32.value()) && isNotNegative(rates.bf16.value()))
+      isNotNegative(rates.tf32.value()) && isNotNegative(rates.half().value()))
     return Error::success();
   return Diagnostic(Diag::OutOfRange, type.location)
          << "device type '" << type.name

@@ -17,19 +17,34 @@
 
 namespace heterplan {
 
+struct YamlNode;
+
 /// Where a figure comes from. Ordered from best to worst: a sum is as good as its worst part.
 enum class Provenance { Measured, Interpolated, Regressed, Modelled, Assumed };
 constexpr int provenances = 5; // how many there are
 const char *nameOf(Provenance provenance);
 
+/// What the best kernels of a device reach over seconds, where power and clocks are limited too.
+struct SustainedRates {
+  FlopsPerSecond fp32{}, tf32{}; // 0: not stated
+  FlopsPerSecond half{};         // 16 bits, sums in fp32
+  BytesPerSecond memory{};
+  bool operator==(const SustainedRates &) const = default;
+};
+
 /// Peak rates of a device as its maker states them, dense.
 struct PeakRates {
   FlopsPerSecond fp32{};
   FlopsPerSecond tf32{}; // 0 where the device has none
-  FlopsPerSecond bf16{}; // bf16 or fp16 tensor cores; 0 where the device has none
+  FlopsPerSecond bf16{}; // 0 where the device has no units for it
   BytesPerSecond memory{};
-  std::string source; // where the figures were read
+  std::string source;    // where the figures were read
+  FlopsPerSecond fp16{}; // where it is not that of bf16; 0 where the device has no units for it
+  SustainedRates sustained{};
   bool operator==(const PeakRates &) const = default;
+
+  /// Of 16 bits, with sums in fp32.
+  FlopsPerSecond half() const { return std::max(bf16, fp16); }
 };
 
 /// What a rank takes of its device: `constant` for the process (interpreter, libraries, buffers of
@@ -71,6 +86,8 @@ struct DeviceType {
   /// How fast it computes, as a multiple of what profiles and the catalogue say of it.
   double speed = 1;
   MemoryOverhead overhead{};
+  std::string vendor{};       // "nvidia", "amd", ...; empty: not known
+  std::string architecture{}; // one of cost/Architectures.def; empty: not known
 };
 
 /// Moving s bytes takes latency + s/bandwidth.
@@ -100,6 +117,8 @@ struct Link {
   Provenance provenance = Provenance::Modelled;
   /// As messages where not known.
   std::optional<LookupSpeed> lookup{};
+  /// Of two devices alone, where more have more of it (a mesh of links); 0: the same.
+  BytesPerSecond pairBandwidth{};
 };
 
 /// What each node of a group has beside its devices, as far as the file states it.
@@ -197,6 +216,9 @@ const Link &networkBetween(const Cluster &cluster, const NodeGroup &a, llvm::Str
 /// The part of each memory that plans keep free unless they are told: 0.05 where it is stated what
 /// ranks take beyond their tensors. Nothing elsewhere: there figures are of tensors alone.
 double defaultHeadroom(const Cluster &cluster);
+
+/// Reads `sustained: {fp32: ..., tf32: ..., half: ..., bandwidth: ...}`, each of which may be absent.
+llvm::Error readSustained(const YamlNode &node, const std::string &what, SustainedRates &rates);
 
 /// Reads a cluster file (docs/clusters.md). Errors carry line and column.
 llvm::Expected<Cluster> readCluster(llvm::StringRef path);

@@ -12,6 +12,21 @@ using namespace llvm;
 
 namespace heterplan {
 
+Error readSustained(const YamlNode &node, const std::string &what, SustainedRates &rates) {
+  auto rate = [&](const char *key, FlopsPerSecond &result) -> YamlField {
+    return {key, Presence::Optional, [=, &result](const YamlNode &value) {
+              return readFlopRate(value, std::string(key) + " of the " + what, result);
+            }};
+  };
+  return readMapping(node, what,
+                     {rate("fp32", rates.fp32),
+                      rate("tf32", rates.tf32),
+                      rate("half", rates.half),
+                      {"bandwidth", Presence::Optional, [&](const YamlNode &value) {
+                         return readBandwidth(value, "bandwidth of the " + what, rates.memory);
+                       }}});
+}
+
 namespace {
 constexpr int mostOfOneKind = 1'000'000;
 constexpr double highestSpeed = 1e3; // times what is stated or measured of a type
@@ -101,6 +116,19 @@ Error readDeviceType(const YamlEntry &entry, DeviceType &type) {
        rateField("fp32", owner, type.rates, &PeakRates::fp32),
        rateField("tf32", owner, type.rates, &PeakRates::tf32),
        rateField("bf16", owner, type.rates, &PeakRates::bf16),
+       rateField("fp16", owner, type.rates, &PeakRates::fp16),
+       {"vendor", optional,
+        [&](const YamlNode &node) { return readText(node, "vendor of " + owner, type.vendor); }},
+       {"architecture", optional,
+        [&](const YamlNode &node) {
+          return readText(node, "architecture of " + owner, type.architecture);
+        }},
+       {"sustained", optional,
+        [&](const YamlNode &node) {
+          if (!type.rates)
+            type.rates.emplace();
+          return readSustained(node, "sustained rates of " + owner, type.rates->sustained);
+        }},
        {"bandwidth", optional, [&](const YamlNode &node) {
           if (!type.rates)
             type.rates.emplace();

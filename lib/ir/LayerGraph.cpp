@@ -257,6 +257,15 @@ void sortTopologically(LayerGraph &graph) {
   }
 }
 
+LayerGraph underAutocast(LayerGraph graph) {
+  for (Layer &layer : graph.layers)
+    if (layer.autocast) {
+      layer.activationBytes = layer.autocast->activations;
+      layer.workspaceBytes = layer.autocast->workspace;
+    }
+  return graph;
+}
+
 Bytes totalParameterBytes(const LayerGraph &graph) {
   Bytes total{};
   for (const Layer &layer : graph.layers)

@@ -11,6 +11,7 @@
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -62,6 +63,34 @@ struct TableRows {
   TableRows operator*(double times) const { return {count * times, bytes * times}; }
 };
 
+/// The size of a matrix product, or of the product that a convolution is: `groups` independent ones
+/// of [rows, depth] with [depth, columns]. A sample has `rows` rows, or `groups` products where the
+/// kind is BatchedMatMul.
+struct ProductShape {
+  double rows = 0, columns = 0, depth = 0, groups = 1;
+  bool operator==(const ProductShape &) const = default;
+
+  explicit operator bool() const { return rows > 0 && columns > 0 && depth > 0; }
+};
+
+/// Kernels of one kind in a layer: those of one product, or of all operators of another kind. Work
+/// is that of one sample.
+struct KernelWork {
+  LayerKind kind = LayerKind::Opaque;
+  double count = 1; // of operators
+  Flops forwardFlops{}, backwardFlops{};
+  Bytes forwardBytes{}, backwardBytes{};       // activations read and written, in fp32
+  Bytes autocastForward{}, autocastBackward{}; // those under autocast, casts included
+  ProductShape product{};                      // of a product
+  bool operator==(const KernelWork &) const = default;
+};
+
+/// What a layer keeps and has under way where autocast computes in 16 bits, per sample.
+struct AutocastMemory {
+  Bytes activations{}, workspace{};
+  bool operator==(const AutocastMemory &) const = default;
+};
+
 struct Layer {
   std::string name;
   LayerKind kind = LayerKind::Opaque;
@@ -86,6 +115,9 @@ struct Layer {
   /// statistics of batch normalisation: how many sums one after another, and their bytes together.
   int64_t inPassAllReduces = 0;
   Bytes inPassAllReduceBytes{};
+  /// The kernels of its operators; empty in hand-written files: one of the layer's kind.
+  std::vector<KernelWork> kernels;
+  std::optional<AutocastMemory> autocast; // absent: as in fp32
   bool operator==(const Layer &) const = default;
 
   Bytes tableBytes() const;
@@ -161,6 +193,9 @@ struct LayerGraph {
 /// Numbers the layers so that tensors flow forward, keeping the given order where it can. A graph
 /// with a cycle is left as it is: `verify` then names a tensor of it.
 void sortTopologically(LayerGraph &graph);
+
+/// `graph` where autocast computes in 16 bits: with the activations and the workspace of that.
+LayerGraph underAutocast(LayerGraph graph);
 
 Bytes totalParameterBytes(const LayerGraph &graph); // a tied one is part of its first layer only
 Flops totalForwardFlops(const LayerGraph &graph);   // per sample

@@ -15,6 +15,37 @@ using namespace llvm;
 namespace heterplan {
 
 namespace {
+void writeKernel(const KernelWork &kernel, v1::KernelWork &form) {
+  form.set_kind(nameOf(kernel.kind));
+  form.set_count(kernel.count);
+  form.set_forward_flops(kernel.forwardFlops.value());
+  form.set_backward_flops(kernel.backwardFlops.value());
+  form.set_forward_bytes(kernel.forwardBytes.value());
+  form.set_backward_bytes(kernel.backwardBytes.value());
+  form.set_autocast_forward(kernel.autocastForward.value());
+  form.set_autocast_backward(kernel.autocastBackward.value());
+  if (!kernel.product)
+    return;
+  form.set_rows(kernel.product.rows);
+  form.set_columns(kernel.product.columns);
+  form.set_depth(kernel.product.depth);
+  form.set_groups(kernel.product.groups);
+}
+
+KernelWork readKernel(const v1::KernelWork &form, const Twine &place, NameReader &names) {
+  KernelWork kernel;
+  kernel.kind = names.named<LayerKind>(form.kind(), layerKindCount, place + ".kind");
+  kernel.count = form.count();
+  kernel.forwardFlops = Flops(form.forward_flops());
+  kernel.backwardFlops = Flops(form.backward_flops());
+  kernel.forwardBytes = Bytes(form.forward_bytes());
+  kernel.backwardBytes = Bytes(form.backward_bytes());
+  kernel.autocastForward = Bytes(form.autocast_forward());
+  kernel.autocastBackward = Bytes(form.autocast_backward());
+  kernel.product = {form.rows(), form.columns(), form.depth(), form.rows() > 0 ? form.groups() : 1};
+  return kernel;
+}
+
 void writeLayer(const Layer &layer, v1::Layer &form) {
   form.set_name(layer.name);
   form.set_kind(nameOf(layer.kind));
@@ -38,6 +69,12 @@ void writeLayer(const Layer &layer, v1::Layer &form) {
     tableForm.set_columns(double(table.columns));
     tableForm.set_type(nameOf(table.type));
     tableForm.set_lookups(double(table.lookups));
+  }
+  for (const KernelWork &kernel : layer.kernels)
+    writeKernel(kernel, *form.add_kernels());
+  if (layer.autocast) {
+    form.set_autocast_activation_bytes(layer.autocast->activations.value());
+    form.set_autocast_workspace_bytes(layer.autocast->workspace.value());
   }
   if (layer.inPassAllReduces == 0)
     return;
@@ -74,6 +111,12 @@ Layer readLayer(const v1::Layer &form, const std::string &place, NameReader &nam
   layer.parameters.assign(form.parameters().begin(), form.parameters().end());
   for (int i = 0; i < form.tables_size(); ++i)
     layer.tables.push_back(readTable(form.tables(i), place + ".tables[" + Twine(i) + "]", names));
+  for (int i = 0; i < form.kernels_size(); ++i)
+    layer.kernels.push_back(
+        readKernel(form.kernels(i), place + ".kernels[" + Twine(i) + "]", names));
+  if (form.has_autocast_activation_bytes() || form.has_autocast_workspace_bytes())
+    layer.autocast = {Bytes(form.autocast_activation_bytes()),
+                      Bytes(form.autocast_workspace_bytes())};
   layer.inPassAllReduces = int64_t(form.in_pass_all_reduces());
   layer.inPassAllReduceBytes = Bytes(form.in_pass_all_reduce_bytes());
   return layer;

@@ -33,8 +33,12 @@ const char *nameOf(Optimizer optimizer) {
   return names[static_cast<int>(optimizer)];
 }
 
+const char *nameOf(MemoryFormat format) {
+  return format == MemoryFormat::ChannelsLast ? "channels-last" : "channels-first";
+}
+
 const char *nameOf(Precision precision) {
-  static constexpr const char *names[] = {"fp32", "tf32", "bf16"};
+  static constexpr const char *names[] = {"fp32", "tf32", "bf16", "fp16"};
   return names[static_cast<int>(precision)];
 }
 

@@ -27,8 +27,14 @@ enum class Schedule : int {
 #include "ir/Schedules.def"
 };
 enum class Optimizer { Sgd, Momentum, Adam };
-enum class Precision { Fp32, Tf32, Bf16 };
-constexpr int precisions = 3; // how many there are
+enum class Precision { Fp32, Tf32, Bf16, Fp16 };
+constexpr int precisions = 4; // how many there are
+/// Whether autocast computes products in 16 bits.
+constexpr bool isHalf(Precision precision) {
+  return precision == Precision::Bf16 || precision == Precision::Fp16;
+}
+/// How the runtime lays out images and filters: NCHW, or NHWC (torch.channels_last).
+enum class MemoryFormat { ChannelsFirst, ChannelsLast };
 /// Which stages compute their activations again in the backward pass instead of keeping them. Auto:
 /// those that do not fit otherwise.
 enum class RecomputePolicy { Auto, Never, Always };
@@ -50,7 +56,8 @@ const char *nameOf(Objective objective);    // "throughput" | "cost" | "gpu-seco
 const char *nameOf(Schedule schedule);      // "data-parallel" | "1f1b" | ...
 const char *nameOf(ScheduleChoice choice);  // "auto" | "data-parallel" | "pipeline" | "burst"
 const char *nameOf(Optimizer optimizer);    // "sgd" | "momentum" | "adam"
-const char *nameOf(Precision precision);    // "fp32" | "tf32" | "bf16"
+const char *nameOf(MemoryFormat format);    // "channels-first" | "channels-last"
+const char *nameOf(Precision precision);    // "fp32" | "tf32" | "bf16" | "fp16"
 const char *nameOf(RecomputePolicy policy); // "auto" | "never" | "always"
 const char *nameOf(StateSharding sharding); // "none" | "optimizer" | "gradients"
 const char *nameOf(BatchNorm batchNorm);    // "synchronised" | "local"
@@ -274,6 +281,7 @@ struct Plan : Requirements {
   Schedule schedule = Schedule::DataParallel;
   Optimizer optimizer = Optimizer::Sgd;
   Precision precision = Precision::Fp32;
+  MemoryFormat memoryFormat = MemoryFormat::ChannelsFirst;
   BatchNorm batchNorm = BatchNorm::Synchronised;
   IterationModel iterationModel = IterationModel::Synchronous;
   RecomputePolicy recompute = RecomputePolicy::Auto;

@@ -147,6 +147,7 @@ void writeDecision(const Plan &plan, v1::Plan &form) {
   form.set_schedule(nameOf(plan.schedule));
   form.set_optimizer(nameOf(plan.optimizer));
   form.set_precision(nameOf(plan.precision));
+  form.set_memory_format(nameOf(plan.memoryFormat));
   form.set_iteration_model(nameOf(plan.iterationModel));
   form.set_recompute(nameOf(plan.recompute));
   form.set_shard_state(plan.shardState ? nameOf(*plan.shardState) : "auto");
@@ -312,7 +313,9 @@ void readDecision(const v1::Plan &form, NameReader &names, Plan &plan) {
   plan.schedule =
       names.named<Schedule>(form.schedule(), static_cast<int>(schedules().size()), "schedule");
   plan.optimizer = names.named<Optimizer>(form.optimizer(), 3, "optimizer");
-  plan.precision = names.named<Precision>(form.precision(), 3, "precision");
+  plan.precision = names.named<Precision>(form.precision(), precisions, "precision");
+  if (!form.memory_format().empty())
+    plan.memoryFormat = names.named<MemoryFormat>(form.memory_format(), 2, "memoryFormat");
   if (!form.iteration_model().empty())
     plan.iterationModel = names.named<IterationModel>(
         form.iteration_model(), static_cast<int>(iterationModels().size()), "iterationModel");

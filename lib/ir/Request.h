@@ -21,6 +21,7 @@ struct Request : Requirements {
   int microBatches = 0; // 0: searched
   Optimizer optimizer = Optimizer::Sgd;
   Precision precision = Precision::Fp32;
+  std::optional<MemoryFormat> memoryFormat; // none: the faster one, as readers of requests decide
   BatchNorm batchNorm = BatchNorm::Synchronised;
   IterationModel iterationModel = IterationModel::Synchronous;
   RecomputePolicy recompute = RecomputePolicy::Auto;

@@ -63,9 +63,9 @@ TEST(LayerKinds, workCostsTimeOnEveryDeviceClass) {
       Layer layer;
       layer.name = layer.signature = "layer";
       layer.kind = kind;
-      layer.forwardFlops = Flops(1e9);
-      layer.backwardFlops = Flops(2e9);
-      layer.forwardBytes = layer.backwardBytes = Bytes(1e6);
+      layer.forwardFlops = Flops(1e10);
+      layer.backwardFlops = Flops(2e10);
+      layer.forwardBytes = layer.backwardBytes = Bytes(1e9);
       LayerCost one = llvm::cantFail(model.price(layer, deviceOf(deviceClass), Samples(1)));
       LayerCost eight = llvm::cantFail(model.price(layer, deviceOf(deviceClass), Samples(8)));
       EXPECT_GT(one.forward, Seconds(0)) << nameOf(kind);

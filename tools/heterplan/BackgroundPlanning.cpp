@@ -19,6 +19,7 @@ Expected<Problem> copyProblem(LayerGraph layers, const PlanningInputs &inputs,
   request.iterationModel = IterationModel::Burst;
   request.optimizer = inputs.problem.request.optimizer;
   request.precision = inputs.problem.request.precision;
+  request.memoryFormat = inputs.problem.request.memoryFormat;
   request.batchNorm = inputs.problem.request.batchNorm;
   return Problem::create(std::move(layers), inputs.problem.cluster, costs, request);
 }
@@ -66,8 +67,11 @@ Expected<std::optional<PlannedCopy>> addBackground(Plan &plan, const PlanningInp
   if (!model)
     return model.takeError();
   const Request &request = inputs.problem.request;
+  if (isHalf(request.precision))
+    model->layers = underAutocast(std::move(model->layers));
   Expected<CostInputs> costs =
-      readCosts(options.costs, model->layers, request.optimizer, request.precision);
+      readCosts(options.costs, model->layers, request.optimizer, request.precision,
+                request.memoryFormat.value_or(MemoryFormat::ChannelsFirst));
   if (!costs)
     return costs.takeError();
   Expected<Problem> problem = copyProblem(model->layers, inputs, *costs->model, asked->batch);

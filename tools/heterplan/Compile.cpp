@@ -170,6 +170,7 @@ Expected<ExitStatus> finish(Plan &plan, const Inputs &inputs, const CompileOptio
     return error;
   noteInterruption(plan.optimal);
   printNotes(inputs, options);
+  warnOfMixedVendors(plan, inputs.problem.cluster);
   printInferred(plan, inputs.problem, *inputs.costs.inferred);
   showPlan(plan, options, &*limits);
   if (!options.json) {
@@ -244,6 +245,7 @@ Expected<ExitStatus> compileParetoFront(const Inputs &inputs, const CompileOptio
     errs() << "note: the time limit left out " << found->notReached << " of " << *points
            << " points of the Pareto front\n";
   printNotes(inputs, options);
+  warnOfMixedVendors(chosen, inputs.problem.cluster);
   printInferred(chosen, inputs.problem, *inputs.costs.inferred);
   if (options.json) {
     outs() << emitParetoFront(front);

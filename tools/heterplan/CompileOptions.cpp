@@ -81,7 +81,11 @@ void addParallelism(CLI::App &command, CompileOptions &options) {
 void addTraining(CLI::App &command, CompileOptions &options) {
   beginGroup(command, "Training");
   addText(command, "--optimizer", options.optimizer, "NAME", "sgd (default), momentum or adam");
-  addText(command, "--precision", options.precision, "NAME", "fp32 (default), tf32 or bf16");
+  addText(command, "--precision", options.precision, "NAME",
+          "fp32 (default), tf32, bf16, or fp16 with scaled losses");
+  addText(
+      command, "--memory-format", options.memoryFormat, "NAME",
+      "layout of images on a GPU: channels-first, channels-last, or auto (default): the faster");
   addText(command, "--batch-norm", options.batchNorm, "SCOPE",
           "statistics of batch normalisation: synchronised (default: over all replicas of a stage, "
           "as in one process) or local (per replica)");
@@ -268,6 +272,10 @@ Error readChoices(const CompileOptions &options, Request &request) {
     return error;
   if (Error error = readChoice("--batch-norm", options.batchNorm, request.batchNorm))
     return error;
+  if (!options.memoryFormat.empty() && options.memoryFormat != "auto")
+    if (Error error =
+            readChoice("--memory-format", options.memoryFormat, request.memoryFormat.emplace()))
+      return error;
   return readChoice("--precision", options.precision, request.precision);
 }
 

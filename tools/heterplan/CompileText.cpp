@@ -6,6 +6,8 @@
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <map>
+
 using namespace llvm;
 
 namespace heterplan {
@@ -39,6 +41,39 @@ void noteAssumptions(const std::vector<std::string> &notes, const CompileOptions
   }
 }
 } // namespace
+
+namespace {
+/// A device type of each vendor of the GPUs of `plan`.
+std::map<std::string, std::string> vendorsOf(const Plan &plan, const Cluster &cluster) {
+  std::map<std::string, std::string> types;
+  for (const Stage &stage : plan.stages)
+    for (const Replica &replica : stage.replicas)
+      for (const DeviceRef &device : replica.devices) {
+        int index = cluster.typeIndex(device);
+        const DeviceType *type = index < 0 ? nullptr : &cluster.types[index];
+        if (type && type->deviceClass == DeviceClass::Gpu && !type->vendor.empty())
+          types.try_emplace(type->vendor, type->stated());
+      }
+  return types;
+}
+} // namespace
+
+void warnOfMixedVendors(const Plan &plan, const Cluster &cluster) {
+  const std::map<std::string, std::string> types = vendorsOf(plan, cluster);
+  if (types.size() < 2)
+    return;
+  std::string text;
+  for (const auto &[vendor, type] : types)
+    text += (text.empty() ? "'" : " and '") + type + "' (" + vendor + ")";
+  errs() << toText(Diagnostic(Diag::MixedVendors, {})
+                       .asWarning()
+                       .note({}, "the predicted times are those of the links; gloo is slower. "
+                                 "'--max-devices TYPE=0' leaves a type out")
+                   << "the plan has GPUs of several vendors, " << text
+                   << ": they share no NCCL, so that ranks exchange tensors by gloo, through the "
+                      "memory of the host, and each vendor needs a PyTorch of its own")
+         << '\n';
+}
 
 void printNotes(const PlanningInputs &inputs, const CompileOptions &options) {
   std::vector<std::string> notes = inputs.problem.graph.notes;

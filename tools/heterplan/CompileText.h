@@ -10,6 +10,8 @@ namespace heterplan {
 /// needs
 /// --loss, and how many notes import lists. With --verbose it prints each assumption.
 void printNotes(const PlanningInputs &inputs, const CompileOptions &options);
+/// Warns where GPUs of two vendors are in `plan`: their ranks have no NCCL in common.
+void warnOfMixedVendors(const Plan &plan, const Cluster &cluster);
 
 /// Prints where the plan was written and the commands that show, check and run it.
 void printNext(const CompileOptions &options);

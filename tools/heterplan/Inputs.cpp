@@ -264,15 +264,26 @@ void warnOfPrecision(const Profile &profile, StringRef path, Precision precision
          << '\n';
 }
 
-/// Warns of device types without bf16 rates, unless `measured` names them.
-void warnOfMissingUnits(const Cluster &cluster, const std::set<std::string> &measured) {
-  for (const DeviceType &type : cluster.types)
-    if (type.rates && type.rates->bf16.value() == 0 && !measured.count(type.name) &&
-        !measured.count(type.catalogue))
+/// Warns of device types without units of `precision`, unless `measured` names them.
+void warnOfMissingUnits(const Cluster &cluster, const std::set<std::string> &measured,
+                        Precision precision) {
+  for (const DeviceType &type : cluster.types) {
+    if (!type.rates || measured.count(type.name) || measured.count(type.catalogue))
+      continue;
+    const PeakRates &rates = *type.rates;
+    if (rates.half().value() == 0)
       errs() << toText(Diagnostic(Diag::NoUnitsOfPrecision, type.location).asWarning()
-                       << "device type '" << type.name
-                       << "' states no rate in bf16, so that its layers are modelled as in fp32")
+                       << "device type '" << type.name << "' states no rate in "
+                       << nameOf(precision) << ", so that its layers are modelled as in fp32")
              << '\n';
+    else if (precision == Precision::Bf16 && rates.bf16.value() == 0)
+      errs() << toText(Diagnostic(Diag::NoUnitsOfPrecision, type.location)
+                           .asWarning()
+                           .note({}, "'--precision fp16' computes so on all devices")
+                       << "device type '" << type.name << "' has fp16 units and none for bf16; its "
+                       << "ranks compute in fp16, with scaled losses")
+             << '\n';
+  }
 }
 
 Error readProfiles(const std::vector<std::string> &paths, Precision precision,
@@ -294,7 +305,7 @@ Error readProfiles(const std::vector<std::string> &paths, Precision precision,
 } // namespace
 
 Expected<CostInputs> readCosts(const CostOptions &options, const LayerGraph &graph,
-                               Optimizer optimizer, Precision precision) {
+                               Optimizer optimizer, Precision precision, MemoryFormat format) {
   Expected<Cluster> cluster = readWholeCluster(options.cluster);
   if (!cluster)
     return cluster.takeError();
@@ -304,12 +315,12 @@ Expected<CostInputs> readCosts(const CostOptions &options, const LayerGraph &gra
   std::set<std::string> measured;
   if (Error error = readProfiles(options.profiles, precision, *inputs.measured, measured))
     return error;
-  if (precision == Precision::Bf16)
-    warnOfMissingUnits(inputs.cluster, measured);
+  if (isHalf(precision))
+    warnOfMissingUnits(inputs.cluster, measured, precision);
   inputs.measured->applyLinks(inputs.cluster);
   inputs.measured->applyMemory(inputs.cluster);
   inputs.cluster = separateNodeClasses(std::move(inputs.cluster));
-  inputs.roofline = std::make_unique<RooflineModel>(optimizer, precision);
+  inputs.roofline = std::make_unique<RooflineModel>(optimizer, precision, format);
   inputs.inferred = std::make_unique<LayerRegression>(*inputs.measured, graph);
   inputs.ofTypes = std::make_unique<ProfiledModel>(
       *inputs.measured, graph.model, options.requireMeasured ? nullptr : inputs.roofline.get(),
@@ -343,7 +354,10 @@ Expected<PlanInputs> readPlanInputs(StringRef planPath, StringRef modelPath,
   Expected<Model> model = readModel(modelPath, reading);
   if (!model)
     return model.takeError();
-  Expected<CostInputs> costs = readCosts(options, model->layers, plan->optimizer, plan->precision);
+  if (isHalf(plan->precision))
+    model->layers = underAutocast(std::move(model->layers));
+  Expected<CostInputs> costs =
+      readCosts(options, model->layers, plan->optimizer, plan->precision, plan->memoryFormat);
   if (!costs)
     return costs.takeError();
   return PlanInputs{std::move(*plan), std::move(model->layers), std::move(model->graph),

@@ -35,7 +35,8 @@ std::vector<const char *> choicesOf(StringRef option) {
       {"--optimizer", {"sgd", "momentum", "adam"}},
       {"--recompute", {"auto", "never", "always"}},
       {"--shard-state", {"none", "optimizer", "gradients", "auto"}},
-      {"--precision", {"fp32", "tf32", "bf16"}},
+      {"--precision", {"fp32", "tf32", "bf16", "fp16"}},
+      {"--memory-format", {"channels-first", "channels-last", "auto"}},
       {"--batch-norm", {"synchronised", "local"}},
       {"--rounding", {"exact", "ceiling", "floor-repair", "randomised"}},
   };

@@ -177,6 +177,7 @@ void printFacts(raw_ostream &os, const Plan &plan) {
   printFact(os, "schedule",
             Twine(nameOf(plan.schedule)) + ", " + nameOf(plan.optimizer) + ", " +
                 nameOf(plan.precision) +
+                (plan.memoryFormat == MemoryFormat::ChannelsLast ? ", channels-last" : "") +
                 (plan.batchNorm == BatchNorm::Local ? ", local batch normalisation" : ""));
   printFact(os, "strategy", plan.strategy + ", seed " + Twine(plan.seed));
   printFact(os, "iteration", iterationText(plan));

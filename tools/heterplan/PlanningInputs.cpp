@@ -2,6 +2,7 @@
 
 #include "Options.h"
 
+#include "cost/KernelModel.h"
 #include "ir/Trainability.h"
 #include "ir/onnx/batch/MixedSamples.h"
 
@@ -92,8 +93,16 @@ Expected<PlanningInputs> readPlanningInputs(const CompileOptions &options, const
       return whole.takeError();
     request = std::move(*whole);
   }
-  Expected<CostInputs> costs =
-      readCosts(options.costs, model->layers, request.optimizer, request.precision);
+  if (isHalf(request.precision))
+    model->layers = underAutocast(std::move(model->layers));
+  Expected<Cluster> cluster = readWholeCluster(options.costs.cluster);
+  if (!cluster)
+    return cluster.takeError();
+  if (!request.memoryFormat)
+    request.memoryFormat =
+        fasterFormat(model->layers, *cluster, request.precision, request.globalBatch);
+  Expected<CostInputs> costs = readCosts(options.costs, model->layers, request.optimizer,
+                                         request.precision, *request.memoryFormat);
   if (!costs)
     return costs.takeError();
   Expected<Problem> problem =

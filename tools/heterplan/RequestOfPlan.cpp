@@ -23,6 +23,7 @@ void heterplan::completeFrom(const Plan &plan, CompileOptions &options) {
   complete(options.objective, nameOf(plan.objective));
   complete(options.optimizer, nameOf(plan.optimizer));
   complete(options.precision, nameOf(plan.precision));
+  complete(options.memoryFormat, nameOf(plan.memoryFormat));
   complete(options.batchNorm, nameOf(plan.batchNorm));
   complete(options.iterationModel, nameOf(plan.iterationModel));
   complete(options.recompute, nameOf(plan.recompute));

@@ -73,6 +73,7 @@ public:
     setIterations();
     takeBranches(file.graph);
     removeIdentities(file.graph, evaluations);
+    fuseActivations(file.graph);
     dropShapeOperands(file.graph);
     prune(file.graph);
     markDifferentiable(file.graph);

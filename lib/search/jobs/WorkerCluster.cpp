@@ -37,6 +37,8 @@ std::string typeText(const DeviceType &type) {
   std::string text = "{kind: " + std::string(nameOf(type.deviceClass)) +
                      ", memory: " + number(type.memory.value(), "B") +
                      ", price_per_hour: " + number(type.price.value());
+  if (!type.vendor.empty())
+    text += ", vendor: " + quoted(type.vendor);
   if (!type.catalogue.empty())
     text += ", catalogue: " + quoted(type.catalogue);
   if (type.cores > 0)
@@ -48,7 +50,8 @@ std::string typeText(const DeviceType &type) {
   if (type.rates)
     for (auto [key, rate] : {std::pair("fp32", type.rates->fp32),
                              {"tf32", type.rates->tf32},
-                             {"bf16", type.rates->bf16}})
+                             {"bf16", type.rates->bf16},
+                             {"fp16", type.rates->fp16}})
       if (rate > FlopsPerSecond())
         text += std::string(", ") + key + ": " + number(rate.value(), "FLOP/s");
   if (type.rates)
@@ -73,6 +76,10 @@ DeviceType workerOf(const Job &job, DeviceType type) {
     type.rates->fp32 = type.rates->fp32 * share;
     type.rates->tf32 = type.rates->tf32 * share;
     type.rates->bf16 = type.rates->bf16 * share;
+    type.rates->fp16 = type.rates->fp16 * share;
+    SustainedRates &sustained = type.rates->sustained;
+    sustained = {sustained.fp32 * share, sustained.tf32 * share, sustained.half * share,
+                 sustained.memory * share};
     type.rates->memory = type.rates->memory * share;
   }
   return type;

@@ -35,6 +35,7 @@ Plan planFor(const Problem &problem) {
   plan.globalBatch = request.globalBatch;
   plan.optimizer = request.optimizer;
   plan.precision = request.precision;
+  plan.memoryFormat = request.memoryFormat.value_or(MemoryFormat::ChannelsFirst);
   plan.iterationModel = request.iterationModel;
   plan.recompute = request.recompute;
   plan.shardState = request.shardState;

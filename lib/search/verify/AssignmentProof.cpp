@@ -121,7 +121,7 @@ Bytes passingMemory(const RequestedPlan &requested, int begin, int end, const De
     largest = std::max(largest, layer.denseBytes());
     workspace = std::max(workspace, layer.workspaceBytes);
   }
-  Bytes halves = requested.request.precision == Precision::Bf16 ? dense / 2 : Bytes();
+  Bytes halves = isHalf(requested.request.precision) ? dense / 2 : Bytes();
   double again = std::max(0.0, type.overhead.underWay / type.overhead.factor - 1);
   return (out.forwardBytes * samples + out.fixedBytes + halves) * double(inFlight) +
          (in.backwardBytes + out.backwardBytes + workspace * again) * samples +

@@ -184,7 +184,8 @@ bool Conditions::fits(int begin, int end, size_t type) const {
     largest = std::max(largest, layer.activationBytes); // a segment has one layer at least
     workspace = std::max(workspace, layer.workspaceBytes);
   }
-  need += (mayRecompute() ? largest : activations) + workspace;
+  Bytes kept = activations + workspaceBeyond(requested.graph, begin, end);
+  need += mayRecompute() ? std::min(largest + workspace, kept) : kept;
   for (int layer = begin; layer < end; ++layer)
     for (const SparseTable &table : requested.graph.layers[layer].tables)
       need += tableMemory(table, mostRows(table, std::max(all, 1)), requested.request.optimizer,

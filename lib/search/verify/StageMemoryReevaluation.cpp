@@ -68,7 +68,7 @@ Bytes StageMemoryReevaluator::activationMemory(const ReevaluatedStage &facts, Sa
     buffers += layer.bufferBytes;
   }
   Bytes kept = largest * count;
-  if (plan.precision == Precision::Bf16)
+  if (isHalf(plan.precision))
     kept += facts.denseBytes / 2;
   if (facts.segments.empty())
     kept = kept * double(inFlight);
@@ -85,6 +85,17 @@ Bytes StageMemoryReevaluator::workspace(const ReevaluatedStage &facts, Samples s
   for (int i = facts.begin; i < facts.end; ++i)
     most = std::max(most, graph.layers[i].workspaceBytes);
   return most * double(samples.value());
+}
+
+/// What of it is there when the most activations are: in the backward pass of a layer those of the
+/// layers behind it are gone.
+Bytes StageMemoryReevaluator::workspaceLast(const ReevaluatedStage &facts, Samples samples) const {
+  Bytes through{}, most{};
+  for (int i = facts.begin; i < facts.end; ++i) {
+    through += graph.layers[i].activationBytes;
+    most = std::max(most, through + graph.layers[i].workspaceBytes);
+  }
+  return (std::max(through, most) - through) * double(samples.value());
 }
 
 /// Of all devices with so many samples, without tables.
@@ -104,8 +115,10 @@ Bytes StageMemoryReevaluator::needOf(size_t stage, const ReevaluatedStage &facts
       need += tableMemory(table, rowsHeld(plan.stages[stage], table, replica), plan.optimizer,
                           plan.globalBatch);
   const MemoryOverhead &beside = cluster.types[facts.replicas[replica].type].overhead;
+  Bytes passing = workspace(facts, samples);
+  need += facts.segments.empty() ? workspaceLast(facts, samples) : passing;
   return beside.constant + need * beside.factor +
-         workspace(facts, samples) * std::max(beside.factor, beside.underWay);
+         passing * std::max(0.0, beside.underWay - beside.factor);
 }
 
 void StageMemoryReevaluator::addNeeds(size_t stage, ReevaluatedStage &facts) const {

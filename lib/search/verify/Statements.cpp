@@ -157,6 +157,7 @@ Expected<std::string> wrongFits(const StatementInputs &in) {
   request.globalBatch = plan.globalBatch;
   request.optimizer = plan.optimizer;
   request.precision = plan.precision;
+  request.memoryFormat = plan.memoryFormat;
   request.iterationModel = plan.iterationModel;
   Expected<HeterPsModel> model =
       heterPsModelOf({in.graph, in.cluster, in.costs, request}, plan.microBatches);

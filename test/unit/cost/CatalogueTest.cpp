@@ -46,7 +46,10 @@ TEST(Catalogue, HasTheKnownHardware) {
     EXPECT_TRUE(catalogue.link(name)) << name;
   const DeviceType &a100 = *catalogue.device("a100-sxm4-40gb");
   EXPECT_EQ(a100.deviceClass, DeviceClass::Gpu);
-  EXPECT_EQ(a100.memory, Bytes(40e9));
+  EXPECT_EQ(a100.memory, Bytes(40960.0 * (1 << 20)));
+  EXPECT_EQ(a100.vendor, "nvidia");
+  EXPECT_EQ(catalogue.device("mi300x")->vendor, "amd");
+  EXPECT_GE(catalogue.devices().size(), 40u);
   EXPECT_EQ(a100.rates->fp32, FlopsPerSecond(19.5e12));
   EXPECT_EQ(a100.rates->tf32, FlopsPerSecond(156e12));
   EXPECT_EQ(a100.rates->memory, BytesPerSecond(1555e9));
@@ -120,17 +123,49 @@ network: ethernet-10g
   ASSERT_EQ(toText(bundled().resolve(cluster)), "");
   const DeviceType &a = cluster.types[0], &b = cluster.types[1];
   EXPECT_EQ(a.deviceClass, DeviceClass::Gpu);
-  EXPECT_EQ(a.memory, Bytes(16e9));
+  EXPECT_EQ(a.memory, Bytes(15109.0 * (1 << 20)));
   EXPECT_EQ(a.price, DollarsPerHour(0.526));
   EXPECT_EQ(b.deviceClass, DeviceClass::Cpu);
   EXPECT_EQ(b.memory, Bytes(8e9));
   EXPECT_EQ(b.price, DollarsPerHour(0));
   EXPECT_EQ(b.rates->fp32, FlopsPerSecond(1e12));
-  EXPECT_EQ(b.rates->bf16, FlopsPerSecond(65e12));
+  EXPECT_EQ(b.rates->bf16, FlopsPerSecond(0));
+  EXPECT_EQ(b.rates->half(), FlopsPerSecond(65e12));
   EXPECT_EQ(b.rates->memory, BytesPerSecond(320e9));
   EXPECT_EQ(cluster.nodes[0].link.bandwidth, BytesPerSecond(1e9));
   EXPECT_EQ(cluster.nodes[1].link.bandwidth, BytesPerSecond(15.75e9)); // pcie3
   EXPECT_EQ(cluster.network.bandwidth, BytesPerSecond(1.25e9));
+}
+
+TEST(Catalogue, VendorsFollowFromNamesOfProducts) {
+  Cluster cluster = clusterOf(R"(
+device_types:
+  mi50: {kind: gpu, memory: 16GB, fp32: 13TFLOP/s, bandwidth: 1TB/s}
+  rtx3070: {kind: gpu, memory: 8GB, fp32: 20TFLOP/s, bandwidth: 448GB/s}
+  Radeon-RX-7900: {kind: gpu, memory: 8GB, fp32: 20TFLOP/s, bandwidth: 448GB/s}
+  mine: {kind: gpu, memory: 8GB, fp32: 20TFLOP/s, bandwidth: 448GB/s}
+  stated: {kind: gpu, vendor: amd, memory: 8GB, fp32: 20TFLOP/s, bandwidth: 448GB/s}
+nodes: [{name: n, devices: {mi50: 1, rtx3070: 1, Radeon-RX-7900: 1, mine: 1, stated: 1}}]
+)");
+  ASSERT_EQ(toText(bundled().resolve(cluster)), "");
+  std::vector<std::string> vendors;
+  for (const DeviceType &type : cluster.types)
+    vendors.push_back(type.vendor);
+  EXPECT_EQ(vendors, (std::vector<std::string>{"amd", "nvidia", "amd", "", "amd"}));
+  EXPECT_EQ(cluster.types[3].overhead, bundled().device("t4")->overhead); // that of its class
+}
+
+TEST(Catalogue, TheNearestNamesAreThoseOfTheProduct) {
+  for (auto [asked, product] : {std::pair("A100", "a100-"),
+                                {"RTX3090", "rtx-3090"},
+                                {"v100", "v100-"},
+                                {"rtx 4090 24gb", "rtx-4090"}}) {
+    Cluster cluster = clusterOf(std::string("device_types: {a: {catalogue: '") + asked +
+                                "'}}\nnodes: [{name: n, devices: {a: 1}}]\n");
+    std::string problem = toText(bundled().resolve(cluster));
+    EXPECT_NE(problem.find(std::string("the nearest are ") + product), std::string::npos)
+        << problem;
+  }
 }
 
 TEST(Catalogue, UnknownNamesAreAnsweredWithTheNearest) {

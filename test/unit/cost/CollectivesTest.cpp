@@ -44,6 +44,25 @@ TEST(Collectives, ringOverTheNetwork) {
   EXPECT_DOUBLE_EQ(allReduceTime(clusterOf(3, 1), devices(3), Bytes(300)).value(), 48);
 }
 
+TEST(Collectives, pairsOfAMeshHaveAPartOfItsLinks) {
+  Cluster cluster = clusterOf(1, 4);
+  cluster.nodes[0].link.pairBandwidth = BytesPerSecond(20);
+  EXPECT_DOUBLE_EQ(allReduceTime(cluster, devices(4), Bytes(200)).value(), 9); // 2·3/4·200/100 + 6
+  EXPECT_DOUBLE_EQ(allReduceTime(cluster, devices(2), Bytes(200)).value(), 12); // 200/20 + 2
+  EXPECT_EQ(transferPath(cluster, devices(1), devices(1)).link.bandwidth, BytesPerSecond(20));
+}
+
+TEST(Collectives, nodesReachThemselvesWithoutTheNetwork) {
+  // Two nodes with a fast link between them; the slow network of the cluster lies between no two.
+  Cluster cluster = clusterOf(1, 2);
+  NodeGroup other = cluster.nodes[0];
+  other.name = "other";
+  cluster.nodes.push_back(other);
+  cluster.links.push_back({"node", "other", {"", BytesPerSecond(50), Seconds(1), ""}, {}});
+  // in a node 2·1/2·200/100 + 2·1, between the two 2·1/2·200/50 + 2·1
+  EXPECT_DOUBLE_EQ(allReduceTime(cluster, devices(4), Bytes(200)).value(), 4 + 6);
+}
+
 TEST(Collectives, hierarchicalAcrossNodes) {
   // in the node 2·1/2·200/100 + 2·1, between two nodes 2·1/2·200/10 + 2·2
   EXPECT_DOUBLE_EQ(allReduceTime(clusterOf(2, 2), devices(4), Bytes(200)).value(), 4 + 24);

@@ -85,5 +85,11 @@ TEST(Machine, anEntryFitsByNameAndMemory) {
   EXPECT_EQ(entry("NVIDIA A100-SXM4-80GB", 84.9), "a100-sxm4-80gb");
   EXPECT_EQ(entry("Tesla T4", 15.6), "t4");
   EXPECT_EQ(entry("Tesla T4", 32), "");
-  EXPECT_EQ(entry("Tesla K80", 12), "");
+  EXPECT_EQ(entry("Tesla K80", 12), "k80");
+  EXPECT_EQ(entry("NVIDIA A100-PCIE-40GB", 42.4), "a100-pcie-40gb");
+  EXPECT_EQ(entry("NVIDIA H100 80GB HBM3", 85.5), "h100-sxm5-80gb");
+  EXPECT_EQ(entry("NVIDIA H100 PCIe", 85.5), "h100-pcie-80gb");
+  EXPECT_EQ(entry("NVIDIA GeForce RTX 3090 Ti", 25.8), "rtx-3090-ti");
+  EXPECT_EQ(entry("NVIDIA GeForce RTX 3090", 25.8), "rtx-3090");
+  EXPECT_EQ(entry("Tesla M60", 8), "");
 }

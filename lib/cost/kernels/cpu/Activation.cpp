@@ -3,6 +3,7 @@
 #include "cost/kernels/Shapes.h"
 #include "cost/kernels/cpu/Kernel.h"
 #include "cost/kernels/cpu/Runs.h"
+#include "ir/NodeAttributes.h"
 
 namespace heterplan::kernels::cpu {
 namespace {
@@ -70,6 +71,18 @@ std::unique_ptr<Kernel> makeSqrt(const Call &call) { return make(call, algorithm
 std::unique_ptr<Kernel> makeExp(const Call &call) { return make(call, algorithm::eltwise_exp); }
 std::unique_ptr<Kernel> makeLog(const Call &call) { return make(call, algorithm::eltwise_log); }
 std::unique_ptr<Kernel> makeErf(const Call &call) { return std::make_unique<ErrorFunction>(call); }
+
+/// The exact one, or the approximation by a hyperbolic tangent.
+std::unique_ptr<Kernel> makeGelu(const Call &call) {
+  const auto *approximate = findAttribute<std::string>(call.node, "approximate");
+  bool isTanh = approximate && *approximate == "tanh";
+  return make(call, isTanh ? algorithm::eltwise_gelu_tanh : algorithm::eltwise_gelu_erf);
+}
+
+std::unique_ptr<Kernel> makeSwish(const Call &call) {
+  const auto *alpha = findAttribute<double>(call.node, "alpha");
+  return std::make_unique<Activation>(call, algorithm::eltwise_swish, alpha ? float(*alpha) : 1);
+}
 
 std::unique_ptr<Kernel> makeClip(const Call &call) {
   auto bounds = boundsOf(call);

@@ -101,7 +101,11 @@ std::unique_ptr<Kernel> makeActivation(Context &context, const Call &call) {
                       .Case("Exp", Unary::Exp)
                       .Case("Log", Unary::Log)
                       .Case("Erf", Unary::Erf)
-                      .Case("Clip", Unary::Clip);
+                      .Case("Clip", Unary::Clip)
+                      .Case("Gelu", Unary::Gelu)
+                      .Case("Swish", Unary::Swish);
+  if (!call.node.attributes.empty() && function.kind >= Unary::Gelu)
+    return nullptr; // an approximation, or a slope of its own
   if (function.kind == Unary::Clip) {
     auto bounds = boundsOf(call);
     if (!bounds)

@@ -8,7 +8,7 @@
 
 namespace heterplan::kernels::cuda {
 
-enum class Unary { Relu, Sigmoid, Tanh, Sqrt, Exp, Log, Erf, Clip };
+enum class Unary { Relu, Sigmoid, Tanh, Sqrt, Exp, Log, Erf, Clip, Gelu, Swish };
 enum class Binary { Sum, Difference, Times, Quotient, Square };
 
 /// A function of one value; Clip has bounds.

@@ -67,6 +67,7 @@ private:
   StringMap<int> names;
   StringSet<> counted;    // parameters and buffers whose bytes are counted
   std::vector<bool> kept; // by tensor: its storage is counted as activation
+  std::vector<bool> keptUnderAutocast;
   SampleAnalysis samples;
   std::vector<bool> splits;   // by tensor: may cross a cut
   std::vector<bool> ofInputs; // by node: cheap, and depends on no layer and no parameter
@@ -189,6 +190,7 @@ private:
     for (size_t i = 0; i < layerOf.size(); ++i)
       members[layerOf[i]].push_back(static_cast<int>(i));
     kept.assign(graph.tensors.size(), false);
+    keptUnderAutocast = kept;
   }
 
   /// The name of the heavy node without white space and control characters, made unique.
@@ -212,7 +214,8 @@ private:
     bool opaque = false;
     for (int i : members[index]) {
       layer.nodes.push_back(graph.nodes[i].name);
-      addCosts(layer, costs[i]);
+      addCosts(layer, costs[i], graph.nodes[i]);
+      addKernel(layer, costs[i]);
       addInPassAllReduces(layer, graph.nodes[i]);
       opaque |= costs[i].opaque;
       addWeights(layer, graph.nodes[i], listed);
@@ -227,18 +230,47 @@ private:
     layer.kind = LayerKind::Opaque;
     layer.forwardFlops = layer.backwardFlops = Flops();
     layer.forwardBytes = layer.backwardBytes = Bytes();
+    layer.kernels.clear();
   }
 
-  void addCosts(Layer &layer, const OperatorCost &cost) {
+  void addCosts(Layer &layer, const OperatorCost &cost, const GraphNode &node) {
     layer.forwardFlops += Flops(cost.forwardFlops);
     layer.backwardFlops += Flops(cost.backwardFlops);
     layer.forwardBytes += Bytes(cost.forwardBytes);
     layer.backwardBytes += Bytes(cost.backwardBytes);
     layer.activationBytes += Bytes(cost.keepsBytes);
     layer.workspaceBytes = std::max(layer.workspaceBytes, Bytes(cost.workspaceBytes));
+    AutocastMemory &autocast = layer.autocast ? *layer.autocast : layer.autocast.emplace();
+    autocast.activations += Bytes(cost.keepsBytes);
+    autocast.workspace = std::max(autocast.workspace, Bytes(cost.autocastWorkspace));
     for (TensorId id : cost.keeps)
-      if (id != noTensor)
+      if (id != noTensor) {
         keep(layer, id);
+        keepUnderAutocast(autocast, id, autocastRule(node));
+      }
+  }
+
+  /// One for each product; operators of another kind together.
+  static void addKernel(Layer &layer, const OperatorCost &cost) {
+    if (cost.kernels == 0)
+      return;
+    KernelWork *kernel = nullptr;
+    for (KernelWork &known : layer.kernels)
+      if (!cost.product && !known.product && known.kind == cost.kind)
+        kernel = &known;
+    if (!kernel) {
+      kernel = &layer.kernels.emplace_back();
+      kernel->kind = cost.kind;
+      kernel->count = 0;
+      kernel->product = cost.product;
+    }
+    kernel->count += cost.kernels;
+    kernel->forwardFlops += Flops(cost.forwardFlops);
+    kernel->backwardFlops += Flops(cost.backwardFlops);
+    kernel->forwardBytes += Bytes(cost.forwardBytes);
+    kernel->backwardBytes += Bytes(cost.backwardBytes);
+    kernel->autocastForward += Bytes(cost.autocastForward);
+    kernel->autocastBackward += Bytes(cost.autocastBackward);
   }
 
   /// Batch normalisation has the statistics of all replicas: of each channel they sum a mean and a
@@ -259,6 +291,27 @@ private:
       return;
     kept[storage] = true;
     layer.activationBytes += Bytes(facts.bytes(storage));
+  }
+
+  /// An operand that autocast casts is kept as the copy that it made, by each operator that casts
+  /// it anew.
+  void keepUnderAutocast(AutocastMemory &autocast, TensorId id, AutocastRule rule) {
+    TensorId storage = facts.storage[id];
+    if (facts.weight[storage] || isStored(graph.tensors[storage].role))
+      return;
+    bool isSingle = graph.tensors[storage].type == DataType::Float32;
+    if (isSingle && rule == AutocastRule::Half && !facts.half[id]) {
+      autocast.activations += Bytes(facts.bytes(storage) / 2);
+      return;
+    }
+    if (isSingle && rule == AutocastRule::Single && facts.half[id]) {
+      autocast.activations += Bytes(facts.bytes(storage));
+      return;
+    }
+    if (keptUnderAutocast[storage])
+      return;
+    keptUnderAutocast[storage] = true;
+    autocast.activations += Bytes(facts.autocastBytes(storage));
   }
 
   void addWeights(Layer &layer, const GraphNode &node, StringSet<> &listed) {

@@ -5,6 +5,7 @@
 #include "ir/onnx/group/Roles.h"
 
 #include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
 
 #include <algorithm>
 
@@ -126,16 +127,49 @@ void countKept(const View &view, const Entry &entry, OperatorCost &cost) {
     cost.keepsBytes = 6 * view.facts.bytes(view.output(0));
 }
 
+/// What autocast moves to bring operand `id` into the type in which `view` computes: it reads one
+/// and writes the other.
+double castBytes(const View &view, TensorId id) {
+  const GraphTensor &tensor = view.facts.graph.tensors[id];
+  AutocastRule rule = autocastRule(view.node);
+  if (tensor.type != DataType::Float32 || rule == AutocastRule::Widest ||
+      view.facts.half[id] == (rule == AutocastRule::Half))
+    return 0;
+  return 1.5 * view.facts.bytes(id);
+}
+
+/// Bytes of operand `id` in the type in which `view` computes.
+double computedBytes(const View &view, TensorId id) {
+  if (view.facts.graph.tensors[id].type != DataType::Float32)
+    return view.facts.bytes(id);
+  switch (autocastRule(view.node)) {
+  case AutocastRule::Half:
+    return view.facts.bytes(id) / 2;
+  case AutocastRule::Single:
+    return view.facts.bytes(id);
+  case AutocastRule::Widest:
+    break;
+  }
+  return view.facts.autocastBytes(id);
+}
+
 /// Reads each operand and writes each result once; parameters are not counted. A lookup touches
 /// only the rows that it reads.
 void countForwardBytes(const View &view, OperatorCost &cost) {
   for (TensorId id : view.node.inputs)
-    if (id != noTensor && !view.facts.weight[id])
+    if (id != noTensor && !view.facts.weight[id]) {
       cost.forwardBytes += view.facts.bytes(id);
+      cost.autocastForward += computedBytes(view, id) + castBytes(view, id);
+    }
   for (TensorId id : view.node.outputs)
-    cost.forwardBytes += view.facts.bytes(id);
-  if (isLookup(view))
+    if (id != noTensor) {
+      cost.forwardBytes += view.facts.bytes(id);
+      cost.autocastForward += view.facts.autocastBytes(id);
+    }
+  if (isLookup(view)) {
     cost.forwardBytes += view.facts.bytes(view.output(0));
+    cost.autocastForward += view.facts.bytes(view.output(0));
+  }
 }
 
 /// Of what the model returns, the loss keeps one copy (such as the logarithms of the classes) and
@@ -143,40 +177,103 @@ void countForwardBytes(const View &view, OperatorCost &cost) {
 void addLoss(const View &view, OperatorCost &cost) {
   ArrayRef<TensorId> returned = view.facts.graph.outputs;
   for (TensorId id : view.node.outputs)
-    if (is_contained(returned, id))
+    if (is_contained(returned, id)) { // autocast computes it in fp32
       cost.workspaceBytes += 2 * view.facts.bytes(id);
+      cost.autocastWorkspace += 2 * view.facts.bytes(id);
+    }
 }
 
 /// Reads the gradient of the results once for each operand with a gradient (at most twice) and
 /// what was kept; writes the gradients of the operands. They and those of the results are there at
 /// once: its workspace.
 void countBackwardBytes(const View &view, OperatorCost &cost) {
-  double results = 0;
+  double results = 0, autocastResults = 0;
   int gradients = 0;
   for (TensorId id : view.node.outputs)
-    results += view.differentiable(id) ? view.facts.bytes(id) : 0;
+    if (view.differentiable(id)) {
+      results += view.facts.bytes(id);
+      autocastResults += view.facts.autocastBytes(id);
+    }
   for (TensorId id : view.node.inputs) {
     if (!view.differentiable(id))
       continue;
     ++gradients;
-    cost.backwardBytes += view.facts.weight[id] ? 0 : view.facts.bytes(id);
-    cost.workspaceBytes += view.facts.weight[id] ? 0 : view.facts.bytes(id);
+    if (view.facts.weight[id])
+      continue;
+    cost.backwardBytes += view.facts.bytes(id);
+    cost.workspaceBytes += view.facts.bytes(id);
+    cost.autocastBackward += computedBytes(view, id) + castBytes(view, id);
+    cost.autocastWorkspace += view.facts.autocastBytes(id);
   }
   cost.workspaceBytes += gradients ? results : 0;
+  cost.autocastWorkspace += gradients ? autocastResults : 0;
   if (gradients)
     addLoss(view, cost);
   cost.backwardBytes += results * std::min(gradients, 2);
-  if (isLookup(view) && gradients)
+  cost.autocastBackward += autocastResults * std::min(gradients, 2);
+  if (isLookup(view) && gradients) {
     cost.backwardBytes += results; // the touched rows of the gradient
+    cost.autocastBackward += results;
+  }
   for (TensorId id : cost.keeps)
-    if (id != noTensor && !view.facts.weight[id])
+    if (id != noTensor && !view.facts.weight[id]) {
       cost.backwardBytes += view.facts.bytes(id);
+      cost.autocastBackward += computedBytes(view, id);
+    }
+}
+
+double fixedDim(ArrayRef<Dim> shape, size_t index) {
+  return index < shape.size() ? double(shape[index].at(1)) : 0;
+}
+
+/// [M, C/group, k...] filters on one group of channels; a transposed one has the same operations.
+ProductShape convolutionShape(const View &view) {
+  ArrayRef<Dim> weight = view.shape(view.input(1));
+  double groups = double(std::max<int64_t>(1, view.integer("group", 1)));
+  if (weight.size() < 3)
+    return {};
+  bool transposed = view.node.op == "ConvTranspose";
+  double channels = transposed ? fixedDim(weight, 1) * groups : fixedDim(weight, 0);
+  double positions = transposed ? view.facts.elements(view.input(0)) / fixedDim(weight, 0)
+                                : view.outputElements() / channels;
+  double filter = work::product(weight.drop_front(2));
+  if (transposed)
+    return {positions, fixedDim(weight, 1) * filter, fixedDim(weight, 0) / groups, groups};
+  return {positions, channels / groups, fixedDim(weight, 1) * filter, groups};
+}
+
+/// Of operations `forward` that give [..., rows, columns].
+ProductShape matrixShape(const View &view, LayerKind kind, double forward) {
+  ArrayRef<Dim> shape = view.shape(view.output(0));
+  double elements = view.outputElements();
+  double columns = shape.empty() ? 0 : fixedDim(shape, shape.size() - 1);
+  if (elements <= 0 || columns <= 0)
+    return {};
+  double depth = forward / 2 / elements, rows = elements / columns;
+  if (kind != LayerKind::BatchedMatMul || shape.size() < 3)
+    return {rows, columns, depth, 1};
+  double perGroup = fixedDim(shape, shape.size() - 2);
+  return perGroup > 0 ? ProductShape{perGroup, columns, depth, rows / perGroup} : ProductShape{};
+}
+
+ProductShape productShape(const View &view, LayerKind kind, double forward) {
+  switch (kind) {
+  case LayerKind::Convolution:
+  case LayerKind::DepthwiseConvolution:
+    return convolutionShape(view);
+  case LayerKind::MatMul:
+  case LayerKind::BatchedMatMul:
+    return matrixShape(view, kind, forward);
+  default:
+    return {};
+  }
 }
 
 } // namespace
 
 GraphFacts::GraphFacts(const Graph &graph)
-    : graph(graph), weight(graph.tensors.size()), storage(graph.tensors.size()) {
+    : graph(graph), weight(graph.tensors.size()), storage(graph.tensors.size()),
+      half(graph.tensors.size()), product(graph.tensors.size()) {
   for (size_t id = 0; id < graph.tensors.size(); ++id) {
     weight[id] = isWeight(graph.tensors[id].role);
     storage[id] = static_cast<TensorId>(id);
@@ -196,7 +293,26 @@ GraphFacts::GraphFacts(const Graph &graph)
       if (isView(node.op) && !node.inputs.empty() && node.inputs[0] != noTensor)
         storage[id] = storage[node.inputs[0]];
     }
+    addHalves(node);
+    if (node.op == "MatMul" && !node.outputs.empty() && node.outputs[0] != noTensor)
+      product[node.outputs[0]] = true;
   });
+}
+
+/// Weights and constants do not widen what is added to 16 bits: a bias is a part of its product.
+void GraphFacts::addHalves(const GraphNode &node) {
+  AutocastRule rule = autocastRule(node);
+  bool some = false, all = node.bodies.empty();
+  for (TensorId id : node.inputs) {
+    if (id == noTensor || weight[id] || isStored(graph.tensors[id].role) ||
+        !isFloating(graph.tensors[id].type))
+      continue;
+    some |= half[id];
+    all &= half[id];
+  }
+  for (TensorId id : node.outputs)
+    if (id != noTensor && graph.tensors[id].type == DataType::Float32)
+      half[id] = rule == AutocastRule::Half || (rule == AutocastRule::Widest && some && all);
 }
 
 double GraphFacts::elements(TensorId id) const {
@@ -215,6 +331,54 @@ double GraphFacts::bytes(TensorId id) const {
   return id == noTensor ? 0 : elements(id) * static_cast<double>(sizeOf(graph.tensors[id].type));
 }
 
+double GraphFacts::autocastBytes(TensorId id) const {
+  return id == noTensor ? 0 : bytes(id) * (half[id] ? 0.5 : 1);
+}
+
+/// The lists of torch.amp, "Autocast Op Reference"; an exponential or a power is a part of a loss
+/// or of a normalisation there.
+AutocastRule autocastRule(const GraphNode &node) {
+  static const StringSet<> half = {"Conv",
+                                   "ConvTranspose",
+                                   "Gemm",
+                                   "MatMul",
+                                   "Einsum",
+                                   "DeformConv",
+                                   "Attention",
+                                   "MultiHeadAttention",
+                                   "GroupQueryAttention",
+                                   "LSTM",
+                                   "GRU",
+                                   "RNN",
+                                   "FusedMatMul"};
+  static const StringSet<> single = {"Softmax",
+                                     "LogSoftmax",
+                                     "LayerNormalization",
+                                     "GroupNormalization",
+                                     "Exp",
+                                     "Log",
+                                     "Pow",
+                                     "Reciprocal",
+                                     "ReduceSum",
+                                     "ReduceProd",
+                                     "ReduceL1",
+                                     "ReduceL2",
+                                     "ReduceSumSquare",
+                                     "CumSum",
+                                     "Softplus",
+                                     "Sinh",
+                                     "Cosh",
+                                     "Tan",
+                                     "Asin",
+                                     "Acos",
+                                     "SoftmaxCrossEntropyLoss",
+                                     "NegativeLogLikelihoodLoss",
+                                     "RMSNormalization"};
+  if (half.count(node.op))
+    return AutocastRule::Half;
+  return single.count(node.op) ? AutocastRule::Single : AutocastRule::Widest;
+}
+
 namespace {
 
 void add(OperatorCost &total, const OperatorCost &cost, double times) {
@@ -226,6 +390,10 @@ void add(OperatorCost &total, const OperatorCost &cost, double times) {
   total.backwardBytes += times * cost.backwardBytes;
   total.workspaceBytes = std::max(total.workspaceBytes, cost.workspaceBytes);
   total.keepsBytes += times * cost.keepsBytes;
+  total.autocastForward += times * cost.autocastForward;
+  total.autocastBackward += times * cost.autocastBackward;
+  total.autocastWorkspace = std::max(total.autocastWorkspace, cost.autocastWorkspace);
+  total.kernels += times * cost.kernels;
 }
 
 /// What the nodes of a body cost. What is kept of each iteration is kept besides the tensors.
@@ -268,6 +436,24 @@ OperatorCost costOfBodies(const GraphNode &node, const GraphFacts &facts) {
   return dearest;
 }
 
+/// Whether `view` adds a parameter to a matrix product.
+bool isBias(const View &view) {
+  if (view.node.op != "Add" || view.node.inputs.size() != 2)
+    return false;
+  TensorId a = view.input(0), b = view.input(1);
+  return (view.facts.weight[a] && view.facts.product[b]) ||
+         (view.facts.weight[b] && view.facts.product[a]);
+}
+
+/// Its gradient is a sum over that of the result, which passes on as it is.
+OperatorCost costOfBias(const View &view, OperatorCost cost) {
+  if (!view.differentiable(view.output(0)))
+    return cost;
+  cost.backwardBytes = view.facts.bytes(view.output(0));
+  cost.autocastBackward = view.facts.autocastBytes(view.output(0));
+  return cost;
+}
+
 } // namespace
 
 OperatorCost costOf(const GraphNode &node, const GraphFacts &facts) {
@@ -288,6 +474,10 @@ OperatorCost costOf(const GraphNode &node, const GraphFacts &facts) {
   cost.backwardFlops = backwardFlops(view, entry, cost.forwardFlops);
   if (entry.weight == Weight::View)
     return cost;
+  if (isBias(view))
+    return costOfBias(view, std::move(cost));
+  cost.kernels = 1;
+  cost.product = productShape(view, cost.kind, cost.forwardFlops);
   countKept(view, entry, cost);
   countForwardBytes(view, cost);
   countBackwardBytes(view, cost);

@@ -18,11 +18,24 @@ public:
   std::vector<bool> weight;
   /// By tensor: the tensor whose storage it shows (itself where it is no view).
   std::vector<TensorId> storage;
+  /// By tensor: autocast computes it in 16 bits.
+  std::vector<bool> half;
+  /// By tensor: a matrix product, to which cuBLAS adds a bias on its way out.
+  std::vector<bool> product;
 
   /// Elements and bytes for a batch of one; nothing for an operand that is left out.
   double elements(TensorId id) const;
   double bytes(TensorId id) const;
+  /// Those where autocast computes in 16 bits.
+  double autocastBytes(TensorId id) const;
+
+private:
+  void addHalves(const GraphNode &node);
 };
+
+/// How autocast runs an operator: in 16 bits, in fp32, or in the widest type of its operands.
+enum class AutocastRule { Half, Single, Widest };
+AutocastRule autocastRule(const GraphNode &node);
 
 /// Costs of one node for a batch of one.
 struct OperatorCost {
@@ -34,6 +47,9 @@ struct OperatorCost {
   double forwardBytes = 0;
   double backwardBytes = 0;
   double workspaceBytes = 0;
+  double autocastForward = 0, autocastBackward = 0, autocastWorkspace = 0; // bytes, likewise
+  double kernels = 0;                   // launched by a forward pass
+  ProductShape product;                 // of a product
   llvm::SmallVector<TensorId, 4> keeps; // tensors kept for the backward pass
   double keepsBytes = 0;                // kept besides tensors: indices, gates
 };

@@ -5,6 +5,9 @@
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 
+#include <cmath>
+#include <cstring>
+
 using namespace llvm;
 
 namespace heterplan {
@@ -178,6 +181,110 @@ private:
   }
 };
 
+/// Finds x · (1 + erf(x / √2)) / 2 and x · sigmoid(x) in the nodes of a graph, in any order of the
+/// factors.
+class ActivationFinder {
+public:
+  explicit ActivationFinder(Graph &graph) : graph(graph), producer(graph.tensors.size(), nullptr) {
+    uses.assign(graph.tensors.size(), 0);
+    for (GraphNode &node : graph.nodes) {
+      for (TensorId id : node.inputs)
+        if (id != noTensor)
+          ++uses[id];
+      for (TensorId id : node.outputs)
+        if (id != noTensor)
+          producer[id] = &node;
+    }
+    for (TensorId id : graph.outputs)
+      ++uses[id];
+  }
+
+  void run() {
+    for (GraphNode &node : graph.nodes) {
+      if (TensorId x = geluOf(node); x != noTensor)
+        become(node, "Gelu", x);
+      else if (TensorId y = swishOf(node); y != noTensor)
+        become(node, "Swish", y);
+    }
+  }
+
+private:
+  Graph &graph;
+  std::vector<GraphNode *> producer; // by tensor
+  std::vector<int> uses;             // likewise
+
+  static void become(GraphNode &node, const char *op, TensorId x) {
+    node.op = op;
+    node.inputs = {x};
+    node.attributes.clear();
+  }
+
+  TensorId swishOf(const GraphNode &node) const {
+    if (node.op != "Mul" || !node.domain.empty() || node.inputs.size() != 2)
+      return noTensor;
+    for (int side : {0, 1}) {
+      const GraphNode *sigmoid = made(node.inputs[1 - side], "Sigmoid");
+      if (sigmoid && sigmoid->inputs[0] == node.inputs[side])
+        return node.inputs[side];
+    }
+    return noTensor;
+  }
+
+  const GraphNode *made(TensorId id, StringRef op) const {
+    const GraphNode *node = id == noTensor ? nullptr : producer[id];
+    return node && node->op == op && node->domain.empty() && uses[id] == 1 ? node : nullptr;
+  }
+
+  /// Whether `id` is a constant of one element that is close to `value`.
+  bool isNumber(TensorId id, double value) const {
+    if (id == noTensor || graph.tensors[id].role != TensorRole::Constant || !graph.tensors[id].data)
+      return false;
+    const TensorData &data = *graph.tensors[id].data;
+    float number = 0;
+    if (data.type != DataType::Float32 || data.bytes.size() != sizeof number)
+      return false;
+    std::memcpy(&number, data.bytes.data(), sizeof number);
+    return std::abs(number - value) < 1e-3 * value;
+  }
+
+  /// The operand of `node` beside a constant close to `value`, or none.
+  TensorId beside(const GraphNode *node, double value) const {
+    if (!node || node->inputs.size() != 2)
+      return noTensor;
+    if (isNumber(node->inputs[1], value))
+      return node->inputs[0];
+    return node->op != "Div" && isNumber(node->inputs[0], value) ? node->inputs[1] : noTensor;
+  }
+
+  /// The x of 1 + erf(x / √2), or none.
+  TensorId argument(TensorId sum) const {
+    const GraphNode *erf = made(beside(made(sum, "Add"), 1), "Erf");
+    if (!erf)
+      return noTensor;
+    TensorId scaled = erf->inputs[0];
+    TensorId x = beside(made(scaled, "Div"), std::sqrt(2.0));
+    return x != noTensor ? x : beside(made(scaled, "Mul"), std::sqrt(0.5));
+  }
+
+  /// The x of a product of `first` and 1 + erf(x / √2) where `first` is x, or x / 2 if `halves`.
+  TensorId product(const GraphNode *node, bool halves) const {
+    if (!node || node->op != "Mul" || !node->domain.empty() || node->inputs.size() != 2)
+      return noTensor;
+    for (int side : {0, 1}) {
+      TensorId first = node->inputs[side], x = argument(node->inputs[1 - side]);
+      if (x != noTensor && (halves ? beside(made(first, "Mul"), 0.5) : first) == x)
+        return x;
+    }
+    return noTensor;
+  }
+
+  TensorId geluOf(const GraphNode &node) const {
+    if (node.op != "Mul" || !node.domain.empty())
+      return noTensor;
+    TensorId x = product(&node, /*halves=*/true);
+    return x != noTensor ? x : product(made(beside(&node, 0.5), "Mul"), /*halves=*/false);
+  }
+};
 } // namespace
 
 void takeBranches(Graph &graph) { graph.nodes = BranchTaker(graph).run(std::move(graph.nodes)); }
@@ -193,6 +300,8 @@ void dropShapeOperands(Graph &graph) {
       node.inputs[operand] = noTensor;
   });
 }
+
+void fuseActivations(Graph &graph) { ActivationFinder(graph).run(); }
 
 void prune(Graph &graph) { Pruner(graph).run(); }
 

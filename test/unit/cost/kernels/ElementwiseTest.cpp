@@ -53,6 +53,10 @@ TEST_F(KernelTest, FunctionsOfOneValue) {
   test("Log", [](double x) { return std::log(x); });
   test(
       "Erf", [](double x) { return std::erf(x); }, -1);
+  test(
+      "Gelu", [](double x) { return x * (1 + std::erf(x / std::sqrt(2.0))) / 2; }, -1);
+  test(
+      "Swish", [](double x) { return x / (1 + std::exp(-x)); }, -1);
   check({"Clip",
          {shape},
          shape,

@@ -22,6 +22,10 @@ HETERPLAN_ANYWHERE inline float valueOf(UnaryFunction f, float x) {
     return erff(x);
   case Unary::Clip:
     return x < f.low ? f.low : x > f.high ? f.high : x;
+  case Unary::Gelu:
+    return x * (0.5f + 0.5f * erff(x * 0.7071067812f));
+  case Unary::Swish:
+    return x / (1 + expf(-x));
   }
   return 0;
 }
@@ -48,6 +52,12 @@ HETERPLAN_ANYWHERE inline float slopeOf(UnaryFunction f, float x) {
     return GaussError::slope(x);
   case Unary::Clip:
     return x > f.low && x < f.high ? 1 : 0;
+  case Unary::Gelu:
+    return 0.5f + 0.5f * erff(x * 0.7071067812f) + x * 0.3989422804f * expf(-x * x / 2);
+  case Unary::Swish: {
+    float y = 1 / (1 + expf(-x));
+    return y * (1 + x * (1 - y));
+  }
   }
   return 0;
 }

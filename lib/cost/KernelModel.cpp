@@ -1,0 +1,270 @@
+#include "cost/KernelModel.h"
+
+#include "llvm/ADT/StringRef.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+namespace fitted {
+#define HETERPLAN_KERNEL_PARAMETER(name, value, help) constexpr double name = value;
+#include "cost/KernelParameters.def"
+} // namespace fitted
+
+struct Shares {
+  const char *name;
+  double fp32, tf32, half, bandwidth;
+};
+
+constexpr Shares architectures[] = {
+#define HETERPLAN_ARCHITECTURE(name, fp32, tf32, half, bandwidth)                                  \
+  {name, fp32, tf32, half, bandwidth},
+#include "cost/Architectures.def"
+};
+
+const Shares &sharesOf(StringRef architecture) {
+  for (const Shares &shares : architectures)
+    if (architecture == shares.name)
+      return shares;
+  return architectures[0];
+}
+
+bool isConvolution(const KernelWork &kernel) { return kernel.kind == LayerKind::Convolution; }
+
+/// The used part of the tiles that cover `size` rows or columns.
+double tiled(double size) {
+  double tile = size > 64 ? 128 : size > 32 ? 64 : 32;
+  return size / (std::ceil(size / tile) * tile);
+}
+
+/// The units that compute products.
+enum class Units { Fp32, Tf32, Half };
+
+/// One pass of a kernel.
+struct Pass {
+  Flops work;
+  Bytes moved;
+  double products; // one after another
+};
+
+class Kernels {
+public:
+  Kernels(const DeviceType &device, const KernelSetting &setting)
+      : rates(kernelRates(device, setting.precision)), isHalf(heterplan::isHalf(setting.precision)),
+        units(!rates.hasUnits ? Units::Fp32
+              : isHalf        ? Units::Half
+                              : Units::Tf32),
+        isFirst(setting.format == MemoryFormat::ChannelsFirst) {}
+
+  Seconds forward(const KernelWork &kernel, double samples) const {
+    Bytes activations = isHalf ? kernel.autocastForward : kernel.forwardBytes;
+    Pass pass = passOf(kernel, kernel.forwardFlops, activations, samples, 1);
+    pass.products = 1;
+    double rows = rowsOf(kernel, samples);
+    if (!kernel.product)
+      return timeOf(kernel, pass, shareWithoutShape(kernel.kind));
+    return timeOf(kernel, pass, usedShare(rows, kernel.product.columns, kernel.product.depth));
+  }
+
+  Seconds backward(const KernelWork &kernel, double samples) const {
+    Bytes activations = isHalf ? kernel.autocastBackward : kernel.backwardBytes;
+    Pass pass = passOf(kernel, kernel.backwardFlops, activations, samples, 2);
+    pass.products = productsOfBackward(kernel);
+    return timeOf(kernel, pass,
+                  kernel.product ? backwardShare(kernel, samples, pass.products)
+                                 : shareWithoutShape(kernel.kind));
+  }
+
+  static double productsOfBackward(const KernelWork &kernel) {
+    return kernel.product && kernel.backwardFlops > kernel.forwardFlops * 1.5 ? 2 : 1;
+  }
+
+private:
+  KernelRates rates;
+  bool isHalf;
+  Units units;
+  bool isFirst;
+
+  /// The share of the rate of products where nobody states their size; 0: such kernels only move
+  /// bytes.
+  static double shareWithoutShape(LayerKind kind) {
+    switch (kind) {
+    case LayerKind::Convolution:
+    case LayerKind::MatMul:
+    case LayerKind::BatchedMatMul:
+      return 0.85;
+    case LayerKind::Recurrent: // steps one after another
+    case LayerKind::Opaque:
+      return 0.4;
+    default:
+      return 0;
+    }
+  }
+
+  static double rowsOf(const KernelWork &kernel, double samples) {
+    return kernel.kind == LayerKind::BatchedMatMul ? kernel.product.rows
+                                                   : kernel.product.rows * samples;
+  }
+
+  /// Weights are read, their gradients written; autocast rounds them.
+  Pass passOf(const KernelWork &kernel, Flops work, Bytes activations, double samples,
+              double weightTraffic) const {
+    Bytes weights;
+    if (kernel.product && kernel.kind != LayerKind::BatchedMatMul)
+      weights = Bytes(kernel.product.columns * kernel.product.depth * kernel.product.groups * 4);
+    double traffic =
+        isConvolution(kernel) && units != Units::Fp32 && isFirst ? 1 + fitted::transpositions : 1;
+    return {work * samples,
+            activations * (samples * traffic) + weights * (weightTraffic * (isHalf ? 1.5 : 1)), 1};
+  }
+
+  double halfDepth() const {
+    return units == Units::Half   ? fitted::depthHalf
+           : units == Units::Tf32 ? fitted::depthTf32
+                                  : fitted::depthFp32;
+  }
+
+  double usedShare(double rows, double columns, double depth) const {
+    return tiled(rows) * tiled(columns) * depth / (depth + halfDepth());
+  }
+
+  /// The gradient of the data is a product over the columns, that of the weights over the rows.
+  double backwardShare(const KernelWork &kernel, double samples, double products) const {
+    const ProductShape &shape = kernel.product;
+    double rows = rowsOf(kernel, samples);
+    double ofWeights = usedShare(shape.depth, shape.columns, rows);
+    if (kernel.kind != LayerKind::BatchedMatMul)
+      ofWeights *= fitted::weightGradient;
+    if (products < 2)
+      return ofWeights;
+    return 2 / (1 / usedShare(rows, shape.depth, shape.columns) + 1 / ofWeights);
+  }
+
+  double rateShare(const KernelWork &kernel) const {
+    if (kernel.kind == LayerKind::BatchedMatMul)
+      return fitted::batched;
+    if (!isConvolution(kernel))
+      return 1;
+    double share = units == Units::Half
+                       ? isFirst ? fitted::convolutionFirst : fitted::convolutionHalf
+                   : units == Units::Tf32 ? fitted::convolutionTf32
+                                          : fitted::convolutionFp32;
+    if (kernel.product.groups <= 1)
+      return share;
+    bool isOdd =
+        units == Units::Half && !isFirst && std::fmod(std::log2(kernel.product.columns), 1);
+    return share * fitted::grouped * (isOdd ? fitted::oddGroups : 1);
+  }
+
+  double bandwidthShare(const KernelWork &kernel) const {
+    if (kernel.kind == LayerKind::DepthwiseConvolution)
+      return isHalf && isFirst ? fitted::depthwiseFirst : fitted::depthwise;
+    if (kernel.product)
+      return 1;
+    switch (kernel.kind) {
+    case LayerKind::Normalization:
+      return fitted::normalization;
+    case LayerKind::Softmax:
+      return fitted::softmax;
+    case LayerKind::Elementwise:
+      return fitted::elementwise;
+    default:
+      return fitted::others;
+    }
+  }
+
+  Seconds timeOf(const KernelWork &kernel, const Pass &pass, double used) const {
+    if (pass.work == Flops() && pass.moved == Bytes())
+      return Seconds();
+    Seconds time = pass.moved / (rates.memory * bandwidthShare(kernel));
+    if (used > 0 && kernel.kind != LayerKind::DepthwiseConvolution)
+      time = std::max(time, pass.work / (rates.products * (rateShare(kernel) * used)));
+    return time + Seconds(fitted::floorMicroseconds * 1e-6 * kernel.count * pass.products);
+  }
+};
+
+/// A layer whose file does not list its kernels is one of its kind, whose shape is not known.
+std::vector<KernelWork> kernelsOf(const Layer &layer) {
+  if (!layer.kernels.empty())
+    return layer.kernels;
+  KernelWork kernel;
+  kernel.kind = layer.kind;
+  kernel.forwardFlops = layer.forwardFlops;
+  kernel.backwardFlops = layer.backwardFlops;
+  kernel.forwardBytes = layer.forwardBytes;
+  kernel.backwardBytes = layer.backwardBytes;
+  kernel.autocastForward = layer.forwardBytes / 2;
+  kernel.autocastBackward = layer.backwardBytes / 2;
+  return {kernel};
+}
+} // namespace
+
+KernelRates kernelRates(const DeviceType &device, Precision precision) {
+  const PeakRates &rates = *device.rates;
+  const Shares &shares = sharesOf(device.architecture);
+  auto sustained = [](auto stated, auto peak, double share) {
+    return stated.value() > 0 ? stated : peak * share;
+  };
+  const SustainedRates &stated = rates.sustained;
+  KernelRates result{sustained(stated.fp32, rates.fp32, shares.fp32),
+                     sustained(stated.memory, rates.memory, shares.bandwidth)};
+  FlopsPerSecond faster;
+  if (isHalf(precision))
+    faster = sustained(stated.half, rates.half(), shares.half);
+  if (precision == Precision::Tf32)
+    faster = sustained(stated.tf32, rates.tf32, shares.tf32);
+  result.hasUnits = faster.value() > 0;
+  result.products = std::max(result.products, faster);
+  return result;
+}
+
+PassTimes kernelTimes(const Layer &layer, const DeviceType &device, Samples samples,
+                      const KernelSetting &setting) {
+  const Kernels kernels(device, setting);
+  const double count = double(samples.value());
+  const Seconds host(fitted::hostMicroseconds * 1e-6);
+  PassTimes times;
+  Seconds forwardHost, backwardHost;
+  for (const KernelWork &kernel : kernelsOf(layer)) {
+    times.forward += kernels.forward(kernel, count);
+    forwardHost += host * kernel.count;
+    Seconds backward = kernels.backward(kernel, count);
+    times.backward += backward;
+    if (backward > Seconds())
+      backwardHost += host * (kernel.count * Kernels::productsOfBackward(kernel));
+  }
+  return {std::max(times.forward, forwardHost), std::max(times.backward, backwardHost)};
+}
+
+MemoryFormat fasterFormat(const LayerGraph &graph, const Cluster &cluster, Precision precision,
+                          Samples batch) {
+  const Samples share(std::max<int64_t>(1, batch.value() / std::max(1, cluster.totalDevices())));
+  Seconds first, last;
+  for (const DeviceType &type : cluster.types)
+    if (type.deviceClass == DeviceClass::Gpu && type.rates)
+      for (const Layer &layer : graph.layers) {
+        PassTimes a = kernelTimes(layer, type, share, {precision, MemoryFormat::ChannelsFirst});
+        PassTimes b = kernelTimes(layer, type, share, {precision, MemoryFormat::ChannelsLast});
+        first += a.forward + a.backward;
+        last += b.forward + b.backward;
+      }
+  return last < first ? MemoryFormat::ChannelsLast : MemoryFormat::ChannelsFirst;
+}
+
+double kernelHalfWidth(LayerKind kind, const DeviceType &device) {
+  constexpr double usual = 0.25, ofUnknown = 0.35;
+  double halfWidth = usual;
+#define HETERPLAN_KERNEL_UNCERTAINTY(enumerator, value)                                            \
+  if (kind == LayerKind::enumerator)                                                               \
+    halfWidth = value;
+#include "cost/KernelParameters.def"
+  return device.architecture.empty() ? std::hypot(halfWidth, ofUnknown) : halfWidth;
+}
+
+double elementwiseShare() { return fitted::elementwise; }
+
+} // namespace heterplan

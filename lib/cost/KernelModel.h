@@ -1,0 +1,51 @@
+// Times of the kernels of a layer on a GPU that nobody measured: each has a floor, and work at a
+// rate that its shape sustains. The parameters are fitted on public measurements
+// (bench/published_fit.py, docs/experiments/published.md).
+#pragma once
+
+#include "ir/Cluster.h"
+#include "ir/LayerGraph.h"
+#include "ir/Plan.h"
+
+namespace heterplan {
+
+/// The rates that the best kernels of `device` sustain at `precision`, by its own figures, else by
+/// the shares of its architecture; the rate of fp32 where it has no faster units.
+struct KernelRates {
+  FlopsPerSecond products;
+  BytesPerSecond memory;
+  bool hasUnits = false; // of the precision
+};
+KernelRates kernelRates(const DeviceType &device, Precision precision);
+
+/// How a layer is computed.
+struct KernelSetting {
+  Precision precision = Precision::Fp32;
+  MemoryFormat format = MemoryFormat::ChannelsFirst;
+};
+
+struct PassTimes {
+  Seconds forward{}, backward{};
+};
+
+/// Times of the passes of `layer` over `samples`, from those of its kernels:
+///   max(work / (rate · share of the kind · tiles used · depth / (depth + half depth)),
+///       bytes / (bandwidth · share of the kind)) + floor,
+/// and at least what the host takes to enqueue them. A backward pass of a product has one product
+/// for the gradient of each operand.
+PassTimes kernelTimes(const Layer &layer, const DeviceType &device, Samples samples,
+                      const KernelSetting &setting);
+
+/// The format in which the layers of `graph` take less time on the GPUs of `cluster`, at an equal
+/// share of `batch` each; channels first where it makes no difference.
+MemoryFormat fasterFormat(const LayerGraph &graph, const Cluster &cluster, Precision precision,
+                          Samples batch);
+
+/// The half-width of the 90 % interval of a layer's modelled times, of the natural logarithm; wider
+/// where the architecture of the device is not known.
+double kernelHalfWidth(LayerKind kind, const DeviceType &device);
+
+/// Share of the bandwidth that elementwise kernels of a GPU reach.
+double elementwiseShare();
+
+} // namespace heterplan

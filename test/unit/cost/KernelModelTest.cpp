@@ -1,0 +1,104 @@
+#include "cost/KernelModel.h"
+
+#include "gtest/gtest.h"
+
+using namespace heterplan;
+
+namespace {
+/// 10 TFLOP/s in fp32, 80 in bf16, 1 TB/s, all of it sustained.
+DeviceType gpu() {
+  DeviceType type;
+  type.name = "gpu";
+  PeakRates &rates = type.rates.emplace();
+  rates.fp32 = FlopsPerSecond(10e12);
+  rates.bf16 = FlopsPerSecond(80e12);
+  rates.memory = BytesPerSecond(1e12);
+  rates.sustained = {rates.fp32, {}, rates.bf16, rates.memory};
+  return type;
+}
+
+/// A product of [rows, depth] with [depth, columns].
+Layer product(double rows, double columns, double depth) {
+  Layer layer;
+  layer.name = layer.signature = "l";
+  layer.kind = LayerKind::MatMul;
+  KernelWork kernel;
+  kernel.kind = layer.kind;
+  kernel.forwardFlops = Flops(2 * rows * columns * depth);
+  kernel.backwardFlops = kernel.forwardFlops * 2;
+  kernel.forwardBytes = Bytes(4 * rows * (columns + depth));
+  kernel.backwardBytes = kernel.forwardBytes * 2;
+  kernel.autocastForward = kernel.forwardBytes / 2;
+  kernel.autocastBackward = kernel.backwardBytes / 2;
+  kernel.product = {rows, columns, depth, 1};
+  layer.kernels = {kernel};
+  return layer;
+}
+
+double forward(const Layer &layer, int64_t samples, KernelSetting setting = {}) {
+  return kernelTimes(layer, gpu(), Samples(samples), setting).forward.value();
+}
+
+TEST(KernelModel, LargeProductsComeCloseToTheSustainedRate) {
+  double ideal = 2 * 64. * 1024 * 4096 * 4096 / 10e12;
+  double time = forward(product(1024, 4096, 4096), 64);
+  EXPECT_GT(time, ideal);
+  EXPECT_LT(time, 1.1 * ideal);
+}
+
+TEST(KernelModel, SmallKernelsAreNotScaledInProportion) {
+  Layer layer = product(1, 64, 64);
+  EXPECT_DOUBLE_EQ(forward(layer, 1), forward(layer, 2)); // the host takes longer
+  EXPECT_LT(forward(layer, 64), 2 * forward(layer, 1));
+}
+
+TEST(KernelModel, TilesThatAreUsedInPartCostAllOfTheirTime) {
+  double half = forward(product(1024, 65, 4096), 64), whole = forward(product(1024, 128, 4096), 64);
+  EXPECT_NEAR(half, whole, 0.02 * whole);
+}
+
+TEST(KernelModel, SixteenBitsUseTheirUnits) {
+  Layer layer = product(1024, 4096, 4096);
+  double ratio = forward(layer, 64) / forward(layer, 64, {Precision::Bf16, {}});
+  EXPECT_GT(ratio, 5);
+  EXPECT_LT(ratio, 8.5);
+  EXPECT_DOUBLE_EQ(forward(layer, 64, {Precision::Bf16, {}}),
+                   forward(layer, 64, {Precision::Fp16, {}}));
+}
+
+TEST(KernelModel, KernelsOfALayerAddUp) {
+  Layer layer = product(1024, 4096, 4096);
+  double alone = forward(layer, 64);
+  KernelWork chain;
+  chain.kind = LayerKind::Elementwise;
+  chain.count = 3;
+  chain.forwardBytes = Bytes(1e8);
+  layer.kernels.push_back(chain);
+  EXPECT_GE(forward(layer, 64), alone + 64 * 1e8 / 1e12);
+}
+
+TEST(KernelModel, ArchitecturesStateWhatTheySustain) {
+  DeviceType type = gpu();
+  type.rates->sustained = {};
+  type.architecture = "volta";
+  EXPECT_LT(kernelRates(type, Precision::Fp32).products.value(), 10e12);
+  EXPECT_FALSE(kernelRates(type, Precision::Tf32).hasUnits);
+  EXPECT_TRUE(kernelRates(type, Precision::Bf16).hasUnits);
+  EXPECT_LT(kernelHalfWidth(LayerKind::MatMul, type), kernelHalfWidth(LayerKind::MatMul, gpu()));
+}
+
+TEST(KernelModel, ConvolutionsChooseTheirFormat) {
+  Layer layer = product(3136, 64, 576);
+  layer.kind = layer.kernels[0].kind = LayerKind::Convolution;
+  LayerGraph graph;
+  graph.layers = {layer};
+  Cluster cluster;
+  cluster.types = {gpu()};
+  NodeGroup node;
+  node.devices["gpu"] = 1;
+  cluster.nodes = {node};
+  EXPECT_EQ(fasterFormat(graph, cluster, Precision::Bf16, Samples(64)), MemoryFormat::ChannelsLast);
+  EXPECT_EQ(fasterFormat(graph, cluster, Precision::Fp32, Samples(64)),
+            MemoryFormat::ChannelsFirst);
+}
+} // namespace
