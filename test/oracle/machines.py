@@ -268,8 +268,12 @@ class Machines:
         return Family(kinds, tuple(sizes.items()))
 
     def network_of(self, sender: Group, receiver: Group) -> Link:
-        pairs = [self.network_between(a, b) for a in self.used(sender) for b in self.used(receiver)]
-        return reduce(slower, pairs)
+        return self._slowest(self.used(sender), self.used(receiver))
+
+    def _slowest(self, some: list[NodeClass], others: list[NodeClass]) -> Link:
+        """Of the networks between two nodes; a node needs none to reach itself."""
+        pairs = [(a, b) for a in some for b in others if len({*a.nodes, *b.nodes}) > 1]
+        return reduce(slower, (self.network_between(a, b) for a, b in pairs)) if pairs else self.network
 
     def network_between(self, a: NodeClass, b: NodeClass) -> Link:
         for link, mine, other in zip(self.links, a.ends, b.ends):
@@ -313,8 +317,7 @@ class Machines:
         nodes = {node for each in self.classes for node in each.nodes}
         if len(nodes) == 1:
             return ring(2 * devices, self.classes[0].link)
-        links = (self.network_between(a, b) for a in self.classes for b in self.classes)
-        return ring(2 * devices, reduce(slower, links))
+        return ring(2 * devices, self._slowest(list(self.classes), list(self.classes)))
 
     def path(self, sender: Group, receiver: Group, beside: bool = False) -> Path:
         if beside:

@@ -225,6 +225,9 @@ class Stages:
             fixed += rounded
         else:
             kept = self.cuts[begin].forward + sum(layer.activation_bytes for layer in layers)
+            # In the backward pass of a layer the activations of the layers behind it are gone.
+            later = [sum(layer.activation_bytes for layer in layers[i + 1 :]) for i in range(len(layers))]
+            workspace = max(0, *(layer.workspace_bytes - gone for layer, gone in zip(layers, later)))
             boundary = self.cuts[begin].fixed + rounded  # by each pass anew
         kept, boundary = kept + self.cuts[end].forward, boundary + self.cuts[end].fixed
         workspace += self.cuts[begin].backward + self.cuts[end].backward  # messages

@@ -155,7 +155,7 @@ public:
         passes -= layers[i].update;
         bytes += layers[i].parameters;
         need += layers[i].kept * samples + 2 * layers[i].parameters;
-        scratch = std::max(scratch, layers[i].workspace);
+        scratch = std::max(scratch - layers[i].kept, layers[i].workspace);
         largest = std::max(largest, layers[i].parameters);
       }
       if (begin > 0) // with its gradient
