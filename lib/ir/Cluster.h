@@ -217,7 +217,8 @@ const Link &networkBetween(const Cluster &cluster, const NodeGroup &a, llvm::Str
 /// ranks take beyond their tensors. Nothing elsewhere: there figures are of tensors alone.
 double defaultHeadroom(const Cluster &cluster);
 
-/// Reads `sustained: {fp32: ..., tf32: ..., half: ..., bandwidth: ...}`, each of which may be absent.
+/// Reads `sustained: {fp32: ..., tf32: ..., half: ..., bandwidth: ...}`, each of which may be
+/// absent.
 llvm::Error readSustained(const YamlNode &node, const std::string &what, SustainedRates &rates);
 
 /// Reads a cluster file (docs/clusters.md). Errors carry line and column.

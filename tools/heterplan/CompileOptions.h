@@ -20,10 +20,10 @@ struct CompileOptions {
   std::vector<std::string> pins, colocations, separations, deviceLimits;
   std::string batch, objective, minThroughput, maxCostPerHour, maxCostPerMillionSamples,
       maxCostPerIteration, maxIterationTime, maxMemoryFraction, memoryHeadroom, schedule,
-      strategy = "auto", timeLimit, seed, optimizer, precision, memoryFormat, batchNorm, microBatches,
-      amplificationLimit, widths, background, backgroundBatch, maxSlowdown, iterationModel,
-      costModel, rounding, epochs, samples, gap, threads, policyIn, policyOut, paretoPoints,
-      workLimit, recompute, shardState, alternatives, without;
+      strategy = "auto", timeLimit, seed, optimizer, precision, memoryFormat, batchNorm,
+      microBatches, amplificationLimit, widths, background, backgroundBatch, maxSlowdown,
+      iterationModel, costModel, rounding, epochs, samples, gap, threads, policyIn, policyOut,
+      paretoPoints, workLimit, recompute, shardState, alternatives, without;
   bool force = false, json = false, verbose = false, pareto = false;
 };
 

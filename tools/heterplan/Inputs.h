@@ -76,7 +76,7 @@ llvm::Expected<Cluster> readWholeCluster(llvm::StringRef path);
 /// For the layers of `graph`. Entries that contradict each other are warned of on stderr.
 llvm::Expected<CostInputs> readCosts(const CostOptions &options, const LayerGraph &graph,
                                      Optimizer optimizer, Precision precision,
-                               MemoryFormat format = MemoryFormat::ChannelsFirst);
+                                     MemoryFormat format = MemoryFormat::ChannelsFirst);
 
 /// The plan at `path`, a file or its directory. A model in its place is an error of usage.
 llvm::Expected<Plan> readPlanAt(llvm::StringRef path);

@@ -24,8 +24,8 @@ std::optional<Placement> greedyPlacement(Evaluator &evaluator);
 Solution improveLocally(Evaluator &evaluator, const SearchOptions &options, double workShare,
                         const std::optional<Placement> &incumbent);
 /// `learn` fails where the pretrained policy is damaged.
-llvm::Expected<Solution> learn(Evaluator &evaluator, const SearchOptions &options,
-                               double workShare, const std::optional<Placement> &incumbent);
+llvm::Expected<Solution> learn(Evaluator &evaluator, const SearchOptions &options, double workShare,
+                               const std::optional<Placement> &incumbent);
 
 /// The strategy `auto`.
 llvm::Expected<Solution> runPortfolio(Evaluator &evaluator, const SearchOptions &options);

@@ -13,9 +13,9 @@ void takeBranches(Graph &graph);
 /// They stay where the shape is only a bound.
 void dropShapeOperands(Graph &graph);
 
-/// Makes one Gelu of the operators that exporters write for x · (1 + erf(x / √2)) / 2, and one Swish of
-/// x · sigmoid(x): PyTorch has one kernel for each, which keeps x only. The nodes that nothing uses
-/// any more are left to prune().
+/// Makes one Gelu of the operators that exporters write for x · (1 + erf(x / √2)) / 2, and one
+/// Swish of x · sigmoid(x): PyTorch has one kernel for each, which keeps x only. The nodes that
+/// nothing uses any more are left to prune().
 void fuseActivations(Graph &graph);
 
 /// Drops nodes that compute constants or nothing that is used, in bodies too, and tensors that are

@@ -329,8 +329,8 @@ TEST(SearchSpace, neighboursShareANodeBothOrNeither) {
     return int(llvm::find_if(space.options,
                              [&](const GroupOption &option) {
                                const DeviceGroup &group = option.group;
-                               return group.deviceCount() == devices && group.besideBefore == before &&
-                                      group.besideNext == next &&
+                               return group.deviceCount() == devices &&
+                                      group.besideBefore == before && group.besideNext == next &&
                                       spreadOf(problem.cluster, group, 0).nodes == 1;
                              }) -
                space.options.begin());
