@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import inspect
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -98,7 +99,7 @@ def _export(
     batched.update(zip(names, outputs, strict=True))
     example.train()
     hook = _keep_buffers(example) if has_values else None
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _apart(has_values):
         warnings.simplefilter("ignore")
         torch.onnx.export(
             example, (), os.fspath(path), kwargs=named, dynamo=False, export_params=has_values,
@@ -234,6 +235,24 @@ def _traced(module: nn.Module, named: Mapping[str, Tensor]) -> list[Tensor]:
         warnings.simplefilter("ignore")
         torch.jit.trace(Recorder(), tuple(named.values()), check_trace=False)
     return found
+
+
+@contextlib.contextmanager
+def _apart(has_values: bool) -> Iterator[None]:
+    """Keeps the exporter from merging parameters that lie at one address: without values all of them do,
+    and those of equal shape would become one. The metadata of the file say which ones are tied."""
+    import torch
+
+    merging = "_jit_pass_onnx_deduplicate_initializers"
+    original = getattr(torch._C, merging, None)
+    if has_values or original is None:
+        yield
+        return
+    setattr(torch._C, merging, lambda graph, parameters, is_training: parameters)
+    try:
+        yield
+    finally:
+        setattr(torch._C, merging, original)
 
 
 def _keep_buffers(module: nn.Module) -> Any:

@@ -111,3 +111,30 @@ def test_a_module_without_values_gives_a_file_without_values(tmp_path: Path) -> 
     assert found["2.weight"] == [5, 1 << 20]
     plan = heterplan.compile(path, "local-cpu", batch=4, freeze=["0.*"], schedule="data-parallel")
     assert sum(float(stage["parameterBytes"]) for stage in plan.json["stages"]) == 4 * (5 * (1 << 20) + 5)
+
+
+class Tied(nn.Module):
+    """An embedding whose table is also the head, between layers of equal shapes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(6, 8)
+        self.layers = nn.Sequential(*(nn.Linear(8, 8) for _ in range(3)))
+        self.head = nn.Linear(8, 6, bias=False)
+        self.head.weight = self.table.weight
+
+    def forward(self, words: torch.Tensor) -> torch.Tensor:
+        return self.head(self.layers(self.table(words)))
+
+
+def test_parameters_of_equal_shape_stay_apart_without_values(tmp_path: Path) -> None:
+    words = torch.zeros(2, 3, dtype=torch.long)
+    with torch.device("meta"):
+        empty = Tied()
+    planned = [
+        heterplan.compile(heterplan.export(module, words, tmp_path / f"{name}.onnx"), "local-cpu", batch=4,
+                          schedule="data-parallel")
+        for name, module in (("empty", empty), ("full", Tied()))
+    ]  # fmt: skip
+    trained = [sum(float(stage["parameterBytes"]) for stage in plan.json["stages"]) for plan in planned]
+    assert trained == [4 * (6 * 8 + 3 * (8 * 8 + 8))] * 2
