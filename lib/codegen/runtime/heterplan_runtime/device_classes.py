@@ -114,6 +114,11 @@ class Cpu:
         flags = _cpu_field("flags").split()
         return not flags or not {"avx512_bf16", "amx_bf16"}.isdisjoint(flags)
 
+    def computes_bf16_in_fp16(self, device: torch.device) -> bool:
+        """Whether ranks compute a plan in bf16 in fp16 instead; here PyTorch has other means."""
+        del device
+        return False
+
     def reference_kernel(self, device: torch.device) -> float:
         """Seconds of a fixed piece of work: of the interpreter for additions, about a third of a
         millisecond."""
@@ -189,6 +194,9 @@ class Gpu:
     def has_bf16(self, device: torch.device) -> bool:
         del device
         return torch.cuda.is_bf16_supported(including_emulation=False)
+
+    def computes_bf16_in_fp16(self, device: torch.device) -> bool:
+        return not self.has_bf16(device)
 
     def reference_kernel(self, device: torch.device) -> float:
         """Not known: the interpreter tells nothing of a GPU."""

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import torch
 
+from .device_classes import class_of
+
 
 @dataclass(frozen=True)
 class Precision:
@@ -27,8 +29,9 @@ class Precision:
 
     def on(self, device: torch.device) -> Precision:
         """A GPU without units for bf16 computes in fp16 instead."""
-        lacks = device.type == "cuda" and not torch.cuda.is_bf16_supported(including_emulation=False)
-        return Precision("fp16") if self.name == "bf16" and lacks else self
+        if self.name == "bf16" and class_of(device).computes_bf16_in_fp16(device):
+            return Precision("fp16")
+        return self
 
     def apply(self) -> None:
         """To the whole process."""
