@@ -201,10 +201,10 @@ def test_infeasible(case: Case, job) -> None:
 
 
 def test_a_search_that_leaves_plans_out_proves_nothing(job) -> None:
-    """1346 samples/s can be had, 1144 by what the strategy `greedy` looks at."""
-    options = [("--batch", "64"), floor(1250)]
-    assert job("bert_base", bundled("mixed-small"), options).run()[0] == 0
-    status, told = job("bert_base", bundled("mixed-small"), [*options, ("--strategy", "greedy")]).run()
+    """1193 samples/s can be had, 1073 by what the strategy `greedy` looks at."""
+    options = [("--batch", "64"), floor(1130)]
+    assert job("bert_base", bundled("mixed-64"), options).run()[0] == 0
+    status, told = job("bert_base", bundled("mixed-64"), [*options, ("--strategy", "greedy")]).run()
     assert status == 2
     assert told["feasible"] is False
     assert told["proven"] is False

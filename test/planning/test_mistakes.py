@@ -67,7 +67,7 @@ MISTAKES = [
     (f"{COMPILE} --overwrite", "'--overwrite' is not an option of compile", "use --force"),
     (f"{COMPILE} --spot", "'--spot' is not an option of compile", "price_per_hour"),
     (f"{COMPILE} --precison bf16", "'--precison' is not an option of compile", "did you mean '--precision'?"),
-    (f"{COMPILE} --precision fp16", "'fp16' is not accepted", "give one of fp32, tf32, bf16"),
+    (f"{COMPILE} --precision fp8", "'fp8' is not accepted", "give one of fp32, tf32, bf16, fp16"),
     (f"{COMPILE} --optimizer adamw", "'adamw' is not accepted", "did you mean 'adam'?"),
     (f"{COMPILE} --objective speed", "'speed' is not accepted", "give one of throughput, cost"),
     (f"{COMPILE} --max-iteration-time 200mz", "'200mz' is not accepted", "e.g. 200ms"),

@@ -65,7 +65,7 @@ def equal_layers(count: int, skipped: bool) -> dict:
     if skipped:
         tensors.append({"name": "all", "producer": names[0], "consumers": names[2:], "bytesPerSample": 1e3})
     layers = [
-        {"name": name, "parameterBytes": 0.8e9, "activationBytes": 1e6, "forwardFlops": 1e9, "forwardBytes": 1e6}
+        {"name": name, "parameterBytes": 1e9, "activationBytes": 1e6, "forwardFlops": 1e9, "forwardBytes": 1e6}
         for name in names
     ]
     return {"schemaVersion": "1.0", "model": "equal", "layers": layers, "tensors": tensors}
