@@ -56,7 +56,8 @@ Expected<SearchOutcome> compareWithBursts(const Problem &problem, StringRef stra
   SearchOutcome outcome = isBetter(*burst, *pipeline) ? *burst : *pipeline;
   outcome.termination = endingOf(*burst, *pipeline);
   if (outcome.plan) {
-    stateRequest(problem.request, *outcome.plan);
+    // A pipeline keeps no limit on the amplification: its other requirements are what it states.
+    outcome.plan->requestedSchedule = problem.request.schedule;
     outcome.plan->alternatives = {alternativeOf("pipelines", *pipeline),
                                   alternativeOf("burst", *burst)};
     return outcome;
