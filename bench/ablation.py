@@ -32,7 +32,7 @@ def methods() -> list[str]:
     return METHOD.findall((ROOT / "lib/search/exact/Methods.def").read_text("utf-8"))
 
 
-def throughput_workloads(folder: Path) -> list[Workload]:
+def throughput_workloads() -> list[Workload]:
     """The highest throughput of each model on each cluster."""
     return [
         Workload(f"{model} on {cluster}", ROOT / f"test/data/models/{model}.onnx", cluster,
@@ -43,7 +43,7 @@ def throughput_workloads(folder: Path) -> list[Workload]:
 
 
 def workloads(folder: Path) -> list[Workload]:
-    fastest = throughput_workloads(folder)
+    fastest = throughput_workloads()
     half = []
     for work in fastest:
         floor = compiled(work, folder)["throughput"] / 2

@@ -144,7 +144,8 @@ def step(
                 used = tiled(rows) * tiled(model.columns) * model.depth / (model.depth + depth)
                 by_work = work / (computing * share * used)
             else:
-                # Of data: [rows, columns] x [columns, depth]; of weights: [depth, rows] x [rows, columns].
+                # The gradient of the data is [rows, columns] x [columns, depth], that of the weights
+                # [depth, rows] x [rows, columns].
                 data = tiled(rows) * tiled(model.depth) * model.columns / (model.columns + depth)
                 other = tiled(model.depth) * tiled(model.columns) * rows / (rows + depth)
                 other = other * np.where(batched, 1.0, p["weightGradient"])

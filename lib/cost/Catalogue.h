@@ -38,8 +38,8 @@ public:
   const std::map<std::string, Link> &links() const { return linkEntries; }
 
 private:
-  /// What is known of a type without an entry: the vendor by its name, and on a GPU with rates the
-  /// overhead of the class.
+  /// Completes a type that has no entry: the vendor by its name, and the overhead of the class on a
+  /// GPU with rates.
   void completeByHand(DeviceType &type) const;
 
   std::map<std::string, DeviceType> deviceEntries;

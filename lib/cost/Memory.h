@@ -37,9 +37,8 @@ int64_t mostRows(const SparseTable &table, int devices);
 /// the rows that samples of one global batch look up, all of which may lie there.
 Bytes tableMemory(const SparseTable &table, int64_t rows, Optimizer optimizer, Samples globalBatch);
 
-/// What layers [begin, end) have under way in the backward pass beyond their activations, per
-/// sample: a layer's workspace is there when the activations of the layers behind it are not any
-/// more.
+/// Memory that layers [begin, end) need in the backward pass beyond their activations, per sample.
+/// The workspace of a layer exists after the activations of the layers behind it are freed.
 Bytes workspaceBeyond(const LayerGraph &graph, int begin, int end);
 
 /// Need, sparse tables not counted, of a device that holds layers [begin, end) of `graph` and

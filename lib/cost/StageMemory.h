@@ -109,7 +109,7 @@ private:
   /// The largest of some layers.
   struct Largest {
     Bytes workspace{}, dense{};
-    /// Of the workspaces, beyond the activations that later layers have given back by then.
+    /// Workspace beyond the activations that later layers have freed by then.
     Bytes beyond{};
   };
   /// What a number of segments keeps.

@@ -24,7 +24,8 @@ enum class Provenance { Measured, Interpolated, Regressed, Modelled, Assumed };
 constexpr int provenances = 5; // how many there are
 const char *nameOf(Provenance provenance);
 
-/// What the best kernels of a device reach over seconds, where power and clocks are limited too.
+/// Rates that the best kernels of a device sustain for seconds, under its limits on power and
+/// clocks.
 struct SustainedRates {
   FlopsPerSecond fp32{}, tf32{}; // 0: not stated
   FlopsPerSecond half{};         // 16 bits, sums in fp32
@@ -43,7 +44,7 @@ struct PeakRates {
   SustainedRates sustained{};
   bool operator==(const PeakRates &) const = default;
 
-  /// Of 16 bits, with sums in fp32.
+  /// The rate of products of 16 bits with sums in fp32.
   FlopsPerSecond half() const { return std::max(bf16, fp16); }
 };
 
@@ -117,7 +118,8 @@ struct Link {
   Provenance provenance = Provenance::Modelled;
   /// As messages where not known.
   std::optional<LookupSpeed> lookup{};
-  /// Of two devices alone, where more have more of it (a mesh of links); 0: the same.
+  /// Bandwidth between two devices alone, where groups of more devices have more (a mesh of links);
+  /// 0: the same.
   BytesPerSecond pairBandwidth{};
 };
 

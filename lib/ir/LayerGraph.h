@@ -85,7 +85,7 @@ struct KernelWork {
   bool operator==(const KernelWork &) const = default;
 };
 
-/// What a layer keeps and has under way where autocast computes in 16 bits, per sample.
+/// Memory of a layer per sample if autocast computes in 16 bits: kept activations and workspace.
 struct AutocastMemory {
   Bytes activations{}, workspace{};
   bool operator==(const AutocastMemory &) const = default;

@@ -3,8 +3,8 @@
 Gloo carries them between CPUs, NCCL where every rank has a GPU of its own, all of one vendor;
 otherwise tensors on a GPU are staged through the CPU. Activations and gradients travel in groups of
 their own: NCCL matches the messages of two ranks by order, and in 1F1B the two directions interleave.
-Where a rank has parts of several stages, so do the stage boundaries. What stays on a rank is handed
-over as it is.
+If a rank has parts of several stages, each stage boundary has a group of its own, too. Tensors that
+stay on a rank are handed over as they are.
 """
 
 from __future__ import annotations
