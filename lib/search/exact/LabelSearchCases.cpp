@@ -18,11 +18,13 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 /// Prices the stages for a number of micro-batches.
 Bounds &LabelSearch::addCase(int choice) {
   StageLimits limits;
-  if (options.uses(Method::BoundedTable))
-    limits = {
-        timeLimit(), Bounds::paidFor(evaluator.problem.request, best.objective),
-        CountBounds(evaluator, /*wholeModelGroups=*/false).timesBefore(space.microBatches[choice]),
-        [&] { return SearchBudget(options).interrupted(); }};
+  limits.isOver = [&] { return SearchBudget(options).interrupted(); };
+  if (options.uses(Method::BoundedTable)) {
+    limits.iteration = timeLimit();
+    limits.paid = Bounds::paidFor(evaluator.problem.request, best.objective);
+    limits.before =
+        CountBounds(evaluator, /*wholeModelGroups=*/false).timesBefore(space.microBatches[choice]);
+  }
   cases[choice] =
       std::make_unique<MicroBatchCase>(evaluator, space.microBatches[choice], limits, ascents);
   labels.setChoice(choice, cases[choice]->table);
