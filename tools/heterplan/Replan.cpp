@@ -91,6 +91,21 @@ void stateBound(Plan &plan, double bound) {
     stateWorth(plan, plan.objectiveValue, /*optimal=*/false);
 }
 
+/// The candidate `plan`, with the proven `bound` stated. Empty if one of its checks fails.
+Expected<std::optional<Candidate>> ifItHolds(const char *name, Plan plan, double bound,
+                                             const Plan &before, const PlanningInputs &inputs) {
+  stateBound(plan, bound);
+  Expected<const char *> failed = failedCheck(plan, inputs);
+  if (!failed)
+    return failed.takeError();
+  if (*failed)
+    return std::nullopt;
+  Expected<Candidate> found = kept(name, std::move(plan), before, inputs);
+  if (!found)
+    return found.takeError();
+  return std::move(*found);
+}
+
 /// Goes on with the stages and the devices that are left. Empty if that is no plan any more.
 Expected<std::optional<Candidate>> oldStages(const Plan &before, PlanningInputs &inputs,
                                              StringRef strategy, double bound) {
@@ -110,17 +125,7 @@ Expected<std::optional<Candidate>> oldStages(const Plan &before, PlanningInputs 
     consumeError(assessment.takeError());
     return std::nullopt;
   }
-  Plan plan = std::move(assessment->plan);
-  stateBound(plan, bound);
-  Expected<const char *> failed = failedCheck(plan, inputs);
-  if (!failed)
-    return failed.takeError();
-  if (*failed)
-    return std::nullopt;
-  Expected<Candidate> found = kept("old stages", std::move(plan), before, inputs);
-  if (!found)
-    return found.takeError();
-  return std::move(*found);
+  return ifItHolds("old stages", std::move(assessment->plan), bound, before, inputs);
 }
 
 /// The best plan that leaves each layer on its device type. Empty if there is none.
@@ -145,16 +150,7 @@ Expected<std::optional<Candidate>> oldTypes(const Plan &before, const PlanningIn
     return std::nullopt;
   Plan plan = std::move(*outcome->plan);
   plan.pins = inputs.problem.request.pins;
-  stateBound(plan, bound);
-  Expected<const char *> failed = failedCheck(plan, inputs);
-  if (!failed)
-    return failed.takeError();
-  if (*failed)
-    return std::nullopt;
-  Expected<Candidate> found = kept("old device types", std::move(plan), before, inputs);
-  if (!found)
-    return found.takeError();
-  return std::move(*found);
+  return ifItHolds("old device types", std::move(plan), bound, before, inputs);
 }
 
 /// The plans that are compared. The first candidate is the plan from nothing.
@@ -204,8 +200,8 @@ Expected<std::optional<Candidates>> findCandidates(const Plan &before, PlanningI
   return std::optional<Candidates>(std::move(found));
 }
 
-/// The number of steps after which moving has paid, against going on with the old stages; -1:
-/// never. 0 if the old stages cannot go on.
+/// The number of steps after which moving has paid, against going on with the old stages; −1:
+/// never. 0 if moving costs nothing more, or the old stages cannot go on.
 int64_t paysAfter(const Candidates &found) {
   const Candidate &chosen = found.all[found.chosen];
   const Candidate *old = found.find("old stages");
@@ -214,6 +210,8 @@ int64_t paysAfter(const Candidates &found) {
   double price = worthOf(chosen.plan, chosen.moving) - worthOf(old->plan, old->moving);
   double gain = worthOf(old->plan, old->plan.expectedIteration()) -
                 worthOf(chosen.plan, chosen.plan.expectedIteration());
+  if (price <= 0)
+    return 0;
   return gain > 0 ? int64_t(std::ceil(price / gain)) : -1;
 }
 
@@ -239,7 +237,9 @@ void printText(const Plan &before, const Candidates &found, int64_t horizon) {
   if (!found.find("old stages"))
     outs() << "at once: the old stages cannot go on\n";
   else if (steps == 0)
-    outs() << "at once: no more state moves than the old stages need\n";
+    outs() << "at once: moving costs no more than with the old stages\n";
+  else if (steps < 0)
+    outs() << "never: a step is worth no less with the old stages\n";
   else
     outs() << "after " << steps << " steps\n";
 }
