@@ -3,11 +3,11 @@
 
     bench/balance.py [--simulated] [--real NAME] [--report] [--seeds N] [--out FOLDER] [--document FILE]
 
-Simulated: 32 workers of traces drawn at random, every policy of `heterplan simulate --speeds`. Real: a
-plan of two replicas on two cores of this machine, one of which a competing process shares, all the time
-or now and then; shares of the plan, of LB-BSP, and every fixed split around the best, in turns. The
-machine should be quiet. What was measured is kept in FOLDER as JSON, and a document is made of
-whatever is there.
+Simulated: 32 workers of traces drawn at random, every policy of `heterplan simulate --speeds`.
+Real: a plan of two replicas on two cores of this machine, one of which a competing process shares,
+all the time or now and then; shares of the plan, of LB-BSP, and every fixed split around the best,
+in turns. The machine should be quiet. The script keeps its measurements in FOLDER as JSON and makes
+the document from all of them.
 """
 
 from __future__ import annotations

@@ -6,16 +6,18 @@ its own, and compares iteration times and memory.
     bench/fidelity.py [--workloads LIST] [--models a,b] [--plans NAME] [--runs N] [--out FOLDER] [--measured FOLDER]
                       [--report]
 
-The list (bench/fidelity-workloads.yaml) says which models, batches, plans and how many runs; the report names its
-version. Layers are measured before the runs, at other batches than those of the plans. Prints tables in
-Markdown. The machine should be quiet. Since its speed changes all the same, layers are measured and plans
-run in rounds, in turns, and trimmed means count on both sides: of a layer over its sessions, of a plan over
-its steps and over its runs. "slower": by how much cores of the speed that they had meanwhile, by the reference
-kernel of speed.py, were slower than when the layers were measured; "at equal speed": the error without that.
-"others": cores that other processes, and other guests of the host, took meanwhile; a run that they disturb
-is repeated. What was measured (profiles, and the steps of each run) is kept in profiles/measured/fidelity-vVERSION,
-in a folder of the machine: a second run goes on, another version of the program is judged by the same runs with
---runs 0, and --report prints all that is there. Models and plans are made in FOLDER.
+The list (bench/fidelity-workloads.yaml) says which models, batches, plans and how many runs; the
+report names its version. Layers are measured before the runs, at other batches than those of the
+plans. Prints tables in Markdown. The machine should be quiet. Since its speed changes all the same,
+layers are measured and plans run in rounds, in turns, and trimmed means count on both sides: of a
+layer over its sessions, of a plan over its steps and over its runs. "slower": by how much cores of
+the speed that they had meanwhile, by the reference kernel of speed.py, were slower than when the
+layers were measured; "at equal speed": the error without that. "others": cores that other
+processes, and other guests of the host, took meanwhile; a run that they disturb is repeated. The
+script keeps its measurements (profiles, and the steps of each run) in a folder of the machine below
+profiles/measured/fidelity-vVERSION. A second run continues there; with --runs 0 another version of
+the program is judged by the same runs; --report prints all that is there. Models and plans are made
+in FOLDER.
 """
 
 from __future__ import annotations

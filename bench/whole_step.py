@@ -4,10 +4,10 @@ one core: for each engine of `heterplan profile`.
 
     bench/whole_step.py [--models a.onnx,b.onnx] [--engines torch,native] [--seconds S] [--out FOLDER]
 
-The whole step is a plain loop of PyTorch over the generated module: forward, loss, backward, SGD. It
-keeps freed memory as the runtime does; a column says what it takes without. The machine should be
-quiet: layers are measured and steps run in turns, and trimmed means count on both sides.
-What was measured is kept in FOLDER and used again.
+The whole step is a plain loop of PyTorch over the generated module: forward, loss, backward, SGD.
+It keeps freed memory as the runtime does; a column says what it takes without. The machine should
+be quiet: layers are measured and steps run in turns, and trimmed means count on both sides. The
+script keeps its measurements in FOLDER and uses them again.
 """
 
 from __future__ import annotations

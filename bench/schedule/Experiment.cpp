@@ -59,7 +59,7 @@ Problem problemOf(const Cluster &cluster, const Setting &setting, uint64_t seed)
   return llvm::cantFail(Problem::create(std::move(machines), std::move(workload)));
 }
 
-/// What one policy did on the instances of a setting.
+/// Figures of one policy on the instances of a setting.
 struct Figures {
   std::vector<double> utilities, shares, completions, decisions;
   void add(const Problem &problem, double bound, const jobs::PolicyResult &result) {
@@ -274,7 +274,7 @@ void roundings() {
   }
 }
 
-/// What the scale of the least price L, 1/(2μ), is worth.
+/// The effect of the scale of the least price L, 1/(2μ).
 void priceScales() {
   printf("\n## The least price\n\nTotal utility of PD-ORS in the median, by the factor on L "
          "(docs/schedule.md); 0.1 is "

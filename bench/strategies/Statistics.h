@@ -1,4 +1,4 @@
-// What the benchmarks of the strategies share: order statistics, and work on two threads.
+// Helpers that the benchmarks of the strategies share: order statistics, and work on two threads.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-"""What the program has to say becomes these: diagnostics, exceptions and warnings."""
+"""Converts the output of the program into diagnostics, exceptions and warnings."""
 
 from __future__ import annotations
 

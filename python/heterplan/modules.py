@@ -94,7 +94,7 @@ def _tie(first: nn.Module, other: nn.Module, name: str) -> None:
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """Of a safetensors file. Raises HeterplanError where there is none."""
+    """Reads the tensors of a safetensors file. Raises HeterplanError if the file does not exist."""
     if not path.is_file():
         raise HeterplanError(f"{path}: is not there; Plan.run() writes it")
     tensors: dict[str, Tensor] = _part("tensorfile").read_tensors(path)

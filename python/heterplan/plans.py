@@ -165,8 +165,8 @@ class Plan:
         return check_module(self, checked, steps, options)
 
     def weights(self) -> dict[str, Tensor]:
-        """What `run` has trained, by the names that the module has for it, where the file states them, else by
-        those of the ONNX file: `module.load_state_dict(plan.weights(), strict=False)`."""
+        """The trained weights by their names in the module if the file states them, else by those
+        of the ONNX file: `module.load_state_dict(plan.weights(), strict=False)`."""
         from .modules import read_tensors
 
         return read_tensors(self.directory / "trained/model.safetensors")

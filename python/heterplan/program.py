@@ -41,13 +41,13 @@ def _is_command(path: Path) -> bool:
 
 
 def environment() -> dict[str, str]:
-    """Of the program: plans are run by this very Python."""
+    """The environment of the program: it runs plans with this very Python."""
     return {"HETERPLAN_PYTHON": sys.executable, **os.environ}
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What the program printed, and what it said beside it."""
+    """The standard output of the program and its messages."""
 
     status: int
     output: str
@@ -82,7 +82,8 @@ def run(arguments: Sequence[str], *, echo: bool = False) -> Answer:
 
 
 def _listen(process: subprocess.Popen[str], echo: bool) -> str:
-    """What it writes to stderr until it ends. Ctrl-C ends it, and then this process as usual."""
+    """Reads the standard error of the program until it ends. Ctrl-C ends it, and then this process
+    as usual."""
     assert process.stderr is not None
     lines = []
     try:
@@ -123,7 +124,7 @@ def option_words(options: Mapping[str, object]) -> list[str]:
 
 
 def _text(value: object) -> str:
-    """Of one value; several names (of colocate and separate) are joined."""
+    """The text of one value; several names (of colocate and separate) are joined."""
     return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
 
 

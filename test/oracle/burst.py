@@ -43,7 +43,8 @@ class BurstPlanner(Planner):
         return sum(self.stages.times(0, len(self.instance.layers), kind, self.request.batch, 1))
 
     def pools(self) -> list[Pool]:
-        """Those of each class, and those of all: of all devices, of a half of those of each class, and so on."""
+        """The pools of each class and of all classes: all devices, half of each class, and so
+        on."""
         budget, classes = self.request.max_cost_per_hour, self.machines.classes
         counts = {}
         for kind, most in enumerate(self.available()):
@@ -67,8 +68,9 @@ class BurstPlanner(Planner):
         return sorted(kinds, key=lambda kind: (f"{self.whole_time(kind):.7g}", self.machines.classes[kind].type, kind))
 
     def widths(self, pool: Pool) -> list[int]:
-        """Of one class: divisors of the batch, of which powers of two. Of several: all of the faster ones and a power of
-        two of the next, as the budget allows."""
+        """Widths of a pool. A pool of one class has the divisors of the batch that are powers of
+        two. A pool of several classes has all faster devices and a power of two of the next class,
+        as the budget allows."""
         any_width, batch = self.request.widths == "any", self.request.batch
         if len(pool.classes) == 1:
             divisors = [w for w in range(1, pool.classes[0][1] + 1) if batch % w == 0]
@@ -177,7 +179,8 @@ class BurstPlanner(Planner):
         return self.stages.run(begin, end, self.group(pool, width), 1, 1, last, Way(), shares)
 
     def computing(self, layer: int, pool: Pool, width: int) -> float:
-        """Of the slowest device, its sums within the passes included."""
+        """The time of a layer on the slowest device, including the all-reduces within the
+        passes."""
         run = self.stage(layer, layer + 1, pool, width)
         updates = [
             self.stages.times(layer, layer + 1, kind, samples, 1)[2]
@@ -255,7 +258,7 @@ class BurstPlanner(Planner):
             best.objective, best.plan = objective, plan
 
     def _pool_of(self, plan: dict) -> Pool:
-        """Of the stage on most devices."""
+        """The pool of the stage with the most devices."""
         widest = max(plan["stages"], key=lambda stage: len(stage["replicas"]))
         kinds = [self.class_of(replica["devices"][0]) for replica in widest["replicas"]]
         return Pool(tuple((kind, kinds.count(kind)) for kind in self._by_speed(set(kinds))))

@@ -1,4 +1,4 @@
-"""What `heterplan compile` answers for an instance, held to what listing every plan finds."""
+"""Compares the answer of `heterplan compile` for an instance with an enumeration of all plans."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ class Answer:
 
     @property
     def divides_falling_times(self) -> bool:
-        """Where more samples take less time, docs/formats.md does not say which shares unlike devices have."""
+        """Whether unlike devices share a layer whose time falls with more samples; docs/formats.md
+        leaves the shares open in this case."""
         return any(limit.startswith("uneven shares") for limit in self.found.get("searchSpaceLimits", []))
 
     @property
@@ -62,7 +63,8 @@ class Answer:
 
 @dataclass
 class Verdict:
-    """What was found; `disagreements` are defects of one side, `beyond` is not: plans outside of the searched space."""
+    """The result of a comparison. `disagreements` are defects of one side; `beyond` lists plans
+    outside of the searched space, which are not."""
 
     answer: Answer
     documented: float | None  # objective values as `compile` states them; None: no plan

@@ -71,7 +71,7 @@ class NodeGroup:
 
 @dataclass(frozen=True)
 class Times:
-    """Of one pass over so many samples on one device, by layer."""
+    """Times of one pass over a number of samples on one device, by layer."""
 
     forward: float
     backward: float

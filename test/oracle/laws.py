@@ -43,9 +43,10 @@ def eased(instance: Instance, draw: random.Random) -> Iterator[tuple[str, Instan
 
 
 def look_at_laws(instance: Instance, verdict: Verdict, seed: int = 0) -> int:
-    """Adds to `verdict` the laws that proven answers break; plans are listed only where one seems broken. Where the best
-    plan of the searched space becomes worse itself, the planner is right about it: these are "beyond", with whether all
-    plans together keep the law. Returns how many were looked at."""
+    """Adds to `verdict` the laws that proven answers break; plans are listed only where one seems
+    broken. If the best plan of the searched space becomes worse itself, the planner is right about
+    it: such cases are "beyond", and state whether all plans together keep the law. Returns how many
+    were looked at."""
     if verdict.answer.status not in (0, 2) and not verdict.answer.refused:
         verdict.disagreements.append(("failed", verdict.answer.messages))
     if not verdict.answer.feasible or not verdict.answer.found["optimal"]:

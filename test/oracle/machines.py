@@ -178,7 +178,7 @@ def slower(a: Link, b: Link) -> Link:
 
 @dataclass(frozen=True)
 class Shape:
-    """What the time of a collective depends on."""
+    """The facts on which the time of a collective depends."""
 
     devices: int
     nodes: int
@@ -192,7 +192,8 @@ class Collective:
     per_byte: float = 0.0
 
     def time(self, size: float, count: int | None = None) -> float:
-        """Of so many, one after another, of `size` bytes together; of nothing: none."""
+        """Time of `count` collectives, one after another, of `size` bytes together; 0 for no
+        bytes."""
         return self.latency * ((size != 0) if count is None else count) + self.per_byte * size
 
 
@@ -271,7 +272,7 @@ class Machines:
         return self._slowest(self.used(sender), self.used(receiver))
 
     def _slowest(self, some: list[NodeClass], others: list[NodeClass]) -> Link:
-        """Of the networks between two nodes; a node needs none to reach itself."""
+        """The slowest network between two nodes; a node needs no network to reach itself."""
         pairs = [(a, b) for a in some for b in others if len({*a.nodes, *b.nodes}) > 1]
         return reduce(slower, (self.network_between(a, b) for a, b in pairs)) if pairs else self.network
 
@@ -313,7 +314,8 @@ class Machines:
         return self._sums[group]
 
     def tied_sum(self, devices: int) -> Collective:
-        """Of gradients over stages of so many devices each: a ring of twice as many over the slowest link."""
+        """The all-reduce of gradients over stages of `devices` devices each: a ring of twice as
+        many devices over the slowest link."""
         nodes = {node for each in self.classes for node in each.nodes}
         if len(nodes) == 1:
             return ring(2 * devices, self.classes[0].link)

@@ -17,7 +17,8 @@ from synchronous import SynchronousPlanner
 
 
 def random_placement(planner: SynchronousPlanner, draw: random.Random) -> Plan | None:
-    """Of the searched space, but for its shares, which are any; whatever the limits on time and money."""
+    """A random placement of the searched space, with arbitrary shares; limits on time and money are
+    ignored."""
     cuts = list(planner.cuts())
     for _ in range(20 if cuts else 0):
         positions = draw.choice(cuts)
@@ -44,7 +45,7 @@ def wherever_it_lies(planner: SynchronousPlanner, plan: Plan) -> Iterator[float]
 
 
 def as_yaml(plan: Plan, planner: SynchronousPlanner) -> str:
-    """What `evaluate` reads."""
+    """The placement as the YAML that `evaluate` reads."""
     names, kinds = [layer.name for layer in planner.instance.layers], [c.type for c in planner.machines.classes]
     stages = [
         {
@@ -60,8 +61,8 @@ def as_yaml(plan: Plan, planner: SynchronousPlanner) -> str:
 
 
 def judge_placement(instance: Instance, seed: int) -> list[str] | None:
-    """Where the two prices differ; None where no placement was found. Instances with a type in unlike nodes are left
-    out: there `evaluate` chooses."""
+    """Differences between the two evaluations; None if no placement was found. Instances with a
+    type in unlike nodes are left out: there `evaluate` chooses."""
     planner = SynchronousPlanner(instance)
     kinds = [each.type for each in planner.machines.classes]
     plan = random_placement(planner, random.Random(seed)) if len(set(kinds)) == len(kinds) else None

@@ -1,4 +1,4 @@
-"""What all iteration models share: plans and their figures, where stages may be cut, limits, the best plan."""
+"""Common parts of all iteration models: plans and their figures, cuts, limits, the best plan."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Plan:
         return self.layout.groups
 
     def cost(self, batch: int) -> float:
-        """Of 10^6 samples."""
+        """Cost of 10^6 samples."""
         return self.price * self.iteration / 3600 / batch * 1e6
 
 
@@ -97,7 +97,7 @@ class Planner:
         return not budget or price <= budget * (1 + TOLERANCE)
 
     def class_of(self, device: dict) -> int:
-        """Of a device as a plan names it."""
+        """The class of a device as a plan names it."""
         place = (device["node"], device.get("index", 0))
         classes = enumerate(self.machines.classes)
         return next(i for i, each in classes if each.type == device["type"] and place in each.places)
@@ -111,7 +111,8 @@ class Planner:
         raise NotImplementedError
 
     def figures_apart(self, plan: dict) -> list[str]:
-        """Where the figures of a printed plan are not those of the same placement here, in words."""
+        """Differences between the figures of a printed plan and those computed here, as
+        messages."""
         raise NotImplementedError
 
     def wrong_totals(self, printed: dict, plan: Plan, spent: float = 0.0) -> list[str]:

@@ -29,7 +29,7 @@ def nodes_of(*stages: dict) -> set[str]:
 
 
 class Reader:
-    """Of one printed plan; `problems` is what is wrong with it, in words."""
+    """A reader of one printed plan; `problems` are messages about the defects that it finds."""
 
     def __init__(self, printed: dict, planner: SynchronousPlanner):
         self.printed, self.planner = printed, planner

@@ -1,4 +1,5 @@
-"""What a stage takes and holds on a group of devices, for each way of sharing a micro-batch among them.
+"""Time and memory of a stage on a group of devices, for each way of sharing a micro-batch among
+them.
 
 Formulas: docs/formats.md (plans, micro-batches), docs/clusters.md (what a layer costs) and docs/rationale/search.md
 (execution modes).
@@ -28,7 +29,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Crossing:
-    """What crosses a cut: bytes."""
+    """Bytes that cross a cut."""
 
     forward: float
     backward: float
@@ -186,7 +187,8 @@ class Stages:
         return [self._segment_starts(begin, end, count) for count in counts]
 
     def _kept(self, starts: list[int], end: int) -> tuple[float, float, float]:
-        """Of a stage that computes again: bytes of a sample and of a micro-batch in flight, and of a sample once."""
+        """Memory of a stage that recomputes: bytes of a sample and of a micro-batch in flight, and
+        bytes of a sample once."""
         largest = 0.0
         for start, stop in zip(starts, [*starts[1:], end]):
             largest = max(largest, sum(layer.activation_bytes for layer in self.instance.layers[start:stop]))
@@ -286,8 +288,8 @@ class Stages:
         )  # fmt: skip
 
     def balanced(self, begin, end, group: Group, micro_batches: int, in_flight: int, way: Way) -> Shares | None:
-        """Of several classes: each device has a sample; each further one goes to the device that would be done first,
-        of equal ones to the last class."""
+        """Balanced shares over several classes: each device gets one sample; each further sample
+        goes to the device that would finish first. If several would, it goes to the last class."""
         size = -(-self.request.batch // micro_batches)
         devices = self.machines.size(group)
         segments = self.segments(begin, end, way, -(-size // devices), in_flight)

@@ -78,7 +78,8 @@ class SteadyPlanner(Planner):
         return min(least, time(inside, 1)) if inside else least
 
     def _line(self, kind: int, what: str, index: int) -> Line:
-        """Of a layer to compute or to synchronise, or of a cut to receive or to take gradients of."""
+        """The time line of a layer that computes or synchronises, or of a cut that receives
+        activations or gradients."""
         key = (kind, what, index)
         if key not in self._lines:
             self._lines[key] = fit([(k, self._point(kind, what, index, k)) for k in self._units(kind)])
@@ -161,7 +162,8 @@ class SteadyPlanner(Planner):
             best.objective, best.plan = objective, plan
 
     def figures_apart(self, plan: dict) -> list[str]:
-        """Of a plan of `compile`: memory, iteration, price."""
+        """Differences between the figures of a plan of `compile` and those computed here: memory,
+        iteration, price."""
         positions, chosen = [0], []
         for stage in plan["stages"]:
             positions.append(positions[-1] + len(stage["layers"]))

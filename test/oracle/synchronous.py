@@ -32,7 +32,7 @@ from stages import Run
 
 
 class SynchronousPlanner(Planner):
-    """Of both spaces."""
+    """The planner of both spaces."""
 
     # What may be chosen.
 
@@ -40,7 +40,8 @@ class SynchronousPlanner(Planner):
         return [self.request.micro_batches] if self.request.micro_batches else list(range(1, self.request.batch + 1))
 
     def is_documented_count(self, count: int) -> bool:
-        """Of the numbers with full micro-batches of one size the least."""
+        """Whether a number of micro-batches is in the documented space: the least of all numbers
+        with full micro-batches of the same size."""
         if self.request.micro_batches:
             return True
         size = -(-self.request.batch // count)
@@ -66,7 +67,8 @@ class SynchronousPlanner(Planner):
         return True
 
     def is_documented(self, layout: Layout) -> bool:
-        """Where a class has many devices: node by node, a node that is used in part shared as slots allow."""
+        """Whether the space documents a layout of a class with many devices: whole nodes first, and
+        a partly used node is shared as slots allow."""
         groups = layout.groups
         all_available = self.available()
         lists_all = prod(available + 1 for available in all_available) <= MOST_COUNTS
@@ -153,7 +155,7 @@ class SynchronousPlanner(Planner):
                 self._offer(self.whole, positions, layout, count, price, chosen)
 
     def _least(self, choices, count: int, price: float) -> float:
-        """Of the objective, each stage at its best in everything."""
+        """A lower bound on the objective, with each stage at its best in every figure."""
         least = [Placed(min(r.forward for r in runs), min(r.backward for r in runs), 0.0) for runs in choices]
         return self.objective(by_formula(least, count), price)
 

@@ -142,7 +142,8 @@ def test_laws_look_at_plans_only():
 
 
 def test_mixes_of_types_that_are_left_out_are_no_mistake():
-    """Of a plan without them, as of one that is said to be worse than it is."""
+    """The search excludes mixes of types, so a plan without them is not an error; neither is a plan
+    that is said to be worse than it is."""
     instance, answer = first_plan("synchronous-1f1b", is_mixed=True)
     sign = 1 if instance.request.objective == "throughput" else -1
     worse = answer.found["objectiveValue"] * (1 - sign * 1e-4)
@@ -176,7 +177,7 @@ def test_an_instance_shrinks_to_what_a_defect_needs():
 
 
 def worked_example() -> Instance:
-    """That of docs/formats.md."""
+    """The worked example of docs/formats.md."""
     layers = (
         Layer("embed", 400_000_000, activation_bytes=1_000_000),
         Layer("body", 100_000_000, activation_bytes=8_000_000, workspace_bytes=2_000_000),

@@ -1,8 +1,8 @@
 """Problems without a plan: the binary says which constraints conflict, and each way out that it names works.
 
-Every row is a problem, the conflict that must be told and the changes that must be offered. What is told
-is then put to the test with the binary itself: without any one of the conflicting constraints there is a plan
-(so none is blamed without cause), and with each change that is said to help there is one too.
+Every row is a problem, the conflict that must be told and the changes that must be offered. The
+test then proves each claim with the binary itself. Without any one of the conflicting constraints
+there is a plan, so none is blamed without cause; each suggested change gives a plan too.
 """
 
 from __future__ import annotations

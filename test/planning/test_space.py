@@ -118,9 +118,9 @@ def test_devices_of_unlike_nodes_have_the_names_of_the_file(compile, tmp_path: P
 
 @pytest.mark.parametrize("alike", [True, False])
 def test_shares_that_might_be_better_are_left_out_and_said(compile, tmp_path: Path, alike: bool):
-    """Before a stage that is pinned elsewhere, a device that is fast forward and one that is fast backward: shares of
-    2 and 2 samples take 12 ms, but no device needs more than 8 ms for both passes. Where both take the same, that is
-    what a stage takes."""
+    """Before a stage that is pinned elsewhere, a device that is fast forward and one that is fast
+    backward: shares of 2 and 2 samples take 12 ms, but no device needs more than 8 ms for both
+    passes. If both passes take equally long on both devices, 8 ms is the time of the stage."""
     chain = equal_layers(2, False)
     machines = {
         "name": "c",

@@ -107,8 +107,8 @@ SearchOutcome solve(const Problem &problem, const SearchOptions &options) {
   return llvm::cantFail(search(problem, "label-setting", options));
 }
 
-/// What StateSearch says of all placements, and the best one it finds, where any with an objective
-/// below `limit` is of interest.
+/// The bound of StateSearch over all placements, and the best placement that it finds with an
+/// objective below `limit`.
 struct Settled {
   double left = std::numeric_limits<double>::infinity();
   Incumbent best;
@@ -164,8 +164,8 @@ TEST(RoundedStates, nothingBetterIsMissed) {
   EXPECT_GT(deep, feasible / 10);
 }
 
-/// Likewise where there are more states than are solved at once, so that slowest stages are divided
-/// into bands.
+/// Rounded states miss nothing either if there are more states than are solved at once, so that
+/// slowest stages are divided into bands.
 TEST(RoundedStates, bandsMissNothing) {
   int feasible = 0, found = 0, left = 0;
   for (int seed = 0; seed < 30; ++seed) {
@@ -219,8 +219,8 @@ TEST(RoundedStates, boundsHoldAndPlansArePlans) {
   EXPECT_GT(proven, problems / 20);
 }
 
-/// Of states that are not rounded the cheapest one counts, not the fastest: where the objective is
-/// cost, some are slower than others and better. Against labels, which know no states.
+/// Exact states keep the cheapest placement, not the fastest. With cost as the objective, some
+/// placements are slower than others and better. Against labels, which know no states.
 TEST(DeviceStates, cheaperPlansAreNotMissed) {
   int feasible = 0, deep = 0;
   for (int seed = 0; seed < 40; ++seed) {
@@ -255,8 +255,8 @@ TEST(DeviceStates, cheaperPlansAreNotMissed) {
   EXPECT_GT(deep, feasible / 5);
 }
 
-/// What few states leave is looked at again by more of them, and with a gap that is allowed the
-/// search ends before all is. No bound may be lost on the way.
+/// The search reexamines the remainder of few states with more states; with an allowed gap it ends
+/// before it has examined everything. No bound may be lost on the way.
 TEST(RoundedStates, boundsOfDeepChainsHold) {
   int feasible = 0, missed = 0, tighter = 0, proven = 0;
   for (int seed = 0; seed < 40; ++seed) {

@@ -13,7 +13,7 @@ needs_binary = pytest.mark.skipif(not BINARY, reason="HETERPLAN_BINARY names no 
 
 
 def heterplan(*arguments: object) -> str:
-    """What it prints; its ranks compute with one thread each, by this Python."""
+    """The output of the program; its ranks compute with one thread each, by this Python."""
     run = subprocess.run(
         [BINARY, *map(str, arguments)],
         capture_output=True,

@@ -21,7 +21,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves the tests of this shard. Those of one file stay together, as they share fixtures."""
+    """Leaves the tests of this shard. Tests of one file stay together, as they share fixtures."""
     number, count = (int(text) for text in config.getoption("--shard").split("/"))
     work: dict[Path, float] = {}
     for item in items:

@@ -53,7 +53,7 @@ def emit_all(jobs: list[Job]) -> list[Emitted]:
 
 
 def emit(jobs: list[Job]) -> list[str]:
-    """Likewise; returns the errors, "" for none."""
+    """Generates the modules of several jobs in one process; returns their errors, "" for none."""
     return [emitted.error for emitted in emit_all(jobs)]
 
 

@@ -90,7 +90,8 @@ class Package:
         return list(range(first, first + len(self.widths[stage])))
 
     def ranges(self, stage: int, i: int) -> list[tuple[int, int]]:
-        """Of micro-batch `i`: where it has a sample less, so has the last of the widest replicas."""
+        """Ranges of samples of micro-batch `i`. If it has a sample less, the last of the widest
+        replicas has one less."""
         widths = list(self.widths[stage])
         if i >= self.micro_batches - self.short:
             widths[len(widths) - 1 - widths[::-1].index(max(widths))] -= 1

@@ -184,7 +184,7 @@ def test_any_shares_train_like_one_process(
 
 
 def test_gradients_of_any_shares_are_those_of_even_ones(fail, tmp_path: Path) -> None:
-    """What one step of plain gradient descent does to the weights."""
+    """Compares the weights after one step of plain gradient descent."""
     moved = []
     for number, shares in enumerate(([3, 3, 3], [7, 0, 2], [1, 8, 0])):
         folder = linear(shares if all(shares) else [3, 3, 3], 2, "sgd").write(tmp_path / str(number))

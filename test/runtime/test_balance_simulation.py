@@ -117,7 +117,8 @@ def test_iterations_take_what_their_slowest_worker_takes(plan: Path, tmp_path: P
 
 @needs_binary
 def test_ssp_by_hand(plan: Path, tmp_path: Path) -> None:
-    """Of constant speeds: the fastest gets `staleness` ahead of the slowest and then waits for it."""
+    """At constant speeds, the fastest worker gets `staleness` ahead of the slowest and then waits
+    for it."""
     trace = tmp_path / "constant.csv"
     trace.write_text("speed,a,b,c,d\n" + "".join(f"{i},1,1,1,0.25\n" for i in range(60)))
     text = heterplan("simulate", plan, "--speeds", trace, "--balance", "ssp", "--staleness", 2, "--json")

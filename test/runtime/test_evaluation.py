@@ -1,4 +1,4 @@
-"""What a model is worth on other samples; losses that count something else than samples."""
+"""Tests of evaluation on other samples, and of losses that count something else than samples."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ OF_A_PART = (
 
 
 def edit(folder: Path, number: int, fields: dict) -> None:
-    """Of the rank, or of its only part."""
+    """Edits the program of a rank, or its only part."""
     path = folder / "ranks" / f"{number:04d}.json"
     program = json.loads(path.read_text())
     for name, value in fields.items():

@@ -67,7 +67,7 @@ def test_killed_rank(tmp_path: Path, module: str, function: str, rank: int, call
 
 
 def reference_losses(folder: Path) -> list[float]:
-    """Of PIPELINE without a fault, once for all tests."""
+    """Losses of PIPELINE without a fault, computed once for all tests."""
     if not KNOWN:
         whole = Job(folder / "whole")
         whole.folder.mkdir()

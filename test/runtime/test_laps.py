@@ -1,5 +1,5 @@
-"""What each of several calls takes, on a GPU that is told ahead of time: a clock of two timelines stands in
-for it."""
+"""Tests of the times of consecutive calls on a GPU whose kernels are enqueued ahead; a clock with
+two timelines stands in for the GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept of a training for programs that draw curves."""
+"""Tests of the records of a training for programs that draw curves."""
 
 from __future__ import annotations
 

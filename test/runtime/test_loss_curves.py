@@ -41,7 +41,7 @@ def losses(parts: list[nn.Module], forward: Forward, example: zoo.Example) -> li
 
 
 def size(parts: list[nn.Module]) -> int:
-    """Of the parameters that were trained."""
+    """The number of trained parameters."""
     parameters = itertools.chain(*(part.parameters() for part in parts))
     return sum(parameter.numel() for parameter in parameters if parameter.grad is not None)
 

@@ -1,7 +1,8 @@
-"""What a plan predicts of a rank's memory is never less than what the rank takes, and not much more.
+"""A plan's prediction of a rank's memory is never less than its measured memory, and not much more.
 
-What ranks take beyond their tensors is the catalogue's, measured by `heterplan profile --memory` where the
-tests are developed; with other builds of PyTorch or of the C library it is another."""
+The catalogue states the memory of ranks beyond their tensors; `heterplan profile --memory` measured
+it on the machine that the tests are developed on. Other builds of PyTorch or of the C library need
+other amounts."""
 
 from __future__ import annotations
 

@@ -48,10 +48,11 @@ device_types:
 nodes:
   - {name: here, devices: {core: 4}, link: {bandwidth: 10GB/s, latency: 1us}}
 """
-# 24 layers of 1 MiB, and a quarter of Gelu, which keeps activations about 1, by its parts; with Adam 96 MiB of a rank. What 320 samples keep is 90.
+# 24 layers of 1 MiB. A quarter of Gelu, built from its parts, keeps activations near 1. With Adam a
+# rank needs 96 MiB for these layers, and 90 MiB for the activations of 320 samples.
 LAYERS, WIDTH, BATCH = 24, 512, 1280
 DEVICE = 90 << 20
-BESIDE = 20 << 20  # samples, messages and what operators take while they run
+BESIDE = 20 << 20  # samples, messages and the workspace of operators
 
 
 def write_model(path: Path) -> Path:

@@ -17,7 +17,8 @@ class Work:
 
 
 def communicator(stages: int, parts: int = 1) -> Any:
-    """Of a stage of a pipeline, that has sent the gradients of three micro-batches to rank 0 over boundary 0."""
+    """The communicator of a pipeline stage that has sent the gradients of three micro-batches to
+    rank 0 over boundary 0."""
     made: Any = object.__new__(Communicator)
     made.device, made.rank, made._timeout, made._stages = torch.device("cpu"), 1, None, stages
     made.roster = [SimpleNamespace(stages=list(range(parts)), place=None)] * stages

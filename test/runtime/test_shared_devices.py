@@ -66,7 +66,8 @@ def test_it_trains_as_one_process(package: Path, tmp_path: Path):
 
 
 def test_shares_of_several_stages_of_a_device_move(package: Path, tmp_path: Path):
-    """Those of each stage by themselves; the last one of each step but the first has all."""
+    """The shares of each stage move by themselves; the last stage of each step but the first has
+    all samples."""
     ranks = programs(package)
     stages: dict[int, list[int]] = {}
     for program in ranks:

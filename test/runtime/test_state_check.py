@@ -1,4 +1,4 @@
-"""What --check says of the state that training ends with."""
+"""Tests of the comparison that --check makes of the state at the end of training."""
 
 from __future__ import annotations
 

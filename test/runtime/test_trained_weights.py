@@ -21,7 +21,7 @@ from safetensors.torch import load_file
 
 
 def test_next_loss_is_that_of_the_saved_weights(fail, tmp_path: Path) -> None:
-    """Of an evaluation by hand: stage by stage, on the samples of the next step."""
+    """Evaluates the saved weights by hand, stage by stage, on the samples of the next step."""
     package = awkward([[1, 3], [4], [2, 2]], 1, "adam")
     folder = package.write(tmp_path / "plan")
     result = tmp_path / "result.json"

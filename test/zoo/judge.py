@@ -133,8 +133,9 @@ def share(values: Tensor, among: Tensor) -> float:
 def compare_training(
     module: nn.Module, parts: list[nn.Module], path: Path
 ) -> tuple[list[str], list[str]]:
-    """What is trained that is no parameter, what is one and is not trained, other gradients; and
-    what the file cannot tell: parameters that are frozen, tensors that the exporter computed."""
+    """Discrepancies of a trained model: trained tensors that are no parameters, parameters that are
+    not trained, and other gradients. The second list holds what the file cannot tell: frozen
+    parameters, and tensors that the exporter computed."""
     stride = 1 + sum(p.numel() for p in module.parameters()) // MOST_ELEMENTS
     wanted, found = Elements([module], stride), Elements(parts, stride)
     faults: list[str] = []

@@ -19,11 +19,11 @@ struct ImportOptions {
   /// Axis of the inputs that counts samples. Default: the symbolic leading axis, the only symbol,
   /// or the leading axis.
   std::optional<int> batchDim;
-  /// Likewise of one input, by name; -1 where it has none.
+  /// Axis of the batch in each input, by name; -1 for an input without a batch.
   std::map<std::string, int> inputBatchDims;
   /// No axis counts samples: one run of the model, at the sizes of the file, is one sample.
   bool noBatch = false;
-  /// Where nothing counts samples: the same instead of an error, and a note that says why.
+  /// Reports a model in which nothing counts samples with a note instead of an error.
   bool lookOnly = false;
   /// The symbolic dimension that counts samples, wherever it stands. Default: empty, found.
   std::string batchSymbol;

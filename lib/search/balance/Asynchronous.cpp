@@ -13,7 +13,7 @@ using namespace llvm;
 namespace heterplan {
 
 namespace {
-/// What a worker exchanges at the end of a mini-batch.
+/// The time of a worker's exchange at the end of a mini-batch.
 Seconds exchange(const RankProgram &rank) {
   Seconds sum{};
   for (const Instruction &instruction : rank.instructions)

@@ -49,7 +49,7 @@ int64_t samplesBy(const EqualDevices &deviceClass, double time, int64_t samples,
   return leastReaching(least, most, time, deviceClass.time, isLate) - 1;
 }
 
-/// What all classes together have done by `time`.
+/// Samples that all classes together have completed by `time`.
 int64_t doneBy(const std::vector<EqualDevices> &classes, double time, int64_t samples) {
   int64_t total = 0;
   for (const EqualDevices &deviceClass : classes)
@@ -79,7 +79,8 @@ double lastTime(const std::vector<EqualDevices> &classes, int64_t samples) {
   return best;
 }
 
-/// Of `devices` that have `base` samples each, `more` in all, as even as they go.
+/// Shares of `devices` devices that have `base` samples each and `more` in total besides, as even
+/// as possible.
 std::vector<int64_t> sharesOf(int devices, int64_t base, int64_t more) {
   std::vector<int64_t> shares(devices, base + more / devices);
   for (int64_t i = 0; i < more % devices; ++i)

@@ -10,7 +10,7 @@ using namespace llvm;
 namespace heterplan {
 
 namespace {
-/// What a replica takes for a number of samples of each micro-batch: nothing for none.
+/// The expected time of a replica for a number of samples of each micro-batch; zero for none.
 struct Expectation {
   Seconds sample{}, update{};
   Seconds at(int64_t samples) const {

@@ -6,14 +6,14 @@
 
 namespace heterplan {
 
-/// Of a full micro-batch, by stage and replica.
+/// Shares of a full micro-batch, by stage and replica.
 using StageShares = std::vector<std::vector<int64_t>>;
 
 class ShareRule {
 public:
   virtual ~ShareRule() = default;
   virtual StageShares first(const BalanceProblem &problem);
-  /// What changes at the beginning of `iteration`; nothing by default.
+  /// The changes of shares at the beginning of `iteration`; none by default.
   virtual std::vector<ShareDecision> decide(const BalanceProblem &problem, size_t iteration,
                                             const StageShares &shares);
 };

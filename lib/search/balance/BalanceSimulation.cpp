@@ -31,7 +31,7 @@ bool isCompute(const Instruction &instruction) {
   return infoOf(instruction.op).kind == InstructionClass::Compute;
 }
 
-/// What a part takes by the program, at the share of the plan.
+/// The times of a part according to the program, at the share of the plan.
 BalancedReplica replicaOf(const RankProgram &rank, int part) {
   BalancedReplica replica;
   replica.rank = rank.rank;
@@ -44,7 +44,7 @@ BalancedReplica replicaOf(const RankProgram &rank, int part) {
   return replica;
 }
 
-/// That both are of the same stages and replicas.
+/// Checks that the plan and the program have the same stages and replicas.
 Error checkSame(const Plan &plan, const Program &program) {
   if (Error error = program.verify())
     return error;

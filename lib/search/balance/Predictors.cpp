@@ -177,7 +177,7 @@ private:
     return total / double(seen.size());
   }
 
-  /// What is known before observation `end`.
+  /// Regressors that are known before observation `end`.
   Row rowBefore(size_t end, double scale) const {
     Row row{1};
     for (size_t lag = 0; lag < order; ++lag)

@@ -17,7 +17,7 @@ constexpr uint64_t largestFile = uint64_t(64) << 20;
 constexpr size_t mostWorkers = 4096;
 constexpr double shortest = 1e-6, longest = 1e6; // seconds; speeds may differ as much as these
 
-/// What a column is about.
+/// The quantity in a column.
 struct Column {
   size_t worker = 0;
   double WorkerState::*member = nullptr;

@@ -23,7 +23,7 @@ struct SpeedTrace {
   std::vector<std::string> workers;
   std::vector<std::vector<WorkerState>> iterations; // by worker each; at least one
 
-  /// Of `worker` in its iteration `index`; the trace begins anew where it ends.
+  /// The state of `worker` in its iteration `index`; the trace repeats from its end.
   const WorkerState &at(size_t index, size_t worker) const {
     return iterations[index % iterations.size()][worker];
   }
@@ -33,7 +33,7 @@ struct SpeedTrace {
 /// Reads a file of relative speeds, or of seconds of mini-batches, whose median over the file is
 /// speed 1. Errors carry line and column: MissingField, WrongType, OutOfRange, DuplicateName.
 llvm::Expected<SpeedTrace> readSpeedTrace(llvm::StringRef path);
-/// Likewise from text; `path` is for messages.
+/// Parses a speed trace from text; `path` is for messages.
 llvm::Expected<SpeedTrace> parseSpeedTrace(llvm::StringRef text, llvm::StringRef path);
 /// As a file of relative speeds.
 std::string toCsv(const SpeedTrace &trace);

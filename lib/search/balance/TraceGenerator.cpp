@@ -19,7 +19,8 @@ public:
   double real(double low, double high) { return low + (high - low) * unit(); }
   int whole(int low, int high) { return low + int(unit() * (high - low + 1)); }
   double exponential(double mean) { return -mean * std::log(1 - unit()); }
-  /// Of mean 0 and deviation 1, nearly: the sum of twelve.
+  /// A sample of a nearly normal distribution with mean 0 and deviation 1: the sum of twelve
+  /// uniform ones.
   double normal() {
     double sum = -6;
     for (int i = 0; i < 12; ++i)

@@ -17,7 +17,7 @@ namespace {
 /// Places at most where the passes of a copy may be interrupted.
 constexpr int mostCopyCuts = 32;
 
-/// What a plan may use of a device and does not; by device with gaps.
+/// Memory that the plan may use of a device and does not; by device with gaps.
 std::map<DeviceRef, Bytes> roomsOf(const Plan &plan, const Cluster &cluster) {
   std::map<DeviceRef, Bytes> result;
   double kept = 1 - plan.memoryPart();

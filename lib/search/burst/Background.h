@@ -13,7 +13,7 @@ namespace heterplan {
 /// makeBurstPlan() does, and where the model has sparse tables (NotSupported).
 llvm::Expected<Plan> planCopy(const Problem &problem, int type);
 
-/// What the background job is made of; all outlive the call.
+/// The inputs of a background job; all outlive the call.
 struct BackgroundInputs {
   const Plan &copy; // of planCopy()
   const Program &copyProgram;

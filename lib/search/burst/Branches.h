@@ -37,7 +37,7 @@ struct LaneChoice {
   BurstSums least; // what they add at least: without messages
 };
 
-/// What a block adds between a stage on some devices before it and one behind it, seconds.
+/// The time that a block adds between a stage on some devices before it and one behind it.
 struct BlockCost {
   bool isAllowed = false;
   double time = 0, deviceTime = 0; // the messages of both stages included; no sums in `time`
@@ -59,8 +59,8 @@ public:
 
   const std::vector<BranchBlock> &blocks() const { return found; }
   const std::vector<LaneChoice> &choices(int block) const { return options[block]; }
-  /// Of a choice between stages on the first `before` and `after` devices, each at least as many as
-  /// it has. Not allowed where a layer that receives is beyond the limit.
+  /// The cost of a choice between stages on the first `before` and `after` devices, each at least
+  /// as many as it has. The choice is not allowed if a layer that receives exceeds the limit.
   BlockCost cost(int block, const LaneChoice &choice, int before, int after);
 
 private:
@@ -83,7 +83,7 @@ private:
   std::vector<std::vector<LaneChoice>> options; // by block
 };
 
-/// What `lane` receives of layers before `block`, and sends to layers behind it.
+/// Messages that `lane` receives from layers before `block`, and sends to layers behind it.
 StageMessages messagesOf(const LayerGraph &graph, LayerRange lane, LayerRange block);
 
 } // namespace heterplan

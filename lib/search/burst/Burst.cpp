@@ -17,7 +17,7 @@ namespace heterplan {
 
 namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
-/// Of the model, at most; a chain with more is cut at evenly spread ones.
+/// The most cuts of a model; a chain with more is cut at evenly spread ones.
 constexpr int mostCuts = 256;
 
 Diagnostic notPlanned(const char *element) {
@@ -101,13 +101,13 @@ private:
                                : longest;
   }
 
-  /// What a plan on `devices` of `pool` takes at most that is as good as the best so far.
+  /// The longest time of a plan on `devices` of `pool` that is as good as the incumbent.
   Seconds toBeat(const Pool &pool, int devices) const {
     double second = valueOf(pool, devices, Seconds(1));
     return Seconds(second > 0 ? best.value / second : infinity);
   }
 
-  /// What `time`, of an iteration or of devices, is worth with `devices` of `pool`.
+  /// The objective value of `time`, the time of an iteration or of devices, on `devices` of `pool`.
   double valueOf(const Pool &pool, int devices, Seconds time) const {
     if (request.objective != Objective::Cost)
       return time.value();

@@ -18,7 +18,7 @@ namespace heterplan {
 llvm::Expected<SearchOutcome> searchBurst(const Problem &problem, llvm::StringRef strategy,
                                           const SearchOptions &options);
 
-/// What that search leaves out of the plans that its space promises, in words.
+/// Parts of the promised search space that the search does not examine, as messages.
 std::vector<std::string> leftOutOfBursts(const Problem &problem, llvm::ArrayRef<Pool> pools);
 /// "burst", or "burst-reduced" where something is left out.
 std::string burstSpaceName(llvm::ArrayRef<std::string> leftOut);

@@ -39,7 +39,7 @@ Completions::Completions(const BurstTable &table, const BranchTable *branches, B
   }
 }
 
-/// Of stages of which the last one ends at `end` and has `width`.
+/// A bound for stages whose last one ends at `end` and has `width`.
 double Completions::leastEnding(const BurstTable &table, int end, int width) const {
   double result = infinity;
   for (int begin = end; begin-- > 0;) {
@@ -53,7 +53,7 @@ double Completions::leastEnding(const BurstTable &table, int end, int width) con
   return result;
 }
 
-/// Of stages and, behind them, branches side by side that end at `end`.
+/// A bound for stages followed by branches side by side that end at `end`.
 double Completions::leastOfBranches(const BranchTable &branches, int end) const {
   double result = infinity;
   for (size_t i = 0; i < branches.blocks().size(); ++i) {

@@ -1,5 +1,5 @@
-// What the stages before some cut add at least to those behind it, whatever their widths: what the
-// search for widths cuts off by.
+// A lower bound on the time that the stages before a cut add to those behind it, for any widths.
+// The search for widths prunes by it.
 #pragma once
 
 #include "search/burst/Branches.h"
@@ -9,10 +9,10 @@
 
 namespace heterplan {
 
-/// Of a sum of the time of an iteration and its device-time. The iteration takes time and what is
-/// open at its end, which is at least what is open now and all sums to come less the backward
-/// passes to come, and at least the sum of the first stage: `open` of the one and the rest of the
-/// other.
+/// Weights of the sum of the iteration time and the device time. The iteration time includes the
+/// open synchronisation at its end. It is at least the open synchronisation now plus all later
+/// sums, less the remaining backward passes, and at least the sum of the first stage. The bound
+/// takes `open` of the first and the rest of the second.
 struct BurstWeights {
   double time = 1, deviceTime = 0;
   double open = 0; // 0 to 1
@@ -32,16 +32,16 @@ public:
   BurstWeights weights;
   /// Up to `cut`, moves to a stage of `width` behind it included.
   double upTo(int cut, int width) const { return next[place(cut, width)]; }
-  /// Likewise where the last of them has `width` itself, no move included.
+  /// The bound for stages whose last one has `width`, without a move behind it.
   double within(int cut, int width) const { return own[place(cut, width)]; }
-  /// Of all stages.
+  /// The bound for all stages.
   double whole() const { return next[next.size() - size_t(widths)]; }
 
   double weighted(const BurstSums &sums) const {
     return weights.time * (sums.time + weights.open * sums.open) +
            weights.deviceTime * sums.deviceTime;
   }
-  /// Of a plan that keeps `limits`.
+  /// The largest weighted sum of a plan within `limits`.
   double most(BurstLimits limits) const {
     return (weights.time > 0 ? weights.time * limits.time : 0) +
            (weights.deviceTime > 0 ? weights.deviceTime * limits.deviceTime : 0);
@@ -62,9 +62,9 @@ struct RankedLanes {
   double least = 0;
 };
 
-/// What every plan keeps that keeps both of some limits: each of these sums of the two. Besides
-/// each by itself those near the sum with which the bound on device-time is highest (Lagrangian
-/// relaxation of the limit on time).
+/// Conditions on every plan within two limits: bounds on several weighted sums of the two
+/// quantities. Besides each quantity by itself, the sums are those near the one with the highest
+/// bound on device time (Lagrangian relaxation of the limit on time).
 class BurstBounds {
 public:
   BurstBounds(const BurstTable &table, const BranchTable *branches, const BurstGoal &goal);

@@ -1,6 +1,6 @@
-// What a stage of a burst plan takes on some devices of the pool, what its layers amplify, and what
-// a change of width takes: the figures that the search adds up. All times of stages are those of
-// stageCost().
+// The figures that the search adds up: the cost of a stage of a burst plan on some devices of the
+// pool, the amplification of its layers, and the time of a change of width. All times of stages are
+// those of stageCost().
 #pragma once
 
 #include "cost/StageCost.h"
@@ -21,9 +21,9 @@ public:
   StageCost stage(LayerRange range, int width, std::optional<StageMessages> messages = {});
   /// Time of its gradients' sum: what it takes to synchronise but for the update.
   static Seconds sumOf(const StageCost &cost) { return cost.synchronization - cost.update; }
-  /// What one of the devices takes for its passes.
+  /// The time of the passes on one of the devices.
   ReplicaCost replica(LayerRange range, int width, PoolKind kind);
-  /// What one of the devices needs for the stage.
+  /// The memory that the stage needs on one of the devices.
   Bytes memory(const StageCost &cost, PoolKind kind) const {
     return cost.memory.on(problem.roomOf(kind.type).workspaceCopies).need(Samples(kind.samples), 1);
   }
@@ -37,12 +37,12 @@ public:
   /// counts the computing of the slowest, its sums within the passes, and its bytes of the
   /// all-reduce, whose latency is the stage's (DeepPool, section 4). At most mostAmplification.
   double amplification(int layer, int width) { return amplification(layer, width, Seconds()); }
-  /// Likewise of the first layer of a stage behind one on `before` devices: with what is moved to
-  /// it and back.
+  /// The amplification of the first layer of a stage behind a stage on `before` devices; it
+  /// includes the moves to the layer and back.
   double amplificationBehind(int layer, int before, int width) {
     return amplification(layer, width, boundary(layer, before, width).both());
   }
-  /// Likewise with `moving`, what is moved to it and back.
+  /// The amplification of a layer, including `moving`, the time of moves to it and back.
   double amplification(int layer, int width, Seconds moving);
   /// Passes and update of the slowest of the first `width` devices, one layer alone.
   Seconds computing(int layer, int width);

@@ -14,13 +14,13 @@ struct BurstFlows {
   std::vector<Cut> crossing;           // by link
   std::vector<StageMessages> messages; // by stage: over all of its links
 
-  /// What StageOption::messages says of a stage.
+  /// The messages that StageOption::messages states for a stage.
   std::optional<StageMessages> messagesOf(size_t stage) const {
     return graph.isChain() ? std::nullopt : std::optional(messages[stage]);
   }
 };
 
-/// Of `stages`, which hold all layers of `graph`.
+/// The flows of `stages`, which hold all layers of `graph`.
 BurstFlows flowsOf(const LayerGraph &graph, llvm::ArrayRef<BurstStage> stages);
 
 } // namespace heterplan

@@ -66,7 +66,7 @@ private:
     addProvenance(chosen, cost);
   }
 
-  /// What crosses a link, from the devices of one stage to those of the other and back.
+  /// Adds the traffic over a link, from the devices of one stage to those of the other and back.
   void addMove(const StageLink &link, const Cut &cut) {
     DeviceRun from = choice[link.from].devices(), to = choice[link.to].devices();
     const BoundaryCost cost = costs.pool.boundary(from, to, MessageBytes(cut));

@@ -16,7 +16,7 @@ namespace heterplan {
 namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double rounding = 1e-9;
-/// Of labels that are kept at one cut with one width.
+/// The most labels at one cut with one width.
 constexpr size_t mostLabels = 4000;
 
 /// The stages from some cut to the end of the model.
@@ -72,7 +72,8 @@ private:
     }
   }
 
-  /// Likewise of a stage of `width` before them, until the cheapest that is left adds too much.
+  /// Extends a label by branches behind a stage of `width`, cheapest first, until the cheapest one
+  /// left adds too much.
   void addBranches(int next, int block, int width) {
     int narrowest = std::min(table.width(width), table.width(labels[next].width));
     int begin = branches->blocks()[block].begin;
@@ -193,7 +194,7 @@ private:
     return true;
   }
 
-  /// What a plan keeps that is looked for.
+  /// The limits that a plan must keep to improve the incumbent.
   BurstLimits limits() const {
     if (goal.deviceTime)
       return {longest, limit};
@@ -281,7 +282,7 @@ private:
   SearchBudget &budget;
   std::vector<Label> labels;
   std::vector<std::vector<int>> nodes; // by cut and width: labels whose first stage begins there
-  /// Likewise labels that begin with branches side by side, of the stage before them.
+  /// Widths of the stage before labels that begin with branches side by side.
   std::vector<std::vector<int>> before;
   int best = -1;
   const double longest; // of an iteration
@@ -307,7 +308,7 @@ bool fits(BurstCosts &costs, const BurstChoice &choice) {
   });
 }
 
-/// What is searched: of stages in turn, or side by side as well.
+/// The kinds of plans that are searched: stages in turn only, or side by side as well.
 class BoundedSearch {
 public:
   BoundedSearch(const BurstTable &table, const BurstGoal &goal, BranchTable *branches,

@@ -21,7 +21,7 @@ struct BurstStage {
   DeviceRun devices() const { return {first, width}; }
 };
 
-/// What is asked of the stages.
+/// The objective and the limits of the search.
 struct BurstGoal {
   bool deviceTime = false;       // to be least, instead of the time of an iteration
   Seconds longest{};             // of an iteration; may be infinite

@@ -1,4 +1,4 @@
-// What the search for widths adds up, worked out once for a limit on the amplification: each run of
+// Sums for the search for widths, computed once for a limit on the amplification: each run of
 // layers on each width, and each change of width.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace heterplan {
 
-/// What stages take, or add at least to those behind them, seconds.
+/// Time of stages, or the least time that they add to the stages behind them, in seconds.
 struct BurstSums {
   double time = 0, deviceTime = 0; // time: passes, updates and moves
   double open = 0;                 // of sums of gradients, when the backward passes are done
@@ -45,19 +45,20 @@ public:
   }
   /// Works out needs().
   void fillMemory(BurstCosts &costs);
-  /// What it needs, bytes: by type of the pool, of the first device of that type, which is in all
-  /// stages that any of them is in and has most samples; 0 where that device has no part.
+  /// The memory need in bytes, by type of the pool. It is the need of the first device of the type,
+  /// which takes part in every stage of the type and has the most samples; 0 if that device has no
+  /// part.
   llvm::ArrayRef<double> needs(int begin, int end, int width) const {
     return llvm::ArrayRef<double>(memory).slice(place(begin, end, width) * rooms.size(),
                                                 rooms.size());
   }
-  /// What there is for it.
+  /// The available memory.
   const std::vector<double> &memories() const { return rooms; }
   const BurstMove &move(int cut, int before, int after) const {
     return moves[(size_t(cut) * counts.size() + size_t(before)) * counts.size() + size_t(after)];
   }
 
-  /// What a run on the width-th number of devices, and a change of width, add.
+  /// The sums of a run on the width-th number of devices and of a change of width.
   BurstSums sumsOf(const BurstRun &run, int width) const {
     return {run.time, counts[size_t(width)] * (run.time + run.sum), run.sum - run.backward};
   }

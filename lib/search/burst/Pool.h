@@ -48,20 +48,20 @@ public:
 
   /// The devices of `type`, as many as `most` at a time. `cluster` outlives this.
   Pool(const Cluster &cluster, int type, int most, Samples batch, Widths widths);
-  /// Those of `classes`, the fastest first, of which the first ones together cost at most
-  /// `mostPrice`. Widths that `divide` does not know are left out.
+  /// Makes the widths of `classes`, the fastest first; the first devices together cost at most
+  /// `mostPrice`. Widths that `divide` does not know are omitted.
   Pool(const Cluster &cluster, std::vector<PoolClass> classes, Samples batch, Widths widths,
        DollarsPerHour mostPrice, Divide divide);
 
-  /// Of the fastest devices.
+  /// The type of the fastest devices.
   int type() const { return types.front().type; }
   /// The fastest first.
   const std::vector<PoolClass> &classes() const { return types; }
   bool isMixed() const { return types.size() > 1; }
-  /// Numbers of devices, ascending from 1. Of one type: divisors of the batch, so that shares are
-  /// equal, of which powers of two only unless any will do. Of several: all of the faster types and
-  /// a power of two of the next, or, of few devices, any number; so that each is there with more
-  /// devices, too.
+  /// Numbers of devices, ascending from 1. A pool of one type has the divisors of the batch, so
+  /// that shares are equal; of these only the powers of two unless any will do. A pool of several
+  /// types has all devices of the faster types and a power of two of the next, or, with few
+  /// devices, any number. Therefore each width also exists with more devices.
   const std::vector<int> &widths() const { return all; }
   /// Whether powers of two were left out because they do not divide the batch.
   bool leavesPowersOut() const { return leavesOut; }
@@ -71,11 +71,11 @@ public:
   const DeviceRef &device(int index) const { return devices[index]; }
   int typeOf(int device) const { return deviceTypes[device]; }
   const DeviceGroup &group(int width) const { return of(width).group; }
-  /// What BatchSplit::shares says of a stage on `width` devices.
+  /// The shares of a stage on `width` devices, as in BatchSplit::shares.
   llvm::ArrayRef<std::vector<int64_t>> shares(int width) const { return of(width).shares; }
   /// The largest one.
   Samples share(int width) const { return Samples(of(width).largest); }
-  /// What there is among the first `width` devices, and what the `device`-th of them is.
+  /// The kinds among the first `width` devices, and the kind of the `device`-th of them.
   llvm::ArrayRef<PoolKind> kinds(int width) const { return of(width).kinds; }
   PoolKind kindOf(int width, int device) const {
     return {deviceTypes[device], of(width).held[device]};
@@ -91,12 +91,12 @@ public:
   const MovedShares &moved(DeviceRun from, DeviceRun to) const;
   /// Samples of a stage on `own` that `device`, one of these, does not have of a stage on `other`.
   int64_t missing(DeviceRun own, DeviceRun other, int device) const;
-  /// What a stage on `own` takes to receive over links to stages on other runs that take `times`:
-  /// each device takes part in those over which some of its samples come.
+  /// The time of a stage on `own` to receive over links from stages on other runs, which take
+  /// `times`. Each device takes part in the links over which some of its samples arrive.
   Seconds receiptTime(DeviceRun own, llvm::ArrayRef<std::pair<DeviceRun, Seconds>> times) const;
   /// Whether the devices of `run` lie in nodes as the first ones of the pool do.
   bool liesAsFirst(DeviceRun run) const;
-  /// Where the time of a move comes from.
+  /// The origin of the time of a move.
   Provenance provenance(int from, int to) const {
     return moves.at({from, to}).path.link.provenance;
   }

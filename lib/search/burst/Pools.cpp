@@ -15,7 +15,7 @@ using namespace llvm;
 namespace heterplan {
 
 namespace {
-/// Of a pool of several: what is worked out for all pairs of its widths is little.
+/// The most types of a pool of several types; it bounds the work for all pairs of widths.
 constexpr size_t mostTypes = 8;
 
 /// How many devices of `type` a plan may have: those that pins, the budget and limits on the type

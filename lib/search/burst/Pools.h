@@ -9,13 +9,13 @@
 
 namespace heterplan {
 
-/// What pins, the budget and limits on devices allow: one pool for each type of device, then, of
-/// several types, one of all of them (of the eight fastest types), of a half of the devices of each
-/// type, of a quarter and so on, so that each is there in a cluster of twice as many devices, too.
-/// Types are in the order of the time that the whole model takes on one device with the whole
-/// batch, then of their names (node classes of one type: as in the cluster). On each number of
-/// unequal devices the samples are divided so that the slowest takes least of the whole model
-/// (search/balance), whatever their memory. Fails where the cost model does.
+/// The pools that pins, the budget and limits on devices allow. There is one pool for each type of
+/// device. Pools of several types follow (of the eight fastest types): all their devices, half of
+/// the devices of each type, a quarter, and so on, so that each also exists in a cluster with twice
+/// as many devices. Types are in the order of the time that the whole model takes on one device
+/// with the whole batch, then of their names (node classes of one type: as in the cluster). On
+/// unequal devices the samples are divided so that the slowest device is fastest for the whole
+/// model (search/balance), whatever their memory. Fails if the cost model fails.
 llvm::Expected<std::vector<Pool>> poolsOf(const Problem &problem);
 
 } // namespace heterplan

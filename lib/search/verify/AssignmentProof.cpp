@@ -108,8 +108,8 @@ Formula Sizing::budget() const {
                          number(requested.request.maxCostPerHour.value() * (1 + rounding)));
 }
 
-/// What a unit of layers [begin, end) needs beyond deviceMemory(): what it sent, messages, and what
-/// comes and goes of parameters and, on its type, of workspace.
+/// Memory of a unit of layers [begin, end) beyond deviceMemory(): sent tensors, messages, and the
+/// transient part of parameters and, on its type, of workspace.
 Bytes passingMemory(const RequestedPlan &requested, int begin, int end, const DeviceType &type,
                     double samples, int inFlight) {
   std::vector<Cut> cuts = requested.graph.cuts();

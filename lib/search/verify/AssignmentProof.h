@@ -21,10 +21,10 @@ struct AssignedStage {
 
 struct SizingAnswer {
   Truth truth = Truth::Unknown;
-  /// Where it holds: units of each stage that meet every constraint.
+  /// If the proof holds: units of each stage that meet every constraint.
   std::vector<int64_t> units;
-  /// Where it fails: names of constraints (RequestedPlan.h), and "devices" for those that there
-  /// are, that contradict for this assignment, none of which can be left out.
+  /// If the proof fails: the names of constraints (RequestedPlan.h), and "devices" for the
+  /// available ones, that contradict each other for this assignment. None can be omitted.
   std::vector<std::string> conflict;
 };
 

@@ -11,7 +11,7 @@ namespace heterplan {
 namespace {
 constexpr double agreement = 1e-6;
 
-/// What the plan leaves of each of its devices.
+/// The idle time and free memory that the plan leaves on each of its devices.
 struct DeviceRest {
   Bytes memory{};
   Seconds idle{};

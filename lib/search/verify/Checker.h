@@ -29,7 +29,7 @@ struct Finding {
 llvm::Expected<std::vector<Finding>> examinePlan(const Plan &plan, const LayerGraph &graph,
                                                  const Cluster &cluster, const CostModel &costs);
 
-/// Likewise, without the reasons.
+/// Checks a plan and returns the checks without their reasons.
 llvm::Expected<std::vector<Check>> checkPlan(const Plan &plan, const LayerGraph &graph,
                                              const Cluster &cluster, const CostModel &costs);
 

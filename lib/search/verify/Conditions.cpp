@@ -204,7 +204,7 @@ std::optional<Formula> Conditions::requireBudget(size_t) const {
           weakened(requested.request.maxCostPerHour.value() * (1 + rounding), /*up=*/true)));
 }
 
-/// What the parameters of a class take on the devices of a type.
+/// Adds the loads of the parameters of a class on the devices of a type.
 void Conditions::addLoads(size_t layerClass, size_t type, std::vector<Formula> &loads) const {
   const Layer &layer = layerOf(layerClass);
   double copies = parameterCopies(requested.request.optimizer);

@@ -24,13 +24,13 @@ class Conditions {
 public:
   Conditions(const RequestedPlan &requested, std::vector<AlikeLayers> classes);
 
-  /// What holds whatever is requested.
+  /// Conditions that hold for every request.
   std::vector<Formula> facts() const;
   /// The constraints but for the floor, whose condition depends on the iteration model, each by its
   /// name.
   std::vector<Part> constraints() const;
 
-  /// What one layer of a class asks of a type.
+  /// The demand of one layer of a class on a device type.
   using Demand = std::function<double(const AlikeLayers &, int type)>;
   /// Σ over the classes of what their layers on a type ask of it is at most `each` for each device
   /// in use, on every type.

@@ -10,7 +10,7 @@
 
 namespace heterplan {
 
-/// What is checked and what it is checked against.
+/// The plan to check and the inputs to check it against.
 struct CheckInputs {
   const Plan &plan;
   const LayerGraph &graph;
@@ -35,8 +35,8 @@ ConstraintFormula memoryFits(const CheckInputs &in);
 ConstraintFormula timingIsRight(const CheckInputs &in);
 ConstraintFormula boundIsConsistent(const CheckInputs &in);
 
-/// That the plan keeps the constraints of one line of Constraints.def; none where it has no such
-/// constraint, or where a check above is always made (memory, schedule).
+/// The formulas for the constraints of one line of Constraints.def. There are none if the plan has
+/// no such constraint or if one of the checks above covers it (memory, schedule).
 #define HETERPLAN_CONSTRAINT(enumerator, name, degree, devices)                                    \
   std::optional<ConstraintFormula> check##enumerator(const CheckInputs &in);
 #include "ir/Constraints.def"

@@ -60,7 +60,7 @@ const char *unitOf(Objective objective) {
   return units[static_cast<int>(objective)];
 }
 
-/// What the plan's objective is about.
+/// The figure that the plan's objective optimises.
 Formula objectiveFigure(const Plan &plan) {
   switch (plan.objective) {
   case Objective::Throughput:
@@ -115,7 +115,7 @@ void addTotals(const CheckInputs &in, Figures &figures) {
   add("costPerMillionSamples", plan.costPerMillionSamples.value(), costPerMillionSamples(in));
 }
 
-/// What the plan may use of a device of `type`.
+/// The memory of a device of `type` that the plan may use.
 Formula usableMemory(const CheckInputs &in, const DeviceType &type) {
   return Formula::product(number(1 - in.plan.memoryHeadroom.value_or(0)), number(type.memory));
 }
@@ -125,7 +125,7 @@ std::string keptFree(const CheckInputs &in) {
   return headroom > 0 ? ", of which " + text(100 * headroom) + "% are kept free" : "";
 }
 
-/// That each replica holds what it is stated to hold at most, which is of a full micro-batch.
+/// Each replica holds at most the stated amount for a full micro-batch.
 void addStatedMost(const CheckInputs &in, const ReevaluatedStage &facts, const std::string &name,
                    ConstraintFormula &result) {
   const int64_t full = MicroBatches{in.plan.globalBatch, in.plan.microBatches}.fullSize();

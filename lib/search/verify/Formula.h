@@ -56,7 +56,7 @@ public:
   static Formula product(const Formula &a, const Formula &b);
   /// Not finite when `b` is 0.
   static Formula quotient(const Formula &a, const Formula &b);
-  /// Of at least one term.
+  /// The maximum of at least one term.
   static Formula maximum(std::vector<Formula> terms);
   static Formula minimum(std::vector<Formula> terms);
   static Formula difference(const Formula &a, const Formula &b);

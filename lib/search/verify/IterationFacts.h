@@ -1,4 +1,4 @@
-// What each iteration model means to the checker, in its own words: one constant for each line of
+// The checker's own definition of each iteration model: one constant for each line of
 // ir/IterationModels.def.
 #pragma once
 

@@ -94,7 +94,7 @@ Formula JobRules::within(int job, int slot, const JobAmount &amount,
   return Formula::equal(Formula::sum(std::move(terms)), zero());
 }
 
-/// What the job trains in the slot, by where it is: on one node, in one zone, or wherever.
+/// The training of a job in the slot, by its locality: on one node, in one zone, or anywhere.
 Formula JobRules::locality(int job, int slot, const JobAmount &amount) const {
   const StatedJobs::Job &facts = stated.jobs[job];
   bool restarts = facts.restart > Seconds();
@@ -129,7 +129,7 @@ Formula JobRules::locality(int job, int slot, const JobAmount &amount) const {
   return Formula::any(std::move(cases));
 }
 
-/// Of one place, or of the whole node if -1.
+/// Resources taken at one place, or on the whole node if -1.
 Formula JobRules::taken(int slot, const JobAmount &amount, int node,
                         llvm::function_ref<double(const StatedJobs::Demand &)> demand,
                         int only) const {

@@ -16,7 +16,7 @@
 
 namespace heterplan {
 
-/// What is to be scheduled.
+/// The jobs and the cluster of a schedule.
 struct StatedJobs {
   struct Demand {
     double cores = 0;
@@ -55,8 +55,8 @@ struct StatedRow {
   int64_t workers = 0, servers = 0;
 };
 
-/// Rules that `rows` break, in words; none where the schedule holds. Those that contradict each
-/// other are named, at least one where any is broken. A job without rows is declined.
+/// Rules that `rows` break, as messages; none if the schedule holds. The result names rules that
+/// contradict each other, at least one if any is broken. A job without rows is declined.
 llvm::Expected<std::vector<std::string>> brokenRules(const StatedJobs &stated,
                                                      llvm::ArrayRef<StatedRow> rows);
 

@@ -1,4 +1,4 @@
-// What a plan was asked to stay within: the constraints on its figures.
+// The constraints on the figures of a plan.
 #include "search/verify/PlanFigures.h"
 #include "search/verify/SharedDevices.h"
 

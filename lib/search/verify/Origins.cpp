@@ -101,8 +101,8 @@ double secondsOf(const TimeByOrigin &times) {
   return std::accumulate(times.begin(), times.begin() + provenances, 0.0);
 }
 
-/// What is wrong about the interval of the iteration: on a logarithmic scale its ends are as far
-/// from it as the layers and a step may be off together.
+/// The defect of the interval of the iteration, as a message. On a logarithmic scale its ends are
+/// as far from the iteration time as the errors of layers and of a step together allow.
 std::string wrongInterval(const Plan &plan, const TimeRange &times) {
   const Seconds expected = plan.expectedIteration();
   if (!plan.iterationInterval || expected <= Seconds(0))

@@ -17,7 +17,7 @@ std::string text(double value);
 /// Iteration time of the reevaluated stages, from its definition in ir/Plan.h: the formula, or the
 /// schedule where that takes longer; what the simulator finds where stages may share devices.
 Formula iteration(const CheckInputs &in);
-/// Likewise of Plan::expected.
+/// The expected iteration that Plan::expected must state.
 Formula expectedIteration(const CheckInputs &in);
 Formula throughput(const CheckInputs &in);
 /// Price of all devices of the plan, and of what leaves zones; a device that is named twice is paid

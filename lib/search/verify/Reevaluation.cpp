@@ -157,7 +157,7 @@ void Reevaluator::addTimes(ReevaluatedStage &facts, const Stage &stated, bool is
     facts.sync += tiedSumCost(cluster, facts.group).time(facts.tiedOutside);
 }
 
-/// What `layer` computes of an iteration with `samples` of each micro-batch on one device.
+/// The time of `layer` in an iteration with `samples` of each micro-batch on one device.
 Expected<Seconds> Reevaluator::timeOf(int layer, int type, Samples samples) const {
   Expected<LayerCost> cost = costs.price(graph.layers[layer], cluster.types[type], samples);
   if (!cost)
@@ -187,7 +187,7 @@ Expected<int> Reevaluator::fastestType(const std::vector<ReevaluatedStage> &stag
   return byTime.begin()->second;
 }
 
-/// What `layer` computes on the slowest replica.
+/// The time of `layer` on the slowest replica.
 Expected<Seconds> Reevaluator::slowestTimeOf(int layer, const ReevaluatedStage &facts) const {
   std::set<std::pair<int, Samples>> seen;
   Seconds slowest{};
@@ -337,7 +337,8 @@ Expected<Reevaluation> Reevaluator::run() {
   return result;
 }
 
-/// Of a pipeline in which the formula need not be exact, or that states what a run takes.
+/// Schedules the passes of a pipeline for which the formula need not be exact, or that states the
+/// time of a run.
 void Reevaluator::schedulePasses(Reevaluation &result) const {
   const int stages = int(plan.stages.size()), microBatches = plan.microBatches;
   if (plan.schedule != Schedule::OneForwardOneBackward || !factsOf(plan.iterationModel).drains ||

@@ -1,6 +1,6 @@
-// What a plan's stages must take and hold, worked out afresh from the model, the cluster and the
-// cost model for the checker to compare with. Written from the definitions in ir/Plan.h and
-// cost/*.h alone: it shares no code with the search that made the plan.
+// The time and memory of a plan's stages, computed afresh from the model, the cluster and the cost
+// model for the checker to compare with. Written from the definitions in ir/Plan.h and cost/*.h
+// alone: it shares no code with the search that made the plan.
 #pragma once
 
 #include "cost/Collectives.h"
@@ -25,7 +25,7 @@ bool exists(const Cluster &cluster, const DeviceRef &device);
 /// For messages: "v100 0 of node 'gpu-1'".
 std::string nameOf(const DeviceRef &device);
 
-/// Of one micro-batch, counted from its first sample.
+/// Samples of one micro-batch, counted from its first sample.
 struct HeldSamples {
   int64_t begin = 0, end = 0;
 };
@@ -43,8 +43,8 @@ struct ReevaluatedReplica {
   /// then.
   int64_t statedMost = 0;
   Bytes needAtStatedMost{};
-  /// What it computes in an iteration: its forward passes; its backward passes with what they
-  /// compute again, and the update. Adding gradients is not counted.
+  /// The computation in an iteration: its forward passes; its backward passes with their
+  /// recomputation, and the update. Adding gradients is not counted.
   TimeByOrigin forwards{}, backwards{};
 };
 
@@ -73,8 +73,9 @@ struct ReevaluatedStage {
   Provenance reduceOrigin = Provenance::Modelled, lookupOrigin = Provenance::Modelled;
 };
 
-/// From one stage to the next: the most samples that leave one of its devices, and that come to one
-/// of the next. What a device has of both stays where it is.
+/// Samples that move from one stage to the next: the most that leave one device of the first stage,
+/// and that arrive at one of the second. Samples that a device has in both stages stay where they
+/// are.
 struct MovedSamples {
   Samples sent{}, received{};
 };
@@ -89,7 +90,7 @@ struct Reevaluation {
   /// How long they take in a run of a pipeline that states that; 0 elsewhere.
   Seconds expected{};
   Dollars traffic{}; // of an iteration: what zones charge for what leaves them
-  /// Of burst plans: when which device does nothing, as the simulator finds it.
+  /// Idle gaps of the devices of a burst plan, as the simulator finds them.
   std::vector<IdleGap> idle;
 };
 

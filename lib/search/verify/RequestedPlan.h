@@ -1,4 +1,4 @@
-// What a user asks for, as the checks see it: they do not see the search.
+// The user's request as the checks see it: they do not see the search.
 #pragma once
 
 #include "cost/CostModel.h"

@@ -17,7 +17,7 @@ struct Pass {
   auto operator<=>(const Pass &) const = default;
 };
 
-/// What stage `stage` of `stages` does, in order.
+/// The passes of stage `stage` of `stages`, in order.
 std::vector<Pass> orderOf(int stage, int stages, int microBatches) {
   std::vector<Pass> order;
   int ahead = std::min(microBatches, stages - stage); // forward passes before a backward pass

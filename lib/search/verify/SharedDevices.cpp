@@ -36,7 +36,7 @@ Plan withTimes(Plan plan, const std::vector<ReevaluatedStage> &stages) {
   return plan;
 }
 
-/// What the events of each rank leave of the iteration; sums may overlap passes.
+/// The gaps between the events of each rank in the iteration; sums may overlap passes.
 std::vector<IdleGap> idleOf(const Program &program, const Timeline &timeline) {
   std::vector<IdleGap> result;
   std::vector<Seconds> busyUntil(program.ranks.size());

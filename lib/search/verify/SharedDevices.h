@@ -1,5 +1,5 @@
-// What the checker works out about plans in which a device runs several stages: their time, which
-// no formula gives, and what the device must hold of all its stages.
+// Re-evaluation of plans in which a device runs several stages: their time, which no formula gives,
+// and the memory of a device for all its stages.
 #pragma once
 
 #include "search/verify/ConstraintFormulas.h"
@@ -17,8 +17,8 @@ llvm::Expected<SharedSchedule> runShared(const Plan &plan,
                                          const std::vector<ReevaluatedStage> &stages,
                                          const LayerGraph &graph, const Cluster &cluster);
 
-/// That devices do nothing of the plan in the gaps that it states, and have the memory free that it
-/// states there; none where it states no gap.
+/// The formula that devices run no stage in the stated gaps and have the stated memory free there;
+/// none if the plan states no gap.
 std::optional<ConstraintFormula> gapsAreIdle(const CheckInputs &in);
 
 /// For each device that runs several stages without an obstacle: the part `fraction` of its memory

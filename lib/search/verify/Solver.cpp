@@ -281,7 +281,7 @@ private:
   const Deadline deadline;
 };
 
-/// Where each part stands: constraint and position in it.
+/// The place of each part: constraint and position in it.
 struct Place {
   size_t constraint, part;
 };

@@ -8,7 +8,7 @@
 namespace heterplan {
 
 namespace {
-/// What the plan says; all of the table where it says nothing.
+/// The rows that the plan states; the whole table if it states none.
 int64_t rowsHeld(const Stage &stage, const SparseTable &table, size_t replica) {
   for (const TableShards &shards : stage.tables)
     if (shards.table == table.parameter && replica < shards.rows.size())
@@ -49,9 +49,9 @@ Bytes StageMemoryReevaluator::parameterMemory(const ReevaluatedStage &facts) con
   return dense + gradients + passing + slice * states;
 }
 
-/// Of each micro-batch in flight what enters the segments (one that is kept, without any) and,
-/// where nothing is computed again, the weights as its pass has rounded them; of one of them the
-/// activations of the largest segment.
+/// Memory of activations. Each micro-batch in flight keeps the inputs of its segments (a plan
+/// without recomputation has none) and, without recomputation, the weights as its pass has rounded
+/// them. One micro-batch keeps the activations of the largest segment.
 Bytes StageMemoryReevaluator::activationMemory(const ReevaluatedStage &facts, Samples samples,
                                                int inFlight) const {
   double count = double(samples.value());
@@ -79,7 +79,7 @@ Bytes StageMemoryReevaluator::activationMemory(const ReevaluatedStage &facts, Sa
   return (entering + leaving) * double(inFlight) + kept + buffers + messages;
 }
 
-/// What comes and goes in the layer with most of it.
+/// The transient memory of the layer with the most.
 Bytes StageMemoryReevaluator::workspace(const ReevaluatedStage &facts, Samples samples) const {
   Bytes most{};
   for (int i = facts.begin; i < facts.end; ++i)
@@ -87,8 +87,8 @@ Bytes StageMemoryReevaluator::workspace(const ReevaluatedStage &facts, Samples s
   return most * double(samples.value());
 }
 
-/// What of it is there when the most activations are: in the backward pass of a layer those of the
-/// layers behind it are gone.
+/// The workspace at the moment with the most activations: in the backward pass of a layer the
+/// layers behind it are done.
 Bytes StageMemoryReevaluator::workspaceLast(const ReevaluatedStage &facts, Samples samples) const {
   Bytes through{}, most{};
   for (int i = facts.begin; i < facts.end; ++i) {
@@ -98,7 +98,7 @@ Bytes StageMemoryReevaluator::workspaceLast(const ReevaluatedStage &facts, Sampl
   return (std::max(through, most) - through) * double(samples.value());
 }
 
-/// Of all devices with so many samples, without tables.
+/// Memory of all devices with so many samples, without tables.
 Bytes StageMemoryReevaluator::denseOf(size_t stage, const ReevaluatedStage &facts, Samples samples,
                                       DenseNeeds &known) const {
   auto [entry, isNew] = known.try_emplace(samples.value());

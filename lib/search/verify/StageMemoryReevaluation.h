@@ -1,4 +1,4 @@
-// What the devices of a stage must hold, worked out afresh for the checker from the definitions in
+// The memory of the devices of a stage, computed afresh for the checker from the definitions in
 // cost/Memory.h.
 #pragma once
 
@@ -23,7 +23,7 @@ private:
 
   int inFlight(size_t stage) const;
   Bytes parameterMemory(const ReevaluatedStage &facts) const;
-  /// Of a device of one replica with `samples` of each micro-batch, its process included.
+  /// The need of a device of one replica with `samples` of each micro-batch, its process included.
   Bytes needOf(size_t stage, const ReevaluatedStage &facts, size_t replica, Samples samples,
                DenseNeeds &known) const;
   Bytes denseOf(size_t stage, const ReevaluatedStage &facts, Samples samples,

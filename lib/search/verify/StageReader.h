@@ -1,5 +1,5 @@
-// What a stage of a plan is made of, for the checker: its layers, its segments and its replicas,
-// looked up in the model and the cluster.
+// The parts of a stage of a plan for the checker: its layers, its segments and its replicas, looked
+// up in the model and the cluster.
 #pragma once
 
 #include "search/verify/Reevaluation.h"

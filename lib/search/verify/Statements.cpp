@@ -21,7 +21,7 @@ bool agree(double a, double b) {
   return std::abs(a - b) <= agreement * std::max({std::abs(a), std::abs(b), 1.0});
 }
 
-/// What is wrong about a stated check; empty: nothing.
+/// The defect of a stated check; empty if there is none.
 std::string wrongAbout(const Check &stated, ArrayRef<Finding> findings) {
   auto found =
       find_if(findings, [&](const Finding &finding) { return finding.check.name == stated.name; });
@@ -133,7 +133,7 @@ std::string wrongAlternatives(const Plan &plan) {
   return "";
 }
 
-/// Where nothing is off by more than rounding, any layer may be called the worst.
+/// If all errors are due to rounding, any layer may be stated as the worst.
 bool agree(const FitResiduals &stated, HeterPsModel::Residuals compute,
            HeterPsModel::Residuals transfer, const LayerGraph &graph) {
   const HeterPsModel::Residuals &worst = compute.worst >= transfer.worst ? compute : transfer;

@@ -1,4 +1,4 @@
-// What a plan says about itself besides its figures: the checks that it passed, and what made it.
+// A plan's statements about itself besides its figures: the checks that it passed, and its origin.
 #pragma once
 
 #include "search/verify/Checker.h"
@@ -8,7 +8,7 @@
 
 namespace heterplan {
 
-/// What statements are compared with.
+/// The inputs that statements are compared with.
 struct StatementInputs {
   const Plan &plan;
   const LayerGraph &graph;

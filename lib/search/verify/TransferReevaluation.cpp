@@ -10,7 +10,7 @@ using namespace llvm;
 
 namespace heterplan {
 
-/// What crosses each link. In a chain it is the cut, whatever is amiss with other stages.
+/// Finds the traffic over each link. In a chain it is the cut, even if other stages have defects.
 Error TransferReevaluator::findFlows(std::vector<ReevaluatedStage> &stages) {
   std::vector<int> begins;
   begins.reserve(stages.size());

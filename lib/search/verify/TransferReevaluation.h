@@ -1,4 +1,4 @@
-// What stages send each other and what that takes, worked out afresh for the checker.
+// The traffic between stages and its time, computed afresh for the checker.
 #pragma once
 
 #include "search/verify/Reevaluation.h"
@@ -19,8 +19,8 @@ public:
   llvm::Error findFlows(std::vector<ReevaluatedStage> &stages);
   /// Fills in the times; comes after findFlows().
   void addTimes(std::vector<ReevaluatedStage> &stages) const;
-  /// What zones charge in an iteration for what leaves them; InvalidPlan where a stage lies in
-  /// several, or nowhere. Comes after findFlows().
+  /// The price of an iteration for traffic that leaves its zone; InvalidPlan if a stage lies in
+  /// several zones or in none. Call findFlows() first.
   llvm::Expected<Dollars> traffic() const;
 
 private:

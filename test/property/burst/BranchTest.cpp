@@ -154,7 +154,7 @@ TEST(BurstBranches, PlansOnSeveralNodesAndOfAnyWidthVerify) {
   EXPECT_GT(beside, 5);
 }
 
-/// What lies side by side may not fit where stages in turn do.
+/// Stages side by side may not fit in memory although stages in turn do.
 TEST(BurstBranches, PlansFitIntoMemory) {
   int found = 0;
   for (uint64_t seed = 0; seed < 60; ++seed) {

@@ -198,7 +198,7 @@ TEST(Burst, WideLayersKeepALimitThatNarrowOnesSet) {
     }
 }
 
-/// What is asked of the plan besides, and whether it keeps it.
+/// A further constraint on the plan, and whether the plan keeps it.
 struct Limit {
   const char *name;
   void (*ask)(Request &, const Plan &); // more than the plan without it gives

@@ -23,7 +23,7 @@ struct ChainLayer {
   std::vector<int> consumers = {};   // of its output; empty: the next layer
 };
 
-/// What the widths of all layers are worth.
+/// The value of a choice of widths for all layers.
 struct Worth {
   bool allowed = false;
   double time = 0, deviceTime = 0;
@@ -189,8 +189,8 @@ public:
                                         : worth.widest * worth.time / 3600 / double(batch) * 1e6;
   }
 
-  /// The least value of all widths that are allowed; infinite where none are. What the layers left
-  /// compute at least cuts off.
+  /// The least value of all widths that are allowed; infinite where none are. The least time of the
+  /// remaining layers prunes the enumeration.
   double bruteForce(Least least) const {
     double best = std::numeric_limits<double>::infinity();
     for (int own : widths())

@@ -140,7 +140,7 @@ private:
     return model.far + std::max(sent, received) * bytes / model.network;
   }
 
-  /// Of an all-reduce: seconds a byte, and latency.
+  /// Seconds a byte and latency of an all-reduce.
   std::pair<double, double> reducing(int width) const {
     auto ring = [](int members, double bandwidth, double latency) {
       double steps = 2.0 * (members - 1);

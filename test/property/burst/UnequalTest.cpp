@@ -202,7 +202,7 @@ TEST(BurstUnequal, ChangedPlansFailTheirChecks) {
   EXPECT_GT(tried, 5);
 }
 
-/// What a device holds is limited by its own memory.
+/// The memory of each device limits its own samples.
 TEST(BurstUnequal, PlansFitIntoMemory) {
   int found = 0;
   for (uint64_t seed = 0; seed < 60; ++seed) {

@@ -193,7 +193,8 @@ def _make_trained(run: Run, part: Part, stage: nn.Module) -> TrainedState:
 
 
 def _local_statistics(run: Run, part: Part, stage: nn.Module) -> LocalStatistics | None:
-    """Where each replica of the stage normalises by its own samples."""
+    """The statistics of a stage whose replicas each normalise by their own samples; None for other
+    stages."""
     group = run.communicator.stage_group(part.stage)
     if run.plan.batch_norm != "local" or len(group) < 2 or not hasattr(stage, "batch_norm"):
         return None
@@ -201,7 +202,8 @@ def _local_statistics(run: Run, part: Part, stage: nn.Module) -> LocalStatistics
 
 
 def _shard_state(run: Run, part: Part, stage: nn.Module) -> ShardedState | None:
-    """Where the plan divides the state of the stage among its ranks."""
+    """The divided state of a stage whose state the plan divides among its ranks; None for other
+    stages."""
     if part.state_sharding == "none":
         return None
     communicator = run.communicator

@@ -42,7 +42,7 @@ GRACE = 30.0  # seconds in which a copy has to save what it has trained
 
 @dataclass(frozen=True)
 class PlannedJob:
-    """What plan.json says of it."""
+    """The background job as plan.json states it."""
 
     max_slowdown: float
     memory_bytes: float  # of a copy
@@ -91,7 +91,7 @@ class SlowdownControl:
 
     @property
     def baseline(self) -> float:
-        """Of the newest steps without the copies."""
+        """Median time of the newest steps that ran without the copies."""
         return statistics.median(self.alone[-BASELINE:])
 
     @property
@@ -269,7 +269,7 @@ def start_background(options: argparse.Namespace, program: RankProgram) -> Backg
 
 
 def copy_bytes(options: argparse.Namespace, rank: int) -> int:
-    """What the copy beside a rank is predicted to need; 0 where there is none."""
+    """Predicted memory of the copy that shares the rank's device, in bytes; 0 without a copy."""
     job = None if options.no_background or options.gate is not None else read_job(options.directory)
     if job is None or not job.has(_device_of(options.directory, rank)):
         return 0
@@ -279,7 +279,7 @@ def copy_bytes(options: argparse.Namespace, rank: int) -> int:
 def make_recorder(
     options: argparse.Namespace, program: RankProgram, device: torch.device, background: Background | None
 ) -> Recorder:
-    """Of a rank with a copy beside it, of such a copy, or of another rank."""
+    """Returns the recorder of a rank with a copy beside it, of such a copy, or of another rank."""
     if options.gate is not None:
         job = read_job(options.directory.resolve().parent)
         return gap_filling_recorder(program, device, options.gate, 0.0 if job is None else job.overrun)
@@ -305,7 +305,7 @@ def _command(options: argparse.Namespace, program: RankProgram, scratch: Path) -
 
 
 def _environment() -> dict[str, str]:
-    """Of a process group of its own."""
+    """The environment of a copy, which has a process group of its own."""
     ours = {name: value for name, value in os.environ.items() if not name.startswith("TORCHELASTIC_")}
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -322,7 +322,8 @@ def _environment() -> dict[str, str]:
 def describe_jobs(
     done: list[dict[str, float]], control: SlowdownControl, job: PlannedJob, foreground: float
 ) -> tuple[dict[str, Any], list[str]]:
-    """Of all copies: the facts for --json and the lines for the user. `foreground`: samples of a step."""
+    """Combines the results of all copies: the facts for --json and the lines for the user.
+    `foreground`: samples of a step."""
     rate = sum(each["samples"] / each["seconds"] for each in done if each["seconds"] > 0)
     facts: dict[str, Any] = {
         "copies": len(done),

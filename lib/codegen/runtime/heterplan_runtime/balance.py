@@ -92,8 +92,8 @@ class LoadBalanced:
         ]
 
     def _exchange(self, shares: dict[int, list[int]]) -> dict[int, list[TimeModel]]:
-        """What each replica expects of itself: one small all-reduce, to which it adds where others have
-        zeros."""
+        """Exchanges the time models of all replicas in one small all-reduce: each replica fills its
+        own entries and leaves zeros elsewhere."""
         places = {
             (stage, replica): index
             for index, (stage, replica) in enumerate(
@@ -206,7 +206,7 @@ class Balancer:
     def report(
         self, communicator: Communicator, say: Callable[[str], None], step_seconds: Sequence[float]
     ) -> dict[str, object]:
-        """What --json says; all ranks call it alike."""
+        """The facts for --json. The call is collective: all ranks make it."""
         found: dict[str, object] = {"policy": self.name}
         if self.name not in ("plan", "even"):
             found["decisions"] = [each.to_json() for each in self.decisions]
@@ -240,7 +240,7 @@ def _policy(
 
 
 def read_decisions(path: Path) -> list[Decision]:
-    """Of what --json wrote."""
+    """Reads the decisions that --json wrote."""
     try:
         stated = json.loads(path.read_text(encoding="utf-8"))["balance"]["decisions"]
         decisions = [

@@ -83,8 +83,8 @@ def batch_norm_again(
     eps: float,
     training: bool,
 ) -> Tensor:
-    """What batch normalisation gave the first time: the running statistics have been moved already.
-    Copies of them move, so that autograd keeps the same tensors as the first time."""
+    """Recomputes a batch normalisation whose running statistics the first pass has already moved.
+    Copies of them move this time, so that autograd keeps the same tensors as in the first pass."""
     if training:
         running_mean, running_var = running_mean.clone(), running_var.clone()
     return functional.batch_norm(

@@ -48,8 +48,8 @@ class Piece:
 
 @dataclass(frozen=True)
 class Facts:
-    """What a checkpoint is of. `model`: of the parameters' names, types and shapes; the other
-    fingerprints are of files."""
+    """Fingerprints of the run that a checkpoint belongs to. `model`: of the parameters' names,
+    types and shapes; the other fingerprints are of files."""
 
     step: int  # optimizer steps that were done
     global_batch: int
@@ -158,7 +158,7 @@ def keep_newest(parent: Path, count: int) -> None:
 
 
 def remove_begun(parent: Path) -> None:
-    """What killed runs have left."""
+    """Removes the unfinished checkpoints that killed runs have left."""
     for path in parent.iterdir():
         if path.name.startswith(BEGUN) or (
             COMPLETE.fullmatch(path.name) and not (path / INDEX).exists()

@@ -38,8 +38,8 @@ class Resumed:
 
 @dataclass(frozen=True)
 class Trained:
-    """What is saved and put back: the parts of this rank, and of the model as a whole what training
-    changes and which parameters several stages use."""
+    """The state that checkpoints save and restore: the parts of this rank, and for the whole model
+    the tensors that training changes and the parameters that several stages use."""
 
     parts: tuple[PartExecution, ...]
     names: frozenset[str]
@@ -61,7 +61,8 @@ class Trained:
         return kind
 
     def own_share(self, communicator: Communicator) -> dict[Piece, Tensor]:
-        """Of what several ranks have alike, each saves a part; of what stages share, the first."""
+        """The tensors that this rank saves. If several replicas have the same state, each saves a
+        part; the first of the stages that share a tensor saves it."""
         share: dict[Piece, Tensor] = {}
         for part in self.parts:
             stage = part.part.stage
@@ -133,8 +134,8 @@ class _Save:
 
 
 class Checkpoints:
-    """Those of one run in `parent`, the newest `keep` of them; one every `every` steps (0: only when
-    the run ends)."""
+    """The checkpoints of one run in `parent`: the newest `keep` of them, one every `every` steps
+    (0: only when the run ends)."""
 
     def __init__(
         self,
@@ -211,7 +212,8 @@ class Checkpoints:
             )
 
     def _open(self, path: Path) -> tuple[Checkpoint | None, list[str]]:
-        """What is wrong with it on any rank; the ranks share the reading."""
+        """Opens a checkpoint and returns the problems that any rank has found; the ranks share the
+        reading."""
         checkpoint, fault = None, ""
         try:
             checkpoint = Checkpoint(path)

@@ -17,8 +17,8 @@ def clip_gradients(
     shared: Mapping[str, tuple[int, ...]],
     limit: float,
 ) -> None:
-    """All ranks call it, when all gradients are sums over the replicas. What several ranks have alike
-    counts on the first of them."""
+    """All ranks call it, when all gradients are sums over the replicas. A tensor that several ranks
+    hold counts on the first of them."""
     squares = 0.0
     for part in parts:
         stage = part.part.stage

@@ -39,7 +39,7 @@ _SMALL_BYTES = 1 << 20  # larger tensors travel alone, without being copied
 
 @dataclass(frozen=True)
 class RosterEntry:
-    """What each rank tells the others before the first step."""
+    """Facts that each rank sends to the others before the first step."""
 
     rank: int
     stages: tuple[int, ...]
@@ -268,7 +268,8 @@ class Communicator:
         return [found[index] for index in range(len(specs))]
 
     def _tag(self, instruction: Instruction, tensors: int, number: int) -> int:
-        """Of the number-th message of a transfer; no two that are on their way have the same."""
+        """The tag of the number-th message of a transfer; no two messages in flight have the same
+        tag."""
         return (instruction.micro_batch * tensors + number) * self._boundaries + instruction.boundary
 
     def _finish(self, work: dist.Work | None) -> None:
@@ -324,8 +325,8 @@ class Communicator:
         self.begin_sum(tensors, group)()
 
     def begin_sum(self, tensors: list[Tensor], group: Group) -> Callable[[], None]:
-        """Likewise while other work is done; what is returned waits for the sums. The tensors are
-        not to be used until then."""
+        """Starts an all-reduce in the background and returns a function that waits for it. The
+        tensors are not to be used until then."""
         if len(group) < 2:
             return lambda: None
         begun = []
@@ -357,7 +358,7 @@ class Communicator:
         return self._combined(values, dist.ReduceOp.SUM)
 
     def largest_of(self, values: Sequence[float]) -> list[float]:
-        """Likewise, each of several values."""
+        """The element-wise maximum of `values` over all ranks."""
         return self._combined(values, dist.ReduceOp.MAX)
 
     def _combine(self, value: float, how: Any) -> float:

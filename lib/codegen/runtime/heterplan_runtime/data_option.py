@@ -1,4 +1,4 @@
-"""What --data and --evaluation-data name."""
+"""Data sources that --data and --evaluation-data name."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _is_indexed(found: Any) -> bool:
 
 
 def _parameters(function: Any) -> int:
-    """That have to be given."""
+    """The number of parameters of a function that have no default."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):

@@ -13,8 +13,8 @@ from .program import PlannedDevice, RankProgram, read_rank_program
 
 
 def local_programs(directory: Path, program: RankProgram) -> list[RankProgram]:
-    """Those of the ranks that are started on this host, as torchrun numbers them; that of this rank
-    alone where nobody says how many there are."""
+    """The programs of the ranks that torchrun starts on this host. If the number of local ranks is
+    unknown, only the program of this rank."""
     count = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     first = program.rank - local_rank()
     ranks = range(first, min(first + count, program.world_size))

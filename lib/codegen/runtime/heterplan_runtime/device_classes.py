@@ -1,5 +1,5 @@
-"""What differs between classes of devices: one class for each line of lib/ir/DeviceClasses.def. All
-else asks the class of a device and never its name."""
+"""The properties that differ between classes of devices: one Python class for each line of
+lib/ir/DeviceClasses.def. All other code asks the class of a device and never its name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_WORKERS = 4
 
 @dataclass(frozen=True)
 class Description:
-    """Of a device, for profiles."""
+    """A description of a device, for profiles."""
 
     device: str
     driver: str
@@ -38,7 +38,7 @@ class Cpu:
         return 1
 
     def names(self) -> list[str]:
-        """Of the devices that this process may use, by index."""
+        """Names of the devices that this process may use, by index."""
         return [platform.machine()]
 
     def device(self, index: int) -> torch.device:
@@ -63,8 +63,8 @@ class Cpu:
             pass  # then they count
 
     def used_memory(self, device: torch.device) -> int:
-        """That counts towards the peak although it was there before: the resident pages of this
-        process but for those of files."""
+        """Memory in use that counts towards the peak: the resident pages of this process without
+        those of files."""
         del device
         return _status("VmRSS") - _status("RssFile")
 
@@ -73,12 +73,12 @@ class Cpu:
         return _status("VmHWM") - _status("RssFile")
 
     def resident_peak(self, device: torch.device) -> int:
-        """Of all that the process has, the pages of files included."""
+        """Peak resident memory of the process, the pages of files included."""
         del device
         return _status("VmHWM")
 
     def free_memory(self, device: torch.device) -> int | None:
-        """Of a device that a rank has for itself; None where ranks share what there is."""
+        """Free memory of a device that belongs to one rank; None if ranks share the memory."""
         del device
         return None
 
@@ -98,8 +98,9 @@ class Cpu:
         return 4 << 30
 
     def cache_bytes(self, device: torch.device) -> int:
-        """What a pass over a model drives out: the largest cache of the first core, within reason: a cache
-        that many cores, or guests of one host, share is not one layer's."""
+        """Bytes of cache that a pass over a model evicts: the largest cache of the first core, up
+        to a limit. A cache that many cores or several guests of a host share does not belong to one
+        layer."""
         del device
         largest = 0
         for size in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
@@ -180,7 +181,7 @@ class Gpu:
         return int(torch.cuda.mem_get_info(device)[0])
 
     def spare_workers(self) -> int:
-        """Of the rank's part of the host's cores all but the one that tells the GPU what to do."""
+        """The rank's part of the host's cores, without the core that drives the GPU."""
         cores = len(os.sched_getaffinity(0)) // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
         return min(MOST_WORKERS, cores - 1)
 

@@ -1,8 +1,8 @@
 """A plan in double precision: what --check trains, so that rounding explains no difference.
 
-Every narrower floating-point type that the source of the generated model computes in, and those of the
-program, become float64. What model.py and the files of weights say of stored tensors stays: a stage is
-converted when it has been filled.
+Every narrower floating-point type that the source of the generated model computes in, and those of
+the program, become float64. The types of stored tensors in model.py and in the weight files stay as
+they are: a stage is converted after its weights are loaded.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ class _Draws(ast.NodeVisitor):
 
 
 def doubled_source(text: str, path: str) -> ast.Module:
-    """That of model.py, checked for what no two splits compute alike."""
+    """The source of model.py in double precision. It raises an error if the source has an operator
+    whose result depends on how the model is split."""
     tree = ast.parse(text, path)
     draws = _Draws()
     draws.visit(tree)

@@ -22,7 +22,7 @@ _LOW_31 = 0x7FFFFFFF
 
 @dataclass
 class Position:
-    """Where the pass in hand is; whoever runs the stage moves it."""
+    """The position of the current pass, updated by the caller that runs the stage."""
 
     step: int = 0
     first_sample: int = 0  # within the global batch

@@ -18,7 +18,7 @@ class Epochs:
 
     @property
     def steps(self) -> int:
-        """Of an epoch."""
+        """Steps of an epoch."""
         return -(-self.samples // self.batch)
 
     @property

@@ -1,5 +1,5 @@
-"""What the model is worth on samples that it is not trained with: forward passes in inference mode, every
-so many steps."""
+"""Evaluation of the model on samples that it is not trained with: forward passes in inference mode,
+after every so many steps."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ def counted(value: Tensor | Summed, samples: int) -> Summed:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Of `steps` global batches of `data`, after every `every` steps and the last one."""
+    """An evaluation on `steps` global batches of `data`, after every `every` steps and after the
+    last one."""
 
     every: int
     steps: int

@@ -22,7 +22,8 @@ def rank_bytes(program: RankProgram, plan: PlanSummary) -> float:
 
 
 def free_bytes() -> float | None:
-    """Of this machine, within the limit of the control group; None where the system does not say."""
+    """Free memory of this machine, within the limit of its control group; None if the system does
+    not tell."""
     try:
         lines = _MEMORY.read_text(encoding="ascii").splitlines()
         free = next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")) * 1024
@@ -59,7 +60,7 @@ def check_host_memory(needs: Sequence[float], free: float | None) -> None:
 
 
 def check_device_memory(rank: int, need: float, free: float) -> None:
-    """Of a device that one rank has for itself."""
+    """Checks the memory of a device that belongs to one rank."""
     if need > free:
         raise RuntimeFault(
             f"the plan needs {_text(need)} on the device of rank {rank}, of which {_text(free)} are "

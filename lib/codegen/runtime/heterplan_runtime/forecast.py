@@ -1,5 +1,5 @@
-"""What a rank expects to take for its next samples: a CPU by its predicted speed, a GPU by a fitted
-line with a floor (LB-BSP, Chen et al., SoCC 2020, sections 3 and 4)."""
+"""The predicted time of a rank's next samples: on a CPU by its predicted speed, on a GPU by a
+fitted line with a floor (LB-BSP, Chen et al., SoCC 2020, sections 3 and 4)."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class _Period:
 
 
 def memory_use() -> float:
-    """Of the machine; 0 where the system does not say."""
+    """The memory use of the machine, as a fraction; 0 if the system does not tell."""
     try:
         fields = dict(line.split(":") for line in MEMORY.read_text().splitlines())
         total, free = (float(fields[key].split()[0]) for key in ("MemTotal", "MemAvailable"))
@@ -108,8 +108,8 @@ class FittedForecast:
 
 
 def fit(points: Sequence[tuple[int, float]]) -> TimeModel:
-    """Of those whose smaller batches all take the floor, the least squares. Proportional to the newest
-    point where fewer than two batches are known."""
+    """Fits a line with a floor: the floor covers the smallest batches, and the least squares decide
+    how many. If fewer than two batches are known, the time is proportional to the newest point."""
     if len({batch for batch, _ in points}) < 2:
         return TimeModel(points[-1][1] / points[-1][0]) if points else TimeModel(0.0)
     batches = sorted({batch for batch, _ in points})

@@ -1,5 +1,5 @@
-"""What a rank and the copy of the background job beside it tell each other: a few numbers in a file that
-both have mapped into memory. Each number has one writer."""
+"""The channel between a rank and the copy of the background job beside it: a few numbers in a file
+that both processes map into memory. Each number has one writer."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class Interpreter:
             execution.adopt(program, part)
 
     def position(self) -> str:
-        """Where it is, for whoever asks while it runs."""
+        """The position in the program, for messages about a failure while it runs."""
         what = self._program.instructions[self._position]
         return f"step {self._step + 1}, instruction {self._position} {what}"
 
@@ -78,7 +78,7 @@ class Interpreter:
                     self._parts[instruction.part].prepare(step, instruction, data)
 
     def sample_ranges(self) -> list[range]:
-        """Of the global batch, in the order in which prepare() takes them."""
+        """Ranges of samples within the global batch, in the order in which prepare() takes them."""
         return [
             self._parts[instruction.part].samples(instruction.micro_batch)
             for instruction in self._program.instructions
@@ -86,7 +86,7 @@ class Interpreter:
         ]
 
     def bring_together(self) -> None:
-        """What replicas have apart while they train; all ranks call it."""
+        """Merges the state that replicas keep apart during training. The call is collective."""
         for part in self._parts:
             part.bring_together()
 
@@ -130,7 +130,7 @@ class Interpreter:
         return sum(part.loss for part in self._parts) * self._loss_factor
 
     def keep_gradients(self, step: int) -> None:
-        """Those that this step updates parameters by."""
+        """Keeps the gradients by which this step updates parameters."""
         self._kept_step = step
 
     def state_entries(self) -> list[StateEntry]:
@@ -162,7 +162,7 @@ class Interpreter:
         scale.adapt(finite)
 
     def _divide_by_denominator(self) -> None:
-        """Where the loss is a sum that is to be divided by more than its samples."""
+        """Divides the gradients if the loss is a sum over something other than samples."""
         own = [part.denominator for part in self._parts]
         if self._counts_samples is None:
             summed = any(each is not None for each in own)

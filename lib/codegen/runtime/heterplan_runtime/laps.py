@@ -1,9 +1,9 @@
-"""What each of several calls in a row takes of a device.
+"""The time of each of several consecutive calls on a device.
 
-A processor has done what it was told when the call returns. A GPU is told ahead of time: in a long step
-a call takes what the GPU computes for it, or what telling it takes, whichever is longer, and neither
-waits for the other. So both are measured: the GPU is kept busy for as long as it is told, by a kernel
-that only waits, and then says by events how long it computed.
+On a processor, a call is complete when it returns. On a GPU, kernels are enqueued ahead: in a long
+step a call takes either its time on the GPU or its enqueue time, whichever is longer, because the
+two overlap. Therefore both are measured: a kernel that only waits keeps the GPU busy while the calls
+are enqueued, and events then give their times on the GPU.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ class Laps(Protocol):
         """A lap has ended and the next one begins."""
 
     def seconds(self, harness: float) -> list[float]:
-        """Of the laps, since they were last asked for; without what telling the device takes of itself."""
+        """Seconds of the laps since the last call, without the launch overhead `harness` of
+        each."""
 
 
 class CpuLaps:
@@ -52,8 +53,9 @@ class CpuLaps:
 
 
 class GpuLaps:
-    """The GPU waits until all laps are told, as far as the ones before say. Where a lap itself waits for the
-    GPU, as one that reads a number from it does, that would be counted: it is found out, and left off."""
+    """Laps of a GPU, which waits until all laps are enqueued; the wait is estimated from earlier
+    laps. If a lap itself synchronises with the GPU (for example because it reads a number from it),
+    the wait would be counted; in this case the clock detects it and stops waiting."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device

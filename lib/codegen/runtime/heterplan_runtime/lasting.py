@@ -1,5 +1,5 @@
-"""What a run leaves behind, and what it begins with: trained weights and checkpoints, as the options
-say."""
+"""The results that a run saves and the state that it starts from: trained weights and checkpoints,
+as the options request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .weights import prepare_folder, save_weights
 
 
 def weights_folder(run: Run) -> Path | None:
-    """Where the weights go at the end; known to be writable on the machine of rank 0."""
+    """The folder for the trained weights. It is known to be writable on the machine of rank 0."""
     if run.options.no_save:
         return None
     folder: Path = run.options.save or run.options.directory / "trained"

@@ -179,7 +179,8 @@ def _cores() -> int:
 
 
 def _import_all() -> None:
-    """What each rank would import by itself; optimizers import the compiler of PyTorch when first used."""
+    """Imports the modules that each rank would otherwise import by itself; optimizers import the
+    compiler of PyTorch when first used."""
     for name in ("torch._dynamo", f"{PACKAGE.name}.training"):
         importlib.import_module(name)
 

@@ -1,4 +1,5 @@
-"""What is timed between the ranks at the ends of a link: messages, all-reduces, and lookups of rows."""
+"""Cases that are timed between the ranks at the ends of a link: messages, all-reduces, and lookups
+of rows."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ class Case:
 
 
 class Transfer(Case):
-    """Rank 0 sends to rank 1. What both take counts: sending, and from asking until it is there."""
+    """Rank 0 sends to rank 1. The time includes the send, and on rank 1 the wait until the message
+    has arrived."""
 
     def __init__(self, communicator: Communicator, pool: Tensor, size: int) -> None:
         self._communicator, self._size = communicator, size

@@ -1,4 +1,4 @@
-"""What messages take, as a line: latency, bandwidth, and for lookups what each row takes."""
+"""Fits of message times to a line: latency, bandwidth, and for lookups the time of each row."""
 
 from __future__ import annotations
 

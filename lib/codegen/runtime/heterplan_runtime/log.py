@@ -1,5 +1,5 @@
-"""What is kept of each step and each evaluation for programs that draw curves: a line of JSON, or events of
-TensorBoard."""
+"""Records of each step and each evaluation for programs that draw curves: a line of JSON, or events
+of TensorBoard."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .errors import RuntimeFault
 
 
 class Log(Protocol):
-    """Of rank 0 alone."""
+    """A log, which only rank 0 writes."""
 
     def write(self, step: int, **facts: Any) -> None:
         """After `step` steps. Facts are numbers, or, by name, several."""

@@ -57,7 +57,8 @@ IGNORED = -100  # a target that does not count
 
 
 def token_cross_entropy(outputs: tuple[Tensor, ...], targets: Tensor) -> Summed:
-    """Likewise over the predictions whose target is not IGNORED, which samples may have more or fewer of."""
+    """The cross entropy over all predictions whose target is not IGNORED. The number of these
+    predictions may differ between samples."""
     logits, flat = _precise(outputs[0]), targets.reshape(-1)
     total = functional.cross_entropy(
         logits.reshape(-1, logits.shape[-1]), flat, reduction="sum", ignore_index=IGNORED
@@ -82,8 +83,8 @@ CLASSIFICATION: dict[str, Callable[[Any, Any], Tensor | Summed]] = {
 
 
 def own_module_folders(directory: Path) -> list[str]:
-    """Where modules of the user's are looked for first: in the folder that the user has started from, which
-    launch.sh tells other hosts, and in the plan's."""
+    """Folders in which the user's modules are searched first: the folder in which the user started
+    the run, which launch.sh passes to other hosts, and the folder of the plan."""
     return [os.environ.get("HETERPLAN_CALLER") or os.getcwd(), str(directory)]
 
 

@@ -14,7 +14,7 @@ NOTICEABLE = 0.1  # of the cores, and of the time of the reference kernel
 
 
 def _busy_seconds() -> float | None:
-    """Of all cores since the start; None where the system does not say."""
+    """Busy time of all cores since the machine started; None if the system does not tell."""
     try:
         fields = [int(field) for field in STAT.read_text().splitlines()[0].split()[1:]]
     except (OSError, ValueError, IndexError):

@@ -242,7 +242,7 @@ def _launch(options: argparse.Namespace, arguments: list[str]) -> int:
 
 
 def _programs_on_cpu(options: argparse.Namespace, ranks: range) -> list[RankProgram]:
-    """Of these ranks of this machine those that compute on its CPU."""
+    """The programs of those of these ranks of this machine that compute on its CPU."""
     from .device_classes import CPU, class_named
     from .program import read_rank_program
 

@@ -45,7 +45,7 @@ def _read(path: Path) -> dict[str, str]:
 
 
 def changes(directory: Path) -> list[str]:
-    """What differs from what was written; raises RuntimeFault without a readable manifest."""
+    """Files that differ from the manifest; raises RuntimeFault without a readable manifest."""
     digests = _read(directory / NAME)
     read = {path: digest for path, digest in digests.items() if READ.fullmatch(path)}
     result = []

@@ -107,7 +107,7 @@ def _typed(value: Tensor, spec: TensorSpec) -> Tensor:
 def map_dataset(
     what: str, found: Any, model: Model, epochs: Epochs, seed: int
 ) -> MapDataset | None:
-    """Of a data set or a DataLoader; None where it is neither."""
+    """The map-style data set of a data set or a DataLoader; None for anything else."""
     if isinstance(found, DataLoader):
         _check_indexed(what, found.dataset)
         if not isinstance(found.sampler, (RandomSampler, SequentialSampler)):

@@ -8,9 +8,9 @@ from .device_classes import class_of
 
 
 class PeakMemory:
-    """On a GPU what the allocator handed out; on a CPU how far the resident memory of the process
-    has grown since this was made, without the pages of files. What PyTorch loads at a first step is
-    loaded before, as it belongs to no stage."""
+    """The peak memory of a rank. On a GPU it is the peak of the allocator; on a CPU it is the
+    growth of the process's resident memory since this object was made, without the pages of files.
+    PyTorch's own first-step allocations happen before, because they belong to no stage."""
 
     def __init__(self, device: torch.device) -> None:
         self._device, self._class = device, class_of(device)
@@ -33,7 +33,7 @@ class PeakMemory:
 
 
 def _first_step() -> None:
-    """Of next to nothing."""
+    """Runs a first training step of a tiny model."""
     parameter = torch.nn.Parameter(torch.ones(1))
     torch.nn.functional.mse_loss(parameter * 2, torch.zeros(1)).backward()
     torch.optim.SGD([parameter], lr=0.1).step()

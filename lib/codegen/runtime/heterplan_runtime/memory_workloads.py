@@ -1,4 +1,4 @@
-"""What is trained to measure what a rank takes beyond the tensors that plans count."""
+"""Training workloads that measure the memory of a rank beyond the tensors that plans count."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a part of a rank holds of a micro-batch, and what it does where it has no sample of one."""
+"""The state that a part of a rank holds for a micro-batch, and the behaviour of a part without
+samples."""
 
 from __future__ import annotations
 
@@ -16,9 +17,9 @@ STAND_IN = SampleRange(0, 1)  # computed where a part has no sample of a micro-b
 
 @dataclass
 class Presence:
-    """Whether a part has samples of the micro-batch in hand. Where it has none, and replicas do something
-    together within a pass, it computes the first sample of the micro-batch instead; nothing of that
-    counts. (Rows of tables that this sample reads are read by the replica that has it, too.)"""
+    """Whether a part has samples of the micro-batch in hand. If it has none and replicas make a
+    collective within a pass, the part computes the first sample of the micro-batch instead, and its
+    result does not count."""
 
     absent: bool = False
     together: bool = False  # replicas do something together within a pass
@@ -29,7 +30,7 @@ class Presence:
 
 @dataclass
 class MicroBatch:
-    """What a part holds of a micro-batch between its instructions."""
+    """Tensors of a micro-batch that a part holds between its instructions."""
 
     batch: Batch | None = None
     received: list[list[tuple[int, Tensor]]] = field(default_factory=list)  # by tensor: begin, part

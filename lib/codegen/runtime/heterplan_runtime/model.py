@@ -62,8 +62,8 @@ class Model:
         }
 
     def trained(self) -> TensorTypes:
-        """What training changes, whichever stage has it: parameters, sparse tables and statistics, by
-        their ONNX names."""
+        """Types of all tensors that training changes, whichever stage has them: parameters, sparse
+        tables and statistics, by their ONNX names."""
         return {
             name: (dtype_of(dtype, "model.py"), tuple(shape))
             for stage in self.stages
@@ -157,8 +157,8 @@ def seed_of(*parts: object) -> int:
 
 
 def seed_draws(seed: int, step: int, rank: int) -> None:
-    """What a rank draws in a step (dropout) depends on these alone, so that a run that goes on from a
-    checkpoint draws what it would have drawn."""
+    """Seeds the random numbers of a rank in a step (dropout). They depend on these arguments alone,
+    so that a resumed run draws the same numbers."""
     torch.manual_seed(seed_of("draws", seed, step, rank))
 
 

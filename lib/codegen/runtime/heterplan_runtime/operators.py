@@ -1,4 +1,5 @@
-"""What model.py calls, as `ops.name(...)`, for ONNX operators that are no single PyTorch function.
+"""Functions that model.py calls, as `ops.name(...)`, for ONNX operators that are no single PyTorch
+function.
 
 Each function takes the inputs of its operator in ONNX's order, None where one is left out, and its
 attributes as keywords with ONNX's defaults. Gradients flow wherever ONNX's operator has any.

@@ -30,7 +30,7 @@ class _Axis:
     coordinates: str
 
     def positions(self) -> Tensor:
-        """Where in the input each output lies."""
+        """Positions in the input from which each output is taken."""
         y = torch.arange(self.result, dtype=torch.float64)
         length = self.scale * self.size
         begin, end = self.roi

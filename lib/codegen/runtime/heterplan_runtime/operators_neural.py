@@ -35,7 +35,8 @@ def _heads(x: Tensor, count: int) -> Tensor:
 def _bias(
     mask: Tensor | None, scores: Tensor, is_causal: int, past: int, lengths: Tensor | None
 ) -> Tensor | None:
-    """What is added to the scores: 0 where a query may look, -inf where it may not."""
+    """The mask that is added to the scores: 0 for keys that a query may attend to, -inf for the
+    others."""
     queries, keys = scores.shape[-2:]
     allowed = None
     bias = None

@@ -75,7 +75,8 @@ def cumsum(x: Tensor, axis: Number, *, exclusive: int = 0, reverse: int = 0) -> 
 def top_k(
     x: Tensor, k: Number, *, axis: int = -1, largest: int = 1
 ) -> tuple[Tensor, Tensor]:
-    """Of equal values the first come first, which torch.topk does not promise."""
+    """The largest values and their indices. Ties are broken by the lower index, which torch.topk
+    does not promise."""
     values, indices = x.sort(dim=axis, descending=bool(largest), stable=True)
     return values.narrow(axis, 0, int(k)), indices.narrow(axis, 0, int(k))
 

@@ -1,4 +1,4 @@
-"""Shapes, axes and bounds that are known only at run time. Where they are constants, model.py calls
+"""Shapes, axes and bounds that are known only at run time. If they are constants, model.py calls
 PyTorch itself."""
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def slice_axes(
 
 
 def _folded(place: Tensor, size: int, mode: str) -> Tensor:
-    """Where in an axis of `size` elements a place before or beyond it lies."""
+    """Maps a position outside an axis of `size` elements to a position inside it."""
     if mode == "edge":
         return place.clamp(0, size - 1)
     if mode == "wrap":

@@ -1,4 +1,5 @@
-"""What an optimizer keeps of the tensors that it updates, so that it can be saved and put back."""
+"""The state of an optimizer for the tensors that it updates, in a form that can be saved and
+restored."""
 
 from __future__ import annotations
 

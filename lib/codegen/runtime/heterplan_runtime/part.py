@@ -91,11 +91,11 @@ class PartExecution:
 
     @property
     def sample_count(self) -> int:
-        """Of an iteration."""
+        """Samples of an iteration."""
         return sum(own.count for own in self._samples.values())
 
     def samples(self, micro_batch: int) -> range:
-        """Those that it computes of the micro-batch, counted within the global batch."""
+        """Samples of the micro-batch that the part computes, counted within the global batch."""
         own = self._computed(micro_batch)
         first = min(self._program.sizes.first(micro_batch) + own.begin, self._program.global_batch - 1)
         return range(first, first + own.count)
@@ -112,7 +112,8 @@ class PartExecution:
         self._measure = measure
 
     def bring_together(self) -> None:
-        """What replicas have apart while they train, before anybody looks at it; all call it."""
+        """Merges the state that replicas keep apart during training, before it is read. The call is
+        collective."""
         self.trained.bring_together(self.sample_count / self._program.global_batch)
 
     def end_evaluation(self) -> None:
@@ -121,7 +122,7 @@ class PartExecution:
         self._micro_batches = {}
 
     def begin(self, step: int) -> None:
-        """Of an iteration."""
+        """Begins an iteration."""
         self.trained.begin()
         self._step = step
         self._losses, self._denominators = [], []
@@ -140,7 +141,7 @@ class PartExecution:
 
     @property
     def denominator(self) -> float | None:
-        """Of the losses so far; None where they are means over samples."""
+        """The denominator of the losses so far; None if they are means over samples."""
         return sum(self._denominators) if self._denominators else None
 
     def close(self) -> None:
@@ -153,7 +154,7 @@ class PartExecution:
         return self._samples.get(micro_batch, self.part.samples)
 
     def _computed(self, micro_batch: int) -> SampleRange:
-        """Those that it computes."""
+        """The samples that the part computes."""
         own = self._own(micro_batch)
         return own if own.count else STAND_IN
 
@@ -362,7 +363,7 @@ def _crossing(
 def _differentiable(
     specs: Sequence[TensorSpec], instruction: Instruction
 ) -> list[tuple[int, TensorSpec]]:
-    """Those whose gradients travel back."""
+    """The boundary tensors whose gradients are sent back."""
     return [entry for entry in _crossing(specs, instruction) if entry[1].differentiable]
 
 

@@ -1,4 +1,4 @@
-"""What --balance accepts."""
+"""Values that --balance accepts."""
 
 from .predictors import PREDICTORS
 

@@ -64,8 +64,8 @@ class ExponentialAverage:
 
 
 class Autoregressive:
-    """AR(p) by ridge regression on the last observations. What it fits is the change from the last
-    value, so that it is the last value where little is known."""
+    """AR(p) by ridge regression on the last observations. The model fits the change from the last
+    value, so that it predicts the last value if little is known."""
 
     def __init__(self) -> None:
         self._speeds: list[float] = []
@@ -166,8 +166,8 @@ class Narx:
         return total / len(self._seen)
 
     def _row(self, end: int, scale: float) -> list[float]:
-        """What is known before observation `end`. Speeds as differences from their mean, and uses from a
-        half, so that units begin in their middle."""
+        """Regressors that are known before observation `end`. Speeds as differences from their
+        mean, and uses from a half, so that units begin in their middle."""
         row = [1.0]
         row += [self._seen[end - 1 - lag].speed / scale - 1.0 for lag in range(ORDER)]
         row += [self._seen[end - 1 - lag].cpu - 0.5 for lag in range(USES)]

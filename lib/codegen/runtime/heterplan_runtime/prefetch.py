@@ -33,7 +33,7 @@ class _Samples(Dataset[Any]):
 
 
 class _Keys:
-    """Of all steps, in the order in which they are asked for."""
+    """The keys of all steps, in the order in which they are requested."""
 
     def __init__(self, steps: range, ranges: Sequence[range]) -> None:
         self._steps, self._ranges = steps, ranges

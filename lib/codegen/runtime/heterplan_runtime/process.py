@@ -1,4 +1,4 @@
-"""What a process does when the one that has started it ends."""
+"""The behaviour of a process when its parent ends."""
 
 from __future__ import annotations
 

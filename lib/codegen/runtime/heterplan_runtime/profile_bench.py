@@ -1,4 +1,4 @@
-"""What the forward pass, the backward pass and the update of a layer take.
+"""The times of the forward pass, the backward pass and the update of a layer.
 
 A layer in a training run finds its weights and inputs where the rest of the model, which ran in
 between, has left them. So several copies of it are used in turn.
@@ -45,7 +45,7 @@ class Times:
 
 @dataclass
 class Samples:
-    """What the repetitions took, in their order."""
+    """The times of the repetitions, in their order."""
 
     forward: list[float] = field(default_factory=list)
     backward: list[float] = field(default_factory=list)
@@ -101,7 +101,7 @@ class Nothing(nn.Module):
 
 @functools.cache
 def harness_seconds(device: torch.device) -> tuple[float, float]:
-    """Of the forward and of the backward pass of a layer run by itself."""
+    """The overhead of measuring the forward and the backward pass of a layer by itself."""
     stage, x = Nothing(), torch.ones(1, device=device, requires_grad=True)
     gradient = [torch.ones(1, device=device)]
     laps, passes = laps_of(device), []
@@ -183,7 +183,7 @@ class Bench:
             copy.forget()
 
     def _forward(self, samples: Samples) -> list[list[Any]]:
-        """What the copies return."""
+        """Runs the forward pass of all copies and returns their outputs."""
         outputs, laps = [], self._forward_laps
         laps.begin()
         for copy in self._copies:
@@ -196,7 +196,8 @@ class Bench:
         return outputs
 
     def _backward(self, outputs: list[list[Any]], samples: Samples) -> None:
-        """Of a copy with sparse tables a second lap is the update of their rows."""
+        """Runs the backward pass of all copies. If a copy has sparse tables, a second lap is the
+        update of their rows."""
         laps = self._backward_laps
         laps.begin()
         for copy in reversed(self._copies):
@@ -213,9 +214,9 @@ class Bench:
         samples.backward += [seconds / layers for seconds in reversed(times)]
 
     def _update(self, repetitions: int) -> tuple[float, float]:
-        """Of the parameters, and what it takes to add gradients to theirs. One optimizer updates the
-        parameters of all layers of a stage together; so here those of all copies, each of which
-        takes its part of the time."""
+        """The time to update the parameters, and the time to add gradients to theirs. One optimizer
+        updates the parameters of all layers of a stage together; so here those of all copies, each
+        of which takes its part of the time."""
         parameters = [parameter for copy in self._copies for parameter in copy.parameters]
         optimizer = make_optimizer(self._optimizer, parameters, 1e-6)
         if optimizer is None:

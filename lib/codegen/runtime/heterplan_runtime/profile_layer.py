@@ -69,7 +69,7 @@ class Layer:
 
     @property
     def entry(self) -> dict[str, str]:
-        """What entries of the profile are found by."""
+        """The fields that identify an entry of the profile."""
         if self.loss is None:
             return {"signature": self.signature}
         return {"layer": self.name, "loss": self.loss.name}
@@ -94,7 +94,8 @@ class Layer:
 
 def footprint(layers: Sequence[Layer], samples: int) -> int:
     """Bytes that a pass over the model touches, roughly: before a layer is back at its weights and
-    inputs, the rest of the model has had the cache. Of sparse tables no more than the rows read."""
+    inputs, the rest of the model has had the cache. For sparse tables only the rows that are read
+    count."""
     total = 0
     for layer in layers:
         if layer.loss is not None:  # that layer is among the others, too
@@ -125,8 +126,8 @@ def random_values(
 
 
 class Part:
-    """The layer with weights and arguments of its own. What other layers give it has the type in which they
-    mostly compute."""
+    """The layer with weights and arguments of its own. Inputs from other layers have the type in
+    which those layers mostly compute."""
 
     def __init__(
         self, layer: Layer, samples: int, number: int, device: torch.device, precision: Precision
@@ -178,9 +179,10 @@ class LossBehind:
 
 
 class Copy:
-    """What runs at once, with output gradients of its own: one layer, or as many layers with sparse
-    tables as a stage may look up together, since most of a small lookup is the same for all. It has
-    run once, so that it is warm, and has gradients until it forgets them."""
+    """A unit of layers that runs at once, with its own output gradients. It is one layer, or as
+    many layers with sparse tables as a stage may look up together, because most of the time of a
+    small lookup is independent of the number of tables. It has run once, so that it is warm, and
+    has gradients until it forgets them."""
 
     def __init__(
         self, layer: Layer, samples: int, number: int, device: torch.device, optimizer: str,
@@ -228,7 +230,8 @@ class Copy:
         return self._tables is not None
 
     def update_rows(self) -> None:
-        """Of the tables; the other parameters are updated for all copies at once."""
+        """Updates the rows of the tables; the other parameters of all copies are updated
+        together."""
         if self._tables is not None:
             self._tables.step()
 

@@ -72,8 +72,8 @@ def reducing_program(rank: int, world: int, kind: str) -> RankProgram:
 
 
 class Work:
-    """What a rank computes between messages: products of matrices, for about WORK seconds. Threads of
-    the library that carries messages then have to share its core, as in training."""
+    """The computation of a rank between messages: products of matrices, for about WORK seconds.
+    Threads of the library that carries messages then have to share its core, as in training."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device

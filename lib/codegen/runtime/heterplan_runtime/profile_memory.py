@@ -41,7 +41,7 @@ HEAP = 16 * MEBI  # that the C library's heap grows by (allocator.py): so much t
 
 @dataclass(frozen=True)
 class Point:
-    """Of one rank, in bytes."""
+    """Memory of one rank, in bytes."""
 
     tensors: float  # but those that are under way
     workspace: float  # of the largest layer
@@ -63,8 +63,8 @@ UNDER_WAY = [index / 4 for index in range(4, 121)]  # 1 to 30
 
 
 def overhead_above(points: Sequence[Point]) -> Overhead:
-    """Of those that no point is above, the one that is least above them in the mean, relatively. The
-    constant is in steps of the heap, and one more."""
+    """The overhead that no point exceeds and that has the least mean relative distance to the
+    points. The constant is in steps of the heap, and one more."""
 
     def fitted(factor: float, under_way: float) -> Overhead:
         without = Overhead(0.0, factor, under_way)

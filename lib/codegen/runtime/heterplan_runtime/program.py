@@ -54,8 +54,9 @@ class SampleRange:
 
 @dataclass(frozen=True)
 class MicroBatches:
-    """`batch` samples in `count` micro-batches, as evenly as they go and the larger ones first. Those of
-    the size of the first one are full, the others have one sample less. (lib/ir/MicroBatches.h)"""
+    """`batch` samples in `count` micro-batches, as evenly as they go and the larger ones first.
+    Micro-batches of the size of the first one are full; the others have one sample less.
+    (lib/ir/MicroBatches.h)"""
 
     batch: int
     count: int
@@ -177,7 +178,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Part:
-    """What a rank does of one stage."""
+    """The part of a stage that one rank runs."""
 
     stage: int
     replica: int
@@ -227,13 +228,13 @@ class RankProgram:
         return [instruction for instruction in self.instructions if instruction.part == index]
 
     def samples_of(self, part: Part) -> dict[int, SampleRange]:
-        """Those that the part has of each micro-batch: of its forward passes."""
+        """Samples that the part has of each micro-batch, in its forward passes."""
         return {i.micro_batch: i.samples for i in self.instructions_of(part) if i.op == "forward"}
 
 
 @dataclass(frozen=True)
 class PlanSummary:
-    """What the runtime needs of plan.json."""
+    """Fields of plan.json that the runtime needs."""
 
     predicted_seconds: float
     precision: str

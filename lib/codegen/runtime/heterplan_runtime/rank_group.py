@@ -28,7 +28,7 @@ class RankGroup:
 
 
 def read_group(fields: Fields, world_size: int) -> RankGroup:
-    """Of an instruction: `ranges`, or `group` in files of version 1.0."""
+    """Reads the rank group of an instruction: `ranges`, or `group` in files of version 1.0."""
     ranges: list[range] = []
     for item in fields.objects("ranges"):
         ranges.append(_range(item, ranges[-1][-1] if ranges else -1, world_size))

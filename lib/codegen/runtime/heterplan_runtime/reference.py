@@ -86,7 +86,8 @@ class Reference:
         return [entry for i, stage in enumerate(self._stages) for entry in stage_values(i, stage)]
 
     def state(self, tolerance: float) -> ExpectedState:
-        """What the steps so far have led to, and the gradients of the first one that is compared."""
+        """The expected state after the steps so far, and the gradients of the first step that is
+        compared."""
         final = [*self._gradients, *self._values()]
         for index, optimizers in enumerate(self._optimizers):
             for name, _, optimizer in optimizers:
@@ -130,7 +131,7 @@ class Reference:
             self._gradients.append(StateEntry(stage, "gradient", name, 0, values))
 
     def _clip(self, denominator: float) -> float:
-        """What brings the norm of all gradients, each once, to its limit."""
+        """The factor that limits the norm of all gradients, each counted once."""
         if not self._rule.clip:
             return 1.0
         own = {name: p.grad for optimizers in self._optimizers for name, p, _ in optimizers}

@@ -11,7 +11,8 @@ BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8  # Kingma and Ba, ICLR 2015
 
 
 class ReferenceOptimizer:
-    """Of one parameter. `moments`: what it keeps, by PyTorch's names; none before the first update."""
+    """The update of one parameter. `moments`: optimizer state by PyTorch's names; empty before the
+    first update."""
 
     def __init__(self, name: str, parameter: Tensor, weight_decay: float) -> None:
         self._name, self._parameter, self._decay = name, parameter, weight_decay
@@ -45,8 +46,9 @@ class ReferenceOptimizer:
 
 
 class ReferenceRows:
-    """Of a sparse table: only rows that have a gradient change, with what is kept of them, and Adam's
-    epsilon is added before the bias of the moments is corrected, as in PyTorch's SparseAdam."""
+    """The update of a sparse table. Only rows that have a gradient change, together with their
+    optimizer state, and Adam's epsilon is added before the bias of the moments is corrected, as in
+    PyTorch's SparseAdam."""
 
     def __init__(self, name: str, table: Tensor) -> None:
         self._name, self._table = name, table

@@ -58,7 +58,7 @@ def _ranges(shares: Sequence[int]) -> list[SampleRange]:
 
 
 def stated_shares(programs: Sequence[RankProgram]) -> dict[int, list[int]]:
-    """Of the plan."""
+    """The shares that the plan states."""
     shares: dict[int, dict[int, int]] = {}
     for program in programs:
         for part in program.parts:

@@ -1,4 +1,5 @@
-"""What a run has measured, and whether it equals the training in one process: what --json writes."""
+"""The measurements of a run, and its comparison with training in one process: the content of
+--json."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ HALF_TOLERANCE = 2.0**-10  # a row and its gradient are rounded to 11 bits each
 
 @dataclass
 class Result:
-    """What --json writes."""
+    """The result of a run, as --json writes it."""
 
     predicted_seconds: float
     global_batch: int
@@ -51,7 +52,8 @@ class Result:
 
     @property
     def samples_per_second(self) -> float:
-        """Of all that goes by, samples that are waited for and checkpoints too."""
+        """Throughput of the run in wall-clock time, which includes waiting for samples and writing
+        checkpoints."""
         wall = self._counted(self.wall_seconds)
         return self.global_batch * len(wall) / sum(wall) if wall else 0.0
 

@@ -2,9 +2,9 @@
 al., SC 2020).
 
 The parameters of a stage lie in flat buffers, each padded to as many equal slices as there are
-replicas. Each replica gets the sum of the gradients of its slice, its optimizer updates that slice, and
-the slices are gathered again. Where the gradients are divided too, a buffer's are summed as soon as the
-backward pass has made them, so that no more than two buffers have whole gradients at a time.
+replicas. Each replica gets the sum of the gradients of its slice, its optimizer updates that slice,
+and the slices are gathered again. If gradients are divided too, a buffer's gradients are summed as
+soon as the backward pass has made them, so that at most two buffers have whole gradients at a time.
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ class FlatBuffer:
         return flat
 
     def take_own_gradients(self) -> Tensor:
-        """Those of the own slice, of gradients that are sums over the replicas already."""
+        """Takes the gradients of the own slice from gradients that are already sums over the
+        replicas."""
         return self._own_slice(self.take_gradients()).clone()
 
     def add(self, gradient: Tensor) -> None:
@@ -110,9 +111,9 @@ def flat_buffers(
 
 
 class ShardedState:
-    """What one replica keeps of a stage's training state. `shared`: parameters that other stages use
-    too; their gradients stay whole until all stages have summed them. `gradients`: whether gradients
-    are divided as well, as soon as there are any."""
+    """The training state of a stage that one replica keeps. `shared`: parameters that other stages
+    use too; their gradients stay whole until all stages have summed them. `gradients`: whether
+    gradients are divided as well, as soon as there are any."""
 
     def __init__(
         self,
@@ -141,15 +142,15 @@ class ShardedState:
 
     @property
     def slices(self) -> list[nn.Parameter]:
-        """What the optimizer of this replica updates."""
+        """Slices that the optimizer of this replica updates."""
         return [buffer.slice for buffer in [*self._buffers, *self._shared]]
 
     def shared_parameters(self) -> dict[str, nn.Parameter]:
-        """That other stages use too."""
+        """Parameters that other stages use too."""
         return {name: p for buffer in self._shared for name, p in buffer.parameters.items()}
 
     def owned(self) -> list[OwnedPart]:
-        """What this replica updates, by parameter."""
+        """The parts of parameters that this replica updates."""
         return [part for buffer in [*self._buffers, *self._shared] for part in buffer.owned()]
 
     def _count_gradients(self) -> None:

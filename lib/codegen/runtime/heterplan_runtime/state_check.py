@@ -71,7 +71,7 @@ def table_entries(stage: int, tables: Tables) -> Iterable[StateEntry]:
 
 
 def table_gradients(stage: int, tables: Tables) -> Iterable[StateEntry]:
-    """Of all rows that this rank holds."""
+    """Gradients of all rows that this rank holds."""
     for group in tables.groups:
         gradient = group.dense_gradient()
         for spec, first, rows in group.divided(gradient):
@@ -79,8 +79,9 @@ def table_gradients(stage: int, tables: Tables) -> Iterable[StateEntry]:
 
 
 class ExpectedState:
-    """What one process comes to: by stage, kind and name. `initial`: what it began with; gradients and
-    states of the optimizer begin at zero. `tolerance`: of movements."""
+    """The state that training in one process reaches, by stage, kind and name. `initial`: the state
+    before training; gradients and optimizer states begin at zero. `tolerance`: relative to the
+    change of a value."""
 
     def __init__(
         self,
@@ -159,8 +160,9 @@ def _moved(final: Tensor, initial: Tensor | None) -> Tensor:
 def worst_difference(
     communicator: Communicator, own: list[StateEntry], expected: ExpectedState | None
 ) -> tuple[float, str]:
-    """Of the states of all ranks, the largest difference, and of what. Rank 0 has `expected`, and
-    gets them one after another; the others are told."""
+    """Compares the states of all ranks and returns the largest difference and the name of its
+    tensor. Rank 0 has `expected` and receives the states one after another; the other ranks receive
+    the result."""
     described = communicator.gather([_described(entry) for entry in own])
     worst, what = 0.0, ""
     for rank, entries in enumerate(described):

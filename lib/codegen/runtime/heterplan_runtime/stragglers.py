@@ -31,9 +31,10 @@ Step = list[Measured]  # of the replicas of a stage, in their order
 def stragglers(
     ranks: Sequence[Sequence[Sequence[Measured]]], step_seconds: float, say: Callable[[str], None]
 ) -> list[dict[str, object]]:
-    """Of each stage that has replicas; `ranks`: by rank and step, what its parts took. The first step,
-    which makes memory and caches ready, does not count where there are others. `say` is told where
-    replicas waited for a part of `step_seconds`, those of a step, that is worth it."""
+    """Figures of each stage that has replicas. `ranks`: times of its parts by rank and step. The
+    first step allocates memory and fills caches, so it does not count if there are others. `say`
+    gets a message if replicas waited for a considerable part of `step_seconds`, the times of a
+    step."""
     stages: dict[int, list[Step]] = {}
     for steps in zip(*(rank[1:] or rank for rank in ranks), strict=True):
         for stage, step in _by_stage(steps).items():

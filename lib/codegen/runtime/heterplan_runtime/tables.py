@@ -131,7 +131,8 @@ class GroupedEmbedding:
         self._shifts = starts + self.bounds[:-1] - firsts
 
     def keys(self, tables: Sequence[int], indices: Sequence[Tensor]) -> Tensor:
-        """Of the rows that `indices` read of `tables`, flat. ONNX counts negative ones from the end."""
+        """Keys of the rows that `indices` read of `tables`, flat. ONNX counts negative ones from
+        the end."""
         rows = torch.cat([index.reshape(-1).to(torch.int64) for index in indices])
         counts = torch.tensor([index.numel() for index in indices], device=rows.device)
         table = torch.tensor(tables, device=rows.device).repeat_interleave(counts)
@@ -147,7 +148,7 @@ class GroupedEmbedding:
         return rows + self._shifts[table, member]
 
     def by_member(self, keys: Tensor) -> list[Tensor]:
-        """Where each member has the rows of these keys, which ascend."""
+        """Positions of each member's rows among these keys, which ascend."""
         cuts = torch.searchsorted(keys, self.bounds).tolist()
         return [
             keys[begin:end] - self.bounds[member]
@@ -158,7 +159,8 @@ class GroupedEmbedding:
         return rows * self.codec.size(self.columns)
 
     def shards(self) -> Iterator[tuple[TableSpec, int, list[Tensor]]]:
-        """Of each table: which row is the first here, the rows, and what the optimizer keeps of them."""
+        """The shard of each table: the index of its first row, its rows, and their optimizer
+        state."""
         divided = [self.divided(tensor) for tensor in (self.weight, *self.optimizer.moments)]
         for parts in zip(*divided, strict=True):
             spec, first, _ = parts[0]
@@ -171,7 +173,7 @@ class GroupedEmbedding:
             yield spec, spec.firsts[self._own], rows
 
     def dense_gradient(self) -> Tensor:
-        """Of all rows: zero where none is kept for the step."""
+        """The gradient of all rows: zero for rows that have none in this step."""
         total = self.sum_gradients()
         return torch.zeros_like(self.weight).index_copy_(0, self.rows[0], total)
 
@@ -294,7 +296,7 @@ class Tables:
         return LookedUp(leaves, places, shapes, self._group_of, asked, given)
 
     def _keys(self, group: int, indices: list[Tensor]) -> Tensor:
-        """That the lookups in this group read."""
+        """Keys of the rows that the lookups in this group read."""
         read = [
             (table, index)
             for (group_of, table), index in zip(self._lookups, indices, strict=True)
@@ -386,11 +388,12 @@ class Tables:
             group.optimizer.rate = rate
 
     def gradients(self) -> list[Tensor]:
-        """Of rows, each once; what is done to them counts at the step."""
+        """Gradients of the rows that were read, each row once; changes to them affect the
+        update."""
         return [group.sum_gradients() for group in self._groups]
 
     def updates(self) -> dict[str, int]:
-        """Of each table whose optimizer keeps anything."""
+        """The number of updates of each table whose optimizer keeps state."""
         return {
             spec.name: group.optimizer.steps
             for group in self._groups

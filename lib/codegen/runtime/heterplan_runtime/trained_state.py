@@ -1,5 +1,5 @@
-"""What a part of a rank trains: parameters, their gradients, and what the optimizer keeps of them, of
-which the plan may have divided some among the replicas of the stage."""
+"""The state that a part of a rank trains: parameters, their gradients and the state of the
+optimizer, some of which the plan may divide among the replicas of the stage."""
 
 from __future__ import annotations
 
@@ -62,18 +62,18 @@ class TrainedState:
         self.skips_update = False  # the next one: the gradients are not finite
 
     def begin(self) -> None:
-        """Of an iteration."""
+        """Begins an iteration."""
         if self._statistics is not None:
             self._statistics.begin()
 
     def bring_together(self, weight: float) -> None:
-        """What replicas have moved each by its own samples, of which this one has the part `weight`; all
-        call it."""
+        """Averages the buffers that each replica has updated with its own samples; `weight` is the
+        part of the samples that this replica has. The call is collective."""
         if self._statistics is not None:
             self._statistics.bring_together(weight)
 
     def gradient(self, name: str) -> Tensor:
-        """Of a parameter; zeros where it took no part."""
+        """The gradient of a parameter; zeros if the step did not use it."""
         return _gradient(self._parameters[name])
 
     @property
@@ -118,7 +118,7 @@ class TrainedState:
             self.tables.forget() if self.skips_update else self.tables.step()
 
     def state_entries(self) -> list[StateEntry]:
-        """Of the training so far: parameters, buffers, and what this rank keeps for the optimizer."""
+        """The training state so far: parameters, buffers, and the optimizer state of this rank."""
         stage = self._part.stage
         entries = stage_values(stage, self._stage)
         for name, tensor, begin, part in self._updated() if self._optimizer else ():
@@ -152,8 +152,8 @@ class TrainedState:
             self.tables.set_rate(rate)
 
     def gradients(self) -> Iterator[tuple[str, Tensor, bool]]:
-        """That the next update takes: the parameter ("": parts of several), and whether the replicas of the
-        stage have each a part rather than all of it."""
+        """Gradients of the next update: the name of the parameter ("" for parts of several), the
+        tensor, and whether each replica of the stage has only a part of it."""
         whole = self._parameters
         if self._sharded is not None:
             whole = self._sharded.shared_parameters()
@@ -187,8 +187,8 @@ class TrainedState:
             self.tables.begin_at(updates)
 
     def _updated(self) -> Iterator[tuple[str, Tensor, int, slice]]:
-        """What the optimizer updates: parameter, tensor, and elements of the one from `begin` on that
-        are `part` of the other."""
+        """Tensors that the optimizer updates: the parameter, the tensor, the offset of the part in
+        the parameter, and the elements of the tensor that hold it."""
         if self._sharded is None:
             for name, parameter in self._parameters.items():
                 yield name, parameter, 0, slice(None)

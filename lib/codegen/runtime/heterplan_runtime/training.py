@@ -30,7 +30,7 @@ from .watch import Watch
 
 
 def _notes(run: Run) -> list[str]:
-    """What differs from the plan; nothing of it happens in silence."""
+    """Notes on every difference between the run and the plan."""
     notes = []
     if run.device_note:
         notes.append(run.device_note)
@@ -67,7 +67,7 @@ def _finish_background(run: Run, result: Result) -> None:
 
 
 def _report_machine(run: Run, result: Result, usage: Usage) -> None:
-    """Where all ranks are on this machine."""
+    """Reports the use of the machine if all ranks are on it."""
     usages = run.communicator.gather(usage.read())
     if os.environ.get("LOCAL_WORLD_SIZE") != str(run.program.world_size):
         return

@@ -27,7 +27,7 @@ class Schedule:
     floor: float
 
     def factor(self, step: int) -> float:
-        """Of the learning rate, at a step that counts from 0."""
+        """The factor of the learning rate at a step; steps count from 0."""
         if step < self.warmup:
             return (step + 1) / self.warmup
         done = min(1.0, (step - self.warmup) / max(1, self.steps - self.warmup))

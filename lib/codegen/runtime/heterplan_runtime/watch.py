@@ -42,7 +42,7 @@ class _Peer:
     ended: bool = False
 
     def receive(self) -> list[dict[str, Any]] | None:
-        """What it has said since; None where it is gone."""
+        """Messages since the last call; None if the process is gone."""
         try:
             data = self.socket.recv(LONGEST_LINE)
         except OSError:

@@ -16,14 +16,14 @@ struct Batch {
   std::vector<llvm::SmallVector<int64_t, 4>> at(int64_t size) const;
 };
 
-/// What the batch may be, most plausible first; never empty. The model tells which of them holds:
-/// shapes follow from it through every operator.
+/// Candidates for the batch, most plausible first; never empty. The model tells which of them
+/// holds: shapes follow from it through every operator.
 ///
 /// A symbol leads, or is called like a batch; where there is none, a number that leads. A symbol
 /// that is also another axis of some input ("T" of tokens [N, T] and positions [T]) is no batch.
 ///
-/// NoBatchDimension where there is none, UnknownShape where another dimension is left open, Usage
-/// where an option names what the model does not have.
+/// Errors: NoBatchDimension without a candidate, UnknownShape if another dimension is left open,
+/// Usage if an option names a dimension or an input that the model does not have.
 llvm::Expected<std::vector<Batch>> findBatches(const ModelFile &file, const ImportOptions &options);
 
 } // namespace heterplan

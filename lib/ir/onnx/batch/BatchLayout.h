@@ -18,7 +18,7 @@ struct SampleLayout {
     Split,  // one does, and has no fixed part
     Torn    // several do, or one that has rows of no sample as well
   };
-  /// What the rows hold, from what is known least to what is known best.
+  /// Contents of the rows, from the least known to the best known.
   enum Content { Data, Numbers, Equal };
 
   Kind kind = Shared;
@@ -27,7 +27,7 @@ struct SampleLayout {
   Content content = Data;
 };
 
-/// What a node does that is no function of one sample at a time.
+/// An operation of a node that is not a function of one sample at a time.
 struct SampleFinding {
   int node = 0;       // index into Graph::nodes; what is in its bodies counts for it
   std::string inside; // the name of the node in a body
@@ -40,7 +40,7 @@ struct SampleAnalysis {
   std::vector<SampleLayout> layouts;   // by tensor
   std::vector<SampleFinding> findings; // in the order of the nodes
 };
-/// Of a graph whose shapes are set.
+/// Analyses the samples of a graph whose shapes are set.
 SampleAnalysis analyseSamples(const Graph &graph);
 
 /// By tensor: whether it is independent of the batch, or has one axis of `k·N` elements in which

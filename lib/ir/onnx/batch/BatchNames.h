@@ -1,5 +1,5 @@
-// What a symbolic dimension is likely to count, by its name; only asked where its place leaves it
-// open.
+// The meaning of a symbolic dimension by its name. It is consulted only if the place of the
+// dimension leaves its meaning open.
 #pragma once
 
 #include "llvm/ADT/StringRef.h"

@@ -12,10 +12,10 @@ size_t Rebatching::grownAxis(ArrayRef<int64_t> before, ArrayRef<int64_t> now) {
   return axis;
 }
 
-/// What is written into has a row for each sample where what is written has, and the other way
-/// round. The axes of what is written are those of the indices without the last, then those of the
-/// first operand that indices do not count. Rows by constant indices are those of all samples, not
-/// row 0 of an example of one, where what is written grows along the same axis.
+/// The target has a row for each sample if and only if the updates have one. The axes of the
+/// updates are those of the indices without the last, then those of the first operand that indices
+/// do not count. If the updates grow along the same axis, rows at constant indices are the rows of
+/// all samples, not row 0 of an example of one.
 void Rebatching::mendScatter(const GraphNode &node, MutableArrayRef<KnownInput> inputs) {
   const TensorType *data = typeBefore(node, 0), *indices = typeBefore(node, 1),
                    *written = typeBefore(node, 2);

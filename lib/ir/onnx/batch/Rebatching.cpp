@@ -48,11 +48,12 @@ int64_t productBefore(ArrayRef<int64_t> dims, size_t axis) {
   return static_cast<int64_t>(productOf(dims.take_front(axis)));
 }
 
-/// Of the dimensions that `target` has at the batch as written, the one where the samples lie that
-/// follow `outer` elements grows by `factor`. Where it begins a dimension, a batch of one as
-/// written leaves open whether it joins that or the one before: it joins the one before where only
-/// one follows (rows for a product), or the next is as `next`, the dimension behind it (a Squeeze).
-/// Returns the runs of the result: in its dimension, how many elements precede a sample's.
+/// Grows one dimension of `target`, which has the shape at the batch as written, by `factor`: the
+/// dimension in which the samples lie that follow `outer` elements. A batch of one leaves two
+/// candidates if the samples begin a dimension: this dimension and the one before it. It is the one
+/// before if only one dimension follows (rows for a product), or if the next dimension equals
+/// `next`, the dimension behind the samples (a Squeeze). Returns the runs of the result: in its
+/// dimension, how many elements precede a sample's.
 int64_t grow(MutableArrayRef<int64_t> target, int64_t outer, int64_t factor, bool ofOne,
              int64_t next) {
   size_t at = 0;

@@ -51,7 +51,8 @@ std::optional<Dim> element(const SampleNode &n, size_t input, size_t index) {
 
 } // namespace
 
-/// What comes before the samples in row-major order, productBefore·runs, is the same on both sides.
+/// The number of elements before the samples in row-major order, productBefore·runs, is the same on
+/// both sides.
 SampleResult reorders(const SampleNode &n) {
   SampleLayout from = n.in(0);
   if (!n.grows(0) || !from.runs)

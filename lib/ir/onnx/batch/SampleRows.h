@@ -1,5 +1,5 @@
-// What constants say about the samples of the example that a model was exported with: a row for
-// each, all equal, or rows that index them.
+// Conclusions from constants about the samples of the example that a model was exported with:
+// constants with a row for each sample, equal rows, or rows that index the samples.
 #pragma once
 
 #include "ir/Graph.h"
@@ -11,15 +11,14 @@
 
 namespace heterplan {
 
-/// The values of initializers, in memory or in files of the model's folder. Those are mapped: no
-/// more is read than is looked at.
+/// The values of initializers, in memory or in files of the model's folder. Files are mapped, so
+/// that only the pages that are used are read.
 class ConstantValues {
 public:
   explicit ConstantValues(std::string folder) : folder(std::move(folder)) {}
   /// Little-endian, as long as this and `tensor` live; empty where they are not to be had.
   llvm::StringRef bytesOf(const GraphTensor &tensor);
-  /// Gives the memory of the files back. What was returned stays valid and is read again when
-  /// needed.
+  /// Gives the memory of the files back. Returned values stay valid and are read again when needed.
   void release();
 
 private:

@@ -66,7 +66,7 @@ SampleResult leading(const SampleNode &n) {
   return n.axis() == 0 && n.grows(0) ? each(n) : unknown;
 }
 
-/// Likewise, but weights are the same for all.
+/// Data with leading samples and weights that are the same for all samples.
 SampleResult leadingData(const SampleNode &n) {
   for (size_t i = 1; i < n.count(); ++i)
     if (n.grows(i))
@@ -115,7 +115,7 @@ SampleResult matrices(const SampleNode &n) {
   return n.in(0).axis < n.rank(0) - 2 ? reduces(n) : combines;
 }
 
-/// Where the samples of operand `i` of a product come to lie, counted from the end; -1 where they
+/// Axis of the samples of operand `i` of a product in its result, counted from the end; -1 if they
 /// are summed over.
 int fromEndOfProduct(const SampleNode &n, size_t i, size_t other, bool second) {
   int fromEnd = n.rank(i) - 1 - n.in(i).axis;

@@ -1,5 +1,5 @@
-// What each operator does to the samples of a batch: one table of rules, each for the operators
-// that compute along their axes in the same way.
+// The effect of each operator on the samples of a batch: one table of rules. A rule serves all
+// operators that compute along their axes in the same way.
 #pragma once
 
 #include "ir/onnx/batch/BatchLayout.h"
@@ -37,7 +37,7 @@ struct SampleNode {
   bool grows(size_t input) const { return in(input).kind != SampleLayout::Shared; }
   const Shape &shape(size_t input) const { return graph.tensors[node.inputs[input]].shape; }
   int rank(size_t input) const { return has(input) ? static_cast<int>(shape(input).size()) : 0; }
-  /// Of the axis that grows.
+  /// Elements a sample along the axis that grows.
   int64_t perSample(size_t input) const { return shape(input)[in(input).axis].perSample; }
 
   const Shape &result() const { return graph.tensors[node.outputs[output]].shape; }

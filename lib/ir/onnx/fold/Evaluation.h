@@ -45,7 +45,7 @@ struct GraphEvaluation {
   std::map<int, Count> iterations; // of loops, by the number of the node
 };
 
-/// What is evaluated.
+/// Inputs of an evaluation.
 struct Setting {
   std::vector<llvm::SmallVector<int64_t, 4>> inputs; // dimensions of each graph input
   const std::vector<bool> *trained = nullptr;        // by tensor: its value is not a constant

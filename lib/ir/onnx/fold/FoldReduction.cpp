@@ -97,7 +97,7 @@ bool foldMin(Operation &op) {
   return foldReduction(op, {highest, smaller<int64_t>}, {infinity, smaller<double>}, false);
 }
 
-/// Where the elements of one axis lie: (outer·extent + i)·inner + rest.
+/// Positions of the elements of one axis: (outer·extent + i)·inner + rest.
 struct Along {
   int64_t outer, extent, inner;
 };

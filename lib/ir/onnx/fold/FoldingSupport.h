@@ -1,4 +1,4 @@
-// What the folding of operators shares: operands, elements by type, broadcasting. Internal to
+// Common parts of the folding of operators: operands, elements by type, broadcasting. Internal to
 // the Fold*.cpp files.
 #pragma once
 

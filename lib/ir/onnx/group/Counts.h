@@ -1,5 +1,5 @@
-// What people compare models by: parameters, counted by elements whatever their type, and
-// multiplications with an addition of the products and convolutions (MACs), as papers count them.
+// Figures by which people compare models: parameters, counted by elements whatever their type, and
+// multiply-accumulate operations (MACs) of products and convolutions, as papers count them.
 #pragma once
 
 #include "ir/Graph.h"

@@ -378,7 +378,7 @@ private:
            (names.size() > 1 ? " and " + std::to_string(names.size() - 1) + " more" : "");
   }
 
-  /// What costs suppose of loops, branches and shapes that depend on values.
+  /// Notes on the assumptions of costs about loops, branches and shapes that depend on values.
   void addStructureNotes() {
     std::vector<std::string> branches, unknown, bounded, dynamic, opaque;
     eachNode(graph.nodes, [&](const GraphNode &node) {

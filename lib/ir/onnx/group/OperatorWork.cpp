@@ -90,8 +90,8 @@ std::optional<std::map<char, double>> indexSizes(const View &view, StringRef ter
 }
 } // namespace
 
-/// Each combination of the indices multiplies all operands and adds. Where an ellipsis stands for
-/// indices: the geometric mean of the operands and the result, exact for a plain matrix product.
+/// Each combination of the indices multiplies all operands and adds. For an ellipsis: the geometric
+/// mean of the operands and the result, which is exact for a plain matrix product.
 double einsum(const View &view) {
   const auto *equation = findAttribute<std::string>(view.node, "equation");
   if (equation)
@@ -163,7 +163,7 @@ double projectedAttention(const View &view) {
 }
 
 /// MultiHeadAttention and GroupQueryAttention: query [batch, length, heads·size], key and value
-/// likewise. Where key and value are left out, query holds all three.
+/// likewise. If key and value are omitted, query holds all three.
 double fusedAttention(const View &view) {
   ArrayRef<Dim> q = view.shape(view.input(0)), k = view.shape(view.input(1));
   if (q.size() < 3)
@@ -195,7 +195,8 @@ double regionAlign(const View &view) {
 }
 
 namespace {
-/// Of a complex transform of `length`: 5·n·log2(n) (Frigo and Johnson, Proc. IEEE 93(2), 2005).
+/// Operations of a complex transform of `length`: 5·n·log2(n) (Frigo and Johnson, Proc. IEEE 93(2),
+/// 2005).
 double transform(double length) { return length > 1 ? 5 * length * std::log2(length) : 0; }
 } // namespace
 

@@ -49,7 +49,8 @@ template <int operations> double perOutput(const View &view) {
 template <int operations> double perInput(const View &view) {
   return operations * view.facts.elements(view.input(0));
 }
-/// Of the scores of NonMaxSuppression: sorting, and comparing with the boxes kept so far.
+/// Operations of NonMaxSuppression for its scores: sorting, and comparing with the boxes kept so
+/// far.
 template <int operations> double perScore(const View &view) {
   return operations * view.facts.elements(view.input(1));
 }

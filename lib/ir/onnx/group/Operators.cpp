@@ -127,8 +127,8 @@ void countKept(const View &view, const Entry &entry, OperatorCost &cost) {
     cost.keepsBytes = 6 * view.facts.bytes(view.output(0));
 }
 
-/// What autocast moves to bring operand `id` into the type in which `view` computes: it reads one
-/// and writes the other.
+/// Bytes that autocast moves to cast operand `id` to the type in which `view` computes: it reads
+/// one copy and writes the other.
 double castBytes(const View &view, TensorId id) {
   const GraphTensor &tensor = view.facts.graph.tensors[id];
   AutocastRule rule = autocastRule(view.node);
@@ -172,8 +172,8 @@ void countForwardBytes(const View &view, OperatorCost &cost) {
   }
 }
 
-/// Of what the model returns, the loss keeps one copy (such as the logarithms of the classes) and
-/// makes another on the way to its gradient.
+/// The loss keeps one copy of the model's outputs (such as the logarithms of the classes) and makes
+/// another for its gradient.
 void addLoss(const View &view, OperatorCost &cost) {
   ArrayRef<TensorId> returned = view.facts.graph.outputs;
   for (TensorId id : view.node.outputs)
@@ -242,7 +242,7 @@ ProductShape convolutionShape(const View &view) {
   return {positions, channels / groups, fixedDim(weight, 1) * filter, groups};
 }
 
-/// Of operations `forward` that give [..., rows, columns].
+/// The product of `forward` operations whose result is [..., rows, columns].
 ProductShape matrixShape(const View &view, LayerKind kind, double forward) {
   ArrayRef<Dim> shape = view.shape(view.output(0));
   double elements = view.outputElements();
@@ -396,7 +396,7 @@ void add(OperatorCost &total, const OperatorCost &cost, double times) {
   total.kernels += times * cost.kernels;
 }
 
-/// What the nodes of a body cost. What is kept of each iteration is kept besides the tensors.
+/// The cost of the nodes of a body. The tensors kept of each iteration are added.
 OperatorCost costOf(const GraphBody &body, const GraphFacts &facts) {
   OperatorCost total;
   double most = -1;

@@ -1,4 +1,4 @@
-// What one operator costs, per sample, and whether it passes gradients on. One table,
+// The cost of one operator, per sample, and whether it passes gradients on. One table,
 // Operators.def; what is not in it counts as cheap elementwise work.
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace heterplan {
 
-/// Where the operands of the nodes of a graph come from; computed once.
+/// The producers and consumers of a graph's operands; computed once.
 class GraphFacts {
 public:
   explicit GraphFacts(const Graph &graph);
@@ -26,7 +26,7 @@ public:
   /// Elements and bytes for a batch of one; nothing for an operand that is left out.
   double elements(TensorId id) const;
   double bytes(TensorId id) const;
-  /// Those where autocast computes in 16 bits.
+  /// Bytes of a tensor in 16 bits where autocast uses them.
   double autocastBytes(TensorId id) const;
 
 private:

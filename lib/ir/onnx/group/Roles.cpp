@@ -23,7 +23,7 @@ const StringSet<> &handingOn() {
   return ops;
 }
 
-/// Likewise of their first operand; the others are settings.
+/// Operators whose first operand is resized; their other operands are settings.
 const StringSet<> &resizing() {
   static const StringSet<> ops = {"Resize", "Upsample", "Pad"};
   return ops;

@@ -36,7 +36,7 @@ public:
   bool hasAttribute(llvm::StringRef name) const { return node.attributes.count(name.str()); }
   /// Empty where absent.
   std::vector<int64_t> integers(llvm::StringRef name) const;
-  /// Of the tensor that an attribute holds; nothing where absent.
+  /// Element type of the tensor that an attribute holds; empty if absent.
   std::optional<DataType> tensorType(llvm::StringRef name) const;
   /// Values of an input; nothing where they are not known or not integers.
   std::optional<std::vector<int64_t>> values(size_t index) const;

@@ -1,5 +1,5 @@
-// What inference functions share: arithmetic that cannot overflow, axes, broadcasting, and their
-// declarations. Internal to the Inference*.cpp files.
+// Common parts of inference functions: arithmetic that cannot overflow, axes, broadcasting, and
+// their declarations. Internal to the Inference*.cpp files.
 #pragma once
 
 #include "ir/onnx/infer/Inference.h"

@@ -145,7 +145,7 @@ private:
 
   static constexpr int64_t largestCount = int64_t(1) << 40; // more means: until the condition fails
 
-  /// What the body hands on unchanged keeps its value.
+  /// A value that the body passes on unchanged is invariant.
   const TensorData *invariant(const GraphBody &body, size_t index, size_t operand) const {
     return body.outputs[index + 1] == body.inputs[index + 2] ? operandValue(operand) : nullptr;
   }

@@ -15,7 +15,7 @@ namespace {
 using folding::loadInteger;
 using folding::loadReal;
 
-/// What a node amounts to.
+/// The simplest equivalent of a node.
 enum class Becomes { Itself, Same, Reshape, Expand };
 struct Outcome {
   Becomes becomes = Becomes::Itself;
@@ -222,7 +222,8 @@ private:
     return true;
   }
 
-  /// Of the operators that only move elements, those that keep all in order when the shape stays.
+  /// Whether a node that only moves elements keeps their order, given that its shape stays the
+  /// same.
   bool isUnchanged(const GraphNode &node) const {
     static const StringSet<> ops = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Expand", "Tile"};
     if (node.op == "Transpose")
@@ -244,7 +245,7 @@ private:
       transpose(node, *order);
   }
 
-  /// Of a Transpose; empty where its attribute is none.
+  /// The permutation of a Transpose; empty if its attribute is not a permutation.
   std::vector<int64_t> permutation(const GraphNode &node) const {
     auto rank = static_cast<int64_t>(shape(node.inputs[0]).size());
     std::vector<int64_t> axes, result;

@@ -19,7 +19,7 @@ constexpr int64_t always = std::numeric_limits<int64_t>::max();
 std::string input(const Rewriting &r, int index) {
   return r.hasInput(index) ? r.node.input(index) : "";
 }
-/// Of the node; a fresh name where it is left out is not needed: an empty one says the same.
+/// The name of an output of the node; empty if the output is omitted.
 std::string output(const Rewriting &r, int index) {
   return r.hasOutput(index) ? r.node.output(index) : "";
 }
@@ -191,7 +191,7 @@ Error refuseStatistics(Rewriting &r) {
   return r.refuse("its mean and deviation as results are not supported");
 }
 
-/// What ONNX calls RMSNormalization since set 23.
+/// The operator that ONNX calls RMSNormalization since set 23.
 Error simplifiedLayerNormalization(Rewriting &r) {
   if (r.hasOutput(1))
     return refuseStatistics(r);

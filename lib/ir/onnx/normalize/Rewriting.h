@@ -1,4 +1,4 @@
-// What the rewriting of a node to its canonical form uses: the node, the nodes made on the way, and
+// The state of rewriting a node to its canonical form: the node, the nodes made on the way, and
 // fresh names. Internal to Normalization.cpp, RewriteVersions.cpp and RewriteFused.cpp.
 #pragma once
 
@@ -66,9 +66,9 @@ public:
 
   /// A node before this one; the name of its only output.
   std::string make(llvm::StringRef op, Names inputs, llvm::StringRef suffix);
-  /// Likewise, to set attributes of; its output is `node.output(0)`.
+  /// Makes a node whose attributes the caller sets; its output is `node.output(0)`.
   onnx::NodeProto &makeNode(llvm::StringRef op, Names inputs, llvm::StringRef suffix);
-  /// Likewise, but it computes `outputs`; the node itself goes.
+  /// Makes a node that computes `outputs` in place of the rewritten node.
   onnx::NodeProto &replace(llvm::StringRef op, Names inputs, Names outputs);
   std::string constant(llvm::ArrayRef<int64_t> values, llvm::StringRef suffix);
   std::string scalar(int64_t value, llvm::StringRef suffix);

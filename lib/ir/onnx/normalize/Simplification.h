@@ -1,5 +1,5 @@
-// What is known after evaluation leaves the graph: branches that are never taken, operands that
-// only state a shape, nodes that compute constants or nothing that is used.
+// Removes everything that evaluation has made redundant: branches that are never taken, operands
+// that only state a shape, nodes that compute constants or unused values.
 #pragma once
 
 #include "ir/Graph.h"

@@ -1,5 +1,5 @@
-// Shapes that the file states for results of nodes. Where a shape depends on the values of an input
-// (a Reshape to a shape that is fed), nothing else is known of it.
+// Shapes that the file states for results of nodes. If a shape depends on the values of an input (a
+// Reshape to a shape that is fed), the declared shape is the only source.
 #pragma once
 
 #include "ir/onnx/fold/Evaluation.h"

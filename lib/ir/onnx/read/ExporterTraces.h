@@ -1,5 +1,5 @@
-// What PyTorch's exporters leave in a file of how they made it: metadata beside values and nodes,
-// and the names of tensors that they computed.
+// The traces that PyTorch's exporters leave in a file: metadata on values and nodes, and the names
+// of tensors that they computed.
 #pragma once
 
 #include <string>

@@ -30,7 +30,7 @@ public:
   }
 
 private:
-  /// What the names of a function mean in one call of it.
+  /// The meaning of a function's names in one call of it.
   struct Call {
     const Function &function;
     std::string prefix;

@@ -62,7 +62,7 @@ void setType(onnx::TypeProto &proto, const TensorType &type) {
     shape->add_dim()->set_dim_value(dim);
 }
 
-/// What a schema sees of one node.
+/// The view of one node that a schema gets.
 class Context : public onnx::InferenceContext {
 public:
   Context(const onnx::NodeProto &node, ArrayRef<KnownInput> inputs, size_t outputCount)

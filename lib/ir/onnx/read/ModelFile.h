@@ -33,7 +33,7 @@ struct DeclaredType {
   std::vector<DeclaredDim> dims;
 };
 
-/// What PyTorch's newer exporter says an initializer was.
+/// The role of an initializer as PyTorch's newer exporter states it.
 enum class StatedRole { Parameter, Buffer };
 
 /// Element type and dimensions of a tensor at one batch size. For containers see GraphTensor.
@@ -51,8 +51,8 @@ struct TensorType {
 /// Whether both are null or hold the same sizes.
 bool equalElements(const TensorType &a, const TensorType &b);
 
-/// What is known of one input of a node when its outputs are inferred; both null where the input is
-/// left out.
+/// Known facts about one input of a node when its outputs are inferred; both null if the input is
+/// omitted.
 struct KnownInput {
   const TensorType *type = nullptr;
   const TensorData *value = nullptr; // where it is a known constant

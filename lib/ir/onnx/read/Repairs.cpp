@@ -1,4 +1,4 @@
-// What Rebatching recorded becomes nodes and constants of the graph.
+// Turns the records of Rebatching into nodes and constants of the graph.
 #include "ir/onnx/batch/Rebatching.h"
 
 #include "llvm/ADT/StringMap.h"

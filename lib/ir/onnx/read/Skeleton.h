@@ -14,8 +14,8 @@ constexpr size_t smallestWeight = size_t(64) << 10;
 
 /// The message ModelProto in `file` with the values of initializers of at least `smallest` bytes
 /// replaced by a reference to `name`, the file itself. Masks (zeros, ones and large negative
-/// numbers) and integers of up to 16 MiB stay. What is no such message is copied as it is: whoever
-/// parses the result refuses it. O(size of the result) time and memory.
+/// numbers) and integers of up to 16 MiB stay. A file without such a message is copied unchanged:
+/// its parser then rejects it. O(size of the result) time and memory.
 std::string skeletonOf(llvm::StringRef file, llvm::StringRef name,
                        size_t smallest = smallestWeight);
 

@@ -164,7 +164,7 @@ Expected<TensorData> inlineData(const onnx::TensorProto &tensor, const Location 
 }
 
 namespace {
-/// Where a value of a sparse tensor belongs: `index` is a position, or coordinates along `dims`.
+/// Position of a value of a sparse tensor: `index` is a position, or coordinates along `dims`.
 std::optional<int64_t> position(ArrayRef<int64_t> index, ArrayRef<int64_t> dims, int64_t count) {
   if (index.size() == 1)
     return index[0] >= 0 && index[0] < count ? std::optional(index[0]) : std::nullopt;

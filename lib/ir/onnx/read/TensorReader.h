@@ -35,8 +35,8 @@ llvm::Expected<TensorData> sparseData(const onnx::SparseTensorProto &sparse, con
 
 bool isExternal(const onnx::TensorProto &tensor);
 
-/// Where the values of an external tensor lie, or nothing where the file is absent or too short.
-/// ExternalDataPath where the path leaves `folder`.
+/// The location of the values of an external tensor; empty if the file is absent or too short.
+/// Fails with ExternalDataPath if the path leaves `folder`.
 llvm::Expected<std::optional<ExternalData>>
 externalData(const onnx::TensorProto &tensor, llvm::StringRef folder, const Location &place);
 

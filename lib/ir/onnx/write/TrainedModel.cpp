@@ -122,7 +122,7 @@ private:
 
   Location at(const std::string &name) const { return {path.str(), 0, 0, name}; }
 
-  /// What is to hold `tensor`, or null.
+  /// The tensor of the file that holds `tensor`, or null.
   Expected<onnx::TensorProto *> find(const std::string &name, const StoredTensor &tensor) {
     auto other = initializers.count(name) ? names.end() : names.find(name);
     const std::string &inFile = other == names.end() ? name : other->second;

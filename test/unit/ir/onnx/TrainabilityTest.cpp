@@ -1,5 +1,5 @@
-// What cannot be trained is refused with a remedy before anything is planned; what is trained
-// otherwise than one may think is said.
+// Tests of the check for trainability: a model that cannot be trained is refused with a remedy
+// before planning; a note reports layers that are trained in an unexpected way.
 #include "ir/Trainability.h"
 #include "Models.h"
 

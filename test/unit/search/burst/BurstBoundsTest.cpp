@@ -41,8 +41,8 @@ public:
     return result;
   }
 
-  /// What the stages behind each cut of a plan take, with the moves between them, and the width of
-  /// the first of them: the last stage first.
+  /// Time of the stages behind each cut of a plan, including the moves between them, and the width
+  /// of the first of them; the last stage comes first.
   struct Behind {
     BurstSums sums;
     int cut = 0, width = 0;
@@ -148,8 +148,8 @@ TEST(BurstBounds, NoPlanWithinTheTimeIsSaid) {
   EXPECT_EQ(BurstBounds(*chain.table, nullptr, chain.goal).whole(), BoundedChain::infinity);
 }
 
-/// Of a goal, the best plan's stages from any cut on are allowed within what that plan takes, and
-/// not within less.
+/// For each goal, the bounds allow the best plan's stages behind any cut within the value of that
+/// plan, and not below it.
 void expectBestIsKept(uint64_t seed, bool deviceTime) {
   BoundedChain chain(seed, deviceTime, deviceTime ? 1.2 : 0);
   auto valueOf = [&](const auto &plan) {

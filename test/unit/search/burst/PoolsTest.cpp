@@ -114,7 +114,7 @@ TEST(Pools, RoundingDecidesNoTie) {
   }
 }
 
-/// Of the 16 samples of a fast device on two devices it keeps 12 on four, and a slow one has the
+/// A fast device with 16 samples on two devices keeps 12 of them on four, and a slow one gets the
 /// other 4.
 TEST(Pools, SamplesStayWhereTheyAre) {
   TwoTypes two(2, 4, 32);

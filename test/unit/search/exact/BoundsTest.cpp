@@ -33,7 +33,7 @@ TEST(Bounds, neverPassTheOptimum) {
   EXPECT_GT(compared, 50);
 }
 
-/// What has no limits on devices that matter is bounded by its fastest stage.
+/// The fastest stage bounds a problem without effective limits on devices.
 TEST(Bounds, theOnlyPlacementIsItsOwnBound) {
   test::RandomProblem random(0);
   random.graph.layers.resize(1);

@@ -48,7 +48,7 @@ std::optional<Placement> anyPlacement(const SearchSpace &space, std::mt19937_64 
   return placement;
 }
 
-/// Of random placements that keep all limits; how many stages of them share a node.
+/// Figures of random placements that keep all limits: how many of their stages share a node.
 struct Followed {
   int labels = 0, shared = 0;
 };

@@ -29,7 +29,7 @@ public:
     return leastOfPaths(0, path);
   }
 
-  /// What the mixtures say of it.
+  /// The bound that mixtures give.
   double bound(MixtureTable &table) const {
     table.reset(last + 1);
     table.setStart(0, 1);
@@ -38,7 +38,7 @@ public:
     return table.fill()[last];
   }
 
-  /// What the least fill and the least forward time say of it.
+  /// The bound that the least fill and the least forward time give.
   double boundOfTwo() const {
     std::vector<double> fill(last + 1, infinity), forward(last + 1, infinity);
     fill[0] = forward[0] = 0;

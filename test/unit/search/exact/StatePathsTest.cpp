@@ -58,7 +58,7 @@ public:
     return sum;
   }
 
-  /// Of a path of other stages.
+  /// The fill of a path of other stages.
   double fillOfKept(const std::vector<int> &path, const std::vector<StageArc> &kept) {
     std::vector<StageArc> own = kept;
     std::swap(own, stages);

@@ -120,7 +120,7 @@ TEST_F(StageTableTest, moreOptionsThanSixteenBitsCount) {
   EXPECT_EQ(labels[index].position, 33'000);
 }
 
-/// Of two labels at one cut the one that is as good in all is kept.
+/// If two labels meet at one cut, the one that is as good in everything dominates.
 TEST_F(StageTableTest, dominance) {
   Problem problem = this->problem();
   Evaluator evaluator(problem);

@@ -1,4 +1,4 @@
-// What constants say about the samples of an export's example.
+// Tests of conclusions from constants about the samples of an export's example.
 #include "../Models.h"
 
 #include "ir/onnx/batch/SampleRows.h"

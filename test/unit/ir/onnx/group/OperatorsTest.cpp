@@ -1,4 +1,4 @@
-// What operators cost and keep.
+// Tests of the work and the memory of operators.
 #include "../Models.h"
 
 #include "ir/onnx/group/Operators.h"

@@ -1,4 +1,4 @@
-// What is trained and what is not, where an initializer alone does not say it.
+// Tests of the roles of initializers: trained or not, also if an initializer alone does not tell.
 #include "../Models.h"
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// What exporters folded is seen by what they leave in the file.
+// Tests that traces of an exporter's folding are recognised in the file.
 #include "ir/onnx/read/ExporterTraces.h"
 #include "../Models.h"
 

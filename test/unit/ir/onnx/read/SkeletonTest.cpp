@@ -26,7 +26,7 @@ onnx::TensorProto rawFloats(float first = 0.5f) {
   return tensor;
 }
 
-/// What is left of `proto`, and how it refers to its values.
+/// The remainder of `proto`, and how it refers to its values.
 struct Stripped {
   onnx::ModelProto proto;
   std::map<std::string, std::string> external;
