@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <numeric>
+
+using namespace llvm;
 
 namespace heterplan {
 
@@ -52,6 +55,32 @@ Bytes roundedWeights(Bytes parameters, Precision precision) {
 
 int64_t mostRows(const SparseTable &table, int devices) {
   return (table.rows + devices - 1) / devices;
+}
+
+std::vector<int64_t> divideRows(int64_t rows, ArrayRef<double> parts) {
+  std::vector<int64_t> result;
+  double through = 0;
+  int64_t given = 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    through += parts[i];
+    const int64_t end =
+        i + 1 == parts.size()
+            ? rows
+            : std::clamp(int64_t(std::llround(double(rows) * through)), given, rows);
+    result.push_back(end - given);
+    given = end;
+  }
+  return result;
+}
+
+double exchangeSkew(ArrayRef<int64_t> rows) {
+  const auto [least, most] = std::minmax_element(rows.begin(), rows.end());
+  const double devices = double(rows.size());
+  if (rows.size() < 2 || *most - *least <= 1) // as even as they go
+    return 1;
+  const double all = double(std::accumulate(rows.begin(), rows.end(), int64_t(0)));
+  const double received = 1 - double(*least) / all, sent = double(*most) / all * (devices - 1);
+  return std::max(1.0, std::max(received, sent) * devices / (devices - 1));
 }
 
 Bytes tableMemory(const SparseTable &table, int64_t rows, Optimizer optimizer,

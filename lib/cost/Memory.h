@@ -4,6 +4,10 @@
 #include "ir/LayerGraph.h"
 #include "ir/Plan.h"
 
+#include "llvm/ADT/ArrayRef.h"
+
+#include <vector>
+
 namespace heterplan {
 
 /// Copies of the parameters that training keeps: parameters + gradients + optimizer state.
@@ -32,6 +36,14 @@ Bytes roundedWeights(Bytes parameters, Precision precision);
 
 /// Rows of the largest part of `table` when `devices` share it as evenly as rows go.
 int64_t mostRows(const SparseTable &table, int devices);
+
+/// Rows of each device when device i shall have `parts[i]` of `rows`: whole numbers with that sum,
+/// each at most one above or below its part. `parts` are not negative and add up to 1.
+std::vector<int64_t> divideRows(int64_t rows, llvm::ArrayRef<double> parts);
+/// The most that a device exchanges of the rows that each device looks up, over what each exchanges
+/// where the rows lie evenly, (k−1)/k of its own: a device that holds a part f of the rows receives
+/// 1 − f of those that it looks up, and sends f of those of the k−1 others. At least 1.
+double exchangeSkew(llvm::ArrayRef<int64_t> rows);
 
 /// Need of a device that holds `rows` of `table`: they and the optimizer's state, and gradients of
 /// the rows that samples of one global batch look up, all of which may lie there.

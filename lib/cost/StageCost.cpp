@@ -15,11 +15,19 @@ GroupCosts groupCosts(const Cluster &cluster, const DeviceGroup &group) {
           tiedSumCost(cluster, group)};
 }
 
+std::vector<int64_t> StageOption::rowsOf(const SparseTable &table) const {
+  std::vector<double> parts;
+  for (size_t i = 0; i < devices.counts.size(); ++i)
+    parts.insert(parts.end(), devices.counts[i].second,
+                 tableParts.empty() ? 1.0 / replicas() : tableParts[i]);
+  return divideRows(table.rows, parts);
+}
+
 StageCosts::StageCosts(const LayerGraph &graph, const Cluster &cluster, const CostModel &costs,
                        Optimizer optimizer, Samples globalBatch, LayerTimesTable::MayRun mayRun,
                        Precision precision)
     : cuts(graph.cuts()), memory(graph, cuts, optimizer, globalBatch, precision),
-      times(graph, cluster, costs, std::move(mayRun)), cluster(cluster),
+      times(graph, cluster, costs, std::move(mayRun)), graph(graph), cluster(cluster),
       inPassAllReduces(graph.layers.size() + 1), inPassAllReduceBytes(graph.layers.size() + 1),
       groups(cluster.types.size()) {
   for (size_t i = 0; i < graph.layers.size(); ++i) {
@@ -88,9 +96,21 @@ void StageCosts::addSynchronization(LayerRange range, const StageOption &option,
     cost.synchronization += costs.tiedSum.time(tied);
 }
 
+/// Of a sample; rows that lie unevenly count as what the busiest device exchanges.
+TableRows StageCosts::lookupsOf(LayerRange range, const StageOption &option) const {
+  TableRows rows = memory.lookups(range);
+  if (option.tableParts.empty())
+    return rows;
+  for (int layer = range.begin; layer < range.end; ++layer)
+    for (const SparseTable &table : graph.layers[layer].tables)
+      rows.bytes += table.lookupBytes() * (exchangeSkew(option.rowsOf(table)) - 1);
+  return rows;
+}
+
 /// The largest share's rows, in each pass.
-void StageCosts::addLookups(LayerRange range, const GroupCosts &costs, StageCost &cost) const {
-  TableRows rows = memory.lookups(range) * double(cost.largestShare.value());
+void StageCosts::addLookups(LayerRange range, const StageOption &option, const GroupCosts &costs,
+                            StageCost &cost) const {
+  TableRows rows = lookupsOf(range, option) * double(cost.largestShare.value());
   cost.lookup = costs.lookup.time(rows);
   cost.lookupGradient = costs.lookupGradient.time(rows);
   cost.forward += cost.lookup;
@@ -188,7 +208,7 @@ StageCost StageCosts::stageTimes(LayerRange range, const StageOption &option,
   cost.slowestForward = slowest.forward.times;
   cost.slowestBackward = slowest.backward.times;
   addSynchronization(range, option, costs, cost);
-  addLookups(range, costs, cost);
+  addLookups(range, option, costs, cost);
   return cost;
 }
 

@@ -30,10 +30,15 @@ struct StageOption {
   int shardDegree = 1; // devices of a replica that share every layer; only 1 so far
   Recomputation recomputation;
   StateSharding stateSharding = StateSharding::None; // over the replicas
+  /// By type of the group: the part of the rows of each sparse table that one device holds. Empty:
+  /// the rows are divided evenly.
+  std::vector<double> tableParts;
   /// What it receives and sends where that is not all that crosses the cuts at its ends, since
   /// other stages lie beside it.
   std::optional<StageMessages> messages;
   int replicas() const { return devices.replicas(shardDegree); }
+  /// Rows of `table` on each device, in the order of the group.
+  std::vector<int64_t> rowsOf(const SparseTable &table) const;
   bool operator==(const StageOption &) const = default;
 };
 
@@ -132,9 +137,12 @@ private:
   static ReplicaCost passesOf(const Computing &computing, const Together &together);
   void addSynchronization(LayerRange range, const StageOption &option, const GroupCosts &costs,
                           StageCost &cost) const;
-  void addLookups(LayerRange range, const GroupCosts &costs, StageCost &cost) const;
+  TableRows lookupsOf(LayerRange range, const StageOption &option) const;
+  void addLookups(LayerRange range, const StageOption &option, const GroupCosts &costs,
+                  StageCost &cost) const;
   StageCost fittedTimes(LayerRange range, const StageOption &option, const BatchSplit &split);
 
+  const LayerGraph &graph;
   const Cluster &cluster;
   std::vector<int64_t> inPassAllReduces;   // of the layers before each position
   std::vector<Bytes> inPassAllReduceBytes; // likewise

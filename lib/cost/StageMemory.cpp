@@ -94,6 +94,28 @@ Bytes StageMemory::tables(LayerRange range, int replicas) {
   return entry->second;
 }
 
+Bytes StageMemory::tablesOfPart(LayerRange range, double part) const {
+  Bytes need{};
+  for (int i = range.begin; i < range.end && part > 0; ++i)
+    for (const SparseTable &table : graph.layers[i].tables) {
+      const int64_t rows = static_cast<int64_t>(part * double(table.rows)) + 1;
+      need += tableMemory(table, std::min(rows, table.rows), optimizer, globalBatch);
+    }
+  return need;
+}
+
+double StageMemory::largestPart(LayerRange range, Bytes room) const {
+  constexpr int halvings = 40; // finer than a row of any table
+  double low = 0, high = 1;
+  if (tablesOfPart(range, high) <= room)
+    return high;
+  for (int i = 0; i < halvings; ++i) {
+    const double middle = (low + high) / 2;
+    (tablesOfPart(range, middle) <= room ? low : high) = middle;
+  }
+  return low;
+}
+
 MemoryModel StageMemory::Frame::with(const Segments &of) const {
   MemoryModel whole = model;
   whole.boundary = of.boundary + sent.fixed + weightsInFlight; // until the gradients are there

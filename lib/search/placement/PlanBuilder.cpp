@@ -113,14 +113,17 @@ std::vector<Replica> PlanBuilder::replicasOf(const StageEvaluation &run, const P
   return replicas;
 }
 
-/// As even as rows go, the larger parts first.
-std::vector<TableShards> PlanBuilder::tablesOf(const PlacedStage &placed) const {
+/// Even rows are as even as they go, the larger parts first.
+std::vector<TableShards> PlanBuilder::tablesOf(const PlacedStage &placed,
+                                               const StageOption &option) const {
   std::vector<TableShards> result;
   int64_t replicas = placed.group.replicas();
   for (int layer = placed.begin; layer < placed.end; ++layer)
     for (const SparseTable &table : problem.graph.layers[layer].tables) {
       TableShards shards{table.parameter, {}};
-      for (int64_t replica = 0; replica < replicas; ++replica)
+      if (!option.tableParts.empty())
+        shards.rows = option.rowsOf(table);
+      for (int64_t replica = shards.rows.size(); replica < replicas; ++replica)
         shards.rows.push_back(table.rows / replicas + (replica < table.rows % replicas));
       result.push_back(std::move(shards));
     }
@@ -157,7 +160,7 @@ void PlanBuilder::fillStage(const StageEvaluation &run, const std::vector<Device
   int inFlight = std::min(placement.microBatches, int(placement.stages.size()) - index);
   stage.replicas = replicasOf(run, placed, devices, inFlight);
   stage.parameterBytes = memory.parameters(placed.layers());
-  stage.tables = tablesOf(placed);
+  stage.tables = tablesOf(placed, run.option);
   stage.stateSharding = run.option.stateSharding;
   if (run.option.recomputation)
     for (int layer : memory.firstLayers(placed.layers(), run.option.recomputation))

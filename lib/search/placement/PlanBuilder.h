@@ -35,7 +35,7 @@ private:
                  Plan &plan);
   std::vector<Replica> replicasOf(const StageEvaluation &run, const PlacedStage &placed,
                                   const std::vector<DeviceRef> &devices, int inFlight);
-  std::vector<TableShards> tablesOf(const PlacedStage &placed) const;
+  std::vector<TableShards> tablesOf(const PlacedStage &placed, const StageOption &option) const;
   void stateMemory(const StageEvaluation &run, const PlacedStage &placed, int inFlight,
                    Stage &stage);
   void fillObjective(const Evaluation &evaluation, double bound, Plan &plan) const;

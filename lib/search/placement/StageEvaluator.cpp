@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <optional>
 
 using namespace llvm;
@@ -117,10 +118,18 @@ int64_t StageEvaluator::mostSamples(LayerRange range, int type, int inFlight, in
                                     const StageOption &option) {
   if (problem.request.ignoreMemory)
     return batch;
-  DeviceRoom room = problem.roomOf(type);
-  return costs.memory.of(range, option.replicas(), option.recomputation, option.stateSharding)
-      .on(room.workspaceCopies)
-      .mostSamples(room.memory, inFlight, batch);
+  const DeviceRoom room = problem.roomOf(type);
+  return memoryOn(range, type, option).mostSamples(room.memory, inFlight, batch);
+}
+
+MemoryModel StageEvaluator::memoryOn(LayerRange range, int type, const StageOption &option) {
+  MemoryModel model =
+      costs.memory.of(range, option.replicas(), option.recomputation, option.stateSharding);
+  for (size_t i = 0; i < option.tableParts.size(); ++i)
+    if (option.devices.counts[i].first == type)
+      model.fixed += costs.memory.tablesOfPart(range, option.tableParts[i]) -
+                     costs.memory.tables(range, option.replicas());
+  return model.on(problem.roomOf(type).workspaceCopies);
 }
 
 bool StageEvaluator::holds(LayerRange range, int type, int count, int microBatches, int inFlight) {
@@ -152,9 +161,55 @@ int StageEvaluator::leastCount(LayerRange range, int type, double limit, int mic
   return low;
 }
 
-/// Of a group of several types; none where they do not fit.
+/// Rows of sparse tables on a group of several types where even parts do not fit: as even as what
+/// memory leaves beside `shares`. The samples and rows that devices hold together do not depend on
+/// who has which. Empty: they do not fit.
+std::vector<double> StageEvaluator::divideTables(LayerRange range, int inFlight, Shares shares,
+                                                 const StageOption &withoutTables) {
+  const DeviceGroup &group = withoutTables.devices;
+  std::vector<double> parts;
+  for (size_t i = 0; i < group.counts.size(); ++i) {
+    const int type = group.counts[i].first;
+    const Bytes need =
+        memoryOn(range, type, withoutTables).need(Samples(shares[i].front()), inFlight);
+    const Bytes room = problem.roomOf(type).memory - need;
+    if (room < Bytes(0))
+      return {};
+    parts.push_back(costs.memory.largestPart(range, room));
+  }
+  SmallVector<size_t, 2> order(parts.size());
+  std::iota(order.begin(), order.end(), 0);
+  stable_sort(order, [&](size_t a, size_t b) { return parts[a] < parts[b]; });
+  double left = 1;
+  int devices = group.replicas();
+  for (size_t i : order) {
+    const int count = group.counts[i].second;
+    parts[i] = std::min(parts[i], left / devices);
+    left -= parts[i] * count;
+    devices -= count;
+  }
+  constexpr double rounding = 1e-12;
+  return left > rounding ? std::vector<double>() : parts;
+}
+
+/// Of a group of several types; none where they do not fit. Rows of sparse tables are divided
+/// evenly where that fits.
 StageEvaluator::Balanced StageEvaluator::balanceShares(LayerRange range, int microBatches,
                                                        int inFlight, const StageOption &option) {
+  Balanced result = balanceSamples(range, microBatches, inFlight, option);
+  if (!result.shares.empty() || costs.memory.lookups(range).count == 0)
+    return result;
+  StageOption uneven = option;
+  uneven.tableParts.assign(option.devices.counts.size(), 0);
+  result = balanceSamples(range, microBatches, inFlight, uneven);
+  if (!result.shares.empty())
+    result.tableParts = divideTables(range, inFlight, result.shares, uneven);
+  result.isLimited = true; // in another mode the rows may lie evenly
+  return result.tableParts.empty() ? Balanced() : result;
+}
+
+StageEvaluator::Balanced StageEvaluator::balanceSamples(LayerRange range, int microBatches,
+                                                        int inFlight, const StageOption &option) {
   int64_t batch = fullSize(microBatches);
   auto timeOn = [&](int type) {
     return [&, type](int64_t samples) {
@@ -171,7 +226,8 @@ StageEvaluator::Balanced StageEvaluator::balanceShares(LayerRange range, int mic
     times.push_back(timeOn(type));
     classes.push_back({count, most, times.back()});
   }
-  Balanced result{balance(classes, batch)};
+  Balanced result;
+  result.shares = balance(classes, batch);
   for (size_t i = 0; i < result.shares.size(); ++i)
     result.isLimited |= result.shares[i].front() == classes[i].mostSamples;
   return result;
@@ -196,6 +252,26 @@ const StageEvaluator::Balanced &StageEvaluator::balancedShares(LayerRange range,
   return entry->second;
 }
 
+/// Whether the devices of `option` hold `shares`; rows of sparse tables become uneven where even
+/// ones do not fit.
+bool StageEvaluator::holdsShares(LayerRange range, int inFlight, Shares shares,
+                                 StageOption &option) {
+  auto hold = [&](const StageOption &each) {
+    for (size_t i = 0; i < shares.size(); ++i)
+      if (mostSamples(range, each.devices.counts[i].first, inFlight, shares[i].front(), each) <
+          shares[i].front())
+        return false;
+    return true;
+  };
+  if (hold(option))
+    return true;
+  if (option.devices.counts.size() == 1 || costs.memory.lookups(range).count == 0)
+    return false;
+  option.tableParts.assign(option.devices.counts.size(), 0);
+  option.tableParts = divideTables(range, inFlight, shares, option);
+  return !option.tableParts.empty();
+}
+
 StageEvaluation StageEvaluator::evaluate(LayerRange range, const DeviceGroup &group,
                                          int microBatches, StagePlace place, ExecutionMode mode,
                                          Shares stated) {
@@ -211,10 +287,8 @@ StageEvaluation StageEvaluator::evaluate(LayerRange range, const DeviceGroup &gr
   if (mode.recomputes)
     result.option.recomputation = costs.memory.leastSegments(range, Samples(share), place.inFlight);
   if (!stated.empty()) {
-    for (size_t i = 0; i < stated.size(); ++i)
-      if (mostSamples(range, group.counts[i].first, place.inFlight, batch, result.option) <
-          stated[i].front())
-        return result;
+    if (!holdsShares(range, place.inFlight, stated, result.option))
+      return result;
     result.shares = stated.vec();
   } else if (group.counts.size() == 1) {
     int type = group.counts.front().first;
@@ -226,6 +300,7 @@ StageEvaluation StageEvaluator::evaluate(LayerRange range, const DeviceGroup &gr
       return result;
     result.shares = shares.shares;
     result.isLimited = shares.isLimited;
+    result.option.tableParts = shares.tableParts;
   }
   BatchSplit split = splitOf(microBatches, place.isLast);
   split.shares = result.shares;

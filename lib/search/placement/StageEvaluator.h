@@ -100,6 +100,7 @@ private:
   /// How unlike devices share samples.
   struct Balanced {
     std::vector<std::vector<int64_t>> shares; // as StageEvaluation::shares
+    std::vector<double> tableParts;           // as StageOption::tableParts
     bool isLimited = false;
   };
   /// Those of stages that end at `end`, on groups with as many devices of each type as `counts`,
@@ -113,6 +114,13 @@ private:
                                  const StageOption &option);
   Balanced balanceShares(LayerRange range, int microBatches, int inFlight,
                          const StageOption &option);
+  Balanced balanceSamples(LayerRange range, int microBatches, int inFlight,
+                          const StageOption &option);
+  std::vector<double> divideTables(LayerRange range, int inFlight, Shares shares,
+                                   const StageOption &withoutTables);
+  bool holdsShares(LayerRange range, int inFlight, Shares shares, StageOption &option);
+  /// Need of a device of `type` of the group, with its rows of sparse tables.
+  MemoryModel memoryOn(LayerRange range, int type, const StageOption &option);
 
   const Problem &problem;
   const SearchSpace &space;

@@ -12,6 +12,28 @@ namespace heterplan {
 
 namespace {
 constexpr Samples mostShare(int64_t(1) << 40); // keeps products with device counts in range
+
+/// Rows of `table` that the busiest device of `stage` receives or sends while each device looks up
+/// as many, over those where all devices hold equal parts. A device receives what it does not hold,
+/// and sends what it holds to each of the others.
+double busiest(const Stage &stage, const SparseTable &table) {
+  double most = 1;
+  for (const TableShards &shards : stage.tables) {
+    if (shards.table != table.parameter || shards.rows.size() < 2 || table.rows < 1)
+      continue;
+    const auto others = double(shards.rows.size() - 1);
+    const double even = others / (others + 1);
+    int64_t fewest = table.rows, largest = 0;
+    for (int64_t rows : shards.rows) {
+      fewest = std::min(fewest, rows);
+      largest = std::max(largest, rows);
+    }
+    if (largest - fewest > 1) // not merely what is left when rows are divided
+      most = std::max({most, double(table.rows - fewest) / double(table.rows) / even,
+                       double(largest) / double(table.rows) * others / even});
+  }
+  return most;
+}
 } // namespace
 
 std::string nameOf(const DeviceRef &device) {
@@ -67,7 +89,7 @@ std::string StageReader::placeLayers(const Stage &stage, ReevaluatedStage &facts
     }
     for (const SparseTable &table : layer.tables) {
       facts.denseBytes -= table.bytes();
-      facts.lookups += {double(table.lookups), table.lookupBytes()};
+      facts.lookups += {double(table.lookups), table.lookupBytes() * busiest(stage, table)};
     }
   }
   addTied(facts);

@@ -47,6 +47,23 @@ TEST(Memory, TablesCountByTheRowsThatAreHeld) {
   EXPECT_EQ(tableMemory(table, 250, Optimizer::Sgd, Samples(1000)).value(), 32 * (250 + 250));
 }
 
+TEST(Memory, RowsAreDividedByParts) {
+  EXPECT_EQ(divideRows(100, {0.75, 0.25}), (std::vector<int64_t>{75, 25}));
+  EXPECT_EQ(divideRows(7, {0.5, 0, 0.5}), (std::vector<int64_t>{4, 0, 3}));
+  EXPECT_EQ(divideRows(1, {1.0 / 3, 1.0 / 3, 1.0 / 3}), (std::vector<int64_t>{0, 1, 0}));
+}
+
+TEST(Memory, UnevenRowsAreExchangedByTheBusiestDevice) {
+  EXPECT_EQ(exchangeSkew({5}), 1);
+  EXPECT_EQ(exchangeSkew({4, 3, 3}), 1);
+  // One sends three quarters of what the other looks up, where even parts send half.
+  EXPECT_DOUBLE_EQ(exchangeSkew({75, 25}), 1.5);
+  // The first sends half of what three others look up: 1.5 times a share against three quarters.
+  EXPECT_DOUBLE_EQ(exchangeSkew({30, 10, 10, 10}), 2);
+  // Nobody holds more than half, but the last one receives all that it looks up.
+  EXPECT_DOUBLE_EQ(exchangeSkew({50, 50, 0}), 1.5);
+}
+
 TEST(Memory, OfADeviceCountsTablesApart) {
   LayerGraph graph = threeLayers();
   graph.layers[0].tables = {{"t", 10, 20, DataType::Float32, 1}}; // 800 of its 1000 bytes
