@@ -22,7 +22,7 @@ struct SharedSimulation {
   Seconds iteration{}; // of the foreground alone
   /// Share by which its iterations are longer beside the copies, on average over the first ones.
   double slowdown = 0;
-  /// Of the copy of each host, for one of the foreground; in the long run.
+  /// Iterations of the copy of each host per iteration of the foreground, in the long run.
   std::vector<double> iterations;
 };
 

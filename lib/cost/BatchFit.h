@@ -17,10 +17,10 @@ public:
   BatchFit() = default;
   /// `measured` has ascending batches, at least one. O(n log n).
   ///
-  /// The measurements themselves may fall, by noise or by an outlier. What is fitted is the
-  /// non-decreasing sequence with the least sum of absolute differences to them: one outlier among
-  /// many leaves it where it was. Source: Stout, Isotonic Regression via Partitioning, Algorithmica
-  /// 2013 (L1).
+  /// The measurements themselves may fall, by noise or by an outlier. The fit is the non-decreasing
+  /// sequence with the least sum of absolute differences to the measurements: one outlier among
+  /// many does not move it. Source: Stout, Isotonic Regression via Partitioning, Algorithmica 2013
+  /// (L1).
   explicit BatchFit(const Points &measured);
 
   /// - Between two measured batches: linear.

@@ -137,7 +137,7 @@ private:
         ratios->add(event.end - event.begin, instructionOf(event).seconds);
   }
 
-  /// Those of a pass or an update; else null.
+  /// The ratios of a pass or an update; null for other events.
   Ratios *ratiosOf(const TimelineEvent &event) {
     StageRatios &own = stages[{event.stage, program.ranks[event.rank].device.type}];
     return event.op == Op::Forward    ? &own.forward
@@ -146,7 +146,7 @@ private:
                                       : nullptr;
   }
 
-  /// What an instruction that moves data between devices moves it over; else none.
+  /// The link over which an instruction moves data between devices; none for other instructions.
   std::optional<Link> linkOf(int rank, const Instruction &instruction) const {
     int stage = program.ranks[rank].partOf(instruction).stage;
     const DeviceGroup &own = groups[stage];

@@ -1,5 +1,6 @@
-// What measured runs of a plan say against its prediction, and the profile that would have
-// predicted them: times of layers scaled by what their stage took, links by what messages took.
+// Compares measured runs of a plan with its prediction, and derives the profile that would have
+// predicted them: layer times scaled by the measured times of their stage, links by those of
+// messages.
 #pragma once
 
 #include "cost/ProfileDatabase.h"
@@ -47,12 +48,12 @@ struct Calibration {
 /// Compares `measured` with `program`, which was lowered from a plan with the costs of today.
 /// - A stage: durations of its passes and updates on each type of device. A pass is what its layers
 ///   take, so waiting is not part of it.
-/// - A message: from when the receiver is ready and the sender begins, until it has arrived. What
-///   arrives while the receiver computes costs little, and so the ratio becomes small: it is the
-///   exposed time that the model of costs predicts.
+/// - A message: from when the receiver is ready and the sender begins, until it has arrived. A
+///   message that arrives while the receiver computes costs little, and so the ratio becomes small:
+///   the ratio is about exposed time, which the cost model predicts.
 /// - A collective: from when its last member is there.
-/// Medians of messages are weighted by the predicted time. Fails with ForeignTimeline where a
-/// timeline is a prediction, or of another program. `paths` are those of `measured`, for messages.
+/// Medians of messages are weighted by the predicted time. Fails with ForeignTimeline if a timeline
+/// is a prediction, or of another program. `paths` are those of `measured`, for messages.
 llvm::Expected<Calibration> calibrate(const Program &program, const Cluster &cluster,
                                       llvm::ArrayRef<Timeline> measured,
                                       llvm::ArrayRef<std::string> paths);

@@ -12,7 +12,7 @@
 
 namespace heterplan {
 
-/// What ranks take beyond their tensors on the devices of a class that do not say so themselves.
+/// Memory of ranks beyond their tensors on devices of a class that do not state their own.
 struct ClassMemory {
   std::string name; // of the device class
   Location location;
@@ -30,7 +30,7 @@ public:
   /// and UnknownLink (at the name, with the nearest known names).
   llvm::Error resolve(Cluster &cluster) const;
 
-  /// The entry called `name`, or null. Of a device: its location is the file, `rates` is set.
+  /// The entry called `name`, or null. A device's location is the file, and its `rates` is set.
   const DeviceType *device(llvm::StringRef name) const;
   const Link *link(llvm::StringRef name) const;
   /// In order of names.

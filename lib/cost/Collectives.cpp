@@ -18,7 +18,8 @@ LookupSpeed lookupSpeed(const Link &link) {
   return link.lookup.value_or(LookupSpeed{{link.bandwidth, link.latency}, {}});
 }
 
-/// Where devices of a group may be: nodes that are in one zone and at the same ends of links.
+/// A set of places that the devices of a group may have: nodes in one zone and at the same ends of
+/// links.
 struct Site {
   const NodeGroup *node; // one of them
   int nodes;             // how many
@@ -66,7 +67,7 @@ Link networkOf(const Cluster &cluster, const DeviceGroup &from, const DeviceGrou
   return slowest.value_or(cluster.network);
 }
 
-/// Likewise among the nodes of one group.
+/// The network among the nodes of one group.
 Link networkOf(const Cluster &cluster, const DeviceGroup &group) {
   return networkOf(cluster, group, group);
 }

@@ -18,7 +18,7 @@ struct CollectiveCost {
   Seconds perRow{};                             // of sparse tables
 
   Seconds time(Bytes size) const;
-  /// Of several, one after another, with `size` bytes together.
+  /// The time of several messages, one after another, with `size` bytes together.
   Seconds time(int64_t count, Bytes size) const;
   Seconds time(const TableRows &rows) const;
 };
@@ -35,7 +35,7 @@ CollectiveCost allReduceCost(const Cluster &cluster, const DeviceGroup &group);
 CollectiveCost tiedSumCost(const Cluster &cluster, const DeviceGroup &group);
 /// One half of an all-reduce: a ring reduce-scatter, or the all-gather of what was scattered.
 CollectiveCost reduceScatterCost(const Cluster &cluster, const DeviceGroup &group);
-/// What sets the time of a collective: the link of the node that holds the whole group, or the
+/// The link that limits a collective: the link of the node that holds the whole group, or the
 /// network between its nodes.
 Link collectiveLink(const Cluster &cluster, const DeviceGroup &group);
 Seconds allReduceTime(const Cluster &cluster, const DeviceGroup &group, Bytes size);
@@ -52,12 +52,12 @@ CollectiveCost lookupCost(const Cluster &cluster, const DeviceGroup &group);
 /// The same rows' gradients on their way back, which nobody has to ask for.
 CollectiveCost lookupGradientCost(const Cluster &cluster, const DeviceGroup &group);
 
-/// What lies between two neighbouring stages.
+/// The links between two neighbouring stages.
 struct TransferPath {
   Link link;
   int senders = 1, receivers = 1; // devices that share one end of the link
-  /// Of stages in one of several nodes: the network, which they take where it is faster. So they
-  /// are never worse off than elsewhere.
+  /// The network that stages in one of several nodes use if it is faster than the node's link.
+  /// Therefore they are never worse off than elsewhere.
   struct Network {
     LinkSpeed speed;
     int senders = 1, receivers = 1;
@@ -76,8 +76,8 @@ struct TransferPath {
 /// it is faster than the network. All others are priced over the network, where a node's devices
 /// share its interface. `to` is the stage behind `from`.
 TransferPath transferPath(const Cluster &cluster, const DeviceGroup &from, const DeviceGroup &to);
-/// Likewise between two sets that are taken node by node from the first device of one pool on, so
-/// that one of them holds the other: over the link of their node where they lie in one.
+/// The path between two sets of devices that are taken node by node from the first device of one
+/// pool on, so that one set holds the other. It is the link of their node if they lie in one.
 TransferPath nestedTransferPath(const Cluster &cluster, const DeviceGroup &from,
                                 const DeviceGroup &to);
 /// Transfers of the stages on `from` and `to`, neighbours that lie in one of several nodes.

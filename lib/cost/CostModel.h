@@ -1,4 +1,4 @@
-// What a layer costs on a device. Models are pure, thread-safe and know nothing of search.
+// The cost of a layer on a device. Models are pure, thread-safe and know nothing of search.
 #pragma once
 
 #include "ir/Cluster.h"

@@ -36,8 +36,9 @@ Link slower(const Link &a, const Link &b) {
 }
 
 namespace {
-/// Where devices of one type lie, over the whole cluster. Groups of unequal nodes are priced by
-/// their smallest node and slowest link, so that the price does not depend on which ones are taken.
+/// The places of the devices of one type, over the whole cluster. Groups of unequal nodes are
+/// priced by their smallest node and slowest link, so that the price does not depend on which ones
+/// are taken.
 struct TypeTopology {
   int nodes = 0;
   int devicesPerNode = 0;

@@ -23,7 +23,8 @@ struct DeviceGroup {
   /// By type of `counts`. Empty where they fill nodes: `count` devices of a type with d in each
   /// node lie in ⌈count/d⌉ nodes.
   llvm::SmallVector<Spread, 2> spread = {};
-  /// Of several types: whether all its devices lie in one of several nodes (mayLieInOneNode).
+  /// For a group of several types: whether all its devices lie in one of several nodes
+  /// (mayLieInOneNode).
   bool inOneNode = false;
   /// Whether all its devices lie in the node that the whole stage before it, or behind it, lies in.
   bool besideBefore = false, besideNext = false;
@@ -57,7 +58,7 @@ GroupShape shapeOf(const Cluster &cluster, const DeviceGroup &group);
 const NodeGroup *commonNode(const Cluster &cluster, llvm::ArrayRef<const DeviceGroup *> groups);
 /// The slower of two links in everything.
 Link slower(const Link &a, const Link &b);
-/// Of a node that has all types of `groups`: of all nodes of these the slowest.
+/// The link of a node that has all types of `groups`: the slowest of all such nodes.
 Link linkInNode(const Cluster &cluster, llvm::ArrayRef<const DeviceGroup *> groups);
 
 /// Whether devices of types `a` and `b`, maybe the same, may lie in one node or in several: there

@@ -5,8 +5,8 @@
 
 namespace heterplan {
 
-/// The times of `type`, divided by DeviceType::speed. What was measured of the type is Interpolated
-/// on a device whose speed is not 1.
+/// The times of `type`, divided by DeviceType::speed. Measured times of the type count as
+/// Interpolated on a device whose speed is not 1.
 class SpeedModel : public CostModel {
 public:
   /// `type` outlives the model.

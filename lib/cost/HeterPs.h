@@ -27,7 +27,7 @@ struct AmdahlFit {
 /// Least squares of the relative deviations, neither part below 0. `points`: (units, seconds).
 AmdahlFit fitAmdahl(llvm::ArrayRef<std::pair<int, double>> points);
 
-/// What HeterPS profiles: one layer on one type.
+/// A profiled sample of HeterPS: one layer on one type.
 struct LayerFit {
   AmdahlFit compute;  // OCT, α: forward and backward of a micro-batch
   AmdahlFit transfer; // ODT, β: its part of the synchronisation of parameters

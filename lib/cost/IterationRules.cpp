@@ -68,7 +68,8 @@ private:
     return result;
   }
 
-  /// Of the gradients of a stage, once its devices have done those of later ones.
+  /// Synchronises the gradients of a stage after its devices have synchronised those of later
+  /// stages.
   void sum(int stage) {
     std::vector<Clock *> members;
     for (const Replica &replica : stages[stage].replicas)

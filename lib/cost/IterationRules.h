@@ -42,7 +42,7 @@ public:
   bool mayFollow(const DeviceGroup &group, const DeviceGroup &next) const {
     return !mergesNeighbours() || group.counts.front().first != next.counts.front().first;
   }
-  /// What stages send each other is part of their own times.
+  /// Whether the times of stages include the messages between them.
   virtual bool transfersArePartOfStages() const = 0;
   /// Stages may compute activations again and divide their state.
   virtual bool savesMemory() const = 0;
@@ -51,7 +51,7 @@ public:
   /// Costs are fitted for any number of devices of one type: sizes of stages are continuous, each
   /// device helps, nodes do not matter, and the number of micro-batches is given.
   virtual bool fitsSizes() const = 0;
-  /// That fit to layers priced by `price`, or null.
+  /// The sizes fitted to layers whose cost is `price`, or null.
   virtual std::unique_ptr<const HeterPsModel> fit(const LayerGraph &graph, const Cluster &cluster,
                                                   Samples batch, int microBatches,
                                                   HeterPsModel::Price price) const = 0;

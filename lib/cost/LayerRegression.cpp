@@ -31,7 +31,7 @@ WorkFeatures backwardFeatures(const LayerWork &work, Samples batch) {
   return workFeatures(work.backwardFlops * samples, movedBackward(work, samples), batch);
 }
 
-/// Of an update nothing but the parameters matters.
+/// An update depends on the parameters only.
 WorkFeatures updateFeatures(const LayerWork &work) {
   return workFeatures(Flops(), work.parameterBytes, Samples(1));
 }

@@ -10,13 +10,13 @@
 
 namespace heterplan {
 
-/// What the layers of one class on one device type say.
+/// Regression of the layers of one class on one device type.
 struct LayerClass {
   std::string deviceType; // as the profiles call it
   LayerKind kind{};
   WorkFit forward, backward;
 
-  /// Of both passes; empty: times can be inferred.
+  /// The reason why the times of both passes cannot be inferred; empty if they can.
   std::string refusal() const;
 };
 

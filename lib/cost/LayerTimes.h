@@ -24,11 +24,11 @@ struct LayerRange {
 /// By layer; none where the cost model failed.
 using LayerCosts = std::vector<std::optional<LayerCost>>;
 
-/// What each layer takes on one device, and the sums over the first i of them. A backward pass
+/// The time of each layer on one device, and the sums over the first i layers. A backward pass
 /// takes its part of adding the gradients of all micro-batches.
 class LayerTimes {
 public:
-  /// `layers` outlive this. Of `microBatches`, all but the first add gradients.
+  /// `layers` outlive this. All of the `microBatches` but the first add gradients.
   LayerTimes(const LayerCosts &layers, int64_t microBatches);
 
   Seconds forward(LayerRange range) const {
@@ -51,7 +51,7 @@ public:
                    TimeSum &into) const;
 
 private:
-  /// Of the layers before a position.
+  /// Sums over the layers before a position.
   struct Sums {
     Seconds forward{}, backward{}, update{};
     int64_t unknown = 0;
@@ -71,9 +71,9 @@ public:
                   MayRun mayRun);
   LayerTimesTable(const LayerTimesTable &) = delete;
 
-  /// From now on both keep one set of answers, and whichever is asked for the first failure takes
-  /// it: for tables of one graph, cluster, cost model and `mayRun`. What `at` gave stays valid as
-  /// long as this.
+  /// From now on both tables keep one set of answers, and the first failure belongs to the table
+  /// that asked for it. Both must be tables of one graph, cluster, cost model and `mayRun`. Results
+  /// of `at` stay valid as long as this table.
   void shareWith(LayerTimesTable &other);
 
   /// On one device of type `type` with `samples` samples in each of `microBatches`; stays valid.
@@ -84,14 +84,15 @@ public:
         return *known;
     return add(times, type, samples, microBatches);
   }
-  /// What the cost model says of each layer, whatever the number of micro-batches; stays valid.
+  /// The cost of each layer according to the cost model, for any number of micro-batches; stays
+  /// valid.
   const LayerCosts &costsOf(int type, int64_t samples);
   /// The first failure of the cost model, if any.
   llvm::Error takeError();
 
 private:
-  /// Those of one type and one number of micro-batches. Balancing shares asks for most small
-  /// numbers of samples again and again.
+  /// The tables of one type by number of samples. Balancing shares asks for most small numbers of
+  /// samples again and again.
   struct BySamples {
     std::vector<std::unique_ptr<LayerTimes>> few; // by samples
     llvm::DenseMap<int64_t, std::unique_ptr<LayerTimes>> more;
@@ -102,7 +103,7 @@ private:
     std::map<std::pair<int, int64_t>, BySamples> tables; // by type and number of micro-batches
     llvm::Error failure = llvm::Error::success();
   };
-  /// What was asked for last, by type.
+  /// The latest answer, by type.
   struct Latest {
     int64_t microBatches = 0;
     BySamples *times = nullptr;

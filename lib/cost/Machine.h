@@ -28,7 +28,7 @@ struct Machine {
 };
 
 /// Reads /proc and /sys below `root`, and asks the CUDA driver, which is opened at run time; a
-/// machine without it has no GPUs. What the system does not say stays empty.
+/// machine without it has no GPUs. Facts that the system does not tell stay empty.
 Machine readMachine(llvm::StringRef root = "/");
 
 /// The entry of `catalogue` for a GPU of this name and memory; null when none or several fit.

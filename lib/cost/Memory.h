@@ -14,8 +14,7 @@ namespace heterplan {
 /// SGD 2, momentum 3, Adam 4.
 int parameterCopies(Optimizer optimizer);
 
-/// Of `parameters` that are trained, the largest of `replicas` equal slices: whole numbers of 4
-/// bytes.
+/// The largest of `replicas` equal slices of the trained `parameters`: whole numbers of 4 bytes.
 Bytes sliceOf(Bytes parameters, int replicas);
 
 /// Gradients that are divided are summed over the replicas when as much of them is there.
@@ -24,8 +23,8 @@ constexpr Bytes gradientBuffer(1 << 20);
 /// Memory of dense parameters, their gradients and the state of the optimizer on each of `replicas`
 /// that divide them as `sharding` says: gradients and state by slices (ZeRO stages 1 and 2,
 /// Rajbhandari et al., SC 2020), with two buffers of gradients at a time, each of at most
-/// `largestLayer` and gradientBuffer bytes. Where nothing is divided, what comes and goes of a
-/// layer: its new gradient, or twice as much in a step of Adam.
+/// `largestLayer` and gradientBuffer bytes. Without sharding the transient memory of a layer
+/// counts: its new gradient, or twice as much in a step of Adam.
 Bytes trainedMemory(Bytes parameters, Bytes largestLayer, Optimizer optimizer,
                     StateSharding sharding, int replicas);
 

@@ -10,7 +10,7 @@
 
 namespace heterplan {
 
-/// What would be measured with, here and now.
+/// The environment of a measurement that would be made here and now.
 struct Surroundings {
   std::string date;                 // "2026-01-31T10:00:00Z"
   std::string device, driver;       // as Profile has them
@@ -18,7 +18,7 @@ struct Surroundings {
   std::vector<std::string> engines; // likewise; those that are here
 };
 
-/// What one profile says of its measurements.
+/// Statements of one profile about its measurements.
 struct FileAudit {
   std::string path;
   Profile head; // without entries, links and layers
@@ -44,9 +44,9 @@ struct ProfileAudit {
   std::vector<ProfileWarning> conflicts, outliers; // outliers in batch, then in class
   std::vector<LayerClass> classes;
 
-  /// What fails, in words; empty: nothing. A profile fails when software of the device at hand has
-  /// changed since, when more than mostNoisy of its entries are noisy, or when it is older than
-  /// `mostDays` (none: of any age); together they fail on conflicts and outliers.
+  /// Failed rules, as messages; empty if all hold. A profile fails when software of the device at
+  /// hand has changed since, when more than mostNoisy of its entries are noisy, or when it is older
+  /// than `mostDays` (none: of any age); together they fail on conflicts and outliers.
   std::vector<std::string> failures(std::optional<int> mostDays) const;
 };
 

@@ -22,7 +22,7 @@ constexpr double conflictSlack = 0.05; // a pass is noisier than the sum that `s
 constexpr size_t shownName = 60;       // columns; signatures are told apart by their ends
 constexpr double outlierSlack = 0.25; // batches have kernels of their own, and machines their moods
 
-/// What was corrected by a run was not measured itself.
+/// Times that a run has corrected do not count as measured.
 template <typename T> Provenance provenanceOf(const T &entry) {
   return entry.calibrated ? std::max(entry.origin, Provenance::Interpolated) : entry.origin;
 }
@@ -58,7 +58,7 @@ std::optional<double> residualOf(const std::vector<ProfilePoint> &points) {
   return result;
 }
 
-/// What is off about the points of one series, called `name` on `device`.
+/// Adds the outliers among the points of one series, called `name` on `device`.
 void addOutliers(StringRef name, StringRef device, const ProfileSeries &series,
                  std::vector<ProfileWarning> &warnings) {
   for (size_t i = 0; i < series.all().size(); ++i) {

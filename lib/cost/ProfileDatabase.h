@@ -1,6 +1,6 @@
 // Measured times, indexed by layer: a series of (batch, time) for each layer and device type,
-// merged from any number of profiles. What it was asked for exactly, a series answers with the
-// measurement itself; other batches by BatchFit.
+// merged from any number of profiles. At a measured batch a series returns the measurement itself;
+// at other batches it uses BatchFit.
 #pragma once
 
 #include "cost/BatchFit.h"
@@ -24,7 +24,7 @@ struct EntryPlace {
   auto operator<=>(const EntryPlace &) const = default;
 };
 
-/// What is doubtful about an entry that is there; it is used, or not, all the same.
+/// A doubt about an entry of the profile, which may be used all the same.
 struct ProfileWarning {
   Diag code{}; // ProfileConflict or ProfileOutlier
   EntryPlace place;
@@ -48,9 +48,9 @@ class ProfileSeries {
 public:
   /// Takes in a point; call settle() before anything else.
   void add(const ProfilePoint &point) { pending.push_back(point); }
-  /// Merges what was added. Of two points of one batch that stays whose profile has the newer date
-  /// (`dates`, by file); none is older than any; of equal ones that which was added last. `lost` is
-  /// told of those that give way, with the one that stays.
+  /// Merges what was added. If two points have the same batch, the point stays whose profile has
+  /// the newer date (`dates`, by file); a profile without a date is the oldest; with equal dates
+  /// the later addition stays. `lost` receives each dropped point with the one that stays.
   void settle(const std::vector<std::string> &dates,
               llvm::function_ref<void(const ProfilePoint &, const ProfilePoint &)> lost);
 
@@ -116,8 +116,8 @@ public:
   /// Puts measured bandwidth and latency in place of those of the links of `cluster` that have the
   /// name of a measured one.
   void applyLinks(Cluster &cluster) const;
-  /// Likewise what ranks take of devices beyond their tensors, by the type's own name, then by its
-  /// catalogue name.
+  /// Applies the measured memory of ranks beyond their tensors to devices, by the type's own name,
+  /// then by its catalogue name.
   void applyMemory(Cluster &cluster) const;
 
   const llvm::StringMap<Device> &deviceTypes() const { return devices; }

@@ -25,7 +25,7 @@ public:
   bool mayFall(const Layer &layer, const DeviceType &device) const override;
 
 private:
-  /// Where no entry is of `layer`.
+  /// Infers the cost of a layer without an entry.
   llvm::Expected<LayerCost> infer(const Layer &layer, const DeviceType &device,
                                   Samples batch) const;
 

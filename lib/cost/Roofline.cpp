@@ -35,7 +35,7 @@ ParameterTraffic parameterTraffic(LayerKind layer) {
   return {};
 }
 
-/// What limits a layer on a device at a precision.
+/// The limits of a layer on a device at a precision.
 struct Limits {
   FlopsPerSecond compute;
   BytesPerSecond bandwidth;

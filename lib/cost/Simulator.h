@@ -9,8 +9,8 @@
 //   stage sets the rate. An eager start may hide a part of the drain; plans do not count on it.
 // - Sums of gradients at the end of a stage run beside what the ranks do next, one after another on
 //   each rank; its first update waits for all of them.
-// Where a device may run several stages the second rule does not hold: there a rank executes its
-// instructions in order, each as soon as what it waits for is there, and that is the time.
+// If a device may run several stages, the second rule does not hold: there a rank executes its
+// instructions in order, each as soon as its inputs are there, and this is the predicted time.
 #pragma once
 
 #include "ir/Timeline.h"

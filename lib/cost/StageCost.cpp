@@ -129,7 +129,7 @@ StageCost StageCosts::fittedTimes(LayerRange range, const StageOption &option,
   return cost;
 }
 
-/// Of the replicas that were added, the one with the largest share first.
+/// The slowest replicas among those added, the one with the largest share first.
 struct StageCosts::Slowest {
   Computing largest;           // of the largest share
   Computing forward, backward; // of each pass by itself

@@ -1,5 +1,5 @@
-// What a stage keeps in the memory of each of its devices, as a function of the samples that the
-// device takes and of the micro-batches in flight: for the searches, which ask millions of times.
+// The memory of a stage on each of its devices, as a function of the device's samples and of the
+// micro-batches in flight. It serves the searches, which evaluate it millions of times.
 #pragma once
 
 #include "cost/BoundaryCost.h"
@@ -21,7 +21,7 @@ struct Recomputation {
   explicit operator bool() const { return segments > 0; }
 };
 
-/// What a device has for tensors.
+/// The memory of a device that is available for tensors.
 struct DeviceRoom {
   Bytes memory{};
   double workspaceCopies = 1;
@@ -35,7 +35,8 @@ struct MemoryModel {
   Bytes kept{}, workspace{}; // by sample
   Bytes underWay{};          // part of the workspace: what comes and goes in a layer
 
-  /// Of a device that counts what comes and goes so often (MemoryOverhead::workspaceCopies()).
+  /// The model of a device that counts transient memory `workspaceCopies` times
+  /// (MemoryOverhead::workspaceCopies()).
   MemoryModel on(double workspaceCopies) const {
     MemoryModel model = *this;
     model.workspace += underWay * (workspaceCopies - 1);
@@ -66,9 +67,9 @@ public:
   StageMemory(const LayerGraph &graph, llvm::ArrayRef<Cut> cuts, Optimizer optimizer,
               Samples globalBatch, Precision precision = Precision::Fp32);
 
-  /// Of each of `replicas` that hold layers `range`, share their sparse tables as evenly as rows
-  /// go, and divide their state as `sharding` says.
-  /// `messages`: null where all of the cuts at its ends passes through it.
+  /// The memory of each of `replicas` that hold layers `range`, share their sparse tables as evenly
+  /// as rows go, and divide their state by `sharding`. `messages`: null if everything at the cuts
+  /// of its ends passes through the stage.
   MemoryModel of(LayerRange range, int replicas, Recomputation recomputation,
                  StateSharding sharding, const StageMessages *messages = nullptr);
 
@@ -94,19 +95,19 @@ public:
   Bytes parameters(LayerRange range) const {
     return sums[range.end].parameters - sums[range.begin].parameters + copies(range);
   }
-  /// Of those of which each replica holds all.
+  /// Bytes of the parameters that each replica holds in full.
   Bytes denseParameters(LayerRange range) const {
     return sums[range.end].dense - sums[range.begin].dense + copies(range);
   }
   /// Bytes of the tied parameters that layers in `range` share with layers outside of it.
   Bytes tiedOutside(LayerRange range) const;
-  /// Of the rows of sparse tables that a sample looks up.
+  /// Rows of sparse tables that a sample looks up.
   TableRows lookups(LayerRange range) const {
     return sums[range.end].lookups - sums[range.begin].lookups;
   }
 
 private:
-  /// Of the layers before a position.
+  /// Sums over the layers before a position.
   struct Sums {
     Bytes parameters{}, dense{}, buffers{}, activations{};
     TableRows lookups{};
@@ -117,7 +118,7 @@ private:
     /// Workspace beyond the activations that later layers have freed by then.
     Bytes beyond{};
   };
-  /// What a number of segments keeps.
+  /// The memory that a number of segments keeps.
   struct Segments {
     int count = 0;
     Bytes kept{}, boundary{}, largest{};

@@ -1,4 +1,4 @@
-// What clouds charge for data that leaves a zone (Zone::pricePerGb).
+// The price of clouds for data that leaves a zone (Zone::pricePerGb).
 #pragma once
 
 #include "cost/Collectives.h"
@@ -12,7 +12,7 @@ bool chargesTraffic(const Cluster &cluster);
 /// The zone in which all devices of `group` lie; null where they lie in several, or in none.
 const Zone *zoneOf(const Cluster &cluster, const DeviceGroup &group);
 
-/// What an iteration pays for a boundary of two stages whose devices lie in one zone each: the
+/// The price of an iteration for a boundary of two stages whose devices lie in one zone each: the
 /// sender's price for activations, and the receiver's for their gradients. Tensors that do not grow
 /// with the batch go to each device behind, in each micro-batch.
 Dollars priceOfBoundary(const Cluster &cluster, const DeviceGroup &before,

@@ -12,16 +12,17 @@ namespace heterplan {
 /// Seconds by where they come from.
 using SecondsByOrigin = std::array<double, provenances>;
 
-/// What is usual of times of this provenance.
+/// The usual half width of times of this provenance.
 double usualHalfWidth(Provenance provenance);
 
 inline double halfWidthOf(const LayerCost &cost) {
   return cost.halfWidth > 0 ? cost.halfWidth : usualHalfWidth(cost.provenance);
 }
 
-/// Of a 90 % interval, from that of a 95 % one of something distributed normally.
+/// The half width of a 90 % interval from the half width of the 95 % interval of a normal
+/// distribution.
 double halfWidthOf95(double halfWidth);
-/// Likewise from the median of the absolute errors.
+/// The half width of a 90 % interval from the median of the absolute errors.
 double halfWidthOfMedian(double error);
 
 /// A sum of times, where they come from, and by how much they may be off together: all in the same
@@ -38,7 +39,7 @@ struct TimeSum {
   double seconds() const;
 };
 
-/// What steps differ by from predictions whose layers were measured, beyond what these may be off:
+/// The deviation of steps from predictions with measured layers, beyond the error of the layers:
 /// the largest tenth of 77 plans begins there (docs/profiles.md, "How sure a prediction is").
 constexpr double stepHalfWidth = 0.17;
 

@@ -97,7 +97,7 @@ std::optional<Eigen::VectorXd> weightsOf(const Standardised &problem, unsigned s
   return weights;
 }
 
-/// What a subset without a negative weight takes off the squared error is withTime·weights.
+/// The reduction of the squared error by a subset without a negative weight is withTime·weights.
 Eigen::VectorXd bestWeights(const Standardised &problem, unsigned varying) {
   Eigen::VectorXd best = Eigen::VectorXd::Zero(width);
   for (unsigned subset = 1; subset < 1u << width; ++subset) {

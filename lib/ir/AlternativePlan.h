@@ -1,5 +1,5 @@
-// What else could have been decided: the best plans under one condition more, which lie whole
-// beside the plan that was chosen, so that every command can be asked about them.
+// Alternatives to the chosen plan: the best plans under one further constraint. The file holds them
+// in full, so that every command can answer questions about them.
 #pragma once
 
 #include "ir/Plan.h"

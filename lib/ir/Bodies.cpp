@@ -10,7 +10,7 @@ namespace heterplan {
 
 namespace {
 
-/// Where the carried values stand: among operands, inputs, outputs of the body, results.
+/// Positions of the carried values: among operands, inputs, outputs of the body, results.
 struct Positions {
   int operand = 0, input = 0, output = 0, result = 0;
   int carried = 0;

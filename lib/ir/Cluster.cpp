@@ -45,7 +45,7 @@ Error verifyOverhead(const DeviceType &type) {
          << "' needs a constant that is not negative and factors of at least 1";
 }
 
-/// What the catalogue is to fill in may be absent until it has done so.
+/// Fields that the catalogue fills in may be absent before it has done so.
 Error verifyType(const DeviceType &type) {
   if (type.name.empty())
     return Diagnostic(Diag::MissingField, type.location) << "a device type has no name";

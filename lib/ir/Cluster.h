@@ -19,7 +19,7 @@ namespace heterplan {
 
 struct YamlNode;
 
-/// Where a figure comes from. Ordered from best to worst: a sum is as good as its worst part.
+/// The origin of a figure. Ordered from best to worst: a sum is as good as its worst part.
 enum class Provenance { Measured, Interpolated, Regressed, Modelled, Assumed };
 constexpr int provenances = 5; // how many there are
 const char *nameOf(Provenance provenance);
@@ -48,10 +48,10 @@ struct PeakRates {
   FlopsPerSecond half() const { return std::max(bf16, fp16); }
 };
 
-/// What a rank takes of its device: `constant` for the process (interpreter, libraries, buffers of
-/// the communication, context of a GPU), `factor` times the tensors that are there for long
-/// (messages, rounding), and `underWay` times the workspace of its layers, whose blocks come and go
-/// and leave holes in the allocator's heap.
+/// The memory of a rank on its device: `constant` for the process (interpreter, libraries, buffers
+/// of the communication, context of a GPU), `factor` times the long-lived tensors (messages,
+/// rounding), and `underWay` times the workspace of its layers, whose blocks come and go and leave
+/// holes in the allocator's heap.
 struct MemoryOverhead {
   Bytes constant{};
   double factor = 1, underWay = 1;
@@ -62,7 +62,7 @@ struct MemoryOverhead {
   explicit operator bool() const { return !source.empty(); }
   /// How often a rank counts the workspace of its layers among its tensors.
   double workspaceCopies() const { return std::max(1.0, underWay / factor); }
-  /// What a rank with `tensors` takes.
+  /// Memory of a rank with `tensors`.
   Bytes resident(Bytes tensors) const { return constant + tensors * factor; }
   /// The tensors that a rank has room for in `memory`; 0 where not even the process fits.
   Bytes room(Bytes memory) const;
@@ -81,7 +81,7 @@ struct DeviceType {
   bool statesPrice = true;
   Location catalogueLocation{};
   double cores = 0; // of one CPU device; 0: not known
-  /// What files and profiles call it, where `name` stands for some of its nodes; see NodeClasses.h.
+  /// The name in files and profiles if `name` is the name of some of its nodes; see NodeClasses.h.
   std::string statedName{};
   const std::string &stated() const { return statedName.empty() ? name : statedName; }
   /// How fast it computes, as a multiple of what profiles and the catalogue say of it.
@@ -113,7 +113,8 @@ struct Link {
   Seconds latency{};
   std::string source;
   Location location{};
-  /// Of each step of an all-reduce over the link, which also adds; as messages where not known.
+  /// The speed of each step of an all-reduce over the link, which also adds; if unknown, the speed
+  /// of messages.
   std::optional<LinkSpeed> allReduce{};
   Provenance provenance = Provenance::Modelled;
   /// As messages where not known.
@@ -123,7 +124,7 @@ struct Link {
   BytesPerSecond pairBandwidth{};
 };
 
-/// What each node of a group has beside its devices, as far as the file states it.
+/// The host of each node of a group, as far as the file states it.
 struct Host {
   std::optional<double> cores;
   std::optional<Bytes> memory;
@@ -176,8 +177,8 @@ struct Cluster {
 
   /// Index of the device type called `name`, or -1; of the first where several node classes are.
   int typeIndex(llvm::StringRef name) const;
-  /// Of the type of `device`, of its node class where there are several; -1 where the cluster has
-  /// no such type or node.
+  /// The index of the type of `device`, or of its node class if there are several; -1 if the
+  /// cluster has no such type or node.
   int typeIndex(const DeviceRef &device) const;
   /// All types that files call `name`, or that are called so.
   std::vector<int> typesCalled(llvm::StringRef name) const;
@@ -225,7 +226,7 @@ llvm::Error readSustained(const YamlNode &node, const std::string &what, Sustain
 
 /// Reads a cluster file (docs/clusters.md). Errors carry line and column.
 llvm::Expected<Cluster> readCluster(llvm::StringRef path);
-/// Likewise from text; `path` is for messages.
+/// Parses a cluster from text; `path` is for messages.
 llvm::Expected<Cluster> parseCluster(llvm::StringRef text, llvm::StringRef path);
 
 } // namespace heterplan

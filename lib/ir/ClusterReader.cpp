@@ -238,7 +238,7 @@ Error readSpeeds(const YamlNode &node, const std::string &owner, NodeGroup &grou
   return Error::success();
 }
 
-/// Where names are used, so that one that nobody declares can be pointed at.
+/// Places at which names are used, for messages about undeclared names.
 struct Uses {
   std::vector<std::pair<std::string, Location>> types, zones;
 };

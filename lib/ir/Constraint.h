@@ -29,7 +29,7 @@ struct ConstraintInfo {
 };
 const ConstraintInfo &infoOf(ConstraintKind kind);
 
-/// What `request` requires, in the order of the table. That plans fit in memory is a constraint too
+/// Constraints of `request`, in the order of the table. The limit of memory is a constraint too
 /// unless it is waived.
 std::vector<Constraint> constraintsOf(const Request &request);
 /// `request` without `dropped`.

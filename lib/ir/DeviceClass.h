@@ -21,7 +21,7 @@ const char *torchDeviceOf(DeviceClass deviceClass); // "cpu" | "cuda"
 Seconds launchOverheadOf(DeviceClass deviceClass);
 
 std::optional<DeviceClass> deviceClassOf(llvm::StringRef name);
-/// That of "cuda:0" is Gpu.
+/// The class of a PyTorch device: "cuda:0" is Gpu.
 std::optional<DeviceClass> deviceClassOfTorch(llvm::StringRef device);
 /// "cpu, gpu", for messages.
 std::string deviceClassNames();

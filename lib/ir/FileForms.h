@@ -22,7 +22,7 @@ extern const char *const schemaVersion;
 
 std::string toJson(const LayerGraph &graph);
 std::string toJson(const Profile &profile);
-/// What `heterplan evaluate` says of a plan beside the best one.
+/// The comparison of a plan with the best one, as `heterplan evaluate` reports it.
 struct PlanComparison {
   std::optional<double> bestObjectiveValue; // none: no plan was found
   std::string binding;                      // the check that is closest to its limit

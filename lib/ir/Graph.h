@@ -78,7 +78,7 @@ double elementCount(llvm::ArrayRef<Dim> shape, int64_t batch);
 using TensorId = int;
 constexpr TensorId noTensor = -1; // an optional input or output that is left out
 
-/// Where the values of a parameter or constant lie.
+/// The place of the values of a parameter or constant.
 struct ExternalData {
   std::string file; // relative to the model's folder, checked not to leave it
   int64_t offset = 0;
@@ -113,7 +113,7 @@ constexpr bool isStored(TensorRole role) {
   return isWeight(role) || role == TensorRole::Buffer || role == TensorRole::Constant;
 }
 
-/// What a value holds besides one tensor.
+/// The container of a value that is not one tensor.
 enum class Container {
   None,             // it is a tensor
   Sequence,         // of tensors
@@ -124,7 +124,7 @@ enum class Container {
 struct GraphTensor {
   std::string name;
   DataType type = DataType::Undefined; // of an element where it is a container
-  /// Of the largest element, axis by axis, where it is a container.
+  /// The shape of a tensor; for a container the largest elements, axis by axis.
   Shape shape;
   Container container = Container::None;
   /// The shapes of the elements of a sequence, where their number is known at import.

@@ -17,8 +17,8 @@ namespace {
 /// The passes of a pipeline of at least two stages, each as soon as what it waits for is done.
 /// Stage s of S begins with ahead(s) = min(m, S−s) forward passes. Then the pipeline goes in turns:
 /// in turn k each stage, the last one first, does backward pass k and forward pass k + ahead(s),
-/// where there is one. What a turn needs was done in it or in the one before, so that where a turn
-/// moves all times by the bottleneck, those after it do so too: they need not be executed.
+/// where there is one. Everything that a turn needs was done in it or in the one before. If a turn
+/// moves all times by the bottleneck, all later turns do the same and need not be executed.
 class PipelineRun {
 public:
   PipelineRun(const std::vector<Stage> &stages, int microBatches, bool holdsLastStage)
@@ -55,7 +55,7 @@ public:
 
 private:
   int ahead(int stage) const { return std::min(microBatches, count - stage); }
-  /// Of the last forward pass that the stage has done.
+  /// The end of the last forward pass that the stage has done.
   Seconds &forwardEnd(int stage) { return times[firstClock.back() + stage]; }
   MutableArrayRef<Seconds> clocks(int stage) {
     return MutableArrayRef<Seconds>(times).slice(firstClock[stage],
@@ -115,7 +115,7 @@ private:
     }
   }
 
-  /// The next forward pass. Where the last stage is held back, it takes micro-batch j at lead +
+  /// The next forward pass. If the last stage is held back, it takes micro-batch j at lead +
   /// j·slowest at the earliest.
   void forward(int stage, Seconds arrival) {
     bool waits = holdsLastStage && stage == count - 1;

@@ -28,7 +28,7 @@ std::optional<std::string> stringInJson(llvm::StringRef text, llvm::StringRef el
 /// which Protobuf does not.
 class JsonZeros {
 public:
-  /// Of checked `text`.
+  /// Scans `text`, which has been checked.
   explicit JsonZeros(llvm::StringRef text);
   bool contain(llvm::StringRef element) const;
 

@@ -1,5 +1,5 @@
-// What all file forms share: text to a checked Protobuf message and back, names of enumerators, and
-// places of errors. Private to lib/ir; only here does the IR meet Protobuf.
+// Common parts of all file forms: text to a checked Protobuf message and back, names of
+// enumerators, and places of errors. Private to lib/ir; only here does the IR meet Protobuf.
 #pragma once
 
 #include "support/Diagnostic.h"

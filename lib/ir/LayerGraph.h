@@ -43,7 +43,7 @@ struct SparseTable {
 
   Bytes rowBytes() const { return Bytes(double(columns * sizeOf(type))); }
   Bytes bytes() const { return rowBytes() * double(rows); }
-  /// Of the rows that one sample reads, and of their gradients.
+  /// Bytes of the rows that one sample reads, and of their gradients.
   Bytes lookupBytes() const { return rowBytes() * double(lookups); }
 };
 
@@ -111,8 +111,8 @@ struct Layer {
   /// The sparse ones among them; one that several layers use is listed in the first, with the
   /// lookups of all.
   std::vector<SparseTable> tables;
-  /// What the replicas of a stage sum in each pass, forward and backward alike, such as the
-  /// statistics of batch normalisation: how many sums one after another, and their bytes together.
+  /// In-pass all-reduces of the replicas of a stage, forward and backward alike, such as the
+  /// statistics of batch normalisation: their number, one after another, and their bytes together.
   int64_t inPassAllReduces = 0;
   Bytes inPassAllReduceBytes{};
   /// The kernels of its operators; empty in hand-written files: one of the layer's kind.
@@ -121,9 +121,9 @@ struct Layer {
   bool operator==(const Layer &) const = default;
 
   Bytes tableBytes() const;
-  /// Of the parameters of which every replica holds all.
+  /// Bytes of the parameters that every replica holds in full.
   Bytes denseBytes() const;
-  /// Of `tables`, that one sample reads.
+  /// Rows of `tables` that one sample reads.
   TableRows lookups() const;
   Bytes lookupBytes() const { return lookups().bytes; }
 };
@@ -143,8 +143,8 @@ struct LayerTensor {
   bool operator==(const LayerTensor &) const = default;
 };
 
-/// What crosses a cut: everything produced before layer `position` and used at or after it, each
-/// tensor once.
+/// The tensors that cross a cut: everything produced before layer `position` and used at or after
+/// it, each tensor once.
 struct Cut {
   int position = 0;
   Bytes forwardBytes{};       // per sample

@@ -168,7 +168,7 @@ private:
     return &rank;
   }
 
-  /// What all parts of a stage have alike: tensors at its boundaries, and its sparse tables.
+  /// Describes the common parts of a stage: tensors at its boundaries, and its sparse tables.
   Error describeParts(int stage) {
     Expected<std::vector<ProgramTable>> tables = tablesOf(stage);
     if (!tables)
@@ -324,9 +324,9 @@ private:
     return instruction;
   }
 
-  /// One message with each rank at the other end of `link` that has samples of this part. Those
-  /// with others share `total` by their samples; the last of them takes what rounding leaves. What
-  /// stays on the device takes no time. Returns what the messages take together.
+  /// One message with each rank at the other end of `link` that has samples of this part. Messages
+  /// to other ranks share `total` by their samples; the last one gets the rest after rounding.
+  /// Samples that stay on the device take no time. Returns the time of the messages together.
   Seconds emitTransfers(Member member, Op op, int microBatch, int link, Seconds total) {
     const ProgramPart &part = partOf(member);
     auto [first, second] = stageGraph.links()[link];
@@ -378,7 +378,8 @@ private:
           emitCollective(member, Op::AllGather);
   }
 
-  /// Of the gradients of all micro-batches, unless each had its own.
+  /// Synchronises the gradients of all micro-batches, unless each micro-batch had its own
+  /// all-reduce.
   void emitSum(Member member) {
     const ProgramPart &part = partOf(member);
     if (members[part.stage].size() > 1 && part.stateSharding != StateSharding::Gradients)

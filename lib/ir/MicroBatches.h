@@ -7,20 +7,20 @@
 namespace heterplan {
 
 /// B samples in m micro-batches, 1 ≤ m ≤ B, as evenly as they go and the larger ones first:
-/// micro-batch i has ⌊(B + m − 1 − i) / m⌋ samples. Those of ⌈B/m⌉ samples are full, the others
-/// have one sample less; each takes as long as a full one, as far as plans and simulations know.
-/// The samples of a replica are divided by the same rule. So that the replicas of a stage together
-/// have each micro-batch, at most one of them has a share that is no multiple of m.
+/// micro-batch i has ⌊(B + m − 1 − i) / m⌋ samples. Micro-batches of ⌈B/m⌉ samples are full, the
+/// others have one sample less; plans and simulations charge each the time of a full one. The
+/// samples of a replica are divided by the same rule. At most one replica has a share that is no
+/// multiple of m, so that the replicas of a stage together have each micro-batch.
 struct MicroBatches {
   Samples batch{1}; // B
   int count = 1;    // m
 
   bool isValid() const { return count >= 1 && batch >= Samples(count); }
-  /// Of `share` samples of the global batch, those in micro-batch `index`.
+  /// Samples in micro-batch `index` of a `share` of the global batch.
   int64_t partOf(Samples share, int index) const {
     return (share.value() + count - 1 - index) / count;
   }
-  /// Likewise in a full micro-batch: ⌈share/m⌉.
+  /// Samples in a full micro-batch of a `share` of the global batch: ⌈share/m⌉.
   int64_t fullPartOf(Samples share) const { return partOf(share, 0); }
   bool isMultiple(Samples share) const { return share.value() % count == 0; }
 

@@ -41,7 +41,7 @@ struct NodeClass {
   std::vector<std::pair<NodeGroup *, std::vector<int>>> members; // and which of its devices
 };
 
-/// Of the devices of `type` in a node of `group`, by speed, in the order of the first of each.
+/// The devices of `type` in a node of `group`, by speed, in the order of the first of each.
 std::vector<std::pair<double, std::vector<int>>> bySpeed(const NodeGroup &group,
                                                          const std::string &type) {
   std::vector<std::pair<double, std::vector<int>>> result;

@@ -1,5 +1,5 @@
-// Node classes: the devices of one type that lie in nodes of one kind. Where a type lies in unlike
-// nodes, a plan that keeps to the better ones must not be priced as if it used the others.
+// Node classes: the devices of one type that lie in nodes of one kind. If a type lies in unlike
+// nodes, a plan that keeps to the better ones must not be charged for the others.
 #pragma once
 
 #include "ir/Cluster.h"

@@ -95,7 +95,7 @@ Error PartVerifier::verifyTables() {
   return Error::success();
 }
 
-/// Where stages are no chain, tensors name links of their stage, one link after another.
+/// If stages are no chain, tensors name links of their stage, one link after another.
 Error PartVerifier::verifyTensors() const {
   if (program.links.empty())
     return Error::success();

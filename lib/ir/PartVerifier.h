@@ -1,5 +1,5 @@
-// Where the instructions of one part of a rank may stand: what Program::verify() asks of each part
-// by itself. What the parts have to agree on is in Program.cpp.
+// The allowed order of instructions in one part of a rank: the rules of Program::verify() for each
+// part by itself. Rules that relate several parts are in Program.cpp.
 #pragma once
 
 #include "ir/MicroBatches.h"
@@ -23,13 +23,14 @@ public:
 
   /// Comes first. InvalidProgram.
   llvm::Error verifyHeader();
-  /// What is wrong with the next instruction, or null.
+  /// The defect of the next instruction, or null.
   const char *check(const Instruction &instruction);
-  /// That no micro-batch and no step is left unfinished. InvalidProgram.
+  /// Checks that no micro-batch and no step is left unfinished. Fails with InvalidProgram.
   llvm::Error verifyEnd() const;
 
 private:
-  /// What the part has of one micro-batch, as its forward pass says, and what it has done of it.
+  /// The state of one micro-batch in the part: its size by the forward pass, and the instructions
+  /// done so far.
   struct Passes {
     SampleRange samples;
     std::vector<int64_t> received, gradientsReceived; // by link to the stage, from it

@@ -18,8 +18,8 @@
 
 namespace heterplan {
 
-/// What is optimised: samples/s, dollars for samples, or the seconds that devices are taken for an
-/// iteration (Plan::deviceTime).
+/// The optimised figure: samples/s, dollars for samples, or the device time of an iteration
+/// (Plan::deviceTime).
 enum class Objective { Throughput, Cost, DeviceSeconds };
 /// Order of the passes: one enumerator for each line of Schedules.def.
 enum class Schedule : int {
@@ -38,9 +38,8 @@ enum class MemoryFormat { ChannelsFirst, ChannelsLast };
 /// Which stages compute their activations again in the backward pass instead of keeping them. Auto:
 /// those that do not fit otherwise.
 enum class RecomputePolicy { Auto, Never, Always };
-/// What the replicas of a stage divide among them instead of each holding all of it: nothing, the
-/// state of the optimizer, or that and the gradients (ZeRO stages 1 and 2, Rajbhandari et al., SC
-/// 2020).
+/// The state that the replicas of a stage divide among them: nothing, the state of the optimizer,
+/// or this state and the gradients (ZeRO stages 1 and 2, Rajbhandari et al., SC 2020).
 enum class StateSharding { None, Optimizer, Gradients };
 /// Which schedules a user asks for.
 enum class ScheduleChoice { Auto, DataParallel, Pipeline, Burst };
@@ -120,7 +119,8 @@ struct Stage {
   std::vector<std::string> recompute;
   StateSharding stateSharding = StateSharding::None; // over the replicas
   int shardDegree = 1;                               // devices of a replica that share every layer
-  /// Of a full micro-batch on the slowest replica, the receipt of its input (or gradient) included.
+  /// Time of a full micro-batch on the slowest replica, including the receipt of its input (or
+  /// gradient).
   Seconds forward{};
   Seconds backward{};
   /// At the end of the iteration: gradient all-reduce and parameter update.
@@ -133,14 +133,15 @@ struct Stage {
   Seconds update{};          // part of `sync`
   Bytes memory{};            // largest need of its devices
   Bytes overhead{};          // part of `memory`: of the process (MemoryOverhead), once a device
-  /// Of burst plans: the largest amplification of its layers, the time of a layer on the devices of
-  /// the stage, times their number, over its time on one device (DeepPool, section 4).
+  /// Burst plans only: the largest amplification of its layers. The amplification of a layer is its
+  /// time on the devices of the stage, times their number, over its time on one device (DeepPool,
+  /// section 4).
   double amplification = 0;
   Bytes parameterBytes{};
   bool operator==(const Stage &) const = default;
 
   Seconds time() const { return forward + backward; }
-  /// Of all replicas.
+  /// Devices of all replicas.
   size_t deviceCount() const;
 };
 
@@ -160,7 +161,7 @@ struct Pin {
 /// Names of layers, at least two.
 using LayerSet = std::vector<std::string>;
 
-/// Where a measured time should lie, in `confidence` of all cases.
+/// The interval that contains a measured time in `confidence` of all cases.
 struct TimeInterval {
   Seconds least{}, most{};
   double confidence = 0.9;
@@ -200,7 +201,7 @@ struct BackgroundJob {
   bool operator==(const BackgroundJob &) const = default;
 };
 
-/// What `auto` found where it compared bursts with pipelines: the best of each.
+/// The best plan of one schedule that `auto` compared, bursts or pipelines.
 struct Alternative {
   std::string name; // "pipelines" or "burst"
   bool found = false;
@@ -216,8 +217,7 @@ struct DeviceLimit {
   bool operator==(const DeviceLimit &) const = default;
 };
 
-/// What a user may require of a plan's figures and placement (ir/Constraint.h); 0 or empty:
-/// nothing.
+/// Requirements on a plan's figures and placement (ir/Constraint.h); 0 or empty: none.
 struct Requirements {
   SamplesPerSecond minThroughput{};
   DollarsPerHour maxCostPerHour{};
@@ -234,14 +234,14 @@ struct Requirements {
   std::vector<LayerSet> separations; // no two layers of one are in the same stage
   bool operator==(const Requirements &) const = default;
 
-  /// What plans may use of the memory of each device.
+  /// The part of each device's memory that plans may use.
   double memoryPart() const {
     double part = 1 - memoryHeadroom.value_or(0);
     return maxMemoryFraction > 0 ? std::min(part, maxMemoryFraction) : part;
   }
 };
 
-/// What a plan counts on devices of `type` beyond their tensors.
+/// Memory of devices of `type` beyond their tensors, as the plan counts it.
 struct DeviceMemory {
   std::string type;
   MemoryOverhead overhead;
@@ -295,23 +295,25 @@ struct Plan : Requirements {
   /// Samples/s when maximising throughput, dollars per 10^6 samples, or device-seconds.
   double objectiveValue = 0;
   double lowerBound = 0; // proven; an upper bound when maximising
-  /// What `lowerBound` and `optimal` are about (docs/formats.md lists the names), and what the
-  /// search left out of it; "" where that is not known.
+  /// The search space of `lowerBound` and `optimal` (docs/formats.md lists the names), and the
+  /// parts of it that the search omitted; "" if unknown.
   std::string searchSpace;
   std::vector<std::string> searchSpaceLimits;
   bool interrupted = false; // the user ended the search
   double gap = 0;           // |objectiveValue − lowerBound| / |objectiveValue|
   bool optimal = false;     // gap 0, proven
   Seconds iteration{};
-  /// What a run should take: `iteration`, but for what stages hide of the drain that run ahead
-  /// while the pipeline fills (expectedTime). Of synchronous plans of one stage and of 1F1B alone.
+  /// The expected time of a run. It is `iteration`, less the part of the drain that stages hide
+  /// because they run ahead while the pipeline fills (expectedTime). Only synchronous plans of one
+  /// stage and of 1F1B have it.
   std::optional<Seconds> expected;
   std::optional<TimeInterval> iterationInterval; // of `expected`
   SamplesPerSecond throughput{};
   DollarsPerHour costPerHour{}; // of devices and traffic
   Dollars trafficCost{};        // of an iteration: what leaves zones that charge for it
   Dollars costPerMillionSamples{};
-  /// Of burst plans: Σ over the stages of their devices times what the stage takes of an iteration.
+  /// Burst plans only: Σ over the stages of their devices times the part of an iteration in which
+  /// they run.
   Seconds deviceTime{};
 
   std::vector<Stage> stages;
@@ -331,9 +333,9 @@ struct Plan : Requirements {
   /// where no training is stated.
   Seconds trainingTime() const;
   Dollars trainingCost() const { return costPerHour * trainingTime(); }
-  /// Of all stages; one that runs several counts once.
+  /// Devices of all stages; a device that runs several stages counts once.
   size_t deviceCount() const;
-  /// What a measured iteration is compared with.
+  /// The time to compare a measured iteration with.
   Seconds expectedIteration() const { return expected.value_or(iteration); }
 
   bool operator==(const Plan &) const = default;
@@ -341,14 +343,14 @@ struct Plan : Requirements {
   llvm::Error verify() const;
 };
 
-/// What `plan` spends where that is to be least: dollars for 10^6 samples, or device-seconds of an
-/// iteration (Objective::DeviceSeconds).
+/// The amount that `plan` spends if spending is minimised: dollars for 10^6 samples, or
+/// device-seconds of an iteration (Objective::DeviceSeconds).
 inline double spentBy(const Plan &plan, Objective objective) {
   return objective == Objective::Cost ? plan.costPerMillionSamples.value()
                                       : plan.deviceTime.value();
 }
 
-/// What each device of `plan` holds: for all of its stages, and one process.
+/// Memory of `plan` on each device: for all of its stages, and one process.
 std::map<DeviceRef, Bytes> memoryByDevice(const Plan &plan);
 
 /// Iteration time of a synchronous pipeline with `microBatches` full micro-batches, by a formula:
@@ -367,8 +369,8 @@ Seconds leastIterationTime(const std::vector<Stage> &stages, int microBatches, S
 /// with the stage's times. O(stages · microBatches), less where the pipeline soon runs steadily.
 Seconds iterationTime(const std::vector<Stage> &stages, int microBatches, Schedule schedule);
 
-/// Likewise, where the last stage is not held back: each pass of 1F1B begins as soon as what it
-/// waits for is done, as in a run. At most iterationTime(). For one stage or 1F1B.
+/// The iteration time if the last stage is not held back: each pass of 1F1B begins as soon as its
+/// inputs are there, as in a run. The result is at most iterationTime(). For one stage or 1F1B.
 Seconds expectedTime(const std::vector<Stage> &stages, int microBatches);
 
 } // namespace heterplan

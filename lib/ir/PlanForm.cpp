@@ -197,7 +197,7 @@ void writePrediction(const Plan &plan, v1::Plan &form) {
   provenance.set_assumed(plan.provenance[4]);
 }
 
-/// What only some plans have.
+/// Writes the fields that only some plans have.
 void writeDeviceMemory(const Plan &plan, v1::Plan &form) {
   for (const DeviceMemory &memory : plan.deviceMemory) {
     v1::DeviceMemory &memoryForm = *form.add_device_memory();
@@ -248,7 +248,7 @@ void writeExtras(const Plan &plan, v1::Plan &form) {
   }
 }
 
-/// What a file says that training takes; 0: nothing. It follows from the other figures.
+/// Checks the figures of training in a file; 0: not stated. They follow from the other figures.
 Error checkTraining(const v1::Plan &form, const Plan &plan) {
   constexpr double agreement = 1e-6;
   auto wrong = [&](const char *field, double stated, double computed) -> Error {

@@ -1,4 +1,4 @@
-// Where a layer is in a plan, and what holds the plan back.
+// The place of a layer in a plan, and the limits of the plan.
 #pragma once
 
 #include "ir/Plan.h"

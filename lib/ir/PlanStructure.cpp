@@ -130,7 +130,7 @@ Error verifyShardDegree(const Stage &stage, const Location &place) {
          << "; accepted is 1, or the number of devices of every replica";
 }
 
-/// That the shares are the global batch, and can be divided into its micro-batches.
+/// Checks that the shares add up to the global batch and can be divided into its micro-batches.
 Error verifyShares(const Plan &plan, const Stage &stage, const Location &place) {
   int64_t sum = 0;
   for (const Replica &replica : stage.replicas) {

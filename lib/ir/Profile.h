@@ -38,7 +38,7 @@ struct ProfileEntry {
   double spread = 0;    // relative, of a forward and backward pass; 0: not stated
   int repetitions = 0;
   std::vector<MeasurementSession> sessions; // at different times, in order; empty: not stated
-  /// Of the times: Measured, or what they were before a run of a plan corrected them.
+  /// The origin of the times: Measured, or their origin before a run of a plan corrected them.
   Provenance origin = Provenance::Measured;
   bool calibrated = false; // by measured timelines (cost/Calibration.h)
   std::string loss{};      // of what the layer returns, measured with it; empty: none
@@ -48,7 +48,7 @@ struct ProfileEntry {
   /// Sessions that it lacks until there are `wanted`. An entry that does not state its sessions is
   /// taken as it is.
   int64_t missingSessions(int64_t wanted) const;
-  /// What it measures, for messages.
+  /// The measured layer or signature, for messages.
   const std::string &name() const { return layer.empty() ? signature : layer; }
   bool operator==(const ProfileEntry &) const = default;
 };
@@ -64,13 +64,13 @@ struct LinkMeasurement {
   double allReduceResidual = 0;
   std::optional<LookupSpeed> lookup{};
   double lookupResidual = 0;
-  /// Of the times: Measured, or what they were before a run of a plan corrected them.
+  /// The origin of the times: Measured, or their origin before a run of a plan corrected them.
   Provenance origin = Provenance::Measured;
   bool calibrated = false; // by measured timelines (cost/Calibration.h)
   bool operator==(const LinkMeasurement &) const = default;
 };
 
-/// What a rank takes of a device of `deviceType` beyond its tensors; see MemoryOverhead.
+/// Memory of a rank on a device of `deviceType` beyond its tensors; see MemoryOverhead.
 struct MemoryMeasurement {
   std::string deviceType;
   Bytes constant{};

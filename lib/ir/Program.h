@@ -20,8 +20,8 @@ enum class Op : int {
 #define HETERPLAN_INSTRUCTION(enumerator, name, class, phase, help) enumerator,
 #include "ir/Instructions.def"
 };
-/// What an instruction needs of other ranks: nothing, a message to one, a message from one, or that
-/// all members of its group execute it together.
+/// The need of an instruction for other ranks: nothing, a message to one, a message from one, or a
+/// collective that all members of its group execute together.
 enum class InstructionClass { Compute, Send, Receive, Collective };
 /// The pass that an instruction belongs to, or the iteration as a whole.
 enum class Phase { Forward, Backward, Iteration };
@@ -80,9 +80,9 @@ struct ProgramTable {
   bool operator==(const ProgramTable &) const = default;
 };
 
-/// What a rank does of one stage: the whole stage, or the shard of a replica, for some samples. Of
-/// a micro-batch that is not full (MicroBatches.h) it may have fewer, or none: those of its
-/// instructions.
+/// The part of a stage that a rank runs: the whole stage, or the shard of a replica, for some
+/// samples. In a micro-batch that is not full (MicroBatches.h) it may have fewer samples, or none;
+/// the instructions state them.
 struct ProgramPart {
   int stage = 0, replica = 0;
   int shard = 0;                        // which of the devices of the replica

@@ -52,7 +52,7 @@ bool isBehind(int64_t before, const RankRange &range, int worldSize) {
   return range.count > 0 && range.stride > 0 && range.first > before && range.last() < worldSize;
 }
 
-/// That a group is stated in one way and ascends. Comes before readGroup().
+/// Checks that a group is stated in one way and ascends. Comes before readGroup().
 Error checkGroup(const v1::Instruction &form, const Twine &place, int worldSize,
                  const JsonSource &source) {
   if (form.group_size() && form.ranges_size())

@@ -1,4 +1,4 @@
-// What a user asks of a plan.
+// A user's request for a plan.
 #pragma once
 
 #include "ir/Plan.h"

@@ -75,7 +75,7 @@ public:
     }
   }
 
-  /// Of `members`, in topological order.
+  /// Builds the block of `members`, in topological order.
   Block build(const std::vector<int> &members, int depth) {
     Block block;
     block.layers = static_cast<int>(members.size());

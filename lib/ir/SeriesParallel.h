@@ -33,9 +33,10 @@ struct Block {
 
   Flow inputs;  // made outside and used inside
   Flow outputs; // made inside and used outside
-  /// Of Series and General. Behind child i, what children up to i make and whatever comes later,
-  /// inside or outside, uses. Cuts of parallel children have no tensor in common, so that a cut
-  /// through all of them is their sum, and once what `passing` says of the block around them.
+  /// Only for Series and General. The cut behind child i has all tensors that children up to i make
+  /// and that later layers use, inside or outside. Cuts of parallel children have no tensor in
+  /// common: a cut through all of them is their sum, plus once the tensors of `passing` of the
+  /// block around them.
   std::vector<Flow> cuts;
   /// Behind child i, what comes from before the block and later children use.
   std::vector<Flow> passing;
@@ -49,8 +50,8 @@ Block decompose(const LayerGraph &graph, int deepest = 48);
 /// for tests, its time is quadratic in the worst case.
 llvm::Error verify(const Block &block, const LayerGraph &graph);
 
-/// What crosses each position 0..size(), as LayerGraph::cuts has it, without the lists of tensors:
-/// in O(layers + uses of tensors).
+/// The flow across each position 0..size(), as LayerGraph::cuts has it, without the lists of
+/// tensors: in O(layers + uses of tensors).
 std::vector<Flow> cutFlows(const LayerGraph &graph);
 
 const char *nameOf(Block::Kind kind); // "layer", "series", ...

@@ -22,15 +22,15 @@ struct StageLink {
   bool operator==(const StageLink &) const = default;
 };
 
-/// Of plans and programs that state which stages follow which: keeps a hostile number of stages
-/// from being allocated squared.
+/// The most stages of plans and programs that state which stages follow which. It keeps a hostile
+/// number of stages from being allocated squared.
 constexpr size_t mostLinkedStages = 4096;
 
 class StageGraph {
 public:
-  /// `links` by `from`, then `to`; none: a chain. Those that lead to no later stage are left out.
+  /// `links` by `from`, then `to`; none: a chain. Links to no later stage are dropped.
   StageGraph(int stages, llvm::ArrayRef<StageLink> links);
-  /// Of a plan.
+  /// The graph of a plan's stages.
   explicit StageGraph(const std::vector<Stage> &stages);
 
   int stages() const { return static_cast<int>(incoming.size()); }
@@ -62,18 +62,18 @@ private:
   std::vector<std::vector<bool>> reached; // by earlier and later stage; empty in a chain
 };
 
-/// What the messages of `link` take, as `stages` state it.
+/// The messages of `link`, as `stages` state them.
 StageInput inputOf(const std::vector<Stage> &stages, const StageLink &link);
 
 /// For people: "3", or "3 after 1, 2" where the stage states what it follows.
 std::string placeText(const Stage &stage);
 
-/// What `tensors` of `graph` carry together, as Cut has it.
+/// The cut made of `tensors` of `graph`.
 Cut carriedBy(const LayerGraph &graph, llvm::ArrayRef<int> tensors);
 
-/// That the stages of `plan` follow each other as its schedule allows: inputs ascend and come
-/// before their stage, each stage but the last is followed, and stages with a device in common
-/// follow one another. InvalidPlan.
+/// Checks that the stages of `plan` follow each other as its schedule allows: inputs ascend and
+/// come before their stage, each stage but the last is followed, and stages with a device in common
+/// follow one another. Fails with InvalidPlan.
 llvm::Error verifyStageGraph(const Plan &plan);
 
 } // namespace heterplan

@@ -1,5 +1,5 @@
-// What a trace shows beside its events: which pass a message comes from and goes to, and how many
-// samples a rank holds activations of.
+// Marks that a trace shows beside its events: the passes at both ends of a message, and the number
+// of samples whose activations a rank holds.
 #pragma once
 
 #include "ir/Timeline.h"

@@ -16,8 +16,8 @@ namespace heterplan {
 /// and of which each sample has a part of its own (not samples × samples).
 llvm::Error checkTrainable(const Graph &graph, llvm::StringRef path);
 
-/// What a user should know of the training of a model that passes checkTrainable(): parameters that
-/// are not float32, a first output that the losses of the runtime cannot be computed from.
+/// Notes on the training of a model that passes checkTrainable(): parameters that are not float32,
+/// or a first output from which the losses of the runtime cannot be computed.
 std::vector<std::string> trainingNotes(const Graph &graph);
 
 } // namespace heterplan

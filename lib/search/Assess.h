@@ -1,4 +1,4 @@
-// What a placement of the user's own takes, beside the best one that a search finds.
+// Evaluates a placement of the user's own and compares it with the best one that a search finds.
 #pragma once
 
 #include "search/Search.h"
@@ -10,8 +10,8 @@
 namespace heterplan {
 
 struct Assessment {
-  /// Of the placement, devices assigned. Its bound is that of `best`. It keeps the memory of the
-  /// devices and the requirements of the request, or a check of it fails.
+  /// The plan of the placement, devices assigned. Its bound is that of `best`. It keeps the memory
+  /// of the devices and the requirements of the request, or a check of it fails.
   Plan plan;
   std::optional<Plan> best; // that the search found
   /// Better than all that the search looked at: its bound is not about this placement.

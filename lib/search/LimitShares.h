@@ -8,7 +8,7 @@
 
 namespace heterplan {
 
-/// What checking and writing a plan on all of so many devices takes: about as long a device.
+/// The time to check and write a plan on so many devices, which is nearly linear in them.
 Seconds secondsToWrite(int64_t devices);
 
 /// How much of `limit` is gone, or kept, when a search begins: `reading`, of which half of the

@@ -70,7 +70,7 @@ Error Sweep::sweepFloors(double slowest, double fastest) {
   return Error::success();
 }
 
-/// Those that no other is at least as good as, up to rounding.
+/// Plans that no other plan dominates, up to rounding.
 std::vector<Plan> withoutDominated(std::vector<Plan> plans, Objective spent) {
   std::stable_sort(plans.begin(), plans.end(), [&](const Plan &a, const Plan &b) {
     return speedOf(a) != speedOf(b) ? speedOf(a) > speedOf(b)

@@ -53,11 +53,11 @@ struct SearchOptions {
   int threads = 1;
   /// Most assignments of device types that a strategy which draws them sizes; 0: no such limit.
   int64_t evaluationLimit = 0;
-  /// Of the RL strategies: a saved policy to start from, and where to save the trained one.
+  /// RL strategies only: a saved policy to start from, and the file for the trained one.
   std::string policyIn, policyOut;
   /// The folder of pretrained policies; empty: strategies that have one start untrained.
   std::string policies;
-  /// Of the stages that were found; steady-state iterations only.
+  /// Rounding of the stages that were found; steady-state iterations only.
   RoundingMethod rounding = RoundingMethod::Exact;
   /// Methods of the exact search that are left out, to measure what they buy.
   std::vector<Method> without;

@@ -78,7 +78,7 @@ void repeat(Engine &engine, Copy &copy) {
   engine.mark();
 }
 
-/// Of repetitions with five marks each; between two of them lies an interval that nobody counts.
+/// Adds repetitions with five marks each; the interval between two repetitions does not count.
 void take(const std::vector<double> &intervals, Times &times) {
   for (size_t first = 0; first + 3 < intervals.size(); first += 5) {
     times.forward.push_back(intervals[first]);

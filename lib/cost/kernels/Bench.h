@@ -28,8 +28,8 @@ llvm::Expected<MeasurementSession> measure(Engine &engine, const Graph &graph, c
                                            Samples samples, Optimizer optimizer, Bytes footprint,
                                            const Effort &effort);
 
-/// What a pass over the model touches, roughly: before a layer is back at its weights and inputs,
-/// the rest of the model has had the cache.
+/// Approximate bytes that a pass over the model touches: before a layer runs again, the rest of the
+/// model has had the cache.
 Bytes footprintOf(const LayerGraph &model, Samples samples);
 
 /// Why `layer` has no native time; empty when it has.

@@ -1,5 +1,5 @@
-// What the kernels of a device offer to be measured and tested: an engine makes them, and says when
-// what they do begins and ends. One for each device class.
+// The interface of a device's kernels for measurements and tests. An engine makes kernels and marks
+// the beginning and the end of their work. One for each device class.
 #pragma once
 
 #include "cost/kernels/Call.h"
@@ -29,7 +29,7 @@ public:
 
   /// Random values from 0.5 to 1.5 for inputs and gradients of outputs.
   virtual void fill(unsigned seed) = 0;
-  /// Of all buffers.
+  /// Bytes of all buffers.
   virtual size_t bytes() const = 0;
   /// Values row by row; none where there is no such buffer.
   virtual std::vector<float> read(Place place) const = 0;
@@ -50,7 +50,7 @@ public:
   virtual std::vector<float> values() const = 0;
 };
 
-/// What a time was measured on.
+/// The environment of a measurement.
 struct Environment {
   std::string device, driver, clocks, software; // software: "oneDNN 2.6.3"
 };
@@ -71,7 +71,7 @@ public:
   virtual int repetitionsAhead() const { return 1; }
   /// More than the caches hold, which is what several copies of a layer are to take.
   virtual size_t rotatedBytes() const = 0;
-  /// What the device refused since the last call ("out of memory"); empty: nothing.
+  /// The device's refusals since the last call ("out of memory"); empty for none.
   virtual std::string takeFailure() { return ""; }
 
   virtual Environment environment() const = 0;

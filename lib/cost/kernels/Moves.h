@@ -1,5 +1,5 @@
-// What moves values without computing, as copies of boxes: transpose, concat, split, slice, pad,
-// and what moves none.
+// Operators that move values without computing, as copies of boxes: transpose, concat, split,
+// slice, pad, and those that move nothing.
 #pragma once
 
 #include "cost/kernels/Call.h"
@@ -8,7 +8,7 @@
 
 namespace heterplan::kernels {
 
-/// Where a box lies within a tensor, in elements.
+/// The place of a box within a tensor, in elements.
 struct Box {
   int64_t offset = 0;
   Dims strides;

@@ -12,8 +12,8 @@ struct Recurrence {
   bool reversed = false; // the only direction is from the last step to the first
 };
 
-/// Of a call of LSTM or GRU; nothing for sequences of several lengths, peepholes, clipped or other
-/// functions, a forget gate tied to the input's, and samples that come first.
+/// The recurrence of a call of LSTM or GRU. Empty for sequences of several lengths, peepholes,
+/// clipped or other functions, a forget gate tied to the input's, and samples on the first axis.
 std::optional<Recurrence> recurrenceOf(const Call &call);
 
 } // namespace heterplan::kernels

@@ -1,4 +1,4 @@
-// What operators compute, as far as shapes and attributes say it: the same for every device.
+// Results of operators, as far as shapes and attributes determine them; the same for every device.
 #pragma once
 
 #include "cost/kernels/Call.h"

@@ -24,7 +24,8 @@ public:
   /// outlives this.
   CountBounds(Evaluator &evaluator, bool wholeModelGroups);
 
-  /// Of Evaluation::objective of all placements with so many; infinite where the floor cannot hold.
+  /// A lower bound on Evaluation::objective of all placements with so many micro-batches; infinite
+  /// if the floor cannot hold.
   double objective(int microBatches);
   /// By position of the space: what the layers before it add to an iteration at least, seconds.
   std::vector<double> timesBefore(int microBatches);
@@ -32,7 +33,7 @@ public:
   std::vector<std::pair<double, int>> inOrder();
 
 private:
-  /// What a block, or the whole model, takes at least for one micro-batch.
+  /// The least time of a block, or of the whole model, for one micro-batch.
   struct Least {
     double work;  // seconds of devices, weighted by type
     double time;  // seconds

@@ -11,9 +11,10 @@
 
 namespace heterplan {
 
-/// What stages leave of a type is rounded up to the next level. Stages on few sizes of groups, most
-/// of them, leave few amounts: their sums are levels, and one device less than those, so that a
-/// small group beside them is not for nothing. There are as many as make `mostStates` of all types.
+/// Devices of a type that stages leave, rounded up to the next level. Stages on few sizes of
+/// groups, most of them, leave few amounts: their sums are levels, and one device less than those,
+/// so that a small group beside them is not for nothing. There are as many as make `mostStates` of
+/// all types.
 class DeviceLevels {
 public:
   /// `options`: by index into those of `space` the number of stages that have one.
@@ -21,7 +22,7 @@ public:
 
   /// Ascending, the last one is all there is of the type.
   std::vector<int> of(int type) const;
-  /// Of the devices of all stages, how much of one the groups have whose sums are levels.
+  /// The share of devices, over all stages, that belong to groups whose sums are levels.
   double exactShare() const { return double(exact) / double(std::max<size_t>(all, 1)); }
 
 private:

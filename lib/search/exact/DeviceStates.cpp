@@ -66,7 +66,7 @@ size_t DeviceStates::count(const SearchSpace &space) {
   return size_t(std::min(count, 1e18));
 }
 
-/// Of all options that are not for one-stage plans only.
+/// Digits for all options that are not for one-stage plans only.
 std::vector<DeviceStates::Digit> DeviceStates::digitsOf(const SearchSpace &space) {
   std::map<int, size_t> options;
   for (size_t option = 0; option < space.options.size(); ++option)
@@ -125,7 +125,7 @@ size_t DeviceStates::Digit::indexBefore(size_t index, int taken) const {
   return left < 0 ? none : size_t(lower_bound(levels, left) - levels.begin());
 }
 
-/// Of the figures but for the one that states of a row differ in.
+/// The figures of a row without the one in which its states differ.
 size_t DeviceStates::rowOf(const GroupOption &option, size_t row) const {
   const size_t state = row * rowLength();
   size_t before = 0;

@@ -1,5 +1,5 @@
-// What stages have taken of the devices, as a number: recursions over the cuts that keep it have
-// the limits on devices exactly, and know what a placement costs per hour.
+// The devices that stages have taken, encoded as a number. Recursions over the cuts that keep it
+// respect the limits on devices exactly, and know the price per hour of a placement.
 #pragma once
 
 #include "search/problem/SearchSpace.h"
@@ -13,19 +13,20 @@ namespace heterplan {
 
 /// A state says for each type that at most so many slots were taken (GroupOption::slots); where
 /// money matters, so many devices, so that what they cost follows: then placements may lack slots.
-/// Where that would be too many states they tell apart some amounts only (DeviceLevels), rounded in
+/// If the states would be too many, they distinguish only some amounts (DeviceLevels), rounded in
 /// favour of the least that stages take.
 class DeviceStates {
 public:
   static constexpr size_t none = ~size_t(0);
 
-  /// Of the types that have devices in `options`: by index into those of `space` the number of
-  /// stages that have one. States that cost more than `mostPrice` dollars per hour are of no
-  /// interest. At most `mostStates`, where `mayRound`.
+  /// Makes the states of the types that have devices in `options`: by index into those of `space`
+  /// the number of stages that have one. States that cost more than `mostPrice` dollars per hour
+  /// cannot improve the incumbent. At most `mostStates` are made if `mayRound`.
   DeviceStates(const SearchSpace &space, const Problem &problem,
                const std::map<int, size_t> &options, double mostPrice, size_t mostStates = none);
 
-  /// Of all options that are not for one-stage plans only, whatever they cost.
+  /// The number of states for all options that are not for one-stage plans only, whatever they
+  /// cost.
   static size_t count(const SearchSpace &space);
   /// Whether states may tell apart some amounts only: of three types at most, as each of more would
   /// have too few levels; neither money nor limits that several types share follow from them.
@@ -63,7 +64,7 @@ private:
     /// Before a stage that takes so many and leads to the level with an index, or `none`.
     size_t indexBefore(size_t index, int taken) const;
   };
-  /// Of a stage on some option.
+  /// The steps of a stage on some option.
   struct Steps {
     std::vector<Segment> all, inRow;
     std::vector<size_t> rows;

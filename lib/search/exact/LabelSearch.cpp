@@ -13,14 +13,14 @@ namespace heterplan {
 namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr int beamWidth = 6;
-/// Stages that are listed, or entries of a Pareto set compared, in the time that it takes to price
-/// one.
+/// Stages that are listed, or comparisons of entries of a Pareto set, in the time that it takes to
+/// price one stage.
 constexpr int64_t stepsPerStage = 16;
-/// Likewise, of states that bounds look at.
+/// States that bounds examine in the time that it takes to price one stage.
 constexpr int64_t statesPerStage = 512;
-/// Of all work: after what of it bounds are made sharper, and what each time may take; what rounded
-/// states may take before. It is worth more than labels, which end most searches within the first
-/// share.
+/// Shares of all work: the work after which bounds are made sharper, the work of each sharpening,
+/// and the work of rounded states before it. Sharpening is worth more than labels, which end most
+/// searches within the first share.
 constexpr double roundedShare = 0.9;
 constexpr double sharpenedAfter[] = {0.05, 0.5}, sharpeningShare = 0.4;
 } // namespace
@@ -129,8 +129,8 @@ template <typename Keep> void LabelSearch::expand(int index, Keep keep) {
   }
 }
 
-/// Labels are compared by the formula of the iteration time. Where the schedule itself takes
-/// longer, what this one stands for, others that it dominated too, is bounded by the formula only.
+/// Labels are compared by the formula of the iteration time. If the schedule itself takes longer,
+/// only the formula bounds the placements that this label stands for, including those it dominated.
 void LabelSearch::complete(const Label &label) {
   if (label.otherShares) {
     leastOtherShares = std::min(leastOtherShares, label.bound);

@@ -18,7 +18,7 @@
 
 namespace heterplan {
 
-/// What depends on the number of micro-batches.
+/// The data that depend on the number of micro-batches.
 struct MicroBatchCase {
   MicroBatchCase(Evaluator &evaluator, int microBatches, const StageLimits &limits,
                  Lagrangian::Ascents &ascents)
@@ -35,8 +35,8 @@ class LabelSearch {
 public:
   LabelSearch(Evaluator &evaluator, const SearchOptions &options);
   Solution run();
-  /// Likewise, from the multipliers of a search over fewer cuts and from a placement of this space,
-  /// if any. Not more than once.
+  /// Runs the search from the multipliers of a search over fewer cuts and from a placement of this
+  /// space, if any. Call it at most once.
   Solution runFrom(const LabelSearch &coarser, const std::optional<Placement> &placement);
   /// In place of a run: the bounds of the labels that grow into `placement`, which keeps all limits
   /// and has groups of one type, from the empty one on, as far as they are of the space. They hold
@@ -44,7 +44,7 @@ public:
   std::vector<double> boundsAlong(const Placement &placement);
 
 private:
-  /// What so many states told of a number of micro-batches.
+  /// The result of a number of states for a number of micro-batches.
   struct CaseStates {
     size_t states = 0;
     double left = std::numeric_limits<double>::infinity(); // least objective of what may be better

@@ -1,4 +1,5 @@
-// Of the exact search: which numbers of micro-batches it looks at, and how tight their bounds are.
+// The cases of the exact search: the numbers of micro-batches that it examines, and how tight their
+// bounds are.
 #include "search/exact/LabelSearch.h"
 
 #include "search/placement/SearchBudget.h"
@@ -31,7 +32,7 @@ Bounds &LabelSearch::addCase(int choice) {
   return cases[choice]->bounds;
 }
 
-/// Likewise; false where its bound cannot beat the best plan.
+/// Opens a case and returns whether its bound can beat the incumbent.
 bool LabelSearch::openCase(int choice) {
   Bounds &bounds = addCase(choice);
   if (SearchBudget(options).interrupted()) { // not all of its stages are there
@@ -75,7 +76,7 @@ bool LabelSearch::keepCase(int choice, bool isFinal) {
   return !dropCase(choice);
 }
 
-/// What the bounds came across may be better than the best plan.
+/// Offers the paths that the bounds found, which may improve the incumbent.
 void LabelSearch::offerPaths(int choice) {
   if (!options.uses(Method::MetPaths))
     return;
@@ -127,8 +128,8 @@ double LabelSearch::openCases() {
   return left;
 }
 
-/// Looks through the placements of all numbers of micro-batches, those that decide the bound first.
-/// What is left then is for labels. Returns a bound of it; 0 where not all was looked at.
+/// Examines the placements of all numbers of micro-batches, those that decide the bound first. The
+/// remainder is for labels. Returns a bound of the remainder; 0 if some was not examined.
 double LabelSearch::settleByStates() {
   constexpr double workShare = 0.9;
   SearchBudget budget(options, workShare);
@@ -158,10 +159,11 @@ double LabelSearch::settleByStates() {
   return states.isOver() ? 0 : std::min(left, cutoff());
 }
 
-/// Likewise by rounded states: the numbers of micro-batches with few stages first, as their plans
-/// make the others easier, and all stages of each at once; then the one that decides the bound
-/// again, by more states, as long as that bound is far from the best plan. Returns a bound of what
-/// is left of those for which that tells more than their own bounds; the others stay open.
+/// Settles cases by rounded states: first the numbers of micro-batches with few stages, as their
+/// plans make the others easier, and all stages of each at once. Then the case that decides the
+/// bound is repeated with more states, as long as that bound is far from the incumbent. Returns a
+/// bound for the remainder of the cases that have a better bound than their own; the other cases
+/// stay open.
 double LabelSearch::settleByRoundedStates(double workShare) {
   constexpr double worthMore = 1.005; // times the bound
   constexpr size_t mostTimes = 4;
@@ -224,7 +226,7 @@ bool LabelSearch::settleCase(int choice, size_t mostStates, double workShare, Ca
   return !states.isOver();
 }
 
-/// Those that are open, by their number of stages.
+/// Open cases, by their number of stages.
 std::vector<int> LabelSearch::casesByStages() const {
   std::vector<std::pair<size_t, int>> ordered;
   for (size_t choice = 0; choice < cases.size(); ++choice)
@@ -249,8 +251,8 @@ void LabelSearch::leaveToLabels(ArrayRef<char> isDone) {
   }
 }
 
-/// Where the search does not end soon: tightens the bounds that decide, and with them those of the
-/// labels, until this share of all work is done.
+/// Tightens the bounds of a long search: those that decide, and with them those of the labels,
+/// until this share of all work is done.
 void LabelSearch::sharpen(double workShare) {
   const SearchBudget budget(options, workShare);
   std::vector<char> isSharp(cases.size(), false);

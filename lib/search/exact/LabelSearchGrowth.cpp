@@ -1,4 +1,4 @@
-// Of the exact search: how a label becomes one with a stage more, and what bounds it.
+// Growth of labels in the exact search: how a label is extended by a stage, and its bound.
 #include "search/exact/LabelSearch.h"
 
 #include "cost/TrafficPrice.h"
@@ -9,7 +9,7 @@ using namespace llvm;
 
 namespace heterplan {
 
-/// What the bounds look at of `label`, whose slots are in `scratch`.
+/// The view of `label` that bounds read; its slots are in `scratch`.
 PartialPlacement LabelSearch::partialOf(const Label &label) {
   double receive = 0; // of its first stage, at least
   if (label.position > 0 && label.option >= 0)
@@ -130,7 +130,7 @@ Label LabelSearch::grownBy(int index, int option, int begin, const StageTimes &s
   return grown;
 }
 
-/// What the boundary between a stage on `option` and the first one of `label` adds to the cost.
+/// The cost of the boundary between a stage on `option` and the first one of `label`.
 double LabelSearch::trafficBetween(int option, const Label &label) const {
   const MicroBatches samples{evaluator.problem.request.globalBatch,
                              space.microBatches[label.choice]};

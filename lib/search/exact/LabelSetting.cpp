@@ -13,7 +13,7 @@ constexpr size_t mostStages = 2'000'000;
 
 bool allFit(const SearchSpace &space) { return space.stages(space.positions.size()) <= mostStages; }
 
-/// What the cost model says is the same whatever the cuts: it is asked once.
+/// Shares the answers of the cost model, which do not depend on the cuts, so that it is asked once.
 void shareTimes(Evaluator &evaluator, Evaluator &other) {
   evaluator.stages.costs.times.shareWith(other.stages.costs.times);
 }
@@ -43,8 +43,8 @@ Expected<Solution> refine(Evaluator &evaluator, const SearchOptions &options,
 }
 
 /// The plan of a brief search over `few` cuts, improved among cuts near its own: one that is close
-/// to the best saves most of the proof. Where states are rounded, and each number of micro-batches
-/// takes long, by another search; else step by step.
+/// to the best saves most of the proof. If states are rounded and each number of micro-batches
+/// takes long, another search improves it; else it is improved step by step.
 Expected<std::optional<Placement>> improved(Evaluator &evaluator, const SearchOptions &brief,
                                             const LabelSearch &coarse, ArrayRef<int> few,
                                             std::optional<Placement> placement) {

@@ -82,7 +82,7 @@ int LabelStore::placeFor(const Label &label, const Entry &entry) const {
   return alike ? -1 : interfaces[label.option].place;
 }
 
-/// What passes between a stage on option `other` and the first one of `label`. A group of several
+/// The handover between a stage on option `other` and the first one of `label`. A group of several
 /// types has its least share: a larger one never makes two labels differ by more.
 LabelStore::Handover LabelStore::handoverTo(int other, const Label &label) {
   const Cut &cut = evaluator.cuts[space.positions[label.position]];

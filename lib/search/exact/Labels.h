@@ -27,8 +27,8 @@ struct Label {
   int option, depth; // group of the first stage; number of stages
   int choice;        // index of the micro-batch count
   int packing;       // of its stages, see Packings
-  /// Of the node of its first stage, where that is in one: what this and the stages behind it which
-  /// lie beside each other have there (NodeChains); and the packing without them.
+  /// The chain of the node of its first stage if it is in one: the devices that this and the
+  /// neighbouring stages behind it have there (NodeChains); and the packing without them.
   int chain, packingBehindChain;
   bool dominated;
   ExecutionMode mode; // of the first stage
@@ -60,7 +60,7 @@ public:
   int64_t comparisons() const { return compared; }
 
 private:
-  /// What dominance looks at, kept together for the cache.
+  /// The data of dominance, kept together for the cache.
   struct Entry {
     double fill, fillAndExposed, others, first, price;
     int64_t share, nodeShare; // samples of one device and of one node of the first stage

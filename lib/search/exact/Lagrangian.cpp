@@ -10,9 +10,9 @@ using namespace llvm;
 namespace heterplan {
 
 namespace {
-/// What is near enough to a limit to be looked at.
+/// The tolerance within which a placement at a limit is still examined.
 constexpr double tolerance = 1 + 1e-9;
-/// Of an ascent; of one that begins near its end, where intervals are ascended again in their
+/// Steps of an ascent; of one that begins near its end, since intervals are ascended again in their
 /// parts.
 constexpr int ascentSteps = 40, stepsBeforeTaken = 5, stepsOfLevels = 12;
 
@@ -178,7 +178,7 @@ double Lagrangian::chosenTime(const Interval &interval, const PartialPlacement &
          (microBatches - 1) * std::max(partial.slowest, interval.low);
 }
 
-/// What completions in the interval pay at least for the stages before `partial`.
+/// The least price that completions in the interval pay for the stages before `partial`.
 double Lagrangian::openCost(const Interval &interval, const PartialPlacement &partial) const {
   double exposed = secondCharge(interval, interval.cost.multipliers) * partial.exposed;
   size_t place = places.before(partial.position, partial.option, partial.chain);

@@ -27,14 +27,14 @@ namespace heterplan {
 /// multipliers, found by subgradient ascent; intervals that decide the bound are split further. The
 /// budget, if there is one, is a limit like those on devices.
 ///
-/// Where the objective is cost, each interval also has multipliers for the least Σ price ·
-/// iteration: a stage is paid for the whole iteration, which is at least the bound of the interval,
-/// and at least m·τ + sync of that stage (what comes before it hides no more of its sync than it
-/// takes itself). Intervals are split by the iteration time too, (least, most]: the seconds for Σ τ
-/// and exposed synchronisation, most − (m−1)·low, are one more resource.
+/// If the objective is cost, each interval also has multipliers for the least Σ price · iteration.
+/// A stage is paid for the whole iteration, which is at least the bound of the interval, and at
+/// least m·τ + sync of that stage (the stages before it hide no more of its sync than their own
+/// time). Intervals are split by the iteration time too, (least, most]: the seconds for Σ τ and
+/// exposed synchronisation, most − (m−1)·low, are one more resource.
 class Lagrangian {
 public:
-  /// What objects that are tightened in turn share.
+  /// The shared state of objects that are tightened in turn.
   struct Ascents {
     bool spreadsBottleneck = true, fixes = true; // Methods.def
     ArcPaths::Memory memory = {};
@@ -95,16 +95,16 @@ public:
   /// before, their interval is split until they have at most `mostStages`, as long as that is worth
   /// it. None: nothing of interest is left.
   std::optional<Range> takeDeciding(double timeLimit, double costLimit, size_t mostStages);
-  /// Likewise all of them, undivided.
+  /// Takes all intervals, undivided.
   std::optional<Range> takeAll(double timeLimit, double costLimit);
-  /// What was taken out last is to come back.
+  /// Defers the intervals that were taken out last.
   void setAside() { std::move(taken.begin(), taken.end(), std::back_inserter(aside)); }
   /// Brings back all that was set aside; false: nothing was.
   bool bringBack();
 
 private:
   static constexpr double infinity = std::numeric_limits<double>::infinity();
-  /// Of the ascent of an interval that was ascended whole, or nearly so.
+  /// Steps of the ascent of an interval that was ascended whole, or nearly so.
   static constexpr int stepsOfHalves = 12;
 
   void listChoices(const StageTable &table, bool wholeModelGroups);

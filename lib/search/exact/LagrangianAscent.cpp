@@ -31,7 +31,7 @@ void Lagrangian::improveTime(Interval &interval, int steps) {
   interval.time.bound += base;
 }
 
-/// Where it matters.
+/// Improves the bound on cost if it matters.
 void Lagrangian::improveCost(Interval &interval, int steps) {
   if (!costMatters || interval.leastTime() >= timeLimit || interval.isEmpty())
     return;
@@ -137,7 +137,7 @@ Charges Lagrangian::costCharges(const Interval &interval,
   return chargesOf(multipliers, secondCharge(interval, multipliers), /*countsMoney=*/true);
 }
 
-/// What Σ τ and exposed synchronisation may take in an iteration of the interval where one stage
+/// The most Σ τ and exposed synchronisation of an iteration of the interval in which one stage
 /// takes `slowest`.
 double Lagrangian::fillTime(const Interval &interval, double slowest) const {
   return longestOf(interval) * (1 + 1e-9) - (microBatches - 1) * slowest;
@@ -171,7 +171,7 @@ std::vector<double> Lagrangian::surplus(const ArcPath &path, double fillTime) co
   return result;
 }
 
-/// What the resources that `partial` leaves are worth.
+/// The value of the resources that `partial` leaves.
 double Lagrangian::refund(const Interval &interval, const std::vector<double> &multipliers,
                           const PartialPlacement &partial) const {
   double sum = resources.refund(multipliers, partial);

@@ -67,7 +67,7 @@ void Lagrangian::dropBeforeIntervals() {
     choices.push_back(plain[choice]);
 }
 
-/// Of slowest stages, with all choices that it may have.
+/// The interval of slowest stages, with all choices that it may have.
 Interval Lagrangian::intervalOf(double low, double high) const {
   const LagrangianBounds none{std::vector<double>(resources.count() + 1, 0)};
   Interval interval{low, high, 0, infinity, none, none};
@@ -102,7 +102,7 @@ bool Lagrangian::isSolved(const Interval &interval) const {
          (costMatters && interval.cost.bound >= costLimit);
 }
 
-/// Those intervals need no bounds of their own.
+/// Drops solved intervals, which need no bounds of their own.
 void Lagrangian::dropSolved() {
   for (const Interval &interval : intervals) {
     if (!isSolved(interval) || interval.isEmpty())

@@ -12,7 +12,7 @@ using namespace llvm;
 namespace heterplan {
 
 namespace {
-/// What is near enough to a limit to be looked at.
+/// The tolerance within which a placement at a limit is still examined.
 constexpr double tolerance = 1 + 1e-9;
 } // namespace
 
@@ -36,7 +36,7 @@ std::vector<double> Lagrangian::leastBehind(const Interval &interval,
   return least;
 }
 
-/// Those that take longer than the interval allows.
+/// Drops choices that take longer than the interval allows.
 void Lagrangian::dropChoices(Interval &interval) const {
   erase_if(interval.choices, [&](int i) { return !mayTake(choices[i], interval); });
 }
@@ -92,7 +92,7 @@ void Lagrangian::fixChoices(Interval &interval) const {
   });
 }
 
-/// Of an interval that is not solved: sorts the choices that a placement of interest may have.
+/// Sorts the choices of an unsolved interval that an improving placement may have.
 void Lagrangian::rankChoices(Interval &interval) {
   fixChoices(interval);
   interval.ranked.clear();
@@ -118,7 +118,7 @@ void Lagrangian::rankChoices(Interval &interval) {
     finishEnd();
 }
 
-/// Those that no interval has, where they are most: they take much memory.
+/// Frees the choices that no interval has, if they are most: they take much memory.
 void Lagrangian::forgetChoices() {
   std::vector<int> now(choices.size(), -1); // by choice
   for (std::vector<Interval> *some : {&intervals, &aside})

@@ -228,7 +228,7 @@ double NeighbourPaths::fill(size_t state) const {
                                                               : memory.fills[end.first + place];
 }
 
-/// Of `least`, what lies before a stage that ends in `state`; `first`: where its side begins.
+/// The part of `least` before a stage that ends in `state`; `first`: where its side begins.
 double NeighbourPaths::before(const std::vector<double> &least, const StageArc &stage, size_t first,
                               size_t state) const {
   const size_t place = interest.placeOf(stage.begin, interest.all()->before(state, stage.option));

@@ -17,7 +17,7 @@ float roundedDown(double value) {
              : std::nextafter(nearest, -std::numeric_limits<float>::infinity());
 }
 
-/// What a stage adds to a mixture by itself.
+/// The share of a stage itself in a mixture.
 double mixed(double time, double forward, int mixture) {
   return (mixture * time + (fillOnly - mixture) * forward) / fillOnly;
 }

@@ -1,9 +1,9 @@
-// Of the layers before a cut a path has two figures that count for what is behind: its fill, Σ τ
-// with the synchronisation that stays exposed, and Σ forward. With a stage behind them that
-// synchronises for s seconds they take max(fill, s + forward). The least fill and the least forward
-// time are often of different paths, which tells little of that. So the least of their mixtures are
-// kept, too, λ·fill + (1−λ)·forward for some λ: for one and the same path, max(fill, s + forward) ≥
-// λ·fill + (1−λ)·(s + forward).
+// Mixtures of the two figures of a path over the layers before a cut that matter behind it: its
+// fill, Σ τ with the synchronisation that stays exposed, and Σ forward. With a stage behind them
+// that synchronises for s seconds the path takes max(fill, s + forward). The least fill and the
+// least forward time often belong to different paths, so both together are a weak bound. Therefore
+// the table also keeps the least of their mixtures, λ·fill + (1−λ)·forward for some λ: for one and
+// the same path, max(fill, s + forward) ≥ λ·fill + (1−λ)·(s + forward).
 #pragma once
 
 #include "search/exact/StateLoops.h"
@@ -47,7 +47,7 @@ public:
   /// Adds a stage to `count` places from `place` of `before` on, for those from `own` on.
   void addStage(const Addition<double> &added, const MixtureTable &before, size_t place, size_t own,
                 size_t count);
-  /// Likewise what crosses a boundary.
+  /// Adds the transfers across a boundary.
   void addTransfer(double receive, double gradient, const MixtureTable &before, size_t place,
                    size_t own, size_t count);
 

@@ -104,7 +104,7 @@ void StatePaths::addTransfers(int position) {
   });
 }
 
-/// Of what is left behind a position, with what crosses it.
+/// The time left behind a position, including the transfers across it.
 void StatePaths::takeTransfers(int position) {
   const size_t count = interest.count(position);
   overTransfers(position, [&](const LeastTransfers::Boundary &times, size_t to, size_t from) {

@@ -16,16 +16,16 @@ namespace heterplan {
 /// Bounds by stages whose transfers take the least that they do between groups of such types.
 class StatePaths {
 public:
-  /// What is solved, kept from one object to the next: to get so much memory takes longer than to
-  /// fill it.
+  /// Memory of a solution, kept from one object to the next: allocating so much takes longer than
+  /// filling it.
   struct Memory {
     /// By position, kind behind it and state of interest: of the layers before, with the transfers
     /// there.
     std::vector<float> fills, forwards;
     /// By position, kind before it and state of interest: without those transfers.
     std::vector<float> endingFills, endingForwards;
-    /// What the layers behind may take: likewise by the kind before a position, and by the kind
-    /// behind it, with the transfers there.
+    /// Time left for the layers behind: by the kind before a position, and by the kind behind it,
+    /// including the transfers there.
     std::vector<float> left, leftBehind;
     StatesOfInterest::Memory segments; // of the stage in hand
   };
@@ -43,8 +43,8 @@ public:
                ? std::numeric_limits<double>::infinity()
                : double(memory.fills[behind.at(positions - 1, 0) + of]) * (1 - rounding());
   }
-  /// Those of `stages` that a path has which takes less than `below` seconds in each stage and, in
-  /// some state, at most `limits` of it in all. After `solve` for at least these.
+  /// The members of `stages` that lie on a path which takes less than `below` seconds in each stage
+  /// and, in some state, at most `limits` of it in all. Call `solve` for at least these before.
   std::vector<StageArc> within(llvm::ArrayRef<StageArc> stages, double below,
                                const std::vector<double> &limits);
   /// The states that such paths have. After `within`.
@@ -53,10 +53,10 @@ public:
   int64_t work() const { return looked; }
 
 private:
-  /// Of sums of so many figures, as a share.
+  /// The relative rounding error of sums of so many figures.
   double rounding() const { return 4 * double(positions) * std::numeric_limits<float>::epsilon(); }
-  /// Where the states of interest lie in memory, by position and kind; only of kinds that stages
-  /// have there.
+  /// Places of the examined states in memory, by position and kind; only kinds that stages have
+  /// there.
   struct Places {
     int kinds = 0;
     std::vector<size_t> first; // `none`: no stage has the kind

@@ -16,25 +16,26 @@ namespace heterplan {
 
 namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
-/// What is as near to a limit as this is no better: times of stages are rounded in favour of
-/// bounds.
+/// A value this near to a limit is no improvement: times of stages are rounded in favour of bounds.
 constexpr double tolerance = 1 - 1e-11;
-/// Of the stages of a range; with a budget, of which multipliers tell less than states do, so that
-/// the halves of a range have almost as many stages as all of it.
+/// The most states of a range. With a budget multipliers are weaker than states, so that the halves
+/// of a range have almost as many stages as all of it.
 constexpr size_t statesOfRange = 50'000'000, statesOfRangeInBudget = 200'000'000;
-/// Of a range: then the rest of a band is passed over, too.
+/// The most misses of a range, after which the rest of a band is passed over, too.
 constexpr int mostMisses = 16;
-/// Of as many states as are looked at where they are not rounded: 22 levels of three types, which
-/// told enough in trials (docs/experiments/gaps.md).
+/// Rounded states, as a share of the most unrounded ones: 22 levels of three types, which sufficed
+/// in trials (docs/experiments/gaps.md).
 constexpr double shareOfRounded = 0.55;
 /// A bound is solved again for the limit that it gives, where that is less than this share of the
 /// one before.
 constexpr double worthSolving = 0.97;
 /// Solves of a band before it is divided, unless there are few states.
 constexpr int patience = 4;
-/// Of the longest iteration of interest: a band in which slowest stages differ by less is narrow.
+/// A band is narrow if its slowest stages differ by less than this share of the longest improving
+/// iteration.
 constexpr double narrow = 2e-3;
-/// Likewise, of those that are passed over where the bound is below what any placement takes.
+/// The width of a band, as a share of the longest improving iteration, that is passed over if the
+/// bound is below every placement.
 constexpr double passedOver = 5e-4, passedOverOfRounded = 2e-3;
 
 /// As the iteration model has them (cost/IterationRules.h).
@@ -199,8 +200,8 @@ std::vector<StageArc> StateSearch::modesOf(ArrayRef<StageArc> stages) {
   return result;
 }
 
-/// Those that take less than `below` and keep as many micro-batches as the fewest stages have
-/// behind them that do.
+/// Stages that take less than `below` and keep as many micro-batches as the fewest stages behind
+/// them that do.
 std::vector<StageArc> StateSearch::thatMayStand(ArrayRef<StageArc> stages, double below) const {
   const int last = int(evaluator.space.positions.size()) - 1;
   std::vector<int> fewest(last + 1, microBatches); // stages behind a position
@@ -277,7 +278,8 @@ void StateSearch::settle(ArrayRef<StageArc> all, const StatesOfInterest &known, 
   settleWithin(kept, bounds.statesWithin(), band, fill);
 }
 
-/// What the bound leaves, which says what each state takes at least; in halves where that is much.
+/// Settles the remainder of the bound, which is the least of each state; in halves if the remainder
+/// is large.
 void StateSearch::settleWithin(ArrayRef<StageArc> stages, const StatesOfInterest &interest,
                                Band band, function_ref<double(size_t)> fill) {
   const size_t size = NeighbourPaths::additions(evaluator.space, interest, stages);
@@ -318,9 +320,10 @@ double StateSearch::settleExactly(ArrayRef<StageArc> stages, const StatesOfInter
   return band.below;
 }
 
-/// Offers the placements that `neighbours` has found, as long as they are of interest. Returns the
-/// slowest stage from which on nothing else is, or what is has been noted. That is so of other
-/// states, too, that take as long at least, may take no longer by now and cost no less.
+/// Offers the placements that `neighbours` has found, as long as they can improve the incumbent.
+/// Returns the slowest stage from which on no other placement can, or the improving ones have been
+/// noted. The same holds for other states that take at least as long, may take no longer by now and
+/// cost no less.
 double StateSearch::shorten(const NeighbourPaths &neighbours, ArrayRef<StageArc> stages,
                             Band band) {
   double next = band.low;
@@ -343,7 +346,8 @@ double StateSearch::shorten(const NeighbourPaths &neighbours, ArrayRef<StageArc>
   }
 }
 
-/// Of the states with which placements faster than `next` are of interest, the one with most time.
+/// The state with the most time among those in which placements faster than `next` can improve the
+/// incumbent.
 std::optional<size_t> StateSearch::decidingState(const NeighbourPaths &neighbours,
                                                  ArrayRef<char> isDone, double next) const {
   std::optional<size_t> deciding;

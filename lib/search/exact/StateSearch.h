@@ -27,7 +27,8 @@ struct Incumbent {
 
   /// Takes `other`, which evaluates so, where it is better.
   void take(Placement other, const Evaluation &evaluation);
-  /// Likewise, if it is a plan; its figures, if devices, memory and pins allow it.
+  /// Offers a placement; returns its figures if it is a plan, that is, if devices, memory and pins
+  /// allow it.
   std::optional<Evaluation> offer(Evaluator &evaluator, Placement other);
 };
 
@@ -59,7 +60,7 @@ public:
   /// Least objective by the formula of the placements found that take longer, as they wait.
   double leastMisjudged() const { return misjudged; }
   bool isOver() const { return budget.interrupted() || looked / statesPerWork > budget.left(); }
-  /// Of a range that is looked at as one.
+  /// The most stages of a range that is examined as one.
   size_t mostStages() const;
 
 private:

@@ -72,7 +72,7 @@ ArrayRef<StatesOfInterest::Segment> StatesOfInterest::segments(int begin, int en
   return memory.segments;
 }
 
-/// What of `segment`, in a row, leads from `before` to `behind`.
+/// Adds the part of `segment`, in a row, that leads from `before` to `behind`.
 void StatesOfInterest::addSegment(Segment segment, const Run &before, const Run &behind,
                                   std::vector<Segment> &segments) {
   const size_t skip = std::max(behind.first - std::min(behind.first, segment.behind),

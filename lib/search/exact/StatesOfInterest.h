@@ -25,7 +25,8 @@ public:
   static StatesOfInterest all(std::shared_ptr<const DeviceStates> states, int positions);
   /// The next position: of the states those that are of interest, and some between them.
   void addPosition(llvm::ArrayRef<char> areOfInterest);
-  /// Likewise, `areOfInterest` by place among what `others` have at the position.
+  /// Adds a position of `others`; `areOfInterest` marks the states to keep by their place among
+  /// those that `others` has at the position.
   void addPositionOf(const StatesOfInterest &others, llvm::ArrayRef<char> areOfInterest);
 
   const std::shared_ptr<const DeviceStates> &all() const { return states; }
@@ -35,19 +36,19 @@ public:
   size_t placeOf(int position, size_t state) const;
 
   using Segment = DeviceStates::Segment; // of places at two positions
-  /// What is known of the stage that was asked for last, if any.
+  /// The cached answer for the stage of the last query, if any.
   struct Memory {
     int begin = -1, end = -1, option = -1;
     std::vector<Segment> segments;
     /// Before it is of another object.
     void forget() { begin = -1; }
   };
-  /// Where a stage on `option` leads from position `begin` to `end`: to all that do not cost too
-  /// much, maybe to others. They are of the states, or in `memory`, which is of this object.
+  /// Segments to which a stage on `option` leads from position `begin` to `end`: all that do not
+  /// cost too much, maybe others. They are of the states, or in `memory`, which is of this object.
   llvm::ArrayRef<Segment> segments(int begin, int end, int option, Memory &memory) const;
 
 private:
-  /// Of one row.
+  /// A run of states of one row.
   struct Run {
     size_t row, first, last; // states [first, last) of the row
     size_t place;            // of the first one

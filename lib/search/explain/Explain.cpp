@@ -78,8 +78,9 @@ Expected<std::optional<Constraints>> Explainer::provenConflict() {
   return result;
 }
 
-/// Drops one constraint after the other as long as there is still no plan. What is left cannot hold
-/// together, which is proven if that of any of them is, and no part of it is to spare.
+/// Drops one constraint after the other as long as there is still no plan. The remaining
+/// constraints are in conflict. The conflict is proven if the conflict of any of them is, and
+/// minimal.
 Error Explainer::findConflict() {
   Expected<std::optional<Constraints>> proof = provenConflict();
   if (!proof)

@@ -40,7 +40,7 @@ struct Explanation {
   std::vector<std::string> notReached;
 };
 
-/// What a question needs: whether there is a plan, or the best one.
+/// The effort of a question: whether there is a plan, or the best one.
 struct Effort {
   enum Kind { AnyPlan, BestPlan };
   Effort(Kind kind, int64_t mostWork = std::numeric_limits<int64_t>::max())

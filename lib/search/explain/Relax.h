@@ -41,7 +41,7 @@ struct Relaxed {
   Problem problem;
 };
 
-/// What a relaxation starts from.
+/// The inputs of a relaxation.
 struct RelaxInputs {
   const Problem &asked;  // with the constraint as the user stated it
   Constraint constraint; // of asked.request

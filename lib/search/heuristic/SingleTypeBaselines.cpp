@@ -1,5 +1,5 @@
-// What people do without a search, as HeterPS compares with: everything on CPUs, everything on
-// GPUs, and the sparse layers on CPUs with the rest on GPUs.
+// Baselines without a search, as HeterPS uses them: everything on CPUs, everything on GPUs, and the
+// sparse layers on CPUs with the rest on GPUs.
 #include "search/placement/SearchBudget.h"
 #include "search/placement/Strategy.h"
 #include "search/provision/Provisioning.h"

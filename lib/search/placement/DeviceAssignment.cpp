@@ -47,7 +47,7 @@ void divide(const Placement &placement, Chain chain, int type, ArrayRef<DeviceRe
   }
 }
 
-/// What is placed in one go: whole nodes, or a piece of one.
+/// A unit of placement: whole nodes, or a piece of one.
 struct Piece {
   Chain stages;
   int devices, slots;
@@ -92,7 +92,7 @@ NodeItem::Kind kindOf(const Cluster &cluster, const Placement &placement, Chain 
   return staysApart(cluster, group) ? NodeItem::Kind::Apart : NodeItem::Kind::Single;
 }
 
-/// What `chain` has of `types`.
+/// Items of `types` in `chain`.
 std::vector<NodeItem> itemsOf(const Cluster &cluster, const Placement &placement, Chain chain,
                               ArrayRef<int> types) {
   std::vector<NodeItem> items;
@@ -114,7 +114,7 @@ std::vector<NodeItem> itemsOf(const Cluster &cluster, const Placement &placement
   return items;
 }
 
-/// Of `types`: those of several first, then the largest.
+/// Chain items of `types`: items of several types first, then the largest.
 std::vector<ChainItem> chainItemsOf(const Cluster &cluster, const Placement &placement,
                                     ArrayRef<int> types) {
   std::vector<ChainItem> items;
@@ -142,7 +142,7 @@ std::vector<int> typesTogether(const Cluster &cluster, const Placement &placemen
   return {together.begin(), together.end()};
 }
 
-/// Of `types`, by node: the devices, in the order of both.
+/// Devices of `types`, by node, in the order of both.
 using TypedDevices = std::vector<std::vector<std::vector<DeviceRef>>>;
 
 TypedDevices devicesByNode(const Cluster &cluster, ArrayRef<int> types) {
@@ -158,7 +158,7 @@ TypedDevices devicesByNode(const Cluster &cluster, ArrayRef<int> types) {
   return devices;
 }
 
-/// Where stages of several types find room.
+/// Packs stages of several types into nodes; none if there is no room.
 std::optional<PackedItems> packTogether(ArrayRef<NodeItem> items, ArrayRef<int> types,
                                         const TypedDevices &devices) {
   std::vector<std::vector<int>> nodes;
@@ -200,7 +200,7 @@ void assignTogether(const Cluster &cluster, const Placement &placement, ArrayRef
       }
 }
 
-/// Of one type, the largest first.
+/// Packs the items of one type, the largest first.
 std::optional<std::vector<std::vector<int>>> pack(const Cluster &cluster,
                                                   ArrayRef<NodePiece> pieces) {
   int type = pieces.front().type, inNode = devicesPerNode(cluster, type);
@@ -235,7 +235,7 @@ void assignPacked(const Cluster &cluster, const Placement &placement, int type,
     }
 }
 
-/// Likewise as they fill nodes.
+/// Assigns devices to stages that fill nodes.
 void assignFilling(const Cluster &cluster, const Placement &placement, int type, int perNode,
                    std::vector<std::vector<DeviceRef>> &assigned) {
   std::vector<DeviceRef> devices = devicesOf(cluster, type);

@@ -9,8 +9,8 @@
 
 namespace heterplan {
 
-/// For each stage of `placement` the devices of its group, type by type in group order. Where
-/// stages fill nodes they are taken node by node, largest groups first; elsewhere as they find room
+/// For each stage of `placement` the devices of its group, type by type in group order. Stages that
+/// fill nodes take them node by node, largest groups first; other stages take any room
 /// (NodePacking). `rooms` is that of the SearchSpace. The placement must fit the cluster.
 std::vector<std::vector<DeviceRef>>
 assignDevices(const Cluster &cluster, const Placement &placement, llvm::ArrayRef<TypeRoom> rooms);
@@ -20,8 +20,8 @@ assignDevices(const Cluster &cluster, const Placement &placement, llvm::ArrayRef
 void stateNodeSharing(const Cluster &cluster, llvm::ArrayRef<std::vector<DeviceRef>> devices,
                       Placement &placement);
 
-/// Those of `placement` for which it matters in which nodes they are: of types of which stages lie
-/// in one node with those of other types all, first.
+/// Items of `placement` whose nodes matter: items of types that some stage combines with other
+/// types in one node come first.
 std::vector<NodeItem> nodeItemsOf(const Cluster &cluster, const Placement &placement,
                                   llvm::ArrayRef<TypeRoom> rooms);
 /// Whether they find room.

@@ -62,8 +62,8 @@ Evaluator::Evaluator(const Problem &problem, std::vector<int> cuts)
     : problem(problem), space(problem, std::move(cuts)), rules(space.rules), stages(problem, space),
       cuts(stages.costs.cuts) {}
 
-/// What the schedule depends on: for each type the times of its largest share, and of others that
-/// may be slower. None where one share is the slowest in both passes.
+/// Replicas on which the schedule depends: for each type the replica with its largest share, and
+/// others that may be slower. Empty if one replica is the slowest in both passes.
 std::vector<Replica> Evaluator::slowestOfEachType(const PlacedStage &placed,
                                                   const StageEvaluation &run,
                                                   const BatchSplit &split) {
@@ -173,7 +173,7 @@ void Evaluator::fillTransfers(const Placement &placement, Evaluation &evaluation
   }
 }
 
-/// What an iteration pays for boundaries between zones.
+/// The price of an iteration for boundaries between zones.
 Dollars Evaluator::trafficOf(const Placement &placement) const {
   Dollars sum{};
   const MicroBatches samples{problem.request.globalBatch, placement.microBatches};

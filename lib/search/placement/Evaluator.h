@@ -1,5 +1,5 @@
-// What a placement takes, costs and needs. Strategies propose, the Evaluator says what that is
-// worth, by the model that ir/Plan.h states.
+// The time, the cost and the memory of a placement. Strategies propose placements and the Evaluator
+// evaluates them, by the model that ir/Plan.h states.
 #pragma once
 
 #include "search/placement/NodePacking.h"
@@ -28,7 +28,7 @@ struct PlacedStage {
   }
 };
 
-/// What a strategy decides. Stages in order of the layers, covering all of them.
+/// The decisions of a strategy. Stages in order of the layers, covering all of them.
 struct Placement {
   std::vector<PlacedStage> stages;
   int microBatches = 1;
@@ -89,7 +89,7 @@ public:
   /// `placement` with the simplest execution mode of each stage with which the objective is the
   /// same, up to rounding.
   Placement simplifyModes(Placement placement);
-  /// Likewise with stages of several types.
+  /// Keeps stages of several types together in one node.
   Placement keepTogether(Placement placement);
   /// Objective of a time and price, in the units of Evaluation::objective.
   double objectiveOf(Seconds iteration, DollarsPerHour price) const;

@@ -190,7 +190,7 @@ void Packings::listFamilies(const Cluster &cluster) {
   numberOf(std::move(whole));
 }
 
-/// Of several types: whether it is known what they leave together.
+/// For several types: whether their packings are kept together.
 bool Packings::isKept(ArrayRef<int> family) const {
   return family.size() > 1 && space.listsMixed &&
          none_of(family, [&](int type) { return space.rooms[type].perNode > 0; });
@@ -282,7 +282,7 @@ int Packings::withChain(int packing, int type, int chain) {
   return entry->second = numberOf(std::move(left));
 }
 
-/// What `pieces` leave of `packing`; −1: there is no room for them.
+/// The packing after `pieces` are placed in `packing`; −1 if there is no room for them.
 int Packings::place(int packing, ArrayRef<NodePiece> pieces) {
   Left left = all[packing];
   for (const NodePiece &piece : pieces) {
@@ -297,7 +297,7 @@ int Packings::place(int packing, ArrayRef<NodePiece> pieces) {
   return numberOf(std::move(left));
 }
 
-/// Likewise of pieces of one family, each in one node, but not all in the same.
+/// The packing after pieces of one family are placed, each in one node, but not all in the same.
 int Packings::placeApart(int packing, ArrayRef<NodePiece> pieces) {
   Left left = all[packing];
   std::set<Room> &own = left[familyIndex[pieces.front().type]];

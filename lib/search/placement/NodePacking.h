@@ -25,9 +25,9 @@ struct NodePiece {
   bool operator==(const NodePiece &other) const { return key() == other.key(); }
 };
 
-/// What is placed in one go: pieces of one type each.
+/// A unit of placement: pieces of one type each.
 struct NodeItem {
-  /// Of several pieces: Together lie in one node, Apart may not all lie in one.
+  /// The relation of several pieces: Together lie in one node, Apart may not all lie in one.
   enum class Kind { Single, Together, Apart };
   std::vector<NodePiece> pieces;
   Kind kind = Kind::Single;
@@ -41,24 +41,26 @@ struct NodeItem {
 std::optional<std::vector<std::vector<int>>> packNodes(llvm::ArrayRef<NodePiece> pieces, int nodes,
                                                        int inNode, int64_t steps = 0);
 
-/// Likewise of `items` of several types: by item, piece and node. `nodes`: of each node the devices
-/// of each of `types`.
+/// The packing of `items` of several types: by item, piece and node. `nodes`: the devices of each
+/// of `types` in each node.
 using PackedItems = std::vector<std::vector<std::vector<int>>>;
 std::optional<PackedItems> packNodes(llvm::ArrayRef<NodeItem> items, llvm::ArrayRef<int> types,
                                      std::vector<std::vector<int>> nodes, int64_t steps = 0);
 
-/// What stages leave of the nodes of free types, by number: 0 is all of it. Of each type, or of
-/// types that share nodes (NodeChains), it is all that may be left, as the stages may lie in
-/// several ways. Types that share nodes are left out where stages fill the nodes of one, or are
-/// many.
+/// Free devices in the nodes of free types, by number: 0 is all of them. For each type, or for
+/// types that share nodes (NodeChains), a packing holds every possible remainder, as the stages may
+/// lie in several ways. Types that share nodes are excluded if stages fill the nodes of one, or if
+/// there are many such types.
 class Packings {
 public:
   /// `space` outlives this.
   Packings(const Cluster &cluster, const SearchSpace &space);
 
-  /// What option `option` of the space leaves of `packing`; −1 where there is no room for it.
+  /// The packing after option `option` of the space is placed in `packing`; −1 if there is no room
+  /// for it.
   int with(int packing, int option);
-  /// Likewise of stages in one node that have `chain` of the types that share it with `type`.
+  /// The packing after stages are placed in one node that have `chain` of the types that share it
+  /// with `type`.
   int withChain(int packing, int type, int chain);
   /// Whether whatever finds room in `b` finds room in `a`.
   bool holds(int a, int b);

@@ -130,7 +130,7 @@ std::vector<TableShards> PlanBuilder::tablesOf(const PlacedStage &placed,
   return result;
 }
 
-/// Of the devices of `stage`, whose replicas and tables are known.
+/// States the memory of the devices of `stage`, whose replicas and tables are known.
 void PlanBuilder::stateMemory(const StageEvaluation &run, const PlacedStage &placed, int inFlight,
                               Stage &stage) {
   MicroBatches microBatches{problem.request.globalBatch, placement.microBatches};

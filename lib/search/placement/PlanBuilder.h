@@ -11,11 +11,12 @@ Plan planFor(const Problem &problem);
 /// Takes into the memory of `stage` a device of `type` that holds `tensors` of it.
 void stateNeed(Bytes tensors, const DeviceType &type, Stage &stage);
 
-/// What a plan whose time and cost are filled in is worth, and the proven `bound` on that, both in
-/// the units of Plan::objectiveValue. Where it is `optimal`, the bound is the value.
+/// States the objective value of a plan whose time and cost are filled in, and the proven `bound`
+/// on it, both in the units of Plan::objectiveValue. If the plan is `optimal`, the bound is the
+/// value.
 void stateWorth(Plan &plan, double bound, bool optimal);
 
-/// States where the `times` of `plan`, whose iteration is known, come from, and its interval. Where
+/// States the provenance of the `times` of `plan`, whose iteration is known, and its interval. If
 /// nothing takes time, all of it counts as modelled.
 void stateProvenance(const TimeSum &times, Plan &plan);
 

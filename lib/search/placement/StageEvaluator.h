@@ -12,7 +12,7 @@
 
 namespace heterplan {
 
-/// Where a stage stands in a pipeline.
+/// The place of a stage in a pipeline.
 struct StagePlace {
   bool isLast = true; // no stage follows
   int inFlight = 1;   // micro-batches that it keeps at a time
@@ -31,7 +31,8 @@ struct StageEvaluation {
   std::vector<std::vector<int64_t>> shares;
 };
 
-/// Of a micro-batch, by type of a group, largest first; empty: those that take least.
+/// Samples of a micro-batch on each device, grouped by the type of a group, largest first. Empty:
+/// use the fastest split.
 using Shares = llvm::ArrayRef<std::vector<int64_t>>;
 
 class StageEvaluator {
@@ -103,8 +104,8 @@ private:
     std::vector<double> tableParts;           // as StageOption::tableParts
     bool isLimited = false;
   };
-  /// Those of stages that end at `end`, on groups with as many devices of each type as `counts`,
-  /// which differ only in how these lie; by where they begin and how they run.
+  /// Balanced stages that end at `end`, on groups with as many devices of each type as `counts`
+  /// that lie differently; by their beginning and their execution mode.
   struct BalancedRow {
     llvm::SmallVector<std::pair<int, int>, 2> counts;
     int end = -1, microBatches = 0;

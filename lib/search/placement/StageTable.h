@@ -15,8 +15,8 @@
 
 namespace heterplan {
 
-/// What placements of interest take at most: seconds of an iteration, and price · iteration in
-/// dollars per hour · seconds.
+/// Upper limits that a stage must meet to improve the incumbent: seconds of an iteration, and price
+/// · iteration in dollars per hour · seconds.
 struct StageLimits {
   double iteration = std::numeric_limits<double>::infinity();
   double paid = std::numeric_limits<double>::infinity();
@@ -25,7 +25,7 @@ struct StageLimits {
   /// Says that the table is no longer of use: it is left as it is then.
   std::function<bool()> isOver = {};
 
-  /// What layers before `begin` and from `end` on add.
+  /// The least that the layers before `begin` and from `end` on add.
   double besides(int begin, int end) const {
     return before.empty() ? 0 : before[begin] + before.back() - before[end];
   }
@@ -104,7 +104,7 @@ private:
   const StageTimes absent;
   std::vector<StageOption> fastest;          // by option: in its fastest mode
   std::vector<LeastTransfer> before, behind; // by option, on these sides
-  /// Of estimates, by micro-batches in flight.
+  /// Exact times of estimated stages, by micro-batches in flight.
   llvm::DenseMap<std::pair<size_t, int>, llvm::SmallVector<StageTimes, 2>> exact;
   bool severalModes = false;
 };

@@ -174,7 +174,7 @@ Error PlacementReader::readCount(const YamlEntry &entry, std::vector<int> &inNod
   return Error::success();
 }
 
-/// Of the node classes `types` the first with so many devices in its nodes.
+/// Takes the first of the node classes `types` that has so many devices in its nodes.
 Error PlacementReader::takeNodes(const YamlEntry &entry, ArrayRef<int> types, ArrayRef<int> inNodes,
                                  StatedStage &stage) {
   int count = std::accumulate(inNodes.begin(), inNodes.end(), 0);
@@ -194,8 +194,8 @@ Error PlacementReader::takeNodes(const YamlEntry &entry, ArrayRef<int> types, Ar
          << "no " << nodes << " nodes that are alike have so many '" << entry.key << "' left";
 }
 
-/// Of the node classes `types` the smallest that still holds all; else those that hold most first.
-/// What is too much is taken of the last one, so that it is missed there.
+/// Takes the smallest of the node classes `types` that holds all devices; else several classes,
+/// largest first. A missing device is missing in the last class.
 void PlacementReader::takeDevices(std::vector<int> types, int count, StatedStage &stage) {
   auto holdsLess = [&](int a, int b) { return left[a] < left[b]; };
   std::stable_sort(types.begin(), types.end(), holdsLess);
@@ -316,7 +316,7 @@ Expected<Placement> PlacementReader::placement() const {
   return result;
 }
 
-/// What leaves zones is charged for boundaries alone.
+/// Traffic between zones is charged for boundaries only.
 Error verifyZones(const Placement &placement, const Cluster &cluster) {
   for (size_t i = 0; chargesTraffic(cluster) && i < placement.stages.size(); ++i)
     if (!zoneOf(cluster, placement.stages[i].group))

@@ -1,4 +1,4 @@
-// What a strategy is: a class with a static `run`, one line in Strategies.def.
+// The interface of a strategy: a class with a static `run`, one line in Strategies.def.
 #pragma once
 
 #include "search/Search.h"
@@ -12,7 +12,7 @@ struct Solution {
   /// feasible. None: not this strategy's business.
   std::optional<double> bound;
   Termination termination = Termination::Limit;
-  /// What the strategy left out of the evaluator's space, in words.
+  /// Parts of the evaluator's space that the strategy omitted, as messages.
   std::vector<std::string> leftOut = {};
 };
 

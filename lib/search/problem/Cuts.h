@@ -1,4 +1,4 @@
-// Where a model may be cut into stages, and which of those places a search looks at.
+// The places at which a model may be cut into stages, and those of them that a search examines.
 #pragma once
 
 #include "search/problem/Problem.h"

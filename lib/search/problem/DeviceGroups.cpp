@@ -20,7 +20,7 @@ constexpr size_t mostTypesInSubsets = 6;
 constexpr size_t mostSpreads = 32;
 constexpr int mostFreeDevices = 64; // to look at them
 
-/// Of `count` devices in `nodes` nodes of `inNode` devices each.
+/// All spreads of `count` devices in `nodes` nodes of `inNode` devices each.
 SmallVector<Spread, 4> allSpreads(int count, int nodes, int inNode) {
   SmallVector<Spread, 4> spreads;
   for (int used = (count + inNode - 1) / inNode; used <= std::min(count, nodes); ++used)
@@ -258,8 +258,8 @@ void addScaledSubsets(const Cluster &cluster, ArrayRef<TypeRoom> rooms,
     }
 }
 
-/// Of each type that lies in unlike nodes every useful count above those of one class: the largest
-/// classes first, all of each but the last.
+/// Adds, for each type that lies in unlike nodes, every useful count above those of one class: the
+/// largest classes first, all devices of each but the last.
 void addAcrossClasses(const Problem &problem, ArrayRef<int> microBatches, ArrayRef<TypeRoom> rooms,
                       std::vector<GroupOption> &options) {
   std::map<std::string, std::vector<int>> classes;

@@ -23,23 +23,24 @@ struct GroupOption {
   bool wholeModelOnly = false; // considered for one-stage plans only
   /// The option of the same devices that shares its node with no other stage; maybe itself.
   int plain = -1;
-  /// Likewise with the same side before it, and behind it: to the stages there it looks the same.
+  /// The first option that looks the same to the stage before it, and to the stage behind it.
   int fromBefore = -1, fromBehind = -1;
 };
 
-/// What stages may have of the devices of a type.
+/// Devices of a type that are available to stages.
 struct TypeRoom {
   int available = 0;
   /// Devices of each of its nodes where a stage that uses one in part takes a piece of it, so that
   /// stages fill nodes (slotsFor); 0 elsewhere.
   int perNode = 0;
-  /// Where stages may have any devices of any of its nodes; 0 and 0 elsewhere.
+  /// Nodes of the type and devices in each, if stages may have any devices of any node; else 0 and
+  /// 0.
   int nodes = 0, inNode = 0;
 
   bool isFree() const { return nodes > 0; }
 };
-/// That of `type`, of which `available` may be used. Where `fillsNothing` it does not matter in
-/// which nodes devices are.
+/// The available devices of `type`, at most `available`. If `fillsNothing`, the nodes of the
+/// devices do not matter.
 TypeRoom roomOf(const Cluster &cluster, int type, int available, bool fillsNothing);
 
 /// All ways in which `count` devices may lie in the nodes of a type: one where it is not free.

@@ -7,9 +7,9 @@
 
 namespace heterplan {
 
-/// Micro-batches where costs are fitted to sizes and none are asked for: HeterPS measures layers at
-/// a small batch, so one that leaves a sample or two for each device of a type. Of those the ones
-/// that fill up the batch best.
+/// The number of micro-batches if costs are fitted to sizes and none is requested. HeterPS measures
+/// layers at a small batch, so candidates leave one or two samples for each device of a type; the
+/// candidate that fills the batch best is chosen.
 int steadyMicroBatches(const Problem &problem);
 
 /// The numbers of micro-batches that may be best, ascending: the fewest of each size, ⌈batch/b⌉ for

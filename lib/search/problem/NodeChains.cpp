@@ -9,7 +9,7 @@ using namespace llvm;
 namespace heterplan {
 
 namespace {
-/// Of a family of several types: bounds look at each chain at each cut.
+/// The most chains of a family of several types: bounds examine each chain at each cut.
 constexpr int64_t mostChains = 128;
 
 int smallestNode(const Cluster &cluster, int type) {

@@ -30,10 +30,10 @@ public:
   bool hasSeveralTypes(int type) const { return familyOf(type).size() > 1; }
   bool areOfOneFamily(int a, int b) const { return types[a].family == types[b].family; }
 
-  /// The chain of so many devices of `type`. Those of one family may be added, where fitTogether()
-  /// says that the sum finds room.
+  /// The chain of so many devices of `type`. Chains of one family may be added if fitTogether()
+  /// finds room for the sum.
   int chainOf(int type, int devices) const { return devices * types[type].stride; }
-  /// That of a group that may be in one: all of its types are of one family.
+  /// The chain of a group that may be in one: all of its types are of one family.
   int chainOf(const DeviceGroup &group) const;
   bool mayHold(const DeviceGroup &group) const;
   /// Devices of `type` in a chain of its family.

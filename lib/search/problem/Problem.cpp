@@ -85,7 +85,7 @@ Error verifySchedule(const Request &request) {
   return Error::success();
 }
 
-/// What leaves a zone is charged for boundaries of pipelines alone.
+/// Traffic that leaves a zone is charged for boundaries of pipelines only.
 Error verifyTraffic(const Problem &problem) {
   const Request &request = problem.request;
   const IterationRules &rules = rulesOf(request.iterationModel);
@@ -158,7 +158,7 @@ Error verifyDeviceLimits(const Problem &problem) {
   return Error::success();
 }
 
-/// Where each replica normalises by its own samples, replicas sum nothing within a pass.
+/// Removes in-pass all-reduces if each replica normalises by its own samples.
 void dropInPassAllReduces(LayerGraph &graph) {
   for (Layer &layer : graph.layers) {
     layer.inPassAllReduces = 0;

@@ -1,5 +1,5 @@
-// What is to be planned: a model, a cluster, a cost model and the user's constraints, checked
-// against each other. A Problem is immutable; strategies read it and price placements with an
+// The planning problem: a model, a cluster, a cost model and the user's constraints, checked
+// against each other. A Problem is immutable; strategies read it and evaluate placements with an
 // Evaluator.
 #pragma once
 
@@ -19,7 +19,7 @@ struct Problem {
   const CostModel *costs = nullptr; // outlives the problem
   Request request;
 
-  /// What a plan may use of a device of `type`; infinite where memory does not matter.
+  /// The memory of a device of `type` that a plan may use; infinite if memory does not matter.
   DeviceRoom roomOf(int type) const;
   /// Devices of `type` that a plan may use.
   int availableDevices(int type) const;
@@ -28,7 +28,7 @@ struct Problem {
     std::vector<int> types;
     int most;
   };
-  /// Those of the request that say more than availableDevices() of each class.
+  /// Limits of the request that are stricter than availableDevices() of each class.
   std::vector<SharedLimit> sharedLimits() const;
 
   /// Checks the request against model and cluster: batch positive, pins name a layer and a type,

@@ -19,12 +19,12 @@ namespace {
 constexpr size_t mostMicroBatchChoices = 128;
 /// With sparse tables every number of devices of a type up to this many is a choice of its own.
 constexpr int mostTableCounts = 16;
-/// Likewise where replicas may divide their state, of which more devices hold less each.
+/// Whether replicas may divide their state, of which more devices hold less each.
 bool mayShardState(const Request &request, const IterationRules &rules) {
   return rules.savesMemory() && request.shardState != StateSharding::None && !request.ignoreMemory;
 }
 
-/// Of a layer on a type with devices.
+/// Whether the time of any layer falls with more samples on a type with devices.
 bool anyTimesFall(const Problem &problem, ArrayRef<int> available) {
   for (size_t type = 0; type < available.size(); ++type)
     for (const Layer &layer : problem.graph.layers)
@@ -59,8 +59,8 @@ SearchSpace::SearchSpace(const Problem &problem, std::vector<int> cuts)
   nameWhatIsLeftOut(problem);
 }
 
-/// Where sizes are fitted, the first node classes of a type have all of its limit. Devices may be
-/// anywhere in their nodes where so few groups are possible that all are options.
+/// If sizes are fitted, the first node classes of a type have all of its limit. If so few groups
+/// are possible that all are options, devices may be anywhere in their nodes.
 void SearchSpace::listRooms(const Problem &problem) {
   sharedLimits = problem.sharedLimits();
   for (int type = 0; type < static_cast<int>(problem.cluster.types.size()); ++type)

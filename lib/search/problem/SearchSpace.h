@@ -13,7 +13,7 @@
 
 namespace heterplan {
 
-/// What a bound or "no plan" is about.
+/// The space of a bound or of "no plan".
 struct SearchedSpace {
   /// "pipelines" or "steady-state", with "-reduced" where plans were left out; see docs/formats.md.
   std::string name;
@@ -32,7 +32,7 @@ struct SearchSpace {
   std::vector<Problem::SharedLimit> sharedLimits;
   const IterationRules &rules;
   int minStages = 1, maxStages = 1;
-  /// What was left out of the plans that the name promises, in words; empty: nothing.
+  /// Parts of the promised space that the search omitted, as messages; empty for none.
   std::vector<std::string> leftOut;
   std::string countsLeftOut; // likewise, of the numbers of micro-batches
 
@@ -58,16 +58,16 @@ struct SearchSpace {
   bool mayShareNode(const DeviceGroup &group, const DeviceGroup &next) const;
   /// Whether a stage on `next` may follow one on `group`: they share a node both or neither.
   bool mayFollow(const DeviceGroup &group, const DeviceGroup &next) const;
-  /// Likewise behind the first option and before the second one, −1 where no stage is.
+  /// Whether option `next` may follow `option` in a pipeline; −1 stands for no stage.
   bool mayFollow(int option, int next) const;
   /// A stage as its neighbour on one side sees it.
   struct Face {
     int option = -1; // GroupOption::fromBefore, or fromBehind; −1: no stage is there
-    /// Where they share a node: what this stage and those behind it have of it (NodeChains).
+    /// The part of a shared node that this stage and the stages behind it have (NodeChains).
     int chain = 0;
     auto operator<=>(const Face &) const = default;
   };
-  /// Of a stage on `option` to the one before it, and to the one behind it.
+  /// The face of a stage on `option` towards the stage before it, and towards the one behind it.
   Face faceBefore(int option, int chain) const {
     return {options[option].fromBefore, options[option].group.besideBefore ? chain : 0};
   }
@@ -79,9 +79,10 @@ struct SearchSpace {
     return mayFollow(before.option, behind.option) &&
            (before.chain == 0 || before.chain == ownChains[before.option] + behind.chain);
   }
-  /// What may lie in the node of a stage on `option`, of it and of those behind it, ascending.
+  /// The possible chains in the node of a stage on `option`, of it and of the stages behind it,
+  /// ascending.
   llvm::ArrayRef<int> chainsOf(int option) const { return chainLists[option]; }
-  /// What it has itself.
+  /// The stage's own chain.
   int ownChain(int option) const { return ownChains[option]; }
   /// A chain within all of chainsOf(): what it leaves of the node is the most.
   int leastChain(int option) const;

@@ -1,4 +1,5 @@
-// What strategies that try assignments share: scores, the best one so far, work and randomness.
+// Common parts of strategies that try assignments: scores, the best one so far, work and
+// randomness.
 #pragma once
 
 #include "search/placement/SearchBudget.h"
@@ -24,7 +25,7 @@ public:
     Shortfall shortfall = {};
     double closestObjective = 0; // of the sizing that came closest; 0: of none
   };
-  /// Of the best sizing of `assignment`.
+  /// The best sizing of `assignment`.
   const Assessment &assess(const TypeAssignment &assignment);
   double score(const TypeAssignment &assignment) { return assess(assignment).objective; }
   /// Assignments that were sized; those that were known already are not counted.

@@ -28,7 +28,7 @@ template <typename Holds> double leastThat(double low, double high, Holds holds)
   return high;
 }
 
-/// Where the convex `value` is least in [low, high], by golden section.
+/// The minimiser of the convex `value` in [low, high], by golden section.
 template <typename Value> double minimum(double low, double high, Value value) {
   constexpr double golden = 0.6180339887498949;
   double a = high - golden * (high - low), b = low + golden * (high - low);

@@ -17,7 +17,7 @@ struct TypeAssignment {
   bool operator==(const TypeAssignment &) const = default;
 };
 
-/// What assignments are made of in one search space.
+/// The elements of an assignment in one search space.
 class AssignmentSpace {
 public:
   explicit AssignmentSpace(const Evaluator &evaluator);

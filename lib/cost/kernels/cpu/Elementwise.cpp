@@ -68,7 +68,7 @@ private:
   Broadcast shape;
 };
 
-/// Where with a mask that is no variable: values are kept where it is true.
+/// The operator Where with a constant mask: values are kept where it is true.
 class Choice : public Kernel {
 public:
   explicit Choice(const Call &call)

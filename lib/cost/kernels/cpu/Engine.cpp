@@ -44,7 +44,8 @@ std::string oneDnnVersion() {
          std::to_string(version->patch);
 }
 
-/// Of the OpenMP runtime that oneDNN was built with, whatever compiler builds this.
+/// Sets the threads of the OpenMP runtime that oneDNN was built with, whatever compiler builds
+/// this.
 void setThreads(int threads) {
   using SetThreads = void (*)(int);
   if (auto set = reinterpret_cast<SetThreads>(dlsym(RTLD_DEFAULT, "omp_set_num_threads")))

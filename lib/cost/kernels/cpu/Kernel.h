@@ -15,7 +15,7 @@ namespace heterplan::kernels::cpu {
 dnnl::memory::desc plain(const Dims &dims);
 const dnnl::engine &engine();
 
-/// What a kernel reads or writes; the gradient is empty where none is asked for.
+/// An operand of a kernel; the gradient is empty if none is needed.
 struct Slot {
   dnnl::memory value, gradient;
 };

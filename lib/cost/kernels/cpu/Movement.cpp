@@ -1,4 +1,4 @@
-// What moves values without computing, by reorders.
+// Operators that move values without computing, by reorders.
 #include "cost/kernels/Moves.h"
 #include "cost/kernels/cpu/Kernel.h"
 

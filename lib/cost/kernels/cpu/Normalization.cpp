@@ -6,7 +6,7 @@ namespace heterplan::kernels::cpu {
 namespace {
 const auto flags = dnnl::normalization_flags::use_scale | dnnl::normalization_flags::use_shift;
 
-/// What both have in common: scale and shift, statistics kept for the backward pass.
+/// Common parts of both normalisations: scale and shift, statistics kept for the backward pass.
 template <typename Forward, typename Backward> class Normalization : public Kernel {
 public:
   /// `shape` is how the primitive sees the data.

@@ -1,5 +1,5 @@
-// What cuDNN wants to be told of tensors and windows. It knows no fewer than two axes of windows:
-// one of a single element is added.
+// cuDNN's descriptors of tensors and windows. It knows no fewer than two axes of windows: one of a
+// single element is added.
 #pragma once
 
 #include "cost/kernels/cuda/Kernel.h"

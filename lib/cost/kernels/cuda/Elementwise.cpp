@@ -62,7 +62,7 @@ private:
   Walks walks;
 };
 
-/// Where with a mask that is no variable: values are kept where it is true.
+/// The operator Where with a constant mask: values are kept where it is true.
 class Choice : public Kernel {
 public:
   Choice(Context &context, const Call &call, const Walks &walks)

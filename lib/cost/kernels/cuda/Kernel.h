@@ -9,7 +9,7 @@
 
 namespace heterplan::kernels::cuda {
 
-/// What the kernels of an engine share.
+/// The context that the kernels of an engine share.
 struct Context {
   Device &device;
   Precision precision = Precision::Fp32;

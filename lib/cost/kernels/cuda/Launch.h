@@ -1,6 +1,6 @@
 // The shapes that all kernels of our own have: one thread for each element, one block for each row,
-// and sums. What is computed is a body, a value whose functions are called on the GPU. Compiled by
-// nvcc, or by any compiler with an emulation of threads (HETERPLAN_EMULATED_CUDA names its header).
+// and sums. A body, a value whose functions run on the GPU, does the computation. Compiled by nvcc,
+// or by any compiler with an emulation of threads (HETERPLAN_EMULATED_CUDA names its header).
 #pragma once
 
 #include "cost/kernels/cuda/Device.h"

@@ -1,4 +1,4 @@
-// What moves values without computing, by copies of boxes.
+// Operators that move values without computing, by copies of boxes.
 #include "cost/kernels/Moves.h"
 #include "cost/kernels/cuda/Kernel.h"
 

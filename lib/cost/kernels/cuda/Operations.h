@@ -36,8 +36,8 @@ void binaryGradient(Device &device, Format format, Binary function, bool ofLeft,
 /// c = mask ? a : b; the mask lies as c does.
 void choose(Device &device, Format format, int64_t count, const Walk &walk, const uint8_t *mask,
             const void *a, const void *b, void *c);
-/// What reaches a (`chosen`: where the mask is true) or b. Tensor 0 of `folding` is the mask and
-/// dc.
+/// Computes the gradient of a (`chosen`: where the mask is true) or of b. Tensor 0 of `folding` is
+/// the mask and dc.
 void chooseGradient(Device &device, Format format, bool chosen, const Folding &folding,
                     Buffer &scratch, const uint8_t *mask, const void *dc, void *gradient);
 

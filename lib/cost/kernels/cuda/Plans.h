@@ -1,5 +1,5 @@
-// What the host works out before it launches kernels: walks, foldings, sizes of grids, products as
-// cuBLAS wants them, paddings as cuDNN does. Pure functions.
+// Plans that the host makes before it launches kernels: walks, foldings, sizes of grids, products
+// as cuBLAS needs them, paddings as cuDNN does. Pure functions.
 #pragma once
 
 #include "cost/kernels/Broadcast.h"
@@ -44,7 +44,7 @@ ColumnProduct columnProductOf(const Dims &left, bool turnLeft, const Dims &right
 std::optional<std::vector<int>> paddingOf(const Windows &windows, const Dims &source,
                                           const Dims &target);
 
-/// What a search says of an algorithm.
+/// The measurement of an algorithm by a search.
 struct Candidate {
   int algorithm = 0;
   bool works = false;

@@ -20,7 +20,7 @@ struct Walk {
   int64_t dims[mostAxes] = {1};
   int64_t strides[mostTensors][mostAxes] = {};
 
-  /// Where element `index` of the box, counted row by row, lies in `tensor`.
+  /// The offset in `tensor` of element `index` of the box, counted row by row.
   HETERPLAN_ANYWHERE int64_t offset(int64_t index, int tensor) const {
     int64_t result = 0;
     for (int axis = axes - 1; axis > 0; --axis) {

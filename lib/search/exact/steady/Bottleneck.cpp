@@ -124,8 +124,8 @@ double BottleneckSearch::leastBottleneck() const {
   return std::max(least * (1 - 1e-9), std::numeric_limits<double>::min());
 }
 
-/// Where to look next: in the middle of what is far from the best plan; else where this price would
-/// just improve on it.
+/// The next price to try: the middle of the interval if it is far from the incumbent; else the
+/// price that would just improve on it.
 double BottleneckSearch::split(const Interval &interval) const {
   constexpr double close = 0.97, justBelow = 1 - 1e-10;
   if (std::isfinite(bestObjective) && interval.bound > close * bestObjective) {

@@ -1,4 +1,4 @@
-// Where CUDA's toolkit was not there to build with.
+// The engine of builds without CUDA's toolkit.
 #include "cost/kernels/cuda/Engine.h"
 
 #include "support/Diagnostic.h"
