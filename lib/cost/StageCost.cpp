@@ -96,7 +96,7 @@ void StageCosts::addSynchronization(LayerRange range, const StageOption &option,
     cost.synchronization += costs.tiedSum.time(tied);
 }
 
-/// Of a sample; rows that lie unevenly count as what the busiest device exchanges.
+/// Rows that a sample looks up. If rows lie unevenly, the exchange of the busiest device counts.
 TableRows StageCosts::lookupsOf(LayerRange range, const StageOption &option) const {
   TableRows rows = memory.lookups(range);
   if (option.tableParts.empty())

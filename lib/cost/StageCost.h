@@ -33,8 +33,8 @@ struct StageOption {
   /// By type of the group: the part of the rows of each sparse table that one device holds. Empty:
   /// the rows are divided evenly.
   std::vector<double> tableParts;
-  /// What it receives and sends where that is not all that crosses the cuts at its ends, since
-  /// other stages lie beside it.
+  /// The messages of a stage that receives or sends less than everything that crosses the cuts at
+  /// its ends, because other stages lie beside it.
   std::optional<StageMessages> messages;
   int replicas() const { return devices.replicas(shardDegree); }
   /// Rows of `table` on each device, in the order of the group.

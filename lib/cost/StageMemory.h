@@ -84,10 +84,10 @@ public:
   int mostInFlight(LayerRange range, int replicas, bool recomputes, StateSharding sharding,
                    DeviceRoom room, Samples share);
 
-  /// Of the sparse tables, on the replica with the largest parts, where `replicas` share them as
+  /// Bytes of the sparse tables on the replica with the largest parts, if `replicas` share them as
   /// evenly as rows go.
   Bytes tables(LayerRange range, int replicas);
-  /// Of a device that holds `part` of the rows of each sparse table, a row more for rounding.
+  /// Bytes of `part` of the rows of each sparse table on one device, with a row more for rounding.
   Bytes tablesOfPart(LayerRange range, double part) const;
   /// The largest such part, at most 1, that takes no more than `room`.
   double largestPart(LayerRange range, Bytes room) const;

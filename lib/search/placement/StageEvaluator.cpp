@@ -192,8 +192,8 @@ std::vector<double> StageEvaluator::divideTables(LayerRange range, int inFlight,
   return left > rounding ? std::vector<double>() : parts;
 }
 
-/// Of a group of several types; none where they do not fit. Rows of sparse tables are divided
-/// evenly where that fits.
+/// Balances the shares of a group of several types; empty if they do not fit. Rows of sparse tables
+/// are divided evenly if that fits.
 StageEvaluator::Balanced StageEvaluator::balanceShares(LayerRange range, int microBatches,
                                                        int inFlight, const StageOption &option) {
   Balanced result = balanceSamples(range, microBatches, inFlight, option);
