@@ -25,8 +25,8 @@ def recipes(text: str) -> dict[str, tuple[list[str], list[str]]]:
     for part in section.split("\n### ")[1:]:
         title, body = part.split("\n", 1)
         examples = re.search(r"Example:\s+(`[^.]*`)\.", body)
-        items = [line for line in body.splitlines() if line.startswith("- ")]
-        files = [path for line in items for path in re.findall(r"`([^`]+)`", line.split(": ")[0])]
+        items = re.findall(r"^- .*(?:\n  .*)*", body, re.M)
+        files = [path for item in items for path in re.findall(r"`([^`]+)`", re.split(r":\s", item)[0])]
         found[title] = (re.findall(r"`([^`]+)`", examples[1]) if examples else [], files)
     return found
 
@@ -61,7 +61,7 @@ def check(root: Path) -> list[str]:
 
 
 def self_test() -> list[str]:
-    recipe = "# C\n\n## Recipes\n\n### A thing\n\nExample: `Thing`.\n\n- `lib/a.def`: line\n- `lib/b.cpp`: code\n\n## End\n"
+    recipe = "# C\n\n## Recipes\n\n### A thing\n\nExample: `Thing`.\n\n- `lib/a.def`,\n  `lib/b.cpp`: code\n  of `lib/d.cpp`\n\n## End\n"
     failures = []
     for files, expected in (
         ({"lib/a.def": "X(Thing)", "lib/b.cpp": "class Thing"}, None),
