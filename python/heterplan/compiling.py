@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .errors import Infeasible
+from .errors import CheckFailed, Infeasible
 from .exporting import export
 from .plans import Plan
 from .program import option_words, run
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from torch import nn
 
     from .exporting import Inputs
+    from .options import CompileOptions
 
 PathLike = str | os.PathLike[str]
 
@@ -28,7 +30,7 @@ def compile(
     *,
     inputs: Inputs | None = None,
     output: PathLike | None = None,
-    **options: object,
+    **options: Unpack[CompileOptions],
 ) -> Plan:
     """Plans the training of `model` on `cluster`: `heterplan compile`.
 
@@ -40,7 +42,7 @@ def compile(
     All options of the command line are keyword arguments: `batch=512`, `min_throughput=500`,
     `max_devices={"v100": 2}`, `pin={"conv1": "v100"}`, `colocate=[("a", "b")]`, `force=True`.
 
-    Raises Infeasible where no plan meets the constraints, HeterplanError with the diagnostics for wrong
+    Raises Infeasible if no plan meets the constraints, HeterplanError with the diagnostics for wrong
     options and bad input, ValueError for a module without inputs.
     """
     keep = None
@@ -51,7 +53,10 @@ def compile(
     words = [str(path), "--cluster", os.fspath(cluster), "-o", os.fspath(output), "--json"]
     answer = run(["compile", *words, *option_words(options)])
     if answer.status:
-        raise Infeasible(json.loads(answer.output))
+        facts = answer.json()
+        if facts.get("feasible", True):  # there is a plan, but the checker refuses it
+            raise CheckFailed(answer.errors.strip() or "the checker refuses the plan", answer.status)
+        raise Infeasible(facts)
     is_file = isinstance(model, (str, os.PathLike))
     return Plan(output, path, keep=keep, module=None if is_file else model)
 

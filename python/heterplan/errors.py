@@ -61,24 +61,24 @@ class HeterplanError(Exception):
 
 
 class Infeasible(HeterplanError):
-    """No plan meets the constraints: an answer, with what conflicts and what would help.
+    """No plan meets the constraints: an answer, with the conflict and the changes that would help.
 
     `conflict` lists the constraints, `relaxations` the smallest changes that lead to a plan, with the
     fields of `heterplan compile --json`; `proven` says whether it is certain that there is no plan.
     """
 
     def __init__(self, answer: dict[str, Any]) -> None:
-        self.proven: bool = answer["proven"]
-        self.conflict: list[str] = answer["conflict"]
-        self.relaxations: list[dict[str, Any]] = answer["relaxations"]
+        self.proven: bool = answer.get("proven", False)
+        self.conflict: list[str] = answer.get("conflict", [])
+        self.relaxations: list[dict[str, Any]] = answer.get("relaxations", [])
         super().__init__(self._text(), status=2)
 
     def _text(self) -> str:
         certain = "no plan meets" if self.proven else "no plan was found that meets"
         lines = [f"{certain} the constraints: {', '.join(self.conflict)}"]
         for each in self.relaxations:
-            if each["helps"] and each["option"]:
-                lines.append(f"  {each['subject']}: {each['needed']} would do ({each['option']})")
+            if each.get("helps") and each.get("option"):
+                lines.append(f"  {each.get('subject')}: {each.get('needed')} is enough ({each['option']})")
         return "\n".join(lines)
 
 

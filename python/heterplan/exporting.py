@@ -99,7 +99,7 @@ def _export(
     batched.update(zip(names, outputs, strict=True))
     example.train()
     hook = _keep_buffers(example) if has_values else None
-    with warnings.catch_warnings(), _apart(has_values):
+    with warnings.catch_warnings(), _apart(has_values), _exporter_errors():
         warnings.simplefilter("ignore")
         torch.onnx.export(
             example, (), os.fspath(path), kwargs=named, dynamo=False, export_params=has_values,
@@ -129,7 +129,7 @@ def _export_newer(
         if isinstance(each, stateful) and getattr(each, "p", 1.0):
             raise RuntimeError(f"'{name}' differs in training, which torch.export does not export")
     batch = torch.export.Dim("batch")
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _exporter_errors():
         warnings.simplefilter("ignore")
         program: Any = torch.onnx.export(
             example.eval(), (), kwargs=named, dynamo=True, optimize=False, verbose=False,
@@ -253,6 +253,15 @@ def _apart(has_values: bool) -> Iterator[None]:
         yield
     finally:
         setattr(torch._C, merging, original)
+
+
+@contextlib.contextmanager
+def _exporter_errors() -> Iterator[None]:
+    """Raises RuntimeError for any error inside an exporter, such as the KeyError of an unknown type."""
+    try:
+        yield
+    except (LookupError, AttributeError, TypeError, ValueError, AssertionError) as error:
+        raise RuntimeError(f"the exporter failed with {type(error).__name__}: {error}") from error
 
 
 def _keep_buffers(module: nn.Module) -> Any:

@@ -3,6 +3,7 @@ that $HETERPLAN_BINARY names, of the source tree, or on the path."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from .errors import CheckFailed, Diagnostic, HeterplanError, HeterplanWarning, parse_diagnostics
 
@@ -56,6 +58,17 @@ class Answer:
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         return parse_diagnostics(self.errors)
+
+    def json(self) -> dict[str, Any]:
+        """The output as a JSON object. Raises HeterplanError if it is none."""
+        try:
+            facts = json.loads(self.output)
+        except ValueError:
+            facts = None
+        if not isinstance(facts, dict):
+            text = (self.errors + self.output).strip() or "the program printed nothing"
+            raise HeterplanError(text, self.status)
+        return facts
 
 
 def run(arguments: Sequence[str], *, echo: bool = False) -> Answer:

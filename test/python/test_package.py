@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from pathlib import Path
+from typing import get_type_hints
 
 import networks
 import pytest
 import torch
-from conftest import SOURCE
+from conftest import BINARY, SOURCE
 from torch import nn
 
 import heterplan
+from heterplan.options import CompileOptions, RunOptions
 
 CNN = SOURCE / "test/data/small/cnn.onnx"
 CHAIN = SOURCE / "test/data/hand/chain.layers.json"
@@ -157,3 +161,56 @@ def test_a_plan_without_output_goes_with_its_folder() -> None:
     assert folder.is_dir()
     del plan
     assert not folder.exists()
+
+
+@pytest.mark.parametrize(
+    "command, options, own",
+    [("compile", CompileOptions, {"help", "cluster", "output", "json"}), ("run", RunOptions, {"help", "json", "steps"})],
+)
+def test_typed_options_are_those_of_the_program(command: str, options: type, own: set[str]) -> None:
+    done = subprocess.run([BINARY, command, "--help"], check=True, capture_output=True, text=True)
+    names = set(re.findall(r"^  (?:-\w,)?--([a-z-]+)", done.stdout, re.M))
+    assert {name.replace("_", "-") for name in get_type_hints(options)} == names - own
+
+
+def test_plan_reads_as_a_table(plan: heterplan.Plan) -> None:
+    lines = repr(plan).splitlines()
+    assert "samples/s" in lines[0] and "optimal" in lines[0] and "8 samples" in lines[1]
+    assert lines[2].split() == ["stage", "layers", "devices", "samples", "forward", "backward", "memory"]
+    assert [line.split()[:4] for line in lines[3:5]] == [["0", "/0/Conv", "1", "core"], ["1", "/4/Gemm", "1", "core"]]
+    page = plan._repr_html_()
+    assert page.count("<tr>") == 3 and "<td>/0/Conv</td>" in page
+
+
+def test_a_folder_without_a_plan_is_told_so(tmp_path: Path) -> None:
+    with pytest.raises(heterplan.HeterplanError, match="No such file"):
+        heterplan.Plan(tmp_path)
+    for text, message in (("{", "is not JSON"), ("[]", "lacks 'stages'"), ('{"stages": []}', "lacks 'globalBatch'")):
+        (tmp_path / "plan.json").write_text(text)
+        with pytest.raises(heterplan.HeterplanError, match=message):
+            heterplan.Plan(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "output, error",
+    [('{"feasible": false}', "Infeasible"), ('{"stages": []}', "CheckFailed"), ("", "HeterplanError")],
+)
+def test_any_answer_of_status_2_is_an_exception_of_the_package(
+    output: str, error: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\necho '{output}'\nexit 2\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("HETERPLAN_BINARY", str(program))
+    with pytest.raises(heterplan.HeterplanError) as answer:
+        heterplan.compile(CNN, "local-cpu")
+    assert type(answer.value).__name__ == error and answer.value.status == 2
+
+
+def test_errors_inside_the_exporter_are_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise KeyError("prim::unknown")
+
+    monkeypatch.setattr(torch.onnx, "export", fail)
+    with pytest.raises(heterplan.HeterplanError, match="cannot be exported: the exporter failed with KeyError"):
+        heterplan.compile(small(), "local-cpu", inputs=torch.randn(2, 3, 8, 8))
