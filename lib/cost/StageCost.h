@@ -1,6 +1,6 @@
-// The cost of a stage on an option: the only definition for searches, bounds, tables and plans. A
-// new way of running a stage is a field of StageOption and its part of stageCost(). The checker
-// (search/verify) computes it independently.
+// What a stage takes on an option: the one place that says it for searches, bounds, tables and
+// plans. A new way of running a stage is a field of StageOption and its part of stageCost(). The
+// checker (search/verify) works the same out by itself.
 #pragma once
 
 #include "cost/Collectives.h"
@@ -33,8 +33,8 @@ struct StageOption {
   /// By type of the group: the part of the rows of each sparse table that one device holds. Empty:
   /// the rows are divided evenly.
   std::vector<double> tableParts;
-  /// The messages of a stage that receives or sends less than everything that crosses the cuts at
-  /// its ends, because other stages lie beside it.
+  /// What it receives and sends where that is not all that crosses the cuts at its ends, since
+  /// other stages lie beside it.
   std::optional<StageMessages> messages;
   int replicas() const { return devices.replicas(shardDegree); }
   /// Rows of `table` on each device, in the order of the group.
@@ -52,7 +52,7 @@ struct BatchSplit {
   llvm::ArrayRef<std::vector<int64_t>> shares;
 };
 
-/// The time of a stage for one micro-batch, without its neighbours.
+/// What a stage takes for one micro-batch, without its neighbours.
 struct StageCost {
   Seconds forward{}, backward{}; // of the slowest replica
   Seconds synchronization{};     // at the end of the iteration
@@ -69,17 +69,16 @@ struct StageCost {
   /// Its devices are of one type and the largest share takes longest in every way: the cost does
   /// not depend on BatchSplit::isLast.
   bool largestIsSlowest = true;
-  /// The tables that gave the passes' times on the slowest replica; null if a fit gave them.
+  /// Where the times of the passes come from, that of the slowest replica; null: from a fit.
   const LayerTimes *slowestForward = nullptr, *slowestBackward = nullptr;
 };
 
-/// The time of one replica for one micro-batch without the lookup of rows, which all replicas make
-/// together.
+/// What one replica takes for one micro-batch but for looking up rows, which all do together.
 struct ReplicaCost {
   Seconds forward{}, backward{};
 };
 
-/// The time of a group's communication among its replicas.
+/// What a group takes to communicate among its replicas.
 struct GroupCosts {
   CollectiveCost reduce, scatter, lookup, lookupGradient, tiedSum;
 };
@@ -96,9 +95,9 @@ public:
 
   /// The cost of layers `range` on `option`. Every device has at least one sample.
   StageCost stageCost(LayerRange range, const StageOption &option, const BatchSplit &split);
-  /// The times of a stage, without its memory.
+  /// Likewise without its memory.
   StageCost stageTimes(LayerRange range, const StageOption &option, const BatchSplit &split);
-  /// The cost of one of its replicas, of `type` with `share` samples of each micro-batch.
+  /// Of one of its replicas, of `type` with `share` samples of each micro-batch.
   ReplicaCost replicaCost(LayerRange range, const StageOption &option, const BatchSplit &split,
                           int type, int64_t share);
   /// Computing only, both passes, on one device.
@@ -120,13 +119,13 @@ public:
   LayerTimesTable times;
 
 private:
-  /// The computation of a replica.
+  /// What a replica computes.
   struct Computing {
     Seconds forward{}, backward{}, again{}, update{};
     const LayerTimes *times = nullptr;
     Seconds both() const { return forward + backward; }
   };
-  /// The collectives of the replicas within the passes.
+  /// What the replicas do together in the passes.
   struct Together {
     Seconds inPassAllReduce{}, reduceScatter{};
   };
