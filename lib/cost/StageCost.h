@@ -30,12 +30,12 @@ struct StageOption {
   int shardDegree = 1; // devices of a replica that share every layer; only 1 so far
   Recomputation recomputation;
   StateSharding stateSharding = StateSharding::None; // over the replicas
-  /// By type of the group: the part of the rows of each sparse table that one device holds. Empty:
-  /// the rows are divided evenly.
-  std::vector<double> tableParts;
   /// What it receives and sends where that is not all that crosses the cuts at its ends, since
   /// other stages lie beside it.
   std::optional<StageMessages> messages;
+  /// By type of the group: the part of the rows of each sparse table that one device holds. Empty:
+  /// the rows are divided evenly.
+  std::vector<double> tableParts = {};
   int replicas() const { return devices.replicas(shardDegree); }
   /// Rows of `table` on each device, in the order of the group.
   std::vector<int64_t> rowsOf(const SparseTable &table) const;

@@ -52,11 +52,20 @@ struct TableCheckerTest : CheckerFixture {
     // the table's 160 bytes are dense no more; 12 rows, and gradients of as many
     first.memory += Bytes(-2 * 160 + 2 * 12 * 8);
     DeviceGroup fast{{{0, 2}}};
-    first.lookup = lookupCost(cluster, fast).time(Bytes(2 * 2 * 8));
-    first.lookupGradient = lookupGradientCost(cluster, fast).time(Bytes(2 * 2 * 8));
-    first.forward += first.lookup;
-    first.backward += first.lookupGradient;
+    timeLookups(12 / 20.0);
     first.sync = first.update + allReduceTime(cluster, fast, Bytes(2000 - 160));
+    fillTotals();
+  }
+
+  /// Two samples of a device look up two rows each; the busiest device sends `part` of them.
+  void timeLookups(double part) {
+    Stage &first = plan.stages[0];
+    const DeviceGroup fast{{{0, 2}}};
+    const Bytes rows(2 * 2 * 8 * part / 0.5); // the costs are those of half of them
+    first.forward += lookupCost(cluster, fast).time(rows) - first.lookup;
+    first.backward += lookupGradientCost(cluster, fast).time(rows) - first.lookupGradient;
+    first.lookup = lookupCost(cluster, fast).time(rows);
+    first.lookupGradient = lookupGradientCost(cluster, fast).time(rows);
     fillTotals();
   }
 };
@@ -83,8 +92,10 @@ TEST_F(TableCheckerTest, ShardsThatAreNotTheTable) {
 
 TEST_F(TableCheckerTest, MemoryCountsTheStatedRows) {
   plan.stages[0].tables = {{"a.weight", {14, 6}}};
-  EXPECT_EQ(failing(), (Names{"memory"}));
+  EXPECT_EQ(failing(), (Names{"memory", "timing"}));
   plan.stages[0].memory += Bytes(2 * 2 * 8);
+  EXPECT_EQ(failing(), (Names{"timing"})) << "the larger part sends more";
+  timeLookups(14 / 20.0);
   EXPECT_EQ(failing(), (Names{}));
 }
 
