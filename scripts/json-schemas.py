@@ -1,6 +1,10 @@
 #!/usr/bin/env python3
-"""Writes docs/schemas/*.schema.json from lib/ir/heterplan.proto: scripts/json-schemas.py. A test holds the files to
-this."""
+"""Writes docs/schemas/*.schema.json: scripts/json-schemas.py. A test holds the files to this.
+
+Schemas of JSON files come from lib/ir/heterplan.proto. Schemas of clusters and jobs, which are YAML,
+come from the keys that their readers accept. The schema of schedule.json states types for the keys
+that lib/search/jobs/ScheduleForm.cpp writes; a key without a type is an error.
+"""
 
 from __future__ import annotations
 
@@ -101,13 +105,180 @@ def schema_of(root: str, title: str, known: dict[str, Json]) -> Json:
     }
 
 
+# ---- YAML files, from their readers
+
+READERS = ("ir/ClusterReader.cpp", "ir/MemoryOverhead.cpp", "search/jobs/read/JobFields.cpp", "search/jobs/read/JobsReader.cpp")
+# A key of a mapping and the reader of its value: {"key", required, [&](...) { return readX(...); }}.
+ENTRY = re.compile(
+    r'\{"(?P<key>\w+)",\s*(?:Presence::)?(?P<presence>[rR]equired|[oO]ptional)\b'
+    r'|\b(?P<helper>rateField|rate|number|count)\("(?P<helped>\w+)"'
+    r"|\b(?P<overhead>memoryOverheadField)\("
+)
+TEXT: Json = {"type": "string"}
+POSITIVE: Json = {"type": "number", "exclusiveMinimum": 0}
+NUMBER: Json = {"type": "number", "minimum": 0}
+WHOLE: Json = {"type": "integer", "minimum": 1}
+
+
+def quantity(example: str) -> Json:
+    return {"type": "string", "pattern": "^ *[0-9.]", "description": f"such as {example}"}
+
+
+def mapping_of(values: Json) -> Json:
+    return {"type": "object", "additionalProperties": values}
+
+
+def names_in(file: str) -> list[str]:
+    """The second argument of each line of a .def table: the names that files use."""
+    return re.findall(r'^HETERPLAN_\w+\(\w+, "([^"]+)"', (SOURCE / "lib" / file).read_text(encoding="utf-8"), re.M)
+
+
+SIZE, DURATION, RATE = quantity("16GiB"), quantity("5us"), quantity("15.7TFLOP/s")
+VALUES: dict[str, Json] = {
+    "readText": TEXT, "readNumber": NUMBER, "readAtLeast": POSITIVE, "readCores": NUMBER, "readSpeed": POSITIVE, "readFactor": {"type": "number", "minimum": 1},
+    "readBytes": SIZE, "readBytesOrNone": SIZE, "readBandwidth": quantity("100Gbit/s"), "readLatency": DURATION,
+    "readDuration": DURATION, "readFlopRate": RATE, "readFlag": {"type": "boolean"}, "readDevices": mapping_of(WHOLE),
+    "readNames": {"type": "array", "items": TEXT}, "readKind": {"enum": names_in("ir/DeviceClasses.def")},
+    "readBetween": {"type": "array", "items": TEXT, "minItems": 2, "maxItems": 2},
+    "readUtilityKind": {"enum": ["sigmoid", "linear", "deadline", "constant"]},
+    "readSpeeds": {"anyOf": [POSITIVE, mapping_of({"anyOf": [POSITIVE, {"type": "array", "items": POSITIVE}]})]},
+    "readSampleTime": {"anyOf": [DURATION, mapping_of(DURATION)]},
+}  # fmt: skip
+# Readers that take a scalar as well as a mapping.
+SCALARS = {"readLink": TEXT, "readOverhead": SIZE, "readRestart": DURATION}
+# Values whose entry names no reader of its own, or too wide a one.
+SPECIAL: dict[tuple[str, str], Json] = {
+    ("readNode", "speed"): VALUES["readSpeeds"],
+    ("readDeadline", "class"): {"enum": ["hard", "soft"]},
+}
+REFUSED = {"refuseQueue"}
+
+
+def integer(arguments: str) -> Json:
+    """Whole numbers from the first bound of a call: readInteger(value, what, least, most, result)."""
+    least = re.search(r",\s*(-?\w+),\s*\w+,\s*(?:\w|\.|\[|\]|\*)+\)", arguments)
+    return {"type": "integer", "minimum": int(least[1])} if least and least[1].isdigit() else {"type": "integer"}
+
+
+class YamlSchemas:
+    """Schemas of the mappings that C++ readers accept."""
+
+    def __init__(self) -> None:
+        self.text = "\n".join((SOURCE / "lib" / file).read_text(encoding="utf-8") for file in READERS)
+
+    def body(self, reader: str) -> str:
+        found = re.search(rf"^\S*(?:Error|Expected<\w+>) {reader}\(.*?^\}}", self.text, re.M | re.S)
+        if not found:
+            raise SystemExit(f"error: no reader '{reader}' in {', '.join(READERS)}")
+        return found[0]
+
+    def value(self, owner: str, key: str, rest: str) -> Json | None:
+        if (owner, key) in SPECIAL:
+            return SPECIAL[owner, key]
+        call = re.search(r"\b(read[A-Z]\w+|refuse\w+)\((?!const YamlNode)", rest)
+        if not call:
+            return TEXT
+        reader = call[1]
+        if reader in REFUSED:
+            return None
+        if reader in ("readInteger", "readCount"):
+            return integer(rest[call.start() :])
+        if reader == "readList":
+            items = re.search(r"\b(read[A-Z]\w+)\b", rest[call.end() :])
+            return {"type": "array", "items": self.mapping(items[1] if items else "")}
+        if reader == "readJobs":
+            return {"type": "array", "items": self.mapping("readJob")}
+        if reader == "readDeviceTypes":
+            return mapping_of(self.mapping("readDeviceType"))
+        if reader == "readWorker":
+            return self.mapping("readDemand")
+        if reader in VALUES:
+            return VALUES[reader]
+        return self.mapping(reader)
+
+    def mapping(self, reader: str) -> Json:
+        body = self.body(reader)
+        entries = list(ENTRY.finditer(body))
+        if not entries:
+            raise SystemExit(f"error: '{reader}' reads no mapping that this script knows")
+        properties: dict[str, Json] = {}
+        required = re.findall(r'YamlField (\w+) = \w+\("\w+".*?^\s*\1\.presence = required', body, re.M | re.S)
+        for entry, end in zip(entries, [*(each.start() for each in entries[1:]), len(body)], strict=True):
+            key = entry["key"] or entry["helped"] or "memory_overhead"
+            if entry["overhead"]:
+                schema: Json | None = self.mapping("readOverhead")
+            elif entry["helper"]:
+                schema = {"number": NUMBER, "count": WHOLE}.get(entry["helper"], RATE)
+            else:
+                schema = self.value(reader, key, body[entry.end() : end])
+            if schema is not None:
+                properties[key] = schema
+            if entry["helper"] == "count" or (entry["presence"] or "").lower() == "required":
+                required.append(key)
+        result: Json = {"type": "object", "properties": properties, "additionalProperties": False}
+        if required:
+            result["required"] = required
+        return {"anyOf": [SCALARS[reader], result]} if reader in SCALARS else result
+
+
+def yaml_schema(reader: str, title: str) -> Json:
+    schema = YamlSchemas().mapping(reader)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title, **schema}
+
+
+# ---- schedule.json
+
+COUNT: Json = {"type": "integer", "minimum": 0}
+SLOT: Json = {"type": ["integer", "null"], "minimum": 0}
+FIGURE: Json = {"type": ["number", "null"]}
+SCHEDULE: dict[str, Json] = {
+    "policy": TEXT, "chosen": TEXT, "seed": COUNT, "totalUtility": NUMBER, "utilityUpperBound": NUMBER,
+    "optimal": {"type": "boolean"}, "makespan": COUNT, "slotSeconds": POSITIVE, "slots": WHOLE,
+}  # fmt: skip
+MEASURES: dict[str, Json] = {
+    "admitted": COUNT, "meanCompletion": FIGURE, "medianCompletion": FIGURE, "p99Completion": FIGURE,
+    "meanFairness": FIGURE, "worstFairness": FIGURE, "deadlineMisses": COUNT,
+}  # fmt: skip
+JOB: dict[str, Json] = {
+    "name": TEXT, "admitted": {"type": "boolean"}, "arrival": COUNT, "start": SLOT, "completion": SLOT,
+    "utility": NUMBER, "sampleSeconds": {"anyOf": [NUMBER, mapping_of(NUMBER)]}, "gradientBytes": NUMBER,
+    "minWorkers": COUNT, "sameType": {"type": "boolean"}, "reason": TEXT,
+}  # fmt: skip
+ALLOCATION: dict[str, Json] = {
+    "job": TEXT, "slot": COUNT, "node": TEXT, "deviceType": TEXT, "workers": COUNT, "servers": COUNT,
+}  # fmt: skip
+
+
+def closed(properties: dict[str, Json], optional: tuple[str, ...] = ()) -> Json:
+    required = [name for name in properties if name not in optional]
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def schedule_schema() -> Json:
+    text = (SOURCE / "lib/search/jobs/ScheduleForm.cpp").read_text(encoding="utf-8")
+    written = set(re.findall(r'\b(?:attribute(?:Object|Array)?\(|writeSlot\(json, )"(\w+)"', text))
+    stated = {*SCHEDULE, *MEASURES, *JOB, *ALLOCATION, "utilisation", "measures", "jobs", "allocations"}
+    if written != stated:
+        raise SystemExit(f"error: state types for the keys of schedule.json: {sorted(written ^ stated)}")
+    properties = {
+        **SCHEDULE,
+        "utilisation": mapping_of({"type": ["number", "null"], "minimum": 0}),
+        "measures": closed(MEASURES),
+        "jobs": {"type": "array", "items": closed(JOB)},
+        "allocations": {"type": "array", "items": closed(ALLOCATION, optional=("deviceType",))},
+    }
+    schema = closed(properties, optional=("chosen",))
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "schedule.json: who trains when", **schema}
+
+
 def schemas() -> dict[str, str]:
     """The text of each schema, by the name of its file."""
     known = messages(PROTO.read_text(encoding="utf-8"))
-    return {
-        f"{name}.schema.json": json.dumps(schema_of(root, title, known), indent=2, ensure_ascii=False) + "\n"
-        for name, (root, title) in FILES.items()
-    }
+    found = {name: schema_of(root, title, known) for name, (root, title) in FILES.items()}
+    found["cluster"] = yaml_schema("readRoot", "cluster files (YAML): devices, nodes and links")
+    found["jobs"] = yaml_schema("parseWorkload", "jobs files (YAML): the jobs of `heterplan schedule`")
+    found["schedule"] = schedule_schema()
+    return {f"{name}.schema.json": json.dumps(schema, indent=2, ensure_ascii=False) + "\n" for name, schema in found.items()}
 
 
 if __name__ == "__main__":

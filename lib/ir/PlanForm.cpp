@@ -106,6 +106,22 @@ Stage readStage(const v1::Stage &form, const Twine &place, NameReader &names) {
   return stage;
 }
 
+/// Writes the limits that the user has given.
+void writeLimits(const Plan &plan, v1::Plan &form) {
+  if (plan.minThroughput > SamplesPerSecond())
+    form.set_min_throughput(plan.minThroughput.value());
+  if (plan.maxCostPerHour > DollarsPerHour())
+    form.set_max_cost_per_hour(plan.maxCostPerHour.value());
+  if (plan.maxCostPerMillionSamples > Dollars())
+    form.set_max_cost_per_million_samples(plan.maxCostPerMillionSamples.value());
+  if (plan.maxCostPerIteration > Dollars())
+    form.set_max_cost_per_iteration(plan.maxCostPerIteration.value());
+  if (plan.maxIteration > Seconds())
+    form.set_max_iteration_seconds(plan.maxIteration.value());
+  if (plan.maxMemoryFraction > 0)
+    form.set_max_memory_fraction(plan.maxMemoryFraction);
+}
+
 void writeRequest(const Plan &plan, v1::Plan &form) {
   form.set_model(plan.model);
   form.set_model_fingerprint(plan.modelFingerprint);
@@ -116,13 +132,9 @@ void writeRequest(const Plan &plan, v1::Plan &form) {
   form.set_strategy(plan.strategy);
   form.set_seed(double(plan.seed));
   form.set_objective(nameOf(plan.objective));
-  form.set_min_throughput(plan.minThroughput.value());
-  form.set_max_cost_per_hour(plan.maxCostPerHour.value());
-  form.set_amplification_limit(plan.amplificationLimit);
-  form.set_max_cost_per_million_samples(plan.maxCostPerMillionSamples.value());
-  form.set_max_cost_per_iteration(plan.maxCostPerIteration.value());
-  form.set_max_iteration_seconds(plan.maxIteration.value());
-  form.set_max_memory_fraction(plan.maxMemoryFraction);
+  if (plan.schedule == Schedule::Burst || plan.amplificationLimit > 0)
+    form.set_amplification_limit(plan.amplificationLimit);
+  writeLimits(plan, form);
   if (plan.memoryHeadroom)
     form.set_memory_headroom(*plan.memoryHeadroom);
   for (const DeviceLimit &limit : plan.deviceLimits) {

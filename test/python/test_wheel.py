@@ -35,6 +35,9 @@ def test_wheel_says_what_it_is(wheel: Path) -> None:
         names = archive.namelist()
         assert archive.testzip() is None
     assert "heterplan/py.typed" in names and not [name for name in names if name.endswith(".pyc")]
+    schemas = {name.rsplit("/", 1)[1] for name in names if name.endswith(".schema.json")}
+    assert schemas == {path.name for path in (SOURCE / "docs/schemas").iterdir()}
+    assert [name for name in names if name.endswith("/heterplan.proto")]
     record = next(name for name in names if name.endswith(".dist-info/RECORD"))
     with zipfile.ZipFile(wheel) as archive:
         rows = archive.read(record).decode().splitlines()
