@@ -7,17 +7,17 @@ using namespace heterplan::html;
 
 namespace heterplan {
 namespace {
-/// "; of it receiving 1.2 ms, lookups 3 ms": what of a micro-batch is no computing.
+/// " (of which receiving 1.2 ms, lookups 3 ms)": the communication of a micro-batch.
 std::string communication(const Stage &stage) {
   std::string text;
   auto part = [&](const char *name, Seconds time) {
     if (time.value() > 0)
-      text += std::string(text.empty() ? "; of it " : ", ") + name + " " + readable(time);
+      text += std::string(text.empty() ? "" : ", ") + name + " " + readable(time);
   };
   part("receiving", stage.receive + stage.receiveGradient);
   part("lookups", stage.lookup + stage.lookupGradient);
-  part("sums of gradients", stage.reduceScatter);
-  return text;
+  part("reduce-scatter", stage.reduceScatter);
+  return text.empty() ? "" : " (of which " + text + ")";
 }
 
 /// The times of the other stages as fractions of the slowest one's.
@@ -31,8 +31,8 @@ std::string othersText(const Plan &plan, const Stage &slowest) {
   std::string range = fixed(100 * least, 1);
   if (most > least)
     range += " to " + fixed(100 * most, 1);
-  return plan.stages.size() == 2 ? "the other one takes " + range + " % of that"
-                                 : "the others take " + range + " % of that";
+  return plan.stages.size() == 2 ? "the other one needs " + range + " % of that"
+                                 : "the others need " + range + " % of that";
 }
 
 constexpr bool numeric[] = {false, false, true, true, true, true, true, true}; // columns
@@ -50,12 +50,12 @@ std::string emitLimits(const Plan &plan, const PlanLimits *limits) {
     return "";
   const Stage &slowest = bottleneckOf(plan);
   std::string html = "<h2>What limits the plan</h2>\n<p>";
-  if (plan.stages.size() == 1)
-    html += "One stage: a micro-batch takes it " + readable(slowest.time());
-  else
-    html += "Stage " + std::to_string(slowest.id) + " is the bottleneck: a micro-batch takes it " +
-            readable(slowest.time()) + ", " + othersText(plan, slowest);
-  html += communication(slowest);
+  html += plan.stages.size() == 1
+              ? std::string("The only stage")
+              : "Stage " + std::to_string(slowest.id) + " is the bottleneck: it";
+  html += " needs " + readable(slowest.time()) + " for a micro-batch" + communication(slowest);
+  if (plan.stages.size() > 1)
+    html += "; " + othersText(plan, slowest);
   if (slowest.sync.value() > 0)
     html += ". At the end of an iteration it synchronises for " + readable(slowest.sync);
   html += ".";
@@ -71,19 +71,20 @@ std::string emitAlternatives(const Plan &plan, ArrayRef<AlternativePlan> alterna
   if (plan.iterationModel == IterationModel::Burst)
     return "";
   if (alternatives.empty())
-    return "<p class=\"note\">heterplan compile --alternatives 2 shows what other plans would "
-           "cost.</p>\n";
+    return "<p class=\"note\">heterplan compile --alternatives 2 adds a comparison with other "
+           "plans.</p>\n";
   std::string rows = rowOf("this plan", plan, "");
   for (const AlternativePlan &each : alternatives)
     rows += rowOf(titleOf(each, plan), each.plan, worseText(each.plan, plan));
   return "<h2>Alternatives</h2>\n" +
          wide("<table>\n" +
               row({"plan", std::string("by ") + nameOf(plan.objective), "samples/s", "iteration",
-                   "$ an hour", "$ for a million", "stages", "devices"},
+                   "$ per hour", "$ per million samples", "stages", "devices"},
                   numeric, "th") +
               rows + "</table>\n") +
-         "<p class=\"note\">The best that was found of each. Their plans are in alternatives/; "
-         "heterplan evaluate and heterplan diff take them.</p>\n";
+         "<p class=\"note\">Each row is the best plan found of its kind. The plans are in "
+         "alternatives/; "
+         "heterplan evaluate and heterplan diff read them.</p>\n";
 }
 
 } // namespace heterplan

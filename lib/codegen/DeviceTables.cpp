@@ -73,9 +73,9 @@ std::string emitMemoryTable(const Plan &plan, const Cluster &cluster) {
     return "";
   return "<h2>Memory of devices</h2>\n" +
          wide("<table>\n" +
-              row({"devices", "stages", "needed", "there is", "", ""}, numeric, "th") + rows +
+              row({"devices", "stages", "needed", "available", "share", ""}, numeric, "th") + rows +
               "</table>\n") +
-         "<p class=\"note\">Needed: by the fullest device of each stage.</p>\n";
+         "<p class=\"note\">Needed is the memory of the fullest device of each stage.</p>\n";
 }
 
 std::string emitRankTable(const Program &program) {
@@ -95,8 +95,9 @@ std::string emitRankTable(const Program &program) {
   }
   if (rows.empty())
     return "";
-  return "<details><summary>All " + std::to_string(program.ranks.size()) +
-         " ranks</summary>\n<div class=\"wide\">\n<table>\n" +
+  return "<details><summary>" + std::to_string(program.ranks.size()) +
+         (program.ranks.size() == 1 ? " rank" : " ranks") +
+         "</summary>\n<div class=\"wide\">\n<table>\n" +
          row({"rank", "device", "stage", "samples of a micro-batch", "instructions"}, numeric,
              "th") +
          rows + "</table>\n</div>\n</details>\n";

@@ -33,12 +33,16 @@ svg .front { fill: none; stroke: var(--soft); } svg line.bound { stroke: var(--b
 .bar .transfer, .key .transfer { background: var(--transfer); } .bar .sync, .key .sync { background: var(--sync); }
 .bar.fill { background: var(--line); min-width: 6rem; margin: .45rem 0; } svg .flow { fill: none; stroke: var(--soft); }
 .bar .regressed, .key .regressed { background: var(--regressed); }
-.wide { overflow-x: auto; } .wide svg { min-width: 46rem; }
+.wide { overflow-x: auto; background: linear-gradient(to right, var(--paper) 30%, transparent) 0 0 / 2rem 100% no-repeat local,
+  linear-gradient(to left, var(--paper) 30%, transparent) 100% 0 / 2rem 100% no-repeat local,
+  linear-gradient(to right, var(--line), transparent) 0 0 / .7rem 100% no-repeat,
+  linear-gradient(to left, var(--line), transparent) 100% 0 / .7rem 100% no-repeat; } .wide svg { min-width: 46rem; }
 @media (max-width: 40rem) { body { margin: 1rem auto; padding: 0 .8rem; } h1 { font-size: 1.2rem; }
   dl { grid-template-columns: repeat(auto-fill, minmax(8rem, 1fr)); } dd { font-size: 1rem; }
   .wide table, .wide tbody, .wide tr, .wide td { display: block; width: auto; } .wide th { display: none; }
   .wide tr { border-bottom: 1px solid var(--line); padding: .4rem 0; }
   .wide td { border: 0; padding: .1rem 0; text-align: left; white-space: normal; }
+  .wide td:empty { display: none; }
   .wide td[data-label]::before { content: attr(data-label) ": "; color: var(--soft); } }
 .bad { color: var(--bad); font-weight: 600; }
 .bar { display: flex; height: .7rem; border-radius: .35rem; overflow: hidden; }

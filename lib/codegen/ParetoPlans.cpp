@@ -77,7 +77,7 @@ private:
 
   bool isMoney() const { return front.spent == Objective::Cost; }
   std::string spentText() const {
-    return isMoney() ? "dollars for a million samples" : "device-seconds of an iteration";
+    return isMoney() ? "dollars per million samples" : "device-seconds of an iteration";
   }
   std::string amount(double spent) const { return (isMoney() ? "$" : "") + number(spent); }
 
@@ -170,8 +170,8 @@ std::string emitParetoChart(const ParetoPlans &front) {
 std::string emitParetoTable(const ParetoPlans &front) {
   std::string html =
       "<table>\n<tr>" + element("th", "plan") + cell("samples/s", "th") +
-      cell(front.spent == Objective::Cost ? "$ for a million" : "device-seconds", "th") +
-      cell("at least", "th") + cell("$ an hour", "th") + cell("stages", "th") +
+      cell(front.spent == Objective::Cost ? "$ per million samples" : "device-seconds", "th") +
+      cell("proven bound", "th") + cell("$ per hour", "th") + cell("stages", "th") +
       cell("devices", "th") + "</tr>\n";
   for (size_t i = 0; i < front.plans.size(); ++i) {
     const Plan &plan = front.plans[i];

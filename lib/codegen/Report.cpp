@@ -4,12 +4,14 @@
 #include "codegen/DeviceTables.h"
 #include "codegen/Gantt.h"
 #include "codegen/ModelPicture.h"
+#include "codegen/ModelRates.h"
 #include "codegen/Page.h"
 #include "codegen/RequestSection.h"
 #include "ir/StageGraph.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSet.h"
 
 #include <map>
 #include <vector>
@@ -27,20 +29,33 @@ std::string optimality(const Plan &plan) {
   return "at most " + number(100 * plan.gap, 3) + " % from the optimum of the search space";
 }
 
-std::string summary(const Plan &plan) {
-  std::string html = "<dl>\n";
-  html += term("throughput", number(plan.throughput.value()) + " samples/s");
+std::string throughputTerms(const Plan &plan, const ReportInputs &inputs) {
+  std::string html = term("throughput", number(plan.throughput.value()) + " samples/s");
+  if (!inputs.model)
+    return html;
+  if (std::optional<int64_t> tokens = tokensPerSample(*inputs.model))
+    html += term("throughput in tokens",
+                 number(plan.throughput.value() * double(*tokens)) + " tokens/s");
+  if (!inputs.cluster)
+    return html;
+  if (std::optional<double> share = modelUtilisation(plan, *inputs.cluster, *inputs.model))
+    html += term("model FLOPs utilisation", fixed(100 * *share, 1) + " %");
+  return html;
+}
+
+std::string summary(const Plan &plan, const ReportInputs &inputs) {
+  std::string html = "<dl>\n" + throughputTerms(plan, inputs);
   html += term("iteration", readable(plan.iteration));
   if (plan.expected)
-    html += term("iteration expected in a run", readable(*plan.expected));
+    html += term("expected iteration of a run", readable(*plan.expected));
   if (plan.iterationInterval)
     html +=
         term("90 % interval of the iteration", readable(plan.iterationInterval->least) + " to " +
                                                    readable(plan.iterationInterval->most));
-  html += term("cost", dollars(plan.costPerHour.value()) + " an hour");
+  html += term("cost", dollars(plan.costPerHour.value()) + " per hour");
   if (plan.trafficCost > Dollars(0))
     html += term("traffic between zones",
-                 dollars((plan.trafficCost / plan.iteration).value()) + " an hour");
+                 dollars((plan.trafficCost / plan.iteration).value()) + " per hour");
   html += term("cost of a million samples", dollars(plan.costPerMillionSamples.value()));
   html += term("global batch", std::to_string(plan.globalBatch.value()) + " in " +
                                    std::to_string(plan.microBatches) +
@@ -97,27 +112,32 @@ std::string layersText(const Stage &stage) {
          (stage.layers.size() > 1 ? " … " + stage.layers.back() : "");
 }
 
-/// The memory that the plan counts beyond tensors.
+/// The memory that the plan counts beyond tensors, on the device types that it uses.
 std::string memoryNote(const Plan &plan) {
+  StringSet<> used;
+  for (const DeviceRef &device : devicesOf(plan))
+    used.insert(device.type);
   std::string counted, unknown;
   for (const DeviceMemory &memory : plan.deviceMemory)
-    if (const MemoryOverhead &overhead = memory.overhead)
-      counted += " On " + memory.type + " it is " + readable(overhead.constant) + ", " +
+    if (!used.contains(memory.type))
+      continue;
+    else if (const MemoryOverhead &overhead = memory.overhead)
+      counted += " A process on " + memory.type + " needs " + readable(overhead.constant) + ", " +
                  fixed(overhead.factor, 2) + " times the tensors, and " +
-                 fixed(overhead.underWay, 2) + " times the workspace of a layer (" +
-                 overhead.source + ").";
+                 fixed(overhead.underWay, 2) +
+                 " times the workspace of a layer (source: " + overhead.source + ").";
     else
       unknown += (unknown.empty() ? "" : ", ") + memory.type;
   if (!unknown.empty())
-    counted += " On " + unknown + " it is that of the tensors only: no overhead is known.";
+    counted += " On " + unknown + " only tensors count, because no overhead is known.";
   return escape(StringRef(counted).ltrim());
 }
 
 std::string stagesTable(const Plan &plan) {
   constexpr bool numeric[] = {true, false, false, false, true, true, true, true, true, true};
   std::string html =
-      "<table>\n" + row({"stage", "layers", "devices", "samples of a batch", "forward", "backward",
-                         "sync", "memory", "beyond tensors", "parameters"},
+      "<table>\n" + row({"stage", "layers", "devices", "samples", "forward", "backward",
+                         "synchronisation", "memory", "overhead", "parameters"},
                         numeric, "th");
   for (const Stage &stage : plan.stages)
     html += row({std::to_string(stage.id), layersText(stage), devicesText(stage), sharesText(stage),
@@ -125,8 +145,9 @@ std::string stagesTable(const Plan &plan) {
                  readable(stage.memory), readable(stage.overhead), readable(stage.parameterBytes)},
                 numeric);
   return html +
-         "</table>\n<p class=\"note\">Times are for one micro-batch on the slowest "
-         "replica, memory is that of the fullest device. " +
+         "</table>\n<p class=\"note\">Samples are devices × samples of the global "
+         "batch. Times are those of one micro-batch on the slowest replica. Memory is that of the "
+         "fullest device; overhead is its part beyond tensors. " +
          memoryNote(plan) + "</p>\n";
 }
 
@@ -170,11 +191,11 @@ std::string gapsTable(const Plan &plan) {
     return "";
   std::string more;
   if (plan.idle.size() > mostShown)
-    more = "<p class=\"note\">and " + std::to_string(plan.idle.size() - mostShown) +
-           " more, in plan.json</p>\n";
+    more = "<p class=\"note\">plan.json lists " + std::to_string(plan.idle.size() - mostShown) +
+           " more.</p>\n";
   return "<h3>Idle gaps</h3>\n" +
-         wide("<table>\n" + row({"device", "from", "for", "free memory"}, numeric, "th") + rows +
-              "</table>\n") +
+         wide("<table>\n" + row({"device", "start", "duration", "free memory"}, numeric, "th") +
+              rows + "</table>\n") +
          more;
 }
 
@@ -193,9 +214,11 @@ std::string backgroundTable(const Plan &plan) {
   return "<h3>Background job</h3>\n" +
          wide("<table>\n" + row({"copy on", "samples/s"}, numeric, "th") + rows + "</table>\n") +
          "<p class=\"note\">" + escape(job.model) + ", " + std::to_string(job.batch.value()) +
-         " samples an iteration, " + readable(job.memory) + " each: " + fixed(job.rate.value(), 1) +
-         " samples/s, which slow the plan down by " + fixed(100 * job.predictedSlowdown, 1) +
-         "%; together " + fixed(job.clusterThroughput.value(), 1) + " samples/s.</p>\n";
+         " samples an iteration, " + readable(job.memory) +
+         " for each copy: " + fixed(job.rate.value(), 1) +
+         " samples/s in all. The copies slow the plan down by " +
+         fixed(100 * job.predictedSlowdown, 1) + " %. Both jobs train " +
+         fixed(job.clusterThroughput.value(), 1) + " samples/s.</p>\n";
 }
 
 /// The devices and the amplification of each stage of a burst plan, and its idle gaps.
@@ -212,8 +235,8 @@ std::string burstSection(const Plan &plan) {
              readable(stage.receive), readable(stage.receiveGradient)},
             numeric);
   return "<h2>Devices of each stage</h2>\n" + wide(html + "</table>\n") +
-         "<p class=\"note\">An iteration takes " + readable(plan.deviceTime) +
-         " of devices.</p>\n" + gapsTable(plan) + backgroundTable(plan);
+         "<p class=\"note\">An iteration needs " + readable(plan.deviceTime) +
+         " of device time.</p>\n" + gapsTable(plan) + backgroundTable(plan);
 }
 
 std::string layerLists(const Plan &plan) {
@@ -234,8 +257,8 @@ std::string chart(const Timeline &timeline) {
   std::string origin = timeline.measured ? "Measured" : "Predicted";
   return "<h2>" + origin + " timeline</h2>\n" + svg +
          "<p class=\"note key\">First rank of each stage.<span class=\"forward\"></span>forward"
-         "<span class=\"backward\"></span>backward<span class=\"transfer\"></span>receiving and "
-         "looking up"
+         "<span class=\"backward\"></span>backward<span class=\"transfer\"></span>messages and "
+         "lookups"
          "<span class=\"sync\"></span>all-reduce and update</p>\n";
 }
 
@@ -294,8 +317,7 @@ std::string fits(const Plan &plan) {
     html += row({fit.type, share(fit.computeMedian), share(fit.computeWorst),
                  share(fit.transferMedian), share(fit.transferWorst), fit.worstLayer},
                 numeric);
-  return "<h2>How closely Amdahl's law meets the prices of layers</h2>\n" +
-         wide(html + "</table>\n");
+  return "<h2>Errors of Amdahl's law</h2>\n" + wide(html + "</table>\n");
 }
 
 std::string provenance(const Plan &plan) {
@@ -312,7 +334,7 @@ std::string provenance(const Plan &plan) {
   }
   if (bar.empty())
     return fits(plan);
-  return "<h2>Where the predicted time comes from</h2>\n<div class=\"bar\">" + bar +
+  return "<h2>Origin of the predicted time</h2>\n<div class=\"bar\">" + bar +
          "</div>\n<p class=\"note key\">" + text + "</p>\n" + fits(plan);
 }
 
@@ -339,8 +361,8 @@ std::string emitReport(const Plan &plan, const Timeline &timeline, const ParetoP
   std::string memory = inputs.cluster ? emitMemoryTable(plan, *inputs.cluster) : "";
   std::string ranks = inputs.program ? emitRankTable(*inputs.program) : "";
   std::string body = "<p class=\"lead\">" + std::to_string(plan.stages.size()) +
-                     (plan.stages.size() == 1 ? " stage" : " stages") + "</p>\n" + summary(plan) +
-                     emitRequest(plan, inputs.cluster, inputs.model) + picture +
+                     (plan.stages.size() == 1 ? " stage" : " stages") + "</p>\n" +
+                     summary(plan, inputs) + emitRequest(plan, inputs.cluster) + picture +
                      "<h2>Stages</h2>\n" + wide(stagesTable(plan)) +
                      emitLimits(plan, inputs.limits) + emitAlternatives(plan, inputs.alternatives) +
                      tablesTable(plan) + burstSection(plan) + layerLists(plan) + ranks + memory +

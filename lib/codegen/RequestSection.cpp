@@ -1,5 +1,6 @@
 #include "codegen/RequestSection.h"
 
+#include "codegen/ModelRates.h"
 #include "codegen/Page.h"
 #include "ir/Constraint.h"
 #include "ir/Request.h"
@@ -7,8 +8,6 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include <map>
-#include <optional>
-#include <set>
 
 using namespace llvm;
 using namespace heterplan::html;
@@ -40,21 +39,6 @@ std::vector<std::string> constraintTexts(const Plan &plan) {
   return texts;
 }
 
-std::set<DeviceRef> devicesOf(const Plan &plan) {
-  std::set<DeviceRef> devices;
-  for (const Stage &stage : plan.stages)
-    for (const Replica &replica : stage.replicas)
-      devices.insert(replica.devices.begin(), replica.devices.end());
-  return devices;
-}
-
-const DeviceType *typeOf(const Cluster &cluster, const std::string &name) {
-  auto type = find_if(cluster.types, [&](const DeviceType &each) {
-    return each.name == name || each.stated() == name;
-  });
-  return type == cluster.types.end() ? nullptr : &*type;
-}
-
 /// "2 × t4, 4 × xeon", or "none".
 std::string idleText(const Plan &plan, const Cluster &cluster) {
   std::map<std::string, int64_t> idle;
@@ -69,42 +53,14 @@ std::string idleText(const Plan &plan, const Cluster &cluster) {
       text += (text.empty() ? "" : ", ") + std::to_string(count) + " × " + type;
   return text.empty() ? "none" : text;
 }
-
-FlopsPerSecond peakOf(const PeakRates &rates, Precision precision) {
-  FlopsPerSecond peak = isHalf(precision)              ? rates.half()
-                        : precision == Precision::Tf32 ? rates.tf32
-                                                       : rates.fp32;
-  return peak.value() > 0 ? peak : rates.fp32;
-}
-
-/// The model FLOPs utilisation; nothing if a device states no peak rate.
-std::optional<double> utilisation(const Plan &plan, const Cluster &cluster,
-                                  const LayerGraph &model) {
-  double peak = 0, work = 0;
-  for (const DeviceRef &device : devicesOf(plan)) {
-    const DeviceType *type = typeOf(cluster, device.type);
-    if (!type || !type->rates || !(peakOf(*type->rates, plan.precision).value() > 0))
-      return std::nullopt;
-    peak += peakOf(*type->rates, plan.precision).value();
-  }
-  for (const Layer &layer : model.layers)
-    work += layer.forwardFlops.value() + layer.backwardFlops.value();
-  double possible = peak * plan.iteration.value();
-  if (!(possible > 0) || !(work > 0))
-    return std::nullopt;
-  return work * double(plan.globalBatch.value()) / possible;
-}
 } // namespace
 
-std::string emitRequest(const Plan &plan, const Cluster *cluster, const LayerGraph *model) {
+std::string emitRequest(const Plan &plan, const Cluster *cluster) {
   std::string list = "<li>objective: " + objectiveText(plan.objective) + "</li>\n";
   for (const std::string &text : constraintTexts(plan))
     list += "<li>" + escape(text) + "</li>\n";
   if (cluster)
     list += "<li>idle devices: " + escape(idleText(plan, *cluster)) + "</li>\n";
-  if (cluster && model)
-    if (std::optional<double> share = utilisation(plan, *cluster, *model))
-      list += "<li>model FLOPs utilisation: " + fixed(100 * *share, 1) + " %</li>\n";
   return "<h2>Request</h2>\n<ul>\n" + list + "</ul>\n";
 }
 

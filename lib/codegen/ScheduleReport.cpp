@@ -21,7 +21,7 @@ std::string summary(const ScheduleFigures &figures) {
   std::string html = "<dl>\n";
   html += term("utility", number(figures.utility) + " of at most " + number(figures.upperBound));
   if (figures.utility > 0)
-    html += term("measured competitive ratio",
+    html += term("competitive ratio",
                  figures.optimal ? "1 (this is the optimum)"
                                  : "at most " + number(figures.upperBound / figures.utility, 3));
   html += term("admitted", std::to_string(admittedOf(figures)) + " of " +
@@ -33,7 +33,7 @@ std::string summary(const ScheduleFigures &figures) {
                                            number(figures.medianCompletion) + " median, " +
                                            number(figures.p99Completion) + " 99th percentile");
   for (const ScheduleFigures::Use &use : figures.uses)
-    html += term(use.resource + " taken", number(100 * use.mean, 3) + " %");
+    html += term("use of " + use.resource, number(100 * use.mean, 3) + " %");
   return html + "</dl>\n";
 }
 
@@ -76,11 +76,13 @@ std::string emitScheduleReport(const ScheduleFigures &figures) {
       "Jobs on " + figures.cluster,
       "<p class=\"lead\">policy " + escape(figures.policy) + ", seed " +
           std::to_string(figures.seed) + "</p>\n" + summary(figures) +
-          section("Who works when", emitJobsChart(figures),
-                  "A row is a job, from slot 0 to the makespan; a line marks its arrival. Numbers "
-                  "are workers; the darker, the more of those that the job has at most.") +
-          section("What is taken", emitUseChart(figures),
-                  "Share of all there is, by slot; in words the mean until the makespan.") +
+          section(
+              "Jobs over time", emitJobsChart(figures),
+              "Each row is a job, from slot 0 to the makespan; a line marks its arrival. Numbers "
+              "are workers. A darker bar has more of the job's largest number of workers.") +
+          section("Use of resources", emitUseChart(figures),
+                  "Share of each resource that jobs use, by slot. The label has the mean until the "
+                  "makespan.") +
           "<h2>Jobs</h2>\n" + wide(jobsTable(figures)) +
           "<footer><p>heterplan " HETERPLAN_VERSION "</p></footer>\n");
 }

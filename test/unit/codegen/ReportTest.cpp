@@ -1,4 +1,5 @@
 #include "codegen/Report.h"
+#include "codegen/ModelRates.h"
 
 #include "codegen/Gantt.h"
 #include "codegen/Html.h"
@@ -101,8 +102,8 @@ TEST(Report, SaysWhatLimitsThePlanAndWhatElseThereWas) {
   inputs.alternatives = others;
   inputs.limits = &limits;
   std::string html = emitReport(plan, smallTimeline(), {}, inputs);
-  EXPECT_NE(html.find("Stage 1 is the bottleneck: a micro-batch takes it 4 ms, the other one takes "
-                      "50.0 % of that; of it receiving 1 ms."),
+  EXPECT_NE(html.find("Stage 1 is the bottleneck: it needs 4 ms for a micro-batch (of which "
+                      "receiving 1 ms); the other one needs 50.0 % of that."),
             std::string::npos);
   EXPECT_NE(html.find("closest to its limit is <b>budget</b>"), std::string::npos);
   EXPECT_NE(withoutLabels(html).find("one device type fewer (without t4)</td><td>25% worse"),
@@ -244,6 +245,36 @@ TEST(Report, StatesTheRequestAndIdleDevices) {
   EXPECT_NE(html.find("<li>idle devices: "), std::string::npos);
 }
 
+TEST(Report, StatesTokensAndUtilisationIfTheyAreKnown) {
+  Cluster cluster = smallCluster();
+  LayerGraph model = smallModel();
+  model.layers[0].kind = LayerKind::Embedding;
+  model.layers[1].forwardFlops = Flops(1e6);
+  model.layers[1].backwardFlops = Flops(2e6);
+  KernelWork &kernel = model.layers[1].kernels.emplace_back();
+  kernel.forwardFlops = Flops(1e6);
+  kernel.product = {128, 64, 32, 1};
+  model.tensors[0].shape = {{1, 0}, {0, 128}, {0, 32}};
+  ReportInputs inputs;
+  inputs.cluster = &cluster;
+  inputs.model = &model;
+  Plan plan = smallPlan();
+  EXPECT_EQ(tokensPerSample(model), 128);
+  std::string html = emitReport(plan, {}, {}, inputs);
+  EXPECT_NE(html.find(" tokens/s"), std::string::npos);
+  EXPECT_EQ(html.find("utilisation"), std::string::npos); // the cluster states no peak rates
+
+  for (DeviceType &type : cluster.types)
+    type.rates.emplace().fp32 = FlopsPerSecond(1e12);
+  EXPECT_DOUBLE_EQ(*modelUtilisation(plan, cluster, model),
+                   3e6 * double(plan.globalBatch.value()) / (2e12 * plan.iteration.value()));
+  EXPECT_NE(emitReport(plan, {}, {}, inputs).find("utilisation"), std::string::npos);
+
+  // A lookup of 128 rows whose products do not follow the sequence is no sequence of tokens.
+  model.layers[1].kernels[0].product.rows = 1;
+  EXPECT_EQ(tokensPerSample(model), std::nullopt);
+}
+
 TEST(Report, EveryRankIsListedOnDemand) {
   Program program;
   program.ranks.resize(2);
@@ -255,7 +286,7 @@ TEST(Report, EveryRankIsListedOnDemand) {
   ReportInputs inputs;
   inputs.program = &program;
   std::string html = emitReport(smallPlan(), {}, {}, inputs);
-  EXPECT_NE(html.find("<details><summary>All 2 ranks</summary>"), std::string::npos);
+  EXPECT_NE(html.find("<details><summary>2 ranks</summary>"), std::string::npos);
   EXPECT_NE(withoutLabels(html).find("<td>t&lt;4 3 of gpu</td>"), std::string::npos);
 }
 
