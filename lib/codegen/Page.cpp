@@ -17,7 +17,7 @@ p.lead, p.note, footer { color: var(--soft); } p.note, footer { font-size: .85re
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th { text-align: left; font-weight: 600; font-size: .8rem; color: var(--soft); }
 th, td { padding: .35rem .8rem .35rem 0; border-bottom: 1px solid var(--line);
-  vertical-align: top; }
+  vertical-align: top; overflow-wrap: break-word; max-width: 22rem; }
 td.n, th.n { text-align: right; white-space: nowrap; }
 dl { display: grid; grid-template-columns: repeat(auto-fill, minmax(13rem, 1fr)); gap: 1rem;
   margin: 1.4rem 0 0; }
@@ -41,7 +41,8 @@ svg .front { fill: none; stroke: var(--soft); } svg line.bound { stroke: var(--b
   dl { grid-template-columns: repeat(auto-fill, minmax(8rem, 1fr)); } dd { font-size: 1rem; }
   .wide table, .wide tbody, .wide tr, .wide td { display: block; width: auto; } .wide th { display: none; }
   .wide tr { border-bottom: 1px solid var(--line); padding: .4rem 0; }
-  .wide td { border: 0; padding: .1rem 0; text-align: left; white-space: normal; }
+  .wide td { border: 0; padding: .1rem 0; text-align: left; white-space: normal;
+    max-width: none; overflow-wrap: anywhere; }
   .wide td:empty { display: none; }
   .wide td[data-label]::before { content: attr(data-label) ": "; color: var(--soft); } }
 .bad { color: var(--bad); font-weight: 600; }

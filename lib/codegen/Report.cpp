@@ -112,25 +112,35 @@ std::string layersText(const Stage &stage) {
          (stage.layers.size() > 1 ? " … " + stage.layers.back() : "");
 }
 
+std::string overheadText(const MemoryOverhead &overhead) {
+  return " needs " + readable(overhead.constant) + ", " + fixed(overhead.factor, 2) +
+         " times the tensors, and " + fixed(overhead.underWay, 2) +
+         " times the workspace of a layer (source: " + overhead.source + ").";
+}
+
 /// The memory that the plan counts beyond tensors, on the device types that it uses.
 std::string memoryNote(const Plan &plan) {
   StringSet<> used;
   for (const DeviceRef &device : devicesOf(plan))
     used.insert(device.type);
-  std::string counted, unknown;
-  for (const DeviceMemory &memory : plan.deviceMemory)
+  std::vector<std::pair<std::string, std::string>> types; // the text about them, and their names
+  auto namesFor = [&](const std::string &text) -> std::string & {
+    auto known = find_if(types, [&](const auto &each) { return each.first == text; });
+    return known == types.end() ? types.emplace_back(text, "").second : known->second;
+  };
+  std::string unknown;
+  for (const DeviceMemory &memory : plan.deviceMemory) {
     if (!used.contains(memory.type))
       continue;
-    else if (const MemoryOverhead &overhead = memory.overhead)
-      counted += " A process on " + memory.type + " needs " + readable(overhead.constant) + ", " +
-                 fixed(overhead.factor, 2) + " times the tensors, and " +
-                 fixed(overhead.underWay, 2) +
-                 " times the workspace of a layer (source: " + overhead.source + ").";
-    else
-      unknown += (unknown.empty() ? "" : ", ") + memory.type;
+    std::string &names = memory.overhead ? namesFor(overheadText(memory.overhead)) : unknown;
+    names += (names.empty() ? "" : ", ") + memory.type;
+  }
+  std::string text;
+  for (const auto &[overhead, names] : types)
+    text += " A process on " + names + overhead;
   if (!unknown.empty())
-    counted += " On " + unknown + " only tensors count, because no overhead is known.";
-  return escape(StringRef(counted).ltrim());
+    text += " On " + unknown + " only tensors count, because no overhead is known.";
+  return escape(StringRef(text).ltrim());
 }
 
 std::string stagesTable(const Plan &plan) {
