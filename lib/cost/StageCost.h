@@ -1,6 +1,6 @@
-// What a stage takes on an option: the one place that says it for searches, bounds, tables and
-// plans. A new way of running a stage is a field of StageOption and its part of stageCost(). The
-// checker (search/verify) works the same out by itself.
+// The cost of a stage on an option: the only definition for searches, bounds, tables and plans. A
+// new way of running a stage is a field of StageOption and its part of stageCost(). The checker
+// (search/verify) computes it independently.
 #pragma once
 
 #include "cost/Collectives.h"
@@ -30,8 +30,8 @@ struct StageOption {
   int shardDegree = 1; // devices of a replica that share every layer; only 1 so far
   Recomputation recomputation;
   StateSharding stateSharding = StateSharding::None; // over the replicas
-  /// What it receives and sends where that is not all that crosses the cuts at its ends, since
-  /// other stages lie beside it.
+  /// The messages of a stage that receives or sends less than everything that crosses the cuts at
+  /// its ends, because other stages lie beside it.
   std::optional<StageMessages> messages;
   /// By type of the group: the part of the rows of each sparse table that one device holds. Empty:
   /// the rows are divided evenly.
@@ -52,7 +52,7 @@ struct BatchSplit {
   llvm::ArrayRef<std::vector<int64_t>> shares;
 };
 
-/// What a stage takes for one micro-batch, without its neighbours.
+/// The time of a stage for one micro-batch, without its neighbours.
 struct StageCost {
   Seconds forward{}, backward{}; // of the slowest replica
   Seconds synchronization{};     // at the end of the iteration
@@ -69,16 +69,17 @@ struct StageCost {
   /// Its devices are of one type and the largest share takes longest in every way: the cost does
   /// not depend on BatchSplit::isLast.
   bool largestIsSlowest = true;
-  /// Where the times of the passes come from, that of the slowest replica; null: from a fit.
+  /// The tables that gave the passes' times on the slowest replica; null if a fit gave them.
   const LayerTimes *slowestForward = nullptr, *slowestBackward = nullptr;
 };
 
-/// What one replica takes for one micro-batch but for looking up rows, which all do together.
+/// The time of one replica for one micro-batch without the lookup of rows, which all replicas make
+/// together.
 struct ReplicaCost {
   Seconds forward{}, backward{};
 };
 
-/// What a group takes to communicate among its replicas.
+/// The time of a group's communication among its replicas.
 struct GroupCosts {
   CollectiveCost reduce, scatter, lookup, lookupGradient, tiedSum;
 };
@@ -95,9 +96,9 @@ public:
 
   /// The cost of layers `range` on `option`. Every device has at least one sample.
   StageCost stageCost(LayerRange range, const StageOption &option, const BatchSplit &split);
-  /// Likewise without its memory.
+  /// The times of a stage, without its memory.
   StageCost stageTimes(LayerRange range, const StageOption &option, const BatchSplit &split);
-  /// Of one of its replicas, of `type` with `share` samples of each micro-batch.
+  /// The cost of one of its replicas, of `type` with `share` samples of each micro-batch.
   ReplicaCost replicaCost(LayerRange range, const StageOption &option, const BatchSplit &split,
                           int type, int64_t share);
   /// Computing only, both passes, on one device.
@@ -119,13 +120,13 @@ public:
   LayerTimesTable times;
 
 private:
-  /// What a replica computes.
+  /// The computation of a replica.
   struct Computing {
     Seconds forward{}, backward{}, again{}, update{};
     const LayerTimes *times = nullptr;
     Seconds both() const { return forward + backward; }
   };
-  /// What the replicas do together in the passes.
+  /// The collectives of the replicas within the passes.
   struct Together {
     Seconds inPassAllReduce{}, reduceScatter{};
   };
