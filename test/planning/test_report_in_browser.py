@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from conftest import BINARY, SOURCE
 
-NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+NAMES = ("chromium-headless-shell", "headless_shell", "chromium", "chromium-browser", "google-chrome")
 BROWSER = os.environ.get("HETERPLAN_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
 WIDTHS = (400, 800, 1280)
 
