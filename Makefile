@@ -51,42 +51,50 @@ bench-schedule: ## every policy of schedule on generated workloads; writes docs/
 	@$(MAKE) --no-print-directory compile TARGETS=schedule_experiment
 	@$(BUILD)/bin/schedule_experiment > $(BUILD)/schedule.md
 	@cp $(BUILD)/schedule.md docs/experiments/schedule.md
+	@scripts/wrap-markdown.py docs/experiments/schedule.md
 
 bench-burst: ## burst plans against data parallelism; writes docs/experiments/burst.md
 	@scripts/setup.sh build
 	@$(MAKE) --no-print-directory compile TARGETS=burst_experiment
 	@$(BUILD)/bin/burst_experiment > $(BUILD)/burst.md
 	@cp $(BUILD)/burst.md docs/experiments/burst.md
+	@scripts/wrap-markdown.py docs/experiments/burst.md
 
 bench-burst-run: setup ## a burst plan with branches and a background job on four CPU ranks (needs a quiet machine); writes docs/experiments/burst-run.md
 	@$(MAKE) --no-print-directory compile TARGETS="heterplan heterplan_runtime"
 	@.venv/bin/python bench/burst_run.py
+	@scripts/wrap-markdown.py docs/experiments/burst-run.md
 
 bench-gaps: ## how far plans are proven to be from the optimum; writes docs/experiments/gaps.md
 	@scripts/setup.sh build
 	@$(MAKE) --no-print-directory compile TARGETS=heterplan
 	@scripts/bench-gaps.sh > $(BUILD)/gaps.md
 	@cp $(BUILD)/gaps.md docs/experiments/gaps.md
+	@scripts/wrap-markdown.py docs/experiments/gaps.md
 
 bench-balance: setup ## even, fixed and re-sized shares, simulated and on two cores (needs a quiet machine); writes docs/experiments/balance.md
 	@$(MAKE) --no-print-directory compile TARGETS="heterplan heterplan_runtime"
 	@.venv/bin/python bench/balance.py --out $(BUILD)/balance
+	@scripts/wrap-markdown.py docs/experiments/balance.md
 
 bench-memory: setup ## whether ranks take no more memory than predicted, and run with that much; writes docs/experiments/memory.md
 	@$(MAKE) --no-print-directory compile TARGETS="heterplan heterplan_runtime"
 	@(printf '# Memory\n\n'; .venv/bin/python bench/memory.py) > $(BUILD)/memory.md
 	@mv $(BUILD)/memory.md docs/experiments/memory.md
+	@scripts/wrap-markdown.py docs/experiments/memory.md
 
 bench-training: setup ## a CNN and a small GPT, interrupted twice, to targets; writes docs/experiments/training.md
 	@$(MAKE) --no-print-directory compile TARGETS="heterplan heterplan_runtime"
 	@rm -rf $(BUILD)/training
 	@.venv/bin/python bench/real_task.py --heterplan $(BUILD)/bin/heterplan --out $(BUILD)/training > $(BUILD)/training.md
 	@mv $(BUILD)/training.md docs/experiments/training.md
+	@scripts/wrap-markdown.py docs/experiments/training.md
 
 zoo: ## models as people export them, in four ways; writes docs/experiments/zoo.md
 	@scripts/setup.sh all
 	@$(MAKE) --no-print-directory compile TARGETS="heterplan emit-model"
 	@HETERPLAN_BINARY=$(abspath $(BUILD))/bin/heterplan scripts/zoo.sh
+	@scripts/wrap-markdown.py docs/experiments/zoo.md
 
 fuzz: ## fuzz every file reader for FUZZ_SECONDS (60) each
 	@scripts/setup.sh fuzz

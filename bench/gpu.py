@@ -131,7 +131,7 @@ def summary(found: list[dict[str, Any]]) -> str:
     errors = [abs(each["predicted"] / each["seconds"] - 1) for each in found]
     shares = [each["usedMiB"] / each["predictedMiB"] for each in found]
     return (
-        f"Of {len(found)} plans: median error of the step {statistics.median(errors):.1%}, worst {max(errors):.1%}; "
+        f"The {len(found)} plans have a median error of the step of {statistics.median(errors):.1%}, worst {max(errors):.1%}. "
         f"{sum(share <= 1 for share in shares)} took no more memory than predicted, the median "
         f"{statistics.median(shares):.0%} of it, the most {max(shares):.0%}."
     )

@@ -118,7 +118,7 @@ def summary(measured: list[list[Measured]]) -> str:
     return (
         f"{sum(share <= 1 for share in shares)} of {len(shares)} plans took no more than predicted; the median took "
         f"{statistics.median(shares):.0%} of it, the least {min(shares):.0%}, the most {max(shares):.0%}. "
-        f"{sum(limited)} of {len(limited)} ran to their end under a limit of what is predicted."
+        f"{sum(limited)} of {len(limited)} ran to their end under a limit equal to the prediction."
     )
 
 

@@ -43,11 +43,18 @@ SAME = 1e-3  # apart at most are losses (relative) and accuracies of the runtime
 
 INTRODUCTION = """# Real tasks
 
-What `bench/real_task.py` printed (`make bench-training`), on two virtual cores of an Intel Xeon at 2.7 GHz that other programs use too, so that speeds mean
-little. A ResNet with the blocks of ResNet-18, an eighth as wide, learns ten patterns at random places in noise; a GPT of two layers learns a language in which two tokens
-say the third nine times out of ten. Each is planned twice for two devices, as a pipeline and data-parallel with synchronised batch normalisation; the training is
-interrupted twice and goes on with the other plan each time. Targets were set before the runs: of the CNN an accuracy of {accuracy:.0%} on samples that it has not seen, of the
-GPT a loss that is {learned:.0%} of the way from that of somebody who knows nothing to that of somebody who knows the language.
+`bench/real_task.py` printed these results (`make bench-training`), on two virtual cores of an Intel
+Xeon at 2.7 GHz. Other programs use the cores too, so that speeds mean little. The two tasks:
+
+- A ResNet with the blocks of ResNet-18, an eighth as wide, learns ten patterns at random places in
+  noise. The target is an accuracy of {accuracy:.0%} on unseen samples.
+- A GPT of two layers learns a language in which two tokens determine the third nine times out of
+  ten. The target is a loss {learned:.0%} of the way from no knowledge of the language to full
+  knowledge of it.
+
+Each is planned twice for two devices, as a pipeline and data-parallel with synchronised batch
+normalisation. The training is interrupted twice and continues with the other plan each time. Targets
+were set before the runs.
 """
 
 

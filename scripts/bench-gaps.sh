@@ -5,10 +5,14 @@ cd "$(dirname "$0")/.."
 cat <<'TEXT'
 # How far plans are proven to be from the optimum
 
-`make bench-gaps` writes this file. Default settings, one process after another; devices, links and prices are those of
-the catalogue, times are modelled. "gap": what the plan may be worse than the best of its searched space at most; the spaces are those of
-[formats.md](../formats.md). "half": least cost at half the highest throughput; "budget": highest throughput for half
-the money. "CPU": reading the model and writing the plan included.
+`make bench-gaps` writes this file. Each row uses default settings, one process after another;
+devices, links and prices are those of the catalogue, and times are modelled. The columns:
+
+- "gap": the most that the plan may be worse than the best one of its search space;
+  [formats.md](../formats.md) lists the spaces.
+- "half": least cost at half the highest throughput; "budget": highest throughput for half the
+  money.
+- "CPU": seconds, reading the model and writing the plan included.
 
 ## Models
 
