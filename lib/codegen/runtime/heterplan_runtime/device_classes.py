@@ -32,7 +32,7 @@ class Description:
 class Cpu:
     name, torch_device, backend = "cpu", "cpu", "gloo"
     reads_pinned_memory = False  # of the host, by itself
-    runs_behind = False  # what it is told, while the next thing is told
+    runs_behind = False  # kernels are enqueued and run later
 
     def count(self) -> int:
         return 1

@@ -21,7 +21,7 @@ from .program import Instruction, RankProgram
 from .recorder import Recorder
 
 POLL = 2e-4  # seconds between two looks at the gate
-REST = 1e-2  # likewise while no gap is to be used: looking takes time from the ranks, too
+REST = 1e-2  # the same wait while no gap is to be used: polling takes time from the ranks, too
 PATIENCE = 0.25  # seconds after which an instruction that fits into no gap is begun all the same
 NEWEST = 0.2  # weight of the newest duration of an instruction
 

@@ -102,7 +102,7 @@ class Launcher:
             self._arguments = found.arguments
 
     def _listen(self) -> int | None:
-        """The socket of rank 0, made before any rank starts: a port in use is told at once."""
+        """The socket of rank 0, made before any rank starts: a port in use is reported at once."""
         if self._host.first:
             return None
         address = "127.0.0.1" if self._host.has_all else ""

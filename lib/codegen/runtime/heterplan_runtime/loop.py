@@ -1,4 +1,4 @@
-"""The steps of a run: samples, training, what is told and saved of each."""
+"""The steps of a run: samples, training, and the records and checkpoints of each."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def _add_watching(parser: argparse.ArgumentParser) -> None:
-    """Options of samples and of what is told of a training."""
+    """Options of samples and of the records of a training."""
     add = parser.add_argument
     add(
         "--data-workers", type=_natural(0), metavar="N",

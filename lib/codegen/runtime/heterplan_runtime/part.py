@@ -25,7 +25,7 @@ Measure = Callable[[Any, Any, int], None]
 
 
 class PartExecution:
-    """Executes the instructions of one part, each when it is told to."""
+    """Executes the instructions of one part, one for each call."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class PartExecution:
         self._prepared[micro_batch] = data.load(step, self.samples(micro_batch))
 
     def begin_evaluation(self, step: int, measure: Measure) -> None:
-        """Forward passes are told to `measure` from here on; nothing is trained."""
+        """Passes the outputs of forward passes to `measure` from now on and trains nothing."""
         self.begin(step)
         self._stage.eval()
         self._measure = measure

@@ -1,6 +1,6 @@
 """The profile file: what is in it already, and how it grows by one measurement at a time.
 
-It is written whole beside its place and renamed, so that whoever reads it, and whatever ends the
+It is written whole beside its place and renamed, so that any reader, and whatever ends the
 process, finds every measurement that was finished.
 """
 

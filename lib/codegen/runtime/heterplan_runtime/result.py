@@ -59,7 +59,7 @@ class Result:
 
     @property
     def waiting(self) -> float:
-        """The part of the time that goes by waiting for samples."""
+        """The fraction of wall-clock time that ranks wait for samples."""
         wall = self._counted(self.wall_seconds)
         return sum(self._counted(self.data_seconds)) / sum(wall) if wall else 0.0
 

@@ -18,7 +18,7 @@ from .communication import Communicator
 from .tables import Tables
 
 STATE_TOLERANCE = 1e-4  # of the movement of a tensor
-HALF_STATE_TOLERANCE = 1e-2  # likewise where rows travel in half precision
+HALF_STATE_TOLERANCE = 1e-2  # the same tolerance if rows travel in half precision
 ROUNDING = 1e-12  # of its values
 NOISE = 1e-6  # of the usual movement in its stage: what is below is rounding
 
