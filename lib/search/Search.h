@@ -46,9 +46,6 @@ struct SearchOptions {
   const std::atomic<bool> *stop = nullptr;
   /// `auto` ends when the gap is at most this; infinite: with any plan.
   double gap = 0;
-  /// How many states of the devices exact search looks at, all of them where there are no more; the
-  /// rest are rounded.
-  size_t deviceStates = 20'000;
   /// Threads of `auto`; the plan does not depend on it.
   int threads = 1;
   /// Most assignments of device types that a strategy which draws them sizes; 0: no such limit.

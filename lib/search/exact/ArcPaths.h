@@ -66,4 +66,10 @@ private:
   std::vector<Step> steps; // by place
 };
 
+/// The shared state of Lagrangian relaxations that are tightened in turn.
+struct Ascents {
+  bool spreadsBottleneck = true, fixes = true; // Methods.def
+  ArcPaths::Memory memory = {};
+};
+
 } // namespace heterplan

@@ -15,7 +15,7 @@ constexpr double safety = 1 - 1e-12;
 } // namespace
 
 Bounds::Bounds(const Evaluator &evaluator, const StageTable &table, bool wholeModelGroups,
-               Lagrangian::Ascents &ascents)
+               Ascents &ascents)
     : evaluator(evaluator), microBatches(table.microBatches),
       positions(static_cast<int>(evaluator.space.positions.size())),
       lagrangian(evaluator, table, wholeModelGroups, ascents) {
@@ -58,9 +58,9 @@ double Bounds::objective(const PartialPlacement &partial, double timeLimit) cons
   return cost / 3600 / double(request.globalBatch.value()) * 1e6 * safety;
 }
 
-void Bounds::tighten(double timeLimit, double best, bool isFinal) {
+void Bounds::tighten(double timeLimit, double best) {
   if (!steady)
-    lagrangian.tighten(timeLimit, costOf(best), /*splits=*/isFinal);
+    lagrangian.tighten(timeLimit, costOf(best));
 }
 
 double Bounds::paidFor(const Request &request, double objective) {

@@ -18,7 +18,7 @@ public:
   /// `wholeModelGroups`: whether groups that are for one-stage plans only count too. All but that
   /// outlive this.
   Bounds(const Evaluator &evaluator, const StageTable &table, bool wholeModelGroups,
-         Lagrangian::Ascents &ascents);
+         Ascents &ascents);
 
   /// Least iteration time of any completion.
   double time(const PartialPlacement &partial) const;
@@ -28,27 +28,18 @@ public:
   /// Bound on the whole model. After `tighten` the multipliers tell it.
   double root() const;
   /// Tightens the bounds where they are below what is of interest: `timeLimit` as `objective` has
-  /// it, and an objective of `best`. Unless `isFinal`, only as far as `takeDeciding` needs it.
-  void tighten(double timeLimit, double best, bool isFinal = true);
-  /// After `tighten`: see Lagrangian::takeDeciding.
-  std::optional<Lagrangian::Range> takeDeciding(double timeLimit, double best, size_t mostStages) {
-    return lagrangian.takeDeciding(timeLimit, costOf(best), mostStages);
-  }
-  std::optional<Lagrangian::Range> takeAll(double timeLimit, double best) {
-    return lagrangian.takeAll(timeLimit, costOf(best));
-  }
-  void setAside() { lagrangian.setAside(); }
-  bool bringBack() { return lagrangian.bringBack(); }
+  /// it, and an objective of `best`.
+  void tighten(double timeLimit, double best);
   /// After `tighten`: makes them tighter step by step. See Lagrangian::sharpen.
   int64_t sharpen(double timeLimit) { return lagrangian.sharpen(timeLimit); }
   /// See Lagrangian::takePaths.
   std::vector<Lagrangian::Path> takePaths() { return lagrangian.takePaths(); }
   /// `tighten` begins from what others found, over fewer cuts or for `ratio` times as many
   /// micro-batches.
-  void startFrom(const Lagrangian::Known &known, double ratio) {
+  void startFrom(const KnownMultipliers &known, double ratio) {
     lagrangian.startFrom(known, ratio);
   }
-  const Lagrangian::Known &multipliers() const { return lagrangian.multipliers(); }
+  const KnownMultipliers &multipliers() const { return lagrangian.multipliers(); }
   /// Price · iteration of an objective, in dollars per hour · seconds; infinite where it is time.
   double costOf(double objective) const { return paidFor(evaluator.problem.request, objective); }
   static double paidFor(const Request &request, double objective);
@@ -57,8 +48,6 @@ public:
   /// bounds were never tightened, so that it may be any stage.
   bool listExtensions(const PartialPlacement &partial, double timeLimit, double best,
                       llvm::SmallVectorImpl<StageSpan> &found);
-  /// After `tighten`: the stages that a placement within its limits may have.
-  std::vector<StageSpan> listStages() const { return lagrangian.listStages(); }
 
 private:
   PartialPlacement rootPlacement(std::vector<int> &none) const;

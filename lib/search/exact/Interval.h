@@ -9,6 +9,7 @@
 #include "llvm/ADT/SmallVector.h"
 
 #include <algorithm>
+#include <map>
 #include <vector>
 
 namespace heterplan {
@@ -64,6 +65,16 @@ struct LagrangianBounds {
   Junctions junctions = {};
   Levels levels = {};
 };
+/// Steps of the ascent of an interval that was ascended whole, or nearly so.
+constexpr int stepsOfHalves = 12;
+
+/// Multipliers by the slowest stage that they were good for, seconds.
+struct Multipliers {
+  std::vector<double> time, cost;
+};
+using KnownMultipliers = std::map<double, Multipliers>;
+
+/// Placements by their slowest stage and their iteration, and what is known of them.
 struct Interval {
   double low = 0, high = 0;             // of max τ
   double least = 0, most = 0;           // of the iteration

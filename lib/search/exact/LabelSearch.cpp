@@ -18,10 +18,9 @@ constexpr int beamWidth = 6;
 constexpr int64_t stepsPerStage = 16;
 /// States that bounds examine in the time that it takes to price one stage.
 constexpr int64_t statesPerStage = 512;
-/// Shares of all work: the work after which bounds are made sharper, the work of each sharpening,
-/// and the work of rounded states before it. Sharpening is worth more than labels, which end most
-/// searches within the first share.
-constexpr double roundedShare = 0.9;
+/// Shares of all work: the work after which bounds are made sharper, and the work of each
+/// sharpening. Sharpening is worth more than labels, which end most searches within the first
+/// share.
 constexpr double sharpenedAfter[] = {0.05, 0.5}, sharpeningShare = 0.4;
 } // namespace
 
@@ -33,11 +32,6 @@ LabelSearch::LabelSearch(Evaluator &evaluator, const SearchOptions &options)
       labels(evaluator, paths, packings),
       paysTraffic(evaluator.problem.request.objective == Objective::Cost &&
                   chargesTraffic(evaluator.problem.cluster)),
-      byRoundedStates(options.uses(Method::RoundedStates) && !paysTraffic &&
-                      StateSearch::rounds(evaluator, options.deviceStates)),
-      byStates(options.uses(Method::ExactStates) && !paysTraffic &&
-               !StateSearch::rounds(evaluator, options.deviceStates) &&
-               StateSearch::applies(evaluator, options.deviceStates)),
       scratch(types) {
   ascents.spreadsBottleneck = options.uses(Method::SpreadBottleneck);
   ascents.fixes = options.uses(Method::Fixing);
@@ -178,8 +172,7 @@ void LabelSearch::beam(int choice) {
 }
 
 int64_t LabelSearch::work() const {
-  return priced + (steps + labels.comparisons()) / stepsPerStage + sharpened / statesPerStage +
-         settled / statesOfDevicesPerStage;
+  return priced + (steps + labels.comparisons()) / stepsPerStage + sharpened / statesPerStage;
 }
 
 void LabelSearch::report() const {
@@ -262,21 +255,17 @@ std::vector<double> LabelSearch::boundsAlong(const Placement &placement) {
 
 Solution LabelSearch::solve() {
   double left = openCases();
-  const double leftByStates = byStates ? settleByStates() : 0;
   for (size_t choice = 0; choice < cases.size(); ++choice)
     if (cases[choice])
       addRoot(static_cast<int>(choice));
   bestFirst(sharpenedAfter[0]);
-  if (isOpen() && byRoundedStates)
-    left = std::min(left, settleByRoundedStates(roundedShare));
   for (double share : sharpenedAfter) {
     bestFirst(share);
     if (isOpen() && options.uses(Method::LevelBounds))
       sharpen(share + sharpeningShare);
   }
   bestFirst(1);
-  double least = std::max(leftByStates, open.empty() ? infinity : open.top().first);
-  least = std::min({left, leastMisjudged, least});
+  const double least = std::min({left, leastMisjudged, open.empty() ? infinity : open.top().first});
   bool complete = least >= best.objective * (1 - 1e-12);
   SearchBudget budget(options);
   budget.add(work());

@@ -8,7 +8,7 @@
 #include "search/exact/Bounds.h"
 #include "search/exact/CountBounds.h"
 #include "search/exact/Labels.h"
-#include "search/exact/StateSearch.h"
+#include "search/placement/Incumbent.h"
 #include "search/placement/Strategy.h"
 
 #include <limits>
@@ -21,7 +21,7 @@ namespace heterplan {
 /// The data that depend on the number of micro-batches.
 struct MicroBatchCase {
   MicroBatchCase(Evaluator &evaluator, int microBatches, const StageLimits &limits,
-                 Lagrangian::Ascents &ascents)
+                 Ascents &ascents)
       : table(evaluator, microBatches, limits),
         bounds(evaluator, table, /*wholeModelGroups=*/false, ascents) {}
 
@@ -44,12 +44,6 @@ public:
   std::vector<double> boundsAlong(const Placement &placement);
 
 private:
-  /// The result of a number of states for a number of micro-batches.
-  struct CaseStates {
-    size_t states = 0;
-    double left = std::numeric_limits<double>::infinity(); // least objective of what may be better
-  };
-
   // Growth
   Label rootOf(int choice);
   void addRoot(int choice);
@@ -89,29 +83,24 @@ private:
   Bounds &addCase(int choice);
   bool openCase(int choice);
   int nearestKnown(int choice) const;
-  bool keepCase(int choice, bool isFinal);
-  void leaveToLabels(llvm::ArrayRef<char> isDone);
+  bool keepCase(int choice);
   void offerPaths(int choice);
   bool dropCase(int choice);
   void forgetCase(int choice);
   double openCases();
-  double settleByStates();
-  double settleByRoundedStates(double workShare);
-  bool settleCase(int choice, size_t mostStates, double workShare, CaseStates &of);
-  std::vector<int> casesByStages() const;
   void sharpen(double workShare);
   int leastCase(llvm::ArrayRef<char> isSharp = {}) const;
   void boundAgain();
-  const Lagrangian::Known &multipliersOf(int choice) const;
+  const KnownMultipliers &multipliersOf(int choice) const;
 
   Evaluator &evaluator;
   const SearchOptions &options;
   const SearchSpace &space;
   const int types, last; // last: index of the last position
-  Lagrangian::Ascents ascents;
+  Ascents ascents;
   /// By micro-batches; null where no placement of interest has so many.
   std::vector<std::unique_ptr<MicroBatchCase>> cases;
-  std::vector<Lagrangian::Known> known; // of those that were forgotten
+  std::vector<KnownMultipliers> known;  // of those that were forgotten
   const LabelSearch *coarser = nullptr; // over fewer cuts
   PathTable paths;
 
@@ -128,13 +117,8 @@ private:
   int64_t priced = 0, steps = 0; // stages; stages listed
   int64_t sharpened = 0;         // states of stages
   const bool paysTraffic;        // which bounds of what is open do not count
-  /// Whether there are so many states of the devices that they are rounded, or so few that all of
-  /// them are looked at; how many in the time that it takes to price a stage.
-  const bool byRoundedStates, byStates;
-  static constexpr int64_t statesOfDevicesPerStage = 2048;
-  int64_t settled = 0;        // states of stages, by those
-  std::vector<int> scratch;   // slots of the label in hand
-  std::vector<int> openSlots; // likewise, where they are fewer (slotsAtLeast)
+  std::vector<int> scratch;      // slots of the label in hand
+  std::vector<int> openSlots;    // likewise, where they are fewer (slotsAtLeast)
   std::vector<int> wholeModelOptions;
   llvm::SmallVector<StageSpan, 0> stages; // that may stand before the label in hand
 };

@@ -44,7 +44,7 @@ bool LabelSearch::openCase(int choice) {
   else if (int near = nearestKnown(choice); near >= 0 && options.uses(Method::WarmStart))
     bounds.startFrom(multipliersOf(near),
                      double(space.microBatches[near]) / space.microBatches[choice]);
-  return keepCase(choice, /*isFinal=*/!byStates);
+  return keepCase(choice);
 }
 
 /// The number of micro-batches nearest to this one whose multipliers are known; −1: none.
@@ -62,14 +62,14 @@ int LabelSearch::nearestKnown(int choice) const {
 }
 
 /// Whether placements with so many micro-batches may beat the best plan, by bounds that are as
-/// tight as that plan and the clock allow, or, unless `isFinal`, as settleByStates needs them.
-bool LabelSearch::keepCase(int choice, bool isFinal) {
+/// tight as that plan and the clock allow.
+bool LabelSearch::keepCase(int choice) {
   Bounds &bounds = cases[choice]->bounds;
   std::optional<double> &tightFor = cases[choice]->tightFor;
   const bool mayBeTighter =
       !tightFor || (*tightFor > best.objective && bounds.root() < best.objective);
   if (mayBeTighter && !SearchBudget(options).interrupted()) {
-    bounds.tighten(timeLimit(), best.objective, isFinal);
+    bounds.tighten(timeLimit(), best.objective);
     tightFor = best.objective;
     offerPaths(choice);
   }
@@ -104,7 +104,7 @@ void LabelSearch::forgetCase(int choice) {
   cases[choice].reset();
 }
 
-const Lagrangian::Known &LabelSearch::multipliersOf(int choice) const {
+const KnownMultipliers &LabelSearch::multipliersOf(int choice) const {
   return cases[choice] ? cases[choice]->bounds.multipliers() : known[choice];
 }
 
@@ -124,131 +124,8 @@ double LabelSearch::openCases() {
   }
   for (size_t choice = 0; choice < cases.size(); ++choice)
     if (cases[choice])
-      keepCase(static_cast<int>(choice), /*isFinal=*/!byStates);
+      keepCase(static_cast<int>(choice));
   return left;
-}
-
-/// Examines the placements of all numbers of micro-batches, those that decide the bound first. The
-/// remainder is for labels. Returns a bound of the remainder; 0 if some was not examined.
-double LabelSearch::settleByStates() {
-  constexpr double workShare = 0.9;
-  SearchBudget budget(options, workShare);
-  budget.add(work());
-  StateSearch states(evaluator, paths, best, budget, options.deviceStates, statesOfDevicesPerStage,
-                     /*sizes=*/{});
-  std::vector<char> isDone(cases.size(), false);
-  double left = infinity;
-  int least = -1;
-  while (!states.isOver() && (least = leastCase(isDone)) >= 0) {
-    MicroBatchCase &of = *cases[least];
-    auto range = of.bounds.takeDeciding(timeLimit(), best.objective, states.mostStages());
-    offerPaths(least);
-    if (!range) {
-      isDone[least] = true;
-      continue;
-    }
-    double now = states.settle(of.table, *range);
-    left = std::min(left, now);
-    if (now < best.objective)
-      of.bounds.setAside();
-    settled = states.work();
-    report();
-  }
-  leastMisjudged = std::min(leastMisjudged, states.leastMisjudged());
-  leaveToLabels(isDone);
-  return states.isOver() ? 0 : std::min(left, cutoff());
-}
-
-/// Settles cases by rounded states: first the numbers of micro-batches with few stages, as their
-/// plans make the others easier, and all stages of each at once. Then the case that decides the
-/// bound is repeated with more states, as long as that bound is far from the incumbent. Returns a
-/// bound for the remainder of the cases that have a better bound than their own; the other cases
-/// stay open.
-double LabelSearch::settleByRoundedStates(double workShare) {
-  constexpr double worthMore = 1.005; // times the bound
-  constexpr size_t mostTimes = 4;
-  std::vector<CaseStates> of(cases.size());
-  auto decides = [&] {
-    return int(
-        std::min_element(of.begin(), of.end(),
-                         [](const CaseStates &a, const CaseStates &b) { return a.left < b.left; }) -
-        of.begin());
-  };
-  bool goesOn = true;
-  for (int choice : casesByStages())
-    if (goesOn && cases[choice]->bounds.root() < std::min(of[decides()].left, cutoff()))
-      goesOn = settleCase(choice, options.deviceStates, workShare, of[choice]);
-  for (int choice = decides(); goesOn && of[choice].left * worthMore < cutoff() &&
-                               of[choice].states < mostTimes * options.deviceStates;
-       choice = decides()) {
-    cases[choice]->bounds.bringBack();
-    goesOn = settleCase(choice, 2 * of[choice].states, workShare, of[choice]);
-  }
-  for (size_t choice = 0; choice < cases.size(); ++choice)
-    if (cases[choice] && std::isfinite(of[choice].left)) {
-      forgetCase(int(choice));
-    } else if (cases[choice]) {
-      cases[choice]->tightFor.reset();
-      keepCase(int(choice), /*isFinal=*/true);
-    }
-  boundAgain();
-  return of[decides()].left;
-}
-
-/// One of them. Forgets it where nothing better is left, and puts its stages aside where the states
-/// tell more than its own bounds. Returns whether there is time for more.
-bool LabelSearch::settleCase(int choice, size_t mostStates, double workShare, CaseStates &of) {
-  SearchBudget budget(options, workShare);
-  budget.add(work());
-  StateSearch states(evaluator, paths, best, budget, mostStates, statesOfDevicesPerStage,
-                     /*sizes=*/{});
-  if (states.isOver())
-    return false;
-  Bounds &bounds = cases[choice]->bounds;
-  auto range = bounds.takeAll(timeLimit(), best.objective);
-  const bool isWorthIt = range && states.tellsApart(range->stages);
-  double now = isWorthIt ? states.settle(cases[choice]->table, *range) : 0;
-  if (std::isfinite(of.left))
-    now = std::max(now, of.left);
-  of.states = mostStates;
-  settled += states.work();
-  leastMisjudged = std::min(leastMisjudged, states.leastMisjudged());
-  if (range)
-    bounds.setAside();
-  if (range && now <= range->least) {
-    bounds.bringBack();
-  } else {
-    of.left = range ? now : infinity;
-    if (of.left >= cutoff())
-      forgetCase(choice);
-  }
-  report();
-  return !states.isOver();
-}
-
-/// Open cases, by their number of stages.
-std::vector<int> LabelSearch::casesByStages() const {
-  std::vector<std::pair<size_t, int>> ordered;
-  for (size_t choice = 0; choice < cases.size(); ++choice)
-    if (cases[choice])
-      ordered.push_back({cases[choice]->bounds.listStages().size(), int(choice)});
-  llvm::sort(ordered);
-  std::vector<int> result;
-  llvm::transform(ordered, std::back_inserter(result), [](auto of) { return of.second; });
-  return result;
-}
-
-/// Keeps the numbers of micro-batches of which something is left that may be better.
-void LabelSearch::leaveToLabels(ArrayRef<char> isDone) {
-  for (size_t choice = 0; choice < cases.size(); ++choice) {
-    if (!cases[choice])
-      continue;
-    cases[choice]->tightFor.reset();
-    if (!cases[choice]->bounds.bringBack() && isDone[choice])
-      forgetCase(int(choice));
-    else if (!SearchBudget(options).interrupted())
-      keepCase(int(choice), /*isFinal=*/true);
-  }
 }
 
 /// Tightens the bounds of a long search: those that decide, and with them those of the labels,
@@ -258,7 +135,7 @@ void LabelSearch::sharpen(double workShare) {
   std::vector<char> isSharp(cases.size(), false);
   for (size_t choice = 0; choice < cases.size(); ++choice)
     if (cases[choice])
-      keepCase(static_cast<int>(choice), /*isFinal=*/true);
+      keepCase(static_cast<int>(choice));
   while (work() <= budget.left() && !budget.interrupted()) {
     int least = leastCase(isSharp);
     if (least < 0)
@@ -290,6 +167,10 @@ int LabelSearch::leastCase(ArrayRef<char> isSharp) const {
 
 /// Bounds the open labels as the bounds are now.
 void LabelSearch::boundAgain() {
+  std::vector<double> roots(cases.size(), infinity);
+  for (size_t choice = 0; choice < cases.size(); ++choice)
+    if (cases[choice])
+      roots[choice] = cases[choice]->bounds.root();
   decltype(open) before;
   std::swap(open, before);
   for (; !before.empty(); before.pop()) {
@@ -300,7 +181,8 @@ void LabelSearch::boundAgain() {
     ArrayRef<int> slots = labels.slotsOf(index);
     std::copy(slots.begin(), slots.end(), scratch.begin());
     bound(label);
-    label.bound = std::max(label.bound, known);
+    label.bound = std::max({label.bound, known, roots[label.choice]});
+    labels.raiseBound(index, label.bound);
     if (promising(label))
       open.push({label.bound, index});
   }

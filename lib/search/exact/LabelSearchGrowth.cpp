@@ -91,12 +91,15 @@ bool LabelSearch::pack(int index, int option, Label &grown) {
   return grown.packing >= 0;
 }
 
-/// Puts `stage`, [begin, position) on `option`, before label `index`. False: it does not fit.
+/// Puts `stage`, [begin, position) on `option`, before label `index`. False: it does not fit. A
+/// bound of all completions of a label is one of those with this stage.
 bool LabelSearch::grow(int index, int option, int begin, const StageTimes &stage, Label &grown) {
   grown = grownBy(index, option, begin, stage);
   if (!pack(index, option, grown))
     return false;
   bound(grown);
+  if (grown.position > 0)
+    grown.bound = std::max(grown.bound, labels[index].bound);
   return true;
 }
 
@@ -157,6 +160,8 @@ bool LabelSearch::growOtherShares(int index, const Label &grown, Label &other) {
   other.exposed = least.sync;
   other.otherShares = true;
   bound(other);
+  if (other.position > 0)
+    other.bound = std::max(other.bound, labels[index].bound);
   return promising(other);
 }
 

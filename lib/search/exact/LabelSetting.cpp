@@ -42,21 +42,16 @@ Expected<Solution> refine(Evaluator &evaluator, const SearchOptions &options,
   return solution;
 }
 
-/// The plan of a brief search over `few` cuts, improved among cuts near its own: one that is close
-/// to the best saves most of the proof. If states are rounded and each number of micro-batches
-/// takes long, another search improves it; else it is improved step by step.
+/// The plan of a brief search over `few` cuts, improved step by step among cuts near its own: one
+/// that is close to the best saves most of the proof.
 Expected<std::optional<Placement>> improved(Evaluator &evaluator, const SearchOptions &brief,
-                                            const LabelSearch &coarse, ArrayRef<int> few,
-                                            std::optional<Placement> placement) {
+                                            ArrayRef<int> few, std::optional<Placement> placement) {
   constexpr double workShare = 0.16;
   if (!placement || !brief.uses(Method::Improvement))
     return placement;
   Evaluator near(evaluator.problem, cutsNear(*placement, few, evaluator.space.positions));
   shareTimes(near, evaluator);
-  if (StateSearch::rounds(near, brief.deviceStates))
-    placement = LabelSearch(near, brief).runFrom(coarse, placement).placement;
-  else
-    placement = improveLocally(near, brief, workShare, placement).placement;
+  placement = improveLocally(near, brief, workShare, placement).placement;
   if (Error error = near.takeError())
     return error;
   return placement;
@@ -81,7 +76,7 @@ Expected<Solution> LabelSetting::run(Evaluator &evaluator, const SearchOptions &
     return error;
   if (!isWhole)
     return refine(evaluator, options, coarse, few, std::move(found));
-  auto placement = improved(evaluator, brief, coarse, few, std::move(found.placement));
+  auto placement = improved(evaluator, brief, few, std::move(found.placement));
   if (!placement)
     return placement.takeError();
   return LabelSearch(evaluator, options).runFrom(coarse, *placement);

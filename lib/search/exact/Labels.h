@@ -45,6 +45,8 @@ public:
 
   size_t size() const { return labels.size(); }
   const Label &operator[](int index) const { return labels[index]; }
+  /// Sets the bound of label `index`, which labels that grow from it take over.
+  void raiseBound(int index, double bound) { labels[index].bound = bound; }
   /// Slots that label `index` takes, by type.
   llvm::ArrayRef<int> slotsOf(int index) const {
     return llvm::ArrayRef<int>(used).slice(size_t(index) * types, types);

@@ -14,7 +14,7 @@ namespace {
 constexpr double tolerance = 1 + 1e-9;
 /// Steps of an ascent; of one that begins near its end, since intervals are ascended again in their
 /// parts.
-constexpr int ascentSteps = 40, stepsBeforeTaken = 5, stepsOfLevels = 12;
+constexpr int ascentSteps = 40, stepsOfLevels = 12;
 
 /// They grow without end where these stages have no placement at all.
 bool diverged(const std::vector<double> &multipliers) {
@@ -105,7 +105,7 @@ double Lagrangian::leastSlowest() const {
   return least[places.at(positions - 1)];
 }
 
-void Lagrangian::tighten(double newTimeLimit, double newCostLimit, bool splits) {
+void Lagrangian::tighten(double newTimeLimit, double newCostLimit) {
   timeLimit = newTimeLimit;
   costLimit = newCostLimit;
   const bool isFirst = !started;
@@ -122,8 +122,7 @@ void Lagrangian::tighten(double newTimeLimit, double newCostLimit, bool splits) 
     else if (isFirst && i + 1 < intervals.size()) // a good start
       interval.takeMultipliers(intervals[i + 1].time.multipliers,
                                intervals[i + 1].cost.multipliers);
-    const int fewer = splits ? stepsOfHalves : stepsBeforeTaken;
-    const int steps = isFirst && !isWarm ? ascentSteps : fewer;
+    const int steps = isFirst && !isWarm ? ascentSteps : stepsOfHalves;
     improveTime(interval, steps);
     improveCost(interval, steps);
     fixChoices(interval);
@@ -134,15 +133,14 @@ void Lagrangian::tighten(double newTimeLimit, double newCostLimit, bool splits) 
       known[interval.high] = {interval.time.multipliers, interval.cost.multipliers};
   }
   dropSolved();
-  if (splits)
-    splitDeciding();
+  splitDeciding();
   for (Interval &interval : intervals)
     rankChoices(interval);
   forgetChoices();
 }
 
 /// Stages take `ratio` times as long there as here, devices are paid for as long.
-void Lagrangian::startFrom(const Known &others, double ratio) {
+void Lagrangian::startFrom(const KnownMultipliers &others, double ratio) {
   known.clear();
   for (const auto &[slowest, multipliers] : others) {
     Multipliers &own = known[slowest * ratio] = multipliers;

@@ -7,15 +7,10 @@
 #include "search/exact/LevelPaths.h"
 #include "search/exact/PartialPlacement.h"
 
-#include "llvm/ADT/ArrayRef.h"
-#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 
 #include <algorithm>
-#include <iterator>
 #include <limits>
-#include <map>
-#include <optional>
 #include <vector>
 
 namespace heterplan {
@@ -34,11 +29,6 @@ namespace heterplan {
 /// exposed synchronisation, most − (m−1)·low, are one more resource.
 class Lagrangian {
 public:
-  /// The shared state of objects that are tightened in turn.
-  struct Ascents {
-    bool spreadsBottleneck = true, fixes = true; // Methods.def
-    ArcPaths::Memory memory = {};
-  };
   /// `wholeModelGroups`: whether groups that are for one-stage plans only count too. All but that
   /// outlive this.
   Lagrangian(const Evaluator &evaluator, const StageTable &table, bool wholeModelGroups,
@@ -46,17 +36,11 @@ public:
 
   /// Tightens the bounds where they are below the limits of interest: seconds of an iteration, and
   /// price · iteration in dollars per hour · seconds; either may be infinite.
-  /// `splits`: the interval that decides, until that gains little.
-  void tighten(double timeLimit, double costLimit, bool splits = true);
-  /// Multipliers by the slowest stage that they were good for, seconds.
-  struct Multipliers {
-    std::vector<double> time, cost;
-  };
-  using Known = std::map<double, Multipliers>;
-  const Known &multipliers() const { return known; }
+  void tighten(double timeLimit, double costLimit);
+  const KnownMultipliers &multipliers() const { return known; }
   /// `tighten` begins from `others`, of the same groups and of `ratio` times as many micro-batches,
   /// and needs fewer steps.
-  void startFrom(const Known &others, double ratio = 1);
+  void startFrom(const KnownMultipliers &others, double ratio = 1);
   /// Least iteration time of any completion; infinite where there is none. 0 before `tighten`.
   double time(const PartialPlacement &partial) const;
   /// Least price · iteration of any completion within the `timeLimit` of `tighten`; 0 where the
@@ -78,34 +62,13 @@ public:
   /// plans are among them only where they count.
   void listExtensions(const PartialPlacement &partial, double timeLimit, double costLimit,
                       llvm::SmallVectorImpl<StageSpan> &found);
-  /// All stages that a placement within the limits of `tighten` may have: where several on one type
-  /// are alike but for the devices that they take, the one with the fewest. By end, begin, option.
-  std::vector<StageSpan> listStages() const;
   /// From the first stage on.
   using Path = std::vector<StageSpan>;
   /// Placements that the bounds came across and that keep all limits of resources: good ones.
   std::vector<Path> takePaths();
-  /// Placements whose slowest stage takes (low, high] seconds and whose iteration takes
-  /// (least, most], and what stages they may have.
-  struct Range {
-    double low, high, least, most;
-    std::vector<StageArc> stages; // by end
-  };
-  /// After `tighten`: takes out the placements that decide the bound, where it is below the limits;
-  /// before, their interval is split until they have at most `mostStages`, as long as that is worth
-  /// it. None: nothing of interest is left.
-  std::optional<Range> takeDeciding(double timeLimit, double costLimit, size_t mostStages);
-  /// Takes all intervals, undivided.
-  std::optional<Range> takeAll(double timeLimit, double costLimit);
-  /// Defers the intervals that were taken out last.
-  void setAside() { std::move(taken.begin(), taken.end(), std::back_inserter(aside)); }
-  /// Brings back all that was set aside; false: nothing was.
-  bool bringBack();
 
 private:
   static constexpr double infinity = std::numeric_limits<double>::infinity();
-  /// Steps of the ascent of an interval that was ascended whole, or nearly so.
-  static constexpr int stepsOfHalves = 12;
 
   void listChoices(const StageTable &table, bool wholeModelGroups);
   bool isSmaller(const DeviceGroup &a, const DeviceGroup &b) const;
@@ -129,13 +92,12 @@ private:
   // LagrangianIntervals.cpp
   void startIntervals();
   Interval intervalOf(double low, double high) const;
+  bool mayTake(const StageArc &choice, const Interval &interval) const;
   void dropBeforeIntervals();
   std::vector<double> workBefore() const;
   size_t deciding() const;
   void splitDeciding();
   bool split(Interval &interval, Interval &upper);
-  bool takeOrSplit(size_t index, size_t mostStages);
-  Range rangeTaken() const;
   void dropSolved();
   double objectiveOf(const Interval &interval) const;
   bool isSolved(const Interval &interval) const;
@@ -143,6 +105,7 @@ private:
   // LagrangianAscent.cpp
   void improveTime(Interval &interval, int steps);
   void improveCost(Interval &interval, int steps);
+  int64_t improveByLevels(Interval &interval);
   template <typename MakeCharges>
   void ascend(const Interval &interval, LagrangianBounds &relaxation, int steps, double goal,
               double fillTime, MakeCharges makeCharges);
@@ -160,16 +123,8 @@ private:
   double refund(const Interval &interval, const std::vector<double> &multipliers,
                 const PartialPlacement &partial) const;
 
-  int64_t improveByLevels(Interval &interval);
-  /// Before a stage on `option` that begins at `position`, whose input takes `receive` seconds at
-  /// least, in `state`; `chain`: in its node, of stages from there on.
   LeastMixtures leastBefore(const LagrangianBounds &relaxation, int position, int option, int chain,
-                            double receive, size_t state) const;
-
-  /// Whether a placement of the interval may have the stage.
-  bool mayTake(const StageArc &choice, const Interval &interval) const {
-    return choice.time() <= interval.high && microBatches * choice.time() <= interval.most;
-  }
+                            double receive, size_t state) const; // see LevelPaths
 
   const Evaluator &evaluator;
   const int microBatches, positions, types;
@@ -180,12 +135,10 @@ private:
   LevelPaths levels;               // of the interval that is made sharp
   std::vector<StageArc> choices;   // by end, then begin
   std::vector<Interval> intervals; // ascending
-  std::vector<Interval> taken;     // out of them last
-  std::vector<Interval> aside;
-  double timeLimit, costLimit;   // of interest
-  double solvedTime, solvedCost; // least bounds of the intervals that were dropped
+  double timeLimit, costLimit;     // of interest
+  double solvedTime, solvedCost;   // least bounds of the intervals that were dropped
   bool started = false;
-  Known known;
+  KnownMultipliers known;
   bool isWarm = false; // they come from elsewhere
   Ascents &ascents;
   ArcPaths arcPaths;

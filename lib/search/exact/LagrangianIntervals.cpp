@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <tuple>
 #include <utility>
 
 using namespace llvm;
@@ -65,6 +64,11 @@ void Lagrangian::dropBeforeIntervals() {
   choices.clear();
   for (int choice : whole.choices)
     choices.push_back(plain[choice]);
+}
+
+/// Whether a placement of the interval may have the stage.
+bool Lagrangian::mayTake(const StageArc &choice, const Interval &interval) const {
+  return choice.time() <= interval.high && microBatches * choice.time() <= interval.most;
 }
 
 /// The interval of slowest stages, with all choices that it may have.
@@ -137,78 +141,6 @@ size_t Lagrangian::deciding() const {
                             return objectiveOf(a) < objectiveOf(b);
                           }) -
          intervals.begin();
-}
-
-std::optional<Lagrangian::Range> Lagrangian::takeDeciding(double newTimeLimit, double newCostLimit,
-                                                          size_t mostStages) {
-  timeLimit = newTimeLimit;
-  costLimit = newCostLimit;
-  dropSolved();
-  bool isTaken = false;
-  while (!isTaken && !intervals.empty())
-    isTaken = takeOrSplit(deciding(), mostStages);
-  return isTaken ? std::optional(rangeTaken()) : std::nullopt;
-}
-
-/// Whether an interval is taken; where it has more stages and parts of it tell more, it is split.
-bool Lagrangian::takeOrSplit(size_t index, size_t mostStages) {
-  Interval &lower = intervals[index];
-  if (lower.choices.size() > mostStages)
-    fixChoices(lower);
-  Interval upper = lower;
-  if (lower.choices.size() > mostStages && split(lower, upper)) {
-    for (Interval *half : {&lower, &upper}) {
-      improveCost(*half, stepsOfHalves);
-      fixChoices(*half);
-    }
-    intervals.insert(intervals.begin() + index + 1, std::move(upper));
-    dropSolved();
-    return false;
-  }
-  fixChoices(lower);
-  taken.clear();
-  taken.push_back(std::move(lower));
-  intervals.erase(intervals.begin() + index);
-  return true;
-}
-
-std::optional<Lagrangian::Range> Lagrangian::takeAll(double newTimeLimit, double newCostLimit) {
-  timeLimit = newTimeLimit;
-  costLimit = newCostLimit;
-  dropSolved();
-  if (intervals.empty())
-    return std::nullopt;
-  for (Interval &interval : intervals)
-    fixChoices(interval);
-  taken = std::exchange(intervals, {});
-  return rangeTaken();
-}
-
-Lagrangian::Range Lagrangian::rangeTaken() const {
-  Range range{infinity, 0, infinity, 0, {}};
-  std::vector<char> has(choices.size(), false);
-  for (const Interval &interval : taken) {
-    range.low = std::min(range.low, interval.low);
-    range.high = std::max(range.high, interval.high);
-    range.least = std::min(range.least, interval.leastTime());
-    range.most = std::max(range.most, interval.most);
-    for (int choice : interval.choices)
-      has[choice] = true;
-  }
-  for (size_t i = 0; i < choices.size(); ++i)
-    if (has[i])
-      range.stages.push_back(choices[i]);
-  return range;
-}
-
-bool Lagrangian::bringBack() {
-  const bool any = !aside.empty();
-  std::move(aside.begin(), aside.end(), std::back_inserter(intervals));
-  aside.clear();
-  std::stable_sort(intervals.begin(), intervals.end(), [](const Interval &a, const Interval &b) {
-    return std::tie(a.low, a.least) < std::tie(b.low, b.least);
-  });
-  return any;
 }
 
 /// Halves the wider of what an interval has of slowest stages and, for cost, of iterations; false

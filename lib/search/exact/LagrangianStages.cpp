@@ -121,15 +121,14 @@ void Lagrangian::rankChoices(Interval &interval) {
 /// Frees the choices that no interval has, if they are most: they take much memory.
 void Lagrangian::forgetChoices() {
   std::vector<int> now(choices.size(), -1); // by choice
-  for (std::vector<Interval> *some : {&intervals, &aside})
-    for (Interval &interval : *some) {
-      interval.choices.shrink_to_fit();
-      interval.ranked.shrink_to_fit();
-      for (int choice : interval.choices)
-        now[choice] = 0;
-      for (const RankedArc &ranked : interval.ranked)
-        now[ranked.choice] = 0;
-    }
+  for (Interval &interval : intervals) {
+    interval.choices.shrink_to_fit();
+    interval.ranked.shrink_to_fit();
+    for (int choice : interval.choices)
+      now[choice] = 0;
+    for (const RankedArc &ranked : interval.ranked)
+      now[ranked.choice] = 0;
+  }
   const size_t kept = count(now, 0);
   if (2 * kept > choices.size())
     return;
@@ -142,13 +141,12 @@ void Lagrangian::forgetChoices() {
     }
   choices = std::move(rest);
   seen.clear();
-  for (std::vector<Interval> *some : {&intervals, &aside})
-    for (Interval &interval : *some) {
-      for (int &choice : interval.choices)
-        choice = now[choice];
-      for (RankedArc &ranked : interval.ranked)
-        ranked.choice = now[ranked.choice];
-    }
+  for (Interval &interval : intervals) {
+    for (int &choice : interval.choices)
+      choice = now[choice];
+    for (RankedArc &ranked : interval.ranked)
+      ranked.choice = now[ranked.choice];
+  }
 }
 
 void Lagrangian::listExtensions(const PartialPlacement &partial, double timeLimit, double costLimit,
@@ -177,18 +175,6 @@ void Lagrangian::listExtensions(const PartialPlacement &partial, double timeLimi
       found.push_back(choices[ranked.choice]);
     }
   }
-}
-
-std::vector<StageSpan> Lagrangian::listStages() const {
-  std::vector<char> kept(choices.size(), false);
-  for (const Interval &interval : intervals)
-    for (int choice : interval.choices)
-      kept[choice] = true;
-  std::vector<StageSpan> stages;
-  for (size_t i = 0; i < choices.size(); ++i)
-    if (kept[i])
-      stages.push_back(choices[i]);
-  return stages;
 }
 
 } // namespace heterplan

@@ -1,7 +1,5 @@
 #include "search/exact/LevelPaths.h"
 
-#include "search/exact/StateLoops.h"
-
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
@@ -196,8 +194,7 @@ void LevelPaths::addStage(const ListedStage &stage, const StageArc &choice, doub
   const ArrayRef<Levels::Kept> outer = kept.empty() ? kept : kept.drop_back();
   const size_t states = bounds.levels.states();
   const size_t inner = kept.empty() ? 1 : size_t(kept.back().count) + 1;
-  const Addition<double> added{pays + choice.ownTime(), pays + choice.ownForwardTime(),
-                               choice.syncTime()};
+  const Addition added{pays + choice.ownTime(), pays + choice.ownForwardTime(), choice.syncTime()};
   const size_t least = stage.taken % inner;
   for (size_t row = stage.taken / inner; row < states / inner; ++row) {
     if (!isAtLeast(outer, row, stage.taken / inner))
@@ -229,8 +226,8 @@ LevelPaths::Traced LevelPaths::traced(const Interval &interval, ArrayRef<StageAr
     const LeastMixtures before =
         leastBefore(bounds, choice.begin, choice.option, chain, choice.receive, state - takes);
     const double paid = pays(choice) + transfers.receive;
-    const Addition<double> added{paid + choice.time() - choice.gradient + transfers.gradient,
-                                 paid + choice.forwardTime(), choice.syncTime()};
+    const Addition added{paid + choice.time() - choice.gradient + transfers.gradient,
+                         paid + choice.forwardTime(), choice.syncTime()};
     int ofBefore = mixture;
     const double time = leastWith(added, before, ofBefore);
     if (time < best.time)

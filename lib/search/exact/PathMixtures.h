@@ -6,8 +6,6 @@
 // the same path, max(fill, s + forward) ≥ λ·fill + (1−λ)·(s + forward).
 #pragma once
 
-#include "search/exact/StateLoops.h"
-
 #include <array>
 #include <cstddef>
 #include <vector>
@@ -17,6 +15,11 @@ namespace heterplan {
 /// Mixtures are told by λ in quarters: 0 is the forward time, `fillOnly` the fill.
 constexpr int fillOnly = 4;
 template <typename Value> using PerMixture = std::array<Value, fillOnly + 1>;
+
+/// Seconds that a stage adds to the least before it.
+struct Addition {
+  double time, forward, sync;
+};
 
 /// The least of each mixture, seconds, of the layers before a stage; −∞ where it is not known.
 struct LeastMixtures {
@@ -31,7 +34,7 @@ struct LeastMixtures {
 
 /// The least of mixture `mixture` with a stage behind what is before it. Makes `mixture` that of
 /// the layers before which this comes from.
-double leastWith(const Addition<double> &added, const LeastMixtures &before, int &mixture);
+double leastWith(const Addition &added, const LeastMixtures &before, int &mixture);
 
 /// Figures of each mixture by place.
 class MixtureTable {
@@ -45,7 +48,7 @@ public:
   /// From now on it takes half the memory, with figures that are rounded down, and is only read.
   void compress();
   /// Adds a stage to `count` places from `place` of `before` on, for those from `own` on.
-  void addStage(const Addition<double> &added, const MixtureTable &before, size_t place, size_t own,
+  void addStage(const Addition &added, const MixtureTable &before, size_t place, size_t own,
                 size_t count);
   /// Adds the transfers across a boundary.
   void addTransfer(double receive, double gradient, const MixtureTable &before, size_t place,

@@ -36,7 +36,7 @@ Expected<double> rootBound(Evaluator &evaluator, const std::optional<Placement> 
       slowest = evaluation->iteration.value();
   }
   const double reached = bound;
-  Lagrangian::Ascents ascents;
+  Ascents ascents;
   for (auto [least, choice] : CountBounds(evaluator, /*wholeModelGroups=*/true).inOrder()) {
     if (least >= bound)
       break;

@@ -1,4 +1,4 @@
-// Times of transfers over the cuts: between two groups, and the least between groups of some types.
+// Times of transfers over the cuts between two groups.
 #pragma once
 
 #include "search/placement/StageTable.h"
@@ -32,32 +32,5 @@ struct TransferTimes {
 /// `batch` samples; `behind` may follow. Least where what a boundary takes counts once.
 TransferTimes transferTimes(const Evaluator &evaluator, PathTable &paths, int64_t batch,
                             int position, int before, int behind);
-
-/// The least that crosses each cut takes between groups of some types of devices, for one size of
-/// micro-batches.
-class LeastTransfers {
-public:
-  struct Boundary {
-    double receive = 0, gradient = 0;
-  };
-  /// Between all options that `table` has and that may have neighbours.
-  LeastTransfers(const Evaluator &evaluator, PathTable &paths, const StageTable &table);
-
-  int kinds() const { return count; }
-  /// The kind of an option: its types, and how it looks to the stage before it, or behind it.
-  int kindFromBefore(int option) const { return fromBefore[option]; }
-  int kindFromBehind(int option) const { return fromBehind[option]; }
-  const Boundary &at(int position, int before, int behind) const {
-    return boundaries[(size_t(position) * count + before) * count + behind];
-  }
-
-private:
-  void setBoundaries(const Evaluator &evaluator, PathTable &paths, int64_t batch, int position,
-                     llvm::ArrayRef<int> options);
-
-  int count = 0;
-  std::vector<int> fromBefore, fromBehind; // by option
-  std::vector<Boundary> boundaries;        // by position, kind before it and kind behind it
-};
 
 } // namespace heterplan

@@ -23,7 +23,7 @@ TEST(Bounds, neverPassTheOptimum) {
       continue;
     Evaluation evaluation = *evaluator.evaluate(*best.placement);
     StageTable table(evaluator, best.placement->microBatches);
-    Lagrangian::Ascents memory;
+    Ascents memory;
     Bounds bounds(evaluator, table, /*wholeModelGroups=*/true, memory);
     EXPECT_LE(bounds.root(), evaluation.objective * (1 + 1e-9)) << "seed " << seed;
     bounds.tighten(evaluation.iteration.value() * 1.5, evaluation.objective * 1.5);
@@ -49,7 +49,7 @@ TEST(Bounds, theOnlyPlacementIsItsOwnBound) {
   Problem problem = llvm::cantFail(random.problem());
   Evaluator evaluator(problem);
   StageTable table(evaluator, 1);
-  Lagrangian::Ascents memory;
+  Ascents memory;
   Bounds bounds(evaluator, table, /*wholeModelGroups=*/true, memory);
   auto only = evaluator.evaluate({{{0, 1, DeviceGroup{{{0, 1}}}}}, 1});
   ASSERT_TRUE(only);

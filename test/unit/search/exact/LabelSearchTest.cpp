@@ -53,7 +53,7 @@ struct Followed {
   int labels = 0, shared = 0;
 };
 
-/// Expects that no bound on the way to a placement is above what it is worth.
+/// Expects that no bound on the way to a placement is above what it is worth, and that none falls.
 void followPlacements(const Problem &problem, uint64_t seed, Followed &followed) {
   std::mt19937_64 random(seed);
   Evaluator evaluator(problem, everyCut(problem));
@@ -63,8 +63,14 @@ void followPlacements(const Problem &problem, uint64_t seed, Followed &followed)
     if (!worth || !evaluator.meetsLimits(worth->iteration, worth->price))
       continue;
     SearchOptions options;
-    for (double bound : LabelSearch(evaluator, options).boundsAlong(*placement)) {
-      ASSERT_LE(bound, worth->objective * (1 + 1e-9)) << "seed " << seed << ", placement " << i;
+    const std::vector<double> bounds = LabelSearch(evaluator, options).boundsAlong(*placement);
+    for (size_t label = 0; label < bounds.size(); ++label) {
+      ASSERT_LE(bounds[label], worth->objective * (1 + 1e-9))
+          << "seed " << seed << ", placement " << i;
+      const bool isComplete = label == placement->stages.size(); // what it is worth, no bound
+      if (label > 0 && !isComplete) {
+        ASSERT_GE(bounds[label], bounds[label - 1]) << "seed " << seed << ", placement " << i;
+      }
       ++followed.labels;
     }
     for (const PlacedStage &stage : placement->stages)

@@ -25,7 +25,7 @@ public:
 
   /// The least that any path takes: Σ τ and the synchronisation that stays exposed.
   double leastOfPaths() const {
-    std::vector<const Addition<double> *> path;
+    std::vector<const Addition *> path;
     return leastOfPaths(0, path);
   }
 
@@ -53,19 +53,19 @@ public:
   static constexpr int last = 4, options = 3;
   struct Stage {
     int begin, end;
-    Addition<double> added;
+    Addition added;
   };
   std::vector<Stage> stages;
 
 private:
-  Addition<double> drawn() {
+  Addition drawn() {
     std::uniform_real_distribution<double> share(0, 1);
     const double forward = share(random);
     return {forward + 2 * share(random), forward, 6 * share(random) * share(random)};
   }
 
   /// R_s = max(sync_s, R_{s+1} − backward_s), from the last stage to the first.
-  static double timeOf(const std::vector<const Addition<double> *> &path) {
+  static double timeOf(const std::vector<const Addition *> &path) {
     double sum = 0, exposed = 0;
     for (auto stage = path.rbegin(); stage != path.rend(); ++stage) {
       sum += (*stage)->time;
@@ -74,7 +74,7 @@ private:
     return sum + exposed;
   }
 
-  double leastOfPaths(int position, std::vector<const Addition<double> *> &path) const {
+  double leastOfPaths(int position, std::vector<const Addition *> &path) const {
     if (position == last)
       return timeOf(path);
     double least = infinity;
