@@ -63,7 +63,7 @@ Error verifyLink(const LinkMeasurement &link, size_t index) {
   }
   if (!isTime(lookup.row))
     return Diagnostic(Diag::InvalidProfile, place)
-           << "what link '" << link.name << "' takes for a row is negative or not finite";
+           << "time of a row over link '" << link.name << "' is negative or not finite";
   for (double residual : {link.residual, link.allReduceResidual, link.lookupResidual})
     if (!std::isfinite(residual) || residual < 0)
       return Diagnostic(Diag::InvalidProfile, place)

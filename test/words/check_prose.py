@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Holds documentation and docstrings to the rules of plain technical English.
+"""Holds documentation, docstrings, help texts and messages to the rules of plain technical English.
 
-    check_prose.py ROOT         check documents, docstrings and help texts below ROOT
+    check_prose.py ROOT         check documents, docstrings, help texts and messages below ROOT
     check_prose.py --self-test  prove that each rule finds its example
     check_prose.py ROOT --list  count the problems of every file, those in prose-not-yet.txt too
 
-The rules: no sentence starts with a word of STARTS; lines of Markdown end at 100 columns; sentences
+The rules: no sentence starts with a word of STARTS, and no text of a program in C++ does; lines of Markdown end at 100 columns; sentences
 of documents have at most 30 words, but for a few. Files in prose-not-yet.txt are not checked yet.
 """
 
@@ -27,6 +27,8 @@ NOT_YET = tuple(LIST.read_text(encoding="utf-8").split()) if LIST.exists() else 
 
 COMMENT = re.compile(r"\s*///? ?(.*)")
 START = re.compile(rf"(?:{'|'.join(STARTS)})\b")
+# The first literal of a text: help, a message or a note. A part of a message begins with a space.
+LITERAL = re.compile(rf'(?<!\\)"((?:{"|".join(STARTS)}) [^"\n]*)"', re.I)
 
 
 def sentences(text: str) -> list[str]:
@@ -103,6 +105,16 @@ def check_document(name: str, lines: list[str]) -> list[str]:
     return problems
 
 
+def check_literals(name: str, text: str) -> list[str]:
+    """Help texts and messages of C++. A literal behind another one, or in `a ? "b" : "c"`, may go on
+    with a text."""
+    return [
+        f"{name}:{text.count(chr(10), 0, match.start()) + 1}: error: begin '{match[1][:40]}' with its subject"
+        for match in LITERAL.finditer(text)
+        if len(match[1].split()) > 1 and not text[: match.start()].rstrip().endswith(('"', "?", ":"))
+    ]
+
+
 def check_code(name: str, lines: list[str]) -> list[str]:
     blocks = docstrings("\n".join(lines)) if name.endswith(".py") else comment_blocks(lines)
     return [
@@ -125,6 +137,8 @@ def check(root: Path, skipped: tuple[str, ...] = NOT_YET) -> list[str]:
             continue
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
         problems += (check_document if path.suffix == ".md" else check_code)(name, lines)
+        if path.suffix in (".h", ".cpp", ".def") and name.startswith(("lib/", "tools/")):
+            problems += check_literals(name, "\n".join(lines))
     return problems
 
 
@@ -132,6 +146,7 @@ EXAMPLES = {
     "docs/a.md": ["Of all plans the best is kept.", "word " * 21 + "\n" + "word " * 21],
     "tools/a.h": ["/// Likewise, in one way.\nint f();", "// What a plan is.\n#pragma once"],
     "tools/b.py": ['"""Those that fit."""'],
+    "tools/c.cpp": ['addText(command, "--slot", "of a trace: " "its length");', '<< "what is left is too large"'],
     "docs/b.md": ["a " * 60],
 }
 
@@ -143,6 +158,9 @@ def self_test() -> list[str]:
             with tree({name: example + "\n"}) as root:
                 if not check(root, skipped=()):
                     failures.append(f"'{example[:40]}' is not found")
+    with tree({"tools/a.cpp": 'a << "the file" << " of a model" "of two";\n'}) as root:
+        if check(root, skipped=()):
+            failures.append("a part of a message is taken for its beginning")
     with tree({"docs/a.md": ("word " * 15 + "\n") * 3 + "\n"}) as root:
         if check(root, skipped=()):
             failures.append("one long sentence is too many")

@@ -203,7 +203,7 @@ void heterplan::addCalibrate(CLI::App &root, Action &action) {
   addText(*command, "--model", options->model, "FILE", "the model that was compiled")->required();
   addCostOptions(*command, options->costs);
   addTexts(*command, "--trace", options->traces, "FILE",
-           "what 'heterplan run --trace FILE' wrote (all *.trace.json beside the plan)");
+           "files of 'heterplan run --trace FILE' (default: all *.trace.json beside the plan)");
   addReadingOptions(*command, options->reading);
   beginGroup(*command, "Output");
   addText(*command, "-o,--output", options->output, "FILE", "the corrected profile")->required();

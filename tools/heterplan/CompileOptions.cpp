@@ -335,8 +335,7 @@ void addCompileOptions(CLI::App &command, CompileOptions &options) {
   addText(command, "--max-slowdown", options.maxSlowdown, "P%",
           "fraction by which the copies may lengthen an iteration of the plan (5%)");
   beginGroup(command, "Output");
-  addText(command, "-o,--output", options.directory, "DIR", "where the plan is written")
-      ->required();
+  addText(command, "-o,--output", options.directory, "DIR", "directory for the plan")->required();
   command.add_flag("--force", options.force, "replace the contents of DIR");
   command.add_flag("--json", options.json, "print the plan as JSON");
   command.add_flag("--verbose", options.verbose,

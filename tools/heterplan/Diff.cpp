@@ -1,4 +1,4 @@
-// heterplan diff: what changed between two plans, in time, money and memory.
+// heterplan diff: differences between two plans, in time, money and memory.
 #include "Commands.h"
 #include "Inputs.h"
 #include "PlanText.h"
@@ -177,7 +177,7 @@ Expected<ExitStatus> diff(const DiffOptions &options) {
 } // namespace
 
 void heterplan::addDiff(CLI::App &root, Action &action) {
-  CLI::App *command = root.add_subcommand("diff", "what changed from plan A to plan B");
+  CLI::App *command = root.add_subcommand("diff", "compare plan B with plan A");
   auto options = std::make_shared<DiffOptions>();
   addArgument(*command, "PLAN_A", options->before, "plan.json or the directory that holds it");
   addArgument(*command, "PLAN_B", options->after, "plan.json or the directory that holds it");

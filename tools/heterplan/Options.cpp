@@ -28,8 +28,8 @@ Expected<double> realOption(StringRef option, StringRef text, double fallback, d
   bool reads = !text.getAsDouble(number, /*AllowInexact=*/true) && std::isfinite(number);
   if (reads && (inclusive ? number >= lowest : number > lowest))
     return number;
-  return usageError(option) << "'" << text << "' is not accepted; give a number "
-                            << (inclusive ? "of at least " : "above ") << lowest;
+  return usageError(option) << "'" << text << "' is not accepted; give a number"
+                            << (inclusive ? " of at least " : " above ") << lowest;
 }
 
 Expected<Seconds> durationOption(StringRef option, StringRef text, Seconds fallback) {

@@ -481,7 +481,7 @@ void heterplan::addReplan(CLI::App &root, Action &action) {
   addRequestOptions(*command, options->compiling);
   beginGroup(*command, "Output");
   addText(*command, "-o,--output", options->compiling.directory, "DIR",
-          "where the plan is written (default: only printed)");
+          "directory for the plan (default: only printed)");
   addText(*command, "--fallbacks", options->fallbacks, "N",
           "prepare plans for the loss of 1 to N nodes of each group, for 'run --elastic'");
   command->add_flag("--force", options->compiling.force,

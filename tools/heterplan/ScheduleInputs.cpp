@@ -119,9 +119,9 @@ void addWorkloadOptions(CLI::App &command, WorkloadOptions &options) {
   addText(command, "--generate", options.generate, "N",
           "in place of JOBS: draw N jobs as the publication of PD-ORS does");
   addText(command, "--slot", options.slot, "TIME",
-          "of a trace, of generated jobs (10min) or of a new state (60s): length of a slot");
+          "length of a slot for a trace, generated jobs (10min) or a new state (60s)");
   addText(command, "--slots", options.slots, "N",
-          "likewise: the horizon (100; of a new state 1000)");
+          "number of slots for a trace, generated jobs (100) or a new state (1000)");
 }
 
 Expected<Workload> readWorkload(const WorkloadOptions &options, uint64_t seed,

@@ -119,7 +119,7 @@ Expected<std::optional<StatedParameters>> statedParameters(const onnx::ModelProt
     EntryReader reader(value.struct_value().fields());
     StatedParameter parameter = reader.read();
     if (!reader.why.empty())
-      return malformed(name, "of '" + name + "' cannot be read: " + reader.why);
+      return malformed(name, "have an entry '" + name + "' that cannot be read: " + reader.why);
     result.emplace(name, std::move(parameter));
   }
   return result;

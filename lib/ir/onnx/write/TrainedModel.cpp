@@ -347,7 +347,7 @@ Expected<TrainedModelReport> writeTrainedModel(StringRef path, const TensorFile 
   std::string text;
   if (!model->SerializeToString(&text))
     return Diagnostic(Diag::CannotWrite, {output.str(), 0, 0, ""})
-           << "what is not in initializers is more than the 2 GiB that an ONNX file can hold";
+           << "the model without its initializers exceeds the 2 GiB that an ONNX file can hold";
   if (Error error = writeFile(output, text))
     return error;
   return report;
