@@ -13,8 +13,8 @@ namespace heterplan::jobs {
 namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double rounding = 1e-10; // an order below what makes a job done
+} // namespace
 
-/// Workers of `job` that fit on one node with their servers.
 int64_t fittingTogether(const Problem &problem, int index, int site, llvm::ArrayRef<double> free,
                         int64_t limit) {
   const Job &job = problem.job(index);
@@ -33,7 +33,6 @@ int64_t fittingTogether(const Problem &problem, int index, int site, llvm::Array
   }
   return low;
 }
-} // namespace
 
 double costAt(const Problem &problem, const Demand &demand, int site, llvm::ArrayRef<double> cost) {
   double sum = 0;

@@ -106,6 +106,9 @@ double costOfRows(const Problem &problem, int job, const Rows &rows, const SlotS
 /// How many of `demand` fit at `site`, at most `limit`.
 int64_t fitting(const Problem &problem, const Demand &demand, int site, llvm::ArrayRef<double> free,
                 int64_t limit);
+/// How many workers of `job` fit at `site` together with their servers, at most `limit`.
+int64_t fittingTogether(const Problem &problem, int job, int site, llvm::ArrayRef<double> free,
+                        int64_t limit);
 /// Least whole number of workers of `each` samples that train `samples`, up to rounding.
 int64_t workersNeeded(double samples, double each);
 

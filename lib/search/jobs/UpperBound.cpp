@@ -1,31 +1,17 @@
 #include "search/jobs/UpperBound.h"
 
-#include "llvm/ADT/STLExtras.h"
+#include "search/jobs/JobWays.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <queue>
 
 namespace heterplan::jobs {
 
 namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
-
-/// A way of a job to have workers on one kind of site; without limits between kinds and slots.
-struct Way {
-  int kind = 0;
-  bool isInternal = false; // its servers are on the same node
-  double samples = 0;      // of one worker in a slot
-  double most = 0;         // samples of all workers that fit
-};
-
-/// What a job may do in each slot: more than it really can.
-struct Ways {
-  std::vector<Way> ways;
-  double most = 0; // samples of a slot
-  double lost = 0; // samples at least, by the restart of the first slot
-};
 
 /// What is summed over the nodes of a group: its resources, in the order of one node.
 struct Group {
@@ -38,7 +24,7 @@ public:
   explicit Relaxation(const Problem &problem) : problem(problem) {
     addGroups();
     for (int job = 0; job < problem.size(); ++job)
-      jobs.push_back(waysOf(job));
+      jobs.push_back(waysOf(problem, job));
     gradient.assign(problem.slots(), std::vector<double>(capacity.size()));
   }
 
@@ -82,10 +68,23 @@ public:
 private:
   struct Offer { // work of a slot at one cost
     double cost = 0, samples = 0;
-    int slot = 0, way = 0;
+    int slot = 0;
     bool operator<(const Offer &other) const {
-      return std::tie(cost, slot, way) < std::tie(other.cost, other.slot, other.way);
+      return std::tie(cost, slot) < std::tie(other.cost, other.slot);
     }
+  };
+  /// A use of a slot: of one internal way, or of the cheapest of the other ways up to `samples`.
+  struct Use {
+    double samples = 0, cost = 0;
+    int internal = -1; // index of the way
+    bool operator<(const Use &other) const {
+      return std::tie(samples, cost) < std::tie(other.samples, other.cost);
+    }
+  };
+  /// The uses of a slot that cost least: all other uses cost as much as a mix of two of these.
+  struct Curve {
+    std::vector<Use> uses;
+    std::vector<std::pair<double, int>> others; // cost of a sample and way, the cheapest first
   };
 
   void addGroups() {
@@ -109,127 +108,6 @@ private:
 
   const Group &groupOf(const Site &site) const {
     return groups[problem.machines().nodes()[site.node].group];
-  }
-
-  /// Whole workers that fit on each node of the group of `site`, and on the largest.
-  std::pair<double, double> fitting(const Job &job, const Site &example) const {
-    double sum = 0, largest = 0;
-    for (const Site &site : problem.machines().sites()) {
-      if (site.kind != example.kind)
-        continue;
-      double most = double(job.batch);
-      for (int r = 0; r < resources; ++r)
-        if (job.worker[r] > 0)
-          most = std::min(
-              most, std::floor(problem.machines().capacity()[site.resource[r]] / job.worker[r]));
-      sum += most;
-      largest = std::max(largest, most);
-    }
-    return {std::min({sum, double(job.batch), onMostNodes(job, largest)}), largest};
-  }
-
-  /// The most workers on the nodes that the job may have, if `largest` fit on one.
-  double onMostNodes(const Job &job, double largest) const {
-    return job.maxNodes > 0 ? job.maxNodes * largest : infinity;
-  }
-
-  Ways waysOf(int index) const {
-    const Machines &machines = problem.machines();
-    const Job &job = problem.job(index);
-    Ways ways;
-    std::vector<Fast> fastest;
-    for (int kind = 0; kind < machines.kinds(); ++kind) {
-      if (!std::isfinite(problem.sampleTime(index, kind).value()))
-        continue;
-      const Site &site = machines.sites()[machines.exampleOf(kind)];
-      auto [all, onOne] = fitting(job, site);
-      double inside = problem.samplesOfWorker(index, kind, machines.nodes()[site.node].link);
-      double outside = problem.samplesOfWorker(index, kind, fastestNetwork());
-      // GPUs of several types on one node work together over its link.
-      bool mayMix = machines.nodes()[site.node].sites > 1 && !*job.sameType;
-      if (onOne > 0 && (mayMix || onOne >= double(job.minWorkers)))
-        ways.ways.push_back({kind, true, inside, onOne * inside});
-      if (machines.nodes().size() > 1 && all > 0 && problem.mostNodes(index) > 1)
-        ways.ways.push_back({kind, false, outside, all * outside});
-      if (onOne >= double(job.minWorkers))
-        ways.most = std::max(ways.most, onOne * inside);
-      fastest.push_back({mayMix ? std::max(inside, outside) : outside, all, onOne,
-                         problem.typeAt(index, machines.exampleOf(kind))});
-    }
-    if (machines.nodes().size() > 1 || machines.sites().size() > 1)
-      ways.most = std::max(ways.most, mostOfTypes(index, fastest));
-    if (ways.most == 0)
-      ways.ways.clear(); // the job never has its least number of workers
-    ways.lost = leastLost(index, ways.ways);
-    return ways;
-  }
-
-  /// Workers of one kind of site.
-  struct Fast {
-    double samples = 0, workers = 0, onOne = 0;
-    int type = 0;
-    bool operator<(const Fast &other) const { return samples > other.samples; }
-  };
-
-  /// The most samples of workers of all types, or of one type if the job may not mix them.
-  double mostOfTypes(int index, const std::vector<Fast> &all) const {
-    const Job &job = problem.job(index);
-    if (!*job.sameType)
-      return mostOfAll(job, all);
-    double most = 0;
-    for (int type = 0; type < problem.types(index); ++type) {
-      std::vector<Fast> own;
-      llvm::copy_if(all, std::back_inserter(own),
-                    [&](const Fast &each) { return each.type == type; });
-      most = std::max(most, mostOfAll(job, own));
-    }
-    return most;
-  }
-
-  /// Samples of the fastest workers, at most one a sample of the batch and as many as the job's
-  /// nodes hold; 0 if they are fewer than its least.
-  double mostOfAll(const Job &job, std::vector<Fast> fastest) const {
-    std::sort(fastest.begin(), fastest.end());
-    double onNode = 0; // a node may have sites of several kinds
-    for (const Fast &each : fastest)
-      onNode += each.onOne;
-    double left = std::min(double(job.batch), onMostNodes(job, onNode)), sum = 0, workers = 0;
-    for (const Fast &each : fastest) {
-      double count = std::min(left, each.workers);
-      sum += count * each.samples;
-      left -= count;
-      workers += count;
-    }
-    return workers >= double(job.minWorkers) ? sum : 0;
-  }
-
-  /// Every job starts once, with its least number of workers or more.
-  double leastLost(int index, const std::vector<Way> &ways) const {
-    double slowest = infinity;
-    for (const Way &way : ways)
-      slowest = std::min(slowest, way.samples);
-    const Machines &machines = problem.machines();
-    for (int kind = 0; kind < machines.kinds() && !ways.empty(); ++kind) // over any network
-      if (std::isfinite(problem.sampleTime(index, kind).value()))
-        slowest = std::min(slowest, problem.samplesOfWorker(index, kind, slowestNetwork(kind)));
-    double share = 1 - problem.restartShare(index);
-    return ways.empty() ? 0 : share * slowest * double(problem.job(index).minWorkers) * (1 - 1e-9);
-  }
-
-  BytesPerSecond slowestNetwork(int kind) const {
-    const Machines &machines = problem.machines();
-    const Site &site = machines.sites()[machines.exampleOf(kind)];
-    BytesPerSecond slowest = std::min(machines.nodes()[site.node].link, machines.network(-1));
-    for (const Zone &zone : machines.cluster().zones)
-      slowest = std::min(slowest, zone.network.bandwidth);
-    return slowest;
-  }
-
-  BytesPerSecond fastestNetwork() const {
-    BytesPerSecond fastest = problem.machines().network(-1);
-    for (const Zone &zone : problem.machines().cluster().zones)
-      fastest = std::max(fastest, zone.network.bandwidth);
-    return fastest;
   }
 
   /// Multiplier of one amount of what `demand` takes in `group`; `gpu` is the index of its GPUs.
@@ -262,24 +140,79 @@ private:
     return best;
   }
 
-  /// The cheapest work of a slot, up to what the job can do in it.
-  void offer(int index, int slot, const std::vector<double> &multipliers,
-             std::vector<Offer> &offers) const {
+  /// What a sample costs in `way`.
+  double costOf(const Job &job, const Way &way, double server,
+                const std::vector<double> &multipliers) const {
+    const Site &site = problem.machines().sites()[problem.machines().exampleOf(way.kind)];
+    double worker = costIn(job.worker, groupOf(site), gpuOf(site), multipliers);
+    return (worker + server) / way.samples;
+  }
+
+  /// Makes `curve` the uses of a slot that cost least.
+  void draw(int index, const std::vector<double> &multipliers, Curve &curve) const {
     const Job &job = problem.job(index);
+    const Ways &own = jobs[index];
     double server = cheapestServer(job, multipliers).first / job.workersPerServer;
-    offers.clear();
-    for (size_t way = 0; way < jobs[index].ways.size(); ++way) {
-      const Way &facts = jobs[index].ways[way];
-      const Site &site = problem.machines().sites()[problem.machines().exampleOf(facts.kind)];
-      double cost = costIn(job.worker, groupOf(site), gpuOf(site), multipliers) + server;
-      if (std::isfinite(cost))
-        offers.push_back({cost / facts.samples, facts.most, slot, int(way)});
+    curve.uses.assign(1, Use{});
+    curve.others.clear();
+    for (size_t i = 0; i < own.ways.size(); ++i) {
+      const Way &way = own.ways[i];
+      double cost = costOf(job, way, server, multipliers);
+      if (!std::isfinite(cost))
+        continue;
+      if (way.isInternal && !own.addsUp)
+        curve.uses.push_back({way.most, way.most * cost, int(i)});
+      else
+        curve.others.emplace_back(cost, int(i));
     }
-    std::sort(offers.begin(), offers.end());
-    double left = jobs[index].most;
-    for (Offer &offer : offers) {
-      offer.samples = std::min(offer.samples, left);
-      left -= offer.samples;
+    addOthers(own, curve);
+    keepHull(curve.uses);
+  }
+
+  static void addOthers(const Ways &own, Curve &curve) {
+    std::sort(curve.others.begin(), curve.others.end());
+    double left = own.addsUp ? own.most : own.mostOutside;
+    Use use;
+    for (auto [cost, way] : curve.others) {
+      double samples = std::min(own.ways[way].most, left);
+      if (samples <= 0)
+        break;
+      left -= samples;
+      use.samples += samples;
+      use.cost += samples * cost;
+      curve.uses.push_back(use);
+    }
+  }
+
+  /// Leaves the lower convex hull of `uses`.
+  static void keepHull(std::vector<Use> &uses) {
+    std::sort(uses.begin(), uses.end());
+    size_t kept = 0;
+    for (const Use &use : uses) {
+      if (kept > 0 && use.samples <= uses[kept - 1].samples)
+        continue;
+      while (kept >= 2 && isAbove(uses[kept - 2], uses[kept - 1], use))
+        --kept;
+      uses[kept++] = use;
+    }
+    uses.resize(kept);
+  }
+
+  /// Whether a mix of `low` and `high` costs no more than `middle`.
+  static bool isAbove(const Use &low, const Use &middle, const Use &high) {
+    return (middle.cost - low.cost) * (high.samples - middle.samples) >=
+           (high.cost - middle.cost) * (middle.samples - low.samples);
+  }
+
+  /// The work of a slot, the cheapest first.
+  void offer(int index, int slot, const std::vector<double> &multipliers,
+             std::vector<Offer> &offers) {
+    draw(index, multipliers, scratch);
+    offers.clear();
+    for (size_t i = 1; i < scratch.uses.size(); ++i) {
+      const Use &low = scratch.uses[i - 1], &high = scratch.uses[i];
+      double samples = high.samples - low.samples;
+      offers.push_back({(high.cost - low.cost) / samples, samples, slot});
     }
   }
 
@@ -341,21 +274,48 @@ private:
       for (const Offer &each : offers)
         chosen.add(each, enough);
     }
+    std::map<int, double> samples; // by slot
     double surplus = chosen.samples - enough;
-    for (; !chosen.offers.empty(); chosen.offers.pop(), surplus = 0) {
-      const Offer &top = chosen.offers.top();
-      useOffer(index, top, top.samples - surplus, multipliers[top.slot]);
+    for (; !chosen.offers.empty(); chosen.offers.pop(), surplus = 0)
+      samples[chosen.offers.top().slot] += chosen.offers.top().samples - surplus;
+    for (auto [slot, each] : samples)
+      useSlot(index, slot, each, multipliers[slot]);
+  }
+
+  /// `samples` at the least cost: a mix of two uses.
+  void useSlot(int index, int slot, double samples, const std::vector<double> &multipliers) {
+    draw(index, multipliers, scratch);
+    int serverKind = cheapestServer(problem.job(index), multipliers).second;
+    size_t high = 1;
+    while (high + 1 < scratch.uses.size() && scratch.uses[high].samples < samples)
+      ++high;
+    if (high >= scratch.uses.size())
+      return;
+    const Use &from = scratch.uses[high - 1], &to = scratch.uses[high];
+    double part = std::min(1.0, (samples - from.samples) / (to.samples - from.samples));
+    addUse(index, slot, from, 1 - part, serverKind);
+    addUse(index, slot, to, part, serverKind);
+  }
+
+  /// Takes `share` of `use` off the gradient.
+  void addUse(int index, int slot, const Use &use, double share, int serverKind) {
+    const Ways &own = jobs[index];
+    if (use.internal >= 0)
+      return useWay(index, slot, own.ways[use.internal], use.samples * share, serverKind);
+    double left = use.samples;
+    for (auto [cost, way] : scratch.others) {
+      double samples = std::min(left, own.ways[way].most);
+      left -= samples;
+      if (samples > 0)
+        useWay(index, slot, own.ways[way], samples * share, serverKind);
     }
   }
 
-  void useOffer(int index, const Offer &offer, double samples,
-                const std::vector<double> &multipliers) {
+  void useWay(int index, int slot, const Way &way, double samples, int serverKind) {
     const Job &job = problem.job(index);
-    const Way &way = jobs[index].ways[offer.way];
     double workers = samples / way.samples;
-    useAt(job.worker, way.kind, workers, offer.slot);
-    useAt(job.server, cheapestServer(job, multipliers).second, workers / job.workersPerServer,
-          offer.slot);
+    useAt(job.worker, way.kind, workers, slot);
+    useAt(job.server, serverKind, workers / job.workersPerServer, slot);
   }
 
   void useAt(const Demand &demand, int kind, double count, int slot) {
@@ -372,6 +332,7 @@ private:
   std::vector<double> capacity; // by resource of a group
   std::vector<Ways> jobs;
   Multipliers gradient;
+  Curve scratch;
 };
 
 double squaredNorm(const Relaxation::Multipliers &values) {

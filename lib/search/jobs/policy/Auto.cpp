@@ -9,6 +9,12 @@ namespace {
 /// Policies whose time grows little with jobs and nodes.
 bool isCheap(llvm::StringRef name) { return name == "fifo" || name == "srtf"; }
 
+/// Admits what fits in what is left, and lets jobs end earlier.
+void finish(Insertion &insertion) {
+  insertion.insertAll(1e-3);
+  insertion.advanceAll();
+}
+
 class Choice {
 public:
   explicit Choice(const Problem &problem) : problem(problem) {
@@ -51,25 +57,21 @@ PolicyResult Auto::run(const Problem &problem, const PolicyOptions &options) con
     if (options.progress)
       options.progress(double(i + 1) / double(tried.size() + 2));
   }
+  bool isLarge = size > options.limits.everyPolicy;
   Insertion insertion(problem, bound.costs);
   if (size <= options.limits.insertion)
     insertion.insertAll(1);
-  bool isLarge = size > options.limits.everyPolicy;
-  if (!isLarge) {
-    insertion.insertAll(1e-3);
-    insertion.advanceAll();
-  }
-  double halfway = insertion.work() + options.limits.work / 2;
-  insertion.improve(halfway, options.seed);
-  Schedule own = insertion.schedule();
+  if (!isLarge)
+    finish(insertion);
+  choice.offer("insertion", insertion.schedule());
   insertion.set(choice.best.schedule);
-  if (!isLarge) {
-    insertion.insertAll(1e-3);
-    insertion.advanceAll();
-  }
-  insertion.improve(halfway + options.limits.work / 2, options.seed + 1);
+  if (!isLarge)
+    finish(insertion);
+  double limit = std::min(options.limits.work, options.limits.workOfJob * size);
+  insertion.improve(insertion.work() + limit, bound.value * (1 - 1e-9), options.seed);
+  if (!isLarge)
+    finish(insertion);
   std::string improved = choice.best.chosen + ", improved";
-  choice.offer("insertion", own);
   choice.offer(improved.c_str(), insertion.schedule());
   PolicyResult result = std::move(choice.best);
   result.upperBound = bound.value;

@@ -1,5 +1,6 @@
 #include "search/jobs/policy/Insertion.h"
 
+#include "search/jobs/Random.h"
 #include "search/jobs/policy/PrimalDual.h"
 #include "search/jobs/policy/SlotPolicy.h"
 
@@ -12,13 +13,7 @@
 namespace heterplan::jobs {
 
 namespace {
-/// splitmix64: the same on every machine.
-uint64_t nextRandom(uint64_t &state) {
-  uint64_t value = state += 0x9E3779B97F4A7C15ULL;
-  value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9ULL;
-  value = (value ^ (value >> 27)) * 0x94D049BB133111EBULL;
-  return value ^ (value >> 31);
-}
+constexpr double negligible = 1e-3; // factor on costs that leaves them to break ties only
 } // namespace
 
 Insertion::Insertion(const Problem &problem, std::vector<std::vector<double>> costs)
@@ -110,7 +105,6 @@ void Insertion::insertAll(double scale) {
 }
 
 void Insertion::advanceAll() {
-  constexpr double negligible = 1e-3; // costs only break ties
   for (int job : problem.arrivals()) {
     if (!plans[job].isAdmitted() || !mayMove(job) || regret(job) <= 1e-9 * best[job])
       continue;
@@ -142,54 +136,69 @@ std::vector<int> Insertion::neighbours(int job, uint64_t &random) const {
   return found;
 }
 
-/// `job` goes first among some others that are taken out with it.
-bool Insertion::exchange(int job, uint64_t &random) {
-  constexpr double negligible = 1e-3;
-  std::vector<int> out = neighbours(job, random);
+/// The jobs that are worth more for what they take come first, or the order is random.
+void Insertion::reorder(std::vector<int> &jobs, uint64_t &random) const {
+  if (nextRandom(random) % 2)
+    std::stable_sort(jobs.begin(), jobs.end(),
+                     [&](int a, int b) { return density(a) > density(b); });
+  else
+    for (size_t i = 1; i < jobs.size(); ++i)
+      std::swap(jobs[i], jobs[nextRandom(random) % (i + 1)]);
+}
+
+/// Takes `job` and some others out and inserts them again, `job` first. The result is kept unless
+/// it loses more than `loss`.
+void Insertion::exchange(int job, double loss, uint64_t &random) {
+  constexpr double scales[] = {1, 1, 0.3, 0.1, negligible, negligible};
   if (plans[job].isAdmitted() && !mayMove(job))
-    return false;
+    return;
+  std::vector<int> out = neighbours(job, random);
   double before = total;
   std::vector<std::pair<int, std::map<int, Rows>>> old;
   old.emplace_back(job, takeOut(job));
   for (int other : out)
     old.emplace_back(other, takeOut(other));
-  std::stable_sort(out.begin(), out.end(), [&](int a, int b) { return density(a) > density(b); });
-  double scale = nextRandom(random) % 2 ? 1 : negligible;
+  reorder(out, random);
+  double scale = scales[nextRandom(random) % std::size(scales)];
   insert(job, scale);
   for (int other : out)
     insert(other, scale);
   for (auto &[other, slots] : old) // what was declined at these costs
     if (!plans[other].isAdmitted())
       insert(other, negligible);
-  if (total > before * (1 + 1e-12))
-    return true;
+  if (total >= before - loss)
+    return;
   for (auto &[other, slots] : old)
     if (plans[other].isAdmitted())
       takeOut(other);
   for (auto &[other, slots] : old)
     put(other, std::move(slots));
   total = before;
-  return false;
 }
 
-void Insertion::improve(double limit, uint64_t seed) {
+void Insertion::improve(double limit, double enough, uint64_t seed) {
+  constexpr double loss = 0.15; // of the mean utility of a job, at first
   uint64_t random = seed;
-  int idle = 0;
-  while (spent < limit && idle < 2) {
-    std::vector<int> order(problem.size());
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](int a, int b) { return regret(a) > regret(b); });
-    bool isBetter = false;
-    for (int job : order) {
-      if (spent >= limit || regret(job) <= 1e-6 * best[job])
-        break;
-      for (int tries = 0; tries < 4 && spent < limit; ++tries)
-        isBetter |= exchange(job, random);
-      spent += double(problem.size()) * 0.1;
+  double started = spent, highest = total;
+  Schedule found = plans;
+  auto someJob = [&] { return int(nextRandom(random) % uint64_t(problem.size())); };
+  while (spent < limit && highest < enough) {
+    double left = (limit - spent) / (limit - started);
+    auto admitted =
+        double(llvm::count_if(plans, [](const JobPlan &plan) { return plan.isAdmitted(); }));
+    int one = someJob(), other = someJob();
+    int job = regret(one) > regret(other) ? one : other;
+    double draw = double(nextRandom(random) >> 11) * 0x1p-53;
+    if (best[job] > 0)
+      exchange(job, left * left * draw * loss * total / std::max(admitted, 1.0), random);
+    spent += double(problem.size()) * 0.1 + 10;
+    if (total > highest * (1 + 1e-12)) {
+      highest = total;
+      found = plans;
     }
-    idle = isBetter ? 0 : idle + 1;
   }
+  if (total < highest)
+    set(found);
 }
 
 } // namespace heterplan::jobs

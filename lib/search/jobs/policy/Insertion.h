@@ -26,9 +26,11 @@ public:
   void insertAll(double scale);
   /// Each job in turn is taken out and inserted again if it ends in an earlier slot.
   void advanceAll();
-  /// Takes some jobs out and inserts them again in another order, keeps what is better, until
-  /// work() reaches `limit`. Deterministic by `seed`.
-  void improve(double limit, uint64_t seed);
+  /// Takes some jobs out and inserts them again in another order, until work() reaches `limit`;
+  /// keeps the best schedule that was seen. Worse schedules are accepted on the way if they lose
+  /// little, and ever less (threshold accepting: Dueck and Scheuer, Journal of Computational
+  /// Physics 90, 1990). Ends when utility() reaches `enough`. Deterministic by `seed`.
+  void improve(double limit, double enough, uint64_t seed);
 
 private:
   bool insert(int job, double scale);
@@ -38,7 +40,8 @@ private:
   double density(int job) const;
   double regret(int job) const;
   std::vector<int> neighbours(int job, uint64_t &random) const;
-  bool exchange(int job, uint64_t &random);
+  void reorder(std::vector<int> &jobs, uint64_t &random) const;
+  void exchange(int job, double loss, uint64_t &random);
 
   const Problem &problem;
   Prices prices;

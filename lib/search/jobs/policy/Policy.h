@@ -25,10 +25,19 @@ struct RoundingOptions {
 struct SearchLimits {
   /// Looks at a site in a slot, of improving the best schedule.
   double work = 1e7;
+  /// Likewise, by jobs · slots · sites: small problems end early.
+  double workOfJob = 300;
   /// Jobs · slots · sites up to which every policy is run; beyond, only the cheap ones.
   double everyPolicy = 2e9;
   /// Likewise of inserting all jobs one after another.
   double insertion = 4e9;
+};
+
+/// What happens to jobs that were admitted when another one arrives.
+enum class Replan {
+  None,       // they keep their plans
+  KeepEnds,   // they may be planned anew if they end no later
+  RaiseTotal, // and may end later if the utility of all jobs less the cost of what they take rises
 };
 
 struct PolicyOptions {
@@ -38,6 +47,8 @@ struct PolicyOptions {
   double priceScale = usualPriceScale;
   /// Of `pd-ors`: limits of prices from the load, not those of the publication.
   bool loadPrices = true;
+  /// Of `pd-ors`. The competitive ratio is proven for None with the publication's limits.
+  Replan replan = Replan::RaiseTotal;
   /// Of the search of `offline`: branch and bound nodes.
   int nodeLimit = 20'000;
   SearchLimits limits;

@@ -1,5 +1,7 @@
 #include "search/jobs/read/Generator.h"
 
+#include "search/jobs/Random.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -42,12 +44,7 @@ Job generateJob(int index, const Machines &machines, const GeneratorOptions &opt
 }
 } // namespace
 
-uint64_t Draws::next() { // splitmix64
-  uint64_t value = state += 0x9E3779B97F4A7C15ULL;
-  value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9ULL;
-  value = (value ^ (value >> 27)) * 0x94D049BB133111EBULL;
-  return value ^ (value >> 31);
-}
+uint64_t Draws::next() { return nextRandom(state); }
 
 double Draws::real(double low, double high) {
   return low + (high - low) * double(next() >> 11) * 0x1p-53;
