@@ -305,7 +305,8 @@ Offer bestOffer(const Problem &problem, int job, int from, const Prices &prices,
                 const OfferOptions &options, RoundingCounts &counts) {
   constexpr int firstWindow = 48;
   constexpr double negligible = 0.01; // of the utility
-  int last = problem.lastSlot(job), arrival = problem.job(job).arrival;
+  int last = std::min(problem.lastSlot(job), options.last);
+  int arrival = problem.job(job).arrival;
   const Utility &utility = problem.job(job).utility;
   double least = leastCost(problem, job, prices);
   for (int64_t window = options.wholeHorizon ? last + 1 - from : firstWindow; from <= last;

@@ -6,12 +6,13 @@
 #include "search/jobs/policy/Policy.h"
 #include "search/jobs/policy/Prices.h"
 
+#include <limits>
 #include <map>
 #include <optional>
 
 namespace heterplan::jobs {
 
-/// What PD-ORS found about one job.
+/// The best schedule that PD-ORS found for one job.
 struct Offer {
   std::map<int, Rows> slots; // empty: no schedule before the horizon
   double utility = 0, cost = 0;
@@ -32,6 +33,7 @@ struct OfferOptions {
   bool wholeHorizon = false;
   double costScale =
       1; // of costs against utility, where the offer of the highest pay-off is chosen
+  int last = std::numeric_limits<int>::max(); // slot in which the job may end
 };
 
 /// The offer of the highest pay-off to `job` from slot `from` on; one without slots where it cannot

@@ -1,4 +1,4 @@
-// What a policy of `heterplan schedule` is: it makes a schedule of a problem. Policies are found by
+// A policy of `heterplan schedule` makes a schedule of a problem. Policies are found by
 // name; Policies.def has one line for each.
 #pragma once
 
@@ -21,19 +21,19 @@ struct RoundingOptions {
   int tries = 20;
 };
 
-/// What `auto` may spend.
+/// Limits on the work of `auto`.
 struct SearchLimits {
   /// Looks at a site in a slot, of improving the best schedule.
   double work = 1e7;
-  /// Likewise, by jobs · slots · sites: small problems end early.
+  /// A further limit on `work` is this times jobs · slots · sites: small problems end early.
   double workOfJob = 300;
-  /// Jobs · slots · sites up to which every policy is run; beyond, only the cheap ones.
+  /// Jobs · slots · sites up to which every policy is run; beyond, only the fast ones.
   double everyPolicy = 2e9;
-  /// Likewise of inserting all jobs one after another.
+  /// Jobs · slots · sites up to which all jobs are inserted one after another.
   double insertion = 4e9;
 };
 
-/// What happens to jobs that were admitted when another one arrives.
+/// The effect of an arrival on jobs that were admitted before.
 enum class Replan {
   None,       // they keep their plans
   KeepEnds,   // they may be planned anew if they end no later
@@ -43,13 +43,14 @@ enum class Replan {
 struct PolicyOptions {
   uint64_t seed = 0;
   RoundingOptions rounding;
-  /// Of primal-dual policies: see priceLimits().
+  /// Scale of the least price of primal-dual policies: see priceLimits().
   double priceScale = usualPriceScale;
-  /// Of `pd-ors`: limits of prices from the load, not those of the publication.
+  /// `pd-ors` takes limits of prices from the load, not those of the publication.
   bool loadPrices = true;
-  /// Of `pd-ors`. The competitive ratio is proven for None with the publication's limits.
+  /// Re-planning of `pd-ors`; None where a decision is explained. The competitive ratio is proven
+  /// for None with the publication's limits.
   Replan replan = Replan::RaiseTotal;
-  /// Of the search of `offline`: branch and bound nodes.
+  /// Branch-and-bound nodes of the search of `offline`.
   int nodeLimit = 20'000;
   SearchLimits limits;
   /// For decision times; none are kept without it.

@@ -60,8 +60,9 @@ std::vector<Request> requestsOf(const Problem &problem, llvm::ArrayRef<int> jobs
 }
 } // namespace
 
-PriceLimits loadPriceLimits(const Problem &problem, llvm::ArrayRef<int> jobs, double scale) {
-  constexpr double counted = 0.5, ofMarginal = 0.3, ofMost = 0.03;
+PriceLimits loadPriceLimits(const Problem &problem, llvm::ArrayRef<int> jobs, double scale,
+                            double ofMost) {
+  constexpr double counted = 0.5, ofMarginal = 0.3;
   PriceLimits limits = priceLimits(problem, jobs, scale);
   std::vector<Request> requests = requestsOf(problem, jobs);
   std::stable_sort(requests.begin(), requests.end(),

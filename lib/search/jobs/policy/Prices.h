@@ -30,10 +30,10 @@ PriceLimits priceLimits(const Problem &problem, llvm::ArrayRef<int> jobs,
 /// Limits from the load that is seen, which no proof covers. The jobs of most utility per unit are
 /// counted until they ask for half of what the cluster has over all slots: L is at least 0.3 of the
 /// utility per unit of the last of them, so that jobs that are worth much less are declined at
-/// once. U^r is 0.03 of priceLimits(): one job of great worth does not make the rest of a node
-/// dear.
+/// once. U^r is `ofMost` times that of priceLimits(): one job of great worth does not make the rest
+/// of a node dear.
 PriceLimits loadPriceLimits(const Problem &problem, llvm::ArrayRef<int> jobs,
-                            double scale = usualPriceScale);
+                            double scale = usualPriceScale, double ofMost = 0.03);
 
 class Prices {
 public:
@@ -42,7 +42,8 @@ public:
   /// Costs of a unit by slot and resource, which stay as they are whatever is taken.
   Prices(const Problem &problem, std::vector<std::vector<double>> costs);
 
-  /// Of a unit, by resource: L·(U^r/L)^(ρ/C); infinite where C is 0 (Yu et al., section IV).
+  /// The price of a unit, by resource: L·(U^r/L)^(ρ/C); infinite where C is 0 (Yu et al., section
+  /// IV).
   llvm::ArrayRef<double> inSlot(int slot) const { return prices[slot]; }
   llvm::ArrayRef<double> freeIn(int slot) const { return free[slot]; }
   /// How they rise: an amount a more makes them e^(growth·a) times as high, in every slot.

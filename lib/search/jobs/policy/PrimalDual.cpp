@@ -2,6 +2,7 @@
 
 #include "search/jobs/policy/Explanation.h"
 #include "search/jobs/policy/Policies.h"
+#include "search/jobs/policy/Replanning.h"
 
 #include <numeric>
 
@@ -14,6 +15,7 @@ std::string shortNumber(double value) {
   snprintf(text, sizeof text, "%.4g", value);
   return text;
 }
+} // namespace
 
 std::string reasonOf(const Problem &problem, int job, int from, const Offer &offer) {
   if (from >= problem.slots())
@@ -26,7 +28,6 @@ std::string reasonOf(const Problem &problem, int job, int from, const Offer &off
   return "utility " + shortNumber(offer.utility) + relation + " the cost " +
          shortNumber(offer.cost) + " of its best schedule";
 }
-} // namespace
 
 std::optional<int> startAfter(const Problem &problem, int job, const Schedule &schedule) {
   int start = problem.release(job);
@@ -57,8 +58,8 @@ PolicyResult runPrimalDual(const Problem &problem, const PolicyOptions &options,
                            const OfferOptions &offers) {
   std::vector<int> all(problem.size());
   std::iota(all.begin(), all.end(), 0);
-  auto limitsOf = options.loadPrices ? loadPriceLimits : priceLimits;
-  Prices prices(problem, limitsOf(problem, all, options.priceScale));
+  Prices prices(problem, options.loadPrices ? loadPriceLimits(problem, all, options.priceScale)
+                                            : priceLimits(problem, all, options.priceScale));
   PolicyResult result;
   result.schedule.resize(problem.size());
   int decided = 0;
@@ -80,8 +81,36 @@ PolicyResult runPrimalDual(const Problem &problem, const PolicyOptions &options,
   return result;
 }
 
+namespace {
+PolicyResult runReplanned(const Problem &problem, const PolicyOptions &options,
+                          const OfferOptions &offers) {
+  constexpr double ofMost = 0.003; // jobs that are in the way can be planned anew
+  std::vector<int> all(problem.size());
+  std::iota(all.begin(), all.end(), 0);
+  PriceLimits limits = options.loadPrices
+                           ? loadPriceLimits(problem, all, options.priceScale, ofMost)
+                           : priceLimits(problem, all, options.priceScale);
+  Replanner replanner(problem, Prices(problem, limits), offers, options.replan);
+  PolicyResult result;
+  int decided = 0;
+  for (int job : problem.arrivals()) {
+    Seconds started = options.clock ? options.clock() : Seconds();
+    replanner.decide(job, result.rounding);
+    if (options.clock)
+      result.decisions.push_back(options.clock() - started);
+    if (options.progress)
+      options.progress(double(++decided) / problem.size());
+  }
+  result.schedule = replanner.schedule();
+  return result;
+}
+} // namespace
+
 PolicyResult PdOrs::run(const Problem &problem, const PolicyOptions &options) const {
-  return runPrimalDual(problem, options, {Locality::Both, options.rounding, options.seed});
+  OfferOptions offers{Locality::Both, options.rounding, options.seed};
+  // An explanation is about the prices that a job met, which re-planning changes.
+  bool isFixed = options.replan == Replan::None || options.explain >= 0;
+  return isFixed ? runPrimalDual(problem, options, offers) : runReplanned(problem, options, offers);
 }
 
 PolicyResult Oasis::run(const Problem &problem, const PolicyOptions &given) const {

@@ -10,6 +10,9 @@ namespace heterplan::jobs {
 JobPlan decide(const Problem &problem, int job, int from, Prices &prices,
                const OfferOptions &options, RoundingCounts &counts);
 
+/// Why `job` was admitted or declined that may start in slot `from` and got `offer`.
+std::string reasonOf(const Problem &problem, int job, int from, const Offer &offer);
+
 /// The first slot in which `job` may start after the jobs that it waits for, which are decided;
 /// none where one of them is declined.
 std::optional<int> startAfter(const Problem &problem, int job, const Schedule &schedule);

@@ -12,6 +12,7 @@ namespace {
 jobs::PolicyResult explained(const jobs::Problem &problem, int job) {
   jobs::PolicyOptions options;
   options.explain = job;
+  options.replan = jobs::Replan::None;
   return jobs::makePolicy("pd-ors")->run(problem, options);
 }
 
