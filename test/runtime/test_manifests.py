@@ -1,7 +1,7 @@
 """The manifests of Kubernetes and Kubeflow Trainer keep their schemas, and each pod starts the ranks of its node.
 
 test/data/schemas/kubernetes.json has the schemas of the kinds that are used: the OpenAPI of kubeflow-trainer-api
-2.3.0, without descriptions and defaults."""
+2.3.0, without descriptions and defaults, and Kueue's ResourceFlavor, by the fields that its reference names."""
 
 from __future__ import annotations
 

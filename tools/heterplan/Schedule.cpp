@@ -23,7 +23,7 @@ using namespace llvm;
 namespace {
 
 struct ScheduleOptions {
-  std::string policy, directory, seed, limits, scale, tries, nodes, explain;
+  std::string policy, directory, seed, limits, replan, scale, tries, nodes, explain;
   CostOptions costs;
   ModelOptions reading;
   OnlineOptions online;
@@ -69,6 +69,15 @@ Expected<Choice> readChoice(const ScheduleOptions &options) {
                    std::vector<const char *>{"load", "publication"});
   if (!limits)
     return limits.takeError();
+  // The proof of the publication is about jobs that keep their plans.
+  std::string usualReplan = *limits == 0 && options.explain.empty() ? "total" : "none";
+  Expected<size_t> replan =
+      choiceOption("--replan", options.replan.empty() ? usualReplan : options.replan,
+                   std::vector<const char *>{"none", "ends", "total"});
+  if (!replan)
+    return replan.takeError();
+  if (!options.explain.empty() && *replan != 0)
+    return usageError("--replan") << "is none with --explain: re-planning changes what a job met";
   Choice choice;
   choice.name = names[*index];
   choice.policy = makePolicy(choice.name);
@@ -76,6 +85,7 @@ Expected<Choice> readChoice(const ScheduleOptions &options) {
   choice.options.rounding = {*scale, int(*tries)};
   choice.options.nodeLimit = int(*nodes);
   choice.options.loadPrices = *limits == 0;
+  choice.options.replan = Replan(*replan);
   choice.options.clock = steadyTime;
   return choice;
 }
@@ -86,7 +96,10 @@ Error checkUse(const ScheduleOptions &options) {
                             {"--complete", &online.complete},
                             {"--node-down", &online.nodeDown},
                             {"--node-up", &online.nodeUp},
-                            {"--at", &online.at}})
+                            {"--at", &online.at},
+                            {"--format", &online.format},
+                            {"--queue", &online.queue},
+                            {"--image", &online.image}})
     if (!text->empty())
       return usageError(name) << "needs --state";
   if (options.costs.cluster.empty())
@@ -97,12 +110,14 @@ Error checkUse(const ScheduleOptions &options) {
 Expected<ExitStatus> scheduleOnline(const ScheduleOptions &options, const Choice &choice) {
   const WorkloadOptions &workload = options.workload;
   if (!workload.jobs.empty() || !workload.trace.empty() || !workload.generate.empty() ||
-      !options.directory.empty() || !options.policy.empty() || !options.explain.empty())
-    return usageError("--state") << "takes neither JOBS nor --trace, --generate, -o, --policy or "
+      !options.policy.empty() || !options.explain.empty())
+    return usageError("--state") << "takes neither JOBS nor --trace, --generate, --policy or "
                                     "--explain; jobs come by --arrive";
   OnlineOptions online = options.online;
   online.slot = workload.slot;
   online.slots = workload.slots;
+  online.directory = options.directory;
+  online.force = options.force;
   return heterplan::scheduleOnline(online, options.costs, options.reading, choice.options,
                                    options.json);
 }
@@ -224,6 +239,9 @@ void heterplan::addSchedule(CLI::App &root, Action &action) {
       *command, "--price-limits", options->limits, "NAME",
       "pd-ors: load (default), prices that follow the load of the jobs, or publication, those of "
       "its proof");
+  addText(*command, "--replan", options->replan, "NAME",
+          "pd-ors: what a new job may do to admitted ones. none: they keep their plans; ends: they "
+          "end no later; total (default): they may end later if the total utility gains");
   addText(*command, "--rounding-scale", options->scale, "G",
           "pd-ors: factor on fractional spreads before they are rounded (1)");
   addText(*command, "--rounding-tries", options->tries, "N",

@@ -1,7 +1,7 @@
 #include "ScheduleFiles.h"
 
 #include "codegen/ScheduleReport.h"
-#include "search/jobs/HandOver.h"
+#include "search/jobs/SlotLaunch.h"
 #include "support/DirectoryExchange.h"
 #include "support/Files.h"
 #include "support/HeldSignals.h"
@@ -104,8 +104,26 @@ Error checkScheduleDirectory(const std::string &directory, bool force) {
          << "has files and no schedule.json of an earlier run";
 }
 
-Error writeSchedule(const std::string &directory, const Problem &problem, const Schedule &schedule,
-                    const RunFacts &facts, const std::vector<std::string> &arguments) {
+Error checkSlotDirectory(const std::string &directory, bool force) {
+  if (directory.empty() || force || !sys::fs::exists(directory))
+    return Error::success();
+  Location place{directory, 0, 0, ""};
+  if (!sys::fs::is_directory(directory))
+    return Diagnostic(Diag::CannotWrite, place) << "is not a directory";
+  std::error_code failure;
+  for (sys::fs::directory_iterator entry(directory, failure), end; !failure && entry != end;
+       entry.increment(failure))
+    if (!isSlotPath(sys::path::filename(entry->path())))
+      return Diagnostic(Diag::OutputNotEmpty, place)
+                 .note({}, "give another directory, or --force to write into this one")
+             << "has other files than those of an earlier slot";
+  return Error::success();
+}
+
+namespace {
+/// Exchanges what `isOurs` names in `directory` for `files`; all or nothing.
+Error exchangeFiles(const std::string &directory, const std::vector<HandOverFile> &files,
+                    function_ref<bool(StringRef)> isOurs) {
   HeldSignals held;
   std::string target = exchangePath(directory);
   if (std::error_code failure = sys::fs::create_directories(sys::path::parent_path(target)))
@@ -114,15 +132,25 @@ Error writeSchedule(const std::string &directory, const Problem &problem, const 
   Expected<DirectoryExchange> exchange = DirectoryExchange::begin(target, observer);
   if (!exchange)
     return exchange.takeError();
-  std::vector<HandOverFile> files = handOver(problem, schedule, arguments);
-  files.push_back({scheduleName, toJson(problem, schedule, facts)});
-  files.push_back({reportName, emitScheduleReport(figuresOf(problem, schedule, facts))});
   for (const HandOverFile &file : files)
     if (Error error = writeOne(exchange->path(), file))
       return error;
-  return exchange->commit([](StringRef, StringRef path) {
-    bool isOurs = path == scheduleName || path == reportName || isHandOverPath(path);
-    return isOurs ? Entry::Replaced : Entry::Kept;
+  return exchange->commit(
+      [&](StringRef, StringRef path) { return isOurs(path) ? Entry::Replaced : Entry::Kept; });
+}
+} // namespace
+
+Error writeSlotFiles(const std::string &directory, const std::vector<HandOverFile> &files) {
+  return exchangeFiles(directory, files, isSlotPath);
+}
+
+Error writeSchedule(const std::string &directory, const Problem &problem, const Schedule &schedule,
+                    const RunFacts &facts, const std::vector<std::string> &arguments) {
+  std::vector<HandOverFile> files = handOver(problem, schedule, arguments);
+  files.push_back({scheduleName, toJson(problem, schedule, facts)});
+  files.push_back({reportName, emitScheduleReport(figuresOf(problem, schedule, facts))});
+  return exchangeFiles(directory, files, [](StringRef path) {
+    return path == scheduleName || path == reportName || isHandOverPath(path);
   });
 }
 

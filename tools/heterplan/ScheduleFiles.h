@@ -2,7 +2,7 @@
 // model, the script that runs them.
 #pragma once
 
-#include "search/jobs/Schedule.h"
+#include "search/jobs/HandOver.h"
 
 #include "llvm/Support/Error.h"
 
@@ -20,5 +20,13 @@ llvm::Error checkScheduleDirectory(const std::string &directory, bool force);
 llvm::Error writeSchedule(const std::string &directory, const jobs::Problem &problem,
                           const jobs::Schedule &schedule, const jobs::RunFacts &facts,
                           const std::vector<std::string> &arguments);
+
+/// Whether what starts the jobs of a slot may be written to `directory`: absent, empty, with such
+/// files of an earlier slot only, or `force`. OutputNotEmpty, CannotWrite.
+llvm::Error checkSlotDirectory(const std::string &directory, bool force);
+
+/// Writes `files`, all or nothing; those of an earlier slot go, other files stay.
+llvm::Error writeSlotFiles(const std::string &directory,
+                           const std::vector<jobs::HandOverFile> &files);
 
 } // namespace heterplan

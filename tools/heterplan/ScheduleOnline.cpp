@@ -1,9 +1,11 @@
 #include "ScheduleOnline.h"
 
 #include "Options.h"
+#include "ScheduleFiles.h"
 #include "ScheduleInputs.h"
 #include "Table.h"
 
+#include "search/jobs/SlotLaunch.h"
 #include "search/jobs/online/Online.h"
 #include "search/jobs/read/JobsReader.h"
 #include "support/DurableFile.h"
@@ -140,6 +142,8 @@ Expected<std::vector<Outcome>> act(Session &session, const OnlineOptions &option
                                    const PolicyOptions &policy) {
   if (!options.arrive.empty())
     return arriveAll(session, options, costs, reading, policy);
+  if (options.complete.empty() && options.nodeDown.empty() && options.nodeUp.empty())
+    return std::vector<Outcome>{}; // only --format
   if (!options.nodeDown.empty())
     return nodeDown(session.state, session.cluster, options.nodeDown, policy.rounding);
   if (!options.nodeUp.empty()) {
@@ -202,12 +206,51 @@ void printText(const State &state, const std::vector<Outcome> &outcomes) {
   }
 }
 
+/// Whether the format and its options go together.
+Error checkFormat(const OnlineOptions &options) {
+  if (!options.format.empty() && options.directory.empty())
+    return usageError("--format") << "needs -o, the directory of its files";
+  if (options.format.empty() && !options.directory.empty())
+    return usageError("-o") << "with --state needs --format";
+  if (!options.format.empty())
+    if (Expected<size_t> index =
+            choiceOption("--format", options.format, std::vector<const char *>{"slurm", "kueue"});
+        !index)
+      return index.takeError();
+  for (auto [name, text] : {std::pair("--queue", &options.queue), {"--image", &options.image}})
+    if (!text->empty() && options.format != "kueue")
+      return usageError(name) << "goes with --format kueue";
+  if (options.format == "kueue" && options.queue.empty())
+    return usageError("--queue") << "is needed with --format kueue: the name of a LocalQueue";
+  return checkSlotDirectory(options.directory, options.force);
+}
+
+/// Writes what starts the jobs of the present slot.
+Error writeSlot(const Session &session, const OnlineOptions &options) {
+  Expected<StatePlans> plans = plansOf(session.state, session.cluster);
+  if (!plans)
+    return plans.takeError();
+  const Problem &problem = *plans->problem;
+  std::vector<SlotStart> starts = startsIn(problem, plans->schedule, session.state.now);
+  for (const SlotStart &start : starts)
+    if (problem.job(start.job).command.empty())
+      return Diagnostic(Diag::MissingField, {options.state, 0, 0, ""})
+                 .note({}, "state what a worker runs as 'command' of the job when it arrives")
+             << "job '" << problem.job(start.job).name << "' starts in slot " << session.state.now
+             << " and has no command";
+  std::string image = options.image.empty() ? "pytorch/pytorch:latest" : options.image;
+  return writeSlotFiles(options.directory, options.format == "slurm"
+                                               ? slurmFiles(problem, starts)
+                                               : kueueFiles(problem, starts, options.queue, image));
+}
+
 Error checkUse(const OnlineOptions &options) {
   int asked = !options.arrive.empty() + !options.complete.empty() + !options.nodeDown.empty() +
               !options.nodeUp.empty();
-  if (asked == 1)
+  if (asked == 1 || (asked == 0 && !options.format.empty()))
     return Error::success();
-  return usageError("--state") << "needs one of --arrive, --complete, --node-down and --node-up";
+  return usageError("--state")
+         << "needs one of --arrive, --complete, --node-down, --node-up and --format";
 }
 } // namespace
 
@@ -221,6 +264,13 @@ void addOnlineOptions(CLI::App &command, OnlineOptions &options) {
           "with --state: a node is gone; says which jobs move where");
   addText(command, "--node-up", options.nodeUp, "NODE",
           "with --state: a node that was down is back, for the jobs that arrive from now on");
+  addText(command, "--format", options.format, "NAME",
+          "with --state and -o: write what starts the jobs of the slot: slurm (batch scripts) or "
+          "kueue (JobSets and flavors)");
+  addText(command, "--queue", options.queue, "NAME",
+          "with --format kueue: the LocalQueue of the jobs");
+  addText(command, "--image", options.image, "NAME",
+          "with --format kueue: the container image (pytorch/pytorch:latest)");
   addText(command, "--at", options.at, "SLOT", "with --state: the slot it is now");
 }
 
@@ -228,6 +278,8 @@ Expected<ExitStatus> scheduleOnline(const OnlineOptions &options, const CostOpti
                                     const ModelOptions &reading, const PolicyOptions &policy,
                                     bool json) {
   if (Error error = checkUse(options))
+    return error;
+  if (Error error = checkFormat(options))
     return error;
   Expected<FileLock> lock = FileLock::take(options.state + ".lock", lockPatience);
   if (!lock)
@@ -240,6 +292,9 @@ Expected<ExitStatus> scheduleOnline(const OnlineOptions &options, const CostOpti
   Expected<std::vector<Outcome>> outcomes = act(*session, options, costs, reading, policy);
   if (!outcomes)
     return outcomes.takeError();
+  if (!options.format.empty())
+    if (Error error = writeSlot(*session, options))
+      return error;
   if (Error error = writeDurably(options.state, toJson(session->state)))
     return error;
   (json ? printJson : printText)(session->state, *outcomes);

@@ -13,7 +13,8 @@
 
 namespace heterplan::jobs {
 
-/// What a node has and a worker takes. Sums are exact: cores are counted in thousandths.
+/// The resources that a node has and a worker takes. Sums are exact: cores are counted in
+/// thousandths.
 enum Resource { Cpu, Memory, Gpu };
 constexpr int resources = 3;
 /// Thousandths of a core, bytes of host memory, GPUs; all whole.
@@ -23,7 +24,7 @@ constexpr double partsOfCore = 1000;
 constexpr std::array<double, resources> unitOf = {partsOfCore, 1024.0 * 1024 * 1024, 1};
 const char *nameOf(Resource resource); // "cpu" | "memory" | "gpu"
 
-/// What a job is worth by its delay in slots (completion - arrival); never rises.
+/// The worth of a job by its delay in slots (completion - arrival); never rises.
 struct Utility {
   enum class Kind { Sigmoid, Linear, Deadline, Constant };
   Kind kind = Kind::Constant;
@@ -60,7 +61,8 @@ struct Job {
   std::map<std::string, Seconds> sampleTimes;
   Bytes gradient{};
   Utility utility;
-  std::string model; // where time and gradient come from it
+  std::string model;   // where time and gradient come from it
+  std::string command; // of the shell: what a worker or server runs on a real cluster
   Location location{};
   Location modelLocation{};
   double done = 0; // samples that are trained already

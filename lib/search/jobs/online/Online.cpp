@@ -117,7 +117,7 @@ OfferOptions offersOf(const State &state, const RoundingOptions &rounding) {
   return {Locality::Both, rounding, state.seed};
 }
 
-/// What the job has trained before now.
+/// The samples that the job has trained before now.
 Expected<double> samplesBefore(const Session &session, const State &state, int job) {
   Expected<std::map<int, Rows>> slots = session.rowsOf(state.jobs[job], 0);
   if (!slots)
@@ -275,6 +275,21 @@ Error advance(State &state, int slot) {
            << "the state is at slot " << state.now << " already; " << slot << " is past";
   state.now = slot;
   return Error::success();
+}
+
+Expected<StatePlans> plansOf(const State &state, const Cluster &cluster) {
+  Expected<Session> session = Session::open(state, cluster);
+  if (!session)
+    return session.takeError();
+  StatePlans plans{nullptr, Schedule(state.jobs.size())};
+  for (size_t job = 0; job < state.jobs.size(); ++job) {
+    Expected<std::map<int, Rows>> slots = session->rowsOf(state.jobs[job], 0);
+    if (!slots)
+      return slots.takeError();
+    plans.schedule[job].slots = std::move(*slots);
+  }
+  plans.problem = std::make_unique<Problem>(std::move(session->problem()));
+  return plans;
 }
 
 Error verify(const State &state, const Cluster &cluster) {

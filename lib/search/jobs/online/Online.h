@@ -7,9 +7,11 @@
 
 #include "llvm/Support/Error.h"
 
+#include <memory>
+
 namespace heterplan::jobs {
 
-/// What became of a job by one call.
+/// The effect of one call on a job.
 struct Outcome {
   std::string job;
   std::string status; // "admitted", "declined", "completed", "moved" or "dropped"
@@ -31,6 +33,13 @@ llvm::Expected<std::vector<Outcome>> nodeDown(State &state, const Cluster &clust
 llvm::Error nodeUp(State &state, const Cluster &cluster, llvm::StringRef node);
 /// Later calls decide from `slot` on; it does not go back (StaleState).
 llvm::Error advance(State &state, int slot);
+/// The jobs of a state and all their rows.
+struct StatePlans {
+  std::unique_ptr<Problem> problem;
+  Schedule schedule;
+};
+/// InvalidState, UnknownNode where a row does not lie on `cluster`.
+llvm::Expected<StatePlans> plansOf(const State &state, const Cluster &cluster);
 /// Checks that the rows of the state lie on `cluster` within its capacities: InvalidState.
 llvm::Error verify(const State &state, const Cluster &cluster);
 

@@ -1,5 +1,5 @@
-// What the online form of `heterplan schedule` keeps between calls: the cluster, the jobs that were
-// decided and where they are, which nodes are down, and the ends of the prices.
+// The facts that the online form of `heterplan schedule` keeps between calls: the cluster, the jobs
+// that were decided and where they are, which nodes are down, and the ends of the prices.
 #pragma once
 
 #include "search/jobs/Schedule.h"

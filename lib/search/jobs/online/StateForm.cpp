@@ -83,6 +83,8 @@ void writeJob(JsonWriter &json, const Job &job) {
     json.attribute("epochs", job.epochs);
     json.attribute("samples", job.samples);
     json.attribute("batch", job.batch);
+    if (!job.command.empty())
+      json.attribute("command", job.command);
     if (job.sampleTimes.empty())
       json.attribute("sample_time", withUnit(job.sampleTime.value(), "s"));
     else

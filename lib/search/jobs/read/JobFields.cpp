@@ -267,6 +267,8 @@ Error readJob(const YamlNode &node, Job &job) {
           job.modelLocation = value.location;
           return readText(value, "model of " + owner, job.model);
         }},
+       {"command", optional,
+        [&](const YamlNode &value) { return readText(value, "command of " + owner, job.command); }},
        {"sample_time", optional,
         [&](const YamlNode &value) { return readSampleTime(value, owner, job); }},
        {"gradient", optional,
