@@ -21,7 +21,7 @@ Expected<Seconds> passTime(const LayerGraph &graph, const DeviceType &device, Sa
   return sum;
 }
 
-/// What a worker may use to hold the model.
+/// The memory in which a worker may hold the model.
 Bytes memoryOf(const Job &job, const DeviceType &device) {
   if (job.runsOnGpus())
     return device.memory;
@@ -37,7 +37,7 @@ bool fits(const LayerGraph &graph, Bytes memory, Samples batch) {
   return need <= memory;
 }
 
-/// Of one sample on a whole device; 0 where the model does not fit.
+/// The time of one sample on a whole device; 0 where the model does not fit.
 Expected<Seconds> sampleTime(const LayerGraph &graph, const DeviceType &device, Bytes memory,
                              int64_t most, const CostModel &costs) {
   Seconds best{};

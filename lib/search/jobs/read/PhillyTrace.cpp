@@ -1,13 +1,13 @@
 // Microsoft's Philly cluster (Jeon et al., USENIX ATC 2019): `cluster_job_log`, a JSON list of
 // jobs, each with its attempts and the GPUs of each attempt.
 #include "search/jobs/read/TaskUse.h"
+#include "search/jobs/read/TraceTime.h"
 #include "support/Yaml.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 using namespace llvm;
@@ -39,16 +39,6 @@ Expected<ArrayRef<YamlNode>> requiredList(const YamlNode &node, StringRef what, 
   return ArrayRef<YamlNode>((*value)->items);
 }
 
-/// Days from 1970-01-01 of a date of the Gregorian calendar (Hinnant, "chrono-compatible low-level
-/// date algorithms").
-double daysOf(int year, int month, int day) {
-  year -= month <= 2;
-  int era = year / 400, yearOfEra = year - era * 400;
-  int dayOfYear = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
-  int leapDays = yearOfEra / 4 - yearOfEra / 100;
-  return era * 146097.0 + yearOfEra * 365 + leapDays + dayOfYear - 719468;
-}
-
 /// "2017-10-07 01:23:45" in seconds; NaN for a time that is not known (null, None, "").
 Expected<double> timeOf(const YamlNode &node, StringRef what) {
   StringRef text = StringRef(node.text).trim();
@@ -56,28 +46,16 @@ Expected<double> timeOf(const YamlNode &node, StringRef what) {
                   text == "null" || text == "~";
   if (isAbsent && node.kind != YamlNode::Kind::Sequence && node.kind != YamlNode::Kind::Mapping)
     return std::nan("");
-  constexpr StringLiteral form = "0000-00-00 00:00:00";
-  bool fits = node.kind == YamlNode::Kind::Scalar && text.size() == form.size();
-  std::array<int, 6> parts{};
-  size_t part = 0;
-  for (size_t i = 0; fits && i < form.size(); ++i)
-    if (form[i] != '0') {
-      fits = text[i] == form[i];
-      ++part;
-    } else {
-      fits = text[i] >= '0' && text[i] <= '9';
-      parts[part] = parts[part] * 10 + (text[i] - '0');
-    }
-  auto [year, month, day, hour, minute, second] = parts;
-  fits &= year >= 1970 && month >= 1 && month <= 12 && day >= 1 && day <= 31 && hour < 24 &&
-          minute < 60 && second <= 60;
-  if (!fits)
+  std::optional<double> seconds;
+  if (node.kind == YamlNode::Kind::Scalar)
+    seconds = secondsOf(text);
+  if (!seconds)
     return Diagnostic(Diag::WrongType, node.location)
            << what << " must be a time such as \"2017-10-07 01:23:45\", or null";
-  return daysOf(year, month, day) * 86400 + hour * 3600 + minute * 60 + second;
+  return *seconds;
 }
 
-/// What an attempt took: seconds times GPUs, 0 where it did not run to an end; and its GPUs.
+/// The use of an attempt: seconds times GPUs, 0 where it did not run to an end; and its GPUs.
 struct Attempt {
   double gpuSeconds = 0;
   int64_t gpus = 0;

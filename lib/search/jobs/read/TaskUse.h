@@ -1,5 +1,5 @@
-// What a trace tells of a task that ran: how long, on how many workers. The readers of traces
-// without speeds make jobs of it.
+// The use of a task that ran, as a trace tells it: how long, on how many workers. The readers of
+// traces without speeds make jobs of it.
 #pragma once
 
 #include "search/jobs/read/Traces.h"

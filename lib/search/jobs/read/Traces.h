@@ -1,5 +1,5 @@
-// Public traces of shared clusters, as workloads. What a trace does not tell is stated for each
-// form in docs/schedule.md; utilities are drawn as in the publication of PD-ORS.
+// Public traces of shared clusters, as workloads. docs/schedule.md
+// states what each form does not tell; utilities are drawn as in the publication of PD-ORS.
 #pragma once
 
 #include "search/jobs/read/Generator.h"
@@ -42,6 +42,8 @@ llvm::Expected<Workload> parseGavel(llvm::StringRef text, llvm::StringRef path,
 llvm::Expected<Workload> parseAlibaba(llvm::StringRef text, llvm::StringRef path,
                                       const Machines &machines, const TraceOptions &options);
 llvm::Expected<Workload> parseGoogle(llvm::StringRef text, llvm::StringRef path,
+                                     const Machines &machines, const TraceOptions &options);
+llvm::Expected<Workload> parseHelios(llvm::StringRef text, llvm::StringRef path,
                                      const Machines &machines, const TraceOptions &options);
 llvm::Expected<Workload> parsePhilly(llvm::StringRef text, llvm::StringRef path,
                                      const Machines &machines, const TraceOptions &options);

@@ -117,6 +117,29 @@ TEST(JobsTraces, alibabaOf2023And2025HaveHeaders) {
       << unknown;
 }
 
+TEST(JobsTraces, HeliosTellsGpusCoresAndTimes) {
+  Trace trace;
+  std::string header = "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,"
+                       "end_time,duration,queue\n";
+  jobs::Workload workload = llvm::cantFail(trace.read(
+      "helios", header +
+                    "7,u1,vc1,2,8,1,COMPLETED,2020-04-02 00:01:00,2020-04-02 00:02:00,x,100,60\n"
+                    "8,u1,vc1,0,4,1,COMPLETED,2020-04-02 00:00:00,2020-04-02 00:00:00,x,50,0\n"
+                    "9,u1,vc1,8,32,1,CANCELLED,2020-04-02 00:03:00,2020-04-02 00:03:00,x,0,0\n"));
+  ASSERT_EQ(workload.jobs.size(), 2u); // one never ran
+  EXPECT_EQ(workload.jobs[0].name, "7");
+  EXPECT_EQ(workload.jobs[0].arrival, 1); // a slot has a minute
+  EXPECT_EQ(workload.jobs[0].batch, 2);
+  EXPECT_EQ(workload.jobs[0].work(), 200);
+  EXPECT_EQ(workload.jobs[0].worker, (jobs::Demand{4000, 0, 1}));
+  EXPECT_EQ(workload.jobs[1].worker, (jobs::Demand{4000, 0, 0}));
+  std::string wrong = trace.errorOf("helios", header + "7,u,v,2,8,1,C,yesterday,,,100,60\n");
+  EXPECT_EQ(wrong.find("jobs.trace:2:15: error: [HP1216] submit_time is 'yesterday'"), 0u) << wrong;
+  std::string other = trace.errorOf("helios", "job_id,gpu_num,cpu_num,submitted,duration\n");
+  EXPECT_NE(other.find("the header has no column 'submit_time'"), std::string::npos) << other;
+  EXPECT_NE(other.find("expected: cluster_log.csv of Helios"), std::string::npos) << other;
+}
+
 TEST(JobsTraces, googleTellsTasksAndShares) {
   Trace trace;
   jobs::Workload workload =
