@@ -1,5 +1,5 @@
-// What a job may do in one slot of an empty cluster. Limits between slots, kinds of sites and jobs
-// are left out, so that a job can do no more than this: the upper bound is made of it.
+// The ways of a job to use one slot of an empty cluster. Limits between slots, kinds of sites and
+// jobs are left out, so that a job can do no more than this: the upper bound is made of it.
 #pragma once
 
 #include "search/jobs/Problem.h"

@@ -13,7 +13,8 @@
 
 namespace heterplan::jobs {
 
-/// Where workers and servers of one row of a schedule are: a node and, of its GPUs, one type.
+/// The place of the workers and servers of one row of a schedule: a node and, of its GPUs, one
+/// type.
 struct Site {
   int node = 0;
   int gpuType = -1;                      // index into Cluster::types; -1: the node has no GPUs

@@ -1,4 +1,4 @@
-// What is to be scheduled: jobs on machines over slots. All facts that policies, bounds and files
+// The scheduling problem: jobs on machines over slots. All facts that policies, bounds and files
 // share are asked here, so that speed and capacity are stated once.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace heterplan::jobs {
 
-/// What a jobs file holds.
+/// The content of a jobs file.
 struct Workload {
   Seconds slot{1};
   int slots = 1;
@@ -60,7 +60,7 @@ public:
   /// The bandwidth that the rows of a job in a slot see: the node's link where they are on one
   /// node, else the network of their zone, else that between zones.
   BytesPerSecond bandwidth(llvm::ArrayRef<Row> rows) const;
-  /// What all rows of a job in a slot train together, if the job does not restart.
+  /// The samples that all rows of a job in a slot train together, if the job does not restart.
   double samplesOf(int job, llvm::ArrayRef<Row> rows) const;
   /// The share of a slot that is left when the job restarts.
   double restartShare(int job) const { return 1 - load.jobs[job].restart / slot(); }

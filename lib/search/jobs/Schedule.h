@@ -1,4 +1,5 @@
-// What a policy decides: which jobs are admitted, and on which machines each works in each slot.
+// The decisions of a policy: which jobs are admitted, and on which machines each works in each
+// slot.
 #pragma once
 
 #include "search/jobs/Problem.h"
@@ -25,7 +26,7 @@ using Schedule = std::vector<JobPlan>; // by job
 /// Leaves out the slots without workers and those after the job is done; all, where it is not.
 void trim(const Problem &problem, int job, JobPlan &plan);
 
-/// What `job` trains in `slot`, in which it has rows.
+/// The samples that `job` trains in `slot`, in which it has rows.
 double samplesIn(const Problem &problem, int job, const JobPlan &plan, int slot);
 
 /// Utility of the decision about `job`; 0 if it was declined.

@@ -45,7 +45,7 @@ public:
   double most() const;
   /// Least cost of at least `samples`; infinite where nothing trains as many.
   double cost(double samples) const;
-  /// What costs that; no rows where nothing trains as many.
+  /// The rows of that cost; no rows where nothing trains as many.
   SlotPlan plan(double samples) const;
 
 private:
@@ -76,7 +76,8 @@ private:
   /// Which sites of a spread come first: those of the cheapest sample, of the fastest workers, or
   /// those with room for the most workers, so that few nodes are used.
   enum class Order { Cheapest, Fastest, Fullest };
-  /// What a spread may use: a zone or all of them (-1), workers of one type or of all (-1).
+  /// The part of the cluster that a spread may use: a zone or all of them (-1), workers of one type
+  /// or of all (-1).
   struct Reach {
     int zone = -1;
     bool wholeCluster = false; // and there are several zones
@@ -97,11 +98,11 @@ private:
   std::vector<Spread> spreads;
 };
 
-/// What one worker (server) of `demand` costs at `site`, the first of it.
+/// The cost of one worker (server) of `demand` at `site`, the first of it.
 double costAt(const Problem &problem, const Demand &demand, int site, llvm::ArrayRef<double> cost);
-/// What `amount` of a resource costs that has `cost` at first: ∫ cost·e^(growth·a) da.
+/// The cost of `amount` of a resource that has `cost` at first: ∫ cost·e^(growth·a) da.
 double costOfAmount(double amount, Resource resource, double cost, double growth);
-/// What `rows` cost together.
+/// The cost of `rows` together.
 double costOfRows(const Problem &problem, int job, const Rows &rows, const SlotState &state);
 /// How many of `demand` fit at `site`, at most `limit`.
 int64_t fitting(const Problem &problem, const Demand &demand, int site, llvm::ArrayRef<double> free,

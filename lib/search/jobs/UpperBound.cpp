@@ -13,7 +13,7 @@ namespace heterplan::jobs {
 namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// What is summed over the nodes of a group: its resources, in the order of one node.
+/// Sums over the nodes of a group: its resources, in the order of one node.
 struct Group {
   int firstNode = 0, firstResource = 0, resources = 0, nodes = 0;
   int offset = 0; // of its first multiplier in a slot
@@ -127,7 +127,7 @@ private:
 
   int gpuOf(const Site &site) const { return site.resource[Gpu] - site.resource[Cpu]; }
 
-  /// Where a server costs least: (cost, kind).
+  /// The least cost of a server and the kind of site: (cost, kind).
   std::pair<double, int> cheapestServer(const Job &job,
                                         const std::vector<double> &multipliers) const {
     std::pair<double, int> best{infinity, -1};
@@ -140,7 +140,7 @@ private:
     return best;
   }
 
-  /// What a sample costs in `way`.
+  /// The cost of a sample in `way`.
   double costOf(const Job &job, const Way &way, double server,
                 const std::vector<double> &multipliers) const {
     const Site &site = problem.machines().sites()[problem.machines().exampleOf(way.kind)];
@@ -233,7 +233,7 @@ private:
         offers.pop();
       }
     }
-    /// Of exactly `enough`.
+    /// The cost of exactly `enough`.
     double costOf(double enough) const {
       return std::max(0.0, cost - (samples - enough) * offers.top().cost);
     }

@@ -156,7 +156,7 @@ private:
     return text + "}\n";
   }
 
-  /// That of the zone, if all nodes are in one.
+  /// The network of the zone if all nodes are in one, else that of the cluster.
   const Link &networkOf(const Cluster &cluster) const {
     return zones.size() == 1 ? cluster.zones[*zones.begin()].network : cluster.network;
   }

@@ -15,8 +15,8 @@ struct WorkerCluster {
   std::string hosts;
 };
 
-/// Of a job whose times come from a model. Parameter servers are no part of it: heterplan's runtime
-/// sums gradients among the workers.
+/// The cluster of the workers of `rows`; `job` has a model. Parameter servers are no part of it:
+/// heterplan's runtime sums gradients among the workers.
 WorkerCluster workerCluster(const Problem &problem, int job, const Rows &rows);
 
 } // namespace heterplan::jobs

@@ -36,7 +36,7 @@ void addPaid(const Problem &problem, int job, const Prices &prices, int slot, co
                                                       prices.inSlot(slot)[i], prices.growth()[i]);
 }
 
-/// What the jobs of `before` hold of each resource from slot `from` to slot `end`.
+/// The part that the jobs of `before` hold of each resource from slot `from` to slot `end`.
 std::vector<Explanation::Holder> holdersOf(const Problem &problem, const Schedule &before, int from,
                                            int end) {
   std::array<double, resources> all = problem.machines().totals();
@@ -57,7 +57,7 @@ std::vector<Explanation::Holder> holdersOf(const Problem &problem, const Schedul
   return holders;
 }
 
-/// Of those that `job` demands, the resource of which most is taken.
+/// The resource of which most is taken, among those that `job` demands.
 int scarcest(const Job &job, const std::vector<Explanation::Market> &markets) {
   int most = 0;
   double highest = -1;

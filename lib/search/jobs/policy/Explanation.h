@@ -1,5 +1,5 @@
-// What an arriving job met under a primal-dual policy: what was taken and at which prices, what it
-// would have cost to end by each slot, and who holds what it needs.
+// The market that an arriving job met under a primal-dual policy: what was taken and at which
+// prices, what it would have cost to end by each slot, and who holds what it needs.
 #pragma once
 
 #include "search/jobs/policy/LeastCost.h"
@@ -9,8 +9,8 @@
 namespace heterplan::jobs {
 
 struct Explanation {
-  /// Of one slot, by resource: the least price of a unit on any node, and the share of all that is
-  /// taken.
+  /// Prices in one slot, by resource: the least price of a unit on any node, and the share of all
+  /// that is taken.
   struct Market {
     std::array<double, resources> price{}, taken{};
   };

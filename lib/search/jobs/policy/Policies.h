@@ -1,4 +1,4 @@
-// The policies. Those that decide slot by slot differ in one function.
+// The policies. Policies that decide slot by slot differ in one function.
 #pragma once
 
 #include "search/jobs/policy/Policy.h"

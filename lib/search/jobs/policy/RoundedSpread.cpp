@@ -54,7 +54,7 @@ public:
   }
 
 private:
-  /// What rows on several nodes see at worst.
+  /// The bandwidth that rows on several nodes see at worst.
   BytesPerSecond slowestNetwork() const {
     BytesPerSecond slowest = problem.machines().network(-1);
     const auto &zones = problem.machines().cluster().zones;

@@ -10,7 +10,7 @@
 
 namespace heterplan::jobs {
 
-/// What a policy sees at the start of a slot.
+/// The state that a policy sees at the start of a slot.
 struct SlotView {
   const Problem &problem;
   int slot;
