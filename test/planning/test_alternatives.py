@@ -124,7 +124,7 @@ def test_the_report_names_them_and_what_limits_the_plan(planned: Planned) -> Non
     if len(planned.plan["stages"]) > 1:
         assert f"Stage {found['bottleneckStage']} is the bottleneck" in limits
     else:
-        assert "One stage" in limits
+        assert "The only stage needs" in limits
     near = re.search(r"closest to its limit is <b>([\w-]+)</b>", limits)
     assert (near[1] if near else "bottleneck") == found["binding"]
 
