@@ -58,10 +58,19 @@ Error verifyPlacement(const Problem &problem, const Placement &placement) {
   return Error::success();
 }
 
+/// `problem` with the micro-batches of `placement` where the costs of stages are those of one size
+/// of micro-batches (IterationRules::fit).
+Problem withSizeOf(Problem problem, const Placement &placement) {
+  if (problem.request.iterationModel == IterationModel::SteadyState)
+    problem.request.microBatches = placement.microBatches;
+  return problem;
+}
+
 class Assessor {
 public:
-  Assessor(const Problem &problem, const Placement &placement)
-      : problem(problem), constrained(problem), measuring(&constrained),
+  Assessor(const Problem &stated, const Placement &placement)
+      : stated(stated), problem(withSizeOf(stated, placement)), constrained(problem),
+        measuring(&constrained),
         placement(constrained.shareNodes(constrained.keepTogether(placement))) {}
 
   /// Prices the placement under all constraints, or else without those that it may break, or else
@@ -90,7 +99,7 @@ public:
     Expected<Plan> plan = PlanBuilder(*measuring, placement).build(bound);
     if (!plan)
       return plan;
-    stateRequest(problem.request, *plan);
+    stateRequest(stated.request, *plan);
     plan->strategy = "given";
     return plan;
   }
@@ -118,7 +127,8 @@ private:
     measuring = unconstrained.get();
   }
 
-  const Problem &problem;
+  const Problem &stated;
+  const Problem problem; // in which the placement is priced
   Evaluator constrained;
   std::unique_ptr<Problem> relaxed;         // where the placement breaks a constraint
   std::unique_ptr<Evaluator> unconstrained; // of `relaxed`

@@ -53,6 +53,23 @@ def test_one_device_takes_what_its_layers_take(evaluate):
     assert plan["gap"] == pytest.approx(plan["lowerBound"] / plan["objectiveValue"] - 1)
 
 
+@pytest.mark.parametrize("micro_batches", [1, 4, 16, 64])
+def test_a_steady_iteration_is_of_the_micro_batches_that_are_stated(evaluate, micro_batches: int):
+    stages = [
+        {"layers": ["embed", "first"], "devices": {"fast": 1}},
+        {"layers": ["second", "head"], "devices": {"slow": 1}},
+    ]
+    placement = {"microBatches": micro_batches, "stages": stages}
+    done = evaluate(placement, "--iteration-model", "steady-state", "--json")
+    assert done.returncode == 0, done.stderr
+    plan = json.loads(done.stdout)
+    assert all(check["holds"] for check in plan["checks"])
+    assert plan["microBatches"] == micro_batches
+    # Times are proportional to the samples, so that the slowest stage takes as long however they are divided.
+    slowest = passes("slow", BATCH, ["second", "third", "head"])
+    assert plan["iterationSeconds"] == pytest.approx(slowest, rel=0.02)
+
+
 def test_stated_shares_are_what_is_priced(evaluate):
     def iteration(shares: list[int] | None) -> float:
         stage = {"layers": ["embed", "head"], "devices": {"slow": 1, "fast": 1}}
