@@ -36,7 +36,8 @@ llvm::ArrayRef<MethodInfo> methods();
 
 struct SearchOptions {
   uint64_t seed = 0;
-  /// Limit of the deterministic work counter (stages priced); the same on every machine.
+  /// Limit of the deterministic work counter (stages priced), the same on every machine; label
+  /// setting may search twice.
   int64_t workLimit = 8'000'000;
   /// When the search has to end. A plan that it cuts short is no longer reproducible.
   Deadline deadline;

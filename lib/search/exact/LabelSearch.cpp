@@ -63,7 +63,7 @@ void LabelSearch::addRoot(int choice) {
 double LabelSearch::timeLimit() const {
   const Request &request = evaluator.problem.request;
   double floor = request.longestIteration().value() * (1 + 1e-9);
-  return request.objective == Objective::Throughput ? std::min(best.time, floor) : floor;
+  return request.objective == Objective::Throughput ? std::min(ofInterest(), floor) : floor;
 }
 
 /// Lists the stages that may stand before label `index` into `stages`.
@@ -73,7 +73,7 @@ void LabelSearch::listStages(int index) {
   std::copy(slots.begin(), slots.end(), scratch.begin());
   stages.clear();
   Bounds &bounds = cases[label.choice]->bounds;
-  if (!bounds.listExtensions(partialOf(label), timeLimit(), best.objective, stages))
+  if (!bounds.listExtensions(partialOf(label), timeLimit(), ofInterest(), stages))
     for (int option = 0; option < static_cast<int>(space.options.size()); ++option)
       for (int begin = label.position; begin-- > 0;)
         stages.push_back({begin, label.position, option});
@@ -213,15 +213,16 @@ void LabelSearch::start(const std::optional<Placement> &placement) {
     best.offer(evaluator, evaluator.shareNodes(*placement));
 }
 
-Solution LabelSearch::run() {
-  start(greedyPlacement(evaluator));
+Solution LabelSearch::run() { return runFrom(greedyPlacement(evaluator)); }
+
+Solution LabelSearch::runFrom(const std::optional<Placement> &placement) {
+  start(placement);
   return solve();
 }
 
 Solution LabelSearch::runFrom(const LabelSearch &other, const std::optional<Placement> &placement) {
   coarser = &other;
-  start(placement);
-  return solve();
+  return runFrom(placement);
 }
 
 std::vector<double> LabelSearch::boundsAlong(const Placement &placement) {
@@ -265,7 +266,9 @@ Solution LabelSearch::solve() {
       sharpen(share + sharpeningShare);
   }
   bestFirst(1);
-  const double least = std::min({left, leastMisjudged, open.empty() ? infinity : open.top().first});
+  double least = std::min({left, leastMisjudged, open.empty() ? infinity : open.top().first});
+  if (options.gap > 0) // what is fathomed may be better than the plan by the gap
+    least = std::min(least, cutoff());
   bool complete = least >= best.objective * (1 - 1e-12);
   SearchBudget budget(options);
   budget.add(work());

@@ -35,6 +35,8 @@ class LabelSearch {
 public:
   LabelSearch(Evaluator &evaluator, const SearchOptions &options);
   Solution run();
+  /// Runs the search from a placement of this space, if any.
+  Solution runFrom(const std::optional<Placement> &placement);
   /// Runs the search from the multipliers of a search over fewer cuts and from a placement of this
   /// space, if any. Call it at most once.
   Solution runFrom(const LabelSearch &coarser, const std::optional<Placement> &placement);
@@ -67,7 +69,9 @@ private:
 
   // Pruning
   double timeLimit() const;
-  bool promising(const Label &label) const { return label.bound < best.objective * (1 - 1e-12); }
+  /// Objectives from this on are of no interest.
+  double ofInterest() const { return options.gap > 0 ? cutoff() : best.objective; }
+  bool promising(const Label &label) const { return label.bound < cutoff(); }
 
   // Order
   void start(const std::optional<Placement> &placement);

@@ -22,7 +22,7 @@ Bounds &LabelSearch::addCase(int choice) {
   limits.isOver = [&] { return SearchBudget(options).interrupted(); };
   if (options.uses(Method::BoundedTable)) {
     limits.iteration = timeLimit();
-    limits.paid = Bounds::paidFor(evaluator.problem.request, best.objective);
+    limits.paid = Bounds::paidFor(evaluator.problem.request, ofInterest());
     limits.before =
         CountBounds(evaluator, /*wholeModelGroups=*/false).timesBefore(space.microBatches[choice]);
   }
@@ -66,11 +66,10 @@ int LabelSearch::nearestKnown(int choice) const {
 bool LabelSearch::keepCase(int choice) {
   Bounds &bounds = cases[choice]->bounds;
   std::optional<double> &tightFor = cases[choice]->tightFor;
-  const bool mayBeTighter =
-      !tightFor || (*tightFor > best.objective && bounds.root() < best.objective);
+  const bool mayBeTighter = !tightFor || (*tightFor > ofInterest() && bounds.root() < ofInterest());
   if (mayBeTighter && !SearchBudget(options).interrupted()) {
-    bounds.tighten(timeLimit(), best.objective);
-    tightFor = best.objective;
+    bounds.tighten(timeLimit(), ofInterest());
+    tightFor = ofInterest();
     offerPaths(choice);
   }
   return !dropCase(choice);
@@ -93,7 +92,7 @@ void LabelSearch::offerPaths(int choice) {
 /// Forgets the stages, which take much memory, where they cannot beat the best plan.
 bool LabelSearch::dropCase(int choice) {
   const Bounds &bounds = cases[choice]->bounds;
-  if (bounds.root() < best.objective)
+  if (bounds.root() < ofInterest())
     return false;
   forgetCase(choice);
   return true;

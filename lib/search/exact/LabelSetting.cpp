@@ -56,6 +56,17 @@ Expected<std::optional<Placement>> improved(Evaluator &evaluator, const SearchOp
     return error;
   return placement;
 }
+
+/// A solution that was cut short by the limit of work, and a second search that begins from its
+/// plan with multipliers of its own: both bounds hold.
+Solution searchedAgain(Evaluator &evaluator, const SearchOptions &options, Solution first) {
+  Solution second = LabelSearch(evaluator, options).runFrom(first.placement);
+  second.bound = std::max(*first.bound, *second.bound);
+  if (second.placement &&
+      *second.bound >= evaluator.evaluate(*second.placement)->objective * (1 - 1e-12))
+    second.termination = Termination::Optimal;
+  return second;
+}
 } // namespace
 
 Expected<Solution> LabelSetting::run(Evaluator &evaluator, const SearchOptions &options) {
@@ -79,7 +90,9 @@ Expected<Solution> LabelSetting::run(Evaluator &evaluator, const SearchOptions &
   auto placement = improved(evaluator, brief, few, std::move(found.placement));
   if (!placement)
     return placement.takeError();
-  return LabelSearch(evaluator, options).runFrom(coarse, *placement);
+  Solution solution = LabelSearch(evaluator, options).runFrom(coarse, *placement);
+  const bool isOver = solution.termination != Termination::Limit || options.deadline.passed();
+  return isOver ? solution : searchedAgain(evaluator, options, std::move(solution));
 }
 
 } // namespace heterplan
