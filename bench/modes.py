@@ -19,7 +19,7 @@ from typing import Any
 from gaps import CLUSTERS, ROOT, SEVEN, Workload, arguments_of, compiled, finish
 
 RECOMPUTE = ("never", "always")
-SHARD_STATE = ("none", "optimizer", "gradients")
+SHARD_STATE = ("none", "optimizer", "gradients", "parameters")
 
 
 def throughput(row: dict[str, Any]) -> float:

@@ -17,6 +17,7 @@ std::string communication(const Stage &stage) {
   part("receiving", stage.receive + stage.receiveGradient);
   part("lookups", stage.lookup + stage.lookupGradient);
   part("reduce-scatter", stage.reduceScatter);
+  part("gathers", stage.gather * 2);
   return text.empty() ? "" : " (of which " + text + ")";
 }
 

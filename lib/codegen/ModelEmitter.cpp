@@ -31,6 +31,7 @@ class Stage(nn.Module):
     tables_spec: as parameters_spec, sparse tables, of which lookup() reads rows
     lookups: the table of each lookup, in the order of forward(); indices() returns what each reads
     segments: first layers of those that are computed again in the backward pass; none: nothing is
+    gathered: parameters by the first layer that uses them, where replicas hold slices of them
     """
 
     layers = ()
@@ -44,6 +45,7 @@ class Stage(nn.Module):
     tables_spec = {}
     lookups = ()
     segments = ()
+    gathered = ()
 
     def __init__(self, tables=True):
         """Without tables something else must take the place of lookup()."""
@@ -95,6 +97,9 @@ class Stage(nn.Module):
         """Runs a segment; training replaces it by what keeps only the arguments of the segment."""
         return segment(*arguments)
 
+    def begin_layer(self):
+        """The code of a layer follows; training lets go of what it gathered for others."""
+
     def dropout(self, name, x, ratio, training, axis, rows):
         """Dropout of one process; training replaces it by one that knows the samples, which lie on
         an axis and have so many rows of it each."""
@@ -123,6 +128,7 @@ private:
   void writeStage(const StageModule &stage, size_t index);
   void writeFunction(StringRef name, std::vector<std::string> arguments, bool usesStored,
                      StringRef body, ArrayRef<std::string> results);
+  void writeGathered(const StageModule &stage);
   void writeConstructor(const StageModule &stage);
   void writeIndices(const StageModule &stage);
   std::string shapeOf(TensorId id) const;
@@ -200,6 +206,19 @@ void ModelWriter::writeStored(const StageModule &stage) {
     text += dictionary(4, "constants_spec", entries);
 }
 
+void ModelWriter::writeGathered(const StageModule &stage) {
+  std::vector<std::string> layers;
+  for (const std::vector<TensorId> &layer : stage.gathered) {
+    std::vector<std::string> names;
+    for (TensorId id : layer)
+      names.push_back(quote(tensor(id).name));
+    if (!names.empty())
+      layers.push_back(python::tuple(names));
+  }
+  if (!layers.empty())
+    text += python::statement(4, "gathered = " + python::tuple(layers));
+}
+
 void ModelWriter::writeConstructor(const StageModule &stage) {
   if (stage.literals.empty())
     return;
@@ -243,6 +262,7 @@ void ModelWriter::writeStage(const StageModule &stage, size_t index) {
     segments.push_back(quote(segment.firstLayer));
   if (!segments.empty())
     text += python::statement(4, "segments = " + python::tuple(segments));
+  writeGathered(stage);
   writeConstructor(stage);
   writeIndices(stage);
   writeFunction("forward", stage.arguments, stage.usesStored, stage.body, stage.results);

@@ -145,8 +145,12 @@ Error StageBuilder::emitLayer(int layer, int last) {
   scope.body += "\n";
   scope.addComment(value.name, std::string(" (") + nameOf(value.kind) + ")");
   scope.beginLayer(localTensors(nodes));
+  if (gathers)
+    scope.add("self.begin_layer()");
   if (Error error = emitNodes(nodes))
     return error;
+  if (gathers)
+    noteGathered();
   for (int node : nodes)
     for (TensorId tensor : model.graph.nodes[node].inputs)
       if (tensor != noTensor)
@@ -156,6 +160,14 @@ Error StageBuilder::emitLayer(int layer, int last) {
   if (layer + 1 < last)
     release(std::move(shortNames));
   return Error::success();
+}
+
+/// Notes the parameters that the layer is the first to use.
+void StageBuilder::noteGathered() {
+  size_t known = 0;
+  for (const std::vector<TensorId> &layer : stage.gathered)
+    known += layer.size();
+  stage.gathered.emplace_back(scope.parameters.begin() + known, scope.parameters.end());
 }
 
 Error StageBuilder::emitLayers(int first, int last) {

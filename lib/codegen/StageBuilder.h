@@ -40,11 +40,12 @@ struct StageTensors {
 class StageBuilder {
 public:
   /// Layers from `begin` to `end`. `tables`: those that the replicas share. `alone`: it sends no
-  /// outputs of the model but those that its layers make.
+  /// outputs of the model but those that its layers make. `gathers`: each layer has its parameters
+  /// gathered.
   StageBuilder(const StageSource &model, int begin, int end, const StageTensors &boundary,
-               llvm::ArrayRef<TableShards> tables, bool alone = false)
+               llvm::ArrayRef<TableShards> tables, bool alone = false, bool gathers = false)
       : model(model), begin(begin), end(end), boundary(boundary), tables(tables), alone(alone),
-        scope(model.graph, model.use) {}
+        gathers(gathers), scope(model.graph, model.use) {}
 
   /// `segments`: the first layers of those that are computed again in the backward pass.
   llvm::Expected<StageModule> build(llvm::ArrayRef<std::string> segments = {});
@@ -58,6 +59,7 @@ private:
   bool computesAgain(TensorId tensor) const;
   void collect(int node);
   llvm::Error emitLayer(int layer, int last);
+  void noteGathered();
   llvm::Error emitLayers(int first, int last);
   llvm::Error emitSegment(int first, int last);
   llvm::Error emitSegments(llvm::ArrayRef<std::string> firstLayers);
@@ -81,6 +83,7 @@ private:
   const StageTensors boundary;
   llvm::ArrayRef<TableShards> tables;
   bool alone;
+  bool gathers;
   Scope scope;
   StageModule stage;
   std::vector<std::vector<int>> layerNodes;

@@ -35,14 +35,16 @@ struct StageModule {
   std::vector<TensorId> buffers;
   std::vector<TensorId> tables; // sparse ones, that replicas share
   std::vector<TableLookup> lookups;
-  std::vector<TensorId> literals;              // constants written into the module
-  std::vector<TensorId> constants;             // constants kept in the file of weights
-  std::string body;                            // of forward()
-  std::string indicesBody;                     // of indices(), which returns those of `lookups`
-  std::vector<StageSegment> segments;          // called by `body`; none: nothing is computed again
-  bool usesStored = false;                     // by `body`: parameters, buffers or constants
-  bool usesHelpers = false;                    // of heterplan_runtime.operators
-  std::vector<std::string> arguments, results; // Python names of receives and inputs, of sends
+  std::vector<TensorId> literals;     // constants written into the module
+  std::vector<TensorId> constants;    // constants kept in the file of weights
+  std::string body;                   // of forward()
+  std::string indicesBody;            // of indices(), which returns those of `lookups`
+  std::vector<StageSegment> segments; // called by `body`; none: nothing is computed again
+  /// The parameters that each layer is the first to use, if the replicas divide parameters.
+  std::vector<std::vector<TensorId>> gathered;
+  bool usesStored = false;                          // by `body`: parameters, buffers or constants
+  bool usesHelpers = false;                         // of heterplan_runtime.operators
+  std::vector<std::string> arguments, results;      // Python names of receives and inputs, of sends
   std::vector<std::string> inputArguments, indices; // of inputs alone, of what indices() returns
 };
 

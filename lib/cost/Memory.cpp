@@ -39,6 +39,9 @@ Bytes trainedMemory(Bytes parameters, Bytes largestLayer, Optimizer optimizer,
   Bytes slice = sliceOf(parameters, replicas);
   Bytes buffers = std::min(parameters, (largestLayer + gradientBuffer) * 2);
   switch (replicas > 1 ? sharding : StateSharding::None) {
+  case StateSharding::Parameters: // slicedMemory()
+    assert(false && "gathered parameters count, too");
+    break;
   case StateSharding::None:
     break;
   case StateSharding::Optimizer:
@@ -47,6 +50,15 @@ Bytes trainedMemory(Bytes parameters, Bytes largestLayer, Optimizer optimizer,
     return parameters + slice * (copies - 1) + buffers;
   }
   return parameters * copies + largestLayer * temporaries(optimizer);
+}
+
+Bytes slicedMemory(Bytes sliced, Bytes shared, Optimizer optimizer, int replicas) {
+  double copies = parameterCopies(optimizer);
+  return sliceOf(sliced, replicas) * copies + shared * 3 + sliceOf(shared, replicas) * (copies - 2);
+}
+
+Bytes scatteredLayer(Bytes largestLayer, int replicas) {
+  return largestLayer + sliceOf(largestLayer, replicas);
 }
 
 Bytes roundedWeights(Bytes parameters, Precision precision) {

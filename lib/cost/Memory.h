@@ -21,12 +21,21 @@ Bytes sliceOf(Bytes parameters, int replicas);
 constexpr Bytes gradientBuffer(1 << 20);
 
 /// Memory of dense parameters, their gradients and the state of the optimizer on each of `replicas`
-/// that divide them as `sharding` says: gradients and state by slices (ZeRO stages 1 and 2,
-/// Rajbhandari et al., SC 2020), with two buffers of gradients at a time, each of at most
-/// `largestLayer` and gradientBuffer bytes. Without sharding the transient memory of a layer
-/// counts: its new gradient, or twice as much in a step of Adam.
+/// that divide them as `sharding` says, but for parameters: gradients and state by slices (ZeRO
+/// stages 1 and 2, Rajbhandari et al., SC 2020), with two buffers of gradients at a time, each of
+/// at most `largestLayer` and gradientBuffer bytes. Without sharding the transient memory of a
+/// layer counts: its new gradient, or twice as much in a step of Adam.
 Bytes trainedMemory(Bytes parameters, Bytes largestLayer, Optimizer optimizer,
                     StateSharding sharding, int replicas);
+
+/// Memory of the same if the replicas divide the parameters, too (ZeRO stage 3), without gathered
+/// parameters. All memory of the `sliced` parameters is slices. The `shared` parameters, which
+/// other stages use, are whole, and so are their gradients, which exist twice before the update.
+Bytes slicedMemory(Bytes sliced, Bytes shared, Optimizer optimizer, int replicas);
+
+/// Gradients that a backward pass holds beside the slices when it sums those of the layer with most
+/// parameters, `largestLayer` bytes: all of that layer, and the slice of their sum.
+Bytes scatteredLayer(Bytes largestLayer, int replicas);
 
 /// The copies that autocast rounds of `parameters`: half of them in bf16, whose parameters,
 /// gradients and state stay in fp32. Each forward pass makes its own, which are kept until its

@@ -74,24 +74,33 @@ StageCosts::Together StageCosts::togetherOf(LayerRange range, const StageOption 
                         inPassAllReduceBytes[range.end] - inPassAllReduceBytes[range.begin]);
   if (option.stateSharding == StateSharding::Gradients)
     result.reduceScatter = costs.scatter.time(memory.denseParameters(range));
+  if (option.stateSharding == StateSharding::Parameters) { // layer by layer
+    const Gathers gathers = memory.gathers(range);
+    result.gather = costs.scatter.time(gathers.count, gathers.bytes);
+    result.reduceScatter = result.gather;
+  }
   return result;
 }
 
 ReplicaCost StageCosts::passesOf(const Computing &computing, const Together &together) {
-  ReplicaCost result{computing.forward + together.inPassAllReduce,
-                     computing.backward + together.inPassAllReduce};
+  const Seconds each = together.inPassAllReduce + together.gather;
+  ReplicaCost result{computing.forward + each, computing.backward + each};
   result.backward += together.reduceScatter;
   return result;
 }
 
 /// Gradients are reduced to all, or each replica updates a slice and all gather the slices; of
-/// sharded gradients each micro-batch has reduced and scattered its own. Gradients of tied
-/// parameters are summed over their stages as well.
+/// sharded gradients each micro-batch has reduced and scattered its own. Sharded parameters leave
+/// only those that other stages use. Gradients of tied parameters are summed over their stages as
+/// well.
 void StageCosts::addSynchronization(LayerRange range, const StageOption &option,
                                     const GroupCosts &costs, StageCost &cost) const {
   bool onlyGathers = option.stateSharding == StateSharding::Gradients;
   const CollectiveCost &collective = onlyGathers ? costs.scatter : costs.reduce;
-  cost.synchronization = collective.time(memory.denseParameters(range)) + cost.update;
+  const Bytes bytes = option.stateSharding == StateSharding::Parameters
+                          ? memory.wholeBytes(range)
+                          : memory.denseParameters(range);
+  cost.synchronization = collective.time(bytes) + cost.update;
   if (Bytes tied = memory.tiedOutside(range); tied != Bytes(0))
     cost.synchronization += costs.tiedSum.time(tied);
 }
@@ -201,6 +210,7 @@ StageCost StageCosts::stageTimes(LayerRange range, const StageOption &option,
   cost.update = slowest.update;
   cost.inPassAllReduce = together.inPassAllReduce;
   cost.reduceScatter = together.reduceScatter;
+  cost.gather = together.gather;
   cost.recomputation = slowest.backward.again;
   cost.largestShare = slowest.share;
   cost.isKnown = slowest.known;

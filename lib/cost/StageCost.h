@@ -62,6 +62,7 @@ struct StageCost {
   Seconds inPassAllReduce{}; // of each pass; the sums of a pass serve when it is computed again
   Seconds recomputation{};   // of `backward`: the forward pass again
   Seconds reduceScatter{};   // of `backward`: gradients that are sharded
+  Seconds gather{};          // of each pass: parameters that are sharded
 
   MemoryModel memory;
   Samples largestShare{};
@@ -128,7 +129,7 @@ private:
   };
   /// The collectives of the replicas within the passes.
   struct Together {
-    Seconds inPassAllReduce{}, reduceScatter{};
+    Seconds inPassAllReduce{}, reduceScatter{}, gather{};
   };
   struct Slowest;
   Slowest slowestOf(LayerRange range, const StageOption &option, const BatchSplit &split);

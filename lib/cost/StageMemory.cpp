@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cassert>
+#include <map>
+#include <set>
 
 using namespace llvm;
 
@@ -38,10 +40,16 @@ StageMemory::StageMemory(const LayerGraph &graph, ArrayRef<Cut> cuts, Optimizer 
     next.lookups += layer.lookups();
     next.buffers += layer.bufferBytes;
     next.activations += layer.activationBytes;
+    next.gathers += layer.denseBytes() != Bytes(0);
     sums.push_back(next);
     if (allowed[i])
       segmentStarts.push_back(i);
   }
+  std::map<int, std::set<int>> users;
+  for (const TiedParameter &parameter : tied)
+    users[parameter.layers.front()].insert(parameter.layers.begin() + 1, parameter.layers.end());
+  for (const auto &[layer, others] : users)
+    tiedLayers.push_back({layer, {others.begin(), others.end()}});
 }
 
 namespace {
@@ -69,6 +77,38 @@ Bytes StageMemory::tiedOutside(LayerRange range) const {
   return total;
 }
 
+Gathers StageMemory::gathersOf(LayerRange layers, LayerRange range) const {
+  Gathers result{sums[layers.end].gathers - sums[layers.begin].gathers,
+                 sums[layers.end].dense - sums[layers.begin].dense};
+  for (const TiedLayer &each : tiedLayers) {
+    const bool has = layers.begin <= each.layer && each.layer < layers.end;
+    const Bytes dense = graph.layers[each.layer].denseBytes();
+    int64_t times = 0; // beyond its own
+    if (each.layer < range.begin || each.layer >= range.end || dense == Bytes(0))
+      continue;
+    if (each.users.back() >= range.end)
+      times = -int64_t(has);
+    else
+      times = std::count_if(each.users.begin(), each.users.end(),
+                            [&](int user) { return layers.begin <= user && user < layers.end; });
+    result.count += times;
+    result.bytes += dense * double(times);
+  }
+  return result;
+}
+
+Bytes StageMemory::wholeBytes(LayerRange range) const {
+  Bytes whole = copies(range);
+  for (const TiedLayer &each : tiedLayers)
+    if (each.layer >= range.begin && each.layer < range.end && each.users.back() >= range.end)
+      whole += graph.layers[each.layer].denseBytes();
+  return whole;
+}
+
+double StageMemory::gatheredCopies(bool recomputes) const {
+  return recomputes && isHalf(precision) ? 0.5 : 1;
+}
+
 const StageMemory::Largest &StageMemory::largestOf(LayerRange range) {
   auto [entry, isNew] = largest.try_emplace({range.begin, range.end});
   for (int i = range.begin; isNew && i < range.end; ++i) {
@@ -78,6 +118,7 @@ const StageMemory::Largest &StageMemory::largestOf(LayerRange range) {
       if (parameter.layers.front() < range.begin && firstUse(parameter, range) == i)
         dense += parameter.bytes;
     entry->second.dense = std::max(entry->second.dense, dense);
+    entry->second.gathered = std::max(entry->second.gathered, gathersOf({i, i + 1}, range).bytes);
   }
   if (isNew)
     entry->second.beyond = workspaceBeyond(graph, range.begin, range.end);
@@ -121,6 +162,7 @@ MemoryModel StageMemory::Frame::with(const Segments &of) const {
   whole.boundary = of.boundary + sent.fixed + weightsInFlight; // until the gradients are there
   whole.kept = of.kept + sent.forward;
   whole.workspace += of.largest;
+  whole.fixed += of.gathered * gatheredCopies;
   return whole;
 }
 
@@ -130,11 +172,23 @@ StageMemory::Frame StageMemory::frameOf(LayerRange range, int replicas, bool rec
   const Largest &most = largestOf(range);
   const MessageBytes received = messages ? messages->received : MessageBytes(cuts[range.begin]);
   const Bytes dense = denseParameters(range);
-  const Bytes weights = roundedWeights(dense, precision);
+  const bool gathers = sharding == StateSharding::Parameters && replicas > 1;
+  Bytes weights = roundedWeights(dense, precision), trained;
   Frame frame;
+  if (gathers) {
+    const Bytes shared = wholeBytes(range);
+    trained = slicedMemory(dense - shared, shared, optimizer, replicas) +
+              scatteredLayer(most.gathered, replicas);
+    frame.gatheredCopies = gatheredCopies(recomputes);
+    if (recomputes) // the others are rounded segment by segment
+      weights = roundedWeights(shared, precision);
+    if (recomputes && isHalf(precision)) // and gathered layer by layer
+      trained += most.gathered;
+  } else {
+    trained = trainedMemory(dense, most.dense, optimizer, sharding, replicas);
+  }
   frame.sent = messages ? messages->sent : MessageBytes(cuts[range.end]);
-  frame.model.fixed = trainedMemory(dense, most.dense, optimizer, sharding, replicas) +
-                      (through.buffers - before.buffers) + tables(range, replicas) +
+  frame.model.fixed = trained + (through.buffers - before.buffers) + tables(range, replicas) +
                       received.fixedGradient + frame.sent.fixedGradient;
   frame.model.underWay = most.workspace;
   frame.model.workspace = (recomputes ? most.workspace : most.beyond) + received.backward +
@@ -148,6 +202,7 @@ MemoryModel StageMemory::of(LayerRange range, int replicas, Recomputation recomp
   const MessageBytes received = messages ? messages->received : MessageBytes(cuts[range.begin]);
   Segments kept;
   kept.boundary = received.fixed;
+  kept.gathered = largestOf(range).gathered;
   kept.kept = received.forward + (sums[range.end].activations - sums[range.begin].activations);
   for (const Segments &each : recomputation ? segmentsOf(range) : ArrayRef<Segments>())
     if (each.count == recomputation.segments)
@@ -184,6 +239,7 @@ StageMemory::Segments StageMemory::segment(LayerRange range, int count) const {
     result.kept += cuts[starts[i]].forwardBytes;
     result.boundary += cuts[starts[i]].fixedBytes;
     result.largest = std::max(result.largest, sums[end].activations - sums[starts[i]].activations);
+    result.gathered = std::max(result.gathered, gathersOf({starts[i], end}, range).bytes);
   }
   return result;
 }
@@ -215,12 +271,15 @@ int StageMemory::mostInFlight(LayerRange range, int replicas, bool recomputes,
   return most;
 }
 
-Recomputation StageMemory::leastSegments(LayerRange range, Samples share, int inFlight) {
+Recomputation StageMemory::leastSegments(LayerRange range, Samples share, int inFlight,
+                                         StateSharding sharding) {
   Recomputation best;
   Bytes least{};
   double samples = double(share.value());
+  const double gathered = sharding == StateSharding::Parameters ? gatheredCopies(true) : 0;
   for (const Segments &each : segmentsOf(range)) {
-    Bytes need = (each.kept * samples + each.boundary) * double(inFlight) + each.largest * samples;
+    Bytes need = (each.kept * samples + each.boundary) * double(inFlight) + each.largest * samples +
+                 each.gathered * gathered;
     if (best && !(need < least))
       continue;
     least = need;

@@ -60,6 +60,13 @@ struct StageMessages {
   bool operator==(const StageMessages &) const = default;
 };
 
+/// Gathers of one pass of a stage whose replicas divide the parameters: one for each layer that has
+/// some. A layer that uses tied parameters of an earlier layer gathers that layer's again.
+struct Gathers {
+  int64_t count = 0;
+  Bytes bytes{};
+};
+
 /// Not thread-safe: it keeps what it was asked for.
 class StageMemory {
 public:
@@ -74,8 +81,9 @@ public:
                  StateSharding sharding, const StageMessages *messages = nullptr);
 
   /// The number of segments that needs the least memory, the fewer among equals: 1, 2, 4, ... up to
-  /// one for each layer that may begin one.
-  Recomputation leastSegments(LayerRange range, Samples share, int inFlight);
+  /// one for each layer that may begin one. The parameters that a segment gathers count as well.
+  Recomputation leastSegments(LayerRange range, Samples share, int inFlight,
+                              StateSharding sharding = StateSharding::None);
   /// The first layers of those segments, of about equal activations.
   std::vector<int> firstLayers(LayerRange range, Recomputation recomputation) const;
 
@@ -99,6 +107,11 @@ public:
   Bytes denseParameters(LayerRange range) const {
     return sums[range.end].dense - sums[range.begin].dense + copies(range);
   }
+  /// Gathers of one pass of a stage of layers `range`. Parameters that layers outside of the stage
+  /// use, too, are whole on each replica.
+  Gathers gathers(LayerRange range) const { return gathersOf(range, range); }
+  /// Dense parameters that each replica holds whole, whatever is sharded, as other stages use them.
+  Bytes wholeBytes(LayerRange range) const;
   /// Bytes of the tied parameters that layers in `range` share with layers outside of it.
   Bytes tiedOutside(LayerRange range) const;
   /// Rows of sparse tables that a sample looks up.
@@ -111,10 +124,17 @@ private:
   struct Sums {
     Bytes parameters{}, dense{}, buffers{}, activations{};
     TableRows lookups{};
+    int64_t gathers = 0; // layers with dense parameters
+  };
+  /// A layer whose parameters later layers use, too.
+  struct TiedLayer {
+    int layer = 0;
+    std::vector<int> users; // ascending
   };
   /// The largest of some layers.
   struct Largest {
     Bytes workspace{}, dense{};
+    Bytes gathered{}; // for a layer, of sharded parameters
     /// Workspace beyond the activations that later layers have freed by then.
     Bytes beyond{};
   };
@@ -122,18 +142,26 @@ private:
   struct Segments {
     int count = 0;
     Bytes kept{}, boundary{}, largest{};
+    Bytes
+        gathered{}; // of sharded parameters, for one segment; where none is recomputed, for a layer
   };
   /// All that does not depend on what is kept of the layers, and what a message adds to that.
   struct Frame {
     MemoryModel model;
     MessageBytes sent;
     Bytes weightsInFlight{};
+    double gatheredCopies = 0; // of Segments::gathered that are there together
     /// With `kept` of the layers and of what they receive.
     MemoryModel with(const Segments &kept) const;
   };
   Frame frameOf(LayerRange range, int replicas, bool recomputes, StateSharding sharding,
                 const StageMessages *messages);
   const Largest &largestOf(LayerRange range);
+  /// Gathers of `layers` in a pass of a stage of layers `range`.
+  Gathers gathersOf(LayerRange layers, LayerRange range) const;
+  /// Copies of gathered parameters in memory at a time: rounded ones, too, where a segment is
+  /// recomputed under autocast.
+  double gatheredCopies(bool recomputes) const;
   /// Bytes of the tied parameters of layers in `range` that count in an earlier layer.
   Bytes copies(LayerRange range) const;
   llvm::ArrayRef<Segments> segmentsOf(LayerRange range);
@@ -145,6 +173,7 @@ private:
   const Samples globalBatch;
   const Precision precision;
   std::vector<TiedParameter> tied;
+  std::vector<TiedLayer> tiedLayers;
   std::vector<Sums> sums;         // by position
   std::vector<int> segmentStarts; // layers that may begin a segment, ascending
   llvm::DenseMap<std::pair<int, int>, Largest> largest;

@@ -94,11 +94,12 @@ size_t ShardStateConstraint::count(const Request &request) {
 }
 std::string ShardStateConstraint::argument(const Request &, size_t) { return ""; }
 std::string ShardStateConstraint::describe(const Request &request, size_t) {
+  static constexpr const char *what[stateShardings] = {"", "optimizer state", "gradients and state",
+                                                       "parameters, gradients and state"};
   return *request.shardState == StateSharding::None
              ? "whole state on every replica"
              : std::string("replicas that divide their ") +
-                   (*request.shardState == StateSharding::Optimizer ? "optimizer state"
-                                                                    : "gradients and state");
+                   what[static_cast<int>(*request.shardState)];
 }
 void ShardStateConstraint::drop(Request &request, size_t) { request.shardState.reset(); }
 

@@ -36,7 +36,7 @@ public:
   Lowering(const Plan &plan, const LayerGraph &graph, const Cluster &cluster)
       : plan(plan), graph(graph),
         cluster(cluster), microBatches{plan.globalBatch, plan.microBatches},
-        stageGraph(plan.stages) {}
+        stageGraph(plan.stages), tied(graph.tiedParameters()) {}
 
   Expected<Program> lower() {
     if (Error error = plan.verify())
@@ -289,7 +289,7 @@ private:
     Seconds idle = waitBeside(member, microBatch, stage.receiveGradient, received);
     Seconds backward = stage.replicas[part.replica].backward - stage.reduceScatter + idle;
     emitPass(member, Op::Backward, microBatch, std::max(Seconds(), backward));
-    if (part.stateSharding == StateSharding::Gradients)
+    if (scattersGradients(part.stateSharding))
       emitPass(member, Op::GradientReduceScatter, microBatch, stage.reduceScatter).group =
           groups[part.stage];
     emitLookup(member, Op::LookupGradient, microBatch, stage.lookupGradient);
@@ -374,15 +374,28 @@ private:
             members[stage].size() > 1 ? plan.stages[stage].update : plan.stages[stage].sync;
     for (size_t stage = members.size(); stage-- > 0;)
       for (Member member : members[stage])
-        if (partOf(member).stateSharding != StateSharding::None)
+        if (gathersAtEnd(partOf(member)))
           emitCollective(member, Op::AllGather);
+  }
+
+  /// Whether the replicas gather parameters that they have updated by slices. Sharded parameters
+  /// stay slices, but for those that other stages use, too.
+  bool gathersAtEnd(const ProgramPart &part) const {
+    if (part.stateSharding != StateSharding::Parameters)
+      return part.stateSharding != StateSharding::None;
+    const int begin = begins[part.stage];
+    const int end = begin + int(plan.stages[part.stage].layers.size());
+    auto isInside = [&](int layer) { return begin <= layer && layer < end; };
+    return any_of(tied, [&](const TiedParameter &parameter) {
+      return any_of(parameter.layers, isInside) && !all_of(parameter.layers, isInside);
+    });
   }
 
   /// Synchronises the gradients of all micro-batches, unless each micro-batch had its own
   /// all-reduce.
   void emitSum(Member member) {
     const ProgramPart &part = partOf(member);
-    if (members[part.stage].size() > 1 && part.stateSharding != StateSharding::Gradients)
+    if (members[part.stage].size() > 1 && !scattersGradients(part.stateSharding))
       emitCollective(member,
                      part.stateSharding == StateSharding::None ? Op::AllReduce : Op::ReduceScatter);
   }
@@ -403,6 +416,7 @@ private:
   const Cluster &cluster;
   const MicroBatches microBatches;
   const StageGraph stageGraph;
+  const std::vector<TiedParameter> tied;
   Program program;
   std::vector<int> begins;                           // layer at which each stage begins
   std::map<DeviceRef, int> numbers;                  // ranks

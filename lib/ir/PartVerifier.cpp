@@ -67,7 +67,9 @@ Error PartVerifier::verifyEnd() const {
       return refuse(name() + " leaves a micro-batch unfinished");
   if (scattered != (part.stateSharding == StateSharding::Optimizer))
     return refuse(name() + " does not sum the gradients of which it updates a slice");
-  if (gathered != (part.stateSharding != StateSharding::None))
+  const bool keepsAll =
+      part.stateSharding != StateSharding::None && part.stateSharding != StateSharding::Parameters;
+  if (keepsAll && !gathered) // where parameters are sharded, only those of several stages are whole
     return refuse(name() + " does not gather the parameters of which it has updated a slice");
   return Error::success();
 }

@@ -55,7 +55,7 @@ const char *nameOf(RecomputePolicy policy) {
 }
 
 const char *nameOf(StateSharding sharding) {
-  static constexpr const char *names[] = {"none", "optimizer", "gradients"};
+  static constexpr const char *names[] = {"none", "optimizer", "gradients", "parameters"};
   return names[static_cast<int>(sharding)];
 }
 

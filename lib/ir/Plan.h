@@ -39,8 +39,15 @@ enum class MemoryFormat { ChannelsFirst, ChannelsLast };
 /// those that do not fit otherwise.
 enum class RecomputePolicy { Auto, Never, Always };
 /// The state that the replicas of a stage divide among them: nothing, the state of the optimizer,
-/// or this state and the gradients (ZeRO stages 1 and 2, Rajbhandari et al., SC 2020).
-enum class StateSharding { None, Optimizer, Gradients };
+/// this state and the gradients, or these and the parameters (ZeRO stages 1 to 3, Rajbhandari et
+/// al., SC 2020). A stage with sharded parameters gathers the parameters of a layer before the
+/// layer computes, in the forward pass and again in the backward pass.
+enum class StateSharding { None, Optimizer, Gradients, Parameters };
+constexpr int stateShardings = 4; // how many there are
+/// Whether each micro-batch sums its gradients, of which each replica keeps a slice.
+constexpr bool scattersGradients(StateSharding sharding) {
+  return sharding == StateSharding::Gradients || sharding == StateSharding::Parameters;
+}
 /// Which schedules a user asks for.
 enum class ScheduleChoice { Auto, DataParallel, Pipeline, Burst };
 /// Whose samples batch normalisation normalises by while it is trained: those of all replicas of
@@ -58,7 +65,7 @@ const char *nameOf(Optimizer optimizer);    // "sgd" | "momentum" | "adam"
 const char *nameOf(MemoryFormat format);    // "channels-first" | "channels-last"
 const char *nameOf(Precision precision);    // "fp32" | "tf32" | "bf16" | "fp16"
 const char *nameOf(RecomputePolicy policy); // "auto" | "never" | "always"
-const char *nameOf(StateSharding sharding); // "none" | "optimizer" | "gradients"
+const char *nameOf(StateSharding sharding); // "none" | "optimizer" | "gradients" | "parameters"
 const char *nameOf(BatchNorm batchNorm);    // "synchronised" | "local"
 const char *nameOf(IterationModel iterationModel); // "synchronous-1f1b" | ...
 
@@ -130,6 +137,7 @@ struct Stage {
   Seconds lookup{};          // part of `forward`: rows of the tables from other replicas
   Seconds lookupGradient{};  // part of `backward`: their gradients to the replicas that hold them
   Seconds reduceScatter{};   // part of `backward`: sums of the gradients, where they are sharded
+  Seconds gather{};          // part of `forward` and of `backward`: of sharded parameters
   Seconds update{};          // part of `sync`
   Bytes memory{};            // largest need of its devices
   Bytes overhead{};          // part of `memory`: of the process (MemoryOverhead), once a device

@@ -63,6 +63,7 @@ void writeStage(const Stage &stage, v1::Stage &form) {
   form.set_lookup_seconds(stage.lookup.value());
   form.set_lookup_gradient_seconds(stage.lookupGradient.value());
   form.set_reduce_scatter_seconds(stage.reduceScatter.value());
+  form.set_gather_seconds(stage.gather.value());
   for (const std::string &layer : stage.recompute)
     form.add_recompute(layer);
   form.set_state_sharding(nameOf(stage.stateSharding));
@@ -94,11 +95,12 @@ Stage readStage(const v1::Stage &form, const Twine &place, NameReader &names) {
   stage.lookup = Seconds(form.lookup_seconds());
   stage.lookupGradient = Seconds(form.lookup_gradient_seconds());
   stage.reduceScatter = Seconds(form.reduce_scatter_seconds());
+  stage.gather = Seconds(form.gather_seconds());
   stage.recompute.assign(form.recompute().begin(), form.recompute().end());
   stage.amplification = form.amplification();
   if (!form.state_sharding().empty())
     stage.stateSharding =
-        names.named<StateSharding>(form.state_sharding(), 3, place + ".stateSharding");
+        names.named<StateSharding>(form.state_sharding(), stateShardings, place + ".stateSharding");
   if (form.shard_degree() != 0)
     stage.shardDegree = form.shard_degree();
   for (const v1::TableShards &shards : form.tables())
@@ -334,7 +336,7 @@ void readDecision(const v1::Plan &form, NameReader &names, Plan &plan) {
   if (!form.recompute().empty())
     plan.recompute = names.named<RecomputePolicy>(form.recompute(), 3, "recompute");
   if (!form.shard_state().empty() && form.shard_state() != "auto")
-    plan.shardState = names.named<StateSharding>(form.shard_state(), 3, "shardState");
+    plan.shardState = names.named<StateSharding>(form.shard_state(), stateShardings, "shardState");
   if (form.has_requested_schedule())
     plan.requestedSchedule =
         names.named<ScheduleChoice>(form.requested_schedule(), 4, "requestedSchedule");

@@ -44,10 +44,11 @@ Error verifyReplica(const Replica &replica, const Location &place) {
 Error verifyTimes(const Stage &stage, const Location &place) {
   bool hold =
       isTime(stage.forward) && isTime(stage.backward) && isTime(stage.sync) &&
-      isTime(stage.receive) && isPart(stage.receive + stage.lookup, stage.forward) &&
+      isTime(stage.receive) && isPart(stage.receive + stage.lookup + stage.gather, stage.forward) &&
       isTime(stage.lookup) && isTime(stage.lookupGradient) && isTime(stage.reduceScatter) &&
-      isTime(stage.receiveGradient) && isPart(stage.update, stage.sync) &&
-      isPart(stage.receiveGradient + stage.lookupGradient + stage.reduceScatter, stage.backward) &&
+      isTime(stage.gather) && isTime(stage.receiveGradient) && isPart(stage.update, stage.sync) &&
+      isPart(stage.receiveGradient + stage.lookupGradient + stage.reduceScatter + stage.gather,
+             stage.backward) &&
       isFigure(stage.memory.value()) && isFigure(stage.parameterBytes.value()) &&
       isFigure(stage.overhead.value()) && stage.overhead <= stage.memory &&
       isFigure(stage.amplification);

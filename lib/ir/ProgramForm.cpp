@@ -190,7 +190,7 @@ ProgramPart readPart(const v1::ProgramPart &form, const Twine &place, NameReader
   part.recompute.assign(form.recompute().begin(), form.recompute().end());
   if (!form.state_sharding().empty())
     part.stateSharding =
-        names.named<StateSharding>(form.state_sharding(), 3, place + ".stateSharding");
+        names.named<StateSharding>(form.state_sharding(), stateShardings, place + ".stateSharding");
   return part;
 }
 

@@ -63,6 +63,16 @@ private:
   StringMap<std::vector<std::pair<std::string, Bytes>>> pieces; // by layer
 };
 
+/// Whether a stage other than `stage` holds the piece `name`, too.
+bool isShared(const Plan &plan, const Stage &stage, const DenseParameters &parameters,
+              StringRef name) {
+  return any_of(plan.stages, [&](const Stage &other) {
+    return &other != &stage && any_of(other.layers, [&](const std::string &layer) {
+      return any_of(parameters.of(layer), [&](const auto &piece) { return piece.first == name; });
+    });
+  });
+}
+
 void addDense(const Plan &plan, const Stage &stage, const DenseParameters &parameters,
               size_t replica, Holdings &holdings) {
   double moments = parameterCopies(plan.optimizer) - 2; // beside parameters and gradients
@@ -72,7 +82,11 @@ void addDense(const Plan &plan, const Stage &stage, const DenseParameters &param
              divided ? double(replica + 1) / replicas : 1};
   for (const std::string &layer : stage.layers)
     for (const auto &[name, bytes] : parameters.of(layer)) {
-      holdings["value " + name] = {0, 1, bytes};
+      slice.bytes = bytes;
+      const bool isWhole =
+          stage.stateSharding != StateSharding::Parameters ||
+          (StringRef(name).startswith("tied ") && isShared(plan, stage, parameters, name));
+      holdings["value " + name] = isWhole ? Part{0, 1, bytes} : slice;
       slice.bytes = bytes * moments;
       holdings["moments " + name] = slice;
     }

@@ -18,6 +18,7 @@ FIGURES = (
     ("receiveSeconds", lambda plan, i: plan.receives[i][0]),
     ("receiveGradientSeconds", lambda plan, i: plan.receives[i][1]),
     ("reduceScatterSeconds", lambda plan, i: plan.runs[i].reduce_scatter),
+    ("gatherSeconds", lambda plan, i: plan.runs[i].gather),
     ("syncSeconds", lambda plan, i: plan.stages[i].sync),
     ("updateSeconds", lambda plan, i: plan.runs[i].update),
     ("memoryBytes", lambda plan, i: plan.runs[i].memory),

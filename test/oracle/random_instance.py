@@ -15,6 +15,7 @@ class Generator:
     def __init__(self, seed: int, model: str = "synchronous-1f1b"):
         self.draw = random.Random(f"{model}:{seed}")
         self.node_draw = random.Random(f"nodes:{model}:{seed}")  # problems are else what they would be without it
+        self.mode_draw = random.Random(f"modes:{model}:{seed}")
         self.model = model
 
     def chance(self, percent: float) -> bool:
@@ -233,6 +234,8 @@ class Generator:
                 wanted["recompute"] = draw.choice(["auto", "always"])
             if self.chance(25):
                 wanted["shard_state"] = draw.choice(["auto", "optimizer", "gradients"])
+                if self.mode_draw.random() < 0.25:
+                    wanted["shard_state"] = "parameters"
             if self.chance(8):
                 wanted["strategy"] = draw.choice(STRATEGIES)
         if self.model != "burst" and self.chance(20):

@@ -46,6 +46,7 @@ class Run:
     sync: float
     update: float
     reduce_scatter: float
+    gather: float
     largest: int  # samples of a micro-batch on one device
     replicas: tuple[tuple[float, float], ...]  # forward and backward of each
     shares: Shares
@@ -113,6 +114,17 @@ class Stages:
         own = [i for i in self.tied if begin <= i < end]
         if own and self.tied[0] < begin:
             result[own[0] - begin] += self.instance.layers[self.tied[0]].parameter_bytes
+        return result
+
+    def _gathered(self, begin: int, end: int) -> list[list[float]]:
+        """Bytes of each gather of each layer of a stage that divides its parameters: the layer's own parameters, unless
+        another stage uses one of them, and those of the first layer that uses the tied one."""
+        outside = any(not begin <= i < end for i in self.tied)
+        result = []
+        for i, layer in enumerate(self.instance.layers[begin:end], begin):
+            own = 0 if outside and i == self.tied[0] else layer.parameter_bytes
+            again = 0 if outside or i not in self.tied[1:] else self.instance.layers[self.tied[0]].parameter_bytes
+            result.append([float(size) for size in (own, again) if size])
         return result
 
     def _tied_outside(self, begin: int, end: int) -> float:
@@ -194,13 +206,24 @@ class Stages:
             largest = max(largest, sum(layer.activation_bytes for layer in self.instance.layers[start:stop]))
         return sum(self.cuts[s].forward for s in starts), sum(self.cuts[s].fixed for s in starts), largest
 
+    def _at_hand(self, begin: int, end: int, starts: list[int]) -> float:
+        """Bytes of gathered parameters for a segment; without segments, for a layer. Under autocast a segment keeps
+        rounded ones, and only a layer has its own."""
+        gathered = [sum(sizes) for sizes in self._gathered(begin, end)]
+        if not starts:
+            return max(gathered)
+        most = max(sum(gathered[a - begin : b - begin]) for a, b in zip(starts, [*starts[1:], end]))
+        return most / 2 + max(gathered) if self.request.precision == "bf16" else most
+
     def segments(self, begin: int, end: int, way: Way, share: int, in_flight: int) -> tuple[int, ...]:
         if not way.recomputes:
             return ()
+        gathers = way.sharding == "parameters"
 
         def need(starts: list[int]) -> float:
             kept, fixed, largest = self._kept(starts, end)
-            return (kept * share + fixed) * in_flight + largest * share
+            at_hand = self._at_hand(begin, end, starts) if gathers else 0
+            return (kept * share + fixed) * in_flight + largest * share + at_hand
 
         return tuple(min(self._segmentings(begin, end), key=need))  # of equal ones the first
 
@@ -215,12 +238,36 @@ class Stages:
             return parameters * 2 + piece * (copies - 2) + buffers
         return parameters + piece * (copies - 1) + buffers
 
+    def _sliced(self, begin: int, end: int, devices: int, segments) -> float:
+        """Memory of divided parameters: those that other stages use are whole, and their gradients are there twice."""
+        gathered = [sum(sizes) for sizes in self._gathered(begin, end)]
+        whole = self._whole(begin, end)
+        copies = COPIES[self.request.optimizer]
+
+        def piece(size: float) -> float:
+            return math.ceil(size / (4 * devices)) * 4
+
+        held = piece(sum(self._dense(begin, end)) - whole) * copies + whole * 3 + piece(whole) * (copies - 2)
+        return held + self._at_hand(begin, end, list(segments)) + max(gathered) + piece(max(gathered))
+
+    def _whole(self, begin: int, end: int) -> float:
+        """Bytes of parameters that are not gathered."""
+        own = sum(layer.parameter_bytes for i, layer in enumerate(self.instance.layers[begin:end], begin)
+                  if not (i in self.tied[:1] and self._tied_outside(begin, end)))  # fmt: skip
+        return sum(self._dense(begin, end)) - own
+
     def memory(self, begin: int, end: int, devices: int, way: Way, segments, share: int, in_flight: int) -> float:
         layers = self.instance.layers[begin:end]
         dense = self._dense(begin, end)
-        fixed = self._trained(dense, way.sharding, devices) + sum(layer.buffer_bytes for layer in layers)
+        gathers = way.sharding == "parameters" and devices > 1
+        if gathers:
+            trained = self._sliced(begin, end, devices, segments)
+        else:
+            trained = self._trained(dense, way.sharding, devices)
+        fixed = trained + sum(layer.buffer_bytes for layer in layers)
         workspace = max(layer.workspace_bytes for layer in layers)
-        rounded = sum(dense) / 2 if self.request.precision == "bf16" else 0
+        kept_weights = self._whole(begin, end) if gathers and segments else sum(dense)
+        rounded = kept_weights / 2 if self.request.precision == "bf16" else 0
         if segments:
             kept, boundary, again = self._kept(list(segments), end)
             workspace += again
@@ -252,7 +299,7 @@ class Stages:
     def ways(self, devices: int) -> list[Way]:
         """The plainest first."""
         asked = self.request.shard_state
-        shardings = ["none", "optimizer", "gradients"] if asked == "auto" else [asked]
+        shardings = ["none", "optimizer", "gradients", "parameters"] if asked == "auto" else [asked]
         recomputes = {"never": [False], "always": [True], "auto": [False, True]}[self.request.recompute]
         return [Way(again, s) for again in recomputes for s in (shardings if devices > 1 else ["none"])]
 
@@ -267,6 +314,10 @@ class Stages:
             together = collective.time(sum(x.sum_bytes for x in layers), sum(x.sums for x in layers))
         whole = collective.time(dense)
         scatter = whole / 2 if way.sharding == "gradients" else 0.0
+        gather, summed = 0.0, whole - scatter
+        if way.sharding == "parameters":  # each layer by itself, half of an all-reduce each way
+            gather = scatter = sum(collective.time(size) / 2 for sizes in self._gathered(begin, end) for size in sizes)
+            summed = collective.time(self._whole(begin, end))
         share = -(-sum(map(sum, shares)) // devices)
         segments = self.segments(begin, end, way, share, in_flight)
         replicas, updates = [], []
@@ -275,7 +326,7 @@ class Stages:
                 forward, backward, update = self.times(begin, end, kind, samples, micro_batches)
                 if way.recomputes:
                     backward += forward
-                replicas.append((forward + together, backward + together + scatter))
+                replicas.append((forward + together + gather, backward + together + gather + scatter))
                 updates.append(update if way.sharding == "none" else update / devices)
         forward, backward = max(f for f, _ in replicas), max(b for _, b in replicas)
         if last:  # replicas need not wait for each other between the passes
@@ -283,7 +334,7 @@ class Stages:
         largest = max(own[0] for own in shares if own)
         tied = self.machines.tied_sum(devices).time(self._tied_outside(begin, end))
         return Run(
-            forward, backward, (whole - scatter) + max(updates) + tied, max(updates), scatter, largest, tuple(replicas),
+            forward, backward, summed + max(updates) + tied, max(updates), scatter, gather, largest, tuple(replicas),
             shares, way, segments, self.memory(begin, end, devices, way, segments, largest, in_flight),
         )  # fmt: skip
 

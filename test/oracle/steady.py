@@ -117,7 +117,7 @@ class SteadyPlanner(Planner):
             if memory > self.stages.room(kind):
                 return None
             time = self.stage_time(begin, end, kind, devices)
-            runs.append(Run(0.0, 0.0, 0.0, 0.0, 0.0, share, (), (), Way(), (), memory))
+            runs.append(Run(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, share, (), (), Way(), (), memory))
             stages.append(Placed(0.0, time, 0.0))
         groups = tuple(self._group(*each) for each in chosen)
         time = self.count * max(stage.both for stage in stages)

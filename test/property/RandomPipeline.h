@@ -85,8 +85,8 @@ private:
 
   /// Now and then; sums of sharded gradients are part of the backward pass.
   void shardState(Stage &stage) {
-    stage.stateSharding = static_cast<StateSharding>(std::max(0, integer(-2, 2)));
-    if (stage.stateSharding != StateSharding::Gradients || ratio == Ratio::Equal)
+    stage.stateSharding = static_cast<StateSharding>(std::max(0, integer(-2, 3)));
+    if (!scattersGradients(stage.stateSharding) || ratio == Ratio::Equal)
       return;
     stage.reduceScatter = time();
     for (Replica &replica : stage.replicas)

@@ -139,7 +139,7 @@ void makeTight(RandomProblem &random, int seed) {
   if (seed % 4 == 1)
     random.request.recompute = static_cast<RecomputePolicy>(below(3));
   if (seed % 4 == 3)
-    random.request.shardState = static_cast<StateSharding>(below(3));
+    random.request.shardState = static_cast<StateSharding>(below(stateShardings));
 }
 } // namespace
 
@@ -204,7 +204,7 @@ TEST(Search, AutoIsNoWorseThanAnyFixedMode) {
       continue;
     for (RecomputePolicy recompute :
          {RecomputePolicy::Auto, RecomputePolicy::Never, RecomputePolicy::Always})
-      for (int sharding = -1; sharding < 3; ++sharding) {
+      for (int sharding = -1; sharding < stateShardings; ++sharding) {
         random.request.recompute = recompute;
         random.request.shardState = std::nullopt;
         if (sharding >= 0)

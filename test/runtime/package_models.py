@@ -105,6 +105,83 @@ STAGES = (Stage0, Stage1, Stage2)
 """
 )
 
+# Its parameters are read by name, layer by layer. Both stages use one of them, and Whole uses it twice.
+GATHERED = (
+    BASE
+    + """
+MODEL = "gathered"
+INPUTS = {"x": ("float32", ((1, 0), (0, 4)))}
+OUTPUTS = {"y": ("float32", ((1, 0), (0, 5)))}
+BN = norm_spec("bn", 6)
+
+
+class Named(Stage):
+    def tensor(self, name):
+        *path, leaf = name.split(".")
+        return getattr(self.get_submodule(".".join(path)), leaf)
+
+    def begin_layer(self):
+        pass
+
+    def first(self, x):
+        p = self.tensor
+        self.begin_layer()
+        x = torch.tanh(F.linear(x, p("a.weight"), p("a.bias")))
+        x = self.batch_norm(x, p("bn.weight"), p("bn.bias"), p("bn.running_mean"), p("bn.running_var"), 0.1,
+                            1e-5, self.training)
+        self.begin_layer()
+        return F.linear(x, p("tied.weight")) + p("unread.weight").numel()
+
+    def second(self, x):
+        p = self.tensor
+        self.begin_layer()
+        x = F.linear(x, p("tied.weight").t() * 2).relu() + x.mean(1, True)
+        self.begin_layer()
+        return F.linear(x, p("b.weight"), p("b.bias"))
+
+
+FIRST = {"a.weight": ((6, 4), "float32", "kaiming"), "a.bias": ((6,), "float32", "zeros"), **BN[0],
+         "tied.weight": ((6, 6), "float32", "kaiming"), "unread.weight": ((3,), "float32", "ones")}
+SECOND = {"tied.weight": ((6, 6), "float32", "kaiming"), "b.weight": ((5, 6), "float32", "kaiming"),
+          "b.bias": ((5,), "float32", "zeros")}
+OF_FIRST = (("a.weight", "a.bias", "bn.weight", "bn.bias"), ("tied.weight", "unread.weight"))
+
+
+class Stage0(Named):
+    inputs = ("x",)
+    sends = ("h",)
+    parameters_spec, buffers_spec, gathered = FIRST, BN[1], OF_FIRST
+
+    def forward(self, x):
+        return (self.first(x),)
+
+
+class Stage1(Named):
+    receives = ("h",)
+    sends = ("y",)
+    parameters_spec, gathered = SECOND, (("tied.weight",), ("b.weight", "b.bias"))
+
+    def forward(self, h):
+        return (self.second(h),)
+
+
+class Whole(Named):
+    inputs = ("x",)
+    sends = ("y",)
+    parameters_spec, buffers_spec, gathered = FIRST | SECOND, BN[1], (*OF_FIRST, ("b.weight", "b.bias"))
+
+    def forward(self, x):
+        return (self.second(self.first(x)),)
+
+
+STAGES = (Stage0, Stage1)
+"""
+)
+
+GATHERED_BOUNDARY = [
+    {"name": "h", "type": "float32", "shape": [{"perSample": 1}, {"fixed": 6}], "differentiable": True}
+]
+
 # Two tables of different widths, one of them read twice, by negative indices too.
 TABLES = (
     BASE

@@ -19,6 +19,8 @@ from package_models import (
     AWKWARD_BOUNDARIES,
     DROPOUT,
     DROPOUT_BOUNDARY,
+    GATHERED,
+    GATHERED_BOUNDARY,
     LARGE,
     LINEAR,
     TABLES,
@@ -155,7 +157,7 @@ class Package:
             own = self.ranges(stage, i)[replica]
             steps += self.forward(stage, own, i) if kind == "F" else self.backward(stage, own, i)
         group, sharding = self.ranks(stage), self.sharding_of(stage)
-        if len(group) > 1 and sharding != "gradients":
+        if len(group) > 1 and sharding not in ("gradients", "parameters"):
             steps.append({"op": "allReduce" if sharding == "none" else "reduceScatter", "group": group})
         steps.append({"op": "step"})
         if sharding != "none":
@@ -166,7 +168,7 @@ class Package:
         return self.sharding if len(self.widths[stage]) > 1 else "none"
 
     def sums(self, stage: int, i: int) -> list[dict[str, Any]]:
-        if self.sharding_of(stage) != "gradients":
+        if self.sharding_of(stage) not in ("gradients", "parameters"):
             return []
         return [{"op": "gradientReduceScatter", "microBatch": i, "group": self.ranks(stage)}]
 
@@ -212,6 +214,12 @@ def _pass(op: str, own: tuple[int, int], i: int) -> dict[str, Any]:
 
 def awkward(widths: list[list[int]], micro_batches: int, optimizer: str = "sgd") -> Package:
     return Package(AWKWARD, AWKWARD_BOUNDARIES, widths, micro_batches, optimizer)
+
+
+def gathered(widths: list[list[int]], micro_batches: int, optimizer: str = "sgd") -> Package:
+    boundaries = [GATHERED_BOUNDARY] if len(widths) > 1 else []
+    model = GATHERED if len(widths) > 1 else GATHERED.replace("STAGES = (Stage0, Stage1)", "STAGES = (Whole,)")
+    return Package(model, boundaries, widths, micro_batches, optimizer)
 
 
 def dropout(widths: list[list[int]], micro_batches: int, optimizer: str = "sgd") -> Package:

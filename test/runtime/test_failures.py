@@ -158,7 +158,7 @@ def test_launcher_passes_the_status_on(tmp_path: Path):
         ({"stateSharding": "all"}, "expected one of none, optimizer, gradients"),
         (
             {"instructions": [{"op": "allGather", "group": [0]}]},
-            "instructions[0]: 'allGather' needs stateSharding optimizer or gradients, not none",
+            "instructions[0]: 'allGather' needs stateSharding optimizer or gradients or parameters, not none",
         ),
         (
             {"stateSharding": "gradients", "instructions": [{"op": "reduceScatter", "group": [0]}]},

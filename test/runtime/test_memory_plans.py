@@ -53,6 +53,10 @@ def run(plan: dict, model: Path, folder: Path) -> dict:
         ("transformer", "uneven", "adam", "gradients", 0),
         ("transformer", "two-by-two", "adam", "gradients", 2),
         ("transformer", "two-by-two", "momentum", "optimizer", 0),
+        ("mlp", "uneven", "adam", "parameters", 1),
+        ("cnn", "two-by-two", "momentum", "parameters", 0),
+        ("transformer", "uneven", "adam", "parameters", 0),
+        ("transformer", "two-by-two", "adam", "parameters", 2),
     ],
 )
 def test_edited_plan_trains_like_one_process(
@@ -69,15 +73,17 @@ def test_edited_plan_trains_like_one_process(
         (part,) = program["parts"]
         assert part.get("recompute", []) == plan["stages"][part.get("stage", 0)]["recompute"]
         ops = {instruction["op"] for instruction in program["instructions"]}
-        assert ("allGather" in ops) == (sharding != "none" and part.get("stage", 0) in several)
-        assert ("gradientReduceScatter" in ops) == (
-            sharding == "gradients" and part.get("stage", 0) in several
-        )
+        divides = part.get("stage", 0) in several
+        assert ("allGather" in ops) == (sharding in ("optimizer", "gradients") and divides)
+        assert ("gradientReduceScatter" in ops) == (sharding in ("gradients", "parameters") and divides)
 
 
 @pytest.mark.parametrize(
     ("name", "model", "sharding"),
-    [("nested-cnn", "cnn", "gradients"), ("nested-cnn", "cnn", "optimizer"), ("interleaved-mlp", "mlp", "none")],
+    [
+        ("nested-cnn", "cnn", "gradients"), ("nested-cnn", "cnn", "optimizer"), ("interleaved-mlp", "mlp", "none"),
+        ("nested-cnn", "cnn", "parameters"),
+    ],  # fmt: skip
 )
 def test_devices_that_run_several_stages(name: str, model: str, sharding: str, tmp_path: Path):
     plan = json.loads((SOURCE / f"test/data/parts/{name}.plan.json").read_text())

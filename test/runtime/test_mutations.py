@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from packages import Package, awkward, dropout, linear, tables
+from packages import Package, awkward, dropout, gathered, linear, tables
 
 # Every rank imports model.py, so that a fault at its end is one of the runtime. What only the
 # distributed run has is changed: rank 0 also trains the reference, in the same process.
@@ -15,7 +15,7 @@ START = """
 import os
 RANK = int(os.environ["RANK"])
 from heterplan_runtime import assembly, batchnorm, communication, data, dropout, interpreter
-from heterplan_runtime import local_batchnorm, part, sharded_state, tables, trained_state
+from heterplan_runtime import local_batchnorm, part, sharded_parameters, sharded_state, tables, trained_state
 PART, STATE, CALLS = part.PartExecution, trained_state.TrainedState, {}
 
 
@@ -84,6 +84,7 @@ STAGES = awkward([[3, 1], [4], [2, 2]], 2, "sgd")
 LOCAL = replace(awkward([[3, 1], [4], [2, 2]], 2, "momentum"), batch_norm="local")
 DROPOUT = dropout([[3, 1], [2, 2]], 2, "sgd")
 TABLES = tables([[1, 3], [4]], [7, 6], [4, 3], 2, "adam")
+GATHERED = gathered([[1, 3]], 2, "adam").sharded("parameters")
 FAULTS = {
     "all-reduce skipped at one step": Fault(
         REPLICAS, 'skip(STATE, "all_reduce", lambda call: call == 2)', "mse"
@@ -176,8 +177,8 @@ wrap(PART, "_backward_from_loss", make)""",
         LOCAL,
         """
 def make(f):
-    def changed(run, part, stage):
-        found = f(run, part, stage)
+    def changed(run, part, stage, sharded):
+        found = f(run, part, stage, sharded)
         assembly._synchronise_batch_norm(stage, part.stage, run.communicator, assembly.Presence())
         return found
     return changed
@@ -195,6 +196,18 @@ wrap(assembly, "_make_trained", make)""",
         ADAM.sharded("gradients"),
         'wrap(communication.Communicator, "start_reduce_scatter", '
         "lambda f: lambda self, stage, flat: f(self, stage, flat.roll(1)))",
+        "mse",
+    ),
+    "gathered from the wrong replicas": Fault(
+        GATHERED,
+        'wrap(communication.Communicator, "all_gather", lambda f: lambda self, stage, whole, own: '
+        "(f(self, stage, whole, own), whole.copy_(whole.roll(whole.numel() // 2))))",
+        "mse",
+    ),
+    "a gradient of gathered parameters lost": Fault(
+        GATHERED,
+        'wrap(sharded_parameters.GatheredLayer, "flattened", lambda f: lambda self, gradients: '
+        'f(self, () if count("flattened") == 4 else gradients))',
         "mse",
     ),
     "masks of other samples": Fault(

@@ -54,9 +54,9 @@ def devices(plan: Path) -> set[tuple[str, str, int]]:
 FOUR = {"w": "a: 1", "x": "a: 1", "y": "b: 1", "z": "b: 1"}
 
 
-def test_goes_on_from_the_checkpoint_of_the_old_plan(tmp_path: Path):
+@pytest.mark.parametrize("sharding", ["optimizer", "parameters"])  # else nothing moves
+def test_goes_on_from_the_checkpoint_of_the_old_plan(tmp_path: Path, sharding: str):
     """After a lost node: as many bytes move as predicted, and the training goes on."""
-    sharding = "optimizer"  # else nothing moves
     before = compiled(tmp_path, cluster(tmp_path, FOUR), "--schedule", "data-parallel", "--shard-state", sharding)
     heterplan("run", before, "--steps", 3, "--checkpoint-every", 3, "--data", "fixed", "--no-save")
     left = cluster(tmp_path, {name: what for name, what in FOUR.items() if name != "w"})

@@ -68,8 +68,8 @@ void addParallelism(CLI::App &command, CompileOptions &options) {
           "activation recomputation: auto (default: only in stages that do not fit otherwise), "
           "never or always");
   addText(command, "--shard-state", options.shardState, "WHAT",
-          "state sharded over the replicas of a stage (ZeRO): none, optimizer, gradients, or auto "
-          "(default)");
+          "state sharded over the replicas of a stage (ZeRO-1 to 3): none, optimizer, gradients, "
+          "parameters, or auto (default)");
   addText(command, "--amplification-limit", options.amplificationLimit, "A",
           "burst plans: largest ratio of a layer's device-seconds to those on one device; with "
           "--schedule auto it also compares burst plans with pipelines");

@@ -102,6 +102,7 @@ Stage Evaluator::stageOf(const PlacedStage &placed, const StageEvaluation &run, 
   stage.lookup = run.cost.lookup;
   stage.lookupGradient = run.cost.lookupGradient;
   stage.reduceScatter = run.cost.reduceScatter;
+  stage.gather = run.cost.gather;
   stage.replicas = slowestOfEachType(placed, run, stages.splitOf(microBatches, true));
   return stage;
 }

@@ -215,7 +215,7 @@ void PlanBuilder::addCommunication(const Evaluation &evaluation, int i, const Pl
   times.add(costs.lookup.provenance,
             plan.microBatches * (stage.lookup + stage.lookupGradient).value());
   double reducing = (cost.synchronization - cost.update).value() +
-                    2 * plan.microBatches * cost.inPassAllReduce.value();
+                    2 * plan.microBatches * (cost.inPassAllReduce + cost.gather).value();
   times.add(costs.reduce.provenance, reducing + plan.microBatches * cost.reduceScatter.value());
 }
 

@@ -45,8 +45,8 @@ std::vector<ExecutionMode> listModes(const Request &request, bool savesMemory, i
   bool mayRecompute = savesMemory && request.recompute != RecomputePolicy::Never;
   bool mayKeep = !savesMemory || request.recompute != RecomputePolicy::Always;
   std::vector<StateSharding> shardings;
-  for (StateSharding sharding :
-       {StateSharding::None, StateSharding::Optimizer, StateSharding::Gradients}) {
+  for (int each = 0; each < stateShardings; ++each) {
+    const StateSharding sharding{each};
     bool asked = !request.shardState || *request.shardState == sharding;
     if (replicas > 1 && savesMemory ? asked : sharding == StateSharding::None)
       shardings.push_back(sharding);
@@ -59,7 +59,8 @@ std::vector<ExecutionMode> listModes(const Request &request, bool savesMemory, i
   return modes;
 }
 /// Shards of the optimizer's state are updated at once, and their collectives take as long as the
-/// all-reduce that they replace. Sharded gradients and recomputation make backward passes longer.
+/// all-reduce that they replace. Sharded gradients and recomputation make backward passes longer,
+/// sharded parameters both passes.
 /// Puts the mode first that is faster than the others.
 void sortByTime(std::vector<ExecutionMode> &modes) {
   std::stable_sort(modes.begin(), modes.end(), [](const ExecutionMode &a, const ExecutionMode &b) {
@@ -101,6 +102,11 @@ StageEvaluator::StageEvaluator(const Problem &problem, const SearchSpace &space)
                         LayerRange one{layer, layer + 1};
                         return LayerCost{times.forward(one), times.backward(one), Seconds(0)};
                       }));
+}
+
+bool StageEvaluator::dominatesGathers(ExecutionMode mode) {
+  return mode.stateSharding == StateSharding::Optimizer ||
+         mode.stateSharding == StateSharding::Gradients;
 }
 
 bool StageEvaluator::mayRun(LayerRange range, int type) const {
@@ -285,7 +291,8 @@ StageEvaluation StageEvaluator::evaluate(LayerRange range, const DeviceGroup &gr
   result.option.devices = group;
   result.option.stateSharding = mode.stateSharding;
   if (mode.recomputes)
-    result.option.recomputation = costs.memory.leastSegments(range, Samples(share), place.inFlight);
+    result.option.recomputation =
+        costs.memory.leastSegments(range, Samples(share), place.inFlight, mode.stateSharding);
   if (!stated.empty()) {
     if (!holdsShares(range, place.inFlight, stated, result.option))
       return result;
@@ -338,12 +345,19 @@ SmallVector<StageEvaluation, 2> StageEvaluator::evaluateModes(LayerRange range,
   const ExecutionMode fastest = fastestMode(group.replicas());
   const bool isMixed = group.counts.size() > 1 && stated.empty();
   bool dominatesKeeping = false, dominatesRecomputing = false; // the other ways to shard state
+  bool noGathers[2] = {false, false};                          // by whether the mode recomputes
   for (const ExecutionMode &mode : modesByTime(group.replicas())) {
     if (mode.recomputes ? dominatesRecomputing : dominatesKeeping)
+      continue;
+    if (mode.stateSharding == StateSharding::Parameters && noGathers[mode.recomputes])
       continue;
     StageEvaluation now = evaluate(range, group, microBatches, place, mode, stated);
     if (!now.fits)
       continue;
+    if (dominatesGathers(mode) && !now.isLimited && now.option.tableParts.empty()) {
+      noGathers[mode.recomputes] = true;
+      noGathers[true] |= !isMixed;
+    }
     if (mode.stateSharding == fastest.stateSharding && !now.isLimited) {
       dominatesKeeping |= !mode.recomputes;
       dominatesRecomputing |= mode.recomputes || !isMixed;

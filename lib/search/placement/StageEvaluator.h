@@ -64,6 +64,9 @@ public:
     return replicas > 1 ? byTime : byTimeOfOne;
   }
   ExecutionMode fastestMode(int replicas) const { return modesByTime(replicas).front(); }
+  /// Whether `mode` dominates the mode with sharded parameters that recomputes no less, in a stage
+  /// that both divide alike. The other mode gathers in each pass what `mode` gathers once.
+  static bool dominatesGathers(ExecutionMode mode);
   /// Layers `range` may be one stage on `type` as far as pins and separations go.
   bool mayRun(LayerRange range, int type) const;
   /// Most micro-batches of `share` samples that one device of `type` holds, of `replicas`; 0: not

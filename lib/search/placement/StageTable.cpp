@@ -87,8 +87,7 @@ StageTimes StageTable::entryOf(const StageCost &cost, ExecutionMode mode, int mo
   return entry;
 }
 
-/// The least forward + backward, and the least sum of all three. No mode makes a forward pass
-/// shorter.
+/// The least forward + backward, the least sum of all three, and the least forward pass.
 StageTimes StageTable::estimateOf(ArrayRef<StageTimes> modes) const {
   auto time = [](const StageTimes &mode) { return mode.forward + mode.backward; };
   StageTimes entry =
@@ -99,6 +98,7 @@ StageTimes StageTable::estimateOf(ArrayRef<StageTimes> modes) const {
   const double fastest = time(entry);
   for (const StageTimes &mode : modes) {
     entry.mostInFlight = std::max(entry.mostInFlight, mode.mostInFlight);
+    entry.leastForward = std::min(entry.leastForward, mode.leastForward);
     entry.sync = std::min(entry.sync, std::max(0.0, mode.sync + (time(mode) - fastest)));
   }
   return entry;
@@ -147,10 +147,15 @@ SmallVector<StageTimes, 2> StageTable::priceModes(LayerRange range, const Device
   const int deepest = this->deepest(end);
   SmallVector<StageTimes, 2> kept;
   SmallVector<StageCost, 2> costs;
+  bool noGathers[2] = {false, false}; // by whether the mode recomputes
   for (const ExecutionMode &mode : evaluator.stages.modesFor(count)) {
+    if (mode.stateSharding == StateSharding::Parameters && noGathers[mode.recomputes])
+      continue;
     const int most = evaluator.stages.mostInFlight(range, type, count, share, mode);
     if (most < fewestInFlight(end))
       continue;
+    if (StageEvaluator::dominatesGathers(mode) && most >= deepest)
+      noGathers[mode.recomputes] = noGathers[true] = true;
     const StageCost cost = evaluator.stages.costs.stageTimes(
         range, optionIn(mode, group), evaluator.stages.splitOf(microBatches, true));
     auto holdsNoMore = [&](int a, int b) { return std::min(a, deepest) <= std::min(b, deepest); };

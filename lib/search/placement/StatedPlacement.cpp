@@ -241,14 +241,15 @@ Error PlacementReader::readSharding(const YamlNode &node, StatedStage &stage) {
   std::string text;
   if (Error error = readText(node, "shardState", text))
     return error;
-  for (StateSharding sharding :
-       {StateSharding::None, StateSharding::Optimizer, StateSharding::Gradients})
+  for (StateSharding sharding : {StateSharding::None, StateSharding::Optimizer,
+                                 StateSharding::Gradients, StateSharding::Parameters})
     if (text == nameOf(sharding)) {
       stated(stage).stateSharding = sharding;
       return Error::success();
     }
   return Diagnostic(Diag::OutOfRange, node.location)
-         << "shardState is '" << text << "'; accepted are none, optimizer and gradients";
+         << "shardState is '" << text
+         << "'; accepted are none, optimizer, gradients and parameters";
 }
 
 /// The stated shares of a full micro-batch, by type, largest first.

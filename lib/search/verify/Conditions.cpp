@@ -83,7 +83,7 @@ std::vector<Formula> Conditions::facts() const {
       result.push_back(Formula::atMost(share(c, t), Formula::product(count, devices[t])));
     }
     result.push_back(Formula::equal(Formula::sum(std::move(onTypes)), count));
-    if (!layerOf(c).tables.empty())
+    if (!layerOf(c).tables.empty() || mayDivide())
       addRowFacts(c, result);
   }
   return result;
@@ -163,29 +163,30 @@ Formula Conditions::sameShares(size_t a, size_t b) const {
 /// Whatever is asked for, so that memory alone is blamed for what no plan has room for.
 bool Conditions::mayRecompute() const { return !factsOf(requested.request.iterationModel).fitted; }
 
-/// Copies of the parameters (they, gradients, state of the optimizer) of which each device that has
-/// a layer holds all, whatever its replicas divide.
-double Conditions::wholeCopies() const {
-  bool whole = factsOf(requested.request.iterationModel).fitted;
-  return whole ? parameterCopies(requested.request.optimizer) : 1;
-}
+/// Whether replicas may divide parameters, gradients and the state of the optimizer. They do so as
+/// they divide the rows of tables.
+bool Conditions::mayDivide() const { return !factsOf(requested.request.iterationModel).fitted; }
 
 /// Layers [begin, end) with one sample on one device of `type`, at least.
 bool Conditions::fits(int begin, int end, size_t type) const {
   int all = 0; // devices that may share the tables and the state: one holds as much at least
   for (size_t each = 0; each < requested.cluster.types.size(); ++each)
     all += requested.cluster.deviceCount(int(each));
-  Bytes activations{}, largest{}, workspace{}, need{};
-  double copies = parameterCopies(requested.request.optimizer), whole = wholeCopies();
+  Bytes activations{}, largest{}, workspace{}, gathered{}, need{};
+  const double held =
+      parameterCopies(requested.request.optimizer) / double(mayDivide() ? std::max(all, 1) : 1);
   for (int index = begin; index < end; ++index) {
     const Layer &layer = requested.graph.layers[index];
-    need += layer.denseBytes() * (whole + (copies - whole) / std::max(all, 1)) + layer.bufferBytes;
+    need += layer.denseBytes() * held + layer.bufferBytes;
+    gathered = std::max(gathered, layer.denseBytes());
     activations += layer.activationBytes;
     largest = std::max(largest, layer.activationBytes); // a segment has one layer at least
     workspace = std::max(workspace, layer.workspaceBytes);
   }
   Bytes kept = activations + workspaceBeyond(requested.graph, begin, end);
   need += mayRecompute() ? std::min(largest + workspace, kept) : kept;
+  if (mayDivide() && all > 1) // a layer at a time; one that divides less holds as much at least
+    need += gathered;
   for (int layer = begin; layer < end; ++layer)
     for (const SparseTable &table : requested.graph.layers[layer].tables)
       need += tableMemory(table, mostRows(table, std::max(all, 1)), requested.request.optimizer,
@@ -211,7 +212,8 @@ void Conditions::addLoads(size_t layerClass, size_t type, std::vector<Formula> &
   auto add = [&](double bytes, const Formula &held) {
     loads.push_back(Formula::product(Formula::number(weakened(bytes)), held));
   };
-  add(wholeCopies() * layer.denseBytes().value(), share(layerClass, type));
+  add(copies * layer.denseBytes().value(),
+      mayDivide() ? rowShare(layerClass, type) : share(layerClass, type));
   if (!layer.tables.empty())
     add((copies - 1) * layer.tableBytes().value(), rowShare(layerClass, type));
 }

@@ -54,7 +54,7 @@ private:
     return shares[layerClass * devices.size() + type];
   }
   size_t classOf(int layer) const;
-  /// The same of the rows of its sparse tables, where it has some.
+  /// The same of what its replicas divide: the rows of sparse tables, and dense state.
   const Formula &rowShare(size_t layerClass, size_t type) const {
     return rowShares[layerClass * devices.size() + type];
   }
@@ -67,7 +67,7 @@ private:
   Formula sameShares(size_t a, size_t b) const;
   bool fits(int begin, int end, size_t type) const;
   bool mayRecompute() const;
-  double wholeCopies() const;
+  bool mayDivide() const;
   Formula together(Constraint constraint) const;
   Formula memoryTogether(const Range &range) const;
   Formula atLeastDevices(size_t count) const;
@@ -75,7 +75,7 @@ private:
   const RequestedPlan &requested;
   std::vector<Formula> devices;   // n_t
   std::vector<Formula> shares;    // count · z, by class and type
-  std::vector<Formula> rowShares; // count · y, likewise
+  std::vector<Formula> rowShares; // count · y, the same of divided state
   std::vector<Range> ranges;      // layers to be together, and why
 };
 

@@ -82,6 +82,7 @@ void addStage(const Stage &stated, const ReevaluatedStage &facts, const std::str
   figures.add("lookup of " + name, stated.lookup, facts.lookup);
   figures.add("lookupGradient of " + name, stated.lookupGradient, facts.lookupGradient);
   figures.add("reduceScatter of " + name, stated.reduceScatter, facts.reduceScatter);
+  figures.add("gather of " + name, stated.gather, facts.gather);
   figures.add("update of " + name, stated.update, facts.update);
   figures.add("sync of " + name, stated.sync, facts.sync);
   for (size_t i = 0; i < std::min(stated.inputs.size(), facts.inputs.size()); ++i) {

@@ -84,8 +84,9 @@ TimeRange timesOf(const Plan &plan, const std::vector<ReevaluatedStage> &stages)
     for (auto [input, origin] : zip(stage.inputs, stage.inputOrigins)) // both ways over one link
       times.add(origin, passes * (input.receive + input.receiveGradient).value());
     times.add(stage.lookupOrigin, passes * (stage.lookup + stage.lookupGradient).value());
-    times.add(stage.reduceOrigin, (stage.sync - stage.update).value() +
-                                      passes * (stage.summing * 2 + stage.reduceScatter).value());
+    times.add(stage.reduceOrigin,
+              (stage.sync - stage.update).value() +
+                  passes * (stage.summing * 2 + stage.gather * 2 + stage.reduceScatter).value());
     addComputing(stage, s + 1 == stages.size(), times);
   }
   return times;

@@ -88,8 +88,8 @@ Expected<ReevaluatedReplica> Reevaluator::priceRange(const ReevaluatedStage &fac
     result.backward += result.forward;
   if (facts.updatesSlices)
     result.update = result.update / double(facts.replicas.size());
-  result.forward += facts.summing;
-  result.backward += facts.summing;
+  result.forward += facts.summing + facts.gather;
+  result.backward += facts.summing + facts.gather;
   result.backward += facts.reduceScatter;
   return result;
 }
@@ -98,8 +98,13 @@ Error Reevaluator::price(ReevaluatedStage &facts) const {
   CollectiveCost reduce = allReduceCost(cluster, facts.group);
   facts.summing = reduce.time(facts.sums, facts.summedBytes);
   facts.reduceOrigin = reduce.provenance;
-  if (facts.scattersGradients) // half of an all-reduce
+  if (facts.gathersParameters) { // each layer by itself, half of an all-reduce each way
+    for (const GatheredLayer &layer : facts.gathered)
+      facts.gather += reduce.time(layer.count, layer.bytes) / 2;
+    facts.reduceScatter = facts.gather;
+  } else if (facts.scattersGradients) { // half of an all-reduce
     facts.reduceScatter = allReduceTime(cluster, facts.group, facts.denseBytes) / 2;
+  }
   std::map<std::pair<int, Samples>, ReevaluatedReplica> priced;
   for (ReevaluatedReplica &replica : facts.replicas) {
     std::pair key(replica.type, replica.samples);
@@ -149,7 +154,9 @@ void Reevaluator::addTimes(ReevaluatedStage &facts, const Stage &stated, bool is
   facts.forward = facts.receive + facts.lookup + forward;
   facts.backward = facts.receiveGradient + facts.lookupGradient + backward;
   facts.sync = facts.update;
-  if (facts.replicas.size() > 1) { // what was scattered is only gathered
+  if (facts.gathersParameters) {
+    facts.sync += allReduceTime(cluster, facts.group, facts.wholeBytes);
+  } else if (facts.replicas.size() > 1) { // what was scattered is only gathered
     Seconds whole = allReduceTime(cluster, facts.group, facts.denseBytes);
     facts.sync += facts.scattersGradients ? whole / 2 : whole;
   }

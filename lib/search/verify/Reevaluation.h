@@ -48,25 +48,36 @@ struct ReevaluatedReplica {
   TimeByOrigin forwards{}, backwards{};
 };
 
+struct GatheredLayer {
+  int64_t count = 0; // its own parameters, and those of each earlier layer that it uses
+  Bytes bytes{};
+};
+
 struct ReevaluatedStage {
   /// Why the stage cannot be worked out; everything below is meaningless then.
   std::string obstacle;
   int begin = 0, end = 0;    // layers
   std::vector<int> segments; // first layers of those that are computed again
   bool scattersGradients = false, updatesSlices = false; // its replicas divide gradients, and state
+  bool gathersParameters = false;                        // and they divide parameters
   DeviceGroup group;
   std::vector<ReevaluatedReplica> replicas;
   Samples mostSamples{}; // on one replica, of a full one
   Bytes parameterBytes{}, denseBytes{};
   std::map<int, Bytes> copies; // by layer: tied parameters that count in a layer before the stage
   Bytes tiedOutside{};         // tied parameters that layers of other stages use, too
-  TableRows lookups{};         // of a sample
-  int64_t sums = 0;            // that the replicas take in each pass
+  /// Gathers before each layer of the stage, if the replicas divide their parameters. Parameters
+  /// that other stages use, too, are not gathered.
+  std::vector<GatheredLayer> gathered;
+  Bytes wholeBytes{};  // dense parameters that are not gathered
+  TableRows lookups{}; // of a sample
+  int64_t sums = 0;    // that the replicas take in each pass
   Bytes summedBytes{};
   Cut received, sent;             // over all links to the stage, and from it
   std::vector<StageInput> inputs; // what each link to it takes
   std::vector<Provenance> inputOrigins;
   Seconds receive{}, receiveGradient{}, lookup{}, lookupGradient{}, reduceScatter{};
+  Seconds gather{}; // of each pass
   Seconds forward{}, backward{}, update{}, sync{};
   double amplification = 0; // the largest of its layers, where stages lie on one pool
   Seconds summing{};        // of the sums of one pass

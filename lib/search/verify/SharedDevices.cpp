@@ -26,6 +26,7 @@ Plan withTimes(Plan plan, const std::vector<ReevaluatedStage> &stages) {
     stage.lookup = facts.lookup;
     stage.lookupGradient = facts.lookupGradient;
     stage.reduceScatter = facts.reduceScatter;
+    stage.gather = facts.gather;
     stage.update = facts.update;
     stage.sync = facts.sync;
     for (size_t r = 0; r < stage.replicas.size(); ++r) {

@@ -28,6 +28,8 @@ int StageMemoryReevaluator::inFlight(size_t stage) const {
 /// Parameters are whole; gradients and the optimizer's state (a copy each) by equal slices of
 /// 4-byte numbers where the replicas divide them, but for the gradients of two buffers at a time.
 Bytes StageMemoryReevaluator::parameterMemory(const ReevaluatedStage &facts) const {
+  if (facts.gathersParameters)
+    return slicedParameters(facts);
   double states = parameterCopies(plan.optimizer) - 2;
   Bytes dense = facts.denseBytes, gradients = dense, largest{};
   double quarters = std::ceil(dense.value() / 4 / double(facts.replicas.size()));
@@ -49,6 +51,30 @@ Bytes StageMemoryReevaluator::parameterMemory(const ReevaluatedStage &facts) con
   return dense + gradients + passing + slice * states;
 }
 
+/// Memory of sharded parameters. Parameters, gradients and state are slices. Parameters that other
+/// stages use are whole, and so are their gradients, twice at the end. Beside the slices there are
+/// the gathered parameters of the largest segment (of the largest layer, if activations are kept).
+/// Under autocast a recomputed segment keeps rounded ones, and only a layer has its own. The
+/// gradients of the largest layer and a slice of their sum come last.
+Bytes StageMemoryReevaluator::slicedParameters(const ReevaluatedStage &facts) const {
+  const double parts = double(facts.replicas.size());
+  const auto part = [&](Bytes all) { return Bytes(4 * std::ceil(all.value() / 4 / parts)); };
+  const double copies = parameterCopies(plan.optimizer);
+  Bytes layer{}, segment{}, most{};
+  for (int i = facts.begin; i < facts.end; ++i) {
+    const Bytes own = facts.gathered[size_t(i - facts.begin)].bytes;
+    const bool begins =
+        std::find(facts.segments.begin(), facts.segments.end(), i) != facts.segments.end();
+    segment = begins || facts.segments.empty() ? own : segment + own;
+    most = std::max(most, segment);
+    layer = std::max(layer, own);
+  }
+  if (!facts.segments.empty() && isHalf(plan.precision))
+    most = most / 2 + layer;
+  return part(facts.denseBytes - facts.wholeBytes) * copies + facts.wholeBytes * 3 +
+         part(facts.wholeBytes) * (copies - 2) + most + layer + part(layer);
+}
+
 /// Memory of activations. Each micro-batch in flight keeps the inputs of its segments (a plan
 /// without recomputation has none) and, without recomputation, the weights as its pass has rounded
 /// them. One micro-batch keeps the activations of the largest segment.
@@ -68,8 +94,10 @@ Bytes StageMemoryReevaluator::activationMemory(const ReevaluatedStage &facts, Sa
     buffers += layer.bufferBytes;
   }
   Bytes kept = largest * count;
-  if (isHalf(plan.precision))
-    kept += facts.denseBytes / 2;
+  if (isHalf(plan.precision)) // gathered ones that are rounded again are counted where they are
+    kept +=
+        (facts.gathersParameters && !facts.segments.empty() ? facts.wholeBytes : facts.denseBytes) /
+        2;
   if (facts.segments.empty())
     kept = kept * double(inFlight);
   const Cut &in = facts.received, &out = facts.sent; // what was sent waits for its gradient

@@ -23,6 +23,7 @@ private:
 
   int inFlight(size_t stage) const;
   Bytes parameterMemory(const ReevaluatedStage &facts) const;
+  Bytes slicedParameters(const ReevaluatedStage &facts) const;
   /// The need of a device of one replica with `samples` of each micro-batch, its process included.
   Bytes needOf(size_t stage, const ReevaluatedStage &facts, size_t replica, Samples samples,
                DenseNeeds &known) const;

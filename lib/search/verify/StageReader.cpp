@@ -5,6 +5,7 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
+#include <set>
 
 using namespace llvm;
 
@@ -93,6 +94,7 @@ std::string StageReader::placeLayers(const Stage &stage, ReevaluatedStage &facts
     }
   }
   addTied(facts);
+  addGathered(facts);
   return "";
 }
 
@@ -115,6 +117,36 @@ void StageReader::addTied(ReevaluatedStage &facts) const {
     facts.copies[first] += tied.bytes;
     facts.parameterBytes += tied.bytes;
     facts.denseBytes += tied.bytes;
+  }
+}
+
+/// A layer gathers its own parameters, unless another stage uses some of them, and anew those of
+/// each earlier layer of which it uses some.
+void StageReader::addGathered(ReevaluatedStage &facts) const {
+  const auto isInside = [&](int layer) { return layer >= facts.begin && layer < facts.end; };
+  std::set<int> whole;
+  std::set<std::pair<int, int>> again; // by layer: an earlier one
+  for (const TiedParameter &tied : graph.tiedParameters()) {
+    const int first = tied.layers.front();
+    for (int layer : tied.layers)
+      if (!isInside(layer))
+        whole.insert(first);
+      else if (layer != first)
+        again.insert({layer, first});
+  }
+  facts.gathered.resize(size_t(facts.end - facts.begin));
+  facts.wholeBytes = facts.denseBytes;
+  for (int i = facts.begin; i < facts.end; ++i) {
+    const Bytes own = whole.count(i) ? Bytes() : graph.layers[i].denseBytes();
+    facts.wholeBytes -= own;
+    again.insert({i, i});
+  }
+  for (auto [layer, from] : again) {
+    if (!isInside(from) || whole.count(from) || graph.layers[from].denseBytes() == Bytes())
+      continue;
+    GatheredLayer &of = facts.gathered[size_t(layer - facts.begin)];
+    ++of.count;
+    of.bytes += graph.layers[from].denseBytes();
   }
 }
 
@@ -159,7 +191,9 @@ std::string StageReader::placeReplicas(const Stage &stage, ReevaluatedStage &fac
   facts.group = groupOf(cluster, devices);
   bool divides = facts.replicas.size() > 1;
   facts.updatesSlices = divides && stage.stateSharding != StateSharding::None;
-  facts.scattersGradients = divides && stage.stateSharding == StateSharding::Gradients;
+  facts.gathersParameters = divides && stage.stateSharding == StateSharding::Parameters;
+  facts.scattersGradients =
+      divides && (facts.gathersParameters || stage.stateSharding == StateSharding::Gradients);
   return "";
 }
 

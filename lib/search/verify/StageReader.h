@@ -19,6 +19,7 @@ public:
 private:
   std::string placeLayers(const Stage &stage, ReevaluatedStage &facts) const;
   void addTied(ReevaluatedStage &facts) const;
+  void addGathered(ReevaluatedStage &facts) const;
   std::string placeSegments(const Stage &stage, ReevaluatedStage &facts) const;
   std::string placeReplicas(const Stage &stage, ReevaluatedStage &facts) const;
 

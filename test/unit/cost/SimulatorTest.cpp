@@ -78,6 +78,13 @@ TEST(Simulator, ShardedStateTakesThePredictedTime) {
   }
 }
 
+TEST(Simulator, ShardedParametersTakeThePredictedTime) {
+  const Plan plan = smallShardedPlan(StateSharding::Parameters);
+  Simulation simulation = simulated(plan);
+  EXPECT_DOUBLE_EQ(simulation.timeline.iteration.value(), plan.iteration.value());
+  EXPECT_GT(plan.iteration, smallShardedPlan(StateSharding::Optimizer).iteration);
+}
+
 TEST(Simulator, GradientsLeaveWhenTheirStageHasSummed) {
   Plan plan = smallShardedPlan(StateSharding::Gradients);
   Timeline timeline = simulated(plan).timeline;

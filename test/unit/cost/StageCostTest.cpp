@@ -89,6 +89,62 @@ TEST_F(StageCostTest, shardedState) {
   EXPECT_DOUBLE_EQ(gradients.synchronization.value(), ring / 2 + 4) << "all-gather";
 }
 
+TEST_F(StageCostTest, ShardedParametersAreGatheredLayerByLayer) {
+  StageOption option = boxes(2);
+  option.stateSharding = StateSharding::Parameters;
+  const double each = 400 / 2 / 100.0 + 0.5; // half a ring
+  StageCost both = cost(whole, option, {4, 2, true, {}});
+  EXPECT_DOUBLE_EQ(both.gather.value(), 2 * each);
+  EXPECT_DOUBLE_EQ(both.reduceScatter.value(), 2 * each);
+  EXPECT_DOUBLE_EQ(both.forward.value(), 6 + 2 * each);
+  EXPECT_DOUBLE_EQ(both.backward.value(), 12 + 4 * each);
+  EXPECT_DOUBLE_EQ(both.synchronization.value(), 4) << "the update of a slice";
+  // slices of all copies; a layer and its gradients, and a slice of their sum
+  EXPECT_EQ(both.memory.fixed, Bytes(4 * 400 + 400 + 400 + 200 + 11));
+  option.recomputation.segments = 1;
+  EXPECT_EQ(cost(whole, option, {4, 2, true, {}}).memory.fixed,
+            Bytes(4 * 400 + 800 + 400 + 200 + 11))
+      << "the parameters of a segment";
+}
+
+TEST_F(StageCostTest, TiedParametersAreGatheredByEachLayerThatUsesThem) {
+  graph.layers[0].parameters = graph.layers[1].parameters = {"w"};
+  StageOption option = boxes(2);
+  option.stateSharding = StateSharding::Parameters;
+  const double each = 400 / 2 / 100.0 + 0.5;
+  StageCost both = cost(whole, option, {4, 2, true, {}});
+  EXPECT_DOUBLE_EQ(both.gather.value(), 3 * each);
+  EXPECT_EQ(both.memory.fixed, Bytes(4 * 400 + 800 + 800 + 400 + 11)) << "both for b";
+  StageCost alone = cost(first, option, {4, 2, false, {}});
+  EXPECT_EQ(alone.gather, Seconds(0)) << "another stage uses them";
+  EXPECT_EQ(alone.memory.fixed, Bytes(3 * 400 + 2 * 200 + 11)) << "whole, but for the state";
+  StageCost other = cost(second, option, {4, 2, true, {}});
+  EXPECT_DOUBLE_EQ(other.gather.value(), each) << "its own";
+  EXPECT_EQ(other.memory.fixed, Bytes(3 * 400 + 2 * 200 + 4 * 200 + 400 + 400 + 200));
+}
+
+TEST_F(StageCostTest, RecomputedSegmentsKeepRoundedParametersUnderAutocast) {
+  const std::vector<Cut> cuts = graph.cuts();
+  StageMemory half(graph, cuts, Optimizer::Adam, Samples(8), Precision::Bf16);
+  auto need = [&](int segments) {
+    return half.of(whole, 2, {segments}, StateSharding::Parameters);
+  };
+  const Bytes slices = Bytes(4 * 400 + 11), gradients = Bytes(400 + 200);
+  EXPECT_EQ(need(1).fixed, slices + gradients + Bytes(400 + 800 / 2)) << "a layer, and both halves";
+  EXPECT_EQ(need(2).fixed, slices + gradients + Bytes(400 + 400 / 2));
+  EXPECT_EQ(need(0).fixed, slices + gradients + Bytes(400));
+  EXPECT_EQ(need(0).boundary - need(1).boundary, Bytes(800 / 2)) << "rounded ones are kept";
+}
+
+/// Two segments gather less at a time, so that they are chosen though they keep more.
+TEST_F(StageCostTest, SegmentsCountWhatTheyGather) {
+  graph.layers[0].activationBytes = graph.layers[1].activationBytes = Bytes(0);
+  const std::vector<Cut> cuts = graph.cuts();
+  StageMemory flat(graph, cuts, Optimizer::Adam, Samples(8));
+  EXPECT_EQ(flat.leastSegments(whole, Samples(1), 1).segments, 1);
+  EXPECT_EQ(flat.leastSegments(whole, Samples(1), 1, StateSharding::Parameters).segments, 2);
+}
+
 TEST_F(StageCostTest, theSlowestOfEachPassOrOfBoth) {
   cluster.types.push_back(cluster.types[0]);
   cluster.types[1].name = "other";

@@ -165,6 +165,19 @@ TEST(Lowering, ShardedGradientsAreSummedInEachBackwardPass) {
   EXPECT_EQ(end[3].seconds, Seconds(4));
 }
 
+TEST(Lowering, ShardedParametersStaySlices) {
+  Program program = lowered(smallShardedPlan(StateSharding::Parameters));
+  EXPECT_EQ(instructionsOf(program.ranks[0], 1),
+            "load forward send receiveGradient backward gradientReduceScatter");
+  const std::vector<Instruction> &shared = program.ranks[0].instructions;
+  ArrayRef<Instruction> end = ArrayRef<Instruction>(shared).take_back(3);
+  EXPECT_EQ(end[0].op, Op::Backward);
+  EXPECT_EQ(end[0].seconds, Seconds(6.5)) << "with gathers, without the sum";
+  EXPECT_EQ(end[1].op, Op::GradientReduceScatter);
+  EXPECT_EQ(end[2].op, Op::Step);
+  EXPECT_EQ(end[2].seconds, Seconds(1));
+}
+
 TEST(Lowering, StateOfOneReplicaStaysWhole) {
   Plan plan = smallPlan();
   plan.stages[1].stateSharding = StateSharding::Gradients;

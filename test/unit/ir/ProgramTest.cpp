@@ -262,7 +262,8 @@ TEST(Program, ShardedGradientsAreSummedOnceAMicroBatch) {
 }
 
 TEST(Program, ShardedOnesAreKeptByTheirFiles) {
-  for (StateSharding sharding : {StateSharding::Optimizer, StateSharding::Gradients}) {
+  for (StateSharding sharding :
+       {StateSharding::Optimizer, StateSharding::Gradients, StateSharding::Parameters}) {
     Program program = shardedProgram(sharding);
     program.ranks[0].parts[0].recompute = {"a", "b"};
     auto read = parseRankFile(toJson(program, 0), "0000.json");

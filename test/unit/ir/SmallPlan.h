@@ -98,16 +98,22 @@ inline Plan smallPlanWithTable() {
 }
 
 /// With what the replicas of stage 0 share; sums of sharded gradients take 1 s of each backward
-/// pass.
+/// pass, and gathers of sharded parameters 0.5 s of each pass.
 inline Plan smallShardedPlan(StateSharding sharding) {
   Plan plan = smallPlan();
   Stage &first = plan.stages[0];
   first.stateSharding = sharding;
-  if (sharding == StateSharding::Gradients) {
+  if (sharding == StateSharding::Parameters) {
+    first.gather = Seconds(0.5);
+    first.sync = first.update;
+  }
+  if (scattersGradients(sharding))
     first.reduceScatter = Seconds(1);
-    first.backward += first.reduceScatter;
-    for (Replica &replica : first.replicas)
-      replica.backward += first.reduceScatter;
+  first.forward += first.gather;
+  first.backward += first.gather + first.reduceScatter;
+  for (Replica &replica : first.replicas) {
+    replica.forward += first.gather;
+    replica.backward += first.gather + first.reduceScatter;
   }
   plan.iteration = iterationTime(plan.stages, plan.microBatches, plan.schedule);
   return plan;

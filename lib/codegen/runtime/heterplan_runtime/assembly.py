@@ -42,6 +42,7 @@ from .prefetch import PrefetchedData
 from .program import Part, PlanSummary, RankProgram, TableSpec, read_plan, read_rank_program
 from .recomputation import recompute_segments
 from .recorder import Recorder
+from .sharded_parameters import GatheredLayer, ShardedParameters
 from .sharded_state import ShardedState
 from .stopwatch import Stopwatch
 from .tables import GroupedEmbedding, Tables, make_groups
@@ -167,24 +168,28 @@ def make_interpreter(run: Run) -> Interpreter:
 
 def _make_part(run: Run, part: Part, scale: LossScale | None) -> PartExecution:
     program, communicator, options = run.program, run.communicator, run.options
-    stage = build_stage(
-        run.model, part.stage, options.directory, options.seed, communicator.device
-    )
     presence, position = Presence(), Position()
+    layers = _gathered_layers(run, part)
+    stage = build_stage(
+        run.model, part.stage, options.directory, options.seed, communicator.device,
+        elsewhere={name: layer.fill for layer in layers for name in layer.names},
+    )  # fmt: skip
+    sharded = _shard_state(run, part, stage, layers, presence)
     if run.plan.batch_norm == "synchronised":
         _synchronise_batch_norm(stage, part.stage, communicator, presence)
     drop_by_sample(stage, options.seed, position)
     recompute_segments(stage)
     presence.together |= bool(part.tables) or part.state_sharding != "none"
     return PartExecution(
-        program, part, stage, communicator, run.loss, _make_trained(run, part, stage),
+        program, part, stage, communicator, run.loss, _make_trained(run, part, stage, sharded),
         presence, position, run.precision, run.plan.channels_last, scale,
     )  # fmt: skip
 
 
-def _make_trained(run: Run, part: Part, stage: nn.Module) -> TrainedState:
+def _make_trained(
+    run: Run, part: Part, stage: nn.Module, sharded: ShardedState | None
+) -> TrainedState:
     kind, options = run.program.optimizer, run.options
-    sharded = _shard_state(run, part, stage)
     updated = dense_parameters(stage) if sharded is None else sharded.slices
     optimizer = make_optimizer(kind, updated, options.lr, options.weight_decay)
     tables = _make_tables(run, part, stage)
@@ -201,18 +206,48 @@ def _local_statistics(run: Run, part: Part, stage: nn.Module) -> LocalStatistics
     return LocalStatistics(stage, lambda tensors: run.communicator.sum_in_place(tensors, group))
 
 
-def _shard_state(run: Run, part: Part, stage: nn.Module) -> ShardedState | None:
+def _gathered_layers(run: Run, part: Part) -> list[GatheredLayer]:
+    """The divided parameters of a stage whose parameters the plan divides among its ranks, by layer and
+    type; empty for other stages. Parameters that other stages use, too, are left out."""
+    if part.state_sharding != "parameters":
+        return []
+    communicator, shared = run.communicator, run.model.shared_parameters()
+    group = communicator.stage_group(part.stage)
+    own = group.index(communicator.rank)
+    found = []
+    for names in run.model.gathered(part.stage):
+        shapes: dict[torch.dtype, dict[str, tuple[int, ...]]] = {}
+        for name in names:
+            dtype, shape = run.model.parameter(part.stage, name)
+            if name not in shared:
+                shapes.setdefault(dtype, {})[name] = shape
+        found += [
+            GatheredLayer(each, dtype, communicator.device, len(group), own)
+            for dtype, each in shapes.items()
+        ]
+    return found
+
+
+def _shard_state(
+    run: Run, part: Part, stage: nn.Module, layers: list[GatheredLayer], presence: Presence
+) -> ShardedState | None:
     """The divided state of a stage whose state the plan divides among its ranks; None for other
     stages."""
     if part.state_sharding == "none":
         return None
     communicator = run.communicator
+    parameters, shared = dict(stage.named_parameters()), run.model.shared_parameters()
     group = communicator.stage_group(part.stage)
-    return ShardedState(
-        dict(stage.named_parameters()), run.model.shared_parameters(), len(group),
-        group.index(communicator.rank), partial(communicator.start_reduce_scatter, part.stage),
-        partial(communicator.all_gather, part.stage), part.state_sharding == "gradients",
-    )  # fmt: skip
+    own = group.index(communicator.rank)
+    scatter = partial(communicator.start_reduce_scatter, part.stage)
+    gather = partial(communicator.all_gather, part.stage)
+    if part.state_sharding != "parameters":
+        gradients = part.state_sharding == "gradients"
+        return ShardedState(parameters, shared, len(group), own, scatter, gather, gradients)
+    whole = {name: value for name, value in parameters.items() if name in shared}
+    sharded = ShardedParameters(layers, whole, len(group), own, scatter, gather, presence)
+    sharded.serve(stage)
+    return sharded
 
 
 def _make_tables(run: Run, part: Part, stage: Any) -> Tables | None:

@@ -59,7 +59,7 @@ class Communicator:
         self.rank, self.world_size = program.rank, program.world_size
         self.device = device
         self._timeout = timeout
-        self.waited = 0.0  # seconds that sum() took so far
+        self.waited = 0.0  # seconds so far that sums and gathers within passes took
         self._stages = program.stages
         self._boundaries = max(1, len(program.links))
         self._pending: dict[Message, list[tuple[dist.Work | None, Tensor]]] = {}
@@ -189,7 +189,9 @@ class Communicator:
         work = _reduce_scatter(own, message, group=self._states[stage], async_op=True)
 
         def wait() -> Tensor:
+            begin = time.perf_counter()
             self._finish(work)
+            self.waited += time.perf_counter() - begin
             assert len(message) >= len(own)  # kept until here
             return own.to(self.device)
 
@@ -198,7 +200,9 @@ class Communicator:
     def all_gather(self, stage: int, whole: Tensor, own: Tensor) -> None:
         """Fills `whole` with the slices of the ranks of a stage."""
         slices = torch.empty_like(whole, device="cpu") if self.staged else whole
+        begin = time.perf_counter()
         _all_gather(slices, own.to(slices.device), group=self._states[stage])
+        self.waited += time.perf_counter() - begin
         if slices is not whole:
             whole.copy_(slices)
 

@@ -10,6 +10,7 @@ import hashlib
 import math
 import sys
 from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -60,6 +61,16 @@ class Model:
             for name in sorted(names)
             if names[name] > 1
         }
+
+    def gathered(self, stage: int) -> tuple[tuple[str, ...], ...]:
+        """The parameters that a stage gathers together, where its replicas divide them."""
+        return tuple(map(tuple, getattr(self.stages[stage], "gathered", ())))
+
+    def parameter(self, stage: int, name: str) -> tuple[torch.dtype, tuple[int, ...]]:
+        """Type and shape of a dense parameter of a stage."""
+        shape, dtype, _ = _specs(self.stages[stage], "parameters_spec")[name]
+        kind = dtype_of(dtype, "model.py")
+        return widened(kind) if self.double else kind, tuple(shape)
 
     def trained(self) -> TensorTypes:
         """Types of all tensors that training changes, whichever stage has them: parameters, sparse
@@ -140,6 +151,9 @@ def _check_part(model: Model, part: Part, outputs: int) -> None:
             )
     if part.recompute != tuple(getattr(stage, "segments", ())):
         raise RuntimeFault(f"stage {part.stage} has other segments in model.py than in the plan")
+    listed = {name for names in model.gathered(part.stage) for name in names}
+    if part.state_sharding == "parameters" and listed != _specs(stage, "parameters_spec").keys():
+        raise RuntimeFault(f"stage {part.stage} gathers other parameters in model.py than in the plan")
     _check_tables(stage, part)
 
 
@@ -218,9 +232,11 @@ def build_stage(
     seed: int,
     device: torch.device,
     whole_tables: bool = False,
+    elsewhere: Mapping[str, Callable[[str, Tensor], None]] | None = None,
 ) -> nn.Module:
     """The stage on its device, initialised by `seed`, then with the weights of the plan. Sparse
-    tables are left out, or parameters like any other."""
+    tables are left out, or parameters like any other. The stage has no parameters that are `elsewhere`:
+    their values are told to what takes their place."""
     stage_class = model.stages[index]
     tables = _specs(stage_class, "tables_spec")
     stage: nn.Module = stage_class(tables=whole_tables) if tables else stage_class()
@@ -234,7 +250,12 @@ def build_stage(
             values = weights.get(name)
             if values is None:
                 values = initial(name, tuple(shape), kind, seed).to(dtype_of(dtype, "model.py"))
-            _fill(tensors, name, values, path)
+            if elsewhere and name in elsewhere:
+                _check_fit(tensors, name, values, path)
+                elsewhere[name](name, values)
+                _remove(stage, name)
+            else:
+                _fill(tensors, name, values, path)
         for name, (shape, _, _) in tables.items() if whole_tables else ():
             whole = _table_rows(model, index, name, range(shape[0]), directory, seed)
             _fill(tensors, name, whole, path)
@@ -245,7 +266,13 @@ def build_stage(
     return (stage.double() if model.double else stage).to(device).train()
 
 
-def _fill(tensors: dict[str, Any], name: str, values: Tensor, path: Path) -> None:
+def _remove(stage: nn.Module, name: str) -> None:
+    """The stage has no such parameter any more."""
+    path, _, leaf = name.rpartition(".")
+    delattr(stage.get_submodule(path), leaf)
+
+
+def _check_fit(tensors: dict[str, Any], name: str, values: Tensor, path: Path) -> None:
     if name not in tensors:
         raise RuntimeFault(f"model.py: no tensor '{name}' in the state of its stage")
     target = tensors[name]
@@ -254,4 +281,8 @@ def _fill(tensors: dict[str, Any], name: str, values: Tensor, path: Path) -> Non
             f"{path}: '{name}' is {values.dtype} {list(values.shape)}; "
             f"the model has {target.dtype} {list(target.shape)}"
         )
-    target.copy_(values)
+
+
+def _fill(tensors: dict[str, Any], name: str, values: Tensor, path: Path) -> None:
+    _check_fit(tensors, name, values, path)
+    tensors[name].copy_(values)

@@ -220,7 +220,8 @@ class PartExecution:
         self._position.step = self._step
         self._position.first_sample = self.samples(instruction.micro_batch).start
         inputs = self._inputs(self._loaded(instruction.micro_batch)) if self._stage.inputs else []
-        with self._precision.forward(self._communicator.device):
+        gathering = self.trained.forward(keeps=not self.part.recompute)
+        with self._precision.forward(self._communicator.device), gathering:
             state.outputs = tuple(self._stage(*map(self._laid_out, (*state.leaves, *inputs))))
         if not self._is_last:
             self._prepare_sends(state, samples)

@@ -13,11 +13,11 @@ from .instructions import INSTRUCTIONS, InstructionInfo
 from .rank_group import RankGroup, read_group
 
 OPTIMIZERS = ("sgd", "momentum", "adam")
-SHARDINGS = ("none", "optimizer", "gradients")
+SHARDINGS = ("none", "optimizer", "gradients", "parameters")
 OF_SHARDED_STATE = {
-    "gradientReduceScatter": ("gradients",),
+    "gradientReduceScatter": ("gradients", "parameters"),
     "reduceScatter": ("optimizer",),
-    "allGather": ("optimizer", "gradients"),
+    "allGather": ("optimizer", "gradients", "parameters"),
 }
 
 DTYPES: dict[str, torch.dtype] = {

@@ -74,8 +74,11 @@ class Recomputation:
             again = normalise.repeating(statistics)
         taken = lookup() if lookup else getattr(self._stage, "lookup", None)
         batch_norm, rows = self._instead("batch_norm", again), self._instead("lookup", taken)
-        with batch_norm, rows, self._instead("dropout", dropout):
-            yield
+        try:
+            with batch_norm, rows, self._instead("dropout", dropout):
+                yield
+        finally:  # parameters that the segment has gathered
+            getattr(self._stage, "begin_layer", lambda: None)()
 
     @contextmanager
     def _instead(self, name: str, function: Any) -> Iterator[None]:

@@ -149,6 +149,15 @@ class ShardedState:
         """Parameters that other stages use too."""
         return {name: p for buffer in self._shared for name, p in buffer.parameters.items()}
 
+    @property
+    def divided(self) -> frozenset[str]:
+        """The parameters of which each replica has a slice alone."""
+        return frozenset()
+
+    def divided_parts(self) -> list[OwnedPart]:
+        """The slices of them that this replica has."""
+        return []
+
     def owned(self) -> list[OwnedPart]:
         """The parts of parameters that this replica updates."""
         return [part for buffer in [*self._buffers, *self._shared] for part in buffer.owned()]

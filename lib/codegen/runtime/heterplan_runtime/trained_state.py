@@ -4,6 +4,7 @@ optimizer, some of which the plan may divide among the replicas of the stage."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +13,7 @@ from .communication import Communicator
 from .local_batchnorm import LocalStatistics
 from .optimizer_state import begin_at, steps_of
 from .program import Instruction, Part
+from .sharded_parameters import ShardedParameters
 from .sharded_state import ShardedState
 from .state_check import (
     StateEntry, optimizer_entries, stage_values, table_entries, table_gradients,
@@ -72,6 +74,11 @@ class TrainedState:
         if self._statistics is not None:
             self._statistics.bring_together(weight)
 
+    def forward(self, keeps: bool) -> AbstractContextManager[None]:
+        """Surrounds a forward pass. `keeps`: nothing of it is recomputed."""
+        gathers = isinstance(self._sharded, ShardedParameters)
+        return self._sharded.forward(keeps) if gathers else nullcontext()
+
     def gradient(self, name: str) -> Tensor:
         """The gradient of a parameter; zeros if the step did not use it."""
         return _gradient(self._parameters[name])
@@ -80,7 +87,11 @@ class TrainedState:
     def trained_names(self) -> set[str]:
         """The names of the parameters: all that the optimizer updates, tables too."""
         tables = getattr(self._stage, "tables_spec", {})
-        return {*self._parameters, *tables}
+        return {*self._parameters, *tables, *self._divided}
+
+    @property
+    def _divided(self) -> frozenset[str]:
+        return frozenset() if self._sharded is None else self._sharded.divided
 
     @property
     def has_whole_gradients(self) -> bool:
@@ -121,6 +132,9 @@ class TrainedState:
         """The training state so far: parameters, buffers, and the optimizer state of this rank."""
         stage = self._part.stage
         entries = stage_values(stage, self._stage)
+        for owned in self._sharded.divided_parts() if self._sharded is not None else ():
+            values = owned.slice.detach()[owned.offset :][: owned.end - owned.begin]
+            entries.append(StateEntry(stage, "value", owned.name, owned.begin, values))
         for name, tensor, begin, part in self._updated() if self._optimizer else ():
             state = self._optimizer.state[tensor]
             entries += optimizer_entries(stage, name, state, begin, part)
@@ -169,7 +183,8 @@ class TrainedState:
     def is_divided(self, name: str, kind: str) -> bool:
         """Whether the replicas of the stage have each a part of this state, rather than all of it."""
         tables = (table.name for table in self._part.tables)
-        return name in tables or (self._sharded is not None and kind != "value")
+        divided = self._sharded is not None and (kind != "value" or name in self._divided)
+        return divided or name in tables
 
     def updates(self) -> dict[str, int]:
         """How often each parameter was updated, where the optimizer keeps anything of it."""

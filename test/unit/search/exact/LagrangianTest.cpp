@@ -93,6 +93,7 @@ TEST(Lagrangian, aLimitThatIsKeptExactlyMixesNoPaths) {
   for (Layer &layer : chain.graph.layers)
     layer.parameterBytes = Bytes(300);
   chain.cluster.types[0].memory = Bytes(1000);
+  chain.request.shardState = StateSharding::None;
   Problem problem = llvm::cantFail(chain.problem());
   Evaluator evaluator(problem);
   StageTable table(evaluator, 1);

@@ -285,7 +285,8 @@ TEST_F(ExplainTest, TwoConflictsAtOnceMustGiveWayTogether) {
 }
 
 TEST_F(ExplainTest, LayersTogetherThatDoNotFit) {
-  setMemory(3500); // both need 4000
+  setMemory(3500); // both need 4000 on a device, of which one sample takes one
+  problem.request.globalBatch = Samples(1);
   problem.request.colocations = {{"a", "b"}};
   for (bool proof : {false, true}) {
     Explanation result = proof ? explanation(test::proveConflict) : explanation();

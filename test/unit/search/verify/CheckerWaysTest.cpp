@@ -31,6 +31,19 @@ struct ShardedPlan : CheckerFixture {
       Bytes activations = stage.memory - Bytes(2 * 2000 + 1000);
       stage.stateSharding = sharding;
       stage.update = stage.update / 2;
+      if (sharding == StateSharding::Parameters) {
+        // slices of four copies; a gathered layer, its gradients, and a slice of their sum
+        stage.memory = Bytes(4 * 1000 + 1000 + 1000 + 500) + activations;
+        stage.sync = stage.update;
+        stage.gather = stage.reduceScatter = allReduceTime(cluster, group, Bytes(1000)) / 2 * 2;
+        stage.forward += stage.gather;
+        stage.backward += stage.gather + stage.reduceScatter;
+        for (Replica &replica : stage.replicas) {
+          replica.forward += stage.gather;
+          replica.backward += stage.gather + stage.reduceScatter;
+        }
+        continue;
+      }
       // two buffers of gradients are more than all there are
       if (sharding == StateSharding::Optimizer) {
         stage.memory = Bytes(2 * 2000 + 2 * 1000 + 2000) + activations;
@@ -103,6 +116,63 @@ TEST_F(ShardedPlan, holds) {
 
 TEST_F(ShardedPlan, holdsWithGradients) {
   shard(StateSharding::Gradients);
+  EXPECT_EQ(failing(), (Names{}));
+}
+
+TEST_F(ShardedPlan, HoldsWithParameters) {
+  shard(StateSharding::Parameters);
+  EXPECT_EQ(failing(), (Names{}));
+  plan.shardState = StateSharding::Parameters;
+  EXPECT_TRUE(finding("shard-state").check.holds);
+}
+
+TEST_F(ShardedPlan, NoticesFaultsInPlansWithShardedParameters) {
+  shard(StateSharding::Parameters);
+  const Plan right = plan;
+  for (StateSharding other :
+       {StateSharding::None, StateSharding::Optimizer, StateSharding::Gradients}) {
+    plan.stages[0].stateSharding = other;
+    EXPECT_EQ(failing(), (Names{"memory", "timing"})) << nameOf(other);
+    plan = right;
+  }
+  plan.stages[0].gather = plan.stages[0].gather / 2;
+  EXPECT_EQ(failing(), (Names{"timing"}));
+  plan = right;
+  plan.stages[1].replicas[0].forward -= plan.stages[1].gather;
+  EXPECT_EQ(failing(), (Names{"timing"}));
+  plan = right;
+  plan.stages[1].memory -= Bytes(500);
+  EXPECT_EQ(failing(), (Names{"memory"}));
+}
+
+/// Layers a and d use one parameter: both stages hold it whole, and sum its gradients.
+TEST_F(ShardedPlan, ParametersOfSeveralStagesAreWhole) {
+  shard(StateSharding::Parameters);
+  for (DeviceType &type : cluster.types)
+    type.memory = Bytes(20000);
+  graph.layers[3].parameters.push_back("a.weight");
+  EXPECT_EQ(failing(), (Names{"memory", "timing"}));
+  for (int i = 0; i < 2; ++i) {
+    Stage &stage = plan.stages[i];
+    const DeviceGroup group{{{i, 2}}};
+    const Seconds one = allReduceTime(cluster, group, Bytes(1000)) / 2;
+    if (i == 0) { // a copy for d comes on top of what the second stage gathers
+      stage.memory += Bytes(3 * 1000 + 2 * 500 - 4 * 500);
+      stage.gather -= one;
+      stage.reduceScatter -= one;
+      stage.forward -= one;
+      stage.backward -= one * 2;
+      for (Replica &replica : stage.replicas) {
+        replica.forward -= one;
+        replica.backward -= one * 2;
+      }
+    } else {
+      stage.memory += Bytes(3 * 1000 + 2 * 500);
+      stage.parameterBytes += Bytes(1000);
+    }
+    stage.sync += one * 2 + tiedSumCost(cluster, group).time(Bytes(1000));
+  }
+  fillTotals();
   EXPECT_EQ(failing(), (Names{}));
 }
 
