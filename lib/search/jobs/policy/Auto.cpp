@@ -71,6 +71,8 @@ PolicyResult Auto::run(const Problem &problem, const PolicyOptions &options) con
   insertion.improve(insertion.work() + limit, bound.value * (1 - 1e-9), options.seed);
   if (!isLarge)
     finish(insertion);
+  if (!isLarge)
+    insertion.endEarlier(); // utilities are often flat, completion times are not
   std::string improved = choice.best.chosen + ", improved";
   choice.offer(improved.c_str(), insertion.schedule());
   PolicyResult result = std::move(choice.best);

@@ -118,6 +118,23 @@ void Insertion::advanceAll() {
   }
 }
 
+void Insertion::endEarlier() {
+  for (int job : problem.arrivals()) {
+    if (!plans[job].isAdmitted() || !mayMove(job))
+      continue;
+    double before = total;
+    int end = plans[job].completion();
+    std::map<int, Rows> slots = takeOut(job);
+    bool isInserted = insert(job, 0); // the earliest of the ends that are worth most
+    if (isInserted && total >= before * (1 - 1e-12) && plans[job].completion() < end)
+      continue;
+    if (isInserted)
+      takeOut(job);
+    put(job, std::move(slots));
+    total = before;
+  }
+}
+
 /// Some jobs that hold what `job` could use before its end.
 std::vector<int> Insertion::neighbours(int job, uint64_t &random) const {
   constexpr size_t most = 4;

@@ -26,6 +26,8 @@ public:
   void insertAll(double scale);
   /// Each job in turn is taken out and inserted again if it ends in an earlier slot.
   void advanceAll();
+  /// Each job in turn ends as early as it can if the total utility does not fall.
+  void endEarlier();
   /// Takes some jobs out and inserts them again in another order, until work() reaches `limit`;
   /// keeps the best schedule that was seen. Worse schedules are accepted on the way if they lose
   /// little, and ever less (threshold accepting: Dueck and Scheuer, Journal of Computational
