@@ -42,7 +42,7 @@ class CompileOptions(TypedDict, total=False):
     schedule: Literal["auto", "pipeline", "data-parallel", "burst"]
     micro_batches: int
     recompute: Literal["auto", "never", "always"]
-    shard_state: Literal["auto", "none", "optimizer", "gradients"]
+    shard_state: Literal["auto", "none", "optimizer", "gradients", "parameters"]
     amplification_limit: float
     widths: Literal["powers", "any"]
     # Training
