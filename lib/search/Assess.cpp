@@ -58,10 +58,10 @@ Error verifyPlacement(const Problem &problem, const Placement &placement) {
   return Error::success();
 }
 
-/// `problem` with the micro-batches of `placement` where the costs of stages are those of one size
-/// of micro-batches (IterationRules::fit).
+/// Returns `problem` with the micro-batches of `placement` where the costs of stages are those of
+/// one size of micro-batches (IterationRules::fitsSizes).
 Problem withSizeOf(Problem problem, const Placement &placement) {
-  if (problem.request.iterationModel == IterationModel::SteadyState)
+  if (rulesOf(problem.request.iterationModel).fitsSizes())
     problem.request.microBatches = placement.microBatches;
   return problem;
 }
