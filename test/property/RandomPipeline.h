@@ -79,7 +79,9 @@ private:
     }
     setTimes(stage, id + 1 == stages);
     stage.update = time();
-    stage.sync = stage.update + time();
+    // Replicas that divide parameters which no other stage uses synchronise within the passes.
+    const bool isSliced = stage.stateSharding == StateSharding::Parameters;
+    stage.sync = stage.update + (isSliced ? Seconds(0) : time());
     plan.stages.push_back(std::move(stage));
   }
 

@@ -74,7 +74,9 @@ def test_the_same_plan_has_the_losses_of_an_undisturbed_run(plan: Path):
     wanted, _ = run(plan, 0)
     found, said = run(plan, KILLS, *RESTARTS)
     killed = list(plan.parent.glob("killed-*"))
-    assert killed and said.count("was ended by SIGKILL") == len(killed)
+    # Another rank may end first, since its connection broke; each kill is followed by one restart.
+    assert killed and said.count("heterplan: restart ") == len(killed), said
+    assert "was ended by SIGKILL" in said, said
     assert "internal error" not in said, said
     assert found == pytest.approx(wanted, rel=1e-6)
 
