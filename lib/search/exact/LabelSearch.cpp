@@ -259,7 +259,6 @@ Solution LabelSearch::solve() {
   for (size_t choice = 0; choice < cases.size(); ++choice)
     if (cases[choice])
       addRoot(static_cast<int>(choice));
-  bestFirst(sharpenedAfter[0]);
   for (double share : sharpenedAfter) {
     bestFirst(share);
     if (isOpen() && options.uses(Method::LevelBounds))

@@ -2,6 +2,10 @@
 // then over all of them; where those are too many, over those near the plan's.
 #include "search/exact/LabelSearch.h"
 
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+
 using namespace llvm;
 
 namespace heterplan {
@@ -58,10 +62,13 @@ Expected<std::optional<Placement>> improved(Evaluator &evaluator, const SearchOp
 }
 
 /// A solution that was cut short by the limit of work, and a second search that begins from its
-/// plan with multipliers of its own: both bounds hold.
+/// plan with multipliers of its own: both bounds hold, but for what either search left out.
 Solution searchedAgain(Evaluator &evaluator, const SearchOptions &options, Solution first) {
   Solution second = LabelSearch(evaluator, options).runFrom(first.placement);
   second.bound = std::max(*first.bound, *second.bound);
+  for (std::string &part : first.leftOut)
+    if (!is_contained(second.leftOut, part))
+      second.leftOut.push_back(std::move(part));
   if (second.placement &&
       *second.bound >= evaluator.evaluate(*second.placement)->objective * (1 - 1e-12))
     second.termination = Termination::Optimal;
