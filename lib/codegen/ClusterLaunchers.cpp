@@ -1,6 +1,7 @@
 #include "codegen/ClusterLaunchers.h"
 
 #include "codegen/LaunchedNodes.h"
+#include "support/Text.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
@@ -9,22 +10,6 @@ using namespace llvm;
 
 namespace heterplan {
 namespace {
-constexpr size_t longestName = 40; // a DNS label has 63 characters; indices follow
-
-/// `text` with hyphens for all but lower-case letters and digits, as names of Kubernetes are.
-std::string label(StringRef text) {
-  std::string result;
-  for (char c : text.lower())
-    if (isAlnum(c))
-      result += c;
-    else if (!result.empty() && result.back() != '-')
-      result += '-';
-  result.resize(std::min(result.size(), longestName));
-  while (!result.empty() && result.back() == '-')
-    result.pop_back();
-  return result.empty() ? "plan" : result;
-}
-
 /// `text` as a word of an #SBATCH line: names come from the cluster file.
 std::string word(StringRef text) {
   std::string result;
@@ -71,7 +56,7 @@ struct PodGroup {
 std::vector<PodGroup> podGroups(ArrayRef<LaunchGroup> groups) {
   std::vector<PodGroup> pods;
   for (const LaunchGroup &group : groups) {
-    std::string name = label(join(group.types, "-"));
+    std::string name = kubernetesName(join(group.types, "-"), "plan");
     if (any_of(pods, [&](const PodGroup &other) { return other.name == name; }))
       name += "-" + std::to_string(pods.size() + 1);
     pods.push_back({name, &group});
@@ -89,7 +74,7 @@ struct Pods {
 
 /// `infix`: what the controller puts between the name of a group and the index of a pod.
 Pods podsOf(const Program &program, StringRef infix) {
-  Pods pods{label(program.model), groupNodes(program, /*byCounts=*/false), {}, {}};
+  Pods pods{kubernetesName(program.model, "plan"), groupNodes(program, /*byCounts=*/false), {}, {}};
   pods.groups = podGroups(pods.nodes);
   pods.hosts.resize(launchedNodes(program).size());
   for (const PodGroup &group : pods.groups)

@@ -1,6 +1,9 @@
 #include "support/Text.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Unicode.h"
+
+#include <algorithm>
 
 using namespace llvm;
 
@@ -28,6 +31,20 @@ std::string shortened(StringRef name, size_t width) {
   if (columnsOf(name) <= width)
     return name.str();
   return headOf(name, width / 2 - 2).str() + "..." + tailOf(name, width - width / 2 - 1).str();
+}
+
+std::string kubernetesName(StringRef text, StringRef otherwise) {
+  constexpr size_t longest = 40;
+  std::string result;
+  for (char c : text.lower())
+    if (isAlnum(c))
+      result += c;
+    else if (!result.empty() && result.back() != '-')
+      result += '-';
+  result.resize(std::min(result.size(), longest));
+  while (!result.empty() && result.back() == '-')
+    result.pop_back();
+  return result.empty() ? otherwise.str() : result;
 }
 
 } // namespace heterplan

@@ -1,6 +1,7 @@
 #include "search/jobs/SlotLaunch.h"
 
 #include "support/JsonWriter.h"
+#include "support/Text.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -77,21 +78,6 @@ std::string jsonQuoted(StringRef text) {
   return os.str();
 }
 
-/// `text` as the name of a Kubernetes object: lower case letters, digits and hyphens.
-std::string label(StringRef text) {
-  constexpr size_t longest = 40;
-  std::string result;
-  for (char c : text.lower())
-    if (isAlnum(c))
-      result += c;
-    else if (!result.empty() && result.back() != '-')
-      result += '-';
-  result.resize(std::min(result.size(), longest));
-  while (!result.empty() && result.back() == '-')
-    result.pop_back();
-  return result.empty() ? "job" : result;
-}
-
 /// Distinct names of the jobs of `starts`, made by `name`.
 template <typename Name>
 std::vector<std::string> distinctNames(const Problem &problem, ArrayRef<SlotStart> starts,
@@ -160,8 +146,8 @@ std::string flavorOf(const Problem &problem, const Part &part) {
   const Machine &node = machines.nodes()[site.node];
   const std::vector<DeviceType> &types = machines.cluster().types;
   if (site.gpuType >= 0)
-    return label(types[site.gpuType].name);
-  return node.cpuTypes.empty() ? "" : label(types[node.cpuTypes.front()].name);
+    return kubernetesName(types[site.gpuType].name, "job");
+  return node.cpuTypes.empty() ? "" : kubernetesName(types[node.cpuTypes.front()].name, "job");
 }
 
 const char *gpuResource(const Problem &problem, const Part &part) {
@@ -225,7 +211,7 @@ std::string flavors(const Problem &problem) {
       "# A flavor for each device type. Nodes have the label heterplan/device-type.\n";
   std::set<std::string> names;
   for (const DeviceType &type : problem.machines().cluster().types)
-    if (std::string name = label(type.name); names.insert(name).second)
+    if (std::string name = kubernetesName(type.name, "job"); names.insert(name).second)
       text +=
           std::string(names.size() > 1 ? "---\n" : "") +
           "apiVersion: kueue.x-k8s.io/v1beta1\nkind: ResourceFlavor\nmetadata:\n  name: " + name +
@@ -260,7 +246,8 @@ std::vector<HandOverFile> slurmFiles(const Problem &problem, const std::vector<S
 std::vector<HandOverFile> kueueFiles(const Problem &problem, const std::vector<SlotStart> &starts,
                                      const std::string &queue, const std::string &image) {
   std::vector<HandOverFile> files;
-  std::vector<std::string> names = distinctNames(problem, starts, label);
+  std::vector<std::string> names =
+      distinctNames(problem, starts, [](StringRef name) { return kubernetesName(name, "job"); });
   for (size_t i = 0; i < starts.size(); ++i)
     files.push_back(
         {names[i] + kueueSuffix, kueueManifest(problem, starts[i], names[i], queue, image)});
