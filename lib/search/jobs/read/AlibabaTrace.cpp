@@ -140,9 +140,7 @@ TaskUse readUse(SeparatedLines &lines, const Columns &columns) {
 
 Expected<Workload> parseAlibaba(StringRef text, StringRef path, const Machines &,
                                 const TraceOptions &options) {
-  Workload workload{options.slot, options.slots, {}};
-  Draws draws(options.seed);
-  std::vector<std::pair<std::string, TaskUse>> tasks;
+  std::vector<NamedTask> tasks;
   SeparatedLines lines(text, path, ',', 1);
   lines.expect(described());
   Columns columns(forms().front());
@@ -168,17 +166,7 @@ Expected<Workload> parseAlibaba(StringRef text, StringRef path, const Machines &
   }
   if (Error error = lines.take())
     return error;
-  double first = INFINITY;
-  for (const auto &[name, use] : tasks)
-    first = std::min(first, use.arrival);
-  StringMap<int> names;
-  for (auto &[name, use] : tasks) {
-    use.arrival -= first;
-    int copy = names[name]++;
-    workload.jobs.push_back(
-        jobOf(copy ? name + "#" + std::to_string(copy) : name, use, options, draws));
-  }
-  return workload;
+  return workloadOf(std::move(tasks), options);
 }
 
 } // namespace heterplan::jobs

@@ -4,8 +4,6 @@
 #include "search/jobs/read/TraceTime.h"
 #include "support/SeparatedLines.h"
 
-#include "llvm/ADT/StringMap.h"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -64,7 +62,7 @@ Expected<Workload> parseHelios(StringRef text, StringRef path, const Machines &,
   SeparatedLines lines(text, path, ',', std::size(needed));
   lines.expect("cluster_log.csv of Helios, whose header has job_id,gpu_num,cpu_num,submit_time,"
                "duration");
-  std::vector<std::pair<std::string, TaskUse>> tasks;
+  std::vector<NamedTask> tasks;
   std::optional<Columns> columns;
   while (lines.next()) {
     if (!columns) {
@@ -82,19 +80,7 @@ Expected<Workload> parseHelios(StringRef text, StringRef path, const Machines &,
   }
   if (Error error = lines.take())
     return error;
-  double first = INFINITY;
-  for (const auto &[name, use] : tasks)
-    first = std::min(first, use.arrival);
-  Workload workload{options.slot, options.slots, {}};
-  Draws draws(options.seed);
-  StringMap<int> names;
-  for (auto &[name, use] : tasks) {
-    use.arrival -= first;
-    int copy = names[name]++;
-    workload.jobs.push_back(
-        jobOf(copy ? name + "#" + std::to_string(copy) : name, use, options, draws));
-  }
-  return workload;
+  return workloadOf(std::move(tasks), options);
 }
 
 } // namespace heterplan::jobs

@@ -4,6 +4,10 @@
 
 #include "search/jobs/read/Traces.h"
 
+#include <string>
+#include <utility>
+#include <vector>
+
 namespace heterplan::jobs {
 
 struct TaskUse {
@@ -15,5 +19,10 @@ struct TaskUse {
 /// A job of `workers` that lasted as long as the trace says: a sample is a second of a worker,
 /// which may have fewer workers, or up to as many, in each slot. Its utility is drawn.
 Job jobOf(const std::string &name, const TaskUse &use, const TraceOptions &options, Draws &draws);
+
+/// A task by its name in the trace, which several may have.
+using NamedTask = std::pair<std::string, TaskUse>;
+/// Jobs of all tasks, with distinct names. The first one arrives at the start.
+Workload workloadOf(std::vector<NamedTask> tasks, const TraceOptions &options);
 
 } // namespace heterplan::jobs

@@ -3,6 +3,8 @@
 #include "search/jobs/read/TaskUse.h"
 #include "support/SeparatedLines.h"
 
+#include "llvm/ADT/StringMap.h"
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -27,6 +29,22 @@ Job jobOf(const std::string &name, const TaskUse &use, const TraceOptions &optio
   job.workersPerServer = double(job.batch);
   job.utility = drawUtility(draws);
   return job;
+}
+
+Workload workloadOf(std::vector<NamedTask> tasks, const TraceOptions &options) {
+  double first = INFINITY;
+  for (const auto &[name, use] : tasks)
+    first = std::min(first, use.arrival);
+  Workload workload{options.slot, options.slots, {}};
+  Draws draws(options.seed);
+  StringMap<int> names;
+  for (auto &[name, use] : tasks) {
+    use.arrival -= first;
+    const int copy = names[name]++;
+    workload.jobs.push_back(
+        jobOf(copy ? name + "#" + std::to_string(copy) : name, use, options, draws));
+  }
+  return workload;
 }
 
 ArrayRef<TraceForm> traceForms() {
