@@ -87,37 +87,47 @@ Error writeOne(StringRef folder, const HandOverFile &file) {
       return cannotWrite(path, failure);
   return Error::success();
 }
-} // namespace
 
-Error checkScheduleDirectory(const std::string &directory, bool force) {
-  if (directory.empty() || force || !sys::fs::exists(directory))
-    return Error::success();
-  Location place{directory, 0, 0, ""};
-  if (!sys::fs::is_directory(directory))
-    return Diagnostic(Diag::CannotWrite, place) << "is not a directory";
+bool hasSchedule(const std::string &directory) {
   std::error_code failure;
   sys::fs::directory_iterator first(directory, failure), end;
-  if (failure || first == end || sys::fs::exists(directory + "/" + scheduleName))
-    return Error::success();
-  return Diagnostic(Diag::OutputNotEmpty, place)
-             .note({}, "give another directory, or --force to write into this one")
-         << "has files and no schedule.json of an earlier run";
+  return failure || first == end || sys::fs::exists(directory + "/" + scheduleName);
 }
 
-Error checkSlotDirectory(const std::string &directory, bool force) {
-  if (directory.empty() || force || !sys::fs::exists(directory))
-    return Error::success();
-  Location place{directory, 0, 0, ""};
-  if (!sys::fs::is_directory(directory))
-    return Diagnostic(Diag::CannotWrite, place) << "is not a directory";
+bool hasOnlySlots(const std::string &directory) {
   std::error_code failure;
   for (sys::fs::directory_iterator entry(directory, failure), end; !failure && entry != end;
        entry.increment(failure))
     if (!isSlotPath(sys::path::filename(entry->path())))
-      return Diagnostic(Diag::OutputNotEmpty, place)
-                 .note({}, "give another directory, or --force to write into this one")
-             << "has other files than those of an earlier slot";
-  return Error::success();
+      return false;
+  return true;
+}
+
+/// Refuses an existing path that is no folder, or a folder that `isOurs` does not know, unless by
+/// `force`.
+Error checkOutput(const std::string &directory, bool force, bool (*isOurs)(const std::string &),
+                  const char *otherwise) {
+  if (directory.empty() || force || !sys::fs::exists(directory))
+    return Error::success();
+  const Location place{directory, 0, 0, ""};
+  if (!sys::fs::is_directory(directory))
+    return Diagnostic(Diag::CannotWrite, place) << "is not a directory";
+  if (isOurs(directory))
+    return Error::success();
+  return Diagnostic(Diag::OutputNotEmpty, place)
+             .note({}, "give another directory, or --force to write into this one")
+         << otherwise;
+}
+} // namespace
+
+Error checkScheduleDirectory(const std::string &directory, bool force) {
+  return checkOutput(directory, force, hasSchedule,
+                     "has files and no schedule.json of an earlier run");
+}
+
+Error checkSlotDirectory(const std::string &directory, bool force) {
+  return checkOutput(directory, force, hasOnlySlots,
+                     "has other files than those of an earlier slot");
 }
 
 namespace {
