@@ -1,5 +1,7 @@
 #include "Hints.h"
 
+#include "OptionTexts.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
@@ -51,6 +53,25 @@ std::string optionHint(const CLI::App &command, StringRef option) {
         applies(each.hint, command))
       return each.hint;
   return "";
+}
+
+std::string otherCommandHint(const CLI::App &app, StringRef option) {
+  const std::string name = option.split('=').first.str();
+  std::vector<std::string> owners;
+  for (const CLI::App *command : commandsOf(app))
+    if (any_of(optionsOf(*command),
+               [&](const OptionText &own) { return is_contained(own.names, name); }))
+      owners.push_back("'heterplan " + command->get_name() + "'");
+  return owners.empty() ? "" : "it is an option of " + join(owners, " and ");
+}
+
+std::string extraWordHint(const CLI::App &command, const std::string &word) {
+  const CLI::Option *cluster = command.get_option_no_throw("--cluster");
+  const bool isYaml =
+      StringRef(word).endswith_insensitive(".yaml") || StringRef(word).endswith_insensitive(".yml");
+  if (cluster && cluster->count() == 0 && isYaml)
+    return "'" + word + "' has no option before it; give a cluster with --cluster " + word;
+  return "'" + word + "' is one argument too many";
 }
 
 std::string commandHint(StringRef word) {

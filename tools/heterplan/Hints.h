@@ -14,6 +14,12 @@ namespace heterplan {
 /// names an option of its own is given only to commands that have it.
 std::string optionHint(const CLI::App &command, llvm::StringRef option);
 
+/// "it is an option of heterplan run" where other commands of `app` have `option`, or "".
+std::string otherCommandHint(const CLI::App &app, llvm::StringRef option);
+
+/// The message for a word that `command` has no place for, if its option is known, or "".
+std::string extraWordHint(const CLI::App &command, const std::string &word);
+
 /// The command that `word` means ("plan": "compile"), or "".
 std::string commandHint(llvm::StringRef word);
 

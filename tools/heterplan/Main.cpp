@@ -1,6 +1,7 @@
 #include "Commands.h"
 #include "HelpFormatter.h"
 #include "Hints.h"
+#include "OptionTexts.h"
 
 #include "support/Diagnostic.h"
 #include "support/Suggestion.h"
@@ -47,21 +48,23 @@ void installHandlers() {
 /// "'foo' is not a command": CLI11 only says that one is required.
 std::string unknownCommand(const CLI::App &app, const std::string &word) {
   std::vector<std::string> names;
-  for (const CLI::App *sub : app.get_subcommands([](const CLI::App *) { return true; }))
+  for (const CLI::App *sub : commandsOf(app))
     names.push_back(sub->get_name());
   std::string meant = commandHint(word);
-  return "'" + word + "' is not a command; commands are " + llvm::join(names, ", ") +
+  return "'" + word + "' is not a command" +
          (meant.empty() ? didYouMean(word, names) : "; did you mean '" + meant + "'?");
 }
 
 /// "--foo is not an option of compile", with the remedy or the option that was probably meant.
-std::string unknownOption(const CLI::App &command, const std::string &word) {
+std::string unknownOption(const CLI::App &app, const CLI::App &command, const std::string &word) {
   std::vector<std::string> names;
   for (const CLI::Option *option : command.get_options())
     for (const std::string &name : option->get_lnames())
       names.push_back("--" + name);
   std::string text = "'" + word + "' is not an option of " + command.get_name();
   std::string hint = optionHint(command, word);
+  if (hint.empty() && didYouMean(word, names).empty())
+    hint = otherCommandHint(app, word);
   return text + (hint.empty() ? didYouMean(word, names) : "; " + hint);
 }
 
@@ -77,9 +80,11 @@ std::string usageMessage(const CLI::App &app, const CLI::ParseError &error) {
     return unknownCommand(app, unread.front());
   auto option = llvm::find_if(
       unread, [](const std::string &word) { return llvm::StringRef(word).startswith("-"); });
-  if (option == unread.end())
-    return error.what();
-  return unknownOption(*app.get_subcommands().front(), *option);
+  const CLI::App &command = *app.get_subcommands().front();
+  if (option != unread.end())
+    return unknownOption(app, command, *option);
+  std::string hint = extraWordHint(command, unread.front());
+  return hint.empty() ? error.what() : hint;
 }
 
 ExitStatus reportUsage(const CLI::App &app, const CLI::ParseError &error) {
