@@ -21,10 +21,13 @@ LookupSpeed lookupSpeed(const Link &link) {
 /// A set of places that the devices of a group may have: nodes in one zone and at the same ends of
 /// links.
 struct Site {
-  const NodeGroup *node; // one of them
-  int nodes;             // how many
-  StringRef type;        // DeviceType::stated
-  std::string place;     // zone, and ends of links
+  SmallVector<const NodeGroup *, 1> groups; // each once
+  StringRef type;                           // DeviceType::stated
+  std::string place;                        // zone, and ends of links
+
+  /// One of them; all are alike.
+  const NodeGroup &node() const { return *groups.front(); }
+  bool isOneNode() const { return groups.size() == 1 && node().count == 1; }
 };
 
 std::vector<Site> sitesOf(const Cluster &cluster, const DeviceGroup &group) {
@@ -33,7 +36,7 @@ std::vector<Site> sitesOf(const Cluster &cluster, const DeviceGroup &group) {
     for (const NodeGroup &node : cluster.nodes) {
       if (!node.devices.count(cluster.types[type].name))
         continue;
-      Site site{&node, node.count, cluster.types[type].stated(), node.zone + '\n'};
+      Site site{{&node}, cluster.types[type].stated(), node.zone + '\n'};
       for (const PlaceLink &link : cluster.links)
         for (const std::string &end : {link.from, link.to})
           site.place += isAt(cluster, node, site.type, end) ? '1' : '0';
@@ -42,15 +45,15 @@ std::vector<Site> sitesOf(const Cluster &cluster, const DeviceGroup &group) {
       });
       if (known == sites.end())
         sites.push_back(std::move(site));
-      else
-        known->nodes += node.count;
+      else if (!is_contained(known->groups, &node)) // not with devices of another speed
+        known->groups.push_back(&node);
     }
   return sites;
 }
 
 /// Whether both are one and the same node, which needs no network to reach itself.
 bool isOneNode(const Site &a, const Site &b) {
-  return a.node == b.node && a.nodes == 1 && b.nodes == 1;
+  return a.isOneNode() && b.isOneNode() && &a.node() == &b.node();
 }
 
 /// The slowest network between a node of `from` and another one of `to`.
@@ -61,7 +64,7 @@ Link networkOf(const Cluster &cluster, const DeviceGroup &from, const DeviceGrou
     for (const Site &b : ends) {
       if (isOneNode(a, b))
         continue;
-      const Link &link = networkBetween(cluster, *a.node, a.type, *b.node, b.type);
+      const Link &link = networkBetween(cluster, a.node(), a.type, b.node(), b.type);
       slowest = slowest ? slower(*slowest, link) : link;
     }
   return slowest.value_or(cluster.network);

@@ -63,6 +63,27 @@ TEST(Collectives, nodesReachThemselvesWithoutTheNetwork) {
   EXPECT_DOUBLE_EQ(allReduceTime(cluster, devices(4), Bytes(200)).value(), 4 + 6);
 }
 
+TEST(Collectives, aNodeWithTwoSpeedsOfATypeIsOneNode) {
+  // One node with a slow and a fast device of a type, and two nodes of another type. Nothing goes
+  // over the slow network from the first type to its own node.
+  Cluster cluster = clusterOf(1, 1);
+  cluster.types.push_back(cluster.types[0]);
+  cluster.types[1].name = "fast gpu";
+  cluster.types[1].statedName = "gpu";
+  cluster.types.push_back(cluster.types[0]);
+  cluster.types[2].name = "other";
+  cluster.nodes[0].devices["fast gpu"] = 1;
+  NodeGroup others = cluster.nodes[0];
+  others.name = "others";
+  others.count = 2;
+  others.devices = {{"other", 1}};
+  cluster.nodes.push_back(others);
+  cluster.links.push_back({"gpu", "node", {"", BytesPerSecond(1), Seconds(1), ""}, {}});
+  // over four places 2·3/4·200/10 + 6·2
+  const DeviceGroup all{{{0, 1}, {1, 1}, {2, 2}}};
+  EXPECT_DOUBLE_EQ(allReduceTime(cluster, all, Bytes(200)).value(), 30 + 12);
+}
+
 TEST(Collectives, hierarchicalAcrossNodes) {
   // in the node 2·1/2·200/100 + 2·1, between two nodes 2·1/2·200/10 + 2·2
   EXPECT_DOUBLE_EQ(allReduceTime(clusterOf(2, 2), devices(4), Bytes(200)).value(), 4 + 24);
