@@ -370,8 +370,18 @@ Expression emitDropout(NodeEmitter &e) {
     auto samples = e.isStatic(e.input(0)) && !e.isInBody() ? samplesOf(e.input(0)) : std::nullopt;
     if (!samples)
       return call("F.dropout", {e.in(0), ratio, "training=" + training});
-    return call("self.dropout", {python::quote(e.output().name), e.in(0), ratio, training,
-                                 samples->first, samples->second});
+    std::vector<std::string> arguments{python::quote(e.text("mask", e.output().name)),
+                                       e.in(0),
+                                       ratio,
+                                       training,
+                                       samples->first,
+                                       samples->second};
+    if (!e.hasAttribute("shard_segments"))
+      return call("self.dropout", arguments);
+    arguments.insert(arguments.begin(), "self.dropout");
+    arguments.push_back(std::to_string(e.integer("shard_axis", 0)));
+    arguments.push_back(python::tuple(e.integers("shard_segments")));
+    return call("self.shards.dropout", arguments);
   }
   e.results = 2;
   return e.helper("dropout", {e.in(0), ratio, training});

@@ -2,6 +2,7 @@
 
 #include "ir/onnx/group/Operators.h"
 #include "ir/onnx/normalize/Rewriting.h"
+#include "ir/sharding/ShardConversions.h"
 
 #include "onnx/defs/schema.h"
 
@@ -30,7 +31,8 @@ std::map<Key, bool> names() {
   for (const auto *table : {&inferred[0], &costed[0]}) {
     size_t count = table == &inferred[0] ? std::size(inferred) : std::size(costed);
     for (const auto &[domain, name] : ArrayRef(table, count))
-      result[{domain, name}] = false;
+      if (StringRef(domain) != shardDomain) // of local graphs; no model has them
+        result[{domain, name}] = false;
   }
   for (const onnx::OpSchema &schema : onnx::OpSchemaRegistry::get_all_schemas())
     if (schema.domain().empty())

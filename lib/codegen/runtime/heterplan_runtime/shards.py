@@ -1,0 +1,116 @@
+"""Tensors that the shards of a stage divide among them (tensor parallelism).
+
+The generated code of a shard calls the methods of Shards between operators. Each is an autograd function:
+the backward pass takes the transposed collective. A sharded tensor is divided along an axis that consists
+of segments, whose lengths repeat to its end; a shard has its part of each segment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+Segments = tuple[int, ...]
+Map = Callable[[Tensor], Tensor]
+
+
+def part(whole: Tensor, axis: int, segments: Segments, degree: int, index: int) -> Tensor:
+    """Returns what shard `index` of `degree` has of a tensor."""
+    periods = whole.unflatten(axis, (-1, sum(segments)))
+    parts = [
+        segment.narrow(axis + 1, index * (length // degree), length // degree)
+        for segment, length in zip(periods.split(list(segments), axis + 1), segments, strict=True)
+    ]
+    return torch.cat(parts, axis + 1).flatten(axis, axis + 1)
+
+
+def joined(parts: Sequence[Tensor], axis: int, segments: Segments) -> Tensor:
+    """Returns the tensor of which `parts` are the shards, in their order."""
+    lengths = [length // len(parts) for length in segments]
+    periods = [each.unflatten(axis, (-1, sum(lengths))).split(lengths, axis + 1) for each in parts]
+    whole = [piece for pieces in zip(*periods, strict=True) for piece in pieces]
+    return torch.cat(whole, axis + 1).flatten(axis, axis + 1)
+
+
+class _Step(torch.autograd.Function):
+    """Applies one map in the forward pass, and another one to the gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, forward: Map, backward: Map) -> Tensor:
+        ctx.map = backward
+        return forward(x)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        return ctx.map(gradients[0]), None, None
+
+
+def _same(x: Tensor) -> Tensor:
+    return x.view_as(x)
+
+
+class Shards:
+    """One shard among `degree`, as the generated code sees it. The collectives of subclasses are called in
+    the same order by all shards."""
+
+    def __init__(self, degree: int, index: int) -> None:
+        self.degree, self.index = degree, index
+
+    def sum(self, x: Tensor) -> Tensor:
+        """Returns the sum over the shards."""
+        raise NotImplementedError
+
+    def collect(self, x: Tensor) -> list[Tensor]:
+        """Returns the tensors of all shards."""
+        raise NotImplementedError
+
+    def sum_own(self, parts: Sequence[Tensor]) -> Tensor:
+        """Returns the sum over the shards of the part that has the number of this shard."""
+        raise NotImplementedError
+
+    def _own(self, axis: int, segments: Segments) -> Map:
+        return lambda x: part(x, axis, segments, self.degree, self.index)
+
+    def _whole(self, axis: int, segments: Segments) -> Map:
+        return lambda x: joined(self.collect(x.contiguous()), axis, segments)
+
+    def _own_sum(self, axis: int, segments: Segments) -> Map:
+        return lambda x: self.sum_own(
+            [part(x, axis, segments, self.degree, index) for index in range(self.degree)]
+        )
+
+    def all_reduce(self, x: Tensor) -> Tensor:
+        return _Step.apply(x, self.sum, _same)
+
+    def copy(self, x: Tensor) -> Tensor:
+        return _Step.apply(x, _same, self.sum)
+
+    def slice(self, x: Tensor, axis: int, segments: Segments) -> Tensor:
+        return _Step.apply(x, self._own(axis, segments), self._whole(axis, segments))
+
+    def gather(self, x: Tensor, axis: int, segments: Segments) -> Tensor:
+        return _Step.apply(x, self._whole(axis, segments), self._own(axis, segments))
+
+    def gather_sum(self, x: Tensor, axis: int, segments: Segments) -> Tensor:
+        return _Step.apply(x, self._whole(axis, segments), self._own_sum(axis, segments))
+
+    def reduce_scatter(self, x: Tensor, axis: int, segments: Segments) -> Tensor:
+        return _Step.apply(x, self._own_sum(axis, segments), self._whole(axis, segments))
+
+    def summand(self, x: Tensor) -> Tensor:
+        return _Step.apply(x, lambda y: y / self.degree, _same)
+
+    def dropout(
+        self, drop: Any, name: str, x: Tensor, ratio: float, training: bool, axis: int | None, rows: int,
+        sharded: int, segments: Segments,
+    ) -> Tensor:  # fmt: skip
+        """Dropout of a tensor that is sharded along axis `sharded`, by a part of the mask of the whole."""
+        if not training:
+            return x
+        shape = list(x.shape)
+        shape[sharded] *= self.degree
+        mask = drop(name, x.new_ones(shape), ratio, training, axis, rows * (self.degree if axis == sharded else 1))
+        return x * part(mask, sharded, segments, self.degree, self.index)
