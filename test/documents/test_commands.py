@@ -20,7 +20,7 @@ BINARY = Path(os.environ.get("HETERPLAN_BINARY", SOURCE / "build/bin/heterplan")
 DOCUMENTS = [
     SOURCE / name
     for name in ("README.md", "docs/guide.md", "docs/clusters.md", "docs/profiles.md",
-                 "docs/runtime.md", "docs/launchers.md", "docs/replan.md", "docs/formats.md", "docs/generated-code.md", "docs/python.md", "docs/questions.md", "docs/published.md",
+                 "docs/runtime.md", "docs/launchers.md", "docs/replan.md", "docs/formats.md", "docs/generated-code.md", "docs/python.md", "docs/questions.md", "docs/published.md", "docs/tensor-parallelism.md",
                  "docs/experiments/prediction.md")
 ]  # fmt: skip
 SECONDS = 600

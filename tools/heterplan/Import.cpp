@@ -3,6 +3,7 @@
 #include "Inputs.h"
 #include "LayerText.h"
 #include "Options.h"
+#include "ShardText.h"
 #include "StructureText.h"
 #include "Table.h"
 
@@ -17,8 +18,10 @@ using namespace llvm;
 
 namespace {
 
+constexpr int64_t mostShards = 1024;
+
 struct ImportCommand {
-  std::string model, output, batch, format = "text";
+  std::string model, output, batch, tensorParallel, format = "text";
   ModelOptions reading;
   bool json = false, verbose = false;
 };
@@ -45,7 +48,9 @@ std::vector<LayerCounts> countsOf(const Model &model) {
   return countLayers(model.layers, model.graph ? &*model.graph : nullptr);
 }
 
-void printFacts(const Model &model, int64_t batch) {
+using Shards = std::optional<ShardedLayers>;
+
+void printFacts(const Model &model, const Shards &shards, int64_t batch) {
   JsonWriter json(outs());
   json.object([&] {
     json.attribute("model", model.layers.model);
@@ -53,6 +58,8 @@ void printFacts(const Model &model, int64_t batch) {
     writeLayers(json, model.layers, countsOf(model), batch);
     writeBlocks(json, model.layers);
     writeStructure(json, decompose(model.layers), model.layers, batch);
+    if (shards)
+      writeShards(json, *shards, batch);
     writeCoverage(json, model);
   });
 }
@@ -85,12 +92,14 @@ void printCoverageSummary(const Graph &graph) {
   outs() << '\n';
 }
 
-void printText(const Model &model, int64_t batch, bool verbose) {
-  printLayers(outs(), model.layers, countsOf(model), batch,
-              verbose ? Repetitions::Listed : Repetitions::Counted);
+void printText(const Model &model, const Shards &shards, int64_t batch, bool verbose) {
+  Repetitions repetitions = verbose ? Repetitions::Listed : Repetitions::Counted;
+  printLayers(outs(), model.layers, countsOf(model), batch, repetitions);
   printTables(outs(), model.layers);
   printBlocks(outs(), model.layers);
   printStructure(outs(), decompose(model.layers), model.layers, batch);
+  if (shards)
+    printShards(outs(), model.layers, *shards, batch, repetitions);
   for (const std::string &note : model.layers.notes)
     outs() << "note: " << note << '\n';
   if (model.graph)
@@ -99,15 +108,33 @@ void printText(const Model &model, int64_t batch, bool verbose) {
 
 enum Format : size_t { formatText, formatJson, formatDot };
 
-void show(const Model &model, size_t format, int64_t batch, const ImportCommand &command) {
+void show(const Model &model, const Shards &shards, size_t format, int64_t batch,
+          const ImportCommand &command) {
   if (format == formatJson)
     outs() << toJson(model.layers);
   else if (format == formatDot)
     printLayersDot(outs(), model.layers);
   else if (command.json)
-    printFacts(model, batch);
+    printFacts(model, shards, batch);
   else
-    printText(model, batch, command.verbose);
+    printText(model, shards, batch, command.verbose);
+}
+
+/// The layers of a shard, if they are asked for.
+Expected<Shards> shardsOf(const Model &model, int64_t batch, const ImportCommand &command) {
+  if (command.tensorParallel.empty())
+    return std::nullopt;
+  Expected<int64_t> degree =
+      wholeOption("--tensor-parallel", command.tensorParallel, 2, 2, mostShards);
+  if (!degree)
+    return degree.takeError();
+  if (!model.graph)
+    return usageError("--tensor-parallel")
+           << "layers are divided by their operators, and a layers file has none; give the .onnx "
+              "file";
+  if (model.graph->nodes.empty())
+    return usageError("--tensor-parallel") << "the model has no operators to divide";
+  return shardLayers(*model.graph, model.layers, int(*degree), batch);
 }
 
 Expected<ExitStatus> import(const ImportCommand &command) {
@@ -122,10 +149,13 @@ Expected<ExitStatus> import(const ImportCommand &command) {
   Expected<Model> model = readModel(command.model, reading);
   if (!model)
     return model.takeError();
+  Expected<Shards> shards = shardsOf(*model, *batch, command);
+  if (!shards)
+    return shards.takeError();
   if (!command.output.empty())
     if (Error error = writeFile(command.output, toJson(model->layers)))
       return error;
-  show(*model, *format, *batch, command);
+  show(*model, *shards, *format, *batch, command);
   return exitDone;
 }
 
@@ -139,6 +169,8 @@ void heterplan::addImport(CLI::App &root, Action &action) {
   beginGroup(*command, "Output");
   addText(*command, "-o,--output", options->output, "FILE", "write the layers to this file");
   addText(*command, "--batch", options->batch, "N", "print the figures for N samples (1)");
+  addText(*command, "--tensor-parallel", options->tensorParallel, "N",
+          "also print what each of N devices would have that share every layer");
   addText(*command, "--format", options->format, "FORMAT", "text, json (the layers file) or dot");
   command->add_flag("--verbose", options->verbose,
                     "print every layer of repeated blocks, and how each operator is costed");

@@ -1,0 +1,105 @@
+#include "ir/onnx/group/ShardedLayers.h"
+
+#include "ir/onnx/group/Grouping.h"
+#include "ir/onnx/group/NodeTimes.h"
+#include "support/Diagnostic.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringMap.h"
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+
+constexpr FlopsPerSecond referencePeak(1e14);
+
+ShardMachine referenceMachine(int degree, int64_t batch) {
+  ShardMachine machine;
+  machine.degree = degree;
+  machine.batch = batch;
+  machine.link = BytesPerSecond(300e9);
+  machine.latency = Seconds(0);
+  machine.memory = BytesPerSecond(1e12);
+  machine.parameterPasses = 1; // so that tables are worth dividing, though lookups take no time
+  return machine;
+}
+
+/// Bytes of the larger side of a collective, which is the whole tensor.
+std::pair<Bytes, Bytes> bytesOf(const Graph &graph, const GraphNode &node) {
+  Bytes perSample, fixed;
+  for (TensorId id : {node.inputs[0], node.outputs[0]}) {
+    const GraphTensor &tensor = graph.tensors[id];
+    double none = elementCount(tensor.shape, 0), one = elementCount(tensor.shape, 1);
+    perSample = std::max(perSample, Bytes((one - none) * double(sizeOf(tensor.type))));
+    fixed = std::max(fixed, Bytes(none * double(sizeOf(tensor.type))));
+  }
+  return {perSample, fixed};
+}
+
+void add(std::vector<LayerCollective> &collectives, ShardCollective collective, bool backward,
+         std::pair<Bytes, Bytes> bytes) {
+  if (collective == ShardCollective::None)
+    return;
+  auto found = find_if(collectives, [&](const LayerCollective &each) {
+    return each.collective == collective && each.backward == backward;
+  });
+  if (found == collectives.end())
+    found = collectives.insert(collectives.end(), {collective, backward, 0, {}, {}});
+  ++found->count;
+  found->bytesPerSample += bytes.first;
+  found->fixedBytes += bytes.second;
+}
+
+std::vector<std::vector<LayerCollective>> collectivesOf(const Graph &graph,
+                                                        const LayerGraph &layers) {
+  StringMap<const GraphNode *> nodes;
+  for (const GraphNode &node : graph.nodes)
+    nodes[node.name] = &node;
+  std::vector<std::vector<LayerCollective>> result(layers.layers.size());
+  for (size_t i = 0; i < layers.layers.size(); ++i)
+    for (const std::string &name : layers.layers[i].nodes) {
+      const GraphNode *node = nodes.lookup(name);
+      auto op = node ? shardOperator(*node) : std::nullopt;
+      if (!op)
+        continue;
+      add(result[i], forwardCollective(*op), false, bytesOf(graph, *node));
+      if (graph.tensors[node->outputs[0]].differentiable)
+        add(result[i], backwardCollective(*op), true, bytesOf(graph, *node));
+    }
+  return result;
+}
+
+Error checkLayers(const LayerGraph &local, const LayerGraph &whole, int degree) {
+  bool same = local.size() == whole.size();
+  for (int i = 0; same && i < whole.size(); ++i)
+    same = local.layers[i].name == whole.layers[i].name;
+  if (same)
+    return Error::success();
+  return Diagnostic(Diag::InvalidLayerGraph, {whole.model, 0, 0, ""})
+         << "one of " << degree << " shards would have " << local.size()
+         << " layers where the model has " << whole.size()
+         << ": values between layers cannot be split by sample";
+}
+
+} // namespace
+
+Expected<ShardedLayers> shardLayers(const Graph &graph, const LayerGraph &whole, int degree,
+                                    int64_t batch) {
+  ShardMachine machine = referenceMachine(degree, batch);
+  ShardAssignment best = bestAssignment(
+      {graph, shardSpace(graph, degree), nodeTimes(graph, batch, referencePeak), machine});
+  Expected<LocalGraph> local = localGraph(graph, best, machine);
+  if (!local)
+    return local.takeError();
+  Expected<LayerGraph> layers = groupLayers(local->graph);
+  if (!layers)
+    return layers.takeError();
+  if (Error error = checkLayers(*layers, whole, degree))
+    return error;
+  auto collectives = collectivesOf(local->graph, *layers);
+  return ShardedLayers{std::move(*local), std::move(*layers), std::move(collectives), best.optimal};
+}
+
+} // namespace heterplan
