@@ -80,16 +80,19 @@ double CountBounds::objective(int microBatches) {
   listGroups(microBatches);
   const LeastMixedTimes together(evaluator.stages, evaluator.space, microBatches);
   Least all{0, 0, 0};
+  double slowest = 0;
   for (int i = 0; i + 1 < int(evaluator.space.positions.size()); ++i) {
     Least block = leastOf(i, together);
     all.work += block.work;
     all.time += block.time;
     all.price += block.price;
+    slowest = std::max(slowest, block.time);
   }
   double devices = 0;
   for (size_t type = 0; type < weights.size(); ++type)
     devices += weights[type] * evaluator.space.available[type];
-  double slowest = all.work / devices, weight = evaluator.rules.fillWeight();
+  slowest = std::max(slowest, all.work / devices);
+  const double weight = evaluator.rules.fillWeight();
   double time = (weight * all.time + (microBatches - weight) * slowest) * safety;
   if (!(time <= request.longestIteration().value() * (1 + 1e-9)))
     return infinity;

@@ -14,7 +14,8 @@ namespace heterplan {
 /// k devices of type t, with their largest share ⌈b/k⌉. In an iteration of T seconds the devices of
 /// type t have T·n_t, so that for any weights λ
 ///   T ≥ m·W with W = Σ_blocks min_tk λ_t·slots_k·p_tk / Σ_t λ_t·n_t;
-/// where the pipeline fills, it goes once through all blocks: T ≥ Σ_blocks min_tk p_tk + (m−1)·W.
+/// no stage is shorter than its blocks, so that T ≥ m·max_blocks min_tk p_tk, too; where the
+/// pipeline fills, it goes once through all blocks, and one time less through the slowest stage.
 /// Each stage is paid for the whole iteration: price·T ≥ m·Σ_blocks min_tk price_k·p_tk. A group of
 /// several types may divide b samples in any way: there each device takes the least time of a
 /// sample.

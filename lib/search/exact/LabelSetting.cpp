@@ -84,8 +84,10 @@ Expected<Solution> LabelSetting::run(Evaluator &evaluator, const SearchOptions &
     return LabelSearch(evaluator, options).run();
   const bool isWhole = allFit(evaluator.space);
   SearchOptions brief = options;
-  if (isWhole)
+  if (isWhole) {
     brief.workLimit /= briefly;
+    brief.without.push_back(Method::LevelBounds); // of use to a proof alone
+  }
   Evaluator narrow(evaluator.problem, few);
   shareTimes(narrow, evaluator);
   LabelSearch coarse(narrow, brief);
