@@ -171,11 +171,14 @@ Expression emitGather(NodeEmitter &e) {
     return axis.takeError();
   if (!e.has(1))
     return e.refuse("it needs indices");
+  const bool pads = e.hasAttribute("padding_idx");
+  const std::string padding = std::to_string(e.integer("padding_idx", 0));
   if (std::string rows = e.lookup(0, 1); !rows.empty())
-    return rows;
+    return pads ? e.helper("padded_rows", {rows, e.in(1), padding}) : rows;
   const GraphTensor &table = e.input(0), &indices = e.input(1);
   if (isWeight(table.role) && *axis == 0 && e.rank(0) == 2 && e.rank(1) > 0)
-    return call("F.embedding", {e.in(1), e.in(0)});
+    return pads ? call("F.embedding", {e.in(1), e.in(0), padding})
+                : call("F.embedding", {e.in(1), e.in(0)});
   std::string before;
   for (int64_t i = 0; i < *axis; ++i)
     before += ":, ";

@@ -8,8 +8,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .errors import CheckFailed, Infeasible
-from .exporting import export
+from .errors import CheckFailed, HeterplanError, Infeasible
+from .exporting import export, export_by, export_newer
 from .plans import Plan
 from .program import option_words, run
 
@@ -46,33 +46,69 @@ def compile(
     options and bad input, ValueError for a module without inputs.
     """
     keep = None
+    is_file = isinstance(model, (str, os.PathLike))
     if output is None:
         keep = tempfile.TemporaryDirectory(prefix="heterplan-")
-        output = Path(keep.name) / ("plan" if isinstance(model, (str, os.PathLike)) else type(model).__name__)
-    path = _model_file(model, inputs, Path(output))
-    words = [str(path), "--cluster", os.fspath(cluster), "-o", os.fspath(output), "--json"]
-    answer = run(["compile", *words, *option_words(options)])
+        output = Path(keep.name) / ("plan" if is_file else type(model).__name__)
+    words = ["--cluster", os.fspath(cluster), "-o", os.fspath(output), "--json", *option_words(options)]
+    if is_file:
+        if inputs is not None:
+            raise ValueError("inputs are for torch modules; a file has its own")
+        return _plan(Path(model), words, Path(output), keep, None)
+    changed = bool({"train", "freeze"} & options.keys())  # the plan is to train something else than the module
+    return _plan_module(model, inputs, words, Path(output), keep, changed)
+
+
+def _plan(path: Path, words: list[str], output: Path, keep: object, module: nn.Module | None) -> Plan:
+    answer = run(["compile", str(path), *words])
     if answer.status:
         facts = answer.json()
         if facts.get("feasible", True):  # there is a plan, but the checker refuses it
             raise CheckFailed(answer.errors.strip() or "the checker refuses the plan", answer.status)
         raise Infeasible(facts)
-    is_file = isinstance(model, (str, os.PathLike))
-    return Plan(output, path, keep=keep, module=None if is_file else model)
+    return Plan(output, path, keep=keep, module=module)
 
 
-def _model_file(model: nn.Module | PathLike, inputs: Inputs | None, output: Path) -> Path:
-    if isinstance(model, (str, os.PathLike)):
-        if inputs is not None:
-            raise ValueError("inputs are for torch modules; a file has its own")
-        return Path(model)
+def _plan_module(
+    module: nn.Module, inputs: Inputs | None, words: list[str], output: Path, keep: object, changed: bool
+) -> Plan:
+    """Plans the file of an exporter whose plan computes what the module does."""
     torch = sys.modules.get("torch")
-    if torch is None or not isinstance(model, torch.nn.Module):
-        raise TypeError(f"a {type(model).__name__} is neither a torch module nor the path of a model")
+    if torch is None or not isinstance(module, torch.nn.Module):
+        raise TypeError(f"a {type(module).__name__} is neither a torch module nor the path of a model")
     if inputs is None:
         raise ValueError("a torch module needs an example of its inputs: inputs=(tensor, ...)")
+    from .checking import confirm
+
     output.parent.mkdir(parents=True, exist_ok=True)
-    return export(model, inputs, output.with_name(output.name + ".onnx"))
+    path = output.with_name(output.name + ".onnx")
+    failure: HeterplanError | None = None
+    for exporter in (export, _export_newer):  # the second may write what the first gets wrong
+        try:
+            exporter(module, inputs, path)
+            plan = _plan(path, words, output, keep, module)
+        except Infeasible:
+            raise
+        except HeterplanError as error:
+            if not (failure or error).code.startswith(("HP11", "HP17", "HP1802")):
+                raise failure or error from None
+            failure = failure or error
+            continue
+        difference = "" if changed else confirm(plan, module, inputs)
+        if not difference:
+            return plan
+        failure = failure or HeterplanError(
+            f"error: [HP1802] the plan of {type(module).__name__} would train something else than the module: "
+            f"{difference}; forward() does what ONNX cannot say, such as detach(), or what the exporter gets wrong: "
+            "rewrite it with other operators"
+        )
+        words = [*words, *(["--force"] if "--force" not in words else [])]
+    assert failure is not None
+    raise failure
+
+
+def _export_newer(module: nn.Module, inputs: Inputs, path: Path) -> Path:
+    return export_by((export_newer,), module, inputs, path)
 
 
 def machine(path: PathLike, *, links: bool = True) -> Path:

@@ -6,8 +6,9 @@ import contextlib
 import copy
 import inspect
 import os
+import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,8 @@ def export(
     samples, and is left symbolic; all must have the same number. The names of the arguments become those
     of the ONNX inputs.
 
+    Parameters that no gradient reaches, as those that forward() uses under torch.no_grad(), are not trained.
+
     The export is in training mode (batch normalisation and dropout stay what they are) and folds no
     constants, so that each parameter is one initializer with the name and the values that it has in
     `module.state_dict()`. A module on the meta device gives a file without values, which can be planned
@@ -46,30 +49,78 @@ def export(
     Raises ValueError where `inputs` are no such example, HeterplanError where the file would train
     something else than the module. Needs PyTorch and the package onnx.
     """
+    return export_by((_export, export_newer), module, inputs, path, output_names, opset)
+
+
+def export_by(
+    exporters: Sequence[Callable[..., None]],
+    module: nn.Module,
+    inputs: Inputs,
+    path: str | os.PathLike[str],
+    output_names: Sequence[str] | None = None,
+    opset: int = _OPSET,
+) -> Path:
+    """See export(). The first of `exporters` that does not fail writes the file."""
     import torch
 
-    has_values = not any(each.is_meta for each in (*module.parameters(), *module.buffers()))
-    example = copy.deepcopy(module).to("cpu" if has_values else "meta")
-    _return_no_cache(example)
-    named = _named_inputs(example, inputs, "cpu" if has_values else "meta")
+    example, named, has_values = example_of(module, inputs)
+    forward, accepted = example.forward, inspect.signature(example.forward).parameters
     samples = _samples(named)
     attempts = [named]
-    accepted = inspect.signature(example.forward).parameters
-    if "input_ids" in named and "attention_mask" in accepted and "attention_mask" not in named:
+    takes_mask = "attention_mask" in accepted or any(each.kind is each.VAR_KEYWORD for each in accepted.values())
+    if "input_ids" in named and takes_mask and "attention_mask" not in named:
         # Models of Hugging Face look at positions where there is no mask, by operators that ONNX has not.
         mask = {**named, "attention_mask": torch.ones_like(named["input_ids"])}
-        attempts.append({name: mask[name] for name in accepted if name in mask})
+        order = [name for name in accepted if name in mask]
+        attempts.append({name: mask[name] for name in [*order, *(name for name in mask if name not in order)]})
+    example.forward = taking(forward, named)
+    reached = reached_parameters(example, named) if has_values else None
     failure: Exception | None = None
-    for exporter in (_export, _export_newer):
+    for exporter in exporters:
         for each in attempts:
+            example.forward = taking(forward, each)
             try:
                 exporter(example, each, samples, path, output_names, opset, has_values)
-                state_parameters(path, module, has_values)
+                state_parameters(path, module, has_values, reached)
                 return Path(path)
             except (RuntimeError, torch.onnx.OnnxExporterError) as error:
                 failure = failure or error
     assert failure is not None
     raise _refusal(module, failure) from failure
+
+
+def example_of(module: nn.Module, inputs: Inputs) -> tuple[nn.Module, dict[str, Tensor], bool]:
+    """Returns a copy of `module` that returns no cache, its inputs by name, and whether it has values."""
+    has_values = not any(each.is_meta for each in (*module.parameters(), *module.buffers()))
+    device = "cpu" if has_values else "meta"
+    example = copy.deepcopy(module).to(device)
+    _return_no_cache(example)
+    if not has_values:
+        _name_buffers(example)
+    return example, _named_inputs(example, inputs, device), has_values
+
+
+def reached_parameters(example: nn.Module, named: Mapping[str, Tensor]) -> set[str] | None:
+    """Returns the names of the parameters that outputs of `example` have gradients for: not those that it uses without
+    gradients, under torch.no_grad() or before detach(). None: a reentrant checkpoint hides them."""
+    import torch
+    from torch.utils import _pytree
+
+    with torch.enable_grad():
+        leaves = _pytree.tree_leaves(example.eval()(**named))
+    waiting = [leaf.grad_fn for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.grad_fn is not None]
+    seen, found = set(waiting), {id(leaf) for leaf in leaves}
+    while waiting:
+        function: Any = waiting.pop()
+        if "CheckpointFunction" in function.name():
+            return None
+        if hasattr(function, "variable"):
+            found.add(id(function.variable))
+        for each, _ in function.next_functions:
+            if each is not None and each not in seen:
+                seen.add(each)
+                waiting.append(each)
+    return {name for name, each in example.named_parameters(remove_duplicate=False) if id(each) in found}
 
 
 def _refusal(module: nn.Module, error: Exception) -> HeterplanError:
@@ -111,7 +162,7 @@ def _export(
         hook.remove()
 
 
-def _export_newer(
+def export_newer(
     example: nn.Module,
     named: dict[str, Tensor],
     samples: int,
@@ -158,6 +209,31 @@ def _default_names(count: int) -> list[str]:
     return ["output"] if count == 1 else [f"output{i}" for i in range(count)]
 
 
+def _name_buffers(module: nn.Module) -> None:
+    """Has the state of `module` hold all buffers. The TorchScript exporter would copy the values of the others."""
+    for each in module.modules():
+        each._non_persistent_buffers_set.clear()
+
+
+def taking(forward: Callable[..., Any], named: Mapping[str, Tensor]) -> Callable[..., Any]:
+    """Returns `forward` with the arguments `named` alone. The exporter makes inputs of the default values of others."""
+    own = inspect.signature(forward).parameters
+    rest = next((name for name, each in own.items() if each.kind is each.VAR_POSITIONAL), None)
+    numbered = {f"{rest}{i}" for i in range(len(named))} if rest else set()
+    signature = inspect.Signature(
+        [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in named]
+    )
+
+    def restricted(*values: Tensor, **others: Tensor) -> Any:
+        bound = signature.bind(*values, **others).arguments
+        if numbered & bound.keys():  # forward(*arguments)
+            return forward(*bound.values())
+        return forward(**bound)
+
+    restricted.__signature__ = signature  # type: ignore[attr-defined]
+    return restricted
+
+
 def _return_no_cache(module: nn.Module) -> None:
     """Models of Hugging Face return a cache of keys and values that no loss reads and no file can hold."""
     config = getattr(module, "config", None)
@@ -170,16 +246,22 @@ def _named_inputs(module: nn.Module, inputs: Inputs, device: str) -> dict[str, T
     import torch
 
     parameters = inspect.signature(module.forward).parameters
+    kinds = {each.kind: name for name, each in parameters.items()}
+    keywords = kinds.pop(inspect.Parameter.VAR_KEYWORD, None)
+    rest = kinds.pop(inspect.Parameter.VAR_POSITIONAL, None)
+    accepted = [name for name in parameters if name not in (keywords, rest)]
     if isinstance(inputs, Mapping):
-        unknown = [name for name in inputs if name not in parameters]
-        if unknown:
+        unknown = [name for name in inputs if name not in accepted]
+        if unknown and keywords is None:
             raise ValueError(f"forward has no argument '{unknown[0]}', only {', '.join(parameters)}")
-        named: dict[str, Any] = {name: inputs[name] for name in parameters if name in inputs}
+        named: dict[str, Any] = {name: inputs[name] for name in [*accepted, *unknown] if name in inputs}
     else:
         values = (inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs)
-        if len(values) > len(parameters):
-            raise ValueError(f"forward takes {len(parameters)} arguments, not {len(values)}")
-        named = dict(zip(parameters, values, strict=False))
+        if rest is not None:
+            accepted += [f"{rest}{i}" for i in range(len(values) - len(accepted))]
+        if len(values) > len(accepted):
+            raise ValueError(f"forward takes {len(accepted)} arguments, not {len(values)}")
+        named = dict(zip(accepted, values, strict=False))
     for name, value in named.items():
         if not isinstance(value, torch.Tensor):
             raise ValueError(f"input '{name}' is a {type(value).__name__}; expected a tensor")
@@ -256,10 +338,27 @@ def _apart(has_values: bool) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _exporter_errors() -> Iterator[None]:
-    """Raises RuntimeError for any error inside an exporter, such as the KeyError of an unknown type."""
+def _silenced() -> Iterator[None]:
+    """Drops what is written to the standard output, by C++ too."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    with open(os.devnull, "wb") as nothing:
+        os.dup2(nothing.fileno(), 1)
     try:
         yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+@contextlib.contextmanager
+def _exporter_errors() -> Iterator[None]:
+    """Raises RuntimeError for any error inside an exporter, such as the KeyError of an unknown type. Drops the
+    output of the exporter, such as the graph that it cannot write."""
+    try:
+        with _silenced():
+            yield
     except (LookupError, AttributeError, TypeError, ValueError, AssertionError) as error:
         raise RuntimeError(f"the exporter failed with {type(error).__name__}: {error}") from error
 

@@ -55,6 +55,24 @@ def _hash(tensor: Tensor) -> str | None:
     return hashlib.sha256(values.view(torch.uint8).numpy().tobytes()).hexdigest()
 
 
+def _paddings(module: nn.Module) -> dict[int, int]:
+    """The padding row of each table that has one, by the identity of the table. ONNX has no word for it."""
+    import torch
+
+    rows: dict[int, int] = {}
+    for name, each in module.named_modules():
+        if not isinstance(each, (torch.nn.Embedding, torch.nn.EmbeddingBag)):
+            continue
+        if each.scale_grad_by_freq:
+            raise HeterplanError(
+                f"'{name}' scales gradients by how often a row is read (scale_grad_by_freq), which ONNX cannot say; "
+                "export the module without it"
+            )
+        if each.padding_idx is not None and isinstance(each, torch.nn.Embedding):
+            rows[id(each.weight)] = each.padding_idx
+    return rows
+
+
 def _make_initializers(model: Any, names: set[str]) -> None:
     """Turns inputs into initializers whose values would lie in a file that is not there."""
     import math
@@ -81,10 +99,13 @@ def _make_initializers(model: Any, names: set[str]) -> None:
 
 
 def state_parameters(
-    path: str | os.PathLike[str], module: nn.Module, has_values: bool = True
+    path: str | os.PathLike[str],
+    module: nn.Module,
+    has_values: bool = True,
+    reached: set[str] | None = None,
 ) -> None:
     """Writes what `module` says into the ONNX file at `path`, which was exported from it; without values
-    where `has_values` is False.
+    where `has_values` is False. `reached`: names of the parameters that gradients reach; None: all of them.
 
     Raises HeterplanError where a trained parameter of the module is not in the file although the module
     computes with it: the file would train something else.
@@ -97,18 +118,23 @@ def state_parameters(
         _make_initializers(model, set(held))
     given = [*model.graph.initializer, *model.graph.input]
     found = {each.name: held[each.name] for each in given if each.name in held}
-    _refuse_lost(path, module, set(found.values()), model)
-    entries = {
+    used = set(found.values()) | {each for each in held.values() if reached is not None and reached.isdisjoint(each.names)}
+    _refuse_lost(path, module, used, model)
+    paddings = _paddings(module)
+    entries: dict[str, dict[str, object]] = {
         name: {
             "module": name,
             "kind": "buffer" if each.is_buffer else "parameter",
-            "trained": each.is_trained,
+            "trained": each.is_trained and (reached is None or not reached.isdisjoint(each.names)),
             "tied": each.name if len(each.names) > 1 else None,
             "shape": list(each.tensor.shape),
             "hash": _hash(each.tensor) if has_values else None,
         }
         for name, each in found.items()
     }
+    for name, each in found.items():
+        if id(each.tensor) in paddings:
+            entries[name]["padding"] = paddings[id(each.tensor)]
     kept = [entry for entry in model.metadata_props if entry.key not in (KEY, VERSION_KEY)]
     del model.metadata_props[:]
     model.metadata_props.extend(kept)

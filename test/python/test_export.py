@@ -97,9 +97,45 @@ class Positions(nn.Module):
         return self.head(hidden)
 
 
-def test_known_failures_are_tried_again_with_a_mask(tmp_path: Path) -> None:
+def test_known_failures_are_tried_again_with_a_mask(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     model = exported(tmp_path, Positions(), {"input_ids": torch.zeros(2, 4, dtype=torch.long)})
     assert [value.name for value in model.graph.input] == ["input_ids", "attention_mask"]
+    assert capfd.readouterr().out == ""  # without the graph that the exporter prints when it fails
+
+
+class Head(nn.Module):
+    """An argument with a default value, as models of Hugging Face have `logits_to_keep`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(6, 4)
+
+    def forward(self, x: torch.Tensor, keep: int = 0, scale: torch.Tensor | None = None) -> torch.Tensor:
+        return self.head(x[:, -keep:] if scale is None else x[:, -keep:] * scale)
+
+
+def test_arguments_with_default_values_are_no_inputs(tmp_path: Path) -> None:
+    model = exported(tmp_path, Head(), torch.zeros(2, 3, 6))
+    assert [value.name for value in model.graph.input] == ["x"]
+
+
+class Around(nn.Module):
+    """Hands on whatever it is given, as PEFT's models do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.base = Head()
+
+    def forward(self, *arguments: torch.Tensor, **others: torch.Tensor) -> torch.Tensor:
+        return self.base(*arguments, **others)
+
+
+def test_modules_that_take_any_arguments_are_exported(tmp_path: Path) -> None:
+    model = exported(tmp_path, Around(), {"x": torch.zeros(2, 3, 6)})
+    assert [value.name for value in model.graph.input] == ["x"]
+    model = exported(tmp_path, Around(), torch.zeros(2, 3, 6))
+    assert [value.name for value in model.graph.input] == ["arguments0"]
+    assert "base.head.weight" in {each.name for each in model.graph.initializer}
 
 
 def test_a_module_without_values_gives_a_file_without_values(tmp_path: Path) -> None:
@@ -111,6 +147,26 @@ def test_a_module_without_values_gives_a_file_without_values(tmp_path: Path) -> 
     assert found["2.weight"] == [5, 1 << 20]
     plan = heterplan.compile(path, "local-cpu", batch=4, freeze=["0.*"], schedule="data-parallel")
     assert sum(float(stage["parameterBytes"]) for stage in plan.json["stages"]) == 4 * (5 * (1 << 20) + 5)
+
+
+class Rotated(nn.Module):
+    """A buffer that is not in the state, as frequencies of rotary embeddings are not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(6, 6)
+        self.register_buffer("angles", torch.arange(6.0), persistent=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(x) * (self.angles[None].transpose(0, 1).flatten() / 6).cos()
+
+
+def test_buffers_of_a_module_without_values_have_their_names(tmp_path: Path) -> None:
+    with torch.device("meta"):
+        module = Rotated()
+    path = heterplan.export(module, torch.zeros(2, 6), tmp_path / "empty.onnx")
+    model = onnx.load(path, load_external_data=False)
+    assert {each.name for each in model.graph.initializer} >= {"head.weight", "head.bias", "angles"}
 
 
 class Tied(nn.Module):

@@ -346,3 +346,82 @@ def test_a_plan_that_trains_something_else_fails_its_check(tmp_path: Path, cores
     )  # fmt: skip
     with pytest.raises(heterplan.HeterplanError, match="the plan trains '.*', which the module does not"):
         plan.check(steps=1)
+
+
+class Padded(nn.Module):
+    """The padding row of the table is trained by the head that is tied to it, and not by lookups."""
+
+    def __init__(self, tied: bool) -> None:
+        super().__init__()
+        self.words, self.head = nn.Embedding(20, 8, padding_idx=0), nn.Linear(8, 20, bias=False)
+        if tied:
+            self.head.weight = self.words.weight
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.head(torch.tanh(self.words(tokens)))
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_lookups_do_not_train_the_padding_row(tmp_path: Path, cores: Path, tied: bool) -> None:
+    torch.manual_seed(0)
+    module, tokens = Padded(tied), torch.randint(20, (8, 5))
+    tokens[:, :2] = 0
+    path = heterplan.export(module, tokens, tmp_path / "padded.onnx")
+    assert metadata(path)["words.weight"]["padding"] == 0
+    plan = heterplan.compile(
+        module, cores, inputs=tokens, batch=8, output=tmp_path / "out", schedule="data-parallel"
+    )
+    before = module.words.weight[0].clone()
+    whole = plan.module()
+    assert steps(whole, [tokens], 20) == pytest.approx(steps(module, [tokens], 20), rel=1e-5)
+    trained = dict(whole.named_parameters())["stages.0.words.weight"]
+    assert torch.equal(trained[0], before) != tied
+    assert torch.allclose(trained, module.words.weight, rtol=1e-4, atol=1e-6)
+
+
+class Features(nn.Module):
+    """Features without gradients: under torch.no_grad(), or one of two uses of them is detached."""
+
+    def __init__(self, is_half: bool) -> None:
+        super().__init__()
+        self.body, self.head = nn.Linear(6, 8), nn.Linear(8, 3)
+        self.is_half = is_half
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.is_half:
+            features = self.body(x)
+            return self.head(features + features.tanh().detach())
+        with torch.no_grad():
+            features = torch.tanh(self.body(x))
+        return self.head(features)
+
+
+def test_parameters_that_no_gradient_reaches_are_frozen(tmp_path: Path, cores: Path) -> None:
+    stated = metadata(heterplan.export(Features(is_half=False), torch.zeros(2, 6), tmp_path / "features.onnx"))
+    assert [name for name, each in stated.items() if each["trained"]] == ["head.weight", "head.bias"]
+    with pytest.raises(heterplan.HeterplanError, match="the gradient of 'body.bias' is another one") as error:
+        heterplan.compile(Features(is_half=True), cores, inputs=torch.zeros(2, 6), batch=8)
+    assert error.value.code == "HP1802" and "detach()" in str(error.value)
+
+
+class Sums(nn.Module):
+    """Sums rows by index_add, which PyTorch's older exporter writes as an assignment."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.message = nn.Linear(4, 4)
+        self.register_buffer("targets", torch.tensor([0, 1, 0, 2]))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.zeros(x.size(0), 3, 4).index_add(1, self.targets, self.message(x))
+
+
+def test_what_one_exporter_gets_wrong_is_exported_by_the_other(tmp_path: Path, cores: Path) -> None:
+    torch.manual_seed(0)
+    module = Sums()
+    plan = heterplan.compile(
+        module, cores, inputs=torch.zeros(2, 4, 4), batch=8, output=tmp_path / "out", schedule="data-parallel"
+    )
+    x = torch.randn(8, 4, 4)
+    assert torch.allclose(plan.module().eval()(x), module(x), atol=1e-6)
+    assert plan.run(steps=1, check=True)["losses"]

@@ -43,6 +43,18 @@ struct Probed {
   }
 };
 
+/// The type that CastLike takes from its second operand is known: that operand is not read.
+void replaceCastLike(Graph &graph) {
+  for (GraphNode &node : graph.nodes) {
+    if (node.op != "CastLike" || !node.domain.empty() || node.inputs.size() != 2 ||
+        graph.tensors[node.inputs[1]].type == DataType::Undefined)
+      continue;
+    node.op = "Cast";
+    node.attributes["to"] = static_cast<int64_t>(graph.tensors[node.inputs[1]].type);
+    node.inputs.pop_back();
+  }
+}
+
 class Import {
 public:
   /// `first`: the candidate for the batch to begin with, in the order of findBatches().
@@ -59,12 +71,15 @@ public:
     roles = decideRoles(file, file.graph.notes);
     if (Error error = applyPatterns(file, options.freeze, options.train, roles))
       return error;
+    noteUnstated(file, !options.freeze.empty() || !options.train.empty(), roles,
+                 file.graph.guesses);
     for (TensorRole role : roles)
       trained.push_back(isWeight(role) || role == TensorRole::Buffer);
     if (Error error = findEvaluations())
       return error;
     if (Error error = setTypes())
       return batch.asWritten ? refuseFixedBatch(file, batch, std::move(error)) : std::move(error);
+    replaceCastLike(file.graph);
     if (batch.asWritten)
       if (Error error = checkShapesAsWritten(file, batch, asWritten))
         return error;

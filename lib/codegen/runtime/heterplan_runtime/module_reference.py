@@ -3,15 +3,17 @@ values, the forward pass and the set of trained parameters are the module's; the
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import importlib.util
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree
 
 from .data import DataSource
@@ -42,6 +44,29 @@ def load_module(text: str) -> nn.Module:
     if not isinstance(module, nn.Module):
         raise RuntimeFault(f"--module {text}: returns a {type(module).__name__}, not a torch module")
     return module
+
+
+class _Doubled(TorchFunctionMode):
+    """Computes in double precision where a module asks for single precision, as norms do for small types."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def wide(value: Any) -> Any:
+            return torch.float64 if value in (torch.float16, torch.bfloat16, torch.float32) else value
+
+        function = Tensor.double if func is Tensor.float else func
+        return function(*map(wide, args), **{name: wide(each) for name, each in (kwargs or {}).items()})
+
+
+@contextlib.contextmanager
+def in_double_precision() -> Iterator[None]:
+    """Has modules compute in double precision throughout; their parameters are in it already."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        with _Doubled():
+            yield
+    finally:
+        torch.set_default_dtype(before)
 
 
 class ModuleReference:
@@ -190,7 +215,8 @@ class ModuleReference:
         batch = self._data.load(step, range(first, first + samples))
         inputs = {name: tensor.to(self._device) for name, tensor in batch.inputs.items()}
         try:
-            returned = self._module(**inputs)
+            with in_double_precision():
+                returned = self._module(**inputs)
         except TypeError as error:
             raise RuntimeFault(f"--module: forward() does not take the inputs of the plan by name: {error}") from error
         outputs = tuple(each for each in _pytree.tree_leaves(returned) if isinstance(each, Tensor))

@@ -47,6 +47,11 @@ def unique(
     return values, first, inverse, counts
 
 
+def padded_rows(rows: Tensor, indices: Tensor, padding: int) -> Tensor:
+    """Rows that a lookup has read, of which row `padding` of the table gets no gradient."""
+    return torch.where((indices == padding)[..., None], rows.detach(), rows)
+
+
 def gather_nd(x: Tensor, indices: Tensor, *, batch_dims: int = 0) -> Tensor:
     subscripts = list(indices.to(torch.int64).unbind(-1))
     for axis in range(batch_dims):

@@ -409,6 +409,38 @@ Error applyPatterns(const ModelFile &file, ArrayRef<std::string> freeze,
   return apply("--train", train, TensorRole::Parameter, mayTrain);
 }
 
+/// Whether PyTorch's exporters have made up the name of a trained tensor.
+static bool isMadeUp(const ModelFile &file, StringRef name) {
+  return file.listed.empty() ? name.contains("onnx::") : !file.listed.count(name.str());
+}
+
+void noteUnstated(const ModelFile &file, bool isSaid, ArrayRef<TensorRole> roles,
+                  std::vector<std::string> &notes) {
+  if (file.parameters || !file.fromPyTorch)
+    return;
+  size_t trained = 0, unnamed = 0;
+  std::string first;
+  for (size_t id = 0; id < roles.size(); ++id) {
+    if (roles[id] != TensorRole::Parameter)
+      continue;
+    ++trained;
+    const std::string &name = file.graph.tensors[id].name;
+    if (isMadeUp(file, name) && ++unnamed == 1)
+      first = name;
+  }
+  const std::string example =
+      " that the exporter made up, such as '" + StringRef(first).take_front(100).str() + "'";
+  if (trained && !isSaid)
+    notes.push_back(
+        "the file does not say what is frozen or a buffer: all " + std::to_string(trained) +
+        " weights are trained" +
+        (unnamed ? ", " + std::to_string(unnamed) + " of them under names" + example : "") +
+        "; heterplan.export states it, --freeze overrules");
+  else if (unnamed)
+    notes.push_back(std::to_string(unnamed) + " trained weights have names" + example +
+                    "; heterplan.export keeps those of the module");
+}
+
 bool isView(StringRef op) {
   static const StringSet<> ops = {"Identity",  "Reshape", "Flatten", "Squeeze", "Unsqueeze",
                                   "Transpose", "Slice",   "Split",   "Expand"};

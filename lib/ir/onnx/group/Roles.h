@@ -18,6 +18,11 @@ std::vector<TensorRole> decideRoles(const ModelFile &file, std::vector<std::stri
 llvm::Error applyPatterns(const ModelFile &file, llvm::ArrayRef<std::string> freeze,
                           llvm::ArrayRef<std::string> train, std::vector<TensorRole> &roles);
 
+/// Adds to `notes` what a file without statements of the module leaves open: which trained
+/// parameters have names of the exporter, and, unless an option says it, which are frozen.
+void noteUnstated(const ModelFile &file, bool isSaid, llvm::ArrayRef<TensorRole> roles,
+                  std::vector<std::string> &notes);
+
 /// Sets `differentiable` on every tensor of `graph`.
 void markDifferentiable(Graph &graph);
 

@@ -182,6 +182,19 @@ Error concatAxis(Rewriting &r) {
   return Error::success();
 }
 
+/// PyTorch's older exporter writes axes that count from the end, which no set allows.
+Error positiveAxes(Rewriting &r) {
+  const onnx::AttributeProto *perm = r.attribute("perm");
+  if (!perm || none_of(perm->ints(), [](int64_t axis) { return axis < 0; }))
+    return Error::success();
+  std::vector<int64_t> axes(perm->ints().begin(), perm->ints().end());
+  for (int64_t &axis : axes)
+    axis += axis < 0 ? perm->ints_size() : 0;
+  r.dropAttribute("perm");
+  Rewriting::set(r.node, "perm", axes);
+  return Error::success();
+}
+
 Error normToInteger(Rewriting &r) {
   if (r.attribute("p")) {
     auto p = static_cast<int64_t>(std::clamp(r.real("p", 2), 0.0f, 1e6f));

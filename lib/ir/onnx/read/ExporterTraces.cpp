@@ -1,7 +1,10 @@
 #include "ir/onnx/read/ExporterTraces.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringRef.h"
+#include "llvm/ADT/StringSet.h"
 
 #include "onnx/onnx_pb.h"
 
@@ -43,6 +46,38 @@ std::string metadataOf(const onnx::ValueInfoProto &value, const std::string &key
 
 std::string metadataOf(const onnx::NodeProto &node, const std::string &key) {
   return metadataIn(node, 9, key);
+}
+
+std::map<std::string, std::string> listedParameters(const onnx::ModelProto &model) {
+  std::string text =
+      metadataIn(model.graph(), 16, "pkg.torch.export.ExportedProgram.graph_signature");
+  std::map<std::string, std::string> listed;
+  SmallVector<StringRef, 32> lines;
+  StringRef(text).split(lines, '\n');
+  for (StringRef line : lines) { // p_head_weight: PARAMETER target='head.weight'
+    auto [placeholder, rest] = line.split(": PARAMETER target='");
+    if (!rest.empty())
+      listed[placeholder.trim().str()] = rest.take_until([](char c) { return c == '\''; }).str();
+  }
+  return listed;
+}
+
+std::vector<std::string> parametersRead(const onnx::ModelProto &model,
+                                        const std::map<std::string, std::string> &listed) {
+  std::vector<std::string> read;
+  StringSet<> known;
+  for (const onnx::NodeProto &node : model.graph().node()) {
+    std::string call = metadataOf(node, "pkg.torch.onnx.fx_node");
+    SmallVector<StringRef, 16> parts; // "... (args = (%view, %p_head_weight), kwargs = {})"
+    StringRef(call).split(parts, '%');
+    for (StringRef part : parts) {
+      StringRef name = part.take_while([](char c) { return isAlnum(c) || c == '_'; });
+      if (auto found = listed.find(name.str());
+          found != listed.end() && known.insert(found->second).second)
+        read.push_back(found->second);
+    }
+  }
+  return read;
 }
 
 void noteFoldedNormalization(const onnx::ModelProto &model, std::vector<std::string> &notes) {

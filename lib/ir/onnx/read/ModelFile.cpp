@@ -1,6 +1,7 @@
 #include "ir/onnx/read/ModelFile.h"
 
 #include "ir/Bodies.h"
+#include "ir/NodeAttributes.h"
 #include "ir/onnx/infer/Inference.h"
 #include "ir/onnx/normalize/Normalization.h"
 #include "ir/onnx/read/Conversion.h"
@@ -238,6 +239,18 @@ Error ModelFile::Protos::parseFile(StringRef path, const Location &place) {
   return parse(skeletonOf((*buffer)->getBuffer(), name), place);
 }
 
+/// Gives lookups in tables with a padding row the attribute `padding_idx`, which PyTorch calls it.
+static void markPadding(ModelFile &file) {
+  for (GraphNode &node : file.graph.nodes) {
+    if (node.op != "Gather" || !node.domain.empty() || node.inputs.empty() ||
+        integerAttribute(node, "axis") != 0)
+      continue;
+    auto table = file.parameters->find(node.inputs[0]);
+    if (table != file.parameters->end() && table->second.padding)
+      node.attributes["padding_idx"] = *table->second.padding;
+  }
+}
+
 /// Hands what the module says to the tensors, which get the names that they have there.
 static void takeIdentities(ParameterIdentities identities, ModelFile &file) {
   StringMap<TensorId> ids;
@@ -248,7 +261,9 @@ static void takeIdentities(ParameterIdentities identities, ModelFile &file) {
     for (auto &[name, parameter] : *identities.stated)
       if (auto id = ids.find(name); id != ids.end())
         file.parameters->emplace(id->second, std::move(parameter));
+    markPadding(file);
   }
+  file.listed = std::move(identities.listed);
   for (auto &[name, module] : identities.modules)
     if (auto id = ids.find(name); id != ids.end() && !ids.count(module))
       file.graph.tensors[id->second].name = std::move(module);
@@ -265,7 +280,8 @@ Expected<ModelFile> ModelFile::read(StringRef path, const IdentityOptions &ident
   file.graph.fingerprint = std::move(*fingerprint);
   file.graph.name = sys::path::stem(path).str();
   file.graph.folder = sys::path::parent_path(path).str();
-  noteFoldedNormalization(file.protos->model, file.graph.notes);
+  file.fromPyTorch = file.protos->model.producer_name() == "pytorch";
+  noteFoldedNormalization(file.protos->model, file.graph.guesses);
   auto identities = identifyParameters(file.protos->model, path, identity, file.graph.guesses);
   if (!identities)
     return identities.takeError();

@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -78,6 +79,8 @@ public:
   /// The parameters that the file states for the user's module: the truth about all initializers.
   /// None if the file states nothing.
   std::optional<std::map<TensorId, StatedParameter>> parameters;
+  std::set<std::string> listed; // names of parameters of the module, where the exporter lists them
+  bool fromPyTorch = false;
   std::vector<bool> literal; // by tensor: the value of a Constant node, never trained
   int separated = 0;         // shared initializers that were made tensors of their own
   std::string path;

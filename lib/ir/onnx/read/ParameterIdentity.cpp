@@ -6,6 +6,7 @@
 #include "support/Files.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSet.h"
 
 #include "onnx/onnx_pb.h"
 
@@ -112,14 +113,20 @@ private:
 
 // ---- what is inferred
 
-/// "blocks.0.norm" of a node of PyTorch's newer exporter; nothing where it does not say.
+/// "blocks.0.norm" of a node of PyTorch: by the metadata of the newer exporter, by the name
+/// "/blocks.0/norm/Mul_1" of the older one. Nothing where neither is there.
 std::optional<std::string> moduleOf(const onnx::NodeProto &node) {
   std::string scopes = metadataOf(node, "pkg.torch.onnx.name_scopes");
   SmallVector<StringRef, 8> parts;
   StringRef(scopes).trim("[]").split(parts, ',');
-  if (parts.size() < 2)
+  if (parts.size() >= 2)
+    return parts[parts.size() - 2].trim(" '\"").str();
+  StringRef name = node.name();
+  if (!name.consume_front("/"))
     return std::nullopt;
-  return parts[parts.size() - 2].trim(" '\"").str();
+  std::string module = name.contains('/') ? name.rsplit('/').first.str() : "";
+  std::replace(module.begin(), module.end(), '/', '.');
+  return module;
 }
 
 /// `name` with each number in it replaced by '#': clones of one module have equal ones.
@@ -154,6 +161,14 @@ bool isVectorOperand(const onnx::NodeProto &node, int operand) {
          ((node.op_type() == "Gemm" || node.op_type() == "Conv") && operand == 2);
 }
 
+/// Whether operand `operand` of `node` is the only one of its kind in a module: a module that has
+/// two such uses is run twice.
+bool isSoleWeight(const onnx::NodeProto &node, int operand) {
+  static const StringSet<> layers = {"MatMul", "Gemm", "Conv", "ConvTranspose",
+                                     "LSTM",   "GRU",  "RNN"};
+  return isVectorOperand(node, operand) || layers.contains(node.op_type());
+}
+
 /// A member of a module: what may have been merged with others.
 struct Member {
   std::string module, leaf; // "": not known what the module calls it
@@ -166,7 +181,8 @@ public:
             std::vector<std::string> &notes)
       : initializers(initializers), options(options), notes(notes) {}
 
-  void run() {
+  /// `read`: parameters of the module that the file's nodes read, as far as the exporter says so.
+  void run(ArrayRef<std::string> read) {
     for (size_t i = 0; i < initializers.all.size(); ++i)
       if (isCandidate(static_cast<int>(i)))
         separate(static_cast<int>(i));
@@ -178,6 +194,19 @@ public:
     if (!tied.empty())
       notes.push_back(std::to_string(tied.size()) + " copies of weights, " + andMore(tied) +
                       ", are trained as one with what they are copied from; --untie overrules");
+    if (!merged.empty())
+      notes.push_back(andMore(merged) +
+                      ": one module reads it several times; exporters merge parameters that start "
+                      "equal, so that it may stand for several, which are trained as one");
+    std::vector<std::string> lost;
+    for (const std::string &name : read)
+      if (initializers.find(name) < 0)
+        lost.push_back(name);
+    if (!lost.empty())
+      notes.push_back("the file does not have " + std::to_string(lost.size()) +
+                      " parameters of the module, " + andMore(lost) +
+                      ": the exporter computed with them, or left them out where they start at "
+                      "zero, so that they are not trained; heterplan.export keeps them");
   }
 
 private:
@@ -186,7 +215,7 @@ private:
   Initializers &initializers;
   const IdentityOptions &options;
   std::vector<std::string> &notes;
-  std::vector<std::string> separated, tied;
+  std::vector<std::string> separated, tied, merged;
   int copies = 0;
   size_t copied = 0;
 
@@ -231,13 +260,29 @@ private:
         known = members.insert(known, {member, {}});
       known->second.push_back(use);
     }
-    bool apart = isUntied(each.name) || isUniform(index);
+    bool vectors = all_of(each.uses, [&](auto use) {
+      return isVectorOperand(initializers.node(use.first), use.second);
+    });
+    bool uniform = isUniform(index) && (vectors || isMember(each.name) || hasScopes(index));
+    bool apart = isUntied(each.name) || uniform;
+    if (uniform && any_of(members, [&](const auto &member) {
+          return count_if(member.second, [&](auto use) {
+                   return !isSoleWeight(initializers.node(use.first), use.second);
+                 }) > 1;
+        }))
+      merged.push_back(each.name);
     const Member owner = ownerOf(each.name, members);
     const std::string leaf = leafOf(each.name, owner.module);
     for (const auto &[member, uses] : members)
       if (member != owner &&
           (apart || withoutNumbers(member.module) == withoutNumbers(owner.module)))
         copy(index, member.module, member.leaf.empty() ? leaf : member.leaf, uses);
+  }
+
+  /// Whether the newer exporter wrote the file.
+  bool hasScopes(int index) const {
+    const onnx::NodeProto &node = initializers.node(initializers.all[index].uses[0].first);
+    return !metadataOf(node, "pkg.torch.onnx.name_scopes").empty();
   }
 
   /// The member that the name says the initializer is.
@@ -350,9 +395,21 @@ private:
     }
   }
 
+  /// Whether equal tensors belong to clones of one module. Names of the exporter say nothing: then
+  /// the modules that read them decide.
+  bool areClones(const Initializer &a, const Initializer &b) const {
+    if (withoutNumbers(a.name) != withoutNumbers(b.name))
+      return false;
+    if (isMember(a.name) || isMember(b.name))
+      return true;
+    auto first = moduleOf(initializers.node(a.uses[0].first)),
+         second = moduleOf(initializers.node(b.uses[0].first));
+    return !first || !second || *first != *second;
+  }
+
   bool tie(int copy, int original) {
     const Initializer &a = initializers.all[original], &b = initializers.all[copy];
-    if (withoutNumbers(a.name) == withoutNumbers(b.name))
+    if (areClones(a, b))
       return false;
     bool same = a.shape == b.shape && initializers.values(copy) == initializers.values(original);
     if (!same && !isTransposed(original, copy))
@@ -435,7 +492,10 @@ Expected<ParameterIdentities> identifyParameters(onnx::ModelProto &model, String
   } else {
     if (Error error = tieStated(initializers, options))
       return error;
-    Inference(initializers, options, notes).run();
+    const auto listed = listedParameters(model);
+    for (const auto &[placeholder, name] : listed)
+      result.listed.insert(name);
+    Inference(initializers, options, notes).run(parametersRead(model, listed));
   }
   initializers.finish();
   return result;

@@ -11,6 +11,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,8 @@ struct ParameterIdentities {
   std::optional<StatedParameters> stated;
   /// The name in the module of an initializer that has another one in the file.
   std::map<std::string, std::string> modules;
+  /// The names of the parameters that the exporter lists; none if it lists none.
+  std::set<std::string> listed;
 };
 
 /// Makes each parameter of the module one initializer of `model`: takes merged ones apart, and

@@ -7,6 +7,8 @@
 #include <google/protobuf/struct.pb.h>
 #include <google/protobuf/util/json_util.h>
 
+#include <cmath>
+
 using namespace llvm;
 
 namespace heterplan {
@@ -41,6 +43,7 @@ public:
     result.tied = text("tied", true);
     result.hash = text("hash", true);
     readShape(result);
+    readPadding(result);
     if (why.empty() && result.buffer && result.trained)
       why = "a buffer cannot be trained";
     return result;
@@ -77,6 +80,21 @@ private:
     if (value && !isTruth && why.empty())
       why = "'" + std::string(name) + "' is neither true nor false";
     return isTruth && value->bool_value();
+  }
+
+  /// Files of older versions do not have it.
+  void readPadding(StatedParameter &result) {
+    auto field = fields.find("padding");
+    if (field == fields.end() || field->second.has_null_value())
+      return;
+    double row = field->second.number_value();
+    bool isRow = field->second.kind_case() == google::protobuf::Value::kNumberValue &&
+                 !result.shape.empty() && row >= 0 && row < static_cast<double>(result.shape[0]) &&
+                 row == std::floor(row);
+    if (isRow)
+      result.padding = static_cast<int64_t>(row);
+    else if (why.empty())
+      why = "'padding' is not the number of a row";
   }
 
   void readShape(StatedParameter &result) {
@@ -140,6 +158,8 @@ void setStatedParameters(onnx::ModelProto &model, const StatedParameters &stated
     fields["trained"].set_bool_value(parameter.trained);
     setText("tied", parameter.tied);
     setText("hash", parameter.hash);
+    if (parameter.padding)
+      fields["padding"].set_number_value(static_cast<double>(*parameter.padding));
     auto &shape = *fields["shape"].mutable_list_value();
     for (int64_t size : parameter.shape)
       shape.add_values()->set_number_value(static_cast<double>(size));

@@ -26,6 +26,8 @@ struct StatedParameter {
   std::string tied; // name of the group of tensors that are one in the module; "": none
   llvm::SmallVector<int64_t, 4> shape;
   std::string hash; // hex SHA-256 of the values, little-endian; "": not stated
+  /// The row to which lookups give no gradient (`padding_idx` of an embedding).
+  std::optional<int64_t> padding;
   bool operator==(const StatedParameter &) const = default;
 };
 

@@ -2,6 +2,8 @@
 #include "ir/onnx/read/ExporterTraces.h"
 #include "../Models.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <google/protobuf/unknown_field_set.h>
 
 using namespace heterplan;
@@ -25,7 +27,7 @@ void setMetadata(onnx::NodeProto &node, const std::string &key, const std::strin
   unknown->AddLengthDelimited(9, entry.SerializeAsString());
 }
 
-size_t notesOf(const onnx::ModelProto &proto) { return imported(proto).notes.size(); }
+size_t notesOf(const onnx::ModelProto &proto) { return imported(proto).guesses.size(); }
 
 TEST(ExporterTraces, AModulesOwnWeightIsNotFolded) { EXPECT_EQ(notesOf(convolution("c.w")), 0u); }
 
@@ -43,6 +45,62 @@ TEST(ExporterTraces, TheNewerOneSaysThatAConvolutionWasANormalisation) {
   node.GetReflection()->MutableUnknownFields(&node)->Clear();
   setMetadata(node, "pkg.torch.onnx.class_hierarchy", "['M', 'aten.batch_norm.default']");
   EXPECT_EQ(notesOf(proto), 1u);
+}
+
+/// A product of PyTorch's newer exporter, which lists `names` as parameters of the module.
+onnx::ModelProto listing(const std::string &weightName, const std::vector<std::string> &names) {
+  auto proto = model("g (float[N, 4] x) => (float[N, 4] y) { y = MatMul(x, w) }");
+  weight(proto, weightName, {4, 4});
+  proto.mutable_graph()->mutable_node(0)->set_input(1, weightName);
+  proto.set_producer_name("pytorch");
+  std::string signature = "\n# inputs\n", arguments;
+  for (const std::string &name : names) {
+    std::string placeholder = "p_" + name;
+    std::replace(placeholder.begin(), placeholder.end(), '.', '_');
+    signature += placeholder + ": PARAMETER target='" + name + "'\n";
+    arguments += ", %" + placeholder;
+  }
+  setMetadata(*proto.mutable_graph()->mutable_node(0), "pkg.torch.onnx.fx_node",
+              "%addmm : [num_users=1] = call_function[target=torch.ops.aten.addmm.default](args = "
+              "(%x" +
+                  arguments + "), kwargs = {})");
+  onnx::StringStringEntryProto entry;
+  entry.set_key("pkg.torch.export.ExportedProgram.graph_signature");
+  entry.set_value(signature);
+  auto &graph = *proto.mutable_graph();
+  graph.GetReflection()->MutableUnknownFields(&graph)->AddLengthDelimited(
+      16, entry.SerializeAsString());
+  return proto;
+}
+
+bool isNoted(const Graph &graph, const std::string &text) {
+  return llvm::any_of(
+      graph.guesses, [&](const std::string &note) { return note.find(text) != std::string::npos; });
+}
+
+TEST(ExporterTraces, ParametersThatTheFileDoesNotHaveAreNamed) {
+  Graph graph = imported(listing("c.weight", {"c.weight", "c.bias"}));
+  EXPECT_TRUE(isNoted(graph, "the file does not have 1 parameters of the module, 'c.bias'"));
+  EXPECT_FALSE(isNoted(graph, "names that the exporter made up"));
+}
+
+TEST(ExporterTraces, TensorsThatTheExporterComputedAreNamed) {
+  Graph graph = imported(listing("val_3", {"c.weight"}));
+  EXPECT_TRUE(isNoted(graph, "'c.weight'"));
+  EXPECT_TRUE(
+      isNoted(graph, "all 1 weights are trained, 1 of them under names that the exporter made up"));
+  EXPECT_TRUE(isNoted(graph, "'val_3'"));
+}
+
+TEST(ExporterTraces, WhatABareFileDoesNotSayIsNotedUnlessTheUserSaysIt) {
+  auto proto = listing("c.weight", {"c.weight"});
+  EXPECT_TRUE(isNoted(imported(proto), "does not say what is frozen"));
+  Folder folder;
+  ImportOptions options;
+  options.train = {"c.*"};
+  auto graph = importGraph(folder.write("m.onnx", proto.SerializeAsString()), options);
+  ASSERT_TRUE(bool(graph)) << toText(graph.takeError());
+  EXPECT_FALSE(isNoted(*graph, "does not say what is frozen"));
 }
 
 } // namespace

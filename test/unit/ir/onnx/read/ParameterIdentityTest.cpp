@@ -1,6 +1,7 @@
 // Which initializers are which parameters of the module: as the metadata state, and as is inferred.
 #include "../Models.h"
 
+#include "ir/NodeAttributes.h"
 #include "ir/Trainability.h"
 #include "support/Files.h"
 
@@ -232,6 +233,47 @@ TEST(InferredParameters, MatricesOfOtherModulesAreTiedAndThoseOfClonesAreNot) {
   EXPECT_TRUE(areOne(shared("embedding", "head", false)));
   EXPECT_FALSE(areOne(shared("l.0", "l.1", false)));
   EXPECT_FALSE(areOne(shared("a", "b", true))); // say, adapters that begin at zero
+}
+
+/// x·w·w of the older exporter, whose names of nodes tell the modules.
+Graph named(const std::string &first, const std::string &second, const std::string &weightName) {
+  auto proto = model("g (float[N, 4] x) => (float[N, 4] z) { y = MatMul(x, w) z = MatMul(y, w) }");
+  for (int i = 0; i < 2; ++i) {
+    proto.mutable_graph()->mutable_node(i)->set_name(i ? second : first);
+    proto.mutable_graph()->mutable_node(i)->set_input(1, weightName);
+  }
+  weight(proto, weightName, {4, 4}, true);
+  return imported(proto);
+}
+
+TEST(InferredParameters, NamesOfNodesTellClonesApart) {
+  EXPECT_FALSE(areOne(named("/layers.0/up/MatMul", "/layers.1/up/MatMul", "layers.0.up.weight")));
+  EXPECT_FALSE(areOne(named("/layers.0/up/MatMul", "/layers.1/up/MatMul", "onnx::MatMul_7")));
+  EXPECT_TRUE(areOne(named("/layers.0/up/MatMul", "/layers.0/up/MatMul_1", "layers.0.up.weight")));
+  EXPECT_TRUE(areOne(named("/embed/MatMul", "/head/MatMul", "embed.weight")));
+}
+
+TEST(InferredParameters, AMergedTensorThatOneModuleReadsTwiceIsNamed) {
+  auto proto = dotted("g (float[N, 4] x) => (float[N, 4] z) {"
+                      " y = Mul(x, n_o_scale) z = Mul(y, n_o_scale) }");
+  fill(weight(proto, "n.scale", {4}, true), 1);
+  setModule(proto, 0, "n");
+  setModule(proto, 1, "n");
+  Graph graph = imported(proto);
+  ASSERT_EQ(graph.guesses.size(), 1u);
+  EXPECT_NE(graph.guesses[0].find("'n.scale': one module reads it several times"),
+            std::string::npos);
+}
+
+TEST(StatedParameters, GiveNoGradientToThePaddingRow) {
+  auto proto = model("g (int64[N, 3] x) => (float[N, 3, 4] y) { y = Gather(w, x) }");
+  weight(proto, "w", {6, 4}, true);
+  std::string fields = member("parameter", true, "[6, 4]", "null", "w");
+  addMetadata(proto, "{" + entry("w", fields + ", \"padding\": 2") + "}");
+  Graph graph = imported(proto);
+  EXPECT_EQ(integerAttribute(graph.nodes.at(0), "padding_idx", -1), 2);
+  std::string wrong = refusal(affine(), "{" + entry("w", fields + ", \"padding\": 6") + "}");
+  EXPECT_NE(wrong.find("'padding' is not the number of a row"), std::string::npos);
 }
 
 TEST(InferredParameters, MergedBatchNormalisationKeepsItsStatistics) {
