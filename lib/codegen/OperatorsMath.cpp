@@ -370,6 +370,8 @@ Expression emitPRelu(NodeEmitter &e) {
 Expression emitHardSigmoid(NodeEmitter &e) {
   float alpha = static_cast<float>(e.real("alpha", 0.2)),
         beta = static_cast<float>(e.real("beta", 0.5));
+  if (alpha == static_cast<float>(1.0 / 6) && beta == 0.5f) // PyTorch's own, in any precision
+    return call("F.hardsigmoid", {e.in(0)});
   return "(" + python::literal(alpha) + " * " + e.in(0) + " + " + python::literal(beta) +
          ").clamp(0.0, 1.0)";
 }

@@ -130,6 +130,8 @@ std::string spatialAxes(const NodeEmitter &e) {
 } // namespace
 
 Expression emitConv(NodeEmitter &e) {
+  if (e.has(2) && e.rank(2) != 1) // as PyTorch 2.13 exports three-dimensional ones without a bias
+    return e.refuse("its bias is no vector");
   auto windows = convolutionWindows(e);
   if (!windows)
     return windows.takeError();
@@ -140,6 +142,8 @@ Expression emitConv(NodeEmitter &e) {
 }
 
 Expression emitConvTranspose(NodeEmitter &e) {
+  if (e.has(2) && e.rank(2) != 1) // as PyTorch 2.13 exports three-dimensional ones without a bias
+    return e.refuse("its bias is no vector");
   auto windows = convolutionWindows(e);
   if (!windows)
     return windows.takeError();

@@ -404,6 +404,27 @@ def test_parameters_that_no_gradient_reaches_are_frozen(tmp_path: Path, cores: P
     assert error.value.code == "HP1802" and "detach()" in str(error.value)
 
 
+class LastToken(nn.Module):
+    """The state at the end of each sequence, as classifiers of transformers pick it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.head = nn.Embedding(20, 8), nn.Linear(8, 3)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        hidden = torch.tanh(self.words(tokens))
+        return self.head(hidden)[torch.arange(tokens.shape[0]), tokens.argmax(-1)]
+
+
+def test_samples_that_pick_rows_of_their_own_are_divided(tmp_path: Path, cores: Path) -> None:
+    plan = heterplan.compile(
+        LastToken(), cores, inputs=torch.randint(20, (2, 5)), batch=8, output=tmp_path / "out",
+        schedule="data-parallel",
+    )  # fmt: skip
+    assert len(plan.stages[0].replicas) == 2
+    plan.check(steps=2, lr=0.1)
+
+
 class Sums(nn.Module):
     """Sums rows by index_add, which PyTorch's older exporter writes as an assignment."""
 

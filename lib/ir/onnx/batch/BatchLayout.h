@@ -25,6 +25,9 @@ struct SampleLayout {
   int axis = -1;
   int64_t runs = 1; // 0 where samples are in no such order
   Content content = Data;
+  /// The rows of sample i are i·step plus a part that depends on sample i alone, and is below
+  /// `step` if it is the number of a row. 0: they are not.
+  int64_t step = 0;
 };
 
 /// An operation of a node that is not a function of one sample at a time.

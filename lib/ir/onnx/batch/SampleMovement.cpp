@@ -154,7 +154,8 @@ SampleResult gathers(const SampleNode &n) {
     return each(n.in(1).runs);
   if (n.in(0).axis != axisOf(n.node, 0, n.rank(0)))
     return n.grows(1) ? apart : each(n.in(0).runs);
-  return n.in(1).content == SampleLayout::Numbers ? each(n.in(1).runs) : picks;
+  bool ownRow = n.in(1).step == n.perSample(0) && n.in(0).runs == 1;
+  return ownRow || n.in(1).content == SampleLayout::Numbers ? each(n.in(1).runs) : picks;
 }
 
 SampleResult gathersPoints(const SampleNode &n) {

@@ -432,8 +432,9 @@ void noteUnstated(const ModelFile &file, bool isSaid, ArrayRef<TensorRole> roles
       " that the exporter made up, such as '" + StringRef(first).take_front(100).str() + "'";
   if (trained && !isSaid)
     notes.push_back(
-        "the file does not say what is frozen or a buffer: all " + std::to_string(trained) +
-        " weights are trained" +
+        "the file does not say what has no gradient in the module (frozen parameters, buffers, "
+        "padding rows, detach()): all " +
+        std::to_string(trained) + " weights are trained" +
         (unnamed ? ", " + std::to_string(unnamed) + " of them under names" + example : "") +
         "; heterplan.export states it, --freeze overrules");
   else if (unnamed)

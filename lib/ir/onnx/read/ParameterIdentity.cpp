@@ -169,6 +169,12 @@ bool isSoleWeight(const onnx::NodeProto &node, int operand) {
   return isVectorOperand(node, operand) || layers.contains(node.op_type());
 }
 
+/// Whether operand `operand` of `node` is of a layer as a rule: a vector of it, or what scales and
+/// shifts values, as the older exporter writes normalisations.
+bool isLayerOperand(const onnx::NodeProto &node, int operand) {
+  return isVectorOperand(node, operand) || node.op_type() == "Mul" || node.op_type() == "Add";
+}
+
 /// A member of a module: what may have been merged with others.
 struct Member {
   std::string module, leaf; // "": not known what the module calls it
@@ -181,8 +187,9 @@ public:
             std::vector<std::string> &notes)
       : initializers(initializers), options(options), notes(notes) {}
 
-  /// `read`: parameters of the module that the file's nodes read, as far as the exporter says so.
-  void run(ArrayRef<std::string> read) {
+  /// `listed`: parameters of the module, and `read`: those that the nodes of the file read, as far
+  /// as the exporter says so.
+  void run(const std::set<std::string> &listed, ArrayRef<std::string> read) {
     for (size_t i = 0; i < initializers.all.size(); ++i)
       if (isCandidate(static_cast<int>(i)))
         separate(static_cast<int>(i));
@@ -207,6 +214,15 @@ public:
                       " parameters of the module, " + andMore(lost) +
                       ": the exporter computed with them, or left them out where they start at "
                       "zero, so that they are not trained; heterplan.export keeps them");
+    std::vector<std::string> unread;
+    for (const std::string &name : listed)
+      if (initializers.find(name) < 0 && !is_contained(read, name))
+        unread.push_back(name);
+    if (!unread.empty())
+      notes.push_back("the file lists " + std::to_string(unread.size()) +
+                      " parameters that it does not have, " + andMore(unread) +
+                      ": they are tied to others, without effect, or left out since they start at "
+                      "zero");
   }
 
 private:
@@ -260,10 +276,10 @@ private:
         known = members.insert(known, {member, {}});
       known->second.push_back(use);
     }
-    bool vectors = all_of(each.uses, [&](auto use) {
-      return isVectorOperand(initializers.node(use.first), use.second);
+    bool ofLayers = all_of(each.uses, [&](auto use) {
+      return isLayerOperand(initializers.node(use.first), use.second);
     });
-    bool uniform = isUniform(index) && (vectors || isMember(each.name) || hasScopes(index));
+    bool uniform = isUniform(index) && (ofLayers || isMember(each.name) || hasScopes(index));
     bool apart = isUntied(each.name) || uniform;
     if (uniform && any_of(members, [&](const auto &member) {
           return count_if(member.second, [&](auto use) {
@@ -495,7 +511,7 @@ Expected<ParameterIdentities> identifyParameters(onnx::ModelProto &model, String
     const auto listed = listedParameters(model);
     for (const auto &[placeholder, name] : listed)
       result.listed.insert(name);
-    Inference(initializers, options, notes).run(parametersRead(model, listed));
+    Inference(initializers, options, notes).run(result.listed, parametersRead(model, listed));
   }
   initializers.finish();
   return result;

@@ -40,4 +40,24 @@ TEST(MixedSamples, WhatTakesEachSampleByItselfIsAccepted) {
       "");
 }
 
+/// Each sample picks an element of x·w by its largest input; samples are `step` elements apart.
+std::string picking(const std::string &step, const std::string &offset) {
+  return refusal("y = MatMul(x, w) r = Constant<value_ints = [-1]>() f = Reshape(y, r)"
+                 " s = Shape(x) o = Constant<value_int = 0>() n = Gather(s, o)"
+                 " i = Constant<value_int = 1>() rows = Range(o, n, i)"
+                 " d = Constant<value_int = " +
+                     step + ">() base = Mul(rows, d) k = ArgMax<axis = 1, keepdims = 0>(x) a = " +
+                     offset + " z = Gather(f, a)",
+                 "[N]");
+}
+
+TEST(MixedSamples, RowsThatASamplePicksOfItsOwnAreAccepted) {
+  EXPECT_EQ(picking("4", "Add(base, k)"), "");
+  EXPECT_EQ(picking("4", "Add(k, base)"), "");
+  EXPECT_EQ(picking("4", "Add(base, i)"), "");
+  EXPECT_NE(picking("3", "Add(base, k)"), ""); // rows of other samples
+  EXPECT_NE(picking("1", "Add(base, k)"), "");
+  EXPECT_NE(picking("4", "Add(k, k)"), "");
+}
+
 } // namespace

@@ -94,13 +94,13 @@ TEST(ExporterTraces, TensorsThatTheExporterComputedAreNamed) {
 
 TEST(ExporterTraces, WhatABareFileDoesNotSayIsNotedUnlessTheUserSaysIt) {
   auto proto = listing("c.weight", {"c.weight"});
-  EXPECT_TRUE(isNoted(imported(proto), "does not say what is frozen"));
+  EXPECT_TRUE(isNoted(imported(proto), "does not say what has no gradient"));
   Folder folder;
   ImportOptions options;
   options.train = {"c.*"};
   auto graph = importGraph(folder.write("m.onnx", proto.SerializeAsString()), options);
   ASSERT_TRUE(bool(graph)) << toText(graph.takeError());
-  EXPECT_FALSE(isNoted(*graph, "does not say what is frozen"));
+  EXPECT_FALSE(isNoted(*graph, "does not say what has no gradient"));
 }
 
 } // namespace
