@@ -36,13 +36,20 @@ void LayerTimes::addByOrigin(LayerRange range, double forwardPasses, double back
 LayerTimesTable::LayerTimesTable(const LayerGraph &graph, const Cluster &cluster,
                                  const CostModel &costs, MayRun mayRun)
     : graph(graph), cluster(cluster), costs(costs), mayRun(std::move(mayRun)),
-      answers(std::make_shared<Answers>()), latest(cluster.types.size()) {}
+      answers(std::make_shared<Answers>()), tables(std::make_shared<Tables>()),
+      latest(cluster.types.size()) {}
+
+void LayerTimesTable::shareCostsWith(LayerTimesTable &other) {
+  assert(&graph == &other.graph && &cluster == &other.cluster && &costs == &other.costs);
+  if (answers != other.answers)
+    earlier.push_back(std::exchange(answers, other.answers));
+}
 
 void LayerTimesTable::shareWith(LayerTimesTable &other) {
-  assert(&graph == &other.graph && &cluster == &other.cluster && &costs == &other.costs);
-  if (answers == other.answers)
+  shareCostsWith(other);
+  if (tables == other.tables)
     return;
-  earlier.push_back(std::exchange(answers, other.answers));
+  earlier.push_back(std::exchange(tables, other.tables));
   latest.assign(latest.size(), {});
 }
 
@@ -58,6 +65,7 @@ const LayerTimes &LayerTimesTable::add(BySamples &times, int type, int64_t sampl
 }
 
 const LayerCosts &LayerTimesTable::costsOf(int type, int64_t samples) {
+  std::lock_guard lock(answers->mutex);
   std::unique_ptr<LayerCosts> &entry = answers->asked[{type, samples}];
   if (!entry)
     entry = std::make_unique<LayerCosts>(ask(type, samples));
@@ -74,15 +82,26 @@ LayerCosts LayerTimesTable::ask(int type, int64_t samples) {
     Expected<LayerCost> cost = costs.price(graph.layers[i], cluster.types[type], Samples(samples));
     if (cost)
       found[i] = *cost;
-    else if (answers->failure) // Error's bool is true when it holds a failure
-      consumeError(cost.takeError());
     else
-      answers->failure = cost.takeError();
+      keepFailure(cost.takeError(), {type, samples});
   }
   return found;
 }
 
+/// Keeps the first failure of what is least, so that the order in which threads ask does not show.
+void LayerTimesTable::keepFailure(Error failure, std::pair<int, int64_t> asked) {
+  const bool isFirst = !answers->failure; // Error's bool is true when it holds a failure
+  if (!isFirst && answers->failed <= asked) {
+    consumeError(std::move(failure));
+    return;
+  }
+  consumeError(std::move(answers->failure));
+  answers->failure = std::move(failure);
+  answers->failed = asked;
+}
+
 Error LayerTimesTable::takeError() {
+  std::lock_guard lock(answers->mutex);
   Error result = std::move(answers->failure);
   answers->failure = Error::success();
   return result;

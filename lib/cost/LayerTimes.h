@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -61,7 +62,8 @@ private:
 };
 
 /// Asks the cost model on demand and keeps the answers, its failures too: a layer that it fails for
-/// is not known, and `takeError` tells why. Not thread-safe.
+/// is not known, and `takeError` tells why. Not thread-safe,
+/// but for the answers that tables share.
 class LayerTimesTable {
 public:
   /// Whether a layer can be on a type at all; where it cannot be, it needs no time and takes none.
@@ -71,10 +73,11 @@ public:
                   MayRun mayRun);
   LayerTimesTable(const LayerTimesTable &) = delete;
 
-  /// From now on both tables keep one set of answers, and the first failure belongs to the table
-  /// that asked for it. Both must be tables of one graph, cluster, cost model and `mayRun`. Results
-  /// of `at` stay valid as long as this table.
+  /// From now on both tables keep one set of answers and failures. Both must be tables of one
+  /// graph, cluster, cost model and `mayRun`. Results of `at` stay valid as long as this table.
   void shareWith(LayerTimesTable &other);
+  /// The same of answers of the cost model alone, so that both tables may be used at a time.
+  void shareCostsWith(LayerTimesTable &other);
 
   /// On one device of type `type` with `samples` samples in each of `microBatches`; stays valid.
   const LayerTimes &at(int type, int64_t samples, int64_t microBatches = 1) {
@@ -97,11 +100,15 @@ private:
     std::vector<std::unique_ptr<LayerTimes>> few; // by samples
     llvm::DenseMap<int64_t, std::unique_ptr<LayerTimes>> more;
   };
+  using Tables =
+      std::map<std::pair<int, int64_t>, BySamples>; // by type and number of micro-batches
+  /// The answers of the cost model.
   struct Answers {
     ~Answers() { llvm::consumeError(std::move(failure)); }
+    std::mutex mutex; // of all that follows
     llvm::DenseMap<std::pair<int, int64_t>, std::unique_ptr<LayerCosts>> asked;
-    std::map<std::pair<int, int64_t>, BySamples> tables; // by type and number of micro-batches
     llvm::Error failure = llvm::Error::success();
+    std::pair<int, int64_t> failed{}; // what was asked for then: the least of all
   };
   /// The latest answer, by type.
   struct Latest {
@@ -112,18 +119,20 @@ private:
   BySamples &timesOf(int type, int64_t microBatches) {
     Latest &last = latest[type];
     if (last.microBatches != microBatches)
-      last = {microBatches, &answers->tables[{type, microBatches}]};
+      last = {microBatches, &(*tables)[{type, microBatches}]};
     return *last.times;
   }
   const LayerTimes &add(BySamples &times, int type, int64_t samples, int64_t microBatches);
   LayerCosts ask(int type, int64_t samples);
+  void keepFailure(llvm::Error failure, std::pair<int, int64_t> asked);
 
   const LayerGraph &graph;
   const Cluster &cluster;
   const CostModel &costs;
   MayRun mayRun;
   std::shared_ptr<Answers> answers;
-  std::vector<std::shared_ptr<Answers>> earlier; // before they were shared; references lead there
+  std::shared_ptr<Tables> tables;
+  std::vector<std::shared_ptr<void>> earlier; // before they were shared; references lead there
   std::vector<Latest> latest;
 };
 

@@ -3,12 +3,12 @@
 // Every member has its own evaluator and its own random numbers and they are merged in a fixed
 // order, so that the number of threads does not show.
 #include "search/exact/steady/Bottleneck.h"
+#include "support/Parallel.h"
 
 #include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
-#include <thread>
 
 using namespace llvm;
 
@@ -139,14 +139,7 @@ private:
       results[member].failure =
           solution ? own.takeError() : joinErrors(solution.takeError(), own.takeError());
     };
-    for (size_t next = 0; next < results.size();) {
-      std::vector<std::thread> others;
-      for (int i = 1; i < options.threads && next + 1 < results.size(); ++i)
-        others.emplace_back(work, next++);
-      work(next++);
-      for (std::thread &other : others)
-        other.join();
-    }
+    inParallel(results.size(), options.threads, work);
     Error first = Error::success();
     for (Result &result : results) {
       if (!first) // Error's bool is true when it holds a failure

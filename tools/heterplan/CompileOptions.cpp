@@ -7,7 +7,9 @@
 
 #include "cost/IterationRules.h"
 
+#include <algorithm>
 #include <cmath>
+#include <thread>
 
 using namespace llvm;
 
@@ -116,8 +118,8 @@ void addSearch(CLI::App &command, CompileOptions &options) {
           "continuous counts rounded by ceiling, floor-repair or randomised");
   addText(command, "--seed", options.seed, "N", "seed of randomised strategies (0)");
   addText(command, "--threads", options.threads, "N",
-          "threads that write the files of the ranks (one per core, at most 8); auto with "
-          "steady-state also searches with up to 2 (1); the plan does not depend on it");
+          "threads of the search and of the writing of files (one per core, at most 8); the plan "
+          "does not depend on it");
   addText(command, "--without", options.without, "METHODS", "")->group(""); // bench/ablation.py
   addText(command, "--policy-in", options.policyIn, "FILE",
           "saved policy from which rl-* strategies start (rl-transformer: the bundled one)");
@@ -368,6 +370,12 @@ Expected<Request> readRequest(const CompileOptions &options) {
   return request;
 }
 
+/// One for each core, where more than a few would wait for each other.
+static int defaultThreads() {
+  constexpr unsigned most = 8;
+  return int(std::clamp(std::thread::hardware_concurrency(), 1U, most));
+}
+
 /// The methods that `--without` names.
 static Expected<std::vector<Method>> readWithout(const CompileOptions &options) {
   std::vector<Method> without;
@@ -400,7 +408,7 @@ Expected<SearchOptions> readSearchOptions(const CompileOptions &options, const R
   Expected<double> gap = realOption("--gap", options.gap, 0, 0, /*inclusive=*/true);
   if (!gap)
     return gap.takeError();
-  Expected<int64_t> threads = wholeOption("--threads", options.threads, 1, 1, 1024);
+  Expected<int64_t> threads = wholeOption("--threads", options.threads, defaultThreads(), 1, 1024);
   if (!threads)
     return threads.takeError();
   Expected<int64_t> work =

@@ -8,21 +8,8 @@
 #include "search/verify/Binding.h"
 #include "search/verify/Checker.h"
 
-#include <thread>
-
 using namespace heterplan;
 using namespace llvm;
-
-namespace {
-/// The number of threads that make the files of a plan: the one asked for, else one per core. More
-/// than a few threads would wait for the one that writes.
-int writingThreads(const CompileOptions &options, const SearchOptions &searching) {
-  constexpr unsigned most = 8;
-  if (!options.threads.empty())
-    return searching.threads;
-  return int(std::clamp(std::thread::hardware_concurrency(), 1U, most));
-}
-} // namespace
 
 Error heterplan::writePlan(const Plan &plan, const PlanningInputs &inputs,
                            const CompileOptions &options, const Beside &beside) {
@@ -46,7 +33,7 @@ Error heterplan::writePlan(const Plan &plan, const PlanningInputs &inputs,
                   &problem.cluster,
                   beside.alternatives,
                   beside.limits};
-  package.threads = writingThreads(options, inputs.searching);
+  package.threads = inputs.searching.threads;
   std::optional<Package> background;
   if (const PlannedCopy *copy = beside.copy) {
     background.emplace(Package{copy->plan, copy->layers, copy->program, copy->timeline,

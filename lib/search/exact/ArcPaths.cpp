@@ -34,7 +34,7 @@ double ArcPaths::solve(const Charges &charges, LagrangianBounds &bounds, int pos
   steps.assign(places.size(), {});
   fills[0] = forwards[0] = 0;
   int position = 1;
-  for (const Memory::Arc &arc : arcs) {
+  for (const Arc &arc : arcs) {
     for (; arc.behind >= places.at(position + 1); ++position)
       takeFewer(position, bounds);
     const double own = charges.options[arc.option] + arc.money;

@@ -30,18 +30,8 @@ using ArcPath = std::vector<PathStep>;
 /// f' = forward + f (docs/rationale/search.md, "Lagrangian bounds").
 class ArcPaths {
 public:
-  /// Memory that objects share which are used in turn.
-  struct Memory {
-    struct Arc {
-      double time, forward, sync;
-      double money; // for an iteration of the interval, dollars per hour · seconds; 0: not counted
-      int choice, option;
-      unsigned before, behind; // places, of those of one position
-    };
-    std::vector<Arc> arcs; // by end
-  };
-  /// `places` and `memory` outlive this.
-  ArcPaths(const NodePlaces &places, Memory &memory) : places(places), arcs(memory.arcs) {}
+  /// `places` outlives this.
+  explicit ArcPaths(const NodePlaces &places) : places(places) {}
 
   /// Puts the stages of an interval in the order in which `solve` reads them; `money`: what one is
   /// paid for an iteration.
@@ -51,8 +41,16 @@ public:
   double solve(const Charges &charges, LagrangianBounds &bounds, int positions);
   /// The path of the last `solve`.
   ArcPath path(llvm::ArrayRef<StageArc> choices, int positions) const;
+  /// Frees the memory of the stages that were listed.
+  void forget() { arcs = {}; }
 
 private:
+  struct Arc {
+    double time, forward, sync;
+    double money; // for an iteration of the interval, dollars per hour · seconds; 0: not counted
+    int choice, option;
+    unsigned before, behind; // places, of those of one position
+  };
   /// Which choice reached a place, and from where: with the least fill, and the least forward time.
   struct Step {
     int fillChoice, forwardChoice;
@@ -62,14 +60,13 @@ private:
   void takeFewer(int position, LagrangianBounds &bounds);
 
   const NodePlaces &places;
-  std::vector<Memory::Arc> &arcs;
+  std::vector<Arc> arcs;   // by end
   std::vector<Step> steps; // by place
 };
 
-/// The shared state of Lagrangian relaxations that are tightened in turn.
+/// How Lagrangian relaxations are tightened (Methods.def).
 struct Ascents {
-  bool spreadsBottleneck = true, fixes = true; // Methods.def
-  ArcPaths::Memory memory = {};
+  bool spreadsBottleneck = true, fixes = true;
 };
 
 } // namespace heterplan

@@ -15,7 +15,7 @@ constexpr double safety = 1 - 1e-12;
 } // namespace
 
 Bounds::Bounds(const Evaluator &evaluator, const StageTable &table, bool wholeModelGroups,
-               Ascents &ascents)
+               Ascents ascents)
     : evaluator(evaluator), microBatches(table.microBatches),
       positions(static_cast<int>(evaluator.space.positions.size())),
       lagrangian(evaluator, table, wholeModelGroups, ascents) {

@@ -175,6 +175,10 @@ int64_t LabelSearch::work() const {
   return priced + (steps + labels.comparisons()) / stepsPerStage + sharpened / statesPerStage;
 }
 
+bool LabelSearch::isOver() const {
+  return work() > options.workLimit || SearchBudget(options).interrupted();
+}
+
 void LabelSearch::report() const {
   if (options.progress)
     options.progress(double(work()) / double(options.workLimit), best.objective);
@@ -233,7 +237,9 @@ std::vector<double> LabelSearch::boundsAlong(const Placement &placement) {
   best.time *= ofInterest;
   const int choice =
       int(lower_bound(space.microBatches, placement.microBatches) - space.microBatches.begin());
-  addCase(choice).tighten(timeLimit(), best.objective);
+  addCase(choice, evaluator);
+  cases[choice]->bounds.tighten(timeLimit(), best.objective);
+  labels.setChoice(choice, cases[choice]->table);
   Label label = rootOf(choice);
   std::vector<double> bounds{label.bound};
   for (const PlacedStage &stage : reverse(stated.stages)) {

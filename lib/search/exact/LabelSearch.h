@@ -20,8 +20,7 @@ namespace heterplan {
 
 /// The data that depend on the number of micro-batches.
 struct MicroBatchCase {
-  MicroBatchCase(Evaluator &evaluator, int microBatches, const StageLimits &limits,
-                 Ascents &ascents)
+  MicroBatchCase(Evaluator &evaluator, int microBatches, const StageLimits &limits, Ascents ascents)
       : table(evaluator, microBatches, limits),
         bounds(evaluator, table, /*wholeModelGroups=*/false, ascents) {}
 
@@ -79,25 +78,33 @@ private:
   void bestFirst(double workShare);
   Solution solve();
   double cutoff() const;
+  /// Whether work or time is up.
+  bool isOver() const;
   bool isOpen() const { return !open.empty() && open.top().first < cutoff(); }
   int64_t work() const;
   void report() const;
 
   // LabelSearchCases.cpp
-  Bounds &addCase(int choice);
-  bool openCase(int choice);
+  void addCase(int choice, Evaluator &own);
+  Evaluator &evaluatorOf(size_t lane);
+  size_t lanes() const;
+  void openAtOnce(llvm::ArrayRef<int> choices);
   int nearestKnown(int choice) const;
+  void startNear(int choice, int near);
+  void tightenCase(int choice);
+  void tightenOpenCases();
   bool keepCase(int choice);
   void offerPaths(int choice);
   bool dropCase(int choice);
   void forgetCase(int choice);
   double openCases();
   void sharpen(double workShare);
-  int leastCase(llvm::ArrayRef<char> isSharp = {}) const;
+  std::vector<int> deciding(llvm::ArrayRef<char> isSharp) const;
   void boundAgain();
   const KnownMultipliers &multipliersOf(int choice) const;
 
   Evaluator &evaluator;
+  std::vector<std::unique_ptr<Evaluator>> others; // of cases that are opened at a time
   const SearchOptions &options;
   const SearchSpace &space;
   const int types, last; // last: index of the last position

@@ -3,6 +3,7 @@
 #include "search/exact/LabelSearch.h"
 
 #include "search/placement/SearchBudget.h"
+#include "support/Parallel.h"
 
 #include <algorithm>
 #include <cmath>
@@ -14,37 +15,74 @@ namespace heterplan {
 
 namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
+/// Cases that are opened at a time, and their stages together. Both are the same for any number of
+/// threads, so that the plan is, too.
+constexpr size_t mostAtOnce = 4, mostStagesAtOnce = 1'000'000;
 } // namespace
 
-/// Prices the stages for a number of micro-batches.
-Bounds &LabelSearch::addCase(int choice) {
+/// Prices the stages for a number of micro-batches; `own`: an evaluator that no other thread uses.
+void LabelSearch::addCase(int choice, Evaluator &own) {
   StageLimits limits;
   limits.isOver = [&] { return SearchBudget(options).interrupted(); };
   if (options.uses(Method::BoundedTable)) {
     limits.iteration = timeLimit();
-    limits.paid = Bounds::paidFor(evaluator.problem.request, ofInterest());
+    limits.paid = Bounds::paidFor(own.problem.request, ofInterest());
     limits.before =
-        CountBounds(evaluator, /*wholeModelGroups=*/false).timesBefore(space.microBatches[choice]);
+        CountBounds(own, /*wholeModelGroups=*/false).timesBefore(space.microBatches[choice]);
   }
   cases[choice] =
-      std::make_unique<MicroBatchCase>(evaluator, space.microBatches[choice], limits, ascents);
-  labels.setChoice(choice, cases[choice]->table);
-  return cases[choice]->bounds;
+      std::make_unique<MicroBatchCase>(own, space.microBatches[choice], limits, ascents);
 }
 
-/// Opens a case and returns whether its bound can beat the incumbent.
-bool LabelSearch::openCase(int choice) {
-  Bounds &bounds = addCase(choice);
-  if (SearchBudget(options).interrupted()) { // not all of its stages are there
-    cases[choice].reset();
-    return false;
+size_t LabelSearch::lanes() const {
+  return std::clamp<size_t>(mostStagesAtOnce / std::max<size_t>(space.stages(last + 1), 1), 1,
+                            mostAtOnce);
+}
+
+Evaluator &LabelSearch::evaluatorOf(size_t lane) {
+  if (lane == 0)
+    return evaluator;
+  while (others.size() < lane) {
+    others.push_back(std::make_unique<Evaluator>(evaluator.problem, space.positions));
+    others.back()->stages.costs.times.shareCostsWith(evaluator.stages.costs.times);
   }
-  if (coarser && options.uses(Method::WarmStart))
+  return *others[lane - 1];
+}
+
+/// Opens cases side by side and tightens their bounds; none where time is up, as not all of its
+/// stages are there.
+void LabelSearch::openAtOnce(ArrayRef<int> choices) {
+  std::vector<Evaluator *> own;
+  std::vector<int> near;
+  for (size_t i = 0; i < choices.size(); ++i) {
+    own.push_back(&evaluatorOf(i));
+    near.push_back(nearestKnown(choices[i]));
+  }
+  inParallel(choices.size(), options.threads, [&](size_t i) {
+    const int choice = choices[i];
+    addCase(choice, *own[i]);
+    if (SearchBudget(options).interrupted()) {
+      cases[choice].reset();
+      return;
+    }
+    startNear(choice, near[i]);
+    tightenCase(choice);
+  });
+  for (int choice : choices)
+    if (cases[choice])
+      labels.setChoice(choice, cases[choice]->table);
+}
+
+/// The multipliers with which a case begins: those of the search over fewer cuts, or of `near`.
+void LabelSearch::startNear(int choice, int near) {
+  if (!options.uses(Method::WarmStart))
+    return;
+  Bounds &bounds = cases[choice]->bounds;
+  if (coarser)
     bounds.startFrom(coarser->multipliersOf(choice), 1);
-  else if (int near = nearestKnown(choice); near >= 0 && options.uses(Method::WarmStart))
+  else if (near >= 0)
     bounds.startFrom(multipliersOf(near),
                      double(space.microBatches[near]) / space.microBatches[choice]);
-  return keepCase(choice);
 }
 
 /// The number of micro-batches nearest to this one whose multipliers are known; −1: none.
@@ -61,17 +99,31 @@ int LabelSearch::nearestKnown(int choice) const {
   return nearest;
 }
 
-/// Whether placements with so many micro-batches may beat the best plan, by bounds that are as
-/// tight as that plan and the clock allow.
-bool LabelSearch::keepCase(int choice) {
+/// Makes the bounds of a case as tight as the best plan and the clock allow.
+void LabelSearch::tightenCase(int choice) {
   Bounds &bounds = cases[choice]->bounds;
   std::optional<double> &tightFor = cases[choice]->tightFor;
   const bool mayBeTighter = !tightFor || (*tightFor > ofInterest() && bounds.root() < ofInterest());
-  if (mayBeTighter && !SearchBudget(options).interrupted()) {
-    bounds.tighten(timeLimit(), ofInterest());
-    tightFor = ofInterest();
-    offerPaths(choice);
-  }
+  if (!mayBeTighter || SearchBudget(options).interrupted())
+    return;
+  bounds.tighten(timeLimit(), ofInterest());
+  tightFor = ofInterest();
+}
+
+/// Tightens the bounds of all cases side by side, and keeps those that may beat the best plan.
+void LabelSearch::tightenOpenCases() {
+  std::vector<int> all;
+  for (size_t choice = 0; choice < cases.size(); ++choice)
+    if (cases[choice])
+      all.push_back(int(choice));
+  inParallel(all.size(), options.threads, [&](size_t i) { tightenCase(all[i]); });
+  for (int choice : all)
+    keepCase(choice);
+}
+
+/// Whether placements with so many micro-batches may beat the best plan.
+bool LabelSearch::keepCase(int choice) {
+  offerPaths(choice);
   return !dropCase(choice);
 }
 
@@ -112,18 +164,27 @@ const KnownMultipliers &LabelSearch::multipliersOf(int choice) const {
 /// time for.
 double LabelSearch::openCases() {
   double left = infinity;
-  for (auto [bound, choice] : CountBounds(evaluator, /*wholeModelGroups=*/false).inOrder()) {
-    const bool isOver =
-        bound >= cutoff() || work() > options.workLimit || SearchBudget(options).interrupted();
-    if (!isOver && openCase(choice) && !coarser && options.uses(Method::Beam))
-      beam(choice);
-    if (isOver || (!cases[choice] && SearchBudget(options).interrupted()))
-      left = std::min(left, bound);
-    report();
+  const auto order = CountBounds(evaluator, /*wholeModelGroups=*/false).inOrder();
+  for (size_t next = 0; next < order.size();) {
+    SmallVector<int, mostAtOnce> together;
+    const bool hasStart = coarser || (next > 0 && nearestKnown(order[next].second) >= 0);
+    const size_t begin = next, most = hasStart ? lanes() : 1;
+    for (; next < order.size() && together.size() < most; ++next)
+      if (order[next].first >= cutoff() || isOver())
+        left = std::min(left, order[next].first);
+      else
+        together.push_back(order[next].second);
+    openAtOnce(together);
+    for (int choice : together)
+      if (cases[choice] && keepCase(choice) && !coarser && options.uses(Method::Beam))
+        beam(choice);
+    for (size_t i = begin; i < next; ++i) {
+      if (!cases[order[i].second] && SearchBudget(options).interrupted())
+        left = std::min(left, order[i].first);
+      report();
+    }
   }
-  for (size_t choice = 0; choice < cases.size(); ++choice)
-    if (cases[choice])
-      keepCase(static_cast<int>(choice));
+  tightenOpenCases();
   return left;
 }
 
@@ -132,36 +193,37 @@ double LabelSearch::openCases() {
 void LabelSearch::sharpen(double workShare) {
   const SearchBudget budget(options, workShare);
   std::vector<char> isSharp(cases.size(), false);
-  for (size_t choice = 0; choice < cases.size(); ++choice)
-    if (cases[choice])
-      keepCase(static_cast<int>(choice));
+  tightenOpenCases();
   while (work() <= budget.left() && !budget.interrupted()) {
-    int least = leastCase(isSharp);
-    if (least < 0)
+    const std::vector<int> together = deciding(isSharp);
+    if (together.empty())
       break;
-    int64_t states = cases[least]->bounds.sharpen(timeLimit());
-    sharpened += states;
-    offerPaths(least);
-    isSharp[least] = dropCase(least) || states == 0;
+    std::vector<int64_t> states(together.size());
+    inParallel(together.size(), options.threads,
+               [&](size_t i) { states[i] = cases[together[i]]->bounds.sharpen(timeLimit()); });
+    for (size_t i = 0; i < together.size(); ++i) {
+      sharpened += states[i];
+      offerPaths(together[i]);
+      isSharp[together[i]] = dropCase(together[i]) || states[i] == 0;
+    }
     report();
   }
   boundAgain();
 }
 
-/// The number of micro-batches whose bound decides, of those that are not sharp; −1: none.
-int LabelSearch::leastCase(ArrayRef<char> isSharp) const {
-  int least = -1;
-  double leastBound = cutoff();
-  for (size_t choice = 0; choice < cases.size(); ++choice) {
-    if (!cases[choice] || (!isSharp.empty() && isSharp[choice]))
-      continue;
-    double bound = cases[choice]->bounds.root();
-    if (bound < leastBound) {
-      least = static_cast<int>(choice);
-      leastBound = bound;
-    }
-  }
-  return least;
+/// The numbers of micro-batches whose bounds decide, of those that are not sharp: the least ones,
+/// as many as are sharpened at a time, and none whose bound is far from the least.
+std::vector<int> LabelSearch::deciding(ArrayRef<char> isSharp) const {
+  std::vector<std::pair<double, int>> open;
+  for (size_t choice = 0; choice < cases.size(); ++choice)
+    if (cases[choice] && !isSharp[choice] && cases[choice]->bounds.root() < cutoff())
+      open.push_back({cases[choice]->bounds.root(), int(choice)});
+  std::sort(open.begin(), open.end());
+  std::vector<int> result;
+  for (auto [bound, choice] : open)
+    if (result.size() < mostAtOnce && bound <= (open.front().first + cutoff()) / 2)
+      result.push_back(choice);
+  return result;
 }
 
 /// Bounds the open labels as the bounds are now.

@@ -25,15 +25,14 @@ bool diverged(const std::vector<double> &multipliers) {
 } // namespace
 
 Lagrangian::Lagrangian(const Evaluator &evaluator, const StageTable &table, bool wholeModelGroups,
-                       Ascents &ascents)
+                       Ascents ascents)
     : evaluator(evaluator), microBatches(table.microBatches),
       positions(static_cast<int>(evaluator.space.positions.size())),
       types(static_cast<int>(evaluator.space.available.size())),
       costMatters(evaluator.problem.request.objective == Objective::Cost), paths(evaluator),
       places(evaluator.space), resources(evaluator),
       levels(evaluator, resources, paths, table.batch), timeLimit(infinity), costLimit(infinity),
-      solvedTime(infinity), solvedCost(infinity), ascents(ascents),
-      arcPaths(places, ascents.memory) {
+      solvedTime(infinity), solvedCost(infinity), ascents(ascents), arcPaths(places) {
   listChoices(table, wholeModelGroups);
 }
 
@@ -134,6 +133,7 @@ void Lagrangian::tighten(double newTimeLimit, double newCostLimit) {
   }
   dropSolved();
   splitDeciding();
+  arcPaths.forget();
   for (Interval &interval : intervals)
     rankChoices(interval);
   forgetChoices();

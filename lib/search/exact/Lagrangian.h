@@ -32,7 +32,7 @@ public:
   /// `wholeModelGroups`: whether groups that are for one-stage plans only count too. All but that
   /// outlive this.
   Lagrangian(const Evaluator &evaluator, const StageTable &table, bool wholeModelGroups,
-             Ascents &ascents);
+             Ascents ascents);
 
   /// Tightens the bounds where they are below the limits of interest: seconds of an iteration, and
   /// price · iteration in dollars per hour · seconds; either may be infinite.
@@ -140,7 +140,7 @@ private:
   bool started = false;
   KnownMultipliers known;
   bool isWarm = false; // they come from elsewhere
-  Ascents &ascents;
+  Ascents ascents;
   ArcPaths arcPaths;
   std::vector<Path> met;      // good ones, to be taken
   std::vector<unsigned> seen; // by choice: the listing that found it last

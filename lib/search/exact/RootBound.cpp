@@ -36,7 +36,6 @@ Expected<double> rootBound(Evaluator &evaluator, const std::optional<Placement> 
       slowest = evaluation->iteration.value();
   }
   const double reached = bound;
-  Ascents ascents;
   for (auto [least, choice] : CountBounds(evaluator, /*wholeModelGroups=*/true).inOrder()) {
     if (least >= bound)
       break;
@@ -45,7 +44,7 @@ Expected<double> rootBound(Evaluator &evaluator, const std::optional<Placement> 
       break;
     }
     StageTable table(evaluator, evaluator.space.microBatches[choice]);
-    Bounds bounds(evaluator, table, /*wholeModelGroups=*/true, ascents);
+    Bounds bounds(evaluator, table, /*wholeModelGroups=*/true, Ascents());
     bounds.tighten(slowest, reached);
     bound = std::min(bound, bounds.root());
   }

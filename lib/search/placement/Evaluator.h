@@ -26,12 +26,14 @@ struct PlacedStage {
     shares.clear();
     mode.reset();
   }
+  bool operator==(const PlacedStage &) const = default;
 };
 
 /// The decisions of a strategy. Stages in order of the layers, covering all of them.
 struct Placement {
   std::vector<PlacedStage> stages;
   int microBatches = 1;
+  bool operator==(const Placement &) const = default;
 };
 
 struct Evaluation {

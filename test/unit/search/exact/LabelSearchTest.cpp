@@ -48,6 +48,22 @@ std::optional<Placement> anyPlacement(const SearchSpace &space, std::mt19937_64 
   return placement;
 }
 
+/// Knows no more than one sample of each layer.
+class FailingCosts : public CostModel {
+public:
+  explicit FailingCosts(const CostModel &costs) : costs(costs) {}
+  llvm::Expected<LayerCost> price(const Layer &layer, const DeviceType &device,
+                                  Samples batch) const override {
+    if (batch == Samples(1))
+      return costs.price(layer, device, batch);
+    return Diagnostic(Diag::NoProfile, {"", 0, 0, layer.name})
+           << "no time on " << device.name << " for " << batch.value();
+  }
+
+private:
+  const CostModel &costs;
+};
+
 /// Figures of random placements that keep all limits: how many of their stages share a node.
 struct Followed {
   int labels = 0, shared = 0;
@@ -86,6 +102,50 @@ TEST(LabelSearch, noBoundOnTheWayToAPlacementIsAboveWhatItIsWorth) {
     followPlacements(llvm::cantFail(random.problem()), seed, followed);
   }
   EXPECT_GT(followed.labels, 5000);
+}
+
+TEST(LabelSearch, anyNumberOfThreadsFindsTheSame) {
+  int found = 0, manyCounts = 0;
+  for (int seed = 0; seed < 200; ++seed) {
+    test::RandomProblem random(seed);
+    const Problem problem = llvm::cantFail(random.problem());
+    std::vector<Solution> solutions;
+    for (int threads : {1, 2, 5}) {
+      Evaluator evaluator(problem, everyCut(problem));
+      SearchOptions options;
+      options.threads = threads;
+      options.workLimit = seed % 2 ? 200 : 1'000'000; // cut short, too
+      solutions.push_back(LabelSearch(evaluator, options).run());
+      ASSERT_FALSE(bool(evaluator.takeError()));
+      manyCounts += evaluator.space.microBatches.size() > 2;
+    }
+    for (const Solution &other : solutions) {
+      ASSERT_EQ(other.bound, solutions[0].bound) << seed;
+      ASSERT_EQ(other.termination, solutions[0].termination) << seed;
+      ASSERT_EQ(other.placement, solutions[0].placement) << seed;
+    }
+    found += solutions[0].placement.has_value();
+  }
+  EXPECT_GT(found, 100);
+  EXPECT_GT(manyCounts, 100);
+}
+
+TEST(LabelSearch, aFailureOfTheCostModelIsTheSameForAnyNumberOfThreads) {
+  test::RandomProblem random(1);
+  const Problem problem = llvm::cantFail(random.problem());
+  const FailingCosts costs(*problem.costs);
+  std::vector<std::string> messages;
+  for (int threads : {1, 5}) {
+    Problem failing = problem;
+    failing.costs = &costs;
+    Evaluator evaluator(failing, everyCut(failing));
+    SearchOptions options;
+    options.threads = threads;
+    LabelSearch(evaluator, options).run();
+    messages.push_back(llvm::toString(evaluator.takeError()));
+  }
+  EXPECT_NE(messages[0], "");
+  EXPECT_EQ(messages[0], messages[1]);
 }
 
 TEST(LabelSearch, likewiseWhereNeighboursFillNodesTogether) {

@@ -1,0 +1,14 @@
+// Independent pieces of work on several threads.
+#pragma once
+
+#include "llvm/ADT/STLFunctionalExtras.h"
+
+#include <cstddef>
+
+namespace heterplan {
+
+/// Calls `work` for each of 0..count-1 on at most `threads` threads, that of the caller among them,
+/// and returns when all are done. With one thread they are called in order.
+void inParallel(size_t count, int threads, llvm::function_ref<void(size_t)> work);
+
+} // namespace heterplan

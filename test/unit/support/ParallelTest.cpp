@@ -1,0 +1,24 @@
+#include "support/Parallel.h"
+
+#include "gtest/gtest.h"
+
+#include <atomic>
+#include <vector>
+
+using namespace heterplan;
+
+TEST(Parallel, eachPieceIsDoneOnce) {
+  for (int threads : {1, 3, 16})
+    for (size_t count : {0, 1, 2, 50}) {
+      std::vector<std::atomic<int>> done(count);
+      inParallel(count, threads, [&](size_t i) { ++done[i]; });
+      for (const std::atomic<int> &times : done)
+        EXPECT_EQ(times, 1);
+    }
+}
+
+TEST(Parallel, oneThreadWorksInOrder) {
+  std::vector<size_t> order;
+  inParallel(4, 1, [&](size_t i) { order.push_back(i); });
+  EXPECT_EQ(order, (std::vector<size_t>{0, 1, 2, 3}));
+}
