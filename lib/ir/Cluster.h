@@ -174,6 +174,8 @@ struct Cluster {
   Link network; // between nodes, and between zones
   std::vector<Zone> zones;
   std::vector<PlaceLink> links; // of two that fit, the first one counts
+  /// Devices that each device stands for, which share every layer (cost/ShardGroups.h).
+  int shardDegree = 1;
 
   /// Index of the device type called `name`, or -1; of the first where several node classes are.
   int typeIndex(llvm::StringRef name) const;

@@ -1,5 +1,6 @@
 #include "ir/LayerGraph.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
 
 #include <algorithm>
@@ -40,6 +41,29 @@ Error verifyTables(const Layer &layer, const Location &place) {
     return Diagnostic(Diag::InvalidLayerGraph, place)
            << "the tables of layer '" << layer.name << "' have " << layer.tableBytes().value()
            << " bytes, more than its parameters";
+  return Error::success();
+}
+
+bool isCollective(const LayerCollective &each) {
+  return each.collective != ShardCollective::None && each.count > 0 &&
+         isSize(each.bytesPerSample) && isSize(each.fixedBytes);
+}
+
+/// Collectives stand between shards.
+Error verifyCollectives(const LayerGraph &graph) {
+  if (graph.shardDegree < 1 || graph.shardDegree > mostShards)
+    return Diagnostic(Diag::InvalidLayerGraph, at("shardDegree"))
+           << "a shard degree of " << graph.shardDegree << "; accepted is 1 to " << mostShards;
+  for (size_t i = 0; i < graph.layers.size(); ++i) {
+    const Layer &layer = graph.layers[i];
+    bool holds = all_of(layer.shardCollectives, isCollective) &&
+                 (layer.shardCollectives.empty() || graph.shardDegree > 1);
+    if (!holds)
+      return Diagnostic(Diag::InvalidLayerGraph, at("layers[" + std::to_string(i) + "]"))
+             << "the collectives of layer '" << layer.name
+             << "' need a kind, a count, sizes that are not negative, and a 'shardDegree' above 1 "
+                "of the layers file";
+  }
   return Error::success();
 }
 
@@ -124,6 +148,8 @@ TableRows Layer::lookups() const {
 Error LayerGraph::verify() const {
   if (layers.empty())
     return Diagnostic(Diag::InvalidLayerGraph, at("layers")) << "the model has no layers";
+  if (Error error = verifyCollectives(*this))
+    return error;
   StringMap<int> layerNames, tensorNames;
   for (int i = 0; i < size(); ++i) {
     if (Error error = verifyLayer(layers[i], i))
@@ -262,6 +288,10 @@ LayerGraph underAutocast(LayerGraph graph) {
     if (layer.autocast) {
       layer.activationBytes = layer.autocast->activations;
       layer.workspaceBytes = layer.autocast->workspace;
+      for (LayerCollective &each : layer.shardCollectives) { // of activations in 16 bits
+        each.bytesPerSample = each.bytesPerSample * 0.5;
+        each.fixedBytes = each.fixedBytes * 0.5;
+      }
     }
   return graph;
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "ir/Graph.h"
+#include "ir/sharding/ShardCollective.h"
 #include "support/Diagnostic.h"
 #include "support/Units.h"
 
@@ -118,6 +119,8 @@ struct Layer {
   /// The kernels of its operators; empty in hand-written files: one of the layer's kind.
   std::vector<KernelWork> kernels;
   std::optional<AutocastMemory> autocast; // absent: as in fp32
+  /// Among the devices that share the layer (LayerGraph::shardDegree).
+  std::vector<LayerCollective> shardCollectives;
   bool operator==(const Layer &) const = default;
 
   Bytes tableBytes() const;
@@ -127,6 +130,9 @@ struct Layer {
   TableRows lookups() const;
   Bytes lookupBytes() const { return lookups().bytes; }
 };
+
+/// Most devices that share a layer.
+constexpr int mostShards = 1024;
 
 /// A value that flows from one layer to others. Graph inputs are not listed: every stage can read
 /// them from the data loader.
@@ -171,6 +177,8 @@ struct LayerGraph {
   std::vector<Layer> layers;
   std::vector<LayerTensor> tensors;
   std::vector<std::string> notes; // what the importer had to assume
+  /// Devices that share every layer (tensor parallelism): figures are those of one of them.
+  int shardDegree = 1;
 
   bool operator==(const LayerGraph &) const = default;
   int size() const { return static_cast<int>(layers.size()); }

@@ -76,6 +76,15 @@ void writeLayer(const Layer &layer, v1::Layer &form) {
     form.set_autocast_activation_bytes(layer.autocast->activations.value());
     form.set_autocast_workspace_bytes(layer.autocast->workspace.value());
   }
+  for (const LayerCollective &each : layer.shardCollectives) {
+    v1::LayerCollective &collective = *form.add_shard_collectives();
+    collective.set_collective(nameOf(each.collective));
+    if (each.backward)
+      collective.set_backward(true);
+    collective.set_count(double(each.count));
+    collective.set_bytes_per_sample(each.bytesPerSample.value());
+    collective.set_fixed_bytes(each.fixedBytes.value());
+  }
   if (layer.inPassAllReduces == 0)
     return;
   form.set_in_pass_all_reduces(double(layer.inPassAllReduces));
@@ -91,6 +100,18 @@ SparseTable readTable(const v1::SparseTable &form, const Twine &place, NameReade
   if (!form.type().empty())
     table.type = names.named<DataType>(form.type(), dataTypeCount, place + ".type");
   return table;
+}
+
+LayerCollective readCollective(const v1::LayerCollective &form, const Twine &place,
+                               NameReader &names) {
+  LayerCollective each;
+  each.collective =
+      names.named<ShardCollective>(form.collective(), shardCollectiveCount, place + ".collective");
+  each.backward = form.backward();
+  each.count = int64_t(form.count());
+  each.bytesPerSample = Bytes(form.bytes_per_sample());
+  each.fixedBytes = Bytes(form.fixed_bytes());
+  return each;
 }
 
 Layer readLayer(const v1::Layer &form, const std::string &place, NameReader &names) {
@@ -117,6 +138,9 @@ Layer readLayer(const v1::Layer &form, const std::string &place, NameReader &nam
   if (form.has_autocast_activation_bytes() || form.has_autocast_workspace_bytes())
     layer.autocast = {Bytes(form.autocast_activation_bytes()),
                       Bytes(form.autocast_workspace_bytes())};
+  for (int i = 0; i < form.shard_collectives_size(); ++i)
+    layer.shardCollectives.push_back(readCollective(
+        form.shard_collectives(i), place + ".shardCollectives[" + Twine(i) + "]", names));
   layer.inPassAllReduces = int64_t(form.in_pass_all_reduces());
   layer.inPassAllReduceBytes = Bytes(form.in_pass_all_reduce_bytes());
   return layer;
@@ -186,6 +210,8 @@ std::string toJson(const LayerGraph &graph) {
     writeTensor(tensor, graph, *form.add_tensors());
   for (const std::string &note : graph.notes)
     form.add_notes(note);
+  if (graph.shardDegree > 1)
+    form.set_shard_degree(graph.shardDegree);
   return printMessage(form);
 }
 
@@ -210,6 +236,8 @@ Expected<LayerGraph> parseLayerGraph(StringRef text, StringRef path) {
       return tensor.takeError();
     graph.tensors.push_back(std::move(*tensor));
   }
+  if (form.has_shard_degree())
+    graph.shardDegree = int(form.shard_degree());
   graph.notes.assign(form.notes().begin(), form.notes().end());
   if (Error error = names.take())
     return error;

@@ -95,3 +95,38 @@ def test_memory_is_that_of_a_hand_calculation(planned):
     tensors = slices + gathered + gradients + inputs + activations + WORKSPACE
     assert stage["memoryBytes"] == pytest.approx(process["constantBytes"] + process["factor"] * tensors, rel=0.01)
     assert stage["gatherSeconds"] == pytest.approx(sum(weights.values()) * 7 / 8 / 24e9, rel=0.05)
+
+
+def shared(degree: int, collectives: bool = True) -> dict:
+    """The layers of one of `degree` devices that share every layer: attention and MLP sum their results."""
+    model = llama() | {"shardDegree": degree}
+    for each in model["layers"]:
+        for figure in ("parameterBytes", "activationBytes", "workspaceBytes", "forwardFlops", "backwardFlops"):
+            each[figure] = each[figure] // degree
+        if collectives and each["name"].startswith(("attention", "mlp")):
+            each["shardCollectives"] = [
+                {"collective": "all-reduce", "backward": backward, "count": 1, "bytesPerSample": HIDDEN}
+                for backward in (False, True)
+            ]
+    return model
+
+
+def test_devices_that_share_every_layer_hold_it(planned, tmp_path: Path):
+    """Tensor parallelism: one replica of eight devices, and two rings a block in each pass."""
+    plans = []
+    for collectives in (True, False):
+        (tmp_path / "llama.layers.json").write_text(json.dumps(shared(8, collectives)))
+        plans.append(planned("--micro-batches", "8", "--recompute", "never"))
+    plan, free = plans
+    (stage,) = plan["stages"]
+    assert stage["shardDegree"] == 8 and [len(each["devices"]) for each in stage["replicas"]] == [8]
+    assert all(check["holds"] for check in plan["checks"])
+    ring = 2 * 7 / 8 * HIDDEN / 24e9 + 14 * 10e-6
+    rings = plan["iterationSeconds"] - free["iterationSeconds"]
+    assert rings == pytest.approx(8 * 2 * 2 * BLOCKS * ring, rel=1e-6)
+    (process,) = plan["deviceMemory"]
+    parameters = sum(each["parameterBytes"] for each in llama()["layers"]) / 8
+    activations = sum(each["activationBytes"] for each in llama()["layers"]) / 8
+    # Gradients and two moments beside the parameters, rounded parameters, and a new gradient with its square.
+    tensors = 4.5 * parameters + activations + WORKSPACE / 8 + 2 * MLP / 8
+    assert stage["memoryBytes"] == pytest.approx(process["constantBytes"] + process["factor"] * tensors, rel=0.01)

@@ -9,6 +9,7 @@
 #include "PlanText.h"
 #include "PlanWriting.h"
 #include "ProfileText.h"
+#include "TensorParallel.h"
 
 #include "search/LimitShares.h"
 #include "search/Pareto.h"
@@ -123,6 +124,9 @@ Expected<ExitStatus> reportInfeasible(const Inputs &inputs, const CompileOptions
   Expected<Explanation> explanation = explain(inputs.problem, solve, prove, explaining);
   if (!explanation)
     return explanation.takeError();
+  if (int degree = inputs.problem.cluster.shardDegree; degree > 1)
+    errs() << "note: each device of the answer stands for " << degree
+           << " devices that share every layer\n";
   if (options.json)
     writeInfeasible(outs(), *explanation, searched.value_or(SearchedSpace()));
   else
@@ -172,7 +176,7 @@ Expected<ExitStatus> finish(Plan &plan, const Inputs &inputs, const CompileOptio
   printNotes(inputs, options);
   warnOfMixedVendors(plan, inputs.problem.cluster);
   printInferred(plan, inputs.problem, *inputs.costs.inferred);
-  showPlan(plan, options, &*limits);
+  showPlan(plan, inputs.problem.cluster.shardDegree, options, &*limits);
   if (!options.json) {
     printAlternatives(outs(), plan, *alternatives);
     printNext(options);
@@ -252,12 +256,106 @@ Expected<ExitStatus> compileParetoFront(const Inputs &inputs, const CompileOptio
     return exitDone;
   }
   printParetoFront(outs(), front);
-  showPlan(chosen, options, &*limits);
+  showPlan(chosen, inputs.problem.cluster.shardDegree, options, &*limits);
   printNext(options);
   return exitDone;
 }
 
+/// A search for plans of one degree of tensor parallelism.
+struct TriedDegree {
+  CompileOptions options;
+  Inputs inputs;
+  SearchOutcome outcome;
+
+  bool isBetterThan(const std::optional<TriedDegree> &other) const {
+    if (!outcome.plan || !other || !other->outcome.plan)
+      return outcome.plan.has_value();
+    double own = outcome.plan->objectiveValue, best = other->outcome.plan->objectiveValue;
+    return inputs.problem.request.objective == Objective::Throughput ? own > best : own < best;
+  }
+};
+
+/// The bound on the plans of all degrees.
+struct AllDegrees {
+  double bound = 0;
+  bool isBounded = true; // every search has proven a bound, or that there is no plan
+
+  void add(const SearchOutcome &outcome, Objective objective) {
+    if (!outcome.plan) {
+      isBounded &= outcome.isProven();
+      return;
+    }
+    double own = outcome.plan->lowerBound;
+    isBounded &= own > 0;
+    bool maximise = objective == Objective::Throughput;
+    bound = bound == 0 ? own : maximise ? std::max(bound, own) : std::min(bound, own);
+  }
+  void state(Plan &plan) const {
+    plan.lowerBound = isBounded ? bound : 0;
+    plan.gap = isBounded ? std::abs(plan.objectiveValue - bound) / plan.objectiveValue : 1;
+    plan.optimal = plan.optimal && isBounded && plan.lowerBound == plan.objectiveValue;
+  }
+};
+
+/// Degree 1 must work; a model or a cluster may have no other.
+Expected<std::optional<TriedDegree>> tryDegree(const CompileOptions &options, int degree,
+                                               const Deadline &deadline) {
+  TriedDegree tried{options, {}, {}};
+  tried.options.tensorParallel = std::to_string(degree);
+  Expected<Inputs> inputs = readInputs(tried.options);
+  if (!inputs && degree == 1)
+    return inputs.takeError();
+  if (!inputs) {
+    errs() << "note: no plans of " << degree
+           << " devices that share layers: " << toText(inputs.takeError()) << '\n';
+    return std::nullopt;
+  }
+  tried.inputs = std::move(*inputs);
+  tried.inputs.searching.deadline = deadline;
+  Expected<SearchOutcome> outcome = plan(tried.inputs, tried.options);
+  if (!outcome)
+    return outcome.takeError();
+  tried.outcome = std::move(*outcome);
+  return tried;
+}
+
+/// The best plan of all degrees; the time limit is for all of them, what is left shared evenly.
+Expected<ExitStatus> compileAnyDegree(const CompileOptions &options) {
+  if (Error error = checkBesideShards(options))
+    return error;
+  Expected<Cluster> cluster = readWholeCluster(options.costs.cluster);
+  if (!cluster)
+    return cluster.takeError();
+  std::vector<int> degrees = degreesOf(*cluster);
+  CompileOptions first = options;
+  first.tensorParallel = "1";
+  Expected<Inputs> whole = readInputs(first);
+  if (!whole)
+    return whole.takeError();
+  const Deadline deadline = deadlineOfSearches(whole->searching.deadline, whole->problem);
+  std::optional<TriedDegree> best;
+  AllDegrees all;
+  for (size_t i = 0; i < degrees.size() && !interrupted; ++i) {
+    auto tried = tryDegree(options, degrees[i], deadline.part(1.0 / double(degrees.size() - i)));
+    if (!tried)
+      return tried.takeError();
+    if (!*tried)
+      break;
+    all.add((*tried)->outcome, whole->problem.request.objective);
+    if (i == 0 || (*tried)->isBetterThan(best))
+      best = std::move(**tried);
+  }
+  if (!best->outcome.plan && interrupted)
+    return interruptedEarly();
+  if (!best->outcome.plan)
+    return reportInfeasible(best->inputs, best->options, best->outcome.work, &best->outcome);
+  all.state(*best->outcome.plan);
+  return finish(*best->outcome.plan, best->inputs, best->options);
+}
+
 Expected<ExitStatus> compile(const CompileOptions &options) {
+  if (options.tensorParallel == "auto")
+    return compileAnyDegree(options);
   Expected<Inputs> inputs = readInputs(options);
   if (!inputs)
     return inputs.takeError();

@@ -324,6 +324,11 @@ void addRequestOptions(CLI::App &command, CompileOptions &options) {
 void addCompileOptions(CLI::App &command, CompileOptions &options) {
   addArgument(command, "MODEL", options.model, "a .onnx or .layers.json file");
   addRequestOptions(command, options);
+  beginGroup(command, "Parallelism");
+  addText(command, "--tensor-parallel", options.tensorParallel, "N|auto",
+          "each replica is N devices of a node that share every layer (1), or the best of 1, 2, 4, "
+          "...; plans of N > 1 cannot be run yet");
+  beginGroup(command, "Search");
   addText(command, "--alternatives", options.alternatives, "K",
           "search for other plans too (without a device type, on one type, one stage, a pipeline, "
           "half of the devices) and keep the best K in DIR/alternatives (0)");

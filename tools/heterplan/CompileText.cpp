@@ -102,7 +102,8 @@ void printNext(const CompileOptions &options) {
     for (const std::string &value : *values)
       outs() << ' ' << option << " '" << value << "'";
   outs() << '\n';
-  if (StringRef(options.model).endswith(".onnx"))
+  bool divides = !options.tensorParallel.empty() && options.tensorParallel != "1";
+  if (StringRef(options.model).endswith(".onnx") && !divides) // nothing runs shards yet
     outs() << "  heterplan run " << directory << " --steps 3\n";
 }
 

@@ -103,6 +103,8 @@ Expected<Inputs> readInputs(EvaluateOptions &options) {
   Expected<PlanningInputs> planning = readPlanningInputs(options.compiling, *request);
   if (!planning)
     return planning.takeError();
+  if (planning->problem.cluster.shardDegree > 1)
+    return notSupported("evaluate of layers that devices share");
   return Inputs{std::move(plan), std::move(*planning)};
 }
 

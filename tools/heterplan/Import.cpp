@@ -18,8 +18,6 @@ using namespace llvm;
 
 namespace {
 
-constexpr int64_t mostShards = 1024;
-
 struct ImportCommand {
   std::string model, output, batch, tensorParallel, format = "text";
   ModelOptions reading;
@@ -111,7 +109,7 @@ enum Format : size_t { formatText, formatJson, formatDot };
 void show(const Model &model, const Shards &shards, size_t format, int64_t batch,
           const ImportCommand &command) {
   if (format == formatJson)
-    outs() << toJson(model.layers);
+    outs() << toJson(shards ? shards->layers : model.layers);
   else if (format == formatDot)
     printLayersDot(outs(), model.layers);
   else if (command.json)
@@ -121,7 +119,7 @@ void show(const Model &model, const Shards &shards, size_t format, int64_t batch
 }
 
 /// The layers of a shard, if they are asked for.
-Expected<Shards> shardsOf(const Model &model, int64_t batch, const ImportCommand &command) {
+Expected<Shards> shardsOf(const Model &model, const ImportCommand &command) {
   if (command.tensorParallel.empty())
     return std::nullopt;
   Expected<int64_t> degree =
@@ -134,7 +132,7 @@ Expected<Shards> shardsOf(const Model &model, int64_t batch, const ImportCommand
               "file";
   if (model.graph->nodes.empty())
     return usageError("--tensor-parallel") << "the model has no operators to divide";
-  return shardLayers(*model.graph, model.layers, int(*degree), batch);
+  return shardLayers(*model.graph, model.layers, int(*degree));
 }
 
 Expected<ExitStatus> import(const ImportCommand &command) {
@@ -149,11 +147,12 @@ Expected<ExitStatus> import(const ImportCommand &command) {
   Expected<Model> model = readModel(command.model, reading);
   if (!model)
     return model.takeError();
-  Expected<Shards> shards = shardsOf(*model, *batch, command);
+  Expected<Shards> shards = shardsOf(*model, command);
   if (!shards)
     return shards.takeError();
   if (!command.output.empty())
-    if (Error error = writeFile(command.output, toJson(model->layers)))
+    if (Error error =
+            writeFile(command.output, toJson(*shards ? (*shards)->layers : model->layers)))
       return error;
   show(*model, *shards, *format, *batch, command);
   return exitDone;

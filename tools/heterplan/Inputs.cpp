@@ -4,12 +4,15 @@
 #include "Hints.h"
 #include "Options.h"
 #include "ProfileText.h"
+#include "TensorParallel.h"
 
 #include "cost/Catalogue.h"
 #include "cost/DeviceSpeed.h"
 #include "cost/ProfiledModel.h"
 #include "cost/Roofline.h"
+#include "cost/ShardGroups.h"
 #include "ir/NodeClasses.h"
+#include "ir/PlanShards.h"
 #include "ir/onnx/Importer.h"
 #include "ir/onnx/group/Grouping.h"
 #include "support/Suggestion.h"
@@ -319,6 +322,13 @@ Expected<CostInputs> readCosts(const CostOptions &options, const LayerGraph &gra
     warnOfMissingUnits(inputs.cluster, measured, precision);
   inputs.measured->applyLinks(inputs.cluster);
   inputs.measured->applyMemory(inputs.cluster);
+  Cluster devices = inputs.cluster;
+  if (graph.shardDegree > 1) {
+    Expected<Cluster> groups = shardGroups(std::move(inputs.cluster), graph.shardDegree);
+    if (!groups)
+      return groups.takeError();
+    inputs.cluster = std::move(*groups);
+  }
   inputs.cluster = separateNodeClasses(std::move(inputs.cluster));
   inputs.roofline = std::make_unique<RooflineModel>(optimizer, precision, format);
   inputs.inferred = std::make_unique<LayerRegression>(*inputs.measured, graph);
@@ -326,6 +336,10 @@ Expected<CostInputs> readCosts(const CostOptions &options, const LayerGraph &gra
       *inputs.measured, graph.model, options.requireMeasured ? nullptr : inputs.roofline.get(),
       inputs.inferred.get());
   inputs.model = std::make_unique<SpeedModel>(*inputs.ofTypes);
+  if (graph.shardDegree > 1) {
+    inputs.ofShards = std::move(inputs.model);
+    inputs.model = std::make_unique<ShardedModel>(*inputs.ofShards, devices, graph.shardDegree);
+  }
   return inputs;
 }
 
@@ -351,9 +365,15 @@ Expected<PlanInputs> readPlanInputs(StringRef planPath, StringRef modelPath,
   Expected<Plan> plan = readPlanAt(planPath);
   if (!plan)
     return plan.takeError();
+  const int degree = shardDegreeOf(*plan);
+  plan = withShardGroups(std::move(*plan));
+  if (!plan)
+    return plan.takeError();
   Expected<Model> model = readModel(modelPath, reading);
   if (!model)
     return model.takeError();
+  if (Error error = divideLayers(*model, degree))
+    return error;
   if (isHalf(plan->precision))
     model->layers = underAutocast(std::move(model->layers));
   Expected<CostInputs> costs =

@@ -65,6 +65,7 @@ struct CostInputs {
   std::unique_ptr<LayerRegression> inferred; // likewise
   std::unique_ptr<CostModel> roofline;       // likewise
   std::unique_ptr<CostModel> ofTypes;        // likewise
+  std::unique_ptr<CostModel> ofShards;       // likewise, if devices share layers
   std::unique_ptr<CostModel> model;
 };
 
@@ -81,7 +82,8 @@ llvm::Expected<CostInputs> readCosts(const CostOptions &options, const LayerGrap
 /// The plan at `path`, a file or its directory. A model in its place is an error of usage.
 llvm::Expected<Plan> readPlanAt(llvm::StringRef path);
 
-/// A plan with what it was made of.
+/// A plan with what it was made of. If devices share layers, the plan, the layers and the cluster
+/// are those of groups of devices (PlanShards.h).
 struct PlanInputs {
   Plan plan;
   LayerGraph graph;

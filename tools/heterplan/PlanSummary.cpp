@@ -2,6 +2,7 @@
 
 #include "PlanText.h"
 #include "Table.h"
+#include "TensorParallel.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -116,6 +117,8 @@ std::string limitText(const Plan &plan, const PlanLimits &limits) {
 
 void printSummary(raw_ostream &os, const Plan &plan, const PlanLimits &limits) {
   printFact(os, "plan", plan.model + " on " + plan.cluster + ": " + allDevicesText(plan));
+  if (std::string text = shardDegreeText(plan); !text.empty())
+    printFact(os, "layers", text);
   printFact(os, plan.objective == Objective::Throughput ? "throughput" : nameOf(plan.objective),
             objectiveFact(plan));
   if (plan.objective != Objective::Throughput)

@@ -4,6 +4,7 @@
 #include "MemoryText.h"
 #include "PlanSummary.h"
 #include "Table.h"
+#include "TensorParallel.h"
 
 #include "ir/MicroBatches.h"
 #include "ir/StageGraph.h"
@@ -371,6 +372,8 @@ void printPlan(raw_ostream &os, const Plan &plan, ChecksShown checks) {
   printFacts(os, plan);
   if (checks == ChecksShown::Summary)
     printFact(os, "checks", checksSummary(plan.checks));
+  if (std::string text = shardDegreeText(plan); !text.empty())
+    printFact(os, "layers", text);
   os << '\n';
   printStages(os, plan);
   printTables(os, plan);

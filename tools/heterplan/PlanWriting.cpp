@@ -5,6 +5,7 @@
 
 #include "codegen/Resources.h"
 #include "cost/Simulator.h"
+#include "ir/PlanShards.h"
 #include "search/verify/Binding.h"
 #include "search/verify/Checker.h"
 
@@ -23,14 +24,15 @@ Error heterplan::writePlan(const Plan &plan, const PlanningInputs &inputs,
   Expected<Simulation> simulation = simulate(*program);
   if (!simulation)
     return simulation.takeError();
-  Package package{plan,
+  const Plan written = withShardDevices(plan, problem.cluster.shardDegree);
+  Package package{written,
                   problem.graph,
                   *program,
                   simulation->timeline,
                   inputs.graph ? &*inputs.graph : nullptr,
                   *runtime,
                   beside.front,
-                  &problem.cluster,
+                  problem.cluster.shardDegree == 1 ? &problem.cluster : nullptr,
                   beside.alternatives,
                   beside.limits};
   package.threads = inputs.searching.threads;
@@ -43,8 +45,9 @@ Error heterplan::writePlan(const Plan &plan, const PlanningInputs &inputs,
   return writePackage(options.directory, package, options.force);
 }
 
-void heterplan::showPlan(const Plan &plan, const CompileOptions &options,
+void heterplan::showPlan(const Plan &grouped, int shardDegree, const CompileOptions &options,
                          const PlanLimits *limits) {
+  const Plan plan = withShardDevices(grouped, shardDegree);
   if (options.json)
     outs() << toJson(plan);
   else if (options.verbose || !limits)
@@ -79,7 +82,7 @@ Expected<bool> heterplan::passesChecks(Plan &plan, const PlanningInputs &inputs,
     return failed.takeError();
   if (!*failed)
     return true;
-  showPlan(plan, options);
+  showPlan(plan, inputs.problem.cluster.shardDegree, options);
   errs() << "heterplan: internal error: the plan fails its check '" << *failed
          << "'; nothing is written; please report it with the model and the cluster\n";
   return false;

@@ -23,8 +23,10 @@ struct Beside {
 llvm::Error writePlan(const Plan &plan, const PlanningInputs &inputs, const CompileOptions &options,
                       const Beside &beside);
 
-/// Prints `plan`: as JSON, with every fact, or as a summary if its `limits` are known.
-void showPlan(const Plan &plan, const CompileOptions &options, const PlanLimits *limits = nullptr);
+/// Prints a plan, each device of which stands for `shardDegree` devices that share layers: as JSON,
+/// with every fact, or as a summary if its `limits` are known.
+void showPlan(const Plan &grouped, int shardDegree, const CompileOptions &options,
+              const PlanLimits *limits = nullptr);
 
 /// The limits of `plan` under its inputs.
 llvm::Expected<PlanLimits> limitsOf(const Plan &plan, const PlanningInputs &inputs);

@@ -1,6 +1,7 @@
 #include "PlanningInputs.h"
 
 #include "Options.h"
+#include "TensorParallel.h"
 
 #include "cost/KernelModel.h"
 #include "ir/Trainability.h"
@@ -61,6 +62,20 @@ Expected<Request> wholeRuns(Request request) {
   return request;
 }
 
+/// Layers are divided as asked for, or as a layers file has them.
+Error divideLayers(Model &model, const CompileOptions &options) {
+  Expected<int> degree = options.tensorParallel.empty()
+                             ? Expected<int>(model.layers.shardDegree)
+                             : readTensorParallel(options.tensorParallel);
+  if (!degree)
+    return degree.takeError();
+  if (*degree == 1 && model.layers.shardDegree == 1)
+    return Error::success();
+  if (Error error = checkBesideShards(options))
+    return error;
+  return divideLayers(model, *degree);
+}
+
 Error checkGraph(const Graph &graph, StringRef path, const ModelOptions &reading) {
   if (!isWhole(reading)) {
     if (!hasBatch(graph))
@@ -73,6 +88,17 @@ Error checkGraph(const Graph &graph, StringRef path, const ModelOptions &reading
   return checkTrainable(graph, path);
 }
 } // namespace
+
+Error checkBesideShards(const CompileOptions &options) {
+  for (auto [option, isGiven] : {std::pair("--pareto", options.pareto),
+                                 {"--alternatives", !options.alternatives.empty()},
+                                 {"--without", !options.without.empty()},
+                                 {"--background", !options.background.empty()},
+                                 {"--max-devices", !options.deviceLimits.empty()}})
+    if (isGiven)
+      return usageError(option) << "it is not supported with --tensor-parallel";
+  return Error::success();
+}
 
 Expected<PlanningInputs> readPlanningInputs(const CompileOptions &options, const Request &stated) {
   Request request = stated;
@@ -93,6 +119,8 @@ Expected<PlanningInputs> readPlanningInputs(const CompileOptions &options, const
       return whole.takeError();
     request = std::move(*whole);
   }
+  if (Error error = divideLayers(*model, options))
+    return error;
   if (isHalf(request.precision))
     model->layers = underAutocast(std::move(model->layers));
   Expected<Cluster> cluster = readWholeCluster(options.costs.cluster);

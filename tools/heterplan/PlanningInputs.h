@@ -23,4 +23,7 @@ struct PlanningInputs {
 llvm::Expected<PlanningInputs> readPlanningInputs(const CompileOptions &options,
                                                   const Request &request);
 
+/// Refuses options that are not supported with --tensor-parallel.
+llvm::Error checkBesideShards(const CompileOptions &options);
+
 } // namespace heterplan

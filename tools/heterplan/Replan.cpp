@@ -6,6 +6,7 @@
 #include "RequestOfPlan.h"
 #include "Table.h"
 
+#include "ir/PlanShards.h"
 #include "search/Assess.h"
 #include "search/StateMoves.h"
 #include "search/placement/PlanBuilder.h"
@@ -282,6 +283,8 @@ Expected<PlanningInputs> readInputs(const Plan &before, ReplanOptions &options) 
   Expected<Request> request = readRequest(options.compiling);
   if (!request)
     return request.takeError();
+  if (shardDegreeOf(before) > 1)
+    return notSupported("replan of plans whose devices share layers");
   if (before.schedule == Schedule::Burst || request->schedule == ScheduleChoice::Burst)
     return notSupported("replan of bursts");
   completeSets(before, *request);
@@ -454,7 +457,7 @@ Expected<ExitStatus> replan(ReplanOptions options) {
     writeJson(**found, *horizon);
     return exitDone;
   }
-  showPlan(chosen, options.compiling, &*limits);
+  showPlan(chosen, 1, options.compiling, &*limits);
   printText(*before, **found, *horizon);
   if (!options.compiling.directory.empty())
     outs() << "\nwrote " << options.compiling.directory << "; next:\n  heterplan run "

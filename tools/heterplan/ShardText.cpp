@@ -14,10 +14,6 @@ namespace heterplan {
 
 namespace {
 
-Bytes sizeOf(const LayerCollective &each, int64_t batch) {
-  return each.bytesPerSample * double(batch) + each.fixedBytes;
-}
-
 /// "2 all-reduces, 1.5 MiB".
 std::string collectiveText(ArrayRef<LayerCollective> collectives, bool backward, int64_t batch) {
   std::vector<std::string> texts;
@@ -26,7 +22,7 @@ std::string collectiveText(ArrayRef<LayerCollective> collectives, bool backward,
       continue;
     std::string count = each.count > 1 ? std::to_string(each.count) + " " : "";
     texts.push_back(count + nameOf(each.collective) + (each.count > 1 ? "s " : " ") +
-                    readable(sizeOf(each, batch)));
+                    readable(each.bytes(Samples(batch))));
   }
   return texts.empty() ? "-" : join(texts, ", ");
 }
@@ -39,8 +35,8 @@ std::string partText(Flops part, Flops whole) {
 /// Adds the collectives of all layers.
 std::vector<LayerCollective> totalOf(const ShardedLayers &sharded) {
   std::vector<LayerCollective> total;
-  for (const auto &collectives : sharded.collectives)
-    for (const LayerCollective &each : collectives) {
+  for (const Layer &layer : sharded.layers.layers)
+    for (const LayerCollective &each : layer.shardCollectives) {
       auto found = find_if(total, [&](const LayerCollective &known) {
         return known.collective == each.collective && known.backward == each.backward;
       });
@@ -62,7 +58,7 @@ public:
 
   void layer(int index, StringRef indent = "") {
     const Layer &layer = sharded.layers.layers[index];
-    ArrayRef<LayerCollective> collectives = sharded.collectives[index];
+    ArrayRef<LayerCollective> collectives = layer.shardCollectives;
     table.row({indent.str() + shortened(layer.name),
                partText(layer.forwardFlops, whole.layers[index].forwardFlops),
                readable(layer.parameterBytes), readable(layer.activationBytes * double(batch)),
@@ -103,7 +99,7 @@ void writeCollectives(JsonWriter &json, ArrayRef<LayerCollective> collectives, i
         json.attribute("pass", each.backward ? "backward" : "forward");
         json.attribute("collective", nameOf(each.collective));
         json.attribute("count", each.count);
-        json.attribute("bytes", sizeOf(each, batch).value());
+        json.attribute("bytes", each.bytes(Samples(batch)).value());
       });
   });
 }
@@ -151,7 +147,7 @@ void writeShards(JsonWriter &json, const ShardedLayers &sharded, int64_t batch) 
           const Layer &layer = sharded.layers.layers[i];
           json.attribute("name", layer.name);
           facts(layer.forwardFlops, layer.parameterBytes, layer.activationBytes);
-          writeCollectives(json, sharded.collectives[i], batch);
+          writeCollectives(json, layer.shardCollectives, batch);
         });
     });
     json.attributeObject("slices", [&] {

@@ -71,7 +71,7 @@ std::optional<ShardOperator> shardOperator(const GraphNode &node) {
 }
 
 const char *nameOf(ShardCollective collective) {
-  static constexpr const char *names[] = {"", "all-reduce", "all-gather", "reduce-scatter"};
+  static constexpr const char *names[] = {"none", "all-reduce", "all-gather", "reduce-scatter"};
   return names[static_cast<int>(collective)];
 }
 

@@ -2,6 +2,7 @@
 // is a chain of operators of ShardOperators.def with the collectives that they take.
 #pragma once
 
+#include "ir/sharding/ShardCollective.h"
 #include "ir/sharding/ShardingRules.h"
 #include "support/Units.h"
 
@@ -18,9 +19,6 @@ const char *nameOf(ShardOperator op);
 std::optional<ShardOperator> shardOperator(const GraphNode &node);
 constexpr const char *shardDomain = "heterplan";
 
-enum class ShardCollective : int { None, AllReduce, AllGather, ReduceScatter };
-/// "all-reduce", "all-gather", "reduce-scatter"; "" for None.
-const char *nameOf(ShardCollective collective);
 ShardCollective forwardCollective(ShardOperator op);
 ShardCollective backwardCollective(ShardOperator op);
 

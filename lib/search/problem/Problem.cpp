@@ -100,6 +100,25 @@ Error verifyTraffic(const Problem &problem) {
                               nameOf(request.iterationModel) + "'");
 }
 
+/// Layers of shards are planned on groups of devices, as pipelines.
+Error verifyShards(const Problem &problem) {
+  const int degree = problem.graph.shardDegree;
+  if (degree != problem.cluster.shardDegree)
+    return Diagnostic(Diag::InvalidLayerGraph, {problem.graph.model, 0, 0, "shardDegree"})
+           << "the layers are those of one of " << degree
+           << " devices that share them, and a device of the cluster stands for "
+           << problem.cluster.shardDegree;
+  if (degree == 1)
+    return Error::success();
+  Location place{"", 0, 0, "tensor parallelism"};
+  if (problem.request.schedule == ScheduleChoice::Burst || problem.request.amplificationLimit > 0)
+    return Diagnostic(Diag::NotSupported, place) << "bursts are not supported with it";
+  if (any_of(problem.graph.layers, [](const Layer &layer) { return !layer.tables.empty(); }))
+    return Diagnostic(Diag::NotSupported, place)
+           << "sparse tables, whose rows lie spread over the replicas, are not supported with it";
+  return Error::success();
+}
+
 Error verifyLayer(const Problem &problem, const std::string &layer, const Location &place) {
   if (problem.graph.find(layer) >= 0)
     return Error::success();
@@ -213,6 +232,8 @@ Expected<Problem> Problem::create(LayerGraph graph, Cluster cluster, const CostM
   if (Error error = verifySchedule(problem.request))
     return error;
   if (Error error = verifyTraffic(problem))
+    return error;
+  if (Error error = verifyShards(problem))
     return error;
   if (Error error = verifyPins(problem))
     return error;

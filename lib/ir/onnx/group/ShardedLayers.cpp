@@ -15,10 +15,10 @@ namespace {
 
 constexpr FlopsPerSecond referencePeak(1e14);
 
-ShardMachine referenceMachine(int degree, int64_t batch) {
+ShardMachine referenceMachine(int degree) {
   ShardMachine machine;
   machine.degree = degree;
-  machine.batch = batch;
+  machine.batch = 8;
   machine.link = BytesPerSecond(300e9);
   machine.latency = Seconds(0);
   machine.memory = BytesPerSecond(1e12);
@@ -52,23 +52,20 @@ void add(std::vector<LayerCollective> &collectives, ShardCollective collective, 
   found->fixedBytes += bytes.second;
 }
 
-std::vector<std::vector<LayerCollective>> collectivesOf(const Graph &graph,
-                                                        const LayerGraph &layers) {
+void addCollectives(const Graph &graph, LayerGraph &layers) {
   StringMap<const GraphNode *> nodes;
   for (const GraphNode &node : graph.nodes)
     nodes[node.name] = &node;
-  std::vector<std::vector<LayerCollective>> result(layers.layers.size());
-  for (size_t i = 0; i < layers.layers.size(); ++i)
-    for (const std::string &name : layers.layers[i].nodes) {
+  for (Layer &layer : layers.layers)
+    for (const std::string &name : layer.nodes) {
       const GraphNode *node = nodes.lookup(name);
       auto op = node ? shardOperator(*node) : std::nullopt;
       if (!op)
         continue;
-      add(result[i], forwardCollective(*op), false, bytesOf(graph, *node));
+      add(layer.shardCollectives, forwardCollective(*op), false, bytesOf(graph, *node));
       if (graph.tensors[node->outputs[0]].differentiable)
-        add(result[i], backwardCollective(*op), true, bytesOf(graph, *node));
+        add(layer.shardCollectives, backwardCollective(*op), true, bytesOf(graph, *node));
     }
-  return result;
 }
 
 Error checkLayers(const LayerGraph &local, const LayerGraph &whole, int degree) {
@@ -85,11 +82,10 @@ Error checkLayers(const LayerGraph &local, const LayerGraph &whole, int degree) 
 
 } // namespace
 
-Expected<ShardedLayers> shardLayers(const Graph &graph, const LayerGraph &whole, int degree,
-                                    int64_t batch) {
-  ShardMachine machine = referenceMachine(degree, batch);
+Expected<ShardedLayers> shardLayers(const Graph &graph, const LayerGraph &whole, int degree) {
+  ShardMachine machine = referenceMachine(degree);
   ShardAssignment best = bestAssignment(
-      {graph, shardSpace(graph, degree), nodeTimes(graph, batch, referencePeak), machine});
+      {graph, shardSpace(graph, degree), nodeTimes(graph, machine.batch, referencePeak), machine});
   Expected<LocalGraph> local = localGraph(graph, best, machine);
   if (!local)
     return local.takeError();
@@ -98,8 +94,9 @@ Expected<ShardedLayers> shardLayers(const Graph &graph, const LayerGraph &whole,
     return layers.takeError();
   if (Error error = checkLayers(*layers, whole, degree))
     return error;
-  auto collectives = collectivesOf(local->graph, *layers);
-  return ShardedLayers{std::move(*local), std::move(*layers), std::move(collectives), best.optimal};
+  layers->shardDegree = degree;
+  addCollectives(local->graph, *layers);
+  return ShardedLayers{std::move(*local), std::move(*layers), best.optimal};
 }
 
 } // namespace heterplan

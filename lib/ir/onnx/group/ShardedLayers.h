@@ -11,27 +11,17 @@
 
 namespace heterplan {
 
-/// Collectives of one kind that a layer takes in one pass, one after another.
-struct LayerCollective {
-  ShardCollective collective = ShardCollective::None;
-  bool backward = false;
-  int64_t count = 0;
-  Bytes bytesPerSample{}, fixedBytes{}; // of the whole tensors, all together
-  bool operator==(const LayerCollective &) const = default;
-};
-
 struct ShardedLayers {
   LocalGraph local;
-  LayerGraph layers; // of `local`, under the names that they have in the whole model
-  std::vector<std::vector<LayerCollective>> collectives; // by layer
+  LayerGraph layers;   // of `local`, under the names that they have in the whole model, with the
+                       // collectives of each
   bool optimal = true; // no assignment of strategies takes less time on the reference device
 };
 
-/// The layers of one of `degree` shards of `graph`, whose layers are `whole`, for micro-batches of
-/// `batch` samples. Strategies are compared on a reference device of 100 TFLOP/s with links of
-/// 300 GB/s, whose collectives take no time but for their bytes. Fails with InvalidLayerGraph if
+/// The layers of one of `degree` shards of `graph`, whose layers are `whole`. Strategies are
+/// compared on a reference device of 100 TFLOP/s with links of 300 GB/s, whose collectives take no
+/// time but for their bytes, for micro-batches of 8 samples. Fails with InvalidLayerGraph if
 /// the shards would have other layers than the model.
-llvm::Expected<ShardedLayers> shardLayers(const Graph &graph, const LayerGraph &whole, int degree,
-                                          int64_t batch);
+llvm::Expected<ShardedLayers> shardLayers(const Graph &graph, const LayerGraph &whole, int degree);
 
 } // namespace heterplan

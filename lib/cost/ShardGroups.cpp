@@ -1,0 +1,122 @@
+#include "cost/ShardGroups.h"
+
+#include "cost/Collectives.h"
+#include "support/Diagnostic.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <algorithm>
+
+using namespace llvm;
+
+namespace heterplan {
+
+namespace {
+
+void divide(BytesPerSecond &bandwidth, int degree) {
+  bandwidth = BytesPerSecond(bandwidth.value() / degree);
+}
+
+/// The share of a network that one of `degree` devices has that send at once.
+void divide(Link &network, int degree) {
+  divide(network.bandwidth, degree);
+  divide(network.pairBandwidth, degree);
+  if (network.allReduce)
+    divide(network.allReduce->bandwidth, degree);
+  if (network.lookup)
+    divide(network.lookup->messages.bandwidth, degree);
+}
+
+/// The speed of each group of `degree` neighbours: that of its slowest device.
+std::vector<double> slowestOf(ArrayRef<double> speeds, int degree) {
+  std::vector<double> result;
+  for (; speeds.size() >= size_t(degree); speeds = speeds.drop_front(degree))
+    result.push_back(*std::min_element(speeds.begin(), speeds.begin() + degree));
+  return result;
+}
+
+void groupDevices(NodeGroup &node, int degree) {
+  for (auto each = node.devices.begin(); each != node.devices.end();) {
+    auto &[type, count] = *each;
+    count /= degree;
+    if (auto speeds = node.speeds.find(type); speeds != node.speeds.end())
+      speeds->second = slowestOf(speeds->second, degree);
+    if (count == 0) {
+      node.speeds.erase(type);
+      each = node.devices.erase(each);
+    } else {
+      ++each;
+    }
+  }
+}
+
+} // namespace
+
+Expected<Cluster> shardGroups(Cluster cluster, int degree) {
+  for (NodeGroup &node : cluster.nodes)
+    groupDevices(node, degree);
+  erase_if(cluster.nodes, [](const NodeGroup &node) { return node.devices.empty(); });
+  erase_if(cluster.types, [&](const DeviceType &type) {
+    return none_of(cluster.nodes,
+                   [&](const NodeGroup &node) { return node.devices.count(type.name); });
+  });
+  if (cluster.nodes.empty())
+    return Diagnostic(Diag::OutOfRange, {cluster.name, 0, 0, ""})
+               .note({}, "devices that share a layer lie in one node; give --tensor-parallel a "
+                         "number that some node has of one type")
+           << "no node has " << degree << " devices of one type to share layers";
+  for (DeviceType &type : cluster.types)
+    type.price = type.price * double(degree);
+  divide(cluster.network, degree);
+  for (Zone &zone : cluster.zones) {
+    divide(zone.network, degree);
+    zone.pricePerGb = zone.pricePerGb * double(degree);
+  }
+  for (PlaceLink &link : cluster.links)
+    divide(link.network, degree);
+  cluster.shardDegree = degree;
+  return cluster;
+}
+
+ShardedModel::ShardedModel(const CostModel &layer, const Cluster &cluster, int degree)
+    : layer(layer) {
+  for (size_t type = 0; type < cluster.types.size(); ++type) {
+    Costs costs;
+    for (const NodeGroup &node : cluster.nodes) {
+      auto found = node.devices.find(cluster.types[type].name);
+      if (found == node.devices.end() || found->second < degree)
+        continue;
+      Cluster alone = cluster; // the node with the type alone, so that its link counts
+      alone.nodes = {node};
+      alone.nodes.front().count = 1;
+      DeviceGroup group{{{int(type), degree}}};
+      CollectiveCost reduce = allReduceCost(alone, group), half = reduceScatterCost(alone, group);
+      costs.reduceLatency = std::max(costs.reduceLatency, reduce.latency);
+      costs.reducePerByte = std::max(costs.reducePerByte, reduce.secondsPerByte);
+      costs.halfLatency = std::max(costs.halfLatency, half.latency);
+      costs.halfPerByte = std::max(costs.halfPerByte, half.secondsPerByte);
+      costs.provenance = std::max({costs.provenance, reduce.provenance, half.provenance});
+    }
+    byType[cluster.types[type].stated()] = costs;
+  }
+}
+
+Seconds ShardedModel::timeOf(const LayerCollective &each, const Costs &costs, Samples batch) const {
+  bool both = each.collective == ShardCollective::AllReduce;
+  return (both ? costs.reduceLatency : costs.halfLatency) * double(each.count) +
+         Seconds(each.bytes(batch).value() * (both ? costs.reducePerByte : costs.halfPerByte));
+}
+
+Expected<LayerCost> ShardedModel::price(const Layer &priced, const DeviceType &device,
+                                        Samples batch) const {
+  Expected<LayerCost> cost = layer.price(priced, device, batch);
+  auto costs = byType.find(device.stated());
+  if (!cost || priced.shardCollectives.empty() || costs == byType.end())
+    return cost;
+  for (const LayerCollective &each : priced.shardCollectives)
+    (each.backward ? cost->backward : cost->forward) += timeOf(each, costs->second, batch);
+  cost->provenance = std::max(cost->provenance, costs->second.provenance);
+  return cost;
+}
+
+} // namespace heterplan

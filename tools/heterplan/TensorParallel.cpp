@@ -1,0 +1,62 @@
+#include "TensorParallel.h"
+
+#include "Options.h"
+
+#include "ir/PlanShards.h"
+#include "ir/onnx/group/ShardedLayers.h"
+
+using namespace llvm;
+
+namespace heterplan {
+
+Expected<int> readTensorParallel(const std::string &text) {
+  int degree = 1;
+  if (text.empty() ||
+      (!StringRef(text).getAsInteger(10, degree) && degree >= 1 && degree <= mostShards))
+    return degree;
+  return usageError("--tensor-parallel")
+         << "'" << text << "' is not accepted; give auto, or a whole number from 1 to "
+         << mostShards;
+}
+
+std::vector<int> degreesOf(const Cluster &cluster) {
+  int most = 1;
+  for (const NodeGroup &node : cluster.nodes)
+    for (const auto &[type, count] : node.devices)
+      most = std::max(most, count);
+  std::vector<int> degrees;
+  for (int degree = 1; degree <= std::min(most, mostShards); degree *= 2)
+    degrees.push_back(degree);
+  return degrees;
+}
+
+Error divideLayers(Model &model, int degree) {
+  if (degree == model.layers.shardDegree)
+    return Error::success();
+  if (model.layers.shardDegree > 1)
+    return usageError("--tensor-parallel")
+           << "the layers file has the layers of one of " << model.layers.shardDegree
+           << " devices, not of one of " << degree;
+  if (!model.graph)
+    return usageError("--tensor-parallel")
+           << "layers are divided by their operators, and a layers file has none; give the .onnx "
+              "file";
+  if (model.graph->nodes.empty())
+    return usageError("--tensor-parallel") << "the model has no operators to divide";
+  Expected<ShardedLayers> sharded = shardLayers(*model.graph, model.layers, degree);
+  if (!sharded)
+    return sharded.takeError();
+  model.layers = std::move(sharded->layers);
+  model.graph.reset();
+  return Error::success();
+}
+
+std::string shardDegreeText(const Plan &plan) {
+  int degree = shardDegreeOf(plan);
+  if (degree == 1)
+    return "";
+  return "each replica is " + std::to_string(degree) +
+         " devices that share every layer; the runtime does not run such plans yet";
+}
+
+} // namespace heterplan
