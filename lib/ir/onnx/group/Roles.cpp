@@ -25,7 +25,7 @@ const StringSet<> &handingOn() {
 
 /// Operators whose first operand is resized; their other operands are settings.
 const StringSet<> &resizing() {
-  static const StringSet<> ops = {"Resize", "Upsample", "Pad"};
+  static const StringSet<> ops = {"Resize", "Upsample", "Pad", "Dropout"};
   return ops;
 }
 

@@ -289,9 +289,12 @@ private:
       merged.push_back(each.name);
     const Member owner = ownerOf(each.name, members);
     const std::string leaf = leafOf(each.name, owner.module);
+    // A parameter of an outer module is one, although clones inside read it.
+    const bool isOuter =
+        isMember(each.name) && !StringRef(each.name).startswith(owner.module + ".");
     for (const auto &[member, uses] : members)
       if (member != owner &&
-          (apart || withoutNumbers(member.module) == withoutNumbers(owner.module)))
+          (apart || (!isOuter && withoutNumbers(member.module) == withoutNumbers(owner.module))))
         copy(index, member.module, member.leaf.empty() ? leaf : member.leaf, uses);
   }
 

@@ -251,6 +251,15 @@ TEST(InferredParameters, NamesOfNodesTellClonesApart) {
   EXPECT_FALSE(areOne(named("/layers.0/up/MatMul", "/layers.1/up/MatMul", "onnx::MatMul_7")));
   EXPECT_TRUE(areOne(named("/layers.0/up/MatMul", "/layers.0/up/MatMul_1", "layers.0.up.weight")));
   EXPECT_TRUE(areOne(named("/embed/MatMul", "/head/MatMul", "embed.weight")));
+  // Clones read a parameter of the module around them.
+  EXPECT_TRUE(areOne(named("/layers.0/drop/MatMul", "/layers.1/drop/MatMul", "positions.weight")));
+}
+
+TEST(InferredParameters, DropoutHandsOnWhatIsTrained) {
+  auto proto = model("g (float[N, 4] x) => (float[N, 4] z) {"
+                     " d = Dropout(w) z = MatMul(x, d) }");
+  weight(proto, "w", {4, 4}, true);
+  EXPECT_EQ(roleOf(imported(proto), "w"), TensorRole::Parameter);
 }
 
 TEST(InferredParameters, AMergedTensorThatOneModuleReadsTwiceIsNamed) {
