@@ -90,7 +90,7 @@ bench-training: setup ## a CNN and a small GPT, interrupted twice, to targets; w
 	@mv $(BUILD)/training.md docs/experiments/training.md
 	@scripts/wrap-markdown.py docs/experiments/training.md
 
-zoo: ## models as people export them, in four ways; writes docs/experiments/zoo.md
+zoo: ## whether what is trained is the module: models in five ways; writes docs/experiments/zoo.md
 	@scripts/setup.sh all
 	@$(MAKE) --no-print-directory compile TARGETS="heterplan emit-model"
 	@HETERPLAN_BINARY=$(abspath $(BUILD))/bin/heterplan scripts/zoo.sh

@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
-# Exports the models of test/zoo in four ways, compares what is made of them with the modules, and
-# writes docs/experiments/zoo.md. The libraries of the models go into build/zoo-venv.
+# Trains the models of test/zoo and what heterplan makes of them, by heterplan.compile() and by four
+# bare exports, and writes docs/experiments/zoo.md. The libraries go into build/zoo-venv.
 #
-# usage: scripts/zoo.sh [PATTERN]      of the names; the document is written only without one
+# usage: scripts/zoo.sh [--outputs] [PATTERN]
+#
+# --outputs compares outputs and gradients of exports with a symbolic and with a fixed batch, and
+# writes docs/experiments/zoo-outputs.md. PATTERN is of the names; without one the page is written.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 venv=build/zoo-venv
@@ -13,7 +16,9 @@ if [[ ! -x $venv/bin/python ]]; then
 fi
 "$venv/bin/python" -m pip install --quiet --no-deps -r test/zoo/requirements.txt
 export PYTHONDONTWRITEBYTECODE=1 HETERPLAN_BINARY=${HETERPLAN_BINARY:-$PWD/build/bin/heterplan}
+page=zoo
+[[ ${1:-} != --outputs ]] || page=zoo-outputs
 table=()
-(($#)) || table=(--table docs/experiments/zoo.md --results build/zoo/results.json)
+[[ ${*#--outputs} ]] || table=(--table "docs/experiments/$page.md" --results "build/zoo/$page.json")
 mkdir -p build/zoo
 exec "$venv/bin/python" test/zoo/run_zoo.py "${table[@]}" "$@"

@@ -25,9 +25,10 @@ def noise(*shape: int) -> Maker:
     return lambda samples: torch.randn(samples, *shape)
 
 
-def tokens(bound: int, *shape: int) -> Maker:
-    """Never 0 or 1: the row of torch.nn.Embedding(padding_idx) is not trained, which ONNX cannot say."""
-    return lambda samples: torch.randint(2, bound, (samples, *shape))
+def tokens(bound: int, *shape: int, least: int = 2) -> Maker:
+    """By default never 0 or 1: the row of torch.nn.Embedding(padding_idx) is not trained, which a bare ONNX file
+    cannot say."""
+    return lambda samples: torch.randint(least, bound, (samples, *shape))
 
 
 def padding(length: int) -> Maker:
@@ -66,6 +67,7 @@ class Entry:
     outputs: tuple[str, ...] = ()
     batch_axis: int = 0
     options: tuple[str, ...] = ()  # of `heterplan import`, as a user has to give them
+    is_partly_frozen: bool = False  # elements of trained tensors have no gradient in the module
     without: tuple[str, ...] = field(default=())  # ways that are not tried, each with a reason
 
     def module(self) -> nn.Module:

@@ -227,4 +227,72 @@ SIGHT: dict[str, Entry] = {
     ),
 }  # fmt: skip
 
-LANGUAGE = {**ENCODERS, **DECODERS, **PAIRS, **SIGHT}
+def newest(name: str, **sizes: object) -> Entry:
+    """A language model that transformers got in 2026, by its names in the library."""
+    model, config = getattr(t, f"{name}ForCausalLM", None), getattr(t, f"{name}Config")
+    if model is None:
+        return text(getattr(t, f"{name}ForMaskedLM"), config, **SMALL, **sizes)
+    return text(model, config, set_up=batched_experts, head_dim=8, **GROUPED, **sizes)
+
+
+NEWEST: dict[str, Entry] = {
+    "nomic-bert": newest("NomicBert"),
+    "gte": newest("Gte"),
+    "jina-embeddings-v3": newest("JinaEmbeddingsV3"),
+    "ultrabert": newest("Ultrabert"),
+    "granite-swa": newest("GraniteSWA"),
+    "granite-moe-swa": newest("GraniteMoeSWA"),
+    "hrm-text": newest("HrmText"),
+    "hyperclova-x": newest("HyperCLOVAX"),
+    "esmc": newest("Esmc"),
+    "cohere2-moe": newest("Cohere2Moe"),
+    "flint": newest("Flint"),
+    "lfm3": newest("Lfm3", pad_token_id=0),
+}
+
+SERIES: dict[str, Entry] = {
+    "mamba2": Entry(
+        lambda: t.Mamba2ForCausalLM(
+            t.Mamba2Config(vocab_size=WORDS, hidden_size=16, num_hidden_layers=2, state_size=8,
+                           num_heads=4, head_dim=8, n_groups=1, chunk_size=4, use_cache=False,
+                           pad_token_id=0)
+        ),
+        {"input_ids": tokens(WORDS, LENGTH)},
+        ("logits",),
+    ),
+    "patchtst": Entry(
+        lambda: t.PatchTSTForPrediction(
+            t.PatchTSTConfig(num_input_channels=2, context_length=24, patch_length=4,
+                             patch_stride=4, d_model=16, num_hidden_layers=2,
+                             num_attention_heads=2, ffn_dim=32, prediction_length=6, loss="mse",
+                             scaling=None)
+        ),
+        {"past_values": noise(24, 2)},
+        ("prediction_outputs",),
+    ),
+    "moonshine": Entry(
+        lambda: t.MoonshineForConditionalGeneration(
+            t.MoonshineConfig(vocab_size=WORDS, hidden_size=32, intermediate_size=64,
+                              encoder_num_hidden_layers=2, decoder_num_hidden_layers=2,
+                              encoder_num_attention_heads=4, decoder_num_attention_heads=4,
+                              max_position_embeddings=32, use_cache=False, pad_token_id=0,
+                              bos_token_id=1, eos_token_id=2, decoder_start_token_id=1)
+        ),
+        {"input_values": noise(1600), "decoder_input_ids": tokens(WORDS, 6)},
+        ("logits",),
+    ),
+    "siglip": Entry(
+        lambda: t.SiglipModel(
+            t.SiglipConfig(
+                text_config={**SMALL, "eos_token_id": 2, "bos_token_id": 1, "pad_token_id": 0,
+                             "projection_size": 32},
+                vision_config={"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
+                               "num_attention_heads": 4, "image_size": 16, "patch_size": 4},
+            )
+        ),
+        {**TEXT, "pixel_values": noise(3, 16, 16)},
+        ("text_embeds", "image_embeds"),
+    ),
+}
+
+LANGUAGE = {**ENCODERS, **DECODERS, **PAIRS, **SIGHT, **NEWEST, **SERIES}

@@ -365,6 +365,67 @@ class Buffers(nn.Module):
         return self.out(torch.tanh(self.frozen((x - self.mean) / self.deviation)))
 
 
+class Padded(nn.Module):
+    """An embedding that does not train its padding row, though the head that it is tied to does."""
+
+    def __init__(self, tied: bool = False) -> None:
+        super().__init__()
+        self.words, self.mix = nn.Embedding(30, 8, padding_idx=0), nn.Linear(8, 8)
+        self.head = nn.Linear(8, 30, bias=False)
+        if tied:
+            self.head.weight = self.words.weight
+
+    def forward(self, words: Tensor) -> Tensor:
+        return self.head(torch.tanh(self.mix(self.words(words))))
+
+
+class Adapted(nn.Module):
+    """Low-rank adapters beside frozen layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.base = nn.ModuleList(nn.Linear(8, 8) for _ in range(2)).requires_grad_(False)
+        self.down = nn.ParameterList(torch.randn(2, 8) * 0.1 for _ in range(2))
+        self.up = nn.ParameterList(torch.zeros(8, 2) for _ in range(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for base, down, up in zip(self.base, self.down, self.up):
+            x = torch.tanh(base(x) + F.linear(F.linear(x, down), up))
+        return x
+
+
+class Features(nn.Module):
+    """Features that are computed without gradients."""
+
+    def __init__(self, detached: bool = False) -> None:
+        super().__init__()
+        self.body, self.head = nn.Linear(6, 8), nn.Linear(8, 3)
+        self.detached = detached
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.detached:  # of which one half is trained
+            features = self.body(x)
+            return self.head(features + features.tanh().detach())
+        with torch.no_grad():
+            features = torch.tanh(self.body(x))
+        return self.head(features)
+
+
+class Gated(nn.Module):
+    """Residual branches with scalar gates that start at zero (ReZero)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(8, 8) for _ in range(3))
+        self.gates = nn.ParameterList(torch.zeros(1) for _ in range(3))
+        self.scale = nn.Parameter(torch.ones(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer, gate in zip(self.layers, self.gates):
+            x = x + gate * torch.relu(layer(x))
+        return x * self.scale
+
+
 def images(*layers: nn.Module) -> nn.Module:
     return nn.Sequential(*layers)
 
@@ -373,6 +434,12 @@ PLAIN: dict[str, Entry] = {
     "mlp": Entry(
         lambda: nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3)), {"x": noise(6)}
     ),
+    "padding-row": Entry(Padded, {"words": tokens(30, 5, least=0)}, is_partly_frozen=True),
+    "padding-row-tied": Entry(lambda: Padded(tied=True), {"words": tokens(30, 5, least=0)}, is_partly_frozen=True),
+    "adapters": Entry(Adapted, {"x": noise(8)}),
+    "features-without-gradient": Entry(Features, {"x": noise(6)}),
+    "features-detached": Entry(lambda: Features(detached=True), {"x": noise(6)}, is_partly_frozen=True),
+    "scalar-gates": Entry(Gated, {"x": noise(8)}),
     "cnn-batchnorm": Entry(
         lambda: images(
             nn.Conv2d(3, 8, 3, bias=False), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2),

@@ -16,8 +16,8 @@ class First(nn.Module):
         super().__init__()
         self.model, self.key = model, key
 
-    def forward(self, *inputs: Tensor) -> Tensor:
-        return self.model(*inputs)[self.key]
+    def forward(self, image: Tensor) -> Tensor:
+        return self.model(image)[self.key]
 
 
 def image(model: str, size: int = 64, **settings: object) -> Entry:
