@@ -13,6 +13,7 @@ namespace heterplan {
 
 namespace {
 constexpr int width = std::tuple_size<WorkFeatures>::value;
+constexpr int samplesFeature = 2; // of WorkFeatures
 constexpr double ridge = 1e-3;
 constexpr double leastDeviation = 1e-6; // of a logarithm: less is no variation
 constexpr double outlierDeviations = 5, outlierFactor = 3;
@@ -206,7 +207,8 @@ Seconds WorkFit::at(const WorkFeatures &features) const {
   WorkFeatures within = features;
   double beyond = 0;
   for (int i = 0; i < width; ++i) {
-    beyond = std::max(beyond, features[i] - largest[i]);
+    if (i != samplesFeature)
+      beyond = std::max(beyond, features[i] - largest[i]);
     within[i] = std::min(features[i], largest[i]);
   }
   return Seconds(std::exp(law.logTime(within) + beyond));

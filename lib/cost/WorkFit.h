@@ -44,8 +44,9 @@ public:
   /// Why the fit must not be used: fewer than leastLayers layers or leastSamples samples, or a
   /// median error above largestError. Empty: it may be.
   std::string refusal() const;
-  /// Time of a pass; the fit has samples. Beyond the largest features that were measured it grows
-  /// in proportion to the work.
+  /// Time of a pass; the fit has samples. Beyond the most operations or bytes that were measured,
+  /// the time grows in proportion to them. More samples alone are no more work: many samples of a
+  /// small layer may do less than one of a large layer.
   Seconds at(const WorkFeatures &features) const;
 
   size_t samples() const { return count; }

@@ -75,6 +75,11 @@ TEST(WorkFit, BeyondTheLargestItIsProportional) {
   EXPECT_NEAR(farther / far, 4, 1e-6);
 }
 
+TEST(WorkFit, MoreSamplesOfLessWorkAreNoMoreWork) {
+  WorkFit fit(powerLaw(0.7, 0.2, 0, 20, 4)); // batches up to 8
+  EXPECT_LE(predicted(fit, 1e7, 1e6, 256), 1.1 * predicted(fit, 1e7, 1e6, 8));
+}
+
 TEST(WorkFit, OutliersAreLeftOutAndListed) {
   std::vector<WorkSample> samples = powerLaw(0.7, 0.2, 0.05, 20, 4);
   double before = predicted(WorkFit(samples), 1e7, 1e6, 2);
