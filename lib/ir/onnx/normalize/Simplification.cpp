@@ -278,11 +278,25 @@ private:
     return noTensor;
   }
 
+  /// The x of x · ((1 + erf(x / √2)) / 2), as the exporter that traces with Dynamo writes it.
+  TensorId halvedProduct(const GraphNode &node) const {
+    if (node.inputs.size() != 2)
+      return noTensor;
+    for (int side : {0, 1}) {
+      TensorId x = argument(beside(made(node.inputs[1 - side], "Mul"), 0.5));
+      if (x != noTensor && x == node.inputs[side])
+        return x;
+    }
+    return noTensor;
+  }
+
   TensorId geluOf(const GraphNode &node) const {
     if (node.op != "Mul" || !node.domain.empty())
       return noTensor;
     TensorId x = product(&node, /*halves=*/true);
-    return x != noTensor ? x : product(made(beside(&node, 0.5), "Mul"), /*halves=*/false);
+    if (x == noTensor)
+      x = product(made(beside(&node, 0.5), "Mul"), /*halves=*/false);
+    return x != noTensor ? x : halvedProduct(node);
   }
 };
 } // namespace

@@ -160,6 +160,18 @@ TEST(Normalization, FusedOperatorsAreTakenApart) {
   EXPECT_EQ(node(graph, "Gelu").domain, "");
 }
 
+TEST(Normalization, GeluOfTheDynamoExporterIsOneOperator) {
+  Graph graph = imported(model("g (float[N, 3] x) => (float[N, 3] y) {"
+                               " root = Constant <value_float = 1.41421356> ()"
+                               " one = Constant <value_float = 1.0> ()"
+                               " half = Constant <value_float = 0.5> ()"
+                               " d = Div (x, root) e = Erf (d) s = Add (e, one)"
+                               " h = Mul (half, s) y = Mul (x, h) }",
+                               18));
+  EXPECT_TRUE(has(graph, "Gelu"));
+  EXPECT_FALSE(has(graph, "Erf"));
+}
+
 TEST(Normalization, SkipLayerNormalizationAddsAndNormalizes) {
   auto proto =
       microsoft("g (float[N, 4, 8] x, float[N, 4, 8] s) => (float[N, 4, 8] y, float[N, 4, 8] z)"
