@@ -8,7 +8,7 @@ are kept: bench/published_models.py exports those that are missing (it needs tim
 Each row is planned as it ran (devices, batch, micro-batches, precision, layout), without
 recomputation; prints errors by device and by model, coverage and width of the intervals, and the
 runs that are refused. --held-out fits the parameters without each architecture, and without each
-model family, and predicts what was left out.
+model family, from values that no row has touched, and predicts what was left out.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from published_fit import Fit, held_out, read_models
 from published_rows import Row, read_rows
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -59,7 +60,7 @@ def predict(row: Row, models: Path, folder: Path) -> Prediction | None:
     schedule = ["--schedule", "data-parallel"] if row.gpus > 1 else []
     precision = half(row) if row.precision == "bf16" else row.precision
     command = [
-        binary(), "compile", str(models / f"{row.model}.onnx"), "--cluster", str(cluster),
+        binary(), "compile", str(models / f"{row.model}.layers.json"), "--cluster", str(cluster),
         "--batch", str(row.batch), "--micro-batches", str(row.micro), "--precision", precision,
         "--optimizer", row.optimizer, "--memory-format", layout, "--recompute", "never",
         "--shard-state", "none", "--batch-norm", "local", *schedule, "-o", str(folder / "plan"), "--force",
@@ -101,6 +102,21 @@ def group_lines(title: str, rows: list[Row], predictions: list[Prediction], key)
     return lines
 
 
+def rank_line(title: str, rows: list[Row], predictions: list[Prediction], key) -> str:
+    """The rank correlations of throughput within groups of at least five rows."""
+    found = {}
+    for group in {key(row) for row in rows}:
+        own = [i for i, row in enumerate(rows) if key(row) == group]
+        if len(own) >= 5:
+            found[group] = rank_correlation([rows[i].batch / rows[i].seconds for i in own],
+                                            [rows[i].batch / predictions[i].seconds for i in own])
+    if not found:
+        return f"Spearman by {title}: no group has five rows."
+    worst = min(found, key=lambda group: (found[group], group))
+    return (f"Spearman by {title} ({len(found)} of at least five rows): median "
+            f"{np.median(list(found.values())):.2f}, least {found[worst]:.2f} ({worst}).")
+
+
 def report(rows: list[Row], predictions: list[Prediction | None]) -> str:
     fitting = [(row, p) for row, p in zip(rows, predictions, strict=True) if p is not None]
     refused = [row for row, p in zip(rows, predictions, strict=True) if p is None]
@@ -111,6 +127,8 @@ def report(rows: list[Row], predictions: list[Prediction | None]) -> str:
     lines += group_lines("device", own, known, lambda row: row.device) + [""]
     lines += group_lines("family", own, known, lambda row: row.family) + [""]
     lines += group_lines("source", own, known, lambda row: row.source) + [""]
+    lines += [rank_line("device", own, known, lambda row: row.device),
+              rank_line("model", own, known, lambda row: row.model), ""]
     lines += ["The worst rows:", "", "| row | measured ms | predicted ms | error |", "| --- | --- | --- | --- |"]
     order = sorted(range(len(own)), key=lambda i: -abs(np.log(known[i].seconds / own[i].seconds)))
     lines += [f"| {own[i].name} | {own[i].seconds * 1e3:.1f} | {known[i].seconds * 1e3:.1f} | "
@@ -126,13 +144,31 @@ def export_missing(rows: list[Row], models: Path) -> None:
                        check=True, env={**os.environ, "PYTHONPATH": str(ROOT / "python")})
 
 
-def held_out(options: argparse.Namespace, models: Path) -> None:
-    for model in sorted(models.glob("*.onnx")):
-        layers = model.with_suffix(".layers.json")
-        if not layers.exists():
-            subprocess.run([binary(), "import", str(model), "-o", str(layers)], check=True, stdout=subprocess.DEVNULL)
-    subprocess.run([sys.executable, str(ROOT / "bench/published_fit.py"), str(options.rows), str(models),
-                    "--held-out"], check=True)
+def write_layers(names: set[str], models: Path) -> None:
+    """Imports the models anew: the layers are those of the binary."""
+    for name in sorted(names):
+        subprocess.run([binary(), "import", str(models / f"{name}.onnx"), "-o", str(models / f"{name}.layers.json")],
+                       check=True, stdout=subprocess.DEVNULL)
+
+
+def errors_of(rows: Sequence[Row], predictions: Sequence[Prediction]) -> str:
+    error = [abs(p.seconds / row.seconds - 1) for row, p in zip(rows, predictions, strict=True)]
+    return f"median {np.median(error):.1%}, ninth decile {np.quantile(error, 0.9):.1%}"
+
+
+def held_out_lines(rows: list[Row], predictions: list[Prediction], models: Path) -> list[str]:
+    """Predictions of fits that lack the architecture of a row, or the family of its model, with the
+    intervals that the binary states."""
+    lines = ["## Held out"]
+    fit = Fit(rows, read_models(rows, models))
+    keys = {"architecture": lambda row: fit.devices[row.device].architecture, "model family": lambda row: row.family}
+    for title, key in keys.items():
+        guesses = []
+        for row, p, error in zip(rows, predictions, held_out(fit, key, rows), strict=True):
+            scale = row.seconds * np.exp(error) / p.seconds
+            guesses.append(Prediction(p.seconds * scale, p.least * scale, p.most * scale, p.memory))
+        lines += ["", *group_lines(f"without the {title}", rows, guesses, key)]
+    return lines
 
 
 def main() -> None:
@@ -143,19 +179,33 @@ def main() -> None:
     parser.add_argument("--only", help="rows whose name has this text")
     parser.add_argument("--report", type=Path, help="where the tables replace those of a page")
     options = parser.parse_args()
-    rows = [r for r in read_rows(options.rows) if not r.stages and (options.only or "") in r.name]
-    export_missing(rows, options.models)
+    wanted = lambda row: not row.stages and (options.only or "") in row.name
+    rows = [row for row in read_rows(options.rows) if wanted(row)]
+    stated = [row for row in read_rows(options.rows, as_stated=True) if wanted(row)]
+    export_missing(rows + stated, options.models)
+    write_layers({row.model for row in rows + stated}, options.models)
     with tempfile.TemporaryDirectory() as folder:
         predictions = [predict(row, options.models, Path(folder)) for row in rows]
+        others = [predict(row, options.models, Path(folder)) for row in stated if row not in rows]
     text = report(rows, predictions)
-    print(text)
+    if others and None not in others + predictions:
+        same = [(row, p) for row, p in zip(rows, predictions, strict=True) if row in stated]
+        text += (
+            f"\nWith the longest sequences of the {len(others)} rows of binned ones: "
+            + errors_of([row for row, _ in same] + [row for row in stated if row not in rows],
+                        [p for _, p in same] + others) + ".\n"
+        )  # fmt: skip
+    print(text, flush=True)
+    if options.held_out:
+        known = [i for i, p in enumerate(predictions) if p is not None]
+        lines = held_out_lines([rows[i] for i in known], [predictions[i] for i in known], options.models)
+        print(*lines, sep="\n")
+        text += "\n" + "\n".join(lines) + "\n"
     if options.report:
         begin, end = "<!-- tables -->\n", "<!-- end of tables -->"
         page = options.report.read_text()
         before, after = page.split(begin)[0], page.split(end)[1]
         options.report.write_text(f"{before}{begin}\n{text}\n{end}{after}")
-    if options.held_out:
-        held_out(options, options.models)
 
 
 if __name__ == "__main__":
