@@ -33,7 +33,11 @@ FORMULAS = (
     Formula(
         "the cost of a stage",
         re.compile(r"\b(allReduceCost|reduceScatterCost|lookupCost|lookupGradientCost)\("),
-        {"lib/cost/StageCost.cpp": "searches", "lib/search/verify/Reevaluation.cpp": "the checker"},
+        {
+            "lib/cost/StageCost.cpp": "searches",
+            "lib/search/verify/Reevaluation.cpp": "the checker",
+            "lib/cost/ShardGroups.cpp": "layers that several devices share",
+        },
         "stageCost()",
         "auto cost = allReduceCost(cluster, group);\n",
     ),
