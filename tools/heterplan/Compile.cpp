@@ -267,8 +267,13 @@ struct TriedDegree {
   Inputs inputs;
   SearchOutcome outcome;
 
+  /// Where neither has a plan, the one that has not proven that there is none.
   bool isBetterThan(const std::optional<TriedDegree> &other) const {
-    if (!outcome.plan || !other || !other->outcome.plan)
+    if (!other)
+      return true;
+    if (!outcome.plan && !other->outcome.plan)
+      return other->outcome.isProven() && !outcome.isProven();
+    if (!outcome.plan || !other->outcome.plan)
       return outcome.plan.has_value();
     double own = outcome.plan->objectiveValue, best = other->outcome.plan->objectiveValue;
     return inputs.problem.request.objective == Objective::Throughput ? own > best : own < best;
@@ -342,9 +347,10 @@ Expected<ExitStatus> compileAnyDegree(const CompileOptions &options) {
     if (!*tried)
       break;
     all.add((*tried)->outcome, whole->problem.request.objective);
-    if (i == 0 || (*tried)->isBetterThan(best))
+    if ((*tried)->isBetterThan(best))
       best = std::move(**tried);
   }
+  all.isBounded &= !interrupted; // not all degrees were tried, or not to the end
   if (!best->outcome.plan && interrupted)
     return interruptedEarly();
   if (!best->outcome.plan)
