@@ -65,7 +65,7 @@ std::string otherCommandHint(const CLI::App &app, StringRef option) {
   return owners.empty() ? "" : "it is an option of " + join(owners, " and ");
 }
 
-std::string extraWordHint(const CLI::App &command, const std::string &word) {
+std::string extraWordMessage(const CLI::App &command, const std::string &word) {
   const CLI::Option *cluster = command.get_option_no_throw("--cluster");
   const bool isYaml =
       StringRef(word).endswith_insensitive(".yaml") || StringRef(word).endswith_insensitive(".yml");

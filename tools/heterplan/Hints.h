@@ -17,8 +17,8 @@ std::string optionHint(const CLI::App &command, llvm::StringRef option);
 /// "it is an option of heterplan run" where other commands of `app` have `option`, or "".
 std::string otherCommandHint(const CLI::App &app, llvm::StringRef option);
 
-/// The message for a word that `command` has no place for, if its option is known, or "".
-std::string extraWordHint(const CLI::App &command, const std::string &word);
+/// The message for a word that `command` has no place for; names the option of a cluster file.
+std::string extraWordMessage(const CLI::App &command, const std::string &word);
 
 /// The command that `word` means ("plan": "compile"), or "".
 std::string commandHint(llvm::StringRef word);

@@ -62,10 +62,12 @@ std::string unknownOption(const CLI::App &app, const CLI::App &command, const st
     for (const std::string &name : option->get_lnames())
       names.push_back("--" + name);
   std::string text = "'" + word + "' is not an option of " + command.get_name();
-  std::string hint = optionHint(command, word);
-  if (hint.empty() && didYouMean(word, names).empty())
-    hint = otherCommandHint(app, word);
-  return text + (hint.empty() ? didYouMean(word, names) : "; " + hint);
+  if (std::string hint = optionHint(command, word); !hint.empty())
+    return text + "; " + hint;
+  if (std::string meant = didYouMean(word, names); !meant.empty())
+    return text + meant;
+  std::string owners = otherCommandHint(app, word);
+  return owners.empty() ? text : text + "; " + owners;
 }
 
 std::string usageMessage(const CLI::App &app, const CLI::ParseError &error) {
@@ -83,8 +85,7 @@ std::string usageMessage(const CLI::App &app, const CLI::ParseError &error) {
   const CLI::App &command = *app.get_subcommands().front();
   if (option != unread.end())
     return unknownOption(app, command, *option);
-  std::string hint = extraWordHint(command, unread.front());
-  return hint.empty() ? error.what() : hint;
+  return extraWordMessage(command, unread.front());
 }
 
 ExitStatus reportUsage(const CLI::App &app, const CLI::ParseError &error) {
