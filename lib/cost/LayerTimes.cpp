@@ -88,16 +88,15 @@ LayerCosts LayerTimesTable::ask(int type, int64_t samples) {
   return found;
 }
 
-/// Keeps the first failure of what is least, so that the order in which threads ask does not show.
+/// Keeps the failure of the least type and samples, whatever the order in which threads ask; of its
+/// layers the first one.
 void LayerTimesTable::keepFailure(Error failure, std::pair<int, int64_t> asked) {
-  const bool isFirst = !answers->failure; // Error's bool is true when it holds a failure
-  if (!isFirst && answers->failed <= asked) {
-    consumeError(std::move(failure));
-    return;
+  const bool hasOther = bool(answers->failure);
+  if (!hasOther || asked < answers->failed) {
+    std::swap(answers->failure, failure);
+    answers->failed = asked;
   }
-  consumeError(std::move(answers->failure));
-  answers->failure = std::move(failure);
-  answers->failed = asked;
+  consumeError(std::move(failure));
 }
 
 Error LayerTimesTable::takeError() {

@@ -62,8 +62,8 @@ private:
 };
 
 /// Asks the cost model on demand and keeps the answers, its failures too: a layer that it fails for
-/// is not known, and `takeError` tells why. Not thread-safe,
-/// but for the answers that tables share.
+/// is not known, and `takeError` tells why. A table is not thread-safe; tables that share the
+/// answers of the cost model may be used by one thread each.
 class LayerTimesTable {
 public:
   /// Whether a layer can be on a type at all; where it cannot be, it needs no time and takes none.
@@ -76,7 +76,8 @@ public:
   /// From now on both tables keep one set of answers and failures. Both must be tables of one
   /// graph, cluster, cost model and `mayRun`. Results of `at` stay valid as long as this table.
   void shareWith(LayerTimesTable &other);
-  /// The same of answers of the cost model alone, so that both tables may be used at a time.
+  /// From now on both tables keep one set of answers of the cost model, and failures; each may be
+  /// used by a thread of its own. Conditions as for shareWith().
   void shareCostsWith(LayerTimesTable &other);
 
   /// On one device of type `type` with `samples` samples in each of `microBatches`; stays valid.
@@ -100,15 +101,15 @@ private:
     std::vector<std::unique_ptr<LayerTimes>> few; // by samples
     llvm::DenseMap<int64_t, std::unique_ptr<LayerTimes>> more;
   };
-  using Tables =
-      std::map<std::pair<int, int64_t>, BySamples>; // by type and number of micro-batches
+  /// By type and number of micro-batches.
+  using Tables = std::map<std::pair<int, int64_t>, BySamples>;
   /// The answers of the cost model.
   struct Answers {
     ~Answers() { llvm::consumeError(std::move(failure)); }
     std::mutex mutex; // of all that follows
     llvm::DenseMap<std::pair<int, int64_t>, std::unique_ptr<LayerCosts>> asked;
     llvm::Error failure = llvm::Error::success();
-    std::pair<int, int64_t> failed{}; // what was asked for then: the least of all
+    std::pair<int, int64_t> failed{}; // type and samples for which it failed
   };
   /// The latest answer, by type.
   struct Latest {

@@ -49,8 +49,8 @@ Evaluator &LabelSearch::evaluatorOf(size_t lane) {
   return *others[lane - 1];
 }
 
-/// Opens cases side by side and tightens their bounds; none where time is up, as not all of its
-/// stages are there.
+/// Opens cases side by side and tightens their bounds. A case whose time is up while its stages are
+/// priced is not opened.
 void LabelSearch::openAtOnce(ArrayRef<int> choices) {
   std::vector<Evaluator *> own;
   std::vector<int> near;
@@ -167,8 +167,8 @@ double LabelSearch::openCases() {
   const auto order = CountBounds(evaluator, /*wholeModelGroups=*/false).inOrder();
   for (size_t next = 0; next < order.size();) {
     SmallVector<int, mostAtOnce> together;
-    const bool hasStart = coarser || (next > 0 && nearestKnown(order[next].second) >= 0);
-    const size_t begin = next, most = hasStart ? lanes() : 1;
+    const bool hasStart = coarser || nearestKnown(order[next].second) >= 0;
+    const size_t begin = next, most = hasStart ? lanes() : 1; // the first one starts the others
     for (; next < order.size() && together.size() < most; ++next)
       if (order[next].first >= cutoff() || isOver())
         left = std::min(left, order[next].first);
