@@ -267,6 +267,19 @@ std::optional<SliceRange> sliceRange(const RuleNode &n, int axis) {
   return SliceRange{0, size, 1};
 }
 
+/// The strategy of an operator with one operand and one result, of which one has `state` at `place`
+/// and the other one `other`; none where it cannot.
+std::optional<ShardStrategy> withOther(const RuleNode &n, ShardPlace place, const ShardState &state,
+                                       const std::optional<ShardState> &other) {
+  if (!other)
+    return std::nullopt;
+  ShardStrategy strategy = replicatedStrategy(n.node);
+  strategy.operands[0] = place.isResult ? *other : state;
+  strategy.results[0] = place.isResult ? state : *other;
+  strategy.divided = true;
+  return strategy;
+}
+
 std::optional<ShardStrategy> slice(const RuleNode &n, ShardPlace place, const ShardState &state) {
   if (place.index != 0 || !n.has(0) || !n.makes(0) || n.result().size() != n.shape(0).size() ||
       state.axis >= n.rank(0))
@@ -282,13 +295,7 @@ std::optional<ShardStrategy> slice(const RuleNode &n, ShardPlace place, const Sh
   } else if (auto range = sliceRange(n, state.axis); !range || range->step != 1) {
     return std::nullopt; // it may turn the axis around
   }
-  if (!other)
-    return std::nullopt;
-  ShardStrategy strategy = replicatedStrategy(n.node);
-  strategy.operands[0] = place.isResult ? *other : state;
-  strategy.results[0] = place.isResult ? state : *other;
-  strategy.divided = true;
-  return strategy;
+  return withOther(n, place, state, other);
 }
 
 std::optional<ShardStrategy> reshape(const RuleNode &n, ShardPlace place, const ShardState &state) {
@@ -296,13 +303,7 @@ std::optional<ShardStrategy> reshape(const RuleNode &n, ShardPlace place, const 
     return std::nullopt;
   ArrayRef<Dim> from = n.shape(0), to = n.result();
   auto other = place.isResult ? moved(to, from, state, n.degree) : moved(from, to, state, n.degree);
-  if (!other)
-    return std::nullopt;
-  ShardStrategy strategy = replicatedStrategy(n.node);
-  strategy.operands[0] = place.isResult ? *other : state;
-  strategy.results[0] = place.isResult ? state : *other;
-  strategy.divided = true;
-  return strategy;
+  return withOther(n, place, state, other);
 }
 
 std::optional<ShardStrategy> split(const RuleNode &n, ShardPlace place, const ShardState &state) {
