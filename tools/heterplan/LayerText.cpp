@@ -76,18 +76,7 @@ LayerTotals totalsOf(const LayerGraph &graph, ArrayRef<LayerCounts> counts) {
 void printLayers(raw_ostream &os, const LayerGraph &graph, ArrayRef<LayerCounts> counts,
                  int64_t batch, Repetitions repetitions) {
   LayerRows rows(graph, counts, batch);
-  std::vector<RepeatedBlock> blocks;
-  if (repetitions == Repetitions::Counted && graph.size() > mostListedLayers)
-    blocks = repeatedBlocks(graph);
-  int next = 0;
-  for (const RepeatedBlock &block : blocks) {
-    for (; next < block.first; ++next)
-      rows.layer(next);
-    rows.block(block);
-    next += block.layers * block.count;
-  }
-  for (; next < graph.size(); ++next)
-    rows.layer(next);
+  addRows(rows, graph, repetitions);
   rows.print(os);
   LayerTotals totals = totalsOf(graph, counts);
   os << '\n'

@@ -1,6 +1,7 @@
 // How a LayerGraph is shown: a table of its layers with totals, the same facts as JSON, a graph.
 #pragma once
 
+#include "ir/Blocks.h"
 #include "ir/LayerGraph.h"
 #include "ir/onnx/group/Counts.h"
 #include "support/JsonWriter.h"
@@ -20,6 +21,23 @@ LayerTotals totalsOf(const LayerGraph &graph, llvm::ArrayRef<LayerCounts> counts
 /// Whether a table lists each layer of repeated blocks, or one block under a row with the count.
 enum class Repetitions { Listed, Counted };
 constexpr int mostListedLayers = 40; // smaller models list every layer in any case
+
+/// Calls `rows.layer(i)` for each layer of `graph`, or `rows.block(block)` once for repeated ones.
+template <typename Rows>
+void addRows(Rows &rows, const LayerGraph &graph, Repetitions repetitions) {
+  std::vector<RepeatedBlock> blocks;
+  if (repetitions == Repetitions::Counted && graph.size() > mostListedLayers)
+    blocks = repeatedBlocks(graph);
+  int next = 0;
+  for (const RepeatedBlock &block : blocks) {
+    for (; next < block.first; ++next)
+      rows.layer(next);
+    rows.block(block);
+    next += block.layers * block.count;
+  }
+  for (; next < graph.size(); ++next)
+    rows.layer(next);
+}
 
 /// Prints a row for each layer and the totals. Figures that grow with the batch are for `batch`
 /// samples.

@@ -111,18 +111,7 @@ void printShards(raw_ostream &os, const LayerGraph &whole, const ShardedLayers &
   os << "\neach of " << sharded.local.degree
      << " devices that share every layer (tensor parallelism):\n";
   ShardRows rows(whole, sharded, batch);
-  std::vector<RepeatedBlock> blocks;
-  if (repetitions == Repetitions::Counted && whole.size() > mostListedLayers)
-    blocks = repeatedBlocks(sharded.layers);
-  int next = 0;
-  for (const RepeatedBlock &block : blocks) {
-    for (; next < block.first; ++next)
-      rows.layer(next);
-    rows.block(block);
-    next += block.layers * block.count;
-  }
-  for (; next < whole.size(); ++next)
-    rows.layer(next);
+  addRows(rows, sharded.layers, repetitions);
   rows.print(os);
   int replicated = 0;
   for (int i = 0; i < whole.size(); ++i)
