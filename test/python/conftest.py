@@ -18,6 +18,22 @@ os.environ["HETERPLAN_BINARY"] = str(BINARY)
 sys.path[:0] = [str(SOURCE / "python"), str(Path(__file__).parent)]
 
 
+TWO_CORES = """
+name: two
+device_types:
+  core: {kind: cpu, memory: 4GiB, price_per_hour: 1, fp32: 1GFLOP/s, bandwidth: 1GB/s}
+nodes:
+  - {name: localhost, devices: {core: 2}, link: {bandwidth: 1GB/s, latency: 1us}}
+"""
+
+
+@pytest.fixture
+def cores(tmp_path: Path) -> Path:
+    """The file of a cluster with two cores of this machine."""
+    (tmp_path / "two.yaml").write_text(TWO_CORES)
+    return tmp_path / "two.yaml"
+
+
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     cache = BUILD / "CMakeCache.txt"

@@ -16,20 +16,6 @@ from torch.nn import functional
 
 import heterplan
 
-TWO_CORES = """
-name: two
-device_types:
-  core: {kind: cpu, memory: 4GiB, price_per_hour: 1, fp32: 1GFLOP/s, bandwidth: 1GB/s}
-nodes:
-  - {name: localhost, devices: {core: 2}, link: {bandwidth: 1GB/s, latency: 1us}}
-"""
-
-
-@pytest.fixture
-def cores(tmp_path: Path) -> Path:
-    (tmp_path / "two.yaml").write_text(TWO_CORES)
-    return tmp_path / "two.yaml"
-
 
 class Adapted(nn.Module):
     def __init__(self, inputs: int, outputs: int, rank: int = 2) -> None:

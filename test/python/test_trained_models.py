@@ -22,19 +22,6 @@ from live_memory import LiveMemory  # noqa: E402
 
 WORDS, LENGTH, BATCH = 200, 32, 8
 BANDWIDTH, LATENCY = 1e9, 1e-6
-TWO = """
-name: two
-device_types:
-  core: {kind: cpu, memory: 4GiB, price_per_hour: 1, fp32: 1GFLOP/s, bandwidth: 1GB/s}
-nodes:
-  - {name: localhost, devices: {core: 2}, link: {bandwidth: 1GB/s, latency: 1us}}
-"""
-
-
-@pytest.fixture
-def two(tmp_path: Path) -> Path:
-    (tmp_path / "two.yaml").write_text(TWO)
-    return tmp_path / "two.yaml"
 
 
 def llama() -> nn.Module:
@@ -75,17 +62,17 @@ def memory_of_training(model: nn.Module) -> int:
     return held + live.peak
 
 
-def test_adapters_take_the_memory_that_pytorch_takes(tmp_path: Path, two: Path) -> None:
+def test_adapters_take_the_memory_that_pytorch_takes(tmp_path: Path, cores: Path) -> None:
     example = {name: each[:2] for name, each in tokens().items()}
     wanted = memory_of_training(llama().train())
     alone = heterplan.compile(
-        llama(), two, inputs=example, batch=BATCH, micro_batches=1, optimizer="adam", max_devices={"core": 1},
+        llama(), cores, inputs=example, batch=BATCH, micro_batches=1, optimizer="adam", max_devices={"core": 1},
         schedule="data-parallel", output=tmp_path / "alone",
     )  # fmt: skip
     assert alone.stages[0].memory_bytes <= 1.1 * wanted
     assert memory_of_training(alone.module().train()) <= 1.1 * wanted
     both = heterplan.compile(
-        llama(), two, inputs=example, batch=BATCH, micro_batches=1, optimizer="adam", shard_state="none",
+        llama(), cores, inputs=example, batch=BATCH, micro_batches=1, optimizer="adam", shard_state="none",
         schedule="data-parallel", output=tmp_path / "both",
     )  # fmt: skip
     stage = both.json["stages"][0]
@@ -105,16 +92,16 @@ def gpt2() -> nn.Module:
     return transformers.GPT2LMHeadModel(config)
 
 
-def test_a_pipeline_of_a_tied_gpt2_trains_the_module(tmp_path: Path, two: Path) -> None:
+def test_a_pipeline_of_a_tied_gpt2_trains_the_module(tmp_path: Path, cores: Path) -> None:
     module = gpt2()
     example = {"input_ids": torch.randint(3, WORDS, (2, 12)), "attention_mask": torch.ones(2, 12).long()}
     plan = heterplan.compile(
-        module, two, inputs=example, batch=BATCH, micro_batches=2, optimizer="adam", output=tmp_path / "out",
+        module, cores, inputs=example, batch=BATCH, micro_batches=2, optimizer="adam", output=tmp_path / "out",
         separate=[("/transformer/wte/Gather", "/lm_head/MatMul")],
     )  # fmt: skip
     assert len(plan.stages) == 2
     assert all(stage["parameterBytes"] >= 4 * WORDS * 32 for stage in plan.json["stages"])
-    plan.verify(two)
+    plan.verify(cores)
     checked = plan.check(steps=3, lr=0.01)  # beside the module, and the ranks beside one process
     result = plan.run(steps=3, lr=0.01, checkpoint_every=2, checkpoint_dir=tmp_path / "saved")
     assert result["losses"] == pytest.approx(checked["losses"], rel=1e-4)
@@ -123,7 +110,7 @@ def test_a_pipeline_of_a_tied_gpt2_trains_the_module(tmp_path: Path, two: Path) 
     assert not lacking.unexpected_keys and set(lacking.missing_keys) <= {"lm_head.weight"}
     plan.export(tmp_path / "trained.onnx")
     alone = heterplan.compile(
-        tmp_path / "trained.onnx", two, batch=BATCH, optimizer="adam", output=tmp_path / "alone",
+        tmp_path / "trained.onnx", cores, batch=BATCH, optimizer="adam", output=tmp_path / "alone",
         schedule="data-parallel", max_devices={"core": 1},
     )  # fmt: skip
     logits = alone.module().eval()(**example)

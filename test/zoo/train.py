@@ -244,7 +244,7 @@ def aliases_of(module: nn.Module) -> dict[str, str]:
     return names
 
 
-# What the notes of the planner say, by kinds of differences that they name.
+# Texts of notes, by the kinds of differences that they name.
 NOTES = {
     "frozen": r"does not say what has no gradient in the module",
     "names": r"names that the exporter made up|are trained as one with what they are copied|merges with others",
