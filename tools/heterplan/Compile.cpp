@@ -267,7 +267,7 @@ struct TriedDegree {
   Inputs inputs;
   SearchOutcome outcome;
 
-  /// Where neither has a plan, the one that has not proven that there is none.
+  /// If neither has a plan, one without a proof of that counts as better.
   bool isBetterThan(const std::optional<TriedDegree> &other) const {
     if (!other)
       return true;
